@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+)
+
+const defaultFile = "lockkeeper.yaml"
+
+func (p *program) config() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Check configuration files",
+	}
+	p.group(c)
+	c.AddCommand(p.configValidate())
+	return c
+}
+
+func (p *program) configValidate() *cobra.Command {
+	var file string
+	c := p.command(&cobra.Command{
+		Use:   "validate",
+		Short: "Say everything that is wrong with a configuration file",
+		Long: `Say everything that is wrong with a configuration file, one line a problem:
+file:line:column path: what is wrong; what to write instead
+
+ZooKeeper is not asked. Exit code 78 if the file cannot be used; warnings alone
+do not count.`,
+		Example: `  lockkeeper config validate
+  lockkeeper config validate -f /etc/lockkeeper/lockkeeper.yaml`,
+	}, nil, func(c *cobra.Command, _ []string) error {
+		if err := p.usage(c); err != nil {
+			return err
+		}
+		cfg, err := config.Load(file, config.Options{})
+		if err != nil {
+			return err
+		}
+		p.lines(cfg.Warnings)
+		_, err = fmt.Fprintf(p.stdout, "%s is valid: %s\n", file, count(len(cfg.Jobs), "job"))
+		return err
+	})
+	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration file")
+	return c
+}
+
+// showConfig says what is wrong with a configuration.
+func (p *program) showConfig(broken *config.Errors) {
+	_, _ = fmt.Fprintln(p.stderr, broken)
+	p.lines(broken.Warnings)
+	p.say("%s cannot be used: %s", broken.Problems[0].File, count(len(broken.Problems), "problem"))
+}
+
+func (p *program) lines(problems []config.Problem) {
+	for _, problem := range problems {
+		_, _ = fmt.Fprintln(p.stderr, problem)
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

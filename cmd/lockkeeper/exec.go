@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// execFlags are what exec needs to know of the lock.
+type execFlags struct {
+	scope    string
+	priority level
+	mode     mode
+	lease    duration
+	waiting  duration
+	cleanup  duration
+	acquire  duration
+	forceful yes
+	message  string
+}
+
+func (p *program) exec() *cobra.Command {
+	var f execFlags
+	c := &cobra.Command{
+		Use:   "exec --scope SCOPE [flags] -- COMMAND [ARG...]",
+		Short: "Run a command under a lock",
+		Long: `Wait for a lock, run a command while it is held, and give it back.
+
+The command is told to go, with SIGTERM to all the processes of its group, when
+a more important request wants the lock, when its lease is over and anybody
+wants it, or when ZooKeeper is silent for so long that the lock may be lost. It
+has --cleanup to put things right; then it gets SIGKILL. The next one starts
+when nobody of the group is left.
+
+A signal to lockkeeper is passed on to the command; while waiting, it leaves the
+queue. Without --acquire it waits for ever.
+
+The command finds in its environment:
+  LOCKKEEPER_SCOPE, LOCKKEEPER_PRIORITY, LOCKKEEPER_MODE
+  LOCKKEEPER_TOKEN           a number that grows with each holder: give it to
+                             what the command writes to, and let that refuse a
+                             smaller one than it has seen
+  LOCKKEEPER_LEASE_DEADLINE  when the lease ends (RFC 3339)
+
+Exit code: that of the command, or
+  75     the lock was not acquired, or ZooKeeper does not answer
+  76     told to go: preempted, or the lease was over
+  77     told to go: the lock was lost, or about to be
+  78     wrong flags
+  126    the command cannot be run
+  127    the command cannot be found
+  128+n  signal n ended it, or ended the waiting`,
+		Example: `  # one at a time in the whole cluster
+  lockkeeper exec --scope cluster/orders -- ./compact.sh --all
+
+  # if the lock can be had within a minute
+  lockkeeper exec --scope cluster/orders --acquire 1m -- ./report.sh
+
+  # now: the holder has 30s to clean up, then the lock is taken from it
+  lockkeeper exec --scope cluster/orders --priority 90 --forceful --waiting 30s -- ./hotfix.sh`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		argv := p.argv(c, args)
+		requirement := f.requirement(argv)
+		p.problems.addRequest(requirement.Validate(), execFlag)
+		cfg := p.clientConfig()
+		if err := p.usage(c); err != nil {
+			return err
+		}
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			return &jobs.StartError{Command: argv[0], Err: err}
+		}
+		return p.execute(c.Context(), cfg, requirement, argv)
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.scope, "scope", "s", "", "what the lock protects, for example cluster/orders")
+	flags.VarP(&f.priority, "priority", "p", "who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
+	flags.Var(&f.mode, "mode", "exclusive or shared")
+	flags.Var(&f.lease, "lease", "how long the command needs; after it, it has to go as soon as somebody asks (default 10m)")
+	flags.Var(&f.cleanup, "cleanup", "how long the command has from SIGTERM to SIGKILL (default 10s)")
+	flags.Var(&f.acquire, "acquire", "how long to wait for the lock; 0: take it only if it is free (default for ever)")
+	flags.Var(&f.waiting, "waiting", "how long to wait for the cleanup of a holder that was asked to go (default for ever)")
+	flags.VarPF(&f.forceful, "forceful", "", "take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
+	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
+	return c
+}
+
+const defaultCleanup = 10 * time.Second
+
+func (f *execFlags) requirement(argv []string) lockguard.Requirement {
+	r := lockguard.Requirement{
+		AcquireTimeout: f.acquire.limit(),
+		CleanupTimeout: f.cleanup.or(defaultCleanup),
+		Forceful:       f.forceful.is,
+		LeaseTimeout:   f.lease.or(recipes.DefaultLeaseTimeout),
+		Message:        f.message,
+		Mode:           f.mode.is,
+		Priority:       f.priority.is,
+		Scope:          f.scope,
+		WaitingTimeout: f.waiting.limit(),
+	}
+	if len(argv) > 0 {
+		r.Owner = filepath.Base(argv[0])
+	}
+	return r
+}
+
+// execFlag is how the flag for a field of a Requirement is spelt.
+func execFlag(field string) string {
+	switch field {
+	case "acquire_timeout":
+		return "--acquire"
+	case "cleanup_timeout":
+		return "--cleanup"
+	case "lease_timeout":
+		return "--lease"
+	case "waiting_timeout":
+		return "--waiting"
+	}
+	return "--" + field
+}
+
+// argv returns the command, which comes after "--".
+func (p *program) argv(c *cobra.Command, args []string) []string {
+	const write = `write it after "--": lockkeeper exec --scope cluster/orders -- COMMAND [ARG...]`
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(args) > 0:
+		p.problems.add(`the command is not separated from the flags; ` + write)
+	case dash > 0 && !p.unclear:
+		p.checkArgs(args[:dash], nil)
+	}
+	if len(args) == max(dash, 0) {
+		p.problems.add("the command is missing; " + write)
+	}
+	return args[max(dash, 0):]
+}
+
+// execute runs argv under the lock.
+func (p *program) execute(ctx context.Context, cfg recipes.Config, requirement lockguard.Requirement, argv []string) error {
+	// Nobody else reaps the orphans of the command in a container.
+	if err := jobs.Subreaper(); err != nil {
+		p.quiet().Warn("orphans of the command are left to others", "error", err)
+	}
+	received := make(chan os.Signal, 16)
+	signal.Notify(received, passedOn()...)
+	defer signal.Stop(received)
+
+	cfg.Logger = p.quiet()
+	client, err := recipes.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeClient(client)
+	guard, err := p.execGuard(client, requirement)
+	if err != nil {
+		return err
+	}
+	command := &jobs.Command{
+		Argv: argv, CleanupTimeout: requirement.CleanupTimeout, Signals: received,
+		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+	}
+	if command.CleanupTimeout == 0 {
+		command.CleanupTimeout = -1 // no time at all
+	}
+	ctx, queue := waitInQueue(ctx, received)
+	defer queue.leave()
+	var ran bool
+	var result error
+	err = guard.Do(ctx, requirement, func(ctx context.Context) error {
+		queue.leave()
+		ran = true
+		defer holdStill()()
+		result = command.Run(ctx, jobs.Run{Logger: p.quiet()})
+		return result
+	})
+	if !ran {
+		return refused(requirement.Scope, err)
+	}
+	return finished(result, err)
+}
+
+func (p *program) execGuard(client *recipes.Client, requirement lockguard.Requirement) (*lockguard.Guard, error) {
+	observer := p.narrate
+	if p.logging.on() {
+		observer = lockguard.LogObserver(p.quiet())
+	}
+	options := []lockguard.Option{lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet())}
+	traceparent := regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	if trace := os.Getenv("TRACEPARENT"); traceparent.MatchString(trace) {
+		options = append(options, lockguard.WithTrace(func(context.Context, lockguard.Subject) string { return trace }))
+	}
+	return lockguard.New(client, options...)
+}
+
+// passedOn are the signals that the command gets. Those that this program was
+// started to ignore, as by nohup, stay ignored. SIGPIPE is caught so that a
+// closed stderr does not end the program with the lock held.
+func passedOn() []os.Signal {
+	signals := []os.Signal{syscall.SIGPIPE}
+	for _, s := range []os.Signal{
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH,
+	} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
+}
+
+// holdStill keeps Ctrl-Z from stopping the program while it holds the lock: it
+// could not hear that it has to go, nor that it has lost.
+func holdStill() (undo func()) {
+	stops := make(chan os.Signal, 1)
+	signal.Notify(stops, syscall.SIGTSTP)
+	return func() { signal.Stop(stops) }
+}
+
+// A queue hears the signals while there is no command to hear them.
+type queue struct{ leave func() }
+
+// waitInQueue returns a context that ends, with a *jobs.SignalError as its
+// cause, with a signal that comes before leave is called.
+func waitInQueue(ctx context.Context, received <-chan os.Signal) (context.Context, queue) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case sig := <-received:
+				switch sig {
+				case syscall.SIGCONT, syscall.SIGPIPE, syscall.SIGWINCH:
+				default:
+					cancel(&jobs.SignalError{Signal: sig.(syscall.Signal)})
+					return
+				}
+			}
+		}
+	})
+	return ctx, queue{leave: sync.OnceFunc(func() {
+		close(over)
+		listener.Wait()
+	})}
+}

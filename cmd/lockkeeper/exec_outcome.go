@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// refused is what exec says of a lock that it did not get.
+func refused(scope string, err error) error {
+	var (
+		signal      *jobs.SignalError
+		request     *lockguard.RequestError
+		lost        *lockguard.LostError
+		unavailable *recipes.UnavailableError
+	)
+	switch {
+	case errors.As(err, &signal):
+		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for lock %q: left the queue", signal, scope)}
+	case errors.As(err, &request):
+		return err
+	case errors.As(err, &lost):
+		return &codeError{exitLost, err.Error() + "; the command was not started"}
+	case hadToGo(err):
+		return &codeError{exitPreempted, err.Error() + "; the command was not started"}
+	case errors.As(err, &unavailable):
+		return &codeError{exitNotAcquired, err.Error()}
+	case recipes.IsNotAcquired(err):
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, scope)}
+	}
+	return &codeError{exitNotAcquired, err.Error()}
+}
+
+// finished is what exec says of a command that has run: result is what came of
+// it, err what came of the lock.
+func finished(result, err error) error {
+	var (
+		lost    *lockguard.LostError
+		stopped *jobs.StoppedError
+		exit    *jobs.ExitError
+		signal  *jobs.SignalError
+	)
+	isLost := errors.As(err, &lost)
+	switch {
+	case isLost && lost.Reason == recipes.LossTaken && hadToGo(result): // by force, after its grace
+		return &codeError{exitPreempted, result.Error()}
+	case isLost, errors.Is(result, jobs.ErrAtRisk):
+		return &codeError{exitLost, err.Error()}
+	case hadToGo(result):
+		return &codeError{exitPreempted, result.Error()}
+	case errors.As(result, &stopped) && errors.As(stopped.Cause, &signal):
+		if stopped.Killed {
+			return &codeError{signal.ExitCode(), result.Error()}
+		}
+		return &codeError{code: signal.ExitCode()}
+	case errors.As(result, &exit) && stopped == nil:
+		return &codeError{code: exit.ExitCode()}
+	}
+	// Asked to go when the command had ended by itself already: its own code.
+	return result
+}
+
+// hadToGo reports whether somebody else was to have the lock.
+func hadToGo(err error) bool {
+	var preempted *lockguard.PreemptedError
+	var lease *lockguard.LeaseExpiredError
+	return errors.As(err, &preempted) || errors.As(err, &lease)
+}
+
+// narrate says what a person at the terminal wants to know.
+func (p *program) narrate(_ context.Context, event lockguard.Event) {
+	switch e := event.(type) {
+	case lockguard.Queued:
+		p.say("waiting for lock %q%s, place %d in the queue", e.Scope, heldBy(e.Holders), e.Position)
+	case lockguard.Requeued:
+		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", e.Scope)
+	case lockguard.TakenOver:
+		p.say("took lock %q from %s, whose time to clean up was over", e.Scope, owners(e.From))
+	case lockguard.PreemptRequested:
+		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, e.Scope, human(e.Grace))
+	case lockguard.AtRisk:
+		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is told to go", e.Scope)
+	case lockguard.Released:
+		if e.Err != nil {
+			p.say("ZooKeeper has not confirmed that lock %q is given back; it is free when the session ends at the latest: %s", e.Scope, e.Err)
+		}
+	}
+}
+
+func heldBy(holders []recipes.Contender) string {
+	if len(holders) == 0 {
+		return ""
+	}
+	h := holders[0]
+	return fmt.Sprintf(", held by %q (priority %d, host %s, pid %d)", h.Owner, h.Priority, h.Host, h.PID)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestExitCodeOfACommandThatRan(t *testing.T) {
+	var (
+		failed    = &jobs.ExitError{Command: "sh", Code: 3}
+		preempted = &lockguard.PreemptedError{Scope: "db", By: "hotfix", Priority: 90, Grace: time.Second}
+		lease     = &lockguard.LeaseExpiredError{Scope: "db", By: "hotfix"}
+		session   = &lockguard.LostError{Scope: "db", Reason: recipes.LossSession}
+		taken     = &lockguard.LostError{Scope: "db", Reason: recipes.LossTaken, By: "hotfix"}
+		deleted   = &lockguard.LostError{Scope: "db", Reason: recipes.LossDeleted}
+	)
+	stopped := func(cause error) *jobs.StoppedError {
+		return &jobs.StoppedError{Command: "sh", Cause: cause, Exit: failed}
+	}
+	killed := func(cause error) *jobs.StoppedError {
+		return &jobs.StoppedError{Command: "sh", Cause: cause, Killed: true}
+	}
+	for _, c := range []struct {
+		name   string
+		result error // of the command
+		guard  error // what the guard has to say beyond that
+		code   int
+		silent bool
+	}{
+		{name: "succeeds", code: 0, silent: true},
+		{name: "fails", result: failed, code: 3, silent: true},
+		{name: "a signal of its own", result: &jobs.ExitError{Command: "sh", Signal: syscall.SIGABRT}, code: 134, silent: true},
+		{name: "cannot be started", result: &jobs.StartError{Command: "sh", Err: errors.New("no guardian")}, code: 126},
+		{name: "preempted", result: stopped(preempted), code: 76},
+		{name: "preempted, and killed", result: killed(preempted), code: 76},
+		{name: "preempted, and the lock taken at that moment", result: killed(preempted), guard: taken, code: 76},
+		{name: "preempted, then lost", result: stopped(preempted), guard: session, code: 77},
+		{name: "preempted when it had ended by itself", guard: preempted, code: 0, silent: true},
+		{name: "preempted when it had failed by itself", result: failed, guard: preempted, code: 3, silent: true},
+		{name: "lease over", result: stopped(lease), code: 76},
+		{name: "lost", result: killed(session), code: 77},
+		{name: "lost when it had ended by itself", guard: session, code: 77},
+		{name: "taken before it heard that it was to go", guard: taken, code: 77},
+		{name: "deleted by an administrator", result: killed(deleted), code: 77},
+		{name: "at risk", result: stopped(jobs.ErrAtRisk), code: 77},
+		{name: "signal", result: stopped(&jobs.SignalError{Signal: syscall.SIGINT}), code: 130, silent: true},
+		{name: "signal, and killed", result: killed(&jobs.SignalError{Signal: syscall.SIGTERM}), code: 143},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			guard := c.result
+			if c.guard != nil {
+				guard = errors.Join(c.guard, c.result)
+			}
+			err := finished(c.result, guard)
+			require.Equal(t, c.code, exitCode(err))
+			require.Equal(t, c.silent, err == nil || err.Error() == "", "said: %v", err)
+		})
+	}
+}
+
+func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
+	busy := &recipes.NotAcquiredError{Scope: "db", Holders: []recipes.Contender{{Owner: "compact", Priority: 4}}}
+	for _, c := range []struct {
+		name string
+		err  error
+		code int
+		says string
+	}{
+		{"busy", busy, 75, `lock "db" not acquired: held by "compact" (priority 4); see: lockkeeper locks show db`},
+		{"cleanup pending", &recipes.CleanupPendingError{Scope: "db"}, 75, "see: lockkeeper locks show db"},
+		{"evicted", &recipes.EvictedError{Scope: "db"}, 75, "removed from the queue by an administrator"},
+		{"no ZooKeeper", &recipes.UnavailableError{Servers: []string{"zk:2181"}}, 75, "ZooKeeper at zk:2181 does not answer"},
+		{"busy, and no ZooKeeper any more", &recipes.NotAcquiredError{Scope: "db", Err: &recipes.UnavailableError{Servers: []string{"zk:2181"}}}, 75, "zk:2181 does not answer"},
+		{"anything else", errors.New("refused"), 75, "refused"},
+		{"preempted before it was started", &lockguard.PreemptedError{Scope: "db"}, 76, "the command was not started"},
+		{"lost before it was started", &lockguard.LostError{Scope: "db"}, 77, "the command was not started"},
+		{"a request that can never work", &lockguard.RequestError{Field: "scope", Reason: "is empty"}, 78, "scope: is empty"},
+		{"signal", fmt.Errorf("not acquired: %w", &jobs.SignalError{Signal: syscall.SIGHUP}), 129, `SIGHUP was received while waiting for lock "db": left the queue`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := refused("db", c.err)
+			require.Equal(t, c.code, exitCode(err))
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
+	about := lockguard.Subject{Scope: "db"}
+	other := recipes.Contender{Owner: "hotfix", Priority: 90, Host: "h1", PID: 12}
+	for _, c := range []struct {
+		event lockguard.Event
+		says  string
+	}{
+		{lockguard.Waiting{Subject: about}, ""},
+		{lockguard.Acquired{Subject: about}, ""},
+		{lockguard.Released{Subject: about}, ""},
+		{
+			lockguard.Queued{Subject: about, Position: 2, Holders: []recipes.Contender{other}},
+			`waiting for lock "db", held by "hotfix" (priority 90, host h1, pid 12), place 2 in the queue`,
+		},
+		{lockguard.Queued{Subject: about, Position: 1}, `waiting for lock "db", place 1 in the queue`},
+		{lockguard.Requeued{Subject: about}, `the ZooKeeper session ended; waiting for lock "db" again, from the back of the queue`},
+		{lockguard.TakenOver{Subject: about, From: []recipes.Contender{other}}, `took lock "db" from hotfix, whose time to clean up was over`},
+		{
+			lockguard.PreemptRequested{Subject: about, By: other, Grace: 90 * time.Second},
+			`"hotfix" (priority 90) asks for lock "db": the command has 1m30s to clean up`,
+		},
+		{lockguard.AtRisk{Subject: about}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is told to go`},
+		{
+			lockguard.Released{Subject: about, Err: errors.New("no answer")},
+			`ZooKeeper has not confirmed that lock "db" is given back; it is free when the session ends at the latest: no answer`,
+		},
+	} {
+		var stderr bytes.Buffer
+		(&program{stderr: &stderr}).narrate(t.Context(), c.event)
+		want := ""
+		if c.says != "" {
+			want = "lockkeeper: " + c.says + "\n"
+		}
+		require.Equal(t, want, stderr.String(), "%T", c.event)
+	}
+}

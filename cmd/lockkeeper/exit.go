@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Exit codes. exec has more: the command's own, 126 and 127 for a command that
+// cannot be started, 128+n for a signal n.
+const (
+	exitFailed      = 1
+	exitNotAcquired = 75 // also: ZooKeeper does not answer
+	exitPreempted   = 76 // also: the lease ended
+	exitLost        = 77
+	exitConfig      = 78 // the configuration or the command line
+)
+
+// A codeError ends the program with a code of its own. Without a text nothing
+// is left to be said.
+type codeError struct {
+	code int
+	text string
+}
+
+func (e *codeError) Error() string { return e.text }
+
+// exit says what went wrong, and returns the exit code.
+func (p *program) exit(err error) int {
+	code := exitCode(err)
+	if broken, ok := errors.AsType[*config.Errors](err); ok {
+		p.showConfig(broken)
+		return code
+	}
+	if err == nil || err.Error() == "" {
+		return code
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		p.say("%s", line)
+	}
+	return code
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*codeError](err); ok {
+		return e.code
+	}
+	if e, ok := errors.AsType[*jobs.SignalError](err); ok {
+		return e.ExitCode()
+	}
+	if e, ok := errors.AsType[*jobs.StartError](err); ok {
+		return e.ExitCode()
+	}
+	var (
+		usage       *usageError
+		broken      *config.Errors
+		request     *recipes.RequestError
+		unavailable *recipes.UnavailableError
+	)
+	switch {
+	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request):
+		return exitConfig
+	case errors.As(err, &unavailable):
+		return exitNotAcquired
+	}
+	return exitFailed
+}

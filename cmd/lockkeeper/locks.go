@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func (p *program) locks() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "locks",
+		Short: "Show who holds locks and who waits for them",
+	}
+	p.group(c)
+	c.AddCommand(p.locksLs(), p.locksShow())
+	return c
+}
+
+func (p *program) locksLs() *cobra.Command {
+	return p.command(&cobra.Command{
+		Use:   "ls",
+		Short: "List all locks",
+		Long: `List all locks: who holds them, for how long, and how many wait.
+
+A lock is listed from its first use on, also while it is free. Times are those
+of the ZooKeeper servers. When the lease of a holder is over it keeps the lock
+until somebody asks for it.`,
+		Example: `  lockkeeper locks ls
+  lockkeeper locks ls -o wide
+  lockkeeper locks ls -o json | jq -r '.[] | select(.state == "held") | .scope'`,
+	}, nil, p.listLocks)
+}
+
+func (p *program) locksShow() *cobra.Command {
+	return p.command(&cobra.Command{
+		Use:   "show SCOPE",
+		Short: "Show one lock: its holders, its queue, who preempts whom and until when",
+		Long: `Show one lock: who holds it, who waits for it in which order, who asks the
+holder to go, and until when the holder may clean up.
+
+A scope that was never locked is free.`,
+		Example: `  lockkeeper locks show cluster/orders`,
+	}, []string{"SCOPE"}, p.showLock)
+}
+
+func (p *program) listLocks(c *cobra.Command, _ []string) error {
+	var states []recipes.LockState
+	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+		states, err = client.Locks(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	views := make([]lockView, len(states))
+	for i, state := range states {
+		views[i] = newLockView(state)
+	}
+	if len(states) == 0 {
+		p.say("there are no locks under this root; a lock is listed from its first use on")
+		if p.forPeople() {
+			return nil
+		}
+	}
+	return p.write(views, func(w io.Writer, wide bool) { writeLocks(w, states, wide) })
+}
+
+func (p *program) showLock(c *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		_, err := recipes.EscapeScope(args[0])
+		p.problems.addRequest(err, func(string) string { return "SCOPE" })
+	}
+	var state recipes.LockState
+	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+		state, err = client.Lock(ctx, args[0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.write(newLockView(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
+}
+
+// inspect lets look read from ZooKeeper.
+func (p *program) inspect(c *cobra.Command, look func(context.Context, *recipes.Client) error) error {
+	cfg := p.clientConfig()
+	if err := p.usage(c); err != nil {
+		return err
+	}
+	cfg.Logger = p.quiet()
+	client, err := recipes.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeClient(client)
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	return look(ctx, client)
+}
+
+// untilSignal returns a context that ends, with a *jobs.SignalError as its
+// cause, when the program is told to stop.
+func untilSignal(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case sig := <-received:
+			cancel(&jobs.SignalError{Signal: sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(received)
+		cancel(nil)
+	}
+}
+
+func (p *program) forPeople() bool { return p.output.is == "table" || p.output.is == "wide" }
+
+// owners names holders on one line.
+func owners(all []recipes.Contender) string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.Owner
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// writeLocks writes one line for each lock, and in a wide table one for each
+// holder.
+func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
+	if wide {
+		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID", "TOKEN", "PREEMPTED BY", "MESSAGE")
+	} else {
+		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS")
+	}
+	for _, s := range states {
+		if len(s.Holders) == 0 {
+			row(w, s.Scope, "free", "-", "-", "-", "-", len(s.Waiters))
+			continue
+		}
+		if !wide {
+			row(w, s.Scope, "held", owners(s.Holders), highest(s.Holders), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
+			continue
+		}
+		for _, h := range s.Holders {
+			one := []recipes.Contender{h}
+			row(w, s.Scope, "held", h.Owner, h.Priority, since(s, h.Since), leaseLeft(one), len(s.Waiters),
+				h.Mode, h.Host, h.PID, h.Token, cmp.Or(preemptors(h), "-"), h.Message)
+		}
+	}
+}
+
+// since says how long ago something was when s was looked at.
+func since(s recipes.LockState, t time.Time) string { return human(s.At.Sub(t)) + " ago" }
+
+func earliest(holders []recipes.Contender) time.Time {
+	return slices.MinFunc(holders, func(a, b recipes.Contender) int { return a.Since.Compare(b.Since) }).Since
+}
+
+func highest(holders []recipes.Contender) priority.Level {
+	return slices.MaxFunc(holders, func(a, b recipes.Contender) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+}
+
+// leaseLeft is what is left until the first of the leases is over.
+func leaseLeft(holders []recipes.Contender) string {
+	left := slices.MinFunc(holders, func(a, b recipes.Contender) int { return cmp.Compare(a.LeaseLeft, b.LeaseLeft) }).LeaseLeft
+	if left <= 0 {
+		return "over"
+	}
+	return human(left)
+}
+
+func preemptors(h recipes.Contender) string {
+	names := make([]string, len(h.PreemptedBy))
+	for i, by := range h.PreemptedBy {
+		names[i] = by.Owner
+	}
+	return strings.Join(names, ", ")
+}
+
+// writeLock writes all that is known about one lock.
+func writeLock(w io.Writer, s recipes.LockState, wide bool) {
+	state := "free"
+	if s.Held() {
+		state = "held, " + s.Holders[0].Mode.String()
+	}
+	if n := len(s.Waiters); n > 0 {
+		state += fmt.Sprintf(", %d waiting", n)
+	}
+	line(w, "%s: %s", s.Scope, state)
+	for _, h := range s.Holders {
+		line(w, "\nholder  %s", contender(h))
+		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
+		line(w, "        token %s", h.Token)
+		details(w, h, wide)
+		for _, by := range h.PreemptedBy {
+			line(w, "        %s", demand(s, by))
+		}
+	}
+	for _, c := range s.Waiters {
+		line(w, "\nwaiter  %d. %s", c.Position, contender(c))
+		line(w, "        since %s, %s%s", clock(c.Joined), since(s, c.Joined), manner(c))
+		details(w, c, wide)
+	}
+	if len(s.Foreign) > 0 {
+		line(w, "\nnodes that are no requests, ignored: %s", strings.Join(s.Foreign, ", "))
+	}
+}
+
+func line(w io.Writer, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	lead := len(text) - len(strings.TrimLeft(text, "\n"))
+	_, _ = fmt.Fprintln(w, text[:lead]+printable(text[lead:]))
+}
+
+func contender(c recipes.Contender) string {
+	return fmt.Sprintf("%s  priority %d  host %s  pid %d", c.Owner, c.Priority, c.Host, c.PID)
+}
+
+func details(w io.Writer, c recipes.Contender, wide bool) {
+	if c.Message != "" {
+		line(w, "        message: %s", c.Message)
+	}
+	if wide {
+		line(w, "        id %s, session 0x%x, cleanup timeout %s", c.ID, uint64(c.Session), human(c.CleanupTimeout))
+	}
+}
+
+// clock writes a time of the servers.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func lease(h recipes.Contender) string {
+	if h.LeaseLeft <= 0 {
+		return fmt.Sprintf("its lease of %s is over: whoever asks gets the lock", human(h.LeaseTimeout))
+	}
+	return fmt.Sprintf("%s left of its lease of %s", human(h.LeaseLeft), human(h.LeaseTimeout))
+}
+
+// manner is how a waiter deals with a holder that it outranks.
+func manner(c recipes.Contender) string {
+	switch {
+	case c.Forceful:
+		return "; forceful"
+	case c.WaitingTimeout != nil:
+		return fmt.Sprintf("; waits %s for a cleanup", human(*c.WaitingTimeout))
+	}
+	return ""
+}
+
+// demand says who asks a holder to go, why, until when, and what then.
+func demand(s recipes.LockState, by recipes.Preemptor) string {
+	why := "outranks it"
+	if by.Reason == priority.LeaseExpired {
+		why = "asks, and its lease is over"
+	}
+	return fmt.Sprintf("must go: %s (priority %d) %s; %s; %s", by.Owner, by.Priority, why, grace(s, by), patience(s, by))
+}
+
+func grace(s recipes.LockState, by recipes.Preemptor) string {
+	end := by.At.Add(by.Grace)
+	switch left := end.Sub(s.At); {
+	case by.Grace <= 0:
+		return "it has no time to clean up"
+	case left <= 0:
+		return fmt.Sprintf("its %s to clean up ended %s ago", human(by.Grace), human(-left))
+	default:
+		return fmt.Sprintf("it may clean up until %s, %s more", clock(end), human(left))
+	}
+}
+
+// patience is what happens after the grace.
+func patience(s recipes.LockState, by recipes.Preemptor) string {
+	if by.Forceful || by.Reason == priority.LeaseExpired {
+		return "then the lock is taken"
+	}
+	i := slices.IndexFunc(s.Waiters, func(c recipes.Contender) bool { return c.ID == by.ID })
+	if i < 0 || s.Waiters[i].WaitingTimeout == nil {
+		return "its release is waited for"
+	}
+	end := by.At.Add(*s.Waiters[i].WaitingTimeout)
+	return fmt.Sprintf("its release is waited for until %s, %s more", clock(end), human(end.Sub(s.At)))
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// at is a moment of the servers' clock, some time after noon.
+func at(d time.Duration) time.Time {
+	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(d)
+}
+
+// contended is a lock whose holder two others want to go, at 12:00.
+func contended() recipes.LockState {
+	return recipes.LockState{
+		Scope: "db/orders", At: at(0),
+		Holders: []recipes.Contender{{
+			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Priority: 40, Token: 7301444, Message: "nightly",
+			LeaseTimeout: 10 * time.Minute, LeaseLeft: 228 * time.Second, CleanupTimeout: time.Minute, Session: 0x1f,
+			Since: at(-372 * time.Second),
+			PreemptedBy: []recipes.Preemptor{
+				{ID: "bbb", Owner: "hotfix", Priority: 90, Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: at(-41 * time.Second)},
+				{ID: "ccc", Owner: "rollup", Priority: 50, Reason: priority.Outranked, Grace: time.Minute, At: at(-71 * time.Second)},
+			},
+		}},
+		Waiters: []recipes.Contender{
+			{ID: "bbb", Owner: "hotfix", Host: "h1", PID: 12, Priority: 90, Forceful: true, Joined: at(-42 * time.Second), Position: 1},
+			{ID: "ccc", Owner: "rollup", Host: "h2", PID: 13, Priority: 50, Joined: at(-75 * time.Second), Position: 2, WaitingTimeout: new(5 * time.Minute)},
+		},
+	}
+}
+
+func TestShowSaysWhoPreemptsWhomAndUntilWhen(t *testing.T) {
+	var out bytes.Buffer
+	writeLock(&out, contended(), false)
+	require.Equal(t, `db/orders: held, exclusive, 2 waiting
+
+holder  reindex  priority 40  host h3  pid 811
+        since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
+        token 7301444
+        message: nightly
+        must go: hotfix (priority 90) outranks it; it may clean up until 2026-11-21 12:00:19 UTC, 19s more; then the lock is taken
+        must go: rollup (priority 50) outranks it; its 1m to clean up ended 11s ago; its release is waited for until 2026-11-21 12:03:49 UTC, 3m49s more
+
+waiter  1. hotfix  priority 90  host h1  pid 12
+        since 2026-11-21 11:59:18 UTC, 42s ago; forceful
+
+waiter  2. rollup  priority 50  host h2  pid 13
+        since 2026-11-21 11:58:45 UTC, 1m15s ago; waits 5m for a cleanup
+`, out.String())
+}
+
+func TestShowOfAHolderPastItsLease(t *testing.T) {
+	s := contended()
+	s.Waiters = nil
+	s.Holders[0].LeaseLeft = 0
+	s.Holders[0].PreemptedBy = []recipes.Preemptor{{Owner: "next", Reason: priority.LeaseExpired, At: at(-time.Second)}}
+	var out bytes.Buffer
+	writeLock(&out, s, true)
+	require.Equal(t, `db/orders: held, exclusive
+
+holder  reindex  priority 40  host h3  pid 811
+        since 2026-11-21 11:53:48 UTC, 6m12s ago; its lease of 10m is over: whoever asks gets the lock
+        token 7301444
+        message: nightly
+        id aaa, session 0x1f, cleanup timeout 1m
+        must go: next (priority 0) asks, and its lease is over; it has no time to clean up; then the lock is taken
+`, out.String())
+}
+
+func TestTextOfOthersCannotPlayTricksOnTheTerminal(t *testing.T) {
+	s := contended()
+	s.Holders[0].Message = "\x1b[2J\nscope: free"
+	var out bytes.Buffer
+	writeLock(&out, s, false)
+	require.NotContains(t, out.String(), "\x1b")
+	require.Contains(t, out.String(), "message: \uFFFD[2J\uFFFDscope: free\n")
+
+	out.Reset()
+	writeLocks(&out, []recipes.LockState{s}, true)
+	require.NotContains(t, out.String(), "\x1b")
+}
+
+func TestDurationsForPeople(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second:            "0s",
+		0:                       "0s",
+		850 * time.Millisecond:  "850ms",
+		1900 * time.Millisecond: "1s",
+		time.Minute:             "1m",
+		372 * time.Second:       "6m12s",
+		3 * time.Hour:           "3h",
+		3*time.Hour + 5*time.Minute + time.Second: "3h5m",
+		98*time.Hour + time.Minute:                "4d2h",
+		24 * time.Hour:                            "1d",
+	} {
+		require.Equal(t, want, human(d), d.String())
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"lockkeeper": main})
+}
+
+// TestProgram runs what needs no ZooKeeper; integration/program has the rest.
+func TestProgram(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata",
+		Cmds:               map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+		RequireUniqueNames: true,
+	})
+}
+
+// exits CODE PROGRAM ARG... runs a program, which has to exit with CODE.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("it exited with %d, not %s", code, args[0])
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// write writes v as JSON or YAML, with the same names, or else lets table
+// write it for people.
+func (p *program) write(v any, table func(w io.Writer, wide bool)) error {
+	switch p.output.is {
+	case "json":
+		return p.writeJSON(v)
+	case "yaml":
+		return p.writeYAML(v)
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	table(w, p.output.is == "wide")
+	return w.Flush()
+}
+
+func (p *program) writeJSON(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// writeYAML writes what JSON would, which is YAML already, in another style.
+func (p *program) writeYAML(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var tree yaml.Node
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		return err
+	}
+	plain(&tree)
+	out, err := yaml.Marshal(&tree)
+	if err != nil {
+		return err
+	}
+	_, err = p.stdout.Write(out)
+	return err
+}
+
+// plain takes JSON's braces and, where they are not needed, quotes away.
+func plain(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		plain(child)
+	}
+}
+
+// row writes one line of a table.
+func row(w io.Writer, cells ...any) {
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = printable(fmt.Sprint(cell))
+	}
+	_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
+}
+
+// printable keeps what others have written into ZooKeeper from playing tricks
+// on the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r <= 0x9f {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// human writes a duration in its two largest units: 850ms, 6m12s, 3h5m, 4d2h.
+func human(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return max(d, 0).Round(time.Millisecond).String()
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return pair(d/time.Minute, "m", d%time.Minute/time.Second, "s")
+	case d < day:
+		return pair(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
+	}
+	return pair(d/day, "d", d%day/time.Hour, "h")
+}
+
+func pair(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprintf("%d%s", large, largeUnit)
+	}
+	return fmt.Sprintf("%d%s%d%s", large, largeUnit, small, smallUnit)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// run runs the program and returns its exit code.
+func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := p.root()
+	args = p.parse(root, args)
+	root.SetArgs(args)
+	return p.exit(root.ExecuteContext(context.Background()))
+}
+
+// A program is one call of lockkeeper.
+type program struct {
+	stdin          *os.File
+	stdout, stderr io.Writer
+
+	zookeeper zookeeperFlags
+	output    choice
+	logging   loggingFlags
+
+	problems problems // of the command line and of the environment
+	unclear  bool     // a flag was not known: an argument may be its value
+}
+
+func (p *program) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lockkeeper",
+		Short: "Locks with priorities for jobs and commands, kept in ZooKeeper",
+		Long: `Lockkeeper runs scheduled jobs and shell commands under locks in ZooKeeper.
+A more important one may ask the holder of a lock to go; the holder cleans up
+and gives way.`,
+		Example: `  lockkeeper exec --scope cluster/orders -- ./compact.sh
+  lockkeeper run -f lockkeeper.yaml
+  lockkeeper locks ls`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	c.CompletionOptions.HiddenDefaultCmd = true
+	c.SetOut(p.stdout)
+	c.SetErr(p.stderr)
+	c.SetUsageTemplate(usage)
+	c.Version = buildVersion().Version // for --version
+
+	flags := c.PersistentFlags()
+	p.zookeeper.add(flags)
+	p.output = choice{is: "table", of: []string{"table", "wide", "json", "yaml"}}
+	flags.VarP(&p.output, "output", "o", "`format` of what locks and version write: "+p.output.list())
+	p.logging.add(flags)
+
+	p.group(c)
+	c.AddCommand(p.run(), p.exec(), p.locks(), p.config(), p.version())
+	return c
+}
+
+// usage is what help says after the description.
+const usage = `Usage:
+{{- if .HasAvailableSubCommands}}
+  {{.CommandPath}} COMMAND
+{{- else}}
+  {{.UseLine}}
+{{- end}}
+{{- if .HasAvailableSubCommands}}
+
+Commands:
+{{- range .Commands}}{{if and .IsAvailableCommand (ne .Name "help")}}
+  {{rpad .Name .NamePadding}} {{.Short}}
+{{- end}}{{end}}
+{{- end}}
+{{- if .HasExample}}
+
+Examples:
+{{.Example}}
+{{- end}}
+{{- if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{- end}}
+{{- if .HasAvailableInheritedFlags}}
+
+Flags of all commands:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}
+{{- end}}
+`
+
+// group makes c a command that only has others in it.
+func (p *program) group(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 && len(p.problems) == 0 {
+			return c.Help()
+		}
+		if len(args) > 0 && !p.unclear {
+			text := fmt.Sprintf("unknown command %q", c.CommandPath()+" "+args[0])
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				text += fmt.Sprintf("; did you mean %q?", c.CommandPath()+" "+near[0])
+			}
+			p.problems.add(text)
+		}
+		return p.usage(c)
+	}
+}
+
+// command lets c run do. names says which arguments there must be. do looks for
+// what else is wrong with the command line, and then calls usage.
+func (p *program) command(c *cobra.Command, names []string, do func(c *cobra.Command, args []string) error) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		p.checkArgs(args, names)
+		return do(c, args)
+	}
+	return c
+}
+
+func (p *program) checkArgs(args, names []string) {
+	switch {
+	case p.unclear:
+	case len(args) < len(names):
+		for _, name := range names[len(args):] {
+			p.problems.add(fmt.Sprintf("%s is missing", name))
+		}
+	case len(args) > len(names):
+		p.problems.add(fmt.Sprintf("unexpected argument %s", strings.Join(quoteAll(args[len(names):]), " ")))
+	}
+}
+
+// usage returns what is wrong with the command line, all of it.
+func (p *program) usage(c *cobra.Command) error {
+	if len(p.problems) == 0 {
+		return nil
+	}
+	return &usageError{command: c.CommandPath(), problems: p.problems}
+}
+
+// say writes one line for people.
+func (p *program) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.stderr, "lockkeeper: "+format+"\n", args...)
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+func (p *program) run() *cobra.Command {
+	var file string
+	c := p.command(&cobra.Command{
+		Use:   "run",
+		Short: "Run the jobs of a configuration file, as a daemon",
+		Long: `Run the jobs of a configuration file at their times, each tick once among all
+daemons that share a ZooKeeper and a root. Start as many as you like.
+
+What the file says of ZooKeeper counts before the environment, and flags before
+both. While ZooKeeper does not answer, the daemon goes on trying and logs it.
+
+SIGTERM, SIGINT and SIGHUP drain: no tick is fired any more, what runs may go on
+for drain_timeout, what then still runs is told to go, cleans up and gives its
+locks back. Exit code 0. A second signal stops at once: commands are killed, and
+their locks are freed when the ZooKeeper session ends.
+
+Exit code 78 for a file that cannot be used; all that is wrong with it is said.`,
+		Example: `  lockkeeper config validate -f lockkeeper.yaml
+  lockkeeper run -f lockkeeper.yaml --log-level debug`,
+	}, nil, func(c *cobra.Command, _ []string) error {
+		cfg, err := p.daemonConfig(c, file)
+		if err != nil {
+			return err
+		}
+		return p.serve(c.Context(), cfg)
+	})
+	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
+	return c
+}
+
+// daemonConfig reads the file, and puts what the flags say in its place.
+func (p *program) daemonConfig(c *cobra.Command, file string) (*config.Config, error) {
+	if err := p.usage(c); err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(file, config.Options{})
+	if err != nil {
+		return nil, err
+	}
+	p.applyZooKeeper(&cfg.Client)
+	p.problems.addRequest(cfg.Client.Validate(), zookeeperFlag)
+	return cfg, p.usage(c)
+}
+
+// serve runs the jobs until a signal comes.
+func (p *program) serve(ctx context.Context, cfg *config.Config) error {
+	logger := p.logging.logger(p.stderr, cfg.Log.Level, cfg.Log.Format)
+	for _, warning := range cfg.Warnings {
+		logger.Warn("configuration", "problem", warning.String())
+	}
+	ctx, again, stop := untilSignals(ctx, logger)
+	defer stop()
+	cfg.Client.Logger = logger
+	client, err := recipes.NewClient(cfg.Client)
+	if err != nil {
+		return err
+	}
+	schedule, err := newScheduler(client, cfg, logger)
+	if err != nil {
+		closeClient(client)
+		return err
+	}
+	logger.Info("lockkeeper starts", "version", buildVersion().Version, "file", cfg.File, "jobs", len(cfg.Jobs),
+		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root)
+
+	go reportOutages(ctx, client, logger)
+	drained := make(chan error, 1)
+	go func() { drained <- schedule.Run(ctx) }()
+	select {
+	case err := <-drained:
+		closeClient(client)
+		logger.Info("lockkeeper stopped")
+		return err
+	case sig := <-again:
+		// The session is not closed: that would free the locks of commands that
+		// are only killed by the end of this process.
+		logger.Warn("stopping at once; what is held is freed with the ZooKeeper session", "signal", sig.String())
+		return &codeError{code: 128 + int(sig)}
+	}
+}
+
+func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger) (*scheduler.Scheduler, error) {
+	guard, err := lockguard.New(client, lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger))
+	if err != nil {
+		return nil, err
+	}
+	drain := cfg.DrainTimeout
+	if drain == 0 {
+		drain = -1 // not at all
+	}
+	s, err := scheduler.New(scheduler.Config{DrainTimeout: drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, job := range cfg.Jobs {
+		problems = append(problems, s.Add(job))
+	}
+	return s, errors.Join(problems...)
+}
+
+// lockEvents logs what happens to locks. Skipped ticks are logged by the
+// scheduler, which knows more about them.
+func lockEvents(logger *slog.Logger) lockguard.Observer {
+	log := lockguard.LogObserver(logger)
+	return func(ctx context.Context, event lockguard.Event) {
+		if _, skipped := event.(lockguard.Skipped); !skipped {
+			log(ctx, event)
+		}
+	}
+}
+
+// untilSignals returns a context that ends with the first signal to stop, and
+// a channel that gets the second one.
+func untilSignals(ctx context.Context, logger *slog.Logger) (_ context.Context, again <-chan syscall.Signal, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	received := make(chan os.Signal, 4)
+	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		signal.Notify(received, syscall.SIGHUP)
+	}
+	// A closed stderr must not end the daemon with its locks held.
+	deaf := make(chan os.Signal, 1)
+	signal.Notify(deaf, syscall.SIGPIPE)
+	second := make(chan syscall.Signal, 1)
+	over := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-over:
+				return
+			case sig := <-received:
+				number := sig.(syscall.Signal)
+				if ctx.Err() == nil {
+					logger.Info("draining; a second signal stops at once", "signal", sig.String())
+					cancel(&jobs.SignalError{Signal: number})
+					continue
+				}
+				second <- number
+				return
+			}
+		}
+	}()
+	return ctx, second, func() {
+		signal.Stop(received)
+		signal.Stop(deaf)
+		close(over)
+		cancel(nil)
+	}
+}
+
+// How soon and how often an outage of ZooKeeper is reported.
+const (
+	outageAfter = 5 * time.Second
+	outageEvery = 30 * time.Second
+)
+
+// reportOutages logs that ZooKeeper does not answer. The client itself logs
+// when it connects and when it is cut off.
+func reportOutages(ctx context.Context, client *recipes.Client, logger *slog.Logger) {
+	pause := outageAfter
+	for {
+		wait, cancel := context.WithTimeout(ctx, pause)
+		err := client.Ready(wait)
+		cancel()
+		switch unavailable, down := errors.AsType[*recipes.UnavailableError](err); {
+		case ctx.Err() != nil || errors.Is(err, recipes.ErrClosed):
+			return
+		case down:
+			logger.Warn("no ZooKeeper, trying on; ticks that cannot be decided meanwhile are skipped", "error", unavailable)
+			pause = outageEvery
+			continue
+		}
+		pause = outageAfter
+		select {
+		case <-time.After(outageAfter):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

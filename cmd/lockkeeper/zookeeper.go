@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// zookeeperFlags say how to reach ZooKeeper. Each that is left out is taken
+// from the environment: LOCKKEEPER_ZK for --zk, LOCKKEEPER_ZK_CA_FILE for
+// --zk-ca-file.
+type zookeeperFlags struct {
+	servers        string
+	root           string
+	sessionTimeout duration
+	digestFile     string
+	tls            yes
+	caFile         string
+	certFile       string
+	keyFile        string
+}
+
+const defaultServers = "localhost:2181"
+
+func (z *zookeeperFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&z.servers, "zk", "", "ZooKeeper `servers`, host:port[,host:port][/chroot] (env LOCKKEEPER_ZK, default "+defaultServers+")")
+	flags.StringVar(&z.root, "root", "", "`node` that everything lives under (env LOCKKEEPER_ROOT, default /lockkeeper)")
+	flags.Var(&z.sessionTimeout, "zk-session-timeout", "how soon the locks of a dead process are freed (default 15s)")
+	flags.StringVar(&z.digestFile, "zk-digest-file", "", "`file` with user:password (env LOCKKEEPER_ZK_DIGEST_FILE)")
+	flags.VarPF(&z.tls, "zk-tls", "", "use TLS, with the system's certificate authorities").NoOptDefVal = "true"
+	flags.StringVar(&z.caFile, "zk-ca-file", "", "use TLS, with the certificate authorities of this `file` (env LOCKKEEPER_ZK_CA_FILE)")
+	flags.StringVar(&z.certFile, "zk-cert-file", "", "`file` with the certificate of this client (env LOCKKEEPER_ZK_CERT_FILE)")
+	flags.StringVar(&z.keyFile, "zk-key-file", "", "`file` with its private key (env LOCKKEEPER_ZK_KEY_FILE)")
+}
+
+// zookeeperFlag is how the flag for a field of recipes.Config is spelt.
+func zookeeperFlag(field string) string {
+	switch field {
+	case "servers", "chroot":
+		return "--zk"
+	case "session_timeout":
+		return "--zk-session-timeout"
+	case "auth":
+		return "--zk-digest-file"
+	}
+	return "--" + field
+}
+
+// clientConfig returns how to reach ZooKeeper by flags and environment.
+func (p *program) clientConfig() recipes.Config {
+	var cfg recipes.Config
+	p.applyZooKeeper(&cfg)
+	p.problems.addRequest(cfg.Validate(), zookeeperFlag)
+	return cfg
+}
+
+// applyZooKeeper puts what the flags say into cfg, and what the environment
+// says where cfg says nothing. Problems are collected.
+func (p *program) applyZooKeeper(cfg *recipes.Config) {
+	z := &p.zookeeper
+	servers, from := z.servers, "--zk"
+	if servers == "" && len(cfg.Servers) == 0 {
+		servers, from = os.Getenv("LOCKKEEPER_ZK"), "LOCKKEEPER_ZK"
+	}
+	if servers != "" {
+		var err error
+		cfg.Servers, cfg.Chroot, err = recipes.ParseServers(servers)
+		p.problems.addRequest(err, func(string) string { return from })
+	}
+	cfg.Root = cmp.Or(z.root, cfg.Root, os.Getenv("LOCKKEEPER_ROOT"), "/lockkeeper")
+	cfg.SessionTimeout = z.sessionTimeout.or(cfg.SessionTimeout)
+
+	if file := z.digestFile; file != "" || cfg.Auth == nil {
+		if file = cmp.Or(file, os.Getenv("LOCKKEEPER_ZK_DIGEST_FILE")); file != "" {
+			cfg.Auth = p.digest(file)
+		}
+	}
+	ca, cert, key := z.caFile, z.certFile, z.keyFile
+	if ca+cert+key == "" && !z.tls.is && cfg.TLS != nil {
+		return
+	}
+	ca = cmp.Or(ca, os.Getenv("LOCKKEEPER_ZK_CA_FILE"))
+	cert = cmp.Or(cert, os.Getenv("LOCKKEEPER_ZK_CERT_FILE"))
+	key = cmp.Or(key, os.Getenv("LOCKKEEPER_ZK_KEY_FILE"))
+	if z.tls.is || ca+cert+key != "" {
+		cfg.TLS = p.tls(ca, cert, key)
+	}
+}
+
+// digest reads a file with user:password.
+func (p *program) digest(file string) *recipes.Digest {
+	text := p.read("--zk-digest-file", file)
+	if text == nil {
+		return nil
+	}
+	user, password, found := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
+	if !found || user == "" || password == "" || strings.ContainsAny(user+password, "\r\n") {
+		p.problems.add(fmt.Sprintf("--zk-digest-file: %s does not have the form user:password; write that on one line", file))
+		return nil
+	}
+	return &recipes.Digest{User: user, Password: password}
+}
+
+func (p *program) tls(caFile, certFile, keyFile string) *tls.Config {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile != "" {
+		pem := p.read("--zk-ca-file", caFile)
+		cfg.RootCAs = x509.NewCertPool()
+		if pem != nil && !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			p.problems.add(fmt.Sprintf("--zk-ca-file: there is no certificate in %s; name a file with certificates in PEM form", caFile))
+		}
+	}
+	switch {
+	case certFile == "" && keyFile == "":
+	case certFile == "":
+		p.problems.add("--zk-key-file: the certificate is missing; name it with --zk-cert-file")
+	case keyFile == "":
+		p.problems.add("--zk-cert-file: the private key is missing; name it with --zk-key-file")
+	default:
+		cert, key := p.read("--zk-cert-file", certFile), p.read("--zk-key-file", keyFile)
+		if cert == nil || key == nil {
+			break
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			p.problems.add(fmt.Sprintf("--zk-cert-file: %s and %s are no certificate and its key: %v; both have to be in PEM form", certFile, keyFile, err))
+			break
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg
+}
+
+func (p *program) read(flag, file string) []byte {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
+			err = path.Err
+		}
+		p.problems.add(fmt.Sprintf("%s: %s cannot be read: %v; name a file that this user can read", flag, file, err))
+		return nil
+	}
+	return text
+}
+
+// closeTimeout is how long the end of the program waits for ZooKeeper. What is
+// not confirmed by then ends with the session.
+const closeTimeout = 2 * time.Second
+
+func closeClient(client *recipes.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = client.Close(ctx)
+}

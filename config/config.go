@@ -1,0 +1,265 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Config is a configuration file, read and checked.
+type Config struct {
+	// Classes are the named priorities.
+	Classes map[string]priority.Level
+
+	// Client says how to reach ZooKeeper. Its defaults are filled in, except
+	// for Servers and Root, which are empty when the file names none: the
+	// program may know better.
+	Client recipes.Config
+
+	// Defaults are what jobs have that do not say otherwise. They are applied
+	// to Jobs already.
+	Defaults Defaults
+
+	// DrainTimeout is how long jobs may go on when the daemon stops, before
+	// they are cancelled. Negative, as scheduler.Config has it, when the file
+	// says 0: not at all. Defaults to DefaultDrainTimeout.
+	DrainTimeout time.Duration
+
+	// File is the name that was given to Load or Parse.
+	File string
+
+	// Jobs are in the order of the file. Each is valid.
+	Jobs []jobs.Job
+
+	// Log says how the daemon writes its log.
+	Log Log
+
+	// Scopes are the documented scopes, by name. When there are any, jobs use
+	// no others.
+	Scopes []Scope
+
+	// Warnings are what works, but perhaps not as meant; by line and column.
+	Warnings []Problem
+}
+
+// Defaults are what the jobs of a file have unless they say otherwise.
+type Defaults struct {
+	Lock     lockguard.Requirement // without a scope
+	Timezone string                // defaults to UTC
+}
+
+// Log says how the daemon writes its log.
+type Log struct {
+	Format string     // "text" (default) or "json"
+	Level  slog.Level // defaults to info
+}
+
+// Options are what a file cannot say.
+type Options struct {
+	// Env looks up environment variables. Defaults to os.LookupEnv.
+	Env func(name string) (value string, set bool)
+
+	// Funcs are the Go functions that jobs can run, by the name that the file
+	// has after "go:". A jobs.Func is one.
+	Funcs map[string]jobs.Work
+}
+
+// DefaultDrainTimeout is the drain_timeout of a file without one.
+const DefaultDrainTimeout = 30 * time.Second
+
+// Load reads the file with the given name. If anything is wrong with it, the
+// error is an *Errors with all of it.
+func Load(name string, opts Options) (*Config, error) {
+	data, err := readFile(name)
+	if err != nil {
+		p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: "name a file that this user can read"}
+		return nil, &Errors{Problems: []Problem{p}}
+	}
+	return Parse(name, data, opts)
+}
+
+// Parse reads a configuration from data. Files that it names are looked for in
+// the directory of name. If anything is wrong, the error is an *Errors with
+// all of it.
+func Parse(name string, data []byte, opts Options) (*Config, error) {
+	if opts.Env == nil {
+		opts.Env = os.LookupEnv
+	}
+	src := readSource(data)
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs}
+	cfg := r.config(src)
+	problems, warnings := r.collect(name)
+	for _, p := range src.problems {
+		p.File = name
+		problems = append(problems, p)
+	}
+	sortProblems(problems)
+	sortProblems(warnings)
+	if len(problems) > 0 {
+		return nil, &Errors{Problems: problems, Warnings: warnings}
+	}
+	cfg.File, cfg.Warnings = name, warnings
+	return cfg, nil
+}
+
+var fileShape = shape{
+	name:    "the file",
+	example: "write a mapping with version, zookeeper and jobs",
+	fields:  []string{"version", "zookeeper", "priorities", "defaults", "scopes", "jobs", "drain_timeout", "log"},
+	later: []string{
+		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides", "groups", "temporal",
+		"audit", "hooks", "include", "approvals", "health",
+	},
+	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "locks": "locks belong to jobs"},
+}
+
+// config reads the sections, what others need first.
+func (r *reader) config(src source) *Config {
+	cfg := &Config{
+		Defaults:     Defaults{Timezone: defaultZone},
+		DrainTimeout: DefaultDrainTimeout,
+		Log:          Log{Format: "text", Level: slog.LevelInfo},
+	}
+	start := value{line: 1, column: 1}
+	if src.root == nil {
+		r.missing(start, "the file is empty", fileShape.example)
+		return cfg
+	}
+	root := r.use(src.root, "", value{})
+	if root.exists() && root.node.Kind != yaml.MappingNode {
+		r.missing(root, describe(root.node)+" is not a mapping", fileShape.example)
+		return cfg
+	}
+	o, ok := r.object(root, fileShape)
+	if !ok {
+		return cfg
+	}
+	start.node = o.node
+	r.version(o, start)
+	cfg.Client = r.zookeeper(o.get("zookeeper"))
+	r.priorities(o.get("priorities"))
+	locks := r.defaults(o.get("defaults"), &cfg.Defaults)
+	r.adviseClasses(locks)
+	r.readScopes(o.get("scopes"))
+	var entries []jobEntry
+	if o.has("jobs") {
+		entries = r.readJobs(o.get("jobs"), cfg.Defaults, locks.inherited())
+	} else {
+		r.missing(start, "jobs is missing", jobShape.example)
+	}
+	if r.problems() == 0 && !r.torn {
+		r.checkJobs(entries)
+		r.adviseScopes(entries)
+	}
+	if v := o.get("drain_timeout"); v.exists() {
+		cfg.DrainTimeout, _ = r.notNegative(v)
+		if cfg.DrainTimeout == 0 {
+			cfg.DrainTimeout = -1
+		}
+	}
+	cfg.Log = r.log(o.get("log"), cfg.Log)
+
+	cfg.Classes = make(map[string]priority.Level, len(r.classes))
+	for name, c := range r.classes {
+		cfg.Classes[name] = c.level
+	}
+	cfg.Scopes = slices.SortedFunc(maps.Values(r.scopes), func(a, b Scope) int { return cmp.Compare(a.Name, b.Name) })
+	for _, e := range entries {
+		cfg.Jobs = append(cfg.Jobs, e.Job)
+	}
+	return cfg
+}
+
+// version checks the version of the format: a later one may mean the same
+// words differently.
+func (r *reader) version(o object, start value) {
+	const instead = "write version: 1"
+	v := o.get("version")
+	if !o.has("version") {
+		r.missing(start, "version is missing", instead)
+		return
+	}
+	if n, ok := r.integer(v, instead); ok && n != 1 {
+		r.problem(v, fmt.Sprintf("this version of lockkeeper cannot read version %d", n), instead)
+	}
+}
+
+const defaultZone = "UTC"
+
+var defaultsShape = shape{
+	name:    "defaults",
+	example: "write it like {timezone: UTC, lock: {lease_timeout: 10m}}",
+	fields:  []string{"timezone", "lock"},
+	later:   []string{"misfire", "overlap", "retry", "jitter", "dst", "on_preempt", "timeout", "env"},
+	hints:   joined(lockHints("write it under defaults: {lock: {%s: ...}}"), map[string]string{"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job"}),
+}
+
+var defaultsLockShape = shape{
+	name:    "defaults.lock",
+	example: "write it like {lease_timeout: 10m, waiting_timeout: 5m}",
+	fields:  lockFields,
+	later:   laterLockFields,
+	hints:   map[string]string{"scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job"},
+}
+
+// defaults reads what holds for all jobs.
+func (r *reader) defaults(v value, into *Defaults) lockSettings {
+	settings := builtinLockSettings()
+	if o, ok := r.optional(v, defaultsShape); ok {
+		if v := o.get("timezone"); v.exists() {
+			if name, ok := r.timezone(v); ok {
+				into.Timezone = name
+			}
+		}
+		if lock, ok := r.optional(o.get("lock"), defaultsLockShape); ok {
+			settings = r.lockSettings(lock, settings)
+			r.checkLock(settings)
+		}
+	}
+	into.Lock = settings.requirement()
+	return settings
+}
+
+// optional reads a mapping that may be missing.
+func (r *reader) optional(v value, s shape) (object, bool) {
+	if !v.exists() {
+		return object{}, false
+	}
+	return r.object(v, s)
+}
+
+var logShape = shape{
+	name:    "log",
+	example: "write it like {format: json, level: info}",
+	fields:  []string{"format", "level"},
+	later:   []string{"file", "output", "rotate", "source", "sampling"},
+}
+
+func (r *reader) log(v value, log Log) Log {
+	o, ok := r.optional(v, logShape)
+	if !ok {
+		return log
+	}
+	if v := o.get("format"); v.exists() {
+		log.Format, _ = r.word(v, "text", "json")
+	}
+	if v := o.get("level"); v.exists() {
+		if word, ok := r.word(v, "debug", "info", "warn", "error"); ok {
+			_ = log.Level.UnmarshalText([]byte(strings.ToUpper(word))) // one of the four it knows
+		}
+	}
+	return log
+}

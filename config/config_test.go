@@ -1,0 +1,178 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestSampleFileIsReadCompletely(t *testing.T) {
+	cfg, err := Load("testdata/lockkeeper.yaml", Options{Env: func(string) (string, bool) { return "", false }})
+	require.NoError(t, err)
+
+	require.Empty(t, cfg.Warnings)
+	require.Equal(t, "testdata/lockkeeper.yaml", cfg.File)
+	require.Equal(t, recipes.Config{
+		Auth:           &recipes.Digest{User: "lockkeeper", Password: "not-a-secret"},
+		Root:           "/lockkeeper",
+		Servers:        []string{"zk1:2181", "zk2:2181", "zk3:2181"},
+		SessionTimeout: 15 * time.Second,
+	}, cfg.Client)
+	require.Equal(t, map[string]priority.Level{"critical": 90, "normal": 50, "batch": 20}, cfg.Classes)
+	require.Equal(t, "UTC", cfg.Defaults.Timezone)
+	require.Equal(t, []Scope{
+		{Name: "cluster/orders/resource/carts", Owner: "team-carts"},
+		{Name: "cluster/orders/resource/users", Owner: "team-orders"},
+	}, cfg.Scopes)
+	require.Equal(t, time.Minute, cfg.DrainTimeout)
+	require.Equal(t, Log{Format: "json", Level: slog.LevelInfo}, cfg.Log)
+
+	require.Len(t, cfg.Jobs, 4)
+	backup, compact, hotfix, report := cfg.Jobs[0], cfg.Jobs[1], cfg.Jobs[2], cfg.Jobs[3]
+	require.Equal(t, "backup", backup.Name)
+	require.Equal(t, "0 2 * * *", backup.Schedule)
+	require.Equal(t, "Europe/Berlin", backup.TimeZone)
+	require.Equal(t, 50*time.Minute, backup.Timeout)
+	require.Equal(t, []lockguard.Requirement{{
+		AcquireTimeout: ptr(30 * time.Minute), CleanupTimeout: 2 * time.Minute, LeaseTimeout: time.Hour, Message: "nightly backup",
+		Owner: "backup", Priority: 50, Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
+	}}, backup.Requirements)
+	require.Implements(t, (*jobs.Cleaner)(nil), backup.Work)
+
+	require.Equal(t, []lockguard.Requirement{{
+		CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, Owner: "compact", Priority: 20, Scope: "cluster/orders/resource/users",
+	}}, compact.Requirements)
+	require.Equal(t, &jobs.Command{Argv: []string{"/usr/local/bin/compact", "--all"}, CleanupTimeout: 30 * time.Second}, compact.Work)
+
+	require.Equal(t, []lockguard.Requirement{{
+		CleanupTimeout: 30 * time.Second, Forceful: true, LeaseTimeout: 10 * time.Minute, Owner: "hotfix", Priority: 90,
+		Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(3 * time.Minute),
+	}}, hotfix.Requirements)
+
+	require.Empty(t, report.Requirements)
+	for _, job := range cfg.Jobs {
+		require.NoError(t, job.Validate())
+	}
+}
+
+func ptr[T any](v T) *T { return new(v) }
+
+func TestEverythingThatIsWrongIsReportedAtOnceAndInOrder(t *testing.T) {
+	_, err := Load("testdata/wrong.yaml", testOptions())
+	require.Error(t, err)
+
+	got := strings.ReplaceAll(err.Error(), `testdata\`, "testdata/") + "\n"
+	golden := "testdata/wrong.golden"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+
+	// Each line of the file that is wrong says so, and how often.
+	text, err := os.ReadFile("testdata/wrong.yaml")
+	require.NoError(t, err)
+	promised := 0
+	for i, line := range strings.Split(string(text), "\n")[1:] {
+		_, numbers, found := strings.Cut(line, "  # ")
+		if !found {
+			continue
+		}
+		for range strings.SplitSeq(numbers, ", ") {
+			promised++
+		}
+		require.Contains(t, got, fmt.Sprintf("wrong.yaml:%d:", i+2), line)
+	}
+	require.Equal(t, promised, strings.Count(got, "\n"))
+}
+
+func TestFileThatCannotBeReadIsOneProblemWithoutALine(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing.yaml")
+
+	_, err := Load(missing, Options{})
+	require.EqualError(t, err, missing+": the file cannot be read: no such file or directory; name a file that this user can read")
+
+	_, err = Load(dir, Options{})
+	require.EqualError(t, err, dir+": the file cannot be read: is a directory; name a file that this user can read")
+}
+
+func TestEmptySettingsHaveDefaults(t *testing.T) {
+	cfg := mustParse(t, job(""))
+
+	require.Equal(t, recipes.Config{SessionTimeout: 15 * time.Second}, cfg.Client)
+	require.Equal(t, Defaults{Lock: lockguard.Requirement{LeaseTimeout: 10 * time.Minute}, Timezone: "UTC"}, cfg.Defaults)
+	require.Equal(t, DefaultDrainTimeout, cfg.DrainTimeout)
+	require.Equal(t, Log{Format: "text", Level: slog.LevelInfo}, cfg.Log)
+	require.Empty(t, cfg.Scopes)
+	require.Empty(t, cfg.Classes)
+	require.Equal(t, []jobs.Job{{Name: "a", Schedule: "@daily", TimeZone: "UTC", Work: &jobs.Command{Argv: []string{"x"}}}}, cfg.Jobs)
+}
+
+func TestNoDrainIsWhatTheSchedulerCallsNegative(t *testing.T) {
+	require.Negative(t, mustParse(t, file("drain_timeout: 0\n")).DrainTimeout)
+	require.Equal(t, time.Second, mustParse(t, file("drain_timeout: 1s\n")).DrainTimeout)
+}
+
+func TestErrorListIsCutWhereNobodyReadsOn(t *testing.T) {
+	var text strings.Builder
+	for i := range 250 {
+		fmt.Fprintf(&text, "unknown%d: 1\n", i)
+	}
+	_, err := Parse("f", []byte("version: 1\n"+text.String()+"jobs: {a: {schedule: '@daily', run: [x]}}\n"), Options{})
+	lines := strings.Split(err.Error(), "\n")
+	require.Len(t, lines, shown+1)
+	require.Equal(t, "f: 150 more problems", lines[shown])
+}
+
+// Every field that a file may have has to be read: a value that cannot be
+// right must be refused. A field that is only known would be a setting that
+// does nothing.
+func TestEveryFieldIsRead(t *testing.T) {
+	for _, place := range []struct {
+		shape shape
+		text  string // with %s where the field goes
+	}{
+		{fileShape, "%s"},
+		{zookeeperShape, "zookeeper: {%s}"},
+		{authShape, "zookeeper: {auth: {%s}}"},
+		{tlsShape, "zookeeper: {tls: {%s}}"},
+		{prioritiesShape, "priorities: {%s}"},
+		{classShape, "priorities: {classes: {c: {%s}}}"},
+		{defaultsShape, "defaults: {%s}"},
+		{defaultsLockShape, "defaults: {lock: {%s}}"},
+		{scopeShape, "scopes: {s: {%s}}"},
+		{jobShape, "jobs: {j: {%s}}"},
+		{runShape, "jobs: {j: {run: {%s}}}"},
+		{lockShape, "jobs: {j: {locks: [{%s}]}}"},
+		{logShape, "log: {%s}"},
+	} {
+		require.NotEmpty(t, place.shape.fields)
+		for _, field := range place.shape.fields {
+			_, problems, _ := parse(t, fmt.Sprintf(place.text, field+": [[[x]]]"))
+			require.Contains(t, strings.Join(problems, "\n"), field, "%s in %s", field, place.shape.name)
+			require.NotContains(t, strings.Join(problems, "\n"), "unknown field", "%s in %s", field, place.shape.name)
+		}
+		for _, field := range place.shape.later {
+			require.NotContains(t, place.shape.fields, field, "%s is there now", field)
+		}
+		for field := range place.shape.hints {
+			require.NotContains(t, place.shape.fields, field)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+var jobShape = shape{
+	name:    "a job",
+	example: `write it like backup: {schedule: "0 2 * * *", run: [/usr/bin/backup], locks: [{scope: cluster/orders}]}`,
+	fields:  []string{"schedule", "timezone", "run", "timeout", "locks"},
+	later: []string{
+		"misfire", "overlap", "retry", "jitter", "dst", "on_preempt", "after", "blackout", "hold_at_least", "labels", "pause_after_failures",
+		"enabled", "disabled", "suspend", "paused", "approval",
+	},
+	hints: joined(lockHints("it belongs to a lock: locks: [{%s: ...}]"), map[string]string{
+		"command": "write run: [command, argument], or run: {command: [...]}",
+		"exec":    "write run: [command, argument]", "cmd": "write run: [command, argument]", "args": "write run: [command, argument]",
+		"env": "write run: {command: [...], env: {...}}", "dir": "write run: {command: [...], dir: ...}", "cleanup": "write run: {command: [...], cleanup: [...]}",
+		"lock": `did you mean "locks"?`, "cron": `did you mean "schedule"?`, "every": `write schedule: "@every 5m"`,
+		"tz": `did you mean "timezone"?`, "name": "remove it, the name stands in front of the job",
+	}),
+}
+
+func joined(a, b map[string]string) map[string]string {
+	maps.Copy(a, b)
+	return a
+}
+
+// A jobEntry is a job and what its locks were made of.
+type jobEntry struct {
+	jobs.Job
+	name   value
+	lock   lockSettings
+	lockAt value
+}
+
+// readJobs reads the jobs, in the order of the file.
+func (r *reader) readJobs(v value, defaults Defaults, locks lockSettings) []jobEntry {
+	entries, ok := r.entries(v, jobShape.example, v.named)
+	if !ok {
+		return nil
+	}
+	if len(entries) == 0 {
+		r.missing(v, "there are no jobs", jobShape.example)
+	}
+	all := make([]jobEntry, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, r.job(e, defaults, locks))
+	}
+	return all
+}
+
+func (r *reader) job(e entry, defaults Defaults, base lockSettings) jobEntry {
+	job := jobEntry{Job: jobs.Job{Name: e.name, TimeZone: defaults.Timezone}, name: e.key}
+	o, ok := r.object(e.value, jobShape)
+	if !ok {
+		return job
+	}
+	// What is missing is missing at the name.
+	at := e.key
+	at.path = o.path
+
+	r.jobName(e)
+	r.schedule(o, at, &job.Job)
+	var t task
+	if o.has("run") {
+		t = r.run(o.get("run"))
+	} else {
+		r.missing(at, "run is missing", "write the command, for example run: [/usr/bin/backup, --all]")
+	}
+	if v := o.get("timeout"); v.exists() {
+		job.Timeout, _ = r.positive(v)
+	}
+	if t.command != nil && base.cleanup.from == builtin {
+		base.cleanup = setting[time.Duration]{v: jobs.DefaultCleanupTimeout, from: "the default of commands"}
+	}
+	if o.has("locks") {
+		r.locks(o.get("locks"), base, &job)
+	}
+	r.checkTask(o, t, &job)
+	job.Work = t.work()
+	return job
+}
+
+// jobName checks what the jobs package says about names, at the name.
+func (r *reader) jobName(e entry) {
+	probe := jobs.Job{Name: e.name, Work: jobs.Func(nil)}
+	for _, err := range unjoin(probe.Validate()) {
+		if refusedField(err) == "name" {
+			r.refused(e.key, err)
+		}
+	}
+}
+
+func (r *reader) schedule(o object, at value, job *jobs.Job) {
+	zone := o.get("timezone")
+	if zone.exists() {
+		if name, ok := r.timezone(zone); ok {
+			job.TimeZone = name
+		}
+	}
+	v := o.get("schedule")
+	if !o.has("schedule") {
+		r.missing(at, "schedule is missing", `write for example schedule: "0 2 * * *" or "@every 5m"`)
+		return
+	}
+	spec, ok := r.text(v, `write for example "0 2 * * *" or "@every 5m"`)
+	if !ok {
+		return
+	}
+	job.Schedule = spec
+	own := job.TimeZone
+	if scheduler.HasZone(spec) && !zone.exists() {
+		own, job.TimeZone = "", ""
+	}
+	if _, err := scheduler.Parse(spec, own); err != nil {
+		what, instead := err.Error(), ""
+		if bad, ok := errors.AsType[*scheduler.SpecError](err); ok {
+			what, instead = splitReason(bad.Reason)
+			what = quote(spec) + ": " + what
+		}
+		r.problem(v, what, cmp.Or(instead, `write for example "0 2 * * *" or "@every 5m"`))
+		return
+	}
+	r.adviseSchedule(v, spec)
+}
+
+func (r *reader) adviseSchedule(v value, spec string) {
+	if strings.TrimSpace(spec) == "manual" {
+		r.warn(v, "nothing starts this job by itself", "write a schedule, unless a program calls its Scheduler.RunNow")
+		return
+	}
+	fields := strings.Fields(spec)
+	if n := len(fields); n >= 5 && !strings.HasPrefix(spec, "@") {
+		days, weekdays := fields[n-3], fields[n-1]
+		if restricts(days) && restricts(weekdays) {
+			r.warn(v, fmt.Sprintf("day of month (%s) and day of week (%s) are both set: it runs when either matches", days, weekdays), "write * for one of them")
+		}
+	}
+}
+
+func restricts(field string) bool {
+	return !strings.HasPrefix(field, "*") && !strings.HasPrefix(field, "?")
+}
+
+// timezone reads the name of a time zone that is the same on all machines.
+func (r *reader) timezone(v value) (string, bool) {
+	const instead = "write a name such as UTC or Europe/Berlin"
+	name, ok := r.text(v, instead)
+	if !ok {
+		return "", false
+	}
+	if _, err := scheduler.Parse("0 0 * * *", name); err != nil {
+		r.problem(v, quote(name)+" is not a time zone", instead)
+		return "", false
+	}
+	return name, true
+}
+
+// locks reads the locks of a job: one, for now.
+func (r *reader) locks(v value, base lockSettings, job *jobEntry) {
+	items, ok := r.items(v, lockListExample)
+	if !ok {
+		return
+	}
+	if len(items) == 0 {
+		r.missing(v, "the list is empty", "remove it when the job needs no lock, or "+lockListExample)
+		return
+	}
+	for i, item := range items {
+		requirement, settings := r.lock(item, job.Name, base)
+		if i > 0 {
+			r.problem(item, "more than one lock for a job is not supported by this version of lockkeeper", "write one lock with a scope that covers both")
+			continue
+		}
+		job.lock, job.lockAt = settings, item
+		job.Requirements = []lockguard.Requirement{requirement}
+	}
+}
+
+const lockListExample = "write it like [{scope: cluster/orders}]"
+
+// checkTask compares the work with the lock that it runs under.
+func (r *reader) checkTask(o object, t task, job *jobEntry) {
+	cleanup, locked := job.lock.cleanup, job.lockAt.exists()
+	_, tidies := t.goFunc.(jobs.Cleaner)
+	if tidies || t.cleanup != nil {
+		switch {
+		case !o.has("locks"):
+			r.missing(t.tidies, "a cleanup runs under a lock, but the job needs none", "write its locks, or remove the cleanup")
+		case locked && !cleanup.bad && cleanup.v == 0:
+			r.problem(t.tidies, fmt.Sprintf("the cleanup would have no time to run: cleanup_timeout is 0%s", cleanup.origin()),
+				"write in the lock how long it needs, for example cleanup_timeout: 30s")
+		}
+	}
+	if t.command != nil && locked {
+		t.command.CleanupTimeout = cleanup.v
+		if cleanup.v == 0 {
+			t.command.CleanupTimeout = -1
+		}
+	}
+	if lease := job.lock.lease; job.Timeout > 0 && locked && !lease.bad && job.Timeout > lease.v {
+		r.warn(o.get("timeout"), fmt.Sprintf("timeout (%s) is longer than lease_timeout (%s%s): after the lease anybody may ask the job to go",
+			formatDuration(job.Timeout), formatDuration(lease.v), lease.origin()), "write a lease_timeout as long as the work may take")
+	}
+}
+
+// checkJobs lets the jobs' own rules have the last word: they find nothing
+// that was not found before, unless those rules have changed.
+func (r *reader) checkJobs(entries []jobEntry) {
+	for _, e := range entries {
+		for _, err := range unjoin(e.Validate()) {
+			at := e.name
+			if field := refusedField(err); field != "" {
+				at.path += "." + field
+			}
+			r.refused(at, err)
+		}
+	}
+}

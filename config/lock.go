@@ -1,0 +1,224 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	// unset is the word for a timeout without an end.
+	unset = "unset"
+
+	builtin = "the default" // where a setting comes from that nobody wrote
+)
+
+// lockFields are the settings that defaults.lock and the locks of jobs share.
+var lockFields = []string{
+	"mode", "priority", "lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "forceful",
+}
+
+var laterLockFields = []string{
+	"permits", "min_runtime", "max_hold", "hold_at_least", "lock_delay", "max_preemptions", "preempts", "hook", "hooks", "labels",
+}
+
+var lockShape = shape{
+	name:    "a lock",
+	example: "write it like {scope: cluster/orders, lease_timeout: 10m}",
+	fields:  append(append([]string{"scope"}, lockFields...), "message"),
+	later:   laterLockFields,
+	hints: map[string]string{
+		"owner": "remove it, the job is the owner", "name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
+		"cleanup": `did you mean "cleanup_timeout"? The command that cleans up is run.cleanup`,
+	},
+}
+
+// lockSettings are the settings of a lock, each with where it comes from.
+type lockSettings struct {
+	mode     setting[priority.Mode]
+	priority setting[priority.Level]
+	lease    setting[time.Duration]
+	cleanup  setting[time.Duration]
+	waiting  setting[*time.Duration]
+	acquire  setting[*time.Duration]
+	forceful setting[bool]
+}
+
+func builtinLockSettings() lockSettings {
+	return lockSettings{
+		lease:   setting[time.Duration]{v: recipes.DefaultLeaseTimeout, from: builtin},
+		cleanup: setting[time.Duration]{from: builtin},
+	}
+}
+
+// inherited returns the settings of defaults.lock as a job gets them.
+func (s lockSettings) inherited() lockSettings {
+	return lockSettings{
+		mode: s.mode.inherited(), priority: s.priority.inherited(), lease: s.lease.inherited(), cleanup: s.cleanup.inherited(),
+		waiting: s.waiting.inherited(), acquire: s.acquire.inherited(), forceful: s.forceful.inherited(),
+	}
+}
+
+func (s setting[T]) inherited() setting[T] {
+	if s.given {
+		s.given, s.from = false, "from defaults.lock"
+	}
+	return s
+}
+
+func (s setting[T]) origin() string {
+	if s.given || s.from == "" {
+		return ""
+	}
+	return ", " + s.from
+}
+
+// field reads one setting of a lock; without it, base is what holds.
+func field[T any](o object, name string, base setting[T], read func(value) (T, bool)) setting[T] {
+	if !o.has(name) {
+		return base
+	}
+	v := o.get(name)
+	got, ok := read(v)
+	return setting[T]{v: got, at: v, given: true, bad: !ok}
+}
+
+func (r *reader) lockSettings(o object, base lockSettings) lockSettings {
+	return lockSettings{
+		mode:     field(o, "mode", base.mode, r.mode),
+		priority: field(o, "priority", base.priority, r.priority),
+		lease:    field(o, "lease_timeout", base.lease, r.positive),
+		cleanup:  field(o, "cleanup_timeout", base.cleanup, r.notNegative),
+		waiting:  field(o, "waiting_timeout", base.waiting, r.limit),
+		acquire:  field(o, "acquire_timeout", base.acquire, r.limit),
+		forceful: field(o, "forceful", base.forceful, r.boolean),
+	}
+}
+
+func (r *reader) positive(v value) (time.Duration, bool)    { return r.duration(v, false) }
+func (r *reader) notNegative(v value) (time.Duration, bool) { return r.duration(v, true) }
+
+// limit reads a duration that may be missing: the word unset takes back what
+// defaults.lock says.
+func (r *reader) limit(v value) (*time.Duration, bool) {
+	if !v.exists() {
+		return nil, false
+	}
+	if r.isScalar(v) && v.node.Value == unset {
+		return nil, true
+	}
+	if r.isScalar(v) && v.node.Tag == tagNull {
+		r.problem(v, "has no value", `write a duration such as "30s", or unset for no limit`)
+		return nil, false
+	}
+	d, ok := r.duration(v, true)
+	return &d, ok
+}
+
+// lock reads one lock of a job.
+func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requirement, lockSettings) {
+	requirement, settings := lockguard.Requirement{Owner: owner}, base
+	if !v.exists() {
+		return requirement, settings
+	}
+	o, ok := r.object(v, lockShape)
+	if !ok {
+		return requirement, settings
+	}
+	settings = r.lockSettings(o, base)
+	requirement = settings.requirement()
+	requirement.Owner = owner
+	if o.has("scope") {
+		requirement.Scope, _ = r.scope(o.get("scope"))
+	} else {
+		r.missing(v, "scope is missing", "write what the lock protects, for example scope: cluster/orders")
+	}
+	if v := o.get("message"); v.exists() {
+		requirement.Message, _ = r.text(v, "write why the lock is held, for people")
+	}
+	r.checkLock(settings)
+	return requirement, settings
+}
+
+func (s lockSettings) requirement() lockguard.Requirement {
+	return lockguard.Requirement{
+		AcquireTimeout: s.acquire.v,
+		CleanupTimeout: s.cleanup.v,
+		Forceful:       s.forceful.v,
+		LeaseTimeout:   s.lease.v,
+		Mode:           s.mode.v,
+		Priority:       s.priority.v,
+		WaitingTimeout: s.waiting.v,
+	}
+}
+
+// checkLock compares settings that bound each other. A setting that came from
+// elsewhere is not this lock's mistake: only what is written here is reported.
+func (r *reader) checkLock(s lockSettings) {
+	lease, cleanup := s.lease, s.cleanup
+	if !lease.bad && !cleanup.bad && cleanup.v >= lease.v && (lease.given || cleanup.given) {
+		at := lease.at
+		if cleanup.given {
+			at = cleanup.at
+		}
+		r.problem(at, fmt.Sprintf("cleanup_timeout (%s%s) must be shorter than lease_timeout (%s%s)",
+			formatDuration(cleanup.v), cleanup.origin(), formatDuration(lease.v), lease.origin()), "shorten the one or lengthen the other")
+	}
+	if !lease.bad && lease.v < r.session.v {
+		what := fmt.Sprintf("lease_timeout (%s%s) is shorter than zookeeper.session_timeout (%s%s), within which a dead holder is noticed",
+			formatDuration(lease.v), lease.origin(), formatDuration(r.session.v), r.session.origin())
+		instead := fmt.Sprintf("write %s or more, or a shorter session_timeout", formatDuration(r.session.v))
+		switch {
+		case lease.given:
+			r.problem(lease.at, what, instead)
+		case lease.from == builtin && !r.sessionReported:
+			r.sessionReported = true
+			r.problem(r.session.at, what, "write a shorter one, or a longer lease_timeout")
+		}
+	}
+	r.adviseLock(s)
+}
+
+// adviseLock warns of settings that do nothing beside others.
+func (r *reader) adviseLock(s lockSettings) {
+	acquire, waiting := s.acquire, s.waiting
+	if acquire.bad || waiting.bad || acquire.v == nil {
+		return
+	}
+	switch {
+	case *acquire.v == 0 && s.forceful.v && (acquire.given || s.forceful.given):
+		r.warn(r.firstGiven(acquire.at, acquire.given, s.forceful.at), "acquire_timeout 0 never preempts: forceful does nothing", "remove one of them")
+	case *acquire.v == 0 && waiting.v != nil && (acquire.given || waiting.given):
+		r.warn(r.firstGiven(acquire.at, acquire.given, waiting.at), "acquire_timeout 0 never preempts: waiting_timeout does nothing", "remove one of them")
+	case *acquire.v > 0 && waiting.v != nil && *waiting.v > *acquire.v && (acquire.given || waiting.given):
+		r.warn(r.firstGiven(waiting.at, waiting.given, acquire.at),
+			fmt.Sprintf("waiting_timeout (%s%s) is longer than acquire_timeout (%s%s), which ends first", formatDuration(*waiting.v), waiting.origin(), formatDuration(*acquire.v), acquire.origin()),
+			"lengthen the acquire_timeout or shorten the waiting_timeout")
+	}
+}
+
+func (r *reader) firstGiven(a value, given bool, b value) value {
+	if given {
+		return a
+	}
+	return b
+}
+
+// problems counts what was found so far, warnings apart.
+func (r *reader) problems() int {
+	return len(r.findings) - r.warnings
+}
+
+// lockHints tells where the settings of a lock belong; where has a %s for the
+// setting.
+func lockHints(where string) map[string]string {
+	hints := map[string]string{}
+	for _, name := range slices.Concat(lockFields, []string{"scope", "message"}) {
+		hints[name] = fmt.Sprintf(where, name)
+	}
+	return hints
+}

@@ -1,0 +1,108 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A Scope is something that locks protect, as documented in the file.
+type Scope struct {
+	Mode  priority.Mode // how it can be locked
+	Name  string
+	Owner string // who looks after what the scope protects, for people
+}
+
+var scopeShape = shape{
+	name:    "a scope",
+	example: "write it like cluster/orders: {owner: team-orders}",
+	fields:  []string{"mode", "owner"},
+	later:   []string{"permits", "max_hold", "limits", "hold_at_least", "lock_delay", "description"},
+}
+
+// scopes reads the documented scopes. Once there is one, jobs can use no
+// others: a typing error in a scope would protect nothing.
+func (r *reader) readScopes(v value) {
+	if !v.exists() {
+		return
+	}
+	entries, ok := r.entries(v, scopeShape.example, v.named)
+	if !ok || len(entries) == 0 {
+		return
+	}
+	r.scopes = make(map[string]Scope, len(entries))
+	for _, e := range entries {
+		if !r.scopeName(e.key, e.name) {
+			continue
+		}
+		scope := Scope{Name: e.name}
+		if o, ok := r.object(e.value, scopeShape); ok {
+			if v := o.get("mode"); v.exists() {
+				scope.Mode, _ = r.mode(v)
+			}
+			if v := o.get("owner"); v.exists() {
+				scope.Owner, _ = r.text(v, "write a name, for people")
+			}
+		}
+		r.scopes[e.name] = scope
+	}
+}
+
+func (r *reader) mode(v value) (priority.Mode, bool) {
+	const instead = "write exclusive"
+	s, ok := r.scalar(v, instead)
+	switch {
+	case !ok:
+		return 0, false
+	case s.text == "exclusive":
+		return priority.Exclusive, true
+	case s.text == "shared" || s.text == "semaphore":
+		r.problem(v, s.text+" mode is not supported by this version of lockkeeper", instead)
+	default:
+		r.problem(v, s.quoted()+" is not a mode", instead)
+	}
+	return 0, false
+}
+
+// scopeName reports whether a text can be a scope.
+func (r *reader) scopeName(v value, name string) bool {
+	if trimmed := strings.TrimSpace(name); trimmed != name {
+		r.problem(v, quote(name)+" has blanks at its ends", "write "+quote(trimmed))
+		return false
+	}
+	_, err := recipes.EscapeScope(name)
+	return !r.refused(v, err)
+}
+
+// scope reads the scope of a lock.
+func (r *reader) scope(v value) (string, bool) {
+	name, ok := r.text(v, "write what the lock protects, for example cluster/orders")
+	if !ok || !r.scopeName(v, name) {
+		return "", false
+	}
+	if _, known := r.scopes[name]; r.scopes == nil || known {
+		return name, true
+	}
+	if r.scopeNames == nil {
+		r.scopeNames = slices.Sorted(maps.Keys(r.scopes))
+	}
+	instead := r.suggest.didYouMean(name, r.scopeNames)
+	if instead == "" {
+		instead = "add it to the section scopes"
+	}
+	r.missing(v, fmt.Sprintf("unknown scope %s", quote(name)), instead)
+	return "", false
+}
+
+// list writes a few names in a row.
+func list(names []string) string {
+	const many = 8
+	if len(names) > many {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:many], ", "), len(names)-many)
+	}
+	return strings.Join(names, ", ")
+}

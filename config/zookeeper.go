@@ -1,0 +1,228 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	defaultSessionTimeout = 15 * time.Second
+	minSessionTimeout     = 10 * time.Millisecond
+	maxSessionTimeout     = time.Hour
+)
+
+var zookeeperShape = shape{
+	name:    "zookeeper",
+	example: `write it like {servers: [zk1:2181, zk2:2181]}`,
+	fields:  []string{"servers", "root", "session_timeout", "auth", "tls"},
+	hints: map[string]string{
+		"server": `did you mean "servers"?`, "hosts": `did you mean "servers"?`, "addresses": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
+		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
+	},
+}
+
+// zookeeper reads how to reach ZooKeeper.
+func (r *reader) zookeeper(v value) recipes.Config {
+	cfg := recipes.Config{SessionTimeout: defaultSessionTimeout}
+	r.session = setting[time.Duration]{v: defaultSessionTimeout, from: builtin}
+	if !v.exists() {
+		return cfg
+	}
+	o, ok := r.object(v, zookeeperShape)
+	if !ok {
+		return cfg
+	}
+	if servers := o.get("servers"); servers.exists() {
+		cfg.Servers, cfg.Chroot = r.servers(servers)
+	}
+	if v := o.get("root"); v.exists() {
+		if root, ok := r.text(v, "write an absolute path such as /lockkeeper"); ok && !r.refused(v, recipes.Config{Root: root}.Validate()) {
+			cfg.Root = root
+		}
+	}
+	if v := o.get("session_timeout"); v.exists() {
+		r.session = setting[time.Duration]{at: v, given: true, bad: true}
+		if d, ok := r.duration(v, false); ok && !r.refused(v, recipes.Config{SessionTimeout: d}.Validate()) {
+			cfg.SessionTimeout = d
+			r.session = setting[time.Duration]{v: d, at: v, given: true}
+		}
+	}
+	cfg.Auth = r.auth(o.get("auth"))
+	cfg.TLS = r.tls(o.get("tls"))
+	return cfg
+}
+
+// servers reads a list of host:port, or a connect string with a chroot.
+func (r *reader) servers(v value) (servers []string, chroot string) {
+	const instead = `write [zk1:2181, zk2:2181] or "zk1:2181,zk2:2181/chroot"`
+	if !r.isList(v) {
+		text, ok := r.text(v, instead)
+		if !ok {
+			return nil, ""
+		}
+		servers, chroot, err := recipes.ParseServers(text)
+		r.refused(v, err)
+		return servers, chroot
+	}
+	items, _ := r.items(v, instead)
+	if len(items) == 0 {
+		r.problem(v, "the list is empty", instead)
+	}
+	for _, item := range items {
+		text, ok := r.text(item, "write host:port, for example zk1:2181")
+		if !ok {
+			continue
+		}
+		if strings.ContainsAny(text, "/,") {
+			r.problem(item, quote(text)+" is not one server", `write host:port here, or all in one string: "zk1:2181,zk2:2181/chroot"`)
+			continue
+		}
+		one, _, err := recipes.ParseServers(text)
+		if r.refused(item, err) {
+			continue
+		}
+		servers = append(servers, one...)
+	}
+	return servers, ""
+}
+
+var authShape = shape{
+	name:    "zookeeper.auth",
+	example: "write {digest_file: FILE}, where FILE has user:password in it",
+	fields:  []string{"digest_file"},
+	hints: map[string]string{
+		"user": "write digest_file: FILE, where FILE has user:password in it", "password": "put it into a file and name that: digest_file: FILE",
+		"digest": "put user:password into a file and name that: digest_file: FILE",
+	},
+	later: []string{"sasl", "kerberos"},
+}
+
+func (r *reader) auth(v value) *recipes.Digest {
+	if !v.exists() {
+		return nil
+	}
+	o, ok := r.object(v, authShape)
+	if !ok {
+		return nil
+	}
+	file := o.get("digest_file")
+	if !file.exists() {
+		if !o.has("digest_file") {
+			r.missing(v, "digest_file is missing", authShape.example)
+		}
+		return nil
+	}
+	data, ok := r.file(file)
+	if !ok {
+		return nil
+	}
+	user, password, found := strings.Cut(strings.TrimRight(string(data), "\r\n"), ":")
+	if !found || user == "" || password == "" || strings.ContainsAny(password, "\r\n") || strings.ContainsAny(user, "\r\n") {
+		r.problem(file, "the file does not have the form user:password", "write one line into it, user:password")
+		return nil
+	}
+	return &recipes.Digest{User: user, Password: password}
+}
+
+var tlsShape = shape{
+	name:    "zookeeper.tls",
+	example: "write {ca_file: FILE}, or {} for the certificate authorities of the system",
+	fields:  []string{"ca_file", "cert_file", "key_file", "server_name"},
+	hints: map[string]string{
+		"insecure": "there is no such setting: name the certificate authority in ca_file", "insecure_skip_verify": "there is no such setting: name the certificate authority in ca_file",
+		"enabled": "remove it; tls: {} is enough",
+	},
+}
+
+func (r *reader) tls(v value) *tls.Config {
+	if !v.exists() {
+		return nil
+	}
+	o, ok := r.object(v, tlsShape)
+	if !ok {
+		return nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if v := o.get("server_name"); v.exists() {
+		cfg.ServerName, _ = r.text(v, "write the name in the servers' certificates")
+	}
+	if v := o.get("ca_file"); v.exists() {
+		if pem, ok := r.file(v); ok {
+			cfg.RootCAs = x509.NewCertPool()
+			if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+				r.problem(v, "there is no certificate in the file", "name a file with certificates in PEM form")
+			}
+		}
+	}
+	cert, key := o.get("cert_file"), o.get("key_file")
+	switch {
+	case o.has("cert_file") && !o.has("key_file"):
+		r.missing(cert, "key_file is missing beside it", "name the file with the private key as well")
+	case o.has("key_file") && !o.has("cert_file"):
+		r.missing(key, "cert_file is missing beside it", "name the file with the certificate as well")
+	case cert.exists() && key.exists():
+		certPEM, okCert := r.file(cert)
+		keyPEM, okKey := r.file(key)
+		if !okCert || !okKey {
+			break
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")), "name a certificate and its private key, both in PEM form")
+			break
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg
+}
+
+// file reads a file named in the configuration, relative to its directory.
+func (r *reader) file(v value) ([]byte, bool) {
+	name, ok := r.text(v, "write the name of a file")
+	if !ok {
+		return nil, false
+	}
+	data, err := readFile(r.resolve(name))
+	if err != nil {
+		r.problem(v, fmt.Sprintf("%q cannot be read: %v", r.resolve(name), plainCause(err)), "name a file that this user can read")
+		return nil, false
+	}
+	return data, true
+}
+
+func (r *reader) resolve(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(r.dir, name)
+}
+
+// readFile reads a whole file, unless it is so large that it cannot be meant.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errors.New("is a directory")
+	case info.Size() > maxSize:
+		return nil, fmt.Errorf("has %d bytes, more than %d", info.Size(), maxSize)
+	}
+	return os.ReadFile(name)
+}
+
+// plainCause strips the name of the file and of the call from an error.
+func plainCause(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A narrator tells what happens in one daemon: it observes the events of the
+// guard, adds what the jobs have to say, and writes steps.
+type narrator struct {
+	daemon string
+
+	mu     sync.Mutex
+	out    *json.Encoder
+	said   map[string]string // by job, until its next step that ends something
+	failed map[string]error  // by job, likewise
+}
+
+func newNarrator(daemon string, out io.Writer) *narrator {
+	return &narrator{daemon: daemon, out: json.NewEncoder(out), said: make(map[string]string), failed: make(map[string]error)}
+}
+
+// say keeps what a job has done for the step in which that ends.
+func (n *narrator) say(job, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.said[job] = text
+}
+
+// fail keeps why the work of a job has failed.
+func (n *narrator) fail(job string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failed[job] = err
+}
+
+// tell writes a step.
+func (n *narrator) tell(s step) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.Daemon = n.daemon
+	if s.Kind == cleaned || s.Kind == done {
+		if said := n.said[s.Job]; said != "" {
+			s.Text = said + ", " + s.Text
+		}
+		delete(n.said, s.Job)
+	}
+	_ = n.out.Encode(s) // nobody is left to tell if the demo has gone
+}
+
+// observe is a lockguard.Observer.
+func (n *narrator) observe(_ context.Context, event lockguard.Event) {
+	about := event.About()
+	s := step{At: about.At, Job: about.Owner, Run: about.ID}
+	switch e := event.(type) {
+	case lockguard.Queued:
+		s.Kind, s.Text = waiting, "for "+names(e.Holders)
+	case lockguard.TakenOver:
+		s.Kind, s.Text = tookOver, "from "+names(e.From)+", whose time was over"
+	case lockguard.Acquired:
+		s.Kind, s.Text = holding, "token "+about.Token.String()
+		if e.Waited > 50*time.Millisecond {
+			s.Text += ", after " + seconds(e.Waited)
+		}
+	case lockguard.PreemptRequested:
+		s.Kind, s.Text = preempted, fmt.Sprintf("by %s (priority %d), %s to clean up", e.By.Owner, e.By.Priority, seconds(e.Grace))
+	case lockguard.CleanupStarted:
+		s.Kind = cleaning
+	case lockguard.CleanupDone:
+		s.Kind, s.Text = cleaned, "took "+seconds(e.Took)
+		if e.Err != nil {
+			s.Kind, s.Text = unclean, oneLine(e.Err)
+		}
+	case lockguard.Released:
+		s.Kind, s.Text = n.release(about.Owner, e)
+	case lockguard.NotAcquired:
+		s.Kind, s.Text = gaveUp, oneLine(e.Err)
+	case lockguard.Lost:
+		s.Kind, s.Text = lost, oneLine(e.Err)
+	case lockguard.Skipped:
+		s.Job, s.Kind = e.Job, skipped
+		s.Text = fmt.Sprintf("its tick of %s: %s", e.Instant.Local().Format(time.TimeOnly), e.Reason)
+	default:
+		return // the timeline can do without
+	}
+	n.tell(s)
+}
+
+// release says how a hold has ended.
+func (n *narrator) release(job string, e lockguard.Released) (kind, string) {
+	n.mu.Lock()
+	failure := n.failed[job]
+	delete(n.failed, job)
+	n.mu.Unlock()
+
+	held := "held for " + seconds(e.Held)
+	var by *lockguard.PreemptedError
+	switch {
+	case errors.As(e.Cause, &by):
+		return handedOver, "to " + by.By + ", " + held
+	case errors.Is(e.Cause, lockguard.ErrShutdown):
+		return stopped, "the daemon ends, " + held
+	case e.Cause != nil:
+		return stopped, oneLine(e.Cause)
+	case failure != nil:
+		return failed, oneLine(failure)
+	}
+	return done, held
+}
+
+func names(contenders []recipes.Contender) string {
+	if len(contenders) == 0 {
+		return "its turn"
+	}
+	owners := make([]string, len(contenders))
+	for i, c := range contenders {
+		owners[i] = c.Owner
+	}
+	return strings.Join(owners, ", ")
+}
+
+// seconds writes a duration for people.
+func seconds(d time.Duration) string {
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

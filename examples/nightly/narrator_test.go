@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
+	about := lockguard.Subject{At: start, ID: "r1", Owner: "compact", Token: 7}
+	hotfix := recipes.Contender{Owner: "hotfix", Priority: priority.Level(90)}
+	broken := errors.New("disk\nfull")
+	tests := map[string]struct {
+		event lockguard.Event
+		kind  kind
+		text  string
+	}{
+		"queued":              {lockguard.Queued{Subject: about, Holders: []recipes.Contender{hotfix, {Owner: "backup"}}}, waiting, "for hotfix, backup"},
+		"queued for nobody":   {lockguard.Queued{Subject: about}, waiting, "for its turn"},
+		"acquired at once":    {lockguard.Acquired{Subject: about, Waited: 3 * time.Millisecond}, holding, "token 7"},
+		"acquired":            {lockguard.Acquired{Subject: about, Waited: 1240 * time.Millisecond}, holding, "token 7, after 1.2s"},
+		"preempted":           {lockguard.PreemptRequested{Subject: about, By: hotfix, Grace: 2 * time.Second}, preempted, "by hotfix (priority 90), 2.0s to clean up"},
+		"cleanup":             {lockguard.CleanupStarted{Subject: about}, cleaning, ""},
+		"cleaned up":          {lockguard.CleanupDone{Subject: about, Took: time.Second}, cleaned, "did it, took 1.0s"},
+		"not cleaned up":      {lockguard.CleanupDone{Subject: about, Err: broken}, unclean, "disk full"},
+		"released":            {lockguard.Released{Subject: about, Held: time.Second}, done, "did it, held for 1.0s"},
+		"released, preempted": {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.PreemptedError{By: "hotfix"}}, handedOver, "to hotfix, held for 1.0s"},
+		"released, shutdown":  {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.ShutdownError{Err: lockguard.ErrShutdown}}, stopped, "the daemon ends, held for 1.0s"},
+		"taken over":          {lockguard.TakenOver{Subject: about, From: []recipes.Contender{hotfix}}, tookOver, "from hotfix, whose time was over"},
+		"lost":                {lockguard.Lost{Subject: about, Err: &lockguard.LostError{Scope: "s", Reason: recipes.LossTaken, By: "hotfix"}}, lost, `lock "s" lost: taken by "hotfix" after the grace had ended`},
+		"not acquired":        {lockguard.NotAcquired{Subject: about, Err: broken}, gaveUp, "disk full"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			n := newNarrator("A", &out)
+			n.say("compact", "did it")
+
+			n.observe(t.Context(), test.event)
+
+			require.Equal(t, step{At: start, Daemon: "A", Job: "compact", Run: "r1", Kind: test.kind, Text: test.text}, read(t, &out))
+		})
+	}
+}
+
+func TestSkippedTickIsTold(t *testing.T) {
+	var out bytes.Buffer
+
+	newNarrator("A", &out).observe(t.Context(), lockguard.Skipped{
+		Subject: lockguard.Subject{At: start}, Job: "compact", Instant: start, Reason: "overlap",
+	})
+
+	s := read(t, &out)
+	require.Equal(t, skipped, s.Kind)
+	require.Equal(t, "compact", s.Job)
+	require.Equal(t, "its tick of "+start.Local().Format(time.TimeOnly)+": overlap", s.Text)
+	require.Empty(t, s.Run, "no run has begun")
+}
+
+func TestFailureOfTheWorkIsTold(t *testing.T) {
+	var out bytes.Buffer
+	n := newNarrator("A", &out)
+	n.fail("compact", errors.New("disk full"))
+
+	n.observe(t.Context(), lockguard.Released{Subject: lockguard.Subject{Owner: "compact"}})
+
+	s := read(t, &out)
+	require.Equal(t, failed, s.Kind)
+	require.Equal(t, "disk full", s.Text)
+}
+
+func TestConfigurationOfTheExampleHasNoWarnings(t *testing.T) {
+	w := &work{set: orders.Open(t.TempDir())}
+	env := func(name string) (string, bool) { return "127.0.0.1:2181", name == "LOCKKEEPER_ZK" }
+
+	cfg, err := config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: w.byName(), Env: env})
+
+	require.NoError(t, err)
+	require.Empty(t, cfg.Warnings)
+	require.Len(t, cfg.Jobs, 3)
+}
+
+func read(t *testing.T, out *bytes.Buffer) step {
+	t.Helper()
+	var s step
+	require.NoError(t, json.Unmarshal(out.Bytes(), &s))
+	return s
+}

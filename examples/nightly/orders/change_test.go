@@ -1,0 +1,94 @@
+package orders
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRestorePutsBackWhatWasChanged(t *testing.T) {
+	set := create(t)
+	before, err := readDir(set.path(dataDir))
+	require.NoError(t, err)
+	change := begin(t, set, 5)
+	require.NoError(t, change.Move(7, 900, 100))
+	rewrite(t, change, "03.txt", "04.txt")
+
+	files, err := set.Restore(5)
+
+	require.NoError(t, err)
+	require.Equal(t, 4, files)
+	after, err := readDir(set.path(dataDir))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.True(t, verify(t, set).Sound())
+	files, err = set.Restore(5)
+	require.NoError(t, err)
+	require.Zero(t, files, "there is nothing left to restore")
+}
+
+func TestCommittedChangeIsNotRestored(t *testing.T) {
+	set := create(t)
+	compact(t, set, 5)
+
+	files, err := set.Restore(5)
+
+	require.NoError(t, err)
+	require.Zero(t, files)
+	require.Equal(t, 2, verify(t, set).Generation)
+}
+
+func TestNextWriterPutsBackWhatADeadOneLeft(t *testing.T) {
+	set := create(t)
+	rewrite(t, begin(t, set, 5), "03.txt", "04.txt") // and dies
+
+	compact(t, set, 6)
+
+	require.Empty(t, verify(t, set).Problems)
+}
+
+func TestNextBackupPutsBackWhatADeadOneLeft(t *testing.T) {
+	set := create(t)
+	rewrite(t, begin(t, set, 5), "03.txt", "04.txt") // and dies
+	beginBackup(t, set, 6)                           // and dies
+
+	backUp(t, set, 7)
+
+	report := verify(t, set)
+	require.Empty(t, report.Problems)
+	require.Equal(t, 1, report.Backups)
+}
+
+func TestCopyOfTheOldFilesThatIsNotCompleteIsNotRestored(t *testing.T) {
+	set := create(t)
+	require.NoError(t, os.Mkdir(set.path(undoDraftDir), 0o755))
+	require.NoError(t, os.WriteFile(set.path(undoDraftDir, "00.txt"), []byte("half of it"), 0o600))
+
+	compact(t, set, 5)
+
+	require.Empty(t, verify(t, set).Problems)
+}
+
+func TestWriterWithAnOlderTokenIsRefused(t *testing.T) {
+	set := create(t)
+	late := begin(t, set, 5)
+	rewrite(t, late, "03.txt")
+	correct(t, set, 9, 7, 900, 100) // took the lock
+	want := verify(t, set)
+
+	for name, write := range map[string]func() error{
+		"write":   func() error { return late.Write("04.txt", nil) },
+		"commit":  func() error { return late.Commit() },
+		"restore": func() error { _, err := set.Restore(5); return err },
+		"begin":   func() error { _, err := set.Begin("late", 5); return err },
+		"backup":  func() error { _, err := set.BeginBackup(5); return err },
+		"discard": func() error { _, err := set.Discard(5); return err },
+	} {
+		var fenced *FencedError
+		require.ErrorAs(t, write(), &fenced, name)
+		require.Equal(t, FencedError{Token: 5, Latest: 9}, *fenced, name)
+	}
+	require.Equal(t, want, verify(t, set))
+	require.True(t, want.Sound())
+}

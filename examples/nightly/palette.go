@@ -1,0 +1,62 @@
+package main
+
+import (
+	"io"
+	"os"
+)
+
+// palette colours text, or leaves it alone.
+type palette struct{ on bool }
+
+// paletteFor colours what goes to a terminal, unless NO_COLOR says no.
+func paletteFor(out io.Writer, env func(string) string) palette {
+	file, ok := out.(*os.File)
+	if !ok || env("NO_COLOR") != "" || env("TERM") == "dumb" {
+		return palette{}
+	}
+	info, err := file.Stat()
+	return palette{on: err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+const (
+	bold    = "1"
+	dim     = "2"
+	red     = "31"
+	green   = "32"
+	yellow  = "33"
+	magenta = "35"
+	cyan    = "36"
+)
+
+func (p palette) paint(style, text string) string {
+	if !p.on || style == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// look is how a kind of step is shown.
+type look struct{ sign, style string }
+
+func (k kind) look() look {
+	switch k {
+	case waiting:
+		return look{"…", yellow}
+	case holding, running:
+		return look{"●", green}
+	case preempted:
+		return look{"!", red}
+	case cleaning, cleaned:
+		return look{"↺", magenta}
+	case done:
+		return look{"✓", green}
+	case handedOver:
+		return look{"→", cyan}
+	case stopped:
+		return look{"■", cyan}
+	case skipped:
+		return look{"-", dim}
+	default:
+		return look{"✗", red}
+	}
+}

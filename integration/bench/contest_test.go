@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A contestant takes and gives back a lock with work in between.
+type contestant struct {
+	name  string
+	setup func(t testing.TB, server string, clients int) (cycle func(client int, lock string, work func()) error)
+}
+
+var (
+	raw     = contestant{"create+delete", rawCycles}
+	peer    = contestant{"zk.Lock", zkLockCycles}
+	product = contestant{"PriorityLock", productCycles}
+)
+
+const (
+	turns    = 7
+	turn     = 400 * time.Millisecond
+	warmUp   = 500 * time.Millisecond
+	deadline = time.Minute
+)
+
+// rates returns the median cycles per second of each contestant.
+func rates(b *testing.B, server string, clients int, lock func(client int) string, work func(), contestants ...contestant) map[string]float64 {
+	cycles := make([]func(int, string, func()) error, len(contestants))
+	for i, c := range contestants {
+		cycles[i] = c.setup(b, server, clients)
+	}
+	for i := range contestants {
+		run(b, cycles[i], clients, lock, work, warmUp)
+	}
+	measured := make(map[string][]float64)
+	for range turns {
+		for i, c := range contestants {
+			measured[c.name] = append(measured[c.name], run(b, cycles[i], clients, lock, work, turn))
+		}
+	}
+	medians := make(map[string]float64, len(contestants))
+	for name, rates := range measured {
+		slices.Sort(rates)
+		medians[name] = rates[len(rates)/2]
+	}
+	return medians
+}
+
+// run lets every client cycle for d and returns cycles per second in all.
+func run(b *testing.B, cycle func(int, string, func()) error, clients int, lock func(int) string, work func(), d time.Duration) float64 {
+	var done atomic.Int64
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	start := time.Now()
+	for i := range clients {
+		all.Go(func() {
+			for time.Since(start) < d && failed.Load() == nil {
+				if err := cycle(i, lock(i), work); err != nil {
+					failed.Store(&err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		require.NoError(b, *err)
+	}
+	return float64(done.Load()) / time.Since(start).Seconds()
+}
+
+func connect(t testing.TB, server string, clients int) []*zk.Conn {
+	conns := make([]*zk.Conn, clients)
+	for i := range conns {
+		conn, events, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+		require.NoError(t, err)
+		t.Cleanup(conn.Close)
+		for e := range events {
+			if e.State == zk.StateHasSession {
+				break
+			}
+		}
+		conns[i] = conn
+	}
+	return conns
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+func ensure(conn *zk.Conn, path string) error {
+	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// rawCycles is the limit: what any lock with a node of its own has to write.
+func rawCycles(t testing.TB, server string, clients int) func(int, string, func()) error {
+	conns := connect(t, server, clients)
+	require.NoError(t, ensure(conns[0], "/raw"))
+	known := make([]map[string]bool, clients)
+	return func(i int, lock string, work func()) error {
+		conn, parent := conns[i], "/raw/"+lock
+		if !known[i][lock] {
+			if err := ensure(conn, parent); err != nil {
+				return err
+			}
+			known[i] = map[string]bool{lock: true}
+		}
+		path, err := conn.Create(parent+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			return err
+		}
+		work()
+		return conn.Delete(path, -1)
+	}
+}
+
+func zkLockCycles(t testing.TB, server string, clients int) func(int, string, func()) error {
+	conns := connect(t, server, clients)
+	locks := make([]map[string]*zk.Lock, clients)
+	return func(i int, lock string, work func()) error {
+		l := locks[i][lock]
+		if l == nil {
+			l = zk.NewLock(conns[i], "/zklock/"+lock, zk.WorldACL(zk.PermAll))
+			locks[i] = map[string]*zk.Lock{lock: l}
+		}
+		if err := l.Lock(); err != nil {
+			return err
+		}
+		work()
+		return l.Unlock()
+	}
+}
+
+func productCycles(t testing.TB, server string, clients int) func(int, string, func()) error {
+	cs := make([]*recipes.Client, clients)
+	for i := range cs {
+		cs[i] = client(t, server)
+	}
+	locks := make([]map[string]*recipes.PriorityLock, clients)
+	return func(i int, scope string, work func()) error {
+		ctx := context.Background()
+		l := locks[i][scope]
+		if l == nil {
+			var err error
+			if l, err = cs[i].PriorityLock(scope); err != nil {
+				return err
+			}
+			locks[i] = map[string]*recipes.PriorityLock{scope: l}
+		}
+		g, err := l.Acquire(ctx, recipes.Request{Owner: "bench"})
+		if err != nil {
+			return err
+		}
+		work()
+		return g.Release(ctx)
+	}
+}
+
+func client(t testing.TB, server string) *recipes.Client {
+	c, err := recipes.NewClient(recipes.Config{Servers: []string{server}, SessionTimeout: 10 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		require.NoError(t, c.Close(ctx))
+	})
+	require.NoError(t, c.Ready(context.Background()))
+	return c
+}
+
+// onServers runs f on ZooKeeper with its log in memory, and on disk with every
+// write synced.
+func onServers(b *testing.B, f func(b *testing.B, server string)) {
+	for _, at := range []struct {
+		name string
+		opts []zkserver.Option
+	}{
+		{"tmpfs", nil},
+		{"disk", []zkserver.Option{zkserver.WithDisk(), zkserver.WithFsync()}},
+	} {
+		b.Run(at.name, func(b *testing.B) {
+			opts := append(at.opts, zkserver.WithOptimisingCompiler(), zkserver.WithTick(2*time.Second), zkserver.WithHeap(1024))
+			f(b, zkserver.Start(b, opts...).Addr())
+		})
+	}
+}
+
+func report(b *testing.B, medians map[string]float64, against ...string) {
+	for _, name := range []string{raw.name, peer.name, product.name} {
+		if rate, ok := medians[name]; ok {
+			b.ReportMetric(rate, name+"/s")
+		}
+	}
+	for _, name := range against {
+		b.ReportMetric(medians[product.name]/medians[name], "x_"+name)
+	}
+	b.ReportMetric(0, "ns/op")
+}

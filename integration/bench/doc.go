@@ -1,0 +1,7 @@
+// Package bench measures the priority lock against its peers, and against the
+// limit, on one real ZooKeeper in one run: make bench.
+//
+// Contestants take turns (A B C A B C …) so that what the machine does besides
+// hits all of them; a figure is the median of the turns. What counts are the
+// ratios; cycles per second depend on the machine.
+package bench

@@ -1,0 +1,148 @@
+package daemons
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+// settings are what a daemon is started with; a child gets them as JSON.
+type settings struct {
+	Name    string
+	ZK      string
+	Root    string
+	Session time.Duration
+	Drain   time.Duration
+	Cast    string // which jobs a child runs
+
+	// Skew and Drift move the clock that schedules are read by: it is Skew
+	// ahead at first, and gains Drift in each second.
+	Skew, Drift time.Duration
+}
+
+// clock returns the clock of a daemon, nil for the machine's own.
+func (s settings) clock() func() time.Time {
+	if s.Skew == 0 && s.Drift == 0 {
+		return nil
+	}
+	start := time.Now()
+	return func() time.Time {
+		drift := time.Duration(time.Since(start).Seconds() * float64(s.Drift))
+		return time.Now().Add(s.Skew + drift)
+	}
+}
+
+// A daemon is what `lockkeeper run` makes of a configuration.
+type daemon struct {
+	client    *recipes.Client
+	guard     *lockguard.Guard
+	ledger    *recipes.TickLedger
+	scheduler *scheduler.Scheduler
+}
+
+// newDaemon makes a daemon that tells what it skips.
+func newDaemon(s settings, log io.Writer, tell func(mark), all ...jobs.Job) (*daemon, error) {
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	servers, _, err := recipes.ParseServers(s.ZK)
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{}
+	d.client, err = recipes.NewClient(recipes.Config{Logger: logger, Root: s.Root, Servers: servers, SessionTimeout: s.Session})
+	if err != nil {
+		return nil, err
+	}
+	observe := func(_ context.Context, event lockguard.Event) {
+		if e, ok := event.(lockguard.Skipped); ok {
+			tell(mark{At: e.At, Daemon: s.Name, Job: e.Job, Instant: e.Instant, What: skipped, Detail: e.Reason})
+		}
+	}
+	d.guard, err = lockguard.New(d.client,
+		lockguard.WithLogger(logger),
+		lockguard.WithObserver(lockguard.LogObserver(logger)),
+		lockguard.WithObserver(observe))
+	if err != nil {
+		return nil, err
+	}
+	d.ledger = d.client.TickLedger(s.Name)
+	d.scheduler, err = scheduler.New(scheduler.Config{
+		DrainTimeout: s.Drain, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock(),
+	})
+	for _, job := range all {
+		if err == nil {
+			err = d.scheduler.Add(job)
+		}
+	}
+	return d, err
+}
+
+// run runs the daemon until ctx ends and it has drained.
+func (d *daemon) run(ctx context.Context) error {
+	err := d.scheduler.Run(ctx)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return errors.Join(err, d.client.Close(closing))
+}
+
+// A resident is a daemon that lives in the process of the test.
+type resident struct {
+	*daemon
+	t    *testing.T
+	log  *logbook
+	stop context.CancelFunc
+	done chan error
+}
+
+// start starts a daemon in this process. It is stopped with the test.
+func start(t *testing.T, c *chronicle, s settings, all ...jobs.Job) *resident {
+	t.Helper()
+	r := &resident{t: t, log: newLogbook(t, s.Name), done: make(chan error, 1)}
+	var err error
+	r.daemon, err = newDaemon(s, r.log, c.add, all...)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	r.stop = stop
+	go func() { r.done <- r.run(ctx) }()
+	t.Cleanup(r.end)
+	return r
+}
+
+// end stops the daemon and waits until it has.
+func (r *resident) end() {
+	r.t.Helper()
+	r.stop()
+	select {
+	case err := <-r.done:
+		require.NoError(r.t, err)
+		r.done <- nil // for the next one who ends it
+	case <-time.After(patience):
+		require.FailNow(r.t, "the daemon does not end")
+	}
+}
+
+// state returns what the ledger knows about a job.
+func (r *resident) state(job string) recipes.TickState {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
+	defer cancel()
+	state, err := r.ledger.State(ctx, job)
+	require.NoError(r.t, err)
+	return state
+}
+
+// reader returns a ledger of a client of its own, for after the daemons' end.
+func reader(t *testing.T, s settings) *resident {
+	t.Helper()
+	s.Name = "reader"
+	return start(t, newChronicle(t), s)
+}

@@ -1,0 +1,282 @@
+package daemons
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	plain  = "plain"  // needs no lock
+	locked = "locked" // needs one, for a moment
+	holder = "holder" // keeps its lock until it is told to go on, and has a hook
+)
+
+// A house is a ZooKeeper of its own and what happens in one daemon.
+type house struct {
+	t       *testing.T
+	story   *chronicle
+	zk      *zkserver.Server
+	proceed chan struct{} // lets one run of holder end
+	hook    func(ctx context.Context) error
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	return &house{
+		t: t, story: newChronicle(t), zk: zkserver.Start(t, longSessions), proceed: make(chan struct{}),
+		hook: func(context.Context) error { return nil },
+	}
+}
+
+func (h *house) settings(session time.Duration) settings {
+	return settings{Name: "daemon", ZK: h.zk.Connect(), Root: "/outage", Session: session, Drain: -1}
+}
+
+// jobs are due every second.
+func (h *house) jobs(names ...string) []jobs.Job {
+	say := func(run jobs.Run, what string, detail string) {
+		h.story.add(mark{At: time.Now(), Daemon: "daemon", Job: run.Job, Instant: run.Scheduled, What: what, Detail: detail})
+	}
+	short := jobs.Func(func(_ context.Context, run jobs.Run) error {
+		say(run, began, "")
+		return nil
+	})
+	long := jobs.Func(func(ctx context.Context, run jobs.Run) error {
+		hold, _ := lockguard.FromContext(ctx)
+		say(run, began, hold.Token().String())
+		select {
+		case <-h.proceed:
+			say(run, ended, hold.Token().String())
+			return nil
+		case <-ctx.Done():
+			say(run, cancelled, context.Cause(ctx).Error())
+			return context.Cause(ctx)
+		}
+	})
+	hook := func(ctx context.Context, run jobs.Run) error {
+		say(run, cleaningUp, causeText(ctx))
+		err := h.hook(ctx)
+		say(run, cleanedUp, causeText(ctx))
+		return err
+	}
+	all := map[string]jobs.Job{
+		plain:  {Work: short},
+		locked: {Work: short, Requirements: []lockguard.Requirement{{Scope: locked}}},
+		holder: {
+			Work:         jobs.WithCleanup(long, hook),
+			Requirements: []lockguard.Requirement{{Scope: holder, CleanupTimeout: time.Minute, LeaseTimeout: time.Hour}},
+		},
+	}
+	var chosen []jobs.Job
+	for _, name := range names {
+		job := all[name]
+		job.Name, job.Schedule = name, "* * * * * *"
+		chosen = append(chosen, job)
+	}
+	return chosen
+}
+
+// number reads a token.
+func number(t *testing.T, token string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(token, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+func causeText(ctx context.Context) string {
+	if ctx.Err() == nil {
+		return ""
+	}
+	return context.Cause(ctx).Error()
+}
+
+// letGo lets one run of holder end.
+func (h *house) letGo() {
+	h.t.Helper()
+	select {
+	case h.proceed <- struct{}{}:
+	case <-time.After(patience):
+		require.FailNow(h.t, "nobody holds the lock")
+	}
+}
+
+func (h *house) kill() time.Time {
+	h.t.Helper()
+	require.NoError(h.t, h.zk.Kill())
+	return time.Now()
+}
+
+func (h *house) restart() time.Time {
+	h.t.Helper()
+	back := time.Now() // before it serves: what begins while it starts counts
+	require.NoError(h.t, h.zk.Restart(h.t.Context()))
+	return back
+}
+
+func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
+	t.Parallel()
+	const expiry = 3 * time.Second
+	h := newHouse(t)
+
+	// given a ZooKeeper that is down when the daemon starts
+	h.kill()
+	d := start(t, h.story, h.settings(expiry), h.jobs(plain, locked, holder)...)
+
+	// then the daemon says why no job runs
+	for _, job := range []string{plain, locked, holder} {
+		d.log.await(0, "level=WARN", "tick skipped", "job="+job, "reason=undecided")
+	}
+	require.Empty(t, where(h.story.all(), func(m mark) bool { return m.What == began }))
+
+	// and when ZooKeeper comes, all run
+	h.restart()
+	d.log.await(0, "level=INFO", "connected to ZooKeeper")
+	h.story.first("daemon", plain, began)
+	h.story.first("daemon", locked, began)
+	held := h.story.first("daemon", holder, began)
+
+	// when ZooKeeper dies in the middle
+	from := d.log.len()
+	died := h.kill()
+
+	// then the daemon says so,
+	d.log.await(from, "level=WARN", "connection to ZooKeeper lost", "holding on until the session's deadline")
+	d.log.await(from, "level=WARN", "ZooKeeper is silent, the lock will be lost unless it answers", "scope="+holder)
+	d.log.await(from, "level=WARN", "lock lost", "scope="+holder, "token="+held.Detail)
+	// whoever holds a lock is told before the server could give it away,
+	lost := h.story.first("daemon", holder, cancelled)
+	require.Contains(t, lost.Detail, `lock "holder" lost: ZooKeeper has not answered in time`)
+	require.Less(t, lost.At.Sub(died), expiry)
+	// its cleanup runs, and knows that the lock is no longer held,
+	hook := h.story.first("daemon", holder, cleanedUp)
+	require.Equal(t, lost.Detail, hook.Detail)
+	// and the ticks are skipped with a reason
+	d.log.await(from, "level=WARN", "tick skipped", "job="+plain, "reason=undecided")
+	d.log.await(from, "level=WARN", "tick skipped", "job="+locked, "reason=undecided")
+
+	// when it is back
+	from = d.log.len()
+	back := h.restart()
+
+	// then all go on by themselves, under a new session and a later token
+	d.log.await(from, "level=INFO", "connected to ZooKeeper")
+	h.story.next(back, "daemon", plain, began)
+	h.story.next(back, "daemon", locked, began)
+	again := h.story.next(back, "daemon", holder, began)
+	require.Greater(t, number(t, again.Detail), number(t, held.Detail))
+	h.letGo()
+	h.story.next(back, "daemon", holder, ended)
+
+	// and the end of each run is on record, that of the lost one as well
+	require.Eventually(t, func() bool { return d.state(holder).Counts.Ran > 0 }, patience, 10*time.Millisecond)
+	counts := d.state(holder).Counts
+	require.EqualValues(t, 1, counts.Lost+counts.Interrupted, "%+v", counts)
+	require.Positive(t, d.state(plain).Counts.Skipped[recipes.TickReasonUndecided])
+
+	// and no cleanup is lost, that of the daemon's end included
+	h.story.next(back, "daemon", holder, began)
+	d.end()
+	count := func(what string) int { return len(where(h.story.all(), func(m mark) bool { return m.What == what })) }
+	require.GreaterOrEqual(t, count(cancelled), 1)
+	require.Equal(t, count(cancelled), count(cleanedUp))
+	require.Empty(t, d.log.lines("panic"))
+}
+
+func TestShortOutageInterruptsNobody(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	d := start(t, h.story, h.settings(session), h.jobs(plain, holder)...)
+	held := h.story.first("daemon", holder, began)
+	h.story.first("daemon", plain, began)
+
+	// when ZooKeeper dies and is back before the session ends
+	from := d.log.len()
+	died := h.kill()
+	d.log.await(from, "level=WARN", "connection to ZooKeeper lost")
+	h.restart()
+	d.log.await(from, "level=INFO", "connected to ZooKeeper")
+
+	// then other jobs go on
+	h.story.next(time.Now(), "daemon", plain, began)
+	require.Less(t, time.Since(died), session, "this was no short outage")
+
+	// and the one that holds a lock has noticed nothing, and ends as it would have
+	h.letGo()
+	end := h.story.first("daemon", holder, ended)
+	require.Equal(t, held.Instant, end.Instant)
+	require.Equal(t, held.Detail, end.Detail)
+	require.Eventually(t, func() bool { return d.state(holder).Counts.Ran > 0 }, patience, 10*time.Millisecond)
+	require.Empty(t, where(h.story.all(), func(m mark) bool { return m.Job == holder && m.What == cancelled && m.Instant.Equal(held.Instant) }))
+	require.Empty(t, d.log.lines("lock lost"))
+}
+
+func TestPreemptedJobCleansUpWhileZooKeeperIsDownAndThenGivesTheLockAway(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	goOn := make(chan struct{})
+	h.hook = func(ctx context.Context) error {
+		select {
+		case <-goOn:
+			return ctx.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	d := start(t, h.story, h.settings(session), h.jobs(holder)...)
+	held := h.story.first("daemon", holder, began)
+
+	// given a job that was asked to go by a more important one, and cleans up
+	other := reader(t, h.settings(session))
+	taken := make(chan *lockguard.Hold, 1)
+	failed := make(chan error, 1)
+	go func() {
+		hold, err := other.guard.Acquire(t.Context(), lockguard.Requirement{Scope: holder, Priority: 9, Owner: "important"})
+		if err != nil {
+			failed <- err
+			return
+		}
+		taken <- hold
+	}()
+	asked := h.story.first("daemon", holder, cancelled)
+	require.Contains(t, asked.Detail, `lock "holder" preempted by "important" (priority 9)`)
+	h.story.first("daemon", holder, cleaningUp)
+
+	// when ZooKeeper dies meanwhile
+	from := d.log.len()
+	h.kill()
+	d.log.await(from, "level=WARN", "connection to ZooKeeper lost")
+	close(goOn)
+
+	// then the cleanup goes on to its end, under the lock
+	hook := h.story.first("daemon", holder, cleanedUp)
+	require.Equal(t, held.Instant, hook.Instant)
+	require.Empty(t, hook.Detail, "the context of the hook has ended before the hook")
+	require.Empty(t, taken, "the lock was given away before anybody could know")
+
+	// and when ZooKeeper is back, the lock goes to the more important one
+	h.restart()
+	select {
+	case hold := <-taken:
+		require.Greater(t, int64(hold.Token()), number(t, held.Detail))
+		require.NoError(t, hold.Release(t.Context()))
+	case err := <-failed:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.FailNow(t, "the more important job never got the lock")
+	}
+
+	// the preempted job has its turn again, and its end is on record
+	h.story.next(hook.At, "daemon", holder, began)
+	require.Eventually(t, func() bool { return d.state(holder).Counts.Preempted == 1 }, patience, 10*time.Millisecond)
+	require.Empty(t, d.log.lines("lock lost"))
+}

@@ -1,0 +1,275 @@
+package helix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Helix 1
+func TestHolderIsShownWithItsMessageUntilItReleases(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given a free lock
+	require.Empty(t, h.holder())
+
+	// when A acquires it with a message
+	a := h.hold(h.client(), "A", message("Test"))
+
+	// then the record says so, and A holds
+	state := h.state()
+	require.Len(t, state.Holders, 1)
+	require.Equal(t, "A", state.Holders[0].Owner)
+	require.Equal(t, "Test", state.Holders[0].Message)
+	require.Equal(t, a.token(), state.Holders[0].Token)
+	require.NoError(t, a.hold.Context().Err())
+
+	// when A releases, then it holds no more
+	a.release()
+	require.False(t, h.state().Held())
+	require.ErrorIs(t, context.Cause(a.hold.Context()), lockguard.ErrReleased)
+}
+
+// Helix 2: refused at once, so the acquire timeout is 0.
+func TestEqualIsRefusedWhileTheLeaseRunsAndCannotReleaseIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that A has held the lock, and B holds it now for ever
+	ca := h.client()
+	past := h.past(ca, "A")
+	b := h.hold(h.client(), "B", lease(10_000*time.Hour))
+
+	h.unchanged(func() {
+		// when A tries
+		err := h.ask(ca, "A", try).refused()
+
+		// then it is refused, and told by whom
+		var busy *recipes.NotAcquiredError
+		require.ErrorAs(t, err, &busy)
+		require.Equal(t, []string{"B"}, owners(busy.Holders))
+		require.Zero(t, busy.Waited)
+
+		// and when it releases what it had, that is an error
+		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
+	})
+
+	// and B has heard of nothing
+	require.Equal(t, "B", h.holder())
+	b.undisturbed()
+}
+
+// Helix 3
+func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that B holds, and its lease has run out, of which it hears nothing
+	b := h.hold(h.client(), "B", lease(50*time.Millisecond))
+	h.leaseRunsOut()
+	b.undisturbed()
+
+	// when A asks
+	a := h.hold(h.client(), "A")
+
+	// then A holds, and B is told why it has to go
+	require.Equal(t, "A", h.holder())
+	require.Greater(t, a.token(), b.token())
+	requireLeaseOver(t, b.interrupted())
+
+	// and only A can release it
+	var lost *lockguard.LostError
+	require.ErrorAs(t, b.hold.Release(t.Context()), &lost)
+	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, "A", lost.By)
+	require.Equal(t, "A", h.holder())
+	a.release()
+	require.Empty(t, h.holder())
+}
+
+// leaseRunsOut waits until the lease of the holder has run out.
+func (h *house) leaseRunsOut() {
+	h.t.Helper()
+	h.eventually("the lease has not run out", func() bool {
+		state := h.state()
+		require.True(h.t, state.Held())
+		return state.Holders[0].LeaseLeft == 0
+	})
+}
+
+// requireLeaseOver checks the cause of an interruption: the holder was asked to
+// go, or has heard of that too late.
+func requireLeaseOver(t testing.TB, cause error) {
+	t.Helper()
+	if _, asked := errors.AsType[*lockguard.LeaseExpiredError](cause); asked {
+		return
+	}
+	var lost *lockguard.LostError
+	require.ErrorAs(t, cause, &lost)
+	require.Equal(t, priority.LeaseExpired, lost.For)
+}
+
+// Helix 4: a record without a priority counts as one with the lowest.
+func TestHolderWithoutPriorityIsNobodysInferior(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that A has held the lock, and B holds it without having said how important it is
+	ca := h.client()
+	past := h.past(ca, "A", at(0))
+	b := h.hold(h.client(), "B")
+	require.Equal(t, priority.Default, h.state().Holders[0].Priority)
+
+	h.unchanged(func() {
+		// when A of priority 0 tries, by force even, then it is refused
+		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try).refused()))
+		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try, forceful, waiting(0)).refused()))
+
+		// and when it releases what it had, that is an error
+		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
+	})
+
+	// and when it queues, it waits like any equal
+	a := h.ask(ca, "A", at(0), forceful, waiting(0))
+	await[lockguard.Queued](t, a.told)
+	a.waits()
+	b.undisturbed()
+}
+
+// Helix 5
+func TestMoreImportantStrangerCannotReleaseAndMayLeave(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that user1 of priority 5 has held the lock, and B without a priority holds it
+	c := h.client()
+	past := h.past(c, "user1", at(5))
+	b := h.hold(h.client(), "B")
+
+	h.unchanged(func() {
+		// when user1 releases, then that is an error
+		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
+
+		// and its handle can be closed
+		require.NoError(t, c.Close(t.Context()))
+	})
+	require.Equal(t, "B", h.holder())
+	b.undisturbed()
+}
+
+// Helix 6
+func TestOfManyThatTryAtOnceExactlyOneHolds(t *testing.T) {
+	t.Parallel()
+	const rounds = 40
+	for _, crowd := range []int{2, 8} {
+		t.Run(fmt.Sprint(crowd, " users"), func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			guards := make([]*lockguard.Guard, crowd)
+			for i := range guards {
+				c := h.client()
+				require.NoError(t, c.Ready(t.Context()))
+				guards[i], _ = h.guard(c, fmt.Sprint("user ", i))
+			}
+			for range rounds {
+				// given a free lock, when all try at the same time
+				holds, errs := make([]*lockguard.Hold, crowd), make([]error, crowd)
+				start := make(chan struct{})
+				var race sync.WaitGroup
+				for i, g := range guards {
+					race.Go(func() {
+						<-start
+						holds[i], errs[i] = g.Acquire(t.Context(), requirement(at(priority.Level(i%3)), try))
+					})
+				}
+				close(start)
+				race.Wait()
+
+				// then exactly one holds, the others were refused, and everybody sees who
+				var winners []*lockguard.Hold
+				for i, hold := range holds {
+					if errs[i] == nil {
+						winners = append(winners, hold)
+						continue
+					}
+					require.True(t, recipes.IsNotAcquired(errs[i]), "%v", errs[i])
+				}
+				require.Len(t, winners, 1)
+				require.Equal(t, winners[0].Info().Requirement.Owner, h.holder())
+				require.NoError(t, winners[0].Release(t.Context()))
+			}
+		})
+	}
+}
+
+// Helix 7
+func TestHandleCannotBeClosedWhileItHolds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that A holds
+	c := h.client()
+	a := h.hold(c, "A")
+
+	// when it closes its handle
+	err := c.Close(t.Context())
+
+	// then it is told to release first, and what it holds
+	var busy *recipes.BusyError
+	require.ErrorAs(t, err, &busy)
+	require.Equal(t, []string{scope}, busy.Held)
+	require.ErrorContains(t, err, "release before closing")
+
+	// and still holds, with all rights
+	require.Equal(t, "A", h.holder())
+	require.NoError(t, a.hold.Context().Err())
+	require.NoError(t, a.hold.Extend(t.Context(), time.Hour))
+	a.release()
+	require.NoError(t, c.Close(t.Context()))
+}
+
+// Helix 8
+func TestHandleThatIsClosedSaysSo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that A does not hold, and B does
+	c := h.client()
+	guard, _ := h.guard(c, "A")
+	past := h.past(c, "A")
+	b := h.hold(h.client(), "B")
+
+	// when A closes its handle
+	require.NoError(t, c.Close(t.Context()))
+
+	// then whatever it does next fails because of that
+	for what, err := range map[string]error{
+		"close":    c.Close(t.Context()),
+		"ready":    c.Ready(t.Context()),
+		"acquire":  second(guard.Acquire(t.Context(), requirement())),
+		"try":      second(guard.Acquire(t.Context(), requirement(try))),
+		"do":       guard.Do(t.Context(), requirement(), func(context.Context) error { panic("ran") }),
+		"inspect":  second(c.Lock(t.Context(), scope)),
+		"list all": second(c.Locks(t.Context())),
+	} {
+		require.ErrorIs(t, err, recipes.ErrClosed, what)
+		require.ErrorContains(t, err, "closed", what)
+	}
+	require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
+
+	// and nothing has happened to B
+	require.Equal(t, "B", h.holder())
+	b.undisturbed()
+}
+
+func second[T any](_ T, err error) error { return err }

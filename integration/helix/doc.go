@@ -1,0 +1,19 @@
+// Package helix holds the acceptance tests that Apache Helix's own lock asks
+// of a lock with priorities, on real ZooKeeper servers: the cases of Helix's
+// two suites, TestZKHelixNonblockingLock (1 to 8) and its WithPriority (9 to
+// 14), and cases 33 to 52, which Helix's lock fails and its suites leave out.
+//
+// Each test is one case, named after the behaviour, given, when, then; a
+// comment gives its number. Times are scaled down, and where an order of events
+// says it all, no time is measured. Three things differ:
+//
+//   - Helix refuses at once whom it does not grant. That is the acquire timeout
+//     0 here (cases 2 and 10); without it a request stands in the queue.
+//   - A waiter that a more important one overtakes is refused by Helix. Here it
+//     keeps its place behind that one, and is told Displaced (14).
+//   - Helix's unlock takes a name, so that strangers may call it. Here only the
+//     Hold can be released: the stranger of cases 4, 5, 9 and 47 has one that is
+//     over.
+//
+// Cases 15 to 32 are about other recipes.
+package helix

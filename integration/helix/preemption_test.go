@@ -1,0 +1,242 @@
+package helix
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// declared is how long Helix's "original" says that its cleanup may take.
+const declared = 5 * time.Minute
+
+// patience is how long a request waits that does not wait for the cleanup. On a
+// busy machine the holder needs some of it to hear that it has to go.
+const patience = 2 * time.Second
+
+// original is the holder of Helix's priority cases: priority 1, a lease of one
+// hour, and a cleanup that takes as long as the test wants, whatever it says.
+func (h *house) original(says time.Duration) (*user, *chore) {
+	h.t.Helper()
+	c := newChore(h.t)
+	u := h.work(h.client(), "original", []lockguard.Hook{c.hook}, at(1), lease(time.Hour), waiting(time.Second), cleanup(says))
+	return u, c
+}
+
+// Helix 9
+func TestStrangerCannotReleaseButGetsTheLockByAsking(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that user2 of priority 5 has held the lock, and user1 of priority 0 holds it, with a cleanup that takes no time
+	c2 := h.client()
+	past := h.past(c2, "user2", at(5))
+	cleaned := newChore(t)
+	cleaned.end()
+	user1 := h.work(h.client(), "user1", []lockguard.Hook{cleaned.hook}, cleanup(declared))
+
+	// when user2 releases, then that is an error and changes nothing
+	h.unchanged(func() {
+		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
+	})
+	user1.undisturbed()
+
+	// when user2 asks politely
+	user2 := h.hold(c2, "user2", at(5), waiting(soon))
+
+	// then it holds, and user1 has cleaned up once and knows why
+	require.Equal(t, "user2", h.holder())
+	require.EqualValues(t, 1, cleaned.runs.Load())
+	var preempted *lockguard.PreemptedError
+	require.ErrorAs(t, user1.ended(), &preempted)
+	require.Equal(t, "user2", preempted.By)
+	require.EqualValues(t, 5, preempted.Priority)
+	require.Greater(t, user2.token(), user1.token())
+}
+
+// Helix 10: rejected at once, so the acquire timeout is 0.
+func TestLowerPriorityRequestIsRefusedAndHolderNotNotified(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that original holds
+	original, chore := h.original(declared)
+
+	// when priority 0 tries, politely or by force
+	h.unchanged(func() {
+		for _, how := range [][]change{{try}, {try, forceful}, {try, forceful, waiting(0)}} {
+			var busy *recipes.NotAcquiredError
+			require.ErrorAs(t, h.ask(h.client(), "lower", how...).refused(), &busy)
+			require.Equal(t, []string{"original"}, owners(busy.Holders))
+		}
+	})
+
+	// then original still holds, and has not been told to clean up
+	require.Equal(t, "original", h.holder())
+	original.undisturbed()
+	require.Zero(t, chore.runs.Load())
+}
+
+// Helix 11
+func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that original holds
+	original, chore := h.original(declared)
+
+	// when priority 2 asks politely and is ready to wait
+	higher := h.ask(h.client(), "higher", at(2), waiting(2*declared))
+
+	// then original is told who comes, and cleans up under the lock while the other waits
+	sent := await[lockguard.PreemptSent](t, higher.told)
+	require.Equal(t, "original", sent.Holder.Owner)
+	asked := await[lockguard.PreemptRequested](t, original.told)
+	require.Equal(t, "higher", asked.By.Owner)
+	require.Equal(t, declared, asked.Grace)
+	require.False(t, asked.Forceful)
+	chore.begins(t)
+	require.Equal(t, "original", h.holder())
+	require.Equal(t, []string{"higher"}, h.waiters())
+	higher.waits()
+
+	// and when it is done with that, higher holds
+	chore.end()
+	higher.holds()
+	require.Equal(t, "higher", h.holder())
+	require.EqualValues(t, 1, chore.runs.Load())
+	var preempted *lockguard.PreemptedError
+	require.ErrorAs(t, original.ended(), &preempted)
+	require.NoError(t, await[lockguard.CleanupDone](t, original.told).Err)
+	require.Zero(t, count[lockguard.CleanupOverrun](original.told))
+	require.Zero(t, count[lockguard.TakenOver](higher.told))
+	require.Greater(t, higher.token(), original.token())
+}
+
+// Helix 12: and what a holder declares is not what ends it; a polite request
+// waits for the cleanup itself.
+func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
+	t.Parallel()
+	for how, says := range map[string]time.Duration{
+		"as declared":          declared,
+		"longer than declared": patience / 4,
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+
+			// given that original holds
+			original, chore := h.original(says)
+
+			// when priority 2 asks politely, and waits less than the cleanup takes
+			higher := h.ask(h.client(), "higher", at(2), waiting(patience))
+			err := higher.refused()
+
+			// then it is told so, not before its time, and its request is gone
+			var pending *recipes.CleanupPendingError
+			require.ErrorAs(t, err, &pending)
+			require.ErrorContains(t, err, "cleanup of the holder has not finished")
+			require.GreaterOrEqual(t, pending.Waited, patience)
+			require.Equal(t, []string{"original"}, owners(pending.Holders))
+			require.Empty(t, h.waiters())
+
+			// and original was notified, and still holds
+			await[lockguard.PreemptRequested](t, original.told)
+			chore.begins(t)
+			require.Equal(t, "original", h.holder())
+			if says < patience {
+				await[lockguard.CleanupOverrun](t, original.told)
+			}
+
+			// and its release is in good order
+			chore.end()
+			require.ErrorAs(t, original.ended(), new(*lockguard.PreemptedError))
+			require.NoError(t, await[lockguard.Released](t, original.told).Err)
+			require.Zero(t, count[lockguard.Lost](original.told))
+			require.Empty(t, h.holder())
+		})
+	}
+}
+
+// Helix 13
+func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that original holds
+	original, chore := h.original(declared)
+
+	// when priority 2 asks by force, and waits less than the cleanup takes
+	higher := h.ask(h.client(), "higher", at(2), forceful, waiting(patience))
+
+	// then original is told how long it has, and that it is by force
+	asked := await[lockguard.PreemptRequested](t, original.told)
+	require.Equal(t, "higher", asked.By.Owner)
+	require.Equal(t, patience, asked.Grace)
+	require.True(t, asked.Forceful)
+	chore.begins(t)
+
+	// and the other holds when that is over, not before, though the cleanup is not done
+	higher.holds()
+	sent, taken := await[lockguard.PreemptSent](t, higher.told), await[lockguard.TakenOver](t, higher.told)
+	require.GreaterOrEqual(t, taken.At.Sub(sent.At), patience)
+	require.Equal(t, []string{"original"}, owners(taken.From))
+	require.Equal(t, "higher", h.holder())
+	require.Greater(t, higher.token(), original.token())
+
+	// and original knows that, and its cleanup too
+	await[lockguard.CleanupOverrun](t, original.told)
+	lost := original.loses().Err
+	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, "higher", lost.By)
+	err := original.ended()
+	require.ErrorAs(t, err, new(*lockguard.PreemptedError))
+	require.ErrorAs(t, err, new(*lockguard.LostError))
+	require.Error(t, chore.cause, "the context of the hook has not ended")
+	require.Equal(t, "higher", h.holder())
+}
+
+// Helix 14: the one that is overtaken is not refused, but stays queued behind.
+func TestWaitingRequestIsDisplacedByAHigherOneAndStaysQueuedBehind(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	// given that original holds, and priority 2 waits for it to clean up
+	original, chore := h.original(declared)
+	two := h.ask(h.client(), "two", at(2), waiting(2*declared))
+	await[lockguard.PreemptSent](t, two.told)
+	await[lockguard.PreemptRequested](t, original.told)
+	chore.begins(t)
+
+	// when priority 3 asks
+	three := h.ask(h.client(), "three", at(3), waiting(2*declared))
+	await[lockguard.PreemptSent](t, three.told)
+
+	// then 2 is told by whom it is displaced, and stands behind that one
+	require.Equal(t, "three", await[lockguard.Displaced](t, two.told).By.Owner)
+	require.Equal(t, []string{"three", "two"}, h.waiters())
+	two.waits()
+
+	// and it is 3 that asks original to go, and gets the lock after the one cleanup
+	h.eventually("2 still asks", func() bool {
+		asking := h.state().Holders[0].PreemptedBy
+		return len(asking) == 1 && asking[0].Owner == "three" && asking[0].Reason == priority.Outranked
+	})
+	require.Equal(t, "original", h.holder())
+	chore.end()
+	three.holds()
+	require.Equal(t, "three", h.holder())
+	require.EqualValues(t, 1, chore.runs.Load())
+	two.waits()
+
+	// and 2 when 3 has released
+	three.release()
+	two.holds()
+	require.Equal(t, "two", h.holder())
+	require.Greater(t, two.token(), three.token())
+	require.Greater(t, three.token(), original.token())
+}

@@ -1,0 +1,243 @@
+package helix
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// childVariable makes this test binary a process of its own, with a guard that
+// takes orders.
+const childVariable = "HELIX_TEST_CHILD"
+
+// identity is what a child is told at its start.
+type identity struct {
+	Servers []string
+	Root    string
+	Owner   string
+	Session time.Duration
+}
+
+// An order is one line to a child.
+type order struct {
+	Do          string // "acquire", "release", "look"
+	Requirement lockguard.Requirement
+}
+
+// A report is one line of a child.
+type report struct {
+	Event string    // the name of an event; else "started" or "seen"
+	Clock time.Time // on the child's clock
+	PID   int
+
+	Token  lockguard.Token
+	Reason priority.Reason
+	Grace  time.Duration // from event to deadline, as the child sees it
+	Error  string
+	Lock   recipes.LockState
+}
+
+// beChild obeys until its orders end.
+func beChild() error {
+	var me identity
+	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &me); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	out := json.NewEncoder(os.Stdout)
+	say := func(r report) error {
+		mu.Lock()
+		defer mu.Unlock()
+		r.Clock, r.PID = time.Now(), os.Getpid()
+		return out.Encode(r)
+	}
+	c, err := recipes.NewClient(recipes.Config{Servers: me.Servers, Root: me.Root, SessionTimeout: me.Session, ConnectTimeout: soon})
+	if err != nil {
+		return err
+	}
+	guard, err := lockguard.New(c, lockguard.WithOwner(me.Owner), lockguard.WithObserver(func(_ context.Context, e lockguard.Event) {
+		_ = say(reportOn(e))
+	}))
+	if err != nil {
+		return err
+	}
+	if err := say(report{Event: "started"}); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	var hold *lockguard.Hold
+	var asking sync.WaitGroup
+	orders := json.NewDecoder(os.Stdin)
+	for {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		switch o.Do {
+		case "acquire":
+			asking.Wait()
+			asking.Go(func() { hold, _ = guard.Acquire(ctx, o.Requirement) })
+		case "release":
+			asking.Wait()
+			_ = hold.Release(ctx)
+		case "look":
+			lock, err := c.Lock(ctx, scope)
+			if err != nil {
+				return err
+			}
+			if err := say(report{Event: "seen", Lock: lock}); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("unknown order %q", o.Do)
+		}
+	}
+}
+
+func reportOn(e lockguard.Event) report {
+	r := report{Event: name(e), Token: e.About().Token}
+	switch e := e.(type) {
+	case lockguard.PreemptRequested:
+		r.Reason, r.Grace = e.Reason, e.Deadline.Sub(e.At)
+	case lockguard.PreemptSent:
+		r.Reason, r.Grace = e.Reason, e.Grace
+	case lockguard.NotAcquired:
+		r.Error = e.Err.Error()
+	case lockguard.Lost:
+		r.Error = e.Err.Error()
+	}
+	return r
+}
+
+// A process is a child, as the test sees it.
+type process struct {
+	h     *house
+	owner string
+	cmd   *exec.Cmd
+	in    *json.Encoder
+	ahead time.Duration // its wall clock, of that of the test
+
+	mu   sync.Mutex
+	said []report
+	at   []time.Time   // when it was heard, on the clock of the test
+	news chan struct{} // closed by the next report
+	read int           // reports that were awaited
+}
+
+// process starts a child. With start, that starts the command in its own way.
+func (h *house) process(owner string, session time.Duration, start func(*exec.Cmd) error) *process {
+	h.t.Helper()
+	self, err := os.Executable()
+	require.NoError(h.t, err)
+	me, err := json.Marshal(identity{Servers: []string{h.server.Addr()}, Root: h.root, Owner: owner, Session: session})
+	require.NoError(h.t, err)
+	p := &process{h: h, owner: owner, cmd: exec.Command(self), news: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), childVariable+"="+string(me))
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe() // its end ends the child
+	require.NoError(h.t, err)
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(h.t, err)
+	p.in = json.NewEncoder(in)
+	require.NoError(h.t, start(p.cmd))
+
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.hear(s.Bytes())
+		}
+	}()
+	h.t.Cleanup(func() {
+		_ = in.Close()
+		_ = p.cmd.Process.Kill()
+		<-heard
+		_ = p.cmd.Wait()
+	})
+	started, at := p.awaitAt("started")
+	p.ahead = started.Clock.Sub(at)
+	return p
+}
+
+func (p *process) hear(line []byte) {
+	var r report
+	if err := json.Unmarshal(line, &r); err != nil {
+		r = report{Event: "unreadable", Error: fmt.Sprintf("%v: %s", err, line)}
+	}
+	p.h.story.tell(p.owner, "%s token %s %s %s %s", r.Event, r.Token, r.Reason, r.Grace, r.Error)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = append(p.said, r)
+	p.at = append(p.at, time.Now())
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+// order tells the child what to do.
+func (p *process) order(do string, changes ...change) {
+	p.h.t.Helper()
+	require.NoError(p.h.t, p.in.Encode(order{do, requirement(changes...)}))
+}
+
+// await waits for the next report of an event, behind the one awaited last.
+func (p *process) await(event string) report {
+	p.h.t.Helper()
+	r, _ := p.awaitAt(event)
+	return r
+}
+
+// awaitAt also says when it was heard.
+func (p *process) awaitAt(event string) (report, time.Time) {
+	p.h.t.Helper()
+	deadline := time.After(soon)
+	for {
+		p.mu.Lock()
+		for p.read < len(p.said) {
+			i := p.read
+			p.read++
+			if r, at := p.said[i], p.at[i]; r.Event == event {
+				p.mu.Unlock()
+				return r, at
+			}
+		}
+		news := p.news
+		p.mu.Unlock()
+		select {
+		case <-news:
+		case <-deadline:
+			require.FailNow(p.h.t, fmt.Sprintf("%s has not reported %s", p.owner, event))
+		}
+	}
+}
+
+// count returns how often a child has reported an event.
+func (p *process) count(event string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, r := range p.said {
+		if r.Event == event {
+			n++
+		}
+	}
+	return n
+}
+
+// plainly starts a child like any other.
+func plainly(cmd *exec.Cmd) error { return cmd.Start() }

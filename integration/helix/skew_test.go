@@ -1,0 +1,105 @@
+package helix
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Helix 51
+func TestSkewedClocksChangeNothing(t *testing.T) {
+	t.Parallel()
+	const (
+		skew  = 10 * time.Minute
+		long  = skew / 2
+		short = time.Second
+	)
+	for how, ahead := range map[string]time.Duration{
+		"the waiter's clock is ahead": skew,
+		"the holder's clock is ahead": -skew,
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+
+			// given two processes whose clocks are twenty minutes apart
+			holder := h.processAhead("holder", -ahead)
+			waiter := h.processAhead("waiter", ahead)
+
+			// when one holds with a lease whose end is over, or far away, on the other's clock
+			holder.order("acquire", lease(long))
+			token := holder.await("Acquired").Token
+			waiter.order("acquire", within(patience))
+			waiter.await("Queued")
+			waiter.await("NotAcquired")
+
+			// then the lease is respected: nobody was asked to go, and everybody sees what is left of it
+			require.Zero(t, waiter.count("PreemptSent"))
+			for _, p := range []*process{holder, waiter} {
+				p.order("look")
+				seen := p.await("seen").Lock.Holders[0]
+				require.Equal(t, token, seen.Token)
+				require.LessOrEqual(t, seen.LeaseLeft, long)
+				require.Greater(t, seen.LeaseLeft, long-time.Minute)
+			}
+			holder.order("release")
+			holder.await("Released")
+			require.Zero(t, holder.count("PreemptRequested"))
+
+			// when it is asked to go by force, and has time to clean up
+			holder.order("acquire", cleanup(long))
+			holder.await("Acquired")
+			waiter.order("acquire", at(5), forceful, within(patience))
+			sent := waiter.await("PreemptSent")
+			asked := holder.await("PreemptRequested")
+			waiter.await("NotAcquired")
+
+			// then the grace is respected: both know how much it is, and the lock is not taken
+			require.Equal(t, long, sent.Grace)
+			require.LessOrEqual(t, asked.Grace, long)
+			require.Greater(t, asked.Grace, long-time.Minute)
+			holder.order("release")
+			holder.await("Released")
+			require.Zero(t, waiter.count("TakenOver"))
+
+			// when a lease runs out
+			began := time.Now()
+			holder.order("acquire", lease(short))
+			token = holder.await("Acquired").Token
+			waiter.order("acquire")
+			_, taken := waiter.awaitAt("TakenOver")
+
+			// then the lock is taken: not before the end of the lease, and not ten minutes later
+			require.GreaterOrEqual(t, taken.Sub(began), short)
+			require.Greater(t, waiter.await("Acquired").Token, token)
+			require.Contains(t, holder.await("Lost").Error, `taken by "waiter"`)
+			waiter.order("release")
+			waiter.await("Released")
+			holder.order("release")
+
+			// when a grace runs out, by force
+			holder.order("acquire", cleanup(short))
+			token = holder.await("Acquired").Token
+			began = time.Now()
+			waiter.order("acquire", at(5), forceful)
+			_, taken = waiter.awaitAt("TakenOver")
+
+			// then the lock is taken: not before the end of the grace, and not ten minutes later
+			require.GreaterOrEqual(t, taken.Sub(began), short)
+			require.Greater(t, waiter.await("Acquired").Token, token)
+			require.Contains(t, holder.await("Lost").Error, `taken by "waiter"`)
+		})
+	}
+}
+
+// processAhead starts a process whose wall clock is wrong, and checks that it
+// is. Its monotonic clock is right.
+func (h *house) processAhead(owner string, ahead time.Duration) *process {
+	h.t.Helper()
+	p := h.process(owner, time.Minute, func(cmd *exec.Cmd) error { return startAhead(h.t, cmd, ahead) })
+	h.story.tell(owner, "its clock is %s ahead", p.ahead.Round(time.Second))
+	require.InDelta(h.t, ahead, p.ahead, float64(time.Minute), "the clock of %s is %s ahead", owner, p.ahead)
+	return p
+}

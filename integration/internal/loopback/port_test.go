@@ -1,0 +1,54 @@
+package loopback_test
+
+import (
+	"net"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
+)
+
+func TestReservedPortRefusesConnectionsUntilSomebodyListens(t *testing.T) {
+	port := reserve(t)
+
+	_, err := net.Dial("tcp4", port.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+
+	for range 3 { // a server may come and go
+		listener, err := net.Listen("tcp4", port.Addr())
+		require.NoError(t, err)
+		conn, err := net.Dial("tcp4", port.Addr())
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.NoError(t, listener.Close())
+	}
+}
+
+func TestReservedPortIsGivenToNobodyElse(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a port can stay reserved on Linux only")
+	}
+	taken := map[int]bool{}
+	for range 200 {
+		port := reserve(t)
+		require.False(t, taken[port.Number()], "port %d reserved twice", port.Number())
+		taken[port.Number()] = true
+	}
+	for range 200 {
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, listener.Close()) })
+		require.False(t, taken[listener.Addr().(*net.TCPAddr).Port])
+	}
+}
+
+func reserve(t *testing.T) *loopback.Port {
+	t.Helper()
+	port, err := loopback.Reserve()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, port.Release()) })
+	return port
+}

@@ -1,0 +1,137 @@
+package locks
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// The child is this test binary, run again as a process that can be stopped.
+const childVariable = "LOCKS_TEST_CHILD"
+
+// beChild holds the lock and writes to a fenced file in small steps. Before
+// each step it looks whether it still holds.
+func beChild() error {
+	args := strings.Split(os.Getenv(childVariable), "\n")
+	server, root, file := args[0], args[1], fencedFile(args[2])
+	c, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: root, SessionTimeout: childSession})
+	if err != nil {
+		return err
+	}
+	l, err := c.PriorityLock("users")
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	lost := make(chan *recipes.LostError, 1)
+	g, err := l.Acquire(ctx, recipes.Request{Owner: "child", Notify: func(n recipes.Notice) {
+		if n, ok := n.(recipes.Lost); ok {
+			lost <- n.Err
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	token, err := g.Token(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held", token)
+	holds := func() bool { return len(lost) == 0 && time.Now().Before(g.Deadline()) }
+	for range time.Tick(2 * time.Millisecond) {
+		if !holds() {
+			break
+		}
+		if err := file.write(token, "child"); err != nil {
+			fmt.Println("step", err) // stopped between the look and the step
+			continue
+		}
+		fmt.Println("step taken")
+	}
+	fmt.Println("late step:", file.write(token, "child, late"))
+	fmt.Println("lost", (<-lost).Reason)
+	return nil
+}
+
+const childSession = 2 * time.Second
+
+// N6
+func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+
+	// given a process that holds the lock and writes to a resource
+	file := fencedFile(filepath.Join(t.TempDir(), "resource"))
+	child, lines := h.child(file)
+	require.Regexp(t, `^held \d+$`, <-lines)
+	for range 10 {
+		require.Equal(t, "step taken", <-lines)
+	}
+
+	// and is stopped for longer than its session lasts
+	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	successor := h.ask(h.lock(h.client()), "successor")
+	successor.granted()
+	require.NoError(t, file.write(successor.token(), "successor"))
+
+	// when it runs on
+	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+
+	// then it takes no further step, at most the one that it was stopped in, which is refused
+	var said []string
+	for line := range lines {
+		h.story.tell("child", "%s", line)
+		if line != "step taken" { // said before it was stopped, or the next check fails
+			said = append(said, line)
+		}
+	}
+	require.NoError(t, child.Wait())
+	if len(said) > 0 && said[0] == "step stale token" {
+		said = said[1:]
+	}
+	require.Equal(t, []string{"late step: stale token", "lost session"}, said)
+
+	// and nothing of it came after the successor
+	entries := file.entries(t)
+	require.Equal(t, "successor", entries[len(entries)-1].who)
+	inTurns(t, entries)
+	require.NoError(t, file.write(successor.token(), "successor"))
+}
+
+// child starts this binary as a holder, and returns what it says.
+func (h *house) child(file fencedFile) (*exec.Cmd, <-chan string) {
+	h.t.Helper()
+	self, err := os.Executable()
+	require.NoError(h.t, err)
+	cmd := exec.CommandContext(h.t.Context(), self)
+	cmd.Env = append(os.Environ(), childVariable+"="+strings.Join([]string{h.server.Addr(), h.root, string(file)}, "\n"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(h.t, err)
+	require.NoError(h.t, cmd.Start())
+	lines := make(chan string, 1<<16)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	h.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, lines
+}

@@ -1,0 +1,254 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// The tests of this file look at the whole process and the whole server, so
+// none of them runs beside another one.
+
+// A course is one way that a request may go, with others that hold, release or
+// are outranked. run takes it: it returns when Acquire has returned and the
+// others have left. leave is what the caller does when nothing else would end
+// the request.
+type course struct {
+	name string
+	run  func(ctx context.Context, leave func(), scope string) error
+}
+
+func courses(h *house, mine, others *recipes.Client) []course {
+	acquire := func(ctx context.Context, scope string, r recipes.Request) error {
+		r.Owner = "leaver"
+		g, err := h.scope(mine, scope).Acquire(ctx, r)
+		if err != nil {
+			return err
+		}
+		return g.Release(context.WithoutCancel(ctx))
+	}
+	// beside takes the lock for somebody else, and returns how that one leaves.
+	beside := func(scope string, r recipes.Request) (leave func()) {
+		r.Owner = "holder"
+		g, err := h.scope(others, scope).Acquire(context.Background(), r)
+		require.NoError(h.t, err)
+		return func() { _ = g.Release(context.Background()) }
+	}
+	return []course{
+		{"free", func(ctx context.Context, _ func(), scope string) error {
+			return acquire(ctx, scope, recipes.Request{})
+		}},
+		{"held", func(ctx context.Context, leave func(), scope string) error {
+			defer beside(scope, recipes.Request{})()
+			return acquire(ctx, scope, recipes.Request{Notify: on[recipes.Queued](leave)})
+		}},
+		{"handed over", func(ctx context.Context, _ func(), scope string) error {
+			release := beside(scope, recipes.Request{})
+			defer release()
+			return acquire(ctx, scope, recipes.Request{Notify: on[recipes.Queued](func() { go release() })})
+		}},
+		{"cleanup pending", func(ctx context.Context, leave func(), scope string) error {
+			defer beside(scope, recipes.Request{CleanupTimeout: time.Hour})()
+			return acquire(ctx, scope, recipes.Request{Priority: 1, Notify: on[recipes.PreemptSent](leave)})
+		}},
+		{"given way", func(ctx context.Context, _ func(), scope string) error {
+			gone := make(chan struct{})
+			asked := make(chan struct{}, 1)
+			release := beside(scope, recipes.Request{CleanupTimeout: time.Hour, Notify: on[recipes.PreemptAsked](func() { asked <- struct{}{} })})
+			go func() {
+				select {
+				case <-asked:
+					release()
+				case <-gone:
+				}
+			}()
+			defer release()
+			defer close(gone)
+			return acquire(ctx, scope, recipes.Request{Priority: 1})
+		}},
+		{"taken over", func(ctx context.Context, _ func(), scope string) error {
+			defer beside(scope, recipes.Request{})()
+			return acquire(ctx, scope, recipes.Request{Priority: 1, Forceful: true})
+		}},
+		{"tried", func(ctx context.Context, _ func(), scope string) error {
+			defer beside(scope, recipes.Request{})()
+			err := acquire(ctx, scope, recipes.Request{AcquireTimeout: new(time.Duration(0))})
+			if recipes.IsNotAcquired(err) {
+				return nil
+			}
+			return err
+		}},
+	}
+}
+
+// on calls f at the first notice of a kind.
+func on[N recipes.Notice](f func()) func(recipes.Notice) {
+	var once sync.Once
+	return func(n recipes.Notice) {
+		if _, ok := n.(N); ok {
+			once.Do(f)
+		}
+	}
+}
+
+// N7
+func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
+	h := shareHouse(t)
+
+	// given a client of which each request, and each answer, may be the moment
+	// at which its caller leaves
+	wire := &tripwire{}
+	mine := h.client(through(wire))
+	others := h.client()
+	require.NoError(t, mine.Ready(t.Context()))
+	require.NoError(t, others.Ready(t.Context()))
+	require.NoError(t, h.warm(mine, others))
+	watches := h.watches()
+	goroutines := goleak.IgnoreCurrent()
+
+	for _, c := range courses(h, mine, others) {
+		for _, where := range []spot{beforeRequest, atAnswer} {
+			for _, used := range []bool{false, true} {
+				steps := 0
+				for tripped := true; tripped; steps++ {
+					scope := c.name
+					if !used {
+						scope = fmt.Sprintf("%s %s %d", c.name, where, steps)
+					}
+					// when it leaves there
+					h.story.tell("test", "%s, leave %s %d", c.name, where, steps)
+					ctx, cancel := context.WithTimeout(t.Context(), soon)
+					wire.set(where, steps, cancel)
+					err := c.run(ctx, cancel, scope)
+					tripped = wire.unset()
+					if err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+					}
+					cancel()
+
+					// then no node is left
+					require.Eventually(t, func() bool { return len(h.contenders()) == 0 }, soon, time.Millisecond,
+						"nodes are left: %s, left %s %d", c.name, where, steps)
+				}
+				t.Logf("%s: left %s, at each of %d", c.name, where, steps-1)
+				require.Greater(t, steps, 1)
+			}
+		}
+	}
+
+	// and no watch, and no goroutine
+	h.watchesFallTo(watches)
+	require.NoError(t, goleak.Find(goroutines))
+}
+
+// N7, on a slow network: requests are under way when their caller leaves.
+func TestAcquireThatIsCancelledOnASlowNetworkLeavesNothingBehind(t *testing.T) {
+	h := shareHouse(t)
+
+	// given a client that is 5ms away from the server
+	proxy := netfault.New(t, h.server.Addr())
+	mine, others := h.client(behind(proxy)), h.client()
+	require.NoError(t, h.warm(mine, others))
+	require.NoError(t, proxy.Delay(5*time.Millisecond))
+	watches := h.watches()
+	goroutines := goleak.IgnoreCurrent()
+
+	for _, c := range courses(h, mine, others) {
+		// when its caller leaves every 3 milliseconds
+		for after := time.Duration(0); after < 60*time.Millisecond; after += 3 * time.Millisecond {
+			h.story.tell("test", "%s, leave after %s", c.name, after)
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			stop := time.AfterFunc(after, cancel)
+			err := c.run(ctx, cancel, c.name)
+			stop.Stop()
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			cancel()
+
+			// then no node is left
+			require.Eventually(t, func() bool { return len(h.contenders()) == 0 }, soon, time.Millisecond,
+				"nodes are left: %s, left after %s", c.name, after)
+		}
+	}
+
+	// and no watch, and no goroutine
+	h.watchesFallTo(watches)
+	require.NoError(t, goleak.Find(goroutines))
+}
+
+// warm lets each client do everything once, so that what it does but once in
+// its life is done.
+func (h *house) warm(clients ...*recipes.Client) error {
+	for _, c := range clients {
+		g, err := h.scope(c, "warm").Acquire(h.t.Context(), recipes.Request{})
+		if err != nil {
+			return err
+		}
+		if _, err := c.Lock(h.t.Context(), "warm"); err != nil {
+			return err
+		}
+		if err := g.Release(h.t.Context()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// N8
+func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
+	h := shareHouse(t)
+
+	// given a held lock, and a client that has tried
+	h.hold(h.lock(h.client()), "holder", at(1))
+	c := h.client()
+	tries := func(n int) {
+		var crowd sync.WaitGroup
+		for i := range 8 {
+			l := h.lock(c)
+			crowd.Go(func() {
+				for range n / 8 {
+					_, err := l.Acquire(t.Context(), recipes.Request{Priority: priority.Level(i % 3), AcquireTimeout: new(time.Duration(0))})
+					if !recipes.IsNotAcquired(err) {
+						t.Errorf("try: %v", err)
+						return
+					}
+				}
+			})
+		}
+		crowd.Wait()
+	}
+	tries(800)
+	watches, goroutines, before := h.watches(), goleak.IgnoreCurrent(), heap()
+
+	// when it tries ten thousand times
+	tries(10_000)
+
+	// then it needs no more memory, and the server keeps nothing for it
+	require.NoError(t, goleak.Find(goroutines))
+	grown := int64(heap()) - int64(before)
+	t.Logf("the heap of %d KiB grew by %d bytes", before>>10, grown)
+	require.Less(t, grown, int64(256<<10), "10,000 tries of 26 bytes or more each")
+	require.Equal(t, watches, h.watches())
+	require.Len(t, h.contenders(), 1)
+}
+
+// heap returns the bytes that live after a collection.
+func heap() uint64 {
+	var m runtime.MemStats
+	for range 3 { // what is freed by a finalizer, or from a pool, goes later
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

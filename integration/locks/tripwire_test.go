@@ -1,0 +1,160 @@
+package locks
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// spot is a moment in the life of a request to the server.
+type spot string
+
+const (
+	beforeRequest     spot = "before request"
+	beforeTransaction spot = "before transaction"
+	afterRequest      spot = "after request"
+	atAnswer          spot = "at answer"
+)
+
+// A tripwire lies in a client's connection and does something at one of its
+// requests or answers, counted from 0 since it was set.
+type tripwire struct {
+	mu    sync.Mutex
+	where spot
+	left  int
+	act   func() // nil once it was done
+	conn  net.Conn
+	deaf  bool          // what is sent vanishes
+	slow  time.Duration // how long the next answer takes
+}
+
+func (w *tripwire) set(where spot, n int, act func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.where, w.left, w.act = where, n, act
+}
+
+// unset reports whether the wire was tripped.
+func (w *tripwire) unset() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tripped := w.act == nil
+	w.where, w.act = "", nil
+	return tripped
+}
+
+func (w *tripwire) pass(where spot) {
+	w.mu.Lock()
+	act := w.act
+	if where != w.where || act == nil {
+		w.mu.Unlock()
+		return
+	}
+	if w.left--; w.left >= 0 {
+		w.mu.Unlock()
+		return
+	}
+	w.act = nil
+	w.mu.Unlock()
+	act()
+}
+
+func (w *tripwire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.conn = conn
+	w.mu.Unlock()
+	return &wiredConn{Conn: conn, wire: w}, nil
+}
+
+// cut closes the connection: what was sent arrives, the answer does not.
+func (w *tripwire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.conn.Close()
+}
+
+// lastAnswer lets one more request through, and its answer after a while.
+// Whatever is sent later vanishes, until restore.
+func (w *tripwire) lastAnswer(after time.Duration) {
+	w.set(afterRequest, 0, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.deaf, w.slow = true, after
+	})
+}
+
+func (w *tripwire) restore() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deaf, w.slow = false, 0
+}
+
+func (w *tripwire) isDeaf() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deaf
+}
+
+func (w *tripwire) delay() (d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d, w.slow = w.slow, 0
+	return d
+}
+
+func through(w *tripwire) func(*recipes.Config) {
+	return func(cfg *recipes.Config) { cfg.Dialer = w.dial }
+}
+
+type wiredConn struct {
+	net.Conn
+	wire *tripwire
+}
+
+// Operations of ZooKeeper's wire protocol.
+const (
+	opPing  = 11
+	opMulti = 14
+)
+
+// Write sends one request, as the client does.
+func (c *wiredConn) Write(b []byte) (int, error) {
+	op := uint32(opPing)
+	if len(b) >= 12 {
+		op = binary.BigEndian.Uint32(b[8:])
+	}
+	if op == opMulti {
+		c.wire.pass(beforeTransaction)
+	}
+	if op != opPing {
+		c.wire.pass(beforeRequest)
+	}
+	if c.wire.isDeaf() {
+		return len(b), nil
+	}
+	n, err := c.Conn.Write(b)
+	if op != opPing {
+		c.wire.pass(afterRequest)
+	}
+	return n, err
+}
+
+func (c *wiredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.wire.pass(atAnswer)
+		if d := c.wire.delay(); d > 0 {
+			<-time.After(d)
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,407 @@
+package netfault_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+)
+
+const (
+	soon = 150 * time.Millisecond // long enough for loopback, when nothing is to come
+	late = 20 * time.Second       // for what must come
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestPassCarriesBytesAndEndsBothWays(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	say(t, near, "question")
+	hear(t, far, "question")
+	say(t, far, "answer")
+	hear(t, near, "answer")
+
+	require.NoError(t, near.CloseWrite())
+	hearEnd(t, far)
+	say(t, far, "last words")
+	require.NoError(t, far.Close())
+	hear(t, near, "last words")
+	hearEnd(t, near)
+	require.Eventually(t, func() bool { return proxy.Conns() == 0 }, late, time.Millisecond)
+	require.Equal(t, 1, proxy.Accepted())
+}
+
+func TestLargeStreamsArriveWhole(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB, more than all buffers
+
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		_, _ = near.Write(sent)
+		_ = near.CloseWrite()
+	})
+	got, err := io.ReadAll(far)
+	writing.Wait()
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(sent, got))
+}
+
+func TestCutTellsBothEndsAndRefusesUntilPass(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Cut())
+
+	hearReset(t, near)
+	hearReset(t, far)
+	_, err := net.Dial("tcp", proxy.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+
+	addr := proxy.Addr()
+	require.NoError(t, proxy.Pass())
+	require.Equal(t, addr, proxy.Addr())
+	near, far = connect(t, proxy, server)
+	say(t, near, "again")
+	hear(t, far, "again")
+}
+
+func TestResetTellsBothEndsAndStillAccepts(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Reset())
+
+	hearReset(t, near)
+	hearReset(t, far)
+	near, far = connect(t, proxy, server)
+	say(t, near, "again")
+	hear(t, far, "again")
+}
+
+func TestBlackholeSwallowsBothWaysAndTellsNobody(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Blackhole())
+	say(t, near, "lost")
+	say(t, far, "lost")
+	hearNothing(t, near)
+	hearNothing(t, far)
+
+	require.NoError(t, proxy.Pass())
+	hearReset(t, near)
+	hearReset(t, far)
+}
+
+func TestBlackholeLosesTheEndOfStreamsToo(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Blackhole())
+	require.NoError(t, near.Close())
+	hearNothing(t, far)
+
+	require.NoError(t, proxy.Pass())
+	hearReset(t, far)
+}
+
+func TestConnectionThatLostNothingSurvivesBlackhole(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Blackhole())
+	require.NoError(t, proxy.Pass())
+
+	say(t, near, "still here")
+	hear(t, far, "still here")
+}
+
+func TestBlackholeOneWayLetsTheOtherPass(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Blackhole(netfault.ToClient))
+	say(t, near, "request")
+	hear(t, far, "request")
+	say(t, far, "reply, lost")
+	hearNothing(t, near)
+
+	require.NoError(t, proxy.Blackhole(netfault.ToServer))
+	hearReset(t, near)
+	near = dial(t, proxy)
+	say(t, near, "request, lost")
+	server.expectNobody(t)
+	hearNothing(t, near)
+}
+
+func TestConnectionAcceptedInBlackholeStaysMute(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	require.NoError(t, proxy.Blackhole())
+
+	near := dial(t, proxy)
+	say(t, near, "hello?")
+	hearNothing(t, near)
+	server.expectNobody(t)
+
+	require.NoError(t, proxy.Pass())
+	hearReset(t, near)
+	server.expectNobody(t)
+}
+
+func TestStallDeliversEverythingLater(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Stall())
+	say(t, near, "one ")
+	say(t, near, "two")
+	require.NoError(t, near.CloseWrite())
+	say(t, far, "back")
+	hearNothing(t, far)
+	hearNothing(t, near)
+	newcomer := dial(t, proxy)
+	say(t, newcomer, "new")
+	server.expectNobody(t)
+
+	require.NoError(t, proxy.Pass())
+	hear(t, far, "one two")
+	hearEnd(t, far)
+	hear(t, near, "back")
+	hear(t, server.next(t), "new")
+}
+
+func TestStallOneWayLetsTheOtherPass(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Stall(netfault.ToClient))
+	say(t, near, "request")
+	hear(t, far, "request")
+	say(t, far, "reply")
+	hearNothing(t, near)
+
+	require.NoError(t, proxy.Pass())
+	hear(t, near, "reply")
+}
+
+func TestDelayIsLatencyAndKeepsOrder(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+	const delay = 200 * time.Millisecond
+	require.NoError(t, proxy.Delay(delay, netfault.ToServer))
+
+	began := time.Now()
+	for _, word := range []string{"a", "b", "c", "d", "e"} {
+		say(t, near, word)
+	}
+	hear(t, far, "abcde")
+	require.GreaterOrEqual(t, time.Since(began), delay)
+	require.Less(t, time.Since(began), 4*delay, "the delays of five writes overlap")
+
+	began = time.Now()
+	say(t, far, "at once")
+	hear(t, near, "at once")
+	require.Less(t, time.Since(began), delay)
+
+	require.Error(t, proxy.Delay(-time.Second))
+}
+
+func TestHalfOpenTellsTheServerAlone(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.HalfOpen())
+	hearEnd(t, far)
+	say(t, near, "anybody?")
+	hearNothing(t, near)
+	mute := dial(t, proxy)
+	hearNothing(t, mute)
+	server.expectNobody(t)
+
+	require.NoError(t, proxy.Pass())
+	hearReset(t, near)
+	hearReset(t, mute)
+}
+
+func TestSwitchHoldsWhenItReturnsEvenAgainstBlockedWriters(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+	flooding := make(chan struct{})
+	go func() {
+		defer close(flooding)
+		block := make([]byte, 1<<16)
+		for {
+			if _, err := near.Write(block); err != nil {
+				return
+			}
+		}
+	}()
+	// Nobody reads at the far end: soon the proxy's writer is blocked.
+	require.Never(t, func() bool { return proxy.Conns() != 1 }, soon, 10*time.Millisecond)
+
+	require.NoError(t, proxy.Stall())
+	drained := drain(t, far)
+	require.Positive(t, drained)
+	require.Zero(t, drain(t, far), "nothing comes after the switch")
+
+	require.NoError(t, proxy.Pass())
+	hear(t, far, "\x00\x00\x00\x00")
+	require.NoError(t, proxy.Cut())
+	<-flooding
+}
+
+func TestServerThatIsDownShowsAsReset(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	require.NoError(t, server.listener.Close())
+	conn, err := net.Dial("tcp", proxy.Addr())
+	if err == nil { // else it was faster still
+		defer conn.Close()
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(late)))
+		_, err = conn.Read(make([]byte, 1))
+	}
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestClosedProxyRefusesEverything(t *testing.T) {
+	server := listen(t)
+	proxy, err := netfault.Listen(server.addr())
+	require.NoError(t, err)
+	near := dial(t, proxy)
+
+	require.NoError(t, proxy.Close())
+	hearReset(t, near)
+	_, err = net.Dial("tcp", proxy.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.Error(t, proxy.Pass())
+	require.Error(t, proxy.Cut())
+	require.Error(t, proxy.Reset())
+	require.NoError(t, proxy.Close(), "closing again does nothing")
+}
+
+// server is the far end: a listener whose connections the test reads and writes itself.
+type server struct{ listener *net.TCPListener }
+
+func listen(t *testing.T) *server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	return &server{listener.(*net.TCPListener)}
+}
+
+func (s *server) addr() string { return s.listener.Addr().String() }
+
+func (s *server) next(t *testing.T) *net.TCPConn {
+	t.Helper()
+	require.NoError(t, s.listener.SetDeadline(time.Now().Add(late)))
+	conn, err := s.listener.AcceptTCP()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func (s *server) expectNobody(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.listener.SetDeadline(time.Now().Add(soon)))
+	_, err := s.listener.Accept()
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+// connect returns both ends of a new connection that has carried bytes.
+func connect(t *testing.T, proxy *netfault.Proxy, server *server) (near, far *net.TCPConn) {
+	t.Helper()
+	near, far = dial(t, proxy), server.next(t)
+	say(t, near, "ping")
+	hear(t, far, "ping")
+	say(t, far, "pong")
+	hear(t, near, "pong")
+	return near, far
+}
+
+func dial(t *testing.T, proxy *netfault.Proxy) *net.TCPConn {
+	t.Helper()
+	before := proxy.Accepted()
+	conn, err := net.Dial("tcp", proxy.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.Eventually(t, func() bool { return proxy.Accepted() > before }, late, time.Millisecond)
+	return conn.(*net.TCPConn)
+}
+
+func say(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	_, err := io.WriteString(conn, text)
+	require.NoError(t, err)
+}
+
+func hear(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(late)))
+	got := make([]byte, len(text))
+	_, err := io.ReadFull(conn, got)
+	require.NoError(t, err)
+	require.Equal(t, text, string(got))
+}
+
+func hearNothing(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(soon)))
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+func hearEnd(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(late)))
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func hearReset(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(late)))
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+// drain reads until nothing comes for a while.
+func drain(t *testing.T, conn net.Conn) (total int64) {
+	t.Helper()
+	block := make([]byte, 1<<20)
+	for {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(soon)))
+		n, err := conn.Read(block)
+		total += int64(n)
+		if err != nil {
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			return total
+		}
+	}
+}

@@ -1,0 +1,396 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// The words of the stories, beside those of testscript. Those that wait do so
+// for what they name, and fail after patience.
+//
+//	exits CODE PROGRAM ARG...  run a program, which has to exit with CODE
+//	start NAME PROGRAM ARG...  start a program and go on
+//	ends NAME CODE [WITHIN]    wait for the end of a started program
+//	tells NAME REGEXP          wait until a started program has a line like that in stderr
+//	signal SIGNAL NAME         send a signal to a started program
+//	holds OWNER SCOPE          wait until OWNER holds SCOPE
+//	traces SCOPE TRACEPARENT   the holder of SCOPE came with that traceparent
+//	queue SCOPE N              wait until N requests wait for SCOPE
+//	empty SCOPE                SCOPE has neither holder nor waiter, right now
+//	says FILE REGEXP           wait until FILE has a line like that
+//	gone FILE                  wait until the process whose id is in FILE has ended
+//	dead FILE                  the process whose id is in FILE has ended already
+//	grows FILE FILE            the number in the first file is below that in the second
+//	apart FILE FILE AT-LEAST   the times in the files, in nanoseconds, are so far apart
+//	network STATE              pass, cut or swallow packets between $PROXY and ZooKeeper
+func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"exits":   exits,
+		"start":   start,
+		"ends":    ends,
+		"signal":  sendSignal,
+		"tells":   tells,
+		"holds":   holds,
+		"traces":  traces,
+		"queue":   queue,
+		"empty":   empty,
+		"says":    says,
+		"gone":    gone,
+		"dead":    dead,
+		"grows":   grows,
+		"apart":   apart,
+		"network": setNetwork,
+	}
+}
+
+const patience = 30 * time.Second
+
+// A story is what one script has going on.
+type story struct {
+	client  *recipes.Client
+	network *netfault.Proxy
+
+	mu        sync.Mutex
+	processes map[string]*process
+}
+
+type storyKey struct{}
+
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr output
+	done           chan struct{}
+}
+
+func storyOf(ts *testscript.TestScript) *story { return ts.Value(storyKey{}).(*story) }
+
+// end ends what a story has left running.
+func (s *story) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+func (s *story) process(ts *testscript.TestScript, name string) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.processes[name]
+	if !ok {
+		ts.Fatalf("%s was not started", name)
+	}
+	return p
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) >= 2, "exits CODE PROGRAM ARG...")
+	p := launch(ts, args[1:])
+	p.await(ts, args[1], args[0], patience)
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) >= 2, "start NAME PROGRAM ARG...")
+	s := storyOf(ts)
+	p := launch(ts, args[1:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes[args[0]] = p
+}
+
+func ends(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2 || len(args) == 3, "ends NAME CODE [WITHIN]")
+	within := patience
+	if len(args) == 3 {
+		var err error
+		within, err = time.ParseDuration(args[2])
+		ts.Check(err)
+	}
+	storyOf(ts).process(ts, args[0]).await(ts, args[0], args[1], within)
+}
+
+// launch starts a program that goes on.
+func launch(ts *testscript.TestScript, args []string) *process {
+	path := args[0]
+	if !strings.Contains(path, "/") {
+		for dir := range strings.SplitSeq(ts.Getenv("PATH"), ":") {
+			if _, err := os.Stat(dir + "/" + path); err == nil {
+				path = dir + "/" + path
+				break
+			}
+		}
+	}
+	p := &process{cmd: exec.Command(path, args[1:]...), done: make(chan struct{})}
+	p.cmd.Dir = ts.MkAbs(".")
+	p.cmd.Env = environment(ts)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	// What outlives the program must not keep the test waiting for its output.
+	p.cmd.WaitDelay = 10 * time.Second
+	ts.Check(p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p
+}
+
+func environment(ts *testscript.TestScript) []string {
+	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "PROXY", "TRACEPARENT", "GORACE"}
+	env := make([]string, 0, len(names))
+	for _, name := range names {
+		if v := ts.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// await waits for the end, and hands the output to the script.
+func (p *process) await(ts *testscript.TestScript, name, code string, within time.Duration) {
+	select {
+	case <-p.done:
+	case <-time.After(within):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		ts.Fatalf("%s has not ended within %s\n[stdout]\n%s[stderr]\n%s", name, within, p.stdout.String(), p.stderr.String())
+	}
+	_, err := ts.Stdout().Write([]byte(p.stdout.String()))
+	ts.Check(err)
+	_, err = ts.Stderr().Write([]byte(p.stderr.String()))
+	ts.Check(err)
+	if got := exitCode(p.cmd.ProcessState); got != code {
+		ts.Fatalf("%s exited with %s, not %s\n[stdout]\n%s[stderr]\n%s", name, got, code, p.stdout.String(), p.stderr.String())
+	}
+}
+
+// exitCode is a number, or the name of the signal that ended the process.
+func exitCode(state *os.ProcessState) string {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return unix.SignalName(status.Signal())
+	}
+	return strconv.Itoa(state.ExitCode())
+}
+
+func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "signal SIGNAL NAME")
+	sig := unix.SignalNum("SIG" + args[0])
+	if sig == 0 {
+		ts.Fatalf("there is no signal %s", args[0])
+	}
+	ts.Check(storyOf(ts).process(ts, args[1]).cmd.Process.Signal(sig))
+}
+
+func tells(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "tells NAME REGEXP")
+	like, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	p := storyOf(ts).process(ts, args[0])
+	eventually(ts, func() error {
+		if text := p.stderr.String(); !like.MatchString(text) {
+			return fmt.Errorf("%s does not tell %q:\n%s", args[0], args[1], text)
+		}
+		return nil
+	})
+}
+
+func holds(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "holds OWNER SCOPE")
+	eventually(ts, func() error {
+		state, err := look(ts, args[1])
+		if err != nil {
+			return err
+		}
+		if len(state.Holders) != 1 || state.Holders[0].Owner != args[0] {
+			return fmt.Errorf("%s is held by %v", args[1], ownersOf(state.Holders))
+		}
+		return nil
+	})
+}
+
+func traces(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "traces SCOPE TRACEPARENT")
+	state, err := look(ts, args[0])
+	ts.Check(err)
+	if len(state.Holders) != 1 || state.Holders[0].Trace != args[1] {
+		ts.Fatalf("the holders of %s are %+v", args[0], state.Holders)
+	}
+}
+
+func queue(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "queue SCOPE N")
+	eventually(ts, func() error {
+		state, err := look(ts, args[0])
+		if err != nil {
+			return err
+		}
+		if strconv.Itoa(len(state.Waiters)) != args[1] {
+			return fmt.Errorf("%v wait for %s", ownersOf(state.Waiters), args[0])
+		}
+		return nil
+	})
+}
+
+func empty(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "empty SCOPE")
+	state, err := look(ts, args[0])
+	ts.Check(err)
+	if len(state.Holders)+len(state.Waiters) > 0 {
+		ts.Fatalf("%s is held by %v, and %v wait", args[0], ownersOf(state.Holders), ownersOf(state.Waiters))
+	}
+}
+
+func look(ts *testscript.TestScript, scope string) (recipes.LockState, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return storyOf(ts).client.Lock(ctx, scope)
+}
+
+func ownersOf(contenders []recipes.Contender) []string {
+	names := make([]string, len(contenders))
+	for i, c := range contenders {
+		names[i] = c.Owner
+	}
+	return names
+}
+
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "says FILE REGEXP")
+	like, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	eventually(ts, func() error {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err != nil {
+			return err
+		}
+		if !like.Match(text) {
+			return fmt.Errorf("%s does not say %q:\n%s", args[0], args[1], text)
+		}
+		return nil
+	})
+}
+
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "gone FILE")
+	eventually(ts, func() error { return runs(ts, args[0]) })
+}
+
+func dead(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "dead FILE")
+	ts.Check(runs(ts, args[0]))
+}
+
+// runs returns an error while the process whose id is in a file runs.
+func runs(ts *testscript.TestScript, file string) error {
+	pid, err := numberIn(ts, file)
+	if err != nil {
+		return err
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	if _, rest, found := bytes.Cut(stat, []byte(") ")); found && rest[0] == 'Z' {
+		return nil // nobody has reaped it
+	}
+	return fmt.Errorf("process %d of %s runs: %s", pid, file, stat)
+}
+
+func grows(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "grows FILE FILE")
+	before, err := numberIn(ts, args[0])
+	ts.Check(err)
+	after, err := numberIn(ts, args[1])
+	ts.Check(err)
+	if before >= after {
+		ts.Fatalf("%d in %s is not below %d in %s", before, args[0], after, args[1])
+	}
+}
+
+func apart(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 3, "apart FILE FILE AT-LEAST")
+	from, err := numberIn(ts, args[0])
+	ts.Check(err)
+	to, err := numberIn(ts, args[1])
+	ts.Check(err)
+	least, err := time.ParseDuration(args[2])
+	ts.Check(err)
+	if got := time.Duration(to - from); got < least {
+		ts.Fatalf("%s and %s are %s apart, less than %s", args[0], args[1], got, least)
+	}
+}
+
+func numberIn(ts *testscript.TestScript, file string) (int, error) {
+	text, err := os.ReadFile(ts.MkAbs(file))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+func setNetwork(ts *testscript.TestScript, neg bool, args []string) {
+	network := storyOf(ts).network
+	states := map[string]func() error{
+		"pass":    network.Pass,
+		"cut":     network.Cut,
+		"swallow": func() error { return network.Blackhole() },
+	}
+	usage(ts, neg, len(args) == 1 && states[args[0]] != nil, "network pass|cut|swallow")
+	ts.Check(states[args[0]]())
+}
+
+func usage(ts *testscript.TestScript, neg, ok bool, text string) {
+	if neg || !ok {
+		ts.Fatalf("usage: %s", text)
+	}
+}
+
+// eventually waits until try returns nil.
+func eventually(ts *testscript.TestScript, try func() error) {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("waited %s: %v", patience, err)
+		}
+		<-tick.C
+	}
+}
+
+// output is what a process has written; it may be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}

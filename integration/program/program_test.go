@@ -1,0 +1,85 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var (
+	zookeeper zkserver.Shared
+	binaries  string // the directory that has the program
+)
+
+func TestMain(m *testing.M) {
+	code, err := withProgram(func() int { return zookeeper.Main(m) })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// withProgram builds the program, with the race detector if the tests have it.
+func withProgram(test func() int) (code int, err error) {
+	binaries, err = os.MkdirTemp("", "lockkeeper-program-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(binaries)
+	args := []string{"build", "-o", filepath.Join(binaries, "lockkeeper")}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return test(), nil
+}
+
+func TestProgram(t *testing.T) {
+	server := zookeeper.Server(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata",
+		Cmds:               commands(),
+		RequireUniqueNames: true,
+		Setup:              func(env *testscript.Env) error { return setup(env, server) },
+	})
+}
+
+// setup gives each story a root of its own, and a network that it can break.
+func setup(env *testscript.Env, server *zkserver.Server) error {
+	root := zkserver.Root(env.T().(testing.TB))
+	network, err := netfault.Listen(server.Addr())
+	if err != nil {
+		return err
+	}
+	client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: root, SessionTimeout: 4 * time.Second})
+	if err != nil {
+		return err
+	}
+	s := &story{client: client, network: network, processes: map[string]*process{}}
+	env.Defer(func() {
+		s.end()
+		_ = network.Close()
+		_ = client.Close(context.Background())
+	})
+	env.Values[storyKey{}] = s
+	env.Setenv("PATH", binaries+string(os.PathListSeparator)+os.Getenv("PATH"))
+	env.Setenv("LOCKKEEPER_ZK", server.Addr())
+	env.Setenv("LOCKKEEPER_ROOT", root)
+	env.Setenv("PROXY", network.Addr()) // the way to the same server through the network
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	return nil
+}

@@ -1,0 +1,294 @@
+// Package tickledger tests recipes.TickLedger against a real ZooKeeper.
+package tickledger
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var shared = zkserver.Shared{Options: []zkserver.Option{zkserver.WithSessionTimeouts(400*time.Millisecond, time.Minute)}}
+
+// childVariable makes this test binary the process that dies in a run.
+const childVariable = "TICKLEDGER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(childVariable); args != "" {
+		if err := beChild(args); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+}
+
+const childSession = time.Second
+
+// beChild claims a tick and then waits to be killed.
+func beChild(args string) error {
+	server, root, _ := strings.Cut(args, "\n")
+	c, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: root, SessionTimeout: childSession})
+	if err != nil {
+		return err
+	}
+	claim, err := c.TickLedger("child").Claim(context.Background(), job, tick(1), recipes.SkipOverlap)
+	if err != nil {
+		return err
+	}
+	fmt.Println(claim.Verdict)
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+const job = "team/nightly backup"
+
+func tick(n int) time.Time {
+	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Second)
+}
+
+// house is one root on the shared server.
+type house struct {
+	t      *testing.T
+	server *zkserver.Server
+	root   string
+}
+
+func newHouse(t *testing.T) house {
+	t.Helper()
+	return house{t: t, server: shared.Server(t), root: zkserver.Root(t)}
+}
+
+func (h house) client() *recipes.Client {
+	h.t.Helper()
+	c, err := recipes.NewClient(recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root})
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(h.t, c.Close(ctx))
+	})
+	require.NoError(h.t, c.Ready(h.t.Context()))
+	return c
+}
+
+func claimed(t *testing.T, l *recipes.TickLedger, instant time.Time) recipes.TickRun {
+	t.Helper()
+	claim, err := l.Claim(t.Context(), job, instant, recipes.SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	return claim.Run
+}
+
+func state(t *testing.T, l *recipes.TickLedger) recipes.TickState {
+	t.Helper()
+	s, err := l.State(t.Context(), job)
+	require.NoError(t, err)
+	return s
+}
+
+func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
+	t.Parallel()
+	const ticks = 1000
+	h := newHouse(t)
+	var mu sync.Mutex
+	won := make(map[time.Time][]string)
+	var wg sync.WaitGroup
+	errs := make(chan error, 2)
+	ledgers := []*recipes.TickLedger{h.client().TickLedger("a"), h.client().TickLedger("b")}
+	turns := []chan struct{}{make(chan struct{}), make(chan struct{})} // each tick begins for both at once
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i, l := range ledgers {
+		owner := []string{"a", "b"}[i]
+		wg.Go(func() {
+			for n := range ticks {
+				select { // meet
+				case turns[i] <- struct{}{}:
+				case <-turns[1-i]:
+				case <-ctx.Done():
+					errs <- context.Cause(ctx)
+					return
+				}
+				claim, err := l.Claim(ctx, job, tick(n), recipes.TellOverlap)
+				for err == nil && claim.Verdict == recipes.TickOverlap { // the other one's last run
+					claim, err = l.Claim(ctx, job, tick(n), recipes.TellOverlap)
+				}
+				if err == nil && claim.Verdict == recipes.TickClaimed {
+					mu.Lock()
+					won[tick(n)] = append(won[tick(n)], owner)
+					mu.Unlock()
+					err = l.Finish(ctx, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	require.NoError(t, <-errs)
+
+	wins := map[string]int{}
+	for n := range ticks {
+		require.Len(t, won[tick(n)], 1, "tick %d", n)
+		wins[won[tick(n)][0]]++
+	}
+	s := state(t, ledgers[0])
+	require.Equal(t, recipes.TickCounts{Ran: ticks}, s.Counts)
+	require.Equal(t, tick(ticks-1), s.Last)
+	require.Nil(t, s.Run)
+	t.Logf("won: %v", wins)
+}
+
+func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+h.server.Addr()+"\n"+h.root)
+	child.Stderr = os.Stderr
+	stdin, err := child.StdinPipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = stdin.Close() })
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "claimed\n", line)
+
+	// While it lives its run overlaps.
+	l := h.client().TickLedger("survivor")
+	claim, err := l.Claim(t.Context(), job, tick(2), recipes.SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, recipes.TickOverlap, claim.Verdict)
+	require.Equal(t, child.Process.Pid, claim.Run.PID)
+
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	require.Eventually(t, func() bool { return !state(t, l).Alive }, 20*childSession, 20*time.Millisecond)
+
+	claim, err = l.Claim(t.Context(), job, tick(3), recipes.SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	require.Equal(t, "child", claim.Interrupted.Owner)
+	s := state(t, l)
+	require.Equal(t, recipes.TickInterrupted, s.Finished.Outcome)
+	require.Equal(t, tick(1), s.Finished.Instant)
+	require.NoError(t, l.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan, Token: 7}))
+	s = state(t, l)
+	require.Equal(t, recipes.TickCounts{Ran: 1, Interrupted: 1, Skipped: map[string]int64{recipes.TickReasonOverlap: 1}}, s.Counts)
+	require.Equal(t, recipes.Token(7), s.Finished.Token)
+	require.WithinDuration(t, time.Now(), s.Finished.EndedAt, time.Minute) // one machine, one clock
+	require.False(t, s.Finished.EndedAt.Before(s.Finished.ClaimedAt))
+}
+
+// expire ends the session under a client, and waits until it has a new one.
+func (h house) expire(c *recipes.Client) {
+	h.t.Helper()
+	id, password := c.Session()
+	require.NotZero(h.t, id)
+	zkserver.ExpireSession(h.t, h.server.Addr(), id, password)
+	require.Eventually(h.t, func() bool {
+		now, _ := c.Session()
+		return now != 0 && now != id
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	client := h.client()
+	cut, other := client.TickLedger("cut off"), h.client().TickLedger("other")
+
+	// Nobody has noticed: it ends as if nothing had happened.
+	run := claimed(t, cut, tick(1))
+	h.expire(client)
+	require.False(t, state(t, other).Alive)
+	require.NoError(t, cut.Finish(t.Context(), run, recipes.TickEnd{Outcome: recipes.TickRan}))
+	require.Equal(t, recipes.TickCounts{Ran: 1}, state(t, other).Counts)
+
+	// The next claimant has: the run hears of it, and overwrites nothing.
+	run = claimed(t, cut, tick(2))
+	h.expire(client)
+	next := claimed(t, other, tick(3))
+	var interrupted *recipes.TickInterruptedError
+	require.ErrorAs(t, cut.Finish(t.Context(), run, recipes.TickEnd{Outcome: recipes.TickRan}), &interrupted)
+	require.Equal(t, job, interrupted.Job)
+	s := state(t, other)
+	require.Equal(t, next.ID, s.Run.ID)
+	require.True(t, s.Alive)
+	require.NoError(t, other.Finish(t.Context(), next, recipes.TickEnd{Outcome: recipes.TickRan}))
+	require.Equal(t, recipes.TickCounts{Ran: 2, Interrupted: 1}, state(t, cut).Counts)
+}
+
+// Sessions end all the time while two daemons work through the same ticks.
+func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
+	t.Parallel()
+	const ticks = 200
+	h := newHouse(t)
+	clients := []*recipes.Client{h.client(), h.client()}
+	stop := make(chan struct{})
+	expired := make(chan int)
+	go func() {
+		n := 0
+		defer func() { expired <- n }()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				h.expire(clients[n%2])
+				n++
+			}
+		}
+	}()
+	var mu sync.Mutex
+	starts := make(map[time.Time]int)
+	var wg sync.WaitGroup
+	errs := make(chan error, 2*ticks)
+	for i, c := range clients {
+		l := c.TickLedger(fmt.Sprint(i))
+		wg.Go(func() {
+			for n := range ticks {
+				claim, err := l.Claim(t.Context(), job, tick(n), recipes.SkipOverlap)
+				if err == nil && claim.Verdict == recipes.TickClaimed {
+					mu.Lock()
+					starts[tick(n)]++
+					mu.Unlock()
+					err = l.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+				}
+				if err != nil && !errors.As(err, new(*recipes.TickInterruptedError)) {
+					errs <- err
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	close(errs)
+	require.NoError(t, <-errs)
+	for instant, n := range starts {
+		require.Equal(t, 1, n, instant)
+	}
+	s := state(t, clients[0].TickLedger("reader"))
+	require.Nil(t, s.Run)
+	require.EqualValues(t, ticks, s.Counts.Total(), "%+v", s.Counts)
+	t.Logf("sessions ended: %d; %+v", <-expired, s.Counts)
+}

@@ -1,0 +1,83 @@
+package zkserver_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+)
+
+func TestEnsembleServesOnAfterItsLeaderIsKilled(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t)
+	c := connect(t, ensemble.Connect(), 4*time.Second)
+	c.write(t, "/kept", "data")
+	leader, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	followers, err := ensemble.Followers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, followers, 2)
+
+	require.NoError(t, leader.Kill())
+
+	next, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	require.NotSame(t, leader, next)
+	require.NoError(t, ensemble.WaitServing(t.Context()))
+	after := connect(t, next.Addr(), 4*time.Second)
+	require.Equal(t, "data", after.read(t, "/kept"))
+	after.write(t, "/written", "without the old leader")
+
+	require.NoError(t, leader.Restart(t.Context()))
+	rejoined := connect(t, leader.Addr(), 4*time.Second)
+	_, err = rejoined.Sync("/")
+	require.NoError(t, err)
+	require.Equal(t, "without the old leader", rejoined.read(t, "/written"))
+}
+
+func TestEnsembleWithoutQuorumServesAgainAfterRestart(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t)
+	c := connect(t, ensemble.Connect(), 4*time.Second)
+	c.write(t, "/kept", "data")
+
+	require.NoError(t, ensemble.Kill())
+	require.NoError(t, ensemble.Restart(t.Context()))
+
+	require.Equal(t, "data", connect(t, ensemble.Connect(), 4*time.Second).read(t, "/kept"))
+}
+
+func TestPausedLeaderIsReplaced(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t)
+	leader, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+
+	require.NoError(t, leader.Pause())
+	next, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	require.NotSame(t, leader, next)
+
+	require.NoError(t, leader.Resume())
+	require.Eventually(t, func() bool {
+		mode, err := leader.Mode(t.Context())
+		return err == nil && mode == zkserver.Follower
+	}, 30*time.Second, 50*time.Millisecond, "the old leader never followed the new one")
+}
+
+func TestSessionIsExpiredThroughAFollower(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t)
+	c := connect(t, ensemble.Connect(), 4*time.Second)
+	session := c.session(t)
+	followers, err := ensemble.Followers(t.Context())
+	require.NoError(t, err)
+
+	zkserver.ExpireSession(t, followers[0].Addr(), session.ID, session.Password)
+
+	c.await(t, zk.StateExpired)
+	leader, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	sessions, err := leader.Sessions(t.Context())
+	require.NoError(t, err)
+	require.NotContains(t, sessions.Alive, session.ID)
+}

@@ -1,0 +1,231 @@
+package zkserver_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+)
+
+func TestStartedServerServes(t *testing.T) {
+	server := shared.Server(t)
+
+	mode, err := server.Mode(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, zkserver.Standalone, mode)
+
+	c := connect(t, server.Connect(), 2*time.Second)
+	root := zkserver.Root(t)
+	c.write(t, root, "hello")
+	require.Equal(t, "hello", c.read(t, root))
+}
+
+func TestDataAndAddressOutliveStopAndKill(t *testing.T) {
+	server := zkserver.Start(t)
+	addr := server.Addr()
+	c := connect(t, addr, 2*time.Second)
+	c.write(t, "/kept", "data")
+
+	for name, end := range map[string]func() error{"stop": server.Stop, "kill": server.Kill} {
+		require.NoError(t, end(), name)
+		require.False(t, server.Alive(), name)
+		_, err := net.Dial("tcp4", addr)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED, name)
+
+		require.NoError(t, server.Restart(t.Context()), name)
+		require.Equal(t, addr, server.Addr())
+		require.Equal(t, "data", connect(t, addr, 2*time.Second).read(t, "/kept"))
+	}
+}
+
+func TestSessionOutlivesKillAndRestart(t *testing.T) {
+	server := zkserver.Start(t)
+	c := connect(t, server.Addr(), 4*time.Second)
+	id := c.SessionID()
+	_, err := c.Create("/mine", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Restart(t.Context()))
+
+	c.await(t, zk.StateHasSession)
+	require.Equal(t, id, c.SessionID())
+	sessions, err := server.Sessions(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, sessions.Ephemerals[id], "/mine")
+}
+
+func TestPausedServerAnswersNobodyUntilResumed(t *testing.T) {
+	server := zkserver.Start(t)
+
+	require.NoError(t, server.Pause())
+	conn, err := net.Dial("tcp4", server.Addr())
+	require.NoError(t, err, "the kernel still accepts connections")
+	defer conn.Close()
+	_, err = io.WriteString(conn, "ruok")
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+
+	require.NoError(t, server.Resume())
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Equal(t, "imok", string(answer))
+}
+
+func TestPausedServerCanBeStopped(t *testing.T) {
+	server := zkserver.Start(t)
+	require.NoError(t, server.Pause())
+	require.NoError(t, server.Stop())
+	require.False(t, server.Alive())
+	require.Error(t, server.Pause(), "it has ended")
+}
+
+func TestSessionTimeoutsFollowTheTick(t *testing.T) {
+	server := shared.Server(t)
+	for asked, granted := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: 400 * time.Millisecond, // 2 ticks of 200ms
+		time.Second:            time.Second,
+		30 * time.Second:       4 * time.Second, // 20 ticks
+	} {
+		require.Equal(t, granted, connect(t, server.Addr(), asked).session(t).Timeout)
+	}
+}
+
+func TestOptionsReachTheServer(t *testing.T) {
+	server := zkserver.Start(t,
+		zkserver.WithTick(100*time.Millisecond),
+		zkserver.WithSessionTimeouts(time.Second, time.Minute),
+		zkserver.WithFsync(),
+		zkserver.WithOptimisingCompiler(),
+		zkserver.WithHeap(512),
+		zkserver.WithSetting("extendedTypesEnabled", "true"),
+		zkserver.WithJVMFlags("-Dlockkeeper.probe=here"))
+
+	c := connect(t, server.Addr(), 30*time.Second)
+	require.Equal(t, 30*time.Second, c.session(t).Timeout)
+	_, err := c.CreateTTL("/ttl", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(server.Dir(), os.TempDir()), "data in %s is not on disk", server.Dir())
+	config, err := server.Command(t.Context(), "conf")
+	require.NoError(t, err)
+	require.Contains(t, config, "tickTime=100")
+	require.Contains(t, config, "maxSessionTimeout=60000")
+}
+
+func TestWrongOptionsAreErrors(t *testing.T) {
+	for name, wrong := range map[string]zkserver.Option{
+		"tick":     zkserver.WithTick(0),
+		"sessions": zkserver.WithSessionTimeouts(2*time.Second, time.Second),
+		"heap":     zkserver.WithHeap(1),
+		"setting":  zkserver.WithSetting("clientPort", "2181"),
+		"newline":  zkserver.WithSetting("a", "b\nc=d"),
+		"flags":    zkserver.WithJVMFlags(""),
+		"timeout":  zkserver.WithStartTimeout(0),
+	} {
+		_, err := zkserver.Run(t.Context(), wrong)
+		require.Error(t, err, name)
+	}
+}
+
+func TestFailedStartTellsWhyAndLeavesNothingBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	_, err := zkserver.Run(t.Context(), zkserver.WithDisk(), zkserver.WithSetting("tickTime", "soon"))
+	require.ErrorContains(t, err, "the process has ended")
+	require.ErrorContains(t, err, "NumberFormatException", "the log is part of the error")
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestStartGivesUpWhenItTakesTooLong(t *testing.T) {
+	_, err := zkserver.Run(t.Context(), zkserver.WithStartTimeout(time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "not serving after 1ms")
+}
+
+func TestCloseRemovesEverything(t *testing.T) {
+	server, err := zkserver.Run(t.Context())
+	require.NoError(t, err)
+	require.DirExists(t, server.Dir())
+	require.NoError(t, server.Close())
+	require.NoDirExists(t, server.Dir())
+	require.False(t, server.Alive())
+	require.NoError(t, server.Close(), "closing again does nothing")
+	require.Error(t, server.Restart(t.Context()))
+}
+
+func TestServerDiesWithItsParentAndTheNextStartCleansUp(t *testing.T) {
+	if os.Getenv("ZKSERVER_TEST_CHILD") != "" {
+		orphanMaker(t)
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), "ZKSERVER_TEST_CHILD=1")
+	out, err := child.CombinedOutput()
+	require.Error(t, err, "it kills itself")
+	_, rest, ok := strings.Cut(string(out), "SERVER ")
+	require.True(t, ok, "output: %s", out)
+	fields := strings.Fields(rest)
+	pid, err := strconv.Atoi(fields[0])
+	require.NoError(t, err)
+	dir := fields[1]
+
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, 10*time.Second, 10*time.Millisecond,
+		"the server still runs")
+	require.DirExists(t, dir)
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(dir, old, old))
+	zkserver.Start(t)
+	require.NoDirExists(t, dir)
+}
+
+func orphanMaker(t *testing.T) {
+	t.Helper()
+	server, err := zkserver.Run(t.Context())
+	require.NoError(t, err)
+	_, err = os.Stdout.WriteString("SERVER " + strconv.Itoa(server.PID()) + " " + server.Dir() + "\n")
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	<-t.Context().Done() // the signal arrives first
+}
+
+func TestMissingZooKeeperSaysWhatToDo(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("ZOOKEEPER_HOME", home)
+	_, err := zkserver.Find()
+	require.ErrorContains(t, err, "ZOOKEEPER_HOME="+home)
+
+	t.Setenv("JAVA_HOME", home)
+	_, err = zkserver.Find()
+	require.ErrorContains(t, err, "JAVA_HOME="+home)
+}
+
+func TestZooKeeperHomeIsUsedBeforeDebiansPackage(t *testing.T) {
+	home := t.TempDir()
+	lib := filepath.Join(home, "lib")
+	require.NoError(t, os.Mkdir(lib, 0o700))
+	for _, name := range []string{"zookeeper-jute-3.9.3.jar", "zookeeper-3.9.3.jar", "logback-classic-1.3.0.jar"} {
+		require.NoError(t, os.WriteFile(filepath.Join(lib, name), nil, 0o600))
+	}
+	t.Setenv("ZOOKEEPER_HOME", home)
+
+	found, err := zkserver.Find()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(lib, "zookeeper-3.9.3.jar"), found.Jar)
+	require.Len(t, found.Classpath, 3)
+}

@@ -1,0 +1,138 @@
+package zkserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Start runs a server for the length of a test. When the test fails, the end of the server's log is printed with it.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	server, err := Run(t.Context(), opts...)
+	if err != nil {
+		t.Fatalf("start ZooKeeper: %v", err)
+	}
+	t.Cleanup(func() { finish(t, server.Close, server) })
+	return server
+}
+
+// StartEnsemble runs an ensemble of three for the length of a test. See Start.
+func StartEnsemble(t testing.TB, opts ...Option) *Ensemble {
+	t.Helper()
+	ensemble, err := RunEnsemble(t.Context(), opts...)
+	if err != nil {
+		t.Fatalf("start a ZooKeeper ensemble: %v", err)
+	}
+	t.Cleanup(func() { finish(t, ensemble.Close, ensemble.servers...) })
+	return ensemble
+}
+
+func finish(t testing.TB, closeServers func() error, servers ...*Server) {
+	t.Helper()
+	if t.Failed() {
+		for _, s := range servers {
+			t.Logf("end of the log of ZooKeeper %d at %s:\n%s", s.ID(), s.Addr(), s.LogTail(60))
+		}
+	}
+	if err := closeServers(); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// ExpireSession ends a session on the server at addr, or fails the test. See CloseSession.
+func ExpireSession(t testing.TB, addr string, id int64, password []byte) {
+	t.Helper()
+	if err := CloseSession(t.Context(), addr, id, password); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// Root returns a path under "/" that no other test uses, named after the test. It is not created.
+func Root(t testing.TB) string {
+	t.Helper()
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/.\\ #", r) || r < ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, t.Name())
+	return "/" + name + "-" + rand.Text()[:8]
+}
+
+// Shared is one server for all tests of a package, started by the first that asks for it. The zero value runs one with
+// default options. Tests that stop, pause or restart a server start one of their own instead.
+//
+//	var shared zkserver.Shared
+//
+//	func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+type Shared struct {
+	// Options are those of the server. They are read by the first call to Server.
+	Options []Option
+
+	mu     sync.Mutex
+	server *Server
+	err    error
+}
+
+// Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is printed with it.
+func (s *Shared) Server(t testing.TB) *Server {
+	t.Helper()
+	server, err := s.start()
+	if err != nil {
+		t.Fatalf("start the shared ZooKeeper: %v", err)
+	}
+	before, err := server.Log()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		after, err := server.Log()
+		if err != nil {
+			t.Logf("%v", err)
+			return
+		}
+		t.Logf("log of the shared ZooKeeper during this test:\n%s", tail(after[len(before):], 60))
+	})
+	return server
+}
+
+func (s *Shared) start() (*Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil && s.err == nil {
+		// It outlives the test that starts it: that one's context does not bound it.
+		s.server, s.err = Run(context.Background(), s.Options...)
+	}
+	return s.server, s.err
+}
+
+// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the checks are made
+// after the server is gone; one that returns an error makes the code 1. For example:
+//
+//	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
+	code := m.Run()
+	var errs []error
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	if code == 0 {
+		for _, check := range checks {
+			errs = append(errs, check())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintf(os.Stderr, "after the tests: %v\n", err)
+		return max(code, 1)
+	}
+	return code
+}

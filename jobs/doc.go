@@ -1,0 +1,34 @@
+// Package jobs says what runs: a [Job] has a name, a schedule, the lock that
+// it needs and its [Work], which is a Go function ([Func]) or a command
+// ([Command]).
+//
+// The one idea: when the context of the work ends, the work ends, whole. For a
+// Go function that is its own duty. For a command it is done from outside:
+// all its processes are one process group that hears SIGTERM, gets its grace,
+// and is killed after it; [Command.Run] returns when nobody of the group is
+// left, so that the lock is never given away under a forgotten grandchild; and
+// the group does not survive the program that runs it, not even kill -9.
+//
+//	job := jobs.Job{
+//		Name:     "compact",
+//		Schedule: "*/5 * * * *",
+//		Requirements: []lockguard.Requirement{{
+//			Scope:          "cluster/orders",
+//			CleanupTimeout: 10 * time.Second,
+//		}},
+//		Work: &jobs.Command{Argv: []string{"/usr/local/bin/compact", "--all"}},
+//	}
+//	if err := job.Validate(); err != nil {
+//		return err // everything that is wrong, at once
+//	}
+//	return job.Do(ctx, guard, jobs.Run{Scheduled: tick, Stdout: jobs.NewTail(0)})
+//
+// The schedule is data here; package scheduler reads it.
+//
+// Limits. A process that leaves the group of its command (setsid, the jobs of
+// an interactive shell) is on its own: nobody waits for it and nobody kills
+// it. A process of another user, such as one behind sudo, is waited for but
+// may refuse the signals. On Linux the group is followed through /proc;
+// elsewhere a group that only has zombies left counts as running until they
+// are reaped.
+package jobs

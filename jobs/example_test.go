@@ -1,0 +1,58 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+)
+
+func ExampleJob_Do() {
+	job := jobs.Job{
+		Name:     "compact",
+		Schedule: "*/5 * * * *",
+		Timeout:  time.Minute,
+		Work:     &jobs.Command{Argv: []string{"sh", "-c", "echo compacting; exit 3"}},
+	}
+	if err := job.Validate(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	output := jobs.NewTail(0)
+	err := job.Do(context.Background(), nil, jobs.Run{Stdout: output})
+	fmt.Print(output)
+	fmt.Println(err)
+	// Output:
+	// compacting
+	// command "sh" failed with exit status 3
+}
+
+func ExampleJob_Validate() {
+	job := jobs.Job{
+		Name:         "nightly backup",
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders"}, {Scope: "cluster/users"}},
+		Work:         &jobs.Command{Argv: []string{"backup"}},
+	}
+	fmt.Println(job.Validate())
+	// Output:
+	// lockkeeper: name: "nightly backup" contains ' '; write only letters, digits, dots, underscores and hyphens
+	// lockkeeper: locks: 2 locks, but several locks per job are not supported yet; write one that covers all of them
+}
+
+func ExampleWithCleanup() {
+	compact := jobs.Func(func(ctx context.Context, run jobs.Run) error {
+		return nil // the work, which ends when ctx does
+	})
+	restore := jobs.Func(func(ctx context.Context, run jobs.Run) error {
+		return nil // puts things right, still under the lock
+	})
+	job := jobs.Job{
+		Name:         "compact",
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+		Work:         jobs.WithCleanup(compact, restore),
+	}
+	fmt.Println(job.Validate())
+	// Output: <nil>
+}

@@ -1,0 +1,122 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+)
+
+// A hold is what a command needs of the lock that it runs under.
+// *lockguard.Hold is one.
+type hold interface {
+	Context() context.Context
+	Info() lockguard.Info
+	Lost() <-chan struct{}
+	AtRisk() <-chan struct{} // closed while there is time to stop before Lost
+}
+
+var _ hold = (*lockguard.Hold)(nil)
+
+// environment is what h adds to the environment of a command.
+func environment(h hold) []string {
+	if h == nil {
+		return nil
+	}
+	info := h.Info()
+	env := []string{
+		"LOCKKEEPER_SCOPE=" + info.Requirement.Scope,
+		"LOCKKEEPER_TOKEN=" + info.Token.String(),
+		fmt.Sprintf("LOCKKEEPER_PRIORITY=%d", info.Requirement.Priority),
+		fmt.Sprintf("LOCKKEEPER_MODE=%s", info.Requirement.Mode),
+		"LOCKKEEPER_LEASE_DEADLINE=" + info.LeaseDeadline.Format(time.RFC3339),
+	}
+	if traced, ok := h.(interface{ Trace() string }); ok && traced.Trace() != "" {
+		env = append(env, "TRACEPARENT="+traced.Trace())
+	}
+	return env
+}
+
+// watched is all that may end the right of a command to run.
+type watched struct {
+	ctx    context.Context
+	hold   context.Context // ends like ctx or before it; never ends in a hook
+	inHook bool            // ctx ends with the grace
+	lost   <-chan struct{}
+	atRisk <-chan struct{}
+	says   []context.Context // which may say what lost means
+	loss   error             // what it means if they do not
+}
+
+func watch(ctx context.Context, h hold) watched {
+	w := watched{ctx: ctx, hold: context.Background(), says: []context.Context{ctx}}
+	if h == nil {
+		return w
+	}
+	info := h.Info()
+	w.says = append(w.says, h.Context())
+	w.atRisk, w.lost, w.loss = h.AtRisk(), h.Lost(), &lockguard.LostError{Scope: info.Requirement.Scope, Token: info.Token}
+	// A hook runs under a live context of its own, when that of its hold has
+	// ended.
+	if h.Context().Err() == nil {
+		w.hold = h.Context()
+	} else {
+		w.inHook = true
+	}
+	return w
+}
+
+// over returns why a command must not even start; nil if it may.
+func (w watched) over() error {
+	switch {
+	case w.ctx.Err() != nil:
+		return context.Cause(w.ctx)
+	case closed(w.lost):
+		return w.lossCause()
+	case closed(w.atRisk):
+		return ErrAtRisk
+	}
+	return nil
+}
+
+// lossCause is what a context says about a loss. One that had ended before
+// cannot say it.
+func (w watched) lossCause() error {
+	for _, ctx := range w.says {
+		if cause := context.Cause(ctx); isLoss(cause) {
+			return cause
+		}
+	}
+	return w.loss
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func isLoss(cause error) bool {
+	_, ok := errors.AsType[*lockguard.LostError](cause)
+	return ok
+}
+
+// graceEnd is when a command has to be gone that is asked to go with cause.
+func (w watched) graceEnd(cause error, cleanup time.Duration) time.Time {
+	now := time.Now()
+	if w.inHook || isLoss(cause) {
+		return now
+	}
+	if p, ok := errors.AsType[*lockguard.PreemptedError](cause); ok {
+		return p.Deadline
+	}
+	if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
+		return l.Deadline
+	}
+	return now.Add(cleanup)
+}

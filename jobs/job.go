@@ -1,0 +1,169 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+)
+
+// A Job is work that runs again and again, under the lock that it declares.
+type Job struct {
+	// Name identifies the job in the whole cluster, in logs and on the command
+	// line: 1 to 128 letters, digits, dots, underscores and hyphens, the first
+	// a letter or a digit.
+	Name string
+
+	// Requirements are the locks that the work needs: none, or one. Several
+	// are not supported yet. One without an Owner is owned by Name.
+	Requirements []lockguard.Requirement
+
+	// Schedule says when the job runs, for example "*/5 * * * *" or
+	// "@every 10s". Package scheduler reads it. Empty: only by hand.
+	Schedule string
+
+	// Timeout is how long one run may work; what it waits for its lock does
+	// not count. At its end the context of the work is cancelled with cause
+	// *TimeoutError. Defaults to 0: no limit.
+	Timeout time.Duration
+
+	// TimeZone is the zone that Schedule is read in, for example
+	// "Europe/Berlin". Defaults to UTC.
+	TimeZone string
+
+	// Work is what runs.
+	Work Work
+}
+
+// maxName is the longest name of a job, in bytes: it becomes the name of a
+// znode.
+const maxName = 128
+
+// Validate returns everything that is wrong with j, joined (errors.Join); each
+// problem is a *lockguard.RequestError whose field is spelt as in the
+// configuration, for example "locks[0].scope". Schedule and TimeZone are
+// checked by package scheduler.
+func (j Job) Validate() error {
+	var problems []error
+	refuse := func(field, format string, args ...any) {
+		problems = append(problems, &lockguard.RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+	}
+
+	if reason := refuseName(j.Name); reason != "" {
+		refuse("name", "%s", reason)
+	}
+	if j.Timeout < 0 {
+		refuse("timeout", "%s is negative; write how long a run may take, or leave it out for no limit", j.Timeout)
+	}
+	if n := len(j.Requirements); n > 1 {
+		refuse("locks", "%d locks, but several locks per job are not supported yet; write one that covers all of them", n)
+	}
+	for i, r := range j.Requirements {
+		problems = append(problems, within(fmt.Sprintf("locks[%d].", i), r.Validate())...)
+	}
+	if j.Work == nil {
+		refuse("run", "is missing; write what the job runs")
+	} else if work, ok := j.Work.(interface{ Validate() error }); ok {
+		problems = append(problems, within("run.", work.Validate())...)
+	}
+	if _, ok := j.Work.(Cleaner); ok {
+		switch {
+		case len(j.Requirements) == 0:
+			refuse("locks", "the work has a cleanup hook, which runs under a lock, but the job needs none; write its lock, or leave out the hook")
+		case j.Requirements[0].CleanupTimeout == 0:
+			refuse("locks[0].cleanup_timeout", "is not set, so the cleanup hook would have no time to run; write how long the cleanup needs")
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// within returns the single problems of err, their fields with a prefix.
+func within(prefix string, err error) []error {
+	if err == nil {
+		return nil
+	}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		var problems []error
+		for _, err := range all.Unwrap() {
+			problems = append(problems, within(prefix, err)...)
+		}
+		return problems
+	}
+	if r, ok := errors.AsType[*lockguard.RequestError](err); ok && r.Field != "" {
+		return []error{&lockguard.RequestError{Field: prefix + r.Field, Reason: r.Reason}}
+	}
+	return []error{&lockguard.RequestError{Field: strings.TrimSuffix(prefix, "."), Reason: err.Error()}}
+}
+
+func refuseName(name string) string {
+	if name == "" {
+		return `must not be empty; write a name such as "nightly-backup"`
+	}
+	for i, c := range name {
+		letterOrDigit := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		switch {
+		case letterOrDigit:
+		case i == 0:
+			return fmt.Sprintf("%q starts with %q; start with a letter or a digit", name, c)
+		case c != '.' && c != '_' && c != '-':
+			return fmt.Sprintf("%q contains %q; write only letters, digits, dots, underscores and hyphens", name, c)
+		}
+	}
+	if len(name) > maxName {
+		return fmt.Sprintf("%q is %d bytes long; write at most %d", name, len(name), maxName)
+	}
+	return ""
+}
+
+// Guard runs work under a lock; *lockguard.Guard does.
+type Guard interface {
+	Do(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+}
+
+// Do runs j once, now, under its lock if it needs one; guard may be nil if it
+// does not. It returns what the guard returns, or else the error of the work.
+// A panic of the work is a *lockguard.PanicError. The job should be valid.
+func (j Job) Do(ctx context.Context, guard Guard, run Run) error {
+	work, hooks := j.Bind(run)
+	if len(j.Requirements) == 0 {
+		return work(ctx)
+	}
+	r := j.Requirements[0]
+	if r.Owner == "" {
+		r.Owner = j.Name
+	}
+	return guard.Do(ctx, r, work, hooks...)
+}
+
+// Bind returns one run of j as a guard wants it: the work, which honours
+// Timeout and turns a panic into a *lockguard.PanicError, and its hooks.
+func (j Job) Bind(run Run) (work func(context.Context) error, hooks []lockguard.Hook) {
+	if run.Job == "" {
+		run.Job = j.Name
+	}
+	work = func(ctx context.Context) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = &lockguard.PanicError{In: "work", Value: v, Stack: debug.Stack()}
+			}
+		}()
+		if j.Timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, j.Timeout, &TimeoutError{Job: j.Name, Timeout: j.Timeout})
+			defer cancel()
+		}
+		err = j.Work.Run(ctx, run)
+		if over, ok := errors.AsType[*TimeoutError](context.Cause(ctx)); ok && !errors.Is(err, over) {
+			err = errors.Join(over, err)
+		}
+		return err
+	}
+	if cleaner, ok := j.Work.(Cleaner); ok {
+		hooks = append(hooks, func(ctx context.Context) error { return cleaner.Cleanup(ctx, run) })
+	}
+	return work, hooks
+}

@@ -1,0 +1,175 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+)
+
+var errOver = errors.New("over")
+
+var nothing = Func(func(context.Context, Run) error { return nil })
+
+func TestValidJobs(t *testing.T) {
+	for name, job := range map[string]Job{
+		"without a lock": {Name: "a", Work: nothing},
+		"with a lock": {
+			Name: "nightly-backup_2.0", Schedule: "@every 1m", TimeZone: "Europe/Berlin", Timeout: time.Minute,
+			Requirements: []lockguard.Requirement{{Scope: "cluster/orders", Priority: 3}},
+			Work:         &Command{Argv: []string{"true"}},
+		},
+		"with a cleanup hook": {
+			Name:         strings.Repeat("n", 128),
+			Requirements: []lockguard.Requirement{{Scope: "s", CleanupTimeout: time.Second}},
+			Work:         WithCleanup(nothing, nothing),
+		},
+	} {
+		t.Run(name, func(t *testing.T) { require.NoError(t, job.Validate()) })
+	}
+}
+
+func TestJobValidateTellsAllAtOnce(t *testing.T) {
+	job := Job{
+		Name:    "nightly/backup",
+		Timeout: -time.Second,
+		Requirements: []lockguard.Requirement{
+			{Scope: "", Priority: math.MaxInt32},
+			{Scope: "b"},
+		},
+		Work: WithCleanup(&Command{}, nothing),
+	}
+	err := job.Validate()
+	var fields []string
+	for _, problem := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var r *lockguard.RequestError
+		require.ErrorAs(t, problem, &r)
+		fields = append(fields, r.Field)
+	}
+	require.Equal(t, []string{"name", "timeout", "locks", "locks[0].scope", "locks[0].priority", "run.exec", "locks[0].cleanup_timeout"}, fields)
+	require.ErrorContains(t, err, `name: "nightly/backup" contains '/'; write only letters, digits, dots, underscores and hyphens`)
+	require.ErrorContains(t, err, "locks: 2 locks, but several locks per job are not supported yet; write one")
+	require.ErrorContains(t, err, "run.exec: names no program")
+}
+
+func TestInvalidJobs(t *testing.T) {
+	for name, c := range map[string]struct {
+		job  Job
+		says string
+	}{
+		"no name":             {Job{Work: nothing}, "name: must not be empty"},
+		"name starts oddly":   {Job{Name: "-a", Work: nothing}, `name: "-a" starts with '-'; start with a letter or a digit`},
+		"name in other words": {Job{Name: "größe", Work: nothing}, `contains 'ö'`},
+		"name too long":       {Job{Name: strings.Repeat("n", 129), Work: nothing}, "129 bytes long; write at most 128"},
+		"no work":             {Job{Name: "a"}, "run: is missing"},
+		"no function":         {Job{Name: "a", Work: Func(nil)}, "run: is nil"},
+		"no command":          {Job{Name: "a", Work: (*Command)(nil)}, "run.exec: is nil"},
+		"hook without a lock": {Job{Name: "a", Work: WithCleanup(nothing, nothing)}, "locks: the work has a cleanup hook"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.job.Validate()
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), "\n", "one problem")
+		})
+	}
+}
+
+// guardFunc stands for a guard.
+type guardFunc func(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+
+func (f guardFunc) Do(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
+	return f(ctx, r, work, hooks...)
+}
+
+func TestJobRunsUnderItsLockWithItsHook(t *testing.T) {
+	var steps []string
+	step := func(name string) Func {
+		return func(_ context.Context, run Run) error {
+			steps = append(steps, name+" "+run.Job+" "+run.Attempt)
+			return errOver
+		}
+	}
+	job := Job{
+		Name:         "compact",
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: time.Second}},
+		Work:         WithCleanup(step("work"), step("cleanup")),
+	}
+	err := job.Do(t.Context(), guardFunc(func(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
+		require.Equal(t, "cluster/orders", r.Scope)
+		require.Equal(t, "compact", r.Owner)
+		require.Len(t, hooks, 1)
+		return errors.Join(work(ctx), hooks[0](ctx))
+	}), Run{Attempt: "7"})
+	require.ErrorIs(t, err, errOver)
+	require.Equal(t, []string{"work compact 7", "cleanup compact 7"}, steps)
+	require.Empty(t, job.Requirements[0].Owner, "the job itself is left alone")
+}
+
+func TestJobWithoutALockNeedsNoGuard(t *testing.T) {
+	job := Job{Name: "a", Work: Func(func(context.Context, Run) error { return errOver })}
+	require.Equal(t, errOver, job.Do(t.Context(), nil, Run{}))
+}
+
+func TestPanicOfTheWorkIsAnError(t *testing.T) {
+	job := Job{Name: "a", Work: Func(func(context.Context, Run) error { panic(errOver) })}
+	err := job.Do(t.Context(), nil, Run{})
+	var p *lockguard.PanicError
+	require.ErrorAs(t, err, &p)
+	require.ErrorIs(t, err, errOver)
+	require.Contains(t, string(p.Stack), "TestPanicOfTheWorkIsAnError")
+}
+
+func TestTimeoutEndsTheWorkWithItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := Job{Name: "slow", Timeout: time.Minute, Work: Func(func(ctx context.Context, _ Run) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})}
+		started := time.Now()
+		err := job.Do(t.Context(), nil, Run{})
+		require.Equal(t, &TimeoutError{Job: "slow", Timeout: time.Minute}, err)
+		require.EqualError(t, err, `job "slow" took longer than its timeout 1m0s`)
+		require.Equal(t, time.Minute, time.Since(started))
+	})
+}
+
+func TestTimeoutDoesNotCountTheWaitForTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := Job{
+			Name: "a", Timeout: time.Minute,
+			Requirements: []lockguard.Requirement{{Scope: "s"}},
+			Work:         Func(func(ctx context.Context, _ Run) error { return ctx.Err() }),
+		}
+		require.NoError(t, job.Do(t.Context(), guardFunc(func(ctx context.Context, _ lockguard.Requirement, work func(context.Context) error, _ ...lockguard.Hook) error {
+			<-time.After(time.Hour)
+			return work(ctx)
+		}), Run{}))
+	})
+}
+
+func TestWorkThatOverstaysItsTimeoutIsStoppedWhateverItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, returned := range []error{nil, context.DeadlineExceeded} {
+			job := Job{Name: "slow", Timeout: time.Minute, Work: Func(func(ctx context.Context, _ Run) error {
+				<-ctx.Done()
+				return returned
+			})}
+			work, _ := job.Bind(Run{})
+
+			err := work(t.Context())
+
+			require.ErrorIs(t, err, lockguard.ErrStopped, "so that its hooks run")
+			require.ErrorAs(t, err, new(*TimeoutError))
+			if returned != nil {
+				require.ErrorIs(t, err, returned)
+			}
+		}
+	})
+}

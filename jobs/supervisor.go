@@ -1,0 +1,196 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+)
+
+// A supervisor sees a running command to its end.
+type supervisor struct {
+	command  *Command
+	watched  watched
+	group    *group
+	terminal *terminal
+	log      *slog.Logger
+
+	cause      error       // why the group was told to go, first reason
+	terminated bool        // SIGTERM was sent
+	killed     bool        // SIGKILL was sent
+	end        time.Time   // when it will be; zero while nobody wants it
+	endTimer   *time.Timer // nil while nobody wants it
+}
+
+// supervise returns when nobody of the group is left.
+func (s *supervisor) supervise() {
+	w := s.watched
+	work, hold, lost, atRisk, signals := w.ctx.Done(), w.hold.Done(), w.lost, w.atRisk, s.command.Signals
+	for {
+		var end <-chan time.Time
+		if s.endTimer != nil {
+			end = s.endTimer.C
+		}
+		select {
+		case <-s.group.gone:
+			if s.endTimer != nil {
+				s.endTimer.Stop()
+			}
+			return
+		case <-work:
+			work = nil
+			s.askToGo(context.Cause(w.ctx))
+		case <-hold:
+			hold = nil
+			s.askToGo(context.Cause(w.hold))
+		case <-lost:
+			lost = nil
+			s.stop(w.loss, time.Now())
+		case <-atRisk:
+			atRisk = nil
+			s.askToGo(ErrAtRisk)
+		case sig, open := <-signals:
+			if !open {
+				signals = nil
+				continue
+			}
+			s.passOn(sig)
+		case sig := <-s.group.stops:
+			s.resume(sig)
+		case <-end:
+			s.endTimer = nil
+			s.kill()
+		}
+	}
+}
+
+// askToGo ends the group with the grace that goes with cause.
+func (s *supervisor) askToGo(cause error) {
+	s.stop(cause, s.watched.graceEnd(cause, s.command.cleanup()))
+}
+
+// stop ends the group: SIGTERM now, SIGKILL at end. The earliest end of
+// several rules.
+func (s *supervisor) stop(cause error, end time.Time) {
+	if !time.Now().Before(end) {
+		if s.kill() {
+			s.because(cause)
+		}
+		return
+	}
+	if !s.terminated {
+		if !s.tell(syscall.SIGTERM) {
+			return // nobody is left who could be told
+		}
+		s.terminated = true
+		s.log.Info("command is told to go", "signal", "SIGTERM", "cause", cause, "grace", time.Until(end))
+	}
+	s.because(cause)
+	s.killAt(end)
+}
+
+func (s *supervisor) because(cause error) {
+	if s.cause == nil {
+		s.cause = cause
+	}
+}
+
+func (s *supervisor) killAt(end time.Time) {
+	if s.killed || !s.end.IsZero() && !end.Before(s.end) {
+		return
+	}
+	if s.endTimer != nil {
+		s.endTimer.Stop()
+	}
+	s.end, s.endTimer = end, time.NewTimer(time.Until(end))
+}
+
+// kill reports whether somebody is left to be killed.
+func (s *supervisor) kill() bool {
+	if !s.signal(syscall.SIGKILL) {
+		return false
+	}
+	if !s.killed {
+		s.killed = true
+		s.log.Warn("command is killed", "signal", "SIGKILL")
+	}
+	return true
+}
+
+// passOn gives the group a signal that this process got.
+func (s *supervisor) passOn(received os.Signal) {
+	sig, ok := received.(syscall.Signal)
+	if !ok {
+		return
+	}
+	switch sig {
+	case syscall.SIGCHLD, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGURG:
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		if s.tell(sig) {
+			s.terminated = s.terminated || sig == syscall.SIGTERM
+			s.because(&SignalError{Signal: sig})
+			s.killAt(time.Now().Add(s.command.cleanup()))
+		}
+	default:
+		s.signal(sig)
+	}
+}
+
+// resume continues a command that the terminal has stopped. One that has to
+// wait for it asks again when the shell's fg, which puts this process into the
+// foreground, sends SIGCONT.
+func (s *supervisor) resume(stopped syscall.Signal) {
+	wants := stopped == syscall.SIGTTIN || stopped == syscall.SIGTTOU
+	switch {
+	case wants && !s.handTerminal():
+		s.log.Warn("command stands still until it gets the terminal", "signal", signalName(stopped))
+	case stopped == syscall.SIGTSTP && s.terminal.given():
+		s.signal(syscall.SIGCONT)
+	}
+}
+
+// handTerminal reports whether the command could be continued in the
+// foreground.
+func (s *supervisor) handTerminal() bool {
+	if !s.terminal.give(s.group.id) {
+		return false
+	}
+	return s.signal(syscall.SIGCONT)
+}
+
+// tell also wakes those that are stopped. SIGCONT comes second, so that they
+// find the signal when they wake and do nothing before.
+func (s *supervisor) tell(sig syscall.Signal) bool {
+	return s.signal(sig) && s.signal(syscall.SIGCONT)
+}
+
+// signal reports whether somebody is left to hear it.
+func (s *supervisor) signal(sig syscall.Signal) bool {
+	err := s.group.signal(sig)
+	if errors.Is(err, os.ErrProcessDone) {
+		return false
+	}
+	if err != nil {
+		s.log.Warn("command does not take a signal; it is waited for all the same", "signal", signalName(sig), "error", err)
+	}
+	return true
+}
+
+// outcome is how the command ended.
+func (s *supervisor) outcome() error {
+	exit, err := s.group.exit()
+	switch cause := s.cause; {
+	case cause != nil:
+		if closed(s.watched.lost) && (errors.Is(cause, ErrAtRisk) || errors.Is(cause, s.watched.loss)) {
+			cause = s.watched.lossCause() // by now a context may say more
+		}
+		return &StoppedError{Command: s.command.Argv[0], Cause: cause, Exit: exit, Killed: s.killed}
+	case err != nil:
+		return err
+	case exit != nil:
+		return exit
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// Work is what a Job does. Run returns soon after ctx has ended; the cause of
+// ctx says why it has. While ctx is alive the lock of the job is held:
+// lockguard.FromContext finds it.
+//
+// One Work may run several times at once, for different instants.
+type Work interface {
+	Run(ctx context.Context, run Run) error
+}
+
+// A Cleaner is Work that puts things right when it was interrupted. Cleanup is
+// called after Run has returned, still under the lock, with the time that is
+// left of the grace: see lockguard.Hook. The job's lock needs a cleanup
+// timeout.
+type Cleaner interface {
+	Cleanup(ctx context.Context, run Run) error
+}
+
+// Run is one run of a Job.
+type Run struct {
+	// Attempt identifies the run. It is unique in the cluster.
+	Attempt string
+
+	// Job is the name of the job.
+	Job string
+
+	// Logger is for what the work has to say. Defaults to silence.
+	Logger *slog.Logger
+
+	// Scheduled is the instant of the schedule that the run is for: the zero
+	// time for a run by hand.
+	Scheduled time.Time
+
+	// Stdout and Stderr take the output of the work. A Tail keeps the end of
+	// it. They may be the same. Default to nowhere.
+	Stdout, Stderr io.Writer
+}
+
+func (r Run) logger() *slog.Logger {
+	if r.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return r.Logger
+}
+
+// Func is a Go function as Work.
+type Func func(ctx context.Context, run Run) error
+
+// Run calls f.
+func (f Func) Run(ctx context.Context, run Run) error { return f(ctx, run) }
+
+// Validate returns an error if f is nil.
+func (f Func) Validate() error {
+	if f == nil {
+		return errors.New("is nil; give the function that does the work")
+	}
+	return nil
+}
+
+// WithCleanup returns work with a cleanup hook: Work that is a Cleaner.
+func WithCleanup(work Work, hook Func) Work { return cleaned{Work: work, hook: hook} }
+
+type cleaned struct {
+	Work
+	hook Func
+}
+
+func (c cleaned) Cleanup(ctx context.Context, run Run) error { return c.hook(ctx, run) }
+
+func (c cleaned) Validate() error {
+	if c.hook == nil {
+		return errors.New("has a cleanup hook that is nil; leave it out")
+	}
+	if v, ok := c.Work.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
+var (
+	_ Work    = Func(nil)
+	_ Work    = (*Command)(nil)
+	_ Cleaner = cleaned{}
+)

@@ -1,0 +1,134 @@
+package lockguard
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// cleanUp runs the hooks of interrupted work that has returned.
+func (h *Hold) cleanUp() error {
+	t := h.tenure
+	t.mu.Lock()
+	hooks := h.hooks
+	h.hooks = nil
+	if len(hooks) == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	h.startGraceLocked()
+	t.stream.add(CleanupStarted{t.aboutLocked(), h.cause, len(hooks), h.deadline})
+	t.mu.Unlock()
+	t.stream.deliver()
+
+	started := time.Now()
+	var failures []error
+	defer func() {
+		t.mu.Lock()
+		t.stream.add(CleanupDone{t.aboutLocked(), time.Since(started), join(failures...)})
+		t.mu.Unlock()
+		t.stream.deliver()
+	}()
+	h.runHooks(hooks, &failures)
+	return join(failures...)
+}
+
+// startGraceLocked gives hooks a deadline. One that was asked to go has its
+// grace already; one that was shut down gets all the time it asked for.
+func (h *Hold) startGraceLocked() {
+	t := h.tenure
+	switch {
+	case t.lost != nil:
+	case h.inCleanup:
+		if deadline, ok := h.caller.Deadline(); ok {
+			h.armLocked(deadline, h.cleanupTimeout)
+		}
+	case t.asked == nil:
+		h.armLocked(time.Now().Add(h.cleanupTimeout), h.cleanupTimeout)
+	}
+}
+
+// runHooks runs the last hook first. The rest is deferred, so that a hook that
+// ends its goroutine does not keep the others from running.
+func (h *Hold) runHooks(hooks []Hook, failures *[]error) {
+	if len(hooks) == 0 {
+		return
+	}
+	last := len(hooks) - 1
+	defer h.runHooks(hooks[:last], failures)
+	ctx, done := h.beginHook()
+	defer done()
+	if err := protect("cleanup hook", func() error { return hooks[last](ctx) }); err != nil {
+		*failures = append(*failures, fmt.Errorf("cleanup: %w", err))
+	}
+}
+
+// beginHook returns the context of one hook.
+func (h *Hold) beginHook() (ctx context.Context, done func()) {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	values := context.WithValue(context.WithoutCancel(h.caller), placeKey{}, place{hold: h, inHook: true})
+	ctx, cancel := context.WithCancelCause(values)
+	if t.lost != nil {
+		cancel(t.lost)
+	}
+	stop := context.CancelFunc(func() {})
+	if !h.deadline.IsZero() {
+		ctx, stop = context.WithDeadlineCause(ctx, h.deadline, h.graceOverLocked())
+	}
+	h.hookCancel, h.hookDeadline = cancel, h.deadline
+
+	return ctx, func() {
+		t.mu.Lock()
+		h.hookCancel = nil
+		t.mu.Unlock()
+		stop()
+		cancel(nil)
+	}
+}
+
+func (h *Hold) graceOverLocked() error {
+	return fmt.Errorf("grace of %s for the cleanup of lock %q is over: %w", h.grace, h.tenure.requirement.Scope, context.DeadlineExceeded)
+}
+
+// armLocked sets the end of the grace, or moves it forward. It never moves
+// back: what was promised first is what a hook has planned with.
+func (h *Hold) armLocked(deadline time.Time, grace time.Duration) {
+	if h.phase == ended || (!h.deadline.IsZero() && !deadline.Before(h.deadline)) {
+		return
+	}
+	h.deadline, h.grace = deadline, grace
+	left := time.Until(deadline)
+	if h.graceTimer == nil {
+		h.graceTimer = time.AfterFunc(left, h.overrun)
+		return
+	}
+	h.graceTimer.Reset(left)
+}
+
+func (h *Hold) disarmLocked() {
+	if h.graceTimer != nil {
+		h.graceTimer.Stop()
+	}
+	h.deadline = time.Time{}
+}
+
+// overrun is called at the end of the grace of a Hold that is still there.
+func (h *Hold) overrun() {
+	t := h.tenure
+	t.mu.Lock()
+	if h.deadline.IsZero() { // ended or lost meanwhile
+		t.mu.Unlock()
+		return
+	}
+	if h.hookCancel != nil && h.deadline.Before(h.hookDeadline) {
+		h.hookCancel(h.graceOverLocked()) // began with a later deadline
+	}
+	if !t.overran && h.grace > 0 {
+		t.overran = true
+		t.stream.add(CleanupOverrun{t.aboutLocked(), h.grace, h.phase == working})
+	}
+	t.mu.Unlock()
+	t.stream.deliver()
+}

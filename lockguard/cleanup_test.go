@@ -1,0 +1,464 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// preempted is work that is asked to go, and goes.
+func (s setup) preempted(grace time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.locker.last().preempt(grace)
+		return untilCancelled(ctx)
+	}
+}
+
+func TestHooksRunLastOneFirstAfterTheWorkAndUnderTheLock(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var order []string
+		step := func(name string) Hook {
+			return func(ctx context.Context) error {
+				require.Zero(t, s.locker.last().released())
+				require.NoError(t, ctx.Err())
+				time.Sleep(time.Second)
+				order = append(order, name)
+				return nil
+			}
+		}
+
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			hold, _ := FromContext(ctx)
+			require.NoError(t, hold.OnCleanup(step("third")))
+			s.locker.last().preempt(time.Minute)
+			require.NoError(t, hold.OnCleanup(step("fourth")), "work may do more before it notices")
+			time.Sleep(time.Second) // slow to stop: no hook may begin
+			order = append(order, "work")
+			return nil
+		}, step("first"), step("second"))
+
+		requirePreempted(t, err)
+		require.Equal(t, []string{"work", "fourth", "third", "second", "first"}, order)
+		require.Equal(t, 1, s.locker.last().released())
+		require.Equal(t, []string{"Waiting", "Acquired", "PreemptRequested", "CleanupStarted", "CleanupDone", "Released"}, s.events.names())
+		require.Equal(t, 4, only[CleanupStarted](t, s.events).Hooks)
+		require.Equal(t, 4*time.Second, only[CleanupDone](t, s.events).Took)
+	})
+}
+
+func TestHooksRunForEveryKindOfInterruption(t *testing.T) {
+	for name, interrupt := range map[string]func(g *fakeGrant, cancel func()){
+		"preempted": func(g *fakeGrant, _ func()) { g.preempt(time.Minute) },
+		"lease":     func(g *fakeGrant, _ func()) { g.ask("lease", time.Minute) },
+		"shutdown":  func(_ *fakeGrant, cancel func()) { cancel() },
+		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossDeleted) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				s := newSetup(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ran := 0
+				err := s.Do(ctx, required(), func(ctx context.Context) error {
+					interrupt(s.locker.last(), cancel)
+					return untilCancelled(ctx)
+				}, func(context.Context) error { ran++; return nil })
+				require.Error(t, err)
+				require.Equal(t, 1, ran)
+			})
+		})
+	}
+}
+
+func TestHooksOfAnAcquiredHoldRunInRelease(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		ran := 0
+		require.NoError(t, hold.OnCleanup(func(ctx context.Context) error {
+			ran++
+			require.ErrorIs(t, hold.Release(ctx), ErrReleased, "a hook that releases does no harm")
+			require.ErrorIs(t, hold.OnCleanup(func(context.Context) error { return nil }), ErrReleased)
+			return errWork
+		}))
+		s.locker.last().preempt(time.Minute)
+		synctest.Wait()
+		require.Zero(t, ran, "nobody knows that the work has ended")
+
+		require.ErrorIs(t, hold.Release(t.Context()), errWork)
+		require.Equal(t, 1, ran)
+	})
+}
+
+func TestContextOfAHookLastsUntilTheEndOfTheGrace(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		type key struct{}
+		caller, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		end := time.Now().Add(20 * time.Second)
+
+		err := s.Do(caller, required(), func(ctx context.Context) error {
+			s.locker.last().preempt(20 * time.Second)
+			time.Sleep(5 * time.Second)
+			return nil
+		}, func(ctx context.Context) error {
+			hold, ok := FromContext(ctx)
+			require.True(t, ok)
+			require.Equal(t, Token(101), hold.Token())
+			require.Equal(t, "value", ctx.Value(key{}))
+			deadline, _ := ctx.Deadline()
+			require.True(t, deadline.Equal(end))
+
+			cancel()
+			synctest.Wait()
+			require.NoError(t, ctx.Err(), "the caller's end is not the hook's")
+
+			<-ctx.Done()
+			require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+			require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+			require.ErrorContains(t, context.Cause(ctx), "grace of 20s")
+			require.True(t, time.Now().Equal(end))
+			return nil
+		})
+		requirePreempted(t, err)
+	})
+}
+
+func TestShutdownGivesHooksTheCleanupTimeoutFromTheEndOfTheWork(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := s.Do(ctx, required(), func(context.Context) error {
+			cancel(ErrShutdown)
+			time.Sleep(5 * time.Second)
+			return nil
+		}, func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			require.True(t, deadline.Equal(time.Now().Add(time.Minute)))
+			return nil
+		})
+		require.ErrorIs(t, err, ErrShutdown)
+	})
+}
+
+func TestPreemptionShortensTheCleanupOfAShutdown(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := s.Do(ctx, required(), func(context.Context) error {
+			cancel(ErrShutdown)
+			return nil
+		}, func(ctx context.Context) error {
+			start := time.Now()
+			s.locker.last().preempt(10 * time.Second)
+			<-ctx.Done()
+			require.Equal(t, 10*time.Second, time.Since(start))
+			require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+			return nil
+		})
+		require.ErrorIs(t, err, ErrShutdown)
+	})
+}
+
+func TestPreemptionDoesNotLengthenTheCleanupOfAShutdown(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		err := s.Do(ctx, required(), func(context.Context) error {
+			cancel()
+			return nil
+		}, func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			require.True(t, deadline.Equal(start.Add(time.Minute)))
+			return nil
+		}, func(context.Context) error {
+			time.Sleep(30 * time.Second)
+			s.locker.last().preempt(time.Minute)
+			return nil
+		})
+		require.ErrorAs(t, err, new(*ShutdownError))
+	})
+}
+
+func TestShorterGraceCountsAndLongerOneDoesNot(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		start := time.Now()
+		err := s.Do(t.Context(), required(), s.preempted(30*time.Second),
+			func(ctx context.Context) error {
+				deadline, _ := ctx.Deadline()
+				require.Equal(t, 10*time.Second, deadline.Sub(start), "this hook begins with the shorter one")
+				return nil
+			},
+			func(ctx context.Context) error {
+				s.locker.last().preempt(10 * time.Second)
+				s.locker.last().preempt(50 * time.Second)
+				synctest.Wait()
+				require.NoError(t, ctx.Err())
+				time.Sleep(8 * time.Second)
+				require.NoError(t, ctx.Err())
+				return nil
+			})
+		preempted := requirePreempted(t, err)
+		require.Equal(t, 30*time.Second, preempted.Grace, "the first one is the cause")
+	})
+}
+
+func TestWithdrawnPreemptionRevivesNothing(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		start := time.Now()
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			s.locker.last().preempt(10 * time.Second)
+			s.locker.last().request.Notify(recipes.PreemptWithdrawn{})
+			requirePreempted(t, context.Cause(ctx))
+			return nil
+		}, func(ctx context.Context) error {
+			s.locker.last().preempt(50 * time.Second)
+			deadline, _ := ctx.Deadline()
+			require.Equal(t, 10*time.Second, deadline.Sub(start), "at most the time that was promised")
+			return nil
+		})
+		requirePreempted(t, err)
+		require.Contains(t, s.events.names(), "PreemptionWithdrawn")
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
+func TestHooksOfALostHoldGetAContextThatSaysSo(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var lost *LostError
+		ran := 0
+		hook := func(ctx context.Context) error {
+			ran++
+			require.Same(t, lost, context.Cause(ctx))
+			return nil
+		}
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			lost = s.locker.last().lose(recipes.LossSession)
+			return untilCancelled(ctx)
+		}, hook, hook)
+		require.ErrorIs(t, err, lost)
+		require.Equal(t, 2, ran)
+		require.True(t, only[CleanupStarted](t, s.events).Deadline.IsZero())
+	})
+}
+
+func TestLossDuringTheCleanupCancelsTheHooksThatRunAndFollow(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var ran []string
+		err := s.Do(t.Context(), required(), s.preempted(time.Minute),
+			func(ctx context.Context) error {
+				ran = append(ran, "second")
+				require.ErrorAs(t, context.Cause(ctx), new(*LostError))
+				return nil
+			},
+			func(ctx context.Context) error {
+				ran = append(ran, "first")
+				lost := s.locker.last().lose(recipes.LossTaken)
+				require.Same(t, lost, context.Cause(ctx))
+				time.Sleep(time.Hour)
+				return nil
+			})
+		requirePreempted(t, err)
+		require.ErrorAs(t, err, new(*LostError))
+		require.Equal(t, 1, strings.Count(err.Error(), "lost"))
+		require.Equal(t, []string{"first", "second"}, ran, "each once")
+		synctest.Wait()
+		require.NotContains(t, s.events.names(), "Released")
+		require.NotContains(t, s.events.names(), "CleanupOverrun")
+	})
+}
+
+func TestFailingHooksDoNotKeepTheOthersFromRunning(t *testing.T) {
+	s := newSetup(t)
+	ran := 0
+	err := s.Do(t.Context(), required(), s.preempted(time.Minute),
+		func(context.Context) error { ran++; return nil },
+		func(context.Context) error { panic("broken") },
+		func(context.Context) error { return errWork })
+
+	require.Equal(t, 1, ran)
+	require.ErrorIs(t, err, errWork)
+	var panicked *PanicError
+	require.ErrorAs(t, err, &panicked)
+	require.Equal(t, "cleanup hook", panicked.In)
+	require.Equal(t, "broken", panicked.Value)
+	require.Equal(t, 1, s.locker.last().released())
+	done := only[CleanupDone](t, s.events).Err
+	require.ErrorIs(t, done, errWork)
+	require.ErrorAs(t, done, &panicked)
+}
+
+func TestHookThatEndsItsGoroutineCountsAsReturned(t *testing.T) {
+	s := newSetup(t)
+	ran := 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Do(t.Context(), required(), s.preempted(time.Minute),
+			func(context.Context) error { ran++; return nil },
+			func(context.Context) error { runtime.Goexit(); return nil })
+	}()
+	<-done
+	require.Equal(t, 1, ran)
+	require.Equal(t, 1, s.locker.last().released())
+	require.Contains(t, s.events.names(), "CleanupDone")
+}
+
+func TestOverrunOfTheGraceIsToldAndTheLockStays(t *testing.T) {
+	for name, inWork := range map[string]bool{"in the work": true, "in a hook": false} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				s := newSetup(t)
+				overrun := func() {
+					time.Sleep(9 * time.Second)
+					synctest.Wait()
+					require.NotContains(t, s.events.names(), "CleanupOverrun")
+					time.Sleep(time.Hour)
+					require.Contains(t, s.events.names(), "CleanupOverrun")
+					require.Zero(t, s.locker.last().released())
+				}
+				ran := 0
+				err := s.Do(t.Context(), required(), func(context.Context) error {
+					s.locker.last().preempt(10 * time.Second)
+					if inWork {
+						overrun()
+					}
+					return nil
+				}, func(ctx context.Context) error {
+					ran++
+					require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+					return nil
+				}, func(context.Context) error {
+					if !inWork {
+						overrun()
+					}
+					return nil
+				})
+				requirePreempted(t, err)
+				require.Equal(t, 1, ran)
+				require.Equal(t, 1, s.locker.last().released())
+				told := only[CleanupOverrun](t, s.events)
+				require.Equal(t, 10*time.Second, told.Grace)
+				require.Equal(t, inWork, told.WorkRunning)
+			})
+		})
+	}
+}
+
+func TestOverrunOfAShutdownIsTold(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.Do(ctx, required(), func(context.Context) error {
+			cancel()
+			return nil
+		}, func(context.Context) error {
+			time.Sleep(2 * time.Minute)
+			return nil
+		})
+		require.Error(t, err)
+		require.Equal(t, time.Minute, only[CleanupOverrun](t, s.events).Grace)
+	})
+}
+
+func TestCleanupInTimeIsNoOverrun(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.Do(t.Context(), required(), s.preempted(10*time.Second), func(context.Context) error {
+			time.Sleep(9 * time.Second)
+			return nil
+		})
+		requirePreempted(t, err)
+		time.Sleep(time.Hour)
+		require.NotContains(t, s.events.names(), "CleanupOverrun")
+	})
+}
+
+func TestHolderWithoutACleanupTimeoutIsAskedToGoAtOnceAndGoes(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.Do(t.Context(), Requirement{Scope: scope}, func(context.Context) error {
+			s.locker.last().preempt(0)
+			time.Sleep(time.Second)
+			return nil
+		})
+		requirePreempted(t, err)
+		require.ErrorContains(t, err, "no time to clean up")
+		require.Equal(t, []string{"Waiting", "Acquired", "PreemptRequested", "Released"}, s.events.names())
+	})
+}
+
+func TestHooksNeverRunBesideTheWork(t *testing.T) {
+	// Preemptions come at whatever moment; the race detector listens.
+	s := newSetup(t)
+	var inWork atomic.Bool
+	for i := range 300 {
+		go func() {
+			for range i {
+				runtime.Gosched()
+			}
+		}()
+		preempted := make(chan struct{})
+		unguarded := 0 // written by work and hook without a lock
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			inWork.Store(true)
+			defer inWork.Store(false)
+			go func() {
+				defer close(preempted)
+				s.locker.last().preempt(time.Minute)
+			}()
+			for range i {
+				unguarded++
+			}
+			return nil
+		}, func(context.Context) error {
+			if inWork.Load() {
+				return errors.New("the work still runs")
+			}
+			unguarded++
+			return nil
+		})
+		<-preempted
+		if err != nil {
+			requirePreempted(t, err)
+			require.NotErrorAs(t, err, new(*PanicError), fmt.Sprint(i))
+			require.NotContains(t, err.Error(), "still runs")
+		}
+	}
+}
+
+func TestHooksRunForWorkThatWasStoppedThoughNobodyAskedForItsLock(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		stopped := fmt.Errorf("out of time: %w", ErrStopped)
+		cleaned := 0
+
+		err := s.Do(t.Context(), required(), func(context.Context) error { return stopped },
+			func(ctx context.Context) error {
+				cleaned++
+				require.NoError(t, ctx.Err())
+				require.Zero(t, s.locker.last().released(), "still under the lock")
+				return nil
+			})
+
+		require.Same(t, stopped, err)
+		require.Equal(t, 1, cleaned)
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}

@@ -1,0 +1,37 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// New returns a Guard that takes its locks through client. The client is the
+// caller's to close, after all work has ended.
+func New(client *recipes.Client, options ...Option) (*Guard, error) {
+	if client == nil {
+		return nil, errors.New("lockguard: New: the client is nil; make one with recipes.NewClient")
+	}
+	return newGuard(clientLocker{client}, options...)
+}
+
+// clientLocker is the locker that a real Guard has.
+type clientLocker struct{ client *recipes.Client }
+
+func (l clientLocker) acquire(ctx context.Context, scope string, request recipes.Request) (grant, error) {
+	lock, err := l.client.PriorityLock(scope)
+	if err != nil {
+		return nil, err
+	}
+	g, err := lock.Acquire(ctx, request)
+	if err != nil {
+		return nil, err // not a nil *Grant in an interface
+	}
+	return g, nil
+}
+
+var (
+	_ locker = clientLocker{}
+	_ grant  = (*recipes.Grant)(nil)
+)

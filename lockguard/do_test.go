@@ -1,0 +1,494 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestWorkRunsUnderTheLockAndGivesItBack(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var work context.Context
+
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			work = ctx
+			hold, ok := FromContext(ctx)
+			require.True(t, ok)
+			require.Equal(t, Token(101), hold.Token())
+			require.NoError(t, ctx.Err())
+			require.Zero(t, s.locker.last().released())
+			return nil
+		}, func(context.Context) error { panic("not interrupted") })
+
+		require.NoError(t, err)
+		require.Equal(t, 1, s.locker.last().released())
+		require.ErrorIs(t, context.Cause(work), ErrReleased)
+		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
+	})
+}
+
+func TestErrorOfWorkIsReturnedAsItIs(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(context.Context) error { return errWork })
+	require.Same(t, errWork, err)
+}
+
+func TestContextOfWorkEndsBeforeTheLockIsGivenBack(t *testing.T) {
+	s := newSetup(t)
+	var work context.Context
+	s.locker.prepare = func(g *fakeGrant) {
+		g.release = func(context.Context) error {
+			require.Error(t, work.Err(), "whatever still uses it must not believe that it holds")
+			return nil
+		}
+	}
+	require.NoError(t, s.Do(t.Context(), required(), func(ctx context.Context) error {
+		work = ctx
+		return nil
+	}))
+}
+
+func TestPreemptionCancelsTheWorkWithItsCause(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var end time.Time
+
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			child, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			end = time.Now().Add(20 * time.Second)
+			s.locker.last().preempt(20 * time.Second)
+			require.ErrorIs(t, child.Err(), context.Canceled)
+			require.Equal(t, context.Cause(ctx), context.Cause(child))
+			return child.Err()
+		})
+
+		preempted := requirePreempted(t, err)
+		require.Equal(t, scope, preempted.Scope)
+		require.Equal(t, 20*time.Second, preempted.Grace)
+		require.True(t, preempted.Deadline.Equal(end))
+		require.True(t, preempted.Forceful)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, s.locker.last().released())
+		require.Equal(t, `lock "cluster/orders" preempted by "hotfix" (priority 9, forceful), 20s to clean up; context canceled`, err.Error())
+	})
+}
+
+func TestEndOfTheLeaseAloneDoesNothing(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.Do(t.Context(), Requirement{Scope: scope, LeaseTimeout: time.Minute}, func(ctx context.Context) error {
+			time.Sleep(time.Hour)
+			return ctx.Err()
+		})
+		require.NoError(t, err)
+	})
+}
+
+func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			s.locker.last().ask(priority.LeaseExpired, time.Second)
+			return untilCancelled(ctx)
+		})
+
+		var expired *LeaseExpiredError
+		require.ErrorAs(t, err, &expired)
+		require.Equal(t, "hotfix", expired.By)
+		require.Equal(t, 10*time.Minute, expired.Lease)
+		require.Equal(t, time.Second, expired.Grace)
+		require.NotErrorAs(t, err, new(*PreemptedError), "causes are distinct")
+	})
+}
+
+func TestEndOfTheCallersContextIsAShutdown(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, shutdown := context.WithCancelCause(t.Context())
+		var cause error
+
+		err := s.Do(ctx, required(), func(ctx context.Context) error {
+			shutdown(ErrShutdown)
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return nil
+		})
+
+		var down *ShutdownError
+		require.ErrorAs(t, cause, &down)
+		require.ErrorIs(t, cause, ErrShutdown)
+		require.Equal(t, scope, down.Scope)
+		require.Equal(t, cause, err)
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
+func TestShutdownIsSeenAlsoByWorkThatReturnsAtOnce(t *testing.T) {
+	// The watch on the caller's context runs in a goroutine of its own.
+	s := newSetup(t)
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cleaned := false
+		err := s.Do(ctx, required(), func(context.Context) error {
+			cancel()
+			return nil
+		}, func(context.Context) error {
+			cleaned = true
+			return nil
+		})
+		require.ErrorAs(t, err, new(*ShutdownError))
+		require.True(t, cleaned)
+	}
+}
+
+func TestWorkKnowsTheDeadlineOfItsCaller(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+
+		err := s.Do(ctx, required(), func(work context.Context) error {
+			want, _ := ctx.Deadline()
+			got, ok := work.Deadline()
+			require.True(t, ok)
+			require.Equal(t, want, got)
+			return untilCancelled(work)
+		})
+
+		require.ErrorAs(t, err, new(*ShutdownError))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestShutdownSaysTheSameThingOnlyOnce(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.Do(ctx, required(), func(ctx context.Context) error {
+			cancel()
+			return untilCancelled(ctx)
+		})
+		require.EqualError(t, err, `work under lock "cluster/orders" was shut down: context canceled`)
+	})
+}
+
+func TestLossCancelsTheWorkWithItsCause(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var lost *LostError
+
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			lost = s.locker.last().lose(recipes.LossDeleted)
+			require.Same(t, lost, context.Cause(ctx))
+			return errWork
+		})
+
+		require.ErrorIs(t, err, lost)
+		require.ErrorIs(t, err, errWork)
+		require.Equal(t, 1, strings.Count(err.Error(), "lost"))
+		require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
+	})
+}
+
+func TestInterruptedWorkThatReturnsNilIsAnError(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(context.Context) error {
+		s.locker.last().preempt(time.Minute)
+		return nil
+	})
+	requirePreempted(t, err)
+}
+
+func TestErrorOfDoWrapsTheWorkTheCauseAndTheHooks(t *testing.T) {
+	s := newSetup(t)
+	errHook := errors.New("cannot restore")
+	err := s.Do(t.Context(), required(), func(context.Context) error {
+		s.locker.last().preempt(time.Minute)
+		return errWork
+	}, func(context.Context) error { return errHook })
+
+	requirePreempted(t, err)
+	require.ErrorIs(t, err, errWork)
+	require.ErrorIs(t, err, errHook)
+	require.NotContains(t, err.Error(), "\n")
+}
+
+func TestWorkThatReturnsTheCauseDoesNotSayItTwice(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+		s.locker.last().preempt(time.Minute)
+		return fmt.Errorf("compacting: %w", context.Cause(ctx))
+	})
+	require.Regexp(t, `^compacting: lock "cluster/orders" preempted by [^;]*$`, err.Error())
+}
+
+func TestPreemptedAndThenLostSaysBoth(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+		hold, _ := FromContext(ctx)
+		s.locker.last().preempt(time.Minute)
+		select {
+		case <-hold.Lost():
+			require.Fail(t, "preempted is not lost")
+		default:
+		}
+		s.locker.last().lose(recipes.LossTaken)
+		<-hold.Lost()
+		requirePreempted(t, context.Cause(ctx))
+		return nil
+	})
+	requirePreempted(t, err)
+	require.ErrorAs(t, err, new(*LostError))
+}
+
+func TestPanicOfWorkBecomesAnErrorAndTheLockIsReleased(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(context.Context) error { panic(errWork) })
+
+	var panicked *PanicError
+	require.ErrorAs(t, err, &panicked)
+	require.Equal(t, "work", panicked.In)
+	require.Contains(t, string(panicked.Stack), "do_test.go")
+	require.ErrorIs(t, err, errWork)
+	require.Equal(t, 1, s.locker.last().released())
+}
+
+func TestWorkThatEndsItsGoroutineReleasesTheLock(t *testing.T) {
+	s := newSetup(t)
+	done := make(chan struct{})
+	cleaned := false
+	go func() {
+		defer close(done)
+		_ = s.Do(t.Context(), required(), func(context.Context) error {
+			s.locker.last().preempt(time.Minute)
+			runtime.Goexit()
+			return nil
+		}, func(context.Context) error {
+			cleaned = true
+			return nil
+		})
+	}()
+	<-done
+	require.True(t, cleaned)
+	require.Equal(t, 1, s.locker.last().released())
+}
+
+func TestWorkMayReleaseTheLockItself(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+		hold, _ := FromContext(ctx)
+		return hold.Release(ctx)
+	})
+	require.NoError(t, err)
+
+	err = s.Do(t.Context(), required(), func(ctx context.Context) error {
+		hold, _ := FromContext(ctx)
+		s.locker.last().preempt(time.Minute)
+		return hold.Release(ctx)
+	})
+	requirePreempted(t, err)
+	require.Equal(t, 1, s.locker.last().released())
+}
+
+func TestWorkIsNotStartedWhenTheLockIsWantedBack(t *testing.T) {
+	for name, happens := range map[string]func(g *fakeGrant) error{
+		"preempted": func(g *fakeGrant) error { g.preempt(time.Minute); return new(PreemptedError) },
+		"lost":      func(g *fakeGrant) error { g.lose(recipes.LossTaken); return new(LostError) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				s := newSetup(t)
+				var want error
+				s.locker.prepare = func(g *fakeGrant) {
+					g.token = func(context.Context) (recipes.Token, error) {
+						want = happens(g)
+						return 101, nil
+					}
+				}
+
+				err := s.Do(t.Context(), required(),
+					func(context.Context) error { panic("work") },
+					func(context.Context) error { panic("hook") })
+
+				require.IsType(t, want, err) //nolint:testifylint // the type is the claim
+				require.Equal(t, 1, s.locker.last().released())
+				require.Equal(t, []string{"Waiting", "NotAcquired"}, s.events.names())
+				require.Equal(t, err, only[NotAcquired](t, s.events).Err)
+			})
+		})
+	}
+}
+
+func TestLockThatIsLostBeforeItsTokenIsKnownIsNotAcquired(t *testing.T) {
+	s := newSetup(t)
+	var lost *LostError
+	s.locker.prepare = func(g *fakeGrant) {
+		g.token = func(context.Context) (recipes.Token, error) {
+			lost = g.lose(recipes.LossSession)
+			return 0, errWork // whatever it says
+		}
+	}
+	_, err := s.Acquire(t.Context(), required())
+	require.Same(t, lost, err)
+}
+
+func TestLockWhoseTokenCannotBeReadIsGivenBack(t *testing.T) {
+	s := newSetup(t)
+	s.locker.prepare = func(g *fakeGrant) {
+		g.token = func(context.Context) (recipes.Token, error) { return 0, errWork }
+	}
+	_, err := s.Acquire(t.Context(), required())
+	require.ErrorIs(t, err, errWork)
+	require.ErrorContains(t, err, `lock "cluster/orders" not acquired`)
+	require.Equal(t, 1, s.locker.last().released())
+}
+
+func TestCallerWhoGivesUpGetsItsCauseAndHoldsNothing(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s.locker.before = func(ctx context.Context, _ *fakeGrant) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		time.AfterFunc(time.Second, func() { cancel(ErrShutdown) })
+
+		_, err := s.Acquire(ctx, required())
+
+		require.ErrorIs(t, err, ErrShutdown)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Empty(t, s.locker.grants)
+		failed := only[NotAcquired](t, s.events)
+		require.Equal(t, err, failed.Err)
+		require.Equal(t, time.Second, failed.Waited)
+	})
+}
+
+func TestGrantThatComesTooLateForItsCallerIsGivenBack(t *testing.T) {
+	s := newSetup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.locker.prepare = func(g *fakeGrant) {
+		g.release = func(ctx context.Context) error {
+			require.NoError(t, ctx.Err())
+			return nil
+		}
+		cancel()
+	}
+	_, err := s.Acquire(ctx, required())
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, s.locker.last().released())
+
+	_, err = s.Acquire(ctx, required())
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, s.locker.grants, 1, "nothing is asked for any more")
+}
+
+func TestErrorsOfTheLayerBelowArriveWhole(t *testing.T) {
+	for _, want := range []error{
+		&recipes.NotAcquiredError{Scope: scope},
+		&recipes.CleanupPendingError{Scope: scope},
+		&recipes.EvictedError{Scope: scope},
+		&recipes.UnavailableError{Servers: []string{"a:2181"}},
+		recipes.ErrClosed,
+	} {
+		t.Run(fmt.Sprintf("%T", want), func(t *testing.T) {
+			s := newSetup(t)
+			s.locker.before = func(context.Context, *fakeGrant) error { return want }
+			err := s.Do(t.Context(), required(), untilCancelled)
+			require.ErrorIs(t, err, want)
+			require.ErrorContains(t, err, `lock "cluster/orders" not acquired`)
+		})
+	}
+}
+
+func TestUnconfirmedReleaseIsNoErrorOfTheWork(t *testing.T) {
+	s := newSetup(t)
+	s.locker.prepare = func(g *fakeGrant) {
+		g.release = func(context.Context) error { return errWork }
+	}
+	require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
+	require.Equal(t, errWork, only[Released](t, s.events).Err)
+}
+
+func TestSessionThatEndsDuringTheReleaseIsNoErrorOfTheWork(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.prepare = func(g *fakeGrant) {
+			g.release = func(context.Context) error { return g.lose(recipes.LossSession) }
+		}
+		require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
+		require.ErrorAs(t, only[Released](t, s.events).Err, new(*LostError))
+		require.NotContains(t, s.events.names(), "Lost")
+	})
+}
+
+func TestReleaseThatZooKeeperConfirmsWasARelease(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.prepare = func(g *fakeGrant) {
+			g.release = func(context.Context) error {
+				g.lose(recipes.LossDeleted) // it sees its own node go
+				return nil
+			}
+		}
+		require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
+		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
+	})
+}
+
+func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
+	for name, found := range map[string]func(g *fakeGrant) error{
+		"told": func(g *fakeGrant) error {
+			g.lose(recipes.LossTaken)
+			return errWork
+		},
+		"returned": func(*fakeGrant) error { return &LostError{Scope: scope, Reason: recipes.LossDeleted} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				s := newSetup(t)
+				s.locker.prepare = func(g *fakeGrant) {
+					g.release = func(context.Context) error { return found(g) }
+				}
+				var hold *Hold
+				err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+					hold, _ = FromContext(ctx)
+					return nil
+				})
+				require.ErrorAs(t, err, new(*LostError), "nobody knows whether it was held until the work ended")
+				<-hold.Lost()
+				require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
+			})
+		})
+	}
+}
+
+func TestPreemptionAfterTheWorkHasEndedChangesNothing(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.prepare = func(g *fakeGrant) {
+			g.release = func(context.Context) error {
+				g.preempt(time.Minute)
+				g.request.Notify(recipes.PreemptWithdrawn{})
+				return nil
+			}
+		}
+		err := s.Do(t.Context(), required(), func(context.Context) error { return nil },
+			func(context.Context) error { panic("hook") })
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
+	})
+}

@@ -1,0 +1,27 @@
+// Package lockguard runs work under a lock: a [Requirement] goes in, a [Hold]
+// comes out.
+//
+// The one idea: the context of the work is the lock. While it is alive the
+// lock is held. It ends, with a typed cause, as soon as the holder has to go
+// ([PreemptedError], [LeaseExpiredError], [ShutdownError]) or has lost the
+// lock ([LostError]). When the work has returned, its cleanup hooks run, still
+// under the lock, and then the lock goes to the next in line.
+//
+//	err := guard.Do(ctx, lockguard.Requirement{
+//		Scope:          "cluster/orders/resource/users",
+//		Priority:       10,
+//		CleanupTimeout: 30 * time.Second,
+//	}, func(ctx context.Context) error {
+//		hold, _ := lockguard.FromContext(ctx)
+//		return compact(ctx, hold.Token()) // returns soon after ctx has ended
+//	}, func(ctx context.Context) error {
+//		return restore(ctx) // only after an interruption, at most 30s
+//	})
+//
+// A function that is called with that context and needs the same scope takes
+// it again through the context: nested holds are counted and share one token.
+// Without that context everybody is a stranger and queues.
+//
+// Every step of a lock's life is one [Event] of a sealed set, told to each
+// [Observer]: logs, metrics, traces and audit are readers of that one stream.
+package lockguard

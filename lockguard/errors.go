@@ -1,0 +1,180 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// ErrReleased is returned when a Hold is used or released after its Release.
+// It is also the cause of a Hold's context after a release in good order.
+var ErrReleased = recipes.ErrReleased
+
+// ErrStopped is wrapped by the error of work that was stopped before its end
+// although nobody asked for its lock: because its time was over, say, or
+// because the lock may soon be lost. What it leaves behind is put right by the
+// hooks, as after an interruption.
+var ErrStopped = errors.New("stopped before its end")
+
+// ErrShutdown is the cause with which a daemon that stops cancels the context
+// of its work. The work gets a *ShutdownError that wraps it.
+var ErrShutdown = errors.New("lockkeeper: shutting down")
+
+// What a caller meets here of the layer below.
+type (
+	// LostError says that the lock is no longer held. It is the cause of the
+	// context of a Hold that was lost, and of the context of its hooks.
+	LostError = recipes.LostError
+
+	// RequestError says what is wrong with one field of a Requirement.
+	RequestError = recipes.RequestError
+
+	// Token is a fencing token.
+	Token = recipes.Token
+)
+
+// PreemptedError is the cause of the context of a Hold whose holder was asked
+// to go by a more important request. The lock is still held until the hooks
+// have returned, or until it is lost.
+type PreemptedError struct {
+	Scope    string
+	By       string // owner of the preemptor
+	Priority priority.Level
+	Grace    time.Duration // for work and hooks together
+	Deadline time.Time     // end of the grace on the local clock
+	Forceful bool          // the lock is taken when the grace is over
+}
+
+func (e *PreemptedError) Error() string {
+	force := ""
+	if e.Forceful {
+		force = ", forceful"
+	}
+	return fmt.Sprintf("lock %q preempted by %q (priority %d%s), %s", e.Scope, e.By, e.Priority, force, describeGrace(e.Grace))
+}
+
+// LeaseExpiredError is the cause of the context of a Hold whose lease has run
+// out and whose lock somebody else wants. The end of the lease alone does
+// nothing. The lock is still held until the hooks have returned, or until it
+// is lost.
+type LeaseExpiredError struct {
+	Scope    string
+	By       string // owner of the one who asks
+	Priority priority.Level
+	Lease    time.Duration
+	Grace    time.Duration // for work and hooks together
+	Deadline time.Time     // end of the grace on the local clock
+}
+
+func (e *LeaseExpiredError) Error() string {
+	return fmt.Sprintf("lease of %s on lock %q ran out and %q (priority %d) asks for it, %s", e.Lease, e.Scope, e.By, e.Priority, describeGrace(e.Grace))
+}
+
+func describeGrace(grace time.Duration) string {
+	if grace <= 0 {
+		return "no time to clean up"
+	}
+	return fmt.Sprintf("%s to clean up", grace)
+}
+
+// ShutdownError is the cause of the context of a Hold whose caller's context
+// ended, for whatever reason, while the work was running. The lock is still
+// held until the hooks have returned.
+type ShutdownError struct {
+	Scope string
+	Err   error // the cause with which the caller's context ended
+}
+
+func (e *ShutdownError) Error() string {
+	return fmt.Sprintf("work under lock %q was shut down: %v", e.Scope, e.Err)
+}
+
+// Unwrap returns the cause with which the caller's context ended.
+func (e *ShutdownError) Unwrap() error { return e.Err }
+
+// UpgradeError is returned when a context that carries a shared Hold asks for
+// the same scope exclusively: two such holders would wait for each other.
+type UpgradeError struct{ Scope string }
+
+func (e *UpgradeError) Error() string {
+	return fmt.Sprintf("lock %q is held in shared mode by this context and cannot become exclusive; ask for exclusive at the outer level, or release it first", e.Scope)
+}
+
+// PanicError is what becomes of a panic in work or in a cleanup hook.
+type PanicError struct {
+	In    string // "work" or "cleanup hook"
+	Value any    // what was given to panic
+	Stack []byte // of the goroutine that panicked
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.In, e.Value) }
+
+// Unwrap returns the panic's value when that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// shutdownCause is why a Hold ends whose caller's context has ended.
+func shutdownCause(caller context.Context, scope string) error {
+	err := context.Cause(caller)
+	if s, ok := errors.AsType[*ShutdownError](err); ok && s.Scope == scope {
+		return s // of the Hold around this one
+	}
+	return &ShutdownError{Scope: scope, Err: err}
+}
+
+// notAcquired says which lock was not acquired, and why, unless err says so.
+func notAcquired(ctx context.Context, scope string, err error) error {
+	var (
+		timeout *recipes.NotAcquiredError
+		pending *recipes.CleanupPendingError
+		evicted *recipes.EvictedError
+		lost    *LostError
+	)
+	switch {
+	case errors.As(err, &timeout), errors.As(err, &pending), errors.As(err, &evicted), errors.As(err, &lost):
+		return err
+	}
+	for _, why := range []error{context.Cause(ctx), ctx.Err()} {
+		if why != nil && !errors.Is(err, why) {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+	}
+	return fmt.Errorf("lock %q not acquired: %w", scope, err)
+}
+
+// several is what went wrong, most important first, on one line.
+type several struct{ errs []error }
+
+// join is errors.Join on one line; a single error stays what it is.
+func join(errs ...error) error {
+	var all []error
+	for _, err := range errs {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return &several{all}
+}
+
+func (s *several) Error() string {
+	texts := make([]string, len(s.errs))
+	for i, err := range s.errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (s *several) Unwrap() []error { return s.errs }

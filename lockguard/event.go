@@ -1,0 +1,190 @@
+package lockguard
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// An Event is one step in the life of a lock request. The set of events is
+// closed: a type switch over the types of this file is complete.
+//
+// Every request begins with Waiting and ends with exactly one of NotAcquired,
+// Released and Lost; after Acquired it is one of the last two. What happens
+// between comes in order. The hooks of a lost Hold still run and are told.
+type Event interface {
+	// About says whom the event is about.
+	About() Subject
+	event()
+}
+
+// Subject is what all events of one request have in common.
+type Subject struct {
+	At       time.Time // when it happened, on the local clock
+	ID       string    // of the request: the same in all its events, unique
+	Scope    string
+	Owner    string
+	Message  string
+	Mode     priority.Mode
+	Priority priority.Level
+	Token    Token  // 0 before Acquired
+	Trace    string // traceparent of the request, "" when none is made
+}
+
+// About returns s.
+func (s Subject) About() Subject { return s }
+
+// Events of a request that has not been granted.
+type (
+	// Waiting: a request is made. Most are granted at once.
+	Waiting struct{ Subject }
+
+	// Queued: the request stands in the queue behind somebody. Told again
+	// after Requeued.
+	Queued struct {
+		Subject
+		Position int                 // 1 is next in line
+		Holders  []recipes.Contender // who has the lock
+	}
+
+	// Displaced: a more important request came and is next in line instead.
+	Displaced struct {
+		Subject
+		By recipes.Contender
+	}
+
+	// Requeued: the session of the waiter ended; it queues again, its place is
+	// lost.
+	Requeued struct {
+		Subject
+		Cause error
+	}
+
+	// PreemptSent: the request asked a holder to go.
+	PreemptSent struct {
+		Subject
+		Holder recipes.Contender
+		Reason priority.Reason
+		Grace  time.Duration
+	}
+
+	// TakenOver: the request took the lock from holders whose grace was over.
+	TakenOver struct {
+		Subject
+		From []recipes.Contender
+	}
+
+	// NotAcquired: the request failed, and is withdrawn.
+	NotAcquired struct {
+		Subject
+		Waited time.Duration
+		Err    error
+	}
+)
+
+// Events of a Hold.
+type (
+	// Acquired: the lock is held.
+	Acquired struct {
+		Subject
+		Waited time.Duration // from Waiting on
+	}
+
+	// PreemptRequested: the holder is asked to go. It still holds.
+	PreemptRequested struct {
+		Subject
+		By       recipes.Contender
+		Reason   priority.Reason
+		Grace    time.Duration
+		Deadline time.Time // end of the grace on the local clock
+		Forceful bool
+
+		PreemptorTrace string // traceparent of the preemptor, "" when it made none
+	}
+
+	// PreemptionWithdrawn: nobody asks the holder to go any more. Its context
+	// stays cancelled; it cleans up and releases all the same.
+	PreemptionWithdrawn struct{ Subject }
+
+	// AtRisk: ZooKeeper has been silent for long. The lock is still held, and
+	// will be lost at the deadline unless an answer comes before. Told again
+	// for each silence.
+	AtRisk struct {
+		Subject
+		Deadline time.Time // on the local clock
+	}
+
+	// CleanupStarted: interrupted work has returned, its hooks begin.
+	CleanupStarted struct {
+		Subject
+		Cause    error // why the work was interrupted
+		Hooks    int
+		Deadline time.Time // for all hooks; zero after a loss
+	}
+
+	// CleanupDone: all hooks have returned.
+	CleanupDone struct {
+		Subject
+		Took time.Duration
+		Err  error // of the hooks
+	}
+
+	// CleanupOverrun: the grace is over and the holder has not gone. It still
+	// holds until it goes or the lock is taken. Told once; not for a holder
+	// that had no grace.
+	CleanupOverrun struct {
+		Subject
+		Grace       time.Duration
+		WorkRunning bool // it is the work, not a hook, that has not returned
+	}
+
+	// Extended: the holder has a new lease.
+	Extended struct {
+		Subject
+		Lease time.Duration // from now on
+	}
+
+	// Released: work and hooks have returned and the lock is given away.
+	Released struct {
+		Subject
+		Held  time.Duration
+		Cause error // why the work was interrupted; nil when it ended by itself
+		Err   error // why ZooKeeper has not confirmed the release; nil when it has
+	}
+
+	// Lost: the lock is no longer held, though work or hooks may still run.
+	Lost struct {
+		Subject
+		Held time.Duration
+		Err  *LostError
+	}
+)
+
+// Skipped: a job did not run at an instant of its schedule. Published by the
+// layer that schedules, through Guard.Observe.
+type Skipped struct {
+	Subject
+	Job     string
+	Instant time.Time // when it should have run
+	Reason  string
+}
+
+func (Waiting) event()             {}
+func (Queued) event()              {}
+func (Displaced) event()           {}
+func (Requeued) event()            {}
+func (PreemptSent) event()         {}
+func (TakenOver) event()           {}
+func (NotAcquired) event()         {}
+func (Acquired) event()            {}
+func (PreemptRequested) event()    {}
+func (PreemptionWithdrawn) event() {}
+func (AtRisk) event()              {}
+func (CleanupStarted) event()      {}
+func (CleanupDone) event()         {}
+func (CleanupOverrun) event()      {}
+func (Extended) event()            {}
+func (Released) event()            {}
+func (Lost) event()                {}
+func (Skipped) event()             {}

@@ -1,0 +1,312 @@
+package lockguard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		holder := recipes.Contender{Owner: "backup", Priority: 1}
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			for _, notice := range []recipes.Notice{
+				recipes.Queued{Position: 1, Holders: []recipes.Contender{holder}},
+				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}},
+				recipes.Requeued{Cause: errWork},
+				recipes.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
+				recipes.TookOver{From: []recipes.Contender{holder}},
+			} {
+				time.Sleep(time.Second)
+				g.request.Notify(notice)
+			}
+			return nil
+		}
+		hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Priority: 5, Message: "nightly", CleanupTimeout: time.Minute})
+		require.NoError(t, hold.OnCleanup(func(context.Context) error { return nil }))
+		require.NoError(t, hold.Extend(t.Context(), time.Hour))
+		g := s.locker.last()
+		g.request.Notify(recipes.AtRisk{Deadline: time.Now().Add(time.Second)})
+		time.Sleep(time.Minute)
+		g.preempt(time.Second)
+		g.request.Notify(recipes.PreemptWithdrawn{})
+		require.NoError(t, hold.Release(t.Context()))
+
+		require.Equal(t, []string{
+			"Waiting", "Queued", "Displaced", "Requeued", "PreemptSent", "TakenOver", "Acquired", "Extended",
+			"AtRisk", "PreemptRequested", "PreemptionWithdrawn", "CleanupStarted", "CleanupDone", "Released",
+		}, s.events.names())
+
+		at := time.Time{}
+		for _, event := range s.events.list() {
+			about := event.About()
+			require.False(t, about.At.Before(at), "%T", event)
+			at = about.At
+			want := Subject{
+				At: at, ID: hold.Info().ID, Scope: scope, Owner: "compact", Message: "nightly", Priority: 5, Token: about.Token,
+			}
+			require.Equal(t, want, about)
+		}
+		require.Zero(t, only[TakenOver](t, s.events).Token)
+		require.Equal(t, Token(101), only[Acquired](t, s.events).Token)
+		require.Equal(t, 5*time.Second, only[Acquired](t, s.events).Waited)
+		require.Equal(t, time.Minute, only[Released](t, s.events).Held)
+		asked := only[PreemptRequested](t, s.events)
+		require.Equal(t, "hotfix", asked.By.Owner)
+		require.True(t, asked.Forceful)
+	})
+}
+
+func TestEveryRequestHasAnIDOfItsOwn(t *testing.T) {
+	s := newSetup(t)
+	ids := make(map[string]bool)
+	for range 100 {
+		hold := acquire(t.Context(), t, s, required())
+		ids[hold.Info().ID] = true
+		require.NoError(t, hold.Release(t.Context()))
+	}
+	require.Len(t, ids, 100)
+}
+
+func TestTraceIsMadeAfterWaitingWasToldAndTravelsInEveryLaterEvent(t *testing.T) {
+	var told []string
+	s := newSetup(t,
+		WithObserver(func(_ context.Context, event Event) { told = append(told, event.About().Trace) }),
+		WithTrace(func(_ context.Context, about Subject) string {
+			require.Len(t, told, 1)
+			return "trace " + about.ID
+		}))
+	hold := acquire(t.Context(), t, s, required())
+	require.NoError(t, hold.Release(t.Context()))
+	trace := "trace " + hold.Info().ID
+	require.Equal(t, []string{"", trace, trace}, told)
+}
+
+func TestObserversGetTheValuesOfTheCallerAndAContextThatDoesNotEnd(t *testing.T) {
+	type key struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+	s := newSetup(t, WithObserver(func(ctx context.Context, event Event) {
+		require.Equal(t, "value", ctx.Value(key{}), "%T", event)
+		require.NoError(t, ctx.Err(), "%T", event)
+	}))
+	hold := acquire(ctx, t, s, required())
+	cancel()
+	require.NoError(t, hold.Release(ctx))
+}
+
+func TestPanickingObserverHurtsNobody(t *testing.T) {
+	var log bytes.Buffer
+	last := &events{}
+	s := newSetup(t,
+		WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+		WithObserver(func(context.Context, Event) { panic("broken observer") }),
+		WithObserver(last.observe))
+
+	require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
+
+	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, last.names(), "the next observer is told")
+	require.Contains(t, log.String(), "broken observer")
+	require.Contains(t, log.String(), "event=lockguard.Released")
+}
+
+func TestSlowObserverDoesNotDelayTheEndOfTheContextNorTheLayerBelow(t *testing.T) {
+	story(t, func(t *testing.T) {
+		blocked := make(chan struct{})
+		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
+			if _, ok := event.(PreemptRequested); ok {
+				<-blocked
+			}
+		}))
+		hold := acquire(t.Context(), t, s, required())
+		s.locker.last().preempt(time.Minute) // returns
+		require.Error(t, hold.Context().Err())
+		synctest.Wait()
+
+		released := make(chan error, 1)
+		go func() { released <- hold.Release(t.Context()) }()
+		synctest.Wait()
+		require.Equal(t, 1, s.locker.last().released(), "the lock does not wait for it either")
+		require.Empty(t, released, "but Release waits, so that nothing untold is lost at exit")
+		close(blocked)
+		require.NoError(t, <-released)
+		require.Equal(t, []string{"Waiting", "Acquired", "PreemptRequested", "Released"}, s.events.names())
+	})
+}
+
+func TestObserverThatHangsDelaysReleaseOnlyForAWhile(t *testing.T) {
+	story(t, func(t *testing.T) {
+		var hold *Hold
+		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
+			if _, ok := event.(PreemptRequested); ok {
+				require.NoError(t, hold.Release(t.Context())) // forbidden, and survived
+			}
+		}))
+		hold = acquire(t.Context(), t, s, required())
+		start := time.Now()
+		s.locker.last().preempt(time.Minute)
+		synctest.Wait()
+		time.Sleep(releaseTimeout)
+		synctest.Wait()
+		require.Equal(t, releaseTimeout, time.Since(start))
+		require.Contains(t, s.events.names(), "Released")
+	})
+}
+
+func TestEventsOfOneRequestComeOneAtATimeAndInOrder(t *testing.T) {
+	var busy sync.Mutex
+	positions := make(map[string][]int)
+	s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
+		require.True(t, busy.TryLock(), "two at a time")
+		defer busy.Unlock()
+		if queued, ok := event.(Queued); ok {
+			positions[queued.ID] = append(positions[queued.ID], queued.Position)
+		}
+	}))
+	s.locker.before = func(_ context.Context, g *fakeGrant) error {
+		for i := range 50 {
+			g.request.Notify(recipes.Queued{Position: i})
+		}
+		return nil
+	}
+	for range 50 {
+		hold := acquire(t.Context(), t, s, required())
+		require.NoError(t, hold.Release(t.Context()))
+	}
+	require.Len(t, positions, 50)
+	for _, got := range positions {
+		require.IsIncreasing(t, got)
+		require.Len(t, got, 50)
+	}
+}
+
+func TestNoticesThatComeTooLateAreNotTold(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		g := s.locker.last()
+		require.NoError(t, hold.Release(t.Context()))
+		told := len(s.events.list())
+
+		for _, notice := range []recipes.Notice{
+			recipes.Queued{}, recipes.PreemptWithdrawn{}, recipes.AtRisk{}, recipes.Lost{Err: &LostError{}},
+		} {
+			g.request.Notify(notice)
+		}
+		g.preempt(0)
+		synctest.Wait()
+		require.Len(t, s.events.list(), told)
+		require.ErrorIs(t, context.Cause(hold.Context()), ErrReleased)
+	})
+}
+
+func TestLayerAboveCanTellOfSkippedJobs(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t, WithObserver(func(ctx context.Context, _ Event) { require.NoError(t, ctx.Err()) }))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s.Observe(ctx, Skipped{Job: "compact", Reason: "the previous run still runs"})
+		skipped := only[Skipped](t, s.events)
+		require.Equal(t, time.Now(), skipped.At)
+		require.Equal(t, "compact", skipped.Job)
+	})
+}
+
+// oneOfEach is an event of every type, with what its log line must say.
+var oneOfEach = []struct {
+	event Event
+	level slog.Level
+	says  []string
+}{
+	{Waiting{}, slog.LevelDebug, []string{"lock requested"}},
+	{Queued{Position: 2, Holders: []recipes.Contender{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
+	{Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
+	{Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
+	{PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
+	{TakenOver{From: []recipes.Contender{{Owner: "a"}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
+	{NotAcquired{Err: errWork, Waited: 1500 * time.Microsecond}, slog.LevelInfo, []string{"not acquired", "disk full", "waited=2ms"}},
+	{Acquired{Subject: Subject{Token: 12}, Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
+	{PreemptRequested{By: recipes.Contender{Owner: "hotfix"}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
+	{PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
+	{AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
+	{CleanupStarted{Cause: errWork, Hooks: 2}, slog.LevelInfo, []string{"cleanup started", `cause="disk full"`, "hooks=2"}},
+	{CleanupDone{Took: time.Second}, slog.LevelInfo, []string{"cleanup done", "took=1s"}},
+	{CleanupDone{Err: errWork}, slog.LevelWarn, []string{"cleanup done", "disk full"}},
+	{CleanupOverrun{Grace: time.Second, WorkRunning: true}, slog.LevelWarn, []string{"still held", "grace=1s", "running=work"}},
+	{Extended{Lease: time.Hour}, slog.LevelInfo, []string{"extended", "lease=1h0m0s"}},
+	{Released{Held: time.Second, Cause: errWork}, slog.LevelInfo, []string{"released", "held=1s", `cause="disk full"`}},
+	{Released{Err: errWork}, slog.LevelWarn, []string{"not confirmed", "disk full"}},
+	{Lost{Err: &LostError{Scope: scope, Reason: recipes.LossTaken, By: "hotfix"}, Held: time.Second}, slog.LevelWarn, []string{"lock lost", "hotfix", "held=1s"}},
+	{Skipped{Job: "compact", Reason: "still running"}, slog.LevelInfo, []string{"job skipped", "job=compact", "still running"}},
+}
+
+func TestSetOfEventsIsClosedAndEachOneHasALogLine(t *testing.T) {
+	declared := make(map[string]bool)
+	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, 0)
+	require.NoError(t, err)
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "event" {
+			declared[f.Recv.List[0].Type.(*ast.Ident).Name] = true
+		}
+	}
+
+	tested := make(map[string]bool)
+	for _, c := range oneOfEach {
+		name := reflect.TypeOf(c.event).Name()
+		tested[name] = true
+		t.Run(name, func(t *testing.T) {
+			var line bytes.Buffer
+			LogObserver(slog.New(slog.NewTextHandler(&line, &slog.HandlerOptions{Level: slog.LevelDebug})))(t.Context(), c.event)
+			require.Equal(t, 1, bytes.Count(line.Bytes(), []byte("\n")))
+			require.Contains(t, line.String(), "level="+c.level.String())
+			for _, text := range c.says {
+				require.Contains(t, line.String(), text)
+			}
+		})
+	}
+	require.Equal(t, declared, tested, "every event of event.go is in oneOfEach")
+	_, outside := any(struct{ Subject }{}).(Event)
+	require.False(t, outside, "who embeds Subject is no event")
+}
+
+func TestLogLinesSayWhomTheyAreAbout(t *testing.T) {
+	var log bytes.Buffer
+	s := newSetup(t, WithObserver(LogObserver(slog.New(slog.NewTextHandler(&log, nil)))))
+	hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Priority: 5, Message: "nightly"})
+	require.NoError(t, hold.Release(t.Context()))
+
+	require.NotContains(t, log.String(), "lock requested", "only at debug level")
+	for _, text := range []string{"scope=cluster/orders", "owner=compact", "mode=exclusive", "priority=5", "token=101", "message=nightly", "request=" + hold.Info().ID} {
+		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte(text)), "%s in:\n%s", text, log.String())
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{&PreemptedError{Scope: scope, By: "hotfix", Priority: 9}, `lock "cluster/orders" preempted by "hotfix" (priority 9), no time to clean up`},
+		{&LeaseExpiredError{Scope: scope, By: "b", Lease: time.Minute, Grace: time.Second}, `lease of 1m0s on lock "cluster/orders" ran out and "b" (priority 0) asks for it, 1s to clean up`},
+		{&ShutdownError{Scope: scope, Err: ErrShutdown}, `work under lock "cluster/orders" was shut down: lockkeeper: shutting down`},
+		{&UpgradeError{Scope: scope}, `ask for exclusive at the outer level`},
+		{&PanicError{In: "work", Value: "oops"}, `work panicked: oops`},
+	} {
+		require.ErrorContains(t, c.err, c.says)
+	}
+	require.NoError(t, errors.Unwrap(&PanicError{Value: "oops"}))
+}

@@ -1,0 +1,196 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const scope = "cluster/orders"
+
+var errWork = errors.New("disk full")
+
+// A fakeLocker grants every request at once, unless told otherwise.
+type fakeLocker struct {
+	mu     sync.Mutex
+	grants []*fakeGrant
+
+	// before runs before the grant; an error refuses it.
+	before func(ctx context.Context, g *fakeGrant) error
+	// prepare changes a grant before it is returned.
+	prepare func(g *fakeGrant)
+}
+
+func (l *fakeLocker) acquire(ctx context.Context, _ string, request recipes.Request) (grant, error) {
+	g := &fakeGrant{request: request, deadline: time.Now().Add(15 * time.Second)}
+	g.token = func(context.Context) (recipes.Token, error) { return g.number, nil }
+	g.extend = func(context.Context, time.Duration) error { return nil }
+	g.release = func(context.Context) error { return nil }
+	if l.before != nil {
+		if err := l.before(ctx, g); err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grants = append(l.grants, g)
+	g.number = recipes.Token(100 + len(l.grants))
+	if l.prepare != nil {
+		l.prepare(g)
+	}
+	return g, nil
+}
+
+func (l *fakeLocker) last() *fakeGrant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.grants[len(l.grants)-1]
+}
+
+type fakeGrant struct {
+	request  recipes.Request
+	number   recipes.Token
+	deadline time.Time
+	token    func(ctx context.Context) (recipes.Token, error)
+	extend   func(ctx context.Context, lease time.Duration) error
+	release  func(ctx context.Context) error
+
+	mu       sync.Mutex
+	releases int
+}
+
+func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
+func (g *fakeGrant) Deadline() time.Time                              { return g.deadline }
+func (g *fakeGrant) Extend(ctx context.Context, lease time.Duration) error {
+	return g.extend(ctx, lease)
+}
+
+func (g *fakeGrant) Release(ctx context.Context) error {
+	g.mu.Lock()
+	g.releases++
+	g.mu.Unlock()
+	return g.release(ctx)
+}
+
+func (g *fakeGrant) released() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.releases
+}
+
+// preempt asks the holder to go, as "hotfix" with priority 9 would.
+func (g *fakeGrant) preempt(grace time.Duration) { g.ask(priority.Outranked, grace) }
+
+func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
+	g.request.Notify(recipes.PreemptAsked{
+		By:       recipes.Contender{Owner: "hotfix", Priority: 9},
+		Reason:   reason,
+		Grace:    grace,
+		Deadline: time.Now().Add(grace),
+		Forceful: true,
+	})
+}
+
+func (g *fakeGrant) lose(reason recipes.LossReason) *LostError {
+	lost := &LostError{Scope: scope, Token: g.number, Reason: reason}
+	g.release = func(context.Context) error { return lost }
+	g.request.Notify(recipes.Lost{Err: lost})
+	return lost
+}
+
+// events records what an observer is told.
+type events struct {
+	mu  sync.Mutex
+	all []Event
+}
+
+func (e *events) observe(_ context.Context, event Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, event)
+}
+
+func (e *events) list() []Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.all)
+}
+
+// names are the types of the events, in order.
+func (e *events) names() []string {
+	var names []string
+	for _, event := range e.list() {
+		names = append(names, reflect.TypeOf(event).Name())
+	}
+	return names
+}
+
+// only returns the one event of type E.
+func only[E Event](t *testing.T, e *events) E {
+	t.Helper()
+	var found []E
+	for _, event := range e.list() {
+		if x, ok := event.(E); ok {
+			found = append(found, x)
+		}
+	}
+	require.Len(t, found, 1, "events: %v", e.names())
+	return found[0]
+}
+
+// setup is a Guard over a fake locker, with a recorder of its events.
+type setup struct {
+	*Guard
+	locker *fakeLocker
+	events *events
+}
+
+func newSetup(t *testing.T, options ...Option) setup {
+	t.Helper()
+	s := setup{locker: &fakeLocker{}, events: &events{}}
+	g, err := newGuard(s.locker, append([]Option{WithObserver(s.events.observe), WithOwner("compact")}, options...)...)
+	require.NoError(t, err)
+	s.Guard = g
+	return s
+}
+
+// story runs a test with a clock of its own. It also fails when a goroutine
+// outlives it.
+func story(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// required is a requirement with a minute of cleanup.
+func required() Requirement {
+	return Requirement{Scope: scope, CleanupTimeout: time.Minute}
+}
+
+// untilCancelled is work that stops when it is told to.
+func untilCancelled(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// requirePreempted checks that err says who preempted.
+func requirePreempted(t *testing.T, err error) *PreemptedError {
+	t.Helper()
+	var preempted *PreemptedError
+	require.ErrorAs(t, err, &preempted)
+	require.Equal(t, "hotfix", preempted.By)
+	require.Equal(t, priority.Level(9), preempted.Priority)
+	return preempted
+}

@@ -1,0 +1,207 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A Guard runs work under locks. It is safe for concurrent use, and one is
+// enough for a process.
+type Guard struct {
+	locker    locker
+	logger    *slog.Logger
+	observers []Observer
+	owner     string
+	trace     func(context.Context, Subject) string
+}
+
+// An Option changes a Guard. See New.
+type Option func(*Guard) error
+
+// WithObserver adds an Observer. It can be given several times; each observer
+// is told of every event, in the order in which they were given.
+func WithObserver(observer Observer) Option {
+	return func(g *Guard) error {
+		if observer == nil {
+			return errors.New("lockguard: WithObserver: the observer is nil; leave the option out")
+		}
+		g.observers = append(g.observers, observer)
+		return nil
+	}
+}
+
+// WithOwner sets the owner of requirements that name none. Defaults to
+// "host:pid".
+func WithOwner(owner string) Option {
+	return func(g *Guard) error {
+		if owner == "" {
+			return errors.New(`lockguard: WithOwner: the owner is empty; leave the option out for "host:pid"`)
+		}
+		g.owner = owner
+		return nil
+	}
+}
+
+// WithLogger sets where panics of observers go. Defaults to slog.Default().
+// For the events themselves see LogObserver.
+func WithLogger(logger *slog.Logger) Option {
+	return func(g *Guard) error {
+		if logger == nil {
+			return errors.New("lockguard: WithLogger: the logger is nil; leave the option out for slog.Default()")
+		}
+		g.logger = logger
+		return nil
+	}
+}
+
+// WithTrace sets what makes the W3C traceparent that travels with a request
+// through ZooKeeper. It is called once for each request, after the observers
+// have been told Waiting.
+func WithTrace(trace func(ctx context.Context, about Subject) string) Option {
+	return func(g *Guard) error {
+		if trace == nil {
+			return errors.New("lockguard: WithTrace: the function is nil; leave the option out")
+		}
+		g.trace = trace
+		return nil
+	}
+}
+
+// A Hook puts things right after an interruption. Its context has the values
+// of the caller's context and carries the Hold. It ends with the grace or, with
+// a *LostError as its cause, when the lock is no longer held; it does not end
+// with the caller's context.
+type Hook func(ctx context.Context) error
+
+// Do acquires the lock, runs work under a context that carries the Hold, and
+// releases the lock.
+//
+// When that context ended before work returned, whatever work returns, the
+// hooks run: after work, one at a time, the last one first, still under the
+// lock. A hook that fails, panics or overruns the grace does not keep the
+// others from running. Panics of work and of hooks become *PanicError.
+//
+// The hooks run as well when work returns an error that wraps ErrStopped.
+//
+// Do returns nil only if work returned nil and was not interrupted. Its error
+// wraps the error of work, the cause of the interruption, the *LostError if the
+// lock was lost, and the errors of the hooks. That ZooKeeper has not confirmed
+// the release is no error of Do, because the work was done under the lock and
+// the release is tried on in the background: it is told in the event Released.
+// Work that was not started at all gets the error that Acquire would return.
+func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx context.Context) error, hooks ...Hook) (err error) {
+	if work == nil {
+		return &RequestError{Field: "work", Reason: "is nil; give the function that needs the lock"}
+	}
+	hold, err := g.acquire(ctx, requirement, hooks)
+	if err != nil {
+		return err
+	}
+	var failure error
+	defer func() { // deferred for work that ends its goroutine
+		end, ok := hold.conclude(ctx, failure)
+		if !ok { // work has released the Hold itself
+			end = hold.interrupted()
+		}
+		err = end.outcome(failure)
+	}()
+	failure = protect("work", func() error { return work(hold.Context()) })
+	return failure
+}
+
+// Acquire waits for the lock and returns it as a Hold, which must be released.
+//
+// The context of the Hold derives from ctx: when ctx ends while the lock is
+// held, the Hold is interrupted. To bound the wait alone, use AcquireTimeout.
+//
+// If ctx carries a live Hold of this Guard with the same scope, the new Hold is
+// nested: it shares lock, lease, grace and token with the first, whose
+// requirement goes on to rule, and the lock is given away when the last of them
+// is released. A nested Hold of one that has been interrupted is refused with
+// the cause, except in a hook.
+//
+// The error is, or wraps: *RequestError (all problems at once),
+// *recipes.NotAcquiredError, *recipes.CleanupPendingError,
+// *recipes.EvictedError, *recipes.UnavailableError, *UpgradeError, the cause of
+// ctx, or why the lock had to be given away before work could start.
+// Whatever the error, the lock is not granted later.
+func (g *Guard) Acquire(ctx context.Context, requirement Requirement) (*Hold, error) {
+	return g.acquire(ctx, requirement, nil)
+}
+
+// Observe tells the observers of an event that a layer above the Guard has
+// seen: Skipped. At is filled in when it is zero.
+func (g *Guard) Observe(ctx context.Context, event Event) {
+	if skipped, ok := event.(Skipped); ok && skipped.At.IsZero() {
+		skipped.At = time.Now()
+		event = skipped
+	}
+	g.tell(context.WithoutCancel(ctx), event)
+}
+
+func newGuard(locker locker, options ...Option) (*Guard, error) {
+	g := &Guard{
+		locker: locker,
+		logger: slog.Default(),
+		owner:  defaultOwner(),
+		trace:  func(context.Context, Subject) string { return "" },
+	}
+	var problems []error
+	for _, option := range options {
+		problems = append(problems, option(g))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func defaultOwner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+func (g *Guard) acquire(ctx context.Context, requirement Requirement, hooks []Hook) (*Hold, error) {
+	if err := errors.Join(requirement.Validate(), requirement.refuseHooks(hooks)); err != nil {
+		return nil, err
+	}
+	requirement = requirement.withDefaults(g.owner)
+
+	if around, ok := g.carried(ctx, requirement.Scope); ok {
+		if hold, over, err := around.nest(ctx, requirement, hooks); !over {
+			return hold, err
+		}
+	}
+
+	t := newTenure(ctx, g, requirement)
+	hold, err := t.begin(ctx, hooks)
+	if err != nil {
+		return nil, t.refused(ctx, err)
+	}
+	return hold, nil
+}
+
+// mayNest reports whether a holder in mode held has what mode asks for.
+func mayNest(held, mode priority.Mode) bool {
+	return held == priority.Exclusive || mode == priority.Shared
+}
+
+// protect turns a panic of f into an error.
+func protect(what string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{In: what, Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

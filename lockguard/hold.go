@@ -1,0 +1,294 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A Hold is a lock that is held. Its methods are safe for concurrent use.
+type Hold struct {
+	tenure         *tenure
+	caller         context.Context // from which the Hold's context derives
+	ctx            context.Context
+	cancel         context.CancelCauseFunc
+	unwatch        func() bool   // stops waiting for the end of caller
+	around         place         // what caller carries
+	inCleanup      bool          // acquired by a hook of the same tenure
+	cleanupTimeout time.Duration // at most the tenure's
+
+	// Guarded by tenure.mu.
+	phase        holdPhase
+	cause        error // why the work was interrupted
+	hooks        []Hook
+	deadline     time.Time // end of the grace; zero while none runs
+	grace        time.Duration
+	graceTimer   *time.Timer
+	hookCancel   context.CancelCauseFunc // of the hook that runs
+	hookDeadline time.Time
+}
+
+type holdPhase uint8
+
+const (
+	working holdPhase = iota
+	cleaning
+	ended
+)
+
+// Info says what a Hold holds.
+type Info struct {
+	Requirement   Requirement // as asked for, with its defaults
+	ID            string      // of the request, as in the events
+	Token         Token
+	Since         time.Time // local clock
+	LeaseDeadline time.Time // local clock; nothing happens then unless somebody asks
+}
+
+// FromContext returns the Hold that ctx carries: the innermost, if there are
+// several.
+func FromContext(ctx context.Context) (*Hold, bool) {
+	p, ok := ctx.Value(placeKey{}).(place)
+	return p.hold, ok
+}
+
+// Context returns the context of the work. It derives from the caller's and
+// carries the Hold. When it ends, context.Cause says why: *PreemptedError,
+// *LeaseExpiredError, *ShutdownError, *LostError, or ErrReleased after a
+// release in good order. Its Err is always context.Canceled.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Token returns the fencing token: it grows with every grant of the scope.
+// Give it to whatever the work writes to, and let that refuse a smaller one.
+func (h *Hold) Token() Token {
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	return h.tenure.subject.Token
+}
+
+// Info says what is held. For a nested Hold it describes the first one.
+func (h *Hold) Info() Info {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Info{
+		Requirement:   t.requirement,
+		ID:            t.subject.ID,
+		Token:         t.subject.Token,
+		Since:         t.since,
+		LeaseDeadline: t.leaseEnd,
+	}
+}
+
+// Lost returns a channel that is closed when the lock is no longer held. Work
+// that is already winding up after a preemption watches it: its context has
+// ended and cannot say it.
+func (h *Hold) Lost() <-chan struct{} { return h.tenure.lostSignal }
+
+// Deadline returns until when the lock is certainly held if ZooKeeper does not
+// answer any more, on the local monotonic clock. It moves on with every answer;
+// the event AtRisk says when none comes. It is not the end of the lease.
+func (h *Hold) Deadline() time.Time { return h.tenure.grant.Deadline() }
+
+// AtRisk returns a channel that is closed when ZooKeeper has been silent for so
+// long that work which needs time to stop should stop now: the lock is still
+// held, until Deadline. It is closed already if the silence goes on. Call it
+// anew when the work starts something else, because an answer ends the risk.
+func (h *Hold) AtRisk() <-chan struct{} { return h.tenure.atRisk() }
+
+// Extend starts a new lease of the given length, which must be longer than the
+// cleanup timeout. It is refused with the *PreemptedError or *LeaseExpiredError
+// once the holder was asked to go, with the *LostError after a loss and with
+// ErrReleased after the release.
+func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
+	h.tenure.mu.Lock()
+	over := h.phase == ended
+	h.tenure.mu.Unlock()
+	if over {
+		return ErrReleased
+	}
+	return h.tenure.extend(ctx, lease)
+}
+
+// OnCleanup adds a hook to those that run if the work is interrupted. It can
+// still be added after the interruption, as long as the work runs; then
+// ErrReleased is returned. A requirement without a cleanup timeout gives hooks
+// no time: *RequestError.
+func (h *Hold) OnCleanup(hook Hook) error {
+	if err := h.tenure.requirement.refuseHooks([]Hook{hook}); err != nil {
+		return err
+	}
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	if h.phase != working {
+		return ErrReleased
+	}
+	h.hooks = append(h.hooks, hook)
+	return nil
+}
+
+// Release says that the work has ended. It cancels the context of the Hold,
+// runs the hooks if the work was interrupted, and gives the lock away if this
+// was the last of nested Holds. The values of ctx are used, its end is not:
+// Release waits for the hooks, and a few seconds for ZooKeeper.
+//
+// It returns the errors of the hooks; the *LostError if the lock was lost; and
+// any other error if ZooKeeper has not confirmed the release: it is then tried
+// on in the background, until the session ends at the latest. A second Release
+// returns ErrReleased and changes nothing.
+func (h *Hold) Release(ctx context.Context) error {
+	end, ok := h.conclude(ctx, nil)
+	if !ok {
+		return ErrReleased
+	}
+	if end.lost != nil {
+		return join(end.lost, end.hooks)
+	}
+	return join(end.release, end.hooks)
+}
+
+// An ending is what came of a Hold.
+type ending struct {
+	cause   error      // why the work was interrupted; nil when it was not
+	hooks   error      // what went wrong in the hooks
+	lost    *LostError // lost before work and hooks had returned
+	release error
+}
+
+// outcome is what Do returns for work that returned err.
+func (e ending) outcome(err error) error {
+	cause, lost := e.cause, e.loss()
+	if lost != nil && (errors.Is(cause, lost) || errors.Is(err, lost)) {
+		lost = nil
+	}
+	switch {
+	case cause == nil:
+	case errors.Is(err, cause):
+		cause = nil // err says so itself
+	case err != nil && errors.Is(cause, err):
+		err = nil
+	}
+	return join(cause, lost, err, e.hooks)
+}
+
+// loss is set if the lock may have been lost under the work or the hooks.
+func (e ending) loss() error {
+	if e.lost != nil {
+		return e.lost
+	}
+	if lost := (*LostError)(nil); errors.As(e.release, &lost) && lost.Reason != recipes.LossSession {
+		return lost
+	}
+	return nil
+}
+
+// conclude ends the Hold, whose work returned err. ok is false if that was done
+// before.
+func (h *Hold) conclude(ctx context.Context, err error) (end ending, ok bool) {
+	cause, ok := h.finish(err)
+	if !ok {
+		return ending{}, false
+	}
+	// Deferred for hooks that end their goroutine.
+	defer func() { end.lost, end.release = h.tenure.leave(ctx, h) }()
+	end.cause = cause
+	if cause != nil {
+		end.hooks = h.cleanUp()
+	}
+	return end, true
+}
+
+// interrupted is what a Hold that was released early has to say for itself.
+func (h *Hold) interrupted() ending {
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	return ending{cause: h.cause}
+}
+
+// finish marks the end of the work, and says why it was interrupted. From here
+// on it is too late for that.
+func (h *Hold) finish(err error) (cause error, ok bool) { //nolint:revive // cause is a result, not a failure
+	h.unwatch()
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	if h.phase != working {
+		return nil, false
+	}
+	h.shutDownLocked() // the watch may be late
+	if errors.Is(err, ErrStopped) {
+		h.interruptLocked(err)
+	}
+	h.phase = cleaning
+	h.cancel(ErrReleased)
+	return h.cause, true
+}
+
+// shutDown interrupts the work because the caller's context has ended.
+func (h *Hold) shutDown() {
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	h.shutDownLocked()
+}
+
+func (h *Hold) shutDownLocked() {
+	if h.caller.Err() != nil {
+		h.interruptLocked(shutdownCause(h.caller, h.tenure.requirement.Scope))
+	}
+}
+
+func (h *Hold) askLocked(cause error, deadline time.Time, grace time.Duration) {
+	if h.inCleanup {
+		return // ends with the context of its hook
+	}
+	h.interruptLocked(cause)
+	h.armLocked(deadline, grace)
+}
+
+func (h *Hold) loseLocked(lost *LostError) {
+	h.interruptLocked(lost)
+	h.disarmLocked()
+	if h.hookCancel != nil {
+		h.hookCancel(lost)
+	}
+}
+
+func (h *Hold) interruptLocked(cause error) {
+	if h.phase == working && h.cause == nil {
+		h.cause = cause
+		h.cancel(cause)
+	}
+}
+
+func (h *Hold) endLocked() {
+	h.phase = ended
+	h.disarmLocked()
+}
+
+// addHoldLocked returns a new Hold with a context that derives from caller.
+func (t *tenure) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
+	h := &Hold{tenure: t, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout}
+	if h.cleanupTimeout == 0 || h.cleanupTimeout > t.requirement.CleanupTimeout {
+		h.cleanupTimeout = t.requirement.CleanupTimeout
+	}
+	h.around, _ = caller.Value(placeKey{}).(place)
+
+	values := context.WithValue(context.WithoutCancel(caller), placeKey{}, place{hold: h})
+	ctx, cancel := context.WithCancelCause(values)
+	h.ctx, h.cancel = workContext{ctx, caller}, cancel
+	h.unwatch = context.AfterFunc(caller, h.shutDown)
+	t.holds = append(t.holds, h)
+	return h
+}
+
+// workContext is the context of work. It ends when the Hold says so, which
+// knows better than the caller's context why; the deadline is the caller's.
+type workContext struct {
+	context.Context
+	caller context.Context
+}
+
+// Deadline returns the deadline of the caller's context.
+func (c workContext) Deadline() (time.Time, bool) { return c.caller.Deadline() }

@@ -1,0 +1,339 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func acquire(ctx context.Context, t *testing.T, s setup, requirement Requirement) *Hold {
+	t.Helper()
+	hold, err := s.Acquire(ctx, requirement)
+	require.NoError(t, err)
+	return hold
+}
+
+func TestSecondReleaseIsRefusedAndChangesNothing(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+
+	require.NoError(t, hold.Release(t.Context()))
+	require.ErrorIs(t, hold.Release(t.Context()), ErrReleased)
+	require.Equal(t, 1, s.locker.last().released())
+}
+
+func TestOfManyReleasesAtOnceExactlyOneReleases(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+
+	var wg sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		wg.Go(func() { errs[i] = hold.Release(t.Context()) })
+	}
+	wg.Wait()
+
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		require.ErrorIs(t, err, ErrReleased)
+	}
+	require.Equal(t, 1, won)
+	require.Equal(t, 1, s.locker.last().released())
+}
+
+func TestReleaseDoesNotCareWhetherItsContextHasEnded(t *testing.T) {
+	s := newSetup(t)
+	type key struct{}
+	s.locker.prepare = func(g *fakeGrant) {
+		g.release = func(ctx context.Context) error {
+			require.Equal(t, "value", ctx.Value(key{}))
+			_, bounded := ctx.Deadline()
+			require.True(t, bounded)
+			return ctx.Err()
+		}
+	}
+	hold := acquire(t.Context(), t, s, required())
+
+	ended, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+	cancel()
+	require.NoError(t, hold.Release(ended))
+}
+
+func TestReleaseDoesNotWaitForEverForZooKeeper(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.prepare = func(g *fakeGrant) {
+			g.release = func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		}
+		hold := acquire(t.Context(), t, s, required())
+
+		start := time.Now()
+		require.ErrorIs(t, hold.Release(t.Context()), context.DeadlineExceeded)
+		require.Equal(t, releaseTimeout, time.Since(start))
+	})
+}
+
+func TestReleaseOfALostHoldReturnsTheLoss(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	lost := s.locker.last().lose(recipes.LossSession)
+
+	require.Same(t, lost, hold.Release(t.Context()))
+	require.ErrorIs(t, hold.Release(t.Context()), ErrReleased)
+}
+
+func TestReleaseOfAPreemptedHoldIsInGoodOrder(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	s.locker.last().preempt(time.Minute)
+
+	requirePreempted(t, context.Cause(hold.Context()))
+	require.NoError(t, hold.Release(t.Context()))
+	requirePreempted(t, only[Released](t, s.events).Cause)
+}
+
+func TestReleasedHoldCannotBeUsed(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	require.NoError(t, hold.Release(t.Context()))
+
+	require.ErrorIs(t, context.Cause(hold.Context()), ErrReleased)
+	require.ErrorIs(t, hold.Extend(t.Context(), time.Hour), ErrReleased)
+	require.ErrorIs(t, hold.OnCleanup(func(context.Context) error { return nil }), ErrReleased)
+}
+
+func TestContextOfAHoldCarriesTheHoldAndTheValuesOfItsCaller(t *testing.T) {
+	s := newSetup(t)
+	type key struct{}
+	hold := acquire(context.WithValue(t.Context(), key{}, "value"), t, s, required())
+	defer func() { require.NoError(t, hold.Release(t.Context())) }()
+
+	got, ok := FromContext(hold.Context())
+	require.True(t, ok)
+	require.Same(t, hold, got)
+	require.Equal(t, "value", hold.Context().Value(key{}))
+
+	_, ok = FromContext(t.Context())
+	require.False(t, ok)
+}
+
+func TestInfoSaysWhatIsHeld(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		defer func() { require.NoError(t, hold.Release(t.Context())) }()
+
+		info := hold.Info()
+		require.Equal(t, Token(101), info.Token)
+		require.Equal(t, time.Now(), info.Since)
+		require.Equal(t, time.Now().Add(10*time.Minute), info.LeaseDeadline)
+		require.Equal(t, "compact", info.Requirement.Owner)
+		require.Equal(t, only[Acquired](t, s.events).ID, info.ID)
+		require.Equal(t, s.locker.last().deadline, hold.Deadline())
+	})
+}
+
+func TestExtendStartsANewLease(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		time.Sleep(time.Minute)
+
+		require.NoError(t, hold.Extend(t.Context(), time.Hour))
+		require.Equal(t, time.Now().Add(time.Hour), hold.Info().LeaseDeadline)
+		require.Equal(t, time.Hour, only[Extended](t, s.events).Lease)
+
+		s.locker.last().ask(priority.LeaseExpired, time.Second)
+		var expired *LeaseExpiredError
+		require.ErrorAs(t, context.Cause(hold.Context()), &expired)
+		require.Equal(t, time.Hour, expired.Lease)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestExtendIsRefusedToWhoWasAskedToGo(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	s.locker.last().extend = func(context.Context, time.Duration) error { panic("asked") }
+	s.locker.last().preempt(time.Minute)
+
+	requirePreempted(t, hold.Extend(t.Context(), time.Hour))
+	s.locker.last().request.Notify(recipes.PreemptWithdrawn{})
+	s.locker.last().preempt(time.Second)
+	require.Same(t, context.Cause(hold.Context()), hold.Extend(t.Context(), time.Hour))
+	require.NoError(t, hold.Release(t.Context()))
+}
+
+func TestExtendSaysWhoAsksEvenBeforeTheNoticeComes(t *testing.T) {
+	for name, told := range map[string]bool{"notice first": true, "refusal first": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t)
+			hold := acquire(t.Context(), t, s, required())
+			g := s.locker.last()
+			g.extend = func(context.Context, time.Duration) error {
+				if told {
+					g.preempt(time.Minute)
+				}
+				return &recipes.PreemptPendingError{Scope: scope, By: recipes.PreemptAsked{
+					By: recipes.Contender{Owner: "hotfix", Priority: 9}, Reason: priority.Outranked,
+				}}
+			}
+			err := hold.Extend(t.Context(), time.Hour)
+			requirePreempted(t, err)
+			if told {
+				require.Same(t, context.Cause(hold.Context()), err)
+			}
+			require.NoError(t, hold.Release(t.Context()))
+		})
+	}
+}
+
+func TestExtendOfALostHoldReturnsTheLoss(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	lost := s.locker.last().lose(recipes.LossDeleted)
+
+	require.Same(t, lost, hold.Extend(t.Context(), time.Hour))
+	require.Error(t, hold.Release(t.Context()))
+}
+
+func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
+	t.Run("in the signal", func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		end := hold.cancel
+		hold.cancel = func(cause error) {
+			require.False(t, hold.Context().Err() == nil && isClosed(hold.Lost()))
+			end(cause)
+		}
+		lost := s.locker.last().lose(recipes.LossDeleted)
+
+		require.Same(t, lost, context.Cause(hold.Context()))
+		require.True(t, isClosed(hold.Lost()))
+		require.Error(t, hold.Release(t.Context()))
+	})
+	t.Run("in an answer", func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		lost := &LostError{Scope: scope, Reason: recipes.LossTaken}
+		s.locker.last().extend = func(context.Context, time.Duration) error { return lost }
+
+		require.Same(t, lost, hold.Extend(t.Context(), time.Hour))
+		require.Same(t, lost, context.Cause(hold.Context()))
+		require.True(t, isClosed(hold.Lost()))
+		require.Same(t, lost, only[Lost](t, s.events).Err)
+		require.Error(t, hold.Release(t.Context()))
+	})
+}
+
+func TestExtendKeepsRoomForTheCleanup(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	defer func() { require.NoError(t, hold.Release(t.Context())) }()
+
+	require.ErrorAs(t, hold.Extend(t.Context(), time.Minute), new(*RequestError))
+	require.ErrorAs(t, hold.Extend(t.Context(), -time.Minute), new(*RequestError))
+}
+
+func TestFailedExtendChangesNothing(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	s.locker.last().extend = func(context.Context, time.Duration) error { return errWork }
+	before := hold.Info()
+
+	require.ErrorIs(t, hold.Extend(t.Context(), time.Hour), errWork)
+	require.Equal(t, before, hold.Info())
+	require.NoError(t, hold.Release(t.Context()))
+	require.NotContains(t, s.events.names(), "Extended")
+}
+
+// foreignContext is a context that is not of the standard library: whoever
+// waits for its end needs a goroutine.
+type foreignContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c foreignContext) Done() <-chan struct{} { return c.done }
+
+func TestNothingOutlivesTheReleaseInALastingContext(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		lasting := foreignContext{t.Context(), make(chan struct{})}
+		hold := acquire(lasting, t, s, required())
+		s.locker.last().preempt(time.Hour) // a timer
+		require.NoError(t, hold.Release(lasting))
+		require.NoError(t, s.Do(lasting, required(), func(context.Context) error { return nil }))
+	})
+}
+
+func TestHooksOfOneCallDoNotMixWithThoseOfAnother(t *testing.T) {
+	s := newSetup(t)
+	var ran []string
+	step := func(name string) Hook {
+		return func(context.Context) error { ran = append(ran, name); return nil }
+	}
+	hooks := append(make([]Hook, 0, 8), step("common"))
+	for _, name := range []string{"first", "second"} {
+		_ = s.Do(t.Context(), required(), func(ctx context.Context) error {
+			hold, _ := FromContext(ctx)
+			if name == "first" {
+				require.Error(t, s.Do(t.Context(), required(), func(ctx context.Context) error {
+					inner, _ := FromContext(ctx)
+					require.NoError(t, hold.OnCleanup(step("outer")))
+					require.NoError(t, inner.OnCleanup(step("inner")))
+					s.locker.last().preempt(time.Minute)
+					return nil
+				}, hooks...))
+				s.locker.grants[0].preempt(time.Minute)
+			}
+			return nil
+		}, hooks...)
+	}
+	require.Equal(t, []string{"inner", "common", "outer", "common"}, ran)
+}
+
+func TestOneHandleServesAHundredTimesAcrossAllOutcomes(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		requirement := required()
+		for i := range 100 {
+			cleaned := 0
+			hold, err := s.Acquire(t.Context(), requirement)
+			require.NoError(t, err)
+			require.NoError(t, hold.OnCleanup(func(context.Context) error { cleaned++; return nil }))
+			g := s.locker.last()
+			interrupted := i%4 != 0
+			switch i % 4 {
+			case 1:
+				g.preempt(time.Second)
+			case 2:
+				g.lose(recipes.LossTaken)
+			case 3:
+				g.preempt(time.Second)
+				g.request.Notify(recipes.PreemptWithdrawn{})
+			}
+			require.Equal(t, interrupted, hold.Context().Err() != nil)
+			err = hold.Release(t.Context())
+			require.Equal(t, i%4 == 2, errors.As(err, new(*LostError)))
+			require.Equal(t, interrupted, cleaned == 1)
+			require.Equal(t, 1, g.released())
+		}
+		synctest.Wait()
+	})
+}

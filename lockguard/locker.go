@@ -1,0 +1,30 @@
+package lockguard
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A locker grants locks: what a Guard needs of a *recipes.Client.
+type locker interface {
+	acquire(ctx context.Context, scope string, request recipes.Request) (grant, error)
+}
+
+// A grant is what a Guard needs of a *recipes.Grant.
+type grant interface {
+	// Token returns the fencing token, waiting for it if it has to be read.
+	Token(ctx context.Context) (recipes.Token, error)
+
+	// Deadline returns until when the lock is certainly held if ZooKeeper does
+	// not answer any more.
+	Deadline() time.Time
+
+	// Extend starts a new lease.
+	Extend(ctx context.Context, lease time.Duration) error
+
+	// Release gives the lock away. When ctx ends before ZooKeeper has
+	// confirmed that, it is tried on in the background.
+	Release(ctx context.Context) error
+}

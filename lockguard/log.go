@@ -1,0 +1,158 @@
+package lockguard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// LogObserver writes one line for every event to logger: Debug for Waiting,
+// Warn for Requeued, TakenOver, AtRisk, CleanupOverrun, Lost and for whatever went
+// wrong, Info for the rest. Durations are rounded to milliseconds.
+func LogObserver(logger *slog.Logger) Observer {
+	return func(ctx context.Context, event Event) {
+		level, message, attrs := describe(event)
+		if !logger.Enabled(ctx, level) {
+			return
+		}
+		logger.LogAttrs(ctx, level, message, append(describeSubject(event.About()), attrs...)...)
+	}
+}
+
+func describeSubject(s Subject) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 16)
+	if s.Scope != "" {
+		attrs = append(attrs, slog.String("scope", s.Scope))
+	}
+	if s.Owner != "" {
+		attrs = append(attrs, slog.String("owner", s.Owner))
+	}
+	if s.ID != "" {
+		attrs = append(attrs,
+			slog.String("mode", s.Mode.String()),
+			slog.Int64("priority", int64(s.Priority)),
+			slog.String("request", s.ID),
+		)
+	}
+	if s.Token != 0 {
+		attrs = append(attrs, slog.Int64("token", int64(s.Token)))
+	}
+	if s.Message != "" {
+		attrs = append(attrs, slog.String("message", s.Message))
+	}
+	return attrs
+}
+
+// describe is the one place that knows what to say about each event.
+func describe(event Event) (slog.Level, string, []slog.Attr) {
+	switch e := event.(type) {
+	case Waiting:
+		return slog.LevelDebug, "lock requested", nil
+	case Queued:
+		return slog.LevelInfo, "waiting for lock", append(
+			[]slog.Attr{slog.Int("position", e.Position)}, contenders("holder", e.Holders)...)
+	case Displaced:
+		return slog.LevelInfo, "displaced by a more important request", contender("by", e.By)
+	case Requeued:
+		return slog.LevelWarn, "session ended, waiting for lock again from the back of the queue", failure(e.Cause)
+	case PreemptSent:
+		return slog.LevelInfo, "asked the holder to go", append(contender("holder", e.Holder),
+			slog.String("reason", string(e.Reason)), duration("grace", e.Grace))
+	case TakenOver:
+		return slog.LevelWarn, "took the lock from a holder whose grace was over", contenders("from", e.From)
+	case NotAcquired:
+		return slog.LevelInfo, "lock not acquired", append(failure(e.Err), duration("waited", e.Waited))
+	case Acquired:
+		return slog.LevelInfo, "lock acquired", []slog.Attr{duration("waited", e.Waited)}
+	case PreemptRequested:
+		return slog.LevelInfo, "asked to give the lock away", append(contender("by", e.By),
+			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful))
+	case PreemptionWithdrawn:
+		return slog.LevelInfo, "nobody asks for the lock any more, giving it away all the same", nil
+	case AtRisk:
+		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers", []slog.Attr{slog.Time("deadline", e.Deadline)}
+	case CleanupStarted:
+		return slog.LevelInfo, "cleanup started", append(reason(e.Cause), slog.Int("hooks", e.Hooks))
+	case CleanupDone:
+		return troubleIf(e.Err), "cleanup done", append(failure(e.Err), duration("took", e.Took))
+	case CleanupOverrun:
+		running := "cleanup"
+		if e.WorkRunning {
+			running = "work"
+		}
+		return slog.LevelWarn, "the grace is over and the lock is still held",
+			[]slog.Attr{duration("grace", e.Grace), slog.String("running", running)}
+	case Extended:
+		return slog.LevelInfo, "lease extended", []slog.Attr{duration("lease", e.Lease)}
+	case Released:
+		attrs := append(reason(e.Cause), duration("held", e.Held))
+		if e.Err != nil {
+			return slog.LevelWarn, "lock released, not confirmed by ZooKeeper", append(attrs, failure(e.Err)...)
+		}
+		return slog.LevelInfo, "lock released", attrs
+	case Lost:
+		return slog.LevelWarn, "lock lost", append(failure(e.Err), duration("held", e.Held))
+	case Skipped:
+		return slog.LevelInfo, "job skipped", []slog.Attr{
+			slog.String("job", e.Job),
+			slog.Time("instant", e.Instant),
+			slog.String("reason", e.Reason),
+		}
+	}
+	return slog.LevelWarn, fmt.Sprintf("unknown lock event %T", event), nil
+}
+
+func troubleIf(err error) slog.Level {
+	if err != nil {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+func failure(err error) []slog.Attr {
+	if err == nil {
+		return nil
+	}
+	return []slog.Attr{slog.String("error", err.Error())}
+}
+
+// reason is why work was interrupted, which is no failure.
+func reason(cause error) []slog.Attr {
+	if cause == nil {
+		return nil
+	}
+	return []slog.Attr{slog.String("cause", cause.Error())}
+}
+
+func duration(key string, d time.Duration) slog.Attr {
+	return slog.Duration(key, d.Round(time.Millisecond))
+}
+
+func contender(key string, c recipes.Contender) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String(key, c.Owner),
+		slog.Int64(key+"_priority", int64(c.Priority)),
+	}
+	if c.Host != "" {
+		attrs = append(attrs, slog.String(key+"_host", c.Host), slog.Int(key+"_pid", c.PID))
+	}
+	return attrs
+}
+
+func contenders(key string, all []recipes.Contender) []slog.Attr {
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return contender(key, all[0])
+	}
+	owners := make([]string, len(all))
+	for i, c := range all {
+		owners[i] = c.Owner
+	}
+	return []slog.Attr{slog.String(key, strings.Join(owners, ", "))}
+}

@@ -1,0 +1,74 @@
+package lockguard
+
+import (
+	"context"
+	"fmt"
+)
+
+// A place is where in the code a context is: in the work of a Hold, or in one
+// of its hooks.
+type place struct {
+	hold   *Hold
+	inHook bool
+}
+
+type placeKey struct{}
+
+// carried returns where ctx is inside a Hold of this Guard on this scope.
+func (g *Guard) carried(ctx context.Context, scope string) (place, bool) {
+	p, _ := ctx.Value(placeKey{}).(place)
+	for p.hold != nil {
+		if p.hold.tenure.guard == g && p.hold.tenure.requirement.Scope == scope {
+			return p, true
+		}
+		p = p.hold.around
+	}
+	return place{}, false
+}
+
+// nest returns a Hold inside the one at p. When over, that one has been given
+// away and the caller is a stranger.
+func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) (hold *Hold, over bool, err error) {
+	t := p.hold.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase != holding {
+		return nil, true, nil
+	}
+	if !mayNest(t.requirement.Mode, requirement.Mode) {
+		return nil, false, &UpgradeError{Scope: t.requirement.Scope}
+	}
+	if len(hooks) > 0 && requirement.CleanupTimeout > t.requirement.CleanupTimeout {
+		return nil, false, &RequestError{
+			Field: "cleanup_timeout",
+			Reason: fmt.Sprintf("%s is more than the %s with which the lock %q was taken around this; lengthen it there",
+				requirement.CleanupTimeout, t.requirement.CleanupTimeout, t.requirement.Scope),
+		}
+	}
+	if err := p.interruptedLocked(); err != nil {
+		return nil, false, err
+	}
+	if ctx.Err() != nil {
+		return nil, false, notAcquired(ctx, t.requirement.Scope, ctx.Err())
+	}
+	hold = t.addHoldLocked(ctx, requirement, hooks)
+	hold.inCleanup = p.inHook || p.hold.inCleanup
+	return hold, false, nil
+}
+
+// interruptedLocked returns why nothing new may be started at p. In a hook,
+// only a loss counts: the grace is there to be used.
+func (p place) interruptedLocked() error {
+	t := p.hold.tenure
+	switch {
+	case t.lost != nil:
+		return t.lost
+	case p.inHook:
+		return nil
+	case p.hold.cause != nil:
+		return p.hold.cause
+	case p.hold.inCleanup:
+		return nil
+	}
+	return t.asked
+}

@@ -1,0 +1,414 @@
+package lockguard
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestSameScopeInTheContextOfAHoldIsTheSameLock(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, required())
+	inner := acquire(outer.Context(), t, s, Requirement{Scope: scope})
+
+	require.Len(t, s.locker.grants, 1)
+	require.Equal(t, outer.Token(), inner.Token())
+	got, _ := FromContext(inner.Context())
+	require.Same(t, inner, got)
+	require.Equal(t, outer.Info(), inner.Info(), "the outer requirement rules")
+
+	require.NoError(t, inner.Release(t.Context()))
+	require.Zero(t, s.locker.last().released())
+	require.NoError(t, outer.Context().Err())
+	require.ErrorIs(t, context.Cause(inner.Context()), ErrReleased)
+	require.NoError(t, outer.Release(t.Context()))
+	require.Equal(t, 1, s.locker.last().released())
+	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
+}
+
+func TestReleaseOfANestedHoldCountsOnce(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, required())
+	inner := acquire(outer.Context(), t, s, required())
+
+	require.NoError(t, inner.Release(t.Context()))
+	require.ErrorIs(t, inner.Release(t.Context()), ErrReleased)
+	require.ErrorIs(t, inner.Extend(t.Context(), time.Hour), ErrReleased)
+	require.Zero(t, s.locker.last().released())
+	require.NoError(t, outer.Release(t.Context()))
+}
+
+func TestEveryLevelHearsOfTheLoss(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, required())
+	inner := acquire(outer.Context(), t, s, required())
+	lost := s.locker.last().lose(recipes.LossTaken)
+
+	require.Same(t, lost, inner.Release(t.Context()))
+	require.Same(t, lost, outer.Release(t.Context()))
+}
+
+func TestNestedHoldNeedsALiveContext(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, required())
+	ctx, cancel := context.WithCancel(outer.Context())
+	cancel()
+
+	_, err := s.Acquire(ctx, required())
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "not acquired")
+	require.NoError(t, outer.Release(t.Context()))
+}
+
+func TestContextOfAReleasedNestedHoldIsNoWayAroundAPreemption(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, required())
+	inner := acquire(outer.Context(), t, s, required())
+	require.NoError(t, inner.Release(t.Context()))
+	s.locker.last().preempt(time.Minute)
+
+	_, err := s.Acquire(context.WithoutCancel(inner.Context()), required())
+	requirePreempted(t, err)
+	require.NoError(t, outer.Release(t.Context()))
+}
+
+func TestOverrunOfSeveralLevelsIsToldOnce(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		outer := acquire(t.Context(), t, s, required())
+		inner := acquire(outer.Context(), t, s, required())
+		s.locker.last().preempt(time.Second)
+		time.Sleep(time.Minute)
+		require.NoError(t, inner.Release(t.Context()))
+		require.NoError(t, outer.Release(t.Context()))
+		require.True(t, only[CleanupOverrun](t, s.events).WorkRunning)
+	})
+}
+
+func TestNestedHookWithoutATimeoutOfItsOwnHasThatOfTheLock(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		outer := acquire(t.Context(), t, s, required())
+		for _, nested := range []Requirement{{Scope: scope}, {Scope: scope, CleanupTimeout: 5 * time.Minute}} {
+			ctx, cancel := context.WithCancel(outer.Context())
+			inner := acquire(ctx, t, s, nested)
+			ran := false
+			require.NoError(t, inner.OnCleanup(func(ctx context.Context) error {
+				ran = true
+				deadline, _ := ctx.Deadline()
+				require.True(t, deadline.Equal(time.Now().Add(time.Minute)))
+				return nil
+			}))
+			cancel()
+			require.NoError(t, inner.Release(t.Context()))
+			require.True(t, ran)
+		}
+		require.NoError(t, outer.Release(t.Context()))
+	})
+}
+
+func TestLockIsGivenBackByTheLastOfNestedHolds(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		outer := acquire(t.Context(), t, s, required())
+		inner := acquire(outer.Context(), t, s, required())
+
+		require.NoError(t, outer.Release(t.Context()))
+		require.Zero(t, s.locker.last().released(), "the inner one still works")
+		synctest.Wait()
+		require.ErrorAs(t, context.Cause(inner.Context()), new(*ShutdownError), "but the context around it has ended")
+		require.NoError(t, inner.Release(t.Context()))
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
+func TestWithoutTheContextOneIsAStranger(t *testing.T) {
+	s := newSetup(t)
+	first := acquire(t.Context(), t, s, required())
+	second := acquire(t.Context(), t, s, required())
+	other := newSetup(t)
+	third := acquire(first.Context(), t, other, required())
+
+	require.Len(t, s.locker.grants, 2, "same owner, same process, other context")
+	require.Len(t, other.locker.grants, 1, "other guard")
+	for _, hold := range []*Hold{third, second, first} {
+		require.NoError(t, hold.Release(t.Context()))
+	}
+}
+
+func TestContextOfAReleasedHoldMakesAStranger(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	require.NoError(t, hold.Release(t.Context()))
+
+	_, err := s.Acquire(hold.Context(), required())
+	require.ErrorIs(t, err, ErrReleased, "it has ended")
+
+	again := acquire(context.WithoutCancel(hold.Context()), t, s, required())
+	require.Len(t, s.locker.grants, 2)
+	require.NotEqual(t, hold.Token(), again.Token())
+	require.NoError(t, again.Release(t.Context()))
+}
+
+func TestAnotherScopeInTheContextOfAHoldIsAnotherLock(t *testing.T) {
+	s := newSetup(t)
+	a := acquire(t.Context(), t, s, required())
+	b := acquire(a.Context(), t, s, Requirement{Scope: "cluster/users"})
+	require.Len(t, s.locker.grants, 2)
+
+	again := acquire(b.Context(), t, s, required())
+	require.Len(t, s.locker.grants, 2, "the first scope is still held around")
+	require.Equal(t, a.Token(), again.Token())
+	for _, hold := range []*Hold{again, b, a} {
+		require.NoError(t, hold.Release(t.Context()))
+	}
+}
+
+func TestPreemptionOfAnotherScopeAroundIsAShutdown(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		a := acquire(t.Context(), t, s, required())
+		outside := s.locker.last()
+		b := acquire(a.Context(), t, s, Requirement{Scope: "cluster/users"})
+
+		outside.preempt(time.Minute)
+		synctest.Wait()
+
+		var down *ShutdownError
+		require.ErrorAs(t, context.Cause(b.Context()), &down)
+		require.Equal(t, "cluster/users", down.Scope)
+		require.Equal(t, scope, requirePreempted(t, context.Cause(b.Context())).Scope)
+		require.NoError(t, b.Release(t.Context()))
+		require.NoError(t, a.Release(t.Context()))
+	})
+}
+
+func TestShutdownSaysWhichLockItIsAbout(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		a := acquire(ctx, t, s, required())
+		b := acquire(a.Context(), t, s, Requirement{Scope: "cluster/users"})
+		cancel(ErrShutdown)
+		synctest.Wait()
+
+		for _, hold := range []*Hold{b, a} {
+			var down *ShutdownError
+			require.ErrorAs(t, context.Cause(hold.Context()), &down)
+			require.Equal(t, hold.Info().Requirement.Scope, down.Scope)
+			require.ErrorIs(t, down, ErrShutdown)
+			require.NoError(t, hold.Release(t.Context()))
+		}
+	})
+}
+
+func TestPreemptionReachesEveryLevelWithTheSameCause(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		outer := acquire(t.Context(), t, s, required())
+		inner := acquire(outer.Context(), t, s, required())
+		detached := acquire(context.WithoutCancel(outer.Context()), t, s, required())
+
+		s.locker.last().preempt(time.Minute)
+
+		cause := context.Cause(outer.Context())
+		requirePreempted(t, cause)
+		for _, hold := range []*Hold{detached, inner, outer} {
+			require.Same(t, cause, context.Cause(hold.Context()))
+			require.NoError(t, hold.Release(t.Context()))
+		}
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
+func TestShutdownReachesEveryLevelWithTheSameCause(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		outer := acquire(ctx, t, s, required())
+		inner := acquire(outer.Context(), t, s, required())
+
+		cancel(ErrShutdown)
+		synctest.Wait()
+
+		require.Same(t, context.Cause(outer.Context()), context.Cause(inner.Context()))
+		require.NoError(t, inner.Release(t.Context()))
+		require.NoError(t, outer.Release(t.Context()))
+	})
+}
+
+func TestInterruptedHoldCannotBeNested(t *testing.T) {
+	for name, interrupt := range map[string]func(g *fakeGrant){
+		"preempted": func(g *fakeGrant) { g.preempt(time.Minute) },
+		"withdrawn": func(g *fakeGrant) {
+			g.preempt(time.Minute)
+			g.request.Notify(recipes.PreemptWithdrawn{})
+		},
+		"lost": func(g *fakeGrant) { g.lose(recipes.LossTaken) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t)
+			hold := acquire(t.Context(), t, s, required())
+			interrupt(s.locker.last())
+
+			for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
+				err := s.Do(ctx, required(), func(context.Context) error { panic("work") })
+				require.Same(t, context.Cause(hold.Context()), err)
+			}
+			require.Len(t, s.locker.grants, 1)
+			_ = hold.Release(t.Context())
+		})
+	}
+}
+
+func TestShutDownHoldCannotBeNested(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		hold := acquire(ctx, t, s, required())
+		cancel()
+		synctest.Wait()
+
+		_, err := s.Acquire(context.WithoutCancel(hold.Context()), required())
+		require.Same(t, context.Cause(hold.Context()), err)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestHooksOfANestedHoldRunWhenItsOwnWorkEnds(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var order []string
+		step := func(name string) Hook {
+			return func(ctx context.Context) error {
+				order = append(order, name)
+				deadline, _ := ctx.Deadline()
+				require.True(t, deadline.Equal(time.Now().Add(20*time.Second)))
+				return nil
+			}
+		}
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			err := s.Do(ctx, required(), s.preempted(20*time.Second), step("inner hook"))
+			requirePreempted(t, err)
+			order = append(order, "outer work")
+			return err
+		}, step("outer hook"))
+
+		requirePreempted(t, err)
+		require.Equal(t, []string{"inner hook", "outer work", "outer hook"}, order)
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
+func TestNestedWorkWithATimeoutOfItsOwnIsShutDownAlone(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		cleaned := 0
+		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			err := s.Do(short, Requirement{Scope: scope, CleanupTimeout: 5 * time.Second}, untilCancelled, func(ctx context.Context) error {
+				cleaned++
+				deadline, _ := ctx.Deadline()
+				require.True(t, deadline.Equal(time.Now().Add(5*time.Second)))
+				return nil
+			})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			return ctx.Err()
+		}, func(context.Context) error { panic("the outer work was not interrupted") })
+		require.NoError(t, err)
+		require.Equal(t, 1, cleaned)
+	})
+}
+
+func TestNestedHooksCannotHaveMoreTimeThanTheLockWasTakenWith(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, Requirement{Scope: scope, CleanupTimeout: time.Second})
+	longer := Requirement{Scope: scope, CleanupTimeout: time.Minute}
+
+	err := s.Do(outer.Context(), longer, untilCancelled, func(context.Context) error { return nil })
+	require.ErrorContains(t, err, "1m0s is more than the 1s")
+	inner := acquire(outer.Context(), t, s, longer)
+	require.NoError(t, inner.Release(t.Context()), "without hooks it does not matter")
+	require.NoError(t, outer.Release(t.Context()))
+}
+
+func TestHookMayUseTheLockOnceMore(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		restored := 0
+		restore := func(ctx context.Context) error {
+			return s.Do(ctx, required(), func(ctx context.Context) error {
+				return s.Do(ctx, required(), func(ctx context.Context) error {
+					restored++
+					// Asked again in the middle of it.
+					s.locker.last().preempt(15 * time.Second)
+					return ctx.Err()
+				})
+			})
+		}
+		err := s.Do(t.Context(), required(), s.preempted(20*time.Second), restore)
+		requirePreempted(t, err)
+		require.Equal(t, 1, restored)
+		require.NotContains(t, err.Error(), "cleanup:")
+		require.Len(t, s.locker.grants, 1)
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
+func TestWorkInsideAHookEndsWithTheGrace(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		start := time.Now()
+		err := s.Do(t.Context(), required(), s.preempted(20*time.Second), func(ctx context.Context) error {
+			return s.Do(ctx, required(), untilCancelled, func(ctx context.Context) error {
+				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "no grace on top of the grace")
+				return nil
+			})
+		})
+		requirePreempted(t, err)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 20*time.Second, time.Since(start))
+	})
+}
+
+func TestWorkInsideAHookEndsWhenTheLockIsLost(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.Do(t.Context(), required(), s.preempted(20*time.Second), func(ctx context.Context) error {
+			err := s.Do(ctx, required(), func(ctx context.Context) error {
+				lost := s.locker.last().lose(recipes.LossTaken)
+				require.Same(t, lost, context.Cause(ctx))
+				return nil
+			})
+			require.ErrorAs(t, err, new(*LostError))
+			_, err = s.Acquire(context.WithoutCancel(ctx), required())
+			require.ErrorAs(t, err, new(*LostError))
+			return nil
+		})
+		require.ErrorAs(t, err, new(*LostError))
+	})
+}
+
+func TestSharedHoldCannotBecomeExclusive(t *testing.T) {
+	s := newSetup(t)
+	tenure := newTenure(t.Context(), s.Guard, Requirement{Scope: scope, Mode: priority.Shared, LeaseTimeout: time.Hour})
+	shared, err := tenure.begin(t.Context(), nil)
+	require.NoError(t, err)
+
+	_, err = s.Acquire(shared.Context(), Requirement{Scope: scope})
+	var upgrade *UpgradeError
+	require.ErrorAs(t, err, &upgrade)
+	require.Equal(t, scope, upgrade.Scope)
+	require.NoError(t, shared.Context().Err())
+	require.NoError(t, shared.Release(t.Context()))
+
+	require.True(t, mayNest(priority.Exclusive, priority.Shared))
+	require.True(t, mayNest(priority.Shared, priority.Shared))
+}

@@ -1,0 +1,126 @@
+package lockguard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+)
+
+// An Observer is told of every event. The events of one request come in order
+// and one at a time, those of different requests concurrently. ctx has the
+// values of the context of the request, and never ends.
+//
+// An Observer must return soon, because Acquire, Do and Release may wait for
+// it, and must not call the Guard or the Hold it is told about. It never delays
+// the end of a Hold's context. Its panics are logged, and hurt nobody.
+type Observer func(ctx context.Context, event Event)
+
+// tell calls every observer.
+func (g *Guard) tell(ctx context.Context, event Event) {
+	for _, observer := range g.observers {
+		g.tellOne(ctx, observer, event)
+	}
+}
+
+func (g *Guard) tellOne(ctx context.Context, observer Observer, event Event) {
+	defer func() {
+		if v := recover(); v != nil {
+			g.logger.LogAttrs(ctx, slog.LevelError, "an observer of lock events panicked; it missed this event",
+				slog.String("event", fmt.Sprintf("%T", event)),
+				slog.Any("panic", v),
+				slog.String("stack", string(debug.Stack())),
+			)
+		}
+	}()
+	observer(ctx, event)
+}
+
+// A stream tells the observers of the events of one request, in the order in
+// which they were added. No lock is held while an observer runs.
+type stream struct {
+	guard *Guard
+	ctx   context.Context
+
+	mu    sync.Mutex
+	queue []Event
+	busy  bool          // somebody delivers
+	idle  chan struct{} // closed when nobody does any more; nil unless somebody waits
+}
+
+// add puts an event into the queue; deliver or deliverSoon must follow.
+func (s *stream) add(event Event) {
+	if len(s.guard.observers) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, event)
+}
+
+// deliver tells what is in the queue, or leaves that to the one who already
+// does.
+func (s *stream) deliver() {
+	if s.begin() {
+		s.drain()
+	}
+}
+
+// deliverSoon is deliver for callers that must not be held up.
+func (s *stream) deliverSoon() {
+	if s.begin() {
+		go s.drain()
+	}
+}
+
+// flush waits until all that is in the queue has been told.
+func (s *stream) flush(ctx context.Context) {
+	s.mu.Lock()
+	if !s.busy {
+		s.mu.Unlock()
+		return
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+func (s *stream) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy || len(s.queue) == 0 {
+		return false
+	}
+	s.busy = true
+	return true
+}
+
+func (s *stream) drain() {
+	for {
+		s.mu.Lock()
+		events := s.queue
+		s.queue = nil
+		if len(events) == 0 {
+			s.busy = false
+			if s.idle != nil {
+				close(s.idle)
+				s.idle = nil
+			}
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+
+		for _, event := range events {
+			s.guard.tell(s.ctx, event)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package lockguard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A Requirement declares the lock that a piece of work needs. Only Scope has
+// to be set. A nil pointer means unset.
+type Requirement struct {
+	// AcquireTimeout bounds everything from call to grant, waiting included.
+	// 0: take the lock only if that needs nobody's consent, never preempt.
+	// nil: as long as the context lives.
+	AcquireTimeout *time.Duration
+
+	// CleanupTimeout is how long the hooks need to put things right once the
+	// holder is asked to go. Must be below LeaseTimeout. Defaults to 0: there
+	// is nothing to clean up, and hooks are refused.
+	CleanupTimeout time.Duration
+
+	// Forceful takes the lock when the grace of an outranked holder is over.
+	// Otherwise the request waits for the release, until its WaitingTimeout.
+	Forceful bool
+
+	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
+	// keeps the lock until somebody else asks. Defaults to 10m.
+	LeaseTimeout time.Duration
+
+	// Message says, for people, why the lock is wanted.
+	Message string
+
+	// Mode is exclusive (default) or shared.
+	Mode priority.Mode
+
+	// Owner names the work for people, for example the job's name. It is no
+	// identity. Defaults to the owner of the Guard.
+	Owner string
+
+	// Priority orders the queue, and decides who may preempt whom: 0 (default,
+	// lowest) to 2147483646.
+	Priority priority.Level
+
+	// Scope is what the lock protects, for example
+	// "cluster/orders/resource/users": at most 200 bytes, in which a slash
+	// counts as 3. Scopes do not contain each other.
+	Scope string
+
+	// WaitingTimeout is how long a preemptor waits for the holder's cleanup,
+	// counted from its preempt request. 0: now. nil: for ever.
+	WaitingTimeout *time.Duration
+}
+
+// Validate returns everything that is wrong with r, joined (errors.Join); each
+// problem is a *RequestError that says what to write instead.
+func (r Requirement) Validate() error {
+	var problems []error
+	refuse := func(field, format string, args ...any) {
+		problems = append(problems, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+	}
+
+	if _, err := recipes.EscapeScope(r.Scope); err != nil {
+		problems = append(problems, err)
+	}
+	if reason := refuseMode(r.Mode); reason != "" {
+		refuse("mode", "%s", reason)
+	}
+	if err := r.Priority.CheckJob(); err != nil {
+		refuse("priority", "%s", err)
+	}
+	lease := r.withDefaults("").LeaseTimeout
+	if lease < 0 {
+		refuse("lease_timeout", "%s is negative; write how long the work needs, or leave it out for %s", lease, recipes.DefaultLeaseTimeout)
+	}
+	switch {
+	case r.CleanupTimeout < 0:
+		refuse("cleanup_timeout", "%s is negative; write how long the cleanup needs, or leave it out when there is none", r.CleanupTimeout)
+	case lease >= 0 && r.CleanupTimeout >= lease:
+		refuse("cleanup_timeout", "cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other", r.CleanupTimeout, lease)
+	}
+	if d := r.WaitingTimeout; d != nil && *d < 0 {
+		refuse("waiting_timeout", "%s is negative; write 0 to wait for no cleanup, or leave it out to wait for ever", *d)
+	}
+	if d := r.AcquireTimeout; d != nil && *d < 0 {
+		refuse("acquire_timeout", "%s is negative; write 0 to try once, or leave it out to wait for ever", *d)
+	}
+	return errors.Join(problems...)
+}
+
+func refuseMode(mode priority.Mode) string {
+	switch mode {
+	case priority.Exclusive:
+		return ""
+	case priority.Shared:
+		return "shared mode is not supported yet; write exclusive"
+	}
+	return fmt.Sprintf("%s is unknown; write exclusive or shared", mode)
+}
+
+// refuseHooks returns what is wrong with running these hooks under r.
+func (r Requirement) refuseHooks(hooks []Hook) error {
+	if len(hooks) > 0 && r.CleanupTimeout == 0 {
+		return &RequestError{
+			Field:  "cleanup_timeout",
+			Reason: "is not set, so a cleanup hook would have no time to run; write how long the cleanup needs",
+		}
+	}
+	for _, hook := range hooks {
+		if hook == nil {
+			return &RequestError{Field: "hooks", Reason: "a cleanup hook is nil; leave it out"}
+		}
+	}
+	return nil
+}
+
+func (r Requirement) withDefaults(owner string) Requirement {
+	if r.LeaseTimeout == 0 {
+		r.LeaseTimeout = recipes.DefaultLeaseTimeout
+	}
+	if r.Owner == "" {
+		r.Owner = owner
+	}
+	return r
+}
+
+func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.Request {
+	return recipes.Request{
+		Owner:          r.Owner,
+		Message:        r.Message,
+		Mode:           r.Mode,
+		Priority:       r.Priority,
+		LeaseTimeout:   r.LeaseTimeout,
+		CleanupTimeout: r.CleanupTimeout,
+		WaitingTimeout: r.WaitingTimeout,
+		AcquireTimeout: r.AcquireTimeout,
+		Forceful:       r.Forceful,
+		Trace:          trace,
+		Notify:         notify,
+	}
+}

@@ -1,0 +1,148 @@
+package lockguard
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
+	err := Requirement{
+		Mode:           priority.Shared,
+		Priority:       priority.Emergency,
+		LeaseTimeout:   -time.Second,
+		CleanupTimeout: -time.Second,
+		WaitingTimeout: new(-time.Second),
+		AcquireTimeout: new(-time.Second),
+	}.Validate()
+
+	joined, ok := err.(interface{ Unwrap() []error })
+	require.True(t, ok)
+	var fields []string
+	for _, problem := range joined.Unwrap() {
+		var request *RequestError
+		require.ErrorAs(t, problem, &request)
+		fields = append(fields, request.Field)
+	}
+	require.Equal(t, []string{
+		"scope", "mode", "priority", "lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout",
+	}, fields)
+}
+
+func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
+	for name, c := range map[string]struct {
+		requirement Requirement
+		says        []string
+	}{
+		"no scope":           {Requirement{}, []string{"scope", "write"}},
+		"long scope":         {Requirement{Scope: strings.Repeat("a", 201)}, []string{"scope", "201 bytes", "200"}},
+		"scope with a tab":   {Requirement{Scope: "a\tb"}, []string{"scope", "control character"}},
+		"emergency":          {Requirement{Scope: scope, Priority: priority.Emergency}, []string{"priority", "reserved for operators", "2147483646"}},
+		"negative priority":  {Requirement{Scope: scope, Priority: -1}, []string{"priority", "write a number from 0"}},
+		"shared":             {Requirement{Scope: scope, Mode: priority.Shared}, []string{"shared mode is not supported yet", "write exclusive"}},
+		"unknown mode":       {Requirement{Scope: scope, Mode: 7}, []string{"Mode(7)", "write exclusive or shared"}},
+		"negative lease":     {Requirement{Scope: scope, LeaseTimeout: -1}, []string{"lease_timeout", "negative", "10m0s"}},
+		"cleanup over lease": {Requirement{Scope: scope, LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}, []string{"cleanup_timeout (1h0m0s)", "lease_timeout (1m0s)"}},
+		"cleanup is lease":   {Requirement{Scope: scope, CleanupTimeout: 10 * time.Minute}, []string{"cleanup_timeout (10m0s)", "lease_timeout (10m0s)"}},
+		"negative cleanup":   {Requirement{Scope: scope, CleanupTimeout: -1}, []string{"cleanup_timeout", "negative"}},
+		"negative waiting":   {Requirement{Scope: scope, WaitingTimeout: new(-time.Second)}, []string{"waiting_timeout", "-1s", "write 0"}},
+		"negative acquire":   {Requirement{Scope: scope, AcquireTimeout: new(-time.Second)}, []string{"acquire_timeout", "-1s", "write 0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.requirement.Validate()
+			require.Error(t, err)
+			for _, text := range c.says {
+				require.ErrorContains(t, err, text)
+			}
+			require.NotContains(t, err.Error(), "\n", "one problem, one line")
+		})
+	}
+}
+
+func TestOnlyTheScopeHasToBeSet(t *testing.T) {
+	require.NoError(t, Requirement{Scope: scope}.Validate())
+	require.NoError(t, Requirement{
+		Scope: strings.Repeat("a", 200), Priority: priority.Emergency - 1, CleanupTimeout: time.Minute, LeaseTimeout: time.Hour,
+		WaitingTimeout: new(time.Duration(0)), AcquireTimeout: new(time.Duration(0)),
+	}.Validate())
+}
+
+func TestBadRequirementIsRefusedBeforeAnythingHappens(t *testing.T) {
+	s := newSetup(t)
+
+	_, err := s.Acquire(t.Context(), Requirement{Priority: priority.Emergency})
+
+	require.ErrorContains(t, err, "scope")
+	require.ErrorContains(t, err, "priority")
+	require.Empty(t, s.locker.grants)
+	require.Empty(t, s.events.list())
+}
+
+func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
+	s := newSetup(t, WithTrace(func(_ context.Context, about Subject) string { return "trace of " + about.Scope }))
+	requirement := Requirement{
+		Scope: scope, Priority: 5, CleanupTimeout: time.Second, WaitingTimeout: new(2 * time.Second),
+		AcquireTimeout: new(3 * time.Second), Forceful: true, Message: "nightly",
+	}
+
+	hold, err := s.Acquire(t.Context(), requirement)
+	require.NoError(t, err)
+	require.NoError(t, hold.Release(t.Context()))
+
+	got := s.locker.last().request
+	got.Notify = nil
+	require.Equal(t, recipes.Request{
+		Owner: "compact", Message: "nightly", Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
+		WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
+		Forceful: true, Trace: "trace of " + scope,
+	}, got)
+}
+
+func TestOwnerOfARequirementGoesBeforeTheOwnerOfTheGuard(t *testing.T) {
+	s := newSetup(t)
+	hold, err := s.Acquire(t.Context(), Requirement{Scope: scope, Owner: "backup"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, hold.Release(t.Context())) }()
+
+	require.Equal(t, "backup", s.locker.last().request.Owner)
+	require.Equal(t, "backup", hold.Info().Requirement.Owner)
+}
+
+func TestOwnerDefaultsToHostAndProcess(t *testing.T) {
+	g, err := newGuard(&fakeLocker{})
+	require.NoError(t, err)
+	require.Regexp(t, `.:\d+$`, g.owner)
+}
+
+func TestBadOptionsAreAllReported(t *testing.T) {
+	_, err := newGuard(&fakeLocker{}, WithObserver(nil), WithOwner(""), WithLogger(nil), WithTrace(nil))
+	for _, option := range []string{"WithObserver", "WithOwner", "WithLogger", "WithTrace"} {
+		require.ErrorContains(t, err, option)
+	}
+	_, err = New(nil)
+	require.ErrorContains(t, err, "client is nil")
+}
+
+func TestHooksWithoutACleanupTimeoutAreRefused(t *testing.T) {
+	s := newSetup(t)
+	hook := func(context.Context) error { return nil }
+
+	err := s.Do(t.Context(), Requirement{Scope: scope}, untilCancelled, hook)
+	require.ErrorContains(t, err, "cleanup_timeout")
+	err = s.Do(t.Context(), required(), untilCancelled, hook, nil)
+	require.ErrorContains(t, err, "hook is nil")
+	err = s.Do(t.Context(), required(), nil)
+	require.ErrorContains(t, err, "work: is nil")
+	require.Empty(t, s.locker.grants, "nothing was acquired")
+
+	hold, err := s.Acquire(t.Context(), Requirement{Scope: scope})
+	require.NoError(t, err)
+	require.ErrorContains(t, hold.OnCleanup(hook), "cleanup_timeout")
+	require.NoError(t, hold.Release(t.Context()))
+}

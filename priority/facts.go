@@ -1,0 +1,60 @@
+package priority
+
+import "time"
+
+// Facts are what a waiter knows at one moment: all that Judge needs.
+type Facts struct {
+	Request Request // of the waiter itself
+
+	// First says that no other waiter stands before this one. For a request
+	// that has not queued: that it would be first if it did.
+	First bool
+
+	// Holders are all that are alive, in any order. A holder whose node is
+	// gone counts for nothing and is left out.
+	Holders []Holder
+}
+
+// A Request is what a waiter asks for.
+type Request struct {
+	Level Level
+	Mode  Mode
+
+	// WaitingTimeout is how long a preemptor is ready to wait for the holder's
+	// cleanup, from its first preempt request on. 0 (or less): now. nil: for
+	// ever.
+	WaitingTimeout *time.Duration
+
+	// Forceful takes the lock when the grace of an outranked holder is over.
+	// Without it (polite), only a lease that has run out gives that right.
+	Forceful bool
+
+	// Try, the acquire timeout 0, takes only what needs nobody's consent. It
+	// never asks anybody to go.
+	Try bool
+}
+
+// A Holder is one that has the lock and is alive.
+type Holder struct {
+	Level Level
+	Mode  Mode
+
+	// CleanupTimeout is how long the holder needs to put things right once it
+	// is asked to go.
+	CleanupTimeout time.Duration
+
+	// LeaseLeft is how long the holder's lease still runs; 0 or less: it has
+	// run out. A lease that has run out never starts again while an Asked
+	// stands.
+	LeaseLeft time.Duration
+
+	// Asked are the waiter's own requests to this holder that stand. What
+	// others have asked it is no concern of the waiter.
+	Asked []Asked
+}
+
+// Asked is a standing request of the waiter to a holder to go.
+type Asked struct {
+	Reason Reason
+	Ago    time.Duration // since it was written; estimate it too short rather than too long
+}

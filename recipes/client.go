@@ -1,0 +1,298 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/sony/gobreaker/v2"
+)
+
+// A Client is one process's way to ZooKeeper: one connection and one session,
+// shared by everything that the process locks. It reconnects by itself, and
+// starts a new session when one has ended. All methods may be called from any
+// goroutine.
+type Client struct {
+	cfg     Config
+	log     *slog.Logger
+	root    string // chroot included
+	acl     []zk.ACL
+	host    string
+	pid     int
+	closing context.Context // ends with Close
+	stop    context.CancelFunc
+
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	epoch   atomic.Int32 // data version of the root, -1 when not known
+	hints   hintTable
+
+	mu      sync.Mutex
+	current *session
+	changed chan struct{}  // closed when current is replaced
+	ending  backlog        // sessions that are not finished
+	backlog backlog        // nodes to delete, releases to finish, calls whose callers have left
+	waiting map[string]int // requests in the queue, by scope
+	server  serverClock
+}
+
+// NewClient validates cfg and starts to connect in the background; it never
+// waits for a server. It returns *RequestError values, joined, for a bad cfg.
+func NewClient(cfg Config) (*Client, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	c := &Client{
+		cfg: cfg, log: cfg.Logger, root: cfg.Chroot + cfg.Root, host: host, pid: os.Getpid(),
+		acl: zk.WorldACL(zk.PermAll), changed: make(chan struct{}), waiting: make(map[string]int),
+	}
+	if cfg.Auth != nil {
+		c.acl = zk.AuthACL(zk.PermAll)
+	}
+	c.epoch.Store(-1)
+	c.closing, c.stop = context.WithCancel(context.Background())
+	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:        "zookeeper",
+		Timeout:     time.Second,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= 3 },
+		// A caller in a hurry says nothing about ZooKeeper.
+		IsSuccessful: func(err error) bool { return err == nil || errors.Is(err, errHurry) },
+	})
+	s, err := newSession(c)
+	if err != nil {
+		c.stop()
+		return nil, &RequestError{Field: "servers", Reason: err.Error()}
+	}
+	c.current = s
+	return c, nil
+}
+
+// Ready waits until the client has a session and can serve requests. When ctx
+// ends first, the error wraps its cause and an *UnavailableError that says what
+// is known; after Close it is ErrClosed.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := c.session(ctx)
+	if err == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, c.unavailable())
+}
+
+// Session returns the id and the password of the present ZooKeeper session; 0
+// when there is none. Whoever has both can end the session.
+func (c *Client) Session() (id int64, password []byte) {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, slices.Clone(s.password)
+}
+
+// SessionTimeout returns the negotiated session timeout: how long after the
+// last sign of life the server frees what this client holds.
+func (c *Client) SessionTimeout() time.Duration {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	return s.timeoutNow()
+}
+
+// Close ends the session. While locks are held or requested it refuses with a
+// *BusyError and changes nothing. It waits for what is still being cleaned up
+// at the server until ctx ends.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.closing.Err() != nil {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	s := c.current
+	busy := &BusyError{}
+	for _, g := range s.holding() {
+		busy.Held = append(busy.Held, g.lock.scope)
+	}
+	for scope := range c.waiting {
+		busy.Requested = append(busy.Requested, scope)
+	}
+	if len(busy.Held)+len(busy.Requested) > 0 {
+		c.mu.Unlock()
+		slices.Sort(busy.Held)
+		slices.Sort(busy.Requested)
+		return busy
+	}
+	c.stop()
+	c.mu.Unlock()
+
+	if s.usable() {
+		select {
+		case <-c.backlog.done():
+		case <-ctx.Done():
+		}
+	}
+	s.end(fmt.Errorf("%w: %w", errSessionOver, ErrClosed))
+	select {
+	case <-c.ending.done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Client) isClosing() bool { return c.closing.Err() != nil }
+
+// replace starts a new session after old has ended.
+func (c *Client) replace(old *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != old || c.isClosing() {
+		return
+	}
+	s, err := newSession(c)
+	if err != nil {
+		c.log.Error("cannot start a new ZooKeeper session", "error", err)
+		return
+	}
+	c.current = s
+	c.epoch.Store(-1)
+	c.server.reset()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// session waits for a session that can carry requests.
+func (c *Client) session(ctx context.Context) (*session, error) {
+	for {
+		c.mu.Lock()
+		s, changed := c.current, c.changed
+		c.mu.Unlock()
+		if c.isClosing() {
+			return nil, ErrClosed
+		}
+		err := s.await(ctx)
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, errSessionOver) {
+			return nil, err
+		}
+		select {
+		case <-changed:
+		case <-c.closing.Done():
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// admit lets a new request in: it fails at once while ZooKeeper is known not
+// to answer, and otherwise waits for it no longer than the connect timeout.
+// Only new requests pass here; what gives a lock back or keeps it never does.
+func (c *Client) admit(ctx context.Context) (*session, error) {
+	if c.isClosing() {
+		return nil, ErrClosed
+	}
+	done, err := c.breaker.Allow()
+	if err != nil {
+		return nil, c.unavailable()
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errSlow)
+	defer cancel()
+	s, err := c.session(wait)
+	switch {
+	case err == nil:
+		done(nil)
+		return s, nil
+	case errors.Is(err, errSlow):
+		err = c.unavailable()
+		done(err)
+		return nil, err
+	case errors.Is(err, ErrClosed):
+		done(nil)
+		return nil, err
+	default: // the caller gave up
+		done(errHurry)
+		return nil, fmt.Errorf("%w: %w", err, c.unavailable())
+	}
+}
+
+var (
+	errSlow  = errors.New("no answer within the connect timeout")
+	errHurry = errors.New("the caller left before the connect timeout")
+)
+
+// unavailable says what is known of a ZooKeeper that does not answer.
+func (c *Client) unavailable() *UnavailableError {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &UnavailableError{Servers: c.cfg.Servers, Err: s.lastErr}
+	if s.down {
+		e.Since = s.clock.now().sub(s.downFrom)
+	}
+	return e
+}
+
+// margin is how long before the server's expiry a hold ends.
+func (c *Client) margin(timeout time.Duration) time.Duration {
+	if m := c.cfg.Margin; m > 0 && m < timeout {
+		return m
+	}
+	return timeout / 4
+}
+
+func (c *Client) requested(scope string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[scope] += n; c.waiting[scope] == 0 {
+		delete(c.waiting, scope)
+	}
+}
+
+// BusyError is returned by Close while locks are held or requested.
+type BusyError struct {
+	Held      []string // scopes
+	Requested []string // scopes
+}
+
+func (e *BusyError) Error() string {
+	var parts []string
+	if len(e.Held) > 0 {
+		parts = append(parts, fmt.Sprintf("still holding %s: release before closing", strings.Join(e.Held, ", ")))
+	}
+	if len(e.Requested) > 0 {
+		parts = append(parts, fmt.Sprintf("still requesting %s: cancel before closing", strings.Join(e.Requested, ", ")))
+	}
+	return "lockkeeper: cannot close: " + strings.Join(parts, "; ")
+}
+
+// libraryLog sends the library's chatter to debug.
+type libraryLog struct{ log *slog.Logger }
+
+func (l libraryLog) Printf(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("zookeeper client", "message", fmt.Sprintf(format, args...))
+	}
+}
+
+var _ zk.Logger = libraryLog{}
+
+// dialNetwork is the default dialer.
+func dialNetwork(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}

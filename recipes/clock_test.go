@@ -1,0 +1,22 @@
+package recipes
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClockCountsSuspendedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		start := c.awake()
+		<-time.After(time.Second)
+		require.Equal(t, time.Second, c.awake().sub(start))
+
+		c.before -= time.Minute // as if the machine had slept since
+		require.InDelta(t, time.Minute+time.Second, c.awake().sub(start), float64(time.Second/10))
+		require.InDelta(t, time.Minute+time.Second, c.now().sub(start), float64(time.Second/10), "once noticed, it stays")
+	})
+}

@@ -1,0 +1,194 @@
+package recipes
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config says how to reach ZooKeeper.
+type Config struct {
+	// Auth, when set, authenticates with the digest scheme. Everything that
+	// the client creates is then for that user only.
+	Auth *Digest
+
+	// Chroot is put before every path, for example "/tenants/a". Created when
+	// missing. Defaults to none.
+	Chroot string
+
+	// ConnectTimeout is how long a new request waits for ZooKeeper before it
+	// fails with *UnavailableError. Defaults to 5s.
+	ConnectTimeout time.Duration
+
+	// Dialer opens connections. Defaults to net.Dialer. With TLS set, the
+	// handshake happens on top of it.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Logger is told of connects, losses and sessions. Defaults to discarding.
+	Logger *slog.Logger
+
+	// Margin is how long before the server's session expiry a hold ends. It
+	// has to cover one tick of the server (what a follower has heard from a
+	// client reaches the leader half a tick later, or never), the drift of the clocks
+	// over a session timeout, and the time that work needs to stop once its
+	// context is cancelled. Defaults to a quarter of the session timeout: with
+	// ZooKeeper's tick of 2s and the default timeout that is 3.75s.
+	Margin time.Duration
+
+	// Root is the node under which everything lives. Defaults to "/lockkeeper".
+	Root string
+
+	// Servers are host:port pairs; the port defaults to 2181.
+	// Defaults to localhost:2181.
+	Servers []string
+
+	// SessionTimeout is how long after the last sign of life the server frees
+	// what a client holds. The server may grant another one (it allows 2 to 20
+	// of its ticks). Defaults to 15s.
+	SessionTimeout time.Duration
+
+	// TLS, when set, is used for every connection. ServerName defaults to the
+	// host of each server.
+	TLS *tls.Config
+}
+
+// Digest is a user of ZooKeeper's digest scheme.
+type Digest struct{ User, Password string }
+
+// ParseServers splits a connect string, host:port[,host:port][/chroot].
+func ParseServers(s string) (servers []string, chroot string, err error) {
+	list, chroot, found := strings.Cut(s, "/")
+	if found {
+		chroot = "/" + strings.Trim(chroot, "/")
+		if chroot == "/" {
+			chroot = ""
+		}
+	}
+	var errs []error
+	for server := range strings.SplitSeq(list, ",") {
+		address, err := serverAddress(strings.TrimSpace(server))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		servers = append(servers, address)
+	}
+	if err := checkPath("chroot", chroot); chroot != "" && err != nil {
+		errs = append(errs, err)
+	}
+	return servers, chroot, errors.Join(errs...)
+}
+
+func serverAddress(s string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", &RequestError{Field: "servers", Reason: fmt.Sprintf("%q %s; write host:port, for example localhost:2181", s, why)}
+	}
+	if s == "" {
+		return bad("is empty")
+	}
+	if strings.ContainsAny(s, " \t") {
+		return bad("contains a blank")
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		if strings.Contains(s, ":") && !strings.HasPrefix(s, "[") {
+			return bad("is not an address")
+		}
+		host, port = strings.Trim(s, "[]"), "2181"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return bad("has no valid port")
+	}
+	if host == "" {
+		return bad("has no host")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Validate returns everything that is wrong with cfg, joined (errors.Join); each
+// problem is a *RequestError. NewClient calls it.
+func (cfg Config) Validate() error { return cfg.complete() }
+
+// complete fills in defaults and reports everything that is wrong.
+func (cfg *Config) complete() error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+	}
+	if len(cfg.Servers) == 0 {
+		cfg.Servers = []string{"localhost:2181"}
+	}
+	servers := make([]string, 0, len(cfg.Servers))
+	for _, s := range cfg.Servers {
+		address, err := serverAddress(s)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		servers = append(servers, address)
+	}
+	cfg.Servers = servers
+	if cfg.Root == "" {
+		cfg.Root = "/lockkeeper"
+	}
+	if err := checkPath("root", cfg.Root); err != nil {
+		errs = append(errs, err)
+	}
+	if cfg.Chroot != "" {
+		if err := checkPath("chroot", cfg.Chroot); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = 15 * time.Second
+	}
+	if cfg.SessionTimeout < 10*time.Millisecond || cfg.SessionTimeout > time.Hour {
+		bad("session_timeout", "%s is out of range; write something from 1s to 60s, for example 15s", cfg.SessionTimeout)
+	}
+	if cfg.Margin < 0 || cfg.Margin >= cfg.SessionTimeout {
+		bad("margin", "%s must be positive and below the session timeout (%s)", cfg.Margin, cfg.SessionTimeout)
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = 5 * time.Second
+	}
+	if cfg.ConnectTimeout < 0 {
+		bad("connect_timeout", "%s is negative; write for example 5s", cfg.ConnectTimeout)
+	}
+	if cfg.Auth != nil && (cfg.Auth.User == "" || strings.Contains(cfg.Auth.User, ":")) {
+		bad("auth", "the digest user %q must not be empty nor contain a colon", cfg.Auth.User)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Dialer == nil {
+		cfg.Dialer = dialNetwork
+	}
+	if cfg.TLS != nil {
+		cfg.Dialer = dialTLS(cfg.Dialer, cfg.TLS)
+	}
+	return errors.Join(errs...)
+}
+
+func dialTLS(dial func(context.Context, string, string) (net.Conn, error), cfg *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		own := cfg.Clone()
+		if own.ServerName == "" {
+			own.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		conn := tls.Client(raw, own)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
+		}
+		return conn, nil
+	}
+}

@@ -1,0 +1,89 @@
+package recipes
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+func TestConnectStringsAreSplit(t *testing.T) {
+	servers, chroot, err := ParseServers("zk1:2181, zk2:2182,zk3,[::1]:2181/tenants/a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"zk1:2181", "zk2:2182", "zk3:2181", "[::1]:2181"}, servers)
+	require.Equal(t, "/tenants/a", chroot)
+
+	_, chroot, err = ParseServers("zk1:2181/")
+	require.NoError(t, err)
+	require.Empty(t, chroot)
+}
+
+func TestEveryBadServerIsReported(t *testing.T) {
+	_, _, err := ParseServers("zk1:x,,zk 2:2181,:2181,zk3:70000/../a")
+	for _, says := range []string{`"zk1:x"`, `"" is empty`, `"zk 2:2181" contains a blank`, `":2181" has no host`, `"zk3:70000"`, "relative part"} {
+		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestEveryMistakeOfAConfigIsReported(t *testing.T) {
+	_, err := NewClient(Config{
+		Servers: []string{"nope:x"}, Root: "relative", Chroot: "/a//b", SessionTimeout: -time.Second,
+		Margin: -1, ConnectTimeout: -1, Auth: &Digest{User: "a:b"},
+	})
+	for _, field := range []string{"servers", "root", "chroot", "session_timeout", "margin", "connect_timeout", "auth"} {
+		require.ErrorContains(t, err, field+":")
+	}
+}
+
+func TestDefaultsWorkOnALaptop(t *testing.T) {
+	var cfg Config
+	require.NoError(t, cfg.complete())
+	require.Equal(t, []string{"localhost:2181"}, cfg.Servers)
+	require.Equal(t, "/lockkeeper", cfg.Root)
+	require.Equal(t, 15*time.Second, cfg.SessionTimeout)
+}
+
+func TestEveryMistakeOfARequestIsReported(t *testing.T) {
+	r := Request{
+		LeaseTimeout: -1, CleanupTimeout: -1, WaitingTimeout: new(time.Duration(-1)), AcquireTimeout: new(time.Duration(-1)),
+		Priority: -1, Mode: priority.Shared,
+	}
+	err := r.complete(&Client{host: "h", pid: 1})
+	for _, field := range []string{"lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "priority", "mode"} {
+		require.ErrorContains(t, err, field+":")
+	}
+}
+
+func TestDeadEnsembleFailsFastOnceTheBreakerIsOpen(t *testing.T) {
+	c, err := NewClient(Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	l, err := c.PriorityLock("orders")
+	require.NoError(t, err)
+	var gone *UnavailableError
+	for range 3 {
+		_, err = l.Acquire(t.Context(), Request{})
+		require.ErrorAs(t, err, &gone)
+		require.ErrorContains(t, err, "127.0.0.1:1 does not answer")
+	}
+	start := time.Now()
+	for range 100 {
+		_, err = l.Acquire(t.Context(), Request{})
+		require.ErrorAs(t, err, &gone)
+	}
+	require.Less(t, time.Since(start), 100*c.cfg.ConnectTimeout/2, "no call waits for ZooKeeper any more")
+}
+
+func TestClosedClientSaysSo(t *testing.T) {
+	c, err := NewClient(Config{Servers: []string{"127.0.0.1:1"}})
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+	require.ErrorIs(t, c.Close(t.Context()), ErrClosed)
+	l, err := c.PriorityLock("orders")
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), Request{})
+	require.ErrorIs(t, err, ErrClosed)
+}

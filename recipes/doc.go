@@ -1,0 +1,20 @@
+// Package recipes holds ZooKeeper recipes: one Client for each process, and
+// locks on it.
+//
+// The idea: whoever holds a lock can be sure of it. A Client knows when the
+// server last heard of its session, so it ends what is held before the server
+// can give it to somebody else. And every step of a PriorityLock is one
+// ZooKeeper transaction that contains its actor's own node and the version
+// that it decided on, so that a late, repeated or misinformed step fails at
+// the server instead of making a second holder.
+//
+//	client, err := recipes.NewClient(recipes.Config{Servers: []string{"zk1:2181"}})
+//	lock, err := client.PriorityLock("cluster/orders/resource/users")
+//	grant, err := lock.Acquire(ctx, recipes.Request{Priority: 50, LeaseTimeout: time.Minute})
+//	token, err := grant.Token(ctx) // give it to whatever you write to
+//	...
+//	err = grant.Release(ctx)
+//
+// Most programs use package lockguard, which runs work under a context that
+// ends with the lock.
+package recipes

@@ -1,0 +1,182 @@
+package recipes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// ErrClosed is returned by every call on a Client after Close.
+var ErrClosed = errors.New("lockkeeper: client is closed")
+
+// ErrReleased is returned when a Grant is used after its Release.
+var ErrReleased = errors.New("lockkeeper: lock is already released")
+
+// RequestError is returned for a Request, scope or Config that can never work.
+type RequestError struct {
+	Field  string // for example "lease_timeout"
+	Reason string // what is wrong, and what to write instead
+}
+
+func (e *RequestError) Error() string { return "lockkeeper: " + e.Field + ": " + e.Reason }
+
+// NotAcquiredError is returned when the acquire timeout of a request ends
+// before the lock could be granted. The request is withdrawn.
+type NotAcquiredError struct {
+	Scope   string
+	Waited  time.Duration // 0 for a try
+	Holders []Contender   // who has the lock, as last seen
+	Ahead   int           // how many waiters stood in front
+	Err     error         // *UnavailableError when ZooKeeper did not answer
+}
+
+func (e *NotAcquiredError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lock %q not acquired", e.Scope)
+	if e.Waited > 0 {
+		fmt.Fprintf(&b, " within %s", e.Waited.Round(time.Millisecond))
+	}
+	b.WriteString(describeHolders(e.Holders))
+	if e.Ahead > 0 {
+		fmt.Fprintf(&b, "; %d waiting in front", e.Ahead)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns why there was no answer, if that was it.
+func (e *NotAcquiredError) Unwrap() error { return e.Err }
+
+// CleanupPendingError is returned to a polite preemptor whose waiting timeout
+// ended before the holder released. The request is withdrawn; the holder keeps
+// the lock until it has cleaned up.
+type CleanupPendingError struct {
+	Scope   string
+	Waited  time.Duration // since the holder was asked to go
+	Holders []Contender
+}
+
+func (e *CleanupPendingError) Error() string {
+	return fmt.Sprintf("lock %q not acquired: cleanup of the holder has not finished within the waiting timeout %s%s; try again later or forcefully",
+		e.Scope, e.Waited.Round(time.Millisecond), describeHolders(e.Holders))
+}
+
+// PreemptPendingError is returned by Grant.Extend while somebody asks the
+// holder to go.
+type PreemptPendingError struct {
+	Scope string
+	By    PreemptAsked
+}
+
+func (e *PreemptPendingError) Error() string {
+	return fmt.Sprintf("lock %q not extended: %q (priority %d) has asked for it; finish or clean up", e.Scope, e.By.By.Owner, e.By.By.Priority)
+}
+
+// EvictedError is returned to a waiter whose place in the queue was deleted by
+// somebody else, such as an administrator.
+type EvictedError struct{ Scope string }
+
+func (e *EvictedError) Error() string {
+	return fmt.Sprintf("lock %q not acquired: the request was removed from the queue by an administrator", e.Scope)
+}
+
+// LossReason says how a lock was lost.
+type LossReason string
+
+// The reasons for a loss.
+const (
+	LossSession    LossReason = "session"    // the ZooKeeper session ended, or may have
+	LossTaken      LossReason = "taken"      // taken over after the grace
+	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator
+	LossSuperseded LossReason = "superseded" // a newer attempt of the same work runs
+)
+
+// LostError says that a lock is no longer held: the cause of the context of a
+// hold that was lost.
+type LostError struct {
+	Scope  string
+	Token  Token // 0 when it was lost before it was known
+	Reason LossReason
+	By     string          // owner of the one that took it; only for LossTaken
+	For    priority.Reason // why it was taken; only for LossTaken
+	Err    error           // what was noticed, if anything
+}
+
+func (e *LostError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lock %q lost: ", e.Scope)
+	switch e.Reason {
+	case LossTaken:
+		b.WriteString("taken")
+		if e.By != "" {
+			fmt.Fprintf(&b, " by %q", e.By)
+		}
+		if e.For == priority.LeaseExpired {
+			b.WriteString(" after the lease and the grace had ended")
+		} else {
+			b.WriteString(" after the grace had ended")
+		}
+	case LossDeleted:
+		b.WriteString("the holder's node was deleted by an administrator")
+	case LossSuperseded:
+		b.WriteString("a newer attempt of the same work runs")
+	default:
+		b.WriteString("ZooKeeper has not answered in time to keep the session")
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns what was noticed.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// UnavailableError is returned when ZooKeeper does not answer. New requests
+// fail with it at once while the breaker is open; what is held stays held
+// until its own deadline.
+type UnavailableError struct {
+	Servers []string
+	Since   time.Duration // how long there has been no answer; 0 when unknown
+	Err     error         // the last thing that went wrong
+}
+
+func (e *UnavailableError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ZooKeeper at %s does not answer", strings.Join(e.Servers, ","))
+	if e.Since > 0 {
+		fmt.Fprintf(&b, " since %s", e.Since.Round(time.Millisecond))
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	b.WriteString("; check that the servers run and can be reached from here")
+	return b.String()
+}
+
+// Unwrap returns the last thing that went wrong.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+func describeHolders(holders []Contender) string {
+	if len(holders) == 0 {
+		return ""
+	}
+	h := holders[0]
+	s := fmt.Sprintf(": held by %q (priority %d", h.Owner, h.Priority)
+	if h.Host != "" {
+		s += fmt.Sprintf(", host %s, pid %d", h.Host, h.PID)
+	}
+	if h.Token != 0 {
+		s += fmt.Sprintf(", token %s", h.Token)
+	}
+	s += ")"
+	if n := len(holders) - 1; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}

@@ -1,0 +1,449 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// watchAfter is how long a hold lasts before its own node is watched. A hold
+// that ends sooner does not need to hear that it is asked to go.
+const watchAfter = 10 * time.Millisecond
+
+// A hold of a busy lock that lasts longer than prepareAfter looks for its
+// successor meanwhile; what it saw is good for freshFor.
+const (
+	prepareAfter = 200 * time.Microsecond
+	freshFor     = 5 * time.Millisecond
+)
+
+// A Grant is a lock that was acquired, until Release or until it is lost. What
+// happens to it is told by Request.Notify.
+type Grant struct {
+	lock    *PriorityLock
+	s       *session
+	req     Request
+	guid    string
+	path    string
+	born    instant
+	version int32          // of the lock node, as this grant wrote it; -1 when not known
+	epoch   int32          // of the root, read before the grant
+	evicted []evictionNote // by this grant, to be handed on
+
+	notices *notices // the request's
+	watch   watcher
+
+	mu      sync.Mutex
+	stamp   serverStamp
+	token   Token // 0 when not known yet
+	asked   map[askKey]instant
+	graceTo instant // end of the earliest grace, while asked
+	leaseTo instant // end of the lease
+	timer   *time.Timer
+	looking bool    // an inspection is under way
+	again   bool    // and what it sees may be old
+	next    *heir   // the first waiter
+	nextAt  instant // as seen then
+	state   grantState
+	loss    *LostError
+}
+
+type grantState uint8
+
+const (
+	stateHeld grantState = iota
+	stateReleased
+	stateLost
+)
+
+type askKey struct {
+	id     string
+	reason priority.Reason
+}
+
+// notices tells one listener one thing at a time.
+type notices struct {
+	f     func(Notice)
+	mu    sync.Mutex
+	muted bool
+}
+
+func (n *notices) send(x Notice) {
+	if n.f == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.muted {
+		return
+	}
+	_, n.muted = x.(Lost) // nothing follows it
+	n.f(x)
+}
+
+// mute: whoever listens has left.
+func (n *notices) mute() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.muted = true
+}
+
+// Scope returns what the lock protects.
+func (g *Grant) Scope() string { return g.lock.scope }
+
+// ID returns the guid under which the grant stands in ZooKeeper.
+func (g *Grant) ID() string { return g.guid }
+
+// Deadline returns until when the lock is certainly held if ZooKeeper does not
+// answer any more, on the local monotonic clock. It moves on with every answer.
+func (g *Grant) Deadline() time.Time {
+	return time.Now().Add(g.s.deadline().sub(g.s.clock.awake()))
+}
+
+// Token returns the fencing token. After a hand-over it has to be read first,
+// once. It returns the *LostError if the lock was lost before it was known.
+func (g *Grant) Token(ctx context.Context) (Token, error) {
+	g.mu.Lock()
+	token := g.token
+	g.mu.Unlock()
+	if token != 0 {
+		return token, nil
+	}
+	return promptly(ctx, g.lock.c, func() (Token, error) { return g.readToken(ctx) }, nil)
+}
+
+func (g *Grant) readToken(ctx context.Context) (Token, error) {
+	for {
+		g.mu.Lock()
+		token, loss := g.token, g.loss
+		g.mu.Unlock()
+		switch {
+		case token != 0:
+			return token, nil
+		case loss != nil:
+			return 0, loss
+		}
+		if err := g.inspect(ctx); err != nil && !errors.Is(err, errAmbiguous) {
+			return 0, g.lossOr(err)
+		}
+	}
+}
+
+// watchLater arms the holder's watch unless the hold ends before. Where others
+// wait, it first learns who is next, off the path of the release.
+func (g *Grant) watchLater() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != stateHeld {
+		return
+	}
+	if g.lock.c.hints.get(g.lock.path).busy == 0 {
+		g.timer = time.AfterFunc(watchAfter, g.changed)
+		return
+	}
+	g.timer = time.AfterFunc(prepareAfter, func() {
+		g.prepare()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.state == stateHeld {
+			g.timer = time.AfterFunc(watchAfter-prepareAfter, g.changed)
+		}
+	})
+}
+
+// prepare reads who would be granted if the lock were released now.
+func (g *Grant) prepare() {
+	at := g.s.clock.now()
+	next, _, err := g.successor(g.lock.c.closing)
+	if err != nil || next == nil {
+		return
+	}
+	g.mu.Lock()
+	g.next, g.nextAt = next, at
+	g.mu.Unlock()
+}
+
+// changed reads the own node, once at a time.
+func (g *Grant) changed() {
+	g.mu.Lock()
+	if g.state != stateHeld || g.looking {
+		g.again = true
+		g.mu.Unlock()
+		return
+	}
+	g.looking = true
+	g.mu.Unlock()
+	for {
+		g.mu.Lock()
+		g.again = false
+		g.mu.Unlock()
+		err := g.inspect(g.lock.c.closing)
+		g.mu.Lock()
+		if g.state != stateHeld || !g.again && !errors.Is(err, errAmbiguous) {
+			g.looking = false
+			g.mu.Unlock()
+			return
+		}
+		g.mu.Unlock()
+	}
+}
+
+// inspect reads the own node, arms its watch, and takes note of what it says.
+func (g *Grant) inspect(ctx context.Context) error {
+	g.mu.Lock()
+	held := g.state == stateHeld
+	g.mu.Unlock()
+	if !held {
+		return ErrReleased
+	}
+	data, stat, err := g.s.look(ctx, g.path, &g.watch)
+	g.mu.Lock()
+	if g.state != stateHeld {
+		g.mu.Unlock()
+		g.s.unwatch(g.path, &g.watch)
+		return ErrReleased
+	}
+	g.mu.Unlock()
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		loss := g.whyGone(ctx)
+		g.lose(loss)
+		return loss
+	case err != nil:
+		return err
+	}
+	rec, err := decodeContender(data)
+	if err != nil {
+		return err
+	}
+	if !rec.Granted {
+		loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("its node was overwritten")}
+		g.lose(loss)
+		return loss
+	}
+	g.absorb(&rec, stat)
+	return nil
+}
+
+// whyGone tells a takeover from an administrator's delete.
+func (g *Grant) whyGone(ctx context.Context) *LostError {
+	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted}
+	data, _, err := g.s.get(ctx, g.lock.path)
+	for errors.Is(err, errAmbiguous) {
+		data, _, err = g.s.get(ctx, g.lock.path)
+	}
+	if g.s.isOver() {
+		return &LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.overErr}
+	}
+	if err != nil {
+		return loss
+	}
+	record, err := decodeLock(data)
+	if err != nil {
+		return loss
+	}
+	for _, e := range record.Evicted {
+		if e.ID == g.guid {
+			loss.Reason, loss.By, loss.For = LossTaken, e.By, e.Reason
+		}
+	}
+	return loss
+}
+
+// absorb takes note of the own node's data: the token, and who asks.
+func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
+	now := g.s.clock.now()
+	g.mu.Lock()
+	if g.token == 0 {
+		g.token = rec.token(stat)
+	}
+	if g.stamp.at == 0 {
+		g.stamp.at = stat.Ctime
+	}
+	g.leaseTo = now.add(rec.leaseLeft(stat, g.stamp.notBehind(now)))
+	var news []Notice
+	standing := make(map[askKey]instant, len(rec.Preempt))
+	for _, n := range rec.Preempt {
+		key := askKey{n.ID, n.Reason}
+		end, known := g.asked[key]
+		if !known {
+			// Counted on the server's clock, and never longer than the grace.
+			grace := time.Duration(n.Grace) * time.Millisecond
+			gone := time.Duration(g.stamp.notBehind(now)-n.at(stat)) * time.Millisecond
+			left := max(0, min(grace, grace-gone))
+			end = now.add(left)
+			news = append(news, PreemptAsked{
+				By:     Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace},
+				Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left), Forceful: n.Forceful, Trace: n.Trace,
+			})
+		}
+		standing[key] = end
+	}
+	if len(standing) == 0 && len(g.asked) > 0 {
+		news = append(news, PreemptWithdrawn{})
+	}
+	g.asked = standing
+	g.graceTo = 0
+	for _, end := range standing {
+		if g.graceTo == 0 || end < g.graceTo {
+			g.graceTo = end
+		}
+	}
+	g.mu.Unlock()
+	for _, n := range news {
+		g.notices.send(n)
+	}
+}
+
+// overdue reports whether the lock may be taken over without the holder's
+// hearing of it, were it cut off: past the lease, or past the grace.
+func (g *Grant) overdue(now instant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.asked) > 0 { // the end of the lease does not shorten the grace
+		return now >= g.graceTo
+	}
+	return now >= g.leaseTo
+}
+
+// atRisk tells the holder that ZooKeeper has been silent for long.
+func (g *Grant) atRisk(left time.Duration) {
+	g.mu.Lock()
+	held := g.state == stateHeld
+	g.mu.Unlock()
+	if held {
+		g.notices.send(AtRisk{Deadline: time.Now().Add(left)})
+	}
+}
+
+// lose ends the grant against the holder's will.
+func (g *Grant) lose(loss *LostError) {
+	g.mu.Lock()
+	if g.state != stateHeld {
+		g.mu.Unlock()
+		return
+	}
+	loss.Token = g.token
+	g.state, g.loss = stateLost, loss
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.mu.Unlock()
+	g.s.unhold(g)
+	g.s.unwatch(g.path, &g.watch)
+	if loss.Reason == LossSession {
+		g.s.discard(g.path) // the session may survive; the hold does not
+	}
+	g.lock.c.hints.crowded(g.lock.path)
+	g.notices.send(Lost{Err: loss})
+}
+
+// Extend starts the lease anew, with another length (T11). It returns a
+// *PreemptPendingError while somebody asks the holder to go, the *LostError
+// when the lock is lost, and ErrReleased after Release.
+func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
+	if lease < time.Millisecond {
+		return &RequestError{Field: "lease_timeout", Reason: fmt.Sprintf("%s must be positive; write how long the work needs from now on", lease)}
+	}
+	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) { return struct{}{}, g.extend(ctx, lease) }, nil)
+	return err
+}
+
+func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
+	for {
+		g.mu.Lock()
+		state, loss := g.state, g.loss
+		g.mu.Unlock()
+		switch state {
+		case stateLost:
+			return loss
+		case stateReleased:
+			return ErrReleased
+		case stateHeld:
+		}
+		data, stat, err := g.s.look(ctx, g.path, &g.watch)
+		g.mu.Lock()
+		held := g.state == stateHeld
+		g.mu.Unlock()
+		if !held { // released or lost meanwhile
+			g.s.unwatch(g.path, &g.watch)
+			continue
+		}
+		switch {
+		case errors.Is(err, errAmbiguous):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			g.changed()
+			if err := g.lossOr(nil); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return g.lossOr(err)
+		}
+		rec, err := decodeContender(data)
+		if err != nil {
+			return err
+		}
+		g.absorb(&rec, stat)
+		by, asked, err := g.whoAsks(ctx, &rec, stat)
+		switch {
+		case err != nil:
+			return g.lossOr(err)
+		case asked:
+			return &PreemptPendingError{Scope: g.lock.scope, By: by}
+		}
+		rec.freeze(stat)
+		rec.LeaseTimeout, rec.LeaseFrom = lease.Milliseconds(), 0 // from this write on
+		sent := g.s.clock.now()
+		_, err = g.s.set(ctx, g.path, rec.encode(), stat.Version)
+		switch {
+		case err == nil:
+			g.mu.Lock()
+			g.leaseTo = sent.add(lease)
+			g.mu.Unlock()
+			return nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, errAmbiguous):
+		default:
+			return g.lossOr(err)
+		}
+	}
+}
+
+func (g *Grant) lossOr(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.loss != nil {
+		return g.loss
+	}
+	return err
+}
+
+// whoAsks returns one that asks the holder to go and is alive.
+func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat) (PreemptAsked, bool, error) {
+	if len(rec.Preempt) == 0 {
+		return PreemptAsked{}, false, nil
+	}
+	names, _, err := g.s.list(ctx, g.lock.path)
+	if err != nil {
+		return PreemptAsked{}, false, err
+	}
+	children, _ := parseChildren(names)
+	for _, n := range rec.Preempt {
+		for _, c := range children {
+			if c.guid == n.ID {
+				return PreemptAsked{
+					By:     Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace},
+					Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond, Forceful: n.Forceful, Trace: n.Trace,
+				}, true, nil
+			}
+		}
+	}
+	return PreemptAsked{}, false, nil
+}

@@ -1,0 +1,129 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A hint is what this process remembers of a lock to save requests. Being
+// wrong costs a request, never safety: the lock node's version decides.
+type hint struct {
+	idle    bool  // released by us with nobody waiting, at version
+	version int32 // of the lock node
+	epoch   int32 // read before version was: one from before a removal fails
+	busy    int8  // > 0: others were seen lately, so look for a successor before leaving
+
+	waiting   int            // how many waited
+	lowest    priority.Level // of those
+	waitingAt time.Time      // when a holder of ours looked
+}
+
+// queued reports whether several requests stood in the queue a moment ago,
+// none of them outranked by level, so that one that joins now need not look
+// who is there.
+func (h hint) queued(level priority.Level) bool {
+	return h.waiting > 2 && !level.Outranks(h.lowest) && time.Since(h.waitingAt) < 10*time.Millisecond
+}
+
+// Waiters come in bursts: after somebody was seen, this many releases look for
+// a successor before they leave.
+const busyLooks = 8
+
+// hintTable is bounded: when it is full it starts afresh.
+type hintTable struct {
+	mu sync.Mutex
+	m  map[string]hint
+}
+
+const maxHints = 8192
+
+func (t *hintTable) get(path string) hint {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[path]
+}
+
+func (t *hintTable) update(path string, f func(*hint)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil || len(t.m) >= maxHints {
+		t.m = make(map[string]hint)
+	}
+	h := t.m[path]
+	f(&h)
+	if h == (hint{}) {
+		delete(t.m, path)
+		return
+	}
+	t.m[path] = h
+}
+
+func (t *hintTable) crowded(path string) {
+	t.update(path, func(h *hint) { h.busy, h.idle = busyLooks, false })
+}
+
+// serverClock estimates the server's clock from its stamp on a write of ours.
+type serverClock struct {
+	mu    sync.Mutex
+	known bool
+	stamp serverStamp
+}
+
+// serverStamp ties the server's clock to ours: the server wrote at, somewhere
+// between sent and replied.
+type serverStamp struct {
+	at            int64 // milliseconds
+	sent, replied instant
+}
+
+// notAhead estimates the server's time, never ahead of it: for a waiter.
+func (b serverStamp) notAhead(now instant) int64 { return b.at + now.sub(b.replied).Milliseconds() }
+
+// notBehind estimates the server's time, never behind it: for a holder.
+func (b serverStamp) notBehind(now instant) int64 { return b.at + now.sub(b.sent).Milliseconds() }
+
+func (c *serverClock) reset() {
+	c.mu.Lock()
+	c.known = false
+	c.mu.Unlock()
+}
+
+func (c *serverClock) learn(b serverStamp) {
+	c.mu.Lock()
+	c.known, c.stamp = true, b
+	c.mu.Unlock()
+}
+
+// serverNow returns the server's time for display. It writes <root>/clock once
+// if this session has not written anything yet.
+func (c *Client) serverNow(ctx context.Context, s *session) (int64, error) {
+	c.server.mu.Lock()
+	known, stamp := c.server.known, c.server.stamp
+	c.server.mu.Unlock()
+	if known {
+		return stamp.notAhead(s.clock.now()), nil
+	}
+	path := c.root + "/clock"
+	for {
+		sent := s.clock.now()
+		stat, err := s.set(ctx, path, nil, -1)
+		switch {
+		case err == nil:
+			stamp = serverStamp{at: stat.Mtime, sent: sent, replied: s.clock.now()}
+			c.server.learn(stamp)
+			return stamp.at, nil
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.ensure(ctx, path); err != nil {
+				return 0, err
+			}
+		case !errors.Is(err, errAmbiguous):
+			return 0, err
+		}
+	}
+}

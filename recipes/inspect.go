@@ -1,0 +1,164 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// Lock returns the state of one lock, one look at ZooKeeper. A scope that was
+// never locked is free.
+func (c *Client) Lock(ctx context.Context, scope string) (LockState, error) {
+	name, err := EscapeScope(scope)
+	if err != nil {
+		return LockState{}, err
+	}
+	return promptly(ctx, c, func() (state LockState, err error) {
+		err = c.inspecting(ctx, func(s *session) (err error) {
+			state, err = c.snapshot(ctx, s, scope, lockPath(c.root, name), true)
+			return err
+		})
+		return state, err
+	}, nil)
+}
+
+// Locks returns the state of every lock that there is, sorted by scope. Each
+// lock is looked at on its own: the whole is no snapshot.
+func (c *Client) Locks(ctx context.Context) ([]LockState, error) {
+	return promptly(ctx, c, func() ([]LockState, error) { return c.locks(ctx) }, nil)
+}
+
+func (c *Client) locks(ctx context.Context) ([]LockState, error) {
+	var states []LockState
+	err := c.inspecting(ctx, func(s *session) error {
+		states = nil
+		buckets, _, err := s.list(ctx, c.root+"/locks")
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if _, err := c.serverNow(ctx, s); err != nil && !errors.Is(err, zk.ErrNoAuth) {
+			return err
+		}
+		var mu sync.Mutex
+		work, inner := errgroup.WithContext(ctx)
+		work.SetLimit(16)
+		for _, bucket := range buckets {
+			work.Go(func() error {
+				path := c.root + "/locks/" + bucket
+				names, _, err := s.list(inner, path)
+				if errors.Is(err, zk.ErrNoNode) {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				for _, name := range names {
+					scope, ok := unescapeScope(name)
+					if !ok {
+						continue // not ours
+					}
+					state, err := c.snapshot(inner, s, scope, path+"/"+name, true)
+					if err != nil {
+						return err
+					}
+					mu.Lock()
+					states = append(states, state)
+					mu.Unlock()
+				}
+				return nil
+			})
+		}
+		return work.Wait()
+	})
+	slices.SortFunc(states, func(a, b LockState) int { return strings.Compare(a.Scope, b.Scope) })
+	return states, err
+}
+
+// inspecting runs a read that the breaker may refuse, until it has an answer.
+func (c *Client) inspecting(ctx context.Context, op func(*session) error) error {
+	s, err := c.admit(ctx)
+	for err == nil {
+		err = op(s)
+		if !errors.Is(err, errAmbiguous) && !errors.Is(err, errSessionOver) {
+			return err
+		}
+		s, err = c.session(ctx)
+	}
+	return err
+}
+
+// snapshot reads one lock: G, then who is there, then what they say.
+func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, all bool) (LockState, error) {
+	state := LockState{Scope: scope}
+	data, _, err := s.get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return state, nil
+	} else if err != nil {
+		return state, err
+	}
+	g, err := decodeLock(data)
+	if err != nil {
+		return state, err
+	}
+	for _, e := range g.Evicted {
+		state.Evicted = append(state.Evicted, Eviction(e))
+	}
+	names, _, err := s.list(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return state, nil
+	} else if err != nil {
+		return state, err
+	}
+	children, foreign := parseChildren(names)
+	state.Foreign = foreign
+	var now int64
+	if len(children) > 0 {
+		if now, err = c.serverNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
+			now = time.Now().UnixMilli() // an onlooker that may not write: nearly right
+		} else if err != nil {
+			return state, err
+		}
+		state.At = time.UnixMilli(now)
+	}
+	for _, child := range children {
+		holds := slices.Contains(g.Holders, child.guid)
+		if !holds && !all {
+			continue
+		}
+		data, stat, err := s.get(ctx, path+"/"+child.name)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // left meanwhile
+		} else if err != nil {
+			return state, err
+		}
+		rec, err := decodeContender(data)
+		if err != nil {
+			state.Foreign = append(state.Foreign, child.name)
+			continue
+		}
+		contender := rec.contender(child, stat)
+		if holds {
+			contender.LeaseLeft = rec.leaseLeft(stat, now)
+			state.Holders = append(state.Holders, contender)
+			continue
+		}
+		contender.Position = len(state.Waiters) + 1
+		state.Waiters = append(state.Waiters, contender)
+	}
+	return state, nil
+}
+
+// IsNotAcquired reports whether err says that a lock was busy for as long as
+// the request was ready to wait: nothing is broken, somebody else has it.
+func IsNotAcquired(err error) bool {
+	var busy *NotAcquiredError
+	var pending *CleanupPendingError
+	return errors.As(err, &busy) || errors.As(err, &pending)
+}

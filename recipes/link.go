@@ -1,0 +1,321 @@
+package recipes
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// A link is one TCP connection of a session. It sits between go-zookeeper and
+// the network because that library keeps to itself what a lock must know: the
+// negotiated timeout, when each acknowledged request was sent, that a server
+// accepts connections and then says nothing. It reads frame headers only.
+//
+// go-zookeeper's deadlines are ignored; the session's watchdog closes a link
+// that is late.
+type link struct {
+	net.Conn
+	s    *session
+	in   *bufio.Reader
+	born instant
+
+	patience time.Duration // with a server that does not greet
+
+	mu       sync.Mutex
+	greeted  bool                  // connect request sent
+	sent     map[int32]sentRequest // unanswered, by xid
+	pings    []instant             // unanswered pings, oldest first
+	received instant               // last time that anything came in
+	closed   bool
+	mute     bool // given up without a greeting
+
+	resent chan struct{} // closed when the library has sent its watches again
+	held   bool          // what comes in waits for that; used by Read alone
+	frame  frameReader
+}
+
+// Operations and reserved xids of ZooKeeper's wire protocol.
+const (
+	opCreate     = 1
+	opDelete     = 2
+	opSetData    = 5
+	opSync       = 9
+	opMulti      = 14
+	opSetAuth    = 100
+	opSetWatches = 101
+
+	xidEvent = -1
+	xidPing  = -2
+	xidAuth  = -4
+)
+
+// sentRequest is a request that was not answered yet.
+type sentRequest struct {
+	at  instant
+	led bool
+}
+
+// throughLeader reports whether the answer to an operation proves that the
+// server is in touch with its leader, which alone decides when a session has
+// expired. A follower that is cut off from it goes on answering pings and reads
+// for a while.
+func throughLeader(op int32) bool {
+	switch op {
+	case opCreate, opDelete, opSetData, opSync, opMulti:
+		return true
+	}
+	return false
+}
+
+var errSecondSession = errors.New("lockkeeper: the session is over; a connection serves one session only")
+
+func newLink(conn net.Conn, s *session) *link {
+	now := s.clock.now()
+	l := &link{
+		Conn: conn, s: s, born: now, received: now,
+		in:     bufio.NewReaderSize(conn, 16<<10),
+		sent:   make(map[int32]sentRequest),
+		resent: make(chan struct{}),
+	}
+	l.frame.greeting = true
+	return l
+}
+
+// SetDeadline and its kin do nothing: see link.
+func (l *link) SetDeadline(time.Time) error      { return nil }
+func (l *link) SetReadDeadline(time.Time) error  { return nil }
+func (l *link) SetWriteDeadline(time.Time) error { return nil }
+
+// Close may be called more than once.
+func (l *link) Close() error {
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if was {
+		return nil
+	}
+	return l.Conn.Close()
+}
+
+// Write sends one request: go-zookeeper writes whole frames.
+func (l *link) Write(b []byte) (int, error) {
+	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
+		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
+	}
+	now := l.s.clock.now()
+	l.mu.Lock()
+	first := !l.greeted
+	l.greeted = true
+	xid := int32(binary.BigEndian.Uint32(b[4:]))
+	switch {
+	case first:
+	case xid == xidPing:
+		l.pings = append(l.pings, now)
+	case xid > 0:
+		l.sent[xid] = sentRequest{at: now, led: throughLeader(int32(binary.BigEndian.Uint32(b[8:])))}
+	}
+	l.mu.Unlock()
+
+	if !first {
+		if binary.BigEndian.Uint32(b[8:]) == opSetWatches {
+			l.watchesSent()
+		}
+		return l.Conn.Write(b)
+	}
+	// Connect request: protocol 4, last zxid 8, timeout 4, session id 8.
+	if len(b) < 28 {
+		return 0, errSecondSession
+	}
+	if id := int64(binary.BigEndian.Uint64(b[20:])); !l.s.mayGreet(id) {
+		return 0, errSecondSession
+	}
+	out := b
+	if auth := l.s.c.cfg.Auth; auth != nil {
+		// With the greeting, and not through AddAuth: its resend can block the
+		// library for ever.
+		out = appendAuth(append([]byte(nil), b...), auth)
+	}
+	if _, err := l.Conn.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// watchesSent is called by Write, and so by one goroutine at a time.
+func (l *link) watchesSent() {
+	select {
+	case <-l.resent:
+	default:
+		close(l.resent)
+	}
+}
+
+// awaitWatches keeps the first answer back until the library has sent its
+// watches again. It reads its last zxid while it builds that request: an answer
+// before that, also to a request that was left over from the connection before,
+// would be a data race, and could set the watches relative to too new a zxid.
+func (l *link) awaitWatches() {
+	l.held = false
+	timer := time.NewTimer(min(l.s.timeoutNow()/6, time.Second))
+	defer timer.Stop()
+	select {
+	case <-l.resent:
+	case <-timer.C:
+		l.s.watches.resendsNothing()
+	case <-l.s.over:
+	}
+}
+
+// Read hands on what the server sent and takes note of each frame's header.
+func (l *link) Read(b []byte) (int, error) {
+	if l.held && l.frame.rest == 0 {
+		l.awaitWatches()
+	}
+	n, err := l.in.Read(b)
+	if n > 0 {
+		l.mu.Lock()
+		l.received = l.s.clock.now()
+		l.mu.Unlock()
+		l.frame.feed(b[:n], l.header)
+	}
+	return n, err
+}
+
+// header is told the first bytes of each frame.
+func (l *link) header(h []byte, greeting bool) {
+	if greeting {
+		timeout := time.Duration(int32(binary.BigEndian.Uint32(h[4:]))) * time.Millisecond
+		id := int64(binary.BigEndian.Uint64(h[8:]))
+		l.held = l.s.watches.resends()
+		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
+		return
+	}
+	xid := int32(binary.BigEndian.Uint32(h))
+	var request sentRequest
+	l.mu.Lock()
+	switch {
+	case xid == xidPing:
+		if len(l.pings) > 0 {
+			l.pings = l.pings[1:]
+		}
+	case xid > 0:
+		request = l.sent[xid]
+		delete(l.sent, xid)
+	}
+	l.mu.Unlock()
+	switch {
+	case request.led:
+		l.s.acked(request.at)
+	case xid == xidAuth:
+		if code := int32(binary.BigEndian.Uint32(h[12:])); code != 0 {
+			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", code))
+		}
+	}
+}
+
+// late says why the link must be closed, if it must: no greeting in time, or no
+// sign of life or no answer for two thirds of the timeout.
+func (l *link) late(now instant, timeout time.Duration, greeted bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !greeted {
+		if now.sub(l.born) > l.patience && !l.closed {
+			l.mute = true
+			return fmt.Errorf("%s accepts connections but does not speak", l.RemoteAddr())
+		}
+		return nil
+	}
+	limit := timeout * 2 / 3
+	oldest := now
+	if len(l.pings) > 0 {
+		oldest = l.pings[0]
+	}
+	for _, request := range l.sent {
+		oldest = min(oldest, request.at)
+	}
+	if now.sub(l.received) > limit || now.sub(oldest) > limit {
+		return fmt.Errorf("%s has not answered for %s", l.RemoteAddr(), limit)
+	}
+	return nil
+}
+
+// wasMute reports, once, whether the server did not greet in time.
+func (l *link) wasMute() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.mute
+	l.mute = false
+	return was
+}
+
+func appendAuth(b []byte, d *Digest) []byte {
+	cred := d.User + ":" + d.Password
+	start := len(b)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	auth := int32(xidAuth)
+	b = binary.BigEndian.AppendUint32(b, uint32(auth))
+	b = binary.BigEndian.AppendUint32(b, opSetAuth)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(len("digest")))
+	b = append(b, "digest"...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(cred)))
+	b = append(b, cred...)
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+	return b
+}
+
+// frameReader cuts a byte stream into frames and shows the first bytes of each.
+type frameReader struct {
+	greeting bool // the next frame is the connect response
+	head     [40]byte
+	have     int // bytes of length and head gathered so far
+	rest     int // bytes of the frame that are still to come, once the head is shown
+}
+
+func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) {
+	for len(b) > 0 {
+		if f.rest > 0 {
+			n := min(f.rest, len(b))
+			f.rest -= n
+			b = b[n:]
+			continue
+		}
+		want := 4
+		length := 0
+		if f.have >= 4 {
+			length = int(binary.BigEndian.Uint32(f.head[:4]))
+			want = 4 + min(length, f.headSize())
+		}
+		n := min(want-f.have, len(b))
+		copy(f.head[f.have:], b[:n])
+		f.have += n
+		b = b[n:]
+		if f.have < want {
+			return
+		}
+		if want == 4 {
+			if length = int(binary.BigEndian.Uint32(f.head[:4])); length > 0 {
+				continue
+			}
+		}
+		if length >= f.headSize() {
+			show(f.head[4:f.have], f.greeting)
+		}
+		f.greeting = false
+		f.rest = max(0, length-(f.have-4))
+		f.have = 0
+	}
+}
+
+// headSize is what header needs: a reply header, or a whole connect response.
+func (f *frameReader) headSize() int {
+	if f.greeting {
+		return 36
+	}
+	return 16
+}

@@ -1,0 +1,75 @@
+package recipes
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestFrameHeadersAreSeenHoweverTheStreamIsCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var stream bytes.Buffer
+		var want [][]byte
+		frame := func(body []byte) {
+			_ = binary.Write(&stream, binary.BigEndian, uint32(len(body)))
+			stream.Write(body)
+		}
+		greeting := rapid.SliceOfN(rapid.Byte(), 36, 37).Draw(t, "greeting")
+		frame(greeting)
+		want = append(want, greeting[:36])
+		for range rapid.IntRange(0, 8).Draw(t, "frames") {
+			body := rapid.SliceOfN(rapid.Byte(), 0, 80).Draw(t, "body")
+			frame(body)
+			if len(body) >= 16 {
+				want = append(want, body[:16])
+			}
+		}
+
+		var got [][]byte
+		reader := frameReader{greeting: true}
+		rest := stream.Bytes()
+		for len(rest) > 0 {
+			n := rapid.IntRange(1, min(len(rest), 50)).Draw(t, "cut")
+			reader.feed(rest[:n], func(head []byte, greeting bool) {
+				require.Equal(t, len(got) == 0, greeting)
+				got = append(got, bytes.Clone(head))
+			})
+			rest = rest[n:]
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+func TestCredentialsTravelAsOneFrame(t *testing.T) {
+	b := appendAuth([]byte("greeting"), &Digest{User: "ana", Password: "s3cret"})
+	frame := b[len("greeting"):]
+	require.Equal(t, int(binary.BigEndian.Uint32(frame)), len(frame)-4)
+	require.Equal(t, int32(xidAuth), int32(binary.BigEndian.Uint32(frame[4:])))
+	require.Equal(t, uint32(opSetAuth), binary.BigEndian.Uint32(frame[8:]))
+	require.True(t, bytes.HasSuffix(frame, []byte("ana:s3cret")))
+}
+
+func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
+	s := &session{clock: newClock()}
+	l := newLink(nil, s)
+	answer := func(xid int32) {
+		head := make([]byte, 16)
+		binary.BigEndian.PutUint32(head, uint32(xid))
+		l.header(head, false)
+	}
+
+	l.pings = []instant{7}
+	answer(xidPing)
+	l.sent[1] = sentRequest{at: 8, led: throughLeader(4)} // getData
+	answer(1)
+	require.Zero(t, s.lastAck, "a follower answers these without its leader")
+
+	l.sent[2] = sentRequest{at: 9, led: throughLeader(opSync)}
+	answer(2)
+	require.Equal(t, instant(9), s.lastAck)
+	require.Empty(t, l.sent)
+	require.Empty(t, l.pings)
+}

@@ -1,0 +1,158 @@
+package recipes
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// maxScope is the longest escaped scope, in bytes: a node's name.
+const maxScope = 200
+
+// EscapeScope turns a scope into the name of its one node. It returns a
+// *RequestError for a scope that is empty, too long or not printable.
+func EscapeScope(scope string) (string, error) {
+	bad := func(format string, args ...any) (string, error) {
+		return "", &RequestError{Field: "scope", Reason: fmt.Sprintf(format, args...)}
+	}
+	if scope == "" {
+		return bad("is empty; write a path such as cluster/orders/resource/users")
+	}
+	if hasControl(scope) {
+		return bad("%q contains a control character or invalid UTF-8; write printable characters", scope)
+	}
+	name := strings.NewReplacer("%", "%25", "/", "%2F").Replace(scope)
+	if strings.Trim(name, ".") == "" || name == "zookeeper" {
+		name = strings.Replace(name, name[:1], fmt.Sprintf("%%%02X", name[0]), 1)
+	}
+	if len(name) > maxScope {
+		return bad("%q takes %d bytes (a slash counts as 3); the limit is %d", scope, len(name), maxScope)
+	}
+	return name, nil
+}
+
+// unescapeScope is the inverse of EscapeScope.
+func unescapeScope(name string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		if name[i] != '%' {
+			b.WriteByte(name[i])
+			continue
+		}
+		if i+2 >= len(name) {
+			return "", false
+		}
+		n, err := strconv.ParseUint(name[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b.WriteByte(byte(n))
+		i += 2
+	}
+	scope := b.String()
+	again, err := EscapeScope(scope)
+	return scope, err == nil && again == name
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		// What ZooKeeper refuses in a path, and what nobody can read.
+		return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 || r == '\u2028' || r == '\u2029'
+	})
+}
+
+// lockPath returns the lock node of an escaped scope: one of 256 buckets keeps
+// any one child list short.
+func lockPath(root, escaped string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(escaped))
+	return fmt.Sprintf("%s/locks/%02x/%s", root, h.Sum32()&0xff, escaped)
+}
+
+// guidLength is that of a guid, in hex digits.
+const guidLength = 24
+
+// newGUID names one attempt. A name is never used again, so that a late reply
+// or a stale watch of an earlier attempt cannot be taken for this one's.
+func newGUID() string {
+	var b [guidLength / 2]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// contenderName is the name of a contender's node without its sequence:
+// <2147483647−priority>-<x|s>-<guid>-
+func contenderName(level priority.Level, mode priority.Mode, guid string) string {
+	m := "x"
+	if mode == priority.Shared {
+		m = "s"
+	}
+	return fmt.Sprintf("%010d-%s-%s-", math.MaxInt32-int64(level), m, guid)
+}
+
+// child is a contender as its node's name tells it.
+type child struct {
+	name  string
+	guid  string
+	place priority.Place
+	mode  priority.Mode
+}
+
+func (c child) level() priority.Level { return c.place.Level }
+
+// parseChild reads a contender's name; it reports false for a foreign one.
+func parseChild(name string) (child, bool) {
+	const head = 10 + 1 + 1 + 1 // digits-mode-
+	if len(name) < head+guidLength+2 || name[10] != '-' || name[12] != '-' || name[head+guidLength] != '-' {
+		return child{}, false
+	}
+	rank, err := strconv.ParseUint(name[:10], 10, 32)
+	if err != nil || rank > math.MaxInt32 {
+		return child{}, false
+	}
+	seq, err := strconv.ParseInt(name[head+guidLength+1:], 10, 32) // negative after a wrap
+	if err != nil {
+		return child{}, false
+	}
+	c := child{name: name, guid: name[head : head+guidLength]}
+	switch name[11] {
+	case 'x':
+		c.mode = priority.Exclusive
+	case 's':
+		c.mode = priority.Shared
+	default:
+		return child{}, false
+	}
+	if _, err := hex.DecodeString(c.guid); err != nil {
+		return child{}, false
+	}
+	c.place = priority.Place{Level: priority.Level(math.MaxInt32 - rank), Sequence: int32(seq)}
+	return c, true
+}
+
+// parseChildren returns the contenders in the order in which they are served,
+// and the names of what is none.
+func parseChildren(names []string) (children []child, foreign []string) {
+	children = make([]child, 0, len(names))
+	for _, name := range names {
+		if c, ok := parseChild(name); ok {
+			children = append(children, c)
+		} else {
+			foreign = append(foreign, name)
+		}
+	}
+	slices.SortFunc(children, func(a, b child) int {
+		if a.place.Before(b.place) {
+			return -1
+		}
+		return 1
+	})
+	return children, foreign
+}

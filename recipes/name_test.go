@@ -1,0 +1,126 @@
+package recipes
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+func TestScopeIsOneNode(t *testing.T) {
+	for scope, want := range map[string]string{
+		"orders":                          "orders",
+		"cluster/orders/resource/users":   "cluster%2Forders%2Fresource%2Fusers",
+		"100%":                            "100%25",
+		".":                               "%2E",
+		"..":                              "%2E.",
+		"zookeeper":                       "%7Aookeeper",
+		"Größe/東京":                        "Größe%2F東京",
+		"/leading/and/trailing/":          "%2Fleading%2Fand%2Ftrailing%2F",
+		strings.Repeat("x", maxScope):     strings.Repeat("x", maxScope),
+		strings.Repeat("/", maxScope/3):   strings.Repeat("%2F", maxScope/3),
+		"blank inside is fine, and +-_=:": "blank inside is fine, and +-_=:",
+	} {
+		got, err := EscapeScope(scope)
+		require.NoError(t, err, scope)
+		require.Equal(t, want, got)
+		back, ok := unescapeScope(got)
+		require.True(t, ok, got)
+		require.Equal(t, scope, back)
+	}
+}
+
+func TestScopeThatCannotBeStoredIsRefused(t *testing.T) {
+	for scope, says := range map[string]string{
+		"":                                "is empty",
+		"a\nb":                            "control character",
+		"a\x00":                           "control character",
+		"a\u2028b":                        "control character",
+		"a💥b":                             "control character",
+		"bad\xffutf8":                     "control character",
+		strings.Repeat("x", maxScope+1):   "the limit is 200",
+		strings.Repeat("/", maxScope/3+1): "a slash counts as 3",
+	} {
+		_, err := EscapeScope(scope)
+		var bad *RequestError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "scope", bad.Field)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestEscapedScopesDoNotCollide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-c%/.2F]{1,8}`)
+		a, b := text.Draw(t, "a"), text.Draw(t, "b")
+		x, err := EscapeScope(a)
+		require.NoError(t, err)
+		y, err := EscapeScope(b)
+		require.NoError(t, err)
+		require.Equal(t, a == b, x == y, "%q %q", x, y)
+		back, ok := unescapeScope(x)
+		require.True(t, ok)
+		require.Equal(t, a, back)
+	})
+}
+
+func TestForeignLockNodesAreNotTakenForScopes(t *testing.T) {
+	for _, name := range []string{"a%", "a%2", "a%zz", "a%61", "%2e", "."} {
+		_, ok := unescapeScope(name)
+		require.False(t, ok, name)
+	}
+}
+
+func TestContenderNameTellsItsPlace(t *testing.T) {
+	guid := newGUID()
+	require.Len(t, guid, guidLength)
+	for _, level := range []priority.Level{0, 1, 90, priority.Emergency} {
+		for seq, want := range map[string]int32{"0000000000": 0, "0000000042": 42, "2147483647": math.MaxInt32, "-2147483648": math.MinInt32, "-000000007": -7} {
+			c, ok := parseChild(contenderName(level, priority.Exclusive, guid) + seq)
+			require.True(t, ok)
+			require.Equal(t, guid, c.guid)
+			require.Equal(t, priority.Place{Level: level, Sequence: want}, c.place)
+			require.Equal(t, priority.Exclusive, c.mode)
+		}
+	}
+	c, ok := parseChild(contenderName(3, priority.Shared, guid) + "0000000001")
+	require.True(t, ok)
+	require.Equal(t, priority.Shared, c.mode)
+}
+
+func TestForeignChildrenAreIgnoredAndReported(t *testing.T) {
+	ours := contenderName(0, priority.Exclusive, newGUID()) + "0000000001"
+	foreign := []string{
+		"", "x", "lock-0000000001", "_c_6f0c7f63-0d1d-4b1f-8a3e-f1e0a6a5d2aa-lock-0000000001",
+		strings.Replace(ours, "-x-", "-y-", 1), ours[:len(ours)-1] + "z", "9" + ours[1:], strings.ToUpper(ours) + "é",
+		strings.Replace(ours, ours[13:17], "zzzz", 1),
+	}
+	children, odd := parseChildren(append(slices.Clone(foreign), ours))
+	require.Len(t, children, 1)
+	require.ElementsMatch(t, foreign, odd)
+}
+
+func TestChildrenAreServedByPriorityThenArrivalNotByGUID(t *testing.T) {
+	name := func(level priority.Level, guid, seq string) string {
+		return contenderName(level, priority.Exclusive, guid) + seq
+	}
+	late, early := strings.Repeat("0", guidLength), strings.Repeat("f", guidLength)
+	children, _ := parseChildren([]string{
+		name(0, late, "0000000009"), name(0, early, "0000000002"), name(7, late, "0000000010"),
+		name(7, early, "-2147483648"), name(7, early, "2147483647"),
+	})
+	var got []string
+	for _, c := range children {
+		got = append(got, c.name[len(c.name)-10:])
+	}
+	// After the largest number comes the smallest; 10 was numbered long before
+	// or long after, which only its distance to the others decides.
+	require.Equal(t, "0000000002", got[3])
+	require.Equal(t, "0000000009", got[4])
+	require.Less(t, slices.Index(got, "2147483647"), slices.Index(got, "2147483648"))
+}

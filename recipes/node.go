@@ -1,0 +1,168 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// nodeData is what a read of a node returns.
+type nodeData struct {
+	data []byte
+	stat *zk.Stat
+}
+
+type nodeList struct {
+	names []string
+	stat  *zk.Stat
+}
+
+func (s *session) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (nodeData, error) {
+		data, stat, err := c.Get(path)
+		return nodeData{data, stat}, err
+	})
+	return r.data, r.stat, err
+}
+
+// list returns the children of path together with its stat, from one snapshot.
+func (s *session) list(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (nodeList, error) {
+		names, stat, err := c.Children(path)
+		return nodeList{names, stat}, err
+	})
+	return r.names, r.stat, err
+}
+
+func (s *session) delete(ctx context.Context, path string, version int32) error {
+	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
+		return struct{}{}, c.Delete(path, version)
+	})
+	return err
+}
+
+// multi runs ops as one transaction. A failed one returns the error of the
+// operation that failed, and its index.
+func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, int, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+	if err != nil {
+		return nil, culprit(r, err), err
+	}
+	return r, -1, nil
+}
+
+// culprit finds the operation that made a transaction fail: those before it
+// show no error, those after it an error without a name.
+func culprit(r []zk.MultiResponse, err error) int {
+	for i := range r {
+		if r[i].Error != nil && errors.Is(err, r[i].Error) {
+			return i
+		}
+	}
+	return -1
+}
+
+// ensure creates path and its parents as persistent nodes.
+func (s *session) ensure(ctx context.Context, path string) error {
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if _, err := s.create(ctx, path[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			// A parent may exist although we may not create it.
+			if !errors.Is(err, zk.ErrNoAuth) || i == len(path) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *session) create(ctx context.Context, path string, data []byte, flags int32) (string, error) {
+	return call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(path, data, flags, s.c.acl) })
+}
+
+func (s *session) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+	return call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(path, data, version) })
+}
+
+// --- the same on whatever session there is, for what is bound to none ------
+
+func (c *Client) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	r, err := promptly(ctx, c, func() (r nodeData, err error) {
+		err = c.reading(ctx, func(s *session) error {
+			r.data, r.stat, err = s.get(ctx, path)
+			return err
+		})
+		return r, err
+	}, nil)
+	return r.data, r.stat, err
+}
+
+func (c *Client) ensure(ctx context.Context, path string) error {
+	_, err := promptly(ctx, c, func() (struct{}, error) {
+		return struct{}{}, c.reading(ctx, func(s *session) error { return s.ensure(ctx, path) })
+	}, nil)
+	return err
+}
+
+func (c *Client) create(ctx context.Context, path string, data []byte, flags int32) (string, error) {
+	return promptly(ctx, c, func() (string, error) {
+		s, err := c.session(ctx)
+		if err != nil {
+			return "", err
+		}
+		return s.create(ctx, path, data, flags)
+	}, nil)
+}
+
+func (c *Client) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	return promptly(ctx, c, func() ([]zk.MultiResponse, error) {
+		s, err := c.session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r, _, err := s.multi(ctx, ops...)
+		return r, err
+	}, nil)
+}
+
+// reading repeats an idempotent op until it has an answer.
+func (c *Client) reading(ctx context.Context, op func(*session) error) error {
+	for {
+		s, err := c.session(ctx)
+		if err != nil {
+			return err
+		}
+		err = op(s)
+		if !errors.Is(err, errAmbiguous) && !errors.Is(err, errSessionOver) {
+			return err
+		}
+	}
+}
+
+// checkPath refuses what ZooKeeper would, with a better error.
+func checkPath(field, path string) error {
+	bad := func(why string) error {
+		return &RequestError{Field: field, Reason: path + " " + why + "; write an absolute path such as /lockkeeper"}
+	}
+	if !strings.HasPrefix(path, "/") {
+		return bad("does not begin with /")
+	}
+	if path == "/" || strings.HasSuffix(path, "/") {
+		return bad("ends with /")
+	}
+	for part := range strings.SplitSeq(path[1:], "/") {
+		switch {
+		case part == "":
+			return bad("has an empty part")
+		case part == "." || part == "..":
+			return bad("has a relative part")
+		case hasControl(part):
+			return bad("contains a control character")
+		}
+	}
+	return nil
+}

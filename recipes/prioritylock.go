@@ -1,0 +1,462 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A PriorityLock is the lock of one scope. Whoever is more important goes
+// first, and may ask the holder to go; inside one priority, first come first
+// served. It holds no state of its own: any number of them may stand for one
+// scope.
+//
+// In ZooKeeper a lock is one persistent node, whose data G says who was
+// granted, with one ephemeral sequential child for each request. A request
+// holds the lock if and only if G names it and its node exists. Comments name
+// the transactions T1 to T11 of docs/protocol.md.
+type PriorityLock struct {
+	c     *Client
+	scope string
+	path  string
+}
+
+// PriorityLock returns the lock of a scope: a path such as
+// "cluster/orders/resource/users" that says what is protected. Scopes do not
+// contain each other. It returns a *RequestError for a scope that cannot be
+// stored, see EscapeScope.
+func (c *Client) PriorityLock(scope string) (*PriorityLock, error) {
+	name, err := EscapeScope(scope)
+	if err != nil {
+		return nil, err
+	}
+	return &PriorityLock{c: c, scope: scope, path: lockPath(c.root, name)}, nil
+}
+
+// Scope returns what the lock protects.
+func (l *PriorityLock) Scope() string { return l.scope }
+
+var (
+	errAcquireTimeout = errors.New("the acquire timeout is over")
+	errTrySlow        = errors.New("no answer to a try")
+	// errCrowded: somebody else is there, so the request has to queue.
+	errCrowded = errors.New("somebody else is at the lock")
+)
+
+// Acquire waits for the lock and returns the grant of it, which must be
+// released. When it returns an error, the request is gone from ZooKeeper, or
+// will be with its session, and is never granted later:
+//
+//   - *NotAcquiredError: the acquire timeout is over
+//   - *CleanupPendingError: the waiting timeout of a polite preemptor is over
+//   - *EvictedError: an administrator deleted the request
+//   - *LostError: granted, and taken over before this process heard of it
+//   - *UnavailableError: ZooKeeper does not answer
+//   - *RequestError: the request can never work
+//   - ErrClosed: the client is closed
+//   - else the cause of ctx
+//
+// A request whose session ends while it waits queues again, see Requeued.
+func (l *PriorityLock) Acquire(ctx context.Context, r Request) (*Grant, error) {
+	if err := r.complete(l.c); err != nil {
+		return nil, err
+	}
+	l.c.requested(l.scope, 1)
+	defer l.c.requested(l.scope, -1)
+
+	a := &attempt{l: l, req: r, start: time.Now(), notices: &notices{f: r.Notify}}
+	limited := ctx
+	cancel := context.CancelFunc(func() {})
+	switch {
+	case a.try():
+		limited, cancel = context.WithTimeoutCause(ctx, l.c.cfg.ConnectTimeout, errTrySlow)
+	case r.AcquireTimeout != nil:
+		limited, cancel = context.WithTimeoutCause(ctx, *r.AcquireTimeout, errAcquireTimeout)
+	}
+	defer cancel()
+	if limited.Done() == nil {
+		return a.run(limited)
+	}
+
+	type outcome struct {
+		g   *Grant
+		err error
+	}
+	outcomes := make(chan outcome, 1)
+	l.c.backlog.Go(func() {
+		g, err := a.run(limited)
+		outcomes <- outcome{g, err}
+	})
+	select {
+	case o := <-outcomes:
+		return o.g, o.err
+	case <-limited.Done():
+	}
+	// Leaving the queue takes one round trip, unless ZooKeeper is silent.
+	timer := time.NewTimer(leaveBudget)
+	defer timer.Stop()
+	select {
+	case o := <-outcomes:
+		return o.g, o.err
+	case <-timer.C:
+	}
+	a.notices.mute()
+	l.c.backlog.Go(func() {
+		if o := <-outcomes; o.g != nil {
+			_ = o.g.Release(context.Background())
+		}
+	})
+	err := context.Cause(limited)
+	switch {
+	case errors.Is(err, errTrySlow):
+		err = l.c.unavailable()
+	case errors.Is(err, errAcquireTimeout):
+		err = &NotAcquiredError{Scope: l.scope, Waited: time.Since(a.start), Err: l.c.unavailable()}
+	}
+	return nil, err
+}
+
+// leaveBudget is how long a call that has failed waits for its request to be
+// gone; what is not done by then goes on in the background.
+const leaveBudget = 500 * time.Millisecond
+
+// run makes the attempt, in one session after the other.
+func (a *attempt) run(ctx context.Context) (*Grant, error) {
+	c := a.l.c
+	s, err := c.admit(ctx)
+	for err == nil {
+		var g *Grant
+		g, err = a.in(ctx, s)
+		if err == nil {
+			return g, nil
+		}
+		if !errors.Is(err, errSessionOver) || c.isClosing() {
+			if errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.usable() {
+				a.describe(c.closing, s)
+			}
+			break
+		}
+		if a.queued {
+			a.notices.send(Requeued{Cause: err})
+		}
+		s, err = c.session(ctx)
+	}
+	return nil, a.explain(err)
+}
+
+// complete fills in defaults and reports everything that can never work.
+func (r *Request) complete(c *Client) error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+	}
+	if r.Owner == "" {
+		r.Owner = fmt.Sprintf("%s:%d", c.host, c.pid)
+	}
+	if r.LeaseTimeout == 0 {
+		r.LeaseTimeout = DefaultLeaseTimeout
+	}
+	if r.LeaseTimeout < time.Millisecond {
+		bad("lease_timeout", "%s must be positive; write how long the work needs, for example 10m", r.LeaseTimeout)
+	}
+	if r.CleanupTimeout < 0 {
+		bad("cleanup_timeout", "%s is negative; write 0 for no cleanup", r.CleanupTimeout)
+	}
+	if r.WaitingTimeout != nil && *r.WaitingTimeout < 0 {
+		bad("waiting_timeout", "%s is negative; write 0 for now, or leave it out for ever", *r.WaitingTimeout)
+	}
+	if r.AcquireTimeout != nil && *r.AcquireTimeout < 0 {
+		bad("acquire_timeout", "%s is negative; write 0 for a try, or leave it out", *r.AcquireTimeout)
+	}
+	for _, text := range []struct {
+		field, value string
+		limit        int
+	}{{"owner", r.Owner, 1 << 10}, {"message", r.Message, 16 << 10}, {"traceparent", r.Trace, 1 << 10}} {
+		if len(text.value) > text.limit {
+			bad(text.field, "takes %d bytes; the limit is %d", len(text.value), text.limit)
+		}
+	}
+	if r.Priority < 0 {
+		bad("priority", "%v", r.Priority.CheckJob())
+	}
+	if r.Mode != priority.Exclusive {
+		bad("mode", "%s is not supported yet; write exclusive", r.Mode)
+	}
+	return errors.Join(errs...)
+}
+
+// attempt is one call of Acquire.
+type attempt struct {
+	l       *PriorityLock
+	req     Request
+	start   time.Time
+	epoch   int32   // of the root, as it was before the first look at the lock
+	queued  bool    // it has stood in the queue
+	ahead   int     // waiters in front, as last seen
+	seen    []child // contenders, as last seen
+	holders []Contender
+	notices *notices
+}
+
+func (a *attempt) try() bool { return a.req.AcquireTimeout != nil && *a.req.AcquireTimeout == 0 }
+
+// outranksSeen reports whether anybody seen so far is outranked, and so may be
+// a holder to preempt.
+func (a *attempt) outranksSeen() bool {
+	return slices.ContainsFunc(a.seen, func(c child) bool { return a.req.Priority.Outranks(c.level()) })
+}
+
+// in makes the attempt within one session.
+func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
+	g, err := a.fast(ctx, s)
+	if !errors.Is(err, errCrowded) {
+		return g, err
+	}
+	if a.try() {
+		return nil, a.refuse(ctx, s)
+	}
+	return a.queue(ctx, s)
+}
+
+// fast takes an idle lock in one transaction. It returns errCrowded when
+// somebody else is there.
+func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
+	l := a.l
+	a.epoch = max(0, l.c.epoch.Load()) // one that is too old costs a request
+	h := l.c.hints.get(l.path)
+	if h.busy == busyLooks && !a.try() {
+		return nil, errCrowded // others were seen just now: join them without looking
+	}
+	if h.idle {
+		a.epoch = h.epoch
+		g, err := a.take(ctx, s, h.version)
+		if !errors.Is(err, errCrowded) {
+			return g, err
+		}
+		l.c.hints.update(l.path, func(h *hint) { h.idle = false })
+	}
+	for tries := 0; ; tries++ {
+		// The epoch comes first: a version means nothing after a removal.
+		epoch, err := l.c.rootEpoch(ctx, s)
+		if errors.Is(err, errAmbiguous) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		a.epoch = epoch
+		names, stat, err := s.list(ctx, l.path)
+		switch {
+		case errors.Is(err, errAmbiguous):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
+				return nil, err
+			}
+			continue
+		case err != nil:
+			return nil, err
+		}
+		// The list and the version are of one snapshot: nobody was there at
+		// that version.
+		if a.seen, _ = parseChildren(names); len(a.seen) > 0 {
+			l.c.hints.crowded(l.path)
+			return nil, errCrowded
+		}
+		g, err := a.take(ctx, s, stat.Version)
+		if errors.Is(err, errCrowded) {
+			l.c.hints.crowded(l.path)
+			if a.try() && tries < 3 {
+				continue // whoever was faster may be gone already
+			}
+		}
+		return g, err
+	}
+}
+
+// take is T1: it takes the lock if nothing has been granted since version, and
+// no lock node was removed since a.epoch.
+func (a *attempt) take(ctx context.Context, s *session, version int32) (*Grant, error) {
+	l := a.l
+	rec := newRecord(l.c, a.req)
+	rec.Granted = true
+	data := rec.encode()
+	for {
+		guid := newGUID()
+		sent := s.clock.now()
+		r, failed, err := s.multi(ctx,
+			&zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch},
+			&zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, guid), Data: data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
+			&zk.SetDataRequest{Path: l.path, Data: lockRecord{Format: recordFormat, Holders: []string{guid}}.encode(), Version: version})
+		switch {
+		case err == nil:
+			stamp := serverStamp{at: r[2].Stat.Mtime, sent: sent, replied: s.clock.now()}
+			g := &Grant{
+				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
+				token: Token(r[2].Stat.Mzxid), version: r[2].Stat.Version, epoch: a.epoch,
+			}
+			return a.granted(g)
+		case errors.Is(err, zk.ErrBadVersion) && failed == 0:
+			l.c.epoch.Store(-1) // scopes were removed meanwhile: what version says may be old
+			return nil, errCrowded
+		case errors.Is(err, zk.ErrBadVersion):
+			return nil, errCrowded
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
+				return nil, err
+			}
+			version = 0
+		case errors.Is(err, errAmbiguous):
+			own, lost := s.find(ctx, l.path, guid)
+			if lost != nil {
+				s.undoCreate(l.path, guid)
+				return nil, lost
+			}
+			if own == "" {
+				return nil, errCrowded // not executed, or evicted since
+			}
+			return a.adopt(ctx, s, guid, own, sent)
+		default:
+			return nil, err
+		}
+	}
+}
+
+// adopt makes a grant of a node whose creation was not acknowledged.
+func (a *attempt) adopt(ctx context.Context, s *session, guid, path string, sent instant) (*Grant, error) {
+	p := newPlace(a, s, guid, path, sent, s.clock.now())
+	defer p.forget()
+	g, err := p.wait(ctx) // finds itself in G
+	if err != nil {
+		p.leave()
+	}
+	return g, err
+}
+
+// rootEpoch returns the data version of the root, which garbage collection
+// raises when it removes lock nodes.
+func (c *Client) rootEpoch(ctx context.Context, s *session) (int32, error) {
+	if e := c.epoch.Load(); e >= 0 {
+		return e, nil
+	}
+	for {
+		_, stat, err := s.get(ctx, c.root)
+		switch {
+		case err == nil:
+			c.epoch.Store(stat.Version)
+			return stat.Version, nil
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.ensure(ctx, c.root); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, err
+		}
+	}
+}
+
+// granted makes the session carry a new grant.
+func (a *attempt) granted(g *Grant) (*Grant, error) {
+	g.req = a.req
+	g.born = g.s.clock.now()
+	g.leaseTo = g.born.add(a.req.LeaseTimeout)
+	g.watch = func(watchKind) { go g.changed() }
+	if !g.s.hold(g) {
+		// Granted at the server, but too late for this session to vouch for.
+		g.s.discard(g.path)
+		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", errSessionOver)
+	}
+	g.watchLater()
+	return g, nil
+}
+
+// refuse describes why a try fails.
+func (a *attempt) refuse(ctx context.Context, s *session) error {
+	a.describe(ctx, s)
+	a.ahead = max(0, len(a.seen)-len(a.holders))
+	return &NotAcquiredError{Scope: a.l.scope, Holders: a.holders, Ahead: a.ahead}
+}
+
+// describe learns who has the lock, for an error message.
+func (a *attempt) describe(ctx context.Context, s *session) {
+	if state, err := a.l.c.snapshot(ctx, s, a.l.scope, a.l.path, false); err == nil {
+		a.holders = state.Holders
+	}
+}
+
+// explain turns what ended an attempt into what its caller is told.
+func (a *attempt) explain(err error) error {
+	waited := time.Since(a.start)
+	switch {
+	case errors.Is(err, errSessionOver) && a.l.c.isClosing():
+		return ErrClosed
+	case errors.Is(err, errTrySlow):
+		return a.l.c.unavailable()
+	case errors.Is(err, errAcquireTimeout):
+		e := &NotAcquiredError{Scope: a.l.scope, Waited: waited, Holders: a.holders, Ahead: a.ahead}
+		if gone, ok := errors.AsType[*UnavailableError](err); ok {
+			e.Err = gone
+		}
+		return e
+	}
+	return err
+}
+
+// find looks for a contender by its guid after a lost reply. The session has
+// caught up since, so what is not there was not executed. "": not there.
+func (s *session) find(ctx context.Context, lock, guid string) (string, error) {
+	for {
+		names, _, err := s.list(ctx, lock)
+		switch {
+		case err == nil:
+			for _, name := range names {
+				if c, ok := parseChild(name); ok && c.guid == guid {
+					return lock + "/" + name, nil
+				}
+			}
+			return "", nil
+		case errors.Is(err, zk.ErrNoNode):
+			return "", nil
+		case !errors.Is(err, errAmbiguous):
+			return "", err
+		}
+	}
+}
+
+// undoCreate removes, in the background, a contender that nobody wants any
+// more and whose creation may have happened.
+func (s *session) undoCreate(lock, guid string) {
+	s.c.backlog.Go(func() {
+		ctx := context.Background()
+		if path, err := s.find(ctx, lock, guid); err == nil && path != "" {
+			_ = s.deleteSurely(ctx, path)
+		}
+	})
+}
+
+// discard deletes a node in the background until it is certain to be gone.
+func (s *session) discard(path string) {
+	if s.isOver() {
+		return // its nodes go with it
+	}
+	s.c.backlog.Go(func() { _ = s.deleteSurely(context.Background(), path) })
+}
+
+// deleteSurely deletes path however often it takes; the end of the session
+// does it too.
+func (s *session) deleteSurely(ctx context.Context, path string) error {
+	for {
+		err := s.delete(ctx, path, -1)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+			return nil
+		case !errors.Is(err, errAmbiguous):
+			return err
+		}
+	}
+}

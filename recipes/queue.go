@@ -1,0 +1,663 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// restFor is how long a request waits on its own node alone before it arms
+// watches on others: a busy lock is handed over sooner than that, and the
+// watches would cost more than the wait. Only the next in line watches the one
+// in front right away; who stands behind is granted by a hand-over.
+func restFor(before int) time.Duration {
+	return min(time.Duration(before)*25*time.Millisecond, 250*time.Millisecond)
+}
+
+// trustFor is how long one that joined a crowded queue waits before it looks
+// who is there.
+const trustFor = 5 * time.Millisecond
+
+// safetyPoll bounds what a watch that never fires can cost.
+const safetyPoll = time.Minute
+
+// A place is a request in the queue, from the creation of its node to the
+// grant or its removal.
+type place struct {
+	a    *attempt
+	s    *session
+	guid string
+	path string // of the node
+	name string
+	rec  contenderRecord
+
+	joined  instant // the create was answered
+	version int32   // of the node's data
+	stamp   serverStamp
+	known   bool // the node was read: version and stamp are set
+
+	wake    chan struct{}
+	granted atomic.Bool // the node was written: that is a grant
+	gone    atomic.Bool // the node was deleted
+	stale   atomic.Bool // the watch on the node must be armed again
+	own     watcher
+	others  watcher
+	watched map[string]struct{} // paths that others watches
+
+	asks     map[string]*standingAsk // by the holder's guid
+	first    bool                    // was first at the last look
+	told     bool                    // Queued was sent
+	trusting bool                    // others were in front a moment ago: no need to look right away
+	calm     bool                    // the rest is over, and nothing has happened since
+	seen     bool                    // has glanced
+	odd      bool                    // foreign nodes were reported
+}
+
+// standingAsk is what this request has asked of one holder.
+type standingAsk struct {
+	holder  Contender
+	path    string
+	reasons map[priority.Reason]instant // when the request was certain to be there
+}
+
+func newPlace(a *attempt, s *session, guid, path string, sent, joined instant) *place {
+	p := &place{
+		a: a, s: s, guid: guid, path: path, name: path[len(a.l.path)+1:], joined: joined,
+		wake: make(chan struct{}, 1), watched: make(map[string]struct{}), asks: make(map[string]*standingAsk),
+	}
+	p.stamp.sent = sent
+	p.rec = newRecord(a.l.c, a.req)
+	p.stale.Store(true)
+	p.own = func(k watchKind) {
+		switch k {
+		case watchChanged:
+			p.granted.Store(true)
+		case watchDeleted:
+			p.gone.Store(true)
+		case watchLost:
+		}
+		p.stale.Store(true)
+		p.poke()
+	}
+	p.others = func(watchKind) { p.poke() }
+	return p
+}
+
+func (p *place) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// queue is T2: it joins the queue and waits for the grant.
+func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
+	l := a.l
+	data := newRecord(l.c, a.req).encode()
+	for {
+		guid := newGUID()
+		sent := s.clock.now()
+		path, err := s.create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, errAmbiguous):
+			if path, err = s.find(ctx, l.path, guid); err != nil {
+				s.undoCreate(l.path, guid)
+				return nil, err
+			}
+			if path == "" {
+				continue
+			}
+		case err != nil:
+			return nil, err
+		}
+		a.queued = true
+		p := newPlace(a, s, guid, path, sent, s.clock.now())
+		p.trusting = l.c.hints.get(l.path).queued(a.req.Priority)
+		g, err := p.wait(ctx)
+		p.forget()
+		if err != nil {
+			p.leave()
+		}
+		return g, err
+	}
+}
+
+// wait stays in the queue until the grant.
+func (p *place) wait(ctx context.Context) (*Grant, error) {
+	for {
+		g, after, err := p.decide(ctx)
+		switch {
+		case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
+			continue // reads decide, as soon as there is a connection
+		case g != nil || err != nil:
+			return g, err
+		}
+		if err := p.block(ctx, after); err != nil {
+			if p.granted.Load() && errors.Is(err, errAcquireTimeout) {
+				continue
+			}
+			return nil, err
+		}
+	}
+}
+
+// errAgain: what was read is no longer so.
+var errAgain = errors.New("decide again")
+
+func (p *place) block(ctx context.Context, after time.Duration) error {
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-p.wake:
+		p.calm = false
+	case <-timer.C:
+		p.calm = p.seen
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.s.over:
+		return p.s.overErr
+	}
+	return nil
+}
+
+// decide looks at the lock and does what is to be done: it returns the grant,
+// or how long to wait before the next look unless something happens.
+func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
+	if p.granted.Load() {
+		g, err := p.handedOver(0)
+		return g, 0, err
+	}
+	// The watch on the own node comes first: a grant after it is told, one
+	// before it is read.
+	if p.stale.Load() {
+		p.stale.Store(false)
+		data, stat, err := p.s.look(ctx, p.path, &p.own)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, 0, p.evicted(ctx)
+		case err != nil:
+			p.stale.Store(true)
+			return nil, 0, err
+		}
+		p.learn(stat)
+		if rec, err := decodeContender(data); err == nil && rec.Granted {
+			g, err := p.handedOver(rec.token(stat))
+			return g, 0, err
+		}
+	} else if p.gone.Load() {
+		return nil, 0, p.evicted(ctx)
+	}
+	if p.trusting {
+		p.trusting = false
+		return nil, trustFor, nil
+	}
+	if !p.calm && len(p.asks) == 0 && !p.a.outranksSeen() {
+		grant, rest, err := p.glance(ctx)
+		if grant != nil || rest > 0 || err != nil {
+			return grant, rest, err
+		}
+	}
+	return p.weigh(ctx)
+}
+
+func (p *place) learn(stat *zk.Stat) {
+	p.version = stat.Version
+	if !p.known {
+		p.known = true
+		p.stamp.at, p.stamp.replied = stat.Ctime, p.joined
+	}
+}
+
+// evicted says why the request's node is gone: by an administrator's hand, or
+// because it was granted and taken over before this process heard of either.
+func (p *place) evicted(ctx context.Context) error {
+	g := p.newGrant()
+	loss := g.whyGone(ctx)
+	if p.s.isOver() {
+		return p.s.overErr
+	}
+	if loss.Reason == LossTaken {
+		return loss
+	}
+	return &EvictedError{Scope: p.a.l.scope}
+}
+
+// glance is one look at who is there. It takes the lock if that is nobody
+// else, and returns how long to rest while there can be nothing to do:
+// somebody stands before this request, and there is nobody that it outranks.
+func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
+	names, stat, err := p.s.list(ctx, p.a.l.path)
+	if err != nil {
+		return nil, 0, err
+	}
+	p.seen = true
+	children, _ := parseChildren(names)
+	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
+	below := slices.ContainsFunc(children, func(c child) bool { return p.a.req.Priority.Outranks(c.level()) })
+	switch {
+	case me == 0 && len(children) == 1 && !p.granted.Load():
+		// Whomever G names at this version, which is of the same snapshot, is
+		// dead, or this request itself.
+		grant, err := p.grantSelf(ctx, stat.Version, lockRecord{})
+		return grant, 0, err
+	case me <= 0 || below:
+		return nil, 0, nil
+	case me == 1:
+		// The one in front may leave without having seen this request.
+		front := p.a.l.path + "/" + children[0].name
+		p.watchOnly(front)
+		if _, _, err := p.s.look(ctx, front, &p.others); errors.Is(err, zk.ErrNoNode) {
+			return nil, 0, errAgain
+		} else if err != nil {
+			return nil, 0, err
+		}
+	}
+	return nil, restFor(me), nil
+}
+
+// weigh is steps 2 to 5 of the protocol.
+func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
+	l, s := p.a.l, p.s
+	// G before the children: a list that is older than G could show a holder
+	// as alive that G no longer knows.
+	data, stat, err := s.get(ctx, l.path)
+	if err != nil {
+		return nil, 0, err
+	}
+	g, err := decodeLock(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	names, _, err := s.list(ctx, l.path)
+	if err != nil {
+		return nil, 0, err
+	}
+	children, foreign := parseChildren(names)
+	if len(foreign) > 0 && !p.odd {
+		p.odd = true
+		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
+	}
+	var alive, waiters []child
+	pos := -1
+	for _, c := range children {
+		holds := slices.Contains(g.Holders, c.guid)
+		switch {
+		case c.guid == p.guid && holds:
+			grant, err := p.handedOver(0)
+			return grant, 0, err
+		case c.guid == p.guid:
+			pos = len(waiters)
+			waiters = append(waiters, c)
+		case holds:
+			alive = append(alive, c)
+		default:
+			waiters = append(waiters, c)
+		}
+	}
+	if pos < 0 {
+		if p.gone.Load() || s.isOver() {
+			return nil, 0, p.evicted(ctx)
+		}
+		p.stale.Store(true) // the look at the own node tells
+		return nil, 0, errAgain
+	}
+	p.a.ahead = pos
+	if pos > 0 {
+		return nil, safetyPoll, p.follow(ctx, waiters, pos, alive)
+	}
+	p.first = true
+	return p.lead(ctx, stat.Version, g, alive)
+}
+
+// follow is step 4: it watches the waiter right in front.
+func (p *place) follow(ctx context.Context, waiters []child, pos int, alive []child) error {
+	l := p.a.l
+	if p.first || len(p.asks) > 0 {
+		p.first = false
+		p.withdraw(ctx)
+		if by, err := p.read(ctx, waiters[0]); err == nil {
+			p.a.notices.send(Displaced{By: by})
+		}
+	}
+	pred := waiters[pos-1]
+	p.watchOnly(l.path + "/" + pred.name)
+	data, _, err := p.s.look(ctx, l.path+"/"+pred.name, &p.others)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return errAgain
+	case err != nil:
+		return err
+	}
+	if rec, err := decodeContender(data); err == nil && rec.Granted {
+		return errAgain // it holds by now, so this request may be the first
+	}
+	p.tellQueued(ctx, pos+1, alive)
+	return nil
+}
+
+// tellQueued sends Queued once a wait turns out to be more than a short one.
+func (p *place) tellQueued(ctx context.Context, position int, alive []child) {
+	if p.told || p.a.req.Notify == nil {
+		return
+	}
+	p.told = true
+	var holders []Contender
+	for _, c := range alive {
+		if h, err := p.read(ctx, c); err == nil {
+			holders = append(holders, h)
+		}
+	}
+	p.a.holders = holders
+	p.a.notices.send(Queued{Position: position, Holders: holders})
+}
+
+func (p *place) read(ctx context.Context, c child) (Contender, error) {
+	data, stat, err := p.s.get(ctx, p.a.l.path+"/"+c.name)
+	if err != nil {
+		return Contender{}, err
+	}
+	rec, err := decodeContender(data)
+	return rec.contender(c, stat), err
+}
+
+// lead is step 5: the request is first in the queue. It watches whoever holds
+// the lock. G itself needs no watch as long as all holders are exclusive: it
+// cannot change then without a change of the holder's node or of this one's.
+func (p *place) lead(ctx context.Context, version int32, g lockRecord, alive []child) (*Grant, time.Duration, error) {
+	l, s := p.a.l, p.s
+	if len(alive) == 0 {
+		grant, err := p.grantSelf(ctx, version, g)
+		return grant, 0, err
+	}
+	paths := make([]string, 0, len(alive))
+	for _, c := range alive {
+		paths = append(paths, l.path+"/"+c.name)
+	}
+	p.watchOnly(paths...)
+	holders := make([]*holding, 0, len(alive))
+	for _, c := range alive {
+		h := &holding{child: c, path: l.path + "/" + c.name}
+		data, stat, err := s.look(ctx, h.path, &p.others)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, 0, errAgain
+		case err != nil:
+			return nil, 0, err
+		}
+		if h.rec, err = decodeContender(data); err != nil {
+			return nil, 0, err
+		}
+		h.stat = stat
+		holders = append(holders, h)
+	}
+	p.a.holders = p.a.holders[:0:0]
+	for _, h := range holders {
+		p.a.holders = append(p.a.holders, h.rec.contender(h.child, h.stat))
+	}
+	if !p.told {
+		p.told = true
+		p.a.notices.send(Queued{Position: 1, Holders: p.a.holders})
+	}
+
+	v := priority.Judge(p.facts(holders))
+	switch v.Action {
+	case priority.Grant:
+		grant, err := p.grantSelf(ctx, version, g)
+		return grant, 0, err
+	case priority.Preempt:
+		for _, ask := range v.Asks {
+			if err := p.preempt(ctx, version, holders[ask.Holder], ask); err != nil {
+				return nil, 0, err
+			}
+		}
+	case priority.TakeOver:
+		grant, err := p.takeOver(ctx, version, g, holders)
+		return grant, 0, err
+	case priority.GiveUp:
+		return nil, 0, &CleanupPendingError{Scope: l.scope, Waited: p.oldestAsk(), Holders: p.a.holders}
+	case priority.Wait:
+	default:
+		return nil, 0, errors.New("lockkeeper: unexpected verdict " + v.Action.String())
+	}
+	if v.After < 0 || v.After > safetyPoll {
+		return nil, safetyPoll, nil
+	}
+	return nil, v.After, nil
+}
+
+// holding is a live holder as the first waiter sees it.
+type holding struct {
+	child
+	path string
+	rec  contenderRecord
+	stat *zk.Stat
+}
+
+// facts hands the rulebook what it needs.
+func (p *place) facts(holders []*holding) priority.Facts {
+	now := p.s.clock.now()
+	serverNow := p.stamp.notAhead(now)
+	f := priority.Facts{First: true, Request: priority.Request{
+		Level: p.a.req.Priority, Mode: p.a.req.Mode,
+		WaitingTimeout: p.a.req.WaitingTimeout, Forceful: p.a.req.Forceful,
+	}}
+	asks := make(map[string]*standingAsk, len(holders))
+	for _, h := range holders {
+		held := priority.Holder{
+			Level: h.level(), Mode: h.mode,
+			CleanupTimeout: time.Duration(h.rec.CleanupTimeout) * time.Millisecond,
+			LeaseLeft:      h.rec.leaseLeft(h.stat, serverNow),
+		}
+		// The mailbox says what stands; an ask whose reply was lost counts
+		// from now.
+		ask := p.asks[h.guid]
+		for _, n := range h.rec.Preempt {
+			if n.ID != p.guid {
+				continue
+			}
+			if ask == nil {
+				ask = &standingAsk{reasons: make(map[priority.Reason]instant)}
+			}
+			at, ok := ask.reasons[n.Reason]
+			if !ok {
+				at = now
+				ask.reasons[n.Reason] = now
+				p.a.notices.send(PreemptSent{
+					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond,
+				})
+			}
+			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.sub(at)})
+		}
+		if ask != nil {
+			ask.holder, ask.path = h.rec.contender(h.child, h.stat), h.path
+			asks[h.guid] = ask
+		}
+		f.Holders = append(f.Holders, held)
+	}
+	p.asks = asks // those of holders that are gone are gone with them
+	return f
+}
+
+func (p *place) oldestAsk() time.Duration {
+	now := p.s.clock.now()
+	var oldest time.Duration
+	for _, ask := range p.asks {
+		for _, at := range ask.reasons {
+			oldest = max(oldest, now.sub(at))
+		}
+	}
+	return oldest
+}
+
+// grantSelf is T3: every holder in G is dead, or compatible.
+func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord) (*Grant, error) {
+	r, _, err := p.s.multi(ctx,
+		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
+		&zk.SetDataRequest{Path: p.a.l.path, Data: lockRecord{Format: recordFormat, Holders: []string{p.guid}, Evicted: g.Evicted}.encode(), Version: version})
+	return p.ownGrant(r, 0, nil, err)
+}
+
+// takeOver is T7: every holder in the way has had its grace.
+func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
+	ops := make([]any, 0, len(holders)+2)
+	next := lockRecord{Format: recordFormat, Holders: []string{p.guid}}
+	var from []Contender
+	for _, h := range holders {
+		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
+		reason := priority.Outranked
+		if ask := p.asks[h.guid]; ask != nil {
+			if _, lease := ask.reasons[priority.LeaseExpired]; lease {
+				reason = priority.LeaseExpired
+			}
+		}
+		next.Evicted = append(next.Evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason})
+		from = append(from, h.rec.contender(h.child, h.stat))
+	}
+	ops = append(ops,
+		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
+		&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: version})
+	r, _, err := p.s.multi(ctx, ops...)
+	if err == nil {
+		p.asks = nil
+		p.a.notices.send(TookOver{From: from})
+	}
+	return p.ownGrant(r, len(holders), next.Evicted, err)
+}
+
+func (p *place) grantedData() []byte {
+	rec := p.rec
+	rec.Granted = true
+	return rec.encode()
+}
+
+// ownGrant reads the reply of a transaction in which the request granted
+// itself: ops own and own+1 wrote its node and the lock node.
+func (p *place) ownGrant(r []zk.MultiResponse, own int, evicted []evictionNote, err error) (*Grant, error) {
+	switch {
+	case err == nil:
+		p.a.l.c.hints.crowded(p.a.l.path)
+		g := p.newGrant()
+		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, evicted
+		return p.a.granted(g)
+	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		p.stale.Store(true)
+		return nil, errAgain
+	}
+	return nil, err
+}
+
+// handedOver makes a grant of what another's transaction has given. The token
+// is 0 if it was not read.
+func (p *place) handedOver(token Token) (*Grant, error) {
+	p.a.l.c.hints.crowded(p.a.l.path)
+	g := p.newGrant()
+	g.token, g.version = token, -1
+	return p.a.granted(g)
+}
+
+func (p *place) newGrant() *Grant {
+	return &Grant{lock: p.a.l, s: p.s, guid: p.guid, path: p.path, stamp: p.stamp, notices: p.a.notices}
+}
+
+// preempt is T6: it asks a holder to go.
+func (p *place) preempt(ctx context.Context, version int32, h *holding, ask priority.Ask) error {
+	rec := h.rec
+	rec.Preempt = slices.Clone(rec.Preempt)
+	rec.freeze(h.stat)
+	rec.ask(askingNote{
+		ID: p.guid, Owner: p.a.req.Owner, Priority: p.a.req.Priority, Reason: ask.Reason,
+		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace,
+	})
+	_, _, err := p.s.multi(ctx,
+		&zk.CheckVersionRequest{Path: p.path, Version: -1},
+		&zk.CheckVersionRequest{Path: p.a.l.path, Version: version},
+		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
+	switch {
+	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		return errAgain
+	case err != nil:
+		return err
+	}
+	standing := p.asks[h.guid]
+	if standing == nil {
+		standing = &standingAsk{holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]instant)}
+		p.asks[h.guid] = standing
+	}
+	standing.reasons[ask.Reason] = p.s.clock.now()
+	p.a.notices.send(PreemptSent{Holder: standing.holder, Reason: ask.Reason, Grace: ask.Grace})
+	return nil
+}
+
+// withdraw takes this request's notes out of the holders' mailboxes, as well
+// as it can: a note whose writer is gone is void anyway.
+func (p *place) withdraw(ctx context.Context) {
+	for guid, ask := range p.asks {
+		for range 3 {
+			data, stat, err := p.s.get(ctx, ask.path)
+			if err != nil {
+				break
+			}
+			rec, err := decodeContender(data)
+			if err != nil {
+				break
+			}
+			rec.freeze(stat)
+			if !rec.withdraw(p.guid) {
+				break
+			}
+			if _, err = p.s.set(ctx, ask.path, rec.encode(), stat.Version); !errors.Is(err, zk.ErrBadVersion) {
+				break
+			}
+		}
+		delete(p.asks, guid)
+	}
+}
+
+// watchOnly drops the watches on others than these.
+func (p *place) watchOnly(paths ...string) {
+	for path := range p.watched {
+		if !slices.Contains(paths, path) {
+			p.s.unwatch(path, &p.others)
+			delete(p.watched, path)
+		}
+	}
+	for _, path := range paths {
+		p.watched[path] = struct{}{}
+	}
+}
+
+// forget ends this request's interest in events.
+func (p *place) forget() {
+	p.watchOnly()
+	p.s.unwatch(p.path, &p.own)
+}
+
+// leave is T8: it takes the request out of the queue, however long that takes.
+// Found granted, it goes the way of a release.
+func (p *place) leave() {
+	if p.s.isOver() {
+		return
+	}
+	ctx := context.Background()
+	p.withdraw(ctx)
+	if p.granted.Load() {
+		g := p.newGrant()
+		g.version, g.born = -1, p.s.clock.now()
+		_ = g.Release(ctx)
+		return
+	}
+	if err := p.s.deleteSurely(ctx, p.path); err != nil {
+		p.a.l.c.log.Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
+	}
+}

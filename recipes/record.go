@@ -1,0 +1,202 @@
+package recipes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// recordFormat is the version of what is written into znodes. A reader refuses
+// a newer one rather than guess.
+const recordFormat = 1
+
+// contenderRecord is the data of a contender's node: its request, then its
+// mailbox. Times are server times in milliseconds.
+//
+// What a grant means is told by the write that granted: its zxid is the token,
+// its time is when the lease begins. Whoever writes the node later therefore
+// puts both into the data, under the version that it read.
+type contenderRecord struct {
+	Format         int            `json:"format"`
+	Owner          string         `json:"owner"`
+	Host           string         `json:"host"`
+	PID            int            `json:"pid"`
+	Priority       priority.Level `json:"priority"`
+	Mode           priority.Mode  `json:"mode"`
+	LeaseTimeout   int64          `json:"lease_timeout_ms"`
+	CleanupTimeout int64          `json:"cleanup_timeout_ms"`
+	WaitingTimeout *int64         `json:"waiting_timeout_ms,omitempty"`
+	AcquireTimeout *int64         `json:"acquire_timeout_ms,omitempty"`
+	Forceful       bool           `json:"forceful,omitempty"`
+	Message        string         `json:"message,omitempty"`
+	Trace          string         `json:"traceparent,omitempty"`
+
+	Granted   bool         `json:"granted,omitempty"`
+	Token     Token        `json:"token,omitempty"`      // 0: the zxid of the node's last write
+	LeaseFrom int64        `json:"lease_from,omitempty"` // 0: the time of the node's last write
+	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
+}
+
+// askingNote is a request to the holder to go, in its mailbox.
+type askingNote struct {
+	ID       string          `json:"id"`
+	Owner    string          `json:"owner"`
+	Priority priority.Level  `json:"priority"`
+	Reason   priority.Reason `json:"reason"`
+	Forceful bool            `json:"forceful,omitempty"`
+	Grace    int64           `json:"grace_ms"`
+	At       int64           `json:"at,omitempty"` // 0: the time of the node's last write
+	Trace    string          `json:"traceparent,omitempty"`
+}
+
+// lockRecord is the data of a lock node: the grant record G.
+type lockRecord struct {
+	Format  int            `json:"format"`
+	Holders []string       `json:"holders"` // guids
+	Evicted []evictionNote `json:"evicted,omitempty"`
+}
+
+type evictionNote struct {
+	ID     string          `json:"id"`
+	Owner  string          `json:"owner"`
+	By     string          `json:"by"`
+	Reason priority.Reason `json:"reason"`
+}
+
+func newRecord(c *Client, r Request) contenderRecord {
+	return contenderRecord{
+		Format: recordFormat, Owner: r.Owner, Host: c.host, PID: c.pid,
+		Priority: r.Priority, Mode: r.Mode,
+		LeaseTimeout: r.LeaseTimeout.Milliseconds(), CleanupTimeout: r.CleanupTimeout.Milliseconds(),
+		WaitingTimeout: millis(r.WaitingTimeout), AcquireTimeout: millis(r.AcquireTimeout),
+		Forceful: r.Forceful, Message: r.Message, Trace: r.Trace,
+	}
+}
+
+func millis(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Milliseconds())
+}
+
+func (r contenderRecord) encode() []byte { return encode(r) }
+func (r lockRecord) encode() []byte      { return encode(r) }
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("lockkeeper: record cannot be encoded: %v", err)) // plain data only
+	}
+	return b
+}
+
+func decodeContender(data []byte) (r contenderRecord, err error) {
+	err = decode(data, &r, &r.Format)
+	return r, err
+}
+
+// decodeLock reads G. An empty node is a lock that was never granted.
+func decodeLock(data []byte) (r lockRecord, err error) {
+	if len(data) == 0 {
+		return lockRecord{Format: recordFormat}, nil
+	}
+	err = decode(data, &r, &r.Format)
+	return r, err
+}
+
+func decode(data []byte, v any, format *int) error {
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("lockkeeper: unreadable record in ZooKeeper: %w", err)
+	}
+	if *format != recordFormat {
+		return fmt.Errorf("lockkeeper: record in ZooKeeper has format %d, this program knows %d; upgrade it", *format, recordFormat)
+	}
+	return nil
+}
+
+// token returns the token of the grant.
+func (r *contenderRecord) token(stat *zk.Stat) Token {
+	if r.Token != 0 {
+		return r.Token
+	}
+	return Token(stat.Mzxid)
+}
+
+// leaseFrom returns when the lease began, in server time.
+func (r *contenderRecord) leaseFrom(stat *zk.Stat) int64 {
+	if r.LeaseFrom != 0 {
+		return r.LeaseFrom
+	}
+	return stat.Mtime
+}
+
+// leaseLeft returns what is left of the lease at a server time. Two servers'
+// clocks may meet in it: it is kept between nothing and the whole lease.
+func (r *contenderRecord) leaseLeft(stat *zk.Stat, now int64) time.Duration {
+	left := r.leaseFrom(stat) + r.LeaseTimeout - now
+	return time.Duration(max(0, min(left, r.LeaseTimeout))) * time.Millisecond
+}
+
+// freeze writes down what the last write meant, before another write.
+func (r *contenderRecord) freeze(stat *zk.Stat) {
+	if r.Granted {
+		r.Token, r.LeaseFrom = r.token(stat), r.leaseFrom(stat)
+	}
+	for i := range r.Preempt {
+		if r.Preempt[i].At == 0 {
+			r.Preempt[i].At = stat.Mtime
+		}
+	}
+}
+
+// ask puts a note into the mailbox, in place of one with the same id and reason.
+func (r *contenderRecord) ask(n askingNote) {
+	r.Preempt = slices.DeleteFunc(r.Preempt, func(o askingNote) bool { return o.ID == n.ID && o.Reason == n.Reason })
+	r.Preempt = append(r.Preempt, n)
+}
+
+// withdraw takes all notes of id out of the mailbox, and reports if there was one.
+func (r *contenderRecord) withdraw(id string) bool {
+	before := len(r.Preempt)
+	r.Preempt = slices.DeleteFunc(r.Preempt, func(o askingNote) bool { return o.ID == id })
+	return len(r.Preempt) != before
+}
+
+// at returns when a note was written, in server time.
+func (n *askingNote) at(stat *zk.Stat) int64 {
+	if n.At != 0 {
+		return n.At
+	}
+	return stat.Mtime
+}
+
+// contender describes the node for people and for the rulebook.
+func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
+	out := Contender{
+		ID: c.guid, Owner: r.Owner, Host: r.Host, PID: r.PID,
+		Priority: c.level(), Mode: r.Mode, Message: r.Message, Forceful: r.Forceful,
+		LeaseTimeout:   time.Duration(r.LeaseTimeout) * time.Millisecond,
+		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Millisecond,
+		Trace:          r.Trace, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
+	}
+	if r.WaitingTimeout != nil {
+		out.WaitingTimeout = new(time.Duration(*r.WaitingTimeout) * time.Millisecond)
+	}
+	if r.Granted {
+		out.Token = r.token(stat)
+		out.Since = time.UnixMilli(r.leaseFrom(stat))
+	}
+	for _, n := range r.Preempt {
+		out.PreemptedBy = append(out.PreemptedBy, Preemptor{
+			ID: n.ID, Owner: n.Owner, Priority: n.Priority, Reason: n.Reason, Forceful: n.Forceful,
+			Grace: time.Duration(n.Grace) * time.Millisecond, At: time.UnixMilli(n.at(stat)),
+		})
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package recipes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
+	c := &Client{host: "h3", pid: 811}
+	rec := newRecord(c, Request{
+		Owner: "reindex", Message: "nightly", Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
+		WaitingTimeout: new(time.Duration(0)), Forceful: true, Trace: "00-x",
+	})
+	require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"priority":40,"mode":"exclusive",
+		"lease_timeout_ms":600000,"cleanup_timeout_ms":1000,"waiting_timeout_ms":0,"forceful":true,"message":"nightly","traceparent":"00-x"}`,
+		string(rec.encode()))
+	back, err := decodeContender(rec.encode())
+	require.NoError(t, err)
+	require.Equal(t, rec, back)
+}
+
+func TestRecordOfANewerFormatIsRefused(t *testing.T) {
+	_, err := decodeContender([]byte(`{"format":2}`))
+	require.ErrorContains(t, err, "format 2")
+	_, err = decodeLock([]byte(`{"format":2}`))
+	require.ErrorContains(t, err, "upgrade")
+	_, err = decodeContender([]byte("garbage"))
+	require.ErrorContains(t, err, "unreadable")
+	g, err := decodeLock(nil)
+	require.NoError(t, err)
+	require.Empty(t, g.Holders)
+}
+
+func TestTokenAndLeaseStayThoseOfTheGrantWhoeverWritesLater(t *testing.T) {
+	rec := contenderRecord{Granted: true, LeaseTimeout: 1000}
+	grant := &zk.Stat{Mzxid: 7, Mtime: 50_000}
+	require.Equal(t, Token(7), rec.token(grant))
+
+	rec.freeze(grant)
+	rec.ask(askingNote{ID: "a", Reason: priority.Outranked})
+	second := &zk.Stat{Mzxid: 9, Mtime: 50_400}
+	require.Equal(t, Token(7), rec.token(second))
+	require.Equal(t, 500*time.Millisecond, rec.leaseLeft(second, 50_500))
+	require.Equal(t, int64(50_400), rec.Preempt[0].at(second))
+
+	rec.freeze(second)
+	rec.ask(askingNote{ID: "b", Reason: priority.Outranked})
+	third := &zk.Stat{Mzxid: 12, Mtime: 50_900}
+	require.Equal(t, Token(7), rec.token(third))
+	require.Equal(t, int64(50_400), rec.Preempt[0].at(third), "the first note keeps its own time")
+	require.Equal(t, int64(50_900), rec.Preempt[1].at(third))
+
+	require.True(t, rec.withdraw("a"))
+	require.False(t, rec.withdraw("a"))
+	require.Len(t, rec.Preempt, 1)
+}
+
+func TestWaitersRecordIsNotFrozen(t *testing.T) {
+	rec := contenderRecord{}
+	rec.freeze(&zk.Stat{Mzxid: 7, Mtime: 50})
+	require.Zero(t, rec.Token)
+	require.Zero(t, rec.LeaseFrom)
+}
+
+func TestLeaseLeftStaysWithinTheLeaseWhenServersClocksDiffer(t *testing.T) {
+	rec := contenderRecord{Granted: true, LeaseTimeout: 1000}
+	stat := &zk.Stat{Mtime: 50_000}
+	require.Equal(t, time.Second, rec.leaseLeft(stat, 40_000))
+	require.Zero(t, rec.leaseLeft(stat, 60_000))
+}
+
+func TestOneNoteForEachRequesterAndReason(t *testing.T) {
+	var rec contenderRecord
+	rec.ask(askingNote{ID: "a", Reason: priority.Outranked, Grace: 1})
+	rec.ask(askingNote{ID: "a", Reason: priority.Outranked, Grace: 2})
+	rec.ask(askingNote{ID: "a", Reason: priority.LeaseExpired, Grace: 3})
+	require.Len(t, rec.Preempt, 2)
+	require.Equal(t, int64(2), rec.Preempt[0].Grace)
+}

@@ -1,0 +1,186 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Release gives the lock back: to the first in line if there is one (T4), in
+// one transaction either way. It returns ErrReleased when it was released
+// before, and the *LostError when it was lost, even if only Release found out.
+//
+// When ctx ends first, Release returns an error and goes on in the background
+// until the lock is free.
+func (g *Grant) Release(ctx context.Context) error {
+	g.mu.Lock()
+	switch g.state {
+	case stateReleased:
+		g.mu.Unlock()
+		return ErrReleased
+	case stateLost:
+		defer g.mu.Unlock()
+		return g.loss
+	case stateHeld:
+	}
+	g.state = stateReleased
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	now := g.s.clock.now()
+	asked := len(g.asked) > 0
+	next := g.next
+	if asked || now.sub(g.nextAt) > freshFor {
+		next = nil // somebody more important may have come
+	}
+	g.mu.Unlock()
+	g.s.unhold(g)
+	if g.watch != nil {
+		g.s.unwatch(g.path, &g.watch)
+	}
+
+	// A short hold of a lock at which nobody was seen leaves without looking:
+	// whoever came meanwhile watches the holder's node, and takes over when
+	// that is gone.
+	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter
+	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
+		return struct{}{}, g.depart(context.Background(), look, next)
+	}, nil)
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("release of lock %q has not been confirmed and goes on in the background: %w", g.lock.scope, err)
+	}
+	return err
+}
+
+// depart removes the holder's node and grants the next, until that is certain.
+// With next at hand, or without look, it does not look first.
+func (g *Grant) depart(ctx context.Context, look bool, next *heir) error {
+	l, s := g.lock, g.s
+	g.mu.Lock()
+	token := g.token
+	g.mu.Unlock()
+	unsure := false // an earlier try may have done it
+	gone := func(err error) error {
+		switch {
+		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver)):
+			return nil
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+			loss := g.whyGone(ctx)
+			loss.Token = token
+			return loss
+		}
+		return err
+	}
+	for {
+		if !look && next == nil {
+			err := s.delete(ctx, g.path, -1) // T5
+			switch {
+			case err == nil:
+				l.c.hints.update(l.path, func(h *hint) {
+					if h.idle = g.version >= 0 && h.busy == 0; h.idle {
+						h.version, h.epoch = g.version, g.epoch
+					}
+				})
+				return nil
+			case errors.Is(err, errAmbiguous):
+				look, unsure = true, true
+				continue
+			}
+			return gone(err)
+		}
+		if next == nil {
+			var others bool
+			var err error
+			next, others, err = g.successor(ctx)
+			switch {
+			case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
+				next = nil
+				continue
+			case err != nil:
+				return gone(err)
+			case next == nil && !others && l.c.hints.get(l.path).busy == busyLooks:
+				// Whoever was here just now may be on the way back.
+				l.c.hints.update(l.path, func(h *hint) { h.busy-- })
+				continue
+			case next == nil:
+				if !others { // else it is nobody that this version understands
+					l.c.hints.update(l.path, func(h *hint) { h.busy = max(0, h.busy-1) })
+				}
+				look = false
+				continue
+			}
+		}
+		r := lockRecord{Format: recordFormat, Holders: []string{next.guid}, Evicted: g.evicted}
+		_, failed, err := s.multi(ctx, // T4
+			&zk.DeleteRequest{Path: g.path, Version: -1},
+			&zk.SetDataRequest{Path: next.path, Data: next.data, Version: next.version},
+			&zk.SetDataRequest{Path: l.path, Data: r.encode(), Version: -1})
+		switch {
+		case err == nil:
+			l.c.hints.crowded(l.path)
+			return nil
+		case errors.Is(err, zk.ErrNoNode) && failed == 0 && !unsure:
+			return gone(err)
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+			// The successor left, or was written to: look again.
+		case errors.Is(err, errAmbiguous):
+			unsure = true
+		default:
+			return gone(err)
+		}
+		look, next = true, nil
+	}
+}
+
+// heir is the waiter that a releasing holder grants.
+type heir struct {
+	guid, path string
+	data       []byte
+	version    int32
+}
+
+// successor reads the first waiter. It reports whether there is anybody at
+// all, and zk.ErrNoNode when the holder itself is gone.
+func (g *Grant) successor(ctx context.Context) (next *heir, others bool, err error) {
+	names, _, err := g.s.list(ctx, g.lock.path)
+	if err != nil {
+		return nil, false, err
+	}
+	children, _ := parseChildren(names)
+	here := false
+	var first *child
+	for i := range children {
+		if children[i].guid == g.guid {
+			here = true
+		} else if first == nil {
+			first = &children[i]
+		}
+	}
+	if !here {
+		return nil, false, zk.ErrNoNode
+	}
+	g.lock.c.hints.update(g.lock.path, func(h *hint) {
+		h.waiting, h.waitingAt = len(children)-1, time.Now()
+		h.lowest = children[len(children)-1].level() // at most: of the holder itself, too
+	})
+	if first == nil {
+		return nil, false, nil
+	}
+	next = &heir{guid: first.guid, path: g.lock.path + "/" + first.name}
+	data, stat, err := g.s.get(ctx, next.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, true, errAgain
+	} else if err != nil {
+		return nil, true, err
+	}
+	rec, err := decodeContender(data)
+	if err != nil {
+		return nil, true, nil //nolint:nilerr // nobody that this version understands: no heir
+	}
+	rec.Granted = true
+	next.data, next.version = rec.encode(), stat.Version
+	return next, true, nil
+}

@@ -1,0 +1,130 @@
+package recipes
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A Request declares the lock that a piece of work needs. The zero value asks
+// for the exclusive lock at the lowest priority and waits as long as its
+// context lives.
+type Request struct {
+	// Owner names the work for people, for example a job's name. It is not an
+	// identity: two requests with the same owner are strangers to each other.
+	// Defaults to "host:pid".
+	Owner string
+
+	// Message says why the lock is wanted.
+	Message string
+
+	// Mode is exclusive (default) or shared.
+	Mode priority.Mode
+
+	// Priority orders the queue, and decides who may preempt whom.
+	// Defaults to 0, the lowest.
+	Priority priority.Level
+
+	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
+	// keeps the lock until somebody else asks. Defaults to 10m.
+	LeaseTimeout time.Duration
+
+	// CleanupTimeout is how long the holder needs to put things right once it
+	// is asked to go. Defaults to 0: it needs no time.
+	CleanupTimeout time.Duration
+
+	// WaitingTimeout is how long a preemptor waits for the holder's cleanup,
+	// counted from its preempt request. 0: now. nil: for ever.
+	WaitingTimeout *time.Duration
+
+	// AcquireTimeout bounds everything from call to grant. 0: take the lock
+	// only if that needs nobody's consent, never preempt, leave nothing
+	// behind. nil: as long as the context lives.
+	AcquireTimeout *time.Duration
+
+	// Forceful takes the lock when the holder's grace is over. A request that
+	// is not forceful (polite) waits for the release until its WaitingTimeout.
+	Forceful bool
+
+	// Trace is a W3C traceparent. It travels in the znode, so that contention
+	// can be followed across processes.
+	Trace string
+
+	// Notify, when set, is told of each Notice of this request and, once
+	// granted, of its Grant. Calls come one at a time and must not block.
+	Notify func(Notice)
+}
+
+// DefaultLeaseTimeout is what a Request without a LeaseTimeout asks for.
+const DefaultLeaseTimeout = 10 * time.Minute
+
+// Token is a fencing token. It grows with every grant of a scope: give it to
+// whatever the work writes to, and let that refuse a smaller one. It is the
+// zxid of the ZooKeeper transaction that granted the lock.
+type Token int64
+
+// String returns the token in decimal, as scripts can compare it.
+func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
+
+// Notice is one thing that happens to a request or to its grant, told through
+// Request.Notify. The set of notices is closed.
+type Notice interface{ notice() }
+
+type (
+	// Queued: the request stands in the queue behind somebody. Sent once for
+	// each place in the queue that the request takes (again after Requeued).
+	Queued struct {
+		Position int         // 1 is next in line
+		Holders  []Contender // who has the lock
+	}
+
+	// Displaced: the request was next in line until a more important one came.
+	// It keeps its place behind that one.
+	Displaced struct{ By Contender }
+
+	// Requeued: the request's session ended. It queues again under a new name,
+	// and has lost its place.
+	Requeued struct{ Cause error }
+
+	// PreemptSent: the request asked a holder to go.
+	PreemptSent struct {
+		Holder Contender
+		Reason priority.Reason
+		Grace  time.Duration
+	}
+
+	// TookOver: the request took the lock from holders whose grace was over.
+	TookOver struct{ From []Contender }
+
+	// PreemptAsked: the holder is asked to go. It still holds the lock.
+	PreemptAsked struct {
+		By       Contender
+		Reason   priority.Reason
+		Grace    time.Duration // in all
+		Deadline time.Time     // end of the grace on the local monotonic clock, never late
+		Forceful bool
+		Trace    string // traceparent of the preemptor
+	}
+
+	// PreemptWithdrawn: nobody asks the holder to go any more.
+	PreemptWithdrawn struct{}
+
+	// AtRisk: ZooKeeper has not answered for half the session timeout. The
+	// lock is still held, and will be lost at the deadline unless an answer
+	// comes before. Sent again for each silence.
+	AtRisk struct{ Deadline time.Time } // on the local monotonic clock
+
+	// Lost: the lock is no longer held. No other notice follows.
+	Lost struct{ Err *LostError }
+)
+
+func (Queued) notice()           {}
+func (Displaced) notice()        {}
+func (Requeued) notice()         {}
+func (PreemptSent) notice()      {}
+func (TookOver) notice()         {}
+func (PreemptAsked) notice()     {}
+func (PreemptWithdrawn) notice() {}
+func (AtRisk) notice()           {}
+func (Lost) notice()             {}

@@ -1,0 +1,567 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A session is one ZooKeeper session from its first connection to its end, on
+// a zk.Conn of its own. go-zookeeper would go on with a new session after an
+// expiry and send there what was queued for the old one; here a zk.Conn never
+// gets a second session, so a request belongs to the session it was made for.
+//
+// A session is ready when it is connected and has caught up (sync) since the
+// last connect. It is over when the server says so, or when the client gives
+// it up. Between those it may be cut off: what is held ends at the deadline,
+// what waits keeps its place in case the session survives.
+type session struct {
+	c     *Client
+	conn  *zk.Conn
+	clock *clock
+
+	mu       sync.Mutex
+	id       int64
+	password []byte
+	timeout  time.Duration // negotiated; before that, asked for
+	lastAck  instant       // when the last acknowledged request was sent
+	link     *link
+	epoch    int           // counts connects and disconnects
+	ready    chan struct{} // closed while requests may be sent
+	isReady  bool
+	beating  bool // a heartbeat is under way
+	beat     instant
+	tries    int   // failed dials since the last connect
+	mutes    int   // servers that did not greet since then
+	lastErr  error // what went wrong last
+	downFrom instant
+	down     bool
+	grants   map[*Grant]struct{}
+	risk     bool // holders were told that they are at risk
+
+	watches watchTable
+
+	over    chan struct{}
+	overErr error
+}
+
+// errSessionOver wraps every error of a request whose session has ended.
+var errSessionOver = errors.New("the ZooKeeper session has ended")
+
+// errAmbiguous wraps the error of a request whose reply never came: it may or
+// may not have been executed.
+var errAmbiguous = errors.New("connection to ZooKeeper lost before the reply")
+
+func newSession(c *Client) (*session, error) {
+	s := &session{
+		c: c, clock: newClock(), timeout: c.cfg.SessionTimeout,
+		ready: make(chan struct{}), over: make(chan struct{}),
+		grants: make(map[*Grant]struct{}), down: true,
+	}
+	s.watches.entries = make(map[string]*watchEntry)
+	s.watches.library = make(map[string]struct{})
+	s.lastAck = s.clock.now()
+	s.downFrom = s.lastAck
+	s.mu.Lock() // the library's callbacks wait until conn is set
+	defer s.mu.Unlock()
+	conn, _, err := zk.Connect(c.cfg.Servers, c.cfg.SessionTimeout,
+		zk.WithDialer(s.dial), zk.WithHostProvider(&hosts{s: s}), zk.WithEventCallback(s.event),
+		zk.WithLogger(libraryLog{c.log}), zk.WithLogInfo(false), zk.WithMaxBufferSize(64<<20))
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	c.ending.Go(func() { <-s.over; s.finish() })
+	go s.watchdog()
+	return s, nil
+}
+
+// --- what the connection tells -------------------------------------------
+
+// dial connects to the next server. It waits between failed tries: the library
+// itself would not, or would wait a whole second without jitter.
+func (s *session) dial(network, address string, _ time.Duration) (net.Conn, error) {
+	s.mu.Lock()
+	tries := s.tries
+	s.tries++
+	if s.link != nil && s.link.wasMute() {
+		s.mutes++
+	}
+	// A server that has just started may accept a connection and forget it: the
+	// first tries are short, the later ones patient with a busy ensemble.
+	limit := min(max(s.timeout/3, 100*time.Millisecond), time.Second<<min(s.mutes, 6))
+	s.mu.Unlock()
+	if tries > 0 {
+		pause := min(10*time.Millisecond<<min(tries, 10), time.Second, limit)
+		pause = pause/2 + rand.N(pause/2+1)
+		select {
+		case <-time.After(pause):
+		case <-s.over:
+		}
+	}
+	if s.isOver() {
+		return nil, errSecondSession
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	stop := context.AfterFunc(s.c.closing, cancel)
+	defer stop()
+	conn, err := s.c.cfg.Dialer(ctx, network, address)
+	if err != nil {
+		s.note(err)
+		return nil, err
+	}
+	l := newLink(conn, s)
+	l.patience = limit
+	s.mu.Lock()
+	previous := s.link
+	s.link = l
+	s.mu.Unlock()
+	if previous != nil {
+		_ = previous.Close() // the library leaks the old one after some errors
+	}
+	return l, nil
+}
+
+// mayGreet reports whether a connect request with this session id may go out.
+func (s *session) mayGreet(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overErr == nil && id == s.id
+}
+
+// greeted is told each connect response.
+func (s *session) greeted(asked instant, id int64, timeout time.Duration, password []byte) {
+	if id == 0 {
+		s.end(fmt.Errorf("%w: it expired at the server", errSessionOver))
+		return
+	}
+	s.mu.Lock()
+	first := s.id == 0
+	s.id, s.timeout, s.password = id, timeout, password
+	s.lastAck = max(s.lastAck, asked)
+	s.tries, s.mutes = 0, 0
+	s.mu.Unlock()
+	if first && timeout != s.c.cfg.SessionTimeout {
+		s.c.log.Warn("ZooKeeper granted another session timeout than asked for",
+			"asked", s.c.cfg.SessionTimeout, "granted", timeout)
+	}
+}
+
+func (s *session) acked(sent instant) {
+	s.mu.Lock()
+	s.lastAck = max(s.lastAck, sent)
+	s.mu.Unlock()
+}
+
+func (s *session) refused(err error) {
+	s.note(err)
+	s.c.log.Error("cannot use ZooKeeper", "error", err)
+}
+
+func (s *session) note(err error) {
+	s.mu.Lock()
+	s.lastErr = err
+	s.mu.Unlock()
+}
+
+// event is the library's callback. It must not block, nor call the library.
+func (s *session) event(e zk.Event) {
+	switch {
+	case e.Type != zk.EventSession:
+		s.watches.fire(e)
+	case e.State == zk.StateHasSession:
+		s.mu.Lock()
+		s.epoch++
+		epoch := s.epoch
+		s.mu.Unlock()
+		go s.settle(epoch)
+	case e.State == zk.StateDisconnected:
+		s.disconnected()
+	}
+}
+
+// settle makes a fresh connection usable: no read may come from before what
+// this session has already seen, or from before its own lost replies.
+func (s *session) settle(epoch int) {
+	s.mu.Lock()
+	conn, l := s.conn, s.link
+	s.mu.Unlock()
+	if _, err := conn.Sync("/"); err != nil {
+		_ = l.Close() // most likely it is closed already; the next connection settles
+		return
+	}
+	s.mu.Lock()
+	if s.epoch != epoch || s.overErr != nil || s.isReady {
+		s.mu.Unlock()
+		return
+	}
+	s.isReady = true
+	close(s.ready)
+	wasDown := s.clock.now().sub(s.downFrom)
+	s.down = false
+	id, timeout := s.id, s.timeout
+	s.mu.Unlock()
+	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
+	s.watches.reconnected()
+}
+
+func (s *session) disconnected() {
+	s.mu.Lock()
+	s.epoch++ // what still settles, settles a connection that is gone
+	if s.isReady {
+		s.isReady = false
+		s.ready = make(chan struct{})
+	}
+	fresh := !s.down
+	if fresh {
+		s.down, s.downFrom = true, s.clock.now()
+	}
+	cause := s.lastErr
+	s.mu.Unlock()
+	s.watches.disconnected()
+	if fresh && !s.isOver() {
+		s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", "session", sessionName(s.id), "cause", cause)
+	}
+	go s.loseExposed()
+}
+
+// --- deadline --------------------------------------------------------------
+
+// deadline is when whatever is held must have ended: before the server can
+// expire the session.
+func (s *session) deadline() instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadlineLocked()
+}
+
+func (s *session) deadlineLocked() instant {
+	return s.lastAck.add(s.timeout - s.c.margin(s.timeout))
+}
+
+// watchdog closes links that are late, tells holders in time that they are at
+// risk and then that they have lost, and gives up a session that the library
+// is stuck with.
+func (s *session) watchdog() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now := s.clock.awake()
+		s.mu.Lock()
+		step := max(s.timeout/32, 5*time.Millisecond)
+		end := s.deadlineLocked()
+		timeout, l, epoch := s.timeout, s.link, s.epoch
+		greeted := epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born
+		atRisk := s.id != 0 && now.sub(s.lastAck) > timeout/2
+		news := atRisk != s.risk
+		s.risk = atRisk
+		exposed := s.down || atRisk
+		stuck := s.id != 0 && now.sub(s.lastAck) > 2*timeout && now.sub(s.downFrom) > 2*timeout && (l == nil || now.sub(l.born) > 2*timeout)
+		s.mu.Unlock()
+
+		s.heartbeat(now)
+		if l != nil {
+			if err := l.late(now, timeout, greeted); err != nil {
+				s.note(err)
+				_ = l.Close()
+			}
+		}
+		if news && atRisk {
+			s.warn(end)
+		}
+		if now >= end {
+			s.lose(fmt.Errorf("no answer for %s", now.sub(s.lastAckNow()).Round(time.Millisecond)))
+		} else if exposed {
+			s.loseExposed()
+		}
+		if stuck && s.timesDialled() == 0 {
+			s.end(fmt.Errorf("%w: the client library is stuck", errSessionOver))
+		}
+		if now < end {
+			step = min(step, max(end.sub(now), time.Millisecond))
+		}
+		timer.Reset(step)
+		select {
+		case <-timer.C:
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// heartbeat asks the leader for a sign of life every quarter of the timeout:
+// pings are answered by the server alone.
+func (s *session) heartbeat(now instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isReady || s.beating || now.sub(s.beat) < s.timeout/4 || now.sub(s.lastAck) < s.timeout/5 {
+		return
+	}
+	s.beating, s.beat = true, now
+	conn := s.conn
+	go func() {
+		_, err := conn.Sync("/") // its answer is noticed by the link
+		s.mu.Lock()
+		s.beating = false
+		s.mu.Unlock()
+		if err != nil && !s.isOver() {
+			s.note(err)
+		}
+	}()
+}
+
+func (s *session) lastAckNow() instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastAck
+}
+
+func (s *session) timesDialled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tries
+}
+
+func (s *session) timeoutNow() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+func (s *session) holding() []*Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := make([]*Grant, 0, len(s.grants))
+	for g := range s.grants {
+		held = append(held, g)
+	}
+	return held
+}
+
+// warn tells holders that the session is in danger.
+func (s *session) warn(end instant) {
+	for _, g := range s.holding() {
+		g.atRisk(end.sub(s.clock.now()))
+	}
+}
+
+// lose ends everything that is held.
+func (s *session) lose(cause error) {
+	for _, g := range s.holding() {
+		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: cause})
+	}
+}
+
+// loseExposed ends what may be taken over while nobody can tell us: holds past
+// their lease or past their grace.
+func (s *session) loseExposed() {
+	s.mu.Lock()
+	exposed := s.down || s.risk
+	s.mu.Unlock()
+	if !exposed {
+		return
+	}
+	now := s.clock.awake()
+	for _, g := range s.holding() {
+		if g.overdue(now) {
+			g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
+		}
+	}
+}
+
+// hold registers a grant, unless the session can no longer carry one.
+func (s *session) hold(g *Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {
+		return false
+	}
+	s.grants[g] = struct{}{}
+	return true
+}
+
+func (s *session) unhold(g *Grant) {
+	s.mu.Lock()
+	delete(s.grants, g)
+	s.mu.Unlock()
+}
+
+// --- end ---------------------------------------------------------------------
+
+func (s *session) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// end makes the session over: holders lose, waiters queue again.
+func (s *session) end(err error) {
+	s.mu.Lock()
+	if s.overErr != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.overErr = err
+	id := s.id
+	close(s.over)
+	s.mu.Unlock()
+	if !s.c.isClosing() {
+		s.c.log.Warn("ZooKeeper session ended", "session", sessionName(id), "error", err)
+	}
+}
+
+// finish cleans up after the end.
+func (s *session) finish() {
+	s.lose(s.overErr)
+	go s.c.replace(s)
+	s.conn.Close()
+	s.mu.Lock()
+	l := s.link
+	s.mu.Unlock()
+	if l != nil {
+		_ = l.Close()
+	}
+}
+
+// usable reports whether requests may be sent right now.
+func (s *session) usable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isReady && s.overErr == nil
+}
+
+// await blocks until requests may be sent.
+func (s *session) await(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		ready, isReady, over := s.ready, s.isReady, s.overErr
+		s.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case isReady:
+			return nil
+		}
+		select {
+		case <-ready:
+		case <-s.over:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// call sends one request in this session and waits for its outcome. It does
+// not return early when ctx ends after the request was sent: the outcome has
+// to be known. That takes no longer than the watchdog needs to find the
+// connection dead; callers that must leave sooner use promptly.
+func call[T any](ctx context.Context, s *session, op func(*zk.Conn) (T, error)) (T, error) {
+	var none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	if err := s.await(ctx); err != nil {
+		return none, err
+	}
+	v, err := op(s.conn)
+	if err != nil {
+		return v, s.classify(err)
+	}
+	return v, nil
+}
+
+// promptly runs f, which sends requests, and returns when f does or when ctx
+// ends. Then f goes on in the background, and its outcome goes to late.
+func promptly[T any](ctx context.Context, c *Client, f func() (T, error), late func(T, error)) (T, error) {
+	if ctx.Done() == nil {
+		return f()
+	}
+	type outcome struct {
+		v   T
+		err error
+	}
+	outcomes := make(chan outcome, 1)
+	c.backlog.Go(func() {
+		v, err := f()
+		outcomes <- outcome{v, err}
+	})
+	select {
+	case o := <-outcomes:
+		return o.v, o.err
+	case <-ctx.Done():
+	}
+	if late != nil {
+		c.backlog.Go(func() {
+			o := <-outcomes
+			late(o.v, o.err)
+		})
+	}
+	var none T
+	return none, context.Cause(ctx)
+}
+
+// classify tells errors that say something about the data from those that say
+// something about the connection.
+func (s *session) classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.isOver():
+		return s.overErr
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
+		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed),
+		errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrNoChildrenForEphemerals),
+		errors.Is(err, zk.ErrBadArguments):
+		return err
+	}
+	var network net.Error
+	switch {
+	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer),
+		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError),
+		errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.As(err, &network):
+		s.note(err)
+		return fmt.Errorf("%w: %w", errAmbiguous, err)
+	}
+	return fmt.Errorf("ZooKeeper refused a request: %w", err)
+}
+
+func sessionName(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
+
+// hosts hands server names to the library in a shuffled circle. Names are
+// resolved anew at each dial.
+type hosts struct {
+	s       *session
+	mu      sync.Mutex
+	servers []string
+	next    int
+}
+
+func (h *hosts) Init(servers []string) error {
+	h.servers = servers
+	return nil
+}
+
+func (h *hosts) Len() int { return len(h.servers) }
+
+// Next never asks the library to pause, dial does that, until the session is
+// over: only then does the library look whether it was closed.
+func (h *hosts) Next() (server string, retryStart bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	server = h.servers[h.next]
+	h.next = (h.next + 1) % len(h.servers)
+	return server, h.s.isOver()
+}
+
+func (h *hosts) Connected() {}

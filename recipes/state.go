@@ -1,0 +1,66 @@
+package recipes
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// LockState is one lock as a single look at ZooKeeper shows it.
+type LockState struct {
+	Scope   string
+	Holders []Contender
+	Waiters []Contender // in the order in which they would be granted
+	Foreign []string    // children of the lock node that are no contenders; ignored by the protocol
+	Evicted []Eviction  // who was evicted by the last takeover
+	At      time.Time   // of the look, by the server's clock; zero when nobody is there
+}
+
+// Held reports whether somebody holds the lock.
+func (s LockState) Held() bool { return len(s.Holders) > 0 }
+
+// Contender is a request as it stands in ZooKeeper: a holder or a waiter.
+type Contender struct {
+	ID             string // guid, new for every attempt
+	Owner          string
+	Host           string
+	PID            int
+	Priority       priority.Level
+	Mode           priority.Mode
+	Message        string
+	Forceful       bool
+	LeaseTimeout   time.Duration
+	CleanupTimeout time.Duration
+	WaitingTimeout *time.Duration
+	Trace          string
+	Session        int64     // ZooKeeper session that the contender lives in
+	Joined         time.Time // server's clock
+
+	// Holders only.
+	Token       Token
+	Since       time.Time     // server's clock
+	LeaseLeft   time.Duration // 0 when the lease has run out
+	PreemptedBy []Preemptor
+
+	// Waiters only.
+	Position int // 1 is next in line
+}
+
+// Preemptor is a standing request to a holder to go.
+type Preemptor struct {
+	ID       string
+	Owner    string
+	Priority priority.Level
+	Reason   priority.Reason
+	Forceful bool
+	Grace    time.Duration
+	At       time.Time // server's clock
+}
+
+// Eviction records that a holder was taken over.
+type Eviction struct {
+	ID     string          // of the evicted
+	Owner  string          // of the evicted
+	By     string          // owner of the one that took the lock
+	Reason priority.Reason // outranked or lease
+}

@@ -1,0 +1,572 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// tickServer is a ZooKeeper of the few operations that a ledger needs.
+type tickServer struct {
+	mu    sync.Mutex
+	now   time.Time // the server's clock; one second more with each write
+	nodes map[string]*tickNode
+}
+
+type tickNode struct {
+	data    []byte
+	version int32
+	mtime   int64
+	session *tickSession // of an ephemeral
+}
+
+func newTickServer() *tickServer {
+	s := &tickServer{now: time.Unix(1_000_000, 0), nodes: map[string]*tickNode{}}
+	s.nodes["/lk"] = &tickNode{}
+	return s
+}
+
+// tickSession is one client's way to the server, with its faults.
+type tickSession struct {
+	server *tickServer
+	fault  func() fault // asked once for each transaction
+}
+
+type fault int
+
+const (
+	none       fault = iota
+	lostBefore       // the request never arrives, the caller does not know
+	lostAfter        // the reply never arrives
+	down             // no answer until the caller gives up; the request never arrives
+	late             // likewise, but the request arrives
+)
+
+func (s *tickServer) session() *tickSession { return &tickSession{server: s} }
+
+// expire ends the session: a new one takes its place in the client.
+func (s *tickServer) expire(old *tickSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, n := range s.nodes {
+		if n.session == old {
+			delete(s.nodes, path)
+		}
+	}
+}
+
+func (s *tickServer) has(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[path] != nil
+}
+
+func (s *tickServer) markers() (paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path := range s.nodes {
+		if strings.Contains(path, "/run-") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (c *tickSession) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	n := c.server.nodes[path]
+	if n == nil {
+		return nil, nil, zk.ErrNoNode
+	}
+	return n.data, &zk.Stat{Version: n.version, Mtime: n.mtime}, ctx.Err()
+}
+
+func (c *tickSession) ensure(_ context.Context, path string) error {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.server.nodes[path] == nil {
+		c.server.nodes[path] = &tickNode{}
+	}
+	return nil
+}
+
+func (c *tickSession) create(_ context.Context, path string, data []byte, _ int32) (string, error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.server.nodes[path] != nil {
+		return "", zk.ErrNodeExists
+	}
+	c.server.nodes[path] = &tickNode{data: data, mtime: c.server.now.UnixMilli()}
+	return path, nil
+}
+
+func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	f := none
+	if c.fault != nil {
+		f = c.fault()
+	}
+	var replies []zk.MultiResponse
+	var err error
+	if f != lostBefore && f != down {
+		replies, err = c.commit(ops...)
+	}
+	switch f {
+	case lostBefore, lostAfter:
+		return nil, fmt.Errorf("%w: broken pipe", errAmbiguous)
+	case down, late:
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	case none:
+	}
+	return replies, err
+}
+
+func (c *tickSession) commit(ops ...any) ([]zk.MultiResponse, error) {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, op := range ops {
+		switch op := op.(type) {
+		case *zk.SetDataRequest:
+			if n := s.nodes[op.Path]; n == nil {
+				return nil, zk.ErrNoNode
+			} else if n.version != op.Version {
+				return nil, zk.ErrBadVersion
+			}
+		case *zk.DeleteRequest:
+			if s.nodes[op.Path] == nil {
+				return nil, zk.ErrNoNode
+			}
+		case *zk.CreateRequest:
+			if s.nodes[op.Path] != nil {
+				return nil, zk.ErrNodeExists
+			}
+		}
+	}
+	s.now = s.now.Add(time.Second)
+	replies := make([]zk.MultiResponse, len(ops))
+	for i, op := range ops {
+		switch op := op.(type) {
+		case *zk.SetDataRequest:
+			n := s.nodes[op.Path]
+			n.data, n.mtime = op.Data, s.now.UnixMilli()
+			n.version++
+			replies[i].Stat = &zk.Stat{Version: n.version, Mtime: n.mtime}
+		case *zk.DeleteRequest:
+			delete(s.nodes, op.Path)
+		case *zk.CreateRequest:
+			s.nodes[op.Path] = &tickNode{data: op.Data, session: c}
+		}
+	}
+	return replies, nil
+}
+
+func (s *tickServer) ledger(owner string) (*TickLedger, *tickSession) {
+	c := s.session()
+	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: newGUID(), Owner: owner, Host: "h", PID: 1}), c
+}
+
+var tick0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func at(seconds int) time.Time { return tick0.Add(time.Duration(seconds) * time.Second) }
+
+// next makes a fault happen at the n-th transaction from now on, from 0.
+func (c *tickSession) next(n int, f fault) {
+	c.fault = func() fault {
+		n--
+		if n == -1 {
+			return f
+		}
+		return none
+	}
+}
+
+func claimed(t *testing.T, l *TickLedger, instant time.Time) TickRun {
+	t.Helper()
+	claim, err := l.Claim(t.Context(), "job", instant, SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickClaimed, claim.Verdict)
+	return claim.Run
+}
+
+func state(t *testing.T, l *TickLedger) TickState {
+	t.Helper()
+	s, err := l.State(t.Context(), "job")
+	require.NoError(t, err)
+	return s
+}
+
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestATickIsClaimedOnceAndInOrder(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	b, _ := server.ledger("b")
+	run := claimed(t, a, at(1))
+	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan, Token: 7}))
+
+	for _, instant := range []time.Time{at(1), at(0), at(1).In(time.FixedZone("", 3600))} {
+		claim, err := b.Claim(t.Context(), "job", instant, SkipOverlap)
+		require.NoError(t, err)
+		require.Equal(t, TickTaken, claim.Verdict)
+	}
+	require.NoError(t, b.Finish(t.Context(), claimed(t, b, at(2)), TickEnd{Outcome: TickFailed, Reason: "no disk"}))
+
+	s := state(t, a)
+	require.Equal(t, at(2), s.Last)
+	require.Nil(t, s.Run)
+	require.Equal(t, TickEnd{Outcome: TickFailed, Reason: "no disk"}, s.Finished.TickEnd)
+	require.Equal(t, at(2), s.Finished.Instant)
+	require.Equal(t, "b", s.Finished.Owner)
+	require.Equal(t, TickCounts{Ran: 1, Failed: 1}, s.Counts)
+	require.Empty(t, server.markers())
+}
+
+func TestTimesAreTheServersAndStayWhenOthersWrite(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	run := claimed(t, a, at(1))
+	claimedAt := run.ClaimedAt
+	require.Equal(t, time.Unix(1_000_001, 0), claimedAt)
+	_, err := a.RecordSkip(t.Context(), "job", "missed", at(2)) // another write meanwhile
+	require.NoError(t, err)
+	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	endedAt := time.Unix(1_000_003, 0)
+
+	require.True(t, state(t, a).Finished.EndedAt.Equal(endedAt))
+	claimed(t, a, at(3)) // does not move the end of the one before
+	s := state(t, a)
+	require.True(t, s.Finished.EndedAt.Equal(endedAt))
+	require.True(t, s.Finished.ClaimedAt.Equal(claimedAt))
+	require.True(t, s.Run.ClaimedAt.Equal(time.Unix(1_000_004, 0)))
+}
+
+func TestATickThatFindsThePreviousRunAliveIsSkipped(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	b, _ := server.ledger("b")
+	run := claimed(t, a, at(1))
+
+	claim, err := b.Claim(t.Context(), "job", at(2), SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickOverlap, claim.Verdict)
+	require.Equal(t, "a", claim.Run.Owner)
+	claim, err = a.Claim(t.Context(), "job", at(2), SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickTaken, claim.Verdict)
+
+	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
+	claimed(t, b, at(3))
+}
+
+func TestAnOverlapCanBeWaitedFor(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	run := claimed(t, a, at(1))
+	claim, err := a.Claim(t.Context(), "job", at(2), TellOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickOverlap, claim.Verdict)
+	require.Equal(t, run.ID, claim.Run.ID)
+	require.Equal(t, at(1), state(t, a).Last)
+	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	claim, err = a.Claim(t.Context(), "job", at(2), TellOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickClaimed, claim.Verdict)
+}
+
+func TestARunWhoseProcessDiedIsRecordedAsInterruptedByTheNextClaimant(t *testing.T) {
+	server := newTickServer()
+	a, sessionA := server.ledger("a")
+	b, _ := server.ledger("b")
+	dead := claimed(t, a, at(1))
+	server.expire(sessionA)
+	require.False(t, state(t, b).Alive)
+
+	claim, err := b.Claim(t.Context(), "job", at(2), SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickClaimed, claim.Verdict)
+	require.Equal(t, dead.ID, claim.Interrupted.ID)
+	s := state(t, b)
+	require.Equal(t, TickInterrupted, s.Finished.Outcome)
+	require.EqualValues(t, 1, s.Counts.Interrupted)
+
+	// It lives after all: it must hear of it, and change nothing.
+	err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
+	require.ErrorAs(t, err, new(*TickInterruptedError))
+	require.Equal(t, s, state(t, b))
+	require.NoError(t, b.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan}))
+	err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
+	require.ErrorAs(t, err, new(*TickInterruptedError))
+	require.EqualValues(t, 2, state(t, b).Counts.Total())
+}
+
+func TestARunThatLostItsSessionFinishesIfNobodyHasNoticed(t *testing.T) {
+	server := newTickServer()
+	a, session := server.ledger("a")
+	run := claimed(t, a, at(1))
+	server.expire(session)
+	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	require.Equal(t, TickCounts{Ran: 1}, state(t, a).Counts)
+}
+
+func TestAManualRunTakesNoTick(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	claim, err := a.ClaimManual(t.Context(), "job", at(5))
+	require.NoError(t, err)
+	require.Equal(t, TickClaimed, claim.Verdict)
+	require.True(t, claim.Run.Manual)
+
+	again, err := a.ClaimManual(t.Context(), "job", at(6))
+	require.NoError(t, err)
+	require.Equal(t, TickOverlap, again.Verdict)
+	tick, err := a.Claim(t.Context(), "job", at(1), SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickOverlap, tick.Verdict)
+
+	require.NoError(t, a.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan}))
+	claimed(t, a, at(2))
+}
+
+func TestSkipsAreRecordedOnceAndOnlyForUndecidedInstants(t *testing.T) {
+	server := newTickServer()
+	a, session := server.ledger("a")
+	require.NoError(t, a.Finish(t.Context(), claimed(t, a, at(2)), TickEnd{Outcome: TickRan}))
+
+	session.next(0, lostAfter)
+	n, err := a.RecordSkip(t.Context(), "job", "missed", at(1), at(2), at(3), at(4))
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	n, err = a.RecordSkip(t.Context(), "job", "missed", at(3), at(4))
+	require.NoError(t, err)
+	require.Zero(t, n)
+	s := state(t, a)
+	require.Equal(t, at(4), s.Last)
+	require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{"missed": 2}}, s.Counts)
+	require.Equal(t, TickEnd{Outcome: TickSkipped, Reason: "missed"}, s.Finished.TickEnd)
+}
+
+func TestALostReplyNeitherLosesNorRepeatsAStep(t *testing.T) {
+	for _, f := range []fault{lostBefore, lostAfter} {
+		server := newTickServer()
+		a, session := server.ledger("a")
+		session.next(0, f)
+		run := claimed(t, a, at(1))
+		require.Len(t, server.markers(), 1)
+		require.EqualValues(t, 1, server.nodes["/lk/ticks/job"].version)
+
+		session.next(0, f)
+		claim, err := a.Claim(t.Context(), "job", at(2), SkipOverlap)
+		require.NoError(t, err)
+		require.Equal(t, TickOverlap, claim.Verdict)
+
+		session.next(0, f)
+		require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+		require.Empty(t, server.markers())
+		require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
+	}
+}
+
+func TestAClaimThatFailedInTheCallerIsAdoptedWhenItIsRepeated(t *testing.T) {
+	for _, f := range []fault{down, late} {
+		for _, expired := range []bool{false, true} {
+			server := newTickServer()
+			a, session := server.ledger("a")
+			session.next(0, f)
+			_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			if expired {
+				server.expire(session)
+			}
+			run := claimed(t, a, at(1))
+			require.Len(t, server.markers(), 1)
+			require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+			require.Equal(t, TickCounts{Ran: 1}, state(t, a).Counts)
+			require.Empty(t, server.markers())
+		}
+	}
+}
+
+func TestAClaimThatCameTooLateBlocksNobody(t *testing.T) {
+	cases := map[string]func(t *testing.T, l *TickLedger){
+		"the next claim": func(t *testing.T, l *TickLedger) {
+			require.NoError(t, l.Finish(t.Context(), claimed(t, l, at(2)), TickEnd{Outcome: TickRan}))
+		},
+		"a claim of something older": func(t *testing.T, l *TickLedger) {
+			claim, err := l.Claim(t.Context(), "job", at(0), SkipOverlap)
+			require.NoError(t, err)
+			require.Equal(t, TickTaken, claim.Verdict)
+		},
+		"its skip": func(t *testing.T, l *TickLedger) {
+			n, err := l.RecordSkip(t.Context(), "job", TickReasonUndecided, at(1))
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		},
+		"another skip": func(t *testing.T, l *TickLedger) {
+			_, err := l.RecordSkip(t.Context(), "job", "missed", at(2))
+			require.NoError(t, err)
+		},
+		"a manual run": func(t *testing.T, l *TickLedger) {
+			claim, err := l.ClaimManual(t.Context(), "job", at(1))
+			require.NoError(t, err)
+			require.NoError(t, l.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan}))
+		},
+	}
+	for name, then := range cases {
+		t.Run(name, func(t *testing.T) {
+			server := newTickServer()
+			a, session := server.ledger("a")
+			session.next(0, late)
+			_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
+			require.Error(t, err)
+			require.Len(t, server.markers(), 1)
+
+			then(t, a)
+			require.Empty(t, server.markers())
+			s := state(t, a)
+			require.Nil(t, s.Run)
+			require.EqualValues(t, 1, s.Counts.Skipped[TickReasonUndecided])
+		})
+	}
+}
+
+func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) {
+	for _, f := range []fault{down, late} {
+		server := newTickServer()
+		a, session := server.ledger("a")
+		b, _ := server.ledger("b")
+		run := claimed(t, a, at(1))
+		session.next(0, f)
+		require.Error(t, a.Finish(soon(t), run, TickEnd{Outcome: TickRan}))
+		if f == late { // and somebody has gone on
+			require.NoError(t, b.Finish(t.Context(), claimed(t, b, at(2)), TickEnd{Outcome: TickRan}))
+		}
+		require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+		require.Zero(t, state(t, a).Counts.Interrupted)
+		require.Equal(t, state(t, a).Counts.Ran, state(t, a).Counts.Total())
+	}
+}
+
+func TestARecordOfANewerProgramIsLeftAlone(t *testing.T) {
+	server := newTickServer()
+	a, session := server.ledger("a")
+	_, err := session.create(t.Context(), "/lk/ticks/job", []byte(`{"format":2}`), 0)
+	require.NoError(t, err)
+	_, err = a.Claim(t.Context(), "job", at(1), SkipOverlap)
+	require.ErrorContains(t, err, "format 2")
+	require.Equal(t, `{"format":2}`, string(server.nodes["/lk/ticks/job"].data))
+}
+
+func TestJobNamesAreEscapedAndChecked(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	_, err := a.Claim(t.Context(), "team/nightly", at(1), SkipOverlap)
+	require.NoError(t, err)
+	require.True(t, server.has("/lk/ticks/team%2Fnightly"))
+
+	_, err = a.Claim(t.Context(), "", at(1), SkipOverlap)
+	var bad *RequestError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, "job", bad.Field)
+	unknown, err := a.State(t.Context(), "unknown")
+	require.NoError(t, err)
+	require.Equal(t, TickState{Job: "unknown"}, unknown)
+}
+
+func TestALongReasonIsShortened(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	run := claimed(t, a, at(1))
+	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickFailed, Reason: strings.Repeat("ü", 10_000)}))
+	require.Less(t, len(state(t, a).Finished.Reason), 310)
+}
+
+// Several processes decide the same instants in order, each with its own
+// faults; whatever happens, each instant ends exactly once and nothing is left.
+func TestEveryTickEndsOnceWhateverIsLost(t *testing.T) {
+	const processes, instants = 4, 150
+	for seed := range uint64(20) {
+		server := newTickServer()
+		var mu sync.Mutex
+		starts := map[time.Time]int{}
+		var wg sync.WaitGroup
+		for p := range processes {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(seed, uint64(p)))
+				ledger, session := server.ledger(fmt.Sprint(p))
+				session.fault = func() fault {
+					if n := random.IntN(10); n <= int(late) {
+						return fault(n)
+					}
+					return none
+				}
+				for i := 1; i <= instants; i++ {
+					if random.IntN(40) == 0 {
+						server.expire(session)
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(4))*time.Millisecond)
+					claim, err := ledger.Claim(ctx, "job", at(i), SkipOverlap)
+					cancel()
+					if err != nil && random.IntN(2) == 0 { // once more
+						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+						claim, err = ledger.Claim(ctx, "job", at(i), SkipOverlap)
+						cancel()
+					}
+					if err != nil {
+						for {
+							ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+							_, err := ledger.RecordSkip(ctx, "job", TickReasonUndecided, at(i))
+							cancel()
+							if err == nil {
+								break
+							}
+						}
+						continue
+					}
+					if claim.Verdict != TickClaimed {
+						continue
+					}
+					mu.Lock()
+					starts[at(i)]++
+					mu.Unlock()
+					if random.IntN(20) == 0 { // in the middle of the run
+						server.expire(session)
+					}
+					for {
+						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+						err := ledger.Finish(ctx, claim.Run, TickEnd{Outcome: TickRan})
+						cancel()
+						if err == nil || errors.As(err, new(*TickInterruptedError)) {
+							break
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for instant, n := range starts {
+			require.Equal(t, 1, n, "seed %d: %s started %d times", seed, instant, n)
+		}
+		ledger, _ := server.ledger("reader")
+		s := state(t, ledger)
+		require.Nil(t, s.Run, "seed %d", seed)
+		require.Empty(t, server.markers(), "seed %d", seed)
+		require.EqualValues(t, instants, s.Counts.Total(), "seed %d: %+v", seed, s.Counts)
+		require.NotEmpty(t, starts)
+	}
+}

@@ -1,0 +1,36 @@
+// Package scheduler decides when jobs run: each tick once in the whole
+// cluster, or not at all for a reason that is written down.
+//
+// The one idea: a tick is an instant that every daemon computes for itself from
+// the schedule alone, and a daemon decides the instants of a job one by one, in
+// order, by a compare-and-set of the job's last claimed instant in ZooKeeper
+// ([recipes.TickLedger]). Whoever's clock is ahead claims first, the others
+// find the instant taken. So no clock is compared with another one, no daemon
+// leads, and a job that takes a millisecond is as safe as one that takes an
+// hour. The lock that the job needs is another matter, taken afterwards by
+// lockguard.
+//
+// A daemon decides each tick in exactly one way: it runs the tick here, finds
+// it taken elsewhere, or skips it for a [SkipReason]. [Scheduler.Stats] counts
+// them all, and each skip is one log line and one lockguard.Skipped event.
+//
+//	s, err := scheduler.New(scheduler.Config{Guard: guard, Ledger: client.TickLedger("")})
+//	if err != nil {
+//		return err
+//	}
+//	if err := s.Add(nightly); err != nil {
+//		return err
+//	}
+//	return s.Run(ctx) // returns when ctx has ended and the runs have drained
+//
+// Limits. Ticks that were due while no daemon ran are not made up for, beyond
+// [Config.Lateness]. A daemon that was suspended, or cut off from ZooKeeper,
+// for longer than that and whose clock is ahead of the others' may record as
+// missed or undecided what they would have run a moment later. The overlap of
+// runs is excluded as long as their sessions live: a run that has lost its
+// session goes on if its job needs no lock, and the next tick may start beside
+// it; only a lock, and its token, exclude that.
+//
+// Schedules are read by robfig/cron and evaluated here on civil time: a daily
+// job runs once on the days the clocks change, too. See [Parse].
+package scheduler

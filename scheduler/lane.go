@@ -1,0 +1,375 @@
+package scheduler
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A lane decides the ticks of one job, one by one, in order: the next one only
+// when this one is claimed, taken or skipped. Runs go on beside it.
+type lane struct {
+	s        *Scheduler
+	job      jobs.Job
+	schedule Schedule
+
+	mu    sync.Mutex
+	queue []time.Time // due, not decided
+	stats JobStats
+
+	wake chan struct{} // the queue has something
+
+	// Of the loop alone.
+	joined  bool   // ticks between the ledger's last one and our first are decided
+	current *run   // the last run here, until it is recorded
+	pending []skip // to be recorded before the next claim
+	warned  bool   // that a clock is ahead
+}
+
+// A skip that the ledger has not been told yet.
+type skip struct {
+	instant time.Time
+	reason  SkipReason
+	told    bool // counted and logged
+}
+
+// maxPending bounds how many of them are kept for the ledger: in a long outage
+// it never hears of the oldest.
+const maxPending = 1000
+
+func newLane(s *Scheduler, job jobs.Job, schedule Schedule) *lane {
+	return &lane{
+		s: s, job: job, schedule: schedule, wake: make(chan struct{}, 1),
+		stats: JobStats{Skipped: make(map[SkipReason]uint64)},
+	}
+}
+
+// push takes instants that have come due. It never blocks.
+func (l *lane) push(instants []time.Time) {
+	l.mu.Lock()
+	l.queue = append(l.queue, instants...)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *lane) dropped(after, before time.Time) {
+	l.s.log.Error("the clock went too far forward: ticks in between are neither run nor recorded",
+		"job", l.job.Name, "after", after.UTC(), "before", before.UTC())
+}
+
+// pop takes the oldest tick; newer tells that there is another one.
+func (l *lane) pop() (tick time.Time, newer, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return tick, false, false
+	}
+	tick, l.queue = l.queue[0], l.queue[1:]
+	return tick, len(l.queue) > 0, true
+}
+
+func (l *lane) loop() {
+	const again = time.Second
+	retry := time.NewTimer(again)
+	defer retry.Stop()
+	for {
+		var later <-chan time.Time
+		if len(l.pending) > 0 {
+			retry.Reset(again)
+			later = retry.C
+		}
+		select {
+		case <-l.wake:
+		case <-later:
+		case <-l.s.firing.Done():
+		}
+		for !l.s.isDraining() {
+			tick, newer, ok := l.pop()
+			if !ok {
+				break
+			}
+			l.decide(tick, newer)
+		}
+		if len(l.pending) > 0 {
+			ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
+			_ = l.flush(ctx) // else later
+			cancel()
+		}
+		if l.s.isDraining() {
+			l.giveUp()
+			return
+		}
+	}
+}
+
+// giveUp ends the ticks that are left when the scheduler stops. The ledger is
+// not told: the other daemons decide them.
+func (l *lane) giveUp() {
+	for tick, _, ok := l.pop(); ok; tick, _, ok = l.pop() {
+		l.tellSkip("", tick, SkipDraining, nil)
+	}
+	for _, p := range l.pending {
+		if !p.told {
+			l.tellSkip("", p.instant, p.reason, nil)
+		}
+	}
+}
+
+// decide ends in exactly one of: a run begins, taken, skipped.
+func (l *lane) decide(tick time.Time, newer bool) {
+	deadline := l.deadline(tick)
+	ctx, cancel := l.s.until(deadline)
+	defer cancel()
+	if !l.joined {
+		l.join(ctx, tick)
+	}
+	if newer && l.s.now().After(tick.Add(l.s.cfg.Lateness)) {
+		l.postpone(skip{instant: tick, reason: SkipMissed})
+		return
+	}
+	if err := l.flush(ctx); err != nil {
+		l.undecided(tick, err)
+		return
+	}
+	if reason := l.inTheWay(ctx, tick); reason != "" {
+		l.postpone(skip{instant: tick, reason: reason})
+		_ = l.flush(ctx) // else later
+		return
+	}
+	claim, err := l.claim(ctx, tick, newer)
+	switch {
+	case err != nil:
+		l.undecided(tick, err)
+	case claim.Verdict == recipes.TickClaimed:
+		l.start(claim)
+	case claim.Verdict == recipes.TickOverlap:
+		l.tellSkip("", tick, SkipOverlap, &OverlapError{Run: claim.Run})
+	default:
+		l.taken(tick)
+		l.checkAhead(claim.Last)
+	}
+}
+
+// deadline is when a tick that is not decided by then is given up.
+func (l *lane) deadline(tick time.Time) time.Time {
+	next := l.schedule.Next(tick)
+	if late := tick.Add(l.s.cfg.Lateness); late.After(next) {
+		return late
+	}
+	return next
+}
+
+// join decides the ticks just before our first one, back to the last one that
+// the ledger knows: by claiming ours we would take them from a daemon whose
+// clock is behind. Likewise a tick is not lost because it was due while the
+// only daemon was restarted.
+func (l *lane) join(ctx context.Context, first time.Time) {
+	last, err := l.s.cfg.Ledger.Last(ctx, l.job.Name)
+	if err != nil {
+		return // ZooKeeper does not answer; ask again with the next tick
+	}
+	l.joined = true
+	if last.IsZero() {
+		return // nobody has ever decided a tick of this job
+	}
+	from := first.Add(-l.s.cfg.Lateness)
+	if last.After(from) {
+		from = last
+	} else if l.schedule.Next(last).Before(from) {
+		l.s.log.Warn("no daemon has decided the ticks of this job for a while; they are not made up for",
+			"job", l.job.Name, "after", last, "before", first.UTC())
+	}
+	for tick := l.schedule.Next(from); tick.Before(first); tick = l.schedule.Next(tick) {
+		l.decide(tick, true)
+	}
+}
+
+// inTheWay waits until no run of ours is in the way of tick, and returns ""
+// or why the tick has to be skipped. A run that began only after the tick was
+// due is a backlog that is being worked off: it is waited for, as is the record
+// of one that has ended.
+func (l *lane) inTheWay(ctx context.Context, tick time.Time) SkipReason {
+	r := l.current
+	if r == nil {
+		return ""
+	}
+	reason := SkipOverlap
+	select {
+	case <-r.workDone:
+		reason = SkipUndecided
+	default:
+		if tick.After(r.began) {
+			return reason
+		}
+	}
+	select {
+	case <-r.done:
+		l.current = nil
+		return ""
+	case <-ctx.Done():
+		return reason
+	}
+}
+
+// claim asks the ledger until it answers or ctx ends. A tick of a backlog waits
+// for the run of another daemon that is in its way, as for one of ours.
+func (l *lane) claim(ctx context.Context, tick time.Time, backlog bool) (claim recipes.TickClaim, err error) {
+	for pause := newBackoff(); ; {
+		on := recipes.SkipOverlap
+		if backlog && l.s.now().Before(tick.Add(l.s.cfg.Lateness-maxPause)) {
+			on = recipes.TellOverlap
+		}
+		claim, err = l.s.cfg.Ledger.Claim(ctx, l.job.Name, tick, on)
+		if err == nil && (claim.Verdict != recipes.TickOverlap || on == recipes.SkipOverlap) {
+			return claim, nil
+		}
+		if !pause.wait(ctx) {
+			return recipes.TickClaim{}, err
+		}
+	}
+}
+
+func (l *lane) taken(tick time.Time) {
+	l.count(func(s *JobStats) { s.Taken++ })
+	l.s.log.Debug("tick taken by another daemon", "job", l.job.Name, "instant", tick.UTC())
+}
+
+// checkAhead looks for a clock that was so far ahead that the job stands still.
+func (l *lane) checkAhead(last time.Time) {
+	ahead := last.Sub(l.s.now())
+	if ahead < time.Minute {
+		l.warned = false
+		return
+	}
+	if !l.warned {
+		l.s.log.Error("no tick of this job can run for a while: a daemon whose clock was ahead has claimed a later one",
+			"job", l.job.Name, "until", last, "ahead", ahead.Round(time.Second))
+	}
+	l.warned = true
+}
+
+func (l *lane) undecided(tick time.Time, err error) {
+	if l.s.isDraining() {
+		l.tellSkip("", tick, SkipDraining, err)
+		return
+	}
+	l.tellSkip("", tick, SkipUndecided, err)
+	l.postpone(skip{instant: tick, reason: SkipUndecided, told: true})
+}
+
+func (l *lane) postpone(p skip) {
+	if len(l.pending) == maxPending {
+		if oldest := l.pending[0]; !oldest.told {
+			l.tellSkip("", oldest.instant, oldest.reason, nil)
+		}
+		l.pending = l.pending[1:]
+	}
+	l.pending = append(l.pending, p)
+}
+
+// flush tells the ledger of skipped ticks, in order, until it has answered or
+// ctx ends.
+func (l *lane) flush(ctx context.Context) error {
+	for pause := newBackoff(); len(l.pending) > 0; {
+		reason := l.pending[0].reason
+		n := slices.IndexFunc(l.pending, func(p skip) bool { return p.reason != reason })
+		if n < 0 {
+			n = len(l.pending)
+		}
+		instants := make([]time.Time, n)
+		for i, p := range l.pending[:n] {
+			instants[i] = p.instant
+		}
+		recorded, err := l.s.cfg.Ledger.RecordSkip(ctx, l.job.Name, string(reason), instants...)
+		if err != nil {
+			if !pause.wait(ctx) {
+				return err
+			}
+			continue
+		}
+		// The older ones were taken by others, if any were.
+		for i, p := range l.pending[:n] {
+			switch {
+			case p.told:
+			case i < n-recorded:
+				l.taken(p.instant)
+			default:
+				l.tellSkip("", p.instant, p.reason, nil)
+			}
+		}
+		l.pending = l.pending[n:]
+	}
+	return nil
+}
+
+// start begins the run of a claimed tick.
+func (l *lane) start(claim recipes.TickClaim) {
+	if dead := claim.Interrupted; dead != nil {
+		l.s.log.Warn("previous run was interrupted: its process or its session ended",
+			"job", l.job.Name, "instant", dead.Instant, "owner", dead.Owner, "host", dead.Host, "pid", dead.PID)
+	}
+	s := l.s
+	s.mu.Lock()
+	r := s.beginLocked(s.work, l)
+	s.mu.Unlock()
+	r.tick = claim.Run
+	l.current = r
+	go func() {
+		defer s.end(r)
+		_ = r.do(new(l.patience(claim.Run.Instant))) // counted and logged
+	}()
+}
+
+// patience is how long a tick waits for its lock: until just before the next
+// one, so that its end is recorded by then.
+func (l *lane) patience(tick time.Time) time.Duration {
+	if l.s.isDraining() {
+		return 0
+	}
+	now := l.s.now()
+	if now.After(tick) {
+		tick = now
+	}
+	next := l.schedule.Next(tick)
+	lead := min(l.schedule.Next(next).Sub(next)/10, time.Second)
+	return max(next.Sub(now)-lead, lead)
+}
+
+// requirement returns the lock that the job needs; it has one.
+func (l *lane) requirement() lockguard.Requirement {
+	r := l.job.Requirements[0]
+	if r.Owner == "" {
+		r.Owner = l.job.Name
+	}
+	return r
+}
+
+// backoff paces what is tried again.
+type backoff struct{ pause time.Duration }
+
+func newBackoff() *backoff { return &backoff{pause: 50 * time.Millisecond} }
+
+// maxPause is the longest that a backoff pauses.
+const maxPause = 2 * time.Second
+
+// wait pauses; it reports false when ctx ends first.
+func (b *backoff) wait(ctx context.Context) bool {
+	timer := time.NewTimer(b.pause/2 + rand.N(b.pause/2))
+	defer timer.Stop()
+	b.pause = min(2*b.pause, maxPause)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,214 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func parse(spec, timezone string) (Schedule, error) {
+	zone, rest, prefixed := cutZone(spec)
+	switch {
+	case prefixed && timezone != "":
+		return nil, fmt.Errorf("the time zone is given twice, as %q in front and as %q beside it; drop one", zone, timezone)
+	case !prefixed:
+		zone = timezone
+	}
+	loc, err := location(zone, prefixed)
+	if err != nil {
+		return nil, err
+	}
+	text := rest
+	if zone != "" {
+		text += " " + zone
+	}
+
+	switch {
+	case rest == "":
+		return nil, errors.New("it is empty; write five cron fields, @every 5m, @daily or manual")
+	case rest == "manual":
+		return manual{}, nil
+	case rest == "@every" || strings.HasPrefix(rest, "@every "):
+		if prefixed {
+			return nil, errors.New("@every goes by Unix time in every time zone; drop the zone")
+		}
+		return parseEvery(rest)
+	case strings.HasPrefix(rest, "@"):
+		eval, err := parseCron(rest)
+		if err != nil {
+			return nil, err
+		}
+		return newCivil(eval, loc, rest == "@hourly", text), nil
+	}
+	fields, err := splitFields(rest)
+	if err != nil {
+		return nil, err
+	}
+	eval, err := parseCron(strings.Join(fields, " "))
+	if err != nil {
+		return nil, err
+	}
+	if eval.never() {
+		return nil, errors.New("it is never due: no month has such a day")
+	}
+	n := len(fields)
+	elapsed := hasStar(fields[n-5]) || hasStar(fields[n-4])
+	return newCivil(eval, loc, elapsed, text), nil
+}
+
+// cutZone splits a leading CRON_TZ=zone or TZ=zone off the spec.
+func cutZone(spec string) (zone, rest string, ok bool) {
+	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
+		if after, found := strings.CutPrefix(spec, prefix); found {
+			end := strings.IndexAny(after, " \t\r\n")
+			if end < 0 {
+				return after, "", true
+			}
+			return after[:end], strings.TrimSpace(after[end:]), true
+		}
+	}
+	return "", spec, false
+}
+
+func location(zone string, prefixed bool) (*time.Location, error) {
+	switch {
+	case zone == "" && prefixed:
+		return nil, errors.New("the time zone in front is empty; write for example CRON_TZ=Europe/Berlin")
+	case zone == "":
+		return time.UTC, nil
+	case strings.EqualFold(zone, "local"):
+		return nil, errors.New("the time zone Local differs from machine to machine; write its name, for example Europe/Berlin")
+	}
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil, fmt.Errorf("unknown time zone %q; write a name such as Europe/Berlin", zone)
+	}
+	return loc, nil
+}
+
+func parseEvery(spec string) (Schedule, error) {
+	text := strings.TrimSpace(strings.TrimPrefix(spec, "@every"))
+	period, err := time.ParseDuration(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a duration; write for example @every 5m or @every 1h30m", text)
+	}
+	if err := checkPeriod(period); err != nil {
+		return nil, err
+	}
+	return interval{seconds: int64(period / time.Second), spec: spec}, nil
+}
+
+// A field of a spec, and the values it takes.
+type field struct {
+	name      string
+	low, high int
+}
+
+var cronFields = [...]field{
+	{"second", 0, 59},
+	{"minute", 0, 59},
+	{"hour", 0, 23},
+	{"day of month", 1, 31},
+	{"month", 1, 12},
+	{"day of week", 0, 7},
+}
+
+// splitFields checks what robfig/cron would misread in silence, and writes
+// Sunday as 0, the only number it knows for it.
+func splitFields(spec string) ([]string, error) {
+	fields := strings.Fields(spec)
+	if n := len(fields); n != 5 && n != 6 {
+		return nil, fmt.Errorf("expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found %d", n)
+	}
+	kinds := cronFields[len(cronFields)-len(fields):]
+	for i, text := range fields {
+		items := strings.SplitSeq(text, ",")
+		for item := range items {
+			if err := checkItem(item, kinds[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	last := len(fields) - 1
+	days, err := rewriteSunday(fields[last])
+	if err != nil {
+		return nil, err
+	}
+	fields[last] = days
+	return fields, nil
+}
+
+func checkItem(item string, f field) error {
+	if item == "" {
+		return fmt.Errorf("%s: an item of the list is empty", f.name)
+	}
+	base, step, stepped := strings.Cut(item, "/")
+	if isStar(base) && base != "*" && base != "?" {
+		return fmt.Errorf("%s: %q is not a range; write *, or two numbers such as %d-%d", f.name, base, f.low, f.high)
+	}
+	if !stepped {
+		return nil
+	}
+	n, err := strconv.Atoi(step)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%s: the step %q is not a positive number", f.name, step)
+	}
+	if n > f.high-f.low {
+		return fmt.Errorf("%s: the step %d is longer than the range from %d to %d", f.name, n, f.low, f.high)
+	}
+	return nil
+}
+
+func isStar(item string) bool { return strings.HasPrefix(item, "*") || strings.HasPrefix(item, "?") }
+
+// hasStar reports whether a list has a * or */n.
+func hasStar(list string) bool { return slices.ContainsFunc(strings.Split(list, ","), isStar) }
+
+// rewriteSunday lists the days of a range that ends in a Sunday.
+func rewriteSunday(list string) (string, error) {
+	items := strings.Split(list, ",")
+	for i, item := range items {
+		base, step, stepped := strings.Cut(item, "/")
+		low, high, ranged := strings.Cut(base, "-")
+		switch {
+		case !ranged && low == "7":
+			items[i] = "0"
+			if stepped {
+				items[i] += "/" + step
+			}
+		case ranged && (high == "7" || strings.EqualFold(high, "sun") && !isSunday(low)):
+			first, err := weekday(low)
+			if err != nil {
+				return "", err
+			}
+			by := 1
+			if stepped {
+				by, _ = strconv.Atoi(step) // checked before
+			}
+			var days []string
+			for d := first; d <= 7; d += by {
+				days = append(days, strconv.Itoa(d%7))
+			}
+			items[i] = strings.Join(days, ",")
+		}
+	}
+	return strings.Join(items, ","), nil
+}
+
+func isSunday(day string) bool { return day == "0" || day == "7" || strings.EqualFold(day, "sun") }
+
+func weekday(text string) (int, error) {
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		if strings.EqualFold(text, d.String()[:3]) {
+			return int(d), nil
+		}
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 7 {
+		return 0, fmt.Errorf("day of week: %q is not a day; write 0 to 7 or sun to sat", text)
+	}
+	return n, nil
+}

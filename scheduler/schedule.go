@@ -1,0 +1,111 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Schedule tells when a job is due. It is a pure function of time: all
+// daemons that parse the same spec with the same time zone data agree on every
+// instant. It is safe for concurrent use.
+type Schedule interface {
+	// Next returns the first due instant after the given one, on a whole
+	// second, in the schedule's time zone. It returns the zero time when there
+	// is none.
+	Next(after time.Time) time.Time
+
+	// String returns the spec and, if one was given, the time zone.
+	String() string
+}
+
+// SpecError is returned by Parse for a spec or time zone that cannot be used.
+type SpecError struct {
+	Spec   string
+	Zone   string // the time zone given beside the spec, if any
+	Reason string // what is wrong, and what to write instead
+}
+
+func (e *SpecError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Spec, e.Reason) }
+
+// Parse reads a schedule:
+//
+//   - five fields (minute, hour, day of month, month, day of week) or six (a
+//     second in front), as in cron; names of months and days, steps, 7 for Sunday.
+//     When neither day field has a *, a day that matches either one is due.
+//   - @hourly, @daily or @midnight, @weekly, @monthly, @yearly or @annually
+//   - @every D, for D of whole seconds: due when the Unix time is a multiple
+//     of D, wherever and whenever the daemon was started
+//   - manual: never due; see Scheduler.RunNow
+//
+// The fields are on the clock of the time zone, a name such as Europe/Berlin:
+// from timezone, or from a prefix CRON_TZ= or TZ= of the spec, not both.
+// Defaults to UTC, which unlike the machine's own zone is the same everywhere.
+//
+// When the clocks go forward, what was due in the gap is due as long after the
+// gap's start as it would have been into it (02:30 becomes 03:30). When they go
+// back, it is due the first time only. Specs with a * in the hour or minute
+// field go by elapsed time instead: */15 stays a quarter of an hour throughout.
+//
+// A spec that can never be due is an error. Every error is a *SpecError.
+func Parse(spec, timezone string) (Schedule, error) {
+	s, err := parse(strings.TrimSpace(spec), strings.TrimSpace(timezone))
+	if err != nil {
+		return nil, &SpecError{Spec: spec, Zone: timezone, Reason: err.Error()}
+	}
+	return s, nil
+}
+
+// HasZone reports whether the spec names its own time zone by a prefix
+// CRON_TZ= or TZ=, so that a default one must not be given to Parse.
+func HasZone(spec string) bool {
+	_, _, ok := cutZone(strings.TrimSpace(spec))
+	return ok
+}
+
+// Manual is the schedule of a job that runs only when somebody asks for it.
+func Manual() Schedule { return manual{} }
+
+type manual struct{}
+
+func (manual) Next(time.Time) time.Time { return time.Time{} }
+func (manual) String() string           { return "manual" }
+
+// Every returns the schedule that is due whenever the Unix time is a multiple
+// of period. The period must be at least a second and of whole seconds.
+func Every(period time.Duration) (Schedule, error) {
+	spec := "@every " + period.String()
+	if err := checkPeriod(period); err != nil {
+		return nil, &SpecError{Spec: spec, Reason: err.Error()}
+	}
+	return interval{seconds: int64(period / time.Second), spec: spec}, nil
+}
+
+func checkPeriod(period time.Duration) error {
+	switch {
+	case period <= 0:
+		return fmt.Errorf("the period %s is not positive; write a period such as 5m", period)
+	case period < time.Second:
+		return fmt.Errorf("the period %s is shorter than a second; write 1s or more", period)
+	case period%time.Second != 0:
+		return fmt.Errorf("the period %s is not of whole seconds; write %s", period, period.Round(time.Second))
+	}
+	return nil
+}
+
+// interval is due at multiples of its length on the Unix clock.
+type interval struct {
+	seconds int64
+	spec    string
+}
+
+func (s interval) Next(after time.Time) time.Time {
+	unix := after.Unix() // rounds down
+	n := unix / s.seconds
+	if unix%s.seconds < 0 {
+		n--
+	}
+	return time.Unix((n+1)*s.seconds, 0).UTC()
+}
+
+func (s interval) String() string { return s.spec }

@@ -1,0 +1,329 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+	_ "time/tzdata"
+
+	"github.com/stretchr/testify/require"
+)
+
+func mustParse(t testing.TB, spec, zone string) Schedule {
+	t.Helper()
+	s, err := Parse(spec, zone)
+	require.NoError(t, err)
+	return s
+}
+
+// dues lists the instants of a schedule in (from, to].
+func dues(t testing.TB, s Schedule, from, to string) []string {
+	t.Helper()
+	start, err := time.Parse(time.RFC3339, from)
+	require.NoError(t, err)
+	end, err := time.Parse(time.RFC3339, to)
+	require.NoError(t, err)
+	var list []string
+	for due := s.Next(start); !due.IsZero() && !due.After(end); due = s.Next(due) {
+		list = append(list, due.Format(time.RFC3339))
+	}
+	return list
+}
+
+func TestSpecsAreDueWhenTheySay(t *testing.T) {
+	cases := []struct{ spec, zone, after, want string }{
+		{"* * * * *", "", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"},
+		{"* * * * *", "", "2026-01-01T00:00:59Z", "2026-01-01T00:01:00Z"},
+		{"*/10 * * * * *", "", "2026-01-01T00:00:01Z", "2026-01-01T00:00:10Z"},
+		{"30 2 * * *", "", "2026-01-01T02:30:00Z", "2026-01-02T02:30:00Z"},
+		{"15 30 2 * * *", "", "2026-01-01T02:30:00Z", "2026-01-01T02:30:15Z"},
+		{"30 2 * * *", "Europe/Berlin", "2026-01-01T00:00:00Z", "2026-01-01T02:30:00+01:00"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "", "2026-07-01T00:00:00Z", "2026-07-01T02:30:00+02:00"},
+		{"TZ=Asia/Tokyo\t30 2 * * *", "", "2026-07-01T00:00:00Z", "2026-07-02T02:30:00+09:00"},
+		{"TZ=Asia/Tokyo @daily", "", "2026-07-01T00:00:00Z", "2026-07-02T00:00:00+09:00"},
+		{"@hourly", "", "2026-01-01T00:10:00Z", "2026-01-01T01:00:00Z"},
+		{"@daily", "", "2026-01-01T00:10:00Z", "2026-01-02T00:00:00Z"},
+		{"@midnight", "", "2026-01-01T00:10:00Z", "2026-01-02T00:00:00Z"},
+		{"@weekly", "", "2026-01-01T00:10:00Z", "2026-01-04T00:00:00Z"},
+		{"@monthly", "", "2026-01-01T00:10:00Z", "2026-02-01T00:00:00Z"},
+		{"@yearly", "", "2026-01-01T00:10:00Z", "2027-01-01T00:00:00Z"},
+		{"@every 90s", "", "2026-01-01T00:00:00Z", "2026-01-01T00:01:30Z"},
+		{"@every 5m", "", "2026-01-01T00:01:07Z", "2026-01-01T00:05:00Z"},
+		{"@every 5m", "Europe/Berlin", "1969-12-31T23:58:00Z", "1970-01-01T00:00:00Z"},
+		{"@every 1h30m", "", "1969-12-31T22:30:00.5Z", "1970-01-01T00:00:00Z"},
+		{"0 9 * * 7", "", "2026-01-01T00:00:00Z", "2026-01-04T09:00:00Z"},
+		{"0 9 * * 5-7", "", "2026-01-03T10:00:00Z", "2026-01-04T09:00:00Z"},
+		{"0 9 * * fri-sun/2", "", "2026-01-02T10:00:00Z", "2026-01-04T09:00:00Z"},
+		{"0 9 * * sun-mon", "", "2026-01-05T10:00:00Z", "2026-01-11T09:00:00Z"},
+		{"0 9 * JAN-mar mon", "", "2026-03-30T10:00:00Z", "2027-01-04T09:00:00Z"},
+		{"0 0 29 2 *", "", "2096-03-01T00:00:00Z", "2104-02-29T00:00:00Z"}, // 2100 is no leap year
+		{"0 0 13 * 5", "", "2026-01-02T12:00:00Z", "2026-01-09T00:00:00Z"}, // either day field
+		{"  0 0 * * ?  ", "", "2026-01-02T12:00:00Z", "2026-01-03T00:00:00Z"},
+		{"59 59 23 31 12 ?", "Africa/Cairo", "2040-03-01T00:00:00Z", "2040-12-31T23:59:59+02:00"},
+		{"* * * * *", "America/New_York", "2028-12-31T12:00:00Z", "2028-12-31T07:01:00-05:00"},
+		{"0 12 * * *", "", "1965-03-01T13:00:00Z", "1965-03-02T12:00:00Z"},
+	}
+	for _, c := range cases {
+		t.Run(c.spec+" "+c.zone, func(t *testing.T) {
+			after, err := time.Parse(time.RFC3339Nano, c.after)
+			require.NoError(t, err)
+			require.Equal(t, c.want, mustParse(t, c.spec, c.zone).Next(after).Format(time.RFC3339))
+		})
+	}
+}
+
+func TestSpecsThatCannotWorkAreRefusedWithAdvice(t *testing.T) {
+	cases := []struct{ spec, zone, want string }{
+		{"", "", "it is empty"},
+		{"TZ=UTC", "", "it is empty"}, // panics in the parser
+		{"CRON_TZ=", "", "the time zone in front is empty"},
+		{"TZ= 0 0 * * *", "", "the time zone in front is empty"},
+		{"TZ=Nowhere/Town 0 0 * * *", "", `unknown time zone "Nowhere/Town"`},
+		{"0 0 * * *", "../etc/passwd", "unknown time zone"},
+		{"0 0 * * *", "Local", "differs from machine to machine"},
+		{"TZ=UTC 0 0 * * *", "Europe/Berlin", "the time zone is given twice"},
+		{"TZ=UTC @every 5m", "", "@every goes by Unix time"},
+		{"@every", "", `"" is not a duration`},
+		{"@every soon", "", `"soon" is not a duration`},
+		{"@every -5s", "", "not positive"},
+		{"@every 0s", "", "not positive"},
+		{"@every 100ms", "", "shorter than a second"},
+		{"@every 1.9s", "", "not of whole seconds; write 2s"},
+		{"@reboot", "", "unrecognized descriptor"},
+		{"* * * *", "", "expected 5 or 6 fields"},
+		{"* * * * * * *", "", "found 7"},
+		{", * * * *", "", "minute: an item of the list is empty"},
+		{"1,,2 * * * *", "", "minute: an item of the list is empty"},
+		{"*-5 * * * *", "", `minute: "*-5" is not a range`},
+		{"*/100 * * * *", "", "minute: the step 100 is longer than the range"},
+		{"*/0 * * * *", "", `minute: the step "0" is not a positive number`},
+		{"* */x * * *", "", `hour: the step "x"`},
+		{"* 22-2 * * *", "", "beyond end of range"},
+		{"60 * * * *", "", "above maximum"},
+		{"* * * * 8", "", "above maximum"},
+		{"* * * * x-7", "", `"x" is not a day`},
+		{"0 0 30 2 *", "", "it is never due"},
+		{"0 0 31 2,4,6,9,11 *", "", "it is never due"},
+	}
+	for _, c := range cases {
+		t.Run(c.spec+" "+c.zone, func(t *testing.T) {
+			_, err := Parse(c.spec, c.zone)
+			var bad *SpecError
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, c.spec, bad.Spec)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestClockChangesNeitherSkipNorRepeatADailyJob(t *testing.T) {
+	cases := []struct {
+		name, spec, zone, from, to string
+		want                       []string
+	}{
+		{
+			"New York gap", "30 2 * * *", "America/New_York", "2026-03-07T12:00:00Z", "2026-03-10T00:00:00Z",
+			[]string{"2026-03-08T03:30:00-04:00", "2026-03-09T02:30:00-04:00"},
+		},
+		{
+			"New York gap, two times that meet", "30 2,3 * * *", "America/New_York", "2026-03-08T00:00:00Z", "2026-03-09T00:00:00Z",
+			[]string{"2026-03-08T03:30:00-04:00"},
+		},
+		{
+			"New York gap, times that cross", "0,45 2,3 * * *", "America/New_York", "2026-03-08T00:00:00Z", "2026-03-09T00:00:00Z",
+			[]string{"2026-03-08T03:00:00-04:00", "2026-03-08T03:45:00-04:00"},
+		},
+		{
+			"New York overlap", "30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z", "2026-11-03T00:00:00Z",
+			[]string{"2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"},
+		},
+		{
+			"New York overlap, end of the second hour", "0 2 * * *", "America/New_York", "2026-10-31T12:00:00Z", "2026-11-02T00:00:00Z",
+			[]string{"2026-11-01T02:00:00-05:00"},
+		},
+		{
+			"Cairo, no midnight", "0 0 * * *", "Africa/Cairo", "2026-04-23T12:00:00Z", "2026-04-25T12:00:00Z",
+			[]string{"2026-04-24T01:00:00+03:00", "2026-04-25T00:00:00+03:00"},
+		},
+		{
+			"Beirut, no midnight", "0 0 * * *", "Asia/Beirut", "2026-03-28T12:00:00Z", "2026-03-30T12:00:00Z",
+			[]string{"2026-03-29T01:00:00+03:00", "2026-03-30T00:00:00+03:00"},
+		},
+		{
+			"Havana, no midnight", "0 0 * * *", "America/Havana", "2026-03-07T12:00:00Z", "2026-03-09T12:00:00Z",
+			[]string{"2026-03-08T01:00:00-04:00", "2026-03-09T00:00:00-04:00"},
+		},
+		{
+			"Havana, midnight twice", "0 0 * * *", "America/Havana", "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z",
+			[]string{"2026-11-01T00:00:00-04:00", "2026-11-02T00:00:00-05:00"},
+		},
+		{
+			"Asuncion, a month that has no beginning", "0 0 1 * *", "America/Asuncion", "2023-09-02T12:00:00Z", "2023-11-02T00:00:00Z",
+			[]string{"2023-10-01T01:00:00-03:00", "2023-11-01T00:00:00-03:00"},
+		},
+		{
+			"Lord Howe, half an hour", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", "2026-10-05T00:00:00Z",
+			[]string{"2026-10-04T02:45:00+11:00", "2026-10-05T02:15:00+11:00"},
+		},
+		{
+			"Apia, a day that never was", "0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", "2012-01-01T12:00:00Z",
+			[]string{"2011-12-29T12:00:00-10:00", "2011-12-31T12:00:00+14:00", "2012-01-01T12:00:00+14:00"},
+		},
+		{
+			"gap, elapsed", "*/30 * * * *", "America/New_York", "2026-03-08T06:00:00Z", "2026-03-08T08:00:00Z",
+			[]string{"2026-03-08T01:30:00-05:00", "2026-03-08T03:00:00-04:00", "2026-03-08T03:30:00-04:00", "2026-03-08T04:00:00-04:00"},
+		},
+		{
+			"overlap, elapsed", "30 * * * *", "America/New_York", "2026-11-01T04:00:00Z", "2026-11-01T07:00:00Z",
+			[]string{"2026-11-01T00:30:00-04:00", "2026-11-01T01:30:00-04:00", "2026-11-01T01:30:00-05:00"},
+		},
+		{
+			"overlap, elapsed, named", "@hourly", "America/New_York", "2026-11-01T04:00:00Z", "2026-11-01T07:00:00Z",
+			[]string{"2026-11-01T01:00:00-04:00", "2026-11-01T01:00:00-05:00", "2026-11-01T02:00:00-05:00"},
+		},
+		{
+			"gap, @every", "@every 30m", "America/New_York", "2026-03-08T06:30:00Z", "2026-03-08T07:30:00Z",
+			[]string{"2026-03-08T07:00:00Z", "2026-03-08T07:30:00Z"},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, dues(t, mustParse(t, c.spec, c.zone), c.from, c.to))
+		})
+	}
+}
+
+// A second way to the same answer: walk the calendar, not the time line.
+func TestAYearOfADailyJobEqualsTheCalendar(t *testing.T) {
+	zones := []string{"America/New_York", "Africa/Cairo", "Asia/Beirut", "America/Havana", "America/Asuncion", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"}
+	times := []struct{ hour, minute int }{{0, 0}, {0, 30}, {1, 30}, {2, 15}, {3, 0}, {23, 59}}
+	for _, zone := range zones {
+		loc, err := time.LoadLocation(zone)
+		require.NoError(t, err)
+		for _, year := range []int{2023, 2026} {
+			for _, at := range times {
+				s := mustParse(t, fmt.Sprintf("%d %d * * *", at.minute, at.hour), zone)
+				got := time.Date(year-1, 12, 31, 12, 0, 0, 0, time.UTC)
+				for day := range 365 {
+					wall := time.Date(year, 1, 1+day, at.hour, at.minute, 0, 0, time.UTC)
+					want := onWall(wall, loc)
+					if day == 0 {
+						got = want.Add(-time.Second)
+					}
+					got = s.Next(got)
+					if !want.Equal(got) {
+						t.Fatalf("%s %s: want %s, got %s", zone, wall, want.In(loc), got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// onWall returns the first instant at which the wall shows this time, or would
+// have shown it if the clock had not been put forward just before.
+func onWall(wall time.Time, loc *time.Location) time.Time {
+	offsets := map[int]bool{}
+	for _, h := range []int{-48, -24, -3, 0, 3, 24, 48} {
+		_, o := wall.Add(time.Duration(h) * time.Hour).In(loc).Zone()
+		offsets[o] = true
+	}
+	var first, fallback time.Time
+	for o := range offsets {
+		at := wall.Add(-time.Duration(o) * time.Second)
+		if _, offset := at.In(loc).Zone(); offset == o && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+		if at.After(fallback) { // the smaller offset is the one before the gap
+			fallback = at
+		}
+	}
+	if first.IsZero() {
+		return fallback
+	}
+	return first
+}
+
+// Go's ZoneBounds is loose where a zone goes on by rule, as all do one day.
+func TestStretchesFollowTheZoneInTheFarFuture(t *testing.T) {
+	for _, zone := range []string{"America/New_York", "Africa/Cairo", "America/Havana", "Australia/Lord_Howe", "Europe/Dublin", "Pacific/Chatham", "UTC"} {
+		loc, err := time.LoadLocation(zone)
+		require.NoError(t, err)
+		at, end := time.Date(2035, 6, 1, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+		for at < end {
+			st := stretchAt(at, loc)
+			to := min(st.end, end)
+			if st.forever {
+				to = end
+			}
+			require.Greater(t, to, at, zone)
+			for ; at < to; at += 2 * 3600 {
+				_, offset := time.Unix(at, 0).In(loc).Zone()
+				if int64(offset) != st.offset {
+					t.Fatalf("%s at %s: offset %d, want %d", zone, time.Unix(at, 0).UTC(), st.offset, offset)
+				}
+			}
+			at = to
+		}
+	}
+}
+
+func TestEveryHasOnePhaseWhereverItStarts(t *testing.T) {
+	s, err := Every(5 * time.Minute)
+	require.NoError(t, err)
+	early := s.Next(time.Date(2026, 1, 1, 12, 1, 7, 0, time.UTC))
+	late := s.Next(time.Date(2026, 1, 1, 12, 3, 44, 5, time.UTC))
+	require.Equal(t, early, late)
+	require.Zero(t, early.Unix()%300)
+
+	for _, bad := range []time.Duration{-time.Second, 0, time.Millisecond, 1500 * time.Millisecond} {
+		_, err := Every(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestManualIsNeverDue(t *testing.T) {
+	s := mustParse(t, "manual", "Europe/Berlin")
+	require.True(t, s.Next(time.Now()).IsZero())
+	require.Equal(t, Manual(), s)
+}
+
+func TestHasZoneSeesThePrefixOnly(t *testing.T) {
+	require.True(t, HasZone(" CRON_TZ=UTC @daily"))
+	require.True(t, HasZone("TZ=UTC @daily"))
+	require.False(t, HasZone("@daily"))
+}
+
+// Whatever the text, the parser answers; what it accepts is due again and
+// again, on whole seconds, always later.
+func FuzzParse(f *testing.F) {
+	for _, spec := range []string{
+		"* * * * *", "*/5 0-3 1,15 * mon-fri", "0 0 29 2 *", "0 0 30 2 *", "@every 5m", "@every 1ns", "@daily", "manual",
+		"TZ=UTC", "CRON_TZ=", "TZ=\t* * * * *", "TZ=Africa/Cairo 0 0 * * *", ", * * * *", "*-5 * * * *", "0 0 */2 * 1", "0 0 * * sun-sun", "7-7 * * * 7-7/2",
+		"@every 2562047h47m16s", "0 0 0 31 12 7", "? ? ? ? ?", "1/59 * * * *", "0 0 1-31/30 2 *", "0 0 * * 0/7", "0 0 * * -7",
+	} {
+		f.Add(spec, "", int64(1767225600))
+		f.Add(spec, "America/Asuncion", int64(1696118400))
+	}
+	f.Fuzz(func(t *testing.T, spec, zone string, unix int64) {
+		const century = 100 * 366 * 24 * 3600
+		s, err := Parse(spec, zone)
+		if err != nil {
+			require.ErrorAs(t, err, new(*SpecError))
+			return
+		}
+		require.NotEmpty(t, s.String())
+		if s == Manual() {
+			return
+		}
+		last := time.Unix(unix%century, 0)
+		for range 10 {
+			due := s.Next(last)
+			require.True(t, due.After(last), "%s: %s is not after %s", spec, due, last)
+			require.Zero(t, due.Nanosecond())
+			require.True(t, due.Equal(s.Next(due.Add(-time.Second))), "%s: not the same from one second before %s", spec, due)
+			require.True(t, due.Equal(s.Next(due.Add(-time.Nanosecond))), "%s: not the same from just before %s", spec, due)
+			last = due
+		}
+	})
+}

@@ -1,0 +1,581 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestEachTickRunsOnceWhateverTheSkewOfTheDaemons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var list []jobs.Job
+		for i := range 20 {
+			list = append(list, job(fmt.Sprint("job", i), []string{"@every 1s", "* * * * * *"}[i%2], time.Duration(i)*time.Millisecond))
+		}
+		daemons := []*daemon{
+			start(t, c.daemon("slow"), list, withSkew(-2*time.Second)),
+			start(t, c.daemon("right"), list),
+			start(t, c.daemon("fast"), list, withSkew(2*time.Second)),
+		}
+		time.Sleep(60*time.Second + 500*time.Millisecond)
+		for _, d := range daemons {
+			d.drain()
+		}
+		for _, j := range list {
+			requireOnce(t, c, j.Name, sec(3), sec(60), time.Second, "ran")
+			for _, d := range daemons {
+				s := d.stats(j.Name)
+				require.GreaterOrEqual(t, s.Total(), uint64(58))
+			}
+		}
+	})
+}
+
+func TestNoTickIsLostWhenADaemonIsKilled(t *testing.T) {
+	for _, victim := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
+			daemons := []*daemon{
+				start(t, c.daemon("slow"), list, withSkew(-2*time.Second)),
+				start(t, c.daemon("fast"), list, withSkew(2*time.Second)),
+			}
+			time.Sleep(20*time.Second + 2*time.Millisecond) // in the middle of a run
+			daemons[victim].kill()
+			time.Sleep(20 * time.Second)
+			daemons[1-victim].drain()
+			<-daemons[victim].ended
+			requireOnce(t, c, "a", sec(3), sec(38), time.Second, "ran", "interrupted")
+			n := 0
+			for _, outcome := range c.outcomes("a") {
+				if outcome[0] == "interrupted" {
+					n++
+				}
+			}
+			require.LessOrEqual(t, n, 1)
+		})
+	}
+}
+
+func TestADaemonThatJoinsWithAFastClockTakesNoTicksAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
+		slow := start(t, c.daemon("slow"), list, withSkew(-2*time.Second))
+		time.Sleep(20*time.Second + 300*time.Millisecond)
+		fast := start(t, c.daemon("fast"), list, withSkew(2*time.Second))
+		time.Sleep(20 * time.Second)
+		slow.drain()
+		fast.drain()
+		requireOnce(t, c, "a", sec(0), sec(41), time.Second, "ran", "overlap")
+		overlaps := 0
+		for _, outcome := range c.outcomes("a") {
+			if outcome[0] == "overlap" {
+				overlaps++
+			}
+		}
+		require.LessOrEqual(t, overlaps, 1)
+	})
+}
+
+func TestRollingRestartsLoseNoTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("a", "@every 1s", 100*time.Millisecond), job("b", "@every 2s", 1200*time.Millisecond)}
+		skews := []time.Duration{-2 * time.Second, 0, 2 * time.Second}
+		daemons := make([]*daemon, 3)
+		for i := range daemons {
+			daemons[i] = start(t, c.daemon(fmt.Sprint(i)), list, withSkew(skews[i]))
+		}
+		for round := range 6 {
+			time.Sleep(4*time.Second + 37*time.Millisecond)
+			i := round % 3
+			daemons[i].drain()
+			daemons[i] = start(t, c.daemon(fmt.Sprint(i, "-", round)), list, withSkew(skews[i]))
+		}
+		time.Sleep(4 * time.Second)
+		for _, d := range daemons {
+			d.drain()
+		}
+		requireOnce(t, c, "a", sec(3), sec(26), time.Second, "ran", "overlap")
+		requireOnce(t, c, "b", sec(4), sec(26), 2*time.Second, "ran", "overlap")
+		for name := range c.jobs {
+			ran := 0
+			for _, outcome := range c.outcomes(name) {
+				if outcome[0] == "ran" {
+					ran++
+				}
+			}
+			require.Greater(t, ran*100, 85*len(c.outcomes(name)), name)
+		}
+	})
+}
+
+func TestATickThatWasDueWhileTheOnlyDaemonRestartedIsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("a", "@every 1m", time.Millisecond)}
+		first := start(t, c.daemon("first"), list)
+		time.Sleep(119 * time.Second)
+		first.drain()
+		time.Sleep(3 * time.Second)
+		second := start(t, c.daemon("second"), list)
+		time.Sleep(time.Minute)
+		second.drain()
+		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "ran")
+		requireOnce(t, c, "a", minute(3), minute(3), time.Minute, "ran")
+		require.Equal(t, 1, second.log.lines("not made up for"))
+
+		time.Sleep(time.Minute) // and again, but shortly before the tick that joins
+		third := start(t, c.daemon("third"), []jobs.Job{job("a", "@every 2s", time.Millisecond)})
+		time.Sleep(2500 * time.Millisecond)
+		third.drain()
+		require.NotZero(t, third.stats("a").Ran)
+	})
+}
+
+func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("a", "@every 1s", 2500*time.Millisecond)}
+		d := start(t, c.daemon("one"), list)
+		other := start(t, c.daemon("two"), list, withSkew(200*time.Millisecond))
+		time.Sleep(9700 * time.Millisecond)
+		d.drain()
+		other.drain()
+		requireOnce(t, c, "a", sec(1), sec(1), time.Second, "ran")
+		requireOnce(t, c, "a", sec(2), sec(3), time.Second, "overlap")
+		requireOnce(t, c, "a", sec(4), sec(4), time.Second, "ran")
+		requireOnce(t, c, "a", sec(1), sec(9), time.Second, "ran", "overlap")
+		skipped := d.stats("a").Skipped[SkipOverlap] + other.stats("a").Skipped[SkipOverlap]
+		require.EqualValues(t, 6, skipped)
+		require.Equal(t, 6, d.log.lines("tick skipped", "reason=overlap")+other.log.lines("tick skipped", "reason=overlap"))
+		require.Len(t, append(d.guard.skipped, other.guard.skipped...), 6)
+	})
+}
+
+func TestATickThatCannotBeClaimedUntilTheNextOneIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		l := c.daemon("one")
+		d := start(t, l, []jobs.Job{job("a", "* * * * *", time.Second)})
+		time.Sleep(90 * time.Second)
+		l.down()
+		time.Sleep(3 * time.Minute) // over the ticks 2, 3 and 4
+		require.EqualValues(t, 2, d.stats("a").Skipped[SkipUndecided])
+		require.Equal(t, 1, d.log.lines("tick skipped", "reason=undecided", "instant=2000-01-01T00:02:00", "does not answer"))
+		l.up()
+		time.Sleep(time.Second) // the one of this minute is not too late
+		time.Sleep(time.Minute)
+		d.drain()
+		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "ran")
+		requireOnce(t, c, "a", minute(2), minute(3), time.Minute, "undecided")
+		requireOnce(t, c, "a", minute(4), minute(5), time.Minute, "ran")
+		require.EqualValues(t, 5, d.stats("a").Total())
+	})
+}
+
+func TestAShortOutageLosesNoTickOfAFrequentJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		l := c.daemon("one")
+		d := start(t, l, []jobs.Job{job("a", "@every 1s", 100*time.Millisecond)})
+		time.Sleep(4500 * time.Millisecond)
+		l.down()
+		time.Sleep(4 * time.Second)
+		l.up()
+		time.Sleep(4 * time.Second)
+		d.drain()
+		requireOnce(t, c, "a", sec(1), sec(12), time.Second, "ran")
+	})
+}
+
+func TestTicksThatPassedUnseenAreSkippedButTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var ahead atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		d := start(t, c.daemon("one"), []jobs.Job{job("a", "* * * * *", time.Second)}, func(cfg *Config) { cfg.Now = now })
+		time.Sleep(90 * time.Second)
+		ahead.Store(int64(10 * time.Minute)) // suspended, or the clock was set
+		time.Sleep(32 * time.Second)
+		require.EqualValues(t, 10, d.stats("a").Skipped[SkipMissed])
+		requireOnce(t, c, "a", minute(2), minute(11), time.Minute, "missed")
+		requireOnce(t, c, "a", minute(12), minute(12), time.Minute, "ran")
+		ahead.Store(0) // and back: nothing is repeated, nothing is due
+		time.Sleep(10 * time.Minute)
+		require.EqualValues(t, 2, d.stats("a").Ran)
+		time.Sleep(time.Minute)
+		d.drain()
+		requireOnce(t, c, "a", minute(13), minute(13), time.Minute, "ran")
+		require.Equal(t, 10, d.log.lines("reason=missed"))
+	})
+}
+
+func TestTicksMissedHereButRunElsewhereAreNoSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("a", "* * * * *", time.Second)}
+		var behind atomic.Int64
+		asleep := start(t, c.daemon("asleep"), list, func(cfg *Config) {
+			cfg.Now = func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }
+		})
+		awake := start(t, c.daemon("awake"), list)
+		behind.Store(int64(10 * time.Minute)) // its clock stands still, so to say
+		time.Sleep(10*time.Minute + time.Second)
+		behind.Store(0)
+		time.Sleep(time.Minute)
+		asleep.drain()
+		awake.drain()
+		require.Empty(t, asleep.stats("a").Skipped)
+		require.EqualValues(t, 11, asleep.stats("a").Taken+asleep.stats("a").Ran)
+		requireOnce(t, c, "a", minute(1), minute(10), time.Minute, "ran")
+	})
+}
+
+func TestAnAbsurdJumpOfTheClockIsSurvived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var ahead atomic.Int64
+		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", time.Millisecond)}, func(cfg *Config) {
+			cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		ahead.Store(int64(26 * 365 * 24 * time.Hour))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, d.log.lines("too far forward"))
+		require.NotZero(t, d.stats("a").Ran)
+		d.drain()
+
+		right := start(t, c.daemon("two"), []jobs.Job{job("a", "@every 1s", time.Millisecond)})
+		time.Sleep(5 * time.Second)
+		right.drain()
+		require.Equal(t, 1, right.log.lines("a daemon whose clock was ahead"))
+	})
+}
+
+func TestALockThatIsNotAcquiredBeforeTheNextTickSkipsThisOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		j := locked(job("a", "@every 10s", time.Millisecond))
+		j.Requirements[0].Message = "why"
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		d.guard.set(time.Hour, nil)
+		time.Sleep(31 * time.Second)
+		d.drain()
+		requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, "lock")
+		require.Equal(t, 9*time.Second, *d.guard.asked[0].AcquireTimeout) // a second before the next
+		require.Equal(t, "a", d.guard.asked[0].Owner)
+		require.EqualValues(t, 2, d.stats("a").Skipped[SkipLock])
+		require.Equal(t, "db", d.guard.skipped[0].Scope)
+		require.Equal(t, "why", d.guard.skipped[0].Message)
+		require.Equal(t, "lock", d.guard.skipped[0].Reason)
+		require.Equal(t, sec(10), d.guard.skipped[0].Instant)
+	})
+}
+
+func TestAnAcquireTimeoutOfTheJobIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := locked(job("a", "@every 10s", time.Millisecond))
+		j.Requirements[0].AcquireTimeout = new(time.Duration(0))
+		d := start(t, newCluster().daemon("one"), []jobs.Job{j})
+		time.Sleep(11 * time.Second)
+		d.drain()
+		require.Zero(t, *d.guard.asked[0].AcquireTimeout)
+	})
+}
+
+func TestHowARunEndedIsRecorded(t *testing.T) {
+	boom := errors.New("boom")
+	never := func(context.Context, jobs.Run) error { panic("it has no lock") }
+	cases := []struct {
+		name  string
+		guard error // instead of a grant
+		work  func(context.Context, jobs.Run) error
+		want  string
+	}{
+		{"ran", nil, func(context.Context, jobs.Run) error { return nil }, "ran"},
+		{"failed", nil, func(context.Context, jobs.Run) error { return boom }, "failed"},
+		{"panicked", nil, func(context.Context, jobs.Run) error { panic("ouch") }, "failed"},
+		{"preempted", nil, func(context.Context, jobs.Run) error { return &lockguard.PreemptedError{By: "x"} }, "preempted"},
+		{"lease", nil, func(context.Context, jobs.Run) error { return &lockguard.LeaseExpiredError{By: "x"} }, "preempted"},
+		{"lost", nil, func(context.Context, jobs.Run) error {
+			return errors.Join(&lockguard.PreemptedError{}, &lockguard.LostError{Reason: recipes.LossTaken})
+		}, "lost"},
+		{"busy", &recipes.NotAcquiredError{}, never, "lock"},
+		{"cleanup", &recipes.CleanupPendingError{}, never, "lock"},
+		{"evicted", &recipes.EvictedError{}, never, "lock"},
+		{"unavailable", &recipes.UnavailableError{}, never, "unavailable"},
+		{"refused", &lockguard.RequestError{Field: "x", Reason: "y"}, never, "failed"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				j := locked(job("a", "@every 10s", 0))
+				j.Work = jobs.Func(tc.work)
+				d := start(t, c.daemon("one"), []jobs.Job{j})
+				d.guard.set(0, tc.guard)
+				time.Sleep(21 * time.Second)
+				d.drain()
+				requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, tc.want)
+				require.EqualValues(t, 2, d.stats("a").Total(), "%+v", d.stats("a"))
+			})
+		})
+	}
+}
+
+func TestAJobSeesItsRunAndItsOutputIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan jobs.Run, 1)
+		j := job("a", "@every 10s", 0)
+		j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
+			_, _ = io.WriteString(run.Stdout, "three rows")
+			seen <- run
+			return nil
+		})
+		d := start(t, newCluster().daemon("one"), []jobs.Job{j})
+		time.Sleep(11 * time.Second)
+		d.drain()
+		run := <-seen
+		require.Equal(t, sec(10), run.Scheduled)
+		require.Equal(t, "a", run.Job)
+		require.NotEmpty(t, run.Attempt)
+		require.Equal(t, 1, d.log.lines("job ended", "outcome=ran", "job=a", "three rows"))
+	})
+}
+
+func TestTheEndOfARunIsRecordedWhenZooKeeperAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		l := c.daemon("one")
+		d := start(t, l, []jobs.Job{job("a", "@every 10s", 3*time.Second)})
+		time.Sleep(11 * time.Second)
+		l.down()
+		time.Sleep(10 * time.Second) // the run has ended, the next tick is due
+		l.up()
+		time.Sleep(5 * time.Second)
+		d.drain()
+		requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, "ran")
+	})
+}
+
+func TestWhatTheLedgerRefusesIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		l := c.daemon("one")
+		d := start(t, l, []jobs.Job{job("a", "@every 10s", 3*time.Second)})
+		l.failNext(3)
+		time.Sleep(12 * time.Second)
+		l.failNext(3) // now the end of the run
+		time.Sleep(6 * time.Second)
+		d.drain()
+		requireOnce(t, c, "a", sec(10), sec(10), time.Second, "ran")
+	})
+}
+
+func TestARunThatWasGivenUpByOthersCountsAsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		cut := c.daemon("cut off")
+		list := []jobs.Job{job("a", "@every 10s", 15*time.Second)}
+		d := start(t, cut, list, withSkew(time.Millisecond))
+		other := start(t, c.daemon("other"), list)
+		time.Sleep(15 * time.Second)
+		cut.die() // its session, that is
+		time.Sleep(7 * time.Second)
+		cut.up()
+		time.Sleep(15 * time.Second)
+		require.EqualValues(t, 1, d.stats("a").Interrupted)
+		require.Zero(t, d.stats("a").Ran)
+		require.Equal(t, 1, other.log.lines("previous run was interrupted"))
+		d.drain()
+		other.drain()
+		requireOnce(t, c, "a", sec(10), sec(10), 10*time.Second, "interrupted")
+		requireOnce(t, c, "a", sec(20), sec(20), 10*time.Second, "ran")
+	})
+}
+
+func TestDrainLetsRunsEndAndFiresNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{
+			job("long", "@every 10s", 8*time.Second), job("short", "@every 1s", time.Millisecond),
+		})
+		time.Sleep(11500 * time.Millisecond)
+		began := time.Now()
+		d.drain()
+		require.Equal(t, 6500*time.Millisecond, time.Since(began))
+		requireOnce(t, c, "long", sec(10), sec(10), time.Second, "ran")
+		require.Len(t, c.outcomes("short"), 11)
+		time.Sleep(time.Minute)
+		require.Len(t, c.outcomes("short"), 11)
+	})
+}
+
+func TestDrainCancelsWhatTakesTooLongAndWaitsForItsCleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var mu sync.Mutex
+		var steps []string
+		step := func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			steps = append(steps, s)
+		}
+		j := locked(job("a", "@every 10s", 0))
+		j.Work = jobs.WithCleanup(jobs.Func(func(ctx context.Context, _ jobs.Run) error {
+			<-ctx.Done()
+			if errors.Is(context.Cause(ctx), lockguard.ErrShutdown) {
+				step("cancelled")
+			}
+			return context.Cause(ctx)
+		}), func(context.Context, jobs.Run) error {
+			time.Sleep(2 * time.Second)
+			step("cleaned")
+			return nil
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) { cfg.DrainTimeout = 5 * time.Second })
+		time.Sleep(11 * time.Second)
+		began := time.Now()
+		d.drain()
+		require.Equal(t, 7*time.Second, time.Since(began))
+		require.Equal(t, []string{"cancelled", "cleaned"}, steps)
+		requireOnce(t, c, "a", sec(10), sec(10), time.Second, "interrupted")
+		require.EqualValues(t, 1, d.stats("a").Interrupted)
+	})
+}
+
+func TestDrainEndsAtOnceWhatWaitsForItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1m", time.Second))})
+		d.guard.set(time.Hour, nil)
+		time.Sleep(61 * time.Second)
+		began := time.Now()
+		d.drain()
+		require.Zero(t, time.Since(began))
+		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "draining")
+		require.EqualValues(t, 1, d.stats("a").Skipped[SkipDraining])
+	})
+}
+
+func TestATickThatIsClaimedDuringTheDrainRunsIfItsLockIsFree(t *testing.T) {
+	for _, free := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			l := c.daemon("one")
+			d := start(t, l, []jobs.Job{locked(job("a", "@every 1m", time.Second))})
+			want := "ran"
+			if !free {
+				d.guard.set(time.Hour, nil)
+				want = "lock"
+			}
+			time.Sleep(59 * time.Second)
+			l.down()
+			time.Sleep(2 * time.Second)
+			d.stop()
+			time.Sleep(time.Second)
+			l.up()
+			began := time.Now()
+			d.drain()
+			require.LessOrEqual(t, time.Since(began), time.Second)
+			requireOnce(t, c, "a", minute(1), minute(1), time.Minute, want)
+		})
+	}
+}
+
+func TestDrainWithoutZooKeeperEndsAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		l := c.daemon("one")
+		d := start(t, l, []jobs.Job{job("a", "@every 10s", 15*time.Second), job("b", "@every 1s", time.Millisecond)})
+		time.Sleep(12500 * time.Millisecond)
+		l.down()
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		d.drain()
+		require.Less(t, time.Since(began), 20*time.Second)
+		require.EqualValues(t, 3, d.stats("b").Skipped[SkipDraining]+d.stats("b").Skipped[SkipUndecided])
+		require.EqualValues(t, 15, d.stats("b").Total())
+		require.Equal(t, 1, d.log.lines("the end of a run is not recorded"))
+	})
+}
+
+func TestAJobRunsByHandThroughTheSameGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		boom := errors.New("boom")
+		failing := locked(job("failing", "manual", 0))
+		failing.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
+			require.Zero(t, run.Scheduled)
+			return boom
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "", 3*time.Second)), failing, job("ticking", "@every 10s", time.Second)})
+		other := start(t, c.daemon("two"), []jobs.Job{job("a", "", time.Second)})
+		ended := make(chan error)
+		go func() { ended <- d.RunNow(t.Context(), "a") }()
+		synctest.Wait()
+		require.True(t, d.stats("a").Running)
+		require.ErrorAs(t, d.RunNow(t.Context(), "a"), new(*OverlapError))
+		require.ErrorAs(t, other.RunNow(t.Context(), "a"), new(*OverlapError))
+		require.NoError(t, <-ended)
+		require.Nil(t, d.guard.asked[0].AcquireTimeout) // it waits as long as its caller
+		require.EqualValues(t, 1, d.stats("a").Ran)
+		require.ErrorIs(t, d.RunNow(t.Context(), "failing"), boom)
+		require.ErrorAs(t, d.RunNow(t.Context(), "nothing"), new(*UnknownJobError))
+
+		require.NoError(t, d.RunNow(t.Context(), "ticking"))
+		time.Sleep(10 * time.Second)
+		requireOnce(t, c, "ticking", sec(10), sec(10), time.Second, "ran") // no tick was taken by it
+
+		d.guard.set(time.Hour, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, d.RunNow(ctx, "a"), context.DeadlineExceeded)
+		d.guard.set(0, nil)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, d.RunNow(ctx, "a"), context.DeadlineExceeded)
+		require.EqualValues(t, 1, d.stats("a").Interrupted)
+
+		d.drain()
+		other.drain()
+		require.ErrorIs(t, d.RunNow(t.Context(), "a"), ErrStopped)
+	})
+}
+
+func TestWhatCannotRunIsRefused(t *testing.T) {
+	_, err := New(Config{})
+	require.ErrorContains(t, err, "Ledger")
+
+	l := newCluster().daemon("one")
+	s, err := New(Config{Ledger: l, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(job("a", "@daily", 0)))
+	require.ErrorIs(t, s.RunNow(t.Context(), "a"), ErrStopped)
+	require.ErrorContains(t, s.Add(job("a", "@daily", 0)), "another job has this name")
+	require.ErrorContains(t, s.Add(locked(job("b", "@daily", 0))), "Config.Guard is nil")
+	err = s.Add(jobs.Job{Name: "c c", Schedule: "0 0 30 2 *"})
+	require.ErrorAs(t, err, new(*SpecError))
+	require.ErrorContains(t, err, "run")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, s.Run(ctx))
+	require.ErrorIs(t, s.Run(ctx), ErrStarted)
+	require.ErrorIs(t, s.Add(job("d", "@daily", 0)), ErrStarted)
+}

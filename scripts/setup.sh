@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Makes sure that the tests can start real ZooKeeper servers: $ZOOKEEPER_HOME if set, else Debian's package, which is
+# installed when it is missing. Says nothing when there is nothing to do. Run it as `make setup`.
+set -euo pipefail
+
+readonly debian_jar=/usr/share/java/zookeeper.jar
+
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+
+# The same places in the same order as integration/zkserver looks in.
+zookeeper_found() {
+  if [[ -n ${ZOOKEEPER_HOME:-} ]]; then
+    compgen -G "$ZOOKEEPER_HOME/zookeeper*.jar" >/dev/null || compgen -G "$ZOOKEEPER_HOME/lib/zookeeper*.jar" >/dev/null
+  else
+    [[ -e $debian_jar ]]
+  fi
+}
+
+java_found() {
+  if [[ -n ${JAVA_HOME:-} ]]; then
+    [[ -x $JAVA_HOME/bin/java ]]
+  else
+    command -v java >/dev/null
+  fi
+}
+
+as_root() {
+  if [[ $(id -u) -eq 0 ]]; then
+    "$@"
+  else
+    sudo "$@"
+  fi
+}
+
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+}
+
+install_packages() {
+  printf 'setup: installing %s\n' "$*" >&2
+  # The package lists may be missing or old: fetch them only then.
+  apt_install "$@" >&2 || { as_root apt-get update >&2 && apt_install "$@" >&2; }
+}
+
+if [[ -n ${ZOOKEEPER_HOME:-} ]] && ! zookeeper_found; then
+  fail "ZOOKEEPER_HOME=$ZOOKEEPER_HOME holds no zookeeper-<version>.jar, neither directly nor in lib." \
+    "Set it to an unpacked Apache ZooKeeper release, or unset it to use Debian's package."
+fi
+if [[ -n ${JAVA_HOME:-} ]] && ! java_found; then
+  fail "JAVA_HOME=$JAVA_HOME has no bin/java." "Correct it, or unset it to use java from PATH."
+fi
+
+packages=()
+zookeeper_found || packages+=(zookeeper)
+java_found || packages+=(default-jre-headless)
+
+if [[ ${#packages[@]} -gt 0 ]]; then
+  what_to_do="Install a Java runtime, unpack a release from https://zookeeper.apache.org/releases.html, and set ZOOKEEPER_HOME to it."
+  command -v apt-get >/dev/null ||
+    fail "${packages[*]} not found, and this system has no apt-get to install it with." "$what_to_do"
+  if [[ $(id -u) -ne 0 ]] && ! command -v sudo >/dev/null; then
+    fail "${packages[*]} not found. Run as root: apt-get install ${packages[*]}" "Or: $what_to_do"
+  fi
+  install_packages "${packages[@]}" || fail "apt-get could not install ${packages[*]}, see above." "$what_to_do"
+  zookeeper_found || fail "the package zookeeper is installed, but there is no $debian_jar." "$what_to_do"
+  java_found || fail "still no java on PATH." "$what_to_do"
+fi
