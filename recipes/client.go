@@ -209,9 +209,16 @@ func (c *Client) admit(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, c.unavailable()
 	}
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s.usable() { // the usual case, without a timer
+		done(nil)
+		return s, nil
+	}
 	wait, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errSlow)
 	defer cancel()
-	s, err := c.session(wait)
+	s, err = c.session(wait)
 	switch {
 	case err == nil:
 		done(nil)

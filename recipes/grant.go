@@ -16,12 +16,9 @@ import (
 // that ends sooner does not need to hear that it is asked to go.
 const watchAfter = 10 * time.Millisecond
 
-// A hold of a busy lock that lasts longer than prepareAfter looks for its
-// successor meanwhile; what it saw is good for freshFor.
-const (
-	prepareAfter = 200 * time.Microsecond
-	freshFor     = 5 * time.Millisecond
-)
+// prepareAfter is how long a hold of a busy lock lasts before it looks for its
+// successor, off the path of the release.
+const prepareAfter = 200 * time.Microsecond
 
 // A Grant is a lock that was acquired, until Release or until it is lost. What
 // happens to it is told by Request.Notify.
@@ -46,10 +43,9 @@ type Grant struct {
 	graceTo instant // end of the earliest grace, while asked
 	leaseTo instant // end of the lease
 	timer   *time.Timer
-	looking bool    // an inspection is under way
-	again   bool    // and what it sees may be old
-	next    *heir   // the first waiter
-	nextAt  instant // as seen then
+	looking bool  // an inspection is under way
+	again   bool  // and what it sees may be old
+	next    *heir // the first waiter, as last seen
 	state   grantState
 	loss    *LostError
 }
@@ -136,37 +132,76 @@ func (g *Grant) readToken(ctx context.Context) (Token, error) {
 }
 
 // watchLater arms the holder's watch unless the hold ends before. Where others
-// wait, it first learns who is next, off the path of the release.
+// wait, it first learns who is next.
 func (g *Grant) watchLater() {
+	g.s.late.add(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != stateHeld {
+	if g.state != stateHeld || g.lock.c.hints.get(g.lock.path).busy == 0 {
 		return
 	}
-	if g.lock.c.hints.get(g.lock.path).busy == 0 {
-		g.timer = time.AfterFunc(watchAfter, g.changed)
-		return
+	after := prepareAfter
+	if g.next != nil { // until it is too old
+		after = max(after, g.next.seen.add(freshFor-time.Millisecond).sub(g.born))
 	}
-	g.timer = time.AfterFunc(prepareAfter, func() {
-		g.prepare()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.state == stateHeld {
-			g.timer = time.AfterFunc(watchAfter-prepareAfter, g.changed)
-		}
-	})
+	g.timer = time.AfterFunc(after, g.prepare)
 }
 
 // prepare reads who would be granted if the lock were released now.
 func (g *Grant) prepare() {
-	at := g.s.clock.now()
 	next, _, err := g.successor(g.lock.c.closing)
 	if err != nil || next == nil {
 		return
 	}
 	g.mu.Lock()
-	g.next, g.nextAt = next, at
+	g.next = next
 	g.mu.Unlock()
+}
+
+// lateWatches arms the watches of a session's holders, all with one timer: most
+// holds of a busy program are over by then, and a timer each would cost more
+// than they do.
+type lateWatches struct {
+	mu    sync.Mutex
+	queue []*Grant // by birth
+	timed bool
+}
+
+func (w *lateWatches) add(g *Grant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = append(w.queue, g)
+	if !w.timed {
+		w.timed = true
+		time.AfterFunc(watchAfter, func() { w.arm(g.s.clock) })
+	}
+}
+
+func (w *lateWatches) arm(c *clock) {
+	now := c.now()
+	w.mu.Lock()
+	due := 0
+	for due < len(w.queue) && now.sub(w.queue[due].born) >= watchAfter {
+		due++
+	}
+	grants := w.queue[:due:due]
+	w.queue = append([]*Grant(nil), w.queue[due:]...)
+	w.timed = len(w.queue) > 0
+	if w.timed {
+		time.AfterFunc(watchAfter-now.sub(w.queue[0].born), func() { w.arm(c) })
+	}
+	w.mu.Unlock()
+	for _, g := range grants {
+		if g.held() {
+			go g.changed()
+		}
+	}
+}
+
+func (g *Grant) held() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state == stateHeld
 }
 
 // changed reads the own node, once at a time.
@@ -196,20 +231,14 @@ func (g *Grant) changed() {
 
 // inspect reads the own node, arms its watch, and takes note of what it says.
 func (g *Grant) inspect(ctx context.Context) error {
-	g.mu.Lock()
-	held := g.state == stateHeld
-	g.mu.Unlock()
-	if !held {
+	if !g.held() {
 		return ErrReleased
 	}
 	data, stat, err := g.s.look(ctx, g.path, &g.watch)
-	g.mu.Lock()
-	if g.state != stateHeld {
-		g.mu.Unlock()
+	if !g.held() {
 		g.s.unwatch(g.path, &g.watch)
 		return ErrReleased
 	}
-	g.mu.Unlock()
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		loss := g.whyGone(ctx)
@@ -314,10 +343,7 @@ func (g *Grant) overdue(now instant) bool {
 
 // atRisk tells the holder that ZooKeeper has been silent for long.
 func (g *Grant) atRisk(left time.Duration) {
-	g.mu.Lock()
-	held := g.state == stateHeld
-	g.mu.Unlock()
-	if held {
+	if g.held() {
 		g.notices.send(AtRisk{Deadline: time.Now().Add(left)})
 	}
 }
@@ -368,10 +394,7 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 		case stateHeld:
 		}
 		data, stat, err := g.s.look(ctx, g.path, &g.watch)
-		g.mu.Lock()
-		held := g.state == stateHeld
-		g.mu.Unlock()
-		if !held { // released or lost meanwhile
+		if !g.held() { // released or lost meanwhile
 			g.s.unwatch(g.path, &g.watch)
 			continue
 		}

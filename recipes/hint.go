@@ -21,7 +21,19 @@ type hint struct {
 
 	waiting   int            // how many waited
 	lowest    priority.Level // of those
-	waitingAt time.Time      // when a holder of ours looked
+	waitingAt time.Time      // when a request of ours looked
+
+	wait time.Duration // how long requests of ours wait for a hand-over, about
+}
+
+func (h *hint) crowded() { h.busy, h.idle = busyLooks, false }
+
+// waited takes note of how long a request waited for its hand-over.
+func (h *hint) waited(d time.Duration) {
+	if h.wait == 0 {
+		h.wait = d
+	}
+	h.wait = (h.wait + d) / 2
 }
 
 // queued reports whether several requests stood in the queue a moment ago,
@@ -65,7 +77,7 @@ func (t *hintTable) update(path string, f func(*hint)) {
 }
 
 func (t *hintTable) crowded(path string) {
-	t.update(path, func(h *hint) { h.busy, h.idle = busyLooks, false })
+	t.update(path, (*hint).crowded)
 }
 
 // serverClock estimates the server's clock from its stamp on a write of ours.

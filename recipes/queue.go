@@ -20,9 +20,30 @@ func restFor(before int) time.Duration {
 	return min(time.Duration(before)*25*time.Millisecond, 250*time.Millisecond)
 }
 
-// trustFor is how long one that joined a crowded queue waits before it looks
-// who is there.
-const trustFor = 5 * time.Millisecond
+// trust is the plan of one that joins a queue where several others were seen a
+// moment ago, and that it need not look at: it waits for the hand-over about
+// as long as its process waited before, and shortly before looks who is behind.
+type trust struct {
+	foresee instant // when to look who is behind
+	foresaw bool
+	until   instant // then trust ends
+}
+
+const (
+	// trustFor is how long trust lasts beyond the wait that is expected.
+	trustFor = 5 * time.Millisecond
+	// maxTrust bounds the wait that is expected.
+	maxTrust = 50 * time.Millisecond
+)
+
+// trust returns the plan of one that joins now, nil if it has to look.
+func (h hint) trust(level priority.Level, joined instant) *trust {
+	if !h.queued(level) {
+		return nil
+	}
+	wait := min(h.wait, maxTrust)
+	return &trust{foresee: joined.add(wait - freshFor*3/5), until: joined.add(wait + trustFor)}
+}
 
 // safetyPoll bounds what a watch that never fires can cost.
 const safetyPoll = time.Minute
@@ -50,13 +71,14 @@ type place struct {
 	others  watcher
 	watched map[string]struct{} // paths that others watches
 
-	asks     map[string]*standingAsk // by the holder's guid
-	first    bool                    // was first at the last look
-	told     bool                    // Queued was sent
-	trusting bool                    // others were in front a moment ago: no need to look right away
-	calm     bool                    // the rest is over, and nothing has happened since
-	seen     bool                    // has glanced
-	odd      bool                    // foreign nodes were reported
+	asks  map[string]*standingAsk // by the holder's guid
+	first bool                    // was first at the last look
+	told  bool                    // Queued was sent
+	trust *trust                  // others were in front a moment ago: no need to look right away
+	heir  *heir                   // whom it will grant when it has held the lock
+	calm  bool                    // the rest is over, and nothing has happened since
+	seen  bool                    // has glanced
+	odd   bool                    // foreign nodes were reported
 }
 
 // standingAsk is what this request has asked of one holder.
@@ -123,7 +145,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		}
 		a.queued = true
 		p := newPlace(a, s, guid, path, sent, s.clock.now())
-		p.trusting = l.c.hints.get(l.path).queued(a.req.Priority)
+		p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined)
 		g, err := p.wait(ctx)
 		p.forget()
 		if err != nil {
@@ -151,9 +173,6 @@ func (p *place) wait(ctx context.Context) (*Grant, error) {
 		}
 	}
 }
-
-// errAgain: what was read is no longer so.
-var errAgain = errors.New("decide again")
 
 func (p *place) block(ctx context.Context, after time.Duration) error {
 	timer := time.NewTimer(after)
@@ -198,9 +217,11 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	} else if p.gone.Load() {
 		return nil, 0, p.evicted(ctx)
 	}
-	if p.trusting {
-		p.trusting = false
-		return nil, trustFor, nil
+	if p.trust != nil {
+		if rest, err := p.rely(ctx); rest > 0 || err != nil {
+			return nil, rest, err
+		}
+		p.trust = nil
 	}
 	if !p.calm && len(p.asks) == 0 && !p.a.outranksSeen() {
 		grant, rest, err := p.glance(ctx)
@@ -209,6 +230,22 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 	}
 	return p.weigh(ctx)
+}
+
+// rely waits where others were seen in front a moment ago. It returns 0 when
+// that is no longer good enough.
+func (p *place) rely(ctx context.Context) (time.Duration, error) {
+	t := p.trust
+	if now := p.s.clock.now(); !t.foresaw && now < t.foresee {
+		return t.foresee.sub(now), nil
+	}
+	if !t.foresaw {
+		t.foresaw = true
+		if behind, err := p.foresee(ctx); !behind || err != nil {
+			return 0, err
+		}
+	}
+	return max(0, t.until.sub(p.s.clock.now())), nil
 }
 
 func (p *place) learn(stat *zk.Stat) {
@@ -371,257 +408,21 @@ func (p *place) read(ctx context.Context, c child) (Contender, error) {
 	return rec.contender(c, stat), err
 }
 
-// lead is step 5: the request is first in the queue. It watches whoever holds
-// the lock. G itself needs no watch as long as all holders are exclusive: it
-// cannot change then without a change of the holder's node or of this one's.
-func (p *place) lead(ctx context.Context, version int32, g lockRecord, alive []child) (*Grant, time.Duration, error) {
-	l, s := p.a.l, p.s
-	if len(alive) == 0 {
-		grant, err := p.grantSelf(ctx, version, g)
-		return grant, 0, err
-	}
-	paths := make([]string, 0, len(alive))
-	for _, c := range alive {
-		paths = append(paths, l.path+"/"+c.name)
-	}
-	p.watchOnly(paths...)
-	holders := make([]*holding, 0, len(alive))
-	for _, c := range alive {
-		h := &holding{child: c, path: l.path + "/" + c.name}
-		data, stat, err := s.look(ctx, h.path, &p.others)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, 0, errAgain
-		case err != nil:
-			return nil, 0, err
-		}
-		if h.rec, err = decodeContender(data); err != nil {
-			return nil, 0, err
-		}
-		h.stat = stat
-		holders = append(holders, h)
-	}
-	p.a.holders = p.a.holders[:0:0]
-	for _, h := range holders {
-		p.a.holders = append(p.a.holders, h.rec.contender(h.child, h.stat))
-	}
-	if !p.told {
-		p.told = true
-		p.a.notices.send(Queued{Position: 1, Holders: p.a.holders})
-	}
-
-	v := priority.Judge(p.facts(holders))
-	switch v.Action {
-	case priority.Grant:
-		grant, err := p.grantSelf(ctx, version, g)
-		return grant, 0, err
-	case priority.Preempt:
-		for _, ask := range v.Asks {
-			if err := p.preempt(ctx, version, holders[ask.Holder], ask); err != nil {
-				return nil, 0, err
-			}
-		}
-	case priority.TakeOver:
-		grant, err := p.takeOver(ctx, version, g, holders)
-		return grant, 0, err
-	case priority.GiveUp:
-		return nil, 0, &CleanupPendingError{Scope: l.scope, Waited: p.oldestAsk(), Holders: p.a.holders}
-	case priority.Wait:
-	default:
-		return nil, 0, errors.New("lockkeeper: unexpected verdict " + v.Action.String())
-	}
-	if v.After < 0 || v.After > safetyPoll {
-		return nil, safetyPoll, nil
-	}
-	return nil, v.After, nil
-}
-
-// holding is a live holder as the first waiter sees it.
-type holding struct {
-	child
-	path string
-	rec  contenderRecord
-	stat *zk.Stat
-}
-
-// facts hands the rulebook what it needs.
-func (p *place) facts(holders []*holding) priority.Facts {
-	now := p.s.clock.now()
-	serverNow := p.stamp.notAhead(now)
-	f := priority.Facts{First: true, Request: priority.Request{
-		Level: p.a.req.Priority, Mode: p.a.req.Mode,
-		WaitingTimeout: p.a.req.WaitingTimeout, Forceful: p.a.req.Forceful,
-	}}
-	asks := make(map[string]*standingAsk, len(holders))
-	for _, h := range holders {
-		held := priority.Holder{
-			Level: h.level(), Mode: h.mode,
-			CleanupTimeout: time.Duration(h.rec.CleanupTimeout) * time.Millisecond,
-			LeaseLeft:      h.rec.leaseLeft(h.stat, serverNow),
-		}
-		// The mailbox says what stands; an ask whose reply was lost counts
-		// from now.
-		ask := p.asks[h.guid]
-		for _, n := range h.rec.Preempt {
-			if n.ID != p.guid {
-				continue
-			}
-			if ask == nil {
-				ask = &standingAsk{reasons: make(map[priority.Reason]instant)}
-			}
-			at, ok := ask.reasons[n.Reason]
-			if !ok {
-				at = now
-				ask.reasons[n.Reason] = now
-				p.a.notices.send(PreemptSent{
-					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond,
-				})
-			}
-			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.sub(at)})
-		}
-		if ask != nil {
-			ask.holder, ask.path = h.rec.contender(h.child, h.stat), h.path
-			asks[h.guid] = ask
-		}
-		f.Holders = append(f.Holders, held)
-	}
-	p.asks = asks // those of holders that are gone are gone with them
-	return f
-}
-
-func (p *place) oldestAsk() time.Duration {
-	now := p.s.clock.now()
-	var oldest time.Duration
-	for _, ask := range p.asks {
-		for _, at := range ask.reasons {
-			oldest = max(oldest, now.sub(at))
-		}
-	}
-	return oldest
-}
-
-// grantSelf is T3: every holder in G is dead, or compatible.
-func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord) (*Grant, error) {
-	r, _, err := p.s.multi(ctx,
-		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: lockRecord{Format: recordFormat, Holders: []string{p.guid}, Evicted: g.Evicted}.encode(), Version: version})
-	return p.ownGrant(r, 0, nil, err)
-}
-
-// takeOver is T7: every holder in the way has had its grace.
-func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
-	ops := make([]any, 0, len(holders)+2)
-	next := lockRecord{Format: recordFormat, Holders: []string{p.guid}}
-	var from []Contender
-	for _, h := range holders {
-		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
-		reason := priority.Outranked
-		if ask := p.asks[h.guid]; ask != nil {
-			if _, lease := ask.reasons[priority.LeaseExpired]; lease {
-				reason = priority.LeaseExpired
-			}
-		}
-		next.Evicted = append(next.Evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason})
-		from = append(from, h.rec.contender(h.child, h.stat))
-	}
-	ops = append(ops,
-		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: version})
-	r, _, err := p.s.multi(ctx, ops...)
-	if err == nil {
-		p.asks = nil
-		p.a.notices.send(TookOver{From: from})
-	}
-	return p.ownGrant(r, len(holders), next.Evicted, err)
-}
-
-func (p *place) grantedData() []byte {
-	rec := p.rec
-	rec.Granted = true
-	return rec.encode()
-}
-
-// ownGrant reads the reply of a transaction in which the request granted
-// itself: ops own and own+1 wrote its node and the lock node.
-func (p *place) ownGrant(r []zk.MultiResponse, own int, evicted []evictionNote, err error) (*Grant, error) {
-	switch {
-	case err == nil:
-		p.a.l.c.hints.crowded(p.a.l.path)
-		g := p.newGrant()
-		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, evicted
-		return p.a.granted(g)
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
-		p.stale.Store(true)
-		return nil, errAgain
-	}
-	return nil, err
-}
-
 // handedOver makes a grant of what another's transaction has given. The token
 // is 0 if it was not read.
 func (p *place) handedOver(token Token) (*Grant, error) {
-	p.a.l.c.hints.crowded(p.a.l.path)
+	wait := p.s.clock.now().sub(p.joined)
+	p.a.l.c.hints.update(p.a.l.path, func(h *hint) {
+		h.crowded()
+		h.waited(wait)
+	})
 	g := p.newGrant()
-	g.token, g.version = token, -1
+	g.token, g.version, g.next = token, -1, p.heir
 	return p.a.granted(g)
 }
 
 func (p *place) newGrant() *Grant {
 	return &Grant{lock: p.a.l, s: p.s, guid: p.guid, path: p.path, stamp: p.stamp, notices: p.a.notices}
-}
-
-// preempt is T6: it asks a holder to go.
-func (p *place) preempt(ctx context.Context, version int32, h *holding, ask priority.Ask) error {
-	rec := h.rec
-	rec.Preempt = slices.Clone(rec.Preempt)
-	rec.freeze(h.stat)
-	rec.ask(askingNote{
-		ID: p.guid, Owner: p.a.req.Owner, Priority: p.a.req.Priority, Reason: ask.Reason,
-		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace,
-	})
-	_, _, err := p.s.multi(ctx,
-		&zk.CheckVersionRequest{Path: p.path, Version: -1},
-		&zk.CheckVersionRequest{Path: p.a.l.path, Version: version},
-		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
-	switch {
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
-		return errAgain
-	case err != nil:
-		return err
-	}
-	standing := p.asks[h.guid]
-	if standing == nil {
-		standing = &standingAsk{holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]instant)}
-		p.asks[h.guid] = standing
-	}
-	standing.reasons[ask.Reason] = p.s.clock.now()
-	p.a.notices.send(PreemptSent{Holder: standing.holder, Reason: ask.Reason, Grace: ask.Grace})
-	return nil
-}
-
-// withdraw takes this request's notes out of the holders' mailboxes, as well
-// as it can: a note whose writer is gone is void anyway.
-func (p *place) withdraw(ctx context.Context) {
-	for guid, ask := range p.asks {
-		for range 3 {
-			data, stat, err := p.s.get(ctx, ask.path)
-			if err != nil {
-				break
-			}
-			rec, err := decodeContender(data)
-			if err != nil {
-				break
-			}
-			rec.freeze(stat)
-			if !rec.withdraw(p.guid) {
-				break
-			}
-			if _, err = p.s.set(ctx, ask.path, rec.encode(), stat.Version); !errors.Is(err, zk.ErrBadVersion) {
-				break
-			}
-		}
-		delete(p.asks, guid)
-	}
 }
 
 // watchOnly drops the watches on others than these.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -33,7 +32,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	now := g.s.clock.now()
 	asked := len(g.asked) > 0
 	next := g.next
-	if asked || now.sub(g.nextAt) > freshFor {
+	if asked || !next.fresh(now) {
 		next = nil // somebody more important may have come
 	}
 	g.mu.Unlock()
@@ -133,54 +132,4 @@ func (g *Grant) depart(ctx context.Context, look bool, next *heir) error {
 		}
 		look, next = true, nil
 	}
-}
-
-// heir is the waiter that a releasing holder grants.
-type heir struct {
-	guid, path string
-	data       []byte
-	version    int32
-}
-
-// successor reads the first waiter. It reports whether there is anybody at
-// all, and zk.ErrNoNode when the holder itself is gone.
-func (g *Grant) successor(ctx context.Context) (next *heir, others bool, err error) {
-	names, _, err := g.s.list(ctx, g.lock.path)
-	if err != nil {
-		return nil, false, err
-	}
-	children, _ := parseChildren(names)
-	here := false
-	var first *child
-	for i := range children {
-		if children[i].guid == g.guid {
-			here = true
-		} else if first == nil {
-			first = &children[i]
-		}
-	}
-	if !here {
-		return nil, false, zk.ErrNoNode
-	}
-	g.lock.c.hints.update(g.lock.path, func(h *hint) {
-		h.waiting, h.waitingAt = len(children)-1, time.Now()
-		h.lowest = children[len(children)-1].level() // at most: of the holder itself, too
-	})
-	if first == nil {
-		return nil, false, nil
-	}
-	next = &heir{guid: first.guid, path: g.lock.path + "/" + first.name}
-	data, stat, err := g.s.get(ctx, next.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, true, errAgain
-	} else if err != nil {
-		return nil, true, err
-	}
-	rec, err := decodeContender(data)
-	if err != nil {
-		return nil, true, nil //nolint:nilerr // nobody that this version understands: no heir
-	}
-	rec.Granted = true
-	next.data, next.version = rec.encode(), stat.Version
-	return next, true, nil
 }

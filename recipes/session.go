@@ -47,6 +47,7 @@ type session struct {
 	risk     bool // holders were told that they are at risk
 
 	watches watchTable
+	late    lateWatches
 
 	over    chan struct{}
 	overErr error
