@@ -149,7 +149,10 @@ func (g *Grant) watchLater() {
 
 // prepare reads who would be granted if the lock were released now.
 func (g *Grant) prepare() {
-	next, _, err := g.successor(g.lock.c.closing)
+	g.mu.Lock()
+	known := g.next
+	g.mu.Unlock()
+	next, _, err := g.successor(g.lock.c.closing, known)
 	if err != nil || next == nil {
 		return
 	}

@@ -27,10 +27,11 @@ func (h *heir) fresh(now instant) bool { return h != nil && now.sub(h.seen) <= f
 // errAgain: what was read is no longer so.
 var errAgain = errors.New("decide again")
 
-// successor reads whom the holder would grant now: the first waiter. It
-// reports whether there is anybody at all, and zk.ErrNoNode when the holder
-// itself is gone.
-func (g *Grant) successor(ctx context.Context) (next *heir, others bool, err error) {
+// successor finds out whom the holder would grant now: the first waiter. Its
+// node is not read again if it is the one that is known. successor reports
+// whether there is anybody at all, and zk.ErrNoNode when the holder itself is
+// gone.
+func (g *Grant) successor(ctx context.Context, known *heir) (next *heir, others bool, err error) {
 	seen := g.s.clock.now()
 	children, me, err := g.lock.queueAround(ctx, g.s, g.guid)
 	if err != nil {
@@ -40,11 +41,11 @@ func (g *Grant) successor(ctx context.Context) (next *heir, others bool, err err
 	if len(waiters) == 0 {
 		return nil, false, nil
 	}
-	next, err = g.lock.inherit(ctx, g.s, waiters[0], seen)
+	next, err = g.lock.inherit(ctx, g.s, waiters[0], known, seen)
 	return next, true, err
 }
 
-// foresee reads whom this request will grant when it has held the lock: the
+// foresee finds out whom this request will grant when it has held the lock: the
 // one behind it. It reports whether the request still stands behind others.
 func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	seen := p.s.clock.now()
@@ -64,7 +65,7 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 		// could not tell that one from a holder that is gone by then.
 		return true, nil
 	}
-	p.heir, err = p.a.l.inherit(ctx, p.s, children[me+1], seen)
+	p.heir, err = p.a.l.inherit(ctx, p.s, children[me+1], p.heir, seen)
 	if errors.Is(err, errAgain) {
 		err = nil // it will be looked for when it is needed
 	}
@@ -90,9 +91,15 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string)
 	return children, me, nil
 }
 
-// inherit reads a waiter's node. It returns errAgain when that is gone, and
-// no heir when this version does not understand it.
-func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, seen instant) (*heir, error) {
+// inherit makes an heir of a waiter, seen in a list that was asked for then. It
+// returns errAgain when the waiter is gone, and no heir when this version does
+// not understand it.
+func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *heir, seen instant) (*heir, error) {
+	if known != nil && known.guid == c.guid { // its version says whether it was written to
+		again := *known
+		again.seen = seen
+		return &again, nil
+	}
 	path := l.path + "/" + c.name
 	data, stat, err := s.get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {

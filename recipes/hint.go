@@ -40,7 +40,7 @@ func (h *hint) waited(d time.Duration) {
 // none of them outranked by level, so that one that joins now need not look
 // who is there.
 func (h hint) queued(level priority.Level) bool {
-	return h.waiting > 2 && !level.Outranks(h.lowest) && time.Since(h.waitingAt) < 10*time.Millisecond
+	return h.waiting > 0 && !level.Outranks(h.lowest) && time.Since(h.waitingAt) < 10*time.Millisecond
 }
 
 // Waiters come in bursts: after somebody was seen, this many releases look for

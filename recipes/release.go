@@ -31,8 +31,9 @@ func (g *Grant) Release(ctx context.Context) error {
 	}
 	now := g.s.clock.now()
 	asked := len(g.asked) > 0
-	next := g.next
-	if asked || !next.fresh(now) {
+	known := g.next
+	next := known
+	if asked || !known.fresh(now) {
 		next = nil // somebody more important may have come
 	}
 	g.mu.Unlock()
@@ -46,7 +47,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	// that is gone.
 	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter
 	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
-		return struct{}{}, g.depart(context.Background(), look, next)
+		return struct{}{}, g.depart(context.Background(), look, next, known)
 	}, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("release of lock %q has not been confirmed and goes on in the background: %w", g.lock.scope, err)
@@ -55,8 +56,9 @@ func (g *Grant) Release(ctx context.Context) error {
 }
 
 // depart removes the holder's node and grants the next, until that is certain.
-// With next at hand, or without look, it does not look first.
-func (g *Grant) depart(ctx context.Context, look bool, next *heir) error {
+// With next at hand, or without look, it does not look first; known was the
+// first waiter a while ago.
+func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error {
 	l, s := g.lock, g.s
 	g.mu.Lock()
 	token := g.token
@@ -93,7 +95,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next *heir) error {
 		if next == nil {
 			var others bool
 			var err error
-			next, others, err = g.successor(ctx)
+			next, others, err = g.successor(ctx, known)
 			switch {
 			case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
 				next = nil
@@ -130,6 +132,6 @@ func (g *Grant) depart(ctx context.Context, look bool, next *heir) error {
 		default:
 			return gone(err)
 		}
-		look, next = true, nil
+		look, next, known = true, nil, nil
 	}
 }
