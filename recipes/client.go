@@ -34,6 +34,8 @@ type Client struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	epoch   atomic.Int32 // data version of the root, -1 when not known
 	hints   hintTable
+	// What waiters ask for, as read.
+	requests requestCache
 
 	mu      sync.Mutex
 	current *session

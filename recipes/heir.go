@@ -2,8 +2,11 @@ package recipes
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -100,8 +103,11 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		again.seen = seen
 		return &again, nil
 	}
-	path := l.path + "/" + c.name
-	data, stat, err := s.get(ctx, path)
+	next := &heir{guid: c.guid, path: l.path + "/" + c.name, seen: seen}
+	if next.data = l.c.requests.get(c.guid); next.data != nil && known != suspect {
+		return next, nil // of version 0: as it was created
+	}
+	data, stat, err := s.get(ctx, next.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, errAgain
 	} else if err != nil {
@@ -112,5 +118,46 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		return nil, nil //nolint:nilerr,nilnil // nobody that this version understands: no heir
 	}
 	rec.Granted = true
-	return &heir{guid: c.guid, path: path, data: rec.encode(), version: stat.Version, seen: seen}, nil
+	next.data, next.version = rec.encode(), stat.Version
+	if stat.Version == 0 {
+		l.c.requests.put(c.guid, data, next.data)
+	}
+	return next, nil
+}
+
+// suspect stands for a known heir that could not be granted: whoever is found
+// next has to be read.
+var suspect = new(heir)
+
+// requestCache remembers what was read of waiters, for those who come again
+// with the same request: a waiter's guid carries a digest of the data that its
+// node was created with, so a holder that has read the same data before can
+// grant it without another read. The version, 0, proves that nobody has written
+// to the node since.
+type requestCache struct {
+	mu sync.Mutex
+	m  map[string][]byte // data as granted, by digest
+}
+
+// maxRequests bounds a cache: when it is full it starts afresh.
+const maxRequests = 256
+
+func (r *requestCache) get(guid string) (granted []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m[digest(guid)]
+}
+
+// put takes note of created data, unless guid says nothing about them.
+func (r *requestCache) put(guid string, created, granted []byte) {
+	sum := sha256.Sum256(created)
+	if hex.EncodeToString(sum[:])[:guidLength/2] != digest(guid) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil || len(r.m) >= maxRequests {
+		r.m = make(map[string][]byte)
+	}
+	r.m[digest(guid)] = granted
 }

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -86,6 +87,19 @@ func newGUID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
+
+// newRequestGUID names one attempt of a request whose node is created with
+// data. Its second half tells what that is: see requestCache.
+func newRequestGUID(data []byte) string {
+	var b [guidLength / 2]byte
+	_, _ = rand.Read(b[:guidLength/4])
+	sum := sha256.Sum256(data)
+	copy(b[guidLength/4:], sum[:])
+	return hex.EncodeToString(b[:])
+}
+
+// digest is the half of a guid that tells the data of the request's node.
+func digest(guid string) string { return guid[guidLength/2:] }
 
 // contenderName is the name of a contender's node without its sequence:
 // <2147483647−priority>-<x|s>-<guid>-

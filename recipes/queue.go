@@ -123,7 +123,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
 	data := newRecord(l.c, a.req).encode()
 	for {
-		guid := newGUID()
+		guid := newRequestGUID(data)
 		sent := s.clock.now()
 		path, err := s.create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
 		switch {

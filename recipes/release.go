@@ -132,6 +132,6 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 		default:
 			return gone(err)
 		}
-		look, next, known = true, nil, nil
+		look, next, known = true, nil, suspect
 	}
 }
