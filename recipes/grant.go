@@ -12,10 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// watchAfter is how long a hold lasts before its own node is watched. A hold
-// that ends sooner does not need to hear that it is asked to go.
-const watchAfter = 10 * time.Millisecond
-
 // prepareAfter is how long a hold of a busy lock lasts before it looks for its
 // successor, off the path of the release.
 const prepareAfter = 200 * time.Microsecond
@@ -35,6 +31,7 @@ type Grant struct {
 
 	notices *notices // the request's
 	watch   watcher
+	late    bool // its watch is to be armed; guarded by s.late
 
 	mu      sync.Mutex
 	stamp   serverStamp
@@ -159,46 +156,6 @@ func (g *Grant) prepare() {
 	g.mu.Lock()
 	g.next = next
 	g.mu.Unlock()
-}
-
-// lateWatches arms the watches of a session's holders, all with one timer: most
-// holds of a busy program are over by then, and a timer each would cost more
-// than they do.
-type lateWatches struct {
-	mu    sync.Mutex
-	queue []*Grant // by birth
-	timed bool
-}
-
-func (w *lateWatches) add(g *Grant) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.queue = append(w.queue, g)
-	if !w.timed {
-		w.timed = true
-		time.AfterFunc(watchAfter, func() { w.arm(g.s.clock) })
-	}
-}
-
-func (w *lateWatches) arm(c *clock) {
-	now := c.now()
-	w.mu.Lock()
-	due := 0
-	for due < len(w.queue) && now.sub(w.queue[due].born) >= watchAfter {
-		due++
-	}
-	grants := w.queue[:due:due]
-	w.queue = append([]*Grant(nil), w.queue[due:]...)
-	w.timed = len(w.queue) > 0
-	if w.timed {
-		time.AfterFunc(watchAfter-now.sub(w.queue[0].born), func() { w.arm(c) })
-	}
-	w.mu.Unlock()
-	for _, g := range grants {
-		if g.held() {
-			go g.changed()
-		}
-	}
 }
 
 func (g *Grant) held() bool {
@@ -365,6 +322,7 @@ func (g *Grant) lose(loss *LostError) {
 	}
 	g.mu.Unlock()
 	g.s.unhold(g)
+	g.s.late.drop(g)
 	g.s.unwatch(g.path, &g.watch)
 	if loss.Reason == LossSession {
 		g.s.discard(g.path) // the session may survive; the hold does not

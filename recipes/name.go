@@ -104,11 +104,16 @@ func digest(guid string) string { return guid[guidLength/2:] }
 // contenderName is the name of a contender's node without its sequence:
 // <2147483647−priority>-<x|s>-<guid>-
 func contenderName(level priority.Level, mode priority.Mode, guid string) string {
-	m := "x"
+	const ten = 10_000_000_000 // for leading zeros
+	b := make([]byte, 0, 1+10+3+guidLength+1)
+	b = strconv.AppendInt(b, ten+math.MaxInt32-int64(level), 10)
+	m := byte('x')
 	if mode == priority.Shared {
-		m = "s"
+		m = 's'
 	}
-	return fmt.Sprintf("%010d-%s-%s-", math.MaxInt32-int64(level), m, guid)
+	b = append(b, '-', m, '-')
+	b = append(b, guid...)
+	return string(append(b, '-')[1:])
 }
 
 // child is a contender as its node's name tells it.
@@ -144,8 +149,10 @@ func parseChild(name string) (child, bool) {
 	default:
 		return child{}, false
 	}
-	if _, err := hex.DecodeString(c.guid); err != nil {
-		return child{}, false
+	for _, d := range []byte(c.guid) {
+		if (d < '0' || d > '9') && (d < 'a' || d > 'f') && (d < 'A' || d > 'F') {
+			return child{}, false
+		}
 	}
 	c.place = priority.Place{Level: priority.Level(math.MaxInt32 - rank), Sequence: int32(seq)}
 	return c, true

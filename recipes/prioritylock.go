@@ -292,7 +292,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32) (*Grant, 
 		r, failed, err := s.multi(ctx,
 			&zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch},
 			&zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, guid), Data: data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-			&zk.SetDataRequest{Path: l.path, Data: lockRecord{Format: recordFormat, Holders: []string{guid}}.encode(), Version: version})
+			&zk.SetDataRequest{Path: l.path, Data: soleHolder(guid), Version: version})
 		switch {
 		case err == nil:
 			stamp := serverStamp{at: r[2].Stat.Mtime, sent: sent, replied: s.clock.now()}

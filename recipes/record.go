@@ -88,6 +88,11 @@ func millis(d *time.Duration) *int64 {
 func (r contenderRecord) encode() []byte { return encode(r) }
 func (r lockRecord) encode() []byte      { return encode(r) }
 
+// soleHolder is the encoded lockRecord of one holder: written by each grant.
+func soleHolder(guid string) []byte {
+	return []byte(`{"format":1,"holders":["` + guid + `"]}`)
+}
+
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

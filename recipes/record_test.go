@@ -82,3 +82,8 @@ func TestOneNoteForEachRequesterAndReason(t *testing.T) {
 	require.Len(t, rec.Preempt, 2)
 	require.Equal(t, int64(2), rec.Preempt[0].Grace)
 }
+
+func TestASoleHolderIsWrittenLikeAnyRecord(t *testing.T) {
+	guid := newGUID()
+	require.Equal(t, string(lockRecord{Format: recordFormat, Holders: []string{guid}}.encode()), string(soleHolder(guid)))
+}

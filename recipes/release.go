@@ -38,6 +38,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 	g.s.unhold(g)
+	g.s.late.drop(g)
 	if g.watch != nil {
 		g.s.unwatch(g.path, &g.watch)
 	}
