@@ -192,6 +192,7 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, evicted []evictionNote, 
 		return p.a.granted(g)
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		p.stale.Store(true)
+		p.beaten = !p.knocked
 		return nil, errAgain
 	}
 	return nil, err

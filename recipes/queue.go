@@ -71,14 +71,16 @@ type place struct {
 	others  watcher
 	watched map[string]struct{} // paths that others watches
 
-	asks  map[string]*standingAsk // by the holder's guid
-	first bool                    // was first at the last look
-	told  bool                    // Queued was sent
-	trust *trust                  // others were in front a moment ago: no need to look right away
-	heir  *heir                   // whom it will grant when it has held the lock
-	calm  bool                    // the rest is over, and nothing has happened since
-	seen  bool                    // has glanced
-	odd   bool                    // foreign nodes were reported
+	asks    map[string]*standingAsk // by the holder's guid
+	first   bool                    // was first at the last look
+	told    bool                    // Queued was sent
+	trust   *trust                  // others were in front a moment ago: no need to look right away
+	heir    *heir                   // whom it will grant when it has held the lock
+	calm    bool                    // the rest is over, and nothing has happened since
+	seen    bool                    // has glanced
+	odd     bool                    // foreign nodes were reported
+	beaten  bool                    // another took the lock although this request is first
+	knocked bool                    // nobody can do that again
 }
 
 // standingAsk is what this request has asked of one holder.
@@ -223,6 +225,12 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 		p.trust = nil
 	}
+	if p.beaten {
+		p.beaten = false
+		if err := p.knock(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
 	if !p.calm && len(p.asks) == 0 && !p.a.outranksSeen() {
 		grant, rest, err := p.glance(ctx)
 		if grant != nil || rest > 0 || err != nil {
@@ -350,6 +358,10 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, errAgain
 	}
 	p.a.ahead = pos
+	if pos == 0 && !p.knocked && slices.ContainsFunc(alive, p.overtook) {
+		p.beaten = true
+		return nil, 0, errAgain
+	}
 	if pos > 0 {
 		return nil, safetyPoll, p.follow(ctx, waiters, pos, alive)
 	}
@@ -406,6 +418,39 @@ func (p *place) read(ctx context.Context, c child) (Contender, error) {
 	}
 	rec, err := decodeContender(data)
 	return rec.contender(c, stat), err
+}
+
+// overtook reports whether a holder that this request need not let pass joined
+// later.
+func (p *place) overtook(holder child) bool {
+	return !holder.level().Outranks(p.a.req.Priority) && holder.place.Sequence-p.sequence() > 0
+}
+
+func (p *place) sequence() int32 {
+	c, _ := parseChild(p.name)
+	return c.place.Sequence
+}
+
+// knock raises the version of the lock node, and changes nothing else. Whoever
+// takes the lock again and again by a version it remembers then has to look,
+// and finds this request.
+func (p *place) knock(ctx context.Context) error {
+	const tries = 16 // each fails if the lock is taken between its read and its write
+	for range tries {
+		data, stat, err := p.s.get(ctx, p.a.l.path)
+		if err != nil {
+			return err
+		}
+		_, err = p.s.set(ctx, p.a.l.path, data, stat.Version)
+		if !errors.Is(err, zk.ErrBadVersion) {
+			p.knocked = err == nil
+			return err
+		}
+		if p.granted.Load() {
+			return nil
+		}
+	}
+	return nil
 }
 
 // handedOver makes a grant of what another's transaction has given. The token
