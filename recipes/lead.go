@@ -14,7 +14,7 @@ import (
 // lead is step 5: the request is first in the queue. It watches whoever holds
 // the lock. G itself needs no watch as long as all holders are exclusive: it
 // cannot change then without a change of the holder's node or of this one's.
-func (p *place) lead(ctx context.Context, version int32, g lockRecord, alive []child) (*Grant, time.Duration, error) {
+func (p *place) lead(ctx context.Context, version int32, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l, s := p.a.l, p.s
 	if len(alive) == 0 {
 		grant, err := p.grantSelf(ctx, version, g)
@@ -57,7 +57,7 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, alive []c
 		return grant, 0, err
 	case priority.Preempt:
 		for _, ask := range v.Asks {
-			if err := p.preempt(ctx, version, holders[ask.Holder], ask); err != nil {
+			if err := p.preempt(ctx, version, children, holders[ask.Holder], ask); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -167,12 +167,41 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 	ops = append(ops,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
 		&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: version})
+	p.seizure = &seizure{evicted: next.Evicted, from: from}
 	r, _, err := p.s.multi(ctx, ops...)
-	if err == nil {
+	switch {
+	case err == nil:
 		p.asks = nil
 		p.a.notices.send(TookOver{From: from})
+	case errors.Is(err, errAmbiguous):
+		return nil, err
 	}
+	p.seizure = nil
 	return p.ownGrant(r, len(holders), next.Evicted, err)
+}
+
+// seizure is a takeover whose fate is not known.
+type seizure struct {
+	evicted []evictionNote
+	from    []Contender
+}
+
+// settle finds out, for a grant, whether it is due to the takeover.
+func (p *place) settle(ctx context.Context, g *Grant) error {
+	data, _, err := p.s.get(ctx, p.a.l.path)
+	if err != nil {
+		return err
+	}
+	record, err := decodeLock(data)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(record.Holders, p.guid) && slices.Equal(record.Evicted, p.seizure.evicted) {
+		g.evicted = record.Evicted
+		p.a.notices.send(TookOver{From: p.seizure.from})
+	}
+	p.seizure = nil
+	return nil
 }
 
 func (p *place) grantedData() []byte {
@@ -199,10 +228,11 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, evicted []evictionNote, 
 }
 
 // preempt is T6: it asks a holder to go.
-func (p *place) preempt(ctx context.Context, version int32, h *holding, ask priority.Ask) error {
+func (p *place) preempt(ctx context.Context, version int32, children []child, h *holding, ask priority.Ask) error {
 	rec := h.rec
 	rec.Preempt = slices.Clone(rec.Preempt)
 	rec.freeze(h.stat)
+	rec.void(children)
 	rec.ask(askingNote{
 		ID: p.guid, Owner: p.a.req.Owner, Priority: p.a.req.Priority, Reason: ask.Reason,
 		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace,

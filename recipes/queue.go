@@ -72,6 +72,7 @@ type place struct {
 	watched map[string]struct{} // paths that others watches
 
 	asks    map[string]*standingAsk // by the holder's guid
+	seizure *seizure                // a takeover whose reply was lost
 	first   bool                    // was first at the last look
 	told    bool                    // Queued was sent
 	trust   *trust                  // others were in front a moment ago: no need to look right away
@@ -196,7 +197,7 @@ func (p *place) block(ctx context.Context, after time.Duration) error {
 // or how long to wait before the next look unless something happens.
 func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	if p.granted.Load() {
-		g, err := p.handedOver(0)
+		g, err := p.handedOver(ctx, 0)
 		return g, 0, err
 	}
 	// The watch on the own node comes first: a grant after it is told, one
@@ -213,7 +214,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 		p.learn(stat)
 		if rec, err := decodeContender(data); err == nil && rec.Granted {
-			g, err := p.handedOver(rec.token(stat))
+			g, err := p.handedOver(ctx, rec.token(stat))
 			return g, 0, err
 		}
 	} else if p.gone.Load() {
@@ -339,7 +340,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		holds := slices.Contains(g.Holders, c.guid)
 		switch {
 		case c.guid == p.guid && holds:
-			grant, err := p.handedOver(0)
+			grant, err := p.handedOver(ctx, 0)
 			return grant, 0, err
 		case c.guid == p.guid:
 			pos = len(waiters)
@@ -366,7 +367,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, safetyPoll, p.follow(ctx, waiters, pos, alive)
 	}
 	p.first = true
-	return p.lead(ctx, stat.Version, g, alive)
+	return p.lead(ctx, stat.Version, g, children, alive)
 }
 
 // follow is step 4: it watches the waiter right in front.
@@ -455,14 +456,19 @@ func (p *place) knock(ctx context.Context) error {
 
 // handedOver makes a grant of what another's transaction has given. The token
 // is 0 if it was not read.
-func (p *place) handedOver(token Token) (*Grant, error) {
+func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
+	g := p.newGrant()
+	g.token, g.version, g.next = token, -1, p.heir
+	if p.seizure != nil {
+		if err := p.settle(ctx, g); err != nil {
+			return nil, err
+		}
+	}
 	wait := p.s.clock.now().sub(p.joined)
 	p.a.l.c.hints.update(p.a.l.path, func(h *hint) {
 		h.crowded()
 		h.waited(wait)
 	})
-	g := p.newGrant()
-	g.token, g.version, g.next = token, -1, p.heir
 	return p.a.granted(g)
 }
 

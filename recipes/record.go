@@ -166,6 +166,13 @@ func (r *contenderRecord) ask(n askingNote) {
 	r.Preempt = append(r.Preempt, n)
 }
 
+// void drops the notes of those who are gone: they are not preempting any more.
+func (r *contenderRecord) void(present []child) {
+	r.Preempt = slices.DeleteFunc(r.Preempt, func(n askingNote) bool {
+		return !slices.ContainsFunc(present, func(c child) bool { return c.guid == n.ID })
+	})
+}
+
 // withdraw takes all notes of id out of the mailbox, and reports if there was one.
 func (r *contenderRecord) withdraw(id string) bool {
 	before := len(r.Preempt)

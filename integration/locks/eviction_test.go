@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,4 +83,35 @@ func TestHolderThatWasTakenOverIsToldByWhom(t *testing.T) {
 	require.Equal(t, "boss", loss.By)
 	require.Equal(t, 1, count[recipes.TookOver](boss.told))
 	require.Equal(t, "boss", h.state(h.client()).Evicted[0].By)
+}
+
+// It makes no difference to either of them when the answer to the takeover, or
+// to any request before it, never comes.
+func TestTakeoverWhoseAnswerIsLostIsToldLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	wire := &tripwire{}
+	bosses, others := h.client(through(wire)), h.client()
+	require.NoError(t, h.warm(bosses, others))
+
+	steps := 0
+	for tripped := true; tripped; steps++ {
+		h.story.tell("test", "answer %d is lost", steps)
+
+		// given a holder that needs no cleanup
+		scope := fmt.Sprint("taken ", steps)
+		holder := h.hold(h.scope(others, scope), "holder")
+
+		// when a more important one takes the lock by force, over a connection that breaks
+		wire.set(afterRequest, steps, wire.cut)
+		boss := h.ask(h.scope(bosses, scope), "boss", at(1), forceful)
+		boss.granted()
+		tripped = wire.unset()
+
+		// then both are told
+		require.Equal(t, recipes.LossTaken, await[recipes.Lost](t, holder.told).Err.Reason, "answer %d is lost", steps)
+		require.Equal(t, 1, count[recipes.TookOver](boss.told), "answer %d is lost", steps)
+		boss.release()
+	}
+	t.Logf("lost each of %d answers", steps-1)
 }

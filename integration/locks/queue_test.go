@@ -374,3 +374,24 @@ func TestPendingPreemptorKeepsItsPlaceBeforeALessImportantOne(t *testing.T) {
 	three.granted()
 	two.waits()
 }
+
+// A request to go whose author is gone is void; the next author clears it away.
+func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+
+	// given a holder that was asked to go
+	holder := h.hold(h.lock(h.client()), "holder", cleanup(time.Hour))
+	c := h.client()
+	boss := h.ask(h.lock(c), "boss", at(1))
+	await[recipes.PreemptAsked](t, holder.told)
+
+	// when the session of the one that asked ends, and it asks again in another one
+	h.expire(c)
+	require.Eventually(t, func() bool { return count[recipes.PreemptSent](boss.told) == 2 }, soon, time.Millisecond)
+
+	// then that is the only request that stands
+	require.Len(t, h.state(h.client()).Holders[0].PreemptedBy, 1)
+	holder.release()
+	boss.granted()
+}
