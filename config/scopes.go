@@ -70,10 +70,6 @@ func (r *reader) mode(v value) (priority.Mode, bool) {
 
 // scopeName reports whether a text can be a scope.
 func (r *reader) scopeName(v value, name string) bool {
-	if trimmed := strings.TrimSpace(name); trimmed != name {
-		r.problem(v, quote(name)+" has blanks at its ends", "write "+quote(trimmed))
-		return false
-	}
 	_, err := recipes.EscapeScope(name)
 	return !r.refused(v, err)
 }

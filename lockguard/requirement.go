@@ -46,7 +46,8 @@ type Requirement struct {
 
 	// Scope is what the lock protects, for example
 	// "cluster/orders/resource/users": at most 200 bytes, in which a slash
-	// counts as 3. Scopes do not contain each other.
+	// counts as 3, without empty parts or white space at the ends of a part.
+	// Scopes do not contain each other.
 	Scope string
 
 	// WaitingTimeout is how long a preemptor waits for the holder's cleanup,

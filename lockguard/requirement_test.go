@@ -43,6 +43,7 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		"no scope":           {Requirement{}, []string{"scope", "write"}},
 		"long scope":         {Requirement{Scope: strings.Repeat("a", 201)}, []string{"scope", "201 bytes", "200"}},
 		"scope with a tab":   {Requirement{Scope: "a\tb"}, []string{"scope", "control character"}},
+		"scope with a slash": {Requirement{Scope: "/a"}, []string{"scope", "begins with a slash", `write "a"`}},
 		"emergency":          {Requirement{Scope: scope, Priority: priority.Emergency}, []string{"priority", "reserved for operators", "2147483646"}},
 		"negative priority":  {Requirement{Scope: scope, Priority: -1}, []string{"priority", "write a number from 0"}},
 		"shared":             {Requirement{Scope: scope, Mode: priority.Shared}, []string{"shared mode is not supported yet", "write exclusive"}},

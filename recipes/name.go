@@ -18,7 +18,9 @@ import (
 const maxScope = 200
 
 // EscapeScope turns a scope into the name of its one node. It returns a
-// *RequestError for a scope that is empty, too long or not printable.
+// *RequestError for a scope that is empty, too long or not printable, and for
+// one that people would take for another: with an empty part between slashes, a
+// slash at its ends, or white space at the ends of a part.
 func EscapeScope(scope string) (string, error) {
 	bad := func(format string, args ...any) (string, error) {
 		return "", &RequestError{Field: "scope", Reason: fmt.Sprintf(format, args...)}
@@ -29,6 +31,13 @@ func EscapeScope(scope string) (string, error) {
 	if hasControl(scope) {
 		return bad("%q contains a control character or invalid UTF-8; write printable characters", scope)
 	}
+	if what := untidy(scope); what != "" {
+		instead := "a path such as cluster/orders/resource/users"
+		if meant := tidy(scope); meant != "" {
+			instead = strconv.Quote(meant)
+		}
+		return bad("%q %s; write %s", scope, what, instead)
+	}
 	name := strings.NewReplacer("%", "%25", "/", "%2F").Replace(scope)
 	if strings.Trim(name, ".") == "" || name == "zookeeper" {
 		name = strings.Replace(name, name[:1], fmt.Sprintf("%%%02X", name[0]), 1)
@@ -37,6 +46,40 @@ func EscapeScope(scope string) (string, error) {
 		return bad("%q takes %d bytes (a slash counts as 3); the limit is %d", scope, len(name), maxScope)
 	}
 	return name, nil
+}
+
+// untidy says how a scope differs from the one that it would be taken for, and
+// where; "" if it does not.
+func untidy(scope string) string {
+	switch i := strings.Index(scope, "//"); {
+	case strings.TrimSpace(scope) == "":
+		return "is nothing but white space"
+	case scope[0] == '/':
+		return "begins with a slash"
+	case scope[len(scope)-1] == '/':
+		return "ends with a slash"
+	case i >= 0:
+		return fmt.Sprintf("has an empty part after %q", scope[:i])
+	case strings.TrimSpace(scope) != scope:
+		return "has white space at its ends"
+	}
+	for part := range strings.SplitSeq(scope, "/") {
+		if strings.TrimSpace(part) != part {
+			return fmt.Sprintf("has white space at the ends of its part %q", part)
+		}
+	}
+	return ""
+}
+
+// tidy is what an untidy scope was meant to be; "" when nobody can tell.
+func tidy(scope string) string {
+	var parts []string
+	for part := range strings.SplitSeq(scope, "/") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // unescapeScope is the inverse of EscapeScope.
