@@ -138,10 +138,18 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 		r.missing(v, "scope is missing", "write what the lock protects, for example scope: cluster/orders")
 	}
 	if v := o.get("message"); v.exists() {
-		requirement.Message, _ = r.text(v, "write why the lock is held, for people")
+		requirement.Message = r.message(v)
 	}
 	r.checkLock(settings)
 	return requirement, settings
+}
+
+func (r *reader) message(v value) string {
+	text, ok := r.text(v, "write why the lock is held, for people")
+	if n := len(text); ok && n > recipes.MaxMessage {
+		r.problem(v, fmt.Sprintf("the message takes %d bytes, more than %d", n, recipes.MaxMessage), "write a shorter one")
+	}
+	return text
 }
 
 func (s lockSettings) requirement() lockguard.Requirement {

@@ -135,7 +135,7 @@ func (d *decoder) duration(v value, zero bool) (time.Duration, bool) {
 	case length < 0:
 		what, instead = s.quoted()+" is negative", fmt.Sprintf("write %q", formatDuration(-length))
 	case length == 0 && !zero:
-		what, instead = s.quoted()+" is no time at all", "write a duration longer than 0"
+		what, instead = s.quoted()+" must be positive", `write a duration such as "30s", or leave it out`
 	case length > 0 && length < time.Millisecond:
 		what, instead = s.quoted()+" is too short", "write 1ms or more"
 	default:

@@ -30,7 +30,8 @@ type Requirement struct {
 	// keeps the lock until somebody else asks. Defaults to 10m.
 	LeaseTimeout time.Duration
 
-	// Message says, for people, why the lock is wanted.
+	// Message says, for people, why the lock is wanted: at most
+	// recipes.MaxMessage bytes.
 	Message string
 
 	// Mode is exclusive (default) or shared.
@@ -81,6 +82,12 @@ func (r Requirement) Validate() error {
 		refuse("cleanup_timeout", "%s is negative; write how long the cleanup needs, or leave it out when there is none", r.CleanupTimeout)
 	case lease >= 0 && r.CleanupTimeout >= lease:
 		refuse("cleanup_timeout", "cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other", r.CleanupTimeout, lease)
+	}
+	if n := len(r.Message); n > recipes.MaxMessage {
+		refuse("message", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxMessage)
+	}
+	if n := len(r.Owner); n > recipes.MaxOwner {
+		refuse("owner", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxOwner)
 	}
 	if d := r.WaitingTimeout; d != nil && *d < 0 {
 		refuse("waiting_timeout", "%s is negative; write 0 to wait for no cleanup, or leave it out to wait for ever", *d)

@@ -52,6 +52,8 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		"cleanup over lease": {Requirement{Scope: scope, LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}, []string{"cleanup_timeout (1h0m0s)", "lease_timeout (1m0s)"}},
 		"cleanup is lease":   {Requirement{Scope: scope, CleanupTimeout: 10 * time.Minute}, []string{"cleanup_timeout (10m0s)", "lease_timeout (10m0s)"}},
 		"negative cleanup":   {Requirement{Scope: scope, CleanupTimeout: -1}, []string{"cleanup_timeout", "negative"}},
+		"long message":       {Requirement{Scope: scope, Message: strings.Repeat("m", 16385)}, []string{"message", "16385 bytes", "16384", "write a shorter one"}},
+		"long owner":         {Requirement{Scope: scope, Owner: strings.Repeat("o", 1025)}, []string{"owner", "1025 bytes", "1024", "write a shorter one"}},
 		"negative waiting":   {Requirement{Scope: scope, WaitingTimeout: new(-time.Second)}, []string{"waiting_timeout", "-1s", "write 0"}},
 		"negative acquire":   {Requirement{Scope: scope, AcquireTimeout: new(-time.Second)}, []string{"acquire_timeout", "-1s", "write 0"}},
 	} {

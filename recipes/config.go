@@ -41,7 +41,8 @@ type Config struct {
 	// ZooKeeper's tick of 2s and the default timeout that is 3.75s.
 	Margin time.Duration
 
-	// Root is the node under which everything lives. Defaults to "/lockkeeper".
+	// Root is the node under which everything lives: any path but "/" and
+	// ZooKeeper's own, "/zookeeper". Defaults to "/lockkeeper".
 	Root string
 
 	// Servers are host:port pairs; the port defaults to 2181.
@@ -79,7 +80,7 @@ func ParseServers(s string) (servers []string, chroot string, err error) {
 		}
 		servers = append(servers, address)
 	}
-	if err := checkPath("chroot", chroot); chroot != "" && err != nil {
+	if err := checkOurs("chroot", chroot); chroot != "" && err != nil {
 		errs = append(errs, err)
 	}
 	return servers, chroot, errors.Join(errs...)
@@ -136,11 +137,11 @@ func (cfg *Config) complete() error {
 	if cfg.Root == "" {
 		cfg.Root = "/lockkeeper"
 	}
-	if err := checkPath("root", cfg.Root); err != nil {
+	if err := checkOurs("root", cfg.Root); err != nil {
 		errs = append(errs, err)
 	}
 	if cfg.Chroot != "" {
-		if err := checkPath("chroot", cfg.Chroot); err != nil {
+		if err := checkOurs("chroot", cfg.Chroot); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -172,6 +173,14 @@ func (cfg *Config) complete() error {
 		cfg.Dialer = dialTLS(cfg.Dialer, cfg.TLS)
 	}
 	return errors.Join(errs...)
+}
+
+// checkOurs refuses a path that we cannot live under.
+func checkOurs(field, path string) error {
+	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
+		return &RequestError{Field: field, Reason: path + " belongs to ZooKeeper itself; write another path, such as /lockkeeper"}
+	}
+	return checkPath(field, path)
 }
 
 func dialTLS(dial func(context.Context, string, string) (net.Conn, error), cfg *tls.Config) func(context.Context, string, string) (net.Conn, error) {

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,23 @@ func TestEveryMistakeOfAConfigIsReported(t *testing.T) {
 	}
 }
 
+func TestNothingIsPutIntoZooKeepersOwnNodes(t *testing.T) {
+	for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config/a"} {
+		var bad *RequestError
+		_, err := NewClient(Config{Root: path})
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "root", bad.Field)
+		require.Equal(t, path+" belongs to ZooKeeper itself; write another path, such as /lockkeeper", bad.Reason)
+		_, err = NewClient(Config{Chroot: path})
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "chroot", bad.Field)
+		_, _, err = ParseServers("zk1:2181" + path)
+		require.ErrorContains(t, err, "belongs to ZooKeeper itself")
+	}
+	require.NoError(t, Config{Root: "/zookeepers"}.Validate())
+	require.NoError(t, Config{Root: "/lockkeeper/zookeeper"}.Validate())
+}
+
 func TestDefaultsWorkOnALaptop(t *testing.T) {
 	var cfg Config
 	require.NoError(t, cfg.complete())
@@ -55,6 +73,16 @@ func TestEveryMistakeOfARequestIsReported(t *testing.T) {
 	for _, field := range []string{"lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "priority", "mode"} {
 		require.ErrorContains(t, err, field+":")
 	}
+}
+
+func TestLimitsOfTextsAreThoseThatAreDocumented(t *testing.T) {
+	c := &Client{host: "h", pid: 1}
+	r := Request{Owner: strings.Repeat("o", MaxOwner), Message: strings.Repeat("m", MaxMessage)}
+	require.NoError(t, r.complete(c))
+	r = Request{Owner: r.Owner + "o", Message: r.Message + "m"}
+	err := r.complete(c)
+	require.ErrorContains(t, err, "owner: takes 1025 bytes; the limit is 1024")
+	require.ErrorContains(t, err, "message: takes 16385 bytes; the limit is 16384")
 }
 
 func TestDeadEnsembleFailsFastOnceTheBreakerIsOpen(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 type Request struct {
 	// Owner names the work for people, for example a job's name. It is not an
 	// identity: two requests with the same owner are strangers to each other.
-	// Defaults to "host:pid".
+	// At most MaxOwner bytes. Defaults to "host:pid".
 	Owner string
 
-	// Message says why the lock is wanted.
+	// Message says why the lock is wanted: at most MaxMessage bytes.
 	Message string
 
 	// Mode is exclusive (default) or shared.
@@ -55,6 +55,13 @@ type Request struct {
 	// granted, of its Grant. Calls come one at a time and must not block.
 	Notify func(Notice)
 }
+
+// How long the texts of a Request may be, in bytes. They live in ZooKeeper's
+// memory.
+const (
+	MaxMessage = 16 << 10
+	MaxOwner   = 1 << 10
+)
 
 // DefaultLeaseTimeout is what a Request without a LeaseTimeout asks for.
 const DefaultLeaseTimeout = 10 * time.Minute

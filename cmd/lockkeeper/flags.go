@@ -19,16 +19,23 @@ type duration struct {
 	d     time.Duration
 	given bool
 	bad   string
+
+	// positive is an example for a flag that has to be longer than 0; "" for
+	// one that 0 means something to.
+	positive string
 }
 
 func (v *duration) Set(s string) error {
 	d, err := time.ParseDuration(s)
-	*v = duration{d: d, given: true}
-	if err != nil {
+	v.d, v.given, v.bad = d, true, ""
+	switch _, number := strconv.ParseFloat(s, 64); {
+	case err == nil && d <= 0 && v.positive != "":
+		v.bad = fmt.Sprintf("%q must be positive; write for example %s, or leave it out", s, v.positive)
+	case err == nil:
+	case number == nil:
+		v.bad = fmt.Sprintf("%q has no unit; write for example %ss", s, s)
+	default:
 		v.bad = fmt.Sprintf("%q is not a duration; write it like 30s, 5m or 1h30m", s)
-		if _, err := strconv.ParseFloat(s, 64); err == nil {
-			v.bad = fmt.Sprintf("%q has no unit; write for example %ss", s, s)
-		}
 	}
 	return nil
 }

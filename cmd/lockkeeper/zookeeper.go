@@ -36,6 +36,7 @@ const defaultServers = "localhost:2181"
 func (z *zookeeperFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&z.servers, "zk", "", "ZooKeeper `servers`, host:port[,host:port][/chroot] (env LOCKKEEPER_ZK, default "+defaultServers+")")
 	flags.StringVar(&z.root, "root", "", "`node` that everything lives under (env LOCKKEEPER_ROOT, default /lockkeeper)")
+	z.sessionTimeout.positive = "15s"
 	flags.Var(&z.sessionTimeout, "zk-session-timeout", "how soon the locks of a dead process are freed (default 15s)")
 	flags.StringVar(&z.digestFile, "zk-digest-file", "", "`file` with user:password (env LOCKKEEPER_ZK_DIGEST_FILE)")
 	flags.VarPF(&z.tls, "zk-tls", "", "use TLS, with the system's certificate authorities").NoOptDefVal = "true"
