@@ -162,6 +162,47 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the last thing that went wrong.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
+// AccessError is returned when the access control list (ACL) of a node does
+// not allow what a request needs. Trying again is of no use.
+type AccessError struct {
+	Node  string
+	Below bool   // it is Node or a node below it
+	User  string // of the digest scheme; "" without credentials
+	Err   error
+}
+
+func (e *AccessError) Error() string {
+	node, who, check := e.Node, "clients without credentials", "give those of the user that the ACL names"
+	if e.Below {
+		node += " or a node below it"
+	}
+	if e.User != "" {
+		who, check = fmt.Sprintf("the digest user %q", e.User), "check the user and the password"
+	}
+	return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), or let an administrator change the ACL", node, who, check)
+}
+
+// Unwrap returns what ZooKeeper said.
+func (e *AccessError) Unwrap() error { return e.Err }
+
+// forbidden is what is known of a request that ZooKeeper refused: not which
+// node it was.
+func (c *Client) forbidden(err error) error {
+	e := &AccessError{Node: c.root, Below: true, Err: err}
+	if c.cfg.Auth != nil {
+		e.User = c.cfg.Auth.User
+	}
+	return e
+}
+
+// denied says which node it was, if err says that access was refused there.
+func denied(err error, node string) error {
+	if e, ok := errors.AsType[*AccessError](err); ok {
+		return &AccessError{Node: node, User: e.User, Err: e.Err}
+	}
+	return err
+}
+
 func describeHolders(holders []Contender) string {
 	if len(holders) == 0 {
 		return ""

@@ -58,7 +58,7 @@ Exit code: that of the command, or
   75     the lock was not acquired, or ZooKeeper does not answer
   76     told to go: preempted, or the lease was over
   77     told to go: the lock was lost, or about to be
-  78     wrong flags
+  78     wrong flags, or ZooKeeper refuses access
   126    the command cannot be run
   127    the command cannot be found
   128+n  signal n ended it, or ended the waiting`,

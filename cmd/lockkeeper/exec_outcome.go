@@ -15,13 +15,14 @@ func refused(scope string, err error) error {
 	var (
 		signal      *jobs.SignalError
 		request     *lockguard.RequestError
+		access      *recipes.AccessError
 		lost        *lockguard.LostError
 		unavailable *recipes.UnavailableError
 	)
 	switch {
 	case errors.As(err, &signal):
 		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for lock %q: left the queue", signal, scope)}
-	case errors.As(err, &request):
+	case errors.As(err, &request), errors.As(err, &access):
 		return err
 	case errors.As(err, &lost):
 		return &codeError{exitLost, err.Error() + "; the command was not started"}

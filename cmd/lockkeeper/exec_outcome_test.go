@@ -85,6 +85,7 @@ func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
 		{"preempted before it was started", &lockguard.PreemptedError{Scope: "db"}, 76, "the command was not started"},
 		{"lost before it was started", &lockguard.LostError{Scope: "db"}, 77, "the command was not started"},
 		{"a request that can never work", &lockguard.RequestError{Field: "scope", Reason: "is empty"}, 78, "scope: is empty"},
+		{"no access", fmt.Errorf("lock not acquired: %w", &recipes.AccessError{Node: "/lockkeeper"}), 78, "the ACL of /lockkeeper does not allow it to clients without credentials"},
 		{"signal", fmt.Errorf("not acquired: %w", &jobs.SignalError{Signal: syscall.SIGHUP}), 129, `SIGHUP was received while waiting for lock "db": left the queue`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

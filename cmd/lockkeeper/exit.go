@@ -16,7 +16,7 @@ const (
 	exitNotAcquired = 75 // also: ZooKeeper does not answer
 	exitPreempted   = 76 // also: the lease ended
 	exitLost        = 77
-	exitConfig      = 78 // the configuration or the command line
+	exitConfig      = 78 // the configuration, the command line or the credentials
 )
 
 // A codeError ends the program with a code of its own. Without a text nothing
@@ -38,7 +38,11 @@ func (p *program) exit(err error) int {
 	if err == nil || err.Error() == "" {
 		return code
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") {
+	text := err.Error()
+	if _, denied := errors.AsType[*recipes.AccessError](err); denied {
+		text = strings.ReplaceAll(text, "zookeeper.auth", zookeeperFlag("auth"))
+	}
+	for line := range strings.SplitSeq(text, "\n") {
 		p.say("%s", line)
 	}
 	return code
@@ -61,10 +65,11 @@ func exitCode(err error) int {
 		usage       *usageError
 		broken      *config.Errors
 		request     *recipes.RequestError
+		access      *recipes.AccessError
 		unavailable *recipes.UnavailableError
 	)
 	switch {
-	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request):
+	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access):
 		return exitConfig
 	case errors.As(err, &unavailable):
 		return exitNotAcquired
