@@ -20,7 +20,7 @@ func BenchmarkUncontended(b *testing.B) {
 			b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 				own := func(client int) string { return fmt.Sprintf("own-%d-%d", clients, client) }
 				for b.Loop() {
-					report(b, rates(b, server, clients, own, nothing, raw, peer, product), raw.name, peer.name)
+					report(b, rates(b, server, clients, own, nothing, raw, bare, peer, product), raw.name, bare.name, peer.name)
 				}
 			})
 		}
