@@ -27,8 +27,9 @@ import (
 // slower ones would run again what they find unclaimed.
 //
 // All methods may be called from any goroutine, and wait for ZooKeeper as long
-// as ctx lives. One that fails because ctx ends may have been executed; the
-// next call for the same job finds that out and puts it right.
+// as ctx lives. One that fails because ctx ends returns its cause joined with an
+// *UnavailableError, and may have been executed; the next call for the same job
+// finds that out and puts it right.
 type TickLedger struct {
 	store tickStore
 	root  string
@@ -56,6 +57,7 @@ type tickStore interface {
 	ensure(ctx context.Context, path string) error
 	get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 	multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
+	unavailable() *UnavailableError
 }
 
 var _ tickStore = (*Client)(nil)
@@ -117,6 +119,26 @@ type TickClaim struct {
 	Last time.Time
 }
 
+// Begin returns the instant up to which the ticks of job are decided; first is
+// the caller's first one. A job of which nobody has decided a tick begins with
+// the first of the first caller, for good: earlier instants count as decided.
+// So processes that start together, with clocks that differ, do not leave out
+// what lies between their first ticks.
+func (l *TickLedger) Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error) {
+	_, err = l.update(ctx, job, func(v *tickView) tickWrite {
+		write := tickWrite{set: v.record.decided().IsZero()}
+		if write.set {
+			v.record.Begins = first.UTC().Round(0)
+		}
+		after = v.record.decided()
+		return write
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("last tick of job %q not known: %w", job, l.explain(ctx, err))
+	}
+	return after, nil
+}
+
 // Claim asks for the tick of job at instant. It is idempotent: a claim that
 // failed can be repeated.
 //
@@ -155,8 +177,8 @@ func (l *TickLedger) claim(ctx context.Context, job string, instant time.Time, o
 		}
 		mine := orphan && !manual && !last.Manual && last.Instant.Equal(instant)
 
-		if !manual && !mine && !instant.After(rec.Last) {
-			claim = TickClaim{Verdict: TickTaken, Last: rec.Last}
+		if !manual && !mine && !instant.After(rec.decided()) {
+			claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
 			return l.settle(v, orphan)
 		}
 		if last != nil && !orphan && v.alive {
@@ -191,7 +213,7 @@ func (l *TickLedger) claim(ctx context.Context, job string, instant time.Time, o
 	if err != nil || claim.Verdict != TickClaimed {
 		l.close(id)
 		if err != nil {
-			return TickClaim{}, fmt.Errorf("tick of job %q at %s not claimed: %w", job, instant.Format(time.RFC3339), err)
+			return TickClaim{}, fmt.Errorf("tick of job %q at %s not claimed: %w", job, instant.Format(time.RFC3339), l.explain(ctx, err))
 		}
 		return claim, nil
 	}
@@ -218,7 +240,7 @@ func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) error
 		return tickWrite{}
 	})
 	if err != nil {
-		return fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), err)
+		return fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
 	}
 	l.close(run.ID)
 	if interrupted {
@@ -251,7 +273,7 @@ func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instant
 			write = l.settle(v, orphan)
 		}
 		for _, instant := range instants {
-			if instant.After(rec.Last) {
+			if instant.After(rec.decided()) {
 				rec.Last = instant.UTC().Round(0)
 				rec.skip(id, rec.Last, reason, 1)
 				recorded++
@@ -261,16 +283,9 @@ func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instant
 		return write
 	})
 	if err != nil {
-		return 0, fmt.Errorf("skipped tick of job %q not recorded: %w", job, err)
+		return 0, fmt.Errorf("skipped tick of job %q not recorded: %w", job, l.explain(ctx, err))
 	}
 	return recorded, nil
-}
-
-// Last returns the last instant of job that was decided, the zero time when
-// none ever was.
-func (l *TickLedger) Last(ctx context.Context, job string) (time.Time, error) {
-	state, err := l.State(ctx, job)
-	return state.Last, err
 }
 
 // State returns what the ledger knows about job.
@@ -284,7 +299,7 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 		return TickState{Job: job}, nil
 	}
 	if err != nil {
-		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, err)
+		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
 	}
 	return v.state(job), nil
 }
@@ -394,6 +409,15 @@ func (l *TickLedger) found(ctx context.Context, path, job string) error {
 		return nil
 	}
 	return err
+}
+
+// explain adds what is known of ZooKeeper to the error of a call whose context
+// has ended before the answer came.
+func (l *TickLedger) explain(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, l.store.unavailable())
 }
 
 func (l *TickLedger) path(job string) (string, error) {

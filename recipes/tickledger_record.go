@@ -98,6 +98,7 @@ func (e *TickInterruptedError) Error() string {
 type tickRecord struct {
 	Format      int        `json:"format"`
 	Job         string     `json:"job"`
+	Begins      time.Time  `json:"begins,omitzero"` // the first instant, before anything was decided
 	Last        time.Time  `json:"last,omitzero"`
 	Run         *runNote   `json:"run,omitempty"`
 	Finished    *endNote   `json:"finished,omitempty"`
@@ -128,6 +129,15 @@ type endNote struct {
 	Reason  string      `json:"reason,omitempty"`
 	Token   Token       `json:"token,omitempty"`
 	EndedAt int64       `json:"ended_at,omitempty"`
+}
+
+// decided returns the instant up to which all are decided, or no ticks at all;
+// zero: it is not known yet where they begin.
+func (r *tickRecord) decided() time.Time {
+	if r.Last.IsZero() && !r.Begins.IsZero() {
+		return r.Begins.Add(-1)
+	}
+	return r.Last
 }
 
 func (r tickRecord) encode() []byte { return encode(r) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -109,6 +110,10 @@ func (c *tickSession) create(_ context.Context, path string, data []byte, _ int3
 	return path, nil
 }
 
+func (c *tickSession) unavailable() *UnavailableError {
+	return &UnavailableError{Servers: []string{"zk1:2181"}, Since: time.Second}
+}
+
 func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	f := none
 	if c.fault != nil {
@@ -205,9 +210,11 @@ func state(t *testing.T, l *TickLedger) TickState {
 	return s
 }
 
+// soon returns a context that ends; only in a bubble, where nothing takes time
+// but waiting, is that after all that could be done was done.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -385,19 +392,21 @@ func TestALostReplyNeitherLosesNorRepeatsAStep(t *testing.T) {
 func TestAClaimThatFailedInTheCallerIsAdoptedWhenItIsRepeated(t *testing.T) {
 	for _, f := range []fault{down, late} {
 		for _, expired := range []bool{false, true} {
-			server := newTickServer()
-			a, session := server.ledger("a")
-			session.next(0, f)
-			_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			if expired {
-				server.expire(session)
-			}
-			run := claimed(t, a, at(1))
-			require.Len(t, server.markers(), 1)
-			require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
-			require.Equal(t, TickCounts{Ran: 1}, state(t, a).Counts)
-			require.Empty(t, server.markers())
+			synctest.Test(t, func(t *testing.T) {
+				server := newTickServer()
+				a, session := server.ledger("a")
+				session.next(0, f)
+				_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				if expired {
+					server.expire(session)
+				}
+				run := claimed(t, a, at(1))
+				require.Len(t, server.markers(), 1)
+				require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+				require.Equal(t, TickCounts{Ran: 1}, state(t, a).Counts)
+				require.Empty(t, server.markers())
+			})
 		}
 	}
 }
@@ -429,36 +438,84 @@ func TestAClaimThatCameTooLateBlocksNobody(t *testing.T) {
 	}
 	for name, then := range cases {
 		t.Run(name, func(t *testing.T) {
-			server := newTickServer()
-			a, session := server.ledger("a")
-			session.next(0, late)
-			_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
-			require.Error(t, err)
-			require.Len(t, server.markers(), 1)
+			synctest.Test(t, func(t *testing.T) {
+				server := newTickServer()
+				a, session := server.ledger("a")
+				session.next(0, late)
+				_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
+				require.Error(t, err)
+				require.Len(t, server.markers(), 1)
 
-			then(t, a)
-			require.Empty(t, server.markers())
-			s := state(t, a)
-			require.Nil(t, s.Run)
-			require.EqualValues(t, 1, s.Counts.Skipped[TickReasonUndecided])
+				then(t, a)
+				require.Empty(t, server.markers())
+				s := state(t, a)
+				require.Nil(t, s.Run)
+				require.EqualValues(t, 1, s.Counts.Skipped[TickReasonUndecided])
+			})
 		})
 	}
 }
 
 func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) {
 	for _, f := range []fault{down, late} {
+		synctest.Test(t, func(t *testing.T) {
+			server := newTickServer()
+			a, session := server.ledger("a")
+			b, _ := server.ledger("b")
+			run := claimed(t, a, at(1))
+			session.next(0, f)
+			require.Error(t, a.Finish(soon(t), run, TickEnd{Outcome: TickRan}))
+			if f == late { // and somebody has gone on
+				require.NoError(t, b.Finish(t.Context(), claimed(t, b, at(2)), TickEnd{Outcome: TickRan}))
+			}
+			require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+			require.Zero(t, state(t, a).Counts.Interrupted)
+			require.Equal(t, state(t, a).Counts.Ran, state(t, a).Counts.Total())
+		})
+	}
+}
+
+func TestTheTicksOfAJobBeginWhereTheFirstOneSaysForAll(t *testing.T) {
+	for _, f := range []fault{none, lostBefore, lostAfter} {
 		server := newTickServer()
 		a, session := server.ledger("a")
 		b, _ := server.ledger("b")
-		run := claimed(t, a, at(1))
 		session.next(0, f)
-		require.Error(t, a.Finish(soon(t), run, TickEnd{Outcome: TickRan}))
-		if f == late { // and somebody has gone on
-			require.NoError(t, b.Finish(t.Context(), claimed(t, b, at(2)), TickEnd{Outcome: TickRan}))
+		after, err := a.Begin(t.Context(), "job", at(3))
+		require.NoError(t, err)
+		require.True(t, after.Before(at(3)) && after.After(at(2)), after)
+		require.True(t, state(t, a).Last.IsZero())
+
+		for _, first := range []time.Time{at(1), at(5)} {
+			again, err := b.Begin(t.Context(), "job", first)
+			require.NoError(t, err)
+			require.Equal(t, after, again)
 		}
-		require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
-		require.Zero(t, state(t, a).Counts.Interrupted)
-		require.Equal(t, state(t, a).Counts.Ran, state(t, a).Counts.Total())
+		claim, err := b.Claim(t.Context(), "job", at(2), SkipOverlap)
+		require.NoError(t, err)
+		require.Equal(t, TickTaken, claim.Verdict)
+		n, err := b.RecordSkip(t.Context(), "job", "missed", at(1), at(2))
+		require.NoError(t, err)
+		require.Zero(t, n)
+
+		claimed(t, b, at(3))
+		after, err = a.Begin(t.Context(), "job", at(9))
+		require.NoError(t, err)
+		require.Equal(t, at(3), after)
+	}
+}
+
+func TestACallWithoutAnswerNamesZooKeeper(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l, _ := newTickServer().ledger("a")
+	_, claim := l.Claim(ctx, "job", at(1), SkipOverlap)
+	_, begin := l.Begin(ctx, "job", at(1))
+	_, skip := l.RecordSkip(ctx, "job", "missed", at(1))
+	for _, err := range []error{claim, begin, skip} {
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorAs(t, err, new(*UnavailableError))
+		require.ErrorContains(t, err, "ZooKeeper at zk1:2181 does not answer since 1s")
 	}
 }
 
@@ -501,72 +558,74 @@ func TestALongReasonIsShortened(t *testing.T) {
 func TestEveryTickEndsOnceWhateverIsLost(t *testing.T) {
 	const processes, instants = 4, 150
 	for seed := range uint64(20) {
-		server := newTickServer()
-		var mu sync.Mutex
-		starts := map[time.Time]int{}
-		var wg sync.WaitGroup
-		for p := range processes {
-			wg.Go(func() {
-				random := rand.New(rand.NewPCG(seed, uint64(p)))
-				ledger, session := server.ledger(fmt.Sprint(p))
-				session.fault = func() fault {
-					if n := random.IntN(10); n <= int(late) {
-						return fault(n)
+		synctest.Test(t, func(t *testing.T) {
+			server := newTickServer()
+			var mu sync.Mutex
+			starts := map[time.Time]int{}
+			var wg sync.WaitGroup
+			for p := range processes {
+				wg.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(p)))
+					ledger, session := server.ledger(fmt.Sprint(p))
+					session.fault = func() fault {
+						if n := random.IntN(10); n <= int(late) {
+							return fault(n)
+						}
+						return none
 					}
-					return none
-				}
-				for i := 1; i <= instants; i++ {
-					if random.IntN(40) == 0 {
-						server.expire(session)
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(4))*time.Millisecond)
-					claim, err := ledger.Claim(ctx, "job", at(i), SkipOverlap)
-					cancel()
-					if err != nil && random.IntN(2) == 0 { // once more
-						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
-						claim, err = ledger.Claim(ctx, "job", at(i), SkipOverlap)
+					for i := 1; i <= instants; i++ {
+						if random.IntN(40) == 0 {
+							server.expire(session)
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(4))*time.Millisecond)
+						claim, err := ledger.Claim(ctx, "job", at(i), SkipOverlap)
 						cancel()
-					}
-					if err != nil {
+						if err != nil && random.IntN(2) == 0 { // once more
+							ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+							claim, err = ledger.Claim(ctx, "job", at(i), SkipOverlap)
+							cancel()
+						}
+						if err != nil {
+							for {
+								ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+								_, err := ledger.RecordSkip(ctx, "job", TickReasonUndecided, at(i))
+								cancel()
+								if err == nil {
+									break
+								}
+							}
+							continue
+						}
+						if claim.Verdict != TickClaimed {
+							continue
+						}
+						mu.Lock()
+						starts[at(i)]++
+						mu.Unlock()
+						if random.IntN(20) == 0 { // in the middle of the run
+							server.expire(session)
+						}
 						for {
 							ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
-							_, err := ledger.RecordSkip(ctx, "job", TickReasonUndecided, at(i))
+							err := ledger.Finish(ctx, claim.Run, TickEnd{Outcome: TickRan})
 							cancel()
-							if err == nil {
+							if err == nil || errors.As(err, new(*TickInterruptedError)) {
 								break
 							}
 						}
-						continue
 					}
-					if claim.Verdict != TickClaimed {
-						continue
-					}
-					mu.Lock()
-					starts[at(i)]++
-					mu.Unlock()
-					if random.IntN(20) == 0 { // in the middle of the run
-						server.expire(session)
-					}
-					for {
-						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
-						err := ledger.Finish(ctx, claim.Run, TickEnd{Outcome: TickRan})
-						cancel()
-						if err == nil || errors.As(err, new(*TickInterruptedError)) {
-							break
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
-		for instant, n := range starts {
-			require.Equal(t, 1, n, "seed %d: %s started %d times", seed, instant, n)
-		}
-		ledger, _ := server.ledger("reader")
-		s := state(t, ledger)
-		require.Nil(t, s.Run, "seed %d", seed)
-		require.Empty(t, server.markers(), "seed %d", seed)
-		require.EqualValues(t, instants, s.Counts.Total(), "seed %d: %+v", seed, s.Counts)
-		require.NotEmpty(t, starts)
+				})
+			}
+			wg.Wait()
+			for instant, n := range starts {
+				require.Equal(t, 1, n, "seed %d: %s started %d times", seed, instant, n)
+			}
+			ledger, _ := server.ledger("reader")
+			s := state(t, ledger)
+			require.Nil(t, s.Run, "seed %d", seed)
+			require.Empty(t, server.markers(), "seed %d", seed)
+			require.EqualValues(t, instants, s.Counts.Total(), "seed %d: %+v", seed, s.Counts)
+			require.NotEmpty(t, starts)
+		})
 	}
 }

@@ -10,6 +10,12 @@
 // hour. The lock that the job needs is another matter, taken afterwards by
 // lockguard.
 //
+// A job that is new to the cluster begins with the first tick that comes due in
+// any daemon. When several are started at once and their clocks differ, that
+// may be one that is still to come on the clocks that are behind: what these
+// show before it is no tick of the job, and counts as taken. From the first
+// tick on there is no gap.
+//
 // A daemon decides each tick in exactly one way: it runs the tick here, finds
 // it taken elsewhere, or skips it for a [SkipReason]. [Scheduler.Stats] counts
 // them all, and each skip is one log line and one lockguard.Skipped event.
@@ -24,9 +30,11 @@
 //	return s.Run(ctx) // returns when ctx has ended and the runs have drained
 //
 // Limits. Ticks that were due while no daemon ran are not made up for, beyond
-// [Config.Lateness]. A daemon that was suspended, or cut off from ZooKeeper,
-// for longer than that and whose clock is ahead of the others' may record as
-// missed or undecided what they would have run a moment later. The overlap of
+// [Config.Lateness]. A daemon whose clock is further ahead of the others' than
+// that takes from them, when it joins, the ticks that they have not come to yet.
+// One that was suspended, or cut off from ZooKeeper, for longer than that and
+// whose clock is ahead of the others' may record as missed or undecided what
+// they would have run a moment later. The overlap of
 // runs is excluded as long as their sessions live: a run that has lost its
 // session goes on if its job needs no lock, and the next tick may start beside
 // it; only a lock, and its token, exclude that.

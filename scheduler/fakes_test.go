@@ -65,6 +65,7 @@ type ledger struct {
 	out  chan struct{} // closed when ZooKeeper answers
 	gone bool          // the process was killed
 	errs int           // this many requests fail at once
+	far  time.Duration // how long each request takes
 }
 
 func (c *cluster) daemon(name string) *ledger {
@@ -93,6 +94,12 @@ func (l *ledger) failNext(n int) {
 	l.errs = n
 }
 
+// takes makes each request take d.
+func (l *ledger) takes(d time.Duration) *ledger {
+	l.far = d
+	return l
+}
+
 func (l *ledger) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,6 +124,7 @@ func (l *ledger) reach(ctx context.Context) error {
 	fail := l.errs > 0
 	l.errs = max(0, l.errs-1)
 	l.mu.Unlock()
+	time.Sleep(l.far)
 	if fail {
 		return errors.New("not now")
 	}
@@ -186,13 +194,17 @@ func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.Ti
 	return nil
 }
 
-func (l *ledger) Last(ctx context.Context, job string) (time.Time, error) {
+func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (time.Time, error) {
 	if err := l.reach(ctx); err != nil {
 		return time.Time{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.of(job).last, nil
+	r := l.of(job)
+	if r.last.IsZero() {
+		r.last = first.UTC().Add(-1)
+	}
+	return r.last, nil
 }
 
 func (l *ledger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (int, error) {
@@ -336,6 +348,12 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // lines counts the log lines that contain all of the words.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type lane struct {
 type skip struct {
 	instant time.Time
 	reason  SkipReason
+	detail  error
 	told    bool // counted and logged
 }
 
@@ -99,7 +101,7 @@ func (l *lane) loop() {
 			}
 			l.decide(tick, newer)
 		}
-		if len(l.pending) > 0 {
+		if l.joined && len(l.pending) > 0 {
 			ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
 			_ = l.flush(ctx) // else later
 			cancel()
@@ -119,29 +121,29 @@ func (l *lane) giveUp() {
 	}
 	for _, p := range l.pending {
 		if !p.told {
-			l.tellSkip("", p.instant, p.reason, nil)
+			l.tellSkip("", p.instant, p.reason, p.detail)
 		}
 	}
 }
 
 // decide ends in exactly one of: a run begins, taken, skipped.
 func (l *lane) decide(tick time.Time, newer bool) {
-	deadline := l.deadline(tick)
-	ctx, cancel := l.s.until(deadline)
-	defer cancel()
-	if !l.joined {
-		l.join(ctx, tick)
-	}
 	if newer && l.s.now().After(tick.Add(l.s.cfg.Lateness)) {
 		l.postpone(skip{instant: tick, reason: SkipMissed})
+		return
+	}
+	ctx, cancel := l.s.until(l.deadline(tick))
+	defer cancel()
+	if err := l.join(ctx, tick); err != nil {
+		l.undecided(tick, err)
 		return
 	}
 	if err := l.flush(ctx); err != nil {
 		l.undecided(tick, err)
 		return
 	}
-	if reason := l.inTheWay(ctx, tick); reason != "" {
-		l.postpone(skip{instant: tick, reason: reason})
+	if reason, detail := l.inTheWay(ctx, tick); reason != "" {
+		l.postpone(skip{instant: tick, reason: reason, detail: detail})
 		_ = l.flush(ctx) // else later
 		return
 	}
@@ -168,74 +170,106 @@ func (l *lane) deadline(tick time.Time) time.Time {
 	return next
 }
 
-// join decides the ticks just before our first one, back to the last one that
-// the ledger knows: by claiming ours we would take them from a daemon whose
-// clock is behind. Likewise a tick is not lost because it was due while the
-// only daemon was restarted.
-func (l *lane) join(ctx context.Context, first time.Time) {
-	last, err := l.s.cfg.Ledger.Last(ctx, l.job.Name)
+// join decides, before our first tick, the ones just before it, back to the
+// last one that the ledger knows: by claiming ours we would take them from a
+// daemon whose clock is behind. Likewise a tick is not lost because it was due
+// while the only daemon was restarted.
+func (l *lane) join(ctx context.Context, first time.Time) error {
+	if l.joined {
+		return nil
+	}
+	skipped := l.pending // none of these is told to the ledger before we have joined
+	if len(skipped) > 0 {
+		first = skipped[0].instant
+	}
+	after, err := l.begin(ctx, first)
 	if err != nil {
-		return // ZooKeeper does not answer; ask again with the next tick
+		return err
 	}
 	l.joined = true
-	if last.IsZero() {
-		return // nobody has ever decided a tick of this job
-	}
 	from := first.Add(-l.s.cfg.Lateness)
-	if last.After(from) {
-		from = last
-	} else if l.schedule.Next(last).Before(from) {
+	if after.After(from) {
+		from = after
+	} else if l.schedule.Next(after).Before(from) {
 		l.s.log.Warn("no daemon has decided the ticks of this job for a while; they are not made up for",
-			"job", l.job.Name, "after", last, "before", first.UTC())
+			"job", l.job.Name, "after", after, "before", first.UTC())
 	}
+	l.pending = nil
 	for tick := l.schedule.Next(from); tick.Before(first); tick = l.schedule.Next(tick) {
 		l.decide(tick, true)
 	}
+	l.pending = append(l.pending, skipped...)
+	return nil
 }
 
+// begin asks the ledger until it answers or ctx ends.
+func (l *lane) begin(ctx context.Context, first time.Time) (after time.Time, err error) {
+	for pause := newBackoff(); ; {
+		after, err = l.s.cfg.Ledger.Begin(ctx, l.job.Name, first)
+		if err == nil || !pause.wait(ctx) {
+			return after, err
+		}
+	}
+}
+
+// errUnrecorded is why a tick is not decided whose previous run has ended here.
+var errUnrecorded = errors.New("ZooKeeper has not confirmed the end of the previous run")
+
 // inTheWay waits until no run of ours is in the way of tick, and returns ""
-// or why the tick has to be skipped. A run that began only after the tick was
-// due is a backlog that is being worked off: it is waited for, as is the record
-// of one that has ended.
-func (l *lane) inTheWay(ctx context.Context, tick time.Time) SkipReason {
+// or why the tick has to be skipped. A run that began when the tick was due, or
+// later, is a backlog that is being worked off: it is waited for, as is the
+// record of one that has ended.
+func (l *lane) inTheWay(ctx context.Context, tick time.Time) (SkipReason, error) {
 	r := l.current
 	if r == nil {
-		return ""
+		return "", nil
 	}
-	reason := SkipOverlap
+	reason, detail := SkipOverlap, error(&OverlapError{Run: r.tick})
 	select {
 	case <-r.workDone:
-		reason = SkipUndecided
+		reason, detail = SkipUndecided, errUnrecorded
 	default:
-		if tick.After(r.began) {
-			return reason
+		if tick.After(r.began.Add(l.moment(tick))) {
+			return reason, detail
 		}
 	}
 	select {
 	case <-r.done:
 		l.current = nil
-		return ""
+		return "", nil
 	case <-ctx.Done():
-		return reason
+		return reason, detail
 	}
 }
 
-// claim asks the ledger until it answers or ctx ends. A tick of a backlog waits
-// for the run of another daemon that is in its way, as for one of ours.
+// claim asks the ledger until it answers or ctx ends. It waits for the run of
+// another daemon that is in the way of tick for a moment, for it may have begun
+// just now: that daemon may work off a backlog, or its clock be behind. A tick
+// of our own backlog waits for it until it is too late.
 func (l *lane) claim(ctx context.Context, tick time.Time, backlog bool) (claim recipes.TickClaim, err error) {
+	patient := l.s.now().Add(l.moment(tick))
 	for pause := newBackoff(); ; {
 		on := recipes.SkipOverlap
-		if backlog && l.s.now().Before(tick.Add(l.s.cfg.Lateness-maxPause)) {
+		if backlog || l.s.now().Before(patient) {
 			on = recipes.TellOverlap
 		}
 		claim, err = l.s.cfg.Ledger.Claim(ctx, l.job.Name, tick, on)
-		if err == nil && (claim.Verdict != recipes.TickOverlap || on == recipes.SkipOverlap) {
+		told := err == nil && claim.Verdict == recipes.TickOverlap && on == recipes.TellOverlap
+		if err == nil && !told {
 			return claim, nil
 		}
 		if !pause.wait(ctx) {
+			if told {
+				err = &OverlapError{Run: claim.Run}
+			}
 			return recipes.TickClaim{}, err
 		}
 	}
+}
+
+// moment is what counts as just now when ticks come as they do after tick.
+func (l *lane) moment(tick time.Time) time.Duration {
+	return min(l.schedule.Next(tick).Sub(tick)/10, time.Second)
 }
 
 func (l *lane) taken(tick time.Time) {
@@ -262,14 +296,18 @@ func (l *lane) undecided(tick time.Time, err error) {
 		l.tellSkip("", tick, SkipDraining, err)
 		return
 	}
-	l.tellSkip("", tick, SkipUndecided, err)
-	l.postpone(skip{instant: tick, reason: SkipUndecided, told: true})
+	reason := SkipUndecided
+	if errors.As(err, new(*OverlapError)) {
+		reason = SkipOverlap
+	}
+	l.tellSkip("", tick, reason, err)
+	l.postpone(skip{instant: tick, reason: reason, told: true})
 }
 
 func (l *lane) postpone(p skip) {
 	if len(l.pending) == maxPending {
 		if oldest := l.pending[0]; !oldest.told {
-			l.tellSkip("", oldest.instant, oldest.reason, nil)
+			l.tellSkip("", oldest.instant, oldest.reason, oldest.detail)
 		}
 		l.pending = l.pending[1:]
 	}
@@ -303,7 +341,7 @@ func (l *lane) flush(ctx context.Context) error {
 			case i < n-recorded:
 				l.taken(p.instant)
 			default:
-				l.tellSkip("", p.instant, p.reason, nil)
+				l.tellSkip("", p.instant, p.reason, p.detail)
 			}
 		}
 		l.pending = l.pending[n:]
@@ -340,7 +378,7 @@ func (l *lane) patience(tick time.Time) time.Duration {
 		tick = now
 	}
 	next := l.schedule.Next(tick)
-	lead := min(l.schedule.Next(next).Sub(next)/10, time.Second)
+	lead := l.moment(next)
 	return max(next.Sub(now)-lead, lead)
 }
 

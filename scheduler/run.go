@@ -43,15 +43,25 @@ func (r *run) release() {
 	r.cancel(nil)
 }
 
-// endIfWaiting ends a run that does not work yet, and reports whether it did.
-func (r *run) endIfWaiting() bool {
+// endIfWaiting ends a run that does not work yet.
+func (r *run) endIfWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.working {
-		return false
+	if !r.working {
+		r.cancel(lockguard.ErrShutdown)
 	}
-	r.cancel(lockguard.ErrShutdown)
-	return true
+}
+
+// progress reports whether the work has begun, and whether it has ended.
+func (r *run) progress() (begun, ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.workDone:
+		return r.working, r.working
+	default:
+		return r.working, false
+	}
 }
 
 // do runs the job, records how it ended, and returns its error. patience is

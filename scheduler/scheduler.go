@@ -52,10 +52,10 @@ type Guard interface {
 
 // Ledger is what a Scheduler needs of a *recipes.TickLedger.
 type Ledger interface {
+	Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error)
 	Claim(ctx context.Context, job string, instant time.Time, on recipes.OnOverlap) (recipes.TickClaim, error)
 	ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error)
 	Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) error
-	Last(ctx context.Context, job string) (time.Time, error)
 	RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error)
 }
 
@@ -183,14 +183,12 @@ func (s *Scheduler) drain(deciding *sync.WaitGroup) {
 	s.stopFiring() // first: a run that begins from here on does not wait for its lock
 	s.mu.Lock()
 	s.stopped = true
-	going := 0
 	for r := range s.runs {
-		if !r.endIfWaiting() {
-			going++
-		}
+		r.endIfWaiting()
 	}
 	s.mu.Unlock()
-	s.log.Info("scheduler stops: no tick is fired any more", "runs", going, "drain_timeout", s.cfg.DrainTimeout)
+	going, _ := s.unfinished()
+	s.log.Info("scheduler stops: no tick is fired any more", "runs", len(going), "drain_timeout", s.cfg.DrainTimeout)
 
 	done := make(chan struct{})
 	go func() {
@@ -203,7 +201,7 @@ func (s *Scheduler) drain(deciding *sync.WaitGroup) {
 	select {
 	case <-done:
 	case <-timer.C:
-		s.log.Warn("drain timeout is over: cancelling what still runs", "jobs", s.runningJobs())
+		s.tellOverdue()
 		s.stopWork(lockguard.ErrShutdown)
 		<-done
 	}
@@ -212,7 +210,7 @@ func (s *Scheduler) drain(deciding *sync.WaitGroup) {
 }
 
 // RunNow runs a job once, by hand, and returns its error. No tick of its
-// schedule is taken by it, but a tick that comes due meanwhile is skipped, and
+// schedule is taken by it, but a tick that comes due meanwhile is an overlap, and
 // while the job runs already, anywhere, the error is an *OverlapError. Without
 // an acquire timeout of its own the job waits for its lock as long as ctx
 // lives. The end of ctx interrupts it.
@@ -256,15 +254,38 @@ func (s *Scheduler) end(r *run) {
 	s.running.Done()
 }
 
-func (s *Scheduler) runningJobs() []string {
+// tellOverdue logs what the drain has waited for in vain.
+func (s *Scheduler) tellOverdue() {
+	running, unrecorded := s.unfinished()
+	if len(running) > 0 {
+		s.log.Warn("drain timeout is over: cancelling what still runs", "jobs", running)
+	}
+	if len(unrecorded) > 0 {
+		s.log.Warn("drain timeout is over: ZooKeeper has not confirmed the end of runs yet; trying a little longer",
+			"jobs", unrecorded, "at_most", drainRecord)
+	}
+	if len(running)+len(unrecorded) == 0 {
+		s.log.Warn("drain timeout is over: nothing runs, but ZooKeeper has not answered the last requests yet; waiting a little longer")
+	}
+}
+
+// unfinished returns the jobs that work here now, and those that have worked
+// but whose end is not recorded yet.
+func (s *Scheduler) unfinished() (running, unrecorded []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var names []string
 	for r := range s.runs {
-		names = append(names, r.lane.job.Name)
+		working, worked := r.progress()
+		switch name := r.lane.job.Name; {
+		case worked:
+			unrecorded = append(unrecorded, name)
+		case working:
+			running = append(running, name)
+		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(running)
+	slices.Sort(unrecorded)
+	return running, unrecorded
 }
 
 func (s *Scheduler) isDraining() bool { return s.firing.Err() != nil }

@@ -13,11 +13,13 @@ type SkipReason string
 
 // The reasons for a skip.
 const (
-	// SkipOverlap: the previous run of the job still went on, anywhere.
+	// SkipOverlap: the previous run of the job still went on, anywhere. A run
+	// that had begun only just then is waited for first, for a tenth of the
+	// time between ticks, a second at most.
 	SkipOverlap SkipReason = recipes.TickReasonOverlap
 
-	// SkipUndecided: ZooKeeper could not be asked who runs the tick until the
-	// next one was due. Another daemon may have run it.
+	// SkipUndecided: ZooKeeper did not answer who runs the tick until the next
+	// one was due. Another daemon may have run it.
 	SkipUndecided SkipReason = recipes.TickReasonUndecided
 
 	// SkipLock: the lock was not acquired in time.

@@ -134,7 +134,7 @@ func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 
 	// then the daemon says why no job runs
 	for _, job := range []string{plain, locked, holder} {
-		d.log.await(0, "level=WARN", "tick skipped", "job="+job, "reason=undecided")
+		d.log.await(0, "level=WARN", "tick skipped", "job="+job, "reason=undecided", "ZooKeeper at "+h.zk.Addr()+" does not answer since")
 	}
 	require.Empty(t, where(h.story.all(), func(m mark) bool { return m.What == began }))
 
@@ -161,8 +161,8 @@ func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 	hook := h.story.first("daemon", holder, cleanedUp)
 	require.Equal(t, lost.Detail, hook.Detail)
 	// and the ticks are skipped with a reason
-	d.log.await(from, "level=WARN", "tick skipped", "job="+plain, "reason=undecided")
-	d.log.await(from, "level=WARN", "tick skipped", "job="+locked, "reason=undecided")
+	d.log.await(from, "level=WARN", "tick skipped", "job="+plain, "reason=undecided", "ZooKeeper at "+h.zk.Addr()+" does not answer since")
+	d.log.await(from, "level=WARN", "tick skipped", "job="+locked, "reason=undecided", "ZooKeeper at "+h.zk.Addr()+" does not answer since")
 
 	// when it is back
 	from = d.log.len()
