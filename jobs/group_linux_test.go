@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,7 +124,9 @@ func TestGuardianSurvivesWhatTheGroupOfItsParentGets(t *testing.T) {
 	parent := startRole(t, "parent", `trap '' HUP INT TERM QUIT; echo child $$; sleep 1000 & echo grandchild $!; wait`)
 	child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
 	guardian := guardianOf(t, parent.cmd.Process.Pid)
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+	signals := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+	awaitIgnores(t, guardian, signals) // a shell takes a moment until its first line
+	for _, s := range signals {
 		require.NoError(t, syscall.Kill(guardian, s))
 	}
 	require.NoError(t, syscall.Kill(-parent.cmd.Process.Pid, syscall.SIGKILL))
@@ -184,6 +188,25 @@ func startRole(t *testing.T, name, script string) *role {
 		_ = r.cmd.Wait()
 	})
 	return r
+}
+
+// awaitIgnores waits until a process ignores all of the signals.
+func awaitIgnores(t *testing.T, pid int, signals []syscall.Signal) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		require.NoError(t, err)
+		_, after, _ := strings.Cut(string(status), "SigIgn:")
+		line, _, _ := strings.Cut(after, "\n")
+		mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+		require.NoError(t, err)
+		for _, s := range signals {
+			if mask&(1<<(s-1)) == 0 {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Millisecond)
 }
 
 func guardianOf(t *testing.T, parent int) (pid int) {
