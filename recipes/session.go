@@ -81,6 +81,7 @@ func newSession(c *Client) (*session, error) {
 	s.conn = conn
 	c.ending.Go(func() { <-s.over; s.finish() })
 	go s.watchdog()
+	go s.tellOutage(s.ready)
 	return s, nil
 }
 
@@ -169,8 +170,11 @@ func (s *session) refused(err error) {
 
 func (s *session) note(err error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastErr != nil && errors.Is(err, zk.ErrConnectionClosed) {
+		return // that follows from what is known
+	}
 	s.lastErr = err
-	s.mu.Unlock()
 }
 
 // event is the library's callback. It must not block, nor call the library.
@@ -207,7 +211,7 @@ func (s *session) settle(epoch int) {
 	s.isReady = true
 	close(s.ready)
 	wasDown := s.clock.now().sub(s.downFrom)
-	s.down = false
+	s.down, s.lastErr = false, nil
 	id, timeout := s.id, s.timeout
 	s.mu.Unlock()
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
@@ -225,11 +229,16 @@ func (s *session) disconnected() {
 	if fresh {
 		s.down, s.downFrom = true, s.clock.now()
 	}
-	cause := s.lastErr
+	id, cause, ready := s.id, s.lastErr, s.ready
 	s.mu.Unlock()
 	s.watches.disconnected()
 	if fresh && !s.isOver() {
-		s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", "session", sessionName(s.id), "cause", cause)
+		attrs := []any{"session", sessionName(id)}
+		if cause != nil { // the server may have hung up without a word
+			attrs = append(attrs, "cause", cause)
+		}
+		s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", attrs...)
+		go s.tellOutage(ready)
 	}
 	go s.loseExposed()
 }

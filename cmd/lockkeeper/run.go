@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,8 @@ func (p *program) run() *cobra.Command {
 daemons that share a ZooKeeper and a root. Start as many as you like.
 
 What the file says of ZooKeeper counts before the environment, and flags before
-both. While ZooKeeper does not answer, the daemon goes on trying and logs it.
+both. While ZooKeeper does not answer, the daemon goes on trying and logs it;
+ticks that cannot be decided meanwhile are skipped.
 
 SIGTERM, SIGINT and SIGHUP drain: no tick is fired any more, what runs may go on
 for drain_timeout, what then still runs is told to go, cleans up and gives its
@@ -84,7 +84,6 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	logger.Info("lockkeeper starts", "version", buildVersion().Version, "file", cfg.File, "jobs", len(cfg.Jobs),
 		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root)
 
-	go reportOutages(ctx, client, logger)
 	drained := make(chan error, 1)
 	go func() { drained <- schedule.Run(ctx) }()
 	select {
@@ -167,36 +166,5 @@ func untilSignals(ctx context.Context, logger *slog.Logger) (_ context.Context, 
 		signal.Stop(deaf)
 		close(over)
 		cancel(nil)
-	}
-}
-
-// How soon and how often an outage of ZooKeeper is reported.
-const (
-	outageAfter = 5 * time.Second
-	outageEvery = 30 * time.Second
-)
-
-// reportOutages logs that ZooKeeper does not answer. The client itself logs
-// when it connects and when it is cut off.
-func reportOutages(ctx context.Context, client *recipes.Client, logger *slog.Logger) {
-	pause := outageAfter
-	for {
-		wait, cancel := context.WithTimeout(ctx, pause)
-		err := client.Ready(wait)
-		cancel()
-		switch unavailable, down := errors.AsType[*recipes.UnavailableError](err); {
-		case ctx.Err() != nil || errors.Is(err, recipes.ErrClosed):
-			return
-		case down:
-			logger.Warn("no ZooKeeper, trying on; ticks that cannot be decided meanwhile are skipped", "error", unavailable)
-			pause = outageEvery
-			continue
-		}
-		pause = outageAfter
-		select {
-		case <-time.After(outageAfter):
-		case <-ctx.Done():
-			return
-		}
 	}
 }
