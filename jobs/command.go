@@ -143,15 +143,15 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 		return &StartError{Command: name, Err: err}
 	}
 	defer guard.dismiss()
-	g, err := startGroup(cmd)
+	g, err := startGroup(cmd, guard)
 	if err != nil {
 		return &StartError{Command: name, Err: c.whyNot(err)}
 	}
 	out.started()
 
 	s := &supervisor{command: c, watched: watched, group: g, log: run.logger().With("command", name, "pid", g.id)}
-	if err := guard.protect(g.id); err != nil {
-		s.stop(err, time.Now())
+	if g.unguarded != nil {
+		s.stop(g.unguarded, time.Now())
 	}
 	if c.Stdin != nil {
 		s.terminal = &terminal{}

@@ -19,14 +19,17 @@ type group struct {
 	stops chan syscall.Signal // what has stopped the command; to be read until gone
 	gone  chan struct{}       // closed when nobody is left
 
+	unguarded error // why its guardian does not know of it
+
 	mu      sync.Mutex
 	reaped  bool  // the command itself
 	waitErr error // of reaping it
 	empty   bool  // the id may belong to strangers
 }
 
-// startGroup starts cmd as the leader of a new process group.
-func startGroup(cmd *exec.Cmd) (*group, error) {
+// startGroup starts cmd as the leader of a new process group, and tells guard
+// of it at once.
+func startGroup(cmd *exec.Cmd, guard *guardian) (*group, error) {
 	cmd.SysProcAttr = groupAttributes()
 	g := &group{cmd: cmd, stops: make(chan syscall.Signal), gone: make(chan struct{})}
 	started := make(chan error, 1)
@@ -38,6 +41,7 @@ func startGroup(cmd *exec.Cmd) (*group, error) {
 		err := cmd.Start()
 		if err == nil {
 			g.id = cmd.Process.Pid
+			g.unguarded = guard.protect(g.id)
 		}
 		started <- err
 		if err == nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,6 +97,7 @@ func TestGroupIsKilledWithItsParent(t *testing.T) {
 	parent := startRole(t, "parent", `trap '' HUP INT TERM; sleep 1000 & echo grandchild $!; echo child $$; wait`)
 	child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
 	guardian := guardianOf(t, parent.cmd.Process.Pid)
+	awaitGuard(t, guardian, child)
 
 	require.NoError(t, parent.cmd.Process.Kill())
 
@@ -125,7 +125,7 @@ func TestGuardianSurvivesWhatTheGroupOfItsParentGets(t *testing.T) {
 	child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
 	guardian := guardianOf(t, parent.cmd.Process.Pid)
 	signals := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
-	awaitIgnores(t, guardian, signals) // a shell takes a moment until its first line
+	awaitGuard(t, guardian, child)
 	for _, s := range signals {
 		require.NoError(t, syscall.Kill(guardian, s))
 	}
@@ -190,22 +190,13 @@ func startRole(t *testing.T, name, script string) *role {
 	return r
 }
 
-// awaitIgnores waits until a process ignores all of the signals.
-func awaitIgnores(t *testing.T, pid int, signals []syscall.Signal) {
+// awaitGuard waits until the guardian knows its group.
+func awaitGuard(t *testing.T, guardian, group int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guardian))
 		require.NoError(t, err)
-		_, after, _ := strings.Cut(string(status), "SigIgn:")
-		line, _, _ := strings.Cut(after, "\n")
-		mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
-		require.NoError(t, err)
-		for _, s := range signals {
-			if mask&(1<<(s-1)) == 0 {
-				return false
-			}
-		}
-		return true
+		return strings.HasSuffix(string(cmdline), fmt.Sprintf("\x00lockkeeper-guardian\x00%d\x00", group))
 	}, patience, time.Millisecond)
 }
 

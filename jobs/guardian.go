@@ -10,22 +10,24 @@ import (
 const shell = "/bin/sh"
 
 // guardianScript kills the group whose id it reads as soon as the other end of
-// its input is closed, which the kernel does when this process dies.
+// its input is closed, which the kernel does when this process dies. It starts
+// afresh with the id as an argument, so that ps shows whom it guards.
 const guardianScript = `trap '' HUP INT QUIT TERM TSTP TTIN TTOU
 read -r group || exit 0
-read -r goodbye && exit 0
-kill -s KILL -- "-$group"`
+exec "$1" -c 'read -r goodbye && exit 0; kill -s KILL -- "-$1"' "$0" "$group"`
 
 // A guardian is a process that outlives this one just long enough to kill a
 // group. It is started before the group and belongs to a session of its own,
-// so that what ends this process or the group does not end the guardian.
+// so that what ends this process or the group does not end the guardian. If
+// this process dies between the start of a command and protect, the kernel
+// kills the command, but not what that has started in those microseconds.
 type guardian struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 }
 
 func newGuardian(shell string) (*guardian, error) {
-	cmd := exec.Command(shell, "-c", guardianScript, "lockkeeper-guardian")
+	cmd := exec.Command(shell, "-c", guardianScript, "lockkeeper-guardian", shell)
 	cmd.Dir = "/"
 	cmd.Env = []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
