@@ -18,6 +18,16 @@
 //		return restore(ctx) // only after an interruption, at most 30s
 //	})
 //
+// Hooks run after a loss as well, but under a context that has ended already:
+// the lock is somebody else's, and what a hook touches may be, too. Look at the
+// context first; a command as a hook is not started then. A holder that may soon
+// lose the lock is told before ([Hold.AtRisk]): work that stops in that window
+// with an error that wraps [ErrStopped], as commands do, still has its hooks run
+// under the lock.
+//
+// After a pause that the process may not have noticed yet, and before a step
+// that cannot be undone, ask [Hold.Check].
+//
 // A function that is called with that context and needs the same scope takes
 // it again through the context: nested holds are counted and share one token.
 // Without that context everybody is a stranger and queues.

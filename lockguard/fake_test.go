@@ -39,6 +39,7 @@ func (l *fakeLocker) acquire(ctx context.Context, _ string, request recipes.Requ
 	g.token = func(context.Context) (recipes.Token, error) { return g.number, nil }
 	g.extend = func(context.Context, time.Duration) error { return nil }
 	g.release = func(context.Context) error { return nil }
+	g.check = func() error { return nil }
 	if l.before != nil {
 		if err := l.before(ctx, g); err != nil {
 			return nil, err
@@ -67,6 +68,7 @@ type fakeGrant struct {
 	token    func(ctx context.Context) (recipes.Token, error)
 	extend   func(ctx context.Context, lease time.Duration) error
 	release  func(ctx context.Context) error
+	check    func() error
 
 	mu       sync.Mutex
 	releases int
@@ -74,6 +76,7 @@ type fakeGrant struct {
 
 func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
 func (g *fakeGrant) Deadline() time.Time                              { return g.deadline }
+func (g *fakeGrant) Check() error                                     { return g.check() }
 func (g *fakeGrant) Extend(ctx context.Context, lease time.Duration) error {
 	return g.extend(ctx, lease)
 }

@@ -62,7 +62,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithTrace sets what makes the W3C traceparent that travels with a request
-// through ZooKeeper. It is called once for each request, after the observers
+// through ZooKeeper, and on to the environment of commands (jobs.Command sets
+// TRACEPARENT to it). It is called once for each request, after the observers
 // have been told Waiting.
 func WithTrace(trace func(ctx context.Context, about Subject) string) Option {
 	return func(g *Guard) error {

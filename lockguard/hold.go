@@ -93,6 +93,33 @@ func (h *Hold) Lost() <-chan struct{} { return h.tenure.lostSignal }
 // the event AtRisk says when none comes. It is not the end of the lease.
 func (h *Hold) Deadline() time.Time { return h.tenure.grant.Deadline() }
 
+// Check says whether the lock is held right now: nil, the *LostError, or
+// ErrReleased after the release. A holder that was asked to go still holds.
+//
+// The context of the Hold ends with a loss by itself, as soon as the process
+// runs. Check is for when it may not have run: before a step that cannot be
+// undone, after SIGCONT, after a long pause of whatever kind. It counts the time
+// that the machine was suspended, does not ask ZooKeeper, and takes a few
+// microseconds. Another pause may come right after it: what you write to must
+// refuse a token smaller than one that it has seen all the same.
+func (h *Hold) Check() error {
+	h.tenure.mu.Lock()
+	over := h.phase == ended
+	h.tenure.mu.Unlock()
+	if over {
+		return ErrReleased
+	}
+	return h.tenure.check()
+}
+
+// Trace returns the W3C traceparent that travels with the request through
+// ZooKeeper: what WithTrace made. "" when it made none.
+func (h *Hold) Trace() string {
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	return h.tenure.subject.Trace
+}
+
 // AtRisk returns a channel that is closed when ZooKeeper has been silent for so
 // long that work which needs time to stop should stop now: the lock is still
 // held, until Deadline. It is closed already if the silence goes on. Call it

@@ -21,6 +21,10 @@ type grant interface {
 	// not answer any more.
 	Deadline() time.Time
 
+	// Check returns the *LostError when the lock is not certainly held any
+	// more, whether that was noticed before or not.
+	Check() error
+
 	// Extend starts a new lease.
 	Extend(ctx context.Context, lease time.Duration) error
 

@@ -1,7 +1,9 @@
 package lockguard
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +27,60 @@ func TestSilenceIsToldToWorkThatNeedsTimeToStop(t *testing.T) {
 		require.NoError(t, hold.Context().Err(), "the lock is still held")
 		require.NoError(t, hold.Release(t.Context()))
 	})
+}
+
+func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		g := s.locker.last()
+		require.NoError(t, hold.Check())
+		g.preempt(time.Minute)
+		require.NoError(t, hold.Check(), "whoever is asked to go still holds")
+
+		lost := &LostError{Scope: scope, Token: hold.Token(), Reason: recipes.LossSession}
+		g.check = func() error { return lost } // the process was stopped; no notice yet
+		g.release = func(context.Context) error { return lost }
+
+		require.Equal(t, error(lost), hold.Check())
+		require.True(t, isClosed(hold.Lost()))
+		g.request.Notify(recipes.Lost{Err: lost}) // here it is
+		require.Equal(t, error(lost), hold.Check())
+		require.ErrorIs(t, hold.Release(t.Context()), lost)
+		require.ErrorIs(t, hold.Check(), ErrReleased)
+		synctest.Wait()
+		require.Equal(t, lost, only[Lost](t, s.events).Err)
+	})
+}
+
+func TestLossThatCheckFindsEndsTheContextFirst(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		outer := acquire(t.Context(), t, s, required())
+		inner, err := s.Acquire(outer.Context(), required())
+		require.NoError(t, err)
+		lost := &LostError{Scope: scope, Reason: recipes.LossSession}
+		s.locker.last().check = func() error { return lost }
+		s.locker.last().release = func(context.Context) error { return lost }
+
+		require.ErrorIs(t, inner.Check(), lost)
+
+		require.ErrorIs(t, context.Cause(inner.Context()), lost)
+		require.ErrorIs(t, context.Cause(outer.Context()), lost)
+		require.ErrorIs(t, inner.Release(t.Context()), lost)
+		require.ErrorIs(t, outer.Release(t.Context()), lost)
+	})
+}
+
+func TestHoldKnowsTheTraceOfItsRequest(t *testing.T) {
+	s := newSetup(t, WithTrace(func(context.Context, Subject) string { return "00-trace" }))
+	hold := acquire(t.Context(), t, s, required())
+	require.Equal(t, "00-trace", hold.Trace())
+	nested, err := s.Acquire(hold.Context(), required())
+	require.NoError(t, err)
+	require.Equal(t, "00-trace", nested.Trace())
+	require.NoError(t, nested.Release(t.Context()))
+	require.NoError(t, hold.Release(t.Context()))
 }
 
 func TestAnswerEndsTheRiskForWhateverStartsLater(t *testing.T) {

@@ -357,6 +357,23 @@ func (t *tenure) refusal(err error) error {
 	return err
 }
 
+// check returns the loss, also one that was not noticed yet.
+func (t *tenure) check() error {
+	err := t.grant.Check()
+	lost := (*LostError)(nil)
+	t.mu.Lock()
+	if errors.As(err, &lost) {
+		t.loseLocked(lost) // if the notice has not come yet
+	}
+	lost = t.lost
+	t.mu.Unlock()
+	t.stream.deliverSoon()
+	if lost != nil {
+		return lost
+	}
+	return err
+}
+
 // standing returns why the holder has to go, or has gone.
 func (t *tenure) standing() error {
 	t.mu.Lock()

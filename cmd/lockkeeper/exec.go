@@ -53,6 +53,9 @@ The command finds in its environment:
                              what the command writes to, and let that refuse a
                              smaller one than it has seen
   LOCKKEEPER_LEASE_DEADLINE  when the lease ends (RFC 3339)
+  TRACEPARENT                the W3C trace context that lockkeeper was started
+                             with, if any; it stands with the request in
+                             ZooKeeper as well
 
 Exit code: that of the command, or
   75     the lock was not acquired, or ZooKeeper does not answer
