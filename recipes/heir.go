@@ -48,33 +48,6 @@ func (g *Grant) successor(ctx context.Context, known *heir) (next *heir, others 
 	return next, true, err
 }
 
-// foresee finds out whom this request will grant when it has held the lock: the
-// one behind it. It reports whether the request still stands behind others.
-func (p *place) foresee(ctx context.Context) (behind bool, err error) {
-	seen := p.s.clock.now()
-	children, me, err := p.a.l.queueAround(ctx, p.s, p.guid)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		p.stale.Store(true) // the look at the own node tells
-		return false, errAgain
-	case err != nil:
-		return false, err
-	case me == 0:
-		return false, nil
-	case me == len(children)-1:
-		return true, nil
-	case children[0].level() != p.a.req.Priority:
-		// Were the lock given to this request past a more important one, it
-		// could not tell that one from a holder that is gone by then.
-		return true, nil
-	}
-	p.heir, err = p.a.l.inherit(ctx, p.s, children[me+1], p.heir, seen)
-	if errors.Is(err, errAgain) {
-		err = nil // it will be looked for when it is needed
-	}
-	return true, err
-}
-
 // queueAround lists the contenders in order, and tells which of them is guid;
 // zk.ErrNoNode: none.
 func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, err error) {

@@ -36,13 +36,6 @@ func (h *hint) waited(d time.Duration) {
 	h.wait = (h.wait + d) / 2
 }
 
-// queued reports whether several requests stood in the queue a moment ago,
-// none of them outranked by level, so that one that joins now need not look
-// who is there.
-func (h hint) queued(level priority.Level) bool {
-	return h.waiting > 0 && !level.Outranks(h.lowest) && time.Since(h.waitingAt) < 10*time.Millisecond
-}
-
 // Waiters come in bursts: after somebody was seen, this many releases look for
 // a successor before they leave.
 const busyLooks = 8

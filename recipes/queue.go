@@ -20,31 +20,6 @@ func restFor(before int) time.Duration {
 	return min(time.Duration(before)*25*time.Millisecond, 250*time.Millisecond)
 }
 
-// trust is the plan of one that joins a queue in which several others were
-// seen a moment ago: it does not look whom it stands behind. It waits for the
-// hand-over about as long as its process waited before; from shortly before
-// that it looks, now and then, who is behind it.
-type trust struct {
-	look  instant // the next time
-	until instant // then trust ends
-}
-
-// maxTrust bounds the wait that is expected.
-const maxTrust = 50 * time.Millisecond
-
-// trust returns the plan of one that joins now, nil if it has to look.
-func (h hint) trust(level priority.Level, joined instant) *trust {
-	if !h.queued(level) {
-		return nil
-	}
-	wait := min(h.wait, maxTrust)
-	if h.waiting <= 2 { // most likely nobody will be behind it
-		end := joined.add(2*wait + time.Millisecond)
-		return &trust{look: end, until: end}
-	}
-	return &trust{look: joined.add(max(wait/2, wait-freshFor)), until: joined.add(2*wait + freshFor)}
-}
-
 // safetyPoll bounds what a watch that never fires can cost.
 const safetyPoll = time.Minute
 
@@ -239,22 +214,6 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 	}
 	return p.weigh(ctx)
-}
-
-// rely waits where others were seen in front a moment ago. It returns 0 when
-// that is no longer good enough.
-func (p *place) rely(ctx context.Context) (time.Duration, error) {
-	now := p.s.clock.now()
-	if now >= p.trust.until {
-		return 0, nil
-	}
-	if now >= p.trust.look {
-		if behind, err := p.foresee(ctx); !behind || err != nil {
-			return 0, err
-		}
-		p.trust.look = now.add(freshFor * 4 / 5)
-	}
-	return max(0, p.trust.look.sub(p.s.clock.now())), nil
 }
 
 func (p *place) learn(stat *zk.Stat) {
