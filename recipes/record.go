@@ -19,8 +19,8 @@ const recordFormat = 1
 // mailbox. Times are server times in milliseconds.
 //
 // What a grant means is told by the write that granted: its zxid is the token,
-// its time is when the lease begins. Whoever writes the node later therefore
-// puts both into the data, under the version that it read.
+// its time is when the hold and the lease begin. Whoever writes the node later
+// therefore puts all three into the data, under the version that it read.
 type contenderRecord struct {
 	Format         int            `json:"format"`
 	Owner          string         `json:"owner"`
@@ -38,7 +38,8 @@ type contenderRecord struct {
 
 	Granted   bool         `json:"granted,omitempty"`
 	Token     Token        `json:"token,omitempty"`      // 0: the zxid of the node's last write
-	LeaseFrom int64        `json:"lease_from,omitempty"` // 0: the time of the node's last write
+	GrantedAt int64        `json:"granted_at,omitempty"` // 0: the time of the node's last write
+	LeaseFrom int64        `json:"lease_from,omitempty"` // likewise
 	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
 }
 
@@ -133,6 +134,14 @@ func (r *contenderRecord) token(stat *zk.Stat) Token {
 	return Token(stat.Mzxid)
 }
 
+// grantedAt returns when the lock was granted, in server time.
+func (r *contenderRecord) grantedAt(stat *zk.Stat) int64 {
+	if r.GrantedAt != 0 {
+		return r.GrantedAt
+	}
+	return stat.Mtime
+}
+
 // leaseFrom returns when the lease began, in server time.
 func (r *contenderRecord) leaseFrom(stat *zk.Stat) int64 {
 	if r.LeaseFrom != 0 {
@@ -151,7 +160,7 @@ func (r *contenderRecord) leaseLeft(stat *zk.Stat, now int64) time.Duration {
 // freeze writes down what the last write meant, before another write.
 func (r *contenderRecord) freeze(stat *zk.Stat) {
 	if r.Granted {
-		r.Token, r.LeaseFrom = r.token(stat), r.leaseFrom(stat)
+		r.Token, r.GrantedAt, r.LeaseFrom = r.token(stat), r.grantedAt(stat), r.leaseFrom(stat)
 	}
 	for i := range r.Preempt {
 		if r.Preempt[i].At == 0 {
@@ -202,7 +211,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	}
 	if r.Granted {
 		out.Token = r.token(stat)
-		out.Since = time.UnixMilli(r.leaseFrom(stat))
+		out.Since = time.UnixMilli(r.grantedAt(stat))
 	}
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{

@@ -395,3 +395,18 @@ func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
 	holder.release()
 	boss.granted()
 }
+
+// An extension starts the lease anew, not the hold.
+func TestHoldIsAsOldAsItsGrantHoweverOftenItWasExtended(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	onlooker := h.client()
+	holder := h.hold(h.lock(h.client()), "holder")
+	since := h.state(onlooker).Holders[0].Since
+	for range 2 {
+		<-time.After(5 * time.Millisecond) // the server's clock goes on
+		require.NoError(t, holder.grant.Extend(t.Context(), time.Hour))
+		require.Equal(t, since, h.state(onlooker).Holders[0].Since)
+	}
+	holder.release()
+}
