@@ -116,11 +116,26 @@ func latest(marks []mark) time.Time {
 	return last
 }
 
-// around tells what became of a job a few seconds before and after an instant.
+// around tells what became of a job a few seconds before and after an instant,
+// and when the other jobs ran meanwhile.
 func (g grid) around(job string, instant time.Time) string {
 	var b strings.Builder
 	for _, at := range seconds(instant.Add(-5*time.Second), instant.Add(5*time.Second)) {
-		fmt.Fprintf(&b, "%s at %s: %v\n", job, at.Format(time.TimeOnly), g[job][at])
+		var starts []time.Time
+		for name := range g {
+			for _, m := range g[name][at] {
+				if m.What == began {
+					starts = append(starts, m.At)
+				}
+			}
+		}
+		fmt.Fprintf(&b, "%s at %s: %v", job, at.Format(time.TimeOnly), g[job][at])
+		if len(starts) > 0 {
+			const clock = "15:04:05.000"
+			first, last := slices.MinFunc(starts, time.Time.Compare), slices.MaxFunc(starts, time.Time.Compare)
+			fmt.Fprintf(&b, " (all: %d runs begun from %s to %s)", len(starts), first.Format(clock), last.Format(clock))
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

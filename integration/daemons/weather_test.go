@@ -16,8 +16,9 @@ import (
 // A job that is due every second is skipped, as it should be, when the run
 // before has not ended within the second. On a machine that is busy with other
 // things that happens now and then. The weather tells when it may: a plain
-// ZooKeeper client, which has nothing to do with what is tested, writes all the
-// time and notes when that was slow.
+// ZooKeeper client, which has nothing to do with what is tested, asks about as
+// much as a run does, one after the other, again and again, and notes when that
+// was slow.
 type weather struct {
 	mu    sync.Mutex
 	storm []span
@@ -26,7 +27,8 @@ type weather struct {
 type span struct{ from, to time.Time }
 
 const (
-	gust  = 200 * time.Millisecond // a write that took longer was slow
+	steps = 4                      // writes and reads, of each; a claim, a lock, a release and an end are no fewer
+	gust  = 200 * time.Millisecond // if they took longer, that was slow
 	swell = 3 * time.Second        // how long that may still be felt
 )
 
@@ -43,7 +45,12 @@ func watchWeather(t *testing.T, servers string) *weather {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		w.watch(stop, func() { _, _ = conn.Set(path, nil, -1) })
+		w.watch(stop, func() {
+			for range steps {
+				_, _ = conn.Set(path, nil, -1)
+				_, _, _ = conn.Get(path)
+			}
+		})
 	}()
 	t.Cleanup(func() {
 		close(stop)
@@ -53,8 +60,8 @@ func watchWeather(t *testing.T, servers string) *weather {
 	return w
 }
 
-func (w *weather) watch(stop <-chan struct{}, write func()) {
-	const every = gust / 4
+func (w *weather) watch(stop <-chan struct{}, ask func()) {
+	const every = gust / 2
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
@@ -63,7 +70,7 @@ func (w *weather) watch(stop <-chan struct{}, write func()) {
 		case <-stop:
 			return
 		}
-		write()
+		ask()
 		now := time.Now()
 		if now.Sub(last) > every+gust {
 			w.mu.Lock()

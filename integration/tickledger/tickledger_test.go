@@ -37,7 +37,10 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 }
 
-const childSession = time.Second
+const (
+	childSession = 3 * time.Second // long enough for a child that has to wait for a busy machine
+	patience     = time.Minute     // how long a test waits for something that has to happen
+)
 
 // beChild claims a tick and then waits to be killed.
 func beChild(args string) error {
@@ -78,7 +81,7 @@ func (h house) client() *recipes.Client {
 	c, err := recipes.NewClient(recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root})
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		require.NoError(h.t, c.Close(ctx))
 	})
@@ -111,7 +114,7 @@ func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 	errs := make(chan error, 2)
 	ledgers := []*recipes.TickLedger{h.client().TickLedger("a"), h.client().TickLedger("b")}
 	turns := []chan struct{}{make(chan struct{}), make(chan struct{})} // each tick begins for both at once
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	for i, l := range ledgers {
 		owner := []string{"a", "b"}[i]
@@ -182,7 +185,7 @@ func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
 
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
-	require.Eventually(t, func() bool { return !state(t, l).Alive }, 20*childSession, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return !state(t, l).Alive }, patience, 20*time.Millisecond)
 
 	claim, err = l.Claim(t.Context(), job, tick(3), recipes.SkipOverlap)
 	require.NoError(t, err)
@@ -208,7 +211,7 @@ func (h house) expire(c *recipes.Client) {
 	require.Eventually(h.t, func() bool {
 		now, _ := c.Session()
 		return now != 0 && now != id
-	}, 20*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 }
 
 func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T) {
@@ -245,7 +248,7 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	h := newHouse(t)
 	clients := []*recipes.Client{h.client(), h.client()}
 	stop := make(chan struct{})
-	expired := make(chan int)
+	expired := make(chan int, 1)
 	go func() {
 		n := 0
 		defer func() { expired <- n }()
