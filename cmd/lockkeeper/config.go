@@ -44,7 +44,7 @@ do not count.`,
 		_, err = fmt.Fprintf(p.stdout, "%s is valid: %s\n", file, count(len(cfg.Jobs), "job"))
 		return err
 	})
-	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration file")
+	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
 	return c
 }
 

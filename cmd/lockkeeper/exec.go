@@ -41,11 +41,15 @@ func (p *program) exec() *cobra.Command {
 The command is told to go, with SIGTERM to all the processes of its group, when
 a more important request wants the lock, when its lease is over and anybody
 wants it, or when ZooKeeper is silent for so long that the lock may be lost. It
-has --cleanup to put things right; then it gets SIGKILL. The next one starts
-when nobody of the group is left.
+has --cleanup to put things right, less if a forceful request waits less; then it
+gets SIGKILL. The next one starts when nobody of the group is left.
+
+If the lock is lost all the same, the command gets SIGKILL at once: somebody else
+may hold the lock then, and there is nothing that it may still clean up.
 
 A signal to lockkeeper is passed on to the command; while waiting, it leaves the
-queue. Without --acquire it waits for ever.
+queue. Without --acquire it waits for ever, unless ZooKeeper does not answer at
+all: then it gives up after 5s.
 
 The command finds in its environment:
   LOCKKEEPER_SCOPE, LOCKKEEPER_PRIORITY, LOCKKEEPER_MODE
@@ -91,7 +95,7 @@ Exit code: that of the command, or
 	flags.SortFlags = false
 	flags.StringVarP(&f.scope, "scope", "s", "", "what the lock protects, for example cluster/orders")
 	flags.VarP(&f.priority, "priority", "p", "who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
-	flags.Var(&f.mode, "mode", "exclusive or shared")
+	flags.Var(&f.mode, "mode", "exclusive; shared is not supported yet")
 	f.lease.positive = "10m"
 	flags.Var(&f.lease, "lease", "how long the command needs; after it, it has to go as soon as somebody asks (default 10m)")
 	flags.Var(&f.cleanup, "cleanup", "how long the command has from SIGTERM to SIGKILL (default 10s)")
@@ -145,7 +149,7 @@ func (p *program) argv(c *cobra.Command, args []string) []string {
 	case dash < 0 && len(args) > 0:
 		p.problems.add(`the command is not separated from the flags; ` + write)
 	case dash > 0 && !p.unclear:
-		p.checkArgs(args[:dash], nil)
+		p.checkArgs(c, args[:dash], nil)
 	}
 	if len(args) == max(dash, 0) {
 		p.problems.add("the command is missing; " + write)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -31,9 +32,20 @@ func refused(scope string, err error) error {
 	case errors.As(err, &unavailable):
 		return &codeError{exitNotAcquired, err.Error()}
 	case recipes.IsNotAcquired(err):
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, scope)}
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, shellWord(scope))}
 	}
 	return &codeError{exitNotAcquired, err.Error()}
+}
+
+// shellWord writes s as one word of a shell.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r > 0x7f || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("/._-:@%+=,", r)
+	}
+	if !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // finished is what exec says of a command that has run: result is what came of

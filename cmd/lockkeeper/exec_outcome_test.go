@@ -96,6 +96,21 @@ func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
 	}
 }
 
+func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
+	for scope, want := range map[string]string{
+		"cluster/orders":  "cluster/orders",
+		"Größe/東京":        "Größe/東京",
+		"two words":       "'two words'",
+		"$HOME; rm -rf x": "'$HOME; rm -rf x'",
+		"it's":            `'it'\''s'`,
+		"-o":              "-o",
+	} {
+		require.Equal(t, want, shellWord(scope))
+		err := refused(scope, &recipes.NotAcquiredError{Scope: scope})
+		require.ErrorContains(t, err, "see: lockkeeper locks show "+want)
+	}
+}
+
 func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 	about := lockguard.Subject{Scope: "db"}
 	other := recipes.Contender{Owner: "hotfix", Priority: 90, Host: "h1", PID: 12}

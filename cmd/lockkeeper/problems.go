@@ -77,6 +77,7 @@ func (p *program) parse(root *cobra.Command, args []string) []string {
 			p.checkValues(c)
 			return args
 		}
+		noCommand := c.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-")
 		var (
 			unknown   *pflag.NotExistError
 			valueless *pflag.ValueRequiredError
@@ -95,7 +96,11 @@ func (p *program) parse(root *cobra.Command, args []string) []string {
 			p.problems.add(err.Error())
 			return args
 		}
-		p.problems.add(what)
+		if noCommand { // said later; nobody knows which flags it has
+			p.unclear = false
+		} else {
+			p.problems.add(what)
+		}
 		i := slices.IndexFunc(args, func(arg string) bool { return arg == bad || strings.HasPrefix(arg, bad+"=") })
 		if i < 0 {
 			return args

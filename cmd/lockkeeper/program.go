@@ -102,6 +102,7 @@ func (p *program) group(c *cobra.Command) {
 		}
 		if len(args) > 0 && !p.unclear {
 			text := fmt.Sprintf("unknown command %q", c.CommandPath()+" "+args[0])
+			c.SuggestionsMinimumDistance = 2
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 				text += fmt.Sprintf("; did you mean %q?", c.CommandPath()+" "+near[0])
 			}
@@ -116,13 +117,13 @@ func (p *program) group(c *cobra.Command) {
 func (p *program) command(c *cobra.Command, names []string, do func(c *cobra.Command, args []string) error) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
-		p.checkArgs(args, names)
+		p.checkArgs(c, args, names)
 		return do(c, args)
 	}
 	return c
 }
 
-func (p *program) checkArgs(args, names []string) {
+func (p *program) checkArgs(c *cobra.Command, args, names []string) {
 	switch {
 	case p.unclear:
 	case len(args) < len(names):
@@ -130,7 +131,11 @@ func (p *program) checkArgs(args, names []string) {
 			p.problems.add(fmt.Sprintf("%s is missing", name))
 		}
 	case len(args) > len(names):
-		p.problems.add(fmt.Sprintf("unexpected argument %s", strings.Join(quoteAll(args[len(names):]), " ")))
+		what := fmt.Sprintf("unexpected argument %s", strings.Join(quoteAll(args[len(names):]), " "))
+		if c.Flags().Lookup("file") != nil {
+			what += "; write -f in front of the name of the file"
+		}
+		p.problems.add(what)
 	}
 }
 
