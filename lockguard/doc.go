@@ -19,14 +19,15 @@
 //	})
 //
 // Hooks run after a loss as well, but under a context that has ended already:
-// the lock is somebody else's, and what a hook touches may be, too. Look at the
-// context first; a command as a hook is not started then. A holder that may soon
-// lose the lock is told before ([Hold.AtRisk]): work that stops in that window
-// with an error that wraps [ErrStopped], as commands do, still has its hooks run
-// under the lock.
+// the lock may be somebody else's, and with it what a hook would touch. So look
+// at the context first. A holder that may soon lose its lock to a silence of
+// ZooKeeper is told before ([Hold.AtRisk]): work that then stops with an error
+// that wraps [ErrStopped], as commands do, has its hooks run while the lock is
+// still held. A command as a hook (jobs.Command) is started neither after a loss
+// nor in such a silence.
 //
-// After a pause that the process may not have noticed yet, and before a step
-// that cannot be undone, ask [Hold.Check].
+// Before a step that cannot be undone, and after a pause that the process may
+// not have noticed yet, ask [Hold.Check].
 //
 // A function that is called with that context and needs the same scope takes
 // it again through the context: nested holds are counted and share one token.
