@@ -51,15 +51,16 @@ func EscapeScope(scope string) (string, error) {
 // untidy says how a scope differs from the one that it would be taken for, and
 // where; "" if it does not.
 func untidy(scope string) string {
-	switch i := strings.Index(scope, "//"); {
+	before, _, gap := strings.Cut(scope, "//")
+	switch {
 	case strings.TrimSpace(scope) == "":
 		return "is nothing but white space"
 	case scope[0] == '/':
 		return "begins with a slash"
 	case scope[len(scope)-1] == '/':
 		return "ends with a slash"
-	case i >= 0:
-		return fmt.Sprintf("has an empty part after %q", scope[:i])
+	case gap:
+		return fmt.Sprintf("has an empty part after %q", before)
 	case strings.TrimSpace(scope) != scope:
 		return "has white space at its ends"
 	}
