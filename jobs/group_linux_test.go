@@ -47,7 +47,7 @@ func TestBackgroundGrandchildKeepsRunFromReturning(t *testing.T) {
 }
 
 func TestBackgroundGrandchildrenAreToldToGoAndKilled(t *testing.T) {
-	r := run(t, 100*time.Millisecond, `
+	r := run(t, heardBy, `
 		sh -c 'trap "echo heard; kill -9 \$!; exit" TERM; sleep 1000 & echo polite $$; wait' &
 		sh -c 'trap "" TERM; echo deaf $$; sleep 1000' &
 		echo child $$`)
@@ -67,7 +67,7 @@ func TestBackgroundGrandchildrenAreToldToGoAndKilled(t *testing.T) {
 }
 
 func TestProcessThatLeavesTheGroupIsNotWaitedFor(t *testing.T) {
-	r := run(t, never, `setsid sleep 1000 & echo daemon $!; while kill -0 -$! 2>/dev/null; do break; done`)
+	r := run(t, never, `setsid sleep 1000 >/dev/null 2>&1 & echo daemon $!; while kill -0 -$! 2>/dev/null; do break; done`)
 	daemon := r.said.awaitPID(t, "daemon")
 	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
 	require.NoError(t, r.wait(t))
@@ -178,7 +178,7 @@ type role struct {
 func startRole(t *testing.T, name, script string) *role {
 	t.Helper()
 	r := &role{cmd: exec.Command(os.Args[0]), said: &transcript{}}
-	r.cmd.Env = append(os.Environ(), "JOBS_TEST_ROLE="+name, "JOBS_TEST_SCRIPT="+script)
+	r.cmd.Env = roleEnvironment(name, script)
 	r.cmd.Stdout, r.cmd.Stderr = r.said, r.said
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.cmd.WaitDelay = time.Second // for what a failed test leaves

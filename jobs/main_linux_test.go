@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what must come.
 const patience = 20 * time.Second
 
+// heardBy is a grace in which a script hears its SIGTERM, also on a busy
+// machine.
+const heardBy = time.Second
+
 // never is a grace that no test lives to see the end of.
 const never = time.Hour
 

@@ -19,6 +19,13 @@ var roles = map[string]func() int{
 	"shell":     playShell,
 }
 
+// roleEnvironment makes this binary play a role. The race detector would wait
+// for a second at its end.
+func roleEnvironment(role, script string) []string {
+	return append(os.Environ(),
+		"JOBS_TEST_ROLE="+role, "JOBS_TEST_SCRIPT="+script, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+}
+
 func script() *Command {
 	return &Command{Argv: []string{"/bin/sh", "-c", os.Getenv("JOBS_TEST_SCRIPT")}, Stdout: os.Stdout, Stderr: os.Stderr}
 }

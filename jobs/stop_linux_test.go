@@ -77,11 +77,12 @@ func TestPreemptionBringsItsOwnGrace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newFakeHold(t)
 			r := runUnder(t, h, never, stubborn)
 			r.said.await(t, "ready")
 
-			deadline := time.Now().Add(200 * time.Millisecond)
+			deadline := time.Now().Add(heardBy)
 			h.end(cause(deadline))
 
 			r.said.await(t, "told")
@@ -263,7 +264,7 @@ func TestSecondReasonDoesNotRepeatSIGTERM(t *testing.T) {
 	h := newFakeHold(t)
 	r := runUnder(t, h, never, stubborn, func(c *Command) { c.Signals = signals })
 	r.said.await(t, "ready")
-	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(300 * time.Millisecond)})
+	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(heardBy)})
 	r.said.await(t, "told")
 	r.cancel(errOver)
 	close(h.atRisk)

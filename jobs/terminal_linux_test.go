@@ -30,8 +30,7 @@ func onTerminal(t *testing.T, script string, env ...string) (keyboard *os.File, 
 	defer tty.Close()
 
 	r = &role{cmd: exec.Command(os.Args[0]), said: &transcript{}}
-	r.cmd.Env = append(os.Environ(), "JOBS_TEST_ROLE=terminal", "JOBS_TEST_SCRIPT="+script)
-	r.cmd.Env = append(r.cmd.Env, env...)
+	r.cmd.Env = append(roleEnvironment("terminal", script), env...)
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = tty, tty, tty
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	require.NoError(t, r.cmd.Start())
