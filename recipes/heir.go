@@ -21,8 +21,8 @@ type heir struct {
 	seen       instant // when the list that shows it was asked for
 }
 
-// freshFor is how long an heir may be granted without another look: somebody
-// more important may have come since, who then waits for the heir's release.
+// freshFor is how long an heir may be granted without another look. Somebody
+// more important who has come since waits for as long, and for one more hold.
 const freshFor = 5 * time.Millisecond
 
 func (h *heir) fresh(now instant) bool { return h != nil && now.sub(h.seen) <= freshFor }

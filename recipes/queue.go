@@ -123,7 +123,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		}
 		a.queued = true
 		p := newPlace(a, s, guid, path, sent, s.clock.now())
-		p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined)
+		p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
 		g, err := p.wait(ctx)
 		p.forget()
 		if err != nil {
@@ -199,7 +199,6 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		if rest, err := p.rely(ctx); rest > 0 || err != nil {
 			return nil, rest, err
 		}
-		p.trust = nil
 	}
 	if p.beaten {
 		p.beaten = false

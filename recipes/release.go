@@ -33,8 +33,8 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known := g.next
 	next := known
-	if asked || !known.fresh(now) {
-		next = nil // somebody more important may have come
+	if asked || !known.fresh(now) || !g.s.usable() {
+		next = nil // somebody more important may have come, or will have when there is a connection
 	}
 	g.mu.Unlock()
 	g.s.unhold(g)

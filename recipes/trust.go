@@ -22,44 +22,53 @@ type trust struct {
 const (
 	// trustAfter is how old the sight of a queue may be.
 	trustAfter = 10 * time.Millisecond
-	// maxTrust bounds the wait that is expected.
-	maxTrust = 50 * time.Millisecond
+	// maxTrust is the longest wait that is worth it: against a longer one, a
+	// look costs nothing.
+	maxTrust = 25 * time.Millisecond
+	// maxTrustOfFew is how long one trusts a queue that may well be empty by now.
+	maxTrustOfFew = 5 * time.Millisecond
 )
 
 // trust returns the plan of one that joins now; nil if it has to look, because
 // nobody was seen lately, or somebody that it may have to preempt.
-func (h hint) trust(level priority.Level, joined instant) *trust {
-	if h.waiting == 0 || level.Outranks(h.lowest) || time.Since(h.waitingAt) >= trustAfter {
+func (h hint) trust(level priority.Level, joined instant, now time.Time) *trust {
+	switch {
+	case h.waiting == 0, level.Outranks(h.lowest), now.Sub(h.waitingAt) >= trustAfter, h.wait > maxTrust:
 		return nil
-	}
-	wait := min(h.wait, maxTrust)
-	if h.waiting <= 2 { // most likely nobody will be behind it
-		end := joined.add(2*wait + time.Millisecond)
+	case h.waiting <= 2: // most likely nobody will be behind it
+		end := joined.add(min(2*h.wait+time.Millisecond, maxTrustOfFew))
 		return &trust{look: end, until: end}
 	}
-	return &trust{look: joined.add(max(wait/2, wait-freshFor)), until: joined.add(2*wait + freshFor)}
+	return &trust{look: joined.add(max(h.wait/2, h.wait-freshFor)), until: joined.add(2*h.wait + freshFor)}
 }
 
 // rely waits where others were seen in front a moment ago. It returns 0 when
-// that is no longer good enough.
+// that is no longer good enough; then the next one that joins looks, too.
 func (p *place) rely(ctx context.Context) (time.Duration, error) {
-	now := p.s.clock.now()
-	if now >= p.trust.until {
-		return 0, nil
-	}
-	if now >= p.trust.look {
-		if behind, err := p.foresee(ctx); !behind || err != nil {
+	t := p.trust
+	if now := p.s.clock.now(); now < t.until {
+		if now < t.look {
+			return t.look.sub(now), nil
+		}
+		behind, err := p.foresee(ctx)
+		if err != nil {
 			return 0, err
 		}
-		p.trust.look = now.add(freshFor * 4 / 5)
+		if behind {
+			t.look = p.s.clock.now().add(freshFor * 4 / 5)
+			return freshFor * 4 / 5, nil
+		}
 	}
-	return max(0, p.trust.look.sub(p.s.clock.now())), nil
+	p.trust = nil
+	p.a.l.c.hints.update(p.a.l.path, func(h *hint) { h.waiting = 0 })
+	return 0, nil
 }
 
-// foresee finds out whom this request will grant when it has held the lock: the
-// one behind it. It reports whether the request still stands behind others.
+// foresee finds out whom this request will grant when it has held the lock. It
+// reports whether the request still stands behind others.
 func (p *place) foresee(ctx context.Context) (behind bool, err error) {
-	seen := p.s.clock.now()
+	seen, known := p.s.clock.now(), p.heir
+	p.heir = nil
 	children, me, err := p.a.l.queueAround(ctx, p.s, p.guid)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -67,18 +76,23 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 		return false, errAgain
 	case err != nil:
 		return false, err
-	case me == 0:
-		return false, nil
-	case me == len(children)-1:
-		return true, nil
-	case children[0].level() != p.a.req.Priority:
-		// Were the lock given to this request past a more important one, it
-		// could not tell that one from a holder that is gone by then.
-		return true, nil
 	}
-	p.heir, err = p.a.l.inherit(ctx, p.s, children[me+1], p.heir, seen)
-	if errors.Is(err, errAgain) {
-		err = nil // it will be looked for when it is needed
+	if heir, ok := heirBehind(children, me); ok {
+		p.heir, err = p.a.l.inherit(ctx, p.s, heir, known, seen)
+		if errors.Is(err, errAgain) {
+			err = nil // it will be looked for when it is needed
+		}
 	}
-	return true, err
+	return me > 0, err
+}
+
+// heirBehind returns the one that me will grant: the next. There is none as
+// long as somebody more important is in front: if the lock were given to me
+// past that one, by somebody who has not seen it, me could not tell it from a
+// holder that is gone by then.
+func heirBehind(children []child, me int) (child, bool) {
+	if me == len(children)-1 || children[0].level() != children[me].level() {
+		return child{}, false
+	}
+	return children[me+1], true
 }

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -114,4 +115,31 @@ func TestTakeoverWhoseAnswerIsLostIsToldLikeAnyOther(t *testing.T) {
 		boss.release()
 	}
 	t.Logf("lost each of %d answers", steps-1)
+}
+
+// A takeover that never reached the server took nothing: the holder gave the
+// lock away itself.
+func TestTakeoverThatWasNotCarriedOutIsNotTold(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	holder := h.hold(h.lock(h.client()), "holder")
+
+	// when the connection of a forceful one breaks before its takeover is sent, and the holder releases
+	wire := &tripwire{}
+	c := h.client(through(wire))
+	require.NoError(t, c.Ready(t.Context()))
+	wire.set(beforeTransaction, 1, func() { // the first one asks the holder to go
+		wire.cut()
+		if err := holder.grant.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	boss := h.ask(h.lock(c), "boss", at(1), forceful)
+	boss.granted()
+
+	// then nobody was taken over
+	require.Equal(t, 1, count[recipes.PreemptSent](boss.told))
+	require.Zero(t, count[recipes.TookOver](boss.told))
+	require.Zero(t, count[recipes.Lost](holder.told))
+	require.Empty(t, h.state(h.client()).Evicted)
 }

@@ -1,10 +1,15 @@
 package locks
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,4 +131,128 @@ func TestSuccessorThatWasSeenAWhileAgoLetsTheMoreImportantPass(t *testing.T) {
 	next.waits()
 	important.release()
 	next.granted()
+}
+
+// The same if it has just been asked to go, however fresh its memory is.
+func TestHolderThatIsAskedToGoLooksWhoIsNext(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		h := shareHouse(t)
+
+		// given one that has just got a lock that others wait for, and gives way at once
+		first := h.hold(h.lock(h.client()), "first", at(1))
+		var holder *user
+		holder = h.ask(h.lock(h.client()), "holder", at(1), cleanup(time.Hour), func(r *recipes.Request) {
+			note := r.Notify
+			r.Notify = func(n recipes.Notice) {
+				note(n)
+				if _, asked := n.(recipes.PreemptAsked); asked {
+					go holder.release()
+				}
+			}
+		})
+		holder.queued()
+		low := h.ask(h.lock(h.client()), "low")
+		low.queued()
+		boss := h.lock(h.client())
+		first.release()
+		holder.granted()
+		holder.token() // reads its node, and so watches it
+
+		// when a more important one asks it to go
+		important := h.ask(boss, "important", at(9))
+
+		// then that one is next
+		important.granted()
+		low.waits()
+		important.release()
+		low.granted()
+		low.release()
+	}
+}
+
+// A release that is stuck in a broken connection grants whoever is first when
+// it is carried out, not whoever was first before.
+func TestReleaseWithoutAConnectionLooksWhenItHasOne(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+
+	// given a holder that knows who is next, and whose connection breaks
+	var blocked atomic.Bool
+	wire, lost := &tripwire{}, make(logLine, 100)
+	c := h.client(func(cfg *recipes.Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(lost, nil))
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if blocked.Load() {
+				return nil, errors.New("blocked")
+			}
+			return wire.dial(ctx, network, addr)
+		}
+	})
+	first := h.hold(h.lock(h.client()), "first")
+	holder := h.ask(h.lock(c), "holder", cleanup(time.Hour))
+	holder.queued()
+	low := h.ask(h.lock(h.client()), "low")
+	low.queued()
+	boss := h.lock(h.client())
+	first.release()
+	holder.granted()
+	<-time.After(2 * time.Millisecond)
+	blocked.Store(true)
+	wire.cut()
+	for !strings.Contains(<-lost, "connection to ZooKeeper lost") {
+	}
+
+	// when it releases, and a more important one asks it to go before there is a connection
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		holder.release()
+	}()
+	important := h.ask(boss, "important", at(9))
+	await[recipes.PreemptSent](t, important.told)
+	blocked.Store(false)
+
+	// then that one is next
+	important.granted()
+	<-released
+	low.waits()
+	important.release()
+	low.granted()
+}
+
+// logLine hands on what is logged, a line at a time.
+type logLine chan string
+
+func (l logLine) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// Every hold that lasts hears that it is asked to go, in whatever order it and
+// others of its client began and ended.
+func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	mine, others := h.client(), h.client()
+	for _, pause := range []time.Duration{0, 4 * time.Millisecond, 30 * time.Millisecond} {
+		var holds []*user
+		for i := range 4 {
+			holds = append(holds, h.hold(h.scope(mine, fmt.Sprint(pause, i)), "holder", cleanup(time.Hour)))
+			if i == 1 {
+				holds[0].release() // one that ends early
+			}
+			<-time.After(pause)
+		}
+		for i, holder := range holds[1:] {
+			boss := h.ask(h.scope(others, fmt.Sprint(pause, i+1)), "boss", at(1))
+			await[recipes.PreemptAsked](t, holder.told)
+			holder.release()
+			boss.granted()
+			boss.release()
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -243,5 +244,57 @@ func TestTransactionThatWasDecidedOnOldNewsChangesNothing(t *testing.T) {
 		require.ErrorIs(t, leaving.refused(), context.Canceled)
 		next.granted()
 		require.Greater(t, next.token(), holder.token())
+	})
+	t.Run("a waiter that was passed, and knocks", func(t *testing.T) {
+		t.Parallel()
+		h := shareHouse(t)
+		shell := h.shell()
+
+		// given a waiter whose holder goes
+		holder := h.hold(h.lock(h.client()), "holder")
+		lockNode := h.lockNode(holder.grant.ID())
+		wire := &tripwire{}
+		waiter := h.ask(h.lock(h.client(through(wire))), "waiter")
+		waiter.queued()
+		takes := func(guid string) (node string) {
+			_, stat, err := shell.Get(lockNode)
+			if err == nil {
+				var r []zk.MultiResponse
+				r, err = shell.Multi(
+					&zk.CreateRequest{
+						Path: lockNode + "/2147483647-x-" + guid + "-", Data: []byte(`{"format":1,"owner":"o","lease_timeout_ms":3600000,"mode":"exclusive","granted":true}`),
+						Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral | zk.FlagSequence,
+					},
+					&zk.SetDataRequest{Path: lockNode, Data: []byte(`{"format":1,"holders":["` + guid + `"]}`), Version: stat.Version})
+				if err == nil {
+					return r[0].String
+				}
+			}
+			t.Error(err)
+			return ""
+		}
+
+		// when one takes the lock past it, and another one right before it knocks
+		const one, other = "aaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbb"
+		knocked := make(chan string, 1)
+		wire.set(beforeTransaction, 0, func() {
+			first := takes(one)
+			wire.set(beforeSet, 0, func() {
+				if err := shell.Delete(first, -1); err != nil {
+					t.Error(err)
+				}
+				knocked <- takes(other)
+			})
+		})
+		require.NoError(t, shell.Delete(h.node(holder.grant.ID()), -1))
+		node := <-knocked
+
+		// then that one holds, and the waiter waits for it
+		waiter.waits()
+		state := h.state(h.client())
+		require.Len(t, state.Holders, 1)
+		require.Equal(t, other, state.Holders[0].ID)
+		require.NoError(t, shell.Delete(node, -1))
+		waiter.granted()
 	})
 }

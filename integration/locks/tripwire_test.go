@@ -16,6 +16,7 @@ type spot string
 const (
 	beforeRequest     spot = "before request"
 	beforeTransaction spot = "before transaction"
+	beforeSet         spot = "before set"
 	afterRequest      spot = "after request"
 	atAnswer          spot = "at answer"
 )
@@ -122,8 +123,9 @@ type wiredConn struct {
 
 // Operations of ZooKeeper's wire protocol.
 const (
-	opPing  = 11
-	opMulti = 14
+	opSetData = 5
+	opPing    = 11
+	opMulti   = 14
 )
 
 // Write sends one request, as the client does.
@@ -132,8 +134,11 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 	if len(b) >= 12 {
 		op = binary.BigEndian.Uint32(b[8:])
 	}
-	if op == opMulti {
+	switch op {
+	case opMulti:
 		c.wire.pass(beforeTransaction)
+	case opSetData:
+		c.wire.pass(beforeSet)
 	}
 	if op != opPing {
 		c.wire.pass(beforeRequest)
