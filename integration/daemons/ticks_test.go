@@ -14,13 +14,15 @@ import (
 func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		other  settings // its clock
-		length time.Duration
+		other    settings // its clock
+		length   time.Duration
+		together bool // both see the jobs for the first time at the same moment
 	}{
-		"two seconds ahead":  {settings{Skew: 2 * time.Second}, time.Minute},
-		"two seconds behind": {settings{Skew: -2 * time.Second}, time.Minute},
-		"alike":              {settings{}, 20 * time.Second},
-		"overtaken":          {settings{Skew: -time.Second, Drift: 100 * time.Millisecond}, 20 * time.Second},
+		"two seconds ahead":  {other: settings{Skew: 2 * time.Second}, length: time.Minute},
+		"two seconds behind": {other: settings{Skew: -2 * time.Second}, length: time.Minute},
+		"alike":              {length: 20 * time.Second},
+		"overtaken":          {other: settings{Skew: -time.Second, Drift: 100 * time.Millisecond}, length: 20 * time.Second},
+		"started together":   {other: settings{Skew: -4 * time.Second}, length: 10 * time.Second, together: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -32,10 +34,13 @@ func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
 			there.Name, there.Skew, there.Drift = "there", test.other.Skew, test.other.Drift
 			weather := watchWeather(t, here.ZK)
 			a := start(t, story, here, crowd(here.Name, story.add)...)
-			story.awaitProgress(time.Time{}, here.Name)
+			if !test.together {
+				story.awaitProgress(time.Time{}, here.Name)
+			}
 			b := start(t, story, there, crowd(there.Name, story.add)...)
 
 			// when they have worked for a while
+			story.awaitProgress(time.Time{}, here.Name, there.Name)
 			goal := latest(story.all()).Add(test.length)
 			story.awaitUntil(goal, here.Name, there.Name)
 			endTogether(a, b)
