@@ -42,7 +42,7 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		} else if err != nil {
-			return denied(err, c.root+"/locks")
+			return err
 		}
 		if _, err := c.serverNow(ctx, s); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return err
@@ -57,7 +57,7 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 				if errors.Is(err, zk.ErrNoNode) {
 					return nil
 				} else if err != nil {
-					return denied(err, path)
+					return err
 				}
 				for _, name := range names {
 					scope, ok := unescapeScope(name)
@@ -101,7 +101,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	if errors.Is(err, zk.ErrNoNode) {
 		return state, nil
 	} else if err != nil {
-		return state, denied(err, path)
+		return state, err
 	}
 	g, err := decodeLock(data)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	if errors.Is(err, zk.ErrNoNode) {
 		return state, nil
 	} else if err != nil {
-		return state, denied(err, path)
+		return state, err
 	}
 	children, foreign := parseChildren(names)
 	state.Foreign = foreign
@@ -136,7 +136,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		if errors.Is(err, zk.ErrNoNode) {
 			continue // left meanwhile
 		} else if err != nil {
-			return state, denied(err, path+"/"+child.name)
+			return state, err
 		}
 		rec, err := decodeContender(data)
 		if err != nil {

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"path"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -24,7 +25,7 @@ func (s *session) get(ctx context.Context, path string) ([]byte, *zk.Stat, error
 		data, stat, err := c.Get(path)
 		return nodeData{data, stat}, err
 	})
-	return r.data, r.stat, err
+	return r.data, r.stat, denied(err, path)
 }
 
 // list returns the children of path together with its stat, from one snapshot.
@@ -33,14 +34,14 @@ func (s *session) list(ctx context.Context, path string) ([]string, *zk.Stat, er
 		names, stat, err := c.Children(path)
 		return nodeList{names, stat}, err
 	})
-	return r.names, r.stat, err
+	return r.names, r.stat, denied(err, path)
 }
 
-func (s *session) delete(ctx context.Context, path string, version int32) error {
+func (s *session) delete(ctx context.Context, node string, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
-		return struct{}{}, c.Delete(path, version)
+		return struct{}{}, c.Delete(node, version)
 	})
-	return err
+	return denied(err, path.Dir(node))
 }
 
 // multi runs ops as one transaction. A failed one returns the error of the
@@ -48,9 +49,28 @@ func (s *session) delete(ctx context.Context, path string, version int32) error 
 func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, int, error) {
 	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 	if err != nil {
-		return nil, culprit(r, err), err
+		failed := culprit(r, err)
+		if failed >= 0 {
+			err = denied(err, operand(ops[failed]))
+		}
+		return nil, failed, err
 	}
 	return r, -1, nil
+}
+
+// operand returns the node that an operation of a transaction is about.
+func operand(op any) string {
+	switch op := op.(type) {
+	case *zk.CheckVersionRequest:
+		return op.Path
+	case *zk.CreateRequest:
+		return path.Dir(op.Path) // its ACL says who may create below it
+	case *zk.DeleteRequest:
+		return path.Dir(op.Path)
+	case *zk.SetDataRequest:
+		return op.Path
+	}
+	return ""
 }
 
 // culprit finds the operation that made a transaction fail: those before it
@@ -80,12 +100,14 @@ func (s *session) ensure(ctx context.Context, path string) error {
 	return nil
 }
 
-func (s *session) create(ctx context.Context, path string, data []byte, flags int32) (string, error) {
-	return call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(path, data, flags, s.c.acl) })
+func (s *session) create(ctx context.Context, node string, data []byte, flags int32) (string, error) {
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, s.c.acl) })
+	return created, denied(err, path.Dir(node))
 }
 
 func (s *session) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(path, data, version) })
+	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(path, data, version) })
+	return stat, denied(err, path)
 }
 
 // --- the same on whatever session there is, for what is bound to none ------

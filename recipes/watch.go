@@ -70,7 +70,7 @@ func (s *session) look(ctx context.Context, path string, w *watcher) ([]byte, *z
 		t.sweep(path, e)
 		return nodeData{data, stat}, err
 	})
-	return r.data, r.stat, err
+	return r.data, r.stat, denied(err, path)
 }
 
 // entry returns what is known of path. The caller holds t.mu, and gives the
