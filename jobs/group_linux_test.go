@@ -96,8 +96,7 @@ func TestZombieThatNobodyReapsCountsAsGone(t *testing.T) {
 func TestGroupIsKilledWithItsParent(t *testing.T) {
 	parent := startRole(t, "parent", `trap '' HUP INT TERM; sleep 1000 & echo grandchild $!; echo child $$; wait`)
 	child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
-	guardian := guardianOf(t, parent.cmd.Process.Pid)
-	awaitGuard(t, guardian, child)
+	guardian := guardianOf(t, parent.cmd.Process.Pid, child)
 
 	require.NoError(t, parent.cmd.Process.Kill())
 
@@ -110,7 +109,7 @@ func TestGroupIsKilledWithItsParent(t *testing.T) {
 func TestWithoutAGuardianTheCommandItselfStillDiesWithItsParent(t *testing.T) {
 	parent := startRole(t, "parent", `echo child $$; exec sleep 1000`)
 	child := parent.said.awaitPID(t, "child")
-	guardian := guardianOf(t, parent.cmd.Process.Pid)
+	guardian := guardianOf(t, parent.cmd.Process.Pid, child)
 	require.NoError(t, syscall.Kill(guardian, syscall.SIGKILL))
 	awaitDeath(t, guardian)
 
@@ -123,9 +122,8 @@ func TestWithoutAGuardianTheCommandItselfStillDiesWithItsParent(t *testing.T) {
 func TestGuardianSurvivesWhatTheGroupOfItsParentGets(t *testing.T) {
 	parent := startRole(t, "parent", `trap '' HUP INT TERM QUIT; echo child $$; sleep 1000 & echo grandchild $!; wait`)
 	child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
-	guardian := guardianOf(t, parent.cmd.Process.Pid)
+	guardian := guardianOf(t, parent.cmd.Process.Pid, child)
 	signals := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
-	awaitGuard(t, guardian, child)
 	for _, s := range signals {
 		require.NoError(t, syscall.Kill(guardian, s))
 	}
@@ -190,33 +188,25 @@ func startRole(t *testing.T, name, script string) *role {
 	return r
 }
 
-// awaitGuard waits until the guardian knows its group.
-func awaitGuard(t *testing.T, guardian, group int) {
+// guardianOf waits until a process has a guardian that knows the group, and
+// returns it.
+func guardianOf(t *testing.T, parent, group int) (pid int) {
 	t.Helper()
+	arguments := fmt.Sprintf("\x00lockkeeper-guardian\x00%d\x00", group)
 	require.Eventually(t, func() bool {
-		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guardian))
-		require.NoError(t, err)
-		return strings.HasSuffix(string(cmdline), fmt.Sprintf("\x00lockkeeper-guardian\x00%d\x00", group))
-	}, patience, time.Millisecond)
-}
-
-func guardianOf(t *testing.T, parent int) (pid int) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	require.NoError(t, err)
-	for _, e := range entries {
-		cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if err != nil || !strings.Contains(string(cmdline), "lockkeeper-guardian") {
-			continue
+		entries, _ := os.ReadDir("/proc")
+		for _, e := range entries {
+			cmdline, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+			if !strings.HasSuffix(string(cmdline), arguments) {
+				continue
+			}
+			stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
+			if m, session, ok := parseStat(0, stat); ok && m.parent == parent {
+				pid = session // its session is its own
+				return true
+			}
 		}
-		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		if m, group, ok := parseStat(0, stat); ok && m.parent == parent {
-			return group // its session is its own
-		}
-	}
-	require.Fail(t, "no guardian")
-	return 0
+		return false
+	}, patience, time.Millisecond, "no guardian")
+	return pid
 }
