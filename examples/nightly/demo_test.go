@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 }
 
 // One cycle of the schedule is 20 seconds long, and everything happens in it.
-const cycle = "22s"
+// What takes longest to happen, the tick that finds the run before it, takes 5
+// seconds, and the daemons need some to start.
+const cycle = "32s"
 
 func TestDemoShowsPreemptionsAndNothingIsCorrupted(t *testing.T) {
 	t.Parallel()
