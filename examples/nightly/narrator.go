@@ -84,6 +84,9 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 		s.Kind, s.Text = n.release(about.Owner, e)
 	case lockguard.NotAcquired:
 		s.Kind, s.Text = gaveUp, oneLine(e.Err)
+		if errors.Is(e.Err, lockguard.ErrShutdown) {
+			s.Kind, s.Text = left, "the queue: the daemon ends"
+		}
 	case lockguard.Lost:
 		s.Kind, s.Text = lost, oneLine(e.Err)
 	case lockguard.Skipped:

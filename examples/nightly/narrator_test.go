@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 		"released, shutdown":  {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.ShutdownError{Err: lockguard.ErrShutdown}}, stopped, "the daemon ends, held for 1.0s"},
 		"taken over":          {lockguard.TakenOver{Subject: about, From: []recipes.Contender{hotfix}}, tookOver, "from hotfix, whose time was over"},
 		"lost":                {lockguard.Lost{Subject: about, Err: &lockguard.LostError{Scope: "s", Reason: recipes.LossTaken, By: "hotfix"}}, lost, `lock "s" lost: taken by "hotfix" after the grace had ended`},
+		"left, shutdown":      {lockguard.NotAcquired{Subject: about, Err: fmt.Errorf("not acquired: %w", &lockguard.ShutdownError{Err: lockguard.ErrShutdown})}, left, "the queue: the daemon ends"},
 		"not acquired":        {lockguard.NotAcquired{Subject: about, Err: broken}, gaveUp, "disk full"},
 	}
 	for name, test := range tests {

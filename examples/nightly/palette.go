@@ -54,7 +54,7 @@ func (k kind) look() look {
 		return look{"→", cyan}
 	case stopped:
 		return look{"■", cyan}
-	case skipped:
+	case skipped, left:
 		return look{"-", dim}
 	default:
 		return look{"✗", red}

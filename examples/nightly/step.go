@@ -30,13 +30,14 @@ const (
 	tookOver   kind = "took over"
 	lost       kind = "lost"
 	gaveUp     kind = "gave up"
+	left       kind = "left" // the queue, because the daemon ends
 	skipped    kind = "skipped"
 )
 
 // ends reports whether a run is over with k.
 func (k kind) ends() bool {
 	switch k {
-	case done, failed, handedOver, stopped, lost, gaveUp:
+	case done, failed, handedOver, stopped, lost, gaveUp, left:
 		return true
 	default:
 		return false
