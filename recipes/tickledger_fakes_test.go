@@ -1,0 +1,217 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// tickServer is a ZooKeeper of the few operations that a ledger needs.
+type tickServer struct {
+	mu    sync.Mutex
+	now   time.Time // the server's clock; one second more with each write
+	nodes map[string]*tickNode
+}
+
+type tickNode struct {
+	data    []byte
+	version int32
+	mtime   int64
+	session *tickSession // of an ephemeral
+}
+
+func newTickServer() *tickServer {
+	s := &tickServer{now: time.Unix(1_000_000, 0), nodes: map[string]*tickNode{}}
+	s.nodes["/lk"] = &tickNode{}
+	return s
+}
+
+// tickSession is one client's way to the server, with its faults.
+type tickSession struct {
+	server *tickServer
+	fault  func() fault // asked once for each transaction
+}
+
+type fault int
+
+const (
+	none       fault = iota
+	lostBefore       // the request never arrives, the caller does not know
+	lostAfter        // the reply never arrives
+	down             // no answer until the caller gives up; the request never arrives
+	late             // likewise, but the request arrives
+)
+
+func (s *tickServer) session() *tickSession { return &tickSession{server: s} }
+
+// expire ends the session: a new one takes its place in the client.
+func (s *tickServer) expire(old *tickSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, n := range s.nodes {
+		if n.session == old {
+			delete(s.nodes, path)
+		}
+	}
+}
+
+func (s *tickServer) has(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[path] != nil
+}
+
+func (s *tickServer) markers() (paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path := range s.nodes {
+		if strings.Contains(path, "/run-") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (c *tickSession) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	n := c.server.nodes[path]
+	if n == nil {
+		return nil, nil, zk.ErrNoNode
+	}
+	return n.data, &zk.Stat{Version: n.version, Mtime: n.mtime}, ctx.Err()
+}
+
+func (c *tickSession) ensure(_ context.Context, path string) error {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.server.nodes[path] == nil {
+		c.server.nodes[path] = &tickNode{}
+	}
+	return nil
+}
+
+func (c *tickSession) create(_ context.Context, path string, data []byte, _ int32) (string, error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.server.nodes[path] != nil {
+		return "", zk.ErrNodeExists
+	}
+	c.server.nodes[path] = &tickNode{data: data, mtime: c.server.now.UnixMilli()}
+	return path, nil
+}
+
+func (c *tickSession) unavailable() *UnavailableError {
+	return &UnavailableError{Servers: []string{"zk1:2181"}, Since: time.Second}
+}
+
+func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	f := none
+	if c.fault != nil {
+		f = c.fault()
+	}
+	var replies []zk.MultiResponse
+	var err error
+	if f != lostBefore && f != down {
+		replies, err = c.commit(ops...)
+	}
+	switch f {
+	case lostBefore, lostAfter:
+		return nil, fmt.Errorf("%w: broken pipe", errAmbiguous)
+	case down, late:
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	case none:
+	}
+	return replies, err
+}
+
+func (c *tickSession) commit(ops ...any) ([]zk.MultiResponse, error) {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, op := range ops {
+		switch op := op.(type) {
+		case *zk.SetDataRequest:
+			if n := s.nodes[op.Path]; n == nil {
+				return nil, zk.ErrNoNode
+			} else if n.version != op.Version {
+				return nil, zk.ErrBadVersion
+			}
+		case *zk.DeleteRequest:
+			if s.nodes[op.Path] == nil {
+				return nil, zk.ErrNoNode
+			}
+		case *zk.CreateRequest:
+			if s.nodes[op.Path] != nil {
+				return nil, zk.ErrNodeExists
+			}
+		}
+	}
+	s.now = s.now.Add(time.Second)
+	replies := make([]zk.MultiResponse, len(ops))
+	for i, op := range ops {
+		switch op := op.(type) {
+		case *zk.SetDataRequest:
+			n := s.nodes[op.Path]
+			n.data, n.mtime = op.Data, s.now.UnixMilli()
+			n.version++
+			replies[i].Stat = &zk.Stat{Version: n.version, Mtime: n.mtime}
+		case *zk.DeleteRequest:
+			delete(s.nodes, op.Path)
+		case *zk.CreateRequest:
+			s.nodes[op.Path] = &tickNode{data: op.Data, session: c}
+		}
+	}
+	return replies, nil
+}
+
+func (s *tickServer) ledger(owner string) (*TickLedger, *tickSession) {
+	c := s.session()
+	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: newGUID(), Owner: owner, Host: "h", PID: 1}), c
+}
+
+var tick0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func at(seconds int) time.Time { return tick0.Add(time.Duration(seconds) * time.Second) }
+
+// next makes a fault happen at the n-th transaction from now on, from 0.
+func (c *tickSession) next(n int, f fault) {
+	c.fault = func() fault {
+		n--
+		if n == -1 {
+			return f
+		}
+		return none
+	}
+}
+
+func claimed(t *testing.T, l *TickLedger, instant time.Time) TickRun {
+	t.Helper()
+	claim, err := l.Claim(t.Context(), "job", instant, SkipOverlap)
+	require.NoError(t, err)
+	require.Equal(t, TickClaimed, claim.Verdict)
+	return claim.Run
+}
+
+func state(t *testing.T, l *TickLedger) TickState {
+	t.Helper()
+	s, err := l.State(t.Context(), "job")
+	require.NoError(t, err)
+	return s
+}
+
+// soon returns a context that ends; only in a bubble, where nothing takes time
+// but waiting, is that after all that could be done was done.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,152 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+)
+
+func TestDrainLetsRunsEndAndFiresNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{
+			job("long", "@every 10s", 8*time.Second), job("short", "@every 1s", time.Millisecond),
+		})
+		time.Sleep(11500 * time.Millisecond)
+		began := time.Now()
+		d.drain()
+		require.Equal(t, 6500*time.Millisecond, time.Since(began))
+		requireOnce(t, c, "long", sec(10), sec(10), time.Second, "ran")
+		require.Len(t, c.outcomes("short"), 11)
+		time.Sleep(time.Minute)
+		require.Len(t, c.outcomes("short"), 11)
+	})
+}
+
+func TestDrainCancelsWhatTakesTooLongAndWaitsForItsCleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var mu sync.Mutex
+		var steps []string
+		step := func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			steps = append(steps, s)
+		}
+		j := locked(job("a", "@every 10s", 0))
+		j.Work = jobs.WithCleanup(jobs.Func(func(ctx context.Context, _ jobs.Run) error {
+			<-ctx.Done()
+			if errors.Is(context.Cause(ctx), lockguard.ErrShutdown) {
+				step("cancelled")
+			}
+			return context.Cause(ctx)
+		}), func(context.Context, jobs.Run) error {
+			time.Sleep(2 * time.Second)
+			step("cleaned")
+			return nil
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) { cfg.DrainTimeout = 5 * time.Second })
+		time.Sleep(11 * time.Second)
+		began := time.Now()
+		d.drain()
+		require.Equal(t, 7*time.Second, time.Since(began))
+		require.Equal(t, []string{"cancelled", "cleaned"}, steps)
+		requireOnce(t, c, "a", sec(10), sec(10), time.Second, "interrupted")
+		require.EqualValues(t, 1, d.stats("a").Interrupted)
+	})
+}
+
+func TestDrainEndsAtOnceWhatWaitsForItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1m", time.Second))})
+		d.guard.set(time.Hour, nil)
+		time.Sleep(61 * time.Second)
+		began := time.Now()
+		d.drain()
+		require.Zero(t, time.Since(began))
+		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "draining")
+		require.EqualValues(t, 1, d.stats("a").Skipped[SkipDraining])
+	})
+}
+
+func TestATickThatIsClaimedDuringTheDrainRunsIfItsLockIsFree(t *testing.T) {
+	for _, free := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			l := c.daemon("one")
+			d := start(t, l, []jobs.Job{locked(job("a", "@every 1m", time.Second))})
+			want := "ran"
+			if !free {
+				d.guard.set(time.Hour, nil)
+				want = "lock"
+			}
+			time.Sleep(59 * time.Second)
+			l.down()
+			time.Sleep(2 * time.Second)
+			d.stop()
+			time.Sleep(time.Second)
+			l.up()
+			began := time.Now()
+			d.drain()
+			require.LessOrEqual(t, time.Since(began), time.Second)
+			requireOnce(t, c, "a", minute(1), minute(1), time.Minute, want)
+		})
+	}
+}
+
+func TestDrainWithoutZooKeeperEndsAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		l := c.daemon("one")
+		d := start(t, l, []jobs.Job{job("a", "@every 10s", 15*time.Second), job("b", "@every 1s", time.Millisecond)})
+		time.Sleep(12500 * time.Millisecond)
+		l.down()
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		d.drain()
+		require.Less(t, time.Since(began), 20*time.Second)
+		require.EqualValues(t, 3, d.stats("b").Skipped[SkipDraining]+d.stats("b").Skipped[SkipUndecided])
+		require.EqualValues(t, 15, d.stats("b").Total())
+		require.Equal(t, 1, d.log.lines("the end of a run is not recorded"))
+	})
+}
+
+func TestDrainTellsWhatItHasWaitedForInVain(t *testing.T) {
+	const over = "drain timeout is over"
+	slow, quick := job("slow", "@every 10s", time.Hour), job("quick", "@every 10s", 500*time.Millisecond)
+	cases := map[string]struct {
+		list []jobs.Job
+		want []string // one line each
+	}{
+		"a run":                    {[]jobs.Job{slow}, []string{"cancelling what still runs\" jobs=[slow]"}},
+		"the record of a run":      {[]jobs.Job{quick}, []string{"ZooKeeper has not confirmed the end of runs yet", "jobs=[quick]"}},
+		"both":                     {[]jobs.Job{slow, quick}, []string{"jobs=[slow]", "jobs=[quick]"}},
+		"the answers to the claim": {[]jobs.Job{job("late", "*/11 * * * * *", 0)}, []string{"nothing runs, but ZooKeeper has not answered"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newCluster().daemon("one")
+				d := start(t, l, tc.list, func(cfg *Config) { cfg.DrainTimeout = -1 })
+				time.Sleep(10200 * time.Millisecond)
+				l.down()
+				time.Sleep(time.Second)
+				d.drain()
+				for _, want := range tc.want {
+					require.Equal(t, 1, d.log.lines(over, want), d.log)
+				}
+				require.LessOrEqual(t, d.log.lines(over), len(tc.want), d.log)
+				require.Zero(t, d.log.lines("jobs=[]"), d.log)
+			})
+		})
+	}
+}
