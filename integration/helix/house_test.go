@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -22,7 +22,7 @@ const scope = "users"
 // A house is a root of its own on the shared server, and the story of a test.
 type house struct {
 	t      testing.TB
-	server *zkserver.Server
+	server testbed.Server
 	root   string
 	story  *story
 
@@ -32,9 +32,9 @@ type house struct {
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	h := &house{t: t, server: shared.Server(t), root: zkserver.Root(t), story: newStory(t)}
+	h := &house{t: t, server: shared.Server(t), root: testbed.Root(t), story: newStory(t)}
 	h.onlooker = sync.OnceValue(func() *recipes.Client { return h.client() })
-	h.shell = sync.OnceValue(h.connect)
+	h.shell = sync.OnceValue(func() *zk.Conn { return testbed.Shell(t, h.server) })
 	return h
 }
 
@@ -65,18 +65,6 @@ const mortal = 8 * time.Second
 func session(d time.Duration) func(*recipes.Config) {
 	return func(cfg *recipes.Config) { cfg.SessionTimeout = d }
 }
-
-// connect opens an administrator's connection.
-func (h *house) connect() *zk.Conn {
-	conn, _, err := zk.Connect([]string{h.server.Addr()}, time.Minute, zk.WithLogger(silent{}))
-	require.NoError(h.t, err)
-	h.t.Cleanup(conn.Close)
-	return conn
-}
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // state reads the lock as an onlooker does.
 func (h *house) state() recipes.LockState {
@@ -201,7 +189,7 @@ func (h *house) expire(c *recipes.Client) {
 	h.t.Helper()
 	id, password := c.Session()
 	require.NotZero(h.t, id)
-	zkserver.ExpireSession(h.t, h.server.Addr(), id, password)
+	require.NoError(h.t, h.server.Expire(h.t.Context(), id, password))
 	h.story.tell("server", "session 0x%x expired", uint64(id))
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
 
 const (
@@ -21,9 +21,7 @@ const (
 
 // shared serves all tests. Sessions may be long, so that a busy machine ends
 // none by accident.
-var shared = zkserver.Shared{Options: []zkserver.Option{
-	zkserver.WithTick(tick), zkserver.WithSessionTimeouts(2*tick, 2*time.Minute),
-}}
+var shared = testbed.Shared{Settings: testbed.Settings{Tick: tick, LongestSession: 2 * time.Minute}}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {

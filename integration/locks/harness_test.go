@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -23,7 +24,7 @@ const soon = 30 * time.Second
 // A house is a server, a root of its own on it, and the story of a test.
 type house struct {
 	t      testing.TB
-	server *zkserver.Server
+	server testbed.Server
 	root   string
 	story  *story
 }
@@ -32,12 +33,10 @@ type house struct {
 func shareHouse(t testing.TB) *house { return newHouse(t, shared.Server(t)) }
 
 // ownHouse returns a house on a server that the test may stop.
-func ownHouse(t testing.TB, opts ...zkserver.Option) *house {
-	return newHouse(t, zkserver.Start(t, append([]zkserver.Option{longSessions}, opts...)...))
-}
+func ownHouse(t testing.TB) *house { return newHouse(t, testbed.Start(t, testbed.Settings{})) }
 
-func newHouse(t testing.TB, server *zkserver.Server) *house {
-	return &house{t: t, server: server, root: zkserver.Root(t), story: newStory(t)}
+func newHouse(t testing.TB, server testbed.Server) *house {
+	return &house{t: t, server: server, root: testbed.Root(t), story: newStory(t)}
 }
 
 // client connects a client that is closed at the end. Its session lasts 10s
@@ -206,7 +205,7 @@ func (h *house) expire(c *recipes.Client) (id int64) {
 	h.t.Helper()
 	id, password := c.Session()
 	require.NotZero(h.t, id)
-	zkserver.ExpireSession(h.t, h.server.Addr(), id, password)
+	require.NoError(h.t, h.server.Expire(h.t.Context(), id, password))
 	h.story.tell("server", "session 0x%x expired", uint64(id))
 	return id
 }
@@ -232,17 +231,9 @@ func (h *house) contenders() []string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	sessions, err := h.server.Sessions(ctx)
+	paths, err := h.server.Ephemerals(ctx)
 	require.NoError(h.t, err)
-	var paths []string
-	for _, nodes := range sessions.Ephemerals {
-		for _, path := range nodes {
-			if strings.HasPrefix(path, h.root+"/") {
-				paths = append(paths, path)
-			}
-		}
-	}
-	return paths
+	return slices.DeleteFunc(paths, func(path string) bool { return !strings.HasPrefix(path, h.root+"/") })
 }
 
 // nobodyThere waits until no request is left at the server.
@@ -252,40 +243,28 @@ func (h *house) nobodyThere() {
 		"requests are left at the server")
 }
 
-// watches counts the watches at the server, of all tests.
-func (h *house) watches() int {
+// watches lists what is watched at the server, by all tests.
+func (h *house) watches() []string {
 	h.t.Helper()
-	w, err := h.server.Watches(h.t.Context())
+	paths, err := h.server.Watches(h.t.Context())
 	require.NoError(h.t, err)
-	return w.Total
+	return paths
 }
 
 // watchesFallTo waits until the server has no more watches than that.
 func (h *house) watchesFallTo(n int) {
 	h.t.Helper()
-	for deadline := time.Now().Add(soon); h.watches() > n; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(soon); len(h.watches()) > n; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			paths, err := h.server.Command(h.t.Context(), "wchp")
-			require.NoError(h.t, err)
-			require.FailNow(h.t, "watches are left at the server", "%d where there were %d:\n%s", h.watches(), n, paths)
+			require.FailNow(h.t, "watches are left at the server", "where there were %d: %q", n, h.watches())
 		}
 	}
 }
 
 // shell is an administrator's connection.
-func (h *house) shell() *zk.Conn {
-	h.t.Helper()
-	conn, _, err := zk.Connect([]string{h.server.Addr()}, 10*time.Second, zk.WithLogger(silent{}))
-	require.NoError(h.t, err)
-	h.t.Cleanup(conn.Close)
-	return conn
-}
+func (h *house) shell() *zk.Conn { return testbed.Shell(h.t, h.server) }
 
 var worldACL = zk.WorldACL(zk.PermAll)
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // node returns the path of a request's node.
 func (h *house) node(id string) string {

@@ -7,18 +7,14 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
 
-// shared serves every test that does it no harm. Sessions may be long, so that
-// a busy machine ends none by accident.
-var shared = zkserver.Shared{Options: []zkserver.Option{longSessions}}
-
-var longSessions = zkserver.WithSessionTimeouts(400*time.Millisecond, time.Minute)
+// shared serves every test that does it no harm.
+var shared testbed.Shared
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {

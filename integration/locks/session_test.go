@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -224,7 +223,11 @@ func TestExpiryAmongManyEventsIsNotMissed(t *testing.T) {
 	for i, g := range holders {
 		storm.Go(func() { _ = g.grant.Release(context.WithoutCancel(t.Context())) })
 		if i == scopes/2 {
-			storm.Go(func() { zkserver.ExpireSession(t, h.server.Addr(), id, password) })
+			storm.Go(func() {
+				if err := h.server.Expire(t.Context(), id, password); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 	}
 	storm.Wait()

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-var shared = zkserver.Shared{Options: []zkserver.Option{zkserver.WithSessionTimeouts(400*time.Millisecond, time.Minute)}}
+var shared testbed.Shared
 
 // childVariable makes this test binary the process that dies in a run.
 const childVariable = "TICKLEDGER_TEST_CHILD"
@@ -67,13 +67,13 @@ func tick(n int) time.Time {
 // house is one root on the shared server.
 type house struct {
 	t      *testing.T
-	server *zkserver.Server
+	server testbed.Server
 	root   string
 }
 
 func newHouse(t *testing.T) house {
 	t.Helper()
-	return house{t: t, server: shared.Server(t), root: zkserver.Root(t)}
+	return house{t: t, server: shared.Server(t), root: testbed.Root(t)}
 }
 
 func (h house) client() *recipes.Client { return h.clientWith(0) }
@@ -214,7 +214,7 @@ func (h house) expire(c *recipes.Client) {
 	h.t.Helper()
 	id, password := c.Session()
 	require.NotZero(h.t, id)
-	zkserver.ExpireSession(h.t, h.server.Addr(), id, password)
+	require.NoError(h.t, h.server.Expire(h.t.Context(), id, password))
 	require.Eventually(h.t, func() bool {
 		now, _ := c.Session()
 		return now != 0 && now != id

@@ -50,7 +50,7 @@ type Request struct {
 
 // Watches are what a client brings with it to a new connection.
 type Watches struct {
-	RelativeZxid                               int64 // what it has seen
+	RelativeZxid                              int64 // what it has seen
 	Data, Exist, Child, Persistent, Recursive []string
 }
 
