@@ -1,0 +1,149 @@
+package tree
+
+import (
+	"crypto/sha1" //nolint:gosec // what ZooKeeper's digest scheme is made of
+	"encoding/base64"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+)
+
+// OpenACL lets everybody do everything.
+var OpenACL = []wire.ACL{{Perms: wire.PermAll, ID: wire.ID{Scheme: "world", Name: "anyone"}}}
+
+var readACL = []wire.ACL{{Perms: wire.PermRead, ID: wire.ID{Scheme: "world", Name: "anyone"}}}
+
+// Allowed tells whether one of ids has one of perms.
+func Allowed(acl []wire.ACL, perms int32, ids []wire.ID) bool {
+	if len(acl) == 0 {
+		return true
+	}
+	for i := range acl {
+		a := &acl[i]
+		if a.Perms&perms == 0 {
+			continue
+		}
+		if a.ID.Scheme == "world" && a.ID.Name == "anyone" {
+			return true
+		}
+		for _, id := range ids {
+			if id.Scheme == a.ID.Scheme && matches(id, a.ID.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func matches(id wire.ID, expression string) bool {
+	switch id.Scheme {
+	case "digest":
+		return id.Name == expression
+	case "ip":
+		return matchesIP(id.Name, expression)
+	}
+	return false
+}
+
+func matchesIP(address, expression string) bool {
+	prefix, ok := parseIP(expression)
+	if !ok {
+		return false
+	}
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.BitLen() == prefix.Addr().BitLen() && prefix.Contains(a)
+}
+
+// parseIP reads an address with or without the number of its bits that count.
+func parseIP(expression string) (netip.Prefix, bool) {
+	address, bits, cut := strings.Cut(expression, "/")
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	n := a.BitLen()
+	if cut {
+		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > a.BitLen() {
+			return netip.Prefix{}, false
+		}
+	}
+	return netip.PrefixFrom(a, n), true
+}
+
+// fix checks an ACL that a client sent and puts its ids in the place of "auth".
+func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, bool) {
+	var fixed []wire.ACL
+	for i, a := range acl {
+		if slices.Contains(acl[:i], a) {
+			continue
+		}
+		if a.Null {
+			return nil, false
+		}
+		switch a.ID.Scheme {
+		case "world":
+			if a.ID.Name != "anyone" {
+				return nil, false
+			}
+			fixed = append(fixed, a)
+		case "auth":
+			found := false
+			for _, id := range ids {
+				if id.Scheme != "digest" { // an address proves nothing
+					continue
+				}
+				found = true
+				fixed = append(fixed, wire.ACL{Perms: a.Perms, ID: id})
+			}
+			if !found {
+				return nil, false
+			}
+		case "digest":
+			if !validDigest(a.ID.Name) {
+				return nil, false
+			}
+			fixed = append(fixed, a)
+		case "ip":
+			if _, ok := parseIP(a.ID.Name); !ok {
+				return nil, false
+			}
+			fixed = append(fixed, a)
+		default:
+			return nil, false
+		}
+	}
+	return fixed, len(fixed) > 0
+}
+
+// validDigest wants exactly two parts, as Java splits them: empty parts at the
+// end do not count.
+func validDigest(name string) bool {
+	parts := strings.Split(name, ":")
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	return len(parts) == 2
+}
+
+// Digest is who somebody is that knows "user:password".
+func Digest(secret string) wire.ID {
+	user, _, _ := strings.Cut(secret, ":")
+	sum := sha1.Sum([]byte(secret)) //nolint:gosec // see the import
+	return wire.ID{Scheme: "digest", Name: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+}
+
+// hide replaces the hashes of digests.
+func hide(acl []wire.ACL) []wire.ACL {
+	hidden := slices.Clone(acl)
+	for i := range hidden {
+		if id := &hidden[i].ID; id.Scheme == "digest" {
+			if user, _, found := strings.Cut(id.Name, ":"); found {
+				id.Name = user + ":x"
+			}
+		}
+	}
+	return hidden
+}
