@@ -63,6 +63,33 @@ func TestServerThatStopsAndRestartsStopsNobody(t *testing.T) {
 		require.ErrorIs(t, ann.grant.Release(t.Context()), recipes.ErrReleased)
 		h.nobodyThere()
 	})
+
+	t.Run("it only freezes for a while", func(t *testing.T) {
+		t.Parallel()
+		h := ownHouse(t)
+
+		// given two users of one client: one holds, one waits
+		c := h.client(timeout(8 * time.Second))
+		ann := h.hold(h.lock(c), "ann")
+		bob := h.ask(h.lock(c), "bob")
+		bob.queued()
+		id, _ := c.Session()
+
+		// when the server freezes until ann is at risk, and goes on
+		require.NoError(t, h.server.Pause())
+		await[recipes.AtRisk](t, ann.told)
+		require.NoError(t, h.server.Resume())
+
+		// then both finish in turn, in the same session
+		ann.release()
+		bob.granted()
+		bob.release()
+		again, _ := c.Session()
+		require.Equal(t, id, again)
+		require.Zero(t, count[recipes.Lost](ann.told))
+		require.Zero(t, count[recipes.Requeued](bob.told))
+		h.nobodyThere()
+	})
 }
 
 // Curator M3

@@ -17,6 +17,7 @@ const (
 	beforeRequest     spot = "before request"
 	beforeTransaction spot = "before transaction"
 	beforeSet         spot = "before set"
+	beforeListing     spot = "before listing"
 	afterRequest      spot = "after request"
 	atAnswer          spot = "at answer"
 )
@@ -123,9 +124,10 @@ type wiredConn struct {
 
 // Operations of ZooKeeper's wire protocol.
 const (
-	opSetData = 5
-	opPing    = 11
-	opMulti   = 14
+	opSetData      = 5
+	opPing         = 11
+	opGetChildren2 = 12
+	opMulti        = 14
 )
 
 // Write sends one request, as the client does.
@@ -139,6 +141,8 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 		c.wire.pass(beforeTransaction)
 	case opSetData:
 		c.wire.pass(beforeSet)
+	case opGetChildren2:
+		c.wire.pass(beforeListing)
 	}
 	if op != opPing {
 		c.wire.pass(beforeRequest)

@@ -1,0 +1,162 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+)
+
+// Server is one ZooKeeper server under the control of a test. What a method
+// does has happened when it returns. Methods may be called from any goroutine.
+type Server interface {
+	// Addr returns the address for clients, "127.0.0.1:port". It never changes.
+	Addr() string
+
+	// Expire ends a session: its ephemeral nodes are gone, and its client learns
+	// it at its next connection. A session that is not there is an error.
+	Expire(ctx context.Context, session int64, password []byte) error
+
+	// Ephemerals returns the paths of all ephemeral nodes, in no order.
+	Ephemerals(ctx context.Context) ([]string, error)
+
+	// Watches returns the path of each data watch, in no order: a path that two
+	// sessions watch is there twice.
+	Watches(ctx context.Context) ([]string, error)
+
+	// Stop ends the server in good order: connections break, new ones are
+	// refused. Sessions and nodes are kept for Restart. It may be called again.
+	Stop() error
+
+	// Kill is Stop without the good order: what is under way breaks off.
+	Kill() error
+
+	// Restart starts a server again that was stopped or killed, and stops one
+	// that runs before that. It returns when the server serves. Sessions live on
+	// for their timeout at least, counted from here.
+	Restart(ctx context.Context) error
+
+	// Pause freezes the server: connections stay open, or open anew, and nothing
+	// is answered.
+	Pause() error
+
+	// Resume ends Pause: what was sent meanwhile is answered, and sessions that
+	// have been silent for too long end.
+	Resume() error
+
+	// Log returns what the server has written down so far, for people who look
+	// for the cause of a failure.
+	Log() (string, error)
+
+	// Close ends the server and removes what it leaves. It may be called again.
+	Close() error
+}
+
+// Settings say how a server runs. The zero value is fit for most tests.
+type Settings struct {
+	// LongestSession is the longest session timeout that is granted; longer
+	// ones are cut. Defaults to a minute.
+	LongestSession time.Duration
+
+	// ShortestSession is the shortest session timeout that is granted; shorter
+	// ones are lengthened. Defaults to two ticks.
+	ShortestSession time.Duration
+
+	// Tick is the unit of the server's clock: sessions end on one. Defaults to
+	// 200ms.
+	Tick time.Duration
+}
+
+func (s Settings) complete() Settings {
+	if s.Tick == 0 {
+		s.Tick = 200 * time.Millisecond
+	}
+	if s.ShortestSession == 0 {
+		s.ShortestSession = 2 * s.Tick
+	}
+	if s.LongestSession == 0 {
+		s.LongestSession = time.Minute
+	}
+	return s
+}
+
+// Run starts a server of the selected backend and returns when it serves. It
+// ends with Close.
+func Run(ctx context.Context, s Settings) (Server, error) {
+	backend, err := Selected()
+	if err != nil {
+		return nil, err
+	}
+	return run(ctx, backend, s.complete())
+}
+
+func run(ctx context.Context, backend Backend, s Settings) (Server, error) {
+	switch backend {
+	case Embedded:
+		return runEmbedded(s)
+	case Real:
+		return runApache(ctx, s)
+	default:
+		return nil, fmt.Errorf("testbed: no backend %q", string(backend))
+	}
+}
+
+// Start runs a server for the length of a test that stops or restarts it, or
+// needs settings of its own. What a failed test's server wrote is printed.
+func Start(t testing.TB, s Settings) Server {
+	t.Helper()
+	server, err := Run(t.Context(), s)
+	if err != nil {
+		t.Fatalf("start ZooKeeper: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	printLog(t, server)
+	return server
+}
+
+// Root returns a path under "/" that no other test uses, named after the test.
+// It is not created.
+func Root(t testing.TB) string { t.Helper(); return zkserver.Root(t) }
+
+// Shell opens an administrator's connection, closed at the end of the test.
+func Shell(t testing.TB, server Server) *zk.Conn {
+	t.Helper()
+	conn, _, err := zk.Connect([]string{server.Addr()}, time.Minute, zk.WithLogger(silent{}))
+	if err != nil {
+		t.Fatalf("connect to ZooKeeper: %v", err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// printLog prints what the server has written during a test, if that fails.
+func printLog(t testing.TB, server Server) {
+	t.Helper()
+	before, err := server.Log()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		after, err := server.Log()
+		if err != nil {
+			t.Logf("%v", err)
+			return
+		}
+		t.Logf("log of ZooKeeper at %s during this test:\n%s", server.Addr(), tail(after[len(before):], 60))
+	})
+}

@@ -1,0 +1,241 @@
+package testbed
+
+import (
+	"context"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+)
+
+// The tests of this package hold both backends to what Server promises.
+
+const soon = 30 * time.Second
+
+var shared Shared
+
+func TestMain(m *testing.M) {
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+}
+
+// A guest is a client with a session of its own.
+type guest struct {
+	*zk.Conn
+	t      testing.TB
+	tap    *zkserver.Tap
+	events <-chan zk.Event
+}
+
+func visit(t testing.TB, server Server, timeout time.Duration) *guest {
+	t.Helper()
+	g := &guest{t: t, tap: &zkserver.Tap{}}
+	var err error
+	g.Conn, g.events, err = zk.Connect([]string{server.Addr()}, timeout, zk.WithLogger(silent{}), zk.WithDialer(g.tap.DialTimeout))
+	require.NoError(t, err)
+	t.Cleanup(g.Close)
+	g.becomes(zk.StateHasSession)
+	return g
+}
+
+// becomes waits until the client is in a state.
+func (g *guest) becomes(state zk.State) {
+	g.t.Helper()
+	for deadline := time.After(soon); ; {
+		select {
+		case e := <-g.events:
+			if e.Type == zk.EventSession && e.State == state {
+				return
+			}
+		case <-deadline:
+			require.FailNow(g.t, "the client is not "+state.String())
+		}
+	}
+}
+
+// settle makes an ephemeral node.
+func (g *guest) settle(path string) {
+	g.t.Helper()
+	_, err := g.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(g.t, err)
+}
+
+func (g *guest) session() zkserver.Session {
+	g.t.Helper()
+	s, ok := g.tap.Session()
+	require.True(g.t, ok)
+	return s
+}
+
+func TestExpiredSessionIsGoneWithItsNodesAndItsClientLearnsIt(t *testing.T) {
+	t.Parallel()
+	server := shared.Server(t)
+	g := visit(t, server, 10*time.Second)
+	node := Root(t)
+	g.settle(node)
+	nodes, err := server.Ephemerals(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, nodes, node)
+	session := g.session()
+
+	require.NoError(t, server.Expire(t.Context(), session.ID, session.Password))
+
+	nodes, err = server.Ephemerals(t.Context())
+	require.NoError(t, err)
+	require.NotContains(t, nodes, node)
+	g.becomes(zk.StateExpired)
+	require.Error(t, server.Expire(t.Context(), session.ID, session.Password))
+}
+
+func TestEachWatchIsListed(t *testing.T) {
+	t.Parallel()
+	server := shared.Server(t)
+	one, two := visit(t, server, 10*time.Second), visit(t, server, 10*time.Second)
+	node := Root(t)
+	one.settle(node)
+	watched := func() (n int) {
+		t.Helper()
+		paths, err := server.Watches(t.Context())
+		require.NoError(t, err)
+		for _, path := range paths {
+			if path == node {
+				n++
+			}
+		}
+		return n
+	}
+	require.Zero(t, watched())
+	for n, g := range []*guest{one, two} {
+		_, _, _, err := g.GetW(node)
+		require.NoError(t, err)
+		require.Equal(t, n+1, watched())
+	}
+	_, _, _, err := one.ChildrenW("/")
+	require.NoError(t, err)
+	require.Equal(t, 2, watched())
+
+	_, err = two.Set(node, []byte("x"), -1)
+	require.NoError(t, err)
+	require.Zero(t, watched())
+}
+
+func TestSessionTimeoutsAreGrantedBetweenTheShortestAndTheLongest(t *testing.T) {
+	t.Parallel()
+	server := Start(t, Settings{Tick: 100 * time.Millisecond, ShortestSession: time.Second, LongestSession: 3 * time.Second})
+	for asked, granted := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: time.Second,
+		2 * time.Second:        2 * time.Second,
+		time.Minute:            3 * time.Second,
+	} {
+		require.Equal(t, granted, visit(t, server, asked).session().Timeout, asked)
+	}
+	require.Equal(t, 400*time.Millisecond, visit(t, shared.Server(t), time.Millisecond).session().Timeout)
+	require.Equal(t, time.Minute, visit(t, shared.Server(t), time.Hour).session().Timeout)
+}
+
+func TestServerThatWasStoppedOrKilledGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(Server) error{"stopped": Server.Stop, "killed": Server.Kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := Start(t, Settings{})
+			g := visit(t, server, 20*time.Second)
+			g.settle("/node")
+			addr := server.Addr()
+
+			require.NoError(t, end(server))
+			g.becomes(zk.StateDisconnected)
+			_, err := net.Dial("tcp", addr)
+			require.Error(t, err)
+			require.NoError(t, end(server))
+
+			require.NoError(t, server.Restart(t.Context()))
+			require.Equal(t, addr, server.Addr())
+			nodes, err := server.Ephemerals(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{"/node"}, nodes)
+			g.becomes(zk.StateHasSession)
+			require.Equal(t, 2, g.tap.Granted())
+			require.NoError(t, g.Delete("/node", -1))
+		})
+	}
+}
+
+func TestServerThatRunsIsRestarted(t *testing.T) {
+	t.Parallel()
+	server := Start(t, Settings{})
+	g := visit(t, server, 20*time.Second)
+	id := g.session().ID
+
+	require.NoError(t, server.Restart(t.Context()))
+
+	g.becomes(zk.StateDisconnected)
+	g.becomes(zk.StateHasSession)
+	require.Equal(t, id, g.session().ID)
+}
+
+func TestPausedServerAnswersLater(t *testing.T) {
+	t.Parallel()
+	server := Start(t, Settings{})
+	g := visit(t, server, 20*time.Second)
+
+	require.NoError(t, server.Pause())
+	answer := make(chan error, 1)
+	go func() {
+		_, err := g.Sync("/")
+		answer <- err
+	}()
+	conn, err := net.Dial("tcp", server.Addr()) // no answer here either, but a connection
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	select {
+	case err := <-answer:
+		require.FailNow(t, "a paused server has answered", "%v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+
+	require.NoError(t, server.Resume())
+	select {
+	case err := <-answer:
+		require.NoError(t, err)
+	case <-time.After(soon):
+		require.FailNow(t, "no answer")
+	}
+	require.Equal(t, 1, g.tap.Granted())
+}
+
+func TestSessionThatIsSilentDuringAPauseEndsWithIt(t *testing.T) {
+	t.Parallel()
+	server := Start(t, Settings{})
+	g := visit(t, server, time.Second)
+	g.settle("/node")
+
+	require.NoError(t, server.Pause())
+	<-time.After(2 * time.Second) // longer than the session lasts
+	require.NoError(t, server.Resume())
+
+	g.becomes(zk.StateExpired)
+	require.Eventually(t, func() bool {
+		nodes, err := server.Ephemerals(t.Context())
+		return err == nil && len(nodes) == 0
+	}, soon, 10*time.Millisecond)
+}
+
+func TestBackendIsSelectedByTheEnvironment(t *testing.T) {
+	for value, want := range map[string]Backend{"": Real, "real": Real, "embedded": Embedded} {
+		t.Setenv(Variable, value)
+		got, err := Selected()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	t.Setenv(Variable, "imaginary")
+	_, err := Selected()
+	require.EqualError(t, err, `testbed: LOCKKEEPER_TEST_ZK="imaginary" is not a backend; write embedded or real`)
+	_, err = Run(context.Background(), Settings{})
+	require.Error(t, err)
+}
