@@ -42,7 +42,7 @@ func (t *Tree) ACL(path string, by Caller) ([]wire.ACL, wire.Stat, wire.Code) {
 		return nil, wire.Stat{}, code
 	}
 	acl := n.acl
-	if !Allowed(acl, wire.PermAdmin, by.IDs) {
+	if !by.may(wire.PermAdmin, acl) {
 		acl = hide(acl)
 	}
 	return acl, n.stat(), wire.OK
@@ -73,7 +73,7 @@ func (t *Tree) read(path string, perms int32, by Caller) (*node, wire.Code) {
 	if n == nil {
 		return nil, wire.NoNode
 	}
-	if !Allowed(n.acl, perms, by.IDs) {
+	if !by.may(perms, n.acl) {
 		return nil, wire.NoAuth
 	}
 	return n, wire.OK

@@ -81,7 +81,10 @@ func (t *Tree) DataSize() int {
 type Caller struct {
 	Session int64
 	IDs     []wire.ID
+	Super   bool // may do everything
 }
+
+func (c Caller) may(perms int32, acl []wire.ACL) bool { return c.Super || Allowed(acl, perms, c.IDs) }
 
 // A Change is a write that was found good.
 type Change struct {
@@ -135,7 +138,7 @@ func (t *Tree) checkCreate(r *wire.Request, by Caller) (Change, wire.Code) {
 	if parent == nil {
 		return Change{}, wire.NoNode
 	}
-	if !Allowed(parent.acl, wire.PermCreate, by.IDs) {
+	if !by.may(wire.PermCreate, parent.acl) {
 		return Change{}, wire.NoAuth
 	}
 	if wire.Sequential(r.Flags) {
@@ -173,7 +176,7 @@ func (t *Tree) checkDelete(r *wire.Request, by Caller) (Change, wire.Code) {
 		if parent == nil {
 			return Change{}, wire.NoNode
 		}
-		if !Allowed(parent.acl, wire.PermDelete, by.IDs) {
+		if !by.may(wire.PermDelete, parent.acl) {
 			return Change{}, wire.NoAuth
 		}
 	}
@@ -216,7 +219,7 @@ func (t *Tree) checkSet(r *wire.Request, by Caller) (Change, wire.Code) {
 	case wire.OpCheck:
 		perm = wire.PermRead
 	}
-	if !Allowed(n.acl, perm, by.IDs) {
+	if !by.may(perm, n.acl) {
 		return Change{}, wire.NoAuth
 	}
 	if r.Version != -1 && r.Version != version {

@@ -1,0 +1,121 @@
+package zktest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// A Listener is a way into the server: an address, with what clients see
+// there. Several stand for the members of an ensemble.
+type Listener struct {
+	server  *Server
+	name    string
+	address string
+	replica *replica // what is read here
+
+	socket net.Listener // nil in memory, and while the server is stopped
+}
+
+// Listen opens another way in, on a free port, and gives it a name for
+// Partition, for From and for the trace. The first one, which Start opens, has
+// the name "". All share one state; see Lag.
+func (s *Server) Listen(name string) (*Listener, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	address := s.opts.address
+	if host, _, err := net.SplitHostPort(address); err == nil && len(s.listeners) > 0 {
+		address = net.JoinHostPort(host, "0")
+	}
+	l := &Listener{server: s, name: name, address: address, replica: s.leader}
+	if s.opts.pipe {
+		// Nobody listens there: Dial knows the listener by it.
+		l.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(2181+len(s.listeners)))
+	} else if !s.down {
+		if err := l.listen(); err != nil {
+			return nil, err
+		}
+	}
+	s.listeners = append(s.listeners, l)
+	return l, nil
+}
+
+// Addr returns the host:port for clients.
+func (l *Listener) Addr() string { return l.address }
+
+// Name returns the name that Listen gave it.
+func (l *Listener) Name() string { return l.name }
+
+func (l *Listener) listen() error {
+	socket, err := net.Listen("tcp", l.address)
+	if err != nil {
+		return fmt.Errorf("zktest: %w", err)
+	}
+	l.socket = socket
+	l.address = socket.Addr().String() // the same port after a restart
+	l.server.running.Go(func() {
+		for {
+			nc, err := socket.Accept()
+			if err != nil {
+				return // closed
+			}
+			if l.server.opts.tls != nil {
+				nc = tls.Server(nc, l.server.opts.tls)
+			}
+			l.server.serve(l, nc, "")
+		}
+	})
+	return nil
+}
+
+func (l *Listener) shut() {
+	if l.socket != nil {
+		_ = l.socket.Close()
+		l.socket = nil
+	}
+}
+
+// Dial connects a client in memory, without the network. It has the signature
+// of net.Dialer's DialContext; network is ignored, and address chooses among
+// listeners: one that is none of theirs means the first.
+func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return s.Dialer("")(ctx, network, address)
+}
+
+// Dialer returns a function like Dial, whose connections have a name: for
+// Partition, for From and for the trace.
+func (s *Server) Dialer(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		refused := func(err error) error {
+			return &net.OpError{Op: "dial", Net: "pipe", Addr: pipeAddr(address), Err: err}
+		}
+		s.mu.Lock()
+		l := s.listeners[0]
+		for _, other := range s.listeners {
+			if other.address == address {
+				l = other
+			}
+		}
+		s.mu.Unlock()
+		if err := s.faults.reachable(ctx, l.name, name); err != nil {
+			return nil, refused(err)
+		}
+		client, server := net.Pipe()
+		if !s.serve(l, server, name) {
+			_ = client.Close()
+			return nil, refused(syscall.ECONNREFUSED)
+		}
+		return client, nil
+	}
+}
+
+type pipeAddr string
+
+func (pipeAddr) Network() string  { return "pipe" }
+func (a pipeAddr) String() string { return string(a) }

@@ -1,0 +1,312 @@
+package zktest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+)
+
+// A Server is an in-memory ZooKeeper. Its methods may be called from any
+// goroutine. When one returns, the server is in the new state; what clients
+// notice of it comes over their connections.
+type Server struct {
+	opts    options
+	faults  *faults
+	running sync.WaitGroup // goroutines
+
+	mu          sync.Mutex
+	closed      bool
+	down        bool // between Stop and Restart
+	clock       clock
+	leader      *replica
+	listeners   []*Listener
+	conns       map[*conn]struct{}
+	sessions    map[int64]*session
+	nextSession int64
+	expiry      *time.Timer
+	expiryAt    time.Duration // on the server's clock; 0: not armed
+	sweeper     *time.Timer
+	counted     counters
+	disk        *snapshots // nil without DataDir
+}
+
+// counters are what the four-letter words tell.
+type counters struct{ received, sent int }
+
+// T is the part of *testing.T that RunT needs.
+type T interface {
+	Helper()
+	Cleanup(f func())
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+var errClosed = errors.New("zktest: the server is closed")
+
+// RunT starts a server for a test and closes it at the test's end. A rule set
+// with On that has never acted by then fails the test: a fault that did not
+// happen proves nothing.
+func RunT(t T, opts ...Option) *Server {
+	t.Helper()
+	s, err := Start(opts...)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() {
+		for _, rule := range s.faults.unfired() {
+			t.Errorf("zktest: never happened: %s", rule)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	return s
+}
+
+// Start starts a server. It ends with Close.
+func Start(opts ...Option) (*Server, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, fmt.Errorf("zktest: %w", err)
+	}
+	s := &Server{
+		opts: o, faults: newFaults(), clock: newClock(o.frozen),
+		conns: make(map[*conn]struct{}), sessions: make(map[int64]*session),
+	}
+	s.forget()
+	if o.dataDir != "" {
+		if err := s.load(o.dataDir); err != nil {
+			return nil, fmt.Errorf("zktest: %w", err)
+		}
+	}
+	if _, err := s.Listen(""); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armSweeper()
+	return s, nil
+}
+
+// forget makes the server a new one.
+func (s *Server) forget() {
+	s.leader = newReplica(s.opts.ttl)
+	s.sessions = make(map[int64]*session)
+	s.nextSession = max(s.nextSession, firstSession(s.clock.now()))
+}
+
+// Addr returns the host:port for clients, of the first listener.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listeners[0].address
+}
+
+// Close ends the server and returns when nothing of it is left. It may be
+// called again. An error tells that the state could not be saved (DataDir).
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.halt()
+	s.closed = true
+	err := s.save()
+	s.mu.Unlock()
+	s.running.Wait()
+	if err != nil {
+		return fmt.Errorf("zktest: close: %w", err)
+	}
+	return nil
+}
+
+// halt cuts all connections and accepts no more.
+func (s *Server) halt() {
+	s.down = true
+	for _, l := range s.listeners {
+		l.shut()
+	}
+	for c := range s.conns {
+		s.sever(c)
+	}
+	for _, timer := range []*time.Timer{s.expiry, s.sweeper} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	s.expiryAt = 0
+}
+
+// Stop ends the server as a crash would: connections are cut, new ones are
+// refused. Nodes and sessions stay, as they do on the disk of a real one.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && !s.down {
+		s.halt()
+	}
+}
+
+// Restart stops the server, unless it is stopped, and starts it again at the
+// same addresses, with the nodes and sessions that it had. Each session has
+// its whole timeout to come back, as after the restart of a real server.
+// Watches are gone; clients bring theirs with them.
+func (s *Server) Restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if !s.down {
+		s.halt()
+	}
+	s.down = false
+	for _, l := range s.listeners {
+		l.replica.catchUp(0)
+		if !s.opts.pipe {
+			if err := l.listen(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, x := range s.sessions {
+		x.expires = 0
+		s.touch(x)
+	}
+	s.armSweeper()
+	return nil
+}
+
+// LoseData makes the server forget all nodes and sessions, as if it had been
+// set up anew at the same address. Connections are cut; clients that have seen
+// later transactions than the empty server has are turned away without an
+// answer, as real servers do, until they give their session up.
+func (s *Server) LoseData() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		s.sever(c)
+	}
+	old := s.leader
+	s.forget()
+	for _, l := range s.listeners {
+		if l.replica == old {
+			l.replica = s.leader
+			continue
+		}
+		l.replica = &replica{tree: s.leader.tree.Clone(), watches: tree.NewWatches[*conn](), lag: l.replica.lag}
+	}
+	s.dirty()
+}
+
+// Expire ends a session at once, as if its client had been silent for its
+// timeout: its ephemeral nodes go, its connection is cut, and when the client
+// comes back it is told that its session has expired. It reports whether there
+// was such a session.
+func (s *Server) Expire(session int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessions[session]
+	if x == nil {
+		return false
+	}
+	s.endSession(x)
+	return true
+}
+
+// Disconnect cuts the connection of a session, which may come back. What the
+// server has answered already may not arrive. It reports whether there was one.
+func (s *Server) Disconnect(session int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessions[session]
+	if x == nil || x.conn == nil {
+		return false
+	}
+	s.sever(x.conn)
+	return true
+}
+
+// StallPings lets a session die while its client is alive and is answered:
+// from now on nothing that it sends keeps the session alive. So it is behind
+// a server of an ensemble that answers, but whose reports to its leader get
+// lost. The session expires after its timeout. It reports whether there was
+// such a session.
+func (s *Server) StallPings(session int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessions[session]
+	if x == nil {
+		return false
+	}
+	x.stalled = true
+	return true
+}
+
+// On begins a rule: what is to go wrong, for the requests or events that match.
+// See Fault for what can. RunT fails its test for a rule that never acts.
+func (s *Server) On(m Match) *Fault { return s.faults.on(m) }
+
+// Partition cuts the network between the server and the connections that come
+// from one of these dialers or listeners; all connections without a name. The
+// connections stay, and what is sent over them is kept, as TCP keeps it, until
+// Heal.
+func (s *Server) Partition(names ...string) { s.faults.partition(names...) }
+
+// Heal ends the partitions of these names; all without a name.
+func (s *Server) Heal(names ...string) { s.faults.heal(names...) }
+
+// Trace returns the last frames, oldest first, with what rules did to them.
+func (s *Server) Trace() []Exchange { return s.faults.exchanges() }
+
+// Advance moves the server's clock forward. Sessions that were not heard of
+// for their timeout expire: on a clock that is not frozen these are all whose
+// timeout is shorter than d, since nobody could send a ping meanwhile.
+// Containers and nodes with a time to live are swept.
+func (s *Server) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock.added += d
+	s.expire()
+	s.sweep()
+}
+
+// Sweep deletes the containers that are empty and the nodes whose time to live
+// is over, as the server does by itself once a minute (SweepInterval).
+func (s *Server) Sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+}
+
+func (s *Server) sweep() {
+	if s.closed || s.down {
+		return
+	}
+	for _, path := range s.leader.tree.Expired(s.clock.now()) {
+		s.write(&wire.Request{Op: wire.OpDeleteContainer, Path: path}, tree.Caller{})
+	}
+}
+
+func (s *Server) armSweeper() {
+	if s.clock.frozen {
+		return
+	}
+	if s.sweeper != nil {
+		s.sweeper.Reset(s.opts.sweep)
+		return
+	}
+	s.sweeper = time.AfterFunc(s.opts.sweep, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sweep()
+		if !s.closed && !s.down {
+			s.sweeper.Reset(s.opts.sweep)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package zktest
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"slices"
+	"time"
+)
+
+// A session is a client as the server knows it. Its fields belong to the
+// server's lock.
+type session struct {
+	id       int64
+	password []byte
+	timeout  time.Duration
+	expires  time.Duration // on the server's clock, at a whole tick
+	conn     *conn         // nil while it has none
+	stalled  bool          // nothing that it sends keeps it alive
+}
+
+// newSession begins a session. The caller commits it.
+func (s *Server) newSession(timeout time.Duration) *session {
+	password := make([]byte, 16)
+	_, _ = rand.Read(password) // never fails
+	x := &session{id: s.nextSession, password: password, timeout: timeout}
+	s.nextSession++
+	s.sessions[x.id] = x
+	s.touch(x)
+	return x
+}
+
+// firstSession is made as ZooKeeper's are: the number of the server, which is
+// 1, and the time.
+func firstSession(now int64) int64 { return 1<<56 | int64(uint64(now)<<24>>8) }
+
+func (x *session) knows(password []byte) bool {
+	return subtle.ConstantTimeCompare(x.password, password) == 1
+}
+
+// touch keeps a session alive. Expiry is rounded up to the next whole tick.
+func (s *Server) touch(x *session) {
+	if x.stalled {
+		return
+	}
+	at := (s.clock.elapsed()+x.timeout)/s.opts.tick*s.opts.tick + s.opts.tick
+	if at <= x.expires {
+		return
+	}
+	x.expires = at
+	s.armExpiry(at)
+}
+
+// armExpiry makes sure that somebody looks at the sessions at this time or
+// before.
+func (s *Server) armExpiry(at time.Duration) {
+	if s.clock.frozen || s.down || s.expiryAt != 0 && s.expiryAt <= at {
+		return
+	}
+	s.expiryAt = at
+	wait := max(at-s.clock.elapsed(), 0)
+	if s.expiry == nil {
+		s.expiry = time.AfterFunc(wait, s.expiryDue)
+		return
+	}
+	s.expiry.Reset(wait)
+}
+
+func (s *Server) expiryDue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+}
+
+// expire ends the sessions whose time is over and arms the timer for the next.
+func (s *Server) expire() {
+	if s.closed || s.down {
+		return
+	}
+	now := s.clock.elapsed()
+	var over []*session
+	for _, x := range s.sessions {
+		if x.expires <= now {
+			over = append(over, x)
+		}
+	}
+	slices.SortFunc(over, func(a, b *session) int {
+		if a.expires != b.expires {
+			return int(a.expires - b.expires)
+		}
+		return int(a.id - b.id)
+	})
+	for _, x := range over {
+		s.endSession(x)
+	}
+	s.expiryAt = 0
+	next := time.Duration(0)
+	for _, x := range s.sessions {
+		if next == 0 || x.expires < next {
+			next = x.expires
+		}
+	}
+	if next != 0 {
+		s.armExpiry(next)
+	}
+}
+
+// endSession deletes a session and its ephemeral nodes, in one transaction,
+// and cuts its connection. It returns the connection, if there was one.
+func (s *Server) endSession(x *session) {
+	s.commitClose(x)
+	if x.conn != nil {
+		s.drop(x.conn)
+	}
+}

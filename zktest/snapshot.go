@@ -1,0 +1,137 @@
+package zktest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
+)
+
+// snapshots keep a server's state in a file.
+type snapshots struct {
+	path  string
+	timer *time.Timer
+	dirty bool
+	err   error // of the last attempt
+}
+
+// A snapshot is the file.
+type snapshot struct {
+	Format   int               `json:"format"`
+	Zxid     int64             `json:"zxid"`
+	Next     int64             `json:"next_session"`
+	Sessions []snapshotSession `json:"sessions"`
+	Tree     tree.Snapshot     `json:"tree"`
+}
+
+type snapshotSession struct {
+	ID       int64         `json:"id"`
+	Password []byte        `json:"password"`
+	Timeout  time.Duration `json:"timeout_ns"`
+}
+
+// snapshotFormat is raised when older files cannot be read any more.
+const snapshotFormat = 1
+
+// saveEvery is how often a state that changes is written.
+const saveEvery = time.Second
+
+// load reads the state from the directory, if there is one.
+func (s *Server) load(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	path := filepath.Join(dir, "zktest.json")
+	s.disk = &snapshots{path: path}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var from snapshot
+	if err := json.Unmarshal(text, &from); err != nil {
+		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", path, err)
+	}
+	if from.Format != snapshotFormat {
+		return fmt.Errorf("%s has format %d, this version reads %d; delete it to begin with an empty server", path, from.Format, snapshotFormat)
+	}
+	t, err := tree.Load(from.Tree)
+	if err != nil {
+		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", path, err)
+	}
+	t.TTLs = s.opts.ttl
+	s.leader.tree, s.leader.zxid = t, from.Zxid
+	s.nextSession = max(s.nextSession, from.Next)
+	for _, x := range from.Sessions {
+		s.sessions[x.ID] = &session{id: x.ID, password: x.Password, timeout: x.Timeout}
+		s.touch(s.sessions[x.ID])
+	}
+	return nil
+}
+
+// dirty notes that there is something to save.
+func (s *Server) dirty() {
+	d := s.disk
+	if d == nil || d.dirty {
+		return
+	}
+	d.dirty = true
+	if d.timer == nil {
+		d.timer = time.AfterFunc(saveEvery, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.closed {
+				_ = s.save() // Close tells of the last attempt
+			}
+		})
+		return
+	}
+	d.timer.Reset(saveEvery)
+}
+
+// save writes the state, whole or not at all.
+func (s *Server) save() error {
+	d := s.disk
+	if d == nil {
+		return nil
+	}
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	if !d.dirty {
+		return d.err
+	}
+	d.dirty = false
+	to := snapshot{Format: snapshotFormat, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save()}
+	for _, x := range s.sessions {
+		to.Sessions = append(to.Sessions, snapshotSession{ID: x.id, Password: x.password, Timeout: x.timeout})
+	}
+	text, err := json.Marshal(to)
+	if err == nil {
+		err = replaceFile(d.path, text)
+	}
+	d.err = err
+	return err
+}
+
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".zktest-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

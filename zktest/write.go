@@ -1,0 +1,142 @@
+package zktest
+
+import (
+	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+)
+
+// write executes a request that takes a transaction, whether it succeeds or
+// not. The caller holds the server's lock.
+func (s *Server) write(r *wire.Request, by tree.Caller) reply {
+	t := transaction{zxid: s.leader.zxid + 1, now: s.clock.now()}
+	var effects []tree.Effect
+	var answer reply
+	switch {
+	case r.Op == wire.OpError:
+		answer = failed(wire.MarshallingError)
+	case r.Op == wire.OpReconfig:
+		answer = failed(wire.ReconfigDisabled)
+	case r.Op == wire.OpMulti:
+		effects, answer = s.multi(r, by, t)
+	default:
+		var e tree.Effect
+		if e, answer = s.one(r, by, t); answer.code == wire.OK {
+			effects = []tree.Effect{e}
+		}
+	}
+	for i := range effects {
+		if c := effects[i].Change; c.Op != wire.OpCheck {
+			t.changes = append(t.changes, c)
+		}
+	}
+	s.commit(t, effects)
+	return answer
+}
+
+// one executes a single write on the leader's tree.
+func (s *Server) one(r *wire.Request, by tree.Caller, t transaction) (tree.Effect, reply) {
+	if r.NullPath {
+		return tree.Effect{}, failed(wire.MarshallingError)
+	}
+	change, code := s.leader.tree.Check(r, by)
+	if code != wire.OK {
+		return tree.Effect{}, failed(code)
+	}
+	e := s.leader.tree.Apply(change, t.zxid, t.now)
+	switch r.Op {
+	case wire.OpCreate:
+		return e, reply{body: wire.String(nil, change.Path)}
+	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		return e, reply{body: wire.AppendStat(wire.String(nil, change.Path), e.Stat)}
+	case wire.OpSetData, wire.OpSetACL:
+		return e, reply{body: wire.AppendStat(nil, e.Stat)}
+	case wire.OpCheck:
+		return e, reply{silent: true} // outside a multi 3.8 fails to write its answer
+	}
+	return e, reply{}
+}
+
+// multi executes all of several writes or none.
+func (s *Server) multi(r *wire.Request, by tree.Caller, t transaction) ([]tree.Effect, reply) {
+	if !uniform(r) {
+		return nil, failed(wire.MarshallingError)
+	}
+	effects := make([]tree.Effect, 0, len(r.Ops))
+	var b []byte
+	for i := range r.Ops {
+		sub := &r.Ops[i]
+		e, answer := s.one(sub, by, t)
+		if answer.code != wire.OK {
+			for j := len(effects) - 1; j >= 0; j-- {
+				effects[j].Undo()
+			}
+			if answer.code == wire.MarshallingError {
+				return nil, answer
+			}
+			return nil, reply{body: aborted(len(r.Ops), i, answer.code)}
+		}
+		effects = append(effects, e)
+		op := sub.Op
+		if op == wire.OpCreateContainer || op == wire.OpCreateTTL {
+			op = wire.OpCreate2
+		}
+		b = appendResult(b, op, answer)
+	}
+	return effects, reply{body: wire.MultiHeader(b, wire.OpError, true, -1)}
+}
+
+// uniform gives each create of a multi the operation that its flags mean,
+// which count there in place of the one that was sent, and tells whether the
+// server can make sense of them.
+func uniform(r *wire.Request) bool {
+	for i := range r.Ops {
+		sub := &r.Ops[i]
+		if sub.Op == wire.OpGetData || sub.Op == wire.OpGetChildren {
+			return false
+		}
+		if !sub.Op.Creates() {
+			continue
+		}
+		lives := sub.Flags == wire.TTL || sub.Flags == wire.TTLSequential
+		if lives != (sub.Op == wire.OpCreateTTL) {
+			return false
+		}
+		switch {
+		case lives:
+		case sub.Flags == wire.Container:
+			sub.Op = wire.OpCreateContainer
+		default:
+			sub.Op = wire.OpCreate
+		}
+	}
+	return true
+}
+
+// aborted are the results of a multi whose operation number culprit failed.
+func aborted(n, culprit int, code wire.Code) []byte {
+	var b []byte
+	for i := range n {
+		switch {
+		case i < culprit:
+			b = appendResult(b, wire.OpError, reply{})
+		case i == culprit:
+			b = appendResult(b, wire.OpError, failed(code))
+		default:
+			b = appendResult(b, wire.OpError, failed(wire.RuntimeInconsistency))
+		}
+	}
+	return wire.MultiHeader(b, wire.OpError, true, -1)
+}
+
+// commitClose ends a session: all of its ephemeral nodes go in one transaction.
+func (s *Server) commitClose(x *session) {
+	delete(s.sessions, x.id)
+	t := transaction{zxid: s.leader.zxid + 1, now: s.clock.now()}
+	var effects []tree.Effect
+	for _, path := range s.leader.tree.Ephemerals(x.id) {
+		change := tree.Change{Op: wire.OpDelete, Path: path}
+		t.changes = append(t.changes, change)
+		effects = append(effects, s.leader.tree.Apply(change, t.zxid, t.now))
+	}
+	s.commit(t, effects)
+}
