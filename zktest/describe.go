@@ -1,0 +1,121 @@
+package zktest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+)
+
+// maxOps is how many operations of a transaction a description names.
+const maxOps = 16
+
+// describe says in one line what a frame is. op is that of the request, or of
+// the request that is answered; of an event 0.
+func describe(op wire.Op, body []byte, toClient bool) string {
+	switch {
+	case !toClient && op == wire.OpConnect:
+		return describeConnect(body)
+	case !toClient:
+		return describeRequest(body)
+	case op == wire.OpConnect:
+		return describeConnected(body)
+	default:
+		return describeReply(op, body)
+	}
+}
+
+func describeConnect(body []byte) string {
+	r, err := wire.ParseConnect(body)
+	if err != nil {
+		return unreadable(wire.OpConnect, body)
+	}
+	timeout := time.Duration(r.Timeout) * time.Millisecond
+	if r.Session == 0 {
+		return fmt.Sprintf("connect, timeout %s", timeout)
+	}
+	return fmt.Sprintf("connect to session %#x, timeout %s, zxid %#x", uint64(r.Session), timeout, r.LastZxid)
+}
+
+func describeConnected(body []byte) string {
+	r, err := wire.ParseConnectResponse(body)
+	switch {
+	case err != nil:
+		return unreadable(wire.OpConnect, body)
+	case r.Session == 0 || r.Timeout == 0:
+		return "session expired"
+	}
+	return fmt.Sprintf("connected to session %#x, timeout %s", uint64(r.Session), time.Duration(r.Timeout)*time.Millisecond)
+}
+
+func describeRequest(body []byte) string {
+	r, err := wire.ParseRequest(body)
+	if err != nil {
+		return unreadable(r.Op, body)
+	}
+	return fmt.Sprintf("#%d %s", r.Xid, describeOp(&r))
+}
+
+func describeOp(r *wire.Request) string {
+	b := &strings.Builder{}
+	b.WriteString(r.Op.String())
+	if len(r.Ops) > 0 {
+		b.WriteString("[")
+		for i := range r.Ops {
+			if i == maxOps {
+				fmt.Fprintf(b, ", … %d in all", len(r.Ops))
+				break
+			}
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(describeOp(&r.Ops[i]))
+		}
+		b.WriteString("]")
+	}
+	if r.Path != "" {
+		b.WriteString(" " + r.Path)
+	}
+	if len(r.Data) > 0 {
+		fmt.Fprintf(b, " (%d bytes)", len(r.Data))
+	}
+	switch r.Op {
+	case wire.OpDelete, wire.OpSetData, wire.OpSetACL, wire.OpCheck:
+		if r.Version != -1 {
+			fmt.Fprintf(b, " v%d", r.Version)
+		}
+	}
+	if r.Watch {
+		b.WriteString(", watch")
+	}
+	if q := newRequest(r); len(q.watched) > 0 {
+		b.WriteString(" " + strings.Join(q.watched[:min(len(q.watched), maxOps)], " "))
+	}
+	return b.String()
+}
+
+func describeReply(op wire.Op, body []byte) string {
+	h, rest, err := wire.ParseReplyHeader(body)
+	if err != nil {
+		return unreadable(op, body)
+	}
+	if h.Xid == wire.XidNotification {
+		kind, path, err := wire.ParseNotification(rest)
+		if err != nil {
+			return unreadable(op, body)
+		}
+		return fmt.Sprintf("%s %s", kind, path)
+	}
+	text := fmt.Sprintf("#%d %s %s, zxid %#x", h.Xid, op, h.Code, h.Zxid)
+	if h.Code == wire.OK && op.Creates() {
+		if path := wire.NewDecoder(rest).String(); path != "" {
+			text += ", " + path
+		}
+	}
+	return text
+}
+
+func unreadable(op wire.Op, body []byte) string {
+	return fmt.Sprintf("%s, unreadable, %d bytes", op, len(body))
+}
