@@ -107,7 +107,7 @@ func describeReply(op wire.Op, body []byte) string {
 		}
 		return fmt.Sprintf("%s %s", kind, path)
 	}
-	text := fmt.Sprintf("#%d %s %s, zxid %#x", h.Xid, op, h.Code, h.Zxid)
+	text := fmt.Sprintf("#%d %s %s, zxid %#x", h.Xid, op, h.Code.String(), h.Zxid)
 	if h.Code == wire.OK && op.Creates() {
 		if path := wire.NewDecoder(rest).String(); path != "" {
 			text += ", " + path

@@ -134,7 +134,7 @@ func (r *Rule) String() string {
 	case delaying:
 		return fmt.Sprintf("%s(%s) of %s at %s", r.name, r.delay, r.match, r.where)
 	case failing:
-		return fmt.Sprintf("%s(%s) of %s at %s", r.name, r.code, r.match, r.where)
+		return fmt.Sprintf("%s(%s) of %s at %s", r.name, r.code.String(), r.match, r.where)
 	case idle:
 		return fmt.Sprintf("On(%s) at %s", r.match, r.where)
 	default:
