@@ -32,7 +32,7 @@ func (s *Server) request(c *conn, body []byte) {
 	}
 	s.touch(c.session)
 	if !known(r.Op) {
-		s.answer(c, r.Xid, c.listener.replica.zxid, failed(wire.Unimplemented))
+		s.answer(c, r.Xid, -1, failed(wire.Unimplemented))
 		s.drop(c)
 		return
 	}
@@ -52,6 +52,9 @@ func (s *Server) request(c *conn, body []byte) {
 		wire.OpDeleteContainer, wire.OpSetData, wire.OpSetACL, wire.OpCheck, wire.OpMulti, wire.OpReconfig:
 		if err != nil {
 			r = wire.Request{Xid: r.Xid, Op: wire.OpError} // takes its transaction all the same
+		}
+		if r.Op == wire.OpDeleteContainer {
+			r = wire.Request{Xid: r.Xid, Op: wire.OpDelete} // for the server itself: takes no client's path
 		}
 		answer = s.write(&r, by)
 		c.listener.replica.catchUp(0)
@@ -96,11 +99,11 @@ func (s *Server) authenticate(c *conn, r *wire.Request, err error) {
 		s.sever(c)
 		return
 	}
-	id := wire.ID{Scheme: r.Auth.Scheme}
-	switch id.Scheme {
-	case "digest":
+	var id wire.ID
+	switch {
+	case r.Auth.Scheme == "digest" && r.Auth.Secret != nil:
 		id = tree.Digest(string(r.Auth.Secret))
-	case "ip":
+	case r.Auth.Scheme == "ip":
 		id = c.ids[0]
 	default:
 		s.answer(c, r.Xid, 0, failed(wire.AuthFailed))
@@ -227,6 +230,7 @@ func (c *conn) multiRead(r *wire.Request, by tree.Caller) reply {
 		if sub.Op != wire.OpGetData && sub.Op != wire.OpGetChildren {
 			return failed(wire.MarshallingError)
 		}
+		sub.Watch = false // ZooKeeper does not look at it here
 		answer := c.read(sub, nil, by)
 		b = appendResult(b, sub.Op, answer)
 	}

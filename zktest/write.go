@@ -58,14 +58,15 @@ func (s *Server) one(r *wire.Request, by tree.Caller, t transaction) (tree.Effec
 
 // multi executes all of several writes or none.
 func (s *Server) multi(r *wire.Request, by tree.Caller, t transaction) ([]tree.Effect, reply) {
-	if !uniform(r) {
-		return nil, failed(wire.MarshallingError)
-	}
 	effects := make([]tree.Effect, 0, len(r.Ops))
 	var b []byte
 	for i := range r.Ops {
 		sub := &r.Ops[i]
-		e, answer := s.one(sub, by, t)
+		var e tree.Effect
+		answer := failed(wire.MarshallingError)
+		if meansWhatItSays(sub) {
+			e, answer = s.one(sub, by, t)
+		}
 		if answer.code != wire.OK {
 			for j := len(effects) - 1; j >= 0; j-- {
 				effects[j].Undo()
@@ -85,29 +86,22 @@ func (s *Server) multi(r *wire.Request, by tree.Caller, t transaction) ([]tree.E
 	return effects, reply{body: wire.MultiHeader(b, wire.OpError, true, -1)}
 }
 
-// uniform gives each create of a multi the operation that its flags mean,
+// meansWhatItSays gives a create in a multi the operation that its flags mean,
 // which count there in place of the one that was sent, and tells whether the
-// server can make sense of them.
-func uniform(r *wire.Request) bool {
-	for i := range r.Ops {
-		sub := &r.Ops[i]
-		if sub.Op == wire.OpGetData || sub.Op == wire.OpGetChildren {
-			return false
-		}
-		if !sub.Op.Creates() {
-			continue
-		}
-		lives := sub.Flags == wire.TTL || sub.Flags == wire.TTLSequential
-		if lives != (sub.Op == wire.OpCreateTTL) {
-			return false
-		}
-		switch {
-		case lives:
-		case sub.Flags == wire.Container:
-			sub.Op = wire.OpCreateContainer
-		default:
-			sub.Op = wire.OpCreate
-		}
+// server can make sense of the result.
+func meansWhatItSays(sub *wire.Request) bool {
+	if sub.Op == wire.OpGetData || sub.Op == wire.OpGetChildren {
+		return false
+	}
+	if !sub.Op.Creates() {
+		return true
+	}
+	if sub.Flags == wire.TTL || sub.Flags == wire.TTLSequential {
+		return sub.Op == wire.OpCreateTTL
+	}
+	sub.Op, sub.TTL = wire.OpCreate, -1
+	if sub.Flags == wire.Container {
+		sub.Op = wire.OpCreateContainer
 	}
 	return true
 }

@@ -74,48 +74,57 @@ func parseIP(expression string) (netip.Prefix, bool) {
 }
 
 // fix checks an ACL that a client sent and puts its ids in the place of "auth".
-func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, bool) {
+func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 	var fixed []wire.ACL
 	for i, a := range acl {
 		if slices.Contains(acl[:i], a) {
 			continue
 		}
-		if a.Null {
-			return nil, false
+		if a.NullScheme {
+			return nil, wire.InvalidACL
 		}
+		valid := false
 		switch a.ID.Scheme {
 		case "world":
-			if a.ID.Name != "anyone" {
-				return nil, false
-			}
-			fixed = append(fixed, a)
-		case "auth":
-			found := false
-			for _, id := range ids {
-				if id.Scheme != "digest" { // an address proves nothing
-					continue
-				}
-				found = true
-				fixed = append(fixed, wire.ACL{Perms: a.Perms, ID: id})
-			}
-			if !found {
-				return nil, false
-			}
+			valid = a.ID.Name == "anyone"
 		case "digest":
-			if !validDigest(a.ID.Name) {
-				return nil, false
-			}
-			fixed = append(fixed, a)
+			valid = validDigest(a.ID.Name)
 		case "ip":
-			if _, ok := parseIP(a.ID.Name); !ok {
-				return nil, false
+			_, valid = parseIP(a.ID.Name)
+		case "auth":
+			mine := own(a.Perms, ids)
+			if len(mine) == 0 {
+				return nil, wire.InvalidACL
 			}
-			fixed = append(fixed, a)
+			fixed = append(fixed, mine...)
+			continue
 		default:
-			return nil, false
+			return nil, wire.InvalidACL
+		}
+		if a.NullName {
+			return nil, wire.MarshallingError // ZooKeeper trips over it
+		}
+		if !valid {
+			return nil, wire.InvalidACL
+		}
+		fixed = append(fixed, a)
+	}
+	if len(fixed) == 0 {
+		return nil, wire.InvalidACL
+	}
+	return fixed, wire.OK
+}
+
+// own lets the client do something that has shown who it is; an address proves
+// nothing.
+func own(perms int32, ids []wire.ID) []wire.ACL {
+	var acl []wire.ACL
+	for _, id := range ids {
+		if id.Scheme == "digest" {
+			acl = append(acl, wire.ACL{Perms: perms, ID: id})
 		}
 	}
-	return fixed, len(fixed) > 0
+	return acl
 }
 
 // validDigest wants exactly two parts, as Java splits them: empty parts at the

@@ -130,9 +130,9 @@ func (t *Tree) checkCreate(r *wire.Request, by Caller) (Change, wire.Code) {
 	if !ok {
 		return Change{}, wire.BadArguments
 	}
-	acl, ok := fix(r.ACL, by.IDs)
-	if !ok {
-		return Change{}, wire.InvalidACL
+	acl, code := fix(r.ACL, by.IDs)
+	if code != wire.OK {
+		return Change{}, code
 	}
 	parent := t.nodes[parentPath]
 	if parent == nil {
@@ -203,9 +203,9 @@ func (t *Tree) checkSet(r *wire.Request, by Caller) (Change, wire.Code) {
 	}
 	c := Change{Op: r.Op, Path: r.Path, Data: r.Data}
 	if r.Op == wire.OpSetACL {
-		ok := false
-		if c.ACL, ok = fix(r.ACL, by.IDs); !ok {
-			return Change{}, wire.InvalidACL
+		var code wire.Code
+		if c.ACL, code = fix(r.ACL, by.IDs); code != wire.OK {
+			return Change{}, code
 		}
 	}
 	n := t.find(r.Path)

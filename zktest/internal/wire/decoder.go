@@ -151,7 +151,7 @@ func (d *Decoder) ACLs() []ACL {
 		perms := d.Int32()
 		scheme, noScheme := d.NullString()
 		id, noID := d.NullString()
-		list = append(list, ACL{Perms: perms, ID: ID{Scheme: scheme, Name: id}, Null: noScheme || noID})
+		list = append(list, ACL{Perms: perms, ID: ID{Scheme: scheme, Name: id}, NullScheme: noScheme, NullName: noID})
 	}
 	if d.err != nil {
 		return nil

@@ -20,7 +20,8 @@ type ID struct{ Scheme, Name string }
 type ACL struct {
 	Perms int32
 	ID    ID
-	Null  bool // a part was null on the wire: never well formed
+
+	NullScheme, NullName bool `json:"-"` // on the wire, and not well formed
 }
 
 // Permissions of an ACL.

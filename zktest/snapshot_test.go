@@ -1,0 +1,90 @@
+package zktest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+)
+
+func TestDataDirKeepsNodesAndSessions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	first, err := Start(DataDir(dir), TTL())
+	require.NoError(t, err)
+	c := dial(t, first)
+	c.create("/a", wire.Persistent)
+	c.create("/a/n-", wire.EphemeralSequential)
+	_, _ = c.do(wire.OpCreate, "/null", []byte(nil), tree.OpenACL, wire.Persistent)
+	_, _ = c.do(wire.OpCreateTTL, "/brief", []byte{}, tree.OpenACL, wire.TTL, int64(1000))
+	before, zxid := first.Tree("/"), first.Zxid()
+	require.NoError(t, first.Close())
+
+	second := RunT(t, DataDir(dir), TTL())
+
+	require.Equal(t, before, second.Tree("/"))
+	require.Equal(t, zxid, second.Zxid())
+	require.Equal(t, c.session, c.reopen(second))
+	require.Equal(t, "/a/n-0000000001", c.create("/a/n-", wire.EphemeralSequential), "the count goes on")
+	require.NotEqual(t, c.session, dial(t, second).session)
+	require.True(t, second.Expire(c.session))
+	require.Len(t, second.Tree("/a"), 1, "it knows whose nodes these were")
+}
+
+func TestDataDirIsWrittenWhileTheServerRuns(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Pipe(), DataDir(dir))
+		require.NoError(t, s.Create("/a", nil))
+		<-time.After(saveEvery)
+		synctest.Wait()
+		text, err := os.ReadFile(filepath.Join(dir, "zktest.json"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), `"/a"`)
+		require.NoError(t, s.Create("/b", nil))
+		<-time.After(saveEvery)
+		synctest.Wait()
+		text, err = os.ReadFile(filepath.Join(dir, "zktest.json"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), `"/b"`)
+	})
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing is left lying about")
+}
+
+func TestDamagedDataIsRefusedAndNotTouched(t *testing.T) {
+	for name, text := range map[string]string{
+		"no json":    "{",
+		"other form": `{"format":99}`,
+		"no root":    `{"format":1,"tree":{"nodes":[]}}`,
+		"orphan":     `{"format":1,"tree":{"nodes":[{"path":""},{"path":"/zookeeper"},{"path":"/a/b"}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "zktest.json")
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+			_, err := Start(DataDir(filepath.Dir(path)))
+
+			require.ErrorContains(t, err, path)
+			require.ErrorContains(t, err, "delete it")
+			left, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, text, string(left))
+		})
+	}
+}
+
+func TestCloseTellsThatTheStateCouldNotBeSaved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	s, err := Start(DataDir(dir))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, s.Create("/a", nil))
+	require.ErrorContains(t, s.Close(), "zktest: close: ")
+}
