@@ -58,7 +58,6 @@
 //   - Children are listed in an order of their own, the same in every run; 3.8.0
 //     lists them in that of a hash table. The same goes for the order in which a
 //     session's nodes are deleted.
-//   - Strings that are not UTF-8 are kept as they are.
 //   - Four-letter words: latencies are 0, envi tells less, mntr has the classic
 //     lines only, and the admin server's HTTP does not exist.
 //   - A client that leaves more than 64 MiB unread is cut off.

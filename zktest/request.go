@@ -131,7 +131,9 @@ func (c *conn) read(r *wire.Request, err error, by tree.Caller) reply {
 		}
 		return reply{body: wire.String(nil, r.Path)}
 	case wire.OpSetWatches, wire.OpSetWatches2:
-		watches.Restore(r.Watches, t, c, tell)
+		if !watches.Restore(r.Watches, t, c, tell) {
+			return failed(wire.MarshallingError)
+		}
 		return reply{}
 	case wire.OpWhoAmI:
 		return reply{body: whoIs(c.ids)}

@@ -240,8 +240,12 @@ func (w *Watches[W]) Move(by W, to *Watches[W]) {
 }
 
 // Restore arms the watches that a client brings with it, on the nodes of t,
-// and tells at once what it has missed.
-func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) {
+// and tells at once what it has missed. At a list that is null it gives up, and
+// is false.
+func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) bool {
+	if r.Data == nil {
+		return false
+	}
 	for _, path := range r.Data {
 		switch n := t.find(path); {
 		case n == nil:
@@ -252,12 +256,18 @@ func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) {
 			w.data.add(path, by, Once)
 		}
 	}
+	if r.Exist == nil {
+		return false
+	}
 	for _, path := range r.Exist {
-		if n := t.find(path); n != nil {
+		if t.find(path) != nil {
 			tell(by, wire.NodeCreated, path, nil)
 		} else {
 			w.data.add(path, by, Once)
 		}
+	}
+	if r.Child == nil {
+		return false
 	}
 	for _, path := range r.Child {
 		switch n := t.find(path); {
@@ -269,12 +279,19 @@ func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) {
 			w.child.add(path, by, Once)
 		}
 	}
+	if r.Persistent == nil {
+		return false
+	}
 	for _, path := range r.Persistent {
 		w.Add(path, by, Always)
+	}
+	if r.Recursive == nil {
+		return false
 	}
 	for _, path := range r.Recursive {
 		w.Add(path, by, AlwaysBelow)
 	}
+	return true
 }
 
 // Each visits every watch of one list, data or child.

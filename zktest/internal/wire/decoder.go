@@ -107,7 +107,7 @@ func (d *Decoder) NullString() (s string, null bool) {
 		d.fail("unreasonable length")
 		return "", false
 	}
-	return string(d.take(int(n), "string")), false
+	return text(d.take(int(n), "string")), false
 }
 
 // count reads the length of a list, of elements that have at least size bytes.
@@ -124,10 +124,10 @@ func (d *Decoder) count(size int) int {
 	return n
 }
 
-// Strings reads a list of strings; null is nil.
+// Strings reads a list of strings; null is nil, empty is not.
 func (d *Decoder) Strings() []string {
 	n := d.count(4)
-	if n <= 0 {
+	if n < 0 || d.err != nil {
 		return nil
 	}
 	list := make([]string, 0, n)

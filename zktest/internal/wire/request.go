@@ -50,7 +50,9 @@ type Request struct {
 
 // Watches are what a client brings with it to a new connection.
 type Watches struct {
-	RelativeZxid                              int64 // what it has seen
+	RelativeZxid int64 // what it has seen
+
+	// A list that is nil was null, which the server trips over.
 	Data, Exist, Child, Persistent, Recursive []string
 }
 
@@ -118,6 +120,7 @@ func (r *Request) parse(d *Decoder) {
 		r.parseOps(d)
 	case OpSetWatches, OpSetWatches2:
 		w := &Watches{RelativeZxid: d.Int64(), Data: d.Strings(), Exist: d.Strings(), Child: d.Strings()}
+		w.Persistent, w.Recursive = []string{}, []string{}
 		if r.Op == OpSetWatches2 {
 			w.Persistent, w.Recursive = d.Strings(), d.Strings()
 		}
