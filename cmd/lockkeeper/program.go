@@ -58,7 +58,7 @@ and gives way.`,
 	p.logging.add(flags)
 
 	p.group(c)
-	c.AddCommand(p.run(), p.exec(), p.locks(), p.config(), p.version())
+	c.AddCommand(p.dev(), p.run(), p.exec(), p.locks(), p.config(), p.version())
 	return c
 }
 

@@ -1,4 +1,4 @@
-package main
+package nightly
 
 import (
 	"fmt"
@@ -8,51 +8,16 @@ import (
 	"time"
 )
 
-// A jobRun is one run of a job, as the timeline tells it.
-type jobRun struct {
-	job      string
-	daemon   string
-	asked    time.Time // zero if it got the lock at once
-	started  time.Time // zero if it never did
-	cleaning time.Time // zero if it was not interrupted
-	ended    time.Time
-	kinds    map[kind]bool // of its steps
-}
-
-// runsOf puts the steps of each run together. Skips belong to no run.
-func runsOf(steps []step, end time.Time) []*jobRun {
-	var runs []*jobRun
-	byID := make(map[string]*jobRun)
-	for _, s := range steps {
-		if s.Run == "" {
-			continue
-		}
-		r := byID[s.Run]
-		if r == nil {
-			r = &jobRun{job: s.Job, daemon: s.Daemon, ended: end, kinds: make(map[kind]bool)}
-			byID[s.Run] = r
-			runs = append(runs, r)
-		}
-		r.kinds[s.Kind] = true
-		switch {
-		case s.Kind == waiting:
-			r.asked = s.At
-		case s.Kind == holding || s.Kind == running:
-			r.started = s.At
-		case s.Kind == cleaning:
-			r.cleaning = s.At
-		case s.Kind.ends():
-			r.ended = s.At
-		}
-	}
-	return runs
-}
+const (
+	chartLabel   = 10 // columns in front of a row
+	chartColumns = width - chartLabel - 2
+)
 
 // at returns what the run did at a moment, as a character of the chart.
 func (r *jobRun) at(moment time.Time) rune {
 	began := func(t time.Time) bool { return !t.IsZero() && !moment.Before(t) }
 	switch {
-	case !moment.Before(r.ended):
+	case began(r.ended):
 		return ' '
 	case began(r.cleaning):
 		return '▒'
@@ -65,14 +30,16 @@ func (r *jobRun) at(moment time.Time) rune {
 }
 
 // chart draws one row for each job, from start to end.
-func chart(runs []*jobRun, start, end time.Time, paint palette) string {
-	const label, columns = 10, 80
-	perColumn := end.Sub(start) / columns
+func chart(runs []*jobRun, start, end time.Time, unsafe bool, paint palette) string {
+	if !end.After(start) {
+		end = start.Add(time.Millisecond)
+	}
+	perColumn := end.Sub(start) / chartColumns
 	rows := make(map[string][]rune)
 	for _, r := range runs {
 		row := rows[r.job]
 		if row == nil {
-			row = []rune(strings.Repeat(" ", columns))
+			row = []rune(strings.Repeat(" ", chartColumns))
 			rows[r.job] = row
 		}
 		for i := range row {
@@ -83,24 +50,35 @@ func chart(runs []*jobRun, start, end time.Time, paint palette) string {
 	}
 
 	var b strings.Builder
-	fmt.Fprintf(&b, "%*s%s\n", label, "", scale(end.Sub(start), columns))
+	fmt.Fprintf(&b, "%*s%s\n", chartLabel, "", scale(start, end))
 	for _, job := range slices.Sorted(maps.Keys(rows)) {
-		fmt.Fprintf(&b, "  %-*s%s\n", label-2, job, colourRow(rows[job], paint))
+		fmt.Fprintf(&b, "  %-*s%s\n", chartLabel-2, job, colourRow(rows[job], paint))
 	}
-	fmt.Fprintf(&b, "%*s%s works under the lock   %s cleans up, still under it   %s waits for it\n", label, "",
-		colourRow([]rune("█"), paint), colourRow([]rune("▒"), paint), colourRow([]rune("░"), paint))
+	legend := []any{colourRow([]rune("█"), paint), colourRow([]rune("▒"), paint), colourRow([]rune("░"), paint)}
+	text := "%s works under the lock   %s cleans up, still under it   %s waits for it\n"
+	if unsafe {
+		text, legend = "%s works   %s cleans up\n", legend[:2]
+	}
+	fmt.Fprintf(&b, "%*s"+text, append([]any{chartLabel, ""}, legend...)...)
 	return b.String()
 }
 
-// scale is the row above a chart.
-func scale(length time.Duration, columns int) string {
-	row := []rune(strings.Repeat(" ", columns+4))
-	for s := 0; ; s += 5 {
-		at := int(time.Duration(s) * time.Second * time.Duration(columns) / length)
-		if at >= columns {
+// scale is the row above a chart: a label stands at the right of its moment.
+func scale(start, end time.Time) string {
+	const label = len("|15:04:05")
+	step := time.Second
+	for _, longer := range []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second} {
+		if int64(step)*chartColumns < int64(end.Sub(start))*int64(label+2) {
+			step = longer
+		}
+	}
+	row := []rune(strings.Repeat(" ", chartColumns))
+	for moment := start.Add(step - 1).Truncate(step); ; moment = moment.Add(step) {
+		at := int(moment.Sub(start) * chartColumns / end.Sub(start))
+		if at > chartColumns-label {
 			return strings.TrimRight(string(row), " ")
 		}
-		copy(row[at:], []rune(fmt.Sprintf("%ds", s)))
+		copy(row[at:], []rune(moment.Format("|15:04:05")))
 	}
 }
 

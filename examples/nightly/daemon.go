@@ -1,12 +1,10 @@
-package main
+package nightly
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
-	"io"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
@@ -20,62 +18,88 @@ import (
 //go:embed nightly.yaml
 var nightlyYAML []byte
 
-// A daemon runs the jobs of nightly.yaml until its context ends.
+// A daemon runs the jobs of nightly.yaml.
 type daemon struct {
-	name   string
-	dir    string // of the data set
-	unsafe bool
-	steps  io.Writer
-	log    io.Writer
+	name     string
+	jobs     []jobs.Job
+	drain    time.Duration // what jobs may go on when the daemon stops
+	client   *recipes.Client
+	schedule *scheduler.Scheduler
 }
 
-// run is all that a program of one's own needs to do: read the configuration,
-// connect, and run the schedule.
-func (d daemon) run(ctx context.Context) (err error) {
-	story := newNarrator(d.name, d.steps)
-	logger := slog.New(slog.NewTextHandler(d.log, nil))
-	work := &work{set: orders.Open(d.dir), say: story.say}
+// newDaemon is all that a program of one's own needs to do: read the
+// configuration, connect, and make a schedule.
+func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *daemon, err error) {
+	story := newNarrator(name, line.add)
+	logger := cfg.Logger.With("daemon", name)
+	work := &work{set: set, say: story.say}
 
-	cfg, err := config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: work.byName()})
+	file, err := config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: work.byName()})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cfg.Client.Logger = logger
+	cfg.Client.SessionTimeout = cmp.Or(cfg.Client.SessionTimeout, file.Client.SessionTimeout)
 	client, err := recipes.NewClient(cfg.Client)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	d = &daemon{name: name, jobs: file.Jobs, drain: file.DrainTimeout, client: client}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, client.Close(closing))
+		if err != nil {
+			d.close()
+		}
 	}()
 	guard, err := lockguard.New(client,
+		lockguard.WithLogger(logger),
 		lockguard.WithObserver(lockguard.LogObserver(logger)),
 		lockguard.WithObserver(story.observe))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	schedule, err := scheduler.New(scheduler.Config{
-		DrainTimeout: cfg.DrainTimeout,
+	d.schedule, err = scheduler.New(scheduler.Config{
+		DrainTimeout: file.DrainTimeout,
 		Guard:        guard,
-		Ledger:       client.TickLedger(d.name),
+		Ledger:       client.TickLedger(name),
 		Logger:       logger,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, job := range cfg.Jobs {
-		if err := schedule.Add(d.told(job, story)); err != nil {
-			return err
+	for _, job := range file.Jobs {
+		if err := d.schedule.Add(told(job, story, cfg.Unsafe)); err != nil {
+			return nil, err
 		}
 	}
-	return schedule.Run(endWithParent(ctx))
+	return d, nil
 }
 
-// told makes a job tell the narrator when its work fails. With --unsafe it also
-// takes the lock away from it.
-func (d daemon) told(job jobs.Job, story *narrator) jobs.Job {
+// run returns when ctx has ended and all jobs have.
+func (d *daemon) run(ctx context.Context) { _ = d.schedule.Run(ctx) } // fails when it is called twice
+
+// runNow runs a job by hand after a while, unless ctx ends before. What then
+// comes of it is the daemon's business.
+func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) {
+	for err := scheduler.ErrStopped; errors.Is(err, scheduler.ErrStopped); after = 10 * time.Millisecond {
+		select {
+		case <-time.After(after):
+			err = d.schedule.RunNow(context.WithoutCancel(ctx), job)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close ends the session. What ZooKeeper does not confirm in time is over when
+// it notices that the session is.
+func (d *daemon) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = d.client.Close(ctx)
+}
+
+// told makes a job tell the narrator when its work fails. Unsafe jobs also lose
+// their lock.
+func told(job jobs.Job, story *narrator, unsafe bool) jobs.Job {
 	work := job.Work
 	job.Work = jobs.Func(func(ctx context.Context, run jobs.Run) error {
 		err := work.Run(ctx, run)
@@ -86,7 +110,7 @@ func (d daemon) told(job jobs.Job, story *narrator) jobs.Job {
 	})
 	cleaner, ok := work.(jobs.Cleaner)
 	switch {
-	case d.unsafe:
+	case unsafe:
 		job.Requirements = nil
 		job.Work = unlocked(job.Work, cleaner, story)
 	case ok:
@@ -119,15 +143,4 @@ func unlocked(work jobs.Work, cleaner jobs.Cleaner, story *narrator) jobs.Work {
 		}
 		return err
 	})
-}
-
-// endWithParent returns a context that also ends when the demo does, which
-// holds the other end of the standard input.
-func endWithParent(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		_, _ = io.Copy(io.Discard, os.Stdin)
-	}()
-	return ctx
 }

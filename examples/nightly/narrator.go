@@ -1,32 +1,32 @@
-package main
+package nightly
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 // A narrator tells what happens in one daemon: it observes the events of the
-// guard, adds what the jobs have to say, and writes steps.
+// guard, adds what the jobs have to say, and hands steps on.
 type narrator struct {
 	daemon string
+	hand   func(step)
 
 	mu     sync.Mutex
-	out    *json.Encoder
 	said   map[string]string // by job, until its next step that ends something
 	failed map[string]error  // by job, likewise
 }
 
-func newNarrator(daemon string, out io.Writer) *narrator {
-	return &narrator{daemon: daemon, out: json.NewEncoder(out), said: make(map[string]string), failed: make(map[string]error)}
+func newNarrator(daemon string, hand func(step)) *narrator {
+	return &narrator{daemon: daemon, hand: hand, said: make(map[string]string), failed: make(map[string]error)}
 }
 
 // say keeps what a job has done for the step in which that ends.
@@ -43,7 +43,7 @@ func (n *narrator) fail(job string, err error) {
 	n.failed[job] = err
 }
 
-// tell writes a step.
+// tell hands a step on.
 func (n *narrator) tell(s step) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,7 +54,7 @@ func (n *narrator) tell(s step) {
 		}
 		delete(n.said, s.Job)
 	}
-	_ = n.out.Encode(s) // nobody is left to tell if the demo has gone
+	n.hand(s)
 }
 
 // observe is a lockguard.Observer.
@@ -91,7 +91,7 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 		s.Kind, s.Text = lost, oneLine(e.Err)
 	case lockguard.Skipped:
 		s.Job, s.Kind = e.Job, skipped
-		s.Text = fmt.Sprintf("its tick of %s: %s", e.Instant.Local().Format(time.TimeOnly), e.Reason)
+		s.Text = fmt.Sprintf("its tick of %s: %s", e.Instant.Local().Format(time.TimeOnly), why(e.Reason))
 	default:
 		return // the timeline can do without
 	}
@@ -131,9 +131,25 @@ func names(contenders []recipes.Contender) string {
 	return strings.Join(owners, ", ")
 }
 
-// seconds writes a duration for people.
+// why says why a tick was skipped.
+func why(reason string) string {
+	switch scheduler.SkipReason(reason) {
+	case scheduler.SkipOverlap:
+		return "it still runs"
+	case scheduler.SkipLock:
+		return "no lock in time"
+	case scheduler.SkipDraining:
+		return "the daemon ends"
+	case scheduler.SkipUndecided, scheduler.SkipUnavailable:
+		return "ZooKeeper is silent"
+	default:
+		return reason
+	}
+}
+
+// seconds writes a duration for people: 0.4s, 5s.
 func seconds(d time.Duration) string {
-	return fmt.Sprintf("%.1fs", d.Seconds())
+	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,8 +1,6 @@
-package main
+package nightly
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
@@ -30,13 +29,13 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 		"queued for nobody":   {lockguard.Queued{Subject: about}, waiting, "for its turn"},
 		"acquired at once":    {lockguard.Acquired{Subject: about, Waited: 3 * time.Millisecond}, holding, "token 7"},
 		"acquired":            {lockguard.Acquired{Subject: about, Waited: 1240 * time.Millisecond}, holding, "token 7, after 1.2s"},
-		"preempted":           {lockguard.PreemptRequested{Subject: about, By: hotfix, Grace: 2 * time.Second}, preempted, "by hotfix (priority 90), 2.0s to clean up"},
+		"preempted":           {lockguard.PreemptRequested{Subject: about, By: hotfix, Grace: 2 * time.Second}, preempted, "by hotfix (priority 90), 2s to clean up"},
 		"cleanup":             {lockguard.CleanupStarted{Subject: about}, cleaning, ""},
-		"cleaned up":          {lockguard.CleanupDone{Subject: about, Took: time.Second}, cleaned, "did it, took 1.0s"},
+		"cleaned up":          {lockguard.CleanupDone{Subject: about, Took: time.Second}, cleaned, "did it, took 1s"},
 		"not cleaned up":      {lockguard.CleanupDone{Subject: about, Err: broken}, unclean, "disk full"},
-		"released":            {lockguard.Released{Subject: about, Held: time.Second}, done, "did it, held for 1.0s"},
-		"released, preempted": {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.PreemptedError{By: "hotfix"}}, handedOver, "to hotfix, held for 1.0s"},
-		"released, shutdown":  {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.ShutdownError{Err: lockguard.ErrShutdown}}, stopped, "the daemon ends, held for 1.0s"},
+		"released":            {lockguard.Released{Subject: about, Held: time.Second}, done, "did it, held for 1s"},
+		"released, preempted": {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.PreemptedError{By: "hotfix"}}, handedOver, "to hotfix, held for 1s"},
+		"released, shutdown":  {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.ShutdownError{Err: lockguard.ErrShutdown}}, stopped, "the daemon ends, held for 1s"},
 		"taken over":          {lockguard.TakenOver{Subject: about, From: []recipes.Contender{hotfix}}, tookOver, "from hotfix, whose time was over"},
 		"lost":                {lockguard.Lost{Subject: about, Err: &lockguard.LostError{Scope: "s", Reason: recipes.LossTaken, By: "hotfix"}}, lost, `lock "s" lost: taken by "hotfix" after the grace had ended`},
 		"left, shutdown":      {lockguard.NotAcquired{Subject: about, Err: fmt.Errorf("not acquired: %w", &lockguard.ShutdownError{Err: lockguard.ErrShutdown})}, left, "the queue: the daemon ends"},
@@ -44,57 +43,48 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			n := newNarrator("A", &out)
+			var got []step
+			n := newNarrator("A", func(s step) { got = append(got, s) })
 			n.say("compact", "did it")
 
 			n.observe(t.Context(), test.event)
 
-			require.Equal(t, step{At: start, Daemon: "A", Job: "compact", Run: "r1", Kind: test.kind, Text: test.text}, read(t, &out))
+			require.Equal(t, []step{{At: start, Daemon: "A", Job: "compact", Run: "r1", Kind: test.kind, Text: test.text}}, got)
 		})
 	}
 }
 
 func TestSkippedTickIsTold(t *testing.T) {
-	var out bytes.Buffer
+	var got step
+	n := newNarrator("A", func(s step) { got = s })
 
-	newNarrator("A", &out).observe(t.Context(), lockguard.Skipped{
-		Subject: lockguard.Subject{At: start}, Job: "compact", Instant: start, Reason: "overlap",
+	n.observe(t.Context(), lockguard.Skipped{
+		Subject: lockguard.Subject{At: start}, Job: "compact", Instant: start, Reason: string(scheduler.SkipOverlap),
 	})
 
-	s := read(t, &out)
-	require.Equal(t, skipped, s.Kind)
-	require.Equal(t, "compact", s.Job)
-	require.Equal(t, "its tick of "+start.Local().Format(time.TimeOnly)+": overlap", s.Text)
-	require.Empty(t, s.Run, "no run has begun")
+	require.Equal(t, skipped, got.Kind)
+	require.Equal(t, "compact", got.Job)
+	require.Equal(t, "its tick of "+start.Local().Format(time.TimeOnly)+": it still runs", got.Text)
+	require.Empty(t, got.Run, "no run has begun")
 }
 
 func TestFailureOfTheWorkIsTold(t *testing.T) {
-	var out bytes.Buffer
-	n := newNarrator("A", &out)
+	var got step
+	n := newNarrator("A", func(s step) { got = s })
 	n.fail("compact", errors.New("disk full"))
 
 	n.observe(t.Context(), lockguard.Released{Subject: lockguard.Subject{Owner: "compact"}})
 
-	s := read(t, &out)
-	require.Equal(t, failed, s.Kind)
-	require.Equal(t, "disk full", s.Text)
+	require.Equal(t, failed, got.Kind)
+	require.Equal(t, "disk full", got.Text)
 }
 
 func TestConfigurationOfTheExampleHasNoWarnings(t *testing.T) {
 	w := &work{set: orders.Open(t.TempDir())}
-	env := func(name string) (string, bool) { return "127.0.0.1:2181", name == "LOCKKEEPER_ZK" }
 
-	cfg, err := config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: w.byName(), Env: env})
+	cfg, err := config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: w.byName()})
 
 	require.NoError(t, err)
 	require.Empty(t, cfg.Warnings)
 	require.Len(t, cfg.Jobs, 3)
-}
-
-func read(t *testing.T, out *bytes.Buffer) step {
-	t.Helper()
-	var s step
-	require.NoError(t, json.Unmarshal(out.Bytes(), &s))
-	return s
 }

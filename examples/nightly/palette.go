@@ -1,22 +1,7 @@
-package main
-
-import (
-	"io"
-	"os"
-)
+package nightly
 
 // palette colours text, or leaves it alone.
 type palette struct{ on bool }
-
-// paletteFor colours what goes to a terminal, unless NO_COLOR says no.
-func paletteFor(out io.Writer, env func(string) string) palette {
-	file, ok := out.(*os.File)
-	if !ok || env("NO_COLOR") != "" || env("TERM") == "dumb" {
-		return palette{}
-	}
-	info, err := file.Stat()
-	return palette{on: err == nil && info.Mode()&os.ModeCharDevice != 0}
-}
 
 const (
 	bold    = "1"

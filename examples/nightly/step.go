@@ -1,15 +1,15 @@
-package main
+package nightly
 
 import "time"
 
-// A step is one line of the timeline. Daemons write steps as JSON, one a line.
+// A step is one line of the timeline.
 type step struct {
-	At     time.Time `json:"at"`
-	Daemon string    `json:"daemon"`
-	Job    string    `json:"job"`
-	Run    string    `json:"run,omitempty"` // the same in all steps of one run
-	Kind   kind      `json:"kind"`
-	Text   string    `json:"text,omitempty"`
+	At     time.Time
+	Daemon string
+	Job    string
+	Run    string // the same in all steps of one run; "" when none has begun
+	Kind   kind
+	Text   string
 }
 
 // kind is what happened.

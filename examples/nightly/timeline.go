@@ -1,42 +1,59 @@
-package main
+package nightly
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
-
-// width is how many columns everything fits into.
-const width = 98
 
 // settling is how long a step waits for earlier ones of other daemons.
 const settling = 200 * time.Millisecond
 
 // A timeline prints the steps of all daemons in the order in which they
-// happened: their clocks are one, the machine's.
+// happened. Whoever adds steps never waits for those who read them.
 type timeline struct {
-	out     io.Writer
-	paint   palette
-	start   time.Time
+	out    *printer
+	begin  time.Time
+	past   history // of what is printed
+	holder string  // the run that has the lock, as far as printed
+
+	mu    sync.Mutex
+	fresh []step
+
 	pending []step
-	steps   []step // printed
-	holder  string // the run that has the lock, as far as printed
 }
 
-// follow prints steps until the channel is closed.
-func (t *timeline) follow(steps <-chan step) {
+func newTimeline(out *printer) *timeline {
+	return &timeline{out: out, past: newHistory()}
+}
+
+// add takes a step, from any goroutine.
+func (t *timeline) add(s step) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh = append(t.fresh, s)
+}
+
+// follow prints steps until the daemons have ended, which they do after ctx, and
+// after what they then allow the jobs.
+func (t *timeline) follow(ctx context.Context, drain time.Duration, ended <-chan struct{}) {
+	t.begin = time.Now()
+	stopping := ctx.Done()
 	ticker := time.NewTicker(settling / 2)
 	defer ticker.Stop()
 	for {
 		select {
-		case s, ok := <-steps:
-			if !ok {
-				t.flush(time.Now().Add(time.Hour))
-				return
-			}
-			t.pending = append(t.pending, s)
+		case <-ended:
+			t.flush(time.Now().Add(time.Hour))
+			return
+		case <-stopping:
+			stopping = nil
+			t.flush(time.Now())
+			note := fmt.Sprintf("The daemons stop: what runs may go on for %s, then it is told to go.", seconds(drain))
+			t.out.printf("\n  %s\n", t.out.paint(bold, note))
 		case now := <-ticker.C:
 			t.flush(now.Add(-settling))
 		}
@@ -45,6 +62,11 @@ func (t *timeline) follow(steps <-chan step) {
 
 // flush prints what happened before the given time.
 func (t *timeline) flush(before time.Time) {
+	t.mu.Lock()
+	t.pending = append(t.pending, t.fresh...)
+	t.fresh = nil
+	t.mu.Unlock()
+
 	slices.SortStableFunc(t.pending, func(a, b step) int { return a.At.Compare(b.At) })
 	for len(t.pending) > 0 && t.pending[0].At.Before(before) {
 		if t.pending[0].Kind == holding {
@@ -78,23 +100,17 @@ func (t *timeline) print(s step) {
 	if s.Kind == holding {
 		t.holder = s.Run
 	}
-	t.steps = append(t.steps, s)
-	_, _ = fmt.Fprintln(t.out, t.line(s))
+	t.past.add(s)
+	t.out.printf("%s\n", line(s, t.out.palette))
 }
 
-func (t *timeline) line(s step) string {
+// line writes a step.
+func line(s step, paint palette) string {
+	const indent = 40 // columns before the text
 	look := s.Kind.look()
-	room := width - 36
-	text := fmt.Sprintf("%6.1fs  %s  %-8s %s %s",
-		s.At.Sub(t.start).Seconds(), s.Daemon, s.Job,
-		t.paint.paint(look.style, fmt.Sprintf("%s %-11s", look.sign, s.Kind)),
-		shorten(s.Text, room))
+	text := fmt.Sprintf("  %s  %s  %-8s %s %s",
+		s.At.Format("15:04:05.0"), s.Daemon, s.Job,
+		paint.paint(look.style, fmt.Sprintf("%s %-11s", look.sign, s.Kind)),
+		fold(s.Text, width-indent, indent))
 	return strings.TrimRight(text, " ")
-}
-
-func shorten(text string, room int) string {
-	if runes := []rune(text); len(runes) > room {
-		return string(runes[:room-1]) + "…"
-	}
-	return text
 }

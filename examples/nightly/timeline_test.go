@@ -1,15 +1,15 @@
-package main
+package nightly
 
 import (
 	"bytes"
-	"os"
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
 )
 
 var start = time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
@@ -32,110 +32,154 @@ func story() []step {
 	}
 }
 
+func historyOf(steps []step) history {
+	h := newHistory()
+	for _, s := range steps {
+		h.add(s)
+	}
+	return h
+}
+
 func TestTimelineMergesTheStepsOfAllDaemonsInOrder(t *testing.T) {
-	steps := make(chan step)
 	var out bytes.Buffer
-	line := &timeline{out: &out, start: start}
-	go func() {
-		defer close(steps)
-		for _, daemon := range []string{"B", "A"} {
-			for _, s := range story() {
-				if s.Daemon == daemon {
-					s.At = s.At.Add(time.Hour * 24 * 3650) // not before all have come
-					steps <- s
-				}
+	line := newTimeline(newPrinter(&out, false, func(error) {}))
+	for _, daemon := range []string{"B", "A"} {
+		for _, s := range story() {
+			if s.Daemon == daemon {
+				line.add(s)
 			}
 		}
-	}()
-	line.start = start.Add(time.Hour * 24 * 3650)
+	}
 
-	line.follow(steps)
-	line.flush(start.Add(time.Hour * 24 * 3651))
+	line.flush(start.Add(time.Hour))
 
 	require.Equal(t, strings.TrimPrefix(`
-   1.0s  A  compact  ● holding     token 5
-   3.0s  B  hotfix   … waiting     for compact
-   3.0s  A  compact  ! preempted   by hotfix
-   3.0s  A  compact  ↺ cleaning up
-   3.5s  A  compact  ↺ cleaned up  put 3 files back
-   3.5s  A  compact  → handed over to hotfix
-   3.5s  B  hotfix   ● holding     token 6
-   5.0s  B  hotfix   ✓ done        held for 1.5s
-   6.0s  B  compact  - skipped     overlap
+  02:00:01.0  A  compact  ● holding     token 5
+  02:00:03.0  B  hotfix   … waiting     for compact
+  02:00:03.0  A  compact  ! preempted   by hotfix
+  02:00:03.0  A  compact  ↺ cleaning up
+  02:00:03.5  A  compact  ↺ cleaned up  put 3 files back
+  02:00:03.5  A  compact  → handed over to hotfix
+  02:00:03.5  B  hotfix   ● holding     token 6
+  02:00:05.0  B  hotfix   ✓ done        held for 1.5s
+  02:00:06.0  B  compact  - skipped     overlap
 `, "\n"), out.String())
 }
 
-func TestChartShowsWhoWorksCleansUpAndWaits(t *testing.T) {
-	runs := runsOf(story(), start.Add(8*time.Second))
+func TestTimelineFollowsTheDaemonsUntilTheyHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		line := newTimeline(newPrinter(&out, false, func(error) {}))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go line.follow(ctx, time.Second, ended)
 
-	got := chart(runs, start, start.Add(8*time.Second), palette{})
+		// Given two daemons, of which one is slow to tell what came first.
+		later := step{At: time.Now(), Daemon: "A", Job: "hotfix", Run: "2", Kind: holding, Text: "token 6"}
+		line.add(later)
+		<-time.After(settling / 2)
+		synctest.Wait()
+		require.Empty(t, out.String(), "an earlier step may still come")
+		line.add(step{At: later.At.Add(-time.Millisecond), Daemon: "B", Job: "compact", Run: "1", Kind: done})
+		<-time.After(settling)
+		synctest.Wait()
+		require.Less(t, strings.Index(out.String(), "compact"), strings.Index(out.String(), "hotfix"))
+
+		// When they are told to stop, that is said, and then what they still do.
+		stop()
+		<-time.After(settling)
+		synctest.Wait()
+		require.Contains(t, out.String(), "The daemons stop: what runs may go on for 1s, ")
+		line.add(step{At: time.Now(), Daemon: "A", Job: "hotfix", Run: "2", Kind: stopped})
+		close(ended)
+		synctest.Wait()
+		require.True(t, strings.HasSuffix(out.String(), "  A  hotfix   ■ stopped\n"), out.String())
+	})
+}
+
+func TestChartShowsWhoWorksCleansUpAndWaits(t *testing.T) {
+	got := chart(historyOf(story()).runs, start, start.Add(8*time.Second), false, palette{})
 
 	require.Equal(t, strings.TrimPrefix(`
-          0s                                                5s
-  compact           ████████████████████▒▒▒▒▒
-  hotfix                                ░░░░░███████████████
+          |02:00:00        |02:00:02        |02:00:04        |02:00:06
+  compact          █████████████████▒▒▒▒
+  hotfix                            ░░░░█████████████
           █ works under the lock   ▒ cleans up, still under it   ░ waits for it
 `, "\n"), got)
 }
 
-func TestTableCountsWhatBecameOfEachJob(t *testing.T) {
-	steps := append(story(), at(7, "A", "compact", "3", holding, "token 9")) // does not end
-	runs := runsOf(steps, start.Add(8*time.Second))
+func TestChartOfAnyLengthFits(t *testing.T) {
+	for length := time.Duration(0); length <= shown; length += 100 * time.Millisecond {
+		got := chart(historyOf(story()).runs, start.Add(330*time.Millisecond), start.Add(330*time.Millisecond+length), false, palette{})
 
-	counts := tallies(runs, steps)
+		requireFits(t, got)
+		labels, _, _ := strings.Cut(got, "\n")
+		require.NotRegexp(t, `\d\|`, labels, "of %s", length)
+	}
+}
+
+func TestTableCountsWhatBecameOfEachJob(t *testing.T) {
+	past := historyOf(append(story(), at(7, "A", "compact", "3", holding, "token 9"))) // does not end
 
 	require.Equal(t, strings.TrimPrefix(`
-  job         runs    done   preempted   and cleaned   skipped    on A    on B
-  compact        2       0           1             1         1       2       0
-  hotfix         1       1           0             0         0       0       1
-`, "\n"), table(counts, []string{"A", "B"}, palette{}))
-	require.Equal(t, 1, cleanups(counts))
+  job         runs  done  preempted  cleaned up  skipped  on A  on B
+  compact        2     0          1           1        1     2     0
+  hotfix         1     1          0           0        0     0     1
+`, "\n"), table(past.tallies, []string{"A", "B"}, palette{}))
+	require.Equal(t, 1, past.cleanups())
 }
 
 func TestCleanupThatFailedDoesNotCount(t *testing.T) {
 	steps := story()
 	steps[4].Kind = unclean
+	past := historyOf(steps)
 
-	require.Zero(t, cleanups(tallies(runsOf(steps, start), steps)))
+	require.Zero(t, past.cleanups())
 }
 
-func TestLongTextIsCut(t *testing.T) {
-	line := (&timeline{start: start}).line(at(1, "A", "compact", "1", lost, strings.Repeat("long ", 40)))
-
-	requireFits(t, line)
-	require.True(t, strings.HasSuffix(line, "…"), line)
-}
-
-func TestColoursAreForTerminalsOnlyAndHonourNoColor(t *testing.T) {
-	device, err := os.Open(os.DevNull) // a character device, as a terminal is
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, device.Close()) })
-	env := func(pairs ...string) func(string) string {
-		return func(name string) string {
-			for i := 0; i < len(pairs); i += 2 {
-				if pairs[i] == name {
-					return pairs[i+1]
-				}
+func TestHistoryForgetsSingleRunsButNotTheirNumber(t *testing.T) {
+	past := newHistory()
+	for i := range 1000 {
+		for _, s := range story() {
+			s.At = s.At.Add(time.Duration(i) * 10 * time.Second)
+			if s.Run != "" {
+				s.Run += time.Duration(i).String()
 			}
-			return ""
+			past.add(s)
 		}
 	}
 
-	require.Equal(t, "\x1b[32mfine\x1b[0m", paletteFor(device, env()).paint(green, "fine"))
-	require.Equal(t, "fine", paletteFor(device, env("NO_COLOR", "1")).paint(green, "fine"))
-	require.Equal(t, "fine", paletteFor(device, env("TERM", "dumb")).paint(green, "fine"))
-	require.Equal(t, "fine", paletteFor(&bytes.Buffer{}, env()).paint(green, "fine"))
+	require.LessOrEqual(t, len(past.runs), 2*7)
+	require.Equal(t, 1000, past.cleanups())
 }
 
-func TestDemoWithoutAPreemptionIsNoSuccess(t *testing.T) {
-	var out bytes.Buffer
-	d := &demo{dir: t.TempDir(), out: &out}
-	_, err := orders.Create(d.dir)
-	require.NoError(t, err)
+func TestLongTextIsFolded(t *testing.T) {
+	got := line(at(1, "A", "compact", "1", lost, strings.Repeat("long ", 20)), palette{})
 
-	require.ErrorIs(t, d.judge(&timeline{start: start, steps: story()[7:]}), errVerdict)
-	require.Contains(t, out.String(), "But no job was preempted and has cleaned up")
-
-	require.NoError(t, d.judge(&timeline{start: start, steps: story()}))
-	require.Contains(t, out.String(), "1 time a job was asked to go")
+	require.Equal(t, `  02:00:01.0  A  compact  ✗ lost        long long long long long long long long
+                                        long long long long long long long long
+                                        long long long long`, got)
 }
+
+func TestStepsArePaintedIfColourIsWanted(t *testing.T) {
+	s := at(1, "A", "compact", "1", done, "")
+
+	require.Equal(t, "  02:00:01.0  A  compact  \x1b[32m✓ done       \x1b[0m", line(s, palette{on: true}))
+	require.NotContains(t, line(s, palette{}), "\x1b")
+}
+
+func TestWhenNobodyCanReadAnyMoreNothingIsWritten(t *testing.T) {
+	broken := errors.New("broken pipe")
+	var told []error
+	out := newPrinter(failing{broken}, false, func(err error) { told = append(told, err) })
+
+	out.printf("one")
+	out.printf("two")
+
+	require.Equal(t, []error{broken}, told)
+	require.ErrorIs(t, out.failure(), broken)
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -1,4 +1,4 @@
-package main
+package nightly
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func (w *work) hotfix(ctx context.Context, run jobs.Run) error {
 			return err
 		}
 	}
-	w.say(run.Job, fmt.Sprintf("corrected %d pairs of orders", correctionsEach))
+	w.say(run.Job, fmt.Sprintf("corrected %d pairs", correctionsEach))
 	return change.Commit()
 }
 
@@ -83,7 +83,7 @@ func (w *work) putBack(ctx context.Context, run jobs.Run) error {
 		return err
 	}
 	files, err := w.set.Restore(token(ctx))
-	w.say(run.Job, fmt.Sprintf("put %d files back", files))
+	w.say(run.Job, "put "+count(files, "file")+" back")
 	return err
 }
 

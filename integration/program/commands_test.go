@@ -28,6 +28,7 @@ import (
 //	start NAME PROGRAM ARG...  start a program and go on
 //	ends NAME CODE [WITHIN]    wait for the end of a started program
 //	tells NAME REGEXP          wait until a started program has a line like that in stderr
+//	prints NAME REGEXP [VAR]   the same of stdout; VAR gets what the first group of REGEXP matches
 //	signal SIGNAL NAME         send a signal to a started program
 //	holds OWNER SCOPE          wait until OWNER holds SCOPE
 //	traces SCOPE TRACEPARENT   the holder of SCOPE came with that traceparent
@@ -46,6 +47,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"ends":    ends,
 		"signal":  sendSignal,
 		"tells":   tells,
+		"prints":  prints,
 		"holds":   holds,
 		"traces":  traces,
 		"queue":   queue,
@@ -204,6 +206,24 @@ func tells(ts *testscript.TestScript, neg bool, args []string) {
 	eventually(ts, func() error {
 		if text := p.stderr.String(); !like.MatchString(text) {
 			return fmt.Errorf("%s does not tell %q:\n%s", args[0], args[1], text)
+		}
+		return nil
+	})
+}
+
+func prints(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2 || len(args) == 3, "prints NAME REGEXP [VAR]")
+	like, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	p := storyOf(ts).process(ts, args[0])
+	eventually(ts, func() error {
+		text := p.stdout.String()
+		match := like.FindStringSubmatch(text)
+		if match == nil {
+			return fmt.Errorf("%s does not print %q:\n%s", args[0], args[1], text)
+		}
+		if len(args) == 3 {
+			ts.Setenv(args[2], match[1])
 		}
 		return nil
 	})

@@ -34,11 +34,19 @@ func (s *Set) BeginBackup(token int64) (*Backup, error) {
 	if _, err := s.Discard(token); err != nil {
 		return nil, err
 	}
-	others, err := filepath.Glob(s.path(backupsDir, "*.tar"))
+	others, err := s.backups()
 	if err != nil {
 		return nil, fmt.Errorf("begin a backup: %w", err)
 	}
-	name := s.path(backupsDir, fmt.Sprintf("backup-%02d.tar", len(others)+1))
+	number := 1
+	if len(others) > 0 {
+		last := strings.TrimSuffix(filepath.Base(others[len(others)-1]), ".tar")
+		if _, err := fmt.Sscanf(last, "backup-%d", &number); err != nil {
+			return nil, fmt.Errorf("begin a backup: %s has no number: %w", last, err)
+		}
+		number++
+	}
+	name := s.path(backupsDir, fmt.Sprintf("backup-%06d.tar", number))
 	file, err := os.Create(name + partialSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("begin a backup: %w", err)
@@ -72,7 +80,11 @@ func (b *Backup) Add(name string) error {
 	return nil
 }
 
-// Finish writes the checksum and gives the backup its name.
+// backups returns the names of all that were finished, the oldest first.
+func (s *Set) backups() ([]string, error) { return filepath.Glob(s.path(backupsDir, "*.tar")) }
+
+// Finish writes the checksum and gives the backup its name. The ten newest ones
+// are kept.
 func (b *Backup) Finish() error {
 	err := errors.Join(b.tar.Close(), b.file.Close())
 	if err == nil {
@@ -81,13 +93,27 @@ func (b *Backup) Finish() error {
 			if err := os.WriteFile(b.name+".sha256", []byte(line), 0o644); err != nil {
 				return err
 			}
-			return os.Rename(b.name+partialSuffix, b.name)
+			if err := os.Rename(b.name+partialSuffix, b.name); err != nil {
+				return err
+			}
+			return b.set.dropOldBackups()
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("finish the backup: %w", err)
 	}
 	return nil
+}
+
+const backupsKept = 10
+
+func (s *Set) dropOldBackups() error {
+	names, err := s.backups()
+	for len(names) > backupsKept {
+		err = errors.Join(err, os.Remove(names[0]), os.Remove(names[0]+".sha256"))
+		names = names[1:]
+	}
+	return err
 }
 
 // Close gives back what the backup needs of the system. It does not finish it.

@@ -166,6 +166,22 @@ func (s *Set) restore() (files int, err error) {
 	return files, s.forget()
 }
 
+// Settle does what the next writer would do first: it puts back or discards
+// what somebody has left half done, and returns how many files that were.
+// Nobody may be writing.
+func (s *Set) Settle() (files int, err error) {
+	latest, err := s.latestToken()
+	if err != nil {
+		return 0, fmt.Errorf("settle the data set: %w", err)
+	}
+	changed, err := s.Restore(latest)
+	if err != nil {
+		return changed, err
+	}
+	discarded, err := s.Discard(latest)
+	return changed + discarded, err
+}
+
 // forget drops the old files, at one moment.
 func (s *Set) forget() error {
 	if err := os.RemoveAll(s.path(undoDraftDir)); err != nil {

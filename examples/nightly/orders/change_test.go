@@ -2,6 +2,7 @@ package orders
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,54 @@ func TestNextBackupPutsBackWhatADeadOneLeft(t *testing.T) {
 	report := verify(t, set)
 	require.Empty(t, report.Problems)
 	require.Equal(t, 1, report.Backups)
+}
+
+func TestSettlingPutsBackWhatADeadOneLeftAndKeepsTheRest(t *testing.T) {
+	set := create(t)
+	compact(t, set, 5)
+	backUp(t, set, 6)
+	rewrite(t, begin(t, set, 7), "03.txt", "04.txt") // and dies
+	want := 2 + 1
+
+	require.NoError(t, os.WriteFile(set.path(backupsDir, "backup-000002.tar"+partialSuffix), []byte("half of it"), 0o600))
+	require.False(t, verify(t, set).Sound())
+	files, err := set.Settle()
+
+	require.NoError(t, err)
+	require.Equal(t, want, files)
+	report := verify(t, set)
+	require.Empty(t, report.Problems)
+	require.Equal(t, 2, report.Generation)
+	require.Equal(t, 1, report.Backups)
+}
+
+func TestNewestBackupsAreKept(t *testing.T) {
+	set := create(t)
+	var names []string
+	for token := range int64(backupsKept + 2) {
+		names = append(names, backUp(t, set, token+1))
+	}
+
+	kept, err := set.backups()
+
+	require.NoError(t, err)
+	require.Equal(t, names[2:], kept)
+	require.Empty(t, verify(t, set).Problems)
+	entries, err := os.ReadDir(set.path(backupsDir))
+	require.NoError(t, err)
+	require.Len(t, entries, 2*backupsKept, "with their checksums")
+}
+
+func TestDirectoryOfSomebodyElseIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "theirs"), 0o755))
+
+	_, err := Create(dir)
+
+	require.EqualError(t, err, "create the data set: "+dir+" is not empty; name a new directory")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
 }
 
 func TestCopyOfTheOldFilesThatIsNotCompleteIsNotRestored(t *testing.T) {

@@ -1,8 +1,11 @@
 package orders
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -32,6 +35,9 @@ func Open(dir string) *Set { return &Set{dir: dir} }
 // Create makes a new data set in dir, which must be empty or missing.
 func Create(dir string) (*Set, error) {
 	s := &Set{dir: dir}
+	if entries, err := os.ReadDir(dir); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("create the data set: %w", cmp.Or(err, fmt.Errorf("%s is not empty; name a new directory", dir)))
+	}
 	for _, name := range []string{dataDir, backupsDir} {
 		if err := os.MkdirAll(s.path(name), 0o755); err != nil {
 			return nil, fmt.Errorf("create the data set: %w", err)

@@ -1,0 +1,151 @@
+package nightly
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Config says where the daemons run, and to whom they tell what happens.
+type Config struct {
+	// Client says how to reach ZooKeeper, and under which root. Each daemon has
+	// a client of its own; the first one's is told to Client.Logger.
+	// SessionTimeout defaults to that of nightly.yaml.
+	Client recipes.Config
+
+	// Colour paints what is told, for a terminal. Defaults to plain text.
+	Colour bool
+
+	// Daemons is how many there are, 4 at most. Defaults to 2.
+	Daemons int
+
+	// Dir is where the data set is made. It must be empty or missing, and is
+	// kept. Defaults to a temporary directory, which is removed, unless the data
+	// was corrupted although there were locks.
+	Dir string
+
+	// Logger is told what the daemons log. Defaults to discarding.
+	Logger *slog.Logger
+
+	// Out is where people read what happens, 80 columns wide. Defaults to
+	// nowhere. When it cannot be written to any more, the daemons stop.
+	Out io.Writer
+
+	// Ready, when set, is called once all daemons have reached ZooKeeper, before
+	// anything is told.
+	Ready func()
+
+	// Unsafe runs the same jobs without their locks, to show what locks are for.
+	Unsafe bool
+}
+
+var daemonNames = []string{"A", "B", "C", "D"}
+
+// connectTimeout is how long the daemons may take to reach ZooKeeper.
+const connectTimeout = 5 * time.Second
+
+// Run makes the data set and runs the daemons until ctx ends and their jobs
+// have been drained. Then it reads everything again and returns what it found,
+// corrupted or not. The error says that it could not begin, or could not tell;
+// it is a *recipes.UnavailableError when ZooKeeper does not answer.
+func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
+	cfg.Daemons = cmp.Or(cfg.Daemons, 2)
+	if cfg.Daemons < 1 || cfg.Daemons > len(daemonNames) {
+		return report, fmt.Errorf("%d daemons are out of range; ask for 1 to %d", cfg.Daemons, len(daemonNames))
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := newPrinter(cmp.Or(cfg.Out, io.Discard), cfg.Colour, cancel)
+
+	set, remove, err := dataSet(cfg.Dir)
+	if err != nil {
+		return report, err
+	}
+	line := newTimeline(out)
+	names := daemonNames[:cfg.Daemons]
+	crew, err := newCrew(ctx, cfg, names, set, line)
+	if err != nil {
+		return report, errors.Join(err, remove())
+	}
+	if cfg.Ready != nil {
+		cfg.Ready()
+	}
+	explain(out, crew[0].jobs, names, cfg.Unsafe)
+	contend(ctx, crew, line)
+
+	report, err = judge(out, set, line, names, cfg.Unsafe)
+	switch err = errors.Join(err, out.failure()); {
+	case cfg.Dir != "":
+		out.printf("  The data set is in %s\n\n", set.Dir())
+	case err != nil || !report.Sound() && !cfg.Unsafe:
+		out.printf("  The data set is kept in %s\n\n", set.Dir())
+	default:
+		err = remove()
+	}
+	return report, err
+}
+
+// newCrew makes the daemons and waits until all have reached ZooKeeper.
+func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, line *timeline) (crew []*daemon, err error) {
+	defer func() {
+		if err != nil {
+			dismiss(crew)
+		}
+	}()
+	for _, name := range names {
+		d, err := newDaemon(name, cfg, set, line)
+		if err != nil {
+			return crew, err
+		}
+		crew = append(crew, d)
+		cfg.Client.Logger = nil // what one says of ZooKeeper, the others would repeat
+	}
+	ready, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	for _, d := range crew {
+		err := d.client.Ready(ready)
+		if down, ok := errors.AsType[*recipes.UnavailableError](err); ok && ctx.Err() == nil {
+			return crew, down
+		}
+		if err != nil {
+			return crew, err
+		}
+	}
+	return crew, nil
+}
+
+func dismiss(crew []*daemon) {
+	for _, d := range crew {
+		d.close()
+	}
+}
+
+// opening is how long the first run has the lock to itself.
+const opening = 2 * time.Second
+
+// contend runs the daemons until ctx ends and their jobs have been drained.
+func contend(ctx context.Context, crew []*daemon, line *timeline) {
+	var running sync.WaitGroup
+	for _, d := range crew {
+		running.Go(func() { d.run(ctx) })
+	}
+	// Nobody wants to wait for the schedule to see the first preemption.
+	running.Go(func() { crew[0].runNow(ctx, 0, "compact") })
+	running.Go(func() { crew[len(crew)-1].runNow(ctx, opening, "hotfix") })
+	ended := make(chan struct{})
+	go func() {
+		running.Wait()
+		dismiss(crew)
+		close(ended)
+	}()
+	line.follow(ctx, crew[0].drain, ended)
+}
