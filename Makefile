@@ -33,8 +33,8 @@ fmt: ## Format the code as lint wants it
 bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name to choose)
 	go test -run '^$$' -bench '$(BENCH)' -timeout 60m $(BENCHFLAGS) ./integration/bench/...
 
-demo: setup ## Run the example: two daemons, jobs that preempt each other, real files
-	go run ./examples/nightly
+demo: ## Show it at work for half a minute: two daemons, jobs that preempt each other, real files; needs Go alone
+	go run ./cmd/lockkeeper dev --for 25s
 
 clean: ## Remove what builds, tests and benchmarks leave behind
 	rm -rf bin dist coverage.out
