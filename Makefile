@@ -10,6 +10,11 @@ TIMEOUT ?= 10m
 BENCH ?= .
 BENCHFLAGS ?=
 
+# The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
+# no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
+CONFORMANCE := $(addprefix ./integration/,locks helix tickledger testbed)
+EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
+
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## List these targets
@@ -18,11 +23,12 @@ help: ## List these targets
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if need be
 	@scripts/setup.sh
 
-unit: ## Test all packages that need no server, with the race detector
-	go test $(RACE) -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+unit: ## Test what needs no server: all packages, and the recipes on the embedded ZooKeeper; with the race detector
+	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CONFORMANCE) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
-test: setup ## Test everything, on real ZooKeeper servers too, with the race detector
-	go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+test: setup ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
+	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
 
 lint: ## Check style, import table and formatting (the first run builds the linter: minutes)
 	$(GOLANGCI) run ./...

@@ -147,6 +147,7 @@ func (x *handle) outcomes() map[string]func() {
 			await[lockguard.PreemptSent](t, x.told)
 			boss := x.h.ask(x.rival, "boss", at(2))
 			await[lockguard.Displaced](t, x.told)
+			await[lockguard.PreemptRequested](t, r.told) // one that was not asked to go may not look who came last
 			r.release()
 			boss.release()
 			hold, err := outcome()

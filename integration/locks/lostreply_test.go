@@ -133,3 +133,33 @@ func TestCrowdOnConnectionsThatKeepBreakingIsNeverInsideTogether(t *testing.T) {
 	}
 	h.nobodyThere()
 }
+
+// N15
+func TestClientWhoseConnectionBreaksAsItShowsItsCredentialsRecovers(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+
+	// given a client with credentials that holds
+	wire := &tripwire{}
+	c := h.client(through(wire), as("ann", "secret"))
+	holder := h.hold(h.lock(c), "ann")
+	id, _ := c.Session()
+
+	for _, where := range []spot{beforeRequest, afterRequest} {
+		// when its connection breaks, and the next one with its first request, which shows them
+		again := make(chan struct{})
+		wire.set(where, 0, func() {
+			wire.cut()
+			close(again)
+		})
+		wire.cut()
+		<-again
+
+		// then it comes back in the same session, and what it made is its own
+		require.NoError(t, holder.grant.Extend(t.Context(), time.Hour))
+		require.Equal(t, []string{"ann"}, owners(h.state(c).Holders))
+	}
+	now, _ := c.Session()
+	require.Equal(t, id, now)
+	holder.release()
+}

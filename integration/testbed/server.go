@@ -48,9 +48,9 @@ type Server interface {
 	// have been silent for too long end.
 	Resume() error
 
-	// Log returns what the server has written down so far, for people who look
-	// for the cause of a failure.
-	Log() (string, error)
+	// LogTail returns the last lines of what the server has written down, for
+	// people who look for the cause of a failure.
+	LogTail(lines int) string
 
 	// Close ends the server and removes what it leaves. It may be called again.
 	Close() error
@@ -141,22 +141,12 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// printLog prints what the server has written during a test, if that fails.
+// printLog prints the end of what the server has written, if the test fails.
 func printLog(t testing.TB, server Server) {
 	t.Helper()
-	before, err := server.Log()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
 	t.Cleanup(func() {
-		if !t.Failed() {
-			return
+		if t.Failed() {
+			t.Logf("end of the log of ZooKeeper at %s:\n%s", server.Addr(), server.LogTail(60))
 		}
-		after, err := server.Log()
-		if err != nil {
-			t.Logf("%v", err)
-			return
-		}
-		t.Logf("log of ZooKeeper at %s during this test:\n%s", server.Addr(), tail(after[len(before):], 60))
 	})
 }

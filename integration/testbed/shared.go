@@ -3,9 +3,11 @@ package testbed
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"strings"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -23,8 +25,8 @@ type Shared struct {
 	err    error
 }
 
-// Server returns the shared server. When the test fails, what the server wrote
-// meanwhile is printed with it.
+// Server returns the shared server. When the test fails, the end of what the
+// server has written is printed with it.
 func (s *Shared) Server(t testing.TB) Server {
 	t.Helper()
 	server, err := s.start()
@@ -45,12 +47,17 @@ func (s *Shared) start() (Server, error) {
 	return s.server, s.err
 }
 
-// Main runs the tests, closes the server and returns the exit code for os.Exit.
-// When the tests pass, the checks are made after the server is gone; one that
-// returns an error makes the code 1. For example:
+// Main runs the tests, at least four at once unless -parallel says otherwise,
+// closes the server and returns the exit code for os.Exit. When the tests pass,
+// the checks are made after the server is gone; one that returns an error makes
+// the code 1. For example:
 //
 //	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
+	if err := crowd(4); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := m.Run()
 	var errs []error
 	if s.server != nil {
@@ -68,14 +75,14 @@ func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
 	return code
 }
 
-// tail returns the last lines of a log, without the frames of Java's stack
-// traces.
-func tail(text string, lines int) string {
-	var all []string
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "\tat ") {
-			all = append(all, line)
-		}
+// crowd runs at least n parallel tests at once. Most of these tests wait for
+// time to pass: on few cores more of them fit beside each other than the
+// default allows.
+func crowd(n int) error {
+	flag.Parse()
+	p := flag.Lookup("test.parallel")
+	if p.Value.String() != p.DefValue {
+		return nil
 	}
-	return strings.Join(all[max(0, len(all)-lines):], "")
+	return flag.Set(p.Name, strconv.Itoa(max(n, runtime.GOMAXPROCS(0))))
 }
