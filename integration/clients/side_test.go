@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -35,7 +36,8 @@ func (s *side) trouble(ctx context.Context, kind string) error {
 		if s.restart == nil {
 			return fmt.Errorf("%s is shared: a scenario that restarts it needs one of its own", s.name)
 		}
-		return s.restart(ctx)
+		// A server that starts may accept a connection and forget it: clients come when it serves.
+		return errors.Join(s.network.Cut(), s.restart(ctx), s.network.Pass())
 	default:
 		return fmt.Errorf("nobody knows the trouble %q", kind)
 	}

@@ -28,7 +28,6 @@ final class Kinds {
 
     private static void containers(Stage stage) throws Exception {
         CuratorFramework client = stage.client();
-        client.create().forPath(stage.path(), bytes("root"));
         String container = stage.path("container");
         client.create().creatingParentContainersIfNeeded().forPath(container + "/child", bytes("c"));
         Stat stat = client.checkExists().forPath(container);
@@ -47,7 +46,6 @@ final class Kinds {
 
     private static void ttl(Stage stage) throws Exception {
         CuratorFramework client = stage.client();
-        client.create().forPath(stage.path(), bytes("root"));
         String brief = stage.path("brief");
         String parent = stage.path("parent");
         String late = stage.path("late");

@@ -1,9 +1,11 @@
 package scenarios;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Scanner;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -19,6 +21,9 @@ public final class Main {
 
     /** How many are played at the same time: most of their time is waiting. */
     private static final int AT_ONCE = 6;
+
+    /** What the test says to what a scenario asks for. */
+    static final Mailbox ANSWERS = new Mailbox();
 
     private Main() {}
 
@@ -49,7 +54,8 @@ public final class Main {
             troubled.keySet().forEach(System.out::println);
             return;
         }
-        watch();
+        background(Main::watch);
+        background(Main::hear);
         String connect = args[0];
         String root = args[1];
         boolean whole = true;
@@ -88,23 +94,34 @@ public final class Main {
         return whole;
     }
 
+    private static void background(Runnable task) {
+        Thread thread = new Thread(task);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Takes the test's answers. Nothing outlives the test: when it is gone, so is this program. */
+    private static void hear() {
+        Scanner lines = new Scanner(System.in, StandardCharsets.UTF_8);
+        while (lines.hasNextLine()) {
+            ANSWERS.put(lines.nextLine());
+        }
+        Runtime.getRuntime().halt(3);
+    }
+
     /** Ends the program with a picture of its threads when it takes too long. */
     private static void watch() {
-        Thread watchdog = new Thread(() -> {
-            try {
-                TimeUnit.SECONDS.sleep(LONGEST_SECONDS);
-            } catch (InterruptedException e) {
-                return;
+        try {
+            TimeUnit.SECONDS.sleep(LONGEST_SECONDS);
+        } catch (InterruptedException e) {
+            return;
+        }
+        Thread.getAllStackTraces().forEach((thread, frames) -> {
+            System.err.println(thread);
+            for (StackTraceElement frame : frames) {
+                System.err.println("    " + frame);
             }
-            Thread.getAllStackTraces().forEach((thread, frames) -> {
-                System.err.println(thread);
-                for (StackTraceElement frame : frames) {
-                    System.err.println("    " + frame);
-                }
-            });
-            Runtime.getRuntime().halt(2);
         });
-        watchdog.setDaemon(true);
-        watchdog.start();
+        Runtime.getRuntime().halt(2);
     }
 }

@@ -1,5 +1,6 @@
 """What every scenario has: clients, a transcript, and a line to the test that runs it."""
 
+import os
 import queue
 import re
 import sys
@@ -10,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 SOON = 30  # seconds: how long anything that must happen may take on a busy machine
+SESSION = 20  # seconds: how long a session outlives its connection
 
 # What differs from run to run: unique ids in names, and sessions.
 UNIQUE = re.compile(r"[0-9a-f]{32}")
@@ -22,6 +24,14 @@ class Stage:
         self.hosts = hosts
         self.root = root
         self.clients = []
+        self._answers = queue.Queue()
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self):
+        """Takes the test's answers. Nothing outlives the test: when it is gone, so is the scenario."""
+        for line in sys.stdin:
+            self._answers.put(line.strip())
+        os._exit(3)
 
     def path(self, *names):
         return "/".join((self.root,) + names)
@@ -36,7 +46,7 @@ class Stage:
     def ask(self, what):
         """Has the test do something to the server or the network, and returns when it is done."""
         self.say("! " + what)
-        if sys.stdin.readline().strip() != "done":
+        if self._answers.get(timeout=SOON) != "done":
             raise RuntimeError("the test did not " + what)
 
     def refused(self, what, call, *args, **kwargs):
@@ -52,7 +62,7 @@ class Stage:
         """A client with a session of its own, which ends with the scenario at the latest."""
         options.setdefault("hosts", self.hosts)
         client = KazooClient(
-            timeout=10.0,
+            timeout=SESSION,
             connection_retry={"max_tries": -1, "delay": 0.02, "max_delay": 0.2},
             command_retry={"max_tries": -1, "delay": 0.01, "max_delay": 0.2},
             **options
