@@ -34,7 +34,7 @@ type link struct {
 	mute     bool // given up without a greeting
 
 	resent chan struct{} // closed when the library has sent its watches again
-	held   bool          // what comes in waits for that; used by Read alone
+	held   bool          // what comes in waits for that or for a moment; used by Read alone
 	frame  frameReader
 }
 
@@ -125,7 +125,10 @@ func (l *link) Write(b []byte) (int, error) {
 		if binary.BigEndian.Uint32(b[8:]) == opSetWatches {
 			l.watchesSent()
 		}
-		return l.Conn.Write(b)
+		if _, err := l.Conn.Write(b); err != nil {
+			l.broken(err)
+		}
+		return len(b), nil
 	}
 	// Connect request: protocol 4, last zxid 8, timeout 4, session id 8.
 	if len(b) < 28 {
@@ -146,6 +149,20 @@ func (l *link) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// broken makes the failure of a write show at the next Read, and only there. The
+// library answers a request whose write has failed, answers it again together
+// with all others that are open, and a third time if it is closed meanwhile: for
+// that its channel has no room, and the library's loop would block for ever.
+func (l *link) broken(err error) {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if !closed { // else the reason is known
+		l.s.note(err)
+	}
+	_ = l.Close()
+}
+
 // watchesSent is called by Write, and so by one goroutine at a time.
 func (l *link) watchesSent() {
 	select {
@@ -159,9 +176,15 @@ func (l *link) watchesSent() {
 // watches again. It reads its last zxid while it builds that request: an answer
 // before that, also to a request that was left over from the connection before,
 // would be a data race, and could set the watches relative to too new a zxid.
+// Without watches it sends nothing; then it gets the moment that it needs to
+// find that out, before an answer makes one.
 func (l *link) awaitWatches() {
 	l.held = false
-	timer := time.NewTimer(min(l.s.timeoutNow()/6, time.Second))
+	patience := time.Millisecond
+	if l.s.watches.resends() {
+		patience = min(l.s.timeoutNow()/6, time.Second)
+	}
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-l.resent:
@@ -191,7 +214,7 @@ func (l *link) header(h []byte, greeting bool) {
 	if greeting {
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(h[4:]))) * time.Millisecond
 		id := int64(binary.BigEndian.Uint64(h[8:]))
-		l.held = l.s.watches.resends()
+		l.held = true
 		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
 		return
 	}

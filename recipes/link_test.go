@@ -3,6 +3,7 @@ package recipes
 import (
 	"bytes"
 	"encoding/binary"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,4 +73,20 @@ func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
 	require.Equal(t, instant(9), s.lastAck)
 	require.Empty(t, l.sent)
 	require.Empty(t, l.pings)
+}
+
+func TestFailedWriteIsSeenByTheReaderAlone(t *testing.T) {
+	client, server := net.Pipe()
+	require.NoError(t, server.Close())
+	s := &session{clock: newClock()}
+	l := newLink(client, s)
+	l.greeted = true
+	ping := []byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11}
+
+	n, err := l.Write(ping)
+	require.NoError(t, err, "the library would answer the request twice")
+	require.Len(t, ping, n)
+	require.Error(t, s.lastErr)
+	_, err = l.Read(make([]byte, 1))
+	require.Error(t, err)
 }
