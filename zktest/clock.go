@@ -1,6 +1,11 @@
 package zktest
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+)
 
 // A clock is the server's time. Inside a bubble of testing/synctest it is the
 // bubble's. It is not safe for concurrent use.
@@ -28,4 +33,51 @@ func (c *clock) now() int64 {
 		at = time.Now().Add(c.added)
 	}
 	return at.UnixMilli()
+}
+
+// Advance moves the server's clock forward. Sessions that were not heard of
+// for their timeout expire: on a clock that is not frozen these are all whose
+// timeout is shorter than d, since nobody could send a ping meanwhile.
+// Containers and nodes with a time to live are swept.
+func (s *Server) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock.added += d
+	s.expire()
+	s.sweep()
+}
+
+// Sweep deletes the containers that are empty and the nodes whose time to live
+// is over, as the server does by itself once a minute (SweepInterval).
+func (s *Server) Sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+}
+
+func (s *Server) sweep() {
+	if s.closed || s.down {
+		return
+	}
+	for _, path := range s.leader.tree.Expired(s.clock.now()) {
+		s.write(&wire.Request{Op: wire.OpDeleteContainer, Path: path}, tree.Caller{})
+	}
+}
+
+func (s *Server) armSweeper() {
+	if s.clock.frozen {
+		return
+	}
+	if s.sweeper != nil {
+		s.sweeper.Reset(s.opts.sweep)
+		return
+	}
+	s.sweeper = time.AfterFunc(s.opts.sweep, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sweep()
+		if !s.closed && !s.down {
+			s.sweeper.Reset(s.opts.sweep)
+		}
+	})
 }

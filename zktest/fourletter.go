@@ -154,6 +154,7 @@ func (s *Server) writeMonitor(w io.Writer) {
 		ephemerals += len(s.leader.tree.Ephemerals(id))
 	}
 	_, _, watches := s.dataWatches()
+	s.eachReplica(func(r *replica) { r.watches.Each(true, func(string, *conn, tree.Mode) { watches++ }) })
 	for _, pair := range []struct {
 		name  string
 		value any
@@ -217,18 +218,13 @@ func (s *Server) writeDump(w io.Writer) {
 // dataWatches are what ZooKeeper counts: watches for children are left out.
 func (s *Server) dataWatches() (byPath map[string][]int64, byClient map[int64][]string, total int) {
 	byPath, byClient = make(map[string][]int64), make(map[int64][]string)
-	seen := make(map[*replica]bool)
-	for _, l := range s.listeners {
-		if seen[l.replica] {
-			continue
-		}
-		seen[l.replica] = true
-		l.replica.watches.Each(false, func(path string, by *conn, _ tree.Mode) {
+	s.eachReplica(func(r *replica) {
+		r.watches.Each(false, func(path string, by *conn, _ tree.Mode) {
 			byPath[path] = append(byPath[path], by.session.id)
 			byClient[by.session.id] = append(byClient[by.session.id], path)
 			total++
 		})
-	}
+	})
 	return byPath, byClient, total
 }
 

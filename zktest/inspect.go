@@ -101,14 +101,9 @@ func (s *Server) Watches() []Watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []Watch
-	seen := make(map[*replica]bool)
-	for _, l := range s.listeners {
-		if seen[l.replica] {
-			continue
-		}
-		seen[l.replica] = true
+	s.eachReplica(func(r *replica) {
 		for _, child := range []bool{false, true} {
-			l.replica.watches.Each(child, func(path string, by *conn, mode tree.Mode) {
+			r.watches.Each(child, func(path string, by *conn, mode tree.Mode) {
 				w := Watch{Path: path, Kind: DataWatch, Session: by.session.id, Name: cmp.Or(by.name, by.listener.name)}
 				switch {
 				case mode == tree.Always:
@@ -124,7 +119,7 @@ func (s *Server) Watches() []Watch {
 				all = append(all, w)
 			})
 		}
-	}
+	})
 	slices.SortFunc(all, func(a, b Watch) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session), strings.Compare(string(a.Kind), string(b.Kind)))
 	})

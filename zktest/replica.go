@@ -69,6 +69,17 @@ func (r *replica) catchUp(n int) {
 	}
 }
 
+// eachReplica visits each state that some client sees, once.
+func (s *Server) eachReplica(visit func(*replica)) {
+	seen := make(map[*replica]bool)
+	for _, l := range s.listeners {
+		if !seen[l.replica] {
+			seen[l.replica] = true
+			visit(l.replica)
+		}
+	}
+}
+
 // Lag lets what is read through the listener stay behind what was written
 // through others: by up to n transactions, or by all of them with n < 0. A
 // write or a sync through the listener catches up first, as a follower of a

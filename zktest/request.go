@@ -11,7 +11,8 @@ import (
 // A reply is what a request is answered with, but for the header.
 type reply struct {
 	code   wire.Code
-	body   []byte // only without a code
+	body   []byte // only without a code, unless told is set
+	told   bool   // body goes with the code
 	silent bool   // no answer at all
 }
 
@@ -85,7 +86,7 @@ func known(op wire.Op) bool {
 func (s *Server) answer(c *conn, xid int32, zxid int64, a reply) {
 	b := wire.BeginFrame(make([]byte, 0, 20+len(a.body)))
 	b = wire.ReplyHeader{Xid: xid, Zxid: zxid, Code: a.code}.Append(b)
-	if a.code == wire.OK {
+	if a.code == wire.OK || a.told {
 		b = append(b, a.body...)
 	}
 	c.seen.lastZxid = zxid
@@ -119,6 +120,9 @@ func (s *Server) authenticate(c *conn, r *wire.Request, err error) {
 // read answers whatever changes nothing but watches.
 func (c *conn) read(r *wire.Request, err error, by tree.Caller) reply {
 	if err != nil {
+		if r.Op == wire.OpMultiRead {
+			return brokenOff(nil)
+		}
 		return failed(wire.MarshallingError)
 	}
 	t, watches := c.listener.replica.tree, c.listener.replica.watches
@@ -142,7 +146,7 @@ func (c *conn) read(r *wire.Request, err error, by tree.Caller) reply {
 	case wire.OpGetEphemerals:
 		return ephemerals(t, r, by)
 	}
-	if r.NullPath {
+	if r.NullPath && r.Op != wire.OpRemoveWatches {
 		return failed(wire.MarshallingError)
 	}
 	switch r.Op {
@@ -229,14 +233,20 @@ func (c *conn) multiRead(r *wire.Request, by tree.Caller) reply {
 	var b []byte
 	for i := range r.Ops {
 		sub := &r.Ops[i]
-		if sub.Op != wire.OpGetData && sub.Op != wire.OpGetChildren {
-			return failed(wire.MarshallingError)
+		if !sub.Reads() || sub.NullPath {
+			return brokenOff(b)
 		}
 		sub.Watch = false // ZooKeeper does not look at it here
 		answer := c.read(sub, nil, by)
 		b = appendResult(b, sub.Op, answer)
 	}
 	return reply{body: wire.MultiHeader(b, wire.OpError, true, -1)}
+}
+
+// brokenOff is the answer to several operations of which one made no sense:
+// the results before it, with an error for all.
+func brokenOff(results []byte) reply {
+	return reply{code: wire.MarshallingError, body: wire.MultiHeader(results, wire.OpError, true, -1), told: true}
 }
 
 // appendResult appends the result of one operation of several.

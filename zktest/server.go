@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
 )
 
 // A Server is an in-memory ZooKeeper. Its methods may be called from any
@@ -22,6 +21,7 @@ type Server struct {
 	closed      bool
 	down        bool // between Stop and Restart
 	clock       clock
+	zxid        int64 // the last that was given to a transaction
 	leader      *replica
 	listeners   []*Listener
 	conns       map[*conn]struct{}
@@ -94,7 +94,7 @@ func Start(opts ...Option) (*Server, error) {
 
 // forget makes the server a new one.
 func (s *Server) forget() {
-	s.leader = newReplica(s.opts.ttl)
+	s.leader, s.zxid = newReplica(s.opts.ttl), 0
 	s.sessions = make(map[int64]*session)
 	s.nextSession = max(s.nextSession, firstSession(s.clock.now()))
 }
@@ -202,111 +202,4 @@ func (s *Server) LoseData() {
 		l.replica = &replica{tree: s.leader.tree.Clone(), watches: tree.NewWatches[*conn](), lag: l.replica.lag}
 	}
 	s.dirty()
-}
-
-// Expire ends a session at once, as if its client had been silent for its
-// timeout: its ephemeral nodes go, its connection is cut, and when the client
-// comes back it is told that its session has expired. It reports whether there
-// was such a session.
-func (s *Server) Expire(session int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.sessions[session]
-	if x == nil {
-		return false
-	}
-	s.endSession(x)
-	return true
-}
-
-// Disconnect cuts the connection of a session, which may come back. What the
-// server has answered already may not arrive. It reports whether there was one.
-func (s *Server) Disconnect(session int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.sessions[session]
-	if x == nil || x.conn == nil {
-		return false
-	}
-	s.sever(x.conn)
-	return true
-}
-
-// StallPings lets a session die while its client is alive and is answered:
-// from now on nothing that it sends keeps the session alive. So it is behind
-// a server of an ensemble that answers, but whose reports to its leader get
-// lost. The session expires after its timeout. It reports whether there was
-// such a session.
-func (s *Server) StallPings(session int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.sessions[session]
-	if x == nil {
-		return false
-	}
-	x.stalled = true
-	return true
-}
-
-// On begins a rule: what is to go wrong, for the requests or events that match.
-// See Fault for what can. RunT fails its test for a rule that never acts.
-func (s *Server) On(m Match) *Fault { return s.faults.on(m) }
-
-// Partition cuts the network between the server and the connections that come
-// from one of these dialers or listeners; all connections without a name. The
-// connections stay, and what is sent over them is kept, as TCP keeps it, until
-// Heal.
-func (s *Server) Partition(names ...string) { s.faults.partition(names...) }
-
-// Heal ends the partitions of these names; all without a name.
-func (s *Server) Heal(names ...string) { s.faults.heal(names...) }
-
-// Trace returns the last frames, oldest first, with what rules did to them.
-func (s *Server) Trace() []Exchange { return s.faults.exchanges() }
-
-// Advance moves the server's clock forward. Sessions that were not heard of
-// for their timeout expire: on a clock that is not frozen these are all whose
-// timeout is shorter than d, since nobody could send a ping meanwhile.
-// Containers and nodes with a time to live are swept.
-func (s *Server) Advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clock.added += d
-	s.expire()
-	s.sweep()
-}
-
-// Sweep deletes the containers that are empty and the nodes whose time to live
-// is over, as the server does by itself once a minute (SweepInterval).
-func (s *Server) Sweep() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep()
-}
-
-func (s *Server) sweep() {
-	if s.closed || s.down {
-		return
-	}
-	for _, path := range s.leader.tree.Expired(s.clock.now()) {
-		s.write(&wire.Request{Op: wire.OpDeleteContainer, Path: path}, tree.Caller{})
-	}
-}
-
-func (s *Server) armSweeper() {
-	if s.clock.frozen {
-		return
-	}
-	if s.sweeper != nil {
-		s.sweeper.Reset(s.opts.sweep)
-		return
-	}
-	s.sweeper = time.AfterFunc(s.opts.sweep, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.sweep()
-		if !s.closed && !s.down {
-			s.sweeper.Reset(s.opts.sweep)
-		}
-	})
 }

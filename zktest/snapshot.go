@@ -67,7 +67,7 @@ func (s *Server) load(dir string) error {
 		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", path, err)
 	}
 	t.TTLs = s.opts.ttl
-	s.leader.tree, s.leader.zxid = t, from.Zxid
+	s.leader.tree, s.leader.zxid, s.zxid = t, from.Zxid, from.Zxid
 	s.nextSession = max(s.nextSession, from.Next)
 	for _, x := range from.Sessions {
 		s.sessions[x.ID] = &session{id: x.ID, password: x.Password, timeout: x.Timeout}

@@ -1,6 +1,8 @@
 package zktest
 
 import (
+	"slices"
+
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
 	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
 )
@@ -8,10 +10,12 @@ import (
 // write executes a request that takes a transaction, whether it succeeds or
 // not. The caller holds the server's lock.
 func (s *Server) write(r *wire.Request, by tree.Caller) reply {
-	t := transaction{zxid: s.leader.zxid + 1, now: s.clock.now()}
+	t := s.begin()
 	var effects []tree.Effect
 	var answer reply
 	switch {
+	case slices.ContainsFunc(r.Ops, func(sub wire.Request) bool { return sub.NullPath }):
+		return brokenOff(nil) // ZooKeeper trips over it, and its number is lost
 	case r.Op == wire.OpError:
 		answer = failed(wire.MarshallingError)
 	case r.Op == wire.OpReconfig:
@@ -31,6 +35,12 @@ func (s *Server) write(r *wire.Request, by tree.Caller) reply {
 	}
 	s.commit(t, effects)
 	return answer
+}
+
+// begin takes the number of the next transaction.
+func (s *Server) begin() transaction {
+	s.zxid++
+	return transaction{zxid: s.zxid, now: s.clock.now()}
 }
 
 // one executes a single write on the leader's tree.
@@ -90,7 +100,7 @@ func (s *Server) multi(r *wire.Request, by tree.Caller, t transaction) ([]tree.E
 // which count there in place of the one that was sent, and tells whether the
 // server can make sense of the result.
 func meansWhatItSays(sub *wire.Request) bool {
-	if sub.Op == wire.OpGetData || sub.Op == wire.OpGetChildren {
+	if sub.Reads() {
 		return false
 	}
 	if !sub.Op.Creates() {
@@ -125,7 +135,7 @@ func aborted(n, culprit int, code wire.Code) []byte {
 // commitClose ends a session: all of its ephemeral nodes go in one transaction.
 func (s *Server) commitClose(x *session) {
 	delete(s.sessions, x.id)
-	t := transaction{zxid: s.leader.zxid + 1, now: s.clock.now()}
+	t := s.begin()
 	var effects []tree.Effect
 	for _, path := range s.leader.tree.Ephemerals(x.id) {
 		change := tree.Change{Op: wire.OpDelete, Path: path}

@@ -75,11 +75,12 @@ func parseIP(expression string) (netip.Prefix, bool) {
 
 // fix checks an ACL that a client sent and puts its ids in the place of "auth".
 func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
+	acl, code := distinct(acl)
+	if code != wire.OK {
+		return nil, code
+	}
 	var fixed []wire.ACL
-	for i, a := range acl {
-		if slices.Contains(acl[:i], a) {
-			continue
-		}
+	for _, a := range acl {
 		if a.NullScheme {
 			return nil, wire.InvalidACL
 		}
@@ -113,6 +114,36 @@ func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 		return nil, wire.InvalidACL
 	}
 	return fixed, wire.OK
+}
+
+// distinct leaves out what was said before. ZooKeeper trips over a null in what
+// it has to compare.
+func distinct(acl []wire.ACL) ([]wire.ACL, wire.Code) {
+	var kept []wire.ACL
+	for _, a := range acl {
+		again := false
+		for _, k := range kept {
+			if a.Perms != k.Perms {
+				continue
+			}
+			if a.NullScheme {
+				return nil, wire.MarshallingError
+			}
+			if k.NullScheme || a.ID.Scheme != k.ID.Scheme {
+				continue
+			}
+			if a.NullName {
+				return nil, wire.MarshallingError
+			}
+			if again = !k.NullName && a.ID.Name == k.ID.Name; again {
+				break
+			}
+		}
+		if !again {
+			kept = append(kept, a)
+		}
+	}
+	return kept, wire.OK
 }
 
 // own lets the client do something that has shown who it is; an address proves

@@ -70,7 +70,7 @@ func (t *Tree) Len() int { return len(t.nodes) }
 
 // DataSize returns the bytes of all paths and data, about.
 func (t *Tree) DataSize() int {
-	size := 0
+	size := len("/") // the root counts under both of its names
 	for path, n := range t.nodes {
 		size += len(path) + len(n.data)
 	}
@@ -134,7 +134,7 @@ func (t *Tree) checkCreate(r *wire.Request, by Caller) (Change, wire.Code) {
 	if code != wire.OK {
 		return Change{}, code
 	}
-	parent := t.nodes[parentPath]
+	parent := t.find(parentPath)
 	if parent == nil {
 		return Change{}, wire.NoNode
 	}

@@ -50,10 +50,10 @@ func (d *Decoder) take(n int, what string) []byte {
 	return b
 }
 
-// Bool reads a boolean: as in Java, every byte but 1 is false.
+// Bool reads a boolean: as in Java, every byte but 0 is true.
 func (d *Decoder) Bool() bool {
 	b := d.take(1, "boolean")
-	return b != nil && b[0] == 1
+	return b != nil && b[0] != 0
 }
 
 // Int32 reads an int.

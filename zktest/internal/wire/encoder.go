@@ -1,6 +1,11 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
 // Int32 appends an int.
 func Int32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
@@ -24,8 +29,25 @@ func Buffer(b, v []byte) []byte {
 	return append(Int32(b, int32(len(v))), v...)
 }
 
-// String appends a string.
-func String(b []byte, v string) []byte { return append(Int32(b, int32(len(v))), v...) }
+// String appends a string. Characters beyond U+FFFF are written as ZooKeeper
+// does it, as two surrogates of three bytes each (CESU-8).
+func String(b []byte, v string) []byte {
+	if strings.IndexFunc(v, func(r rune) bool { return r > 0xffff }) < 0 {
+		return append(Int32(b, int32(len(v))), v...)
+	}
+	var units []byte
+	for _, r := range v {
+		if r <= 0xffff {
+			units = utf8.AppendRune(units, r)
+			continue
+		}
+		high, low := utf16.EncodeRune(r)
+		for _, unit := range []rune{high, low} {
+			units = append(units, 0xe0|byte(unit>>12), 0x80|byte(unit>>6&0x3f), 0x80|byte(unit&0x3f))
+		}
+	}
+	return append(Int32(b, int32(len(units))), units...)
+}
 
 // Strings appends a list of strings.
 func Strings(b []byte, v []string) []byte {

@@ -138,15 +138,19 @@ func (r *Request) parseOps(d *Decoder) {
 		if d.err != nil || done {
 			return
 		}
+		reads := op == OpGetData || op == OpGetChildren
 		switch op {
-		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
-		case OpGetData, OpGetChildren:
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck, OpGetData, OpGetChildren:
 		default:
 			d.fail(fmt.Sprintf("%s in a %s", op, r.Op))
 			return
 		}
+		if len(r.Ops) > 0 && reads != r.Ops[0].Reads() {
+			d.fail("reads and writes together")
+			return
+		}
 		sub := Request{Op: op}
-		if op == OpGetData || op == OpGetChildren {
+		if reads {
 			sub.path(d)
 			sub.Watch = d.Bool()
 		} else {
@@ -155,6 +159,9 @@ func (r *Request) parseOps(d *Decoder) {
 		r.Ops = append(r.Ops, sub)
 	}
 }
+
+// Reads tells whether a part of a multi is a read.
+func (r *Request) Reads() bool { return r.Op == OpGetData || r.Op == OpGetChildren }
 
 // Paths returns every path that the request names, in order.
 func (r *Request) Paths() []string {

@@ -6,8 +6,8 @@ import (
 )
 
 // text is a string as Java understands its bytes: where they are not UTF-8,
-// each longest beginning of a character, or else each byte, is U+FFFD (Unicode
-// standard, section 3.9, "maximal subparts"). Go would count every byte.
+// each longest beginning of a character, or else each byte, is U+FFFD, and so
+// is each encoded surrogate. Go would count every byte.
 func text(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -35,9 +35,6 @@ func subpart(b []byte) int {
 		length = 3
 		if lead == 0xe0 {
 			low = 0xa0
-		}
-		if lead == 0xed {
-			high = 0x9f
 		}
 	case 0xf0 <= lead && lead <= 0xf4:
 		length = 4

@@ -11,16 +11,21 @@ func TestStringsThatAreNotUTF8AreReadAsJavaDoes(t *testing.T) {
 	for in, want := range map[string]string{
 		"/ä€😀":                 "/ä€😀",
 		"/c/\xc3":              "/c/\ufffd",
-		"\xe2\x82":             "\ufffd",             // a beginning
-		"\xe2\x82a":            "\ufffda",            // and something else
-		"\xff\xfe":             "\ufffd\ufffd",       // no beginnings
-		"\xed\xa0\x80":         "\ufffd\ufffd\ufffd", // a surrogate
+		"\xe2\x82":             "\ufffd",       // a beginning
+		"\xe2\x82a":            "\ufffda",      // and something else
+		"\xff\xfe":             "\ufffd\ufffd", // no beginnings
+		"\xed\xa0\x80":         "\ufffd",       // a surrogate
 		"\xf0\x9f\x98\xf0\x9f": "\ufffd\ufffd",
 		"\xc0\x80":             "\ufffd\ufffd",
 		"\xf4\x90":             "\ufffd\ufffd",
 	} {
-		require.Equal(t, want, NewDecoder(String(nil, in)).String(), "%x", in)
+		require.Equal(t, want, NewDecoder(Buffer(nil, []byte(in))).String(), "%x", in)
 	}
+}
+
+func TestCharactersBeyondFFFFAreWrittenAsTwoSurrogates(t *testing.T) {
+	require.Equal(t, "\x00\x00\x00\x09/b/\xed\xa0\xbd\xed\xb8\x80", string(String(nil, "/b/😀")))
+	require.Equal(t, "\x00\x00\x00\x06/ä€", string(String(nil, "/ä€")))
 }
 
 func TestNullIsNotEmpty(t *testing.T) {
