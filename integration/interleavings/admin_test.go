@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -241,4 +243,26 @@ func (s *shell) get(path string) (zktest.Node, bool) {
 		Version: stat.Version, Cversion: stat.Cversion, Aversion: stat.Aversion,
 		EphemeralOwner: stat.EphemeralOwner, NumChildren: int(stat.NumChildren),
 	}}, true
+}
+
+// --- readers, played by hand ------------------------------------------------------
+
+// reads puts the node of a reader that holds into the scope "users", and returns
+// its path. It holds once names has named it.
+func (w *world) reads(level int, id string) (path string) {
+	w.Helper()
+	lock, children := w.admin.lock(w.root, users)
+	require.NotNil(w, lock)
+	path = fmt.Sprintf("%s/%010d-s-%s-%010d", lock.Path, math.MaxInt32-level, id, len(children))
+	data := fmt.Sprintf(`{"format":1,"owner":"reader %c","priority":%d,"mode":"shared","lease_timeout_ms":3600000,"cleanup_timeout_ms":3600000,"granted":true}`, id[0], level)
+	require.NoError(w, w.admin.create(path, []byte(data)))
+	return path
+}
+
+// names writes the holders of the scope "users" into G.
+func (w *world) names(holders ...string) {
+	w.Helper()
+	lock, _ := w.admin.lock(w.root, users)
+	require.NotNil(w, lock)
+	require.NoError(w, w.admin.set(lock.Path, []byte(`{"format":1,"holders":["`+strings.Join(holders, `","`)+`"]}`)))
 }

@@ -23,4 +23,36 @@
 // a real one behind zktest.Proxy. embeddedOnly is for what no real server can
 // do. LOCKKEEPER_TEST_ZK=embedded leaves the real ones out, see package testbed.
 // Requests have mixed priorities: among equals most faults cannot be seen.
+//
+// The interleavings, numbered as in the study that found them by model checking,
+// and their tests; (e) is on the embedded server alone, because of what follows:
+//
+//	 1  TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself
+//	 2  TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext
+//	 3  TestHandOverToOneThatGivesUpReachesTheNext
+//	 4  TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext
+//	 5  TestHandOverPastAMoreImportantNewcomerStopsNobody
+//	 6  TestOfTwoThatFoundTheLockIdleOneHoldsAndTheOtherJoinsBehindIt
+//	 7  TestRememberedVersionIsOfNoUseOnceAnotherHasHeld
+//	 8  TestGrantWhoseReplyIsLostIsFoundAfterTheReconnect
+//	 9  TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew
+//	10  TestReleaseWhoseReplyIsLostIsDone
+//	11  TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing
+//	12  none: the first waiter would watch G, which has one holder as long as there
+//	    is no shared mode; see TestSharedModeIsRefused
+//	13  TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver
+//	14  none: a reader decides; see TestSharedModeIsRefused
+//	15  TestTokenThatIsReadAfterATakeoverIsALoss
+//	16  TestLeaseIsMeasuredOnTheServersClock (e): clocks that differ by an hour
+//	17  TestPolitePreemptorThatGivesUpNeverHolds
+//	18  TestTakeoverAndHandOverAtTheSameMomentGrantOnce
+//	19  TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds
+//	20  TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused (e): a follower that
+//	    is behind by a number of transactions
+//	21  TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront (e): half a minute,
+//	    to the millisecond
+//	22  TestFirstToArriveIsGrantedWhateverItsGuid
+//	23  TestWaiterThatIsGrantedBeforeItWatchesItselfHolds
+//	24  none: a reader decides; see TestSharedModeIsRefused
+//	25  TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater
 package interleavings

@@ -1,12 +1,20 @@
 package interleavings
 
 import (
+	"context"
+	"net"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// 6: two newcomers read the idle lock at the same v.
+// 6: two newcomers read the idle lock at the same v; both send T1; exactly one
+// holds and the other joins behind it.
 func TestOfTwoThatFoundTheLockIdleOneHoldsAndTheOtherJoinsBehindIt(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given two newcomers that saw the lock idle, and are about to take it
@@ -22,11 +30,224 @@ func TestOfTwoThatFoundTheLockIdleOneHoldsAndTheOtherJoinsBehindIt(t *testing.T)
 		takesA.Release()
 
 		// then that one holds, and the other waits for it
-		require.Equal(t, 1, a.queued().Position)
+		require.Equal(w, 1, a.queued().Position)
 		a.waits()
-		require.Equal(t, []string{"B"}, w.holders())
-		require.Equal(t, []string{"A"}, w.waiters())
+		require.Equal(w, []string{"B"}, w.holders())
+		require.Equal(w, []string{"A"}, w.waiters())
 		b.release()
-		require.Greater(t, a.token(), b.token())
+		require.Greater(w, a.token(), b.token())
+	})
+}
+
+// 7: a newcomer remembers v from its last release, another client was granted
+// and released since; T1 fails BadVersion and leaves nothing behind.
+func TestRememberedVersionIsOfNoUseOnceAnotherHasHeld(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a client that remembers its release, and another that held since
+		w.hold("A", at(5)).release()
+		b := w.hold("B", at(1))
+		b.release()
+
+		// when it takes the lock from memory
+		fromMemory := w.must(T1(users).From("A").Nth(1))
+		fromSight := w.On(T1(users).From("A").Nth(2)).Hold()
+		a := w.ask("A", at(5))
+
+		// then that fails, and nothing is left of it as it tries again
+		w.reached(fromMemory)
+		w.reached(fromSight)
+		require.Empty(w, w.admin.contenders(w.root))
+		fromSight.Release()
+		require.Greater(w, a.token(), b.token())
+	})
+}
+
+// 8: T1 committed and its reply is lost; the client reconnects in the same
+// session, syncs, finds its guid in G, holds; exactly one node exists.
+func TestGrantWhoseReplyIsLostIsFoundAfterTheReconnect(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a client
+		id, _ := w.client("A").Session()
+		w.must(zktest.Op(zktest.Sync).From("A"))
+		w.never(T2(users).From("A"))
+
+		// when the reply to its T1 is lost
+		w.On(T1(users).From("A").Nth(1)).DropReply()
+		a := w.ask("A", at(5))
+
+		// then it holds, by the one node that it has made
+		a.granted()
+		again, _ := w.client("A").Session()
+		require.Equal(w, id, again)
+		require.Equal(w, a.grant.ID(), a.id())
+		require.Equal(w, a.token(), w.state().Holders[0].Token)
+
+		// and hands over as if nothing had been
+		b := w.ask("B", at(1))
+		b.queued()
+		w.pass(short)
+		a.release()
+		require.Greater(w, b.token(), a.token())
+	})
+}
+
+// 9: T1 committed, its reply is lost, and the holder is taken over (T7) before
+// it reconnects; it joins with a new guid and does not hold.
+func TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a client that took the lock, lost the reply and is cut off
+		w.client("A")
+		takes := w.On(T1(users).From("A").Nth(1)).DropReply()
+		returns := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
+		a := w.ask("A", at(1))
+		w.reached(takes)
+		w.reached(returns)
+		first := a.id()
+
+		// when it is taken over before it comes back
+		p := w.hold("P", at(9), forceful)
+		require.Equal(w, 1, times[recipes.TookOver](p))
+		returns.Release()
+
+		// then it stands in the queue under a new name
+		require.Equal(w, 1, a.queued().Position)
+		a.waits()
+		require.NotEqual(w, first, a.id())
+		require.Equal(w, []string{"P"}, w.holders())
+		p.release()
+		require.Greater(w, a.token(), p.token())
+	})
+}
+
+// 11: a request waits in the client library while the session expires. Nothing
+// is sent under the new session: what is granted there was asked for there.
+func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a client that holds one lock, remembers another as idle, and a third as busy
+		stuck := &jam{}
+		c := w.client("A", stuck.in)
+		held := c.ask("held", "held", at(5))
+		held.granted()
+		next := w.client("B").ask("held", "next", at(1))
+		next.queued()
+		memory := c.ask("idle", "memory", at(5))
+		memory.granted()
+		memory.release()
+		busy := w.client("B").ask("busy", "busy", at(9))
+		busy.granted()
+		before := c.ask("busy", "before", at(5))
+		before.queued()
+
+		// and whose connection takes nothing any more
+		old, _ := c.Session()
+		w.never(zktest.Op(zktest.Multi, zktest.Create, zktest.Delete).Path("/**/locks/**").
+			Where(func(q zktest.Request) bool { return len(q.From) > 0 && q.From[0] == "A" && q.Session == old }))
+		w.never(T4("held").From("A"))
+		stuck.jam()
+		released := held.releases()               // T4, after a list
+		idle := c.ask("idle", "idle", at(5))      // T1
+		behind := c.ask("busy", "behind", at(3))  // T2
+		another := c.ask("other", "other", at(3)) // its first read
+		w.settle()
+
+		// when the session expires
+		w.expire("A")
+
+		// then its lock is lost, and goes to the next
+		var lost *recipes.LostError
+		require.ErrorAs(w, released(), &lost)
+		require.Equal(w, recipes.LossSession, lost.Reason)
+		next.granted()
+
+		// and the others have what they asked for in the new session
+		idle.granted()
+		another.granted()
+		await[recipes.Requeued](before)
+		require.Equal(w, 1, await[recipes.Queued](before).Position)
+		behind.queued()
+		now, _ := c.Session()
+		require.NotEqual(w, old, now)
+		for _, u := range []*user{idle, another, before, behind} {
+			state, err := c.Lock(w.Context(), u.scope)
+			require.NoError(w, err)
+			require.Len(w, u.nodes(), 1)
+			for _, one := range append(state.Holders, state.Waiters...) {
+				if one.Owner == u.owner {
+					require.Equal(w, now, one.Session)
+				}
+			}
+		}
+		before.waits()
+		behind.waits()
+		busy.release()
+		before.granted()
+	})
+}
+
+// A jam lies between a client's library and its connection: once there is one,
+// nothing that the library writes goes out, until the connection is closed.
+// What is dialled later is free.
+type jam struct {
+	mu    sync.Mutex
+	conns []*jammedConn
+}
+
+func (j *jam) in(cfg *recipes.Config) {
+	dial := cfg.Dialer
+	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c := &jammedConn{Conn: conn, closed: make(chan struct{})}
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.conns = append(j.conns, c)
+		return c, nil
+	}
+}
+
+func (j *jam) jam() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, c := range j.conns {
+		c.mu.Lock()
+		c.jammed = true
+		c.mu.Unlock()
+	}
+}
+
+type jammedConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+
+	mu     sync.Mutex
+	jammed bool
+}
+
+func (c *jammedConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	jammed := c.jammed
+	c.mu.Unlock()
+	if jammed {
+		<-c.closed
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *jammedConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// 12, 14 and 24 are about readers. The day that a request for the shared mode is
+// no longer refused, they need tests.
+func TestSharedModeIsRefused(t *testing.T) {
+	embeddedOnly(t, "no server is asked", func(w *world) {
+		u := w.ask("A", func(r *recipes.Request) { r.Mode = priority.Shared })
+		var refusal *recipes.RequestError
+		require.ErrorAs(w, u.refused(), &refusal)
+		require.Equal(w, "mode", refusal.Field)
 	})
 }

@@ -17,6 +17,7 @@ import (
 type user struct {
 	w      *world
 	c      *client
+	scope  string
 	owner  string
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Acquire has returned
@@ -44,19 +45,24 @@ func (w *world) ask(name string, change ...func(*recipes.Request)) *user {
 	return w.client(name).ask(users, name, change...)
 }
 
-// hold asks and waits for the grant.
+// hold asks and waits for the grant, and then until the hold is no short one:
+// those leave without a look at who waits.
 func (w *world) hold(name string, change ...func(*recipes.Request)) *user {
 	w.Helper()
 	u := w.ask(name, change...)
 	u.granted()
+	w.pass(short)
 	return u
 }
+
+// short is longer than a hold that counts as one.
+const short = 20 * time.Millisecond
 
 // ask requests the lock of a scope for an owner, in the background.
 func (c *client) ask(scope, owner string, change ...func(*recipes.Request)) *user {
 	c.w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	u := &user{w: c.w, c: c, owner: owner, cancel: cancel, done: make(chan struct{}), news: make(chan struct{})}
+	u := &user{w: c.w, c: c, scope: scope, owner: owner, cancel: cancel, done: make(chan struct{}), news: make(chan struct{})}
 	r := recipes.Request{Owner: owner, Notify: u.hear}
 	for _, f := range change {
 		f(&r)
@@ -198,6 +204,31 @@ func (u *user) token() recipes.Token {
 	token, err := u.granted().Token(ctx)
 	require.NoError(u.w, err, "%s's token", u.owner)
 	return token
+}
+
+// asksForToken begins to ask for the token. The function that it returns waits
+// for the outcome.
+func (u *user) asksForToken() (outcome func() (recipes.Token, error)) {
+	u.w.Helper()
+	type answer struct {
+		token recipes.Token
+		err   error
+	}
+	g, answers := u.granted(), make(chan answer, 1)
+	go func() {
+		token, err := g.Token(context.Background())
+		answers <- answer{token, err}
+	}()
+	return func() (recipes.Token, error) {
+		u.w.Helper()
+		select {
+		case a := <-answers:
+			return a.token, a.err
+		case <-time.After(soon):
+			require.FailNow(u.w, u.owner+" has no answer about its token")
+			return 0, nil
+		}
+	}
 }
 
 // end gives back what the test has left.

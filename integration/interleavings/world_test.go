@@ -153,6 +153,21 @@ func (w *world) reached(r *zktest.Rule) {
 	}
 }
 
+// must fails the test unless a request that matches is sent, by its end.
+func (w *world) must(m zktest.Match) *zktest.Rule { return w.On(m).Delay(0) }
+
+// never fails the test if a request that matches is sent before the scenario
+// ends.
+func (w *world) never(m zktest.Match) {
+	r := w.On(m).Delay(0)
+	w.Cleanup(func() {
+		if n := r.Fired(); n > 0 {
+			w.Errorf("happened %d times: %s", n, m)
+		}
+		r.Remove()
+	})
+}
+
 // expire ends the session of a client at the server, all at once.
 func (w *world) expire(name string) {
 	w.Helper()

@@ -1,0 +1,182 @@
+package interleavings
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// 3: H hands over to S while S gives up (T8). T4 commits first: S's leaving is
+// the release, and the next waiter runs. T8 commits first: T4 fails NoNode and H
+// hands over to the next.
+func TestHandOverToOneThatGivesUpReachesTheNext(t *testing.T) {
+	for _, first := range []string{"T4", "T8"} {
+		t.Run(first+" first", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				// given a hand-over and the leaving of the one whom it is for, both under way
+				h := w.hold("H", at(5))
+				s := w.ask("S", at(3))
+				s.queued()
+				n := w.ask("N", at(1))
+				n.queued()
+				handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
+				leaves := w.On(T8(users).From("S")).Hold()
+				released := h.releases()
+				w.reached(handsOver)
+				s.cancel()
+				w.reached(leaves)
+
+				// when one comes first
+				if first == "T4" {
+					handsOver.Release()
+					require.NoError(w, released())
+					leaves.Release()
+					require.ErrorIs(w, s.refused(), context.Canceled)
+				} else {
+					w.must(T4(users).From("H"))
+					leaves.Release()
+					require.ErrorIs(w, s.refused(), context.Canceled)
+					handsOver.Release()
+					require.NoError(w, released())
+				}
+
+				// then the next one holds
+				n.granted()
+				require.Equal(w, []string{"N"}, w.holders())
+				require.Greater(w, n.token(), h.token())
+			})
+		})
+	}
+}
+
+// 4: S is granted by T4 and its session expires before it learns; the next waiter
+// grants itself, and S reports the loss of its session, never a hold.
+func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a waiter that is cut off as it is granted, before it hears of it
+		h := w.hold("H", at(5))
+		s := w.ask("S", at(3))
+		s.queued()
+		n := w.ask("N", at(1))
+		n.queued()
+		granted := w.On(Changed(users, s.id()).From("S")).DropEvent()
+		returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
+		first := s.id()
+		h.release()
+		w.reached(granted)
+		w.reached(returns)
+
+		// when its session expires
+		w.must(T3(users).From("N"))
+		w.expire("S")
+
+		// then the next one holds
+		n.granted()
+
+		// and when it comes back it queues anew, as one that has never held
+		returns.Release()
+		await[recipes.Requeued](s)
+		require.Equal(w, 1, s.queued().Position)
+		s.waits()
+		require.NotEqual(w, first, s.id())
+		require.Equal(w, []string{"N"}, w.holders())
+		require.Zero(w, times[recipes.Lost](s))
+		w.pass(short)
+		n.release()
+		require.Greater(w, s.token(), n.token())
+	})
+}
+
+// 5: H lists {H, S}, a more important N joins and S re-decides (now behind N),
+// and H hands over to S; S starts, N preempts S, nobody is stuck.
+func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder that is about to hand over to the only waiter that it has seen
+		h := w.hold("H", at(5))
+		s := w.ask("S", at(1))
+		s.queued()
+		handsOver := w.On(T4(users).From("H")).Hold()
+		released := h.releases()
+		w.reached(handsOver)
+
+		// when a more important one joins and the waiter looks again
+		n := w.ask("N", at(3))
+		require.Equal(w, 1, n.queued().Position)
+		w.disconnect("S")
+		require.Equal(w, "N", await[recipes.Displaced](s).By.Owner)
+		handsOver.Release()
+		require.NoError(w, released())
+
+		// then the waiter holds, is asked to go by the other, and goes
+		s.granted()
+		require.Equal(w, "N", await[recipes.PreemptAsked](s).By.Owner)
+		await[recipes.PreemptSent](n)
+		n.waits()
+		s.release()
+		require.Greater(w, n.token(), s.token())
+	})
+}
+
+// 10: T4's reply is lost; when the client reconnects its node is gone, the
+// release is reported done, the successor holds.
+func TestReleaseWhoseReplyIsLostIsDone(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder, and two waiters
+		h := w.hold("H", at(5))
+		s := w.ask("S", at(3))
+		s.queued()
+		n := w.ask("N", at(1))
+		n.queued()
+
+		// when the reply to the hand-over is lost
+		w.On(T4(users).From("H").Nth(1)).DropReply()
+		w.never(T4(users).From("H").Nth(2))
+		h.release()
+
+		// then the first waiter holds, and the second one waits for it
+		s.granted()
+		n.waits()
+		require.Equal(w, []string{"S"}, w.holders())
+		require.Zero(w, times[recipes.Lost](h))
+		w.pass(short)
+		s.release()
+		require.Greater(w, n.token(), s.token())
+	})
+}
+
+// 20: the follower of the first waiter lags two transactions behind; when it
+// decides on old lists, its transaction fails and it decides again: safety never
+// depends on fresh reads.
+func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
+	embeddedOnly(t, "a server that shows the past, by a number of transactions", func(w *world) {
+		// given a waiter behind a follower
+		follower, err := w.z.Listen("follower")
+		require.NoError(w, err)
+		h := w.hold("H", at(5))
+		waiter := w.client("W", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
+		waiter.queued()
+		w.client("X")
+		follower.Lag(2)
+
+		// when the holder goes, and another one joins and grants itself: three
+		// transactions, of which the waiter sees the first
+		decides := w.must(T3(users).From("W"))
+		w.must(T3(users).From("X"))
+		w.evict(h)
+		x := w.ask("X", at(3))
+		x.granted()
+		w.reached(decides)
+
+		// then that one holds, and the waiter waits for it
+		waiter.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		follower.Lag(0)
+		w.pass(short)
+		x.release()
+		require.Greater(w, waiter.token(), x.token())
+	})
+}

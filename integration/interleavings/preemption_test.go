@@ -1,0 +1,262 @@
+package interleavings
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// 15: H was granted by hand-over and is taken over by T7; when H reads for its
+// token after that, it learns that it lost, and never gets the new holder's.
+func TestTokenThatIsReadAfterATakeoverIsALoss(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder by hand-over, which reads its token
+		first := w.hold("F", at(5))
+		h := w.ask("H", at(1))
+		h.queued()
+		reads := w.On(Reads(users, h.id()).From("H")).Hold()
+		first.release()
+		h.granted()
+		outcome := h.asksForToken()
+		w.reached(reads)
+
+		// when it is taken over before that is answered
+		p := w.hold("P", at(9), forceful)
+		reads.Release()
+
+		// then it learns that it has lost
+		token, err := outcome()
+		var lost *recipes.LostError
+		require.ErrorAs(w, err, &lost)
+		require.Equal(w, recipes.LossTaken, lost.Reason)
+		require.Equal(w, "P", lost.By)
+		require.Zero(w, token)
+		require.Zero(w, lost.Token)
+		require.Equal(w, lost, await[recipes.Lost](h).Err)
+		require.Equal(w, p.token(), w.state().Holders[0].Token)
+	})
+}
+
+// 16: x's lease runs out on the server's clock while the first waiter's wall clock
+// is an hour off; T7 comes neither early nor late.
+func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
+	embeddedOnly(t, "the server's clock is an hour ahead of the clients'", func(w *world) {
+		const length, grace, network = 10 * time.Second, 3 * time.Second, 300 * time.Millisecond
+
+		// given a server whose clock is an hour ahead, a holder, and a waiter whose
+		// join and its answer were long under way
+		w.z.Advance(time.Hour)
+		h := w.hold("H", at(9), lease(length), cleanup(grace))
+		since := w.elapsed() - short
+		sent := w.On(T2(users).From("W")).Delay(network)
+		x := w.ask("W", at(1))
+		w.reached(sent)
+
+		// then it asks the holder to go when the lease is over
+		asked, when := awaitAt[recipes.PreemptAsked](h)
+		require.Equal(w, priority.LeaseExpired, asked.Reason)
+		require.GreaterOrEqual(w, when-since, length)
+		require.Less(w, when-since, length+10*time.Millisecond)
+
+		// and takes the lock when the grace is over
+		x.granted()
+		_, gone := awaitAt[recipes.Lost](h)
+		require.GreaterOrEqual(w, gone-when, grace)
+		require.Less(w, gone-when, grace+10*time.Millisecond)
+	})
+}
+
+// 17: a polite preemptor's grace ends; it withdraws its request and the holder
+// finishes cleaning at the same moment. The preemptor gets an error and never
+// becomes owner later; the lock goes to the next in line.
+func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
+	// given a holder that cleans up, a polite preemptor, and another behind it
+	given := func(w *world) (h, p, m *user) {
+		h = w.hold("H", at(5), cleanup(time.Hour))
+		p = w.ask("P", at(9), waiting(200*time.Millisecond))
+		m = w.ask("M", at(1))
+		await[recipes.PreemptAsked](h)
+		require.Equal(w, 2, m.queued().Position)
+		return h, p, m
+	}
+	// then the preemptor has an error, and the one behind it holds
+	ends := func(w *world, p, m *user) {
+		var pending *recipes.CleanupPendingError
+		require.ErrorAs(w, p.refused(), &pending)
+		m.granted()
+		require.Equal(w, []string{"M"}, w.holders())
+		require.Empty(w, w.state().Holders[0].PreemptedBy)
+	}
+
+	t.Run("the hand-over comes before the withdrawal", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, m := given(w)
+
+			// when the holder hands over as the preemptor takes its request back
+			withdraws := w.On(Withdraws(users).From("P")).Hold()
+			w.reached(withdraws)
+			h.release()
+			withdraws.Release()
+
+			ends(w, p, m)
+		})
+	})
+	t.Run("the hand-over comes before the leaving", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, m := given(w)
+
+			// when the holder hands over as the preemptor leaves
+			leaves := w.On(T8(users).From("P")).Hold()
+			w.reached(leaves)
+			h.release()
+			leaves.Release()
+
+			ends(w, p, m)
+		})
+	})
+	t.Run("the leaving comes before the hand-over", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, m := given(w)
+
+			// when the preemptor leaves as the holder hands over to it
+			handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
+			released := h.releases()
+			w.reached(handsOver)
+			p.refused()
+			w.must(T4(users).From("H"))
+			handsOver.Release()
+			require.NoError(w, released())
+
+			ends(w, p, m)
+		})
+	})
+}
+
+// 18: a forceful preemptor's grace ends at the moment the holder releases by T4
+// to it: exactly one grant, one token, no double start.
+func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
+	const grace = 200 * time.Millisecond
+	t.Run("the hand-over comes first", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			// given a takeover under way
+			h := w.hold("H", at(5), cleanup(grace))
+			takes := w.On(T7(users).From("P")).Hold()
+			p := w.ask("P", at(9), forceful)
+			w.reached(takes)
+
+			// when the holder hands over before it
+			w.must(T4(users).From("H"))
+			h.release()
+			takes.Release()
+
+			// then the preemptor holds, by the hand-over
+			p.granted()
+			require.Zero(w, times[recipes.TookOver](p))
+			state := w.state()
+			require.Equal(w, []string{"P"}, owners(state.Holders))
+			require.Empty(w, state.Evicted)
+			require.Equal(w, state.Holders[0].Token, p.token())
+			require.Greater(w, p.token(), h.token())
+		})
+	})
+	t.Run("the takeover comes first", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			// given a hand-over under way
+			h := w.hold("H", at(5), cleanup(grace))
+			p := w.ask("P", at(9), forceful)
+			await[recipes.PreemptAsked](h)
+			handsOver := w.On(T4(users).From("H")).Hold()
+			released := h.releases()
+			w.reached(handsOver)
+
+			// when the preemptor takes over before it
+			w.must(T7(users).From("P"))
+			p.granted()
+			token := p.token()
+			handsOver.Release()
+
+			// then the holder learns that it had lost, and nothing else happens
+			var lost *recipes.LostError
+			require.ErrorAs(w, released(), &lost)
+			require.Equal(w, recipes.LossTaken, lost.Reason)
+			require.Equal(w, "P", lost.By)
+			require.Equal(w, 1, times[recipes.TookOver](p))
+			state := w.state()
+			require.Equal(w, []string{"P"}, owners(state.Holders))
+			require.Equal(w, token, state.Holders[0].Token)
+			require.Greater(w, token, h.token())
+		})
+	})
+}
+
+// 19: an administrator deletes the holder's node; the holder's context ends with
+// `deleted`, the first waiter is granted, tokens grow.
+func TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder that watches its node, and two waiters
+		watches := w.must(zktest.Op(zktest.GetData).Path(contenders(users)).From("H"))
+		h := w.hold("H", at(5))
+		w.reached(watches)
+		n := w.ask("N", at(1))
+		n.queued()
+		s := w.ask("S", at(3))
+		require.Equal(w, 1, s.queued().Position)
+
+		// when its node is deleted
+		w.evict(h)
+
+		// then it learns why it has lost, and the first waiter holds
+		lost := await[recipes.Lost](h).Err
+		require.Equal(w, recipes.LossDeleted, lost.Reason)
+		require.Equal(w, h.token(), lost.Token)
+		s.granted()
+		n.waits()
+		require.Equal(w, []string{"S"}, w.holders())
+		require.Greater(w, s.token(), h.token())
+		require.ErrorIs(w, h.grant.Release(context.Background()), lost)
+	})
+}
+
+// 25: a T6 is written to a holder before it has read its token; the holder, the
+// preemptor and the listing still agree on the token of the grant.
+func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder by hand-over, which has not read its token
+		first := w.hold("F", at(5))
+		h := w.ask("H", at(1))
+		h.queued()
+		reads := w.On(Reads(users, h.id()).From("H")).Hold()
+		first.release()
+		h.granted()
+		_, nodes := w.admin.lock(w.root, users)
+		require.Len(w, nodes, 1)
+		want := tokenOf(nodes[0])
+		outcome := h.asksForToken()
+		w.reached(reads)
+
+		// when it is asked to go before that is answered
+		p := w.ask("P", at(9))
+		sent := await[recipes.PreemptSent](p)
+		reads.Release()
+
+		// then all have the same token
+		token, err := outcome()
+		require.NoError(w, err)
+		require.Equal(w, want, token)
+		require.Equal(w, want, sent.Holder.Token)
+		require.Equal(w, want, w.state().Holders[0].Token)
+
+		// and it stays so when the request is taken back
+		p.cancel()
+		require.ErrorIs(w, p.refused(), context.Canceled)
+		await[recipes.PreemptWithdrawn](h)
+		require.Equal(w, want, w.state().Holders[0].Token)
+		require.Greater(w, want, first.token())
+	})
+}

@@ -1,0 +1,192 @@
+package interleavings
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// 1: W listed before holder H released by T5, and H's node goes before W arms
+// its watch on H; W notices at arming and grants itself.
+func TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself(t *testing.T) {
+	for name, level := range map[string]priority.Level{"less important": 1, "more important": 9} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				// given a holder that saw nobody and leaves, and a waiter that has listed it
+				h := w.hold("H", at(5))
+				leaves := w.On(T5(users).From("H")).Hold()
+				released := h.releases()
+				w.reached(leaves)
+				arms := w.On(Arms(users, h.grant.ID()).From("W")).Hold()
+				waiter := w.ask("W", at(level))
+				w.reached(arms)
+
+				// when the holder's node goes before the waiter watches it
+				w.must(T3(users).From("W"))
+				leaves.Release()
+				require.NoError(w, released())
+				since := w.elapsed()
+				arms.Release()
+
+				// then the waiter holds, at once
+				waiter.granted()
+				if w.z != nil {
+					require.Equal(w, since, w.elapsed())
+				}
+				require.Greater(w, waiter.token(), h.token())
+			})
+		})
+	}
+}
+
+// 2: first waiter B joined, second waiter A lists B as its predecessor, and B
+// grants itself (T3) before A arms its watch; A finds B granted at arming and
+// becomes first.
+func TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a second waiter that has listed the first one
+		w.hold("H", at(5))
+		b := w.ask("B", at(3), lease(30*time.Second))
+		b.queued()
+		arms := w.On(Arms(users, b.id()).From("A")).Hold()
+		a := w.ask("A", at(1))
+		w.reached(arms)
+
+		// when the first one grants itself before the second one watches it
+		w.must(T3(users).From("B"))
+		w.expire("H")
+		b.granted()
+		arms.Release()
+
+		// then the second one knows that it is next
+		q := a.queued()
+		require.Equal(w, 1, q.Position)
+		require.Equal(w, []string{"B"}, owners(q.Holders))
+		b.release()
+		a.granted()
+	})
+}
+
+// 13: readers A and B hold and release at the same moment, each believing the
+// other alive; the first exclusive waiter gets its watches' events and grants
+// itself. The readers are played by hand.
+func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given two readers, and an exclusive waiter that outranks one of them
+		w.hold("first", at(1)).release()
+		a, b := w.reads(5, "aaaaaaaaaaaaaaaaaaaaaaaa"), w.reads(3, "bbbbbbbbbbbbbbbbbbbbbbbb")
+		w.names(guid(a), guid(b))
+		waiter := w.ask("W", at(4))
+		require.Len(w, waiter.queued().Holders, 2)
+		await[recipes.PreemptSent](waiter)
+		waiter.waits()
+
+		// when both leave before the waiter has heard of either
+		hears := w.On(Gone(users, guid(a)).From("W")).Hold()
+		require.NoError(w, w.admin.remove(a))
+		w.reached(hears)
+		require.NoError(w, w.admin.remove(b))
+		waiter.waits()
+		hears.Release()
+
+		// then the waiter holds
+		waiter.granted()
+		require.Equal(w, []string{"W"}, w.holders())
+	})
+}
+
+// 21: B watches its predecessor A, A is granted and works on and on; B enforces
+// A's lease although nobody else moves.
+func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
+	embeddedOnly(t, "the lease is half a minute", func(w *world) {
+		// given two waiters
+		const length = 30 * time.Second // shorter than the poll that would hide a watch that is missing
+		w.hold("H", at(5))
+		a := w.ask("A", at(3), lease(length))
+		a.queued()
+		b := w.ask("B", at(1))
+		require.Equal(w, 2, b.queued().Position)
+
+		// when the first one grants itself and works longer than it said
+		w.must(T3(users).From("A"))
+		w.expire("H")
+		a.granted()
+		since := w.elapsed()
+
+		// then the second one asks it to go when its lease ends
+		asked, when := awaitWithin[recipes.PreemptAsked](a, 2*length)
+		require.Equal(w, priority.LeaseExpired, asked.Reason)
+		require.Equal(w, "B", asked.By.Owner)
+		require.GreaterOrEqual(w, when-since, length)
+		require.Less(w, when-since, length+10*time.Millisecond)
+		require.Equal(w, 1, times[recipes.PreemptSent](b))
+
+		// and takes the lock, as it has no cleanup timeout
+		b.granted()
+		lost := await[recipes.Lost](a)
+		require.Equal(w, recipes.LossTaken, lost.Err.Reason)
+		require.Equal(w, priority.LeaseExpired, lost.Err.For)
+	})
+}
+
+// 22: two joiners of equal priority whose guids sort against their arrival; when
+// the holder releases, the first to arrive is granted.
+func TestFirstToArriveIsGrantedWhateverItsGuid(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given two waiters whose names sort the other way round
+		h := w.hold("H", at(5))
+		first := w.ask("first", at(1))
+		first.joined()
+		second := w.ask("second", at(1))
+		second.joined()
+		for second.node() > first.node() { // until chance has it so
+			second.cancel()
+			second.refused()
+			second = w.ask("second", at(1))
+			second.joined()
+		}
+
+		// when the holder releases
+		h.release()
+
+		// then the first to arrive holds, and then the other
+		first.granted()
+		second.waits()
+		require.Equal(w, []string{"first"}, w.holders())
+		w.pass(short)
+		first.release()
+		require.Greater(w, second.token(), first.token())
+	})
+}
+
+// 23: T4 grants B after B joined and before B armed its own watch; when B arms
+// and reads, B holds.
+func TestWaiterThatIsGrantedBeforeItWatchesItselfHolds(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a waiter that has joined and done nothing else, and another behind it
+		h := w.hold("H", at(5))
+		arms := w.On(ArmsAny(users).From("B").Nth(1)).Hold()
+		b := w.ask("B", at(3))
+		w.reached(arms)
+		c := w.ask("C", at(1))
+		c.queued()
+
+		// when the lock is handed over to it before it watches its own node
+		w.never(T3(users).From("B"))
+		w.must(T4(users).From("H"))
+		h.release()
+		b.waits()
+		arms.Release()
+
+		// then it holds, by that hand-over
+		b.granted()
+		require.Equal(w, b.token(), w.state().Holders[0].Token)
+		w.pass(short)
+		b.release()
+		require.Greater(w, c.token(), b.token())
+	})
+}
