@@ -29,7 +29,7 @@ func TestKazooBehavesTheSameOnTheEmbeddedServer(t *testing.T) {
 			embedded, genuine := sides(t, slices.Contains(restarters, name))
 			root := zkserver.Root(t)
 			onEmbedded, onGenuine := playBoth(t, embedded, genuine, func(s *side) []string {
-				return []string{python, "-B", "-m", "scenarios", name, s.connect(), root}
+				return []string{python, "-B", "-X", "utf8", "-m", "scenarios", name, s.connect(), root}
 			}, "python")
 			requireSame(t, filepath.Join("kazoo", name), onEmbedded, onGenuine)
 		})

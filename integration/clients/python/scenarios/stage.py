@@ -46,7 +46,7 @@ class Stage:
     def ask(self, what):
         """Has the test do something to the server or the network, and returns when it is done."""
         self.say("! " + what)
-        if self._answers.get(timeout=SOON) != "done":
+        if self._answers.get(timeout=2 * SOON) != "done":
             raise RuntimeError("the test did not " + what)
 
     def refused(self, what, call, *args, **kwargs):
