@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,7 @@ func describeRequest(body []byte) string {
 }
 
 func describeOp(r *wire.Request) string {
+	versioned := []wire.Op{wire.OpDelete, wire.OpSetData, wire.OpSetACL, wire.OpCheck}
 	b := &strings.Builder{}
 	b.WriteString(r.Op.String())
 	if len(r.Ops) > 0 {
@@ -80,11 +82,8 @@ func describeOp(r *wire.Request) string {
 	if len(r.Data) > 0 {
 		fmt.Fprintf(b, " (%d bytes)", len(r.Data))
 	}
-	switch r.Op {
-	case wire.OpDelete, wire.OpSetData, wire.OpSetACL, wire.OpCheck:
-		if r.Version != -1 {
-			fmt.Fprintf(b, " v%d", r.Version)
-		}
+	if r.Version != -1 && slices.Contains(versioned, r.Op) {
+		fmt.Fprintf(b, " v%d", r.Version)
 	}
 	if r.Watch {
 		b.WriteString(", watch")

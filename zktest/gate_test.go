@@ -122,6 +122,7 @@ func TestServersEndDoesNotWaitForAClientThatHasHungUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := h.dial(t, name)
 			h.Partition(name)
+			w.tell(wire.NodeCreated, "/kept")
 			ended := 0
 			steps(w, func() { w.gate.end(func() { ended++ }) })
 			require.Equal(t, 1, ended)
@@ -223,6 +224,39 @@ func TestUnreadableFramesAreTheServersBusiness(t *testing.T) {
 	for _, e := range h.exchanges() {
 		require.Contains(t, e.String(), "unreadable")
 	}
+}
+
+func TestOneFrameAtATimePassesInEachDirection(t *testing.T) {
+	f := newFaults()
+	var g *gate
+	var steps []string
+	pass := func(name string, push func(xid int32)) func([]byte) {
+		frames := 0
+		return func([]byte) {
+			frames++
+			n := strconv.Itoa(frames)
+			steps = append(steps, name+n+" begins")
+			if frames == 1 {
+				meanwhile := make(chan struct{})
+				go func() {
+					defer close(meanwhile)
+					push(2)
+				}()
+				<-meanwhile // it may not wait for its turn either
+			}
+			steps = append(steps, name+n+" ends")
+		}
+	}
+	ask := func(xid int32) { g.inbound(requestBody(xid, exists("/"))) }
+	tell := func(xid int32) { g.outbound(replyFrame(xid, 1, wire.OK)) }
+	g = f.open(nil, pass("request ", ask), pass("reply ", tell), func() {})
+	defer g.close()
+	ask(1)
+	tell(1)
+	require.Equal(t, []string{
+		"request 1 begins", "request 1 ends", "request 2 begins", "request 2 ends",
+		"reply 1 begins", "reply 1 ends", "reply 2 begins", "reply 2 ends",
+	}, steps)
 }
 
 // Clients ask, the server tells, rules come and go, partitions begin and end,

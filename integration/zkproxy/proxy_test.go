@@ -60,6 +60,32 @@ func TestServerDoesNotHearOfAClientThatLeavesDuringAPartition(t *testing.T) {
 		"the request to close the session should have arrived")
 }
 
+func TestServerHearsOfAClientThatDies(t *testing.T) {
+	s := newStage(t)
+	var conn net.Conn
+	c, events := open(t, s.Addr(), func(network, address string, timeout time.Duration) (net.Conn, error) {
+		if conn != nil {
+			return nil, net.ErrClosed // it does not come back
+		}
+		var err error
+		conn, err = net.DialTimeout(network, address, timeout)
+		return conn, err
+	})
+	// A watch is there as long as its connection is.
+	_, _, _, err := c.ExistsW(s.path("a"))
+	require.NoError(t, err)
+	server := shared.Server(t)
+	watched := func() bool {
+		watches, err := server.Watches(t.Context())
+		require.NoError(t, err)
+		return watches.Total > 0
+	}
+	require.True(t, watched())
+	require.NoError(t, conn.Close())
+	await(t, events, zk.StateDisconnected)
+	require.Eventually(t, func() bool { return !watched() }, session/3, 10*time.Millisecond)
+}
+
 func TestDisconnectedSessionComesBack(t *testing.T) {
 	s := newStage(t)
 	c, events := s.client()
@@ -212,8 +238,10 @@ func TestCloseCutsAndLeavesNothing(t *testing.T) {
 	rule := s.On(zktest.Any().Path(s.path("a"))).Hold()
 	held := s.later(c, "a")
 	reached(t, rule)
+	began := time.Now()
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
+	require.Less(t, time.Since(began), session/3, "it should not wait for either end")
 	require.ErrorIs(t, result(t, held), zk.ErrConnectionClosed)
 	await(t, events, zk.StateDisconnected)
 	_, err := s.Dialer("A")(t.Context(), "", "")
