@@ -51,11 +51,11 @@ func (s *Server) request(c *conn, body []byte) {
 		return
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
 		wire.OpDeleteContainer, wire.OpSetData, wire.OpSetACL, wire.OpCheck, wire.OpMulti, wire.OpReconfig:
-		if err != nil {
-			r = wire.Request{Xid: r.Xid, Op: wire.OpError} // takes its transaction all the same
-		}
-		if r.Op == wire.OpDeleteContainer {
+		switch {
+		case r.Op == wire.OpDeleteContainer:
 			r = wire.Request{Xid: r.Xid, Op: wire.OpDelete} // for the server itself: takes no client's path
+		case err != nil:
+			r = wire.Request{Xid: r.Xid, Op: wire.OpError} // takes its transaction all the same
 		}
 		answer = s.write(&r, by)
 		c.listener.replica.catchUp(0)
@@ -120,9 +120,6 @@ func (s *Server) authenticate(c *conn, r *wire.Request, err error) {
 // read answers whatever changes nothing but watches.
 func (c *conn) read(r *wire.Request, err error, by tree.Caller) reply {
 	if err != nil {
-		if r.Op == wire.OpMultiRead {
-			return brokenOff(nil)
-		}
 		return failed(wire.MarshallingError)
 	}
 	t, watches := c.listener.replica.tree, c.listener.replica.watches
