@@ -3,7 +3,6 @@ package tree
 import (
 	"crypto/sha1" //nolint:gosec // what ZooKeeper's digest scheme is made of
 	"encoding/base64"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,28 +48,44 @@ func matches(id wire.ID, expression string) bool {
 }
 
 func matchesIP(address, expression string) bool {
-	prefix, ok := parseIP(expression)
-	if !ok {
-		return false
-	}
-	a, err := netip.ParseAddr(address)
-	return err == nil && a.BitLen() == prefix.Addr().BitLen() && prefix.Contains(a)
+	network, bits, ok := parseIP(expression)
+	host, _, isIP := parseIP(address)
+	return ok && isIP && host>>(32-bits) == network>>(32-bits)
 }
 
-// parseIP reads an address with or without the number of its bits that count.
-func parseIP(expression string) (netip.Prefix, bool) {
-	address, bits, cut := strings.Cut(expression, "/")
-	a, err := netip.ParseAddr(address)
-	if err != nil || a.Zone() != "" {
-		return netip.Prefix{}, false
+// parseIP reads an address of version 4, the only one that 3.8 knows here, with
+// or without the number of its bits that count.
+func parseIP(expression string) (address uint64, bits int, ok bool) {
+	dotted, prefix, cut := strings.Cut(expression, "/")
+	parts := javaSplit(dotted, ".")
+	if len(parts) != 4 {
+		return 0, 0, false
 	}
-	n := a.BitLen()
-	if cut {
-		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > a.BitLen() {
-			return netip.Prefix{}, false
+	for _, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n > 255 {
+			return 0, 0, false
 		}
+		address = address<<8 | uint64(n)
 	}
-	return netip.PrefixFrom(a, n), true
+	bits = 32
+	if cut {
+		n, err := strconv.Atoi(prefix)
+		if err != nil || n < 0 || n > 32 {
+			return 0, 0, false
+		}
+		bits = n
+	}
+	return address, bits, true
+}
+
+// javaSplit splits as Java does: empty parts at the end do not count.
+func javaSplit(s, separator string) []string {
+	parts := strings.Split(s, separator)
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
 }
 
 // fix checks an ACL that a client sent and puts its ids in the place of "auth".
@@ -91,7 +106,7 @@ func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 		case "digest":
 			valid = validDigest(a.ID.Name)
 		case "ip":
-			_, valid = parseIP(a.ID.Name)
+			_, _, valid = parseIP(a.ID.Name)
 		case "auth":
 			mine := own(a.Perms, ids)
 			if len(mine) == 0 {
@@ -158,15 +173,7 @@ func own(perms int32, ids []wire.ID) []wire.ACL {
 	return acl
 }
 
-// validDigest wants exactly two parts, as Java splits them: empty parts at the
-// end do not count.
-func validDigest(name string) bool {
-	parts := strings.Split(name, ":")
-	for len(parts) > 0 && parts[len(parts)-1] == "" {
-		parts = parts[:len(parts)-1]
-	}
-	return len(parts) == 2
-}
+func validDigest(name string) bool { return len(javaSplit(name, ":")) == 2 }
 
 // Digest is who somebody is that knows "user:password".
 func Digest(secret string) wire.ID {
