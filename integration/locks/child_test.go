@@ -3,6 +3,7 @@ package locks
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -81,7 +82,12 @@ func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testi
 	}
 
 	// and is stopped for longer than its session lasts
-	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	stop(t, child.Process)
+	for file.isLocked(t) { // by the one that was stopped: nobody else could ever write
+		require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+		<-lines
+		stop(t, child.Process)
+	}
 	successor := h.ask(h.lock(h.client()), "successor")
 	successor.granted()
 	require.NoError(t, file.write(successor.token(), "successor"))
@@ -108,6 +114,22 @@ func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testi
 	require.Equal(t, "successor", entries[len(entries)-1].who)
 	inTurns(t, entries)
 	require.NoError(t, file.write(successor.token(), "successor"))
+}
+
+// stop returns when the process has stopped.
+func stop(t testing.TB, p *os.Process) {
+	t.Helper()
+	require.NoError(t, p.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		require.NoError(t, err)
+		require.True(t, status.Stopped(), "process %d has ended: status %#x", p.Pid, status)
+		return
+	}
 }
 
 // child starts this binary as a holder, and returns what it says.

@@ -97,6 +97,20 @@ func (f fencedFile) write(token recipes.Token, who string) error {
 	return err
 }
 
+// isLocked reports whether somebody is writing.
+func (f fencedFile) isLocked(t testing.TB) bool {
+	t.Helper()
+	file, err := os.Open(string(f))
+	require.NoError(t, err)
+	defer file.Close()
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true
+	}
+	require.NoError(t, err)
+	return false
+}
+
 func (f fencedFile) entries(t testing.TB) []entry {
 	t.Helper()
 	file, err := os.Open(string(f))
