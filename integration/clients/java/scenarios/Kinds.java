@@ -4,12 +4,15 @@ import static scenarios.Stage.bytes;
 import static scenarios.Stage.check;
 import static scenarios.Stage.eventually;
 
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.Op;
+import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.data.Stat;
 
 /** Nodes that come and go by themselves: containers, nodes with a time to live, nodes that are kept in being. */
@@ -51,8 +54,10 @@ final class Kinds {
         String late = stage.path("late");
         Stat stat = new Stat();
         client.create().withTtl(60_000).withMode(CreateMode.PERSISTENT_WITH_TTL).forPath(late, bytes("l"));
-        client.create().withTtl(50).withMode(CreateMode.PERSISTENT_WITH_TTL).forPath(parent, bytes("p"));
-        client.create().forPath(parent + "/child", bytes("c"));
+        // Both at once: alone the parent could go before its child is there.
+        client.getZookeeperClient().getZooKeeper().multi(Arrays.asList(
+                Op.create(parent, bytes("p"), ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT_WITH_TTL, 50),
+                Op.create(parent + "/child", bytes("c"), ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT)));
         client.create().withTtl(50).storingStatIn(stat).withMode(CreateMode.PERSISTENT_WITH_TTL).forPath(brief, bytes("b"));
         stage.say("ephemeral:", stat.getEphemeralOwner() != 0);
         eventually(() -> !there(client, brief));
@@ -66,7 +71,7 @@ final class Kinds {
         stage.refused("no time at all", () -> client.create().withTtl(0).withMode(CreateMode.PERSISTENT_WITH_TTL)
                 .forPath(stage.path("none")));
         String kept = stage.path("kept");
-        PersistentTtlNode node = new PersistentTtlNode(client, kept, 1000, bytes("k"));
+        PersistentTtlNode node = new PersistentTtlNode(client, kept, 3000, bytes("k"));
         node.start();
         check(node.waitForInitialCreate(Stage.SOON_SECONDS, TimeUnit.SECONDS), "not created");
         int before = client.checkExists().forPath(kept).getCversion();

@@ -9,6 +9,7 @@ import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
 
 SOON = 30  # seconds: how long anything that must happen may take on a busy machine
 SESSION = 20  # seconds: how long a session outlives its connection
@@ -82,7 +83,11 @@ class Stage:
         while not expired.wait(0.5):
             if time.monotonic() > deadline:
                 raise AssertionError("the session does not expire")
-            thief = self.client(client_id=session)
+            thief = self.client(start=False, client_id=session)
+            try:
+                thief.start(timeout=SOON)
+            except KazooTimeoutError:
+                continue
             thief.stop()
 
     def tree(self, client, path=None):
