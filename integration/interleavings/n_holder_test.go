@@ -1,0 +1,173 @@
+package interleavings
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// briefly is a session timeout that can be waited for in real time.
+const briefly = 4 * time.Second
+
+func session(timeout time.Duration) func(*recipes.Config) {
+	return func(cfg *recipes.Config) { cfg.SessionTimeout = timeout }
+}
+
+// N5: a holder hears nothing any more.
+func TestHolderThatHearsNothingKnowsAMarginBeforeTheServerFreesTheLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder with a short session, and a more important one that waits politely for its cleanup
+		w.client("H", session(briefly))
+		h := w.hold("H", at(1), cleanup(time.Hour))
+		s := w.ask("S", at(9))
+		await[recipes.PreemptAsked](h)
+
+		// when the network swallows all that it sends and all that is sent to it
+		w.Partition("H")
+
+		// then it is warned, told of its loss, and only later its successor holds: by a quarter of the session
+		await[recipes.AtRisk](h)
+		lost, at := awaitAt[recipes.Lost](h)
+		require.Equal(w, recipes.LossSession, lost.Err.Reason)
+		s.granted()
+		margin := w.elapsed() - at
+		if w.z != nil {
+			require.GreaterOrEqual(w, margin, briefly/4)
+		}
+		require.GreaterOrEqual(w, margin, briefly/8) // what a busy machine may take away
+
+		// and its token is old
+		require.Greater(w, s.token(), lost.Err.Token)
+		w.Heal("H")
+	})
+}
+
+// N6: a holder stands still longer than its session lasts, and goes on.
+func TestHolderThatStoodStillFindsItsLossBeforeItsNextStep(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder with a short session, and a successor
+		still := newStandstill()
+		w.client("H", session(briefly), still.in)
+		h := w.hold("H", at(5))
+		s := w.ask("S", at(1))
+		s.queued()
+
+		// when it stands still until that one holds
+		w.referee.forgive(h.id())
+		still.begin()
+		s.granted()
+		require.Zero(w, times[recipes.Lost](h), "it does not know yet")
+
+		// then its next step finds out, before anybody has told it, and its token is refused
+		var lost *recipes.LostError
+		require.ErrorAs(w, h.grant.Check(), &lost)
+		require.Equal(w, recipes.LossSession, lost.Reason)
+		require.Less(w, h.token(), s.token())
+
+		// and when it goes on it changes nothing
+		still.end()
+		require.ErrorAs(w, h.grant.Release(w.Context()), &lost)
+		require.Equal(w, 1, times[recipes.Lost](h))
+		require.Equal(w, []string{"S"}, w.holders())
+	})
+}
+
+// N11: the holder's cleanup takes longer than its grace.
+func TestHolderThatOverrunsItsGraceIsTakenOverAtItsEnd(t *testing.T) {
+	const grace = 300 * time.Millisecond
+	scenario(t, func(w *world) {
+		// given a holder that goes on when it is asked to go
+		h := w.hold("H", at(1), cleanup(grace))
+
+		// when a forceful preemptor asks
+		p := w.ask("P", at(9), forceful)
+		_, asked := awaitAt[recipes.PreemptSent](p)
+		require.Equal(w, grace, await[recipes.PreemptAsked](h).Grace)
+
+		// then that one takes over when the grace is over, not earlier
+		_, taken := awaitAt[recipes.TookOver](p)
+		require.GreaterOrEqual(w, taken-asked, grace)
+		if w.z != nil {
+			require.Equal(w, grace, taken-asked)
+		}
+		p.granted()
+
+		// and the holder is told who took it, and what it writes with its token is refused
+		lost := await[recipes.Lost](h).Err
+		require.Equal(w, recipes.LossTaken, lost.Reason)
+		require.Equal(w, "P", lost.By)
+		require.Less(w, h.token(), p.token())
+		require.ErrorIs(w, h.grant.Release(w.Context()), lost)
+		require.Equal(w, []string{"P"}, w.holders())
+	})
+}
+
+// A standstill stops a client as SIGSTOP would stop its process, as far as that
+// goes from inside: nothing comes in or goes out, and whoever wants to close a
+// connection, as its watchdog does when nothing comes, waits.
+type standstill struct {
+	mu sync.Mutex
+	on chan struct{} // closed at its end; nil while there is none
+}
+
+func newStandstill() *standstill { return &standstill{} }
+
+func (s *standstill) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = make(chan struct{})
+}
+
+func (s *standstill) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.on)
+	s.on = nil
+}
+
+func (s *standstill) wait() {
+	s.mu.Lock()
+	on := s.on
+	s.mu.Unlock()
+	if on != nil {
+		<-on
+	}
+}
+
+func (s *standstill) in(cfg *recipes.Config) {
+	dial := cfg.Dialer
+	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &stillConn{conn, s}, nil
+	}
+}
+
+type stillConn struct {
+	net.Conn
+	still *standstill
+}
+
+func (c *stillConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.still.wait()
+	return n, err
+}
+
+func (c *stillConn) Write(b []byte) (int, error) {
+	c.still.wait()
+	return c.Conn.Write(b)
+}
+
+func (c *stillConn) Close() error {
+	c.still.wait()
+	return c.Conn.Close()
+}

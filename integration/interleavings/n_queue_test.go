@@ -1,0 +1,182 @@
+package interleavings
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// N12: the holder releases by itself while a preempt request is on its way to
+// it.
+func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder with somebody behind it
+		h := w.hold("H", at(5), cleanup(time.Hour))
+		behind := w.ask("behind", at(5))
+		behind.queued()
+
+		// and a more important one, whose request has not come to its ears
+		word := w.On(Changed(users, h.id()).From("H")).Hold()
+		p := w.ask("P", at(9))
+		await[recipes.PreemptSent](p)
+		w.reached(word)
+		require.Zero(w, times[recipes.PreemptAsked](h))
+
+		// when it releases
+		released := h.releases()
+		word.Release()
+		require.NoError(w, released())
+
+		// then the more important one holds, and then the other
+		require.Greater(w, p.token(), h.token())
+		behind.waits()
+		require.Equal(w, []string{"P"}, w.holders())
+		p.release()
+		require.Greater(w, behind.token(), p.token())
+	})
+}
+
+// N13: one that outranks the holder, but not the preemptor, comes in between.
+func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder of priority 1, asked to go by one of priority 3
+		h := w.hold("H", at(1), cleanup(time.Hour))
+		three := w.ask("three", at(3))
+		await[recipes.PreemptSent](three)
+		require.Equal(w, "three", await[recipes.PreemptAsked](h).By.Owner)
+
+		// when one of priority 2 asks, forcefully
+		w.never(T6(users).From("two"))
+		w.never(T7(users).From("two"))
+		w.never(Withdraws(users).From("three"))
+		two := w.ask("two", at(2), forceful, waiting(0))
+		require.Equal(w, 2, two.queued().Position)
+
+		// then nobody is told anything
+		two.waits()
+		three.waits()
+		require.Equal(w, []string{"three", "two"}, w.waiters())
+		require.Zero(w, times[recipes.Displaced](three))
+		require.Equal(w, 1, times[recipes.PreemptAsked](h))
+		require.Zero(w, times[recipes.Lost](h))
+
+		// and the one of priority 3 is next, as it was
+		h.release()
+		require.Greater(w, three.token(), h.token())
+		two.waits()
+		three.release()
+		require.Greater(w, two.token(), three.token())
+	})
+}
+
+// N10: each kind of grant after each other.
+func TestTokenGrowsThroughAllKindsOfGrants(t *testing.T) {
+	scenario(t, func(w *world) {
+		var last recipes.Token
+		grows := func(what string, u *user) {
+			w.Helper()
+			require.Greater(w, u.token(), last, what)
+			last = u.token()
+			require.Equal(w, last, w.state().Holders[0].Token, "by the server, "+what)
+		}
+
+		// T1
+		h := w.hold("H", at(5))
+		grows("the first", h)
+
+		// T4, to an older request than one that is more important and was granted before: a token is no place in line
+		old := w.ask("old", at(3))
+		old.queued()
+		young := w.ask("young", at(4))
+		young.queued()
+		h.release()
+		young.granted()
+		grows("a hand-over past an older request", young)
+		young.release()
+		old.granted()
+		grows("a hand-over to the older request", old)
+
+		// T7
+		thief := w.ask("thief", at(9), forceful)
+		thief.granted()
+		grows("a takeover", thief)
+		require.Equal(w, recipes.LossTaken, await[recipes.Lost](old).Err.Reason)
+
+		// T3
+		heir := w.ask("heir", at(1))
+		heir.queued()
+		w.expire("thief")
+		heir.granted()
+		grows("the end of a session", heir)
+
+		// the scope is removed by garbage collection, and made again: its version starts anew
+		lock, _ := w.admin.lock(w.root, users)
+		heir.release()
+		require.NoError(w, w.admin.set(w.root, nil))
+		require.NoError(w, w.admin.remove(lock.Path))
+		again := w.hold("heir", at(1))
+		grows("the removal of the scope", again)
+
+		// the server restarts; the real one does in package locks
+		if w.z != nil {
+			require.NoError(w, w.z.Restart())
+			w.pass(time.Second)
+		}
+		again.release()
+		grows("a restart", w.hold("last", at(2)))
+	})
+}
+
+// N14: a flood of events, and behind it the end of the session, for one that is
+// slow to hear.
+func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {
+	const locks = 20
+	scenario(t, func(w *world) {
+		// given a client that holds many locks, and waits for as many, and listens slowly
+		slowly := func(r *recipes.Request) {
+			hear := r.Notify
+			r.Notify = func(n recipes.Notice) { w.pass(time.Millisecond); hear(n) }
+		}
+		c, others := w.client("A"), w.client("B")
+		var holds, waits, asks, blocks []*user
+		for i := range locks {
+			scope := string(rune('a' + i))
+			held := c.ask("mine/"+scope, "mine "+scope, cleanup(time.Hour), slowly)
+			held.granted()
+			holds = append(holds, held)
+			block := others.ask("theirs/"+scope, "theirs "+scope, at(5))
+			block.granted()
+			blocks = append(blocks, block)
+			wait := c.ask("theirs/"+scope, "waiting "+scope, slowly)
+			wait.queued()
+			waits = append(waits, wait)
+		}
+
+		// when an event comes for each of them, and the end of the session behind
+		flood := w.On(zktest.Event().From("A")).Hold()
+		for i := range locks {
+			ask := others.ask(holds[i].scope, "asking", at(9))
+			await[recipes.PreemptSent](ask)
+			asks = append(asks, ask)
+		}
+		w.reached(flood)
+		w.expire("A")
+		for _, block := range blocks {
+			block.release()
+		}
+		flood.Release()
+
+		// then each hold is lost, and each waiter holds in the next session
+		for _, held := range holds {
+			require.Equal(w, recipes.LossSession, await[recipes.Lost](held).Err.Reason)
+		}
+		for i := range locks {
+			asks[i].granted()
+			waits[i].granted()
+		}
+	})
+}
