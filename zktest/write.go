@@ -45,9 +45,6 @@ func (s *Server) begin() transaction {
 
 // one executes a single write on the leader's tree.
 func (s *Server) one(r *wire.Request, by tree.Caller, t transaction) (tree.Effect, reply) {
-	if r.NullPath {
-		return tree.Effect{}, failed(wire.MarshallingError)
-	}
 	change, code := s.leader.tree.Check(r, by)
 	if code != wire.OK {
 		return tree.Effect{}, failed(code)

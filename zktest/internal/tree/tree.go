@@ -125,6 +125,9 @@ func (t *Tree) checkCreate(r *wire.Request, by Caller) (Change, wire.Code) {
 	if lives != (r.Op == wire.OpCreateTTL) || lives && (r.TTL <= 0 || r.TTL > maxTTL) || !lives && r.TTL >= 0 {
 		return Change{}, wire.BadArguments
 	}
+	if r.NullPath {
+		return Change{}, wire.MarshallingError
+	}
 	path := r.Path
 	parentPath, _, ok := split(path)
 	if !ok {
@@ -166,6 +169,9 @@ func (t *Tree) checkCreate(r *wire.Request, by Caller) (Change, wire.Code) {
 }
 
 func (t *Tree) checkDelete(r *wire.Request, by Caller) (Change, wire.Code) {
+	if r.NullPath {
+		return Change{}, wire.MarshallingError
+	}
 	parentPath, _, ok := split(r.Path)
 	if !ok || special(r.Path) {
 		return Change{}, wire.BadArguments
