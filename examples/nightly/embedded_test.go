@@ -15,13 +15,13 @@ import (
 // In a bubble of synctest, on the embedded server, minutes of contention are
 // seconds of testing.
 
-func TestNothingIsCorruptedAfterFifteenMinutesOnTheEmbeddedServer(t *testing.T) {
+func TestNothingIsCorruptedAfterFiveMinutesOnTheEmbeddedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		report, out := show(t, 15*time.Minute, Config{Client: embedded(t), Daemons: 3})
+		report, out := show(t, 5*time.Minute, Config{Client: embedded(t), Daemons: 3})
 
 		requireSound(t, report, out)
 		require.Equal(t, 10, report.Backups, "the newest ones")
-		require.InDelta(t, 15*60/20*2*6, report.Corrections, 12, "two times six in each cycle of 20 seconds")
+		require.InDelta(t, 5*60/20*2*6, report.Corrections, 12, "two times six in each cycle of 20 seconds")
 	})
 }
 

@@ -32,7 +32,7 @@ type tally struct {
 	done      int
 	preempted int
 	cleaned   int // of those that were preempted
-	lost      int // locks
+	helpless  int // runs that could not clean up: their lock was lost, or there was no time
 	skipped   int
 	onDaemon  map[string]int // runs
 }
@@ -66,8 +66,8 @@ func (h *history) add(s step) {
 		}
 	case done:
 		t.done++
-	case lost:
-		t.lost++
+	case lost, unclean:
+		t.helpless++
 	default: // is in the timeline
 	}
 	if s.Kind.ends() {
@@ -108,5 +108,5 @@ func (h *history) sum(of func(*tally) int) int {
 // cleanups counts the preemptions whose cleanup has put things right.
 func (h *history) cleanups() int { return h.sum(func(t *tally) int { return t.cleaned }) }
 
-// losses counts the locks that were lost.
-func (h *history) losses() int { return h.sum(func(t *tally) int { return t.lost }) }
+// helpless counts the runs that could not clean up.
+func (h *history) helpless() int { return h.sum(func(t *tally) int { return t.helpless }) }

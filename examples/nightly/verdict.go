@@ -44,12 +44,12 @@ func judge(out *printer, set *orders.Set, line *timeline, daemons []string, unsa
 		out.printf("%s\n", chart(line.past.runs, start, end, unsafe, out.palette))
 		out.printf("%s\n", table(line.past.tallies, daemons, out.palette))
 	}
-	if !unsafe && line.past.losses() > 0 {
+	if !unsafe && line.past.helpless() > 0 {
 		switch files, err := set.Settle(); {
 		case err != nil:
 			return orders.Report{}, err
 		case files > 0:
-			out.printf("  A job that lost its lock could not clean up. %s put back, as the next\n  job would have done.\n\n", count(files, "file"))
+			out.printf("  A job had no time to clean up. %s put back, as the next job would\n  have done.\n\n", count(files, "file"))
 		}
 	}
 	report, err := set.Verify()
@@ -84,7 +84,7 @@ func verdict(out *printer, r orders.Report, cleanups int, unsafe bool) {
 	case unsafe:
 		out.printf("  Without locks that was luck. Let it run for longer.\n")
 	case cleanups == 0:
-		out.printf("  No job was preempted and has cleaned up: it was too short for that.\n")
+		out.printf("  No job was preempted and has cleaned up: let it run for longer.\n")
 	default:
 		out.printf("  %s a job was asked to go, put things right and handed its lock over.\n", count(cleanups, "time"))
 		out.printf("  --unsafe shows what becomes of the same jobs without their locks.\n")

@@ -37,27 +37,34 @@ func TestVerdictOnTooShortAShowSaysSo(t *testing.T) {
 	require.NoError(t, err)
 
 	_, out := judged(t, set, story()[7:], false)
-	require.Contains(t, out, "  No job was preempted and has cleaned up: it was too short for that.\n")
+	require.Contains(t, out, "  No job was preempted and has cleaned up: let it run for longer.\n")
 
 	_, out = judged(t, set, nil, true)
 	require.Contains(t, out, "  Without locks that was luck. Let it run for longer.\n")
 }
 
-func TestWhatAJobLeftThatLostItsLockIsPutBackFirst(t *testing.T) {
+func TestWhatAJobLeftThatHadNoTimeToCleanUpIsPutBackFirst(t *testing.T) {
+	for _, last := range []kind{lost, unclean} {
+		t.Run(string(last), func(t *testing.T) { putBackFirst(t, last) })
+	}
+}
+
+func putBackFirst(t *testing.T, last kind) {
+	t.Helper()
 	set, err := orders.Create(t.TempDir())
 	require.NoError(t, err)
 	change, err := set.Begin("compact", 5)
 	require.NoError(t, err)
-	require.NoError(t, change.Move(1, 2, 3))
+	require.NoError(t, change.Move(1, 900, 3))
 
 	// A job that was interrupted and has not cleaned up has no excuse.
 	report, out := judged(t, set, story(), false)
 	require.False(t, report.Sound())
 	require.NotContains(t, out, "put back")
 
-	report, out = judged(t, set, append(story(), at(7, "A", "compact", "3", lost, "")), false)
+	report, out = judged(t, set, append(story(), at(7, "A", "compact", "3", last, "")), false)
 	require.Empty(t, report.Problems)
-	require.Contains(t, out, "1 file put back, as the next")
+	require.Contains(t, out, "2 files put back, as the next")
 }
 
 func judged(t *testing.T, set *orders.Set, steps []step, unsafe bool) (orders.Report, string) {
