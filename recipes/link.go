@@ -27,6 +27,7 @@ type link struct {
 
 	mu       sync.Mutex
 	greeted  bool                  // connect request sent
+	welcome  bool                  // and answered
 	sent     map[int32]sentRequest // unanswered, by xid
 	pings    []instant             // unanswered pings, oldest first
 	received instant               // last time that anything came in
@@ -206,7 +207,18 @@ func (l *link) Read(b []byte) (int, error) {
 		l.mu.Unlock()
 		l.frame.feed(b[:n], l.header)
 	}
+	if err != nil && l.wasTurnedAway() {
+		l.s.turnedAway()
+	}
 	return n, err
+}
+
+// wasTurnedAway tells whether the server has hung up in place of an answer to
+// the connect request.
+func (l *link) wasTurnedAway() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.greeted && !l.welcome && !l.closed
 }
 
 // header is told the first bytes of each frame.
@@ -214,6 +226,9 @@ func (l *link) header(h []byte, greeting bool) {
 	if greeting {
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(h[4:]))) * time.Millisecond
 		id := int64(binary.BigEndian.Uint64(h[8:]))
+		l.mu.Lock()
+		l.welcome = true
+		l.mu.Unlock()
 		l.held = true
 		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
 		return

@@ -40,6 +40,8 @@ type session struct {
 	beat     instant
 	tries    int   // failed dials since the last connect
 	mutes    int   // servers that did not greet since then
+	rebuffs  int   // servers that hung up in place of a greeting since then
+	rebuffed instant
 	lastErr  error // what went wrong last
 	downFrom instant
 	down     bool
@@ -149,12 +151,33 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 	first := s.id == 0
 	s.id, s.timeout, s.password = id, timeout, password
 	s.lastAck = max(s.lastAck, asked)
-	s.tries, s.mutes = 0, 0
+	s.tries, s.mutes, s.rebuffs = 0, 0, 0
 	s.mu.Unlock()
 	if first && timeout != s.c.cfg.SessionTimeout {
 		s.c.log.Warn("ZooKeeper granted another session timeout than asked for",
 			"asked", s.c.cfg.SessionTimeout, "granted", timeout)
 	}
+}
+
+// turnedAway is told that a server has hung up in place of a greeting. Servers
+// without a quorum do that, and servers that have seen less than the session:
+// from a backup, or new. The latter do it for as long as the session is tried.
+func (s *session) turnedAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rebuffs++; s.rebuffs == 1 {
+		s.rebuffed = s.clock.now()
+	}
+}
+
+// unwanted tells whether servers have hung up for so long that the session is
+// better given up. Nothing is held by it any more; those that wait lose their
+// place, should it only have been a long time without a quorum.
+func (s *session) unwanted(now instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const enough = 3 // a server that starts may forget a connection
+	return s.id != 0 && s.rebuffs >= enough && now.sub(s.rebuffed) > max(2*s.timeout, time.Minute)
 }
 
 func (s *session) acked(sent instant) {
@@ -294,6 +317,9 @@ func (s *session) watchdog() {
 		}
 		if stuck && s.timesDialled() == 0 {
 			s.end(fmt.Errorf("%w: the client library is stuck", errSessionOver))
+		}
+		if s.unwanted(now) {
+			s.end(fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long", errSessionOver))
 		}
 		if now < end {
 			step = min(step, max(end.sub(now), time.Millisecond))
