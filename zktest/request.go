@@ -207,7 +207,8 @@ func (c *conn) read(r *wire.Request, err error, by tree.Caller) reply {
 
 func ephemerals(t *tree.Tree, r *wire.Request, by tree.Caller) reply {
 	paths := t.Ephemerals(by.Session)
-	if prefix := strings.TrimSpace(r.Path); prefix != "" && prefix != "/" {
+	blank := func(c rune) bool { return c <= ' ' } // to Java
+	if prefix := strings.TrimFunc(r.Path, blank); prefix != "" && prefix != "/" {
 		paths = slices.DeleteFunc(paths, func(path string) bool { return !strings.HasPrefix(path, r.Path) })
 	}
 	return reply{body: wire.Strings(nil, paths)}
