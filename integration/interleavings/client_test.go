@@ -1,6 +1,7 @@
 package interleavings
 
 import (
+	"context"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,9 @@ func (w *world) client(name string, change ...func(*recipes.Config)) *client {
 	c := &client{Client: raw, w: w, name: name}
 	w.clients[name] = c
 	w.order = append(w.order, c)
-	require.NoError(w, c.Ready(w.Context()))
+	ctx, cancel := context.WithTimeout(w.Context(), soon)
+	defer cancel()
+	require.NoError(w, c.Ready(ctx), "connect %s", name)
 	return c
 }
 

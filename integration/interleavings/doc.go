@@ -35,9 +35,12 @@
 //	 6  TestOfTwoThatFoundTheLockIdleOneHoldsAndTheOtherJoinsBehindIt
 //	 7  TestRememberedVersionIsOfNoUseOnceAnotherHasHeld
 //	 8  TestGrantWhoseReplyIsLostIsFoundAfterTheReconnect
+//	    TestGrantWhoseReplyIsLostIsFoundBehindAFollowerThatLags (e): as 20
 //	 9  TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew
 //	10  TestReleaseWhoseReplyIsLostIsDone
 //	11  TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing
+//	    TestTransactionOfARequestThatIsGoneIsRefused
+//	    TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone
 //	12  none: the first waiter would watch G, which has one holder as long as there
 //	    is no shared mode; see TestSharedModeIsRefused
 //	13  TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver
@@ -46,9 +49,12 @@
 //	16  TestLeaseIsMeasuredOnTheServersClock (e): clocks that differ by an hour
 //	17  TestPolitePreemptorThatGivesUpNeverHolds
 //	18  TestTakeoverAndHandOverAtTheSameMomentGrantOnce
+//	    TestHandOverToAnotherAfterATakeoverGrantsNobody
 //	19  TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds
 //	20  TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused (e): a follower that
 //	    is behind by a number of transactions
+//	    TestGrantThatWasDecidedBeforeAnotherCameIsRefused
+//	    TestWaiterThatReadsGLateSeesWhoHasComeMeanwhile
 //	21  TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront (e): half a minute,
 //	    to the millisecond
 //	22  TestFirstToArriveIsGrantedWhateverItsGuid

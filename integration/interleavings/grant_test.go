@@ -168,8 +168,7 @@ func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) 
 		now, _ := c.Session()
 		require.NotEqual(w, old, now)
 		for _, u := range []*user{idle, another, before, behind} {
-			state, err := c.Lock(w.Context(), u.scope)
-			require.NoError(w, err)
+			state := w.look(u.scope)
 			require.Len(w, u.nodes(), 1)
 			for _, one := range append(state.Holders, state.Waiters...) {
 				if one.Owner == u.owner {

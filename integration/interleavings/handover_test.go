@@ -147,36 +147,3 @@ func TestReleaseWhoseReplyIsLostIsDone(t *testing.T) {
 		require.Greater(w, n.token(), s.token())
 	})
 }
-
-// 20: the follower of the first waiter lags two transactions behind; when it
-// decides on old lists, its transaction fails and it decides again: safety never
-// depends on fresh reads.
-func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
-	embeddedOnly(t, "a server that shows the past, by a number of transactions", func(w *world) {
-		// given a waiter behind a follower
-		follower, err := w.z.Listen("follower")
-		require.NoError(w, err)
-		h := w.hold("H", at(5))
-		waiter := w.client("W", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
-		waiter.queued()
-		w.client("X")
-		follower.Lag(2)
-
-		// when the holder goes, and another one joins and grants itself: three
-		// transactions, of which the waiter sees the first
-		decides := w.must(T3(users).From("W"))
-		w.must(T3(users).From("X"))
-		w.evict(h)
-		x := w.ask("X", at(3))
-		x.granted()
-		w.reached(decides)
-
-		// then that one holds, and the waiter waits for it
-		waiter.waits()
-		require.Equal(w, []string{"X"}, w.holders())
-		follower.Lag(0)
-		w.pass(short)
-		x.release()
-		require.Greater(w, waiter.token(), x.token())
-	})
-}

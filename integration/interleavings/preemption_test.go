@@ -195,6 +195,36 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 	})
 }
 
+// 18, with another successor: the hand-over that comes after the takeover would
+// name a second holder.
+func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a hand-over under way
+		h := w.hold("H", at(5), cleanup(200*time.Millisecond))
+		s := w.ask("S", at(1))
+		s.queued()
+		handsOver := w.On(T4(users).From("H")).Hold()
+		released := h.releases()
+		w.reached(handsOver)
+
+		// when one that the holder has not seen takes over before it
+		p := w.ask("P", at(9), forceful)
+		w.must(T7(users).From("P"))
+		p.granted()
+		handsOver.Release()
+
+		// then that one holds
+		var lost *recipes.LostError
+		require.ErrorAs(w, released(), &lost)
+		require.Equal(w, recipes.LossTaken, lost.Reason)
+		s.waits()
+		require.Equal(w, []string{"P"}, w.holders())
+		w.pass(short)
+		p.release()
+		require.Greater(w, s.token(), p.token())
+	})
+}
+
 // 19: an administrator deletes the holder's node; the holder's context ends with
 // `deleted`, the first waiter is granted, tokens grow.
 func TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds(t *testing.T) {

@@ -197,7 +197,15 @@ func (w *world) evict(u *user) {
 // state is the lock as an onlooker sees it.
 func (w *world) state() recipes.LockState {
 	w.Helper()
-	state, err := w.client("onlooker").Lock(w.Context(), users)
+	return w.look(users)
+}
+
+// look is state for any scope.
+func (w *world) look(scope string) recipes.LockState {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), soon)
+	defer cancel()
+	state, err := w.client("onlooker").Lock(ctx, scope)
 	require.NoError(w, err)
 	return state
 }

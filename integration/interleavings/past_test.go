@@ -1,0 +1,132 @@
+package interleavings
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// 20: the follower of the first waiter lags two transactions behind; when it
+// decides on old lists, its transaction fails and it decides again: safety never
+// depends on fresh reads.
+func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
+	embeddedOnly(t, "a server that shows the past, by a number of transactions", func(w *world) {
+		// given a waiter behind a follower
+		follower, err := w.z.Listen("follower")
+		require.NoError(w, err)
+		h := w.hold("H", at(5))
+		waiter := w.client("W", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
+		waiter.queued()
+		w.client("X")
+		follower.Lag(2)
+
+		// when the holder goes, and another one joins and grants itself: three
+		// transactions, of which the waiter sees the first
+		decides := w.must(T3(users).From("W"))
+		w.must(T3(users).From("X"))
+		w.evict(h)
+		x := w.ask("X", at(3))
+		x.granted()
+		w.reached(decides)
+
+		// then that one holds, and the waiter waits for it
+		waiter.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		follower.Lag(0)
+		w.pass(short)
+		x.release()
+		require.Greater(w, waiter.token(), x.token())
+	})
+}
+
+// 20, without a follower: the decision itself is old when it comes.
+func TestGrantThatWasDecidedBeforeAnotherCameIsRefused(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a waiter that is about to grant itself a lock that became free
+		w.hold("H", at(5))
+		waiter := w.ask("W", at(1))
+		waiter.queued()
+		grants := w.On(T3(users).From("W").Nth(1)).Hold()
+		w.expire("H")
+		w.reached(grants)
+
+		// when a more important one joins and grants itself before that
+		w.must(T3(users).From("X"))
+		x := w.ask("X", at(9))
+		x.granted()
+		grants.Release()
+
+		// then that one holds, and the waiter waits for it
+		waiter.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		w.pass(short)
+		x.release()
+		require.Greater(w, waiter.token(), x.token())
+	})
+}
+
+// 20, on fresh reads: a waiter reads G before it lists who is there. The other way
+// round it would take one that came in between for dead.
+func TestWaiterThatReadsGLateSeesWhoHasComeMeanwhile(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given two waiters whose holder goes, and the first is about to read G
+		w.hold("H", at(5))
+		waiter := w.ask("W", at(3))
+		waiter.queued()
+		behind := w.ask("B", at(1)) // alone, it would need no G
+		behind.queued()
+		reads := w.On(ReadsG(users).From("W")).Hold()
+		w.expire("H")
+		w.reached(reads)
+
+		// when a more important one joins and grants itself before that
+		w.must(T3(users).From("X"))
+		x := w.ask("X", at(9))
+		x.granted()
+		reads.Release()
+
+		// then that one holds, and the waiter waits for it
+		waiter.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		w.pass(short)
+		x.release()
+		require.Greater(w, waiter.token(), x.token())
+	})
+}
+
+// 8, with a second member of the ensemble that is behind: without the sync, the
+// client would not find itself there.
+func TestGrantWhoseReplyIsLostIsFoundBehindAFollowerThatLags(t *testing.T) {
+	embeddedOnly(t, "a server that shows the past, for as long as nobody syncs", func(w *world) {
+		// given a client that comes back to a follower when its connection breaks
+		follower, err := w.z.Listen("follower")
+		require.NoError(w, err)
+		var dials atomic.Int32
+		c := w.client("A", func(cfg *recipes.Config) {
+			dial := cfg.Dialer
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if dials.Add(1) > 1 {
+					address = follower.Addr()
+				}
+				return dial(ctx, network, address)
+			}
+		})
+		w.hold("first", at(1)).release() // else the client has more to read
+		follower.Lag(-1)
+
+		// when the reply to its T1 is lost
+		w.On(T1(users).From("A").Nth(1)).DropReply()
+		w.never(T2(users).From("A"))
+		a := c.ask(users, "A", at(5))
+
+		// then it holds, by the one node that it has made
+		a.granted()
+		require.Equal(w, int32(2), dials.Load())
+		require.Equal(w, a.grant.ID(), a.id())
+	})
+}
