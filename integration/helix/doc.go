@@ -1,7 +1,8 @@
 // Package helix holds the acceptance tests that Apache Helix's own lock asks
-// of a lock with priorities, on real ZooKeeper servers: the cases of Helix's
-// two suites, TestZKHelixNonblockingLock (1 to 8) and its WithPriority (9 to
-// 14), and cases 33 to 52, which Helix's lock fails and its suites leave out.
+// of a lock with priorities, on a real ZooKeeper server and on the embedded one
+// (see package testbed): the cases of Helix's two suites,
+// TestZKHelixNonblockingLock (1 to 8) and its WithPriority (9 to 14), and cases
+// 33 to 52, which Helix's lock fails and its suites leave out.
 //
 // Each test is one case, named after the behaviour, given, when, then; a
 // comment gives its number. Times are scaled down, and where an order of events

@@ -1,4 +1,5 @@
-// Package tickledger tests recipes.TickLedger against a real ZooKeeper.
+// Package tickledger tests recipes.TickLedger on a real ZooKeeper server and on
+// the embedded one: see package testbed.
 package tickledger
 
 import (
