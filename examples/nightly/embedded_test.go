@@ -2,6 +2,7 @@ package nightly
 
 import (
 	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,12 +47,14 @@ func TestWithoutLocksTheDataIsCorruptedOnTheEmbeddedServerToo(t *testing.T) {
 }
 
 func TestWhenNobodyReadsAnyMoreTheDaemonsStop(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken pipe")
 
 		_, err := Run(t.Context(), Config{Client: embedded(t), Out: failing{broken}})
 
 		require.ErrorIs(t, err, broken)
+		requireEmpty(t, os.TempDir())
 	})
 }
 

@@ -83,15 +83,15 @@ func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 	contend(ctx, crew, line)
 
 	report, err = judge(out, set, line, names, cfg.Unsafe)
-	switch err = errors.Join(err, out.failure()); {
+	switch {
 	case cfg.Dir != "":
 		out.printf("  The data set is in %s\n\n", set.Dir())
-	case err != nil || !report.Sound() && !cfg.Unsafe:
+	case out.failure() == nil && (err != nil || !report.Sound() && !cfg.Unsafe):
 		out.printf("  The data set is kept in %s\n\n", set.Dir())
 	default:
-		err = remove()
+		err = errors.Join(err, remove())
 	}
-	return report, err
+	return report, errors.Join(err, out.failure())
 }
 
 // newCrew makes the daemons and waits until all have reached ZooKeeper.
