@@ -1,0 +1,139 @@
+package zkdiff
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shrink returns a script as short and plain as it finds that still fails, given one that does. fails must return the
+// part of a script up to where it fails, or nil.
+func shrink(script Script, fails func(Script) Script) Script {
+	script = shortest(script, fails)
+	for {
+		before := len(script)
+		script = without(script, fails)
+		script = plainer(script, fails)
+		if len(script) == before {
+			return script
+		}
+	}
+}
+
+// shortest finds an end of the script that fails by itself: what led to it is mostly near.
+func shortest(script Script, fails func(Script) Script) Script {
+	for n := 8; n < len(script); n *= 4 {
+		if failed := fails(script[len(script)-n:]); failed != nil {
+			return failed
+		}
+	}
+	return script
+}
+
+// without leaves out steps, many at a time first.
+func without(script Script, fails func(Script) Script) Script {
+	for chunk := (len(script) + 1) / 2; chunk > 0; chunk /= 2 {
+		for to := len(script) - 1; to > 0; { // the last step is the one that fails
+			from := max(0, to-chunk)
+			if failed := fails(slices.Concat(script[:from], script[to:])); failed != nil {
+				script = failed
+			}
+			to = min(from, len(script)-1)
+		}
+	}
+	return script
+}
+
+// plainer makes single steps simpler.
+func plainer(script Script, fails func(Script) Script) Script {
+	for i := 0; i < len(script); {
+		failed := plainerAt(script, i, fails)
+		if failed == nil {
+			i++
+			continue
+		}
+		script = failed
+	}
+	return script
+}
+
+func plainerAt(script Script, i int, fails func(Script) Script) Script {
+	for _, simpler := range simplifications(script[i]) {
+		candidate := slices.Clone(script)
+		candidate[i] = simpler
+		if failed := fails(candidate); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+// simplifications are steps that say less, each in one respect.
+func simplifications(s Step) []Step {
+	var simpler []Step
+	try := func(worth bool, change func(*Step)) {
+		if worth {
+			changed := s
+			change(&changed)
+			simpler = append(simpler, changed)
+		}
+	}
+	for i := range s.Subs {
+		try(true, func(c *Step) { c.Subs = slices.Concat(s.Subs[:i], s.Subs[i+1:]) })
+	}
+	try(s.On != 0, func(c *Step) { c.On = 0 })
+	try(s.Watch, func(c *Step) { c.Watch = false })
+	try(s.Data != nil, func(c *Step) { c.Data = nil })
+	try(s.Tail != 0, func(c *Step) { c.Tail = 0 })
+	try(s.Cut != 0, func(c *Step) { c.Cut = 0 })
+	try(s.Version != -1 && s.Version != 0, func(c *Step) { c.Version = -1 })
+	try(s.Flags != 0 && s.Do != CreateTTL && s.Do != CreateContainer, func(c *Step) { c.Flags = 0 })
+	try(s.ACL != nil && !slices.Equal(s.ACL, everybody), func(c *Step) { c.ACL = everybody })
+	for i, list := range s.Paths {
+		for j := range list {
+			try(true, func(c *Step) {
+				c.Paths = slices.Clone(s.Paths)
+				c.Paths[i] = slices.Concat(list[:j], list[j+1:])
+			})
+		}
+	}
+	return simpler
+}
+
+// Given a long script of which three steps matter, in this order, then these three are left, as plain as they can be.
+func TestShrinkingLeavesWhatMatters(t *testing.T) {
+	g := newGenerator(1, sessions)
+	var script Script
+	for range 300 {
+		script = append(script, g.next())
+	}
+	script[20] = Step{On: 1, Do: Create, Path: "/needed", Data: []byte("data"), ACL: []ACL{{1, "ip", "x"}}}
+	script[150] = Step{On: 2, Do: Multi, Subs: []Step{{Do: Check, Path: "/a"}, {Do: Delete, Path: "/needed", Version: 7}}}
+	script[280] = Step{On: 3, Do: Exists, Path: "/needed", Watch: true}
+	tries := 0
+	fails := func(s Script) Script {
+		tries++
+		created, deleted := false, false
+		for i, step := range s {
+			switch {
+			case step.Do == Create && step.Path == "/needed":
+				created = true
+			case step.Do == Multi && created:
+				deleted = deleted || slices.ContainsFunc(step.Subs, func(sub Step) bool { return sub.Path == "/needed" })
+			case step.Do == Exists && step.Path == "/needed" && deleted && step.On == 3:
+				return s[:i+1]
+			}
+		}
+		return nil
+	}
+
+	short := shrink(script, fails)
+
+	require.Equal(t, Script{
+		{Do: Create, Path: "/needed", ACL: everybody},
+		{Do: Multi, Subs: []Step{{Do: Delete, Path: "/needed", Version: 7}}},
+		{On: 3, Do: Exists, Path: "/needed"},
+	}, short)
+	require.Less(t, tries, 200)
+}
