@@ -38,9 +38,9 @@ type session struct {
 	isReady  bool
 	beating  bool // a heartbeat is under way
 	beat     instant
-	tries    int   // failed dials since the last connect
-	mutes    int   // servers that did not greet since then
-	rebuffs  int   // servers that hung up in place of a greeting since then
+	tries    int // failed dials since the last connect
+	mutes    int // servers that did not greet since then
+	rebuffs  int // servers that hung up in place of a greeting since then
 	rebuffed instant
 	lastErr  error // what went wrong last
 	downFrom instant

@@ -78,7 +78,7 @@ func TestDelayedRequestIsExecutedLaterAndSoIsWhatFollows(t *testing.T) {
 		time.Sleep(2*time.Second - 1)
 		synctest.Wait()
 		require.Empty(t, w.saw())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Equal(t, []string{"#1 create /a", "#2 delete /a"}, w.saw())
 
@@ -101,7 +101,7 @@ func TestDelayedReplyComesLaterAndSoDoesWhatFollows(t *testing.T) {
 		time.Sleep(3*time.Second - 1)
 		synctest.Wait()
 		require.Empty(t, w.got())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Equal(t, []string{"#1 ok", "#2 ok", "NodeDeleted /a"}, w.got())
 		require.Equal(t, 1, rule.Fired())

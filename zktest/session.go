@@ -42,7 +42,7 @@ func (s *Server) touch(x *session) {
 	if x.stalled {
 		return
 	}
-	at := (s.clock.elapsed()+x.timeout)/s.opts.tick*s.opts.tick + s.opts.tick
+	at := (s.clock.elapsed() + x.timeout).Truncate(s.opts.tick) + s.opts.tick
 	if at <= x.expires {
 		return
 	}

@@ -99,7 +99,7 @@ func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 		if a.NullScheme {
 			return nil, wire.InvalidACL
 		}
-		valid := false
+		var valid bool
 		switch a.ID.Scheme {
 		case "world":
 			valid = a.ID.Name == "anyone"
