@@ -104,9 +104,13 @@ func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T
 func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 	embeddedOnly(t, "the lease is half a minute", func(w *world) {
 		// given two waiters
-		const length = 30 * time.Second // shorter than the poll that would hide a watch that is missing
+		const (
+			length = 30 * time.Second // shorter than the poll that would hide a watch that is missing
+			grace  = 3 * time.Second
+			late   = 10 * time.Millisecond
+		)
 		w.hold("H", at(5))
-		a := w.ask("A", at(3), lease(length))
+		a := w.ask("A", at(3), lease(length), cleanup(grace))
 		a.queued()
 		b := w.ask("B", at(1))
 		require.Equal(w, 2, b.queued().Position)
@@ -122,14 +126,16 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.Equal(w, "B", asked.By.Owner)
 		require.GreaterOrEqual(w, when-since, length)
-		require.Less(w, when-since, length+10*time.Millisecond)
-		require.Equal(w, 1, times[recipes.PreemptSent](b))
+		require.Less(w, when-since, length+late)
 
-		// and takes the lock, as it has no cleanup timeout
+		// and takes the lock when its grace ends
 		b.granted()
-		lost := await[recipes.Lost](a)
+		lost, gone := awaitAt[recipes.Lost](a)
 		require.Equal(w, recipes.LossTaken, lost.Err.Reason)
 		require.Equal(w, priority.LeaseExpired, lost.Err.For)
+		require.GreaterOrEqual(w, gone-when, grace)
+		require.Less(w, gone-when, grace+late)
+		require.Equal(w, 1, times[recipes.TookOver](b))
 	})
 }
 

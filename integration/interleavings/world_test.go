@@ -226,13 +226,14 @@ func owners(list []recipes.Contender) []string {
 
 // finish ends the scenario: everybody leaves, and nothing may be left.
 func (w *world) finish() {
+	defer w.close() // also when a check fails
+	w.mu.Lock()
+	askers := w.askers
+	w.mu.Unlock()
 	if w.Failed() {
 		w.explain()
 		w.stop() // whatever a rule holds
 	}
-	w.mu.Lock()
-	askers, clients := w.askers, w.order
-	w.mu.Unlock()
 	for _, u := range askers {
 		u.cancel()
 	}
@@ -242,11 +243,22 @@ func (w *world) finish() {
 	for _, u := range askers {
 		u.end()
 	}
-	if !w.Failed() {
-		w.eventually("no request is left at the server", func() bool { return len(w.admin.contenders(w.root)) == 0 })
-		w.eventually("no watch is left at the server", func() bool { return len(w.admin.watches(w.root)) == 0 })
-		w.referee.concludes(askers)
+	if w.Failed() {
+		return
 	}
+	w.eventually("no request is left at the server", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+	w.eventually("no watch is left at the server", func() bool { return len(w.admin.watches(w.root)) == 0 })
+	w.referee.concludes(askers)
+}
+
+// close ends the clients: in a bubble none may outlive its test.
+func (w *world) close() {
+	if w.Failed() {
+		w.stop()
+	}
+	w.mu.Lock()
+	clients := w.order
+	w.mu.Unlock()
 	for _, c := range clients {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		if err := c.Close(ctx); err != nil && !w.Failed() {
