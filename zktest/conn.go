@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
@@ -15,14 +14,14 @@ import (
 const maxUnread = 64 << 20
 
 // A conn is a connection of a client. One goroutine reads its requests and has
-// the server execute them; another one writes what there is to write, so that
-// nobody who holds a lock waits for a slow client.
+// the server execute them; another one writes what there is to write.
 type conn struct {
 	server   *Server
 	listener *Listener
 	name     string // of the dialer
 	nc       net.Conn
 	gate     *gate
+	out      *outbox
 
 	// These belong to the server's lock.
 	session *session
@@ -30,12 +29,6 @@ type conn struct {
 	old     bool      // the client is from before 3.4
 	gone    bool      // nothing of it counts any more
 	seen    traffic
-
-	mu       sync.Mutex
-	wake     sync.Cond
-	unsent   []byte
-	finished bool // close once all is sent
-	cutOff   bool // close now
 }
 
 // traffic is what the four-letter words tell of a connection.
@@ -55,17 +48,20 @@ func (s *Server) serve(l *Listener, nc net.Conn, name string) bool {
 		return false
 	}
 	c := &conn{server: s, listener: l, name: name, nc: nc, ids: []wire.ID{{Scheme: "ip", Name: hostOf(nc)}}}
-	c.wake.L = &c.mu
+	c.out = newOutbox(nc, maxUnread)
 	var names []string
 	for _, n := range []string{l.name, name} {
 		if n != "" {
 			names = append(names, n)
 		}
 	}
-	c.gate = s.faults.open(names, c.receive, c.send, c.finish)
+	c.gate = s.faults.open(names, c.receive, c.out.put, c.finish)
 	s.conns[c] = struct{}{}
 	s.running.Go(c.readFrames)
-	s.running.Go(c.writeFrames)
+	s.running.Go(func() {
+		c.out.run()
+		_ = nc.Close()
+	})
 	return true
 }
 
@@ -130,52 +126,10 @@ func (c *conn) sent(frame []byte) {
 	c.gate.outbound(frame)
 }
 
-// send is called by the gate with each frame that may go out.
-func (c *conn) send(frame []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.finished || c.cutOff {
-		return
-	}
-	c.unsent = append(c.unsent, frame...)
-	if len(c.unsent) > maxUnread {
-		c.cutOff = true
-	}
-	c.wake.Signal()
-}
-
-// writeFrames is a goroutine.
-func (c *conn) writeFrames() {
-	defer c.nc.Close()
-	var out []byte
-	for {
-		c.mu.Lock()
-		for len(c.unsent) == 0 && !c.finished && !c.cutOff {
-			c.wake.Wait()
-		}
-		if c.cutOff || len(c.unsent) == 0 {
-			c.mu.Unlock()
-			return
-		}
-		out, c.unsent = c.unsent, out[:0]
-		c.mu.Unlock()
-		if _, err := c.nc.Write(out); err != nil {
-			c.cut()
-			return
-		}
-		if cap(out) > 1<<16 {
-			out = nil
-		}
-	}
-}
-
 // finish closes the connection once what the gate has let through is sent.
 func (c *conn) finish() {
 	_ = c.nc.SetWriteDeadline(time.Now().Add(lastWords))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finished = true
-	c.wake.Signal()
+	c.out.finish()
 }
 
 // lastWords is how long a client may take to read what was sent before the end.
@@ -184,14 +138,7 @@ const lastWords = 5 * time.Second
 // cut closes the connection at once. It takes no lock of the server.
 func (c *conn) cut() {
 	c.gate.close()
-	c.mu.Lock()
-	already := c.cutOff
-	c.cutOff = true
-	c.wake.Signal()
-	c.mu.Unlock()
-	if !already {
-		_ = c.nc.Close() // a write may be stuck
-	}
+	c.out.abort()
 }
 
 // leave makes the server forget a connection: its watches end, its session

@@ -35,7 +35,7 @@ func (s *Server) answerWord(c *conn, word string) bool {
 	s.leave(c)
 	s.mu.Unlock()
 	c.gate.close()
-	c.send([]byte(text))
+	c.out.put([]byte(text))
 	c.finish()
 	return true
 }

@@ -90,7 +90,7 @@ func (l *link) reach(conn net.Conn) bool {
 		_ = conn.Close()
 		return false
 	}
-	l.server = newOutbox(conn)
+	l.server = newOutbox(conn, 0)
 	return true
 }
 
@@ -135,82 +135,6 @@ func (l *link) abort() {
 	if l.server != nil {
 		l.server.abort()
 	}
-}
-
-// An outbox writes to a connection what is put into it, so that nobody waits.
-type outbox struct {
-	conn net.Conn
-
-	mu       sync.Mutex
-	wake     sync.Cond
-	unsent   []byte
-	finished bool // say so once all is sent
-	aborted  bool
-}
-
-func newOutbox(conn net.Conn) *outbox {
-	o := &outbox{conn: conn}
-	o.wake.L = &o.mu
-	return o
-}
-
-func (o *outbox) put(bytes []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.finished && !o.aborted {
-		o.unsent = append(o.unsent, bytes...)
-		o.wake.Signal()
-	}
-}
-
-// finish lets the other end know, behind everything that was put, that no more
-// will come.
-func (o *outbox) finish() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.finished = true
-	o.wake.Signal()
-}
-
-func (o *outbox) abort() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.aborted = true
-	_ = o.conn.Close()
-	o.wake.Signal()
-}
-
-func (o *outbox) run() {
-	var writing []byte
-	for {
-		o.mu.Lock()
-		for len(o.unsent) == 0 && !o.finished && !o.aborted {
-			o.wake.Wait()
-		}
-		writing, o.unsent = o.unsent, writing[:0]
-		aborted := o.aborted
-		o.mu.Unlock()
-		switch {
-		case aborted:
-			return
-		case len(writing) == 0:
-			closeWrite(o.conn)
-			return
-		}
-		if _, err := o.conn.Write(writing); err != nil {
-			o.abort()
-			return
-		}
-	}
-}
-
-// closeWrite ends one direction of a connection, or both if it cannot do that.
-func closeWrite(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-		return
-	}
-	_ = conn.Close()
 }
 
 // isWord tells whether a connection begins with a four-letter word, which as a

@@ -151,7 +151,7 @@ func (p *Proxy) serve(client net.Conn, names ...string) bool {
 		_ = client.Close()
 		return false
 	}
-	l := &link{proxy: p, names: names, client: newOutbox(client)}
+	l := &link{proxy: p, names: names, client: newOutbox(client, 0)}
 	p.links[l] = struct{}{}
 	p.running.Go(func() {
 		l.run()
