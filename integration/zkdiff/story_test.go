@@ -55,7 +55,6 @@ func (n *narrator) String() string {
 
 func (n *narrator) take(steps ...Step) {
 	for _, step := range steps {
-		n.heard[step.On] = append(n.heard[step.On], step.String())
 		n.hear(n.do(step))
 	}
 }
