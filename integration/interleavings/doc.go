@@ -29,6 +29,7 @@
 //
 //	 1  TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself
 //	 2  TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext
+//	    TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext
 //	 3  TestHandOverToOneThatGivesUpReachesTheNext
 //	 4  TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext
 //	 5  TestHandOverPastAMoreImportantNewcomerStopsNobody

@@ -76,14 +76,17 @@ func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
 // finishes cleaning at the same moment. The preemptor gets an error and never
 // becomes owner later; the lock goes to the next in line.
 func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
-	// given a holder that cleans up, a polite preemptor, and another behind it
-	given := func(w *world) (h, p, m *user) {
+	// given a holder that cleans up, a polite preemptor whose patience is at an
+	// end, and another behind it
+	given := func(w *world, held zktest.Match) (h, p, m *user, leaving *zktest.Rule) {
+		leaving = w.On(held.From("P")).Hold()
 		h = w.hold("H", at(5), cleanup(time.Hour))
-		p = w.ask("P", at(9), waiting(200*time.Millisecond))
+		p = w.ask("P", at(9), waiting(100*time.Millisecond))
 		m = w.ask("M", at(1))
 		await[recipes.PreemptAsked](h)
 		require.Equal(w, 2, m.queued().Position)
-		return h, p, m
+		w.reached(leaving)
+		return h, p, m, leaving
 	}
 	// then the preemptor has an error, and the one behind it holds
 	ends := func(w *world, p, m *user) {
@@ -96,11 +99,10 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 
 	t.Run("the hand-over comes before the withdrawal", func(t *testing.T) {
 		scenario(t, func(w *world) {
-			h, p, m := given(w)
+			h, p, m, withdraws := given(w, Withdraws(users))
 
 			// when the holder hands over as the preemptor takes its request back
-			withdraws := w.On(Withdraws(users).From("P")).Hold()
-			w.reached(withdraws)
+			w.must(T4(users).From("H"))
 			h.release()
 			withdraws.Release()
 
@@ -109,11 +111,10 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 	})
 	t.Run("the hand-over comes before the leaving", func(t *testing.T) {
 		scenario(t, func(w *world) {
-			h, p, m := given(w)
+			h, p, m, leaves := given(w, T8(users))
 
 			// when the holder hands over as the preemptor leaves
-			leaves := w.On(T8(users).From("P")).Hold()
-			w.reached(leaves)
+			w.must(T4(users).From("H"))
 			h.release()
 			leaves.Release()
 
@@ -122,12 +123,13 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 	})
 	t.Run("the leaving comes before the hand-over", func(t *testing.T) {
 		scenario(t, func(w *world) {
-			h, p, m := given(w)
+			h, p, m, leaves := given(w, T8(users))
 
 			// when the preemptor leaves as the holder hands over to it
 			handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
 			released := h.releases()
 			w.reached(handsOver)
+			leaves.Release()
 			p.refused()
 			w.must(T4(users).From("H"))
 			handsOver.Release()
@@ -167,16 +169,17 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 	})
 	t.Run("the takeover comes first", func(t *testing.T) {
 		scenario(t, func(w *world) {
-			// given a hand-over under way
+			// given a takeover and a hand-over under way
 			h := w.hold("H", at(5), cleanup(grace))
+			takes := w.On(T7(users).From("P")).Hold()
 			p := w.ask("P", at(9), forceful)
-			await[recipes.PreemptAsked](h)
+			w.reached(takes)
 			handsOver := w.On(T4(users).From("H")).Hold()
 			released := h.releases()
 			w.reached(handsOver)
 
 			// when the preemptor takes over before it
-			w.must(T7(users).From("P"))
+			takes.Release()
 			p.granted()
 			token := p.token()
 			handsOver.Release()

@@ -1,6 +1,7 @@
 package interleavings
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -67,6 +68,29 @@ func TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext(t *testing.T) 
 		require.Equal(w, 1, q.Position)
 		require.Equal(w, []string{"B"}, owners(q.Holders))
 		b.release()
+		a.granted()
+	})
+}
+
+// 2, with a first waiter that leaves instead.
+func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a second waiter that has listed the first one
+		h := w.hold("H", at(5))
+		b := w.ask("B", at(3))
+		b.queued()
+		arms := w.On(Arms(users, b.id()).From("A")).Hold()
+		a := w.ask("A", at(1))
+		w.reached(arms)
+
+		// when the first one leaves before the second one watches it
+		b.cancel()
+		require.ErrorIs(w, b.refused(), context.Canceled)
+		arms.Release()
+
+		// then the second one knows that it is next
+		require.Equal(w, 1, a.queued().Position)
+		h.release()
 		a.granted()
 	})
 }
