@@ -41,6 +41,9 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		h.stat = stat
 		holders = append(holders, h)
 	}
+	if p.newcomer(children, holders) {
+		return nil, 0, errAgain
+	}
 	p.a.holders = p.a.holders[:0:0]
 	for _, h := range holders {
 		p.a.holders = append(p.a.holders, h.rec.contender(h.child, h.stat))
@@ -74,6 +77,30 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		return nil, safetyPoll, nil
 	}
 	return nil, v.After, nil
+}
+
+// newcomer tells whether somebody has asked a holder to go that was not there
+// when the queue was listed, a moment before: it may stand in front, and its
+// asking came too early for the watch on the holder to tell. Each is looked for
+// once, for the notes of the dead stay.
+func (p *place) newcomer(children []child, holders []*holding) bool {
+	found := false
+	for _, h := range holders {
+		for _, n := range h.rec.Preempt {
+			if slices.ContainsFunc(children, func(c child) bool { return c.guid == n.ID }) {
+				continue
+			}
+			if _, known := p.authors[n.ID]; known {
+				continue
+			}
+			if p.authors == nil {
+				p.authors = make(map[string]struct{})
+			}
+			p.authors[n.ID] = struct{}{}
+			found = true
+		}
+	}
+	return found
 }
 
 // holding is a live holder as the first waiter sees it.

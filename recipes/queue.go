@@ -47,6 +47,7 @@ type place struct {
 	watched map[string]struct{} // paths that others watches
 
 	asks    map[string]*standingAsk // by the holder's guid
+	authors map[string]struct{}     // of notes whose requests were looked for
 	seizure *seizure                // a takeover whose reply was lost
 	first   bool                    // was first at the last look
 	told    bool                    // Queued was sent

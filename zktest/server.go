@@ -80,10 +80,12 @@ func Start(opts ...Option) (*Server, error) {
 	s.forget()
 	if o.dataDir != "" {
 		if err := s.load(o.dataDir); err != nil {
-			return nil, fmt.Errorf("zktest: %w", err)
+			s.disk.release()
+			return nil, &DataDirError{Dir: o.dataDir, Err: err}
 		}
 	}
 	if _, err := s.Listen(""); err != nil {
+		s.disk.release()
 		return nil, err
 	}
 	s.mu.Lock()
@@ -117,6 +119,7 @@ func (s *Server) Close() error {
 	s.halt()
 	s.closed = true
 	err := s.save()
+	s.disk.release()
 	s.mu.Unlock()
 	s.running.Wait()
 	if err != nil {

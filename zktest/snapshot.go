@@ -12,9 +12,25 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
 )
 
+// DataDirError is returned by Start when the directory of DataDir cannot be
+// used: another server uses it, it cannot be read, or what is in it is damaged.
+// Nothing in it has been changed.
+type DataDirError struct {
+	Dir string
+	Err error
+}
+
+func (e *DataDirError) Error() string {
+	return "zktest: data directory " + e.Dir + ": " + e.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *DataDirError) Unwrap() error { return e.Err }
+
 // snapshots keep a server's state in a file.
 type snapshots struct {
 	path  string
+	lock  *os.File // held while the server uses the directory
 	timer *time.Timer
 	dirty bool
 	err   error // of the last attempt
@@ -44,27 +60,32 @@ const saveEvery = time.Second
 // load reads the state from the directory, if there is one.
 func (s *Server) load(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return err
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
 	}
 	path := filepath.Join(dir, "zktest.json")
-	s.disk = &snapshots{path: path}
+	s.disk = &snapshots{path: path, lock: lock}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return err
 	}
 	var from snapshot
 	if err := json.Unmarshal(text, &from); err != nil {
-		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", path, err)
+		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", filepath.Base(path), err)
 	}
 	if from.Format != snapshotFormat {
-		return fmt.Errorf("%s has format %d, this version reads %d; delete it to begin with an empty server", path, from.Format, snapshotFormat)
+		return fmt.Errorf("%s has format %d, this version reads %d; delete it to begin with an empty server",
+			filepath.Base(path), from.Format, snapshotFormat)
 	}
 	t, err := tree.Load(from.Tree)
 	if err != nil {
-		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", path, err)
+		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", filepath.Base(path), err)
 	}
 	t.TTLs = s.opts.ttl
 	s.leader.tree, s.leader.zxid, s.zxid = t, from.Zxid, from.Zxid
@@ -74,6 +95,13 @@ func (s *Server) load(dir string) error {
 		s.touch(s.sessions[x.ID])
 	}
 	return nil
+}
+
+// release gives the directory back.
+func (d *snapshots) release() {
+	if d != nil && d.lock != nil {
+		_ = d.lock.Close()
+	}
 }
 
 // dirty notes that there is something to save.

@@ -55,7 +55,7 @@ func TestDataDirIsWrittenWhileTheServerRuns(t *testing.T) {
 	})
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing is left lying about")
+	require.Len(t, entries, 2, "nothing but the lock is left lying about")
 }
 
 func TestDamagedDataIsRefusedAndNotTouched(t *testing.T) {
@@ -71,13 +71,26 @@ func TestDamagedDataIsRefusedAndNotTouched(t *testing.T) {
 
 			_, err := Start(DataDir(filepath.Dir(path)))
 
-			require.ErrorContains(t, err, path)
+			refused := &DataDirError{}
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, filepath.Dir(path), refused.Dir)
+			require.ErrorContains(t, err, "zktest.json")
 			require.ErrorContains(t, err, "delete it")
 			left, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Equal(t, text, string(left))
 		})
 	}
+}
+
+func TestDataDirBelongsToOneServerAtATime(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Start(DataDir(dir))
+	require.NoError(t, err)
+	_, err = Start(DataDir(dir))
+	require.ErrorContains(t, err, "zktest: data directory "+dir+": in use by another server")
+	require.NoError(t, first.Close())
+	RunT(t, DataDir(dir))
 }
 
 func TestCloseTellsThatTheStateCouldNotBeSaved(t *testing.T) {

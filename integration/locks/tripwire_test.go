@@ -18,6 +18,7 @@ const (
 	beforeTransaction spot = "before transaction"
 	beforeSet         spot = "before set"
 	beforeListing     spot = "before listing"
+	beforeGet         spot = "before get"
 	afterRequest      spot = "after request"
 	atAnswer          spot = "at answer"
 )
@@ -124,6 +125,7 @@ type wiredConn struct {
 
 // Operations of ZooKeeper's wire protocol.
 const (
+	opGetData      = 4
 	opSetData      = 5
 	opPing         = 11
 	opGetChildren2 = 12
@@ -139,6 +141,8 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 	switch op {
 	case opMulti:
 		c.wire.pass(beforeTransaction)
+	case opGetData:
+		c.wire.pass(beforeGet)
 	case opSetData:
 		c.wire.pass(beforeSet)
 	case opGetChildren2:
