@@ -177,12 +177,22 @@ func TestAcquireThatIsCancelledAtEachRequestLeavesNothing(t *testing.T) {
 		for _, caught := range []struct {
 			what string
 			by   func(*zktest.Fault) *zktest.Rule
+			late time.Duration // how long it is held up after its caller has left
 		}{
-			{"request", (*zktest.Fault).Hold},
-			{"answer", (*zktest.Fault).HoldReply},
+			{"request", (*zktest.Fault).Hold, 0},
+			{"answer", (*zktest.Fault).HoldReply, 0},
+			{"request that comes late", (*zktest.Fault).Hold, time.Second},
+			{"answer that comes late", (*zktest.Fault).HoldReply, time.Second},
 		} {
+			play := scenario
+			if caught.late > 0 {
+				play = func(t *testing.T, body func(*world)) {
+					t.Helper()
+					embeddedOnly(t, "each step would take that long", body)
+				}
+			}
 			t.Run(way.name+", "+caught.what, func(t *testing.T) {
-				scenario(t, func(w *world) {
+				play(t, func(w *world) {
 					way.given(w)
 					w.client("A")
 					others := len(w.admin.contenders(w.root))
@@ -203,6 +213,7 @@ func TestAcquireThatIsCancelledAtEachRequestLeavesNothing(t *testing.T) {
 						// when it leaves there
 						u.cancel()
 						w.settle()
+						w.pass(caught.late)
 						held.Remove()
 
 						// then nothing of it is left at the server
