@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test lint fmt bench demo clean
+.PHONY: help setup unit test diff lint fmt bench demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -9,6 +9,8 @@ TESTFLAGS ?=
 TIMEOUT ?= 10m
 BENCH ?= .
 BENCHFLAGS ?=
+STEPS ?= 1000000
+SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
 # no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
@@ -29,6 +31,9 @@ unit: ## Test what needs no server: all packages, and the recipes on the embedde
 test: setup ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
+
+diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
+	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)
 
 lint: ## Check style, import table and formatting (the first run builds the linter: minutes)
 	$(GOLANGCI) run ./...

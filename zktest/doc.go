@@ -52,9 +52,8 @@
 //     There is no superuser for clients; Create, Set and Delete are one.
 //   - checkWatches tells of the caller's own watches; 3.8.0 says yes when anybody
 //     watches the path.
-//   - A createTTL without a flag for it is refused; in 3.8.0 it breaks the server.
-//     The same goes for a transaction that contains a read: its answer is the same
-//     error, but no trace of it is left.
+//   - What breaks 3.8.0 itself is refused: createTTL with a bad time for a node
+//     that has none, a recursive watch on no path.
 //   - Children are listed in an order of their own, the same in every run; 3.8.0
 //     lists them in that of a hash table. The same goes for the order in which a
 //     session's nodes are deleted.
