@@ -79,8 +79,8 @@ func TestContextEndsAtTheDeadlineAndTheLockIsFreedAtTheExpiryWheneverTheNetworkI
 		{time.Hour, 0},
 		{time.Hour, time.Minute},
 	} {
-		for i := range time.Duration(8) {
-			cut := (c.session + i*c.session/7).Truncate(time.Millisecond)
+		for i := range 8 {
+			cut := (c.session + c.session/7*time.Duration(i)).Truncate(time.Millisecond)
 			t.Run(fmt.Sprintf("session %s, margin %s, cut after %s", c.session, c.margin, cut), func(t *testing.T) {
 				story(t, func(t *testing.T, w *world) {
 					// given a holder and a waiter
