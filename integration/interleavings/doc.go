@@ -46,7 +46,7 @@
 //	    is no shared mode; see TestSharedModeIsRefused
 //	13  TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver
 //	14  none: a reader decides; see TestSharedModeIsRefused
-//	15  TestTokenThatIsReadAfterATakeoverIsALoss
+//	15  TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder
 //	16  TestLeaseIsMeasuredOnTheServersClock (e): clocks that differ by an hour
 //	17  TestPolitePreemptorThatGivesUpNeverHolds
 //	18  TestTakeoverAndHandOverAtTheSameMomentGrantOnce

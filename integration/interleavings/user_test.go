@@ -104,11 +104,6 @@ func waiting(d time.Duration) func(*recipes.Request) {
 	return func(r *recipes.Request) { r.WaitingTimeout = &d }
 }
 
-// within bounds the whole request; 0 is a try.
-func within(d time.Duration) func(*recipes.Request) {
-	return func(r *recipes.Request) { r.AcquireTimeout = &d }
-}
-
 // forceful takes the lock at the end of the holder's grace.
 func forceful(r *recipes.Request) { r.Forceful = true }
 
