@@ -111,14 +111,17 @@ func (d *Decoder) NullString() (s string, null bool) {
 }
 
 // count reads the length of a list, of elements that have at least size bytes.
-// Null is -1.
+// Null is -1; whatever is less is an empty list to Java.
 func (d *Decoder) count(size int) int {
 	n := int(d.Int32())
 	if d.err != nil {
 		return 0
 	}
-	if n < -1 || n > d.Rest()/size {
+	if n > d.Rest()/size {
 		d.fail("unreasonable count")
+		return 0
+	}
+	if n < -1 {
 		return 0
 	}
 	return n

@@ -47,13 +47,18 @@ func TestLengthsThatCannotBeAreRefusedBeforeAnythingIsAllocated(t *testing.T) {
 		"strings": func(d *Decoder) { d.Strings() },
 		"acls":    func(d *Decoder) { d.ACLs() },
 	} {
-		for _, n := range []int32{-2, 1 << 30, MaxFrame + 1, 5} {
+		for _, n := range []int32{1 << 30, MaxFrame + 1, 5} {
 			d := NewDecoder(append(Int32(nil, n), 1, 2, 3))
 			read(d)
 			require.ErrorIs(t, d.Err(), ErrMalformed, "%s of %d", name, n)
 		}
 	}
-	d := NewDecoder(nil)
+	require.Empty(t, NewDecoder(Int32(nil, -2)).Strings())
+	require.NotNil(t, NewDecoder(Int32(nil, -2)).Strings(), "to Java that is no null")
+	d := NewDecoder(Int32(nil, -2))
+	d.Buffer()
+	require.ErrorIs(t, d.Err(), ErrMalformed)
+	d = NewDecoder(nil)
 	d.Int64()
 	d.Bool()
 	require.Zero(t, d.Int32())
