@@ -72,6 +72,9 @@ var quirks = map[string]Script{
 		{Do: Multi, Subs: []Step{{Do: Delete, Path: null, Version: -1}}},
 		{Do: SetData, Path: "/none"},
 	},
+	"lists of a negative length": {
+		{Do: Frame, Raw: []byte("\x00\x00\x00\x60\x00\x00\x00\x65\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xfe\x80\x00\x00\x00\xf0\x00\x00\x00")},
+	},
 	"a null path elsewhere": {
 		{Do: Create, Path: null, ACL: everybody},
 		{Do: Create2, Path: null, ACL: everybody, Flags: 15},
