@@ -55,14 +55,16 @@ func TestHolderThatHearsNothingKnowsAMarginBeforeTheServerFreesTheLock(t *testin
 func TestHolderThatStoodStillFindsItsLossBeforeItsNextStep(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder with a short session, and a successor
-		still := newStandstill()
-		w.client("H", session(briefly), still.in)
+		still := &standstill{}
+		w.Cleanup(still.end)
+		w.client("H", session(briefly), still.in, func(cfg *recipes.Config) { cfg.Margin = briefly / 16 })
 		h := w.hold("H", at(5))
 		s := w.ask("S", at(1))
 		s.queued()
 
-		// when it stands still until that one holds
+		// when it stands still, just after an answer, until that one holds
 		w.referee.forgive(h.id())
+		require.NoError(w, h.grant.Extend(w.Context(), time.Hour))
 		still.begin()
 		s.granted()
 		require.Zero(w, times[recipes.Lost](h), "it does not know yet")
@@ -113,13 +115,12 @@ func TestHolderThatOverrunsItsGraceIsTakenOverAtItsEnd(t *testing.T) {
 
 // A standstill stops a client as SIGSTOP would stop its process, as far as that
 // goes from inside: nothing comes in or goes out, and whoever wants to close a
-// connection, as its watchdog does when nothing comes, waits.
+// connection waits. Its watchdog does that when nothing has come for two thirds
+// of the session, and so does not see the deadline pass.
 type standstill struct {
 	mu sync.Mutex
 	on chan struct{} // closed at its end; nil while there is none
 }
-
-func newStandstill() *standstill { return &standstill{} }
 
 func (s *standstill) begin() {
 	s.mu.Lock()
@@ -127,11 +128,14 @@ func (s *standstill) begin() {
 	s.on = make(chan struct{})
 }
 
+// end may be called again.
 func (s *standstill) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.on)
-	s.on = nil
+	if s.on != nil {
+		close(s.on)
+		s.on = nil
+	}
 }
 
 func (s *standstill) wait() {
