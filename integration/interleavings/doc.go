@@ -31,6 +31,7 @@
 //	 2  TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext
 //	    TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext
 //	 3  TestHandOverToOneThatGivesUpReachesTheNext
+//	    TestGrantWhoseCallerHasLeftIsHandedOn
 //	 4  TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext
 //	 5  TestHandOverPastAMoreImportantNewcomerStopsNobody
 //	 6  TestOfTwoThatFoundTheLockIdleOneHoldsAndTheOtherJoinsBehindIt
@@ -39,6 +40,7 @@
 //	    TestGrantWhoseReplyIsLostIsFoundBehindAFollowerThatLags (e): as 20
 //	 9  TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew
 //	10  TestReleaseWhoseReplyIsLostIsDone
+//	    TestLeavingWhoseRequestIsLostIsRepeated
 //	11  TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing
 //	    TestTransactionOfARequestThatIsGoneIsRefused
 //	    TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone

@@ -53,6 +53,33 @@ func TestHandOverToOneThatGivesUpReachesTheNext(t *testing.T) {
 	}
 }
 
+// 3, with T4 first and a caller of S that has left before S hears of it: S gives
+// the lock on.
+func TestGrantWhoseCallerHasLeftIsHandedOn(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a waiter that is granted before it watches itself, and another
+		h := w.hold("H", at(5))
+		arms := w.On(ArmsAny(users).From("S").Nth(1)).Hold()
+		s := w.ask("S", at(3))
+		w.reached(arms)
+		n := w.ask("N", at(1))
+		n.queued()
+		h.release()
+
+		// when its caller leaves before it hears of the grant
+		s.cancel()
+		require.ErrorIs(w, s.refused(), context.Canceled)
+		require.Equal(w, []string{"S"}, w.holders())
+		w.must(T4(users).From("S"))
+		arms.Release()
+
+		// then it hands over to the other
+		n.granted()
+		require.Equal(w, []string{"N"}, w.holders())
+		require.Empty(w, s.told())
+	})
+}
+
 // 4: S is granted by T4 and its session expires before it learns; the next waiter
 // grants itself, and S reports the loss of its session, never a hold.
 func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
@@ -145,5 +172,28 @@ func TestReleaseWhoseReplyIsLostIsDone(t *testing.T) {
 		w.pass(short)
 		s.release()
 		require.Greater(w, n.token(), s.token())
+	})
+}
+
+// 10, for a waiter: its T8 is lost before it is executed, and sent again.
+func TestLeavingWhoseRequestIsLostIsRepeated(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder, and two waiters
+		h := w.hold("H", at(5))
+		s := w.ask("S", at(3))
+		s.queued()
+		n := w.ask("N", at(1))
+		n.queued()
+
+		// when the first one leaves, and its connection breaks over that
+		leaves := w.On(T8(users).From("S").Nth(1)).DropRequest()
+		s.cancel()
+		w.reached(leaves)
+
+		// then it leaves all the same, and the other one is next
+		require.ErrorIs(w, s.refused(), context.Canceled)
+		w.eventually("S is gone", func() bool { return len(s.nodes()) == 0 })
+		h.release()
+		n.granted()
 	})
 }
