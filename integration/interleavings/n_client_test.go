@@ -91,6 +91,7 @@ func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 				lock := c.lock(users)
 				for _, bound := range []string{"context", "acquire timeout"} {
 					// when somebody acquires with a deadline
+					start := w.elapsed()
 					ctx, r := w.Context(), recipes.Request{}
 					if bound == "context" {
 						var cancel context.CancelFunc
@@ -99,7 +100,6 @@ func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 					} else {
 						r.AcquireTimeout = new(deadline)
 					}
-					start := w.elapsed()
 					_, err := lock.Acquire(ctx, r)
 					took := w.elapsed() - start
 
