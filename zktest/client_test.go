@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -194,8 +195,10 @@ func (c *client) heard() []string {
 // isCut waits until the server has ended the connection.
 func (c *client) isCut() {
 	c.t.Helper()
+	require.NoError(c.t, c.nc.SetReadDeadline(time.Now().Add(time.Minute)))
 	for {
 		if _, err := c.frame(); err != nil {
+			require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the connection is still there")
 			return
 		}
 	}

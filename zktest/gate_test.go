@@ -71,6 +71,16 @@ func TestServerDoesNotHearOfAHangUpDuringAPartition(t *testing.T) {
 	require.Equal(t, []string{"#1 create /a", "hang up"}, w.saw(), "what was sent arrives, as with TCP")
 }
 
+func TestNothingReachesAServerThatHasDoneWithTheConnection(t *testing.T) {
+	h := newHouse()
+	w := h.dial(t)
+	rule := h.On(Op(Create)).Hold()
+	w.ask(create("/a"))
+	w.gate.end(func() {})
+	rule.Release()
+	require.Empty(t, w.saw())
+}
+
 func TestServerDoesNotHearOfAHangUpBehindAHeldRequest(t *testing.T) {
 	h := newHouse()
 	w := h.dial(t)
