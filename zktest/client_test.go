@@ -195,7 +195,7 @@ func (c *client) heard() []string {
 // isCut waits until the server has ended the connection.
 func (c *client) isCut() {
 	c.t.Helper()
-	require.NoError(c.t, c.nc.SetReadDeadline(time.Now().Add(time.Minute)))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Minute)) // fails if it is cut already
 	for {
 		if _, err := c.frame(); err != nil {
 			require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the connection is still there")
