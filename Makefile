@@ -17,6 +17,9 @@ SEED ?= $(shell echo $$RANDOM)
 CONFORMANCE := $(addprefix ./integration/,locks helix tickledger testbed)
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 
+# What runs in virtual time on the embedded one.
+VIRTUAL := ./integration/interleavings ./integration/virtualtime ./examples/compaction
+
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## List these targets
@@ -26,7 +29,7 @@ setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if
 	@scripts/setup.sh
 
 unit: ## Test what needs no server: all packages, and the recipes on the embedded ZooKeeper; with the race detector
-	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CONFORMANCE) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CONFORMANCE) $(VIRTUAL) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
 test: setup ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
