@@ -136,7 +136,9 @@ func FrozenClock() Option {
 // DataDir names a directory, made when it is missing, that keeps the server's
 // state in a file: read at the start, written at Close and, at most once a
 // second, while there are changes. What happened since the last time is lost
-// in a crash: this is for development, not for data. One server at a time uses
+// in a crash: this is for development, not for data. After a crash the numbers
+// of transactions go on far beyond the last that was saved, so that none is
+// given twice. One server at a time uses
 // a directory; see DataDirError.
 func DataDir(dir string) Option {
 	return func(o *options) error {

@@ -118,7 +118,7 @@ func (s *Server) Close() error {
 	}
 	s.halt()
 	s.closed = true
-	err := s.save()
+	err := s.save(true)
 	s.disk.release()
 	s.mu.Unlock()
 	s.running.Wait()

@@ -33,12 +33,12 @@ type snapshots struct {
 	lock  *os.File // held while the server uses the directory
 	timer *time.Timer
 	dirty bool
-	err   error // of the last attempt
 }
 
 // A snapshot is the file.
 type snapshot struct {
 	Format   int               `json:"format"`
+	Clean    bool              `json:"clean"` // written at the server's end
 	Zxid     int64             `json:"zxid"`
 	Next     int64             `json:"next_session"`
 	Sessions []snapshotSession `json:"sessions"`
@@ -53,6 +53,11 @@ type snapshotSession struct {
 
 // snapshotFormat is raised when older files cannot be read any more.
 const snapshotFormat = 1
+
+// lostAtMost is more transactions than can be missing from a snapshot that was
+// not the last: their numbers must not be given again, fencing tokens are made
+// of them.
+const lostAtMost = 1 << 20
 
 // saveEvery is how often a state that changes is written.
 const saveEvery = time.Second
@@ -88,6 +93,9 @@ func (s *Server) load(dir string) error {
 		return fmt.Errorf("%s is damaged (%w); delete it to begin with an empty server", filepath.Base(path), err)
 	}
 	t.TTLs = s.opts.ttl
+	if !from.Clean {
+		from.Zxid += lostAtMost
+	}
 	s.leader.tree, s.leader.zxid, s.zxid = t, from.Zxid, from.Zxid
 	s.nextSession = max(s.nextSession, from.Next)
 	for _, x := range from.Sessions {
@@ -115,8 +123,8 @@ func (s *Server) dirty() {
 		d.timer = time.AfterFunc(saveEvery, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if !s.closed {
-				_ = s.save() // Close tells of the last attempt
+			if !s.closed && s.save(false) != nil {
+				s.dirty() // tries again; Close tells, if it still fails
 			}
 		})
 		return
@@ -124,8 +132,9 @@ func (s *Server) dirty() {
 	d.timer.Reset(saveEvery)
 }
 
-// save writes the state, whole or not at all.
-func (s *Server) save() error {
+// save writes the state, whole or not at all; last tells that nothing comes
+// after it.
+func (s *Server) save(last bool) error {
 	d := s.disk
 	if d == nil {
 		return nil
@@ -133,11 +142,11 @@ func (s *Server) save() error {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	if !d.dirty {
-		return d.err
+	if !d.dirty && !last {
+		return nil
 	}
 	d.dirty = false
-	to := snapshot{Format: snapshotFormat, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save()}
+	to := snapshot{Format: snapshotFormat, Clean: last, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save()}
 	for _, x := range s.sessions {
 		to.Sessions = append(to.Sessions, snapshotSession{ID: x.id, Password: x.password, Timeout: x.timeout})
 	}
@@ -145,7 +154,6 @@ func (s *Server) save() error {
 	if err == nil {
 		err = replaceFile(d.path, text)
 	}
-	d.err = err
 	return err
 }
 

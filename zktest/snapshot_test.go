@@ -58,6 +58,41 @@ func TestDataDirIsWrittenWhileTheServerRuns(t *testing.T) {
 	require.Len(t, entries, 2, "nothing but the lock is left lying about")
 }
 
+func TestNumbersOfTransactionsAreNotGivenAgainAfterACrash(t *testing.T) {
+	dir, crashed := t.TempDir(), t.TempDir()
+	var lost int64
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Pipe(), DataDir(dir))
+		require.NoError(t, s.Create("/saved", nil))
+		<-time.After(saveEvery)
+		synctest.Wait()
+		text, err := os.ReadFile(filepath.Join(dir, "zktest.json"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(crashed, "zktest.json"), text, 0o600))
+		require.NoError(t, s.Create("/lost", nil))
+		lost = s.Zxid()
+	})
+	s := RunT(t, DataDir(crashed))
+	require.Len(t, s.Tree("/saved"), 1)
+	require.Empty(t, s.Tree("/lost"))
+	require.Greater(t, s.Zxid(), lost)
+}
+
+func TestStateThatCouldNotBeSavedIsTriedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Pipe(), DataDir(dir))
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, s.Create("/a", nil))
+		<-time.After(saveEvery)
+		synctest.Wait()
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		<-time.After(saveEvery)
+		synctest.Wait()
+		require.FileExists(t, filepath.Join(dir, "zktest.json"))
+	})
+}
+
 func TestDamagedDataIsRefusedAndNotTouched(t *testing.T) {
 	for name, text := range map[string]string{
 		"no json":    "{",
