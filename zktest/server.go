@@ -79,7 +79,7 @@ func Start(opts ...Option) (*Server, error) {
 	}
 	s.forget()
 	if o.dataDir != "" {
-		if err := s.load(o.dataDir); err != nil {
+		if err := s.open(o.dataDir); err != nil {
 			s.disk.release()
 			return nil, &DataDirError{Dir: o.dataDir, Err: err}
 		}

@@ -62,7 +62,16 @@ const lostAtMost = 1 << 20
 // saveEvery is how often a state that changes is written.
 const saveEvery = time.Second
 
-// load reads the state from the directory, if there is one.
+// open reads the state from the directory, if there is one, and notes there
+// that it is in use: whoever finds it so knows of a crash.
+func (s *Server) open(dir string) error {
+	if err := s.load(dir); err != nil {
+		return err
+	}
+	s.disk.dirty = true
+	return s.save(false)
+}
+
 func (s *Server) load(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

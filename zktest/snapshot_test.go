@@ -72,10 +72,22 @@ func TestNumbersOfTransactionsAreNotGivenAgainAfterACrash(t *testing.T) {
 		require.NoError(t, s.Create("/lost", nil))
 		lost = s.Zxid()
 	})
+	first := firstSnapshot(t)
+	require.Contains(t, first, `"clean":false`, "a crash may come at once")
 	s := RunT(t, DataDir(crashed))
 	require.Len(t, s.Tree("/saved"), 1)
 	require.Empty(t, s.Tree("/lost"))
 	require.Greater(t, s.Zxid(), lost)
+}
+
+// firstSnapshot is what a server writes before it serves.
+func firstSnapshot(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	RunT(t, DataDir(dir))
+	text, err := os.ReadFile(filepath.Join(dir, "zktest.json"))
+	require.NoError(t, err)
+	return string(text)
 }
 
 func TestStateThatCouldNotBeSavedIsTriedAgain(t *testing.T) {
