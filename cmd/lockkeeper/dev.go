@@ -52,7 +52,8 @@ LOCKKEEPER_ZK is not looked at. With --zk no server is started: the jobs run on
 that ZooKeeper, under ` + devRoot + ` unless --root says otherwise.
 
 Ctrl-C drains: what runs may go on for a second, is told to go then, and cleans
-up. Then all data is read again. A second Ctrl-C stops at once.
+up. Then all data is read again. A second signal, a second later or more, stops
+at once.
 
 Exit codes:
   0    nothing is corrupted

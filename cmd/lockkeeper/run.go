@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +33,8 @@ ticks that cannot be decided meanwhile are skipped.
 
 SIGTERM, SIGINT and SIGHUP drain: no tick is fired any more, what runs may go on
 for drain_timeout, what then still runs is told to go, cleans up and gives its
-locks back. Exit code 0. A second signal stops at once: commands are killed, and
-their locks are freed when the ZooKeeper session ends.
+locks back. Exit code 0. A second signal, a second later or more, stops at once:
+commands are killed, and their locks are freed when the ZooKeeper session ends.
 
 Exit code 78 for a file that cannot be used; all that is wrong with it is said.`,
 		Example: `  lockkeeper config validate -f lockkeeper.yaml
@@ -145,20 +146,11 @@ func untilSignals(ctx context.Context, logger *slog.Logger) (_ context.Context, 
 	second := make(chan syscall.Signal, 1)
 	over := make(chan struct{})
 	go func() {
-		for {
-			select {
-			case <-over:
-				return
-			case sig := <-received:
-				number := sig.(syscall.Signal)
-				if ctx.Err() == nil {
-					logger.Info("draining; a second signal stops at once", "signal", sig.String())
-					cancel(&jobs.SignalError{Signal: number})
-					continue
-				}
-				second <- number
-				return
-			}
+		if sig, ok := secondOf(received, over, func(first syscall.Signal) {
+			logger.Info("draining; a second signal stops at once", "signal", first.String())
+			cancel(&jobs.SignalError{Signal: first})
+		}); ok {
+			second <- sig
 		}
 	}()
 	return ctx, second, func() {
@@ -166,5 +158,31 @@ func untilSignals(ctx context.Context, logger *slog.Logger) (_ context.Context, 
 		signal.Stop(deaf)
 		close(over)
 		cancel(nil)
+	}
+}
+
+// sameSignal is how long after the first signal another one says nothing new:
+// timeout(1) signals its child and then the group that the child belongs to, and
+// a terminal that is closed sends SIGHUP and so does its shell.
+const sameSignal = time.Second
+
+// secondOf hands the first signal on and returns the second one; false when it
+// was over before.
+func secondOf(received <-chan os.Signal, over <-chan struct{}, hand func(first syscall.Signal)) (syscall.Signal, bool) {
+	var first time.Time
+	for {
+		select {
+		case <-over:
+			return 0, false
+		case sig := <-received:
+			number := sig.(syscall.Signal)
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				hand(number)
+			case time.Since(first) >= sameSignal:
+				return number, true
+			}
+		}
 	}
 }
