@@ -12,6 +12,9 @@ import (
 // it that are missing, as an administrator would beside the clients. It
 // returns a Code, such as NodeExists.
 func (s *Server) Create(path string, data []byte) error {
+	if !tree.ValidPath(path) {
+		return BadArguments
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range path {
@@ -24,7 +27,7 @@ func (s *Server) Create(path string, data []byte) error {
 			}
 		}
 	}
-	return s.administer(&wire.Request{Op: wire.OpCreate, Path: path, Data: data, ACL: tree.OpenACL, TTL: -1})
+	return s.administer(&wire.Request{Op: wire.OpCreate, Path: path, Data: slices.Clone(data), ACL: tree.OpenACL, TTL: -1})
 }
 
 // Set replaces the data of a node, whatever its version and its access control
@@ -32,7 +35,7 @@ func (s *Server) Create(path string, data []byte) error {
 func (s *Server) Set(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.administer(&wire.Request{Op: wire.OpSetData, Path: path, Data: data, Version: -1})
+	return s.administer(&wire.Request{Op: wire.OpSetData, Path: path, Data: slices.Clone(data), Version: -1})
 }
 
 // Delete deletes a node and all below it, each in a transaction of its own,

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
@@ -35,16 +36,23 @@ func (c *clock) now() int64 {
 	return at.UnixMilli()
 }
 
-// Advance moves the server's clock forward. Sessions that were not heard of
-// for their timeout expire: on a clock that is not frozen these are all whose
-// timeout is shorter than d, since nobody could send a ping meanwhile.
-// Containers and nodes with a time to live are swept.
+// Advance moves the server's clock forward, at once. Sessions that were not
+// heard of for their timeout, rounded up to a tick, expire: nobody can send a
+// ping meanwhile. Containers and nodes with a time to live are swept, as often
+// as they would have been. A negative d panics.
 func (s *Server) Advance(d time.Duration) {
+	if d < 0 {
+		panic(fmt.Sprintf("zktest: Advance(%s): time does not go back", d))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock.added += d
 	s.expire()
-	s.sweep()
+	for range 1 + d/s.opts.sweep {
+		if !s.sweep() {
+			break
+		}
+	}
 }
 
 // Sweep deletes the containers that are empty and the nodes whose time to live
@@ -55,13 +63,16 @@ func (s *Server) Sweep() {
 	s.sweep()
 }
 
-func (s *Server) sweep() {
+// sweep tells whether it has found anything.
+func (s *Server) sweep() bool {
 	if s.closed || s.down {
-		return
+		return false
 	}
-	for _, path := range s.leader.tree.Expired(s.clock.now()) {
+	expired := s.leader.tree.Expired(s.clock.now())
+	for _, path := range expired {
 		s.write(&wire.Request{Op: wire.OpDeleteContainer, Path: path}, tree.Caller{})
 	}
+	return len(expired) > 0
 }
 
 func (s *Server) armSweeper() {

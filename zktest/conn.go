@@ -18,7 +18,8 @@ const maxUnread = 64 << 20
 type conn struct {
 	server   *Server
 	listener *Listener
-	name     string // of the dialer
+	name     string   // of the dialer
+	names    []string // that and the listener's, without empty ones
 	nc       net.Conn
 	gate     *gate
 	out      *outbox
@@ -49,18 +50,21 @@ func (s *Server) serve(l *Listener, nc net.Conn, name string) bool {
 	}
 	c := &conn{server: s, listener: l, name: name, nc: nc, ids: []wire.ID{{Scheme: "ip", Name: hostOf(nc)}}}
 	c.out = newOutbox(nc, maxUnread)
-	var names []string
 	for _, n := range []string{l.name, name} {
 		if n != "" {
-			names = append(names, n)
+			c.names = append(c.names, n)
 		}
 	}
-	c.gate = s.faults.open(names, c.receive, c.out.put, c.finish)
+	c.gate = s.faults.open(c.names, c.receive, c.out.put, c.finish)
 	s.conns[c] = struct{}{}
+	s.open[c] = struct{}{}
 	s.running.Go(c.readFrames)
 	s.running.Go(func() {
 		c.out.run()
 		_ = nc.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, c)
 	})
 	return true
 }
@@ -81,12 +85,14 @@ func (c *conn) readFrames() {
 		if _, err := io.ReadFull(c.nc, head); err != nil {
 			return
 		}
-		if first && c.server.answerWord(c, string(head)) {
+		if first && isWord(head) && c.server.answerWord(c, string(head)) {
 			return
 		}
 		n := binary.BigEndian.Uint32(head)
 		if n > wire.MaxFrame {
-			c.cut()
+			c.server.mu.Lock()
+			c.server.sever(c)
+			c.server.mu.Unlock()
 			return
 		}
 		body := make([]byte, n)
@@ -165,4 +171,11 @@ func (s *Server) drop(c *conn) {
 func (s *Server) sever(c *conn) {
 	s.leave(c)
 	c.cut()
+}
+
+// crash ends a connection as a server does that is gone: nothing of what was
+// under way arrives, and behind a partition the client does not even notice.
+func (s *Server) crash(c *conn) {
+	s.leave(c)
+	c.gate.crash(c.out.abort)
 }

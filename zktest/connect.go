@@ -20,7 +20,7 @@ func (s *Server) connect(c *conn, body []byte) {
 	x := s.sessions[r.Session]
 	if r.Session == 0 {
 		x = s.newSession(timeout)
-		s.commit(s.begin(), nil)
+		s.commit(s.next(), nil)
 		c.listener.replica.catchUp(0)
 	} else {
 		if x != nil && x.conn != nil {

@@ -21,7 +21,7 @@
 // # Faults
 //
 // On sets a rule for requests, replies or events: DropRequest, DropReply,
-// Delay, DelayReply, Hold, HoldReply, Fail. A rule counts how often it acted,
+// DropEvent, Delay, DelayReply, Hold, HoldReply, Fail. A rule counts how often it acted,
 // and one that never did fails its test. Expire, Disconnect, Partition, Heal,
 // StallPings, Stop, Restart and LoseData are about sessions, connections and
 // the server itself; Listener.Lag makes a part of the clients read the past, as

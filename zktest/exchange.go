@@ -13,7 +13,7 @@ import (
 // sent, or what a rule does with one.
 type Exchange struct {
 	At       time.Duration // since the server or proxy was made
-	From     string        // names of the connection: dialer, listener
+	From     string        // names of the connection: listener, dialer
 	Session  int64         // of the connection; of a new one 0 until it is granted
 	ToClient bool          // which way the frame goes
 	Rule     *Rule         // that acts on the frame; nil: the frame was sent

@@ -207,7 +207,7 @@ func (f *faults) reachable(ctx context.Context, names ...string) error {
 		changed := f.changed
 		f.mu.Unlock()
 		if !f.partitioned(names) {
-			return nil
+			return context.Cause(ctx)
 		}
 		select {
 		case <-changed:

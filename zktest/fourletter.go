@@ -3,6 +3,7 @@ package zktest
 import (
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ func (s *Server) answerWord(c *conn, word string) bool {
 	answer, known := words[word]
 	if !known {
 		return false
+	}
+	if s.faults.reachable(s.ending, c.names...) != nil {
+		return true // closed
 	}
 	s.mu.Lock()
 	s.count(c)
@@ -126,7 +130,7 @@ func lastOp(op wire.Op) string {
 }
 
 func (s *Server) writeConf(w io.Writer) {
-	_, port, _ := strings.Cut(s.listeners[0].address, ":")
+	_, port, _ := net.SplitHostPort(s.listeners[0].address)
 	line(w, "clientPort=%s", port)
 	line(w, "secureClientPort=-1")
 	line(w, "dataDir=%s", s.opts.dataDir)
@@ -134,7 +138,7 @@ func (s *Server) writeConf(w io.Writer) {
 	line(w, "dataLogDir=%s", s.opts.dataDir)
 	line(w, "dataLogSize=0")
 	line(w, "tickTime=%d", s.opts.tick.Milliseconds())
-	line(w, "maxClientCnxns=60")
+	line(w, "maxClientCnxns=0")
 	line(w, "minSessionTimeout=%d", s.opts.minTimeout.Milliseconds())
 	line(w, "maxSessionTimeout=%d", s.opts.maxTimeout.Milliseconds())
 	line(w, "clientPortListenBacklog=-1")

@@ -51,7 +51,7 @@ func (g *gate) inbound(body []byte) {
 		g.arrived = true
 		f.op = wire.OpConnect
 		r, _ := wire.ParseConnect(body)
-		g.session = r.Session
+		g.session, g.zxid = r.Session, r.LastZxid
 	}
 	g.trace(&f, false, nil)
 	g.in.push(f)
@@ -113,13 +113,32 @@ func (g *gate) end(finish func()) {
 	g.drainOut()
 }
 
+// crash tells that the server is gone, with all that was under way. cut is
+// called when the client can notice: at once, but for partitions.
+func (g *gate) crash(cut func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	g.ended = true
+	g.in.dropFrames()
+	g.out.clear()
+	g.out.push(frame{end: cut})
+	g.drainOut()
+}
+
 // close forgets everything; the gate calls nobody any more, apart from calls
 // that are under way.
 func (g *gate) close() {
 	g.mu.Lock()
 	g.closed = true
-	g.in.stop()
-	g.out.stop()
+	for _, s := range []*stream{&g.in, &g.out} {
+		s.stop()
+		if f := s.head(); f != nil && f.rule != nil {
+			f.rule.leave(g)
+		}
+	}
 	g.mu.Unlock()
 	g.faults.forget(g)
 }

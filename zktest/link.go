@@ -50,6 +50,9 @@ func (l *link) run() {
 		l.splice(head)
 		return
 	}
+	if length(head) > maxPassed {
+		return
+	}
 	l.gate = l.proxy.faults.open(l.names, l.deliver, l.client.put, l.finish)
 	defer l.gate.close()
 	var running sync.WaitGroup
@@ -108,7 +111,7 @@ func (l *link) deliver(body []byte) {
 func (l *link) finish() {
 	for _, end := range []*outbox{l.client, l.server} {
 		end.finish()
-		_ = end.conn.SetReadDeadline(time.Now().Add(lingering))
+		_ = end.conn.SetDeadline(time.Now().Add(lingering))
 	}
 }
 

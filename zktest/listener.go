@@ -3,10 +3,12 @@ package zktest
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // A Listener is a way into the server: an address, with what clients see
@@ -47,7 +49,11 @@ func (s *Server) Listen(name string) (*Listener, error) {
 }
 
 // Addr returns the host:port for clients.
-func (l *Listener) Addr() string { return l.address }
+func (l *Listener) Addr() string {
+	l.server.mu.Lock()
+	defer l.server.mu.Unlock()
+	return l.address
+}
 
 // Name returns the name that Listen gave it.
 func (l *Listener) Name() string { return l.name }
@@ -60,19 +66,34 @@ func (l *Listener) listen() error {
 	l.socket = socket
 	l.address = socket.Addr().String() // the same port after a restart
 	l.server.running.Go(func() {
-		for {
-			nc, err := socket.Accept()
-			if err != nil {
-				return // closed
-			}
+		acceptAll(socket, func(nc net.Conn) {
 			if l.server.opts.tls != nil {
 				nc = tls.Server(nc, l.server.opts.tls)
 			}
 			l.server.serve(l, nc, "")
-		}
+		})
 	})
 	return nil
 }
+
+// acceptAll serves connections until the socket is closed. Other errors pass:
+// most likely there are too many open files.
+func acceptAll(socket net.Listener, serve func(net.Conn)) {
+	for {
+		nc, err := socket.Accept()
+		switch {
+		case err == nil:
+			serve(nc)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			<-time.After(acceptPause)
+		}
+	}
+}
+
+// acceptPause is how long nobody is accepted after a failure to do so.
+const acceptPause = 20 * time.Millisecond
 
 func (l *Listener) shut() {
 	if l.socket != nil {
@@ -83,7 +104,8 @@ func (l *Listener) shut() {
 
 // Dial connects a client in memory, without the network. It has the signature
 // of net.Dialer's DialContext; network is ignored, and address chooses among
-// listeners: one that is none of theirs means the first.
+// listeners: one that is none of theirs means the first. The connection is
+// plain, whatever the option TLS says of the network.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return s.Dialer("")(ctx, network, address)
 }
@@ -103,6 +125,9 @@ func (s *Server) Dialer(name string) func(ctx context.Context, network, address 
 			}
 		}
 		s.mu.Unlock()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(s.ending, func() { cancel(errClosed) })()
 		if err := s.faults.reachable(ctx, l.name, name); err != nil {
 			return nil, refused(err)
 		}

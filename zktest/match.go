@@ -12,7 +12,8 @@ import (
 //
 //	zktest.Op(zktest.Create).Path("/locks/**").From("A").Nth(1)
 //
-// What can never match panics, with a text that says why.
+// A pattern that cannot be read, a number below 1 and a condition that does not
+// fit what came before panic, with a text that says why.
 type Match struct {
 	events bool
 	kinds  []string // of requests or events; none: all

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -67,7 +68,7 @@ func Pipe() Option {
 	}
 }
 
-// TLS makes the server speak TLS only.
+// TLS makes the server speak TLS only, on the network; see Dial.
 func TLS(config *tls.Config) Option {
 	return func(o *options) error {
 		if config == nil {
@@ -94,8 +95,9 @@ func TickTime(tick time.Duration) Option {
 // whatever it asks for. Default to 2 and 20 ticks.
 func SessionTimeouts(shortest, longest time.Duration) Option {
 	return func(o *options) error {
-		if shortest <= 0 || longest < shortest {
-			return fmt.Errorf("session timeouts from %s to %s make no sense", shortest, longest)
+		if shortest < time.Millisecond || longest < shortest || longest > math.MaxInt32*time.Millisecond {
+			return fmt.Errorf("session timeouts from %s to %s make no sense: 1ms to %s is possible", shortest, longest,
+				math.MaxInt32*time.Millisecond)
 		}
 		o.minTimeout, o.maxTimeout = shortest, longest
 		return nil

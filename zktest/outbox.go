@@ -35,6 +35,7 @@ func (o *outbox) put(bytes []byte) {
 	o.unsent = append(o.unsent, bytes...)
 	if o.limit > 0 && len(o.unsent) > o.limit {
 		o.aborted = true
+		go o.abort() // run may be stuck in a write
 	}
 	o.wake.Signal()
 }

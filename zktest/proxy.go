@@ -76,6 +76,9 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // waits for its end, as long as its context lives.
 func (p *Proxy) Dialer(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(p.ctx, func() { cancel(net.ErrClosed) })()
 		if err := p.faults.reachable(ctx, name); err != nil {
 			return nil, fmt.Errorf("zktest: dial as %q: %w", name, err)
 		}
@@ -134,13 +137,7 @@ func (p *Proxy) Close() error {
 }
 
 func (p *Proxy) accept() {
-	for {
-		conn, err := p.listener.Accept()
-		if err != nil {
-			return // closed
-		}
-		p.serve(conn)
-	}
+	acceptAll(p.listener, func(conn net.Conn) { p.serve(conn) })
 }
 
 // serve begins a connection, unless the proxy is closed.

@@ -22,6 +22,7 @@ type transaction struct {
 	zxid    int64
 	now     int64
 	changes []tree.Change
+	closed  *session // that it ends
 }
 
 func newReplica(ttl bool) *replica {
@@ -47,11 +48,19 @@ func (s *Server) commit(t transaction, effects []tree.Effect) {
 	for i := range effects {
 		s.leader.watches.Fire(&effects[i], tell)
 	}
+	s.leader.heard(t)
 	for _, l := range s.listeners {
 		if r := l.replica; r != s.leader {
 			r.behind = append(r.behind, t)
 			r.catchUp(r.lag)
 		}
+	}
+}
+
+// heard cuts the connection of a session that has ended, where that is known.
+func (r *replica) heard(t transaction) {
+	if x := t.closed; x != nil && x.conn != nil && x.conn.listener.replica == r {
+		x.conn.server.drop(x.conn)
 	}
 }
 
@@ -66,6 +75,7 @@ func (r *replica) catchUp(n int) {
 			r.watches.Fire(&effect, tell)
 		}
 		r.zxid = t.zxid
+		r.heard(t)
 	}
 }
 
@@ -84,7 +94,8 @@ func (s *Server) eachReplica(visit func(*replica)) {
 // through others: by up to n transactions, or by all of them with n < 0. A
 // write or a sync through the listener catches up first, as a follower of a
 // real ensemble does; Lag(0) catches up for good. Watches fire when the
-// listener's state passes the change.
+// listener's state passes the change. Restart and LoseData leave the lag as it
+// is.
 func (l *Listener) Lag(n int) {
 	s := l.server
 	s.mu.Lock()

@@ -37,14 +37,17 @@ func (s *Server) request(c *conn, body []byte) {
 		s.drop(c)
 		return
 	}
-	by := tree.Caller{Session: c.session.id, IDs: c.ids}
+	by := tree.Caller{Session: c.session.id, IDs: c.ids, Over: c.session.over}
 	var answer reply
 	switch r.Op {
 	case wire.OpPing:
 		r.Xid = wire.XidPing
 	case wire.OpCloseSession:
 		x := c.session
-		s.commitClose(x)
+		x.conn = nil // it is answered before it ends
+		if !x.over {
+			s.endSession(x)
+		}
 		c.listener.replica.catchUp(0)
 		s.answer(c, r.Xid, s.leader.zxid, reply{})
 		s.drop(c)

@@ -28,7 +28,8 @@ func (f *Fault) DropEvent() *Rule {
 	return f.act(Rule{name: "DropEvent", verb: dropping, onEvent: true})
 }
 
-// Delay passes the request on, or the event, when d is over since it was sent.
+// Delay passes the request on, or the event, when d is over since it was sent, by
+// the process's clock, which Advance does not move.
 // What the connection carries behind it, in the same direction, waits too.
 func (f *Fault) Delay(d time.Duration) *Rule {
 	return f.act(Rule{name: "Delay", verb: delaying, delay: d, onEvent: f.rule.match.events})
@@ -53,8 +54,9 @@ func (f *Fault) HoldReply() *Rule {
 	return f.act(Rule{name: "HoldReply", verb: holding, onReply: true})
 }
 
-// Fail answers the request with an error; it is not executed. A Connect, which
-// knows no errors, is left alone.
+// Fail answers the request with an error. The server does not see it, so it does
+// not keep the session alive either. A Connect, which knows no errors, is left
+// alone.
 func (f *Fault) Fail(code Code) *Rule {
 	if code == 0 {
 		panic("zktest: Fail(0): 0 is no error")
@@ -180,6 +182,15 @@ func (r *Rule) fire(g *gate) bool {
 		r.waiting = append(r.waiting, g)
 	}
 	return true
+}
+
+// leave forgets a gate that is closed.
+func (r *Rule) leave(g *gate) {
+	r.faults.mu.Lock()
+	defer r.faults.mu.Unlock()
+	if i := slices.Index(r.waiting, g); i >= 0 {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+	}
 }
 
 // keeps tells whether what the rule has begun to hold or delay must stay, and

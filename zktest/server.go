@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,7 +16,9 @@ import (
 type Server struct {
 	opts    options
 	faults  *faults
-	running sync.WaitGroup // goroutines
+	running sync.WaitGroup  // goroutines
+	ending  context.Context // ends with the server
+	end     context.CancelFunc
 
 	mu          sync.Mutex
 	closed      bool
@@ -24,7 +27,8 @@ type Server struct {
 	zxid        int64 // the last that was given to a transaction
 	leader      *replica
 	listeners   []*Listener
-	conns       map[*conn]struct{}
+	conns       map[*conn]struct{} // that count
+	open        map[*conn]struct{} // also those that have only been told to end
 	sessions    map[int64]*session
 	nextSession int64
 	expiry      *time.Timer
@@ -75,23 +79,34 @@ func Start(opts ...Option) (*Server, error) {
 	}
 	s := &Server{
 		opts: o, faults: newFaults(), clock: newClock(o.frozen),
-		conns: make(map[*conn]struct{}), sessions: make(map[int64]*session),
+		conns: make(map[*conn]struct{}), open: make(map[*conn]struct{}), sessions: make(map[int64]*session),
 	}
-	s.forget()
-	if o.dataDir != "" {
-		if err := s.open(o.dataDir); err != nil {
-			s.disk.release()
-			return nil, &DataDirError{Dir: o.dataDir, Err: err}
-		}
-	}
-	if _, err := s.Listen(""); err != nil {
+	s.ending, s.end = context.WithCancel(context.Background())
+	if err := s.begin(); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true // nothing is written any more
+		s.halt()
+		s.end()
 		s.disk.release()
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.armSweeper()
 	return s, nil
+}
+
+func (s *Server) begin() error {
+	s.mu.Lock()
+	s.forget()
+	if s.opts.dataDir != "" {
+		if err := s.openDir(s.opts.dataDir); err != nil {
+			s.mu.Unlock()
+			return &DataDirError{Dir: s.opts.dataDir, Err: err}
+		}
+	}
+	s.armSweeper()
+	s.mu.Unlock()
+	_, err := s.Listen("")
+	return err
 }
 
 // forget makes the server a new one.
@@ -114,14 +129,18 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
+		s.running.Wait()
 		return nil
 	}
 	s.halt()
+	for c := range s.open {
+		c.cut() // even behind a partition
+	}
 	s.closed = true
-	err := s.save(true)
-	s.disk.release()
+	s.end()
 	s.mu.Unlock()
 	s.running.Wait()
+	err := s.saveLast()
 	if err != nil {
 		return fmt.Errorf("zktest: close: %w", err)
 	}
@@ -134,8 +153,8 @@ func (s *Server) halt() {
 	for _, l := range s.listeners {
 		l.shut()
 	}
-	for c := range s.conns {
-		s.sever(c)
+	for c := range s.open {
+		s.crash(c)
 	}
 	for _, timer := range []*time.Timer{s.expiry, s.sweeper} {
 		if timer != nil {
@@ -173,13 +192,14 @@ func (s *Server) Restart() error {
 		l.replica.catchUp(0)
 		if !s.opts.pipe {
 			if err := l.listen(); err != nil {
+				s.halt()
 				return err
 			}
 		}
 	}
 	for _, x := range s.sessions {
 		x.expires = 0
-		s.touch(x)
+		s.renew(x)
 	}
 	s.armSweeper()
 	return nil
@@ -192,8 +212,8 @@ func (s *Server) Restart() error {
 func (s *Server) LoseData() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.conns {
-		s.sever(c)
+	for c := range s.open {
+		s.crash(c)
 	}
 	old := s.leader
 	s.forget()

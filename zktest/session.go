@@ -1,10 +1,14 @@
 package zktest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"slices"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
+	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
 )
 
 // A session is a client as the server knows it. Its fields belong to the
@@ -16,6 +20,7 @@ type session struct {
 	expires  time.Duration // on the server's clock, at a whole tick
 	conn     *conn         // nil while it has none
 	stalled  bool          // nothing that it sends keeps it alive
+	over     bool          // expired or closed; a lagging listener may not know yet
 }
 
 // newSession begins a session. The caller commits it.
@@ -39,9 +44,13 @@ func (x *session) knows(password []byte) bool {
 
 // touch keeps a session alive. Expiry is rounded up to the next whole tick.
 func (s *Server) touch(x *session) {
-	if x.stalled {
-		return
+	if !x.stalled && !x.over {
+		s.renew(x)
 	}
+}
+
+// renew gives a session its whole timeout.
+func (s *Server) renew(x *session) {
 	at := (s.clock.elapsed() + x.timeout).Truncate(s.opts.tick) + s.opts.tick
 	if at <= x.expires {
 		return
@@ -84,10 +93,7 @@ func (s *Server) expire() {
 		}
 	}
 	slices.SortFunc(over, func(a, b *session) int {
-		if a.expires != b.expires {
-			return int(a.expires - b.expires)
-		}
-		return int(a.id - b.id)
+		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id))
 	})
 	for _, x := range over {
 		s.endSession(x)
@@ -104,11 +110,18 @@ func (s *Server) expire() {
 	}
 }
 
-// endSession deletes a session and its ephemeral nodes, in one transaction,
-// and cuts its connection. It returns the connection, if there was one.
+// endSession deletes a session and its ephemeral nodes, in one transaction. Its
+// connection is cut where that is known.
 func (s *Server) endSession(x *session) {
-	s.commitClose(x)
-	if x.conn != nil {
-		s.drop(x.conn)
+	delete(s.sessions, x.id)
+	x.over = true
+	t := s.next()
+	t.closed = x
+	var effects []tree.Effect
+	for _, path := range s.leader.tree.Ephemerals(x.id) {
+		change := tree.Change{Op: wire.OpDelete, Path: path}
+		t.changes = append(t.changes, change)
+		effects = append(effects, s.leader.tree.Apply(change, t.zxid, t.now))
 	}
+	s.commit(t, effects)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
@@ -32,7 +33,10 @@ type snapshots struct {
 	path  string
 	lock  *os.File // held while the server uses the directory
 	timer *time.Timer
-	dirty bool
+	dirty bool // something is to be saved, and the timer runs
+
+	writing sync.Mutex // one at a time, without the server's lock
+	last    bool       // has been written: nothing may follow
 }
 
 // A snapshot is the file.
@@ -62,14 +66,13 @@ const lostAtMost = 1 << 20
 // saveEvery is how often a state that changes is written.
 const saveEvery = time.Second
 
-// open reads the state from the directory, if there is one, and notes there
+// openDir reads the state from the directory, if there is one, and notes there
 // that it is in use: whoever finds it so knows of a crash.
-func (s *Server) open(dir string) error {
+func (s *Server) openDir(dir string) error {
 	if err := s.load(dir); err != nil {
 		return err
 	}
-	s.disk.dirty = true
-	return s.save(false)
+	return s.disk.write(s.snapshot(false))
 }
 
 func (s *Server) load(dir string) error {
@@ -129,41 +132,73 @@ func (s *Server) dirty() {
 	}
 	d.dirty = true
 	if d.timer == nil {
-		d.timer = time.AfterFunc(saveEvery, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !s.closed && s.save(false) != nil {
-				s.dirty() // tries again; Close tells, if it still fails
-			}
-		})
+		d.timer = time.AfterFunc(saveEvery, s.saveNow)
 		return
 	}
 	d.timer.Reset(saveEvery)
 }
 
-// save writes the state, whole or not at all; last tells that nothing comes
-// after it.
-func (s *Server) save(last bool) error {
+// saveNow is called by the timer.
+func (s *Server) saveNow() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.disk.dirty = false
+	now := s.snapshot(false)
+	s.mu.Unlock()
+	if s.disk.write(now) == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.dirty() // tries again; Close tells, if it still fails
+	}
+}
+
+// saveLast writes the state of a server that has ended, and gives the
+// directory back.
+func (s *Server) saveLast() error {
 	d := s.disk
 	if d == nil {
 		return nil
 	}
+	s.mu.Lock()
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	if !d.dirty && !last {
+	last := s.snapshot(true)
+	s.mu.Unlock()
+	err := d.write(last)
+	d.release()
+	return err
+}
+
+// snapshot is the state as it is now. What it shares with the tree does not
+// change.
+func (s *Server) snapshot(last bool) snapshot {
+	now := snapshot{Format: snapshotFormat, Clean: last, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save()}
+	for _, x := range s.sessions {
+		now.Sessions = append(now.Sessions, snapshotSession{ID: x.id, Password: x.password, Timeout: x.timeout})
+	}
+	return now
+}
+
+// write writes a state, whole or not at all.
+func (d *snapshots) write(now snapshot) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if d.last {
 		return nil
 	}
-	d.dirty = false
-	to := snapshot{Format: snapshotFormat, Clean: last, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save()}
-	for _, x := range s.sessions {
-		to.Sessions = append(to.Sessions, snapshotSession{ID: x.id, Password: x.password, Timeout: x.timeout})
+	d.last = now.Clean
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
 	}
-	text, err := json.Marshal(to)
-	if err == nil {
-		err = replaceFile(d.path, text)
-	}
-	return err
+	return replaceFile(d.path, text)
 }
 
 func replaceFile(path string, text []byte) error {

@@ -24,7 +24,7 @@ func (s *Server) Disconnect(session int64) bool {
 	if x == nil || x.conn == nil {
 		return false
 	}
-	s.sever(x.conn)
+	s.crash(x.conn)
 	return true
 }
 
@@ -56,6 +56,11 @@ func (s *Server) Partition(names ...string) { s.faults.partition(names...) }
 
 // Heal ends the partitions of these names; all without a name.
 func (s *Server) Heal(names ...string) { s.faults.heal(names...) }
+
+// Unfired describes the faults that were asked for and have not happened: rules
+// that never acted, a Match without an action, partitions of names that no
+// connection had. RunT fails its test for them.
+func (s *Server) Unfired() []string { return s.faults.unfired() }
 
 // Trace returns the last frames, oldest first, with what rules did to them.
 func (s *Server) Trace() []Exchange { return s.faults.exchanges() }

@@ -10,10 +10,12 @@ import (
 // write executes a request that takes a transaction, whether it succeeds or
 // not. The caller holds the server's lock.
 func (s *Server) write(r *wire.Request, by tree.Caller) reply {
-	t := s.begin()
+	t := s.next()
 	var effects []tree.Effect
 	var answer reply
 	switch {
+	case by.Over:
+		answer = failed(wire.SessionExpired)
 	case slices.ContainsFunc(r.Ops, func(sub wire.Request) bool { return sub.NullPath }):
 		return brokenOff(nil) // ZooKeeper trips over it, and its number is lost
 	case r.Op == wire.OpError:
@@ -37,8 +39,8 @@ func (s *Server) write(r *wire.Request, by tree.Caller) reply {
 	return answer
 }
 
-// begin takes the number of the next transaction.
-func (s *Server) begin() transaction {
+// next takes the number of the next transaction.
+func (s *Server) next() transaction {
 	s.zxid++
 	return transaction{zxid: s.zxid, now: s.clock.now()}
 }
@@ -127,17 +129,4 @@ func aborted(n, culprit int, code wire.Code) []byte {
 		}
 	}
 	return wire.MultiHeader(b, wire.OpError, true, -1)
-}
-
-// commitClose ends a session: all of its ephemeral nodes go in one transaction.
-func (s *Server) commitClose(x *session) {
-	delete(s.sessions, x.id)
-	t := s.begin()
-	var effects []tree.Effect
-	for _, path := range s.leader.tree.Ephemerals(x.id) {
-		change := tree.Change{Op: wire.OpDelete, Path: path}
-		t.changes = append(t.changes, change)
-		effects = append(effects, s.leader.tree.Apply(change, t.zxid, t.now))
-	}
-	s.commit(t, effects)
 }

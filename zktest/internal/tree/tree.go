@@ -82,6 +82,7 @@ type Caller struct {
 	Session int64
 	IDs     []wire.ID
 	Super   bool // may do everything
+	Over    bool // the session has ended, and a lagging server does not know it
 }
 
 func (c Caller) may(perms int32, acl []wire.ACL) bool { return c.Super || Allowed(acl, perms, c.IDs) }
