@@ -178,7 +178,7 @@ func (p *program) show(ctx context.Context, d *devFlags) (err error) {
 		return nil
 	}
 	report, err := nightly.Run(ctx, nightly.Config{
-		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Ready: ready, Unsafe: d.unsafe.is,
+		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Ready: func(string) { ready() }, Unsafe: d.unsafe.is,
 	})
 	if err == nil && !report.Sound() {
 		return &codeError{code: exitFailed} // that has been said

@@ -17,7 +17,7 @@ const (
 func (r *jobRun) at(moment time.Time) rune {
 	began := func(t time.Time) bool { return !t.IsZero() && !moment.Before(t) }
 	switch {
-	case began(r.ended):
+	case began(r.ended), began(r.cleaned): // a release may take its time
 		return ' '
 	case began(r.cleaning):
 		return '▒'

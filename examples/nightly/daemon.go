@@ -24,6 +24,8 @@ type daemon struct {
 	jobs     []jobs.Job
 	drain    time.Duration // what jobs may go on when the daemon stops
 	client   *recipes.Client
+	ledger   *recipes.TickLedger
+	tell     func(step)
 	schedule *scheduler.Scheduler
 }
 
@@ -43,7 +45,10 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 	if err != nil {
 		return nil, err
 	}
-	d = &daemon{name: name, jobs: file.Jobs, drain: file.DrainTimeout, client: client}
+	d = &daemon{
+		name: name, jobs: file.Jobs, drain: file.DrainTimeout,
+		client: client, ledger: client.TickLedger(name), tell: story.tell,
+	}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -59,7 +64,7 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 	d.schedule, err = scheduler.New(scheduler.Config{
 		DrainTimeout: file.DrainTimeout,
 		Guard:        guard,
-		Ledger:       client.TickLedger(name),
+		Ledger:       d.ledger,
 		Logger:       logger,
 	})
 	if err != nil {
@@ -73,20 +78,47 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 	return d, nil
 }
 
+// look returns why the jobs cannot work on this ZooKeeper: it does not answer, or
+// refuses access. The scheduler would log that and try on.
+func (d *daemon) look(ctx context.Context) error {
+	if err := d.client.Ready(ctx); err != nil {
+		return err
+	}
+	for _, job := range d.jobs {
+		if _, err := d.ledger.Begin(ctx, job.Name, time.Now()); err != nil {
+			return err
+		}
+		for _, lock := range job.Requirements {
+			if _, err := d.client.Lock(ctx, lock.Scope); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // run returns when ctx has ended and all jobs have.
 func (d *daemon) run(ctx context.Context) { _ = d.schedule.Run(ctx) } // fails when it is called twice
 
-// runNow runs a job by hand after a while, unless ctx ends before. What then
-// comes of it is the daemon's business.
-func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) {
-	for err := scheduler.ErrStopped; errors.Is(err, scheduler.ErrStopped); after = 10 * time.Millisecond {
+// runNow runs a job by hand after a while, unless ctx ends before. What the
+// narrator does not hear of is told here. The error is an *recipes.AccessError.
+func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) error {
+	err := scheduler.ErrStopped
+	for ; errors.Is(err, scheduler.ErrStopped); after = 10 * time.Millisecond {
 		select {
 		case <-time.After(after):
 			err = d.schedule.RunNow(context.WithoutCancel(ctx), job)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
+	if errors.As(err, new(*scheduler.OverlapError)) {
+		d.tell(step{At: time.Now(), Job: job, Kind: skipped, Overlap: true, Text: "its run by hand"})
+	}
+	if denied, ok := errors.AsType[*recipes.AccessError](err); ok {
+		return denied
+	}
+	return nil
 }
 
 // close ends the session. What ZooKeeper does not confirm in time is over when

@@ -1,7 +1,10 @@
 package nightly
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"net"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -43,6 +47,116 @@ func TestWithoutLocksTheDataIsCorruptedOnTheEmbeddedServerToo(t *testing.T) {
 		report, out := show(t, cycle, Config{Client: embedded(t), Unsafe: true})
 
 		requireCorrupted(t, report, out)
+	})
+}
+
+func TestZooKeeperThatRefusesAccessIsNoSuccess(t *testing.T) {
+	ticks := func(t *testing.T, theirs *recipes.Client) {
+		_, err := theirs.TickLedger("them").Begin(t.Context(), "theirs", time.Now())
+		require.NoError(t, err)
+	}
+	locks := func(t *testing.T, theirs *recipes.Client) {
+		guard, err := lockguard.New(theirs)
+		require.NoError(t, err)
+		require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "shop/orders"}, func(context.Context) error { return nil }))
+	}
+	tests := map[string]struct {
+		root bool // belongs to everybody
+		made func(*testing.T, *recipes.Client)
+	}{
+		"the root":  {false, ticks},
+		"its ticks": {true, ticks},
+		"its locks": {true, locks},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.RunT(t, zktest.Pipe())
+				cfg := recipes.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}
+				if test.root {
+					require.NoError(t, server.Create("/lockkeeper", nil))
+				}
+				credentials := cfg
+				credentials.Auth = &recipes.Digest{User: "them", Password: "secret"}
+				theirs, err := recipes.NewClient(credentials)
+				require.NoError(t, err)
+				test.made(t, theirs)
+				require.NoError(t, theirs.Close(t.Context()))
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				var out bytes.Buffer
+
+				_, err = Run(ctx, Config{Client: cfg, Out: &out})
+
+				require.ErrorAs(t, err, new(*recipes.AccessError), out.String())
+				require.NotContains(t, out.String(), "nothing is corrupted")
+				require.NoError(t, ctx.Err(), "it is said at once")
+				requireEmpty(t, os.TempDir())
+			})
+		})
+	}
+}
+
+func TestEndBeforeTheBeginningIsNotBlamedOnZooKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		enough := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cfg := embedded(t)
+		cfg.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			cancel(enough)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+
+		_, err := Run(ctx, Config{Client: cfg})
+
+		require.EqualError(t, err, enough.Error())
+	})
+}
+
+func TestOutageAndReturnAreOnTheTimeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Pipe())
+		dial := server.Dialer("daemons")
+		time.AfterFunc(10*time.Second, func() { server.Partition("daemons") })
+		time.AfterFunc(20*time.Second, func() { server.Heal("daemons") })
+
+		_, out := show(t, 40*time.Second, Config{Client: recipes.Config{Servers: []string{server.Addr()}, Dialer: dial}})
+
+		require.Regexp(t, `(?m)^  \d\d:\d\d:\d\d\.\d              ✗ outage      ZooKeeper does not answer$`, out)
+		require.Regexp(t, `(?m)^  \d\d:\d\d:\d\d\.\d              ✓ answers     ZooKeeper is back, after [\d.]+s$`, out)
+		require.Contains(t, out, "nothing is corrupted")
+	})
+}
+
+func TestEndDuringAnOutageSaysWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Pipe())
+		dial := server.Dialer("daemons")
+		time.AfterFunc(5*time.Second, func() { server.Partition("daemons") })
+		began := time.Now()
+
+		_, out := show(t, 9*time.Second, Config{Client: recipes.Config{Servers: []string{server.Addr()}, Dialer: dial}})
+
+		require.Contains(t, out, "  Waiting for ZooKeeper (at most 15s); Ctrl-C again ends at once.\n")
+		require.Less(t, time.Since(began), 9*time.Second+patience)
+	})
+}
+
+func TestRunByHandThatIsRefusedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := embedded(t)
+		client, err := recipes.NewClient(cfg)
+		require.NoError(t, err)
+		claim, err := client.TickLedger("other").ClaimManual(t.Context(), "compact", time.Now())
+		require.NoError(t, err)
+		require.Equal(t, recipes.TickClaimed, claim.Verdict)
+
+		_, out := show(t, 5*time.Second, Config{Client: cfg})
+
+		require.Contains(t, out, "compact  - skipped     its run by hand: it still runs\n")
+		require.NoError(t, client.Close(t.Context()))
 	})
 }
 

@@ -22,6 +22,7 @@ type jobRun struct {
 	asked     time.Time // zero if it got the lock at once
 	started   time.Time // zero if it never did
 	cleaning  time.Time // zero if it was not interrupted
+	cleaned   time.Time // zero if it has not, or not yet
 	ended     time.Time // zero if it has not
 	preempted bool
 }
@@ -30,7 +31,7 @@ type jobRun struct {
 type tally struct {
 	runs      int
 	done      int
-	preempted int
+	preempted int // runs, however often they were asked to go
 	cleaned   int // of those that were preempted
 	helpless  int // runs that could not clean up: their lock was lost, or there was no time
 	skipped   int
@@ -40,6 +41,9 @@ type tally struct {
 func newHistory() history { return history{tallies: make(map[string]*tally)} }
 
 func (h *history) add(s step) {
+	if s.Job == "" {
+		return // about ZooKeeper
+	}
 	t := h.tally(s.Job)
 	if s.Kind == skipped {
 		t.skipped++
@@ -56,8 +60,10 @@ func (h *history) add(s step) {
 		t.runs++
 		t.onDaemon[s.Daemon]++
 	case preempted:
+		if !r.preempted {
+			t.preempted++
+		}
 		r.preempted = true
-		t.preempted++
 	case cleaning:
 		r.cleaning = s.At
 	case cleaned:
@@ -69,6 +75,9 @@ func (h *history) add(s step) {
 	case lost, unclean:
 		t.helpless++
 	default: // is in the timeline
+	}
+	if s.Kind == cleaned || s.Kind == unclean {
+		r.cleaned = s.At
 	}
 	if s.Kind.ends() {
 		r.ended = s.At
@@ -104,6 +113,23 @@ func (h *history) sum(of func(*tally) int) int {
 	}
 	return n
 }
+
+// waits reports whether a run of a job waits for the lock and none works.
+func (h *history) waits(job string) bool {
+	waits := false
+	for _, r := range h.runs {
+		if r.job == job && r.ended.IsZero() {
+			if !r.started.IsZero() {
+				return false
+			}
+			waits = true
+		}
+	}
+	return waits
+}
+
+// worked counts the runs that have begun to work.
+func (h *history) worked() int { return h.sum(func(t *tally) int { return t.runs }) }
 
 // cleanups counts the preemptions whose cleanup has put things right.
 func (h *history) cleanups() int { return h.sum(func(t *tally) int { return t.cleaned }) }

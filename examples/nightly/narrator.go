@@ -91,7 +91,10 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 		s.Kind, s.Text = lost, oneLine(e.Err)
 	case lockguard.Skipped:
 		s.Job, s.Kind = e.Job, skipped
-		s.Text = fmt.Sprintf("its tick of %s: %s", e.Instant.Local().Format(time.TimeOnly), why(e.Reason))
+		s.Text = "its tick of " + e.Instant.Local().Format(time.TimeOnly)
+		if s.Overlap = e.Reason == string(scheduler.SkipOverlap); !s.Overlap {
+			s.Text += ": " + why(e.Reason)
+		}
 	default:
 		return // the timeline can do without
 	}
@@ -106,10 +109,15 @@ func (n *narrator) release(job string, e lockguard.Released) (kind, string) {
 	n.mu.Unlock()
 
 	held := "held for " + seconds(e.Held)
-	var by *lockguard.PreemptedError
+	if e.Err != nil {
+		held = "release not confirmed"
+	}
 	switch {
-	case errors.As(e.Cause, &by):
-		return handedOver, "to " + by.By + ", " + held
+	case errors.As(e.Cause, new(*lockguard.PreemptedError)), errors.As(e.Cause, new(*lockguard.LeaseExpiredError)):
+		if e.Err != nil {
+			return stopped, held
+		}
+		return handedOver, held // to whom, is seen when that one has it
 	case errors.Is(e.Cause, lockguard.ErrShutdown):
 		return stopped, "the daemon ends, " + held
 	case e.Cause != nil:
@@ -134,8 +142,6 @@ func names(contenders []recipes.Contender) string {
 // why says why a tick was skipped.
 func why(reason string) string {
 	switch scheduler.SkipReason(reason) {
-	case scheduler.SkipOverlap:
-		return "it still runs"
 	case scheduler.SkipLock:
 		return "no lock in time"
 	case scheduler.SkipDraining:

@@ -34,7 +34,9 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 		"cleaned up":          {lockguard.CleanupDone{Subject: about, Took: time.Second}, cleaned, "did it, took 1s"},
 		"not cleaned up":      {lockguard.CleanupDone{Subject: about, Err: broken}, unclean, "disk full"},
 		"released":            {lockguard.Released{Subject: about, Held: time.Second}, done, "did it, held for 1s"},
-		"released, preempted": {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.PreemptedError{By: "hotfix"}}, handedOver, "to hotfix, held for 1s"},
+		"released, preempted": {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.PreemptedError{By: "hotfix"}}, handedOver, "held for 1s"},
+		"not confirmed":       {lockguard.Released{Subject: about, Held: time.Second, Err: broken}, done, "did it, release not confirmed"},
+		"preempted, the same": {lockguard.Released{Subject: about, Cause: &lockguard.PreemptedError{By: "hotfix"}, Err: broken}, stopped, "release not confirmed"},
 		"released, shutdown":  {lockguard.Released{Subject: about, Held: time.Second, Cause: &lockguard.ShutdownError{Err: lockguard.ErrShutdown}}, stopped, "the daemon ends, held for 1s"},
 		"taken over":          {lockguard.TakenOver{Subject: about, From: []recipes.Contender{hotfix}}, tookOver, "from hotfix, whose time was over"},
 		"lost":                {lockguard.Lost{Subject: about, Err: &lockguard.LostError{Scope: "s", Reason: recipes.LossTaken, By: "hotfix"}}, lost, `lock "s" lost: taken by "hotfix" after the grace had ended`},
@@ -64,7 +66,8 @@ func TestSkippedTickIsTold(t *testing.T) {
 
 	require.Equal(t, skipped, got.Kind)
 	require.Equal(t, "compact", got.Job)
-	require.Equal(t, "its tick of "+start.Local().Format(time.TimeOnly)+": it still runs", got.Text)
+	require.Equal(t, "its tick of "+start.Local().Format(time.TimeOnly), got.Text)
+	require.True(t, got.Overlap)
 	require.Empty(t, got.Run, "no run has begun")
 }
 

@@ -40,8 +40,9 @@ type Config struct {
 	Out io.Writer
 
 	// Ready, when set, is called once all daemons have reached ZooKeeper, before
-	// anything is told.
-	Ready func()
+	// anything is told. dir is where the data set is: whoever ends the process
+	// before Run has returned leaves it there.
+	Ready func(dir string)
 
 	// Unsafe runs the same jobs without their locks, to show what locks are for.
 	Unsafe bool
@@ -52,10 +53,16 @@ var daemonNames = []string{"A", "B", "C", "D"}
 // connectTimeout is how long the daemons may take to reach ZooKeeper.
 const connectTimeout = 5 * time.Second
 
+// ErrNothingRan is returned by Run when no job has begun to work: that nothing
+// is corrupted then proves nothing.
+var ErrNothingRan = errors.New("no job has run, which proves nothing; let it run for longer, or see who has the lock")
+
 // Run makes the data set and runs the daemons until ctx ends and their jobs
 // have been drained. Then it reads everything again and returns what it found,
 // corrupted or not. The error says that it could not begin, or could not tell;
-// it is a *recipes.UnavailableError when ZooKeeper does not answer.
+// it is a *recipes.UnavailableError when ZooKeeper does not answer, a
+// *recipes.AccessError when it refuses access, ErrNothingRan, or the cause of
+// ctx when that ended before the daemons had reached ZooKeeper.
 func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 	cfg.Daemons = cmp.Or(cfg.Daemons, 2)
 	if cfg.Daemons < 1 || cfg.Daemons > len(daemonNames) {
@@ -77,10 +84,13 @@ func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 		return report, errors.Join(err, remove())
 	}
 	if cfg.Ready != nil {
-		cfg.Ready()
+		cfg.Ready(set.Dir())
 	}
 	explain(out, crew[0].jobs, names, cfg.Unsafe)
-	contend(ctx, crew, line)
+	contend(ctx, cancel, crew, line)
+	if denied, ok := errors.AsType[*recipes.AccessError](context.Cause(ctx)); ok {
+		return report, errors.Join(denied, remove())
+	}
 
 	report, err = judge(out, set, line, names, cfg.Unsafe)
 	switch {
@@ -91,10 +101,14 @@ func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 	default:
 		err = errors.Join(err, remove())
 	}
+	if err == nil && line.past.worked() == 0 {
+		err = ErrNothingRan
+	}
 	return report, errors.Join(err, out.failure())
 }
 
-// newCrew makes the daemons and waits until all have reached ZooKeeper.
+// newCrew makes the daemons and waits until all have reached ZooKeeper and may
+// work there.
 func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, line *timeline) (crew []*daemon, err error) {
 	defer func() {
 		if err != nil {
@@ -112,8 +126,11 @@ func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, l
 	ready, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	for _, d := range crew {
-		err := d.client.Ready(ready)
-		if down, ok := errors.AsType[*recipes.UnavailableError](err); ok && ctx.Err() == nil {
+		err := d.look(ready)
+		if err != nil && ctx.Err() != nil {
+			return crew, context.Cause(ctx) // nobody knows whether ZooKeeper would have answered
+		}
+		if down, ok := errors.AsType[*recipes.UnavailableError](err); ok {
 			return crew, down
 		}
 		if err != nil {
@@ -124,26 +141,39 @@ func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, l
 }
 
 func dismiss(crew []*daemon) {
+	var closing sync.WaitGroup
 	for _, d := range crew {
-		d.close()
+		closing.Go(d.close)
 	}
+	closing.Wait()
 }
 
 // opening is how long the first run has the lock to itself.
 const opening = 2 * time.Second
 
-// contend runs the daemons until ctx ends and their jobs have been drained.
-func contend(ctx context.Context, crew []*daemon, line *timeline) {
+// contend runs the daemons until ctx ends and their jobs have been drained. stop
+// ends ctx, with the reason why the jobs cannot work.
+func contend(ctx context.Context, stop func(error), crew []*daemon, line *timeline) {
 	var running sync.WaitGroup
+	byHand := func(d *daemon, after time.Duration, job string) {
+		if err := d.runNow(ctx, after, job); err != nil {
+			stop(err)
+		}
+	}
 	for _, d := range crew {
 		running.Go(func() { d.run(ctx) })
 	}
 	// Nobody wants to wait for the schedule to see the first preemption.
-	running.Go(func() { crew[0].runNow(ctx, 0, "compact") })
-	running.Go(func() { crew[len(crew)-1].runNow(ctx, opening, "hotfix") })
+	running.Go(func() { byHand(crew[0], 0, "compact") })
+	running.Go(func() { byHand(crew[len(crew)-1], opening, "hotfix") })
+	listening, deaf := context.WithCancel(context.WithoutCancel(ctx)) // the drain, too, may have to wait for ZooKeeper
+	var pulse sync.WaitGroup
+	pulse.Go(func() { crew[0].feelPulse(listening, line) })
 	ended := make(chan struct{})
 	go func() {
 		running.Wait()
+		deaf()
+		pulse.Wait()
 		dismiss(crew)
 		close(ended)
 	}()

@@ -33,7 +33,7 @@ func (k kind) look() look {
 		return look{"!", red}
 	case cleaning, cleaned:
 		return look{"↺", magenta}
-	case done:
+	case done, answers:
 		return look{"✓", green}
 	case handedOver:
 		return look{"→", cyan}

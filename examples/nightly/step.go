@@ -10,6 +10,8 @@ type step struct {
 	Run    string // the same in all steps of one run; "" when none has begun
 	Kind   kind
 	Text   string
+
+	Overlap bool // it was skipped because another run of the job is in the way
 }
 
 // kind is what happened.
@@ -32,6 +34,8 @@ const (
 	gaveUp     kind = "gave up"
 	left       kind = "left" // the queue, because the daemon ends
 	skipped    kind = "skipped"
+	outage     kind = "outage" // ZooKeeper does not answer
+	answers    kind = "answers"
 )
 
 // ends reports whether a run is over with k.

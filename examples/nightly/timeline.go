@@ -19,6 +19,8 @@ type timeline struct {
 	begin  time.Time
 	past   history // of what is printed
 	holder string  // the run that has the lock, as far as printed
+	silent bool    // ZooKeeper is, as far as printed
+	drains bool    // the daemons have been told to stop
 
 	mu    sync.Mutex
 	fresh []step
@@ -54,6 +56,8 @@ func (t *timeline) follow(ctx context.Context, drain time.Duration, ended <-chan
 			t.flush(time.Now())
 			note := fmt.Sprintf("The daemons stop: what runs may go on for %s, then it is told to go.", seconds(drain))
 			t.out.printf("\n  %s\n", t.out.paint(bold, note))
+			t.drains = true
+			t.excuse()
 		case now := <-ticker.C:
 			t.flush(now.Add(-settling))
 		}
@@ -100,8 +104,44 @@ func (t *timeline) print(s step) {
 	if s.Kind == holding {
 		t.holder = s.Run
 	}
+	if next := t.next(s); s.Kind == handedOver && next != "" {
+		s.Text = "to " + next + ", " + s.Text
+	}
+	if s.Overlap {
+		s.Text += ": it still runs"
+		if t.past.waits(s.Job) {
+			s.Text = strings.TrimSuffix(s.Text, "runs") + "waits"
+		}
+	}
 	t.past.add(s)
 	t.out.printf("%s\n", line(s, t.out.palette))
+	if s.Kind == outage || s.Kind == answers {
+		t.silent = s.Kind == outage
+		t.excuse()
+	}
+}
+
+// next returns the job that gets the lock when s gives it away, "" when nobody
+// here does: it may have gone to another process.
+func (t *timeline) next(s step) string {
+	for _, other := range t.pending {
+		if other.Kind == holding && other.Run != s.Run && other.At.Sub(s.At) < settling {
+			return other.Job
+		}
+	}
+	return ""
+}
+
+// patience is how long the end may take when ZooKeeper is silent: what a job may
+// still do, and what the guard, the scheduler and the client then wait for.
+const patience = 15 * time.Second
+
+// excuse says why the end takes so long.
+func (t *timeline) excuse() {
+	if t.drains && t.silent {
+		note := fmt.Sprintf("Waiting for ZooKeeper (at most %s); Ctrl-C again ends at once.", seconds(patience))
+		t.out.printf("  %s\n", t.out.paint(bold, note))
+	}
 }
 
 // line writes a step.

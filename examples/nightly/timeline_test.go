@@ -26,7 +26,7 @@ func story() []step {
 		at(3.02, "A", "compact", "1", cleaning, ""),
 		at(3.52, "A", "compact", "1", cleaned, "put 3 files back"),
 		at(3.53, "B", "hotfix", "2", holding, "token 6"),
-		at(3.54, "A", "compact", "1", handedOver, "to hotfix"), // told by A after B has begun
+		at(3.54, "A", "compact", "1", handedOver, "held for 2.5s"), // told by A after B has begun
 		at(5, "B", "hotfix", "2", done, "held for 1.5s"),
 		at(6, "B", "compact", "", skipped, "overlap"),
 	}
@@ -59,11 +59,69 @@ func TestTimelineMergesTheStepsOfAllDaemonsInOrder(t *testing.T) {
   02:00:03.0  A  compact  ! preempted   by hotfix
   02:00:03.0  A  compact  ↺ cleaning up
   02:00:03.5  A  compact  ↺ cleaned up  put 3 files back
-  02:00:03.5  A  compact  → handed over to hotfix
+  02:00:03.5  A  compact  → handed over to hotfix, held for 2.5s
   02:00:03.5  B  hotfix   ● holding     token 6
   02:00:05.0  B  hotfix   ✓ done        held for 1.5s
   02:00:06.0  B  compact  - skipped     overlap
 `, "\n"), out.String())
+}
+
+func printed(steps ...step) string {
+	var out bytes.Buffer
+	line := newTimeline(newPrinter(&out, false, func(error) {}))
+	for _, s := range steps {
+		line.add(s)
+	}
+	line.flush(start.Add(time.Hour))
+	return out.String()
+}
+
+func TestLockIsHandedToWhoeverGetsIt(t *testing.T) {
+	preemptedTwice := []step{
+		at(1, "A", "compact", "1", holding, "token 5"),
+		at(2, "A", "compact", "1", preempted, "by backup"),
+		at(2.1, "A", "compact", "1", preempted, "by hotfix"),
+		at(3, "A", "compact", "1", handedOver, "held for 2s"),
+	}
+
+	require.Contains(t, printed(append(preemptedTwice, at(3.01, "B", "hotfix", "2", holding, "token 6"))...), "→ handed over to hotfix, held for 2s\n")
+	require.Contains(t, printed(preemptedTwice...), "→ handed over held for 2s\n", "to somebody else's process")
+	require.Contains(t, printed(append(preemptedTwice, at(5, "B", "hotfix", "2", holding, "token 9"))...), "→ handed over held for 2s\n", "that one had it before")
+	require.Equal(t, 1, historyOf(preemptedTwice).tallies["compact"].preempted, "one run")
+}
+
+func TestSkippedTickSaysWhatTheRunInTheWayDoes(t *testing.T) {
+	skip := at(2, "B", "compact", "", skipped, "its tick of 02:00:02")
+	skip.Overlap = true
+
+	require.Contains(t, printed(at(1, "A", "compact", "1", waiting, "for hotfix"), skip), "its tick of 02:00:02: it still waits\n")
+	require.Contains(t, printed(at(1, "A", "compact", "1", holding, "token 5"), skip), "its tick of 02:00:02: it still runs\n")
+	require.Contains(t, printed(skip), "its tick of 02:00:02: it still runs\n", "in another process")
+}
+
+func TestCleanupEndsInTheChartAlthoughTheReleaseTakesItsTime(t *testing.T) {
+	steps := append(story()[:5:5], at(11, "A", "compact", "1", stopped, "release not confirmed"))
+
+	got := chart(historyOf(steps).runs, start, start.Add(12*time.Second), false, palette{})
+
+	require.Contains(t, got, "\n  compact       ███████████▒▒▒\n")
+}
+
+func TestSilenceOfZooKeeperIsToldAndExplainsWhyTheEndTakesLong(t *testing.T) {
+	var out bytes.Buffer
+	line := newTimeline(newPrinter(&out, false, func(error) {}))
+	line.drains = true
+	line.add(step{At: start, Daemon: " ", Kind: outage, Text: "ZooKeeper does not answer"})
+	line.add(step{At: start.Add(time.Second), Daemon: " ", Kind: answers, Text: "ZooKeeper is back, after 3s"})
+
+	line.flush(start.Add(time.Hour))
+
+	require.Equal(t, strings.TrimPrefix(`
+  02:00:00.0              ✗ outage      ZooKeeper does not answer
+  Waiting for ZooKeeper (at most 15s); Ctrl-C again ends at once.
+  02:00:01.0              ✓ answers     ZooKeeper is back, after 3s
+`, "\n"), out.String())
+	require.Empty(t, line.past.tallies)
 }
 
 func TestTimelineFollowsTheDaemonsUntilTheyHaveEnded(t *testing.T) {

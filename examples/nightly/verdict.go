@@ -54,13 +54,13 @@ func judge(out *printer, set *orders.Set, line *timeline, daemons []string, unsa
 	}
 	report, err := set.Verify()
 	if err == nil {
-		verdict(out, report, line.past.cleanups(), unsafe)
+		verdict(out, report, &line.past, unsafe)
 	}
 	return report, err
 }
 
 // verdict says whether anything is corrupted.
-func verdict(out *printer, r orders.Report, cleanups int, unsafe bool) {
+func verdict(out *printer, r orders.Report, past *history, unsafe bool) {
 	out.printf("  Everything was read again: %d orders worth %d.%02d in generation %d,\n  %s replayed, %s unpacked: ",
 		r.Orders, r.Cents/100, r.Cents%100, r.Generation, count(r.Corrections, "correction"), count(r.Backups, "backup"))
 	if !r.Sound() {
@@ -79,7 +79,12 @@ func verdict(out *printer, r orders.Report, cleanups int, unsafe bool) {
 		out.printf("\n")
 		return
 	}
+	if past.worked() == 0 {
+		out.printf("%s\n\n", out.paint(yellow, "as it was made, for no job has run"))
+		return
+	}
 	out.printf("%s\n", out.paint(green, "nothing is corrupted"))
+	cleanups := past.cleanups()
 	switch {
 	case unsafe:
 		out.printf("  Without locks that was luck. Let it run for longer.\n")

@@ -36,11 +36,21 @@ func TestVerdictOnTooShortAShowSaysSo(t *testing.T) {
 	set, err := orders.Create(t.TempDir())
 	require.NoError(t, err)
 
-	_, out := judged(t, set, story()[7:], false)
+	_, out := judged(t, set, story()[5:], false)
 	require.Contains(t, out, "  No job was preempted and has cleaned up: let it run for longer.\n")
 
-	_, out = judged(t, set, nil, true)
+	_, out = judged(t, set, []step{at(1, "A", "compact", "1", running, "")}, true)
 	require.Contains(t, out, "  Without locks that was luck. Let it run for longer.\n")
+}
+
+func TestVerdictOnNothingIsNoPraise(t *testing.T) {
+	set, err := orders.Create(t.TempDir())
+	require.NoError(t, err)
+
+	_, out := judged(t, set, []step{at(1, "A", "compact", "1", waiting, "for sh")}, false)
+
+	require.Contains(t, out, "0 backups unpacked: as it was made, for no job has run\n")
+	require.NotContains(t, out, "nothing is corrupted")
 }
 
 func TestWhatAJobLeftThatHadNoTimeToCleanUpIsPutBackFirst(t *testing.T) {
