@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/examples/nightly"
+	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -41,15 +42,19 @@ func (p *program) dev() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "dev",
 		Short: "See it at work: ZooKeeper, daemons and jobs in one process, for development",
-		Long: `See it at work, with nothing installed: a ZooKeeper-compatible server, two daemons
-and three jobs that preempt each other, all in this process. For development
-only: the server has no replicas and no access control, and keeps what it has
-in memory, or in a file in --data-dir.
+		Long: `See it at work, with nothing installed: a ZooKeeper-compatible server, two
+daemons and three jobs that preempt each other, all in this process. For
+development only: the server has no replicas, anybody may connect to it, and it
+keeps what it has in memory, or in a file in --data-dir. The jobs' files are in
+a temporary directory that is removed at the end, or in --dir.
 
-The server listens at ` + defaultListen + `, or at a free port when that is taken. Other
-commands can use it at the same time, and so can any client of ZooKeeper.
-LOCKKEEPER_ZK is not looked at. With --zk no server is started: the jobs run on
-that ZooKeeper, under ` + devRoot + ` unless --root says otherwise.
+The server listens at ` + defaultListen + `, or at a free port when that is taken.
+Other commands can use it at the same time, and so can any client of ZooKeeper.
+LOCKKEEPER_ZK is not looked at.
+
+With --zk no server is started: the jobs run on that ZooKeeper, under
+` + devRoot + ` unless --root says otherwise. What they leave there stays; the
+end says how to delete it.
 
 Ctrl-C drains: what runs may go on for a second, is told to go then, and cleans
 up. Then all data is read again. A second signal, a second later or more, stops
@@ -57,9 +62,11 @@ at once.
 
 Exit codes:
   0    nothing is corrupted
-  1    something is, which --unsafe is there to show; or it could not start
+  1    something is, which --unsafe is there to show; or no job has run; or it
+       could not start
   75   the ZooKeeper of --zk does not answer
-  78   bad flags`,
+  78   bad flags, or the ZooKeeper of --zk refuses access
+  128+n  signal n came before it had started, or a second time`,
 		Example: `  lockkeeper dev
   lockkeeper dev --for 25s
   lockkeeper dev --for 25s --unsafe
@@ -71,19 +78,30 @@ Exit codes:
 		return p.develop(c.Context(), &d)
 	})
 	flags := c.Flags()
-	flags.StringVar(&d.listen, "listen", "", "`address` of the server, which must be free (default "+defaultListen+", or a free port)")
-	flags.StringVar(&d.dataDir, "data-dir", "", "`directory` in which the server keeps its data for the next time (default: in memory)")
+	flags.StringVar(&d.listen, "listen", "", "`address` of the server (see above)")
+	flags.StringVar(&d.dataDir, "data-dir", "", "`directory` for its data (default: memory)")
 	d.length.positive = "25s"
-	flags.Var(&d.length, "for", "how long to run (default: until Ctrl-C)")
+	flags.Var(&d.length, "for", "how long (default: until Ctrl-C)")
 	flags.VarPF(&d.noJobs, "no-jobs", "", "the server only").NoOptDefVal = "true"
-	flags.VarPF(&d.unsafe, "unsafe", "", "run the jobs without their locks, to see what locks are for").NoOptDefVal = "true"
-	flags.StringVar(&d.dir, "dir", "", "new `directory` for the files of the jobs (default: a temporary one, removed at the end)")
+	flags.VarPF(&d.unsafe, "unsafe", "", "run the jobs without their locks").NoOptDefVal = "true"
+	flags.StringVar(&d.dir, "dir", "", "new `directory` for the jobs' files")
+	// Three flags of all commands mean something else here.
+	z := &p.zookeeper
+	flags.StringVar(&z.servers, "zk", "", "ZooKeeper `servers` to use instead")
+	flags.StringVar(&z.root, "root", "", "`node` that everything lives under")
+	z.sessionTimeout.positive = "15s"
+	flags.Var(&z.sessionTimeout, "zk-session-timeout", "see lockkeeper run (default 4s)")
 	return c
 }
 
 // checkDev looks for flags that are wrong, or do not fit together.
 func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	given := c.Flags().Changed
+	for _, flag := range []string{"zk", "root", "data-dir", "dir"} {
+		if given(flag) && c.Flag(flag).Value.String() == "" { // a variable that is not set
+			p.problems.add(fmt.Sprintf("--%s is empty; write a value, or leave it out", flag))
+		}
+	}
 	without := func(other string, flags ...string) {
 		for _, flag := range flags {
 			if given(flag) {
@@ -96,7 +114,7 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	} else {
 		for _, flag := range []string{"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file"} {
 			if given(flag) {
-				p.problems.add(fmt.Sprintf("--%s: the server of dev has no access control; name another one with --zk, or leave it out", flag))
+				p.problems.add(fmt.Sprintf("--%s: the server of dev takes no credentials; name another one with --zk, or leave it out", flag))
 			}
 		}
 	}
@@ -134,8 +152,7 @@ func (p *program) devClient(elsewhere bool) recipes.Config {
 		cfg.SessionTimeout = p.zookeeper.sessionTimeout.or(0)
 		p.problems.addRequest(cfg.Validate(), zookeeperFlag)
 	}
-	// A ZooKeeper that goes away is worth a line between those of the timeline.
-	cfg.Logger = p.logging.logger(p.stderr, slog.LevelWarn, "text")
+	cfg.Logger = p.quiet() // the timeline tells of outages
 	return cfg
 }
 
@@ -149,19 +166,41 @@ func (p *program) develop(ctx context.Context, d *devFlags) error {
 		defer cancel()
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- p.show(ctx, d) }()
+	place := make(chan string, 1)
+	go func() { ended <- d.verdict(ctx, p.show(ctx, d, place)) }()
 	select {
 	case err := <-ended:
 		return err
 	case sig := <-again:
+		select {
+		case dir := <-place:
+			p.say("the files of the jobs are left in %s", dir)
+		default: // there are none yet
+		}
 		return &codeError{code: 128 + int(sig)}
 	}
 }
 
-// show runs the server, if one is wanted, and the jobs, until ctx ends.
-func (p *program) show(ctx context.Context, d *devFlags) (err error) {
+// verdict makes the error of show that of the program.
+func (d *devFlags) verdict(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, syscall.EPIPE):
+		// The reader has left, as that of head does. Elsewhere the signal ends
+		// the program; here the jobs had to be drained first.
+		return &codeError{code: 128 + int(syscall.SIGPIPE)}
+	case errors.As(err, new(*jobs.SignalError)):
+		return &codeError{code: exitCode(err)} // it had not begun
+	case cause != nil && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("--for: %s was over before the jobs had begun; give it longer", d.length.d)
+	}
+	return err
+}
+
+// show runs the server, if one is wanted, and the jobs, until ctx ends. place
+// gets the directory of their files.
+func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (err error) {
 	colour := inColour(p.stdout, os.Getenv)
-	about := banner{flags: d, program: invocation(os.Args[0])}
+	about := banner{flags: d, zookeeper: &p.zookeeper, start: thisProgram()}
 	if len(d.client.Servers) == 0 {
 		server, taken, failure := startServer(d)
 		if failure != nil {
@@ -178,8 +217,16 @@ func (p *program) show(ctx context.Context, d *devFlags) (err error) {
 		return nil
 	}
 	report, err := nightly.Run(ctx, nightly.Config{
-		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Ready: func(string) { ready() }, Unsafe: d.unsafe.is,
+		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Unsafe: d.unsafe.is,
+		Ready: func(dir string) {
+			place <- dir
+			ready()
+			about.ready = true
+		},
 	})
+	if about.ready && !about.embedded {
+		about.printLeft(p.stdout)
+	}
 	if err == nil && !report.Sound() {
 		return &codeError{code: exitFailed} // that has been said
 	}

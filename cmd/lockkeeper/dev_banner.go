@@ -1,35 +1,49 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
 // A banner is what dev says before anything else.
 type banner struct {
-	flags    *devFlags
-	program  string // as it has to be typed
-	embedded bool   // the server is ours
-	taken    bool   // and not where it usually is
+	flags     *devFlags
+	zookeeper *zookeeperFlags
+	start     startAgain
+	embedded  bool // the server is ours
+	taken     bool // and not where it usually is
+	ready     bool // it has been printed
 }
 
 func (b banner) print(out io.Writer, colour bool) {
-	text := "\n  " + b.title() + "\n\n  To try from another terminal:\n\n"
-	for _, command := range b.commands() {
-		text += "    " + command + "\n"
+	text := "\n  " + b.title() + "\n\n"
+	if commands := b.commands(); len(commands) > 0 {
+		text += "  To try from another terminal:\n\n"
+		for _, command := range commands {
+			text += "    " + command + "\n"
+		}
+		text += "\n"
 	}
 	end := "Ctrl-C ends it."
 	if length := b.flags.length.limit(); length != nil {
 		end = fmt.Sprintf("It ends after %s, or with Ctrl-C.", *length)
 	}
-	text += "\n  " + end + " A second Ctrl-C ends it at once.\n\n"
+	text += "  " + end + " A second Ctrl-C ends it at once.\n\n"
 	if colour {
 		text = strings.ReplaceAll(text, developmentOnly, "\x1b[1;33m"+developmentOnly+"\x1b[0m")
 	}
 	_, _ = io.WriteString(out, text)
+}
+
+// printLeft says what remains in a ZooKeeper that is not ours.
+func (b banner) printLeft(out io.Writer) {
+	_, _ = fmt.Fprintf(out, "  What the jobs left in ZooKeeper is under %s. To delete it:\n\n    %s\n\n",
+		b.flags.client.Root, "zkCli.sh -server "+quote(b.connect())+" deleteall "+quote(b.flags.client.Root))
 }
 
 const developmentOnly = "FOR DEVELOPMENT ONLY."
@@ -37,54 +51,90 @@ const developmentOnly = "FOR DEVELOPMENT ONLY."
 func (b banner) title() string {
 	d := b.flags
 	if !b.embedded {
-		return fmt.Sprintf("%s The jobs of the example, on the ZooKeeper at\n  %s, under %s.", developmentOnly, b.connect(), d.client.Root)
+		text := fmt.Sprintf("%s The jobs of the example, on the ZooKeeper at\n  %s, under %s.", developmentOnly, b.connect(), d.client.Root)
+		if d.unsafe.is {
+			text += "\n  " + withoutLocks
+		}
+		return text
 	}
 	address := d.client.Servers[0]
 	lines := []string{developmentOnly + " An embedded ZooKeeper listens at " + address + "."}
 	if b.taken {
 		lines = append(lines, fmt.Sprintf("%s is taken, perhaps by another ZooKeeper, so this is a free port.", defaultListen))
 	}
-	lines = append(lines, "It has no replicas and no access control.")
+	if d.unsafe.is {
+		lines = append(lines, withoutLocks)
+	}
+	if host, _, _ := net.SplitHostPort(address); net.ParseIP(host).IsLoopback() {
+		lines = append(lines, "It has no replicas, and anybody on this machine may connect.")
+	} else {
+		lines = append(lines, "It has no replicas, and anybody may connect: whoever can reach that", "address can read and change everything in it.")
+	}
 	if d.dataDir == "" {
 		lines = append(lines, "What it has is in memory, and gone at the end; --data-dir DIR keeps it.")
 	} else {
 		lines = append(lines, "What it has is kept in "+d.dataDir+".")
 	}
-	if host, _, _ := net.SplitHostPort(address); !net.ParseIP(host).IsLoopback() {
-		lines = append(lines, "Everybody who can reach that address can read and change everything in it.")
-	}
 	return strings.Join(lines, "\n  ")
 }
 
-// commands are what to try.
+const withoutLocks = "The jobs run WITHOUT LOCKS (--unsafe), to show what locks are for."
+
+// commands are what to try: nothing where nobody takes a lock.
 func (b banner) commands() []string {
-	env := "export LOCKKEEPER_ZK=" + b.connect()
-	if root := b.flags.client.Root; root != "/lockkeeper" || os.Getenv("LOCKKEEPER_ROOT") != "" {
-		env += " LOCKKEEPER_ROOT=" + root
+	if b.flags.unsafe.is {
+		return nil
 	}
 	scope, level := "shop/orders", 99 // above all jobs of the example
 	if b.flags.noJobs.is {
 		scope, level = "cluster/orders", 0
 	}
-	return []string{
-		env,
-		b.program + " locks ls",
-		b.program + " locks show " + scope,
-		fmt.Sprintf("%s exec --scope %s --priority %d -- sleep 3", b.program, scope, level),
+	commands, program, tls := b.environment(), b.start.program, ""
+	if b.start.dir != "" {
+		commands = append(commands, "cd "+quote(b.start.dir))
 	}
+	if !b.embedded && b.zookeeper.tls.is {
+		tls = " --zk-tls"
+	}
+	return append(commands,
+		program+" locks ls"+tls,
+		program+" locks show "+scope+tls,
+		fmt.Sprintf("%s exec --scope %s --priority %d%s -- sleep 3", program, scope, level, tls))
+}
+
+// environment makes a shell look at our ZooKeeper, wherever it looked before.
+func (b banner) environment() []string {
+	export := "export LOCKKEEPER_ZK=" + quote(b.connect()) + " LOCKKEEPER_ROOT=" + quote(b.flags.client.Root)
+	files := []struct{ name, value string }{
+		{"LOCKKEEPER_ZK_DIGEST_FILE", b.zookeeper.digestFile},
+		{"LOCKKEEPER_ZK_CA_FILE", b.zookeeper.caFile},
+		{"LOCKKEEPER_ZK_CERT_FILE", b.zookeeper.certFile},
+		{"LOCKKEEPER_ZK_KEY_FILE", b.zookeeper.keyFile},
+	}
+	lines := []string{export}
+	unset := ""
+	for _, file := range files {
+		value := cmp.Or(file.value, os.Getenv(file.name))
+		switch {
+		case value == "":
+		case b.embedded:
+			unset += " " + file.name
+		default:
+			if path, err := filepath.Abs(value); err == nil {
+				value = path
+			}
+			lines = append(lines, "export "+file.name+"="+quote(value))
+		}
+	}
+	if unset != "" {
+		lines = append(lines, "unset"+unset)
+	}
+	return lines
 }
 
 // connect returns where ZooKeeper is, as --zk has it.
 func (b banner) connect() string {
 	return strings.Join(b.flags.client.Servers, ",") + b.flags.client.Chroot
-}
-
-// invocation returns how the program that was started as arg0 is started again.
-func invocation(arg0 string) string {
-	if strings.Contains(arg0, "go-build") {
-		return "go run ./cmd/lockkeeper"
-	}
-	return arg0
 }
 
 // inColour reports whether out is a terminal that shows colours, and nobody has

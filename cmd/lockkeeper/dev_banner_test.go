@@ -14,7 +14,9 @@ import (
 )
 
 func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
-	t.Setenv("LOCKKEEPER_ROOT", "")
+	for _, name := range []string{"DIGEST", "CA", "CERT", "KEY"} {
+		t.Setenv("LOCKKEEPER_ZK_"+name+"_FILE", "")
+	}
 	local := recipes.Config{Servers: []string{"127.0.0.1:2181"}, Root: "/lockkeeper"}
 	tests := map[string]struct {
 		banner banner
@@ -24,10 +26,10 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		"the usual": {
 			banner{flags: &devFlags{client: local}, embedded: true},
 			[]string{
-				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181\n",
+				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181 LOCKKEEPER_ROOT=/lockkeeper\n",
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
 			},
-			[]string{"taken", "Everybody"},
+			[]string{"taken", "whoever", "unset"},
 		},
 		"taken": {
 			banner{flags: &devFlags{client: local}, embedded: true, taken: true},
@@ -41,8 +43,13 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		},
 		"for everybody": {
 			banner{flags: &devFlags{client: recipes.Config{Servers: []string{"[::]:2181"}, Root: "/lockkeeper"}}, embedded: true},
-			[]string{"Everybody who can reach that address can read and change everything in it.\n"},
+			[]string{"and anybody may connect: whoever can reach that\n  address can read and change everything in it.\n"},
 			nil,
+		},
+		"without locks": {
+			banner{flags: &devFlags{client: local, unsafe: yes{is: true}}, embedded: true},
+			[]string{"  The jobs run WITHOUT LOCKS (--unsafe), "},
+			[]string{"lockkeeper exec", "To try", "export"},
 		},
 		"server only": {
 			banner{flags: &devFlags{client: local, noJobs: yes{is: true}}, embedded: true},
@@ -63,7 +70,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			test.banner.program = "lockkeeper"
+			test.banner.zookeeper, test.banner.start.program = &zookeeperFlags{}, "lockkeeper"
 
 			test.banner.print(&out, false)
 
@@ -80,10 +87,39 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 	}
 }
 
-func TestProgramIsStartedAgainAsItWasStarted(t *testing.T) {
-	require.Equal(t, "lockkeeper", invocation("lockkeeper"))
-	require.Equal(t, "bin/lockkeeper", invocation("bin/lockkeeper"))
-	require.Equal(t, "go run ./cmd/lockkeeper", invocation("/tmp/go-build2154/b001/exe/lockkeeper"))
+func TestCommandsWorkInAShellThatIsSetUpOtherwise(t *testing.T) {
+	t.Setenv("LOCKKEEPER_ZK_DIGEST_FILE", "/etc/digest")
+	t.Setenv("LOCKKEEPER_ZK_CA_FILE", "")
+	b := banner{
+		flags:     &devFlags{client: recipes.Config{Servers: []string{"zk:2181"}, Root: "/a b"}},
+		zookeeper: &zookeeperFlags{caFile: "/etc/ca", tls: yes{is: true}},
+		start:     startAgain{dir: "/it's here", program: "go run ."},
+	}
+
+	require.Equal(t, []string{
+		"export LOCKKEEPER_ZK=zk:2181 LOCKKEEPER_ROOT='/a b'",
+		"export LOCKKEEPER_ZK_DIGEST_FILE=/etc/digest",
+		"export LOCKKEEPER_ZK_CA_FILE=/etc/ca",
+		`cd '/it'\''s here'`,
+		"go run . locks ls --zk-tls",
+		"go run . locks show shop/orders --zk-tls",
+		"go run . exec --scope shop/orders --priority 99 --zk-tls -- sleep 3",
+	}, b.commands())
+
+	b.embedded = true
+	require.Equal(t, []string{
+		"export LOCKKEEPER_ZK=zk:2181 LOCKKEEPER_ROOT='/a b'",
+		"unset LOCKKEEPER_ZK_DIGEST_FILE LOCKKEEPER_ZK_CA_FILE",
+	}, b.commands()[:2])
+}
+
+func TestWhatStaysInZooKeeperIsSaidWithHowToDeleteIt(t *testing.T) {
+	var out bytes.Buffer
+	b := banner{flags: &devFlags{client: recipes.Config{Servers: []string{"zk:2181"}, Chroot: "/a", Root: devRoot}}}
+
+	b.printLeft(&out)
+
+	require.Contains(t, out.String(), "is under /lockkeeper-dev. To delete it:\n\n    zkCli.sh -server zk:2181/a deleteall /lockkeeper-dev\n")
 }
 
 func TestColoursAreForTerminalsOnlyAndHonourNoColor(t *testing.T) {

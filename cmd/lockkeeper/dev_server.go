@@ -27,6 +27,8 @@ func startServer(d *devFlags) (server *zktest.Server, taken bool, err error) {
 		err = fmt.Errorf("--listen: %s is taken; name another address, or leave the flag out for a free port", address)
 	case errors.As(err, &unusable):
 		err = fmt.Errorf("--data-dir: %s: %w", unusable.Dir, unusable.Err)
+	case err != nil && d.listen != "":
+		err = fmt.Errorf("--listen: %w; name an address of this machine, with a port above 1023, or leave the flag out", err)
 	}
 	return server, taken, err
 }
