@@ -43,8 +43,8 @@ func again(path, dir, temporary string) startAgain {
 
 // resolved returns path without symbolic links, if it can.
 func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
 	}
 	return filepath.Clean(path)
 }

@@ -112,13 +112,13 @@ func (b banner) environment() []string {
 		{"LOCKKEEPER_ZK_KEY_FILE", b.zookeeper.keyFile},
 	}
 	lines := []string{export}
-	unset := ""
+	unset := []string{"unset"}
 	for _, file := range files {
 		value := cmp.Or(file.value, os.Getenv(file.name))
 		switch {
 		case value == "":
 		case b.embedded:
-			unset += " " + file.name
+			unset = append(unset, file.name)
 		default:
 			if path, err := filepath.Abs(value); err == nil {
 				value = path
@@ -126,8 +126,8 @@ func (b banner) environment() []string {
 			lines = append(lines, "export "+file.name+"="+quote(value))
 		}
 	}
-	if unset != "" {
-		lines = append(lines, "unset"+unset)
+	if len(unset) > 1 {
+		lines = append(lines, strings.Join(unset, " "))
 	}
 	return lines
 }
