@@ -90,12 +90,47 @@ func TestZooKeeperThatRefusesAccessIsNoSuccess(t *testing.T) {
 				_, err = Run(ctx, Config{Client: cfg, Out: &out})
 
 				require.ErrorAs(t, err, new(*recipes.AccessError), out.String())
-				require.NotContains(t, out.String(), "nothing is corrupted")
+				require.Empty(t, out.String(), "it does not begin")
 				require.NoError(t, ctx.Err(), "it is said at once")
 				requireEmpty(t, os.TempDir())
 			})
 		})
 	}
+}
+
+func TestAccessThatIsRefusedLaterEndsItToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Pipe())
+		server.On(zktest.Op(zktest.Create).Path("/lockkeeper/locks/**")).Fail(zktest.NoAuth)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+
+		_, err := Run(ctx, Config{Client: recipes.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}})
+
+		require.ErrorAs(t, err, new(*recipes.AccessError))
+		require.NoError(t, ctx.Err(), "it is said at once")
+	})
+}
+
+func TestNothingThatRanProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Given somebody more important, who keeps the lock.
+		cfg := embedded(t)
+		client, err := recipes.NewClient(cfg)
+		require.NoError(t, err)
+		guard, err := lockguard.New(client)
+		require.NoError(t, err)
+		hold, err := guard.Acquire(t.Context(), lockguard.Requirement{Scope: "shop/orders", Priority: 99})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+
+		_, err = Run(ctx, Config{Client: cfg})
+
+		require.ErrorIs(t, err, ErrNothingRan)
+		require.NoError(t, hold.Release(t.Context()))
+		require.NoError(t, client.Close(t.Context()))
+	})
 }
 
 func TestEndBeforeTheBeginningIsNotBlamedOnZooKeeper(t *testing.T) {
