@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -28,7 +29,10 @@ func startServer(d *devFlags) (server *zktest.Server, taken bool, err error) {
 	case errors.As(err, &unusable):
 		err = fmt.Errorf("--data-dir: %s: %w", unusable.Dir, unusable.Err)
 	case err != nil && d.listen != "":
-		err = fmt.Errorf("--listen: %w; name an address of this machine, with a port above 1023, or leave the flag out", err)
+		if failed, ok := errors.AsType[*net.OpError](err); ok {
+			err = failed.Err // the rest says what is known
+		}
+		err = fmt.Errorf("--listen: %s cannot be used: %w; name an address of this machine with a port above 1023, or leave the flag out", address, err)
 	}
 	return server, taken, err
 }
