@@ -86,15 +86,20 @@ func culprit(r []zk.MultiResponse, err error) int {
 
 // ensure creates path and its parents as persistent nodes.
 func (s *session) ensure(ctx context.Context, path string) error {
+	var refused error // a parent may exist although we may not create it
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
 			continue
 		}
-		if _, err := s.create(ctx, path[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			// A parent may exist although we may not create it.
-			if !errors.Is(err, zk.ErrNoAuth) || i == len(path) {
-				return err
-			}
+		_, err := s.create(ctx, path[:i], nil, 0)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zk.ErrNoNode) && refused != nil:
+			return refused
+		case errors.Is(err, zk.ErrNoAuth) && i < len(path):
+			refused = err
+		default:
+			return err
 		}
 	}
 	return nil

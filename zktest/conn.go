@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bufio"
 	"encoding/binary"
 	"io"
 	"net"
@@ -80,9 +81,10 @@ func hostOf(nc net.Conn) string {
 // readFrames is a goroutine.
 func (c *conn) readFrames() {
 	defer c.gate.hangUp()
+	in := bufio.NewReader(c.nc)
 	head := make([]byte, 4)
 	for first := true; ; first = false {
-		if _, err := io.ReadFull(c.nc, head); err != nil {
+		if _, err := io.ReadFull(in, head); err != nil {
 			return
 		}
 		if first && isWord(head) && c.server.answerWord(c, string(head)) {
@@ -96,7 +98,7 @@ func (c *conn) readFrames() {
 			return
 		}
 		body := make([]byte, n)
-		if _, err := io.ReadFull(c.nc, body); err != nil {
+		if _, err := io.ReadFull(in, body); err != nil {
 			return
 		}
 		c.gate.inbound(body)
