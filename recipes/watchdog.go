@@ -1,0 +1,190 @@
+package recipes
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// deadline is when whatever is held must have ended: before the server can
+// expire the session.
+func (s *session) deadline() instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadlineLocked()
+}
+
+func (s *session) deadlineLocked() instant {
+	return s.lastAck.add(s.timeout - s.c.margin(s.timeout))
+}
+
+// watchdog closes links that are late, tells holders in time that they are at
+// risk and then that they have lost, and gives up a session that the library
+// is stuck with.
+func (s *session) watchdog() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now := s.clock.awake()
+		s.mu.Lock()
+		step := max(s.timeout/32, 5*time.Millisecond)
+		end := s.deadlineLocked()
+		timeout, l, epoch := s.timeout, s.link, s.epoch
+		greeted := epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born
+		atRisk := s.id != 0 && now.sub(s.lastAck) > timeout/2
+		news := atRisk != s.risk
+		s.risk = atRisk
+		exposed := s.down || atRisk
+		stuck := s.id != 0 && now.sub(s.lastAck) > 2*timeout && now.sub(s.downFrom) > 2*timeout && (l == nil || now.sub(l.born) > 2*timeout)
+		s.mu.Unlock()
+
+		s.heartbeat(now)
+		if l != nil {
+			if err := l.late(now, timeout, greeted); err != nil {
+				s.note(err)
+				_ = l.Close()
+			}
+		}
+		if news && atRisk {
+			s.warn(end)
+		}
+		if now >= end {
+			s.lose(fmt.Errorf("no answer for %s", now.sub(s.lastAckNow()).Round(time.Millisecond)))
+		} else if exposed {
+			s.loseExposed()
+		}
+		if stuck && s.timesDialled() == 0 {
+			s.end(fmt.Errorf("%w: the client library is stuck", errSessionOver))
+		}
+		if s.unwanted(now) {
+			s.end(fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long", errSessionOver))
+		}
+		if now < end {
+			step = min(step, max(end.sub(now), time.Millisecond))
+		}
+		timer.Reset(step)
+		select {
+		case <-timer.C:
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// heartbeat asks the leader for a sign of life every quarter of the timeout:
+// pings are answered by the server alone.
+func (s *session) heartbeat(now instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isReady || s.beating || now.sub(s.beat) < s.timeout/4 || now.sub(s.lastAck) < s.timeout/5 {
+		return
+	}
+	s.beating, s.beat = true, now
+	conn := s.conn
+	go func() {
+		_, err := conn.Sync("/") // its answer is noticed by the link
+		s.mu.Lock()
+		s.beating = false
+		s.mu.Unlock()
+		if err != nil && !s.isOver() {
+			s.note(err)
+		}
+	}()
+}
+
+func (s *session) lastAckNow() instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastAck
+}
+
+func (s *session) timesDialled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tries
+}
+
+func (s *session) timeoutNow() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+func (s *session) holding() []*Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := make([]*Grant, 0, len(s.grants))
+	for g := range s.grants {
+		held = append(held, g)
+	}
+	return held
+}
+
+// warn tells holders that the session is in danger.
+func (s *session) warn(end instant) {
+	for _, g := range s.holding() {
+		g.atRisk(end.sub(s.clock.now()))
+	}
+}
+
+// lose ends everything that is held.
+func (s *session) lose(cause error) {
+	for _, g := range s.holding() {
+		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: cause})
+	}
+}
+
+// loseExposed ends what may be taken over while nobody can tell us: holds past
+// their lease or past their grace.
+func (s *session) loseExposed() {
+	s.mu.Lock()
+	exposed := s.down || s.risk
+	s.mu.Unlock()
+	if !exposed {
+		return
+	}
+	now := s.clock.awake()
+	for _, g := range s.holding() {
+		if g.overdue(now) {
+			g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
+		}
+	}
+}
+
+// hold registers a grant, unless the session can no longer carry one.
+func (s *session) hold(g *Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {
+		return false
+	}
+	s.grants[g] = struct{}{}
+	return true
+}
+
+func (s *session) unhold(g *Grant) {
+	s.mu.Lock()
+	delete(s.grants, g)
+	s.mu.Unlock()
+}
+
+// turnedAway is told that a server has hung up in place of a greeting. Servers
+// without a quorum do that, and servers that have seen less than the session:
+// from a backup, or new. The latter do it for as long as the session is tried.
+func (s *session) turnedAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rebuffs++; s.rebuffs == 1 {
+		s.rebuffed = s.clock.now()
+	}
+}
+
+// unwanted tells whether servers have hung up for so long that the session is
+// better given up. Nothing is held by it any more; those that wait lose their
+// place, should it only have been a long time without a quorum.
+func (s *session) unwanted(now instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const enough = 3 // a server that starts may forget a connection
+	return s.id != 0 && s.rebuffs >= enough && now.sub(s.rebuffed) > max(2*s.timeout, time.Minute)
+}
