@@ -147,7 +147,7 @@ func untilSignals(ctx context.Context, logger *slog.Logger) (_ context.Context, 
 	over := make(chan struct{})
 	go func() {
 		if sig, ok := secondOf(received, over, func(first syscall.Signal) {
-			logger.Info("draining; a second signal stops at once", "signal", first.String())
+			logger.Info("draining; a second signal, a second later, stops at once", "signal", first.String())
 			cancel(&jobs.SignalError{Signal: first})
 		}); ok {
 			second <- sig
