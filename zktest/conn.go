@@ -28,7 +28,6 @@ type conn struct {
 	// These belong to the server's lock.
 	session *session
 	ids     []wire.ID // who the client has shown to be
-	old     bool      // the client is from before 3.4
 	gone    bool      // nothing of it counts any more
 	seen    traffic
 }

@@ -15,7 +15,6 @@ func (s *Server) connect(c *conn, body []byte) {
 		s.sever(c)
 		return
 	}
-	c.old = r.Old
 	timeout := min(max(time.Duration(r.Timeout)*time.Millisecond, s.opts.minTimeout), s.opts.maxTimeout)
 	x := s.sessions[r.Session]
 	if r.Session == 0 {

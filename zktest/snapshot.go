@@ -15,7 +15,7 @@ import (
 
 // DataDirError is returned by Start when the directory of DataDir cannot be
 // used: another server uses it, it cannot be read, or what is in it is damaged.
-// Nothing in it has been changed.
+// What was in it has not been changed.
 type DataDirError struct {
 	Dir string
 	Err error

@@ -209,6 +209,29 @@ func TestLockBelongsToTheUserWhoMadeIt(t *testing.T) {
 	waiter.granted()
 }
 
+// The level that refuses is named, although it is the one below that is missing.
+func TestParentThatBelongsToSomebodyElseIsNamed(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	shell := h.shell()
+	require.NoError(t, shell.AddAuth("digest", []byte("ann:secret")))
+
+	// given that the node below the root is of somebody else, and has no children
+	locks := h.root + "/locks"
+	_, err := shell.Create(h.root, nil, 0, worldACL)
+	require.NoError(t, err)
+	_, err = shell.Create(locks, nil, 0, zk.DigestACL(zk.PermAll, "ann", "secret"))
+	require.NoError(t, err)
+
+	// when a stranger asks for a lock
+	_, err = h.lock(h.client()).Acquire(t.Context(), recipes.Request{Owner: "stranger"})
+
+	// then it is told who refuses
+	var access *recipes.AccessError
+	require.ErrorAs(t, err, &access)
+	require.Equal(t, locks, access.Node)
+}
+
 // Curator A2: each level that an administrator made keeps its own access
 // control list; what is made below gets the user's.
 func TestLevelsThatExistKeepTheirAccessControlLists(t *testing.T) {
