@@ -24,13 +24,12 @@ func TestWaiterComesBeforeTheHolderThatComesBack(t *testing.T) {
 	third := h.ask(ann, "ann again")
 
 	// then bob's turn comes before her next one
-	second.granted()
+	before := second.token() // known after a look at its node, which a release ends
 	third.queued()
 	third.waits()
 	second.release()
-	third.granted()
-	require.Less(t, first.token(), second.token())
-	require.Less(t, second.token(), third.token())
+	require.Less(t, first.token(), before)
+	require.Less(t, before, third.token())
 }
 
 // etcd T5: there both hold. Here one session is two strangers to itself.
