@@ -13,12 +13,12 @@ import (
 // watchdog notices what Check is to find.
 func heldGrant(notify func(Notice)) *Grant {
 	c := &Client{cfg: Config{SessionTimeout: 16 * time.Second, Margin: 4 * time.Second}}
-	s := &session{c: c, clock: newClock(), timeout: c.cfg.SessionTimeout, grants: map[*Grant]struct{}{}, over: make(chan struct{})}
+	s := &session{c: c, clock: newClock(), timeout: c.cfg.SessionTimeout, tenants: map[tenant]struct{}{}, over: make(chan struct{})}
 	close(s.over) // nothing is tidied up at a server
 	g := &Grant{lock: &PriorityLock{c: c, scope: "orders"}, s: s, token: 7, notices: &notices{f: notify}}
 	s.lastAck = s.clock.now()
 	g.leaseTo = s.lastAck.add(10 * time.Minute)
-	s.grants[g] = struct{}{}
+	s.tenants[g] = struct{}{}
 	return g
 }
 

@@ -123,8 +123,8 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	s := c.current
 	busy := &BusyError{}
-	for _, g := range s.holding() {
-		busy.Held = append(busy.Held, g.lock.scope)
+	for _, t := range s.holding() {
+		busy.Held = append(busy.Held, t.holding())
 	}
 	for scope := range c.waiting {
 		busy.Requested = append(busy.Requested, scope)

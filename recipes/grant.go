@@ -301,6 +301,8 @@ func (g *Grant) overdue(now instant) bool {
 	return now >= g.leaseTo
 }
 
+func (g *Grant) holding() string { return g.lock.scope }
+
 // atRisk tells the holder that ZooKeeper has been silent for long.
 func (g *Grant) atRisk(left time.Duration) {
 	if g.held() {

@@ -15,6 +15,12 @@ type nodeData struct {
 	stat *zk.Stat
 }
 
+// nodePresence says whether a node is there.
+type nodePresence struct {
+	there bool
+	stat  *zk.Stat
+}
+
 type nodeList struct {
 	names []string
 	stat  *zk.Stat

@@ -45,7 +45,7 @@ type session struct {
 	lastErr  error // what went wrong last
 	downFrom instant
 	down     bool
-	grants   map[*Grant]struct{}
+	tenants  map[tenant]struct{}
 	risk     bool // holders were told that they are at risk
 
 	watches watchTable
@@ -53,6 +53,21 @@ type session struct {
 
 	over    chan struct{}
 	overErr error
+}
+
+// A tenant is something that is held by virtue of a session, and has to end
+// before the session can. Its methods are called without locks, from any
+// goroutine, and must not block.
+type tenant interface {
+	// holding names what is held, for people.
+	holding() string
+	// overdue reports whether it may be taken away without its being told,
+	// were the session cut off at that time.
+	overdue(now instant) bool
+	// atRisk tells that ZooKeeper has been silent for long, and what is left.
+	atRisk(left time.Duration)
+	// lose ends it. The reason is LossSession.
+	lose(loss *LostError)
 }
 
 // errSessionOver wraps every error of a request whose session has ended.
@@ -66,10 +81,8 @@ func newSession(c *Client) (*session, error) {
 	s := &session{
 		c: c, clock: newClock(), timeout: c.cfg.SessionTimeout,
 		ready: make(chan struct{}), over: make(chan struct{}),
-		grants: make(map[*Grant]struct{}), down: true,
+		tenants: make(map[tenant]struct{}), watches: newWatchTable(), down: true,
 	}
-	s.watches.entries = make(map[string]*watchEntry)
-	s.watches.library = make(map[string]struct{})
 	s.lastAck = s.clock.now()
 	s.downFrom = s.lastAck
 	s.mu.Lock() // the library's callbacks wait until conn is set

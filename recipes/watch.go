@@ -11,7 +11,7 @@ import (
 type watchKind uint8
 
 const (
-	watchChanged watchKind = iota // the node's data was written
+	watchChanged watchKind = iota // the node was written or created, or a child came or went
 	watchDeleted                  // the node is gone
 	watchLost                     // the watch may have missed something: read again
 )
@@ -20,13 +20,19 @@ const (
 // own goroutine and must not block.
 type watcher func(watchKind)
 
-// watchTable keeps at most one watch at the server for each path, whoever is
-// interested in it: go-zookeeper cannot take a watch back, so one a look would
-// pile up. Watches are hints, reads decide.
+// watchTable keeps at most one watch of a kind at the server for each path,
+// whoever is interested in it: go-zookeeper cannot take a watch back, so one a
+// look would pile up. Watches are hints, reads decide.
 type watchTable struct {
 	mu      sync.Mutex
-	entries map[string]*watchEntry
-	library map[string]struct{} // paths that go-zookeeper registers again after a reconnect
+	entries map[watchKey]*watchEntry
+	library map[watchKey]struct{} // what go-zookeeper registers again after a reconnect
+}
+
+// watchKey is what a watch is on: a node, or the list of its children.
+type watchKey struct {
+	path     string
+	children bool
 }
 
 type watchEntry struct {
@@ -37,27 +43,76 @@ type watchEntry struct {
 	readers map[*watcher]struct{}
 }
 
+func newWatchTable() watchTable {
+	return watchTable{entries: make(map[watchKey]*watchEntry), library: make(map[watchKey]struct{})}
+}
+
 // look reads a node and makes w hear of its next change. w stays registered
 // until unwatch, the node's deletion included.
 func (s *session) look(ctx context.Context, path string, w *watcher) ([]byte, *zk.Stat, error) {
+	r, err := lookWith(ctx, s, watchKey{path: path}, w,
+		func(c *zk.Conn) (nodeData, error) {
+			data, stat, err := c.Get(path)
+			return nodeData{data, stat}, err
+		},
+		func(c *zk.Conn) (nodeData, error) {
+			data, stat, _, err := c.GetW(path)
+			return nodeData{data, stat}, err
+		})
+	return r.data, r.stat, err
+}
+
+// lookFor asks whether a node exists and makes w hear of its next change, its
+// creation included. The watch on a node that is not there cannot be taken
+// back, so lookFor is for nodes that come, or of which there are few.
+func (s *session) lookFor(ctx context.Context, path string, w *watcher) (bool, *zk.Stat, error) {
+	r, err := lookWith(ctx, s, watchKey{path: path}, w,
+		func(c *zk.Conn) (r nodePresence, err error) {
+			r.there, r.stat, err = c.Exists(path)
+			return r, err
+		},
+		func(c *zk.Conn) (r nodePresence, err error) {
+			r.there, r.stat, _, err = c.ExistsW(path)
+			return r, err
+		})
+	return r.there, r.stat, err
+}
+
+// lookAtChildren lists the children of a node and makes w hear of the next
+// that comes or goes, and of the node's deletion. w stays registered until
+// unwatchChildren.
+func (s *session) lookAtChildren(ctx context.Context, path string, w *watcher) ([]string, *zk.Stat, error) {
+	r, err := lookWith(ctx, s, watchKey{path: path, children: true}, w,
+		func(c *zk.Conn) (nodeList, error) {
+			names, stat, err := c.Children(path)
+			return nodeList{names, stat}, err
+		},
+		func(c *zk.Conn) (nodeList, error) {
+			names, stat, _, err := c.ChildrenW(path)
+			return nodeList{names, stat}, err
+		})
+	return r.names, r.stat, err
+}
+
+// lookWith reads, and arms the watch unless it stands already.
+func lookWith[T any](ctx context.Context, s *session, key watchKey, w *watcher, read, readAndWatch func(*zk.Conn) (T, error)) (T, error) {
 	t := &s.watches
 	t.mu.Lock()
-	t.entry(path).readers[w] = struct{}{}
+	t.entry(key).readers[w] = struct{}{}
 	t.mu.Unlock()
 
-	r, err := call(ctx, s, func(c *zk.Conn) (nodeData, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (T, error) {
 		t.mu.Lock()
-		e := t.entry(path)
+		e := t.entry(key)
 		changes, fired, armed := e.changes, e.fired, e.armed
 		if !armed {
 			e.pending++
 		}
 		t.mu.Unlock()
 		if armed {
-			data, stat, err := c.Get(path)
-			return nodeData{data, stat}, err
+			return read(c)
 		}
-		data, stat, _, err := c.GetW(path)
+		r, err := readAndWatch(c)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		e.pending--
@@ -65,61 +120,72 @@ func (s *session) look(ctx context.Context, path string, w *watcher) ([]byte, *z
 			e.armed = true
 		}
 		if err == nil && e.fired == fired {
-			t.library[path] = struct{}{}
+			t.library[key] = struct{}{}
 		}
-		t.sweep(path, e)
-		return nodeData{data, stat}, err
+		t.sweep(key, e)
+		return r, err
 	})
-	return r.data, r.stat, denied(err, path)
+	return r, denied(err, key.path)
 }
 
-// entry returns what is known of path. The caller holds t.mu, and gives the
+// entry returns what is known of a key. The caller holds t.mu, and gives the
 // entry a reason to stay.
-func (t *watchTable) entry(path string) *watchEntry {
-	e := t.entries[path]
+func (t *watchTable) entry(key watchKey) *watchEntry {
+	e := t.entries[key]
 	if e == nil {
 		e = &watchEntry{readers: make(map[*watcher]struct{}, 1)}
-		t.entries[path] = e
+		t.entries[key] = e
 	}
 	return e
 }
 
-// unwatch makes w hear no more of path.
-func (s *session) unwatch(path string, w *watcher) {
-	t := &s.watches
+// unwatch makes w hear no more of a node.
+func (s *session) unwatch(path string, w *watcher) { s.watches.forget(watchKey{path: path}, w) }
+
+// unwatchChildren makes w hear no more of a node's children.
+func (s *session) unwatchChildren(path string, w *watcher) {
+	s.watches.forget(watchKey{path: path, children: true}, w)
+}
+
+func (t *watchTable) forget(key watchKey, w *watcher) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.entries[path]; e != nil {
+	if e := t.entries[key]; e != nil {
 		delete(e.readers, w)
-		t.sweep(path, e)
+		t.sweep(key, e)
 	}
 }
 
 // sweep forgets an entry that stands for nothing.
-func (t *watchTable) sweep(path string, e *watchEntry) {
-	if !e.armed && e.pending == 0 && len(e.readers) == 0 && t.entries[path] == e {
-		delete(t.entries, path)
+func (t *watchTable) sweep(key watchKey, e *watchEntry) {
+	if !e.armed && e.pending == 0 && len(e.readers) == 0 && t.entries[key] == e {
+		delete(t.entries, key)
 	}
 }
 
 func (t *watchTable) fire(ev zk.Event) {
 	kind := watchChanged
+	keys := []watchKey{{path: ev.Path}}
 	switch ev.Type { //nolint:exhaustive // all others say that the node has changed
 	case zk.EventNodeDeleted:
 		kind = watchDeleted
+		keys = append(keys, watchKey{path: ev.Path, children: true})
 	case zk.EventNotWatching:
 		kind = watchLost
+		keys = append(keys, watchKey{path: ev.Path, children: true})
+	case zk.EventNodeChildrenChanged:
+		keys[0].children = true
 	}
+	var told []*watcher
 	t.mu.Lock()
-	delete(t.library, ev.Path)
-	e := t.entries[ev.Path]
-	if e == nil {
-		t.mu.Unlock()
-		return
+	for _, key := range keys {
+		delete(t.library, key)
+		if e := t.entries[key]; e != nil {
+			e.fired++
+			told = append(told, e.tell()...)
+			t.sweep(key, e)
+		}
 	}
-	e.fired++
-	told := e.tell()
-	t.sweep(ev.Path, e)
 	t.mu.Unlock()
 	for _, w := range told {
 		(*w)(kind)
@@ -145,9 +211,9 @@ func (t *watchTable) reconnected() { t.reset(true) }
 func (t *watchTable) reset(tell bool) {
 	t.mu.Lock()
 	var told []*watcher
-	for path, e := range t.entries {
+	for key, e := range t.entries {
 		told = append(told, e.tell()...)
-		t.sweep(path, e)
+		t.sweep(key, e)
 	}
 	t.mu.Unlock()
 	if tell {

@@ -110,27 +110,27 @@ func (s *session) timeoutNow() time.Duration {
 	return s.timeout
 }
 
-func (s *session) holding() []*Grant {
+func (s *session) holding() []tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := make([]*Grant, 0, len(s.grants))
-	for g := range s.grants {
-		held = append(held, g)
+	held := make([]tenant, 0, len(s.tenants))
+	for t := range s.tenants {
+		held = append(held, t)
 	}
 	return held
 }
 
 // warn tells holders that the session is in danger.
 func (s *session) warn(end instant) {
-	for _, g := range s.holding() {
-		g.atRisk(end.sub(s.clock.now()))
+	for _, t := range s.holding() {
+		t.atRisk(end.sub(s.clock.now()))
 	}
 }
 
 // lose ends everything that is held.
 func (s *session) lose(cause error) {
-	for _, g := range s.holding() {
-		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: cause})
+	for _, t := range s.holding() {
+		t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: cause})
 	}
 }
 
@@ -144,27 +144,27 @@ func (s *session) loseExposed() {
 		return
 	}
 	now := s.clock.awake()
-	for _, g := range s.holding() {
-		if g.overdue(now) {
-			g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
+	for _, t := range s.holding() {
+		if t.overdue(now) {
+			t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
 		}
 	}
 }
 
-// hold registers a grant, unless the session can no longer carry one.
-func (s *session) hold(g *Grant) bool {
+// hold registers a tenant, unless the session can no longer carry one.
+func (s *session) hold(t tenant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {
 		return false
 	}
-	s.grants[g] = struct{}{}
+	s.tenants[t] = struct{}{}
 	return true
 }
 
-func (s *session) unhold(g *Grant) {
+func (s *session) unhold(t tenant) {
 	s.mu.Lock()
-	delete(s.grants, g)
+	delete(s.tenants, t)
 	s.mu.Unlock()
 }
 
