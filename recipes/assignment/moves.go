@@ -1,0 +1,100 @@
+package assignment
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// A Move is one lock that changes hands.
+type Move struct {
+	Lock string
+	From string // who gives it up; "" if nobody had it
+	To   string // who gets it; "" if nobody does
+}
+
+func (m Move) String() string {
+	return m.Lock + ": " + cmp.Or(m.From, "nobody") + " -> " + cmp.Or(m.To, "nobody")
+}
+
+// Moves returns what changes from one assignment to the next: by lock, from
+// and to in natural order. A lock with several holders may be moved several
+// times, never twice from or to the same member.
+func Moves(previous, next Assignment) []Move {
+	return changes(previous, next, nil)
+}
+
+// LimitMoves holds back voluntary moves beyond n: those from a member that is
+// live to another one. Taken are the first in natural order. A move away from a
+// member that is not live, a lock that nobody had and one that nobody gets any
+// more are not voluntary and never held back. n of 0 or less: no limit.
+//
+// It returns what to apply, which is valid if next is, and what was held back.
+// The next round, with what was applied as previous, goes on.
+func LimitMoves(previous, next Assignment, live []string, n int) (limited Assignment, held []Move) {
+	limited = next.normal()
+	if n <= 0 {
+		return limited, nil
+	}
+	alive := set(live)
+	for _, move := range changes(previous, next, alive) {
+		if move.To == "" || !alive[move.From] {
+			continue
+		}
+		if n > 0 {
+			n--
+			continue
+		}
+		held = append(held, move)
+		holders := limited[move.Lock]
+		holders[slices.Index(holders, move.To)] = move.From
+	}
+	return limited.normal(), held
+}
+
+// changes pairs who gives up with who gets. When it is known who is alive, the
+// others are replaced first.
+func changes(previous, next Assignment, alive map[string]bool) []Move {
+	var moves []Move
+	locks := maps.Clone(previous)
+	maps.Copy(locks, next)
+	for _, lock := range slices.SortedFunc(maps.Keys(locks), Compare) {
+		from, to := without(previous[lock], next[lock]), without(next[lock], previous[lock])
+		slices.SortStableFunc(from, func(a, b string) int {
+			switch {
+			case alive[a] == alive[b]:
+				return 0
+			case alive[a]:
+				return 1
+			}
+			return -1
+		})
+		first := len(moves)
+		for i := range max(len(from), len(to)) {
+			move := Move{Lock: lock}
+			if i < len(from) {
+				move.From = from[i]
+			}
+			if i < len(to) {
+				move.To = to[i]
+			}
+			moves = append(moves, move)
+		}
+		slices.SortFunc(moves[first:], func(a, b Move) int {
+			return cmp.Or(Compare(a.From, b.From), Compare(a.To, b.To))
+		})
+	}
+	return moves
+}
+
+// without returns what is in a and not in b, in natural order, each once.
+func without(a, b []string) []string {
+	var only []string
+	for _, name := range a {
+		if !slices.Contains(b, name) {
+			only = append(only, name)
+		}
+	}
+	slices.SortFunc(only, Compare)
+	return slices.Compact(only)
+}
