@@ -1,0 +1,102 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A Barrier holds everybody up who waits at it, in any process, while it
+// stands: while its node exists. It is Curator's DistributedBarrier: processes
+// of both may meet at one path. It belongs to nobody, and stands until somebody
+// removes it. It has no state of its own.
+type Barrier struct {
+	c    *Client
+	name string // the path as its user writes it
+	path string
+}
+
+// Barrier returns the barrier at an absolute path, below Config.Chroot. It
+// returns a *RequestError for a path that ZooKeeper would refuse.
+func (c *Client) Barrier(path string) (*Barrier, error) {
+	full, err := c.absolute(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Barrier{c: c, name: path, path: full}, nil
+}
+
+// Path returns where the barrier is.
+func (b *Barrier) Path() string { return b.name }
+
+// Set puts the barrier up; one that stands already stays as it is. It returns
+// *UnavailableError, *AccessError, ErrClosed or the cause of ctx; after the
+// latter it may have been put up.
+//
+// A Set whose reply is lost is sent again: should another process remove the
+// barrier in that moment, it may stand again.
+func (b *Barrier) Set(ctx context.Context) error {
+	return b.do(ctx, func(s *session) (struct{}, error) {
+		for {
+			_, err := s.create(ctx, b.path, nil, 0)
+			switch {
+			case errors.Is(err, zk.ErrNodeExists):
+				return struct{}{}, nil
+			case errors.Is(err, zk.ErrNoNode):
+				if err := s.ensureParent(ctx, b.path); err != nil {
+					return struct{}{}, err
+				}
+			default:
+				return struct{}{}, err
+			}
+		}
+	})
+}
+
+// Remove takes the barrier away, and lets go everybody who waits; one that does
+// not stand is none the worse. It returns what Set returns.
+//
+// A Remove whose reply is lost is sent again: should another process set the
+// barrier in that moment, it may be taken away, too.
+func (b *Barrier) Remove(ctx context.Context) error {
+	return b.do(ctx, func(s *session) (struct{}, error) {
+		err := s.delete(ctx, b.path, -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
+		}
+		return struct{}{}, err
+	})
+}
+
+// Wait returns nil as soon as it sees that the barrier does not stand. It
+// outlives its session. It returns *UnavailableError when ZooKeeper does not
+// answer at the beginning, *AccessError, ErrClosed, or the cause of ctx.
+//
+// A barrier that is removed and set again within moments may be missed: Wait
+// goes on then.
+func (b *Barrier) Wait(ctx context.Context) error {
+	bell := newBell()
+	return b.do(ctx, func(s *session) (struct{}, error) {
+		defer s.unwatch(b.path, &bell.watch)
+		for {
+			// A data watch, not one for existence: the latter would stay at the
+			// server when the node is not there.
+			_, _, err := s.look(ctx, b.path, &bell.watch)
+			if errors.Is(err, zk.ErrNoNode) {
+				return struct{}{}, nil
+			}
+			if err != nil {
+				return struct{}{}, err
+			}
+			if err := bell.wait(ctx, s); err != nil {
+				return struct{}{}, err
+			}
+		}
+	})
+}
+
+func (b *Barrier) do(ctx context.Context, op func(*session) (struct{}, error)) error {
+	_, err := promptly(ctx, b.c, func() (struct{}, error) { return inSessions(ctx, b.c, b.name, op) }, nil)
+	return err
+}

@@ -1,0 +1,99 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A bell is what a waiting request hears of the nodes that it watches: that
+// something has happened, not what. Reads decide.
+type bell struct {
+	rung  chan struct{}
+	watch watcher
+}
+
+func newBell() *bell {
+	b := &bell{rung: make(chan struct{}, 1)}
+	b.watch = func(watchKind) { b.ring() }
+	return b
+}
+
+func (b *bell) ring() {
+	select {
+	case b.rung <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when the bell has rung since the last wait, when the session is
+// over or when ctx ends; and once in a while, in case a watch never fires.
+func (b *bell) wait(ctx context.Context, s *session) error {
+	poll := time.NewTimer(safetyPoll)
+	defer poll.Stop()
+	select {
+	case <-b.rung:
+	case <-poll.C:
+	case <-s.over:
+		return s.overErr
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// inSessions does op in one session after the other, until it has an outcome:
+// one whose reply was lost, or whose session ended, is done again. Close of the
+// client is refused meanwhile, in the name of what is asked for.
+func inSessions[T any](ctx context.Context, c *Client, what string, op func(*session) (T, error)) (T, error) {
+	c.requested(what, 1)
+	defer c.requested(what, -1)
+	var v T
+	s, err := c.admit(ctx)
+	for err == nil {
+		v, err = op(s)
+		if !errors.Is(err, errAmbiguous) && !errors.Is(err, errSessionOver) {
+			break
+		}
+		s, err = c.session(ctx)
+	}
+	return v, err
+}
+
+// leaving runs f, which waits in ZooKeeper and takes back what it has asked for
+// when ctx ends. It returns when f does, and soon after the end of ctx whether
+// ZooKeeper answers or not: then f goes on in the background, and what it has
+// obtained all the same goes to undo.
+func leaving[T any](ctx context.Context, c *Client, f func() (T, error), undo func(T)) (T, error) {
+	if ctx.Done() == nil {
+		return f()
+	}
+	type outcome struct {
+		v   T
+		err error
+	}
+	outcomes := make(chan outcome, 1)
+	c.backlog.Go(func() {
+		v, err := f()
+		outcomes <- outcome{v, err}
+	})
+	select {
+	case o := <-outcomes:
+		return o.v, o.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(leaveBudget)
+	defer timer.Stop()
+	select {
+	case o := <-outcomes:
+		return o.v, o.err
+	case <-timer.C:
+	}
+	c.backlog.Go(func() {
+		if o := <-outcomes; o.err == nil && undo != nil {
+			undo(o.v)
+		}
+	})
+	var none T
+	return none, context.Cause(ctx)
+}
