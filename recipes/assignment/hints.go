@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 )
+
+// maxWeight is the largest weight: sums of it are exact enough.
+const maxWeight = 1_000_000
 
 // Hints are what a group declares beside its locks. The zero value: one holder
 // a lock, all members alike.
@@ -31,15 +33,16 @@ type Hints struct {
 }
 
 // Validate returns what can never work, all at once: less than no holders and
-// weights that are negative, infinite or no number.
+// weights that are negative, above 1,000,000 or
+// no number.
 func (h Hints) Validate() error {
 	var errs []error
 	if h.Holders < 0 {
 		errs = append(errs, fmt.Errorf("holders: %d is less than 1; write how many members hold a lock at the same time", h.Holders))
 	}
 	for _, member := range slices.SortedFunc(maps.Keys(h.Weights), Compare) {
-		if w := h.Weights[member]; !(w >= 0) || math.IsInf(w, 1) {
-			errs = append(errs, fmt.Errorf("weights: that of %q is %v; write 0 or a positive number", member, w))
+		if w := h.Weights[member]; !(w >= 0 && w <= maxWeight) {
+			errs = append(errs, fmt.Errorf("weights: that of %q is %v; write a number from 0 to %d", member, w, maxWeight))
 		}
 	}
 	return errors.Join(errs...)
@@ -65,6 +68,9 @@ func (h Hints) zone(member string) string {
 	}
 	return "m" + member
 }
+
+// free tells that any member may hold any lock.
+func (h Hints) free() bool { return len(h.Pins) == 0 && len(h.Zones) == 0 }
 
 func (h Hints) clone() Hints {
 	h.Weights, h.Pins, h.Zones = maps.Clone(h.Weights), maps.Clone(h.Pins), maps.Clone(h.Zones)

@@ -1,0 +1,263 @@
+package assignment_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+func names(prefix string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s_%d", prefix, i)
+	}
+	return list
+}
+
+func run(t testing.TB, strategy assignment.Strategy, locks, live []string, previous assignment.Assignment, hints assignment.Hints) assignment.Assignment {
+	t.Helper()
+	next, err := assignment.Run(strategy, locks, live, previous, hints)
+	require.NoError(t, err)
+	return next
+}
+
+func named(t testing.TB, name string) assignment.Strategy {
+	t.Helper()
+	strategy, err := assignment.Named(name)
+	require.NoError(t, err)
+	return strategy
+}
+
+func counts(a assignment.Assignment) []int {
+	return slices.Sorted(maps.Values(a.Counts()))
+}
+
+var servers = []string{"localhost_12001", "localhost_12002", "localhost_12003"}
+
+func TestTwelveLocksOfThreeMembersAndOneLeaves(t *testing.T) {
+	for name, moves := range map[string]int{"balanced": 4, "sticky": 4, "weighted": 4, "mod": 8} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			locks := names("lock-group", 12)
+			before := run(t, named(t, name), locks, servers, nil, assignment.Hints{})
+			require.Equal(t, []int{4, 4, 4}, counts(before))
+
+			after := run(t, named(t, name), locks, servers[1:], before, assignment.Hints{})
+
+			require.Equal(t, []int{6, 6}, counts(after))
+			require.Len(t, assignment.Moves(before, after), moves)
+		})
+	}
+}
+
+func TestMovesOfAThousandLocksByStrategy(t *testing.T) {
+	type moves struct{ balanced, mod int }
+	for _, c := range []struct {
+		locks, before, after int
+		want                 moves
+	}{
+		{12, 3, 2, moves{4, 8}},
+		{12, 4, 3, moves{3, 9}},
+		{12, 2, 3, moves{4, 8}},
+		{12, 3, 4, moves{3, 9}},
+		{1000, 3, 2, moves{334, 667}},
+		{1000, 10, 9, moves{100, 897}},
+		{1000, 3, 4, moves{250, 750}},
+		{1000, 10, 11, moves{90, 905}},
+	} {
+		t.Run(fmt.Sprintf("%d locks, %d to %d", c.locks, c.before, c.after), func(t *testing.T) {
+			t.Parallel()
+			count := func(name string) int {
+				locks, strategy := names("lock", c.locks), named(t, name)
+				// The one that leaves is the first, as in the recipe; the one that joins the last.
+				members := names("member", max(c.before, c.after))
+				old, live := members[:c.before], members[:c.after]
+				if c.after < c.before {
+					live = members[c.before-c.after:]
+				}
+				before := run(t, strategy, locks, old, nil, assignment.Hints{})
+				return len(assignment.Moves(before, run(t, strategy, locks, live, before, assignment.Hints{})))
+			}
+
+			require.Equal(t, c.want.balanced, count("balanced"))
+			require.InDelta(t, c.want.mod, count("mod"), 15)
+		})
+	}
+}
+
+func TestNamedKnowsEveryNameAndListsThemOtherwise(t *testing.T) {
+	for _, name := range assignment.Names() {
+		require.NotNil(t, named(t, name))
+	}
+	require.Equal(t, assignment.Balanced{}, named(t, ""))
+
+	_, err := assignment.Named("random")
+	require.EqualError(t, err, `unknown strategy "random"; write one of balanced, sticky, weighted, rendezvous, mod`)
+}
+
+func TestNobodyLiveMeansNobodyHoldsAnything(t *testing.T) {
+	previous := assignment.Assignment{"lock_0": {"a"}}
+	for _, name := range assignment.Names() {
+		require.Empty(t, run(t, named(t, name), names("lock", 3), nil, previous, assignment.Hints{}))
+	}
+	asked := assignment.StrategyFunc(func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+		panic("nobody asks")
+	})
+	require.Empty(t, run(t, asked, names("lock", 3), nil, previous, assignment.Hints{}))
+}
+
+func TestEverythingWrongWithAnAssignmentIsSaidAtOnce(t *testing.T) {
+	a := assignment.Assignment{
+		"lock_0":  {"a", "b"},
+		"lock_1":  {"a", "a"},
+		"lock_2":  {"gone"},
+		"lock_10": {"a"},
+		"lock_3":  {},
+	}
+
+	err := assignment.Validate(a, names("lock", 4), []string{"a", "b"}, assignment.Hints{})
+
+	var invalid *assignment.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, []string{
+		`lock "lock_0" is given to 2 members (a, b); the limit is 1`,
+		`lock "lock_1" is given to 2 members (a, a); the limit is 1`,
+		`lock "lock_1" is given twice to "a"`,
+		`lock "lock_2" is given to "gone", who is not live`,
+		`lock "lock_10" is not declared`,
+	}, invalid.Problems)
+	require.NoError(t, assignment.Validate(assignment.Assignment{"lock_0": {"a", "b"}}, names("lock", 1), []string{"a", "b"}, assignment.Hints{Holders: 2}))
+}
+
+func TestALongListOfProblemsIsCutInTheText(t *testing.T) {
+	a := assignment.Assignment{}
+	for _, lock := range names("lock", 13) {
+		a[lock] = []string{"gone"}
+	}
+	err := assignment.Validate(a, names("lock", 13), []string{"a"}, assignment.Hints{})
+	require.ErrorContains(t, err, `lock "lock_9" is given to "gone", who is not live; and 3 more`)
+}
+
+func TestAStrategyThatFailsPanicsOrAnswersNonsenseGivesAnError(t *testing.T) {
+	broken := errors.New("no idea")
+	strategy := func(a assignment.Assignment, err error, panics any) assignment.Strategy {
+		return assignment.StrategyFunc(func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+			if panics != nil {
+				panic(panics)
+			}
+			return a, err
+		})
+	}
+	try := func(s assignment.Strategy, hints assignment.Hints) error {
+		next, err := assignment.Run(s, []string{"lock"}, []string{"a"}, nil, hints)
+		require.Nil(t, next)
+		require.Error(t, err)
+		return err
+	}
+
+	require.ErrorIs(t, try(strategy(nil, broken, nil), assignment.Hints{}), broken)
+
+	var panicked *assignment.PanicError
+	require.ErrorAs(t, try(strategy(nil, nil, broken), assignment.Hints{}), &panicked)
+	require.ErrorIs(t, panicked, broken)
+	require.Contains(t, panicked.Stack, "assignment_test.go")
+
+	var invalid *assignment.InvalidError
+	require.ErrorAs(t, try(strategy(assignment.Assignment{"lock": {"ghost"}}, nil, nil), assignment.Hints{}), &invalid)
+
+	require.ErrorContains(t, try(nil, assignment.Hints{}), "no strategy")
+	require.ErrorContains(t, try(assignment.Balanced{}, assignment.Hints{Holders: -1}), "holders: -1 is less than 1")
+	require.ErrorContains(t, try(assignment.Balanced{}, assignment.Hints{Weights: map[string]float64{"a": -2}}), `weights: that of "a" is -2; write a number from 0 to 1000000`)
+}
+
+func TestAStrategyCannotChangeWhatItIsHanded(t *testing.T) {
+	locks, live := names("lock", 2), []string{"b", "a"}
+	previous := assignment.Assignment{"lock_0": {"a"}}
+	hints := assignment.Hints{
+		Weights: map[string]float64{"a": 1},
+		Pins:    map[string]string{"lock_0": "a"},
+		Zones:   map[string]string{"a": "z"},
+	}
+	vandal := assignment.StrategyFunc(func(locks, live []string, previous assignment.Assignment, hints assignment.Hints) (assignment.Assignment, error) {
+		require.Equal(t, []string{"a", "b"}, live)
+		locks[0], live[0], previous["lock_0"][0] = "x", "x", "x"
+		clear(previous)
+		clear(hints.Weights)
+		clear(hints.Pins)
+		clear(hints.Zones)
+		return assignment.Assignment{"lock_1": {"b"}, "lock_0": nil}, nil
+	})
+
+	next := run(t, vandal, locks, live, previous, hints)
+
+	require.Equal(t, assignment.Assignment{"lock_1": {"b"}}, next)
+	require.Equal(t, names("lock", 2), locks)
+	require.Equal(t, []string{"b", "a"}, live)
+	require.Equal(t, assignment.Assignment{"lock_0": {"a"}}, previous)
+	require.Len(t, hints.Weights, 1)
+	require.Len(t, hints.Pins, 1)
+	require.Len(t, hints.Zones, 1)
+}
+
+func TestMovesAreInNaturalOrder(t *testing.T) {
+	before := assignment.Assignment{"lock_10": {"a"}, "lock_2": {"a", "b"}, "lock_1": {"a"}, "lock_3": {"c"}}
+	after := assignment.Assignment{"lock_10": {"b"}, "lock_2": {"a", "c"}, "lock_4": {"c"}, "lock_3": {"c"}}
+
+	require.Equal(t, []assignment.Move{
+		{Lock: "lock_1", From: "a"},
+		{Lock: "lock_2", From: "b", To: "c"},
+		{Lock: "lock_4", To: "c"},
+		{Lock: "lock_10", From: "a", To: "b"},
+	}, assignment.Moves(before, after))
+	require.Equal(t, "lock_1: a -> nobody", assignment.Moves(before, after)[0].String())
+}
+
+func TestVoluntaryMovesBeyondTheLimitAreHeldBack(t *testing.T) {
+	before := assignment.Assignment{"lock_0": {"a"}, "lock_1": {"a"}, "lock_2": {"a"}, "lock_3": {"gone"}, "lock_5": {"a"}}
+	after := assignment.Assignment{"lock_0": {"b"}, "lock_1": {"b"}, "lock_2": {"a"}, "lock_3": {"b"}, "lock_4": {"c"}}
+
+	limited, held := assignment.LimitMoves(before, after, []string{"a", "b", "c"}, 1)
+
+	require.Equal(t, assignment.Assignment{"lock_0": {"b"}, "lock_1": {"a"}, "lock_2": {"a"}, "lock_3": {"b"}, "lock_4": {"c"}}, limited)
+	require.Equal(t, []assignment.Move{{Lock: "lock_1", From: "a", To: "b"}}, held)
+	require.Equal(t, []string{"b"}, after["lock_1"], "what was handed in is as it was")
+
+	limited, held = assignment.LimitMoves(before, after, []string{"a", "b", "c"}, 0)
+	require.Equal(t, after, limited)
+	require.Empty(t, held)
+}
+
+func TestAHolderThatIsGoneIsReplacedBeforeOneThatIsLive(t *testing.T) {
+	before := assignment.Assignment{"lock": {"a", "b"}}
+	after := assignment.Assignment{"lock": {"c", "d"}}
+
+	limited, held := assignment.LimitMoves(before, after, []string{"a", "c", "d"}, 1)
+	require.Equal(t, after, limited)
+	require.Empty(t, held)
+
+	before["other"], after["other"] = []string{"a", "b"}, []string{"c", "d"}
+	limited, held = assignment.LimitMoves(before, after, []string{"a", "c", "d"}, 1)
+	require.Equal(t, assignment.Assignment{"lock": {"c", "d"}, "other": {"a", "c"}}, limited)
+	require.Equal(t, []assignment.Move{{Lock: "other", From: "a", To: "d"}}, held)
+}
+
+func TestNamesAreComparedAsPeopleDo(t *testing.T) {
+	list := []string{"b", "lock_10", "lock_2", "lock_02", "lock", "lock_2a", "lock_2b1", "a", "lock_"}
+	slices.SortFunc(list, assignment.Compare)
+	require.Equal(t, []string{"a", "b", "lock", "lock_", "lock_02", "lock_2", "lock_2a", "lock_2b1", "lock_10"}, list)
+	require.Zero(t, assignment.Compare("lock_2", "lock_2"))
+}
+
+func TestAssignmentTellsWhatAMemberHolds(t *testing.T) {
+	a := assignment.Assignment{"lock_10": {"b", "a"}, "lock_2": {"a"}, "lock_3": nil}
+	require.Equal(t, []string{"lock_2", "lock_10"}, a.Holds("a"))
+	require.Equal(t, map[string]int{"a": 2, "b": 1}, a.Counts())
+	require.True(t, a.Equal(assignment.Assignment{"lock_10": {"a", "b"}, "lock_2": {"a"}}))
+	require.False(t, a.Equal(assignment.Assignment{"lock_10": {"a", "b"}}))
+}
