@@ -122,7 +122,8 @@ type (
 	// comes before. Sent again for each silence.
 	AtRisk struct{ Deadline time.Time } // on the local monotonic clock
 
-	// Lost: the lock is no longer held. No other notice follows.
+	// Lost: the lock is no longer held. No other notice follows, except
+	// StartedAnew in a Multi.
 	Lost struct{ Err *LostError }
 )
 
