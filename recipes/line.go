@@ -1,0 +1,246 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Naming is how the nodes of a classic recipe are called. Nodes of either kind
+// are understood; what matters is whether the others understand ours.
+type Naming uint8
+
+const (
+	// NamingCurator names nodes as Apache Curator does, for example
+	// _c_<uuid>-lock-0000000001, in directories that ZooKeeper removes when
+	// nobody uses them (containers).
+	NamingCurator Naming = iota
+
+	// NamingKazoo names nodes as Kazoo does, for example
+	// <uuid>__lock__0000000001, in directories that stay: a Kazoo lock makes
+	// sure of its directory once, and fails if that is gone later.
+	NamingKazoo
+)
+
+// ACL is one entry of an access control list: who may do what with a node.
+type ACL struct {
+	Permissions Permission
+	Scheme      string // for example "world", "auth", "digest", "ip"
+	ID          string // for example "anyone", "ann:<digest>", "10.0.0.0/8"
+}
+
+// Permission is a set of rights on a node.
+type Permission int32
+
+// The rights on a node. Create and Delete are about its children.
+const (
+	PermissionRead Permission = 1 << iota
+	PermissionWrite
+	PermissionCreate
+	PermissionDelete
+	PermissionAdmin
+	PermissionAll Permission = 1<<iota - 1
+)
+
+// A line is a directory in ZooKeeper in which each participant has a node with
+// a sequence number: first come, first served. Others may stand in it that use
+// Curator, Kazoo or go-zookeeper.
+type line struct {
+	c      *Client
+	label  string // the path as its user knows it
+	path   string // chroot included
+	naming Naming
+	acl    func(path string) []ACL // nil: the client's
+	marks  []mark                  // of those who count; all else in the directory is ignored
+}
+
+// A mark is the part of a participant's name, right before the sequence number,
+// that says what it is.
+type mark struct {
+	text   string
+	shared bool // stands beside others of its kind
+}
+
+// The marks of those who stand in line for a lock.
+var (
+	curatorLock  = mark{text: "lock-"}
+	curatorWrite = mark{text: "__WRIT__"}
+	curatorRead  = mark{text: "__READ__", shared: true}
+	kazooLock    = mark{text: "__lock__"} // also its write lock
+	kazooRead    = mark{text: "__rlock__", shared: true}
+
+	lockMarks = []mark{curatorLock, curatorWrite, curatorRead, kazooLock, kazooRead}
+)
+
+// newLine returns the line in the directory at where, an absolute path below
+// the chroot. It returns a *RequestError for a path that can never be.
+func (c *Client) newLine(where string, naming Naming, acl func(string) []ACL, marks []mark) (*line, error) {
+	var errs []error
+	if err := checkOurs("path", where); err != nil {
+		errs = append(errs, err)
+	}
+	if naming > NamingKazoo {
+		errs = append(errs, &RequestError{Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming)})
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return &line{c: c, label: where, path: c.cfg.Chroot + where, naming: naming, acl: acl, marks: marks}, nil
+}
+
+// A ticket is a participant as its node's name tells.
+type ticket struct {
+	name     string
+	number   string // the sequence number as it stands in the name
+	sequence int32
+	mark     mark
+}
+
+// parseTicket reads a participant's name: what protects it against lost
+// replies, the mark, and the sequence number of at least ten places. It
+// reports false for a foreign one.
+func parseTicket(name string, marks []mark) (ticket, bool) {
+	for _, m := range marks {
+		at := strings.LastIndex(name, m.text)
+		if at < 0 || strings.HasSuffix(m.text, "-") && at > 0 && name[at-1] != '-' {
+			continue
+		}
+		digits := name[at+len(m.text):]
+		n, err := strconv.ParseInt(digits, 10, 32) // negative after a wrap
+		if err != nil || len(digits) < 10 || digits[0] == '+' {
+			continue
+		}
+		return ticket{name: name, number: digits, sequence: int32(n), mark: m}, true
+	}
+	return ticket{}, false
+}
+
+// order returns the participants in the order in which they came, foreign
+// nodes left out. Sequence numbers wrap around: the difference decides. Where
+// they are equal, a writer has made itself a reader, and comes before that.
+func (l *line) order(names []string) []ticket {
+	tickets := make([]ticket, 0, len(names))
+	for _, name := range names {
+		if t, ok := parseTicket(name, l.marks); ok {
+			tickets = append(tickets, t)
+		}
+	}
+	slices.SortFunc(tickets, func(a, b ticket) int {
+		switch {
+		case a.sequence != b.sequence:
+			return cmp.Compare(a.sequence-b.sequence, 0)
+		case a.mark.shared != b.mark.shared && b.mark.shared:
+			return -1
+		case a.mark.shared != b.mark.shared:
+			return 1
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return tickets
+}
+
+// queue lists who stands in line; nobody where there is no directory.
+func (l *line) queue(ctx context.Context, s *session) ([]ticket, error) {
+	names, _, err := s.list(ctx, l.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return l.order(names), err
+}
+
+// prefix is the name of a participant's node up to its sequence number.
+func (l *line) prefix(guid string, m mark) string {
+	if l.naming == NamingKazoo {
+		return strings.ReplaceAll(guid, "-", "") + m.text
+	}
+	return "_c_" + guid + "-" + m.text
+}
+
+// owns reports whether a name is that of the attempt with this guid.
+func (l *line) owns(name, guid string) bool {
+	return strings.HasPrefix(name, l.prefix(guid, mark{}))
+}
+
+// newUUID names one attempt, as others do.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// access returns the ACL of a node to be created.
+func (l *line) access(node string) []zk.ACL {
+	if l.acl == nil {
+		return l.c.acl
+	}
+	entries := l.acl(strings.TrimPrefix(node, l.c.cfg.Chroot))
+	if len(entries) == 0 {
+		return l.c.acl
+	}
+	list := make([]zk.ACL, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, zk.ACL{Perms: int32(e.Permissions), Scheme: e.Scheme, ID: e.ID})
+	}
+	return list
+}
+
+// ensure creates the directory, and whatever is missing above it, as containers
+// or as nodes that stay.
+func (l *line) ensure(ctx context.Context, s *session, container bool) error {
+	return l.ensureNode(ctx, s, l.path, container)
+}
+
+func (l *line) ensureNode(ctx context.Context, s *session, node string, container bool) error {
+	if len(node) <= len(l.c.cfg.Chroot) {
+		return s.ensure(ctx, l.c.cfg.Chroot)
+	}
+	for {
+		err := l.createDirectory(ctx, s, node, container)
+		if !errors.Is(err, zk.ErrNoNode) || path.Dir(node) == "/" {
+			if errors.Is(err, zk.ErrNodeExists) {
+				return nil
+			}
+			return err
+		}
+		if err := l.ensureNode(ctx, s, path.Dir(node), container); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *line) createDirectory(ctx context.Context, s *session, node string, container bool) error {
+	if container {
+		// In a transaction: go-zookeeper's CreateContainer races with the end of
+		// the connection, and servers before 3.5 hang up on it. Of a transaction
+		// such a server refuses the flag, and a newer one commits it, only that
+		// go-zookeeper cannot read the answer.
+		_, _, err := s.multi(ctx, &zk.CreateRequest{Path: node, Acl: l.access(node), Flags: zk.FlagContainer})
+		switch {
+		case errors.Is(err, zk.ErrAPIError):
+			return nil
+		case !errors.Is(err, zk.ErrBadArguments):
+			return err
+		}
+	}
+	return s.createFor(ctx, node, nil, 0, l.access(node))
+}
+
+// createFor creates a node with an ACL of its own.
+func (s *session) createFor(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) error {
+	_, err := s.createNamed(ctx, node, data, flags, acl)
+	return err
+}
+
+func (s *session) createNamed(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) (string, error) {
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
+	return created, denied(err, path.Dir(node))
+}

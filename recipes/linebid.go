@@ -1,0 +1,211 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A bid is one call that wants to hold something of a classic recipe, from the
+// call to the grant, through as many sessions as that takes.
+type bid struct {
+	c       *Client
+	label   string         // the path, as the caller knows it
+	timeout *time.Duration // 0: a try; nil: none
+	notices *notices
+
+	// in makes the attempt within one session. What it leaves behind after an
+	// error it removes, surely.
+	in func(ctx context.Context, s *session) (*ClassicGrant, error)
+
+	// giveUp removes what outlives the session that it was made in, when the
+	// bid has failed. It may be nil.
+	giveUp func()
+
+	start  time.Time
+	queued bool // it has stood in line
+	ahead  int
+	front  Contender // who was waited for last
+}
+
+// try reports whether the bid must not wait for anybody.
+func (b *bid) try() bool { return b.timeout != nil && *b.timeout == 0 }
+
+// make carries the bid out. It returns when that is done, or soon after ctx or
+// the timeout ends: what is then left to undo is undone in the background.
+func (b *bid) make(ctx context.Context) (*ClassicGrant, error) {
+	b.start = time.Now()
+	b.c.requested(b.label, 1)
+	defer b.c.requested(b.label, -1)
+
+	limited := ctx
+	cancel := context.CancelFunc(func() {})
+	switch {
+	case b.try():
+		limited, cancel = context.WithTimeoutCause(ctx, b.c.cfg.ConnectTimeout, errTrySlow)
+	case b.timeout != nil:
+		limited, cancel = context.WithTimeoutCause(ctx, *b.timeout, errAcquireTimeout)
+	}
+	defer cancel()
+	if limited.Done() == nil {
+		return b.run(limited)
+	}
+
+	type outcome struct {
+		g   *ClassicGrant
+		err error
+	}
+	outcomes := make(chan outcome, 1)
+	b.c.backlog.Go(func() {
+		g, err := b.run(limited)
+		outcomes <- outcome{g, err}
+	})
+	select {
+	case o := <-outcomes:
+		return o.g, o.err
+	case <-limited.Done():
+	}
+	// Leaving the line takes one round trip, unless ZooKeeper is silent.
+	timer := time.NewTimer(leaveBudget)
+	defer timer.Stop()
+	select {
+	case o := <-outcomes:
+		return o.g, o.err
+	case <-timer.C:
+	}
+	b.notices.mute()
+	b.c.backlog.Go(func() {
+		if o := <-outcomes; o.g != nil {
+			_ = o.g.Release(context.Background())
+		}
+	})
+	err := context.Cause(limited)
+	switch {
+	case errors.Is(err, errTrySlow):
+		return nil, b.c.unavailable()
+	case errors.Is(err, errAcquireTimeout):
+		return nil, &NotAcquiredError{Scope: b.label, Waited: time.Since(b.start), Err: b.c.unavailable()}
+	}
+	return nil, err
+}
+
+// run makes the attempt in one session after the other.
+func (b *bid) run(ctx context.Context) (*ClassicGrant, error) {
+	s, err := b.c.admit(ctx)
+	for err == nil {
+		var g *ClassicGrant
+		if g, err = b.in(ctx, s); err == nil {
+			return g, nil
+		}
+		if !errors.Is(err, errSessionOver) || b.c.isClosing() {
+			break
+		}
+		if b.queued {
+			b.notices.send(Requeued{Cause: err})
+		}
+		s, err = b.c.session(ctx)
+	}
+	if b.giveUp != nil {
+		b.giveUp()
+	}
+	return nil, b.explain(err)
+}
+
+// explain turns what ended the bid into what its caller is told.
+func (b *bid) explain(err error) error {
+	switch {
+	case errors.Is(err, errSessionOver) && b.c.isClosing():
+		return ErrClosed
+	case errors.Is(err, errTrySlow):
+		return b.c.unavailable()
+	case errors.Is(err, errEvicted):
+		return &EvictedError{Scope: b.label}
+	case errors.Is(err, errInLine):
+		return b.notAcquired(0)
+	case errors.Is(err, errAcquireTimeout):
+		e := b.notAcquired(time.Since(b.start))
+		if gone, ok := errors.AsType[*UnavailableError](err); ok {
+			e.Err = gone
+		}
+		return e
+	}
+	return err
+}
+
+func (b *bid) notAcquired(waited time.Duration) *NotAcquiredError {
+	e := &NotAcquiredError{Scope: b.label, Waited: waited, Ahead: b.ahead}
+	if b.front.ID != "" {
+		e.Holders = []Contender{b.front}
+		e.Ahead--
+	}
+	return e
+}
+
+// tellQueued tells that the bid stands in line, with its watch armed.
+func (b *bid) tellQueued(p *stand) func() {
+	return func() {
+		b.queued = true
+		b.note(p)
+		b.notices.send(Queued{Position: p.ahead, Holders: []Contender{b.front}})
+	}
+}
+
+// note remembers whom the bid waits for.
+func (b *bid) note(p *stand) {
+	if b.ahead = p.ahead; p.frontAt != "" {
+		b.front = Contender{ID: p.frontAt, Owner: p.front}
+	}
+}
+
+// stand makes the bid one that joins a line and waits there until the rule lets
+// it pass.
+func (b *bid) stand(l *line, e *entry, r rule) {
+	if e.lasting {
+		b.giveUp = func() { l.giveUp(e) }
+	}
+	b.in = func(ctx context.Context, s *session) (*ClassicGrant, error) {
+		if b.try() {
+			if err := b.glance(ctx, s, l, e, r); err != nil {
+				return nil, err
+			}
+		}
+		p, err := l.join(ctx, s, e)
+		if err != nil {
+			return nil, err
+		}
+		err = p.wait(ctx, r, !b.try(), b.tellQueued(p))
+		b.note(p)
+		if err == nil {
+			return p.hold(b.notices)
+		}
+		if !e.lasting && !s.isOver() {
+			p.leave()
+		}
+		return nil, err
+	}
+}
+
+// glance refuses a try without leaving a trace, when somebody is there.
+func (b *bid) glance(ctx context.Context, s *session, l *line, e *entry, r rule) error {
+	for {
+		queue, err := l.queue(ctx, s)
+		if errors.Is(err, errAmbiguous) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		last := ticket{mark: e.mark}
+		if len(queue) > 0 {
+			last.sequence = queue[len(queue)-1].sequence + 1
+		}
+		front := r(append(queue, last), len(queue))
+		if front < 0 {
+			return nil
+		}
+		b.ahead, b.front = front+1, Contender{ID: queue[front].name}
+		if data, _, err := s.get(ctx, l.path+"/"+queue[front].name); err == nil {
+			b.front.Owner = string(data)
+		}
+		return errInLine
+	}
+}

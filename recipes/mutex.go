@@ -1,0 +1,192 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A Mutex is a lock that programs in other languages can join: Curator's
+// InterProcessMutex and Kazoo's Lock on the same path exclude each other and
+// this one. First come, first served; each who waits watches the one right in
+// front of it.
+//
+// It holds no state of its own: any number of them may stand for one path, and
+// one may serve any number of goroutines, which are strangers to each other.
+// There are no priorities, and nobody can take it away: see PriorityLock.
+type Mutex struct {
+	l    *line
+	opts MutexOptions
+}
+
+// MutexOptions say how a Mutex behaves. The zero value is that of Curator.
+type MutexOptions struct {
+	// ACL returns who may use a node that is to be created: the lock's
+	// directory, those above it, and a participant's node, whose path then
+	// lacks the sequence number. Paths are as seen below Config.Chroot. It may
+	// return nil for the client's own ACL. Defaults to that for all.
+	ACL func(path string) []ACL
+
+	// AcquireTimeout bounds everything from call to grant. 0: take the lock
+	// only if nobody is there, see TryAcquire. nil: as long as the context
+	// lives.
+	AcquireTimeout *time.Duration
+
+	// Data is written to the participant's node, for people and for
+	// Participants. Defaults to "host:pid".
+	Data []byte
+
+	// Naming is how the participant's node is called: by the language that the
+	// others in the line use. Defaults to NamingCurator.
+	Naming Naming
+
+	// Notify, when set, is told what happens to each request and its grant:
+	//
+	//   - Queued: it stands behind somebody. The only holder that it names is
+	//     the one in front, the node's name as ID and its data as Owner
+	//   - Requeued: its session ended, it stands at the end of the line again
+	//   - PreemptAsked: somebody asks the holder to release, by Curator's
+	//     Revoker or Client.Revoke. Nothing is known but that, and no time is
+	//     set: the lock stays held until its release
+	//   - PreemptWithdrawn: the node's data was changed back
+	//   - AtRisk, Lost
+	//
+	// Calls for one request come one at a time and must not block.
+	Notify func(Notice)
+
+	// Persistent makes a node that outlives the session and the process: the
+	// lock stays held until it is released, or an administrator deletes the
+	// node. Defaults to false.
+	Persistent bool
+}
+
+// Mutex returns the lock in the directory at path, an absolute path below
+// Config.Chroot. It returns *RequestError values, joined, for a path or options
+// that can never work.
+func (c *Client) Mutex(path string, opts MutexOptions) (*Mutex, error) {
+	l, err := c.newLine(path, opts.Naming, opts.ACL, lockMarks)
+	if err := errors.Join(err, opts.complete(c)); err != nil {
+		return nil, err
+	}
+	return &Mutex{l: l, opts: opts}, nil
+}
+
+// Path returns the lock's directory.
+func (m *Mutex) Path() string { return m.l.label }
+
+// Acquire waits for the lock and returns the grant of it, which must be
+// released. With a context that carries a grant of this path, see
+// ClassicGrant.Context, it returns at once with another grant of the same hold:
+// the lock is free when all are released. Without it the caller is a stranger,
+// even to itself, and waits: Go knows no owner but that.
+//
+// When it returns an error, the request is gone from ZooKeeper, or will be with
+// its session, and is never granted later:
+//
+//   - *NotAcquiredError: the acquire timeout is over
+//   - *EvictedError: somebody deleted the request's node
+//   - *UnavailableError: ZooKeeper does not answer
+//   - *AccessError: an ACL does not allow it
+//   - ErrClosed: the client is closed
+//   - else the cause of ctx
+//
+// A request whose session ends while it waits stands in line anew.
+func (m *Mutex) Acquire(ctx context.Context) (*ClassicGrant, error) {
+	return m.acquire(ctx, m.opts.AcquireTimeout)
+}
+
+// TryAcquire takes the lock if nobody is there, and else fails at once with a
+// *NotAcquiredError that says who is.
+func (m *Mutex) TryAcquire(ctx context.Context) (*ClassicGrant, error) {
+	return m.acquire(ctx, new(time.Duration))
+}
+
+func (m *Mutex) acquire(ctx context.Context, timeout *time.Duration) (*ClassicGrant, error) {
+	if g := m.l.carriedGrant(ctx, func(h *classicHold) bool { return !h.mark.shared }); g != nil {
+		if again := g.h.again(); again != nil {
+			return again, nil
+		}
+	}
+	b := m.opts.bid(m.l, timeout)
+	b.stand(m.l, &entry{mark: m.l.lockMark(), data: m.opts.Data, lasting: m.opts.Persistent}, behindAll)
+	return b.make(ctx)
+}
+
+// lockMark is that of a mutex.
+func (l *line) lockMark() mark {
+	if l.naming == NamingKazoo {
+		return kazooLock
+	}
+	return curatorLock
+}
+
+// Participants lists who holds the lock and who waits for it, in order,
+// whatever language they are written in.
+func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
+	return m.l.participants(ctx)
+}
+
+// A Participant is one that holds, or waits for, something of a classic recipe.
+type Participant struct {
+	Path     string // of its node, below Config.Chroot
+	Data     []byte // what it wrote, for people; "__REVOKE__" when it was asked to release
+	Session  int64  // ZooKeeper session it lives in; 0 for a node that outlives that
+	Sequence int32  // orders the participants
+	Reader   bool   // it shares with other readers
+	Joined   time.Time
+	Token    Token // see ClassicGrant.Token
+}
+
+// participants reads the line, those left out that leave meanwhile.
+func (l *line) participants(ctx context.Context) ([]Participant, error) {
+	return promptly(ctx, l.c, func() (list []Participant, err error) {
+		err = l.c.reading(ctx, func(s *session) error {
+			queue, err := l.queue(ctx, s)
+			if err != nil {
+				return err
+			}
+			list = make([]Participant, 0, len(queue))
+			for _, t := range queue {
+				data, stat, err := s.get(ctx, l.path+"/"+t.name)
+				switch {
+				case errors.Is(err, zk.ErrNoNode):
+					continue
+				case err != nil:
+					return err
+				}
+				list = append(list, Participant{
+					Path: l.label + "/" + t.name, Data: data, Session: stat.EphemeralOwner, Sequence: t.sequence,
+					Reader: t.mark.shared, Joined: time.UnixMilli(stat.Ctime), Token: Token(stat.Czxid),
+				})
+			}
+			return nil
+		})
+		return list, err
+	}, nil)
+}
+
+// complete fills in defaults and reports everything that can never work.
+func (o *MutexOptions) complete(c *Client) error {
+	var errs []error
+	if o.AcquireTimeout != nil && *o.AcquireTimeout < 0 {
+		errs = append(errs, &RequestError{
+			Field:  "acquire_timeout",
+			Reason: fmt.Sprintf("%s is negative; write 0 for a try, or leave it out", *o.AcquireTimeout),
+		})
+	}
+	if len(o.Data) > MaxMessage {
+		errs = append(errs, &RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), MaxMessage)})
+	}
+	if o.Data = slices.Clone(o.Data); o.Data == nil {
+		o.Data = fmt.Appendf(nil, "%s:%d", c.host, c.pid)
+	}
+	return errors.Join(errs...)
+}
+
+func (o *MutexOptions) bid(l *line, timeout *time.Duration) *bid {
+	return &bid{c: l.c, label: l.label, timeout: timeout, notices: &notices{f: o.Notify}}
+}

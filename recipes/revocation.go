@@ -1,0 +1,39 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// revokeMessage is what Curator's Revoker writes into the node of a holder that
+// it asks to release.
+var revokeMessage = []byte("__REVOKE__")
+
+// Revoke asks the participant of a Mutex or RWMutex whose node is at path, see
+// Participants, to release: by Curator's protocol, so it reaches a Curator
+// mutex that was made revocable as well. A Go holder is told PreemptAsked; a
+// participant that waits is told once it holds. The holder decides.
+//
+// It replaces the data of the node. It returns a *GoneError when the node is not
+// there, and a *RequestError for a path that cannot be a participant's.
+func (c *Client) Revoke(ctx context.Context, path string) error {
+	if err := checkOurs("path", path); err != nil {
+		return err
+	}
+	node := c.cfg.Chroot + path
+	if _, ok := parseTicket(node, lockMarks); !ok {
+		return &RequestError{Field: "path", Reason: path + " is not the node of a participant; take one from Participants"}
+	}
+	_, err := promptly(ctx, c, func() (struct{}, error) {
+		return struct{}{}, c.reading(ctx, func(s *session) error {
+			_, err := s.set(ctx, node, revokeMessage, -1)
+			return err
+		})
+	}, nil)
+	if errors.Is(err, zk.ErrNoNode) {
+		return &GoneError{Path: path}
+	}
+	return err
+}
