@@ -27,7 +27,7 @@ func runEmbedded(s Settings) (Server, error) {
 		return nil, fmt.Errorf("testbed: %w", err)
 	}
 	server, err := zktest.Start(zktest.Addr(port.Addr()),
-		zktest.TickTime(s.Tick), zktest.SessionTimeouts(s.ShortestSession, s.LongestSession))
+		zktest.TickTime(s.Tick), zktest.SessionTimeouts(s.ShortestSession, s.LongestSession), zktest.SweepInterval(s.Sweep))
 	if err != nil {
 		return nil, errors.Join(err, port.Release())
 	}

@@ -66,6 +66,10 @@ type Settings struct {
 	// ones are lengthened. Defaults to two ticks.
 	ShortestSession time.Duration
 
+	// Sweep is how often the server looks for containers that nobody uses, and
+	// removes them. Defaults to a minute.
+	Sweep time.Duration
+
 	// Tick is the unit of the server's clock: sessions end on one. Defaults to
 	// 200ms.
 	Tick time.Duration
@@ -74,6 +78,9 @@ type Settings struct {
 func (s Settings) complete() Settings {
 	if s.Tick == 0 {
 		s.Tick = 200 * time.Millisecond
+	}
+	if s.Sweep == 0 {
+		s.Sweep = time.Minute
 	}
 	if s.ShortestSession == 0 {
 		s.ShortestSession = 2 * s.Tick
