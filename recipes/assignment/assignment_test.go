@@ -222,13 +222,13 @@ func TestVoluntaryMovesBeyondTheLimitAreHeldBack(t *testing.T) {
 	before := assignment.Assignment{"lock_0": {"a"}, "lock_1": {"a"}, "lock_2": {"a"}, "lock_3": {"gone"}, "lock_5": {"a"}}
 	after := assignment.Assignment{"lock_0": {"b"}, "lock_1": {"b"}, "lock_2": {"a"}, "lock_3": {"b"}, "lock_4": {"c"}}
 
-	limited, held := assignment.LimitMoves(before, after, []string{"a", "b", "c"}, 1)
+	limited, held := assignment.LimitMoves(before, after, []string{"a", "b", "c"}, assignment.Hints{Holders: 2}, 1)
 
 	require.Equal(t, assignment.Assignment{"lock_0": {"b"}, "lock_1": {"a"}, "lock_2": {"a"}, "lock_3": {"b"}, "lock_4": {"c"}}, limited)
 	require.Equal(t, []assignment.Move{{Lock: "lock_1", From: "a", To: "b"}}, held)
 	require.Equal(t, []string{"b"}, after["lock_1"], "what was handed in is as it was")
 
-	limited, held = assignment.LimitMoves(before, after, []string{"a", "b", "c"}, 0)
+	limited, held = assignment.LimitMoves(before, after, []string{"a", "b", "c"}, assignment.Hints{Holders: 2}, 0)
 	require.Equal(t, after, limited)
 	require.Empty(t, held)
 }
@@ -237,12 +237,12 @@ func TestAHolderThatIsGoneIsReplacedBeforeOneThatIsLive(t *testing.T) {
 	before := assignment.Assignment{"lock": {"a", "b"}}
 	after := assignment.Assignment{"lock": {"c", "d"}}
 
-	limited, held := assignment.LimitMoves(before, after, []string{"a", "c", "d"}, 1)
+	limited, held := assignment.LimitMoves(before, after, []string{"a", "c", "d"}, assignment.Hints{Holders: 2}, 1)
 	require.Equal(t, after, limited)
 	require.Empty(t, held)
 
 	before["other"], after["other"] = []string{"a", "b"}, []string{"c", "d"}
-	limited, held = assignment.LimitMoves(before, after, []string{"a", "c", "d"}, 1)
+	limited, held = assignment.LimitMoves(before, after, []string{"a", "c", "d"}, assignment.Hints{Holders: 2}, 1)
 	require.Equal(t, assignment.Assignment{"lock": {"c", "d"}, "other": {"a", "c"}}, limited)
 	require.Equal(t, []assignment.Move{{Lock: "other", From: "a", To: "d"}}, held)
 }

@@ -4,9 +4,12 @@ package assignment
 // another. It is the default.
 //
 // When a member leaves, only its locks move. When one joins N others that were
-// balanced, it gets ⌊locks·holders/(N+1)⌋ locks, and nothing else moves. The
-// same holds with several holders a lock, none of which ever has it twice: no
-// assignment with that spread needs fewer moves.
+// balanced, it gets ⌊locks·holders/(N+1)⌋ locks, and nothing else moves.
+//
+// With several holders a lock nobody has it twice, the spread is the same, and
+// no assignment with that spread needs fewer moves. A join costs what is said
+// above; on a leave a few more than the locks of the departed may move, when
+// the others already hold what they would have to take.
 //
 // Pins and zones go before: what is pinned counts as held, the others share
 // the rest, and with zones the spread is as even and the moves are as few as
@@ -31,7 +34,7 @@ func spread(locks, live []string, previous Assignment, hints Hints) Assignment {
 	limits := make([]bounds, len(live))
 	equal := true // all that are open have weight 0
 	for m, member := range live {
-		limits[m] = bounds{least: p.pins[m], most: len(locks)}
+		limits[m] = bounds{least: p.pins[m], most: p.most}
 		if p.open[m] {
 			weights[m] = hints.weight(member)
 			equal = equal && weights[m] == 0
@@ -49,9 +52,10 @@ func spread(locks, live []string, previous Assignment, hints Hints) Assignment {
 	for before := p.assignment(); ; {
 		quota := round(total, share, p.load)
 		room := func(m int) int { return quota[m] - p.load[m] }
-		p.fill(room)
+		p.fill(room, sum(quota)-sum(p.load))
 		p.part(room)
 		p.level(quota)
+		p.cut()
 		p.thrift(share)
 		after := p.assignment()
 		if hints.free() || after.Equal(before) {
@@ -61,4 +65,12 @@ func spread(locks, live []string, previous Assignment, hints Hints) Assignment {
 		// may get the odd lock.
 		before = after
 	}
+}
+
+func sum(numbers []int) int {
+	n := 0
+	for _, i := range numbers {
+		n += i
+	}
+	return n
 }

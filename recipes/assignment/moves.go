@@ -27,16 +27,21 @@ func Moves(previous, next Assignment) []Move {
 // LimitMoves holds back voluntary moves beyond n: those from a member that is
 // live to another one. Taken are the first in natural order. A move away from a
 // member that is not live, a lock that nobody had and one that nobody gets any
-// more are not voluntary and never held back. n of 0 or less: no limit.
+// more are not voluntary and never held back; nor is one that makes room for
+// them when hints.Limit is reached. n of 0 or less: no limit.
 //
 // It returns what to apply, which is valid if next is, and what was held back.
 // The next round, with what was applied as previous, goes on.
-func LimitMoves(previous, next Assignment, live []string, n int) (limited Assignment, held []Move) {
+func LimitMoves(previous, next Assignment, live []string, hints Hints, n int) (limited Assignment, held []Move) {
 	limited = next.normal()
 	if n <= 0 {
 		return limited, nil
 	}
 	alive := set(live)
+	apply := func(move Move, from, to string) {
+		holders := limited[move.Lock]
+		holders[slices.Index(holders, from)] = to
+	}
 	for _, move := range changes(previous, next, alive) {
 		if move.To == "" || !alive[move.From] {
 			continue
@@ -46,8 +51,18 @@ func LimitMoves(previous, next Assignment, live []string, n int) (limited Assign
 			continue
 		}
 		held = append(held, move)
-		holders := limited[move.Lock]
-		holders[slices.Index(holders, move.To)] = move.From
+		apply(move, move.To, move.From)
+	}
+	for counts := limited.Counts(); hints.Limit > 0; {
+		full := slices.IndexFunc(held, func(move Move) bool { return counts[move.From] > hints.Limit })
+		if full < 0 {
+			break
+		}
+		move := held[full]
+		apply(move, move.From, move.To)
+		counts[move.From]--
+		counts[move.To]++
+		held = slices.Delete(held, full, full+1)
 	}
 	return limited.normal(), held
 }
@@ -56,9 +71,9 @@ func LimitMoves(previous, next Assignment, live []string, n int) (limited Assign
 // others are replaced first.
 func changes(previous, next Assignment, alive map[string]bool) []Move {
 	var moves []Move
-	locks := maps.Clone(previous)
-	maps.Copy(locks, next)
-	for _, lock := range slices.SortedFunc(maps.Keys(locks), Compare) {
+	locks := slices.Concat(slices.Collect(maps.Keys(previous)), slices.Collect(maps.Keys(next)))
+	slices.SortFunc(locks, Compare)
+	for _, lock := range slices.Compact(locks) {
 		from, to := without(previous[lock], next[lock]), without(next[lock], previous[lock])
 		slices.SortStableFunc(from, func(a, b string) int {
 			switch {

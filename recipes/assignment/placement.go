@@ -13,6 +13,7 @@ type placement struct {
 	load    []int   // by member
 	pin     []int   // by lock: the member it is pinned to, or -1
 	pins    []int   // by member: how many locks are pinned to it
+	most    int     // how many locks a member may hold
 	open    []bool  // by member: may get what is not pinned to it
 	zone    []int   // by member
 	goal    int     // in how many distinct zones a lock is to be
@@ -55,10 +56,11 @@ func place(locks, live []string, previous Assignment, hints Hints, closed func(m
 	}
 	p.want = hints.holders(takers)
 	p.goal = min(p.want, len(zones))
+	p.most = hints.limit(len(locks))
 
 	for l, lock := range locks {
 		p.pin[l] = -1
-		if m, ok := index[hints.Pins[lock]]; ok {
+		if m, ok := index[hints.Pins[lock]]; ok && p.pins[m] < p.most {
 			p.pin[l] = m
 			p.pins[m]++
 		}
@@ -77,7 +79,22 @@ func place(locks, live []string, previous Assignment, hints Hints, closed func(m
 			p.remove(l, p.surplus(l))
 		}
 	}
+	p.cut()
 	return p
+}
+
+// cut takes from members what they have above the limit, first what they did
+// not have before.
+func (p *placement) cut() {
+	for _, had := range []bool{false, true} {
+		for l := range p.locks {
+			for _, m := range slices.Clone(p.holders[l]) {
+				if p.load[m] > p.most && p.pin[l] != m && p.had(m, l) == had {
+					p.remove(l, m)
+				}
+			}
+		}
+	}
 }
 
 func (p *placement) holds(m, l int) bool { return slices.Contains(p.holders[l], m) }
@@ -170,21 +187,32 @@ func (p *placement) taken(l, from, to int) bool {
 }
 
 // fill gives every lock that has too few holders to members in new zones while
-// there are too few of those, then to the ones with most room.
-func (p *placement) fill(room func(m int) int) {
+// there are too few of those, then to the ones with most room. What nobody may
+// take any more is left, except that with extra of more than 0 so many are
+// given beyond the limit, for level to move on.
+func (p *placement) fill(room func(m int) int, extra int) {
 	for l := range p.locks {
 		for len(p.holders[l]) < p.want {
-			p.add(l, p.taker(l, -1, room))
+			m := p.taker(l, -1, p.most, room)
+			if m < 0 && extra > 0 {
+				extra--
+				m = p.taker(l, -1, len(p.locks)+1, room)
+			}
+			if m < 0 {
+				break
+			}
+			p.add(l, m)
 		}
 	}
 }
 
-// taker is who gets a lock, from whom or from nobody (-1).
-func (p *placement) taker(l, from int, room func(m int) int) int {
+// taker is who gets a lock, from whom or from nobody (-1); -1 if all that may
+// have it have most.
+func (p *placement) taker(l, from, most int, room func(m int) int) int {
 	best, bestNew := -1, false
 	fewZones := p.goal > 1 && p.distinct(l) < p.goal
 	for m := range p.members {
-		if !p.open[m] || p.holds(m, l) {
+		if !p.open[m] || p.load[m] >= most || p.holds(m, l) {
 			continue
 		}
 		isNew := fewZones && !p.taken(l, from, m)
@@ -206,7 +234,7 @@ func (p *placement) part(room func(m int) int) {
 			if from < 0 {
 				break
 			}
-			to := p.taker(l, from, room)
+			to := p.taker(l, from, p.most, room)
 			if to < 0 || p.taken(l, from, to) {
 				break // members in other zones are closed
 			}

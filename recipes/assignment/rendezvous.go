@@ -1,9 +1,6 @@
 package assignment
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Rendezvous gives each lock to the members with the highest score, a hash of
 // both names (highest random weight hashing): who holds a lock can be told
@@ -16,7 +13,8 @@ import (
 // The score is -weight/ln(u), u being the hash as a number between 0 and 1. The
 // hash is FNV-1a (64 bits) of lock, a zero byte and member, put through
 // MurmurHash3's 64-bit finaliser; it never changes between versions. Pins and
-// zones go before the score; with zones other locks may move, too.
+// zones go before the score; with zones, and with a limit,
+// other locks may move, too.
 type Rendezvous struct{}
 
 // Assign implements Strategy.
@@ -41,21 +39,25 @@ func (Rendezvous) Assign(locks, live []string, _ Assignment, hints Hints) (Assig
 			score[m] = -weights[m] / math.Log(u)
 		}
 		for len(p.holders[l]) < p.want {
-			p.add(l, p.best(l, score))
+			m := p.best(l, score)
+			if m < 0 {
+				break
+			}
+			p.add(l, m)
 		}
 	}
 	return p.assignment(), nil
 }
 
 // best is the member with the highest score that may get a lock, in a new zone
-// if there are too few; by name if scores are equal.
+// if there are too few; by name if scores are equal; -1 if all have their fill.
 func (p *placement) best(l int, score []float64) int {
 	order := func(m int) (isNew bool, s float64) {
 		return p.goal > 1 && p.distinct(l) < p.goal && !p.taken(l, -1, m), score[m]
 	}
 	best := -1
 	for m := range p.members {
-		if !p.open[m] || slices.Contains(p.holders[l], m) {
+		if !p.open[m] || p.load[m] >= p.most || p.holds(m, l) {
 			continue
 		}
 		if best < 0 {

@@ -15,6 +15,6 @@ func (Sticky) Assign(locks, live []string, previous Assignment, hints Hints) (As
 		return Assignment{}, nil
 	}
 	p := place(locks, live, previous, hints, func(string) bool { return false })
-	p.fill(func(m int) int { return -p.load[m] })
+	p.fill(func(m int) int { return -p.load[m] }, 0)
 	return p.assignment(), nil
 }

@@ -44,7 +44,7 @@ func (p *placement) bound(share []float64) int {
 			before[m]++
 		}
 	}
-	n := p.want * len(p.locks)
+	n := sum(p.load)
 	odd, more := n, 0
 	for m, s := range share {
 		low := int(math.Floor(s + whole))

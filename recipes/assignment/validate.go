@@ -25,8 +25,8 @@ func (e *InvalidError) Error() string {
 
 // Validate returns an *InvalidError with everything that is wrong with an
 // assignment: a lock that is not declared, more than Holders for a lock, a
-// holder that is not live, and a holder twice on one lock. Fewer holders are
-// fine.
+// holder that is not live, a holder twice on one lock, and a member with more
+// locks than Limit. Fewer holders are fine.
 func Validate(a Assignment, locks, live []string, hints Hints) error {
 	var problems []string
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -37,6 +37,7 @@ func Validate(a Assignment, locks, live []string, hints Hints) error {
 	}
 	alive := set(live)
 	most := max(hints.Holders, 1)
+	counts := map[string]int{}
 	for _, lock := range slices.SortedFunc(maps.Keys(a), Compare) {
 		if !known[lock] {
 			report("lock %q is not declared", lock)
@@ -47,12 +48,18 @@ func Validate(a Assignment, locks, live []string, hints Hints) error {
 			report("lock %q is given to %d members (%s); the limit is %d", lock, len(holders), strings.Join(holders, ", "), most)
 		}
 		for i, member := range holders {
+			counts[member]++
 			switch {
 			case i > 0 && holders[i-1] == member:
 				report("lock %q is given twice to %q", lock, member)
 			case !alive[member]:
 				report("lock %q is given to %q, who is not live", lock, member)
 			}
+		}
+	}
+	for _, member := range slices.SortedFunc(maps.Keys(counts), Compare) {
+		if n := counts[member]; hints.Limit > 0 && n > hints.Limit {
+			report("%q is given %d locks; the limit is %d", member, n, hints.Limit)
 		}
 	}
 	if problems == nil {

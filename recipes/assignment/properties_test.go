@@ -1,0 +1,494 @@
+package assignment_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// A history is a group of which members come and go.
+type history struct {
+	*rapid.T
+
+	strategy assignment.Strategy
+	locks    []string
+	hints    assignment.Hints
+	live     []string
+	current  assignment.Assignment
+}
+
+// What a history of a strategy may declare.
+type declares struct {
+	holders, limit       int
+	weights, pins, zones bool
+}
+
+// churn plays a random history and looks at every turn: before and after are
+// the members that were and are live.
+func churn(t *testing.T, name string, d declares, look func(h *history, before []string, previous assignment.Assignment)) {
+	t.Helper()
+	strategy := named(t, name)
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{T: t, strategy: strategy, locks: names("lock", rapid.IntRange(1, 40).Draw(t, "locks"))}
+		pool := names("member", 9)
+		h.hints.Holders = rapid.IntRange(min(1, d.holders), d.holders).Draw(t, "holders")
+		h.hints.Limit = rapid.IntRange(0, d.limit).Draw(t, "limit")
+		if d.weights {
+			h.hints.Weights = rapid.MapOf(rapid.SampledFrom(pool), rapid.Float64Range(0, 5)).Draw(t, "weights")
+		}
+		if d.pins {
+			h.hints.Pins = rapid.MapOf(rapid.SampledFrom(h.locks), rapid.SampledFrom(pool)).Draw(t, "pins")
+		}
+		if d.zones {
+			h.hints.Zones = rapid.MapOf(rapid.SampledFrom(pool), rapid.SampledFrom([]string{"x", "y", "z"})).Draw(t, "zones")
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "turns") {
+			before, previous := h.live, h.current
+			member := rapid.SampledFrom(pool).Draw(t, "who")
+			if slices.Contains(before, member) {
+				h.live = slices.DeleteFunc(slices.Clone(before), func(m string) bool { return m == member })
+			} else {
+				h.live = append(slices.Clone(before), member)
+			}
+			h.current = h.assign(previous)
+			look(h, before, previous)
+		}
+	})
+}
+
+func (h *history) assign(previous assignment.Assignment) assignment.Assignment {
+	next, err := assignment.Run(h.strategy, h.locks, h.live, previous, h.hints)
+	require.NoError(h, err)
+	return next
+}
+
+// holders is how many hold each lock.
+func (h *history) holders() int { return min(max(h.hints.Holders, 1), len(h.live)) }
+
+func (h *history) joined(before []string) bool { return len(h.live) > len(before) }
+
+// gains is how often somebody got a lock.
+func gains(previous, next assignment.Assignment) int {
+	n := 0
+	for _, move := range assignment.Moves(previous, next) {
+		if move.To != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// load is how many locks each live member holds, those with none included.
+func (h *history) load(a assignment.Assignment) []int {
+	counts := a.Counts()
+	var load []int
+	for _, member := range h.live {
+		load = append(load, counts[member])
+	}
+	return load
+}
+
+func TestEveryStrategyIsValidDeterministicAndIdempotent(t *testing.T) {
+	for _, name := range assignment.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everything := declares{holders: 4, limit: 20, weights: true, pins: true, zones: true}
+			churn(t, name, everything, func(h *history, _ []string, previous assignment.Assignment) {
+				// Valid is what Run checks: only live members, each once, at most Holders.
+				require.NoError(h, assignment.Validate(h.current, h.locks, h.live, h.hints))
+
+				// The order of the members does not count.
+				again := slices.Clone(h.live)
+				slices.Reverse(again)
+				next, err := assignment.Run(h.strategy, h.locks, again, previous, h.hints)
+				require.NoError(h, err)
+				require.Equal(h, h.current, next)
+
+				// Nothing moves when nothing happened.
+				require.Equal(h, h.current, h.assign(h.current))
+			})
+		})
+	}
+}
+
+func TestEveryLockHasItsHolders(t *testing.T) {
+	for _, name := range assignment.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			churn(t, name, declares{holders: 4, pins: true, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
+				for _, lock := range h.locks {
+					require.Len(h, h.current[lock], h.holders())
+				}
+			})
+		})
+	}
+}
+
+func TestNobodyHoldsMoreThanTheLimitAndNothingIsLeftWhileThereIsRoom(t *testing.T) {
+	for _, name := range []string{"balanced", "sticky", "weighted", "rendezvous"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, holders := range []int{1, 4} {
+				churn(t, name, declares{holders: holders, limit: 12}, func(h *history, _ []string, _ assignment.Assignment) {
+					want := h.holders() * len(h.locks)
+					if h.hints.Limit > 0 {
+						want = min(want, h.hints.Limit*len(h.live))
+						for member, n := range h.current.Counts() {
+							require.LessOrEqual(h, n, h.hints.Limit, member)
+						}
+					}
+					if holders == 1 || name == "balanced" {
+						require.Equal(h, want, sum(h.load(h.current)))
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestOnLeaveOnlyTheLocksOfTheDepartedMove(t *testing.T) {
+	for _, name := range []string{"balanced", "sticky", "weighted", "rendezvous"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// Weights are unequal in another test: rounding may move others, too.
+			churn(t, name, declares{holders: 1}, func(h *history, before []string, previous assignment.Assignment) {
+				if h.joined(before) || len(h.live) == 0 {
+					return
+				}
+				for _, move := range assignment.Moves(previous, h.current) {
+					require.NotContains(h, h.live, move.From)
+				}
+			})
+		})
+	}
+}
+
+func TestOnJoinExactlyTheShareOfTheNewMemberMoves(t *testing.T) {
+	for _, name := range []string{"balanced", "weighted"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			churn(t, name, declares{holders: 1}, func(h *history, before []string, previous assignment.Assignment) {
+				if !h.joined(before) || len(before) == 0 {
+					return
+				}
+				moves := assignment.Moves(previous, h.current)
+				require.Len(h, moves, len(h.locks)/len(h.live))
+				for _, move := range moves {
+					require.Equal(h, h.live[len(h.live)-1], move.To)
+				}
+			})
+		})
+	}
+}
+
+func TestSeveralHoldersMoveAsLittleAsAnyLevelAssignmentCould(t *testing.T) {
+	churn(t, "balanced", declares{holders: 4}, func(h *history, before []string, previous assignment.Assignment) {
+		if len(h.live) == 0 {
+			return
+		}
+		require.Equal(h, fewestGains(h.locks, h.live, previous, h.holders()), gains(previous, h.current))
+
+		if h.joined(before) && len(before) >= h.hints.Holders {
+			share := h.holders() * len(h.locks) / len(h.live)
+			require.Equal(h, share, gains(previous, h.current), "exactly the share of the new member")
+			require.Equal(h, share, h.current.Counts()[h.live[len(h.live)-1]])
+		}
+	})
+}
+
+func TestBalancedSpreadIsWithinOne(t *testing.T) {
+	churn(t, "balanced", declares{holders: 4}, func(h *history, _ []string, _ assignment.Assignment) {
+		if len(h.live) > 0 {
+			load := h.load(h.current)
+			require.LessOrEqual(h, slices.Max(load)-slices.Min(load), 1)
+		}
+	})
+}
+
+// From any previous assignment, not only from its own.
+func TestBalancedLevelsWhatAnotherStrategyLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		live := names("member", rapid.IntRange(1, 6).Draw(t, "members"))
+		locks := names("lock", rapid.IntRange(1, 12).Draw(t, "locks"))
+		hints := assignment.Hints{Holders: rapid.IntRange(1, 4).Draw(t, "holders")}
+		previous := assignment.Assignment{}
+		for _, lock := range append(locks, "undeclared") {
+			previous[lock] = rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(live), "gone")), 0, 5).Draw(t, lock)
+		}
+
+		next, err := assignment.Run(assignment.Balanced{}, locks, live, previous, hints)
+		require.NoError(t, err)
+
+		h := &history{T: t, live: live}
+		load := h.load(next)
+		require.LessOrEqual(t, slices.Max(load)-slices.Min(load), 1)
+		require.Equal(t, min(hints.Holders, len(live))*len(locks), sum(load))
+		require.Equal(t, fewestGains(locks, live, previous, min(hints.Holders, len(live))), gains(previous, next))
+	})
+}
+
+func sum(list []int) int {
+	n := 0
+	for _, v := range list {
+		n += v
+	}
+	return n
+}
+
+func TestStickyMovesNothingOnAJoinAndFillsTheLeastLoaded(t *testing.T) {
+	churn(t, "sticky", declares{holders: 4}, func(h *history, before []string, previous assignment.Assignment) {
+		for _, move := range assignment.Moves(previous, h.current) {
+			require.NotContains(h, h.live, move.From)
+		}
+		if h.joined(before) && len(before) >= h.hints.Holders {
+			require.Equal(h, previous, h.current)
+		}
+		if h.joined(before) || h.hints.Holders != 1 || len(h.live) == 0 {
+			return
+		}
+		// Whoever got a lock does not have two more than anybody else.
+		counts, load := h.current.Counts(), h.load(h.current)
+		for _, move := range assignment.Moves(previous, h.current) {
+			require.LessOrEqual(h, counts[move.To], slices.Min(load)+1)
+		}
+	})
+}
+
+func TestWeightedGivesEverybodyItsShare(t *testing.T) {
+	churn(t, "weighted", declares{holders: 1, weights: true}, func(h *history, _ []string, _ assignment.Assignment) {
+		total := 0.0
+		weight := func(member string) float64 {
+			if w, ok := h.hints.Weights[member]; ok {
+				return w
+			}
+			return 1
+		}
+		for _, member := range h.live {
+			total += weight(member)
+		}
+		if total == 0 {
+			return // all alike
+		}
+		for _, member := range h.live {
+			share := float64(len(h.locks)) * weight(member) / total
+			require.InDelta(h, share, h.current.Counts()[member], 1, member)
+		}
+	})
+}
+
+func TestWeightedMovesAsLittleAsItsSharesAllow(t *testing.T) {
+	churn(t, "weighted", declares{holders: 3, weights: true}, func(h *history, _ []string, previous assignment.Assignment) {
+		if len(h.live) == 0 {
+			return
+		}
+		least := sum(h.load(h.current))
+		had := previous.Counts()
+		for member, n := range h.current.Counts() {
+			least -= min(n, had[member])
+		}
+		if h.hints.Holders == 1 {
+			require.Equal(h, least, gains(previous, h.current))
+		}
+		require.GreaterOrEqual(h, gains(previous, h.current), least)
+	})
+}
+
+func TestPinsAreHonouredWhileTheirMemberIsLive(t *testing.T) {
+	for _, name := range []string{"balanced", "sticky", "weighted", "rendezvous"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			churn(t, name, declares{holders: 3, pins: true, zones: true, weights: true}, func(h *history, _ []string, _ assignment.Assignment) {
+				for lock, member := range h.hints.Pins {
+					if slices.Contains(h.live, member) {
+						require.Contains(h, h.current[lock], member, lock)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsNotPinnedIsSharedEvenly(t *testing.T) {
+	churn(t, "balanced", declares{holders: 1, pins: true}, func(h *history, _ []string, _ assignment.Assignment) {
+		if len(h.live) == 0 {
+			return
+		}
+		pinned := map[string]int{}
+		for _, member := range h.hints.Pins {
+			pinned[member]++
+		}
+		low := slices.Min(h.load(h.current))
+		for member, n := range h.current.Counts() {
+			require.LessOrEqual(h, n, max(low+1, pinned[member]))
+		}
+	})
+}
+
+func TestHoldersOfOneLockAreInDistinctZonesWhenThereAreEnough(t *testing.T) {
+	for _, name := range []string{"balanced", "weighted", "rendezvous"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			churn(t, name, declares{holders: 4, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
+				zone := func(member string) string {
+					if z, ok := h.hints.Zones[member]; ok {
+						return z
+					}
+					return member + " alone"
+				}
+				zones := func(members []string) int {
+					distinct := map[string]bool{}
+					for _, member := range members {
+						distinct[zone(member)] = true
+					}
+					return len(distinct)
+				}
+				for _, lock := range h.locks {
+					require.Equal(h, min(h.holders(), zones(h.live)), zones(h.current[lock]), lock)
+				}
+			})
+		})
+	}
+}
+
+func TestRendezvousIsTheSameWhateverWasBefore(t *testing.T) {
+	churn(t, "rendezvous", declares{holders: 3, weights: true, pins: true, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
+		require.Equal(h, h.current, h.assign(nil))
+	})
+}
+
+func TestRendezvousMovesLocksToTheNewMemberAlone(t *testing.T) {
+	churn(t, "rendezvous", declares{holders: 3}, func(h *history, before []string, previous assignment.Assignment) {
+		if !h.joined(before) || len(before) < h.hints.Holders {
+			return
+		}
+		for _, move := range assignment.Moves(previous, h.current) {
+			require.Equal(h, h.live[len(h.live)-1], move.To)
+		}
+	})
+}
+
+func TestRendezvousFollowsTheWeights(t *testing.T) {
+	live := names("member", 4)
+	a := run(t, assignment.Rendezvous{}, names("lock", 10_000), live, nil, assignment.Hints{Weights: map[string]float64{"member_0": 2, "member_3": 0}})
+	require.InDelta(t, 5000, a.Counts()["member_0"], 200)
+	require.InDelta(t, 2500, a.Counts()["member_1"], 200)
+	require.InDelta(t, 2500, a.Counts()["member_2"], 200)
+	require.Zero(t, a.Counts()["member_3"])
+}
+
+// The hash is a promise: processes of different versions must agree.
+func TestRendezvousNeverChanges(t *testing.T) {
+	a := run(t, assignment.Rendezvous{}, names("lock-group", 12), servers, nil, assignment.Hints{})
+	require.Equal(t, []string{"lock-group_2", "lock-group_4", "lock-group_5", "lock-group_6", "lock-group_8", "lock-group_9", "lock-group_11"}, a.Holds(servers[0]))
+	require.Equal(t, []string{"lock-group_0", "lock-group_10"}, a.Holds(servers[1]))
+	require.Equal(t, []string{"lock-group_1", "lock-group_3", "lock-group_7"}, a.Holds(servers[2]))
+}
+
+func TestLimitedMovesComeToTheSameEnd(t *testing.T) {
+	for _, name := range []string{"balanced", "weighted", "mod", "rendezvous"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := 3
+			churn(t, name, declares{holders: 3, limit: 20}, func(h *history, _ []string, previous assignment.Assignment) {
+				all := gains(previous, h.current)
+				moved, at := 0, previous
+				for range 1000 {
+					next := h.assign(at)
+					limited, held := assignment.LimitMoves(at, next, h.live, h.hints, limit)
+					require.NoError(h, assignment.Validate(limited, h.locks, h.live, h.hints))
+					voluntary := 0
+					for _, move := range assignment.Moves(at, limited) {
+						if slices.Contains(h.live, move.From) && move.To != "" {
+							voluntary++
+						}
+					}
+					if h.hints.Limit == 0 { // otherwise room may have to be made
+						require.LessOrEqual(h, voluntary, limit)
+					}
+					moved += gains(at, limited)
+					at = limited
+					if len(held) == 0 {
+						break
+					}
+				}
+				require.Equal(h, at, h.assign(at), "it has come to an end")
+				require.Equal(h, all, moved, "and moved no more than at once")
+			})
+		})
+	}
+}
+
+func TestCompareIsAnOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[a1]{0,3}(_0{0,2}[0-9]{0,3})?[b2]{0,2}`)
+		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
+		require.Equal(t, a == b, assignment.Compare(a, b) == 0)
+		require.Equal(t, assignment.Compare(a, b), -assignment.Compare(b, a))
+		if assignment.Compare(a, b) <= 0 && assignment.Compare(b, c) <= 0 {
+			require.LessOrEqual(t, assignment.Compare(a, c), 0)
+		}
+	})
+}
+
+// fewestGains finds by brute force how few times somebody must get a lock so
+// that everybody has its share, give or take one: a minimum cost flow, solved
+// the plainest way there is, one unit after the other along a cheapest path.
+func fewestGains(locks, live []string, previous assignment.Assignment, holders int) int {
+	nodes := 2 + len(locks) + len(live) + 1
+	source, sink, odd := 0, 1, nodes-1
+	type edge struct{ to, room, cost, back int }
+	graph := make([][]edge, nodes)
+	connect := func(from, to, room, cost int) {
+		graph[from] = append(graph[from], edge{to, room, cost, len(graph[to])})
+		graph[to] = append(graph[to], edge{from, 0, -cost, len(graph[from]) - 1})
+	}
+	total := holders * len(locks)
+	const base = 1000 // what must be used is used first
+	for l, lock := range locks {
+		connect(source, 2+l, holders, 0)
+		for m, member := range live {
+			cost := 1
+			if slices.Contains(previous[lock], member) {
+				cost = 0
+			}
+			connect(2+l, 2+len(locks)+m, 1, cost)
+		}
+	}
+	for m := range live {
+		connect(2+len(locks)+m, sink, total/len(live), -base)
+		connect(2+len(locks)+m, odd, 1, 0)
+	}
+	connect(odd, sink, total%len(live), 0)
+
+	cost := 0
+	for range total {
+		dist := make([]int, nodes)
+		via := make([][2]int, nodes)
+		for i := range dist {
+			dist[i] = math.MaxInt / 2
+		}
+		dist[source] = 0
+		for changed := true; changed; {
+			changed = false
+			for from := range graph {
+				for i, e := range graph[from] {
+					if e.room > 0 && dist[from] < math.MaxInt/2 && dist[from]+e.cost < dist[e.to] {
+						dist[e.to], via[e.to], changed = dist[from]+e.cost, [2]int{from, i}, true
+					}
+				}
+			}
+		}
+		cost += dist[sink]
+		for at := sink; at != source; at = via[at][0] {
+			e := &graph[via[at][0]][via[at][1]]
+			e.room--
+			graph[e.to][e.back].room++
+		}
+	}
+	return cost + base*(total/len(live))*len(live)
+}
