@@ -1,0 +1,171 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// latchMark marks the nodes of candidates, as Curator's LeaderLatch does.
+var latchMark = mark{text: "latch-"}
+
+// A ballot is one candidate: one call of Run or Campaign. It has one node at a
+// time, and one term.
+type ballot struct {
+	e       *Election
+	line    *line
+	alone   bool   // a lost term is its last
+	stand   *stand // its node; nil: none
+	last    *Term
+	notices ballotNotices
+}
+
+// ballotNotices tell one thing at a time.
+type ballotNotices struct {
+	f     func(ElectionNotice)
+	mu    sync.Mutex
+	muted bool
+}
+
+func (n *ballotNotices) send(x ElectionNotice) {
+	n.sendIf(x, func() bool { return true })
+}
+
+// sendIf does something, and tells of it before whatever follows from it.
+func (n *ballotNotices) sendIf(x ElectionNotice, do func() bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !do() {
+		return false
+	}
+	if n.f != nil && !n.muted {
+		n.f(x)
+	}
+	return true
+}
+
+// mute: whoever listens has left.
+func (n *ballotNotices) mute() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.muted = true
+}
+
+func (e *Election) line() *line {
+	return &line{c: e.c, label: e.name, path: e.path, naming: NamingCurator, marks: []mark{latchMark}}
+}
+
+func (e *Election) ballot(alone bool) *ballot {
+	return &ballot{e: e, line: e.line(), alone: alone, notices: ballotNotices{f: e.o.Notify}}
+}
+
+// next returns the candidate's next term.
+func (b *ballot) next(ctx context.Context) (*Term, error) {
+	c := b.e.c
+	return leaving(ctx, c, func() (*Term, error) {
+		c.requested(b.e.name, 1)
+		defer c.requested(b.e.name, -1)
+		t, err := b.campaign(ctx)
+		if err != nil && b.stand != nil {
+			b.stand.leave()
+		}
+		return t, err
+	}, (*Term).giveUp)
+}
+
+func (b *ballot) campaign(ctx context.Context) (*Term, error) {
+	if b.last != nil && !b.last.kept() {
+		b.stand = nil
+	}
+	for {
+		s, err := b.e.c.session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if b.stand == nil || b.stand.s != s { // else it has outlived a disconnect
+			b.stand, err = b.line.join(ctx, s, &entry{mark: latchMark, data: []byte(b.e.id)})
+		}
+		if err == nil {
+			err = b.stand.wait(ctx, behindAll, true, nil)
+		}
+		if err == nil {
+			b.last, err = b.begin(ctx)
+		}
+		switch {
+		case err == nil:
+			return b.last, nil
+		case errors.Is(err, errEvicted), errors.Is(err, errSessionOver):
+			b.stand = nil
+		case !errors.Is(err, errAmbiguous):
+			return nil, err
+		}
+	}
+}
+
+// begin makes the first in line the leader.
+func (b *ballot) begin(ctx context.Context) (*Term, error) {
+	s := b.stand.s
+	t := &Term{b: b, s: s, path: b.stand.path}
+	t.watch = func(watchKind) { go t.inspect() }
+	_, stat, err := s.look(ctx, t.path, &t.watch)
+	if err != nil {
+		s.unwatch(t.path, &t.watch)
+		if errors.Is(err, zk.ErrNoNode) {
+			err = errEvicted
+		}
+		return nil, err
+	}
+	t.token = Token(stat.Czxid)
+	parent := ctx
+	if b.alone { // the campaign's context is about the campaign
+		parent = context.WithoutCancel(ctx)
+	}
+	t.ctx, t.cancel = context.WithCancelCause(parent)
+	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold(t) }) {
+		// Elected, but too late for this session to vouch for.
+		s.unwatch(t.path, &t.watch)
+		s.discard(t.path)
+		t.cancel(nil)
+		return nil, fmt.Errorf("%w: it was cut off when the candidate was elected", errSessionOver)
+	}
+	if !s.usable() {
+		s.loseExposed() // the connection was lost before the term could be told
+	}
+	return t, nil
+}
+
+// leave takes the candidate's node away in the background.
+func (b *ballot) leave() {
+	if b.stand != nil {
+		b.stand.s.discard(b.stand.path)
+	}
+}
+
+// candidates reads who stands in line, no more than limit; -1 for all.
+func (e *Election) candidates(ctx context.Context, s *session, limit int) ([]Candidate, error) {
+	queue, err := e.line().queue(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var all []Candidate
+	for _, t := range queue {
+		if len(all) == limit {
+			break
+		}
+		id, stat, err := s.get(ctx, e.path+"/"+t.name)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			continue // has left meanwhile
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, Candidate{
+			ID: string(id), Leader: len(all) == 0, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: Token(stat.Czxid),
+		})
+	}
+	return all, nil
+}
