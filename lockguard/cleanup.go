@@ -17,33 +17,40 @@ func (h *Hold) cleanUp() error {
 		return nil
 	}
 	h.startGraceLocked()
-	t.stream.add(CleanupStarted{t.aboutLocked(), h.cause, len(hooks), h.deadline})
+	cause, deadline := h.cause, h.deadline
 	t.mu.Unlock()
-	t.stream.deliver()
+	h.announce(func(about Subject) Event { return CleanupStarted{about, cause, len(hooks), deadline} })
 
 	started := time.Now()
 	var failures []error
 	defer func() {
-		t.mu.Lock()
-		t.stream.add(CleanupDone{t.aboutLocked(), time.Since(started), join(failures...)})
-		t.mu.Unlock()
-		t.stream.deliver()
+		took, err := time.Since(started), join(failures...)
+		h.announce(func(about Subject) Event { return CleanupDone{about, took, err} })
 	}()
 	h.runHooks(hooks, &failures)
 	return join(failures...)
 }
 
+// announce tells an event of each lock that h is on.
+func (h *Hold) announce(event func(about Subject) Event) {
+	for _, t := range h.tenures() {
+		t.mu.Lock()
+		t.stream.add(event(t.aboutLocked()))
+		t.mu.Unlock()
+		t.stream.deliver()
+	}
+}
+
 // startGraceLocked gives hooks a deadline. One that was asked to go has its
 // grace already; one that was shut down gets all the time it asked for.
 func (h *Hold) startGraceLocked() {
-	t := h.tenure
 	switch {
-	case t.lost != nil:
+	case h.lost != nil:
 	case h.inCleanup:
 		if deadline, ok := h.caller.Deadline(); ok {
 			h.armLocked(deadline, h.cleanupTimeout)
 		}
-	case t.asked == nil:
+	case !h.asked:
 		h.armLocked(time.Now().Add(h.cleanupTimeout), h.cleanupTimeout)
 	}
 }
@@ -70,8 +77,8 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 	defer t.mu.Unlock()
 	values := context.WithValue(context.WithoutCancel(h.caller), placeKey{}, place{hold: h, inHook: true})
 	ctx, cancel := context.WithCancelCause(values)
-	if t.lost != nil {
-		cancel(t.lost)
+	if h.lost != nil {
+		cancel(h.lost)
 	}
 	stop := context.CancelFunc(func() {})
 	if !h.deadline.IsZero() {
@@ -89,7 +96,7 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 }
 
 func (h *Hold) graceOverLocked() error {
-	return fmt.Errorf("grace of %s for the cleanup of lock %q is over: %w", h.grace, h.tenure.requirement.Scope, context.DeadlineExceeded)
+	return fmt.Errorf("grace of %s for the cleanup of %s is over: %w", h.grace, h.describe(), context.DeadlineExceeded)
 }
 
 // armLocked sets the end of the grace, or moves it forward. It never moves
@@ -125,10 +132,18 @@ func (h *Hold) overrun() {
 	if h.hookCancel != nil && h.deadline.Before(h.hookDeadline) {
 		h.hookCancel(h.graceOverLocked()) // began with a later deadline
 	}
-	if !t.overran && h.grace > 0 {
-		t.overran = true
-		t.stream.add(CleanupOverrun{t.aboutLocked(), h.grace, h.phase == working})
-	}
+	grace, running := h.grace, h.phase == working
 	t.mu.Unlock()
-	t.stream.deliver()
+	if grace <= 0 {
+		return
+	}
+	for _, t := range h.tenures() {
+		t.mu.Lock()
+		if !t.overran {
+			t.overran = true
+			t.stream.add(CleanupOverrun{t.aboutLocked(), grace, running})
+		}
+		t.mu.Unlock()
+		t.stream.deliver()
+	}
 }

@@ -20,6 +20,8 @@ type Guard struct {
 	observers []Observer
 	owner     string
 	trace     func(context.Context, Subject) string
+	retry     *Retry
+	origin    *Guard // of which this is a variant: their Holds nest
 }
 
 // An Option changes a Guard. See New.
@@ -82,7 +84,7 @@ func WithTrace(trace func(ctx context.Context, about Subject) string) Option {
 type Hook func(ctx context.Context) error
 
 // Do acquires the lock, runs work under a context that carries the Hold, and
-// releases the lock.
+// releases the lock. For several locks see DoAll.
 //
 // When that context ended before work returned, whatever work returns, the
 // hooks run: after work, one at a time, the last one first, still under the
@@ -97,11 +99,26 @@ type Hook func(ctx context.Context) error
 // the release is no error of Do, because the work was done under the lock and
 // the release is tried on in the background: it is told in the event Released.
 // Work that was not started at all gets the error that Acquire would return.
-func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx context.Context) error, hooks ...Hook) (err error) {
+func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx context.Context) error, hooks ...Hook) error {
+	return g.DoAll(ctx, []Requirement{requirement}, work, hooks...)
+}
+
+// DoAll is Do under several locks: all of them, or none. See AcquireAll for how
+// they are acquired, and for the Hold that the context of the work carries.
+//
+// The context of the work ends as soon as any of the locks is preempted, has
+// to go because its lease is over, or is lost; the cause is that lock's. Then
+// the hooks run under all locks that are still held, as long as the shortest
+// grace lasts that any of them was given, or as the shortest cleanup timeout
+// when nobody has asked. When one lock is lost, they run as after the loss of
+// all. At last all locks are released, the last acquired first.
+//
+// Hooks need a cleanup timeout in every requirement.
+func (g *Guard) DoAll(ctx context.Context, requirements []Requirement, work func(ctx context.Context) error, hooks ...Hook) (err error) {
 	if work == nil {
 		return &RequestError{Field: "work", Reason: "is nil; give the function that needs the lock"}
 	}
-	hold, err := g.acquire(ctx, requirement, hooks)
+	hold, err := g.acquireAll(ctx, requirements, hooks)
 	if err != nil {
 		return err
 	}
@@ -134,7 +151,33 @@ func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx c
 // ctx, or why the lock had to be given away before work could start.
 // Whatever the error, the lock is not granted later.
 func (g *Guard) Acquire(ctx context.Context, requirement Requirement) (*Hold, error) {
-	return g.acquire(ctx, requirement, nil)
+	return g.acquireAll(ctx, []Requirement{requirement}, nil)
+}
+
+// AcquireAll acquires several locks, all of them or none, and returns them as
+// one Hold, which must be released.
+//
+// The locks are acquired one after the other in the order of their scopes (by
+// bytes), so that two such calls never wait for each other in a circle. The
+// shortest acquire timeout bounds all of it, from the call on; 0 in any
+// requirement makes it a try: all locks must be free. When a lock is preempted,
+// has to go because its lease is over, or is lost while later ones are waited
+// for, all that is held is given back at once, the last one first, and all is
+// begun anew within the same time, from the back of the queues. The events of
+// each lock tell that. A lease that was used up by waiting is extended to its
+// whole length, unless that is less than a tenth of it.
+//
+// Token and Info of the Hold are those of the first requirement given, Tokens
+// has those of all. Lost, Check, Extend and OnCleanup are about all locks. Its
+// context is interrupted as DoAll says. The context of the Hold carries all the
+// locks: each of them can be acquired again through it.
+//
+// A lock that ctx carries already is shared with the outer Hold. It stands
+// outside the order: do not wait for more locks under a lock.
+//
+// One requirement is acquired as by Acquire. The errors are those of Acquire.
+func (g *Guard) AcquireAll(ctx context.Context, requirements []Requirement) (*Hold, error) {
+	return g.acquireAll(ctx, requirements, nil)
 }
 
 // Observe tells the observers of an event that a layer above the Guard has
@@ -161,6 +204,7 @@ func newGuard(locker locker, options ...Option) (*Guard, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	g.origin = g
 	return g, nil
 }
 
@@ -172,24 +216,52 @@ func defaultOwner() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-func (g *Guard) acquire(ctx context.Context, requirement Requirement, hooks []Hook) (*Hold, error) {
-	if err := errors.Join(requirement.Validate(), requirement.refuseHooks(hooks)); err != nil {
+func (g *Guard) acquireAll(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
+	if err := refuse(requirements, hooks); err != nil {
 		return nil, err
 	}
-	requirement = requirement.withDefaults(g.owner)
+	if g.retry != nil {
+		return g.retry.acquire(ctx, requirements, func(requirements []Requirement) (*Hold, error) {
+			return g.acquireOnce(ctx, requirements, hooks)
+		})
+	}
+	return g.acquireOnce(ctx, requirements, hooks)
+}
 
-	if around, ok := g.carried(ctx, requirement.Scope); ok {
-		if hold, over, err := around.nest(ctx, requirement, hooks); !over {
-			return hold, err
+func (g *Guard) acquireOnce(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
+	if len(requirements) > 1 {
+		return g.gather(ctx, requirements, hooks)
+	}
+	hold, _, err := g.acquire(ctx, ctx, requirements[0], hooks)
+	return hold, err
+}
+
+// acquire waits for one lock until ctx ends; the Hold goes on to derive from
+// caller. When gone, the lock was granted, but had to be given away or was lost
+// at once.
+func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, hooks []Hook) (hold *Hold, gone bool, err error) {
+	requirement = requirement.withDefaults(g.owner)
+	if around, ok := g.carried(caller, requirement.Scope); ok {
+		if hold, over, err := around.nest(caller, requirement, hooks); !over {
+			return hold, false, err
 		}
 	}
-
-	t := newTenure(ctx, g, requirement)
-	hold, err := t.begin(ctx, hooks)
+	t := newTenure(caller, g, requirement)
+	hold, err = t.begin(ctx, caller, hooks)
 	if err != nil {
-		return nil, t.refused(ctx, err)
+		err = t.refused(ctx, err)
+		return nil, t.isGone(err), err
 	}
-	return hold, nil
+	return hold, false, nil
+}
+
+// refuse returns what is wrong with these requirements and hooks.
+func refuse(requirements []Requirement, hooks []Hook) error {
+	if len(requirements) == 1 {
+		r := requirements[0]
+		return errors.Join(r.Validate(), r.refuseHooks(hooks))
+	}
+	return refuseSeveral(requirements, hooks)
 }
 
 // mayNest reports whether a holder in mode held has what mode asks for.

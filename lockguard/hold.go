@@ -9,7 +9,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A Hold is a lock that is held. Its methods are safe for concurrent use.
+// A Hold is a lock that is held, or several that are held together (AcquireAll).
+// Its methods are safe for concurrent use.
 type Hold struct {
 	tenure         *tenure
 	caller         context.Context // from which the Hold's context derives
@@ -19,10 +20,14 @@ type Hold struct {
 	around         place         // what caller carries
 	inCleanup      bool          // acquired by a hook of the same tenure
 	cleanupTimeout time.Duration // at most the tenure's
+	bundle         *bundle       // of the locks that are held together, if this Hold is on all of them
 
 	// Guarded by tenure.mu.
+	memberOf     *bundle // whose Hold has the work and the hooks of this one
 	phase        holdPhase
 	cause        error // why the work was interrupted
+	asked        bool  // to go
+	lost         *LostError
 	hooks        []Hook
 	deadline     time.Time // end of the grace; zero while none runs
 	grace        time.Duration
@@ -63,13 +68,27 @@ func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token returns the fencing token: it grows with every grant of the scope.
 // Give it to whatever the work writes to, and let that refuse a smaller one.
+// For several locks see Tokens.
 func (h *Hold) Token() Token {
 	h.tenure.mu.Lock()
 	defer h.tenure.mu.Unlock()
 	return h.tenure.subject.Token
 }
 
-// Info says what is held. For a nested Hold it describes the first one.
+// Tokens returns the fencing token of each scope that the Hold is on. A token
+// says something to what is protected by its own scope alone.
+func (h *Hold) Tokens() map[string]Token {
+	tokens := make(map[string]Token, 1)
+	for _, t := range h.tenures() {
+		t.mu.Lock()
+		tokens[t.requirement.Scope] = t.subject.Token
+		t.mu.Unlock()
+	}
+	return tokens
+}
+
+// Info says what is held. For a nested Hold it describes the outer one, for
+// several locks the first.
 func (h *Hold) Info() Info {
 	t := h.tenure
 	t.mu.Lock()
@@ -83,18 +102,25 @@ func (h *Hold) Info() Info {
 	}
 }
 
-// Lost returns a channel that is closed when the lock is no longer held. Work
-// that is already winding up after a preemption watches it: its context has
-// ended and cannot say it.
-func (h *Hold) Lost() <-chan struct{} { return h.tenure.lostSignal }
+// Lost returns a channel that is closed when the lock, or one of several, is no
+// longer held. Work that is already winding up after a preemption watches it:
+// its context has ended and cannot say it.
+func (h *Hold) Lost() <-chan struct{} {
+	if h.bundle != nil {
+		return h.bundle.lostSignal
+	}
+	return h.tenure.lostSignal
+}
 
 // Deadline returns until when the lock is certainly held if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer;
-// the event AtRisk says when none comes. It is not the end of the lease.
+// the event AtRisk says when none comes. It is not the end of the lease. Locks
+// that are held together have it in common.
 func (h *Hold) Deadline() time.Time { return h.tenure.grant.Deadline() }
 
-// Check says whether the lock is held right now: nil, the *LostError, or
-// ErrReleased after the release. A holder that was asked to go still holds.
+// Check says whether the lock, or each of several, is held right now: nil, the
+// *LostError, or ErrReleased after the release. A holder that was asked to go
+// still holds.
 //
 // The context of the Hold ends with a loss by itself, as soon as the process
 // runs. Check is for when it may not have run: before a step that cannot be
@@ -109,7 +135,11 @@ func (h *Hold) Check() error {
 	if over {
 		return ErrReleased
 	}
-	return h.tenure.check()
+	var problems []error
+	for _, t := range h.tenures() {
+		problems = append(problems, t.check())
+	}
+	return join(problems...)
 }
 
 // Trace returns the W3C traceparent that travels with the request through
@@ -129,7 +159,8 @@ func (h *Hold) AtRisk() <-chan struct{} { return h.tenure.atRisk() }
 // Extend starts a new lease of the given length, which must be longer than the
 // cleanup timeout. It is refused with the *PreemptedError or *LeaseExpiredError
 // once the holder was asked to go, with the *LostError after a loss and with
-// ErrReleased after the release.
+// ErrReleased after the release. Of several locks, those before the one that
+// refuses have the new lease.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	h.tenure.mu.Lock()
 	over := h.phase == ended
@@ -137,7 +168,12 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	if over {
 		return ErrReleased
 	}
-	return h.tenure.extend(ctx, lease)
+	for _, t := range h.tenures() {
+		if err := t.extend(ctx, lease); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OnCleanup adds a hook to those that run if the work is interrupted. It can
@@ -145,7 +181,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 // ErrReleased is returned. A requirement without a cleanup timeout gives hooks
 // no time: *RequestError.
 func (h *Hold) OnCleanup(hook Hook) error {
-	if err := h.tenure.requirement.refuseHooks([]Hook{hook}); err != nil {
+	if err := (Requirement{CleanupTimeout: h.cleanupTimeout}).refuseHooks([]Hook{hook}); err != nil {
 		return err
 	}
 	h.tenure.mu.Lock()
@@ -171,25 +207,38 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !ok {
 		return ErrReleased
 	}
-	if end.lost != nil {
-		return join(end.lost, end.hooks)
+	var problems []error
+	for _, d := range end.departures {
+		if d.lost != nil {
+			problems = append(problems, d.lost)
+		} else {
+			problems = append(problems, d.release)
+		}
 	}
-	return join(end.release, end.hooks)
+	return join(append(problems, end.hooks)...)
 }
 
 // An ending is what came of a Hold.
 type ending struct {
-	cause   error      // why the work was interrupted; nil when it was not
-	hooks   error      // what went wrong in the hooks
-	lost    *LostError // lost before work and hooks had returned
+	cause      error // why the work was interrupted; nil when it was not
+	hooks      error // what went wrong in the hooks
+	departures []departure
+}
+
+// A departure is what came of one lock at the end of a Hold.
+type departure struct {
+	lost    *LostError // before work and hooks had returned
 	release error
 }
 
 // outcome is what Do returns for work that returned err.
 func (e ending) outcome(err error) error {
-	cause, lost := e.cause, e.loss()
-	if lost != nil && (errors.Is(cause, lost) || errors.Is(err, lost)) {
-		lost = nil
+	cause := e.cause
+	var losses []error
+	for _, d := range e.departures {
+		if lost := d.loss(); lost != nil && !errors.Is(cause, lost) && !errors.Is(err, lost) {
+			losses = append(losses, lost)
+		}
 	}
 	switch {
 	case cause == nil:
@@ -198,15 +247,15 @@ func (e ending) outcome(err error) error {
 	case err != nil && errors.Is(cause, err):
 		err = nil
 	}
-	return join(cause, lost, err, e.hooks)
+	return join(cause, join(losses...), err, e.hooks)
 }
 
 // loss is set if the lock may have been lost under the work or the hooks.
-func (e ending) loss() error {
-	if e.lost != nil {
-		return e.lost
+func (d departure) loss() error {
+	if d.lost != nil {
+		return d.lost
 	}
-	if lost := (*LostError)(nil); errors.As(e.release, &lost) && lost.Reason != recipes.LossSession {
+	if lost := (*LostError)(nil); errors.As(d.release, &lost) && lost.Reason != recipes.LossSession {
 		return lost
 	}
 	return nil
@@ -219,8 +268,11 @@ func (h *Hold) conclude(ctx context.Context, err error) (end ending, ok bool) {
 	if !ok {
 		return ending{}, false
 	}
+	if h.bundle != nil {
+		h.bundle.settle(cause)
+	}
 	// Deferred for hooks that end their goroutine.
-	defer func() { end.lost, end.release = h.tenure.leave(ctx, h) }()
+	defer func() { end.departures = h.leave(ctx) }()
 	end.cause = cause
 	if cause != nil {
 		end.hooks = h.cleanUp()
@@ -253,6 +305,15 @@ func (h *Hold) finish(err error) (cause error, ok bool) { //nolint:revive // cau
 	return h.cause, true
 }
 
+// leave gives the lock away, unless other Holds are on it.
+func (h *Hold) leave(ctx context.Context) []departure {
+	lost, release := h.tenure.remove(h)
+	if h.bundle != nil {
+		return h.bundle.leave(ctx, releaseTimeout)
+	}
+	return []departure{{lost, release(ctx, releaseTimeout)}}
+}
+
 // shutDown interrupts the work because the caller's context has ended.
 func (h *Hold) shutDown() {
 	h.tenure.mu.Lock()
@@ -270,11 +331,26 @@ func (h *Hold) askLocked(cause error, deadline time.Time, grace time.Duration) {
 	if h.inCleanup {
 		return // ends with the context of its hook
 	}
+	h.pressLocked(cause, deadline, grace)
+}
+
+func (h *Hold) pressLocked(cause error, deadline time.Time, grace time.Duration) {
+	h.asked = true
 	h.interruptLocked(cause)
+	if b := h.memberOf; b != nil {
+		h.tenure.laterLocked(func() { b.press(h, cause, deadline, grace) })
+		return
+	}
 	h.armLocked(deadline, grace)
 }
 
 func (h *Hold) loseLocked(lost *LostError) {
+	if h.lost == nil {
+		h.lost = lost
+	}
+	if b := h.memberOf; b != nil {
+		h.tenure.laterLocked(func() { b.lose(h, lost) })
+	}
 	h.interruptLocked(lost)
 	h.disarmLocked()
 	if h.hookCancel != nil {

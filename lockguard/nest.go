@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // A place is where in the code a context is: in the work of a Hold, or in one
@@ -14,12 +15,13 @@ type place struct {
 
 type placeKey struct{}
 
-// carried returns where ctx is inside a Hold of this Guard on this scope.
+// carried returns where ctx is inside a Hold of this Guard on this scope, maybe
+// among others.
 func (g *Guard) carried(ctx context.Context, scope string) (place, bool) {
 	p, _ := ctx.Value(placeKey{}).(place)
 	for p.hold != nil {
-		if p.hold.tenure.guard == g && p.hold.tenure.requirement.Scope == scope {
-			return p, true
+		if h, ok := p.hold.on(g, scope); ok {
+			return place{hold: h, inHook: p.inHook}, true
 		}
 		p = p.hold.around
 	}
@@ -39,11 +41,7 @@ func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) 
 		return nil, false, &UpgradeError{Scope: t.requirement.Scope}
 	}
 	if len(hooks) > 0 && requirement.CleanupTimeout > t.requirement.CleanupTimeout {
-		return nil, false, &RequestError{
-			Field: "cleanup_timeout",
-			Reason: fmt.Sprintf("%s is more than the %s with which the lock %q was taken around this; lengthen it there",
-				requirement.CleanupTimeout, t.requirement.CleanupTimeout, t.requirement.Scope),
-		}
+		return nil, false, refuseLonger(requirement, t.requirement.CleanupTimeout)
 	}
 	if err := p.interruptedLocked(); err != nil {
 		return nil, false, err
@@ -54,6 +52,16 @@ func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) 
 	hold = t.addHoldLocked(ctx, requirement, hooks)
 	hold.inCleanup = p.inHook || p.hold.inCleanup
 	return hold, false, nil
+}
+
+// refuseLonger refuses a nested requirement that needs more than the outer one
+// has.
+func refuseLonger(r Requirement, cleanup time.Duration) error {
+	return &RequestError{
+		Field: "cleanup_timeout",
+		Reason: fmt.Sprintf("%s is more than the %s with which the lock %q was taken around this; lengthen it there",
+			r.CleanupTimeout, cleanup, r.Scope),
+	}
 }
 
 // interruptedLocked returns why nothing new may be started at p. In a hook,

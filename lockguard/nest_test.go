@@ -399,7 +399,7 @@ func TestWorkInsideAHookEndsWhenTheLockIsLost(t *testing.T) {
 func TestSharedHoldCannotBecomeExclusive(t *testing.T) {
 	s := newSetup(t)
 	tenure := newTenure(t.Context(), s.Guard, Requirement{Scope: scope, Mode: priority.Shared, LeaseTimeout: time.Hour})
-	shared, err := tenure.begin(t.Context(), nil)
+	shared, err := tenure.begin(t.Context(), t.Context(), nil)
 	require.NoError(t, err)
 
 	_, err = s.Acquire(shared.Context(), Requirement{Scope: scope})

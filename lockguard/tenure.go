@@ -37,9 +37,11 @@ type tenure struct {
 	leaseEnd time.Time
 	lease    time.Duration
 	phase    tenurePhase
+	first    *Hold   // that the others are nested in
 	holds    []*Hold // whose work or hooks have not returned
 	asked    error   // the first *PreemptedError or *LeaseExpiredError
 	overran  bool
+	later    []func()      // to be called when mu is free
 	risk     chan struct{} // closed in a silence of ZooKeeper
 	riskEnd  time.Time     // when the lock will be lost to that silence
 	lost     *LostError
@@ -73,9 +75,9 @@ func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
 	}
 }
 
-// begin acquires the lock and returns the first Hold. When it returns an error
-// the lock is not held, or is being given away.
-func (t *tenure) begin(ctx context.Context, hooks []Hook) (*Hold, error) {
+// begin acquires the lock and returns the first Hold, which derives from caller.
+// When it returns an error the lock is not held, or is being given away.
+func (t *tenure) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error) {
 	t.stream.add(Waiting{t.aboutLocked()}) // nobody else knows t yet
 	t.stream.deliver()
 	t.subject.Trace = t.guard.trace(t.stream.ctx, t.subject)
@@ -90,7 +92,7 @@ func (t *tenure) begin(ctx context.Context, hooks []Hook) (*Hold, error) {
 	token, err := g.Token(ctx)
 	var hold *Hold
 	if err == nil {
-		hold, err = t.open(ctx, g, token, since, hooks)
+		hold, err = t.open(ctx, caller, g, token, since, hooks)
 	}
 	if err != nil {
 		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
@@ -104,7 +106,7 @@ func (t *tenure) begin(ctx context.Context, hooks []Hook) (*Hold, error) {
 
 // open returns the first Hold, unless the lock has to be given away before any
 // work was done.
-func (t *tenure) open(ctx context.Context, g grant, token Token, since time.Time, hooks []Hook) (*Hold, error) {
+func (t *tenure) open(ctx, caller context.Context, g grant, token Token, since time.Time, hooks []Hook) (*Hold, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -121,7 +123,8 @@ func (t *tenure) open(ctx context.Context, g grant, token Token, since time.Time
 	t.since = since
 	t.leaseEnd = since.Add(t.lease)
 	t.stream.add(Acquired{t.aboutLocked(), since.Sub(t.started)})
-	return t.addHoldLocked(ctx, t.requirement, hooks), nil
+	t.first = t.addHoldLocked(caller, t.requirement, hooks)
+	return t.first, nil
 }
 
 // refused tells that the request failed, and says why.
@@ -145,8 +148,30 @@ func (t *tenure) refused(ctx context.Context, err error) error {
 func (t *tenure) notice(notice recipes.Notice) {
 	t.mu.Lock()
 	t.noticeLocked(notice)
-	t.mu.Unlock()
+	t.unlock()
 	t.stream.deliverSoon()
+}
+
+// laterLocked has f called by unlock.
+func (t *tenure) laterLocked(f func()) { t.later = append(t.later, f) }
+
+// unlock unlocks mu and tells the bundles of Holds what has happened to them:
+// they lock other tenures.
+func (t *tenure) unlock() {
+	later := t.later
+	t.later = nil
+	t.mu.Unlock()
+	for _, f := range later {
+		f()
+	}
+}
+
+// isGone reports whether a request failed because the lock was granted, and had
+// to be given away or was lost at once.
+func (t *tenure) isGone(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.As(err, new(*LostError)) || t.asked != nil && errors.Is(err, t.asked)
 }
 
 func (t *tenure) noticeLocked(notice recipes.Notice) {
@@ -262,28 +287,26 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// leave takes h, whose work and hooks have returned, off the tenure, and
-// releases the lock if it was the last.
-func (t *tenure) leave(ctx context.Context, h *Hold) (lost *LostError, release error) {
+// remove takes h, whose work and hooks have returned, off the tenure. It returns
+// the loss, if the lock was lost before, and what releases the lock, if h was
+// the last on it; this waits for ZooKeeper's confirmation, within a limit.
+func (t *tenure) remove(h *Hold) (lost *LostError, release func(context.Context, time.Duration) error) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	h.endLocked()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
-	lost, cause, last := t.lost, h.cause, len(t.holds) == 0
-	if last {
-		t.phase = leaving
+	lost, cause := t.lost, h.cause
+	if len(t.holds) > 0 {
+		return lost, func(context.Context, time.Duration) error { return nil }
 	}
-	t.mu.Unlock()
-	if !last {
-		return lost, nil
-	}
-	release = t.release(ctx, cause, lost != nil)
-	return lost, release
+	t.phase = leaving
+	return lost, func(ctx context.Context, limit time.Duration) error { return t.release(ctx, limit, cause, lost != nil) }
 }
 
 // release gives the lock away. It returns a *LostError if the lock may have
 // been lost before the work and the hooks returned.
-func (t *tenure) release(ctx context.Context, cause error, told bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+func (t *tenure) release(ctx context.Context, limit time.Duration, cause error, told bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	err := t.grant.Release(ctx)
 
@@ -301,7 +324,7 @@ func (t *tenure) release(ctx context.Context, cause error, told bool) error {
 	default:
 		t.stream.add(Released{t.aboutLocked(), held, cause, err})
 	}
-	t.mu.Unlock()
+	t.unlock()
 	t.stream.deliver()
 	t.flush(ctx)
 	return err
@@ -351,7 +374,7 @@ func (t *tenure) refusal(err error) error {
 	if lost := (*LostError)(nil); errors.As(err, &lost) { // nor this one
 		t.mu.Lock()
 		t.loseLocked(lost)
-		t.mu.Unlock()
+		t.unlock()
 		t.stream.deliver()
 	}
 	return err
@@ -366,7 +389,7 @@ func (t *tenure) check() error {
 		t.loseLocked(lost) // if the notice has not come yet
 	}
 	lost = t.lost
-	t.mu.Unlock()
+	t.unlock()
 	t.stream.deliverSoon()
 	if lost != nil {
 		return lost
