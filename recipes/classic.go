@@ -17,11 +17,12 @@ import (
 // until it is lost: with the session, which it never outlives, or because an
 // administrator deleted its node. All methods may be called from any goroutine.
 type ClassicGrant struct {
-	h    *classicHold
-	done context.Context // ends with this grant, by the cause
-	end  context.CancelCauseFunc
+	h *classicHold
 
-	released bool // guarded by h.mu
+	// Guarded by h.mu.
+	released bool
+	over     error // why it has ended
+	contexts map[*context.CancelCauseFunc]func() bool
 }
 
 // Path returns the path of the node in ZooKeeper that stands for the grant, as
@@ -88,8 +89,35 @@ func (g *ClassicGrant) Check() error {
 // is not a stranger to it, see Mutex.Acquire.
 func (g *ClassicGrant) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, carriedKey{}, &carried{g: g, outer: carriedBy(parent)}))
-	context.AfterFunc(g.done, func() { cancel(context.Cause(g.done)) })
+	h := g.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g.over != nil {
+		cancel(g.over)
+		return ctx
+	}
+	if g.contexts == nil {
+		g.contexts = make(map[*context.CancelCauseFunc]func() bool)
+	}
+	g.contexts[&cancel] = context.AfterFunc(parent, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(g.contexts, &cancel)
+	})
 	return ctx
+}
+
+// end ends what Context has returned.
+func (g *ClassicGrant) end(cause error) {
+	g.h.mu.Lock()
+	g.over = cause
+	contexts := g.contexts
+	g.contexts = nil
+	g.h.mu.Unlock()
+	for cancel, forget := range contexts {
+		forget()
+		(*cancel)(cause)
+	}
 }
 
 // Release gives back what is held; a grant that was acquired again through its
@@ -179,7 +207,6 @@ func (h *classicHold) again() *ClassicGrant {
 func (h *classicHold) grant() *ClassicGrant {
 	h.count++
 	g := &ClassicGrant{h: h}
-	g.done, g.end = context.WithCancelCause(context.Background())
 	h.grants = append(h.grants, g)
 	return g
 }
