@@ -65,10 +65,7 @@ func (e *Election) ballot(alone bool) *ballot {
 
 // next returns the candidate's next term.
 func (b *ballot) next(ctx context.Context) (*Term, error) {
-	c := b.e.c
-	return leaving(ctx, c, func() (*Term, error) {
-		c.requested(b.e.name, 1)
-		defer c.requested(b.e.name, -1)
+	return leaving(ctx, b.e.c, b.e.name, func() (*Term, error) {
 		t, err := b.campaign(ctx)
 		if err != nil && b.stand != nil {
 			b.stand.leave()

@@ -97,6 +97,6 @@ func (b *Barrier) Wait(ctx context.Context) error {
 }
 
 func (b *Barrier) do(ctx context.Context, op func(*session) (struct{}, error)) error {
-	_, err := promptly(ctx, b.c, func() (struct{}, error) { return inSessions(ctx, b.c, b.name, op) }, nil)
+	_, err := leaving(ctx, b.c, b.name, func() (struct{}, error) { return inSessions(ctx, b.c, op) }, nil)
 	return err
 }

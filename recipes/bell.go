@@ -43,11 +43,8 @@ func (b *bell) wait(ctx context.Context, s *session) error {
 }
 
 // inSessions does op in one session after the other, until it has an outcome:
-// one whose reply was lost, or whose session ended, is done again. Close of the
-// client is refused meanwhile, in the name of what is asked for.
-func inSessions[T any](ctx context.Context, c *Client, what string, op func(*session) (T, error)) (T, error) {
-	c.requested(what, 1)
-	defer c.requested(what, -1)
+// one whose reply was lost, or whose session ended, is done again.
+func inSessions[T any](ctx context.Context, c *Client, op func(*session) (T, error)) (T, error) {
 	var v T
 	s, err := c.admit(ctx)
 	for err == nil {
@@ -63,8 +60,11 @@ func inSessions[T any](ctx context.Context, c *Client, what string, op func(*ses
 // leaving runs f, which waits in ZooKeeper and takes back what it has asked for
 // when ctx ends. It returns when f does, and soon after the end of ctx whether
 // ZooKeeper answers or not: then f goes on in the background, and what it has
-// obtained all the same goes to undo.
-func leaving[T any](ctx context.Context, c *Client, f func() (T, error), undo func(T)) (T, error) {
+// obtained all the same goes to undo. Until it returns, the client cannot be
+// closed: because of what is asked for.
+func leaving[T any](ctx context.Context, c *Client, what string, f func() (T, error), undo func(T)) (T, error) {
+	c.requested(what, 1)
+	defer c.requested(what, -1)
 	if ctx.Done() == nil {
 		return f()
 	}

@@ -76,8 +76,8 @@ type BarrierMember struct {
 // gives up in the very moment when the barrier opens may have been counted: to
 // the others it is one that has left at once.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*BarrierMember, error) {
-	return leaving(ctx, b.c, func() (*BarrierMember, error) {
-		return inSessions(ctx, b.c, b.name, func(s *session) (*BarrierMember, error) { return b.enter(ctx, s) })
+	return leaving(ctx, b.c, b.name, func() (*BarrierMember, error) {
+		return inSessions(ctx, b.c, func(s *session) (*BarrierMember, error) { return b.enter(ctx, s) })
 	}, func(m *BarrierMember) { m.s.discard(m.path) })
 }
 
@@ -199,7 +199,7 @@ func (s *session) barrierMembers(ctx context.Context, path string) ([]string, er
 //
 // A member that has left is out: then Leave returns nil.
 func (m *BarrierMember) Leave(ctx context.Context) error {
-	_, err := leaving(ctx, m.b.c, func() (struct{}, error) {
+	_, err := leaving(ctx, m.b.c, m.b.name, func() (struct{}, error) {
 		err := m.depart(ctx)
 		if err == nil {
 			err = m.waitForOthers(ctx)
@@ -219,8 +219,6 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 		return err
 	}
 	b, s := m.b, m.s
-	b.c.requested(b.name, 1)
-	defer b.c.requested(b.name, -1)
 	bell := newBell()
 	own := path.Base(m.path)
 	unsure := false // an earlier try may have taken it away
@@ -297,7 +295,7 @@ func (b *DoubleBarrier) awaitEnd(ctx context.Context, s *session, bell *bell, na
 func (m *BarrierMember) waitForOthers(ctx context.Context) error {
 	b := m.b
 	bell := newBell()
-	_, err := inSessions(ctx, b.c, b.name, func(s *session) (struct{}, error) {
+	_, err := inSessions(ctx, b.c, func(s *session) (struct{}, error) {
 		for {
 			names, err := s.barrierMembers(ctx, b.path)
 			if err != nil {

@@ -182,7 +182,7 @@ type Candidate struct {
 // ErrClosed or the cause of ctx.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return promptly(ctx, e.c, func() ([]Candidate, error) {
-		return inSessions(ctx, e.c, e.name, func(s *session) ([]Candidate, error) { return e.candidates(ctx, s, -1) })
+		return inSessions(ctx, e.c, func(s *session) ([]Candidate, error) { return e.candidates(ctx, s, -1) })
 	}, nil)
 }
 
@@ -191,7 +191,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 // returns.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	all, err := promptly(ctx, e.c, func() ([]Candidate, error) {
-		return inSessions(ctx, e.c, e.name, func(s *session) ([]Candidate, error) { return e.candidates(ctx, s, 1) })
+		return inSessions(ctx, e.c, func(s *session) ([]Candidate, error) { return e.candidates(ctx, s, 1) })
 	}, nil)
 	if err != nil || len(all) == 0 {
 		return Candidate{}, err

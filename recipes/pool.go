@@ -53,9 +53,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 		limited, cancel = context.WithTimeoutCause(ctx, *timeout, errAcquireTimeout)
 	}
 	defer cancel()
-	m.c.requested(m.name, 1)
-	defer m.c.requested(m.name, -1)
-	permits, err := leaving(limited, m.c, func() ([]*ClassicGrant, error) {
+	permits, err := leaving(limited, m.c, m.name, func() ([]*ClassicGrant, error) {
 		_, err := d.b.run(limited)
 		if refused, ok := errors.AsType[*NotAcquiredError](err); ok {
 			err = &NoPermitsError{Path: m.name, Wanted: n, Limit: d.pool.limit, Left: d.pool.left(), Err: refused}

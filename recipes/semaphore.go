@@ -231,7 +231,7 @@ type Permit struct {
 // ctx.
 func (m *Semaphore) Permits(ctx context.Context) ([]Permit, error) {
 	return promptly(ctx, m.c, func() ([]Permit, error) {
-		return inSessions(ctx, m.c, m.name, func(s *session) ([]Permit, error) { return m.permits(ctx, s) })
+		return inSessions(ctx, m.c, func(s *session) ([]Permit, error) { return m.permits(ctx, s) })
 	}, nil)
 }
 
@@ -240,7 +240,7 @@ func (m *Semaphore) Permits(ctx context.Context) ([]Permit, error) {
 // *LimitError.
 func (m *Semaphore) Left(ctx context.Context) (int, error) {
 	return promptly(ctx, m.c, func() (int, error) {
-		return inSessions(ctx, m.c, m.name, func(s *session) (int, error) {
+		return inSessions(ctx, m.c, func(s *session) (int, error) {
 			pool, err := m.look(ctx, s, nil)
 			return pool.left(), err
 		})
@@ -250,7 +250,7 @@ func (m *Semaphore) Left(ctx context.Context) (int, error) {
 // Limit returns how many permits there are. It returns what Left returns.
 func (m *Semaphore) Limit(ctx context.Context) (int, error) {
 	return promptly(ctx, m.c, func() (int, error) {
-		return inSessions(ctx, m.c, m.name, func(s *session) (int, error) {
+		return inSessions(ctx, m.c, func(s *session) (int, error) {
 			pool, err := m.look(ctx, s, nil)
 			return pool.limit, err
 		})
@@ -269,7 +269,7 @@ func (m *Semaphore) SetLimit(ctx context.Context, limit int) error {
 		return &RequestError{Field: "limit", Reason: fmt.Sprintf("%d is out of range; write something from 0 to %d", limit, maxLimit)}
 	}
 	_, err := promptly(ctx, m.c, func() (struct{}, error) {
-		return inSessions(ctx, m.c, m.name, func(s *session) (struct{}, error) { return struct{}{}, m.writeLimit(ctx, s, limit) })
+		return inSessions(ctx, m.c, func(s *session) (struct{}, error) { return struct{}{}, m.writeLimit(ctx, s, limit) })
 	}, nil)
 	return err
 }
