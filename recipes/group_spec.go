@@ -23,6 +23,10 @@ type GroupSpec struct {
 	// are fewer participants, all of them hold it. Defaults to 1.
 	Holders int
 
+	// Limit is how many locks a participant holds at most; those for which there
+	// is no room have fewer holders. Defaults to 0: no limit.
+	Limit int
+
 	// Strategy names what decides who gets which lock: "balanced", "sticky",
 	// "mod", "rendezvous", "weighted", or one that was given to Client.Group.
 	// Defaults to balanced.
@@ -115,6 +119,9 @@ func (spec GroupSpec) Validate() error {
 	if n := len(spec.Participants); n > 0 && spec.Holders > n {
 		bad("holders", "%d is more than the %d participants that may join", spec.Holders, n)
 	}
+	if spec.Limit < 0 {
+		bad("limit", "%d is negative; write 0 for no limit", spec.Limit)
+	}
 	if spec.CleanupTimeout < 0 {
 		bad("cleanup_timeout", "%s is negative; write for example 10s", spec.CleanupTimeout)
 	}
@@ -129,9 +136,10 @@ func (spec GroupSpec) Validate() error {
 			bad("weights", "the weight %v of participant %q is out of range; write 0 to 1e9", w, name)
 		}
 	}
+	declared := spec.declared()
 	for _, lock := range slices.Sorted(maps.Keys(spec.Pins)) {
 		switch {
-		case !slices.Contains(spec.Locks, lock):
+		case !declared[lock]:
 			bad("pins", "the group has no lock %q", lock)
 		case spec.Pins[lock] == "":
 			bad("pins", "lock %q is pinned to nobody; write the name of a participant", lock)
@@ -147,6 +155,9 @@ func (spec GroupSpec) Validate() error {
 		}
 	}
 	if len(errs) == 0 {
+		if size := len(spec.encode()); size > maxGroupRecord {
+			bad("locks", "the group's declaration takes %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names", size, maxGroupRecord)
+		}
 		if size := spec.largest(); size > maxGroupRecord {
 			bad("locks", "%d locks with %d holders each could need %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names",
 				len(spec.Locks), spec.Holders, size, maxGroupRecord)
@@ -184,6 +195,15 @@ func badGroupName(name string) string {
 		return fmt.Sprintf("takes %d bytes; the limit is %d", len(name), maxGroupName)
 	}
 	return ""
+}
+
+// declared returns the locks that the group has.
+func (spec *GroupSpec) declared() map[string]bool {
+	declared := make(map[string]bool, len(spec.Locks))
+	for _, lock := range spec.Locks {
+		declared[lock] = true
+	}
+	return declared
 }
 
 // complete fills in defaults.

@@ -1,0 +1,399 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// A controller decides who holds what, as long as its participant is the first.
+// That there is one at a time is for peace alone: two would hinder each other,
+// but every write fails that was not decided on the last assignment.
+type controller struct {
+	inc  *incarnation
+	wake chan struct{}
+
+	// What it has read. Its goroutine's alone, but for the news.
+	a        *groupAssignment
+	version  int32
+	spec     GroupSpec
+	declared map[string]bool
+	specAt   int32
+	peers    peers
+	watches  map[string]*peerWatch // by guid
+
+	placeNews, specNews, listNews atomic.Bool
+	specWatch, listWatch          watcher
+	known                         atomic.Int32 // version of the assignment
+
+	patience patience
+	retried  bool // the strategy that failed for an earlier controller was asked again
+	round    *groupRound
+}
+
+// peerWatch is what the controller is told of one participant's node.
+type peerWatch struct {
+	path string
+	w    watcher
+	news atomic.Bool
+}
+
+// groupRound is what it takes to bring a plan about.
+type groupRound struct {
+	since  time.Time
+	writes int
+}
+
+func newController(inc *incarnation) *controller {
+	c := &controller{inc: inc, wake: make(chan struct{}, 1), peers: peers{}, watches: map[string]*peerWatch{}}
+	c.specWatch, c.listWatch = c.note(&c.specNews), c.note(&c.listNews)
+	c.known.Store(-1)
+	c.placeNews.Store(true)
+	c.specNews.Store(true)
+	c.listNews.Store(true)
+	return c
+}
+
+func (c *controller) note(news *atomic.Bool) watcher {
+	return func(watchKind) {
+		news.Store(true)
+		c.poke()
+	}
+}
+
+func (c *controller) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// heard is told which version of the assignment stands.
+func (c *controller) heard(version int32) {
+	if version > c.known.Load() {
+		c.placeNews.Store(true)
+		c.poke()
+	}
+}
+
+func (c *controller) run() {
+	inc := c.inc
+	inc.m.tell(GroupController{Gained: true})
+	defer inc.m.tell(GroupController{})
+	defer func() {
+		inc.s.unwatch(inc.m.g.path, &c.specWatch)
+		inc.s.unwatchChildren(inc.m.g.members(), &c.listWatch)
+		for _, w := range c.watches {
+			inc.s.unwatch(w.path, &w.w)
+		}
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wait, err := c.turn()
+		switch {
+		case inc.ctx.Err() != nil:
+			return
+		case err == nil:
+		case errors.Is(err, errAmbiguous):
+			continue
+		case errors.Is(err, errSessionOver), errors.Is(err, errGroupLost):
+			_ = inc.gone("its session has ended")
+			return
+		default:
+			inc.m.tell(GroupFault{Err: err})
+			wait = time.Second
+		}
+		if wait == 0 {
+			wait = time.Hour
+		}
+		timer.Reset(wait)
+		select {
+		case <-c.wake:
+			if err != nil {
+				continue
+			}
+			// What released one lock is likely to release others.
+			timer.Reset(groupLinger)
+			select {
+			case <-timer.C:
+			case <-inc.ctx.Done():
+			}
+		case <-timer.C:
+		case <-inc.ctx.Done():
+		case <-inc.s.over:
+		}
+	}
+}
+
+// turn reads what is new, decides, and writes once. It returns how long to wait
+// for news; 0: for ever.
+func (c *controller) turn() (wait time.Duration, err error) {
+	if err := c.read(); err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	next := c.a.clone()
+	next.reap(c.peers)
+	live := c.peers.standing(c.spec.Participants)
+	names := slices.Sorted(maps.Keys(live))
+	orphans := next.orphans(&c.spec, live)
+	c.patience.observe(now, names, next.live, len(orphans) > 0)
+
+	_, complete := next.clone().advance(&c.spec, c.declared, live)
+	wanted := next.spec != c.specAt || next.more && complete || next.fault != "" && !c.retried
+	kind, wait := c.patience.verdict(now, c.spec.Debounce, wanted)
+	if len(live) == 0 { // nobody to ask for; what was planned is what they come back to
+		kind, wait = planNothing, 0
+	}
+	changed := false
+	var failed *GroupStrategyFailed
+	if kind != planNothing {
+		changed, failed, err = c.plan(next, kind, live, names, orphans)
+		if err != nil {
+			return 0, err
+		}
+	}
+	advanced, complete := next.advance(&c.spec, c.declared, live)
+	if changed || advanced {
+		if c.round == nil {
+			c.round = &groupRound{since: now}
+		}
+		if err := c.write(next); err != nil {
+			return 0, err
+		}
+	}
+	c.retried = c.retried || kind == planAll
+	if failed != nil {
+		c.inc.m.tell(*failed)
+	}
+	if complete && c.round != nil {
+		if !changed || failed == nil {
+			c.inc.m.tell(GroupRoundDone{Generation: c.a.generation, Moves: c.a.moved, Took: time.Since(c.round.since), Writes: c.round.writes})
+		}
+		c.round = nil
+	}
+	if kind != planNothing || advanced {
+		return time.Nanosecond, nil // there may be more to decide
+	}
+	return wait, nil
+}
+
+// plan asks the strategy and makes its answer the plan. It reports whether
+// there is anything to write.
+func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string) (changed bool, failed *GroupStrategyFailed, err error) {
+	previous := next.planned()
+	full, err := c.ask(names, previous)
+	if c.inc.ctx.Err() != nil {
+		return false, nil, errGroupLost
+	}
+	if kind == planOrphans {
+		c.patience.tried = names
+		if err != nil {
+			return false, nil, nil //nolint:nilerr // told with the whole plan, which is soon due
+		}
+		next.adopt(&c.spec, next.fill(orphans, live, full, c.spec.Holders))
+		return true, nil, nil
+	}
+	next.live, next.spec, next.cleanup = names, c.specAt, c.spec.CleanupTimeout
+	c.patience.pending = time.Time{}
+	if err != nil {
+		next.fault = err.Error()
+		if len(next.fault) > maxGroupFault {
+			next.fault = next.fault[:maxGroupFault]
+		}
+		return true, &GroupStrategyFailed{Strategy: c.spec.Strategy, Err: err}, nil
+	}
+	next.fault = ""
+	limited, held := assignment.LimitMoves(previous, full, names, c.spec.hints(), c.spec.MaxMoves)
+	next.more = len(held) > 0
+	next.adopt(&c.spec, limited)
+	return true, nil, nil
+}
+
+// maxGroupFault is how much of a strategy's error is kept, in bytes: the stack
+// of a panic is long.
+const maxGroupFault = 2 << 10
+
+// ask runs the strategy, which may take its time.
+func (c *controller) ask(live []string, previous assignment.Assignment) (assignment.Assignment, error) {
+	strategy, err := c.inc.m.g.strategy(c.spec.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		a   assignment.Assignment
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		a, err := assignment.Run(strategy, c.spec.Locks, live, previous, c.spec.hints())
+		answers <- answer{a, err}
+	}()
+	select {
+	case got := <-answers:
+		return got.a, got.err
+	case <-c.inc.ctx.Done():
+		return nil, context.Cause(c.inc.ctx)
+	}
+}
+
+// write makes next the assignment, if the one that was read still stands and
+// the own node is there.
+func (c *controller) write(next *groupAssignment) error {
+	inc := c.inc
+	data := next.encode()
+	if len(data) > maxGroupRecord {
+		return fmt.Errorf("group %q: %w (%d bytes)", c.spec.Name, errGroupTooLarge, len(data))
+	}
+	replies, failed, err := inc.s.multi(inc.ctx,
+		&zk.CheckVersionRequest{Path: inc.path, Version: -1},
+		&zk.SetDataRequest{Path: inc.m.g.assignment(), Data: data, Version: c.version})
+	switch {
+	case err == nil:
+		c.version = replies[1].Stat.Version
+		c.known.Store(c.version)
+		next.freeze(replies[1].Stat)
+		c.a = next
+		c.round.writes++
+		return nil
+	case errors.Is(err, zk.ErrBadVersion):
+		c.placeNews.Store(true)
+		c.poke()
+		return errAmbiguous
+	case errors.Is(err, zk.ErrNoNode) && failed == 0:
+		return inc.gone("its node was deleted")
+	case errors.Is(err, zk.ErrNoNode):
+		return inc.gone("the group's assignment was deleted")
+	case errors.Is(err, errAmbiguous):
+		c.placeNews.Store(true)
+	}
+	return err
+}
+
+// --- what it reads ------------------------------------------------------------------
+
+// read brings what the controller knows up to date. The participants are
+// listed after the assignment was read: one that it names is then missing from
+// the list only if it is gone.
+func (c *controller) read() error {
+	inc := c.inc
+	for _, news := range []struct {
+		flag *atomic.Bool
+		read func() error
+	}{{&c.placeNews, c.readPlaces}, {&c.specNews, c.readSpec}, {&c.listNews, c.readList}} {
+		if news.flag.Swap(false) {
+			if err := news.read(); err != nil {
+				news.flag.Store(true)
+				return err
+			}
+		}
+	}
+	for guid, w := range c.watches {
+		if !w.news.Swap(false) {
+			continue
+		}
+		data, stat, err := inc.s.look(inc.ctx, w.path, &w.w)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			c.forget(guid)
+			continue
+		case err != nil:
+			w.news.Store(true)
+			return err
+		}
+		rec, err := decodeMember(data)
+		if err != nil { // a newer version's: it is there, and more is not known
+			inc.m.tell(GroupFault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
+			continue
+		}
+		p := c.peers[guid]
+		if c.round != nil && p.read && stat.Version > 0 {
+			c.round.writes++
+		}
+		p.record, p.read = rec, true
+	}
+	return nil
+}
+
+func (c *controller) readPlaces() error {
+	data, stat, err := c.inc.s.get(c.inc.ctx, c.inc.m.g.assignment())
+	if errors.Is(err, zk.ErrNoNode) {
+		return c.inc.gone("the group's assignment was deleted")
+	}
+	if err != nil {
+		return err
+	}
+	a, err := decodeAssignment(data, stat)
+	if err != nil {
+		return err
+	}
+	c.a, c.version = a, stat.Version
+	c.known.Store(stat.Version)
+	c.listNews.Store(true)
+	return nil
+}
+
+func (c *controller) readSpec() error {
+	data, stat, err := c.inc.s.look(c.inc.ctx, c.inc.m.g.path, &c.specWatch)
+	if errors.Is(err, zk.ErrNoNode) {
+		return c.inc.gone("the group was deleted")
+	}
+	if err != nil {
+		return err
+	}
+	spec, err := decodeSpec(data)
+	if err != nil {
+		return err
+	}
+	spec.complete()
+	c.spec, c.specAt = spec, stat.Version
+	c.declared = spec.declared()
+	return nil
+}
+
+func (c *controller) readList() error {
+	inc := c.inc
+	members := inc.m.g.members()
+	nodes, _, err := inc.s.lookAtChildren(inc.ctx, members, &c.listWatch)
+	if errors.Is(err, zk.ErrNoNode) {
+		return inc.gone("the group was deleted")
+	}
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(nodes))
+	for _, child := range parseMembers(nodes) {
+		there[child.guid] = true
+		if c.peers[child.guid] != nil {
+			continue
+		}
+		w := &peerWatch{path: members + "/" + child.node}
+		w.w = c.note(&w.news)
+		w.news.Store(true)
+		c.peers[child.guid], c.watches[child.guid] = &peer{groupChild: child}, w
+	}
+	for guid := range c.peers {
+		if !there[guid] {
+			c.forget(guid)
+		}
+	}
+	return nil
+}
+
+// forget drops a participant that is gone.
+func (c *controller) forget(guid string) {
+	if w := c.watches[guid]; w != nil {
+		c.inc.s.unwatch(w.path, &w.w)
+	}
+	delete(c.watches, guid)
+	delete(c.peers, guid)
+}

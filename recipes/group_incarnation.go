@@ -1,0 +1,415 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// errGroupLost ends an incarnation whose locks are lost; the participant joins
+// again.
+var errGroupLost = errors.New("the participant's place in the group is lost")
+
+// groupLinger is how long what can be written waits for more of its kind.
+const groupLinger = 4 * time.Millisecond
+
+// An incarnation is a participant's node: in one session, under one guid. It
+// never comes back.
+type incarnation struct {
+	m      *Member
+	s      *session
+	guid   string
+	path   string // of its node; "" until it is known
+	unsure bool   // the node may be there though path is not known
+
+	ctx    context.Context // of its requests
+	cancel context.CancelCauseFunc
+	wake   chan struct{}
+
+	ownWatch, placeWatch, frontWatch watcher
+	ownNews, placeNews, frontNews    atomic.Bool
+
+	front      string // the node right in front; its goroutine's alone
+	seen       int64  // mzxid of the last assignment that was read
+	controller *controller
+	controls   sync.WaitGroup
+
+	// Guarded by m.mu.
+	lost    *LostError
+	holds   map[LockGrant]*lockHold // what the assignment grants, until it is released
+	let     map[LockGrant]struct{}  // released, and still in the assignment
+	writeAt time.Time               // when the own node is to be written; zero: it is not
+}
+
+var _ tenant = (*incarnation)(nil)
+
+func newIncarnation(m *Member, s *session) *incarnation {
+	inc := &incarnation{
+		m: m, s: s, guid: newGUID(), wake: make(chan struct{}, 1),
+		holds: map[LockGrant]*lockHold{}, let: map[LockGrant]struct{}{},
+	}
+	inc.ctx, inc.cancel = context.WithCancelCause(context.Background())
+	note := func(news *atomic.Bool) watcher {
+		return func(watchKind) {
+			news.Store(true)
+			inc.poke()
+		}
+	}
+	inc.ownWatch, inc.placeWatch, inc.frontWatch = note(&inc.ownNews), note(&inc.placeNews), note(&inc.frontNews)
+	return inc
+}
+
+func (inc *incarnation) setPath(path string) { inc.path, inc.unsure = path, false }
+
+// poke makes the incarnation look what there is to do.
+func (inc *incarnation) poke() {
+	select {
+	case inc.wake <- struct{}{}:
+	default:
+	}
+}
+
+// dirty asks for a write of the own node, soon. The caller holds m.mu.
+func (inc *incarnation) dirty() {
+	if inc.writeAt.IsZero() {
+		inc.writeAt = time.Now().Add(groupLinger)
+	}
+	inc.poke()
+}
+
+// release notes that a lock was released. The caller holds m.mu.
+func (inc *incarnation) release(grant LockGrant) {
+	inc.let[grant] = struct{}{}
+	inc.dirty()
+}
+
+// record is what the own node has to say. The caller need not hold m.mu before
+// the node is there.
+func (inc *incarnation) record() memberRecord {
+	m := inc.m
+	r := memberRecord{Format: recordFormat, Name: m.name, Host: m.c.host, PID: m.c.pid, Leaving: inc.path != "" && m.leaving}
+	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
+		if r.Released == nil {
+			r.Released = map[Token][]string{}
+		}
+		r.Released[grant.Token] = append(r.Released[grant.Token], grant.Lock)
+	}
+	return r
+}
+
+func (r memberRecord) encode() []byte { return encode(r) }
+
+// --- as a tenant of the session ------------------------------------------------
+
+func (inc *incarnation) holding() string { return inc.m.label() }
+
+func (inc *incarnation) overdue(instant) bool { return false }
+
+func (inc *incarnation) atRisk(left time.Duration) {
+	inc.m.tell(GroupAtRisk{Deadline: time.Now().Add(left)})
+}
+
+// lose ends all locks of the incarnation against its will.
+func (inc *incarnation) lose(loss *LostError) {
+	m := inc.m
+	m.mu.Lock()
+	if inc.lost != nil {
+		m.mu.Unlock()
+		return
+	}
+	loss.Scope = m.g.spec.Name
+	inc.lost = loss
+	for grant, h := range inc.holds {
+		own := *loss
+		own.Scope, own.Token = m.g.spec.Name+"/"+grant.Lock, grant.Token
+		h.finish(&own, m.cleanup)
+	}
+	m.mu.Unlock()
+	inc.cancel(errGroupLost)
+	inc.s.unhold(inc)
+	m.tell(GroupLost{Err: loss})
+}
+
+// gone ends the incarnation because its node, or what names it, is not there.
+func (inc *incarnation) gone(what string) error {
+	loss := &LostError{Reason: LossDeleted, Err: errors.New(what)}
+	if inc.s.isOver() {
+		loss = &LostError{Reason: LossSession, Err: inc.s.overErr}
+	}
+	inc.lose(loss)
+	return errGroupLost
+}
+
+// --- its life ---------------------------------------------------------------------
+
+// live takes part until the incarnation has left or is lost.
+func (inc *incarnation) live() error {
+	m := inc.m
+	err := inc.follow()
+	if err != nil && !errors.Is(err, errGroupLost) { // whatever it is, it cannot go on
+		inc.lose(&LostError{Reason: LossSession, Err: err})
+	}
+	inc.cancel(errGroupLost)
+	inc.controls.Wait()
+	inc.s.unwatch(inc.path, &inc.ownWatch)
+	inc.s.unwatch(m.g.assignment(), &inc.placeWatch)
+	if inc.front != "" {
+		inc.s.unwatch(inc.front, &inc.frontWatch)
+	}
+	inc.s.unhold(inc)
+	if err != nil {
+		inc.s.discard(inc.path)
+	}
+	return err
+}
+
+// follow does what the assignment says, and tells what it has done.
+func (inc *incarnation) follow() error {
+	m := inc.m
+	inc.ownNews.Store(true)
+	inc.placeNews.Store(true)
+	inc.frontNews.Store(true)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		m.mu.Lock()
+		lost, left := inc.lost, m.leaving && m.idle()
+		m.mu.Unlock()
+		switch {
+		case lost != nil:
+			return errGroupLost
+		case left:
+			return inc.depart()
+		}
+		var wait time.Duration
+		var err error
+		switch {
+		case inc.ownNews.Swap(false):
+			if err = inc.lookAtSelf(); err != nil {
+				inc.ownNews.Store(true)
+			}
+		case inc.placeNews.Swap(false):
+			if err = inc.lookAtPlaces(); err != nil {
+				inc.placeNews.Store(true)
+			}
+		case inc.frontNews.Swap(false):
+			if err = inc.lookAhead(); err != nil {
+				inc.frontNews.Store(true)
+			}
+		default:
+			if wait, err = inc.write(); err == nil {
+				wait = inc.sleep(timer, wait)
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, errSessionOver), errors.Is(err, errGroupLost):
+			return inc.gone(err.Error())
+		case inc.ctx.Err() != nil:
+			return errGroupLost
+		default:
+			m.tell(GroupFault{Err: err})
+			inc.rest(timer)
+		}
+	}
+}
+
+// sleep waits until there is something to do; 0 waits for a wake alone.
+func (inc *incarnation) sleep(timer *time.Timer, wait time.Duration) time.Duration {
+	if wait == 0 {
+		wait = time.Hour
+	}
+	timer.Reset(wait)
+	select {
+	case <-inc.wake:
+	case <-timer.C:
+	case <-inc.ctx.Done():
+	case <-inc.s.over:
+		_ = inc.gone("its session has ended") // the next look at the loss tells
+	}
+	return 0
+}
+
+// rest waits before what went wrong is tried again. A participant that leaves
+// does not try for ever.
+func (inc *incarnation) rest(timer *time.Timer) {
+	timer.Reset(time.Second)
+	select {
+	case <-timer.C:
+	case <-inc.ctx.Done():
+	case <-inc.s.over:
+	}
+}
+
+// lookAtSelf finds out whether the own node is there.
+func (inc *incarnation) lookAtSelf() error {
+	_, _, err := inc.s.look(inc.ctx, inc.path, &inc.ownWatch)
+	if errors.Is(err, zk.ErrNoNode) {
+		return inc.gone("its node was deleted")
+	}
+	return err
+}
+
+// lookAtPlaces reads the assignment and acts on it.
+func (inc *incarnation) lookAtPlaces() error {
+	m := inc.m
+	data, stat, err := inc.s.look(inc.ctx, m.g.assignment(), &inc.placeWatch)
+	if errors.Is(err, zk.ErrNoNode) {
+		return inc.gone("the group's assignment was deleted")
+	}
+	if err != nil {
+		return err
+	}
+	if stat.Mzxid < inc.seen {
+		return nil // older than what is known
+	}
+	a, err := decodeAssignment(data, stat)
+	if err != nil {
+		return err
+	}
+	inc.seen = stat.Mzxid
+	if inc.controller != nil {
+		inc.controller.heard(stat.Version)
+	}
+	inc.obey(a)
+	return nil
+}
+
+// obey starts and ends holds as the assignment says.
+func (inc *incarnation) obey(a *groupAssignment) {
+	m := inc.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if inc.lost != nil {
+		return
+	}
+	if a.cleanup > 0 {
+		m.cleanup = a.cleanup
+	}
+	listed := make(map[LockGrant]struct{})
+	for lock, l := range a.locks {
+		for _, e := range l.holders {
+			if e.guid != inc.guid {
+				continue
+			}
+			grant := LockGrant{Lock: lock, Token: e.token}
+			listed[grant] = struct{}{}
+			if _, released := inc.let[grant]; released {
+				continue
+			}
+			h := inc.holds[grant]
+			switch {
+			case h == nil && (e.revoking || m.leaving):
+				inc.release(grant) // it was never taken up
+			case h == nil:
+				inc.holds[grant] = m.start(inc, grant)
+			case e.revoking:
+				h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: lock, Token: e.token, Reason: ReleaseMoved}, m.cleanup)
+			}
+		}
+	}
+	for grant := range inc.let {
+		if _, there := listed[grant]; !there {
+			delete(inc.let, grant) // with the next write
+		}
+	}
+	for grant, h := range inc.holds {
+		if _, there := listed[grant]; !there { // somebody believes that we are gone
+			delete(inc.holds, grant)
+			h.finish(&LostError{
+				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: LossDeleted,
+				Err: errors.New("the assignment does not name this participant any more"),
+			}, m.cleanup)
+		}
+	}
+	for lock, cell := range m.cells {
+		if _, there := a.locks[lock]; !there {
+			cell.dropped()
+		}
+	}
+}
+
+// write tells what was released, when it is time. It returns how long that is.
+func (inc *incarnation) write() (wait time.Duration, err error) {
+	m := inc.m
+	m.mu.Lock()
+	at := inc.writeAt
+	if at.IsZero() {
+		m.mu.Unlock()
+		return 0, nil
+	}
+	if wait = time.Until(at); wait > 0 {
+		m.mu.Unlock()
+		return wait, nil
+	}
+	inc.writeAt = time.Time{}
+	data := inc.record().encode()
+	m.mu.Unlock()
+	_, err = inc.s.set(inc.ctx, inc.path, data, -1)
+	if errors.Is(err, zk.ErrNoNode) {
+		return 0, inc.gone("its node was deleted")
+	}
+	if err != nil {
+		m.mu.Lock()
+		inc.dirty()
+		m.mu.Unlock()
+	}
+	return 0, err
+}
+
+// lookAhead finds out who is right in front: nobody makes the controller.
+func (inc *incarnation) lookAhead() error {
+	m := inc.m
+	if inc.controller != nil {
+		return nil
+	}
+	if inc.front != "" {
+		_, _, err := inc.s.look(inc.ctx, inc.front, &inc.frontWatch)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		inc.s.unwatch(inc.front, &inc.frontWatch)
+		inc.front = ""
+	}
+	nodes, _, err := inc.s.list(inc.ctx, m.g.members())
+	if err != nil {
+		return err
+	}
+	own := path.Base(inc.path)
+	for _, c := range parseMembers(nodes) {
+		if c.node == own {
+			break
+		}
+		inc.front = m.g.members() + "/" + c.node
+	}
+	if inc.front != "" {
+		inc.frontNews.Store(true) // look at it, and find it gone or be told
+		return nil
+	}
+	inc.controller = newController(inc)
+	inc.controls.Go(inc.controller.run)
+	return nil
+}
+
+// depart leaves the group: what was held is released.
+func (inc *incarnation) depart() error {
+	inc.cancel(errGroupLost)
+	inc.controls.Wait()
+	inc.s.unhold(inc)
+	err := inc.s.deleteSurely(context.Background(), inc.path)
+	if err != nil {
+		return fmt.Errorf("the participant's node is left behind until its session ends: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,406 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// A Member is one participant of a group, from Join to Leave. After a loss of
+// its session it joins again by itself.
+type Member struct {
+	g       *Group
+	c       *Client
+	name    string
+	escaped string
+	handler GroupHandler
+	base    context.Context // of all its callbacks
+	stopped context.Context // ends with Leave, or when Join gives up
+	stop    context.CancelFunc
+	joined  chan struct{} // closed when it is there for the first time
+	done    chan struct{}
+	err     error // once done is closed
+	work    backlog
+	telling sync.Mutex
+	rival   atomic.Pointer[NameTakenError] // who has the name, while Join waits
+
+	mu      sync.Mutex
+	inc     *incarnation // nil while it is not there
+	leaving bool
+	there   bool // joined is closed
+	cells   map[string]*lockCell
+	cleanup time.Duration
+}
+
+// Join applies the spec and takes part in the group under a name, which is the
+// participant's identity: one that comes back under the same name before the
+// debounce is over keeps its locks. While another one of that name is there,
+// Join waits for its end. ctx bounds the call alone.
+//
+// It returns *NameTakenError when ctx ends while the name is taken,
+// *NotParticipantError, *RequestError for a bad name, and *UnavailableError.
+// A call that fails leaves nothing behind.
+func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*Member, error) {
+	escaped, err := g.checkName(name)
+	if err != nil {
+		return nil, err
+	}
+	if handler == nil {
+		return nil, &RequestError{Field: "handler", Reason: "is nil; give what is to be done with the locks"}
+	}
+	if _, err := g.Apply(ctx); err != nil {
+		return nil, err
+	}
+	m := &Member{
+		g: g, c: g.c, name: name, escaped: escaped, handler: handler, base: context.WithoutCancel(ctx),
+		joined: make(chan struct{}), done: make(chan struct{}), cells: make(map[string]*lockCell), cleanup: g.spec.CleanupTimeout,
+	}
+	m.stopped, m.stop = context.WithCancel(g.c.closing)
+	g.c.requested(m.label(), 1)
+	g.c.backlog.Go(m.run)
+	select {
+	case <-m.joined:
+		return m, nil
+	case <-m.done:
+		return nil, fmt.Errorf("group %q not joined as %q: %w", g.spec.Name, name, m.err)
+	case <-ctx.Done():
+	}
+	m.leave()
+	err = context.Cause(ctx)
+	if rival := m.rival.Load(); rival != nil {
+		taken := *rival
+		taken.Err = err
+		return nil, &taken
+	}
+	return nil, fmt.Errorf("group %q not joined as %q: %w: %w", g.spec.Name, name, err, g.c.unavailable())
+}
+
+// checkName refuses a name that cannot join.
+func (g *Group) checkName(name string) (escaped string, err error) {
+	why := badGroupName(name)
+	if why == "" {
+		var bad *RequestError
+		if escaped, err = EscapeScope(name); errors.As(err, &bad) {
+			why = bad.Reason
+		}
+	}
+	if why != "" {
+		return "", &RequestError{Field: "participant", Reason: fmt.Sprintf("%q %s", name, why)}
+	}
+	if p := g.spec.Participants; len(p) > 0 && !slices.Contains(p, name) {
+		return "", &NotParticipantError{Group: g.spec.Name, Name: name, Participants: slices.Clone(p)}
+	}
+	return escaped, nil
+}
+
+// Leave ends all contexts at once, waits until OnReleased of each lock has
+// returned, gives them to others, and leaves nothing behind. When ctx ends
+// first it returns an error and goes on in the background. It may be called
+// again.
+func (m *Member) Leave(ctx context.Context) error {
+	m.leave()
+	select {
+	case <-m.done:
+		return m.err
+	case <-ctx.Done():
+		return fmt.Errorf("group %q not left as %q yet; it goes on in the background: %w", m.g.spec.Name, m.name, context.Cause(ctx))
+	}
+}
+
+// Done is closed when the participant has left the group for good: by Leave,
+// or because its client was closed.
+func (m *Member) Done() <-chan struct{} { return m.done }
+
+// Err returns nil until Done is closed and after a Leave, else why it ended.
+func (m *Member) Err() error {
+	select {
+	case <-m.done:
+		return m.err
+	default:
+		return nil
+	}
+}
+
+// Name returns the name under which it joined.
+func (m *Member) Name() string { return m.name }
+
+// Locks returns what is held right now, in the order of the locks' names.
+func (m *Member) Locks() []LockGrant {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var grants []LockGrant
+	if m.inc == nil {
+		return nil
+	}
+	for grant, h := range m.inc.holds {
+		if !h.ended {
+			grants = append(grants, grant)
+		}
+	}
+	slices.SortFunc(grants, func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) })
+	return grants
+}
+
+// leave begins to leave, once.
+func (m *Member) leave() {
+	m.mu.Lock()
+	if m.leaving {
+		m.mu.Unlock()
+		return
+	}
+	m.leaving = true
+	if inc := m.inc; inc != nil {
+		for grant, h := range inc.holds {
+			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseLeft}, m.cleanup)
+		}
+		inc.dirty()
+	}
+	for _, cell := range m.cells {
+		cell.dropped()
+	}
+	m.settle()
+	m.mu.Unlock()
+	m.stop()
+}
+
+func (m *Member) isLeaving() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.leaving
+}
+
+// tell tells the user, one thing at a time.
+func (m *Member) tell(n GroupNotice) {
+	if m.g.notify == nil {
+		return
+	}
+	m.telling.Lock()
+	defer m.telling.Unlock()
+	m.g.notify(n)
+}
+
+// run takes part until the participant has left: one incarnation after the
+// other.
+func (m *Member) run() {
+	defer close(m.done)
+	defer m.stop()
+	asking := true // Close has to know of us while no incarnation tells it
+	defer func() {
+		if asking {
+			m.c.requested(m.label(), -1)
+		}
+	}()
+	for {
+		inc, err := m.arrive()
+		if err == nil {
+			m.c.requested(m.label(), -1)
+			asking = false
+			m.tell(GroupJoined{ID: inc.guid})
+			if !m.there {
+				m.there = true
+				close(m.joined)
+			}
+			err = inc.live()
+			m.mu.Lock()
+			m.inc = nil
+			m.mu.Unlock()
+		}
+		switch {
+		case m.isLeaving():
+			if inc != nil && err != nil && !errors.Is(err, errGroupLost) {
+				m.err = err
+			}
+			<-m.work.done()
+			return
+		case m.c.isClosing():
+			m.err = ErrClosed
+			m.leave()
+			<-m.work.done()
+			return
+		}
+		if err != nil && !errors.Is(err, errSessionOver) && !errors.Is(err, errAmbiguous) && !errors.Is(err, errGroupLost) {
+			if !m.there {
+				m.err = err // Join tells
+				return
+			}
+			m.tell(GroupFault{Err: err})
+			m.pause(time.Second)
+		}
+		if !asking {
+			m.c.requested(m.label(), 1)
+			asking = true
+		}
+	}
+}
+
+// pause waits, unless the participant leaves.
+func (m *Member) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-m.stopped.Done():
+	}
+}
+
+// arrive makes a node in a session that can carry one, and waits until no other
+// one of the name is in front of it.
+func (m *Member) arrive() (*incarnation, error) {
+	s, err := m.c.session(m.stopped)
+	if err != nil {
+		return nil, err
+	}
+	inc := newIncarnation(m, s)
+	if err := inc.create(); err != nil {
+		inc.undo()
+		return nil, err
+	}
+	if err := inc.first(); err != nil {
+		inc.undo()
+		return nil, err
+	}
+	if !s.hold(inc) {
+		inc.undo()
+		return nil, errGroupLost // the session's deadline has come; it may survive
+	}
+	m.mu.Lock()
+	late := m.leaving
+	if !late {
+		m.inc = inc
+	}
+	m.mu.Unlock()
+	if late {
+		s.unhold(inc)
+		inc.undo()
+		return nil, errGroupLost
+	}
+	return inc, nil
+}
+
+// create makes the participant's node under a guid that was never used before.
+func (inc *incarnation) create() error {
+	m, s := inc.m, inc.s
+	if err := s.ensure(m.stopped, m.g.members()); err != nil {
+		return err
+	}
+	for {
+		path, err := s.create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zk.FlagEphemeral|zk.FlagSequence)
+		switch {
+		case err == nil:
+			inc.setPath(path)
+			return nil
+		case !errors.Is(err, errAmbiguous):
+			return err
+		}
+		// The next request waits until the server has caught up: a look decides.
+		inc.unsure = true
+		found, err := inc.find(m.stopped)
+		switch {
+		case err != nil:
+			return err
+		case found:
+			return nil
+		}
+		inc.unsure, inc.guid = false, newGUID()
+	}
+}
+
+// find looks for the own node by its guid.
+func (inc *incarnation) find(ctx context.Context) (bool, error) {
+	for {
+		nodes, _, err := inc.s.list(ctx, inc.m.g.members())
+		switch {
+		case errors.Is(err, errAmbiguous):
+			continue
+		case err != nil:
+			return false, err
+		}
+		for _, c := range parseMembers(nodes) {
+			if c.guid == inc.guid {
+				inc.setPath(inc.m.g.members() + "/" + c.node)
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+}
+
+// undo leaves nothing of an incarnation that did not come to be.
+func (inc *incarnation) undo() {
+	inc.cancel(errGroupLost)
+	switch {
+	case inc.path != "":
+		inc.s.discard(inc.path)
+	case inc.unsure && !inc.s.isOver():
+		inc.m.c.backlog.Go(func() {
+			if found, err := inc.find(context.Background()); err == nil && found {
+				inc.s.discard(inc.path)
+			}
+		})
+	}
+}
+
+// first waits until no participant of the same name is in front.
+func (inc *incarnation) first() error {
+	m, s := inc.m, inc.s
+	wake := make(chan struct{}, 1)
+	var w watcher = func(watchKind) {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	for {
+		nodes, _, err := s.list(m.stopped, m.g.members())
+		if errors.Is(err, errAmbiguous) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		rival, there := "", false
+		for _, c := range parseMembers(nodes) {
+			if c.guid == inc.guid {
+				there = true
+				break
+			}
+			if c.name == m.name {
+				rival = m.g.members() + "/" + c.node
+			}
+		}
+		switch {
+		case !there:
+			return errGroupLost // deleted by somebody
+		case rival == "":
+			m.rival.Store(nil)
+			return nil
+		}
+		data, stat, err := s.look(m.stopped, rival, &w)
+		if err == nil {
+			taken := &NameTakenError{Group: m.g.spec.Name, Name: m.name, Since: time.UnixMilli(stat.Ctime)}
+			if rec, err := decodeMember(data); err == nil {
+				taken.Host, taken.PID = rec.Host, rec.PID
+			}
+			m.rival.Store(taken)
+			select {
+			case <-wake:
+			case <-m.stopped.Done():
+				err = context.Cause(m.stopped)
+			case <-s.over:
+				err = errSessionOver
+			}
+		}
+		s.unwatch(rival, &w)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, errAmbiguous) {
+			return err
+		}
+	}
+}

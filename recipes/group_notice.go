@@ -1,0 +1,189 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A LockGrant is a lock of a group that a participant holds.
+type LockGrant struct {
+	Lock string
+
+	// Token is the fencing token: it grows with every grant of the lock.
+	Token Token
+}
+
+// A GroupHandler does what a participant holds its locks for. A lock is
+// LOCKED, then RELEASED (it may come back), and at last DROPPED.
+//
+// Each lock has a goroutine of its own while one of its callbacks runs: those
+// of one lock come one after the other, and different locks do not wait for
+// each other. A callback that panics counts as returned (GroupPanicked).
+type GroupHandler interface {
+	// OnLocked is called when the lock is held. ctx is the lock: it ends when
+	// the lock is to be released, with the cause *ReleaseAskedError, or is lost,
+	// with the cause *LostError and before the server can give it to somebody
+	// else. OnLocked may work under ctx as long as that lives, or return at
+	// once; the lock is held either way.
+	OnLocked(ctx context.Context, grant LockGrant)
+
+	// OnReleased is called after ctx of OnLocked has ended and OnLocked has
+	// returned, to put things right. The lock is still held, unless it was
+	// lost: ReleaseCause tells. The deadline of ctx is that of the group's
+	// cleanup timeout; the lock does not move before OnReleased returns,
+	// however long it takes (GroupCleanupOverrun).
+	OnReleased(ctx context.Context, lock string)
+
+	// OnDropped is called, after OnReleased, when the lock will not come back:
+	// the group does not have it any more, or the participant leaves. It is
+	// called for each lock that was held since the participant joined. ctx has
+	// the same deadline as in OnReleased.
+	OnDropped(ctx context.Context, lock string)
+}
+
+type releaseCauseKey struct{}
+
+// ReleaseCause returns, for the context of OnReleased, why the lock ended:
+// *ReleaseAskedError while it is still held, *LostError when it was lost. nil
+// for other contexts.
+func ReleaseCause(ctx context.Context) error {
+	cause, _ := ctx.Value(releaseCauseKey{}).(error)
+	return cause
+}
+
+// ReleaseReason says why a participant has to release a lock.
+type ReleaseReason string
+
+// The reasons to release a lock.
+const (
+	ReleaseMoved ReleaseReason = "moved" // another participant gets it, or the group has it no more
+	ReleaseLeft  ReleaseReason = "left"  // the participant leaves
+)
+
+// ReleaseAskedError is the cause of the context of a lock that its participant
+// still holds but has to release.
+type ReleaseAskedError struct {
+	Group  string
+	Lock   string
+	Token  Token
+	Reason ReleaseReason
+}
+
+func (e *ReleaseAskedError) Error() string {
+	if e.Reason == ReleaseLeft {
+		return fmt.Sprintf("lock %q of group %q is to be released: this participant leaves", e.Lock, e.Group)
+	}
+	return fmt.Sprintf("lock %q of group %q is to be released: it moves to another participant", e.Lock, e.Group)
+}
+
+// NameTakenError is returned by Group.Join when another participant of the
+// same name is there and does not go.
+type NameTakenError struct {
+	Group string
+	Name  string
+	Host  string
+	PID   int
+	Since time.Time // server's clock
+	Err   error     // why the wait ended
+}
+
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("group %q not joined as %q: that participant is there already (host %s, pid %d, since %s): %v; end it, or take another name",
+		e.Group, e.Name, e.Host, e.PID, e.Since.UTC().Format(time.RFC3339), e.Err)
+}
+
+// Unwrap returns why the wait ended.
+func (e *NameTakenError) Unwrap() error { return e.Err }
+
+// NotParticipantError is returned by Group.Join for a name that is not one of
+// GroupSpec.Participants.
+type NotParticipantError struct {
+	Group        string
+	Name         string
+	Participants []string
+}
+
+func (e *NotParticipantError) Error() string {
+	return fmt.Sprintf("group %q not joined: %q is not one of its participants (%s); take one of these names, or add it to the group",
+		e.Group, e.Name, strings.Join(e.Participants, ", "))
+}
+
+// GroupNotFoundError is returned for a group that was never applied.
+type GroupNotFoundError struct{ Group string }
+
+func (e *GroupNotFoundError) Error() string {
+	return fmt.Sprintf("there is no group %q; it is there once somebody applies or joins it", e.Group)
+}
+
+// errGroupTooLarge is what keeps a controller from writing what ZooKeeper
+// would not take.
+var errGroupTooLarge = errors.New("the assignment does not fit into one node of ZooKeeper; split the group, or shorten the names of locks and participants")
+
+// GroupNotice is one thing that happens in a group, told to one of its
+// participants through GroupOptions.Notify. The set of notices is closed.
+type GroupNotice interface{ groupNotice() }
+
+type (
+	// GroupController: this participant decides now who holds what, or does no
+	// more. Exactly one does while any is there.
+	GroupController struct{ Gained bool }
+
+	// GroupRoundDone is told to the controller: what was planned is in place.
+	GroupRoundDone struct {
+		Generation int64
+		Moves      int           // locks that were planned to change hands
+		Took       time.Duration // since the plan, or since this controller took over
+		Writes     int           // to ZooKeeper, those of the participants included
+	}
+
+	// GroupStrategyFailed is told to the controller: the strategy is unknown
+	// here, returned an error, panicked or answered nonsense. What was planned
+	// before stays; the strategy is asked again after the next change.
+	GroupStrategyFailed struct {
+		Strategy string
+		Err      error
+	}
+
+	// GroupCleanupOverrun: OnLocked and OnReleased have not returned within the
+	// cleanup timeout. The lock stays here until they do.
+	GroupCleanupOverrun struct {
+		Lock  string
+		After time.Duration
+	}
+
+	// GroupPanicked: a callback has panicked. It counts as returned.
+	GroupPanicked struct {
+		Lock     string
+		Callback string // OnLocked, OnReleased or OnDropped
+		Value    any
+		Stack    string
+	}
+
+	// GroupAtRisk: ZooKeeper has not answered for half the session timeout. The
+	// locks will be lost at the deadline unless an answer comes before.
+	GroupAtRisk struct{ Deadline time.Time }
+
+	// GroupLost: all locks of this participant were lost. It joins again by
+	// itself.
+	GroupLost struct{ Err *LostError }
+
+	// GroupJoined: the participant is there. Told again after each GroupLost.
+	GroupJoined struct{ ID string }
+
+	// GroupFault: something keeps this participant from taking part, such as
+	// refused access or data that it cannot read. It goes on trying.
+	GroupFault struct{ Err error }
+)
+
+func (GroupController) groupNotice()     {}
+func (GroupRoundDone) groupNotice()      {}
+func (GroupStrategyFailed) groupNotice() {}
+func (GroupCleanupOverrun) groupNotice() {}
+func (GroupPanicked) groupNotice()       {}
+func (GroupAtRisk) groupNotice()         {}
+func (GroupLost) groupNotice()           {}
+func (GroupJoined) groupNotice()         {}
+func (GroupFault) groupNotice()          {}

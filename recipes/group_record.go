@@ -1,0 +1,318 @@
+package recipes
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// --- the spec ------------------------------------------------------------------
+
+// specRecord is the data of a group's node.
+type specRecord struct {
+	Format         int                `json:"format"`
+	Name           string             `json:"name"`
+	Locks          []string           `json:"locks"`
+	Holders        int                `json:"holders"`
+	Limit          int                `json:"limit,omitempty"`
+	Strategy       string             `json:"strategy"`
+	CleanupTimeout int64              `json:"cleanup_timeout_us"`
+	Debounce       int64              `json:"debounce_us"`
+	MaxMoves       int                `json:"max_moves,omitempty"`
+	Participants   []string           `json:"participants,omitempty"`
+	Weights        map[string]float64 `json:"weights,omitempty"`
+	Pins           map[string]string  `json:"pins,omitempty"`
+	Zones          map[string]string  `json:"zones,omitempty"`
+}
+
+// encode writes a spec that is complete, always in the same way.
+func (spec *GroupSpec) encode() []byte {
+	return encode(specRecord{
+		Format: recordFormat, Name: spec.Name, Locks: spec.Locks, Holders: spec.Holders, Limit: spec.Limit, Strategy: spec.Strategy,
+		CleanupTimeout: spec.CleanupTimeout.Microseconds(), Debounce: spec.Debounce.Microseconds(), MaxMoves: spec.MaxMoves,
+		Participants: spec.Participants, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones,
+	})
+}
+
+func decodeSpec(data []byte) (GroupSpec, error) {
+	var r specRecord
+	if err := decode(data, &r, &r.Format); err != nil {
+		return GroupSpec{}, err
+	}
+	return GroupSpec{
+		Name: r.Name, Locks: r.Locks, Holders: r.Holders, Limit: r.Limit, Strategy: r.Strategy,
+		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Microsecond, Debounce: time.Duration(r.Debounce) * time.Microsecond,
+		MaxMoves: r.MaxMoves, Participants: r.Participants, Weights: r.Weights, Pins: r.Pins, Zones: r.Zones,
+	}, nil
+}
+
+// --- a participant ---------------------------------------------------------------
+
+// memberRecord is the data of a participant's node. It alone writes it. What it
+// has released once it never holds again, so that whoever reads this late only
+// knows less.
+type memberRecord struct {
+	Format   int                `json:"format"`
+	Name     string             `json:"name"`
+	Host     string             `json:"host"`
+	PID      int                `json:"pid"`
+	Leaving  bool               `json:"leaving,omitempty"`
+	Released map[Token][]string `json:"released,omitempty"` // locks by the token of the grant
+}
+
+func decodeMember(data []byte) (r memberRecord, err error) {
+	err = decode(data, &r, &r.Format)
+	return r, err
+}
+
+func (r *memberRecord) released(lock string, token Token) bool {
+	return slices.Contains(r.Released[token], lock)
+}
+
+// groupChild is a participant as its node's name tells it.
+type groupChild struct {
+	node string
+	name string
+	guid string
+	seq  int32
+}
+
+// memberNode is the name of a participant's node without its sequence.
+func memberNode(escaped, guid string) string { return escaped + "-" + guid + "-" }
+
+// parseMember reads the name of a participant's node; it reports false for a
+// foreign one.
+func parseMember(node string) (groupChild, bool) {
+	head, digits, ok := cutLast(node, '-')
+	if !ok {
+		return groupChild{}, false
+	}
+	if strings.HasSuffix(head, "-") { // a sequence that has wrapped is negative
+		head, digits = head[:len(head)-1], "-"+digits
+	}
+	seq, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil {
+		return groupChild{}, false
+	}
+	escaped, guid, ok := cutLast(head, '-')
+	if !ok || len(guid) != guidLength {
+		return groupChild{}, false
+	}
+	name, ok := unescapeScope(escaped)
+	return groupChild{node: node, name: name, guid: guid, seq: int32(seq)}, ok
+}
+
+func cutLast(s string, sep byte) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// parseMembers returns the participants in the order in which they came.
+func parseMembers(nodes []string) []groupChild {
+	children := make([]groupChild, 0, len(nodes))
+	for _, node := range nodes {
+		if c, ok := parseMember(node); ok {
+			children = append(children, c)
+		}
+	}
+	slices.SortFunc(children, func(a, b groupChild) int { return int(a.seq - b.seq) })
+	return children
+}
+
+// --- the assignment --------------------------------------------------------------
+
+// A groupAssignment is who holds what and who shall: the data of the assignment
+// node. It is written by the controller alone, under the version that was read.
+type groupAssignment struct {
+	generation int64    // plans that were made
+	spec       int32    // version of the spec that the plan was made for
+	live       []string // participants that it was made for
+	more       bool     // moves were held back
+	fault      string   // why the strategy gave no plan, the last time
+	moved      int      // by the last plan
+	total      int64    // by all plans
+	cleanup    time.Duration
+	locks      map[string]*groupLock
+}
+
+// groupLock is one lock of it.
+type groupLock struct {
+	holders []groupEntry
+	plan    []string // names, sorted
+}
+
+// groupEntry is a grant. While it stands, nobody else has its place, unless its
+// participant is gone or has written that it released it.
+type groupEntry struct {
+	guid     string
+	name     string
+	token    Token // 0: the zxid of the write that is about to grant it
+	revoking bool
+}
+
+type assignmentRecord struct {
+	Format     int                    `json:"format"`
+	Generation int64                  `json:"generation"`
+	Spec       int32                  `json:"spec"`
+	Live       []string               `json:"live,omitempty"`
+	More       bool                   `json:"more,omitempty"`
+	Fault      string                 `json:"strategy_error,omitempty"`
+	Moved      int                    `json:"moved"`
+	Total      int64                  `json:"moved_total"`
+	Cleanup    int64                  `json:"cleanup_timeout_us"`
+	Members    []memberRef            `json:"members"`
+	Names      []string               `json:"names,omitempty"`
+	Locks      map[string]placeRecord `json:"locks"`
+}
+
+// memberRef is what the holders of a lock refer to by its index.
+type memberRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// placeRecord keeps it short: a group may have thousands of locks.
+type placeRecord struct {
+	Holders [][]int64 `json:"h,omitempty"` // index of the member, token or 0, 1 when it has to release
+	Plan    *[]int    `json:"p,omitempty"` // indices of names; left out when it is who holds it
+}
+
+func newAssignment() *groupAssignment {
+	return &groupAssignment{spec: -1, locks: map[string]*groupLock{}}
+}
+
+func (a *groupAssignment) clone() *groupAssignment {
+	b := *a
+	b.live = slices.Clone(a.live)
+	b.locks = make(map[string]*groupLock, len(a.locks))
+	for name, l := range a.locks {
+		b.locks[name] = &groupLock{holders: slices.Clone(l.holders), plan: l.plan}
+	}
+	return &b
+}
+
+// planned returns the plan for strategies.
+func (a *groupAssignment) planned() assignment.Assignment {
+	p := make(assignment.Assignment, len(a.locks))
+	for name, l := range a.locks {
+		if len(l.plan) > 0 {
+			p[name] = slices.Clone(l.plan)
+		}
+	}
+	return p
+}
+
+// kept are the names of those that hold the lock and may keep it, sorted.
+func (l *groupLock) kept() []string {
+	names := make([]string, 0, len(l.holders))
+	for _, e := range l.holders {
+		if !e.revoking {
+			names = append(names, e.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (a *groupAssignment) encode() []byte {
+	r := assignmentRecord{
+		Format: recordFormat, Generation: a.generation, Spec: a.spec, Live: a.live, More: a.more, Fault: a.fault,
+		Moved: a.moved, Total: a.total, Cleanup: a.cleanup.Microseconds(),
+		Members: []memberRef{}, Locks: make(map[string]placeRecord, len(a.locks)),
+	}
+	members, names := map[string]int{}, map[string]int{}
+	for _, lock := range slices.Sorted(maps.Keys(a.locks)) {
+		l := a.locks[lock]
+		var out placeRecord
+		for _, e := range l.holders {
+			i, known := members[e.guid]
+			if !known {
+				i = len(members)
+				members[e.guid] = i
+				r.Members = append(r.Members, memberRef{e.guid, e.name})
+			}
+			row := []int64{int64(i), int64(e.token)}
+			if e.revoking {
+				row = append(row, 1)
+			}
+			out.Holders = append(out.Holders, row)
+		}
+		if !slices.Equal(l.plan, l.kept()) {
+			plan := make([]int, 0, len(l.plan))
+			for _, name := range l.plan {
+				i, known := names[name]
+				if !known {
+					i = len(names)
+					names[name] = i
+					r.Names = append(r.Names, name)
+				}
+				plan = append(plan, i)
+			}
+			out.Plan = &plan
+		}
+		r.Locks[lock] = out
+	}
+	return encode(r)
+}
+
+var errBadAssignment = errors.New("lockkeeper: unreadable record in ZooKeeper: the assignment refers to what it does not have")
+
+// decodeAssignment reads what stands in ZooKeeper. The tokens of what the last
+// write granted are its zxid.
+func decodeAssignment(data []byte, stat *zk.Stat) (*groupAssignment, error) {
+	if len(data) == 0 {
+		return newAssignment(), nil
+	}
+	var r assignmentRecord
+	if err := decode(data, &r, &r.Format); err != nil {
+		return nil, err
+	}
+	a := &groupAssignment{
+		generation: r.Generation, spec: r.Spec, live: r.Live, more: r.More, fault: r.Fault, moved: r.Moved, total: r.Total,
+		cleanup: time.Duration(r.Cleanup) * time.Microsecond, locks: make(map[string]*groupLock, len(r.Locks)),
+	}
+	for lock, in := range r.Locks {
+		l := &groupLock{}
+		for _, row := range in.Holders {
+			if len(row) < 2 || row[0] < 0 || row[0] >= int64(len(r.Members)) {
+				return nil, errBadAssignment
+			}
+			m := r.Members[row[0]]
+			l.holders = append(l.holders, groupEntry{guid: m.ID, name: m.Name, token: Token(row[1]), revoking: len(row) > 2 && row[2] != 0})
+		}
+		l.plan = l.kept()
+		if in.Plan != nil {
+			l.plan = make([]string, 0, len(*in.Plan))
+			for _, i := range *in.Plan {
+				if i < 0 || i >= len(r.Names) {
+					return nil, errBadAssignment
+				}
+				l.plan = append(l.plan, r.Names[i])
+			}
+		}
+		a.locks[lock] = l
+	}
+	a.freeze(stat)
+	return a, nil
+}
+
+// freeze puts in the token of what was granted by the write that stat tells of.
+func (a *groupAssignment) freeze(stat *zk.Stat) {
+	for _, l := range a.locks {
+		for i := range l.holders {
+			if l.holders[i].token == 0 {
+				l.holders[i].token = Token(stat.Mzxid)
+			}
+		}
+	}
+}

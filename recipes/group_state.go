@@ -1,0 +1,203 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// GroupState is one group as a look at ZooKeeper shows it.
+type GroupState struct {
+	Spec       GroupSpec
+	Members    []GroupMember // in the order in which they came
+	Locks      []GroupLock   // in natural order; those that the group has no more come last
+	Generation int64         // how many plans were made
+	Moved      int           // locks that changed hands by the last plan
+	MovedTotal int64         // and by all plans
+
+	// StrategyError is why the strategy gave no plan when it was asked last;
+	// "" when it did.
+	StrategyError string
+}
+
+// Controller returns the name of the participant that decides; "" when nobody
+// is there.
+func (s *GroupState) Controller() string {
+	for _, m := range s.Members {
+		if m.Controller {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// GroupMember is a participant of a group.
+type GroupMember struct {
+	ID         string // guid, new for every join
+	Name       string
+	Host       string
+	PID        int
+	Since      time.Time // server's clock
+	Session    int64
+	Controller bool // decides who holds what
+	Leaving    bool
+	Waiting    bool // for the end of another one of its name
+}
+
+// GroupLock is a lock of a group.
+type GroupLock struct {
+	Lock    string
+	Holders []GroupHolder
+	Planned []string // names of those who shall hold it
+}
+
+// GroupHolder is a participant that holds a lock.
+type GroupHolder struct {
+	ID        string
+	Name      string
+	Token     Token
+	Releasing bool // it was asked to release the lock, and has not yet
+}
+
+// Groups returns all groups, by name.
+func (c *Client) Groups(ctx context.Context) ([]GroupState, error) {
+	nodes, err := c.children(ctx, c.root+"/groups")
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("groups not listed: %w", err)
+	}
+	slices.Sort(nodes)
+	var states []GroupState
+	for _, node := range nodes {
+		name, ok := unescapeScope(node)
+		if !ok {
+			continue
+		}
+		state, err := c.GroupState(ctx, name)
+		var missing *GroupNotFoundError
+		switch {
+		case errors.As(err, &missing): // being made, or gone since
+		case err != nil:
+			return nil, err
+		default:
+			states = append(states, state)
+		}
+	}
+	return states, nil
+}
+
+// GroupState returns a group as it stands, or *GroupNotFoundError.
+func (c *Client) GroupState(ctx context.Context, name string) (GroupState, error) {
+	state, err := c.groupState(ctx, name)
+	var bad *RequestError
+	switch {
+	case err == nil:
+		return state, nil
+	case errors.Is(err, zk.ErrNoNode):
+		return state, &GroupNotFoundError{Group: name}
+	case errors.As(err, &bad):
+		return state, err
+	}
+	return state, fmt.Errorf("group %q not read: %w", name, err)
+}
+
+func (c *Client) groupState(ctx context.Context, name string) (state GroupState, err error) {
+	path, err := c.groupPath(name)
+	if err != nil {
+		return state, err
+	}
+	data, _, err := c.get(ctx, path)
+	if err == nil && len(data) == 0 {
+		err = zk.ErrNoNode
+	}
+	if err != nil {
+		return state, err
+	}
+	if state.Spec, err = decodeSpec(data); err != nil {
+		return state, err
+	}
+	// In the controller's order: whoever the assignment names and the list does
+	// not is gone.
+	data, stat, err := c.get(ctx, path+"/assignment")
+	if err != nil {
+		return state, err
+	}
+	a, err := decodeAssignment(data, stat)
+	if err != nil {
+		return state, err
+	}
+	nodes, err := c.children(ctx, path+"/members")
+	if err != nil {
+		return state, err
+	}
+	there, names := peers{}, map[string]bool{}
+	for _, child := range parseMembers(nodes) {
+		data, stat, err := c.get(ctx, path+"/members/"+child.node)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return state, err
+		}
+		rec, err := decodeMember(data)
+		if err != nil {
+			return state, err
+		}
+		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
+		state.Members = append(state.Members, GroupMember{
+			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime), Session: stat.EphemeralOwner,
+			Controller: len(state.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
+		})
+		names[child.name] = true
+	}
+	a.reap(there)
+	state.Generation, state.Moved, state.MovedTotal, state.StrategyError = a.generation, a.moved, a.total, a.fault
+	state.Locks = a.state(state.Spec.Locks)
+	return state, nil
+}
+
+// state describes the locks for people: those that are declared, then others.
+func (a *groupAssignment) state(declared []string) []GroupLock {
+	known := make(map[string]bool, len(declared))
+	for _, lock := range declared {
+		known[lock] = true
+	}
+	var others []string
+	for lock := range a.locks {
+		if !known[lock] {
+			others = append(others, lock)
+		}
+	}
+	slices.SortFunc(others, assignment.Compare)
+	order := slices.SortedFunc(slices.Values(declared), assignment.Compare)
+	locks := make([]GroupLock, 0, len(declared)+len(others))
+	for _, lock := range slices.Concat(order, others) {
+		out := GroupLock{Lock: lock}
+		if l := a.locks[lock]; l != nil {
+			out.Planned = slices.Clone(l.plan)
+			for _, e := range l.holders {
+				out.Holders = append(out.Holders, GroupHolder{ID: e.guid, Name: e.name, Token: e.token, Releasing: e.revoking})
+			}
+		}
+		locks = append(locks, out)
+	}
+	return locks
+}
+
+func (c *Client) children(ctx context.Context, path string) ([]string, error) {
+	return promptly(ctx, c, func() (nodes []string, err error) {
+		err = c.reading(ctx, func(s *session) error {
+			nodes, _, err = s.list(ctx, path)
+			return err
+		})
+		return nodes, err
+	}, nil)
+}
