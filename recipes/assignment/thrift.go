@@ -11,13 +11,23 @@ import "math"
 // which cost less than nothing. When there are none, fewer moves are
 // impossible.
 func (p *placement) thrift(share []float64) {
-	if p.want == 1 {
-		return // whoever is above its quota gives to one below: nothing is passed on
+	cost, bound := p.cost(), p.bound(share)
+	if cost <= bound {
+		return
 	}
-	for p.cost() > p.bound(share) {
-		steps := p.saving(share)
-		if steps == nil || !p.apply(steps) {
+	m := newMarket(p, share)
+	for fresh := true; cost > bound; {
+		steps, gain := m.round()
+		switch {
+		case steps != nil && p.apply(steps):
+			cost -= gain
+			m.update(steps)
+			fresh = false
+		case fresh:
 			return
+		default: // zones make prices between others change, too
+			m.update(nil)
+			fresh = true
 		}
 	}
 }
@@ -57,63 +67,128 @@ func (p *placement) bound(share []float64) int {
 	return n - max(0, min(odd, more))
 }
 
-// saving returns steps around in a circle that cost less than nothing; nil if
-// there are none. A step without lock (-1) hands over the odd one: nothing.
-func (p *placement) saving(share []float64) []step {
-	const none = 2 // no step costs more than 1
-	n := len(p.members)
-	lock := make([]int, n*n)
-	price := make([]int, n*n)
-	for i := range price {
-		price[i], lock[i] = none, -1
+// A market knows what it costs to pass one lock from one member to another:
+// 1 if that one did not have it before, less 1 if the first did not.
+type market struct {
+	*placement
+
+	share []float64
+	lock  [][]int // by from and to: the cheapest; -1: the odd one, for nothing
+	price [][]int
+}
+
+// none is the price where nothing can be passed on: more than any.
+const none = 2
+
+func newMarket(p *placement, share []float64) *market {
+	m := &market{placement: p, share: share, lock: make([][]int, len(p.members)), price: make([][]int, len(p.members))}
+	for i := range p.members {
+		m.lock[i], m.price[i] = make([]int, len(p.members)), make([]int, len(p.members))
 	}
-	for l := range p.locks {
-		for _, from := range p.holders[l] {
-			for to := range n {
+	m.update(nil)
+	return m
+}
+
+// update finds the prices between the members of steps and all others; all
+// prices if there are no steps.
+func (m *market) update(steps []step) {
+	stale := make([]bool, len(m.members))
+	for i := range stale {
+		stale[i] = steps == nil
+	}
+	for _, s := range steps {
+		stale[s.from], stale[s.to] = true, true
+	}
+	var some []int
+	for x := range m.members {
+		if stale[x] {
+			some = append(some, x)
+		}
+		for y := range m.members {
+			if !stale[x] && !stale[y] {
+				continue
+			}
+			m.price[x][y], m.lock[x][y] = none, -1
+			if x != y && m.share[x] == m.share[y] && m.load[x] < m.load[y] {
+				m.price[x][y] = 0 // x keeps the odd one and y gives one away
+			}
+		}
+	}
+	all := make([]int, len(m.members))
+	for i := range all {
+		all[i] = i
+	}
+	for l := range m.locks {
+		for _, from := range m.holders[l] {
+			receivers := some
+			if stale[from] {
+				receivers = all
+			}
+			for _, to := range receivers {
 				c := 0
-				if !p.had(to, l) {
+				if !m.had(to, l) {
 					c++
 				}
-				if !p.had(from, l) {
+				if !m.had(from, l) {
 					c--
 				}
-				if i := from*n + to; c < price[i] && p.fits(l, from, to) {
-					price[i], lock[i] = c, l
+				if c < m.price[from][to] && m.fits(l, from, to) {
+					m.price[from][to], m.lock[from][to] = c, l
 				}
 			}
 		}
 	}
-	for x := range n {
-		for y := range n {
-			odd := x != y && share[x] == share[y] && p.load[x] < p.load[y]
-			if i := x*n + y; odd && price[i] > 0 {
-				price[i], lock[i] = 0, -1
-			}
-		}
-	}
+}
 
-	// Bellman and Ford: if prices still fall after n turns, there is a circle.
+// round returns steps around in a circle that cost less than nothing, and how
+// much less; nil if there are none.
+//
+// It is what Bellman and Ford found: as long as prices fall, follow who they
+// fell through; whoever stands behind itself is in such a circle.
+func (m *market) round() (steps []step, gain int) {
+	n := len(m.members)
 	dist := make([]int, n)
 	via := make([]step, n)
-	last := -1
-	for range n {
-		last = -1
+	for i := range via {
+		via[i].from = -1
+	}
+	for range n + 1 {
+		fell := false
 		for from := range n {
-			for to := range n {
-				i := from*n + to
-				if price[i] < none && dist[from]+price[i] < dist[to] {
-					dist[to] = dist[from] + price[i]
-					via[to] = step{lock[i], from, to}
-					last = to
+			for to, price := range m.price[from] {
+				if price < none && dist[from]+price < dist[to] {
+					dist[to] = dist[from] + price
+					via[to] = step{m.lock[from][to], from, to}
+					fell = true
 				}
 			}
 		}
-		if last < 0 {
-			return nil
+		if !fell {
+			return nil, 0
+		}
+		if at := circle(via); at >= 0 {
+			steps = append(chain(via, at, via[at].from), via[at])
+			for _, s := range steps {
+				gain -= m.price[s.from][s.to]
+			}
+			return steps, gain
 		}
 	}
-	for range n { // back into the circle
-		last = via[last].from
+	return nil, 0 // not reached: by then there is a circle
+}
+
+// circle returns a member that stands behind itself; -1 if none does.
+func circle(via []step) int {
+	seen := make([]int, len(via)) // by whom, counted from 1
+	for first := range via {
+		at := first
+		for at >= 0 && seen[at] == 0 {
+			seen[at] = first + 1
+			at = via[at].from
+		}
+		if at >= 0 && seen[at] == first+1 {
+			return at
+		}
 	}
-	return append(chain(via, last, via[last].from), via[last])
+	return -1
 }
