@@ -34,8 +34,8 @@ type fakeLocker struct {
 	prepare func(g *fakeGrant)
 }
 
-func (l *fakeLocker) acquire(ctx context.Context, _ string, request recipes.Request) (grant, error) {
-	g := &fakeGrant{request: request, deadline: time.Now().Add(15 * time.Second)}
+func (l *fakeLocker) acquire(ctx context.Context, scope string, request recipes.Request) (grant, error) {
+	g := &fakeGrant{scope: scope, request: request, deadline: time.Now().Add(15 * time.Second)}
 	g.token = func(context.Context) (recipes.Token, error) { return g.number, nil }
 	g.extend = func(context.Context, time.Duration) error { return nil }
 	g.release = func(context.Context) error { return nil }
@@ -61,7 +61,22 @@ func (l *fakeLocker) last() *fakeGrant {
 	return l.grants[len(l.grants)-1]
 }
 
+// of returns the last grant of a scope.
+func (l *fakeLocker) of(t *testing.T, scope string) *fakeGrant {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range slices.Backward(l.grants) {
+		if g.scope == scope {
+			return g
+		}
+	}
+	require.FailNow(t, "not granted", scope)
+	return nil
+}
+
 type fakeGrant struct {
+	scope    string
 	request  recipes.Request
 	number   recipes.Token
 	deadline time.Time
@@ -108,7 +123,7 @@ func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
 }
 
 func (g *fakeGrant) lose(reason recipes.LossReason) *LostError {
-	lost := &LostError{Scope: scope, Token: g.number, Reason: reason}
+	lost := &LostError{Scope: g.scope, Token: g.number, Reason: reason}
 	g.release = func(context.Context) error { return lost }
 	g.request.Notify(recipes.Lost{Err: lost})
 	return lost
@@ -137,6 +152,17 @@ func (e *events) names() []string {
 	var names []string
 	for _, event := range e.list() {
 		names = append(names, reflect.TypeOf(event).Name())
+	}
+	return names
+}
+
+// of returns the types of the events about one scope, in order.
+func (e *events) of(scope string) []string {
+	var names []string
+	for _, event := range e.list() {
+		if event.About().Scope == scope {
+			names = append(names, reflect.TypeOf(event).Name())
+		}
 	}
 	return names
 }

@@ -1,0 +1,599 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// three are three locks with a minute of cleanup, given out of order.
+func three(change ...func(*Requirement)) []Requirement {
+	all := []Requirement{{Scope: "b"}, {Scope: "c"}, {Scope: "a"}}
+	for i := range all {
+		all[i].CleanupTimeout = time.Minute
+		for _, f := range change {
+			f(&all[i])
+		}
+	}
+	return all
+}
+
+// diary writes down in which order locks are requested and released.
+type diary []string
+
+func (d *diary) keep(s setup) {
+	s.locker.before = func(_ context.Context, g *fakeGrant) error {
+		*d = append(*d, "+"+g.scope)
+		g.release = func(context.Context) error {
+			*d = append(*d, "-"+g.scope)
+			return nil
+		}
+		return nil
+	}
+}
+
+func TestSeveralLocksAreTakenInOneOrderAndGivenBackInReverse(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given a guard, and requirements that are not in order
+		s := newSetup(t)
+		var steps diary
+		steps.keep(s)
+		requirements := three()
+
+		// when work runs under all of them
+		err := s.DoAll(t.Context(), requirements, func(ctx context.Context) error {
+			steps = append(steps, "work")
+			hold, ok := FromContext(ctx)
+			require.True(t, ok)
+
+			// then it has the tokens of all, and first that of the first given
+			require.Equal(t, Token(102), hold.Token())
+			require.Equal(t, "b", hold.Info().Requirement.Scope)
+			require.Equal(t, map[string]Token{"a": 101, "b": 102, "c": 103}, hold.Tokens())
+			require.NoError(t, hold.Check())
+			return nil
+		}, func(context.Context) error { panic("not interrupted") })
+
+		// and each lock has a stream of events of its own
+		require.NoError(t, err)
+		require.Equal(t, diary{"+a", "+b", "+c", "work", "-c", "-b", "-a"}, steps)
+		require.Equal(t, three(), requirements, "the caller's list is left alone")
+		for _, scope := range []string{"a", "b", "c"} {
+			require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.of(scope))
+		}
+	})
+}
+
+func TestPreemptionOfAnyLockEndsTheWorkThenHooksRunUnderAllLocks(t *testing.T) {
+	for _, victim := range []string{"a", "b", "c"} {
+		t.Run(victim, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				// given work under three locks, with hooks
+				s := newSetup(t)
+				var steps diary
+				steps.keep(s)
+				var cause error
+				hook := func(ctx context.Context) error {
+					deadline, ok := ctx.Deadline()
+					require.True(t, ok)
+					require.Equal(t, 20*time.Second, time.Until(deadline), "the grace of the preempted lock")
+					require.NoError(t, ctx.Err())
+					steps = append(steps, "hook")
+					return nil
+				}
+
+				// when one lock is preempted
+				err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+					hold, _ := FromContext(ctx)
+					s.locker.of(t, victim).preempt(20 * time.Second)
+					require.ErrorIs(t, ctx.Err(), context.Canceled, "at once")
+					cause = context.Cause(ctx)
+					require.NoError(t, hold.Check(), "all are still held")
+					return ctx.Err()
+				}, hook, hook)
+
+				// then the context has ended with the cause of that lock, and all are
+				// given back in reverse order after the hooks
+				require.IsType(t, &PreemptedError{}, cause)
+				require.Equal(t, victim, requirePreempted(t, err).Scope)
+				require.Equal(t, diary{"+a", "+b", "+c", "hook", "hook", "-c", "-b", "-a"}, steps)
+				for _, scope := range []string{"a", "b", "c"} {
+					want := []string{"Waiting", "Acquired", "PreemptRequested", "CleanupStarted", "CleanupDone", "Released"}
+					if scope != victim {
+						want = slices.Delete(want, 2, 3)
+					}
+					require.Equal(t, want, s.events.of(scope))
+				}
+				for _, event := range s.events.list() {
+					if released, ok := event.(Released); ok {
+						require.Same(t, cause, released.Cause)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestShortestGraceThatStandsRulesTheHooks(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+			s.locker.of(t, "a").preempt(time.Minute)
+			return ctx.Err()
+		}, func(ctx context.Context) error {
+			// given a hook under the grace of one lock, when another lock is preempted
+			// with a shorter one
+			s.locker.of(t, "c").preempt(5 * time.Second)
+			start := time.Now()
+			<-ctx.Done()
+
+			// then the hook is told at the end of that one, with all locks held
+			require.Equal(t, 5*time.Second, time.Since(start))
+			require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+			require.ErrorContains(t, context.Cause(ctx), `for the cleanup of locks "b", "c", "a" is over`)
+			require.Zero(t, s.locker.of(t, "b").released())
+			return nil
+		})
+		require.Equal(t, "a", requirePreempted(t, err).Scope, "the first cause")
+		for _, scope := range []string{"a", "b", "c"} {
+			require.Contains(t, s.events.of(scope), "CleanupOverrun")
+		}
+	})
+}
+
+func TestHooksOfAShutdownHaveTheShortestCleanupTimeout(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		requirements := three()
+		requirements[1].CleanupTimeout = 7 * time.Second
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := s.DoAll(ctx, requirements, func(ctx context.Context) error {
+			cancel(ErrShutdown)
+			return untilCancelled(ctx)
+		}, func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			require.Equal(t, 7*time.Second, time.Until(deadline))
+			return nil
+		})
+		shutdown, ok := errors.AsType[*ShutdownError](err)
+		require.True(t, ok)
+		require.Equal(t, "b", shutdown.Scope)
+		require.ErrorIs(t, err, ErrShutdown)
+	})
+}
+
+func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
+	for _, victim := range []string{"a", "b", "c"} {
+		t.Run(victim, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				s := newSetup(t)
+				var lost *LostError
+				ran := false
+				err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+					hold, _ := FromContext(ctx)
+					lost = s.locker.of(t, victim).lose(recipes.LossTaken)
+					require.Same(t, lost, context.Cause(ctx))
+					<-hold.Lost()
+					require.ErrorIs(t, hold.Check(), lost)
+					return context.Cause(ctx)
+				}, func(ctx context.Context) error {
+					ran = true
+					require.Same(t, lost, context.Cause(ctx))
+					return nil
+				})
+				require.Same(t, lost, err)
+				require.True(t, ran)
+				for _, scope := range []string{"a", "b", "c"} {
+					require.Equal(t, 1, s.locker.of(t, scope).released())
+					end := "Released"
+					if scope == victim {
+						end = "Lost"
+					}
+					require.Contains(t, s.events.of(scope), end)
+				}
+			})
+		})
+	}
+}
+
+func TestLossDuringTheHooksIsToldToThem(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+			s.locker.of(t, "a").preempt(time.Minute)
+			return ctx.Err()
+		}, func(ctx context.Context) error {
+			lost := s.locker.of(t, "c").lose(recipes.LossDeleted)
+			require.Same(t, lost, context.Cause(ctx))
+			return nil
+		})
+		requirePreempted(t, err)
+		lost, ok := errors.AsType[*LostError](err)
+		require.True(t, ok)
+		require.Equal(t, "c", lost.Scope)
+	})
+}
+
+// Curator ML1
+func TestReleaseThatFailsDoesNotKeepTheOtherLocks(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given three locks, two of which cannot be given back
+		s := newSetup(t)
+		s.locker.prepare = func(g *fakeGrant) {
+			if g.scope != "a" {
+				g.release = func(context.Context) error { return errors.New("no answer about " + g.scope) }
+			}
+		}
+		hold, err := s.AcquireAll(t.Context(), three())
+		require.NoError(t, err)
+
+		// when they are released
+		err = hold.Release(t.Context())
+
+		// then both errors are returned, and the third is released
+		require.EqualError(t, err, "no answer about c; no answer about b")
+		require.Equal(t, 1, s.locker.of(t, "a").released())
+		require.ErrorIs(t, hold.Release(t.Context()), ErrReleased)
+		require.ErrorIs(t, hold.Check(), ErrReleased)
+		require.ErrorIs(t, hold.Extend(t.Context(), time.Hour), ErrReleased)
+	})
+}
+
+// Curator ML2
+func TestLockThatIsNotAcquiredGivesTheOthersBack(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		var steps diary
+		steps.keep(s)
+		record := s.locker.before
+		refusal := &recipes.NotAcquiredError{Scope: "c"}
+		s.locker.before = func(ctx context.Context, g *fakeGrant) error {
+			if err := record(ctx, g); err != nil || g.scope != "c" {
+				return err
+			}
+			return refusal
+		}
+		err := s.DoAll(t.Context(), three(), func(context.Context) error { panic("not under all locks") })
+		require.Same(t, refusal, err)
+		require.Equal(t, diary{"+a", "+b", "+c", "-b", "-a"}, steps)
+		require.Equal(t, []string{"Waiting", "NotAcquired"}, s.events.of("c"))
+		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.of("a"))
+	})
+}
+
+func TestLockThatHasToGoWhileOthersAreWaitedForGivesAllBackAndBeginsAnew(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(g *fakeGrant)
+		end     []string // of the events of the lock
+	}{
+		"preempted": {func(g *fakeGrant) { g.preempt(time.Minute) }, []string{"PreemptRequested", "Released"}},
+		"lease":     {func(g *fakeGrant) { g.ask(priority.LeaseExpired, time.Minute) }, []string{"PreemptRequested", "Released"}},
+		"lost":      {func(g *fakeGrant) { g.lose(recipes.LossDeleted) }, []string{"Lost"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				// given a request that holds a and b, and waits for c
+				s := newSetup(t)
+				var steps diary
+				steps.keep(s)
+				record := s.locker.before
+				var left []time.Duration
+				s.locker.before = func(ctx context.Context, g *fakeGrant) error {
+					left = append(left, *g.request.AcquireTimeout)
+					if err := record(ctx, g); err != nil || g.scope != "c" || len(steps) > 3 {
+						return err
+					}
+					time.Sleep(10 * time.Second)
+					// when a has to go
+					c.happens(s.locker.of(t, "a"))
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
+
+				// then all is given back at once, and begun anew within the same time
+				hold, err := s.AcquireAll(t.Context(), three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) }))
+				require.NoError(t, err)
+				require.NoError(t, hold.Context().Err())
+				require.NoError(t, hold.Release(t.Context()))
+
+				want := diary{"+a", "+b", "+c", "-b", "-a", "+a", "+b", "+c", "-c", "-b", "-a"}
+				if name == "lost" {
+					want = slices.Delete(want, 4, 5)
+				}
+				require.Equal(t, want, steps)
+				require.Equal(t, []time.Duration{60e9, 60e9, 60e9, 50e9, 50e9, 50e9}, left)
+				again := []string{"Waiting", "Acquired", "Released"}
+				require.Equal(t, slices.Concat([]string{"Waiting", "Acquired"}, c.end, again), s.events.of("a"))
+				require.Equal(t, slices.Concat(again, again), s.events.of("b"))
+				require.Equal(t, slices.Concat([]string{"Waiting", "NotAcquired"}, again), s.events.of("c"))
+			})
+		})
+	}
+}
+
+func TestTryOfSeveralLocksDoesNotBeginAnew(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.before = func(ctx context.Context, g *fakeGrant) error {
+			require.Zero(t, *g.request.AcquireTimeout, "0 in one is 0 in all")
+			if g.scope == "c" {
+				s.locker.of(t, "a").preempt(time.Minute)
+				return context.Cause(ctx)
+			}
+			return nil
+		}
+		requirements := three()
+		requirements[2].AcquireTimeout = new(time.Duration(0))
+		requirements[1].AcquireTimeout = new(time.Hour)
+		_, err := s.AcquireAll(t.Context(), requirements)
+		requirePreempted(t, err)
+		require.Len(t, s.locker.grants, 2)
+	})
+}
+
+func TestEndOfTheContextWhileWaitingGivesAllBack(t *testing.T) {
+	for _, last := range []string{"a", "b", "c"} {
+		t.Run(last, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				s := newSetup(t)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				s.locker.before = func(ctx context.Context, g *fakeGrant) error {
+					if g.scope != last {
+						return nil
+					}
+					cancel(ErrShutdown)
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
+				_, err := s.AcquireAll(ctx, three())
+				require.ErrorIs(t, err, ErrShutdown)
+				for _, g := range s.locker.grants {
+					require.Equal(t, 1, g.released(), g.scope)
+				}
+			})
+		})
+	}
+}
+
+func TestSilentReleaseDoesNotHoldUpACallThatHasFailed(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			g.release = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+			if g.scope == "c" {
+				return &recipes.UnavailableError{}
+			}
+			return nil
+		}
+		start := time.Now()
+		_, err := s.AcquireAll(t.Context(), three())
+		require.ErrorAs(t, err, new(*recipes.UnavailableError))
+		require.Equal(t, giveBackLimit, time.Since(start))
+	})
+}
+
+func TestLeaseThatWasUsedUpByWaitingIsGivenAgain(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		extended := map[string]time.Duration{}
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			g.extend = func(_ context.Context, lease time.Duration) error {
+				extended[g.scope] = lease
+				return nil
+			}
+			if g.scope == "c" {
+				time.Sleep(2 * time.Minute)
+			}
+			return nil
+		}
+		requirements := three()
+		requirements[2].LeaseTimeout = time.Hour // a: 2m of it is not much
+		hold, err := s.AcquireAll(t.Context(), requirements)
+		require.NoError(t, err)
+		require.Equal(t, map[string]time.Duration{"b": 10 * time.Minute}, extended)
+		require.Equal(t, 10*time.Minute, time.Until(hold.Info().LeaseDeadline))
+
+		require.NoError(t, hold.Extend(t.Context(), 3*time.Hour))
+		require.Equal(t, map[string]time.Duration{"a": 3 * time.Hour, "b": 3 * time.Hour, "c": 3 * time.Hour}, extended)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestLeaseThatIsNotGivenAgainBeginsAnew(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		rounds := 0
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			if g.scope == "a" {
+				rounds++
+			}
+			g.extend = func(context.Context, time.Duration) error {
+				return &recipes.PreemptPendingError{Scope: g.scope, By: recipes.PreemptAsked{Reason: priority.LeaseExpired}}
+			}
+			if g.scope == "c" && rounds == 1 {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+		hold, err := s.AcquireAll(t.Context(), three())
+		require.NoError(t, err)
+		require.Equal(t, 2, rounds)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+			for _, scope := range []string{"a", "b", "c"} {
+				inner, err := s.Acquire(ctx, Requirement{Scope: scope})
+				require.NoError(t, err)
+				require.Equal(t, s.locker.of(t, scope).number, inner.Token())
+				require.NoError(t, inner.Release(t.Context()))
+			}
+			require.NoError(t, s.DoAll(ctx, []Requirement{{Scope: "c"}, {Scope: "b"}}, func(ctx context.Context) error {
+				hold, _ := FromContext(ctx)
+				require.Equal(t, "c", hold.Info().Requirement.Scope)
+				return nil
+			}))
+			require.Len(t, s.locker.grants, 3)
+
+			s.locker.of(t, "a").preempt(time.Minute)
+			_, err := s.Acquire(context.WithoutCancel(ctx), Requirement{Scope: "c"})
+			require.Equal(t, "a", requirePreempted(t, err).Scope, "nothing new once one of them has to go")
+			return ctx.Err()
+		}, func(ctx context.Context) error {
+			for _, scope := range []string{"a", "b", "c"} {
+				require.NoError(t, s.Do(ctx, Requirement{Scope: scope}, func(context.Context) error { return nil }), "in a hook")
+			}
+			return nil
+		})
+		requirePreempted(t, err)
+		require.Len(t, s.locker.grants, 3)
+		for _, g := range s.locker.grants {
+			require.Equal(t, 1, g.released())
+		}
+	})
+}
+
+func TestLockOfAnOuterHoldIsSharedWithIt(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given an outer Hold on one of the scopes
+		s := newSetup(t)
+		outer, err := s.Acquire(t.Context(), Requirement{Scope: "b", CleanupTimeout: time.Minute})
+		require.NoError(t, err)
+		all, err := s.AcquireAll(outer.Context(), three())
+		require.NoError(t, err)
+		require.Equal(t, outer.Token(), all.Token())
+		require.Len(t, s.locker.grants, 3)
+
+		// when that one is preempted, then both are told
+		s.locker.of(t, "b").preempt(time.Minute)
+		require.IsType(t, &PreemptedError{}, context.Cause(all.Context()))
+		require.IsType(t, &PreemptedError{}, context.Cause(outer.Context()))
+
+		// and what is asked for in its context is refused, again and again
+		_, err = s.AcquireAll(context.WithoutCancel(outer.Context()), three())
+		requirePreempted(t, err)
+
+		require.NoError(t, all.Release(t.Context()))
+		require.Zero(t, s.locker.of(t, "b").released())
+		require.NoError(t, outer.Release(t.Context()))
+		require.Equal(t, 1, s.locker.of(t, "b").released())
+	})
+}
+
+func TestOuterHoldThatHasToGoWhileOthersAreWaitedForIsNoReasonToBeginAnew(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		outer, err := s.Acquire(t.Context(), Requirement{Scope: "a", CleanupTimeout: time.Minute})
+		require.NoError(t, err)
+		s.locker.before = func(ctx context.Context, _ *fakeGrant) error {
+			s.locker.of(t, "a").preempt(time.Minute)
+			return context.Cause(ctx)
+		}
+		_, err = s.AcquireAll(context.WithoutCancel(outer.Context()), three())
+		requirePreempted(t, err)
+		require.NoError(t, outer.Release(t.Context()))
+	})
+}
+
+func TestPanicOfWorkUnderSeveralLocksGivesAllBack(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.DoAll(t.Context(), three(), func(context.Context) error { panic(errWork) })
+		require.ErrorAs(t, err, new(*PanicError))
+		require.ErrorIs(t, err, errWork)
+		for _, g := range s.locker.grants {
+			require.Equal(t, 1, g.released())
+		}
+	})
+}
+
+func TestWorkThatStopsItselfHasItsHooksRunUnderAllLocks(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		ran := false
+		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+			hold, _ := FromContext(ctx)
+			for _, g := range s.locker.grants { // they share a session
+				g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
+			}
+			<-hold.AtRisk()
+			return ErrStopped
+		}, func(context.Context) error {
+			ran = true
+			for _, g := range s.locker.grants {
+				require.Zero(t, g.released())
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, ErrStopped)
+		require.True(t, ran)
+	})
+}
+
+func TestHookAddedLaterNeedsACleanupTimeoutInAll(t *testing.T) {
+	s := newSetup(t)
+	requirements := three()
+	requirements[2].CleanupTimeout = 0
+	hold, err := s.AcquireAll(t.Context(), requirements)
+	require.NoError(t, err)
+	require.ErrorAs(t, hold.OnCleanup(func(context.Context) error { return nil }), new(*RequestError))
+	require.NoError(t, hold.Release(t.Context()))
+}
+
+func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
+	s := newSetup(t)
+	err := s.DoAll(t.Context(), []Requirement{
+		{Scope: "a", CleanupTimeout: time.Second},
+		{Scope: "b", Priority: -1},
+		{Scope: "a", CleanupTimeout: time.Second},
+	}, func(context.Context) error { panic("never") }, func(context.Context) error { return nil })
+	require.ErrorContains(t, err, "requirements[1].priority: ")
+	require.ErrorContains(t, err, "requirements[1].cleanup_timeout: is not set")
+	require.ErrorContains(t, err, `requirements[2].scope: "a" is that of requirements[0] already; give each scope once`)
+	require.Empty(t, s.locker.grants)
+	require.Empty(t, s.events.names())
+
+	_, err = s.AcquireAll(t.Context(), nil)
+	require.EqualError(t, err, "lockkeeper: requirements: there is none; give one for each lock")
+}
+
+func TestLocksThatAreAskedForAtTheSameMomentAreAllHeldOrNone(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given a lock that is preempted right when the last one is granted
+		s := newSetup(t)
+		rounds := 0
+		s.locker.prepare = func(g *fakeGrant) {
+			if g.scope != "c" {
+				return
+			}
+			if rounds++; rounds == 1 {
+				first := s.locker.grants[0]
+				g.token = func(context.Context) (recipes.Token, error) {
+					first.preempt(time.Minute)
+					return g.number, nil
+				}
+			}
+		}
+		hold, err := s.AcquireAll(t.Context(), three())
+		require.NoError(t, err)
+		require.Equal(t, 2, rounds)
+		require.NoError(t, hold.Context().Err())
+		require.NoError(t, hold.Release(t.Context()))
+		synctest.Wait()
+		for _, g := range s.locker.grants {
+			require.Equal(t, 1, g.released(), g.scope)
+		}
+	})
+}
