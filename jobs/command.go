@@ -22,7 +22,9 @@ const DefaultCleanupTimeout = 10 * time.Second
 // the lock that the context carries in its environment: LOCKKEEPER_SCOPE,
 // LOCKKEEPER_TOKEN (decimal; give it to whatever the command writes to),
 // LOCKKEEPER_PRIORITY, LOCKKEEPER_MODE, LOCKKEEPER_LEASE_DEADLINE (RFC 3339)
-// and TRACEPARENT.
+// and TRACEPARENT. Of several locks these are the first one's.
+// LOCKKEEPER_TOKENS has the token of each scope, of one as of several: a JSON
+// object whose values are decimal strings, such as {"cluster/orders":"4711"}.
 //
 // A Command has no state: it may run several times at once.
 type Command struct {

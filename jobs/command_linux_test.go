@@ -97,9 +97,21 @@ LOCKKEEPER_MODE=exclusive
 LOCKKEEPER_PRIORITY=40
 LOCKKEEPER_SCOPE=cluster/orders
 LOCKKEEPER_TOKEN=4294967298
+LOCKKEEPER_TOKENS={"cluster/orders":"4294967298"}
 MINE=kept
 TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 `, r.said.String())
+}
+
+func TestCommandHasTheTokensOfAllLocksInItsEnvironment(t *testing.T) {
+	h := newFakeHold(t)
+	h.info = lockguard.Info{Requirement: lockguard.Requirement{Scope: "cluster/users"}, Token: 8}
+	h.tokens = map[string]lockguard.Token{"cluster/users": 8, `a "quoted" <scope>`: 9223372036854775807}
+	r := runUnder(t, h, never, `echo $LOCKKEEPER_SCOPE $LOCKKEEPER_TOKEN; echo "$LOCKKEEPER_TOKENS"`)
+	require.NoError(t, r.wait(t))
+	first, object, _ := strings.Cut(r.said.String(), "\n")
+	require.Equal(t, "cluster/users 8", first)
+	require.JSONEq(t, `{"a \"quoted\" <scope>":"9223372036854775807","cluster/users":"8"}`, object)
 }
 
 func TestCommandWithoutALockInheritsTheEnvironment(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package jobs says what runs: a [Job] has a name, a schedule, the lock that
+// Package jobs says what runs: a [Job] has a name, a schedule, the locks that
 // it needs and its [Work], which is a Go function ([Func]) or a command
 // ([Command]).
 //

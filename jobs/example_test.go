@@ -32,13 +32,13 @@ func ExampleJob_Do() {
 func ExampleJob_Validate() {
 	job := jobs.Job{
 		Name:         "nightly backup",
-		Requirements: []lockguard.Requirement{{Scope: "cluster/orders"}, {Scope: "cluster/users"}},
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders"}, {Scope: "cluster/users"}, {Scope: "cluster/orders"}},
 		Work:         &jobs.Command{Argv: []string{"backup"}},
 	}
 	fmt.Println(job.Validate())
 	// Output:
 	// lockkeeper: name: "nightly backup" contains ' '; write only letters, digits, dots, underscores and hyphens
-	// lockkeeper: locks: 2 locks, but several locks per job are not supported yet; write one that covers all of them
+	// lockkeeper: locks[2].scope: "cluster/orders" is that of locks[0] already; write each scope once
 }
 
 func ExampleWithCleanup() {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,6 +15,7 @@ import (
 type hold interface {
 	Context() context.Context
 	Info() lockguard.Info
+	Tokens() map[string]lockguard.Token
 	Lost() <-chan struct{}
 	AtRisk() <-chan struct{} // closed while there is time to stop before Lost
 }
@@ -32,11 +34,26 @@ func environment(h hold) []string {
 		fmt.Sprintf("LOCKKEEPER_PRIORITY=%d", info.Requirement.Priority),
 		fmt.Sprintf("LOCKKEEPER_MODE=%s", info.Requirement.Mode),
 		"LOCKKEEPER_LEASE_DEADLINE=" + info.LeaseDeadline.Format(time.RFC3339),
+		"LOCKKEEPER_TOKENS=" + tokens(h),
 	}
 	if traced, ok := h.(interface{ Trace() string }); ok && traced.Trace() != "" {
 		env = append(env, "TRACEPARENT="+traced.Trace())
 	}
 	return env
+}
+
+// tokens writes the tokens as strings: JSON's numbers are too small for them in
+// many languages.
+func tokens(h hold) string {
+	texts := make(map[string]string)
+	for scope, token := range h.Tokens() {
+		texts[scope] = token.String()
+	}
+	object, err := json.Marshal(texts)
+	if err != nil { // strings can be written
+		panic(err)
+	}
+	return string(object)
 }
 
 // watched is all that may end the right of a command to run.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,9 @@ type Job struct {
 	// a letter or a digit.
 	Name string
 
-	// Requirements are the locks that the work needs: none, or one. Several
-	// are not supported yet. One without an Owner is owned by Name.
+	// Requirements are the locks that the work needs: none, one, or several
+	// that are held together (lockguard.Guard.DoAll). Each scope may be there
+	// once. One without an Owner is owned by Name.
 	Requirements []lockguard.Requirement
 
 	// Schedule says when the job runs, for example "*/5 * * * *" or
@@ -59,11 +61,14 @@ func (j Job) Validate() error {
 	if j.Timeout < 0 {
 		refuse("timeout", "%s is negative; write how long a run may take, or leave it out for no limit", j.Timeout)
 	}
-	if n := len(j.Requirements); n > 1 {
-		refuse("locks", "%d locks, but several locks per job are not supported yet; write one that covers all of them", n)
-	}
+	first := make(map[string]int, len(j.Requirements))
 	for i, r := range j.Requirements {
 		problems = append(problems, within(fmt.Sprintf("locks[%d].", i), r.Validate())...)
+		if at, twice := first[r.Scope]; twice {
+			refuse(fmt.Sprintf("locks[%d].scope", i), "%q is that of locks[%d] already; write each scope once", r.Scope, at)
+			continue
+		}
+		first[r.Scope] = i
 	}
 	if j.Work == nil {
 		refuse("run", "is missing; write what the job runs")
@@ -71,11 +76,13 @@ func (j Job) Validate() error {
 		problems = append(problems, within("run.", work.Validate())...)
 	}
 	if _, ok := j.Work.(Cleaner); ok {
-		switch {
-		case len(j.Requirements) == 0:
+		if len(j.Requirements) == 0 {
 			refuse("locks", "the work has a cleanup hook, which runs under a lock, but the job needs none; write its lock, or leave out the hook")
-		case j.Requirements[0].CleanupTimeout == 0:
-			refuse("locks[0].cleanup_timeout", "is not set, so the cleanup hook would have no time to run; write how long the cleanup needs")
+		}
+		for i, r := range j.Requirements {
+			if r.CleanupTimeout == 0 {
+				refuse(fmt.Sprintf("locks[%d].cleanup_timeout", i), "is not set, so the cleanup hook would have no time to run; write how long the cleanup needs")
+			}
 		}
 	}
 	return errors.Join(problems...)
@@ -119,12 +126,12 @@ func refuseName(name string) string {
 	return ""
 }
 
-// Guard runs work under a lock; *lockguard.Guard does.
+// Guard runs work under locks; *lockguard.Guard does.
 type Guard interface {
-	Do(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+	DoAll(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
 }
 
-// Do runs j once, now, under its lock if it needs one; guard may be nil if it
+// Do runs j once, now, under its locks if it needs any; guard may be nil if it
 // does not. It returns what the guard returns, or else the error of the work.
 // A panic of the work is a *lockguard.PanicError. The job should be valid.
 func (j Job) Do(ctx context.Context, guard Guard, run Run) error {
@@ -132,11 +139,18 @@ func (j Job) Do(ctx context.Context, guard Guard, run Run) error {
 	if len(j.Requirements) == 0 {
 		return work(ctx)
 	}
-	r := j.Requirements[0]
-	if r.Owner == "" {
-		r.Owner = j.Name
+	return guard.DoAll(ctx, j.Owned(), work, hooks...)
+}
+
+// Owned returns the Requirements, each with its owner.
+func (j Job) Owned() []lockguard.Requirement {
+	owned := slices.Clone(j.Requirements)
+	for i := range owned {
+		if owned[i].Owner == "" {
+			owned[i].Owner = j.Name
+		}
 	}
-	return guard.Do(ctx, r, work, hooks...)
+	return owned
 }
 
 // Bind returns one run of j as a guard wants it: the work, which honours

@@ -31,6 +31,11 @@ func TestValidJobs(t *testing.T) {
 			Requirements: []lockguard.Requirement{{Scope: "s", CleanupTimeout: time.Second}},
 			Work:         WithCleanup(nothing, nothing),
 		},
+		"with several locks": {
+			Name:         "a",
+			Requirements: []lockguard.Requirement{{Scope: "s"}, {Scope: "t", Priority: 3}},
+			Work:         nothing,
+		},
 	} {
 		t.Run(name, func(t *testing.T) { require.NoError(t, job.Validate()) })
 	}
@@ -42,6 +47,7 @@ func TestJobValidateTellsAllAtOnce(t *testing.T) {
 		Timeout: -time.Second,
 		Requirements: []lockguard.Requirement{
 			{Scope: "", Priority: math.MaxInt32},
+			{Scope: "b", CleanupTimeout: time.Second},
 			{Scope: "b"},
 		},
 		Work: WithCleanup(&Command{}, nothing),
@@ -53,9 +59,9 @@ func TestJobValidateTellsAllAtOnce(t *testing.T) {
 		require.ErrorAs(t, problem, &r)
 		fields = append(fields, r.Field)
 	}
-	require.Equal(t, []string{"name", "timeout", "locks", "locks[0].scope", "locks[0].priority", "run.exec", "locks[0].cleanup_timeout"}, fields)
+	require.Equal(t, []string{"name", "timeout", "locks[0].scope", "locks[0].priority", "locks[2].scope", "run.exec", "locks[0].cleanup_timeout", "locks[2].cleanup_timeout"}, fields)
 	require.ErrorContains(t, err, `name: "nightly/backup" contains '/'; write only letters, digits, dots, underscores and hyphens`)
-	require.ErrorContains(t, err, "locks: 2 locks, but several locks per job are not supported yet; write one")
+	require.ErrorContains(t, err, `locks[2].scope: "b" is that of locks[1] already; write each scope once`)
 	require.ErrorContains(t, err, "run.exec: names no program")
 }
 
@@ -82,13 +88,13 @@ func TestInvalidJobs(t *testing.T) {
 }
 
 // guardFunc stands for a guard.
-type guardFunc func(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+type guardFunc func(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
 
-func (f guardFunc) Do(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
-	return f(ctx, r, work, hooks...)
+func (f guardFunc) DoAll(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
+	return f(ctx, all, work, hooks...)
 }
 
-func TestJobRunsUnderItsLockWithItsHook(t *testing.T) {
+func TestJobRunsUnderItsLocksWithItsHook(t *testing.T) {
 	var steps []string
 	step := func(name string) Func {
 		return func(_ context.Context, run Run) error {
@@ -97,19 +103,24 @@ func TestJobRunsUnderItsLockWithItsHook(t *testing.T) {
 		}
 	}
 	job := Job{
-		Name:         "compact",
-		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: time.Second}},
-		Work:         WithCleanup(step("work"), step("cleanup")),
+		Name: "compact",
+		Requirements: []lockguard.Requirement{
+			{Scope: "cluster/users", CleanupTimeout: time.Second, Owner: "own"},
+			{Scope: "cluster/orders", CleanupTimeout: time.Second},
+		},
+		Work: WithCleanup(step("work"), step("cleanup")),
 	}
-	err := job.Do(t.Context(), guardFunc(func(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
-		require.Equal(t, "cluster/orders", r.Scope)
-		require.Equal(t, "compact", r.Owner)
+	err := job.Do(t.Context(), guardFunc(func(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
+		require.Len(t, all, 2)
+		require.Equal(t, "cluster/users", all[0].Scope, "in the order of the job")
+		require.Equal(t, "own", all[0].Owner)
+		require.Equal(t, "compact", all[1].Owner)
 		require.Len(t, hooks, 1)
 		return errors.Join(work(ctx), hooks[0](ctx))
 	}), Run{Attempt: "7"})
 	require.ErrorIs(t, err, errOver)
 	require.Equal(t, []string{"work compact 7", "cleanup compact 7"}, steps)
-	require.Empty(t, job.Requirements[0].Owner, "the job itself is left alone")
+	require.Empty(t, job.Requirements[1].Owner, "the job itself is left alone")
 }
 
 func TestJobWithoutALockNeedsNoGuard(t *testing.T) {
@@ -147,7 +158,7 @@ func TestTimeoutDoesNotCountTheWaitForTheLock(t *testing.T) {
 			Requirements: []lockguard.Requirement{{Scope: "s"}},
 			Work:         Func(func(ctx context.Context, _ Run) error { return ctx.Err() }),
 		}
-		require.NoError(t, job.Do(t.Context(), guardFunc(func(ctx context.Context, _ lockguard.Requirement, work func(context.Context) error, _ ...lockguard.Hook) error {
+		require.NoError(t, job.Do(t.Context(), guardFunc(func(ctx context.Context, _ []lockguard.Requirement, work func(context.Context) error, _ ...lockguard.Hook) error {
 			<-time.After(time.Hour)
 			return work(ctx)
 		}), Run{}))

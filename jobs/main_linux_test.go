@@ -148,6 +148,7 @@ type fakeHold struct {
 	end     context.CancelCauseFunc
 	hookCtx context.Context // of a cleanup hook, when ctx has ended
 	info    lockguard.Info
+	tokens  map[string]lockguard.Token // of several locks
 	lost    chan struct{}
 	atRisk  chan struct{}
 	trace   string
@@ -163,9 +164,16 @@ func newFakeHold(t *testing.T) *fakeHold {
 
 func (h *fakeHold) Context() context.Context { return h.ctx }
 func (h *fakeHold) Info() lockguard.Info     { return h.info }
-func (h *fakeHold) Lost() <-chan struct{}    { return h.lost }
-func (h *fakeHold) AtRisk() <-chan struct{}  { return h.atRisk }
-func (h *fakeHold) Trace() string            { return h.trace }
+func (h *fakeHold) Tokens() map[string]lockguard.Token {
+	if h.tokens != nil {
+		return h.tokens
+	}
+	return map[string]lockguard.Token{h.info.Requirement.Scope: h.info.Token}
+}
+
+func (h *fakeHold) Lost() <-chan struct{}   { return h.lost }
+func (h *fakeHold) AtRisk() <-chan struct{} { return h.atRisk }
+func (h *fakeHold) Trace() string           { return h.trace }
 
 func (h *fakeHold) lose(err *lockguard.LostError) {
 	if !closed(h.lost) {

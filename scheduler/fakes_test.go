@@ -239,9 +239,10 @@ func (g *guard) set(wait time.Duration, fail error) {
 	g.wait, g.fail = wait, fail
 }
 
-func (g *guard) Do(ctx context.Context, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
+func (g *guard) DoAll(ctx context.Context, requirements []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error {
+	r := requirements[0]
 	g.mu.Lock()
-	g.asked = append(g.asked, r)
+	g.asked = append(g.asked, requirements...)
 	all, fail := g.wait, g.fail
 	g.mu.Unlock()
 	wait := all

@@ -382,13 +382,51 @@ func (l *lane) patience(tick time.Time) time.Duration {
 	return max(next.Sub(now)-lead, lead)
 }
 
-// requirement returns the lock that the job needs; it has one.
-func (l *lane) requirement() lockguard.Requirement {
-	r := l.job.Requirements[0]
-	if r.Owner == "" {
-		r.Owner = l.job.Name
+// requirements returns the locks that the job needs. patience is the acquire
+// timeout if none of them has one: the shortest counts for all.
+func (l *lane) requirements(patience *time.Duration) []lockguard.Requirement {
+	all := l.job.Owned()
+	if slices.ContainsFunc(all, func(r lockguard.Requirement) bool { return r.AcquireTimeout != nil }) {
+		return all
 	}
-	return r
+	for i := range all {
+		all[i].AcquireTimeout = patience
+	}
+	return all
+}
+
+// blamed returns the lock that err is about, else the first that the job needs;
+// it has one.
+func (l *lane) blamed(err error) lockguard.Requirement {
+	all := l.job.Owned()
+	if i := slices.IndexFunc(all, func(r lockguard.Requirement) bool { return r.Scope == scopeOf(err) }); i >= 0 {
+		return all[i]
+	}
+	return all[0]
+}
+
+// scopeOf returns the scope of a lock that was not acquired, or that had to be
+// given up; "" when err says nothing of one.
+func scopeOf(err error) string {
+	if e, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*recipes.EvictedError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*lockguard.LostError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*lockguard.PreemptedError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*lockguard.LeaseExpiredError](err); ok {
+		return e.Scope
+	}
+	return ""
 }
 
 // backoff paces what is tried again.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,8 @@ type run struct {
 
 	mu      sync.Mutex
 	working bool
-	token   lockguard.Token
+	token   lockguard.Token            // of the first lock
+	tokens  map[string]lockguard.Token // of all
 }
 
 // newRun makes a run whose context derives from ctx and ends with the
@@ -102,9 +105,7 @@ func (r *run) do(patience *time.Duration) error {
 	}
 	l.count(func(s *JobStats) { *s.counter(end.Outcome)++ })
 	attrs := []any{"outcome", string(end.Outcome), "took", took.Round(time.Millisecond)}
-	if end.Token != 0 {
-		attrs = append(attrs, "token", end.Token.String())
-	}
+	attrs = append(attrs, r.describeTokens()...)
 	if text := output.String(); text != "" {
 		attrs = append(attrs, "output", text)
 	}
@@ -118,6 +119,23 @@ func (r *run) do(patience *time.Duration) error {
 	}
 	log.Log(context.Background(), level, "job ended", attrs...)
 	return err
+}
+
+// describeTokens names each scope if there are several.
+func (r *run) describeTokens() []any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch len(r.tokens) {
+	case 0:
+		return nil
+	case 1:
+		return []any{"token", r.token.String()}
+	}
+	var tokens []any
+	for _, scope := range slices.Sorted(maps.Keys(r.tokens)) {
+		tokens = append(tokens, slog.String(scope, r.tokens[scope].String()))
+	}
+	return []any{slog.Group("tokens", tokens...)}
 }
 
 // maxOutput is how much of a run's output is logged with its end.
@@ -134,7 +152,7 @@ func (r *run) work(about jobs.Run, patience *time.Duration) error {
 		}
 		r.working = true
 		if hold, ok := lockguard.FromContext(ctx); ok {
-			r.token = hold.Token()
+			r.token, r.tokens = hold.Token(), hold.Tokens()
 		}
 		r.mu.Unlock()
 		return bound(ctx)
@@ -142,11 +160,7 @@ func (r *run) work(about jobs.Run, patience *time.Duration) error {
 	if len(l.job.Requirements) == 0 {
 		return work(r.ctx)
 	}
-	requirement := l.requirement()
-	if requirement.AcquireTimeout == nil {
-		requirement.AcquireTimeout = patience
-	}
-	return l.s.cfg.Guard.Do(r.ctx, requirement, work, hooks...)
+	return l.s.cfg.Guard.DoAll(r.ctx, l.requirements(patience), work, hooks...)
 }
 
 // outcome says how the run ended, given the error of the guard.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -344,6 +345,39 @@ func TestALockThatIsNotAcquiredBeforeTheNextTickSkipsThisOne(t *testing.T) {
 		require.Equal(t, "why", d.guard.skipped[0].Message)
 		require.Equal(t, "lock", d.guard.skipped[0].Reason)
 		require.Equal(t, sec(10), d.guard.skipped[0].Instant)
+	})
+}
+
+func TestSeveralLocksOfAJobHaveOneAcquireTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a job with two locks, one of which says how long it waits
+		j := locked(job("a", "@every 10s", time.Millisecond))
+		j.Requirements = append(j.Requirements, lockguard.Requirement{Scope: "web", CleanupTimeout: time.Second})
+		patient, hasty := j, j
+		patient.Name, hasty.Name = "patient", "hasty"
+		hasty.Requirements = slices.Clone(j.Requirements)
+		hasty.Requirements[1].AcquireTimeout = new(3 * time.Second)
+		d := start(t, newCluster().daemon("one"), []jobs.Job{patient, hasty})
+		d.guard.set(0, &recipes.NotAcquiredError{Scope: "web"})
+
+		// when a tick comes, then that one counts; if none says it, the next tick
+		time.Sleep(11 * time.Second)
+		d.drain()
+		require.Len(t, d.guard.asked, 4)
+		for _, r := range d.guard.asked {
+			switch {
+			case r.Owner == "patient":
+				require.Equal(t, 9*time.Second, *r.AcquireTimeout)
+			case r.Scope == "web":
+				require.Equal(t, 3*time.Second, *r.AcquireTimeout)
+			default:
+				require.Nil(t, r.AcquireTimeout)
+			}
+		}
+
+		// and what was skipped is told with the lock that was not to be had
+		require.Len(t, d.guard.skipped, 2)
+		require.Equal(t, "web", d.guard.skipped[0].Scope)
 	})
 }
 

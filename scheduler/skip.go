@@ -54,7 +54,7 @@ func (l *lane) tellSkip(id string, instant time.Time, reason SkipReason, detail 
 	}
 	subject := lockguard.Subject{ID: id, Owner: l.job.Name}
 	if len(l.job.Requirements) > 0 {
-		r := l.requirement()
+		r := l.blamed(detail)
 		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message, r.Mode, r.Priority
 	}
 	l.s.cfg.Guard.Observe(context.Background(), lockguard.Skipped{
