@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // A bid is one call that wants to hold something of a classic recipe, from the
@@ -202,10 +204,11 @@ func (b *bid) glance(ctx context.Context, s *session, l *line, e *entry, r rule)
 		if front < 0 {
 			return nil
 		}
-		b.ahead, b.front = front+1, Contender{ID: queue[front].name}
-		if data, _, err := s.get(ctx, l.path+"/"+queue[front].name); err == nil {
-			b.front.Owner = string(data)
+		data, _, err := s.get(ctx, l.path+"/"+queue[front].name)
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAmbiguous) {
+			continue
 		}
+		b.ahead, b.front = front+1, Contender{ID: queue[front].name, Owner: string(data)}
 		return errInLine
 	}
 }

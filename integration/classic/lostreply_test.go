@@ -170,7 +170,9 @@ func disturb(t *testing.T, set func(w *wire, step int, cancel context.CancelFunc
 			cancel()
 			require.NoError(t, fine(err), "%s, step %d", c.name, steps)
 
-			// then neither nodes nor watches are left
+			// then neither nodes nor watches are left, once what was sent is done or lost
+			_, err = h.mutex(mine).Participants(t.Context())
+			require.NoError(t, err)
 			require.Eventually(t, func() bool { return len(h.ephemerals()) == 0 && len(h.watched()) == 0 }, soon, time.Millisecond,
 				"left behind: %s, step %d", c.name, steps)
 			require.NoError(t, mine.Ready(t.Context()))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -23,7 +24,7 @@ const (
 // A wire is a client's connection that a test can cut at a request.
 type wire struct {
 	mu    sync.Mutex
-	conn  net.Conn
+	conn  *wiredConn
 	op    uint32
 	after bool // the request was sent
 	left  int
@@ -38,7 +39,8 @@ func through(w *wire) func(*recipes.Config) {
 // from 0, is sent.
 func (w *wire) before(op uint32, n int, act func()) { w.set(op, false, n, act) }
 
-// behind does something right after the n-th request of a kind was sent.
+// behind does something right after the n-th request of a kind was sent, before
+// anything of its answer is seen.
 func (w *wire) behind(op uint32, n int, act func()) { w.set(op, true, n, act) }
 
 func (w *wire) set(op uint32, after bool, n int, act func()) {
@@ -60,6 +62,7 @@ func (w *wire) unset() bool {
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.conn.dead.Store(true)
 	_ = w.conn.Close()
 }
 
@@ -71,30 +74,30 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.conn = conn
-	return &wiredConn{Conn: conn, wire: w}, nil
+	w.conn = &wiredConn{Conn: conn, wire: w}
+	return w.conn, nil
 }
 
-func (w *wire) pass(op uint32, after bool) {
+// due returns what is to be done at a request, once.
+func (w *wire) due(op uint32, after bool) (act func()) {
 	w.mu.Lock()
-	act := w.act
-	if act == nil || after != w.after || w.op != opAny && op != w.op {
-		w.mu.Unlock()
-		return
+	defer w.mu.Unlock()
+	if w.act == nil || after != w.after || w.op != opAny && op != w.op {
+		return nil
 	}
 	if w.left--; w.left >= 0 {
-		w.mu.Unlock()
-		return
+		return nil
 	}
-	w.act = nil
-	w.mu.Unlock()
-	act()
+	act, w.act = w.act, nil
+	return act
 }
 
 type wiredConn struct {
 	net.Conn
 	wire  *wire
 	greet bool
+	gate  sync.RWMutex // keeps answers back
+	dead  atomic.Bool
 }
 
 // Write sends one request, as the client does.
@@ -110,8 +113,26 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 	if op == opPing {
 		return c.Conn.Write(b)
 	}
-	c.wire.pass(op, false)
+	if act := c.wire.due(op, false); act != nil {
+		act()
+	}
+	act := c.wire.due(op, true)
+	if act == nil {
+		return c.Conn.Write(b)
+	}
+	c.gate.Lock()
+	defer c.gate.Unlock()
 	n, err := c.Conn.Write(b)
-	c.wire.pass(op, true)
+	act()
+	return n, err
+}
+
+func (c *wiredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	if c.dead.Load() {
+		return 0, net.ErrClosed
+	}
 	return n, err
 }
