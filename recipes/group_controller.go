@@ -148,10 +148,10 @@ func (c *controller) turn() (wait time.Duration, err error) {
 	orphans := next.orphans(&c.spec, live)
 	c.patience.observe(now, names, next.live, len(orphans) > 0)
 
-	_, complete := next.clone().advance(&c.spec, c.declared, live)
-	wanted := next.spec != c.specAt || next.more && complete || next.fault != "" && !c.retried
+	under, complete := next.clone().advance(&c.spec, c.declared, live)
+	wanted := next.spec != c.specAt || next.more && complete && !under || next.fault != "" && !c.retried
 	kind, wait := c.patience.verdict(now, c.spec.Debounce, wanted)
-	if len(live) == 0 { // nobody to ask for; what was planned is what they come back to
+	if c.peers.deserted() { // what was planned is what they come back to
 		kind, wait = planNothing, 0
 	}
 	changed := false

@@ -37,6 +37,16 @@ func (ps peers) standing(participants []string) map[string]*peer {
 	return byName
 }
 
+// deserted reports that everybody leaves.
+func (ps peers) deserted() bool {
+	for _, p := range ps {
+		if !p.read || !p.record.Leaving {
+			return false
+		}
+	}
+	return true
+}
+
 // free reports whether an entry holds nothing any more: both reasons are for
 // ever.
 func (ps peers) free(lock string, e groupEntry) bool {
@@ -72,9 +82,10 @@ func (a *groupAssignment) orphans(spec *GroupSpec, live map[string]*peer) []stri
 	return locks
 }
 
-// adopt replaces the plan. It returns how many locks change hands by it.
-func (a *groupAssignment) adopt(spec *GroupSpec, next assignment.Assignment) (moves int) {
-	for _, m := range assignment.Moves(a.planned(), next) {
+// adopt replaces the plan, and counts how many locks change hands by it.
+func (a *groupAssignment) adopt(spec *GroupSpec, next assignment.Assignment) {
+	changes, moves := assignment.Moves(a.planned(), next), 0
+	for _, m := range changes {
 		if m.From != "" && m.To != "" {
 			moves++
 		}
@@ -91,9 +102,10 @@ func (a *groupAssignment) adopt(spec *GroupSpec, next assignment.Assignment) (mo
 			l.plan = slices.Sorted(slices.Values(next[lock]))
 		}
 	}
-	a.generation++
-	a.moved, a.total = moves, a.total+int64(moves)
-	return moves
+	if len(changes) > 0 {
+		a.generation++
+		a.moved, a.total = moves, a.total+int64(moves)
+	}
 }
 
 // advance takes each lock the steps further that can be taken: whoever is not
@@ -142,7 +154,7 @@ type patience struct {
 	live    []string  // as last seen
 	quiet   time.Time // since when they are these
 	pending time.Time // since when they are not those of the plan; zero: they are
-	orphans time.Time // since when locks lack a live participant; zero: none does
+	orphans time.Time // since when locks lack a live participant meanwhile; zero: none does
 	tried   []string  // those for whom a plan for orphans alone was made last
 }
 
@@ -168,7 +180,7 @@ func (p *patience) observe(now time.Time, live, planned []string, orphans bool) 
 		}
 	}
 	since(&p.pending, !slices.Equal(live, planned))
-	since(&p.orphans, orphans)
+	since(&p.orphans, orphans && !p.pending.IsZero())
 }
 
 // verdict says what to plan now, and when to ask again. wanted is set when a

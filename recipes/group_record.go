@@ -134,13 +134,13 @@ func parseMembers(nodes []string) []groupChild {
 // A groupAssignment is who holds what and who shall: the data of the assignment
 // node. It is written by the controller alone, under the version that was read.
 type groupAssignment struct {
-	generation int64    // plans that were made
+	generation int64    // plans that were made, each other than the one before
 	spec       int32    // version of the spec that the plan was made for
 	live       []string // participants that it was made for
 	more       bool     // moves were held back
 	fault      string   // why the strategy gave no plan, the last time
-	moved      int      // by the last plan
-	total      int64    // by all plans
+	moved      int      // by the last of them
+	total      int64    // by all of them
 	cleanup    time.Duration
 	locks      map[string]*groupLock
 }

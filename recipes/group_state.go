@@ -17,7 +17,7 @@ type GroupState struct {
 	Spec       GroupSpec
 	Members    []GroupMember // in the order in which they came
 	Locks      []GroupLock   // in natural order; those that the group has no more come last
-	Generation int64         // how many plans were made
+	Generation int64         // how many plans were made, each other than the one before
 	Moved      int           // locks that changed hands by the last plan
 	MovedTotal int64         // and by all plans
 
@@ -53,9 +53,20 @@ type GroupMember struct {
 // GroupLock is a lock of a group.
 type GroupLock struct {
 	Lock    string
+	State   GroupLockState
 	Holders []GroupHolder
 	Planned []string // names of those who shall hold it
 }
+
+// GroupLockState is what has become of a lock.
+type GroupLockState string
+
+// The states of a lock.
+const (
+	GroupLocked   GroupLockState = "LOCKED"   // somebody holds it
+	GroupReleased GroupLockState = "RELEASED" // nobody holds it
+	GroupDropped  GroupLockState = "DROPPED"  // the group has it no more; its holders release it
+)
 
 // GroupHolder is a participant that holds a lock.
 type GroupHolder struct {
@@ -180,12 +191,18 @@ func (a *groupAssignment) state(declared []string) []GroupLock {
 	order := slices.SortedFunc(slices.Values(declared), assignment.Compare)
 	locks := make([]GroupLock, 0, len(declared)+len(others))
 	for _, lock := range slices.Concat(order, others) {
-		out := GroupLock{Lock: lock}
+		out := GroupLock{Lock: lock, State: GroupReleased}
 		if l := a.locks[lock]; l != nil {
 			out.Planned = slices.Clone(l.plan)
 			for _, e := range l.holders {
 				out.Holders = append(out.Holders, GroupHolder{ID: e.guid, Name: e.name, Token: e.token, Releasing: e.revoking})
 			}
+		}
+		switch {
+		case !known[lock]:
+			out.State = GroupDropped
+		case len(out.Holders) > 0:
+			out.State = GroupLocked
 		}
 		locks = append(locks, out)
 	}

@@ -1,0 +1,240 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+// moody does what it is told to.
+type moody struct{ mood atomic.Value }
+
+var errMood = errors.New("not today")
+
+func (m *moody) Assign(locks, live []string, previous assignment.Assignment, hints assignment.Hints) (assignment.Assignment, error) {
+	switch m.mood.Load() {
+	case "error":
+		return nil, errMood
+	case "panic":
+		panic("in the strategy")
+	case "nonsense":
+		return assignment.Assignment{locks[0]: {"nobody"}, "no-lock": live}, nil
+	}
+	return assignment.Balanced{}.Assign(locks, live, previous, hints)
+}
+
+func TestStrategyThatFailsKeepsWhatWasPlannedAndIsToldAndAskedAgain(t *testing.T) {
+	t.Parallel()
+	for _, mood := range []string{"error", "panic", "nonsense"} {
+		t.Run(mood, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+
+			// given three participants with a strategy of the user's
+			var strategy moody
+			strategy.mood.Store("")
+			own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"moody": &strategy}}
+			s := spec(12, func(s *recipes.GroupSpec) { s.Strategy = "moody" })
+			var players []*player
+			for _, name := range []string{"node1", "node2", "node3"} {
+				p := h.player(name, h.client())
+				p.join(s, own)
+				players = append(players, p)
+			}
+			one, two, third := players[0], players[1], players[2]
+			h.share(s, map[*player]int{one: 4, two: 4, third: 4})
+			gave := append(one.gaveUp(), two.gaveUp()...)
+
+			// when the strategy fails as one leaves
+			strategy.mood.Store(mood)
+			third.leave()
+			failed := await[recipes.GroupStrategyFailed](t, one.told)
+
+			// then the controller is told, all others keep theirs, and what it had is nobody's
+			require.Equal(t, "moody", failed.Strategy)
+			require.Error(t, failed.Err)
+			if mood == "error" {
+				require.ErrorIs(t, failed.Err, errMood)
+			}
+			h.share(s, map[*player]int{one: 4, two: 4})
+			state := h.state()
+			require.NotEmpty(t, state.StrategyError)
+			free := 0
+			for _, lock := range state.Locks {
+				if lock.State == recipes.GroupReleased {
+					free++
+				}
+			}
+			require.Equal(t, 4, free)
+
+			// and after the next change all is well again
+			strategy.mood.Store("")
+			four := h.player("node4", h.client())
+			four.join(s, own)
+			h.share(s, map[*player]int{one: 4, two: 4, four: 4})
+			require.Empty(t, h.state().StrategyError)
+			require.Equal(t, gave, append(one.gaveUp(), two.gaveUp()...))
+		})
+	}
+}
+
+func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"own": assignment.StrategyFunc(assignment.Balanced{}.Assign)}}
+	s := spec(4, func(s *recipes.GroupSpec) { s.Strategy = "own" })
+
+	// given a controller of an older version of the program, which lacks the strategy
+	old := h.join(spec(4), "old")
+	h.share(s, map[*player]int{old: 4})
+	young := h.player("young", h.client())
+	young.join(s, own)
+	failed := await[recipes.GroupStrategyFailed](t, old.told)
+	require.ErrorContains(t, failed.Err, "own")
+	h.share(s, map[*player]int{old: 4, young: 0})
+
+	// when it goes, the next one asks again
+	old.leave()
+	h.share(s, map[*player]int{young: 4})
+	require.Empty(t, h.state().StrategyError)
+}
+
+func TestStrategyThatTakesForeverHoldsUpNobodyWhoLeaves(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	stuck := make(chan struct{})
+	defer close(stuck)
+	asked := make(chan struct{}, 10)
+	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"stuck": assignment.StrategyFunc(
+		func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+			asked <- struct{}{}
+			<-stuck
+			return nil, nil
+		})}}
+	s := spec(4, func(s *recipes.GroupSpec) { s.Strategy = "stuck" })
+	one := h.player("node1", h.client())
+	one.join(s, own)
+	<-asked
+
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.NoError(t, one.m.Leave(ctx))
+	h.nobodyThere()
+}
+
+func TestMovesOfARoundAreLimitedAndRoundsFollow(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	s := spec(12, func(s *recipes.GroupSpec) { s.MaxMoves = 2 })
+
+	// given a participant that holds all, which is not limited: nobody had them
+	one := h.join(s, "node1")
+	h.share(s, map[*player]int{one: 12})
+	await[recipes.GroupRoundDone](t, one.told)
+
+	// when another one joins, 6 locks move, two a round
+	two := h.join(s, "node2")
+	h.share(s, map[*player]int{one: 6, two: 6})
+	for range 3 {
+		require.Equal(t, 2, await[recipes.GroupRoundDone](t, one.told).Moves)
+	}
+	require.EqualValues(t, 6, h.state().MovedTotal)
+
+	// and what nobody holds any more is not limited
+	two.leave()
+	h.share(s, map[*player]int{one: 12})
+	require.Equal(t, 6, h.state().Moved)
+}
+
+func TestLocksMoveOnceTheParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	s := spec(12, debounce(500*time.Millisecond))
+	players := three(h, s)
+
+	// when one leaves and comes back before that
+	before := h.state()
+	held := players[2].locks()
+	gave := len(players[0].gaveUp()) + len(players[1].gaveUp())
+	players[2].leave()
+	again := h.join(s, "node3")
+
+	// then it has its locks again, and no other one has moved
+	h.share(s, map[*player]int{players[0]: 4, players[1]: 4, again: 4})
+	require.Equal(t, held, again.locks())
+	require.Equal(t, before.MovedTotal, h.state().MovedTotal)
+	require.Equal(t, before.Generation, h.state().Generation)
+	require.Equal(t, gave, len(players[0].gaveUp())+len(players[1].gaveUp()))
+}
+
+func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	const wait = 500 * time.Millisecond
+	s := spec(12, debounce(wait))
+	players := three(h, s)
+	generation := h.state().Generation
+
+	// given a participant that comes and goes all the time
+	ctx, stop := context.WithCancel(t.Context())
+	flapping := make(chan struct{})
+	flapper := h.player("flapper", h.client())
+	g := flapper.group(s)
+	go func() {
+		defer close(flapping)
+		for ctx.Err() == nil {
+			m, err := g.Join(context.WithoutCancel(ctx), "flapper", flapper)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			pause(50 * time.Millisecond)
+			if err := m.Leave(context.WithoutCancel(ctx)); err != nil {
+				t.Error(err)
+			}
+			pause(50 * time.Millisecond)
+		}
+	}()
+
+	// when another one leaves
+	start := time.Now()
+	players[2].leave()
+	held := func() int { return len(players[0].m.Locks()) + len(players[1].m.Locks()) + h.held(flapper.name) }
+	require.Eventually(t, func() bool { return held() >= 12 }, soon, time.Millisecond)
+	took := time.Since(start)
+
+	// then its locks were taken over after one debounce, and nothing else has moved
+	t.Logf("taken over %s after the leave; the debounce is %s", took.Round(time.Millisecond), wait)
+	require.Greater(t, took, wait)
+	require.Less(t, took, 3*wait)
+	require.Equal(t, generation+1, h.state().Generation)
+
+	// and a plan for all comes at the limit, however long it goes on
+	require.Eventually(t, func() bool { return h.state().Generation > generation+1 }, soon, 10*time.Millisecond)
+	late := time.Since(start)
+	t.Logf("planned for all %s after the leave; the limit is %s", late.Round(time.Millisecond), recipes.DebounceLimit*wait)
+	require.Less(t, late, (recipes.DebounceLimit+2)*wait)
+	stop()
+	<-flapping
+}
+
+// held returns how many locks a participant was granted.
+func (h *house) held(name string) (n int) {
+	for _, lock := range h.state().Locks {
+		for _, holder := range lock.Holders {
+			if holder.Name == name {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func pause(d time.Duration) { <-time.After(d) }
