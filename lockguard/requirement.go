@@ -34,7 +34,8 @@ type Requirement struct {
 	// recipes.MaxMessage bytes.
 	Message string
 
-	// Mode is exclusive (default) or shared.
+	// Mode is exclusive (default), which has the lock alone, or shared, which
+	// has it together with other shared ones.
 	Mode priority.Mode
 
 	// Owner names the work for people, for example the job's name. It is no
@@ -100,10 +101,8 @@ func (r Requirement) Validate() error {
 
 func refuseMode(mode priority.Mode) string {
 	switch mode {
-	case priority.Exclusive:
+	case priority.Exclusive, priority.Shared:
 		return ""
-	case priority.Shared:
-		return "shared mode is not supported yet; write exclusive"
 	}
 	return fmt.Sprintf("%s is unknown; write exclusive or shared", mode)
 }

@@ -34,6 +34,7 @@ type Grant struct {
 	late    bool // its watch is to be armed; guarded by s.late
 
 	mu      sync.Mutex
+	mode    priority.Mode // shared as soon as it may be
 	stamp   serverStamp
 	token   Token // 0 when not known yet
 	asked   map[askKey]instant
@@ -93,6 +94,14 @@ func (g *Grant) Scope() string { return g.lock.scope }
 // ID returns the guid under which the grant stands in ZooKeeper.
 func (g *Grant) ID() string { return g.guid }
 
+// Mode returns how the lock is held: as it was asked for, or shared after
+// Downgrade.
+func (g *Grant) Mode() priority.Mode {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mode
+}
+
 // Deadline returns until when the lock is certainly held if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer.
 func (g *Grant) Deadline() time.Time {
@@ -134,8 +143,8 @@ func (g *Grant) watchLater() {
 	g.s.late.add(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != stateHeld || g.lock.c.hints.get(g.lock.path).busy == 0 {
-		return
+	if g.state != stateHeld || g.mode == priority.Shared || g.lock.c.hints.get(g.lock.path).busy == 0 {
+		return // a shared holder cannot know whether it will be the last
 	}
 	after := prepareAfter
 	if g.next != nil { // until it is too old
@@ -149,12 +158,12 @@ func (g *Grant) prepare() {
 	g.mu.Lock()
 	known := g.next
 	g.mu.Unlock()
-	next, _, err := g.successor(g.lock.c.closing, known)
-	if err != nil || next == nil {
+	next, err := g.successors(g.lock.c.closing, known)
+	if err != nil || len(next.heirs) != 1 {
 		return
 	}
 	g.mu.Lock()
-	g.next = next
+	g.next = next.heirs[0]
 	g.mu.Unlock()
 }
 

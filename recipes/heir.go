@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // heir is the waiter that a releasing holder grants, with all that the hand-over
@@ -30,22 +32,65 @@ func (h *heir) fresh(now instant) bool { return h != nil && now.sub(h.seen) <= f
 // errAgain: what was read is no longer so.
 var errAgain = errors.New("decide again")
 
-// successor finds out whom the holder would grant now: the first waiter. Its
-// node is not read again if it is the one that is known. successor reports
-// whether there is anybody at all, and zk.ErrNoNode when the holder itself is
-// gone.
-func (g *Grant) successor(ctx context.Context, known *heir) (next *heir, others bool, err error) {
+// A succession is what a leaving holder finds.
+type succession struct {
+	heirs    []*heir        // whom it grants: the first waiter, and if that is shared, those shared ones right behind it
+	others   bool           // somebody is there, though there may be no heir
+	together bool           // others hold the lock as well: nobody is granted
+	version  int32          // of the lock node, at which this is so; -1: it cannot change while the holder holds
+	evicted  []evictionNote // by the last takeover, to be handed on
+}
+
+// maxHeirs bounds a hand-over. Further shared waiters see the last of them
+// granted, and follow by themselves.
+const maxHeirs = 64
+
+// successors finds out whom the holder would grant now. The nodes are not read
+// again if they are of the one that is known. It returns zk.ErrNoNode when the
+// holder itself is gone.
+func (g *Grant) successors(ctx context.Context, known *heir) (succession, error) {
+	next := succession{version: -1, evicted: g.evicted}
+	var holders []string
+	if g.Mode() == priority.Shared {
+		// Before the children are listed: one that is not seen there and
+		// comes to hold raises the version.
+		data, stat, err := g.s.get(ctx, g.lock.path)
+		if err != nil {
+			return next, err
+		}
+		record, err := decodeLock(data)
+		if err != nil {
+			return next, err
+		}
+		holders, next.version, next.evicted = record.Holders, stat.Version, record.Evicted
+	}
 	seen := g.s.clock.now()
 	children, me, err := g.lock.queueAround(ctx, g.s, g.guid)
 	if err != nil {
-		return nil, false, err
+		return next, err
 	}
 	waiters := slices.Delete(children, me, me+1)
-	if len(waiters) == 0 {
-		return nil, false, nil
+	next.others = len(waiters) > 0
+	next.together = slices.ContainsFunc(waiters, func(c child) bool { return slices.Contains(holders, c.guid) })
+	if next.together {
+		return next, nil
 	}
-	next, err = g.lock.inherit(ctx, g.s, waiters[0], known, seen)
-	return next, true, err
+	for i, c := range waiters {
+		if i > 0 && (c.mode != priority.Shared || waiters[0].mode != priority.Shared) || i == maxHeirs {
+			break
+		}
+		heir, err := g.lock.inherit(ctx, g.s, c, known, seen)
+		switch {
+		case errors.Is(err, errAgain) && i > 0:
+			return next, nil
+		case err != nil:
+			return next, err
+		case heir == nil:
+			return next, nil
+		}
+		next.heirs = append(next.heirs, heir)
+	}
+	return next, nil
 }
 
 // queueAround lists the contenders in order, and tells which of them is guid;

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 )
 
 // lead is step 5: the request is first in the queue. It watches whoever holds
-// the lock. G itself needs no watch as long as all holders are exclusive: it
-// cannot change then without a change of the holder's node or of this one's.
+// the lock, and G itself where shared holders are in its way: others may come
+// to hold beside them. As long as the holder is exclusive, G cannot change
+// without a change of the holder's node or of this one's.
 func (p *place) lead(ctx context.Context, version int32, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l, s := p.a.l, p.s
 	if len(alive) == 0 {
-		grant, err := p.grantSelf(ctx, version, g)
+		grant, err := p.grantSelf(ctx, version, g, nil)
 		return grant, 0, err
 	}
 	paths := make([]string, 0, len(alive))
@@ -41,6 +43,14 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		h.stat = stat
 		holders = append(holders, h)
 	}
+	if slices.ContainsFunc(holders, func(h *holding) bool { return h.rec.Mode == priority.Shared && !p.admits(h) }) {
+		switch now, err := p.watchG(ctx); {
+		case err != nil:
+			return nil, 0, err
+		case now != version:
+			return nil, 0, errAgain
+		}
+	}
 	if p.newcomer(children, holders) {
 		return nil, 0, errAgain
 	}
@@ -56,7 +66,7 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	v := priority.Judge(p.facts(holders))
 	switch v.Action {
 	case priority.Grant:
-		grant, err := p.grantSelf(ctx, version, g)
+		grant, err := p.grantSelf(ctx, version, g, alive)
 		return grant, 0, err
 	case priority.Preempt:
 		for _, ask := range v.Asks {
@@ -65,7 +75,7 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 			}
 		}
 	case priority.TakeOver:
-		grant, err := p.takeOver(ctx, version, g, holders)
+		grant, err := p.takeOver(ctx, version, holders)
 		return grant, 0, err
 	case priority.GiveUp:
 		return nil, 0, &CleanupPendingError{Scope: l.scope, Waited: p.oldestAsk(), Holders: p.a.holders}
@@ -78,6 +88,19 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	}
 	return nil, v.After, nil
 }
+
+// watchG arms the watch on the lock node, and returns its version.
+func (p *place) watchG(ctx context.Context) (version int32, err error) {
+	p.watched[p.a.l.path] = struct{}{}
+	_, stat, err := p.s.look(ctx, p.a.l.path, &p.others)
+	if err != nil {
+		return 0, err
+	}
+	return stat.Version, nil
+}
+
+// admits reports whether the request may hold the lock beside h.
+func (p *place) admits(h *holding) bool { return p.a.req.Mode.Admits(h.rec.Mode) }
 
 // newcomer tells whether somebody has asked a holder to go that was not there
 // when the queue was listed, a moment before: it may stand in front, and its
@@ -122,7 +145,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 	asks := make(map[string]*standingAsk, len(holders))
 	for _, h := range holders {
 		held := priority.Holder{
-			Level: h.level(), Mode: h.mode,
+			Level: h.level(), Mode: h.rec.Mode, // its name has the mode that it came with
 			CleanupTimeout: time.Duration(h.rec.CleanupTimeout) * time.Millisecond,
 			LeaseLeft:      h.rec.leaseLeft(h.stat, serverNow),
 		}
@@ -167,20 +190,33 @@ func (p *place) oldestAsk() time.Duration {
 	return oldest
 }
 
-// grantSelf is T3: every holder in G is dead, or compatible.
-func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord) (*Grant, error) {
+// grantSelf is T3: every holder in G is dead, or admits this request and is
+// kept.
+func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord, keep []child) (*Grant, error) {
+	next := lockRecord{Format: recordFormat, Evicted: g.Evicted}
+	for _, c := range keep {
+		next.Holders = append(next.Holders, c.guid)
+	}
 	r, _, err := p.s.multi(ctx,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: lockRecord{Format: recordFormat, Holders: []string{p.guid}, Evicted: g.Evicted}.encode(), Version: version})
-	return p.ownGrant(r, 0, nil, err)
+		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})
+	if err == nil && len(p.asks) > 0 { // of holders that share the lock by now
+		asks := p.takeAsks()
+		p.s.c.backlog.Go(func() { p.withdrawFrom(context.Background(), asks) })
+	}
+	return p.ownGrant(r, 0, next.Holders, nil, err)
 }
 
 // takeOver is T7: every holder in the way has had its grace.
-func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
+func (p *place) takeOver(ctx context.Context, version int32, holders []*holding) (*Grant, error) {
 	ops := make([]any, 0, len(holders)+2)
-	next := lockRecord{Format: recordFormat, Holders: []string{p.guid}}
+	next := lockRecord{Format: recordFormat}
 	var from []Contender
 	for _, h := range holders {
+		if p.admits(h) {
+			next.Holders = append(next.Holders, h.guid)
+			continue
+		}
 		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
 		reason := priority.Outranked
 		if ask := p.asks[h.guid]; ask != nil {
@@ -193,7 +229,7 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 	}
 	ops = append(ops,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: version})
+		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})
 	p.seizure = &seizure{evicted: next.Evicted, from: from}
 	r, _, err := p.s.multi(ctx, ops...)
 	switch {
@@ -204,7 +240,7 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 		return nil, err
 	}
 	p.seizure = nil
-	return p.ownGrant(r, len(holders), next.Evicted, err)
+	return p.ownGrant(r, len(from), next.Holders, next.Evicted, err)
 }
 
 // seizure is a takeover whose fate is not known.
@@ -238,13 +274,17 @@ func (p *place) grantedData() []byte {
 }
 
 // ownGrant reads the reply of a transaction in which the request granted
-// itself: ops own and own+1 wrote its node and the lock node.
-func (p *place) ownGrant(r []zk.MultiResponse, own int, evicted []evictionNote, err error) (*Grant, error) {
+// itself, beside those whom it kept: ops own and own+1 wrote its node and the
+// lock node.
+func (p *place) ownGrant(r []zk.MultiResponse, own int, kept []string, evicted []evictionNote, err error) (*Grant, error) {
 	switch {
 	case err == nil:
 		p.a.l.c.hints.crowded(p.a.l.path)
 		g := p.newGrant()
 		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, evicted
+		if len(kept) > 0 {
+			g.version = -1 // at which the lock is not idle when this one leaves
+		}
 		return p.a.granted(g)
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		p.stale.Store(true)
@@ -286,8 +326,16 @@ func (p *place) preempt(ctx context.Context, version int32, children []child, h 
 
 // withdraw takes this request's notes out of the holders' mailboxes, as well
 // as it can: a note whose writer is gone is void anyway.
-func (p *place) withdraw(ctx context.Context) {
-	for guid, ask := range p.asks {
+func (p *place) withdraw(ctx context.Context) { p.withdrawFrom(ctx, p.takeAsks()) }
+
+func (p *place) takeAsks() []*standingAsk {
+	asks := slices.Collect(maps.Values(p.asks))
+	clear(p.asks)
+	return asks
+}
+
+func (p *place) withdrawFrom(ctx context.Context, asks []*standingAsk) {
+	for _, ask := range asks {
 		for range 3 {
 			data, stat, err := p.s.get(ctx, ask.path)
 			if err != nil {
@@ -305,6 +353,5 @@ func (p *place) withdraw(ctx context.Context) {
 				break
 			}
 		}
-		delete(p.asks, guid)
 	}
 }

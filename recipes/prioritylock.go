@@ -14,7 +14,9 @@ import (
 
 // A PriorityLock is the lock of one scope. Whoever is more important goes
 // first, and may ask the holder to go; inside one priority, first come first
-// served. It holds no state of its own: any number of them may stand for one
+// served. Exclusive holders have it alone, shared ones together; a shared
+// request does not pass an exclusive one that waits, unless it is more
+// important. It holds no state of its own: any number of them may stand for one
 // scope.
 //
 // In ZooKeeper a lock is one persistent node, whose data G says who was
@@ -185,8 +187,8 @@ func (r *Request) complete(c *Client) error {
 	if r.Priority < 0 {
 		bad("priority", "%v", r.Priority.CheckJob())
 	}
-	if r.Mode != priority.Exclusive {
-		bad("mode", "%s is not supported yet; write exclusive", r.Mode)
+	if r.Mode != priority.Exclusive && r.Mode != priority.Shared {
+		bad("mode", "%s is unknown; write exclusive or shared", r.Mode)
 	}
 	return errors.Join(errs...)
 }
@@ -230,12 +232,12 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
 	a.epoch = max(0, l.c.epoch.Load()) // one that is too old costs a request
 	h := l.c.hints.get(l.path)
-	if h.busy == busyLooks && !a.try() {
+	if h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive {
 		return nil, errCrowded // others were seen just now: join them without looking
 	}
 	if h.idle {
 		a.epoch = h.epoch
-		g, err := a.take(ctx, s, h.version)
+		g, err := a.take(ctx, s, h.version, lockRecord{})
 		if !errors.Is(err, errCrowded) {
 			return g, err
 		}
@@ -266,9 +268,9 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		// that version.
 		if a.seen, _ = parseChildren(names); len(a.seen) > 0 {
 			l.c.hints.crowded(l.path)
-			return nil, errCrowded
+			return a.accompany(ctx, s)
 		}
-		g, err := a.take(ctx, s, stat.Version)
+		g, err := a.take(ctx, s, stat.Version, lockRecord{})
 		if errors.Is(err, errCrowded) {
 			l.c.hints.crowded(l.path)
 			if a.try() && tries < 3 {
@@ -279,20 +281,73 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	}
 }
 
+// accompany takes a shared lock that only shared holders have, and for which
+// nobody waits: T1 with those holders kept in G. It returns errCrowded when the
+// request has to queue.
+//
+// It is T2 and T3 in one, under the guards of both: G is as it was at the
+// version, and so are the modes of those in it. Like T3 it may pass somebody
+// who has joined since the list was read.
+func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
+	l := a.l
+	if a.req.Mode != priority.Shared {
+		return nil, errCrowded
+	}
+	tries := 3
+	if a.try() {
+		tries = 32 // other readers raise the version as well
+	}
+	for range tries {
+		data, stat, err := s.get(ctx, l.path) // before the children: see weigh
+		if errors.Is(err, errAmbiguous) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		g, err := decodeLock(data)
+		if err != nil {
+			return nil, err
+		}
+		names, _, err := s.list(ctx, l.path)
+		if errors.Is(err, errAmbiguous) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		a.seen, _ = parseChildren(names)
+		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
+		for _, c := range a.seen {
+			if c.mode != priority.Shared || !slices.Contains(g.Holders, c.guid) {
+				return nil, errCrowded // a waiter, or a holder that may be alone
+			}
+			keep.Holders = append(keep.Holders, c.guid)
+		}
+		grant, err := a.take(ctx, s, stat.Version, keep)
+		if !errors.Is(err, errCrowded) {
+			return grant, err
+		}
+	}
+	return nil, errCrowded
+}
+
 // take is T1: it takes the lock if nothing has been granted since version, and
-// no lock node was removed since a.epoch.
-func (a *attempt) take(ctx context.Context, s *session, version int32) (*Grant, error) {
+// no lock node was removed since a.epoch. It joins the holders of keep.
+func (a *attempt) take(ctx context.Context, s *session, version int32, keep lockRecord) (*Grant, error) {
 	l := a.l
 	rec := newRecord(l.c, a.req)
 	rec.Granted = true
 	data := rec.encode()
 	for {
 		guid := newGUID()
+		record := soleHolder(guid)
+		if len(keep.Holders) > 0 {
+			record = keep.with(guid).encode()
+		}
 		sent := s.clock.now()
 		r, failed, err := s.multi(ctx,
 			&zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch},
 			&zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, guid), Data: data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-			&zk.SetDataRequest{Path: l.path, Data: soleHolder(guid), Version: version})
+			&zk.SetDataRequest{Path: l.path, Data: record, Version: version})
 		switch {
 		case err == nil:
 			stamp := serverStamp{at: r[2].Stat.Mtime, sent: sent, replied: s.clock.now()}
@@ -300,11 +355,16 @@ func (a *attempt) take(ctx context.Context, s *session, version int32) (*Grant, 
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
 				token: Token(r[2].Stat.Mzxid), version: r[2].Stat.Version, epoch: a.epoch,
 			}
+			if len(keep.Holders) > 0 {
+				g.version = -1 // at which the lock is not idle when this one leaves
+			}
 			return a.granted(g)
 		case errors.Is(err, zk.ErrBadVersion) && failed == 0:
 			l.c.epoch.Store(-1) // scopes were removed meanwhile: what version says may be old
 			return nil, errCrowded
 		case errors.Is(err, zk.ErrBadVersion):
+			return nil, errCrowded
+		case errors.Is(err, zk.ErrNoNode) && len(keep.Holders) > 0:
 			return nil, errCrowded
 		case errors.Is(err, zk.ErrNoNode):
 			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
@@ -362,7 +422,7 @@ func (c *Client) rootEpoch(ctx context.Context, s *session) (int32, error) {
 
 // granted makes the session carry a new grant.
 func (a *attempt) granted(g *Grant) (*Grant, error) {
-	g.req = a.req
+	g.req, g.mode = a.req, a.req.Mode
 	g.born = g.s.clock.now()
 	g.leaseTo = g.born.add(a.req.LeaseTimeout)
 	g.watch = func(watchKind) { go g.changed() }

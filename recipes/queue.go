@@ -124,7 +124,9 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		}
 		a.queued = true
 		p := newPlace(a, s, guid, path, sent, s.clock.now())
-		p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
+		if a.req.Mode == priority.Exclusive {
+			p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
+		}
 		g, err := p.wait(ctx)
 		p.forget()
 		if err != nil {
@@ -207,7 +209,8 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 			return nil, 0, err
 		}
 	}
-	if !p.calm && len(p.asks) == 0 && !p.a.outranksSeen() {
+	// A shared request that stands behind others may hold beside them.
+	if !p.calm && len(p.asks) == 0 && p.a.req.Mode == priority.Exclusive && !p.a.outranksSeen() {
 		grant, rest, err := p.glance(ctx)
 		if grant != nil || rest > 0 || err != nil {
 			return grant, rest, err
@@ -250,13 +253,15 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	children, _ := parseChildren(names)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
 	below := slices.ContainsFunc(children, func(c child) bool { return p.a.req.Priority.Outranks(c.level()) })
+	// Of several shared holders that leave at once, nobody may hand over.
+	several := slices.ContainsFunc(children, func(c child) bool { return c.mode == priority.Shared })
 	switch {
 	case me == 0 && len(children) == 1 && !p.granted.Load():
 		// Whomever G names at this version, which is of the same snapshot, is
 		// dead, or this request itself.
-		grant, err := p.grantSelf(ctx, stat.Version, lockRecord{})
+		grant, err := p.grantSelf(ctx, stat.Version, lockRecord{}, nil)
 		return grant, 0, err
-	case me <= 0 || below:
+	case me <= 0 || below || several:
 		return nil, 0, nil
 	case me == 1:
 		// The one in front may leave without having seen this request.
@@ -383,7 +388,7 @@ func (p *place) read(ctx context.Context, c child) (Contender, error) {
 // overtook reports whether a holder that this request need not let pass joined
 // later.
 func (p *place) overtook(holder child) bool {
-	return !holder.level().Outranks(p.a.req.Priority) && holder.place.Sequence-p.sequence() > 0
+	return !p.a.req.Mode.Admits(holder.mode) && !holder.level().Outranks(p.a.req.Priority) && holder.place.Sequence-p.sequence() > 0
 }
 
 func (p *place) sequence() int32 {

@@ -69,6 +69,12 @@ type evictionNote struct {
 	Reason priority.Reason `json:"reason"`
 }
 
+// with returns r with one holder more.
+func (r lockRecord) with(guid string) lockRecord {
+	r.Holders = append(slices.Clone(r.Holders), guid)
+	return r
+}
+
 func newRecord(c *Client, r Request) contenderRecord {
 	return contenderRecord{
 		Format: recordFormat, Owner: r.Owner, Host: c.host, PID: c.pid,

@@ -6,10 +6,12 @@ import (
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // Release gives the lock back: to the first in line if there is one (T4), in
-// one transaction either way. It returns ErrReleased when it was released
+// one transaction either way. Of several shared holders, the last one does so. It returns ErrReleased when it was released
 // before, and the *LostError when it was lost, even if only Release found out.
 //
 // When ctx ends first, Release returns an error and goes on in the background
@@ -33,7 +35,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known := g.next
 	next := known
-	if asked || !known.fresh(now) || !g.s.usable() {
+	if asked || g.mode == priority.Shared || !known.fresh(now) || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
 	g.mu.Unlock()
@@ -76,8 +78,12 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 		}
 		return err
 	}
+	var line succession
+	if next != nil {
+		line = succession{heirs: []*heir{next}, version: -1, evicted: g.evicted}
+	}
 	for {
-		if !look && next == nil {
+		if !look && len(line.heirs) == 0 {
 			err := s.delete(ctx, g.path, -1) // T5
 			switch {
 			case err == nil:
@@ -93,46 +99,61 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			}
 			return gone(err)
 		}
-		if next == nil {
-			var others bool
+		if len(line.heirs) == 0 {
 			var err error
-			next, others, err = g.successor(ctx, known)
+			line, err = g.successors(ctx, known)
 			switch {
 			case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
-				next = nil
+				line = succession{}
 				continue
 			case err != nil:
 				return gone(err)
-			case next == nil && !others && l.c.hints.get(l.path).busy == busyLooks:
+			case !line.others && l.c.hints.get(l.path).busy == busyLooks:
 				// Whoever was here just now may be on the way back.
 				l.c.hints.update(l.path, func(h *hint) { h.busy-- })
 				continue
-			case next == nil:
-				if !others { // else it is nobody that this version understands
+			case len(line.heirs) == 0:
+				if !line.others { // else they hold as well, or are nobody that this version understands
 					l.c.hints.update(l.path, func(h *hint) { h.busy = max(0, h.busy-1) })
 				}
 				look = false
 				continue
 			}
 		}
-		r := lockRecord{Format: recordFormat, Holders: []string{next.guid}, Evicted: g.evicted}
-		_, failed, err := s.multi(ctx, // T4
-			&zk.DeleteRequest{Path: g.path, Version: -1},
-			&zk.SetDataRequest{Path: next.path, Data: next.data, Version: next.version},
-			&zk.SetDataRequest{Path: l.path, Data: r.encode(), Version: -1})
+		err := g.handOver(ctx, line) // T4
 		switch {
 		case err == nil:
 			l.c.hints.crowded(l.path)
 			return nil
-		case errors.Is(err, zk.ErrNoNode) && failed == 0 && !unsure:
+		case errors.Is(err, errHolderGone) && !unsure:
 			return gone(err)
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
-			// The successor left, or was written to: look again.
+			// A successor left or was written to, or another came to hold: look again.
 		case errors.Is(err, errAmbiguous):
 			unsure = true
 		default:
 			return gone(err)
 		}
-		look, next, known = true, nil, suspect
+		look, line, known = true, succession{}, suspect
 	}
+}
+
+// errHolderGone: the node of the holder that hands over is not there.
+var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
+
+// handOver is T4: it removes the holder's node and grants the heirs.
+func (g *Grant) handOver(ctx context.Context, line succession) error {
+	ops := make([]any, 0, len(line.heirs)+2)
+	ops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})
+	next := lockRecord{Format: recordFormat, Evicted: line.evicted}
+	for _, h := range line.heirs {
+		ops = append(ops, &zk.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
+		next.Holders = append(next.Holders, h.guid)
+	}
+	ops = append(ops, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
+	_, failed, err := g.s.multi(ctx, ops...)
+	if failed == 0 && errors.Is(err, zk.ErrNoNode) {
+		return errHolderGone
+	}
+	return err
 }

@@ -19,7 +19,8 @@ type Request struct {
 	// Message says why the lock is wanted: at most MaxMessage bytes.
 	Message string
 
-	// Mode is exclusive (default) or shared.
+	// Mode is exclusive (default), which has the lock alone, or shared, which
+	// has it together with other shared ones.
 	Mode priority.Mode
 
 	// Priority orders the queue, and decides who may preempt whom.

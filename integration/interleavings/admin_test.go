@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -45,6 +46,7 @@ type admin interface {
 type (
 	contenderData struct {
 		Owner   string        `json:"owner"`
+		Mode    priority.Mode `json:"mode"`
 		Granted bool          `json:"granted"`
 		Token   recipes.Token `json:"token"`
 	}

@@ -44,10 +44,11 @@
 //	11  TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing
 //	    TestTransactionOfARequestThatIsGoneIsRefused
 //	    TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone
-//	12  none: the first waiter would watch G, which has one holder as long as there
-//	    is no shared mode; see TestSharedModeIsRefused
+//	12  TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce
 //	13  TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver
-//	14  none: a reader decides; see TestSharedModeIsRefused
+//	    TestReadersThatLeaveAtOnceEachTakeTheOtherForAlive
+//	14  TestLastReaderWhoseSuccessorHasGrantedItselfOnlyLeaves
+//	    TestLastReaderBesideWhomAnotherComesInOnlyLeaves
 //	15  TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder
 //	16  TestLeaseIsMeasuredOnTheServersClock (e): clocks that differ by an hour
 //	17  TestPolitePreemptorThatGivesUpNeverHolds
@@ -62,6 +63,6 @@
 //	    to the millisecond
 //	22  TestFirstToArriveIsGrantedWhateverItsGuid
 //	23  TestWaiterThatIsGrantedBeforeItWatchesItselfHolds
-//	24  none: a reader decides; see TestSharedModeIsRefused
+//	24  TestHandOverPastAReaderThatGrantsItselfIsRefused
 //	25  TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater
 package interleavings

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -238,15 +237,4 @@ func (c *jammedConn) Write(b []byte) (int, error) {
 func (c *jammedConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
-}
-
-// 12, 14 and 24 are about readers. The day that a request for the shared mode is
-// no longer refused, they need tests.
-func TestSharedModeIsRefused(t *testing.T) {
-	embeddedOnly(t, "no server is asked", func(w *world) {
-		u := w.ask("A", func(r *recipes.Request) { r.Mode = priority.Shared })
-		var refusal *recipes.RequestError
-		require.ErrorAs(w, u.refused(), &refusal)
-		require.Equal(w, "mode", refusal.Field)
-	})
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A referee watches that at most one holds each lock: one of those who believe
-// it, and one by what the server says. It looks at the server whenever somebody
+// A referee watches that at most one holds each lock, or several readers: of
+// those who believe it, and by what the server says. It looks at the server whenever somebody
 // starts or stops to hold and, on the embedded one, before each request.
 type referee struct {
 	w *world
@@ -59,12 +60,19 @@ func (r *referee) enters(u *user, scope string) {
 		return // told already
 	}
 	for _, other := range r.inside[scope] {
-		if !r.forgiven[other.grant.ID()] {
+		if !r.forgiven[other.grant.ID()] && !u.mode.Admits(other.mode) {
 			r.foul("%s and %s both believe that they hold %s", other.owner, u.owner, scope)
 		}
 	}
 	r.inside[scope] = append(r.inside[scope], u)
 	r.scopes[u] = scope
+}
+
+// shares is called before a downgrade.
+func (r *referee) shares(u *user) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u.mode = priority.Shared
 }
 
 // leaves is called before a release, and with a loss.
@@ -122,7 +130,7 @@ func (r *referee) look(scope string) {
 		}
 		who := record(n).Owner
 		alive = append(alive, who)
-		exclusive = exclusive || !strings.Contains(n.Path, "-s-")
+		exclusive = exclusive || record(n).Mode != priority.Shared
 		if !record(n).Granted {
 			r.foul("%s holds %s and its own node does not say so", who, scope)
 		}
@@ -132,11 +140,17 @@ func (r *referee) look(scope string) {
 			r.foul("the token of %s was %d and is %d", who, known, token)
 		case !ok:
 			for other, before := range tokens {
-				if before >= token && exclusive {
+				if before >= token && record(n).Mode != priority.Shared {
 					r.foul("%s has token %d, after %s had %d", who, token, other, before)
 				}
 			}
 			tokens[id] = token
+		}
+	}
+	for _, u := range r.inside[scope] {
+		there := slices.ContainsFunc(children, func(n zktest.Node) bool { return guid(n.Path) == u.grant.ID() })
+		if there && !slices.Contains(g.Holders, u.grant.ID()) {
+			r.foul("%s holds %s, and G does not name it", u.owner, scope)
 		}
 	}
 	if len(alive) > 1 && exclusive {

@@ -19,6 +19,7 @@ type user struct {
 	c      *client
 	scope  string
 	owner  string
+	mode   priority.Mode // guarded by the referee
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Acquire has returned
 	grant  *recipes.Grant
@@ -67,6 +68,7 @@ func (c *client) ask(scope, owner string, change ...func(*recipes.Request)) *use
 	for _, f := range change {
 		f(&r)
 	}
+	u.mode = r.Mode
 	l := c.lock(scope)
 	c.w.mu.Lock()
 	c.w.askers = append(c.w.askers, u)
@@ -102,6 +104,14 @@ func cleanup(d time.Duration) func(*recipes.Request) {
 // waiting bounds how long a preemptor waits for the holder's cleanup.
 func waiting(d time.Duration) func(*recipes.Request) {
 	return func(r *recipes.Request) { r.WaitingTimeout = &d }
+}
+
+// sharing makes a reader.
+func sharing(r *recipes.Request) { r.Mode = priority.Shared }
+
+// within bounds the whole wait; 0 is a try.
+func within(d time.Duration) func(*recipes.Request) {
+	return func(r *recipes.Request) { r.AcquireTimeout = &d }
 }
 
 // forceful takes the lock at the end of the holder's grace.
@@ -189,6 +199,17 @@ func (u *user) releases() (outcome func() error) {
 			return nil
 		}
 	}
+}
+
+// downgrades makes a writer that holds a reader.
+func (u *user) downgrades() {
+	u.w.Helper()
+	g := u.granted()
+	u.w.referee.shares(u) // from here on it may be one of several
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	require.NoError(u.w, g.Downgrade(ctx), "%s's downgrade", u.owner)
+	u.w.story.tell(u.owner, "shares %s", u.scope)
 }
 
 // token returns the token of the grant.

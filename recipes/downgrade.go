@@ -1,0 +1,92 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// Downgrade makes an exclusive grant a shared one without giving it up (T10):
+// shared requests that are first in line come to hold beside it. The token
+// stays the same. A shared grant stays what it is.
+//
+// There is no way back: two that shared and both wanted to be alone would wait
+// for each other for ever. It returns the *LostError when the lock is lost, and
+// ErrReleased after Release. When ctx ends first, the grant may be either.
+func (g *Grant) Downgrade(ctx context.Context) error {
+	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) { return struct{}{}, g.downgrade(ctx) }, nil)
+	return err
+}
+
+func (g *Grant) downgrade(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		state, loss := g.state, g.loss
+		if state == stateHeld {
+			g.mode = priority.Shared // for a release: it looks who else holds
+		}
+		g.mu.Unlock()
+		switch state {
+		case stateLost:
+			return loss
+		case stateReleased:
+			return ErrReleased
+		case stateHeld:
+		}
+		lock, at, err := g.s.get(ctx, g.lock.path)
+		if errors.Is(err, errAmbiguous) {
+			continue
+		} else if err != nil {
+			return g.lossOr(err)
+		}
+		record, err := decodeLock(lock)
+		if err != nil {
+			return err
+		}
+		data, stat, err := g.s.look(ctx, g.path, &g.watch)
+		if !g.held() { // released or lost meanwhile
+			g.s.unwatch(g.path, &g.watch)
+			continue
+		}
+		switch {
+		case errors.Is(err, errAmbiguous):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			g.changed()
+			if err := g.lossOr(nil); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return g.lossOr(err)
+		case !slices.Contains(record.Holders, g.guid):
+			g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("the lock node was overwritten")})
+			continue
+		}
+		rec, err := decodeContender(data)
+		if err != nil {
+			return err
+		}
+		g.absorb(&rec, stat)
+		if rec.Mode == priority.Shared {
+			return nil
+		}
+		rec.freeze(stat)
+		rec.Mode = priority.Shared
+		_, _, err = g.s.multi(ctx,
+			&zk.SetDataRequest{Path: g.path, Data: rec.encode(), Version: stat.Version},
+			&zk.SetDataRequest{Path: g.lock.path, Data: lock, Version: at.Version})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, errAmbiguous):
+		default:
+			return fmt.Errorf("lock %q is not shared: %w", g.lock.scope, g.lossOr(err))
+		}
+	}
+}
