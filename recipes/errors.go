@@ -78,7 +78,9 @@ func (e *PreemptPendingError) Error() string {
 }
 
 // EvictedError is returned to a waiter whose place in the queue was deleted by
-// somebody else, such as an administrator.
+// somebody else: an administrator; or a forceful request that took the lock
+// over, right after it was granted to the waiter, and with so much going on
+// since that the lock node no longer tells.
 type EvictedError struct{ Scope string }
 
 func (e *EvictedError) Error() string {

@@ -207,16 +207,14 @@ func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord, keep
 	return p.ownGrant(r, 0, next.Holders, nil, err)
 }
 
-// takeOver is T7: every holder in the way has had its grace.
+// takeOver is T7: every holder has had its grace. All of them are in the way:
+// an exclusive one has the lock alone, and shared ones are in the way of an
+// exclusive request alone.
 func (p *place) takeOver(ctx context.Context, version int32, holders []*holding) (*Grant, error) {
 	ops := make([]any, 0, len(holders)+2)
 	next := lockRecord{Format: recordFormat}
 	var from []Contender
 	for _, h := range holders {
-		if p.admits(h) {
-			next.Holders = append(next.Holders, h.guid)
-			continue
-		}
 		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
 		reason := priority.Outranked
 		if ask := p.asks[h.guid]; ask != nil {
@@ -240,7 +238,7 @@ func (p *place) takeOver(ctx context.Context, version int32, holders []*holding)
 		return nil, err
 	}
 	p.seizure = nil
-	return p.ownGrant(r, len(from), next.Holders, next.Evicted, err)
+	return p.ownGrant(r, len(holders), nil, next.Evicted, err)
 }
 
 // seizure is a takeover whose fate is not known.

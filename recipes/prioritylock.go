@@ -308,11 +308,14 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		if err != nil {
 			return nil, err
 		}
-		names, _, err := s.list(ctx, l.path)
-		if errors.Is(err, errAmbiguous) {
+		names, now, err := s.list(ctx, l.path)
+		switch {
+		case errors.Is(err, errAmbiguous):
 			continue
-		} else if err != nil {
+		case err != nil:
 			return nil, err
+		case now.Version != stat.Version:
+			continue // whom G does not name may hold by now
 		}
 		a.seen, _ = parseChildren(names)
 		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}

@@ -476,4 +476,5 @@ func (p *place) leave() {
 	if err := p.s.deleteSurely(ctx, p.path); err != nil {
 		p.a.l.c.log.Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
 	}
+	p.s.fireIdle(ctx, p.a.l.path) // from the time as the first waiter behind shared holders
 }

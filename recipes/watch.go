@@ -223,6 +223,31 @@ func (t *watchTable) reset(tell bool) {
 	}
 }
 
+// fireIdle makes a watch on a node fire that nobody needs any more: the node is
+// written as it is. go-zookeeper cannot take a watch back, and a node that is
+// never deleted may not change for long.
+func (s *session) fireIdle(ctx context.Context, path string) {
+	const tries = 3 // each fails only if the node changes, and then the watch fires
+	for range tries {
+		if !s.watches.idle(watchKey{path: path}) {
+			return
+		}
+		data, stat, err := s.get(ctx, path)
+		if err != nil {
+			return
+		}
+		_, _ = s.set(ctx, path, data, stat.Version)
+	}
+}
+
+// idle reports whether a watch stands at the server for nobody.
+func (t *watchTable) idle(key watchKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[key]
+	return e != nil && e.armed && len(e.readers) == 0
+}
+
 // resends reports whether the library has watches to register again.
 func (t *watchTable) resends() bool {
 	t.mu.Lock()

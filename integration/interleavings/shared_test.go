@@ -260,6 +260,57 @@ func TestReaderThatComesInAfterAWriterTookTheLockQueues(t *testing.T) {
 	})
 }
 
+// A reader comes in while another has joined the queue and not granted itself
+// yet: that one is no holder.
+func TestReaderThatComesInNamesNobodyThatWaits(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a reader that holds, and one that has just joined the queue
+		w.hold("A", at(1), sharing)
+		w.On(T1(users).From("B")).Fail(zktest.BadVersion) // so it has to queue
+		joins := w.On(T2(users).From("B")).HoldReply()
+		b := w.ask("B", at(1), sharing)
+		w.reached(joins)
+
+		// when another comes, then it stands behind that one
+		c := w.ask("C", at(1), sharing)
+		require.Equal(w, 2, c.queued().Position)
+		require.Equal(w, []string{"A"}, w.holders())
+		joins.Release()
+		b.granted()
+		c.granted()
+		require.Equal(w, []string{"A", "B", "C"}, sorted(w.holders()))
+	})
+}
+
+// A reader that has to queue does not rest there as one does that can only wait
+// for a hand-over.
+func TestReaderInTheQueueHoldsBesideReadersAtOnce(t *testing.T) {
+	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+		// beside a reader
+		h := w.hold("A", at(1), sharing)
+		w.client("B")
+		w.client("W")
+		w.On(T1(users).From("B").Nth(1)).Fail(zktest.BadVersion)
+		w.On(T1(users).From("B").Nth(2)).Fail(zktest.BadVersion)
+		w.On(T1(users).From("B").Nth(3)).Fail(zktest.BadVersion)
+		asked := w.elapsed()
+		b := w.ask("B", at(1), sharing)
+		b.granted()
+		require.Less(w, w.elapsed()-asked, time.Millisecond)
+		h.release()
+		b.release()
+
+		// beside a writer that shares
+		h = w.hold("W", at(1))
+		b = w.ask("B", at(1), sharing)
+		b.joined()
+		asked = w.elapsed()
+		h.downgrades()
+		b.granted()
+		require.Less(w, w.elapsed()-asked, 5*time.Millisecond)
+	})
+}
+
 // A reader's reply is lost while it comes in beside others: it finds itself in G.
 func TestReaderWhoseGrantIsNotAnsweredFindsItself(t *testing.T) {
 	scenario(t, func(w *world) {
@@ -273,6 +324,102 @@ func TestReaderWhoseGrantIsNotAnsweredFindsItself(t *testing.T) {
 		w.pass(short)
 		a.release()
 		require.Equal(w, []string{"B"}, w.holders())
+	})
+}
+
+// A reader comes in between the first waiter's look at G and its watch on G: its
+// lease is enforced all the same.
+func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
+	embeddedOnly(t, "the lease is half a minute, less than the poll that would hide it", func(w *world) {
+		// given a reader that holds, one that is about to come in, and a writer that
+		// has read G and not watched it
+		const length = 30 * time.Second
+		w.hold("A", at(1), sharing)
+		comes := w.On(T1(users).From("B")).Hold()
+		b := w.ask("B", at(1), sharing, lease(length))
+		w.reached(comes)
+		watches := w.On(ReadsG(users).From("W").Where(func(q zktest.Request) bool { return q.Watch }).Nth(1)).Hold()
+		writer := w.ask("W", at(1))
+		w.reached(watches)
+
+		// when the other comes in
+		comes.Release()
+		b.granted()
+		since := w.elapsed()
+		watches.Release()
+
+		// then its lease ends in time
+		asked, when := awaitWithin[recipes.PreemptAsked](b, 2*length)
+		require.Equal(w, "W", asked.By.Owner)
+		require.InDelta(w, length, when-since, float64(10*time.Millisecond))
+		writer.waits()
+	})
+}
+
+// T4 names the readers in front, all in one step: none has to come in by itself.
+func TestHandOverNamesAllReadersInFront(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(5))
+		readers := []*user{w.ask("A", at(3), sharing), w.ask("B", at(1), sharing), w.ask("C", at(1), sharing)}
+		for _, r := range readers {
+			r.queued()
+			w.never(T3(users).From(r.owner))
+		}
+		h.release()
+		for _, r := range readers {
+			r.granted()
+		}
+	})
+}
+
+// 13, with a writer that has only just joined: it does not rest as behind one
+// holder, which would hand over.
+func TestWriterThatHasJustJoinedBehindReadersHoldsAtOnce(t *testing.T) {
+	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
+		w.client("W")
+		aLeaves, bLeaves := w.On(T5(users).From("A")).Hold(), w.On(T5(users).From("B")).Hold()
+		aGone, bGone := a.releases(), b.releases()
+		w.reached(aLeaves)
+		w.reached(bLeaves)
+		writer := w.ask("W", at(1))
+		writer.joined()
+		asked := w.elapsed()
+		aLeaves.Release()
+		bLeaves.Release()
+		require.NoError(w, aGone())
+		require.NoError(w, bGone())
+		writer.granted()
+		require.Less(w, w.elapsed()-asked, 5*time.Millisecond)
+	})
+}
+
+// T10 ends what a holder knew as one that was alone: whom it would have handed
+// over to.
+func TestHolderThatSharesLooksAgainWhomItHandsOverTo(t *testing.T) {
+	embeddedOnly(t, "what it knew is good for milliseconds", func(w *world) {
+		// given a holder that has looked who is next: a writer
+		z := w.hold("Z", at(5))
+		h := w.ask("H", at(3))
+		h.queued()
+		writer := w.ask("W", at(0))
+		writer.queued()
+		w.client("R")
+		z.release()
+		h.granted()
+		w.pass(time.Millisecond)
+
+		// when it shares, a reader comes in, and it leaves
+		h.downgrades()
+		r := w.ask("R", at(4), sharing)
+		r.granted()
+		h.release()
+
+		// then the reader holds
+		require.Equal(w, []string{"R"}, w.holders())
+		writer.waits()
+		r.release()
+		writer.granted()
 	})
 }
 
@@ -335,13 +482,17 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		w.reached(shares)
 
 		// when a more important writer asks it to go
+		asks := w.must(T6(users).From("C"))
 		c := w.ask("C", at(5))
-		require.Equal(w, "C", await[recipes.PreemptAsked](h).By.Owner)
+		await[recipes.PreemptSent](c)
 		shares.Release()
 		<-done
 
-		// then it is asked still, and shares
+		// then it is asked still, by the same note, and shares
+		require.Equal(w, "C", await[recipes.PreemptAsked](h).By.Owner)
+		c.waits()
 		require.Len(w, w.state().Holders[0].PreemptedBy, 1)
+		require.Equal(w, 1, asks.Fired())
 		require.Zero(w, times[recipes.PreemptWithdrawn](h))
 		c.waits()
 		h.release()
