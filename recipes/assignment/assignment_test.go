@@ -27,8 +27,7 @@ func run(t testing.TB, strategy assignment.Strategy, locks, live []string, previ
 	return next
 }
 
-func named(t testing.TB, name string) assignment.Strategy {
-	t.Helper()
+func named(t require.TestingT, name string) assignment.Strategy {
 	strategy, err := assignment.Named(name)
 	require.NoError(t, err)
 	return strategy
@@ -260,4 +259,23 @@ func TestAssignmentTellsWhatAMemberHolds(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 2, "b": 1}, a.Counts())
 	require.True(t, a.Equal(assignment.Assignment{"lock_10": {"a", "b"}, "lock_2": {"a"}}))
 	require.False(t, a.Equal(assignment.Assignment{"lock_10": {"a", "b"}}))
+}
+
+func TestALimitThatIsLoweredTakesLocksAway(t *testing.T) {
+	for _, name := range assignment.Names() {
+		before := run(t, named(t, name), names("lock", 10), []string{"a", "b"}, nil, assignment.Hints{})
+		after := run(t, named(t, name), names("lock", 10), []string{"a", "b"}, before, assignment.Hints{Limit: 3})
+		require.Equal(t, []int{3, 3}, counts(after), name)
+	}
+}
+
+func TestWeightsPinsAndALimitDivideWhatIsLeft(t *testing.T) {
+	// a may have 5 only; then b's share of the rest is more than what is pinned to it.
+	hints := assignment.Hints{
+		Limit:   5,
+		Weights: map[string]float64{"a": 20, "b": 3, "c": 1},
+		Pins:    map[string]string{"lock_0": "b", "lock_1": "b", "lock_2": "b"},
+	}
+	next := run(t, assignment.Weighted{}, names("lock", 10), []string{"a", "b", "c"}, nil, hints)
+	require.Equal(t, map[string]int{"a": 5, "b": 4, "c": 1}, next.Counts())
 }

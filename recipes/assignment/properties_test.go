@@ -492,3 +492,46 @@ func fewestGains(locks, live []string, previous assignment.Assignment, holders i
 	}
 	return cost + base*(total/len(live))*len(live)
 }
+
+func TestWeightZeroTakesNothingButPins(t *testing.T) {
+	for _, name := range []string{"weighted", "rendezvous"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				live := names("member", rapid.IntRange(1, 6).Draw(t, "members"))
+				locks := names("lock", rapid.IntRange(1, 12).Draw(t, "locks"))
+				hints := assignment.Hints{
+					Holders: rapid.IntRange(1, 3).Draw(t, "holders"),
+					Weights: rapid.MapOf(rapid.SampledFrom(live), rapid.SampledFrom([]float64{0, 1, 2})).Draw(t, "weights"),
+					Pins:    rapid.MapOf(rapid.SampledFrom(locks), rapid.SampledFrom(live)).Draw(t, "pins"),
+				}
+				previous := assignment.Assignment{}
+				for _, lock := range locks {
+					previous[lock] = rapid.SliceOfN(rapid.SampledFrom(live), 0, 4).Draw(t, lock)
+				}
+				takers := 0
+				for _, member := range live {
+					if w, ok := hints.Weights[member]; !ok || w > 0 {
+						takers++
+					}
+				}
+
+				next, err := assignment.Run(named(t, name), locks, live, previous, hints)
+				require.NoError(t, err)
+
+				for lock, holders := range next {
+					if takers == 0 {
+						require.Len(t, holders, min(hints.Holders, len(live)), "all alike")
+						continue
+					}
+					require.Len(t, holders, min(hints.Holders, takers))
+					for _, member := range holders {
+						if w, ok := hints.Weights[member]; ok && w == 0 {
+							require.Equal(t, member, hints.Pins[lock])
+						}
+					}
+				}
+			})
+		})
+	}
+}
