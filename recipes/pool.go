@@ -249,8 +249,10 @@ func (m *Semaphore) drawn(s *session, creates []any) ([]string, error) {
 func (m *Semaphore) hold(s *session, nodes []string) ([]*ClassicGrant, error) {
 	permits := make([]*ClassicGrant, 0, len(nodes))
 	for _, node := range nodes {
+		p := m.leases.newStand(s, node, &entry{})
+		p.name = strings.TrimPrefix(node, m.c.cfg.Chroot+m.name+"/") // people know the semaphore, not the directory
 		// Each has notices of its own: nothing follows a loss.
-		g, err := m.leases.newStand(s, node, &entry{}).hold(&notices{f: m.o.Notify})
+		g, err := p.hold(&notices{f: m.o.Notify})
 		if err != nil {
 			for _, held := range permits {
 				_ = held.Release(m.c.closing)

@@ -97,7 +97,7 @@ func (c *Client) Semaphore(path string, o SemaphoreOptions) (*Semaphore, error) 
 	switch o.Naming {
 	case NamingCurator:
 		m.locks = &line{c: c, label: path, path: full + "/locks", naming: o.Naming, marks: []mark{curatorLock}}
-		m.leases = &line{c: c, label: path + "/leases", path: full + "/leases", naming: o.Naming, marks: []mark{curatorLease}}
+		m.leases = &line{c: c, label: path, path: full + "/leases", naming: o.Naming, marks: []mark{curatorLease}}
 	case NamingKazoo:
 		m.locks = &line{c: c, label: path, path: full + "-__lock__", naming: o.Naming, marks: []mark{kazooLock}}
 		m.leases = &line{c: c, label: path, path: full, naming: o.Naming}

@@ -470,10 +470,6 @@ func TestCandidateThatNeverHadAServerCanBeStopped(t *testing.T) {
 	require.NoError(t, err)
 	candidate := h.run(c, "first")
 	candidate.goesOn()
-	var busy *recipes.BusyError
-	require.Eventually(t, func() bool { return errors.As(c.Close(t.Context()), &busy) }, soon, time.Millisecond)
-	require.Equal(t, []string{office}, busy.Requested)
-
 	candidate.stop()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -613,9 +609,13 @@ func TestFollowerWhoseNodeIsDeletedStandsAgain(t *testing.T) {
 	conn := h.shell()
 	leader, follower := h.run(h.client(), "first"), (*runner)(nil)
 	leader.leads()
-	follower = h.run(h.client(), "second")
+	waiting := h.client()
+	follower = h.run(waiting, "second")
 	names := h.crowdOf(conn, office, 2)
 	h.becomesWatched(office+"/"+names[0], 2)
+	var busy *recipes.BusyError
+	require.ErrorAs(t, waiting.Close(t.Context()), &busy)
+	require.Equal(t, []string{office}, busy.Requested)
 
 	require.NoError(t, conn.Delete(h.at(office+"/"+names[1]), -1))
 	leader.stop()
