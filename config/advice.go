@@ -5,54 +5,79 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
 
 // adviseScopes warns of polite jobs that would give up before a job they
 // outrank has cleaned up.
 func (r *reader) adviseScopes(entries []jobEntry) {
-	byScope := map[string][]jobEntry{}
+	byScope := map[string][]lockOfJob{}
 	for _, e := range entries {
-		if len(e.Requirements) == 1 {
-			scope := e.Requirements[0].Scope
-			byScope[scope] = append(byScope[scope], e)
+		for _, lock := range e.locks {
+			byScope[lock.scope] = append(byScope[lock.scope], lockOfJob{lock, e.Name, slices.ContainsFunc(e.locks, lockEntry.isTry)})
 		}
 	}
 	for _, scope := range slices.Sorted(maps.Keys(byScope)) {
 		all := byScope[scope]
-		slices.SortStableFunc(all, func(a, b jobEntry) int {
-			return cmp.Compare(a.Requirements[0].Priority, b.Requirements[0].Priority)
-		})
-		var slowest, slowestOfLevel jobEntry // of those below, of those at the same priority
-		for i, e := range all {
-			if i > 0 && e.Requirements[0].Priority != all[i-1].Requirements[0].Priority {
+		slices.SortStableFunc(all, func(a, b lockOfJob) int { return cmp.Compare(a.priority.v, b.priority.v) })
+		var slowest, slowestOfLevel lockOfJob // of those below, of those at the same priority
+		for i, l := range all {
+			if i > 0 && l.priority.v != all[i-1].priority.v {
 				slowest = slower(slowest, slowestOfLevel)
 			}
-			slowestOfLevel = slower(slowestOfLevel, e)
-			r.advisePatience(e, slowest)
+			slowestOfLevel = slower(slowestOfLevel, l)
+			r.advisePatience(l, slowest)
 		}
 	}
 }
 
-func slower(a, b jobEntry) jobEntry {
-	if b.lock.cleanup.v > a.lock.cleanup.v {
+type lockOfJob struct {
+	lockEntry
+	job   string
+	tries bool // the job waits for none of its locks
+}
+
+func slower(a, b lockOfJob) lockOfJob {
+	if b.cleanup.v > a.cleanup.v {
 		return b
 	}
 	return a
 }
 
-func (r *reader) advisePatience(e, below jobEntry) {
-	waiting := e.lock.waiting
-	if waiting.v == nil || waiting.bad || e.lock.forceful.v || *waiting.v >= below.lock.cleanup.v || isTry(e.lock.acquire) {
+func (r *reader) advisePatience(l, below lockOfJob) {
+	waiting := l.waiting
+	if waiting.v == nil || waiting.bad || l.forceful.v || *waiting.v >= below.cleanup.v || l.tries {
 		return
 	}
-	at := e.lockAt
+	at := l.at
 	if waiting.given {
 		at = waiting.at
 	}
 	r.warn(at, fmt.Sprintf("waiting_timeout (%s%s) is shorter than the cleanup_timeout (%s) of the job %s, which has the same scope: this one would give up first",
-		formatDuration(*waiting.v), waiting.origin(), formatDuration(below.lock.cleanup.v), quote(below.Name)),
-		fmt.Sprintf("write %s or more", formatDuration(below.lock.cleanup.v)))
+		formatDuration(*waiting.v), waiting.origin(), formatDuration(below.cleanup.v), quote(below.job)),
+		fmt.Sprintf("write %s or more", formatDuration(below.cleanup.v)))
 }
 
-func isTry(acquire setting[*time.Duration]) bool { return acquire.v != nil && *acquire.v == 0 }
+func (l lockEntry) isTry() bool { return l.acquire.v != nil && *l.acquire.v == 0 }
+
+// adviseTogether warns of an acquire timeout that does nothing beside that of
+// another lock of the same job.
+func (r *reader) adviseTogether(locks []lockEntry) {
+	var shortest *lockEntry
+	for i, l := range locks {
+		if v := l.acquire.v; v != nil && !l.acquire.bad && (shortest == nil || *v < *shortest.acquire.v) {
+			shortest = &locks[i]
+		}
+	}
+	for _, l := range locks {
+		acquire := l.acquire
+		if shortest == nil || !acquire.given || acquire.bad || acquire.v != nil && *acquire.v == *shortest.acquire.v {
+			continue
+		}
+		length := unset
+		if acquire.v != nil {
+			length = formatDuration(*acquire.v)
+		}
+		r.warn(acquire.at, fmt.Sprintf("acquire_timeout (%s) does nothing: that of %s is shorter (%s%s), and the shortest counts for all locks of a job",
+			length, quote(shortest.scope), formatDuration(*shortest.acquire.v), shortest.acquire.origin()), "remove it, or write the same for all")
+	}
+}

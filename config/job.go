@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -38,9 +38,8 @@ func joined(a, b map[string]string) map[string]string {
 // A jobEntry is a job and what its locks were made of.
 type jobEntry struct {
 	jobs.Job
-	name   value
-	lock   lockSettings
-	lockAt value
+	name  value
+	locks []lockEntry // as Requirements
 }
 
 // readJobs reads the jobs, in the order of the file.
@@ -166,7 +165,7 @@ func (r *reader) timezone(v value) (string, bool) {
 	return name, true
 }
 
-// locks reads the locks of a job: one, for now.
+// locks reads the locks of a job.
 func (r *reader) locks(v value, base lockSettings, job *jobEntry) {
 	items, ok := r.items(v, lockListExample)
 	if !ok {
@@ -176,41 +175,47 @@ func (r *reader) locks(v value, base lockSettings, job *jobEntry) {
 		r.missing(v, "the list is empty", "remove it when the job needs no lock, or "+lockListExample)
 		return
 	}
-	for i, item := range items {
-		requirement, settings := r.lock(item, job.Name, base)
-		if i > 0 {
-			r.problem(item, "more than one lock for a job is not supported by this version of lockkeeper", "write one lock with a scope that covers both")
+	first := map[string]value{}
+	for _, item := range items {
+		requirement, lock := r.lock(item, job.Name, base)
+		if other, twice := first[requirement.Scope]; twice && requirement.Scope != "" {
+			r.problem(lock.scopeAt, fmt.Sprintf("%s is locked here for the second time, first at %d:%d", quote(requirement.Scope), other.line, other.column), "remove one of the locks")
 			continue
 		}
-		job.lock, job.lockAt = settings, item
-		job.Requirements = []lockguard.Requirement{requirement}
+		first[requirement.Scope] = lock.scopeAt
+		job.locks = append(job.locks, lock)
+		job.Requirements = append(job.Requirements, requirement)
 	}
+	r.adviseTogether(job.locks)
 }
 
 const lockListExample = "write it like [{scope: cluster/orders}]"
 
 // checkTask compares the work with the lock that it runs under.
 func (r *reader) checkTask(o object, t task, job *jobEntry) {
-	cleanup, locked := job.lock.cleanup, job.lockAt.exists()
 	_, tidies := t.goFunc.(jobs.Cleaner)
-	if tidies || t.cleanup != nil {
-		switch {
-		case !o.has("locks"):
-			r.missing(t.tidies, "a cleanup runs under a lock, but the job needs none", "write its locks, or remove the cleanup")
-		case locked && !cleanup.bad && cleanup.v == 0:
-			r.problem(t.tidies, fmt.Sprintf("the cleanup would have no time to run: cleanup_timeout is 0%s", cleanup.origin()),
-				"write in the lock how long it needs, for example cleanup_timeout: 30s")
-		}
+	tidies = tidies || t.cleanup != nil
+	if tidies && !o.has("locks") {
+		r.missing(t.tidies, "a cleanup runs under a lock, but the job needs none", "write its locks, or remove the cleanup")
 	}
-	if t.command != nil && locked {
-		t.command.CleanupTimeout = cleanup.v
-		if cleanup.v == 0 {
+	if len(job.locks) == 0 {
+		return
+	}
+	shortest := slices.MinFunc(job.locks, func(a, b lockEntry) int { return cmp.Compare(a.cleanup.v, b.cleanup.v) })
+	if cleanup := shortest.cleanup; tidies && !cleanup.bad && cleanup.v == 0 {
+		r.problem(t.tidies, fmt.Sprintf("the cleanup would have no time to run: cleanup_timeout%s is 0%s", shortest.among(job.locks), cleanup.origin()),
+			"write in the lock how long it needs, for example cleanup_timeout: 30s")
+	}
+	if t.command != nil {
+		t.command.CleanupTimeout = shortest.cleanup.v
+		if shortest.cleanup.v == 0 {
 			t.command.CleanupTimeout = -1
 		}
 	}
-	if lease := job.lock.lease; job.Timeout > 0 && locked && !lease.bad && job.Timeout > lease.v {
-		r.warn(o.get("timeout"), fmt.Sprintf("timeout (%s) is longer than lease_timeout (%s%s): after the lease anybody may ask the job to go",
-			formatDuration(job.Timeout), formatDuration(lease.v), lease.origin()), "write a lease_timeout as long as the work may take")
+	hasty := slices.MinFunc(job.locks, func(a, b lockEntry) int { return cmp.Compare(a.lease.v, b.lease.v) })
+	if lease := hasty.lease; job.Timeout > 0 && !lease.bad && job.Timeout > lease.v {
+		r.warn(o.get("timeout"), fmt.Sprintf("timeout (%s) is longer than lease_timeout%s (%s%s): after the lease anybody may ask the job to go",
+			formatDuration(job.Timeout), hasty.among(job.locks), formatDuration(lease.v), lease.origin()), "write a lease_timeout as long as the work may take")
 	}
 }
 

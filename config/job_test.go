@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -87,6 +88,23 @@ locks: [{scope: s}]
 	result, err := os.ReadFile(filepath.Join(dir, "result"))
 	require.NoError(t, err)
 	require.Equal(t, "cleaned\n", string(result))
+}
+
+func TestJobMayNeedSeveralLocks(t *testing.T) {
+	cfg := mustParse(t, file(`defaults: {lock: {lease_timeout: 1h}}
+jobs:
+  move:
+    schedule: "@daily"
+    run: [mv, a, b]
+    locks:
+      - {scope: cluster/users, priority: 7, cleanup_timeout: 20s}
+      - {scope: cluster/orders, message: both or none, cleanup_timeout: 5s}
+`))
+	require.Equal(t, []lockguard.Requirement{
+		{Scope: "cluster/users", Owner: "move", Priority: 7, LeaseTimeout: time.Hour, CleanupTimeout: 20 * time.Second},
+		{Scope: "cluster/orders", Owner: "move", Message: "both or none", LeaseTimeout: time.Hour, CleanupTimeout: 5 * time.Second},
+	}, cfg.Jobs[0].Requirements, "in the order of the file")
+	require.Equal(t, 5*time.Second, cfg.Jobs[0].Work.(*jobs.Command).CleanupTimeout, "the shortest: any of the locks may have to go")
 }
 
 func TestGoFunctionIsFoundByItsName(t *testing.T) {

@@ -48,6 +48,21 @@ type lockSettings struct {
 	forceful setting[bool]
 }
 
+// A lockEntry is what one lock of a job was made of.
+type lockEntry struct {
+	lockSettings
+	at, scopeAt value
+	scope       string
+}
+
+// among names the lock if the job has others.
+func (l lockEntry) among(all []lockEntry) string {
+	if len(all) == 1 {
+		return ""
+	}
+	return " of " + quote(l.scope)
+}
+
 func builtinLockSettings() lockSettings {
 	return lockSettings{
 		lease:   setting[time.Duration]{v: recipes.DefaultLeaseTimeout, from: builtin},
@@ -120,28 +135,30 @@ func (r *reader) limit(v value) (*time.Duration, bool) {
 }
 
 // lock reads one lock of a job.
-func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requirement, lockSettings) {
-	requirement, settings := lockguard.Requirement{Owner: owner}, base
+func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requirement, lockEntry) {
+	requirement, entry := lockguard.Requirement{Owner: owner}, lockEntry{lockSettings: base, at: v}
 	if !v.exists() {
-		return requirement, settings
+		return requirement, entry
 	}
 	o, ok := r.object(v, lockShape)
 	if !ok {
-		return requirement, settings
+		return requirement, entry
 	}
-	settings = r.lockSettings(o, base)
-	requirement = settings.requirement()
+	entry.lockSettings = r.lockSettings(o, base)
+	requirement = entry.requirement()
 	requirement.Owner = owner
 	if o.has("scope") {
-		requirement.Scope, _ = r.scope(o.get("scope"))
+		entry.scopeAt = o.get("scope")
+		requirement.Scope, _ = r.scope(entry.scopeAt)
+		entry.scope = requirement.Scope
 	} else {
 		r.missing(v, "scope is missing", "write what the lock protects, for example scope: cluster/orders")
 	}
 	if v := o.get("message"); v.exists() {
 		requirement.Message = r.message(v)
 	}
-	r.checkLock(settings)
-	return requirement, settings
+	r.checkLock(entry.lockSettings)
+	return requirement, entry
 }
 
 func (r *reader) message(v value) string {

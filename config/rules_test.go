@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 		"file is empty":             {"# nothing", "1:1 the file is empty; write a mapping with version, zookeeper and jobs"},
 		"file is a list":            {"- a", "1:1 a list is not a mapping; write a mapping with version, zookeeper and jobs"},
 		"unknown field":             {file("jbos: 1\n"), `2:1 unknown field "jbos"; did you mean "jobs"?`},
-		"unknown field, no idea":    {file("xyz: 1\n"), `2:1 unknown field "xyz"; the file can have version, zookeeper, priorities, defaults, scopes, jobs, drain_timeout, log`},
+		"unknown field, no idea":    {file("xyz: 1\n"), `2:1 unknown field "xyz"; the file can have version, zookeeper, priorities, defaults, scopes, jobs, groups, drain_timeout, log`},
 		"field of a later version":  {file("observability: {otlp: x}\n"), `2:1 unknown field "observability"; this version of lockkeeper cannot do that yet, remove it`},
 		"key that is no name":       {file("? [a]\n: 1\n"), "2:3 a list is not a name; write a word"},
 		"key without a name":        {file("~: 1\n"), "2:1 nothing is not a name; write a word"},
@@ -90,7 +90,9 @@ func TestRules(t *testing.T) {
 		"lock settings at the job":     {job("lease_timeout: 5m"), `4:5 jobs[a]: unknown field "lease_timeout"; it belongs to a lock: locks: [{lease_timeout: ...}]`},
 		"lock settings at defaults":    {file("defaults: {forceful: true}\n"), `2:12 defaults: unknown field "forceful"; write it under defaults: {lock: {forceful: ...}}`},
 		"scope in defaults":            {file("defaults: {lock: {scope: s}}\n"), `2:19 defaults.lock: unknown field "scope"; a scope belongs to a lock of a job`},
-		"two locks":                    {job("locks: [{scope: s}, {scope: t}]"), "4:25 jobs[a].locks[1]: more than one lock for a job is not supported by this version of lockkeeper; write one lock with a scope that covers both"},
+		"two locks":                    {job("locks: [{scope: s}, {scope: t}]"), ""},
+		"one scope in two locks":       {job("locks:\n  - {scope: s}\n  - {scope: t}\n  - {scope: s, lease_timeout: 1x}"), "7:17 jobs[a].locks[2].scope: \"s\" is locked here for the second time, first at 5:17; remove one of the locks\n" + `7:35 jobs[a].locks[2].lease_timeout: "1x" is not a duration; write it like "30s", "5m" or "1h30m"`},
+		"two locks without a scope":    {job("locks: [{priority: 1}, {priority: 2}]"), "4:13 jobs[a].locks[0]: scope is missing; write what the lock protects, for example scope: cluster/orders\n4:28 jobs[a].locks[1]: scope is missing; write what the lock protects, for example scope: cluster/orders"},
 		"no locks in the list":         {job("locks: []"), "4:12 jobs[a].locks: the list is empty; remove it when the job needs no lock, or write it like [{scope: cluster/orders}]"},
 		"locks are a mapping":          {job("locks: {scope: s}"), "4:12 jobs[a].locks: a mapping is not a list; write it like [{scope: cluster/orders}]"},
 		"lock is a word":               {job("locks: [s]"), `4:13 jobs[a].locks[0]: "s" is not a mapping; write it like {scope: cluster/orders, lease_timeout: 10m}`},
@@ -186,6 +188,7 @@ func TestRules(t *testing.T) {
 		"env has no value":               {job("run: {command: [x], env: {A: }}"), `4:34 jobs[a].run.env[A]: has no value; write a text; "" for an empty one`},
 		"dir is a file":                  {job("run: {command: [x], dir: lockkeeper.yaml}"), `4:30 jobs[a].run.dir: "testdata/lockkeeper.yaml" is not a directory; name a directory`},
 		"cleanup without time":           {job("run: {command: [x], cleanup: [y]}\nlocks: [{scope: s, cleanup_timeout: 0}]"), "4:34 jobs[a].run.cleanup: the cleanup would have no time to run: cleanup_timeout is 0; write in the lock how long it needs, for example cleanup_timeout: 30s"},
+		"cleanup without time in one":    {job("run: {command: [x], cleanup: [y]}\nlocks: [{scope: s}, {scope: t, cleanup_timeout: 0}]"), `4:34 jobs[a].run.cleanup: the cleanup would have no time to run: cleanup_timeout of "t" is 0; write in the lock how long it needs, for example cleanup_timeout: 30s`},
 		"cleanup with time of its own":   {job("run: {command: [x], cleanup: [y]}\nlocks: [{scope: s}]"), ""},
 		"cleanup without a lock":         {job("run: {command: [x], cleanup: [y]}"), "4:34 jobs[a].run.cleanup: a cleanup runs under a lock, but the job needs none; write its locks, or remove the cleanup"},
 		"function's cleanup, no time":    {job("run: go:vacuum\nlocks: [{scope: s}]"), "4:10 jobs[a].run: the cleanup would have no time to run: cleanup_timeout is 0, the default; write in the lock how long it needs, for example cleanup_timeout: 30s"},
@@ -215,6 +218,16 @@ func TestWarnings(t *testing.T) {
 			job("timeout: 1h\nlocks: [{scope: s}]"),
 			"4:14 jobs[a].timeout: warning: timeout (1h) is longer than lease_timeout (10m, the default): after the lease anybody may ask the job to go; write a lease_timeout as long as the work may take",
 		},
+		"timeout above one of the leases": {
+			job("timeout: 1h\nlocks: [{scope: s, lease_timeout: 2h}, {scope: t}]"),
+			"4:14 jobs[a].timeout: warning: timeout (1h) is longer than lease_timeout of \"t\" (10m, the default): after the lease anybody may ask the job to go; write a lease_timeout as long as the work may take",
+		},
+		"acquire timeout that does nothing": {
+			job("locks: [{scope: s, acquire_timeout: 1h}, {scope: t, acquire_timeout: 1m}, {scope: u, acquire_timeout: unset}, {scope: v}]"),
+			"4:41 jobs[a].locks[0].acquire_timeout: warning: acquire_timeout (1h) does nothing: that of \"t\" is shorter (1m), and the shortest counts for all locks of a job; remove it, or write the same for all\n" +
+				"4:107 jobs[a].locks[2].acquire_timeout: warning: acquire_timeout (unset) does nothing: that of \"t\" is shorter (1m), and the shortest counts for all locks of a job; remove it, or write the same for all",
+		},
+		"same acquire timeout for all":  {job("locks: [{scope: s, acquire_timeout: 1m}, {scope: t, acquire_timeout: 1m}]"), ""},
 		"timeout as long as the lease":  {job("timeout: 10m\nlocks: [{scope: s}]"), ""},
 		"forceful try":                  {lock("acquire_timeout: 0, forceful: true"), "4:41 jobs[a].locks[0].acquire_timeout: warning: acquire_timeout 0 never preempts: forceful does nothing; remove one of them"},
 		"try that waits":                {lock("acquire_timeout: 0, waiting_timeout: 1m"), "4:41 jobs[a].locks[0].acquire_timeout: warning: acquire_timeout 0 never preempts: waiting_timeout does nothing; remove one of them"},
@@ -228,6 +241,10 @@ func TestWarnings(t *testing.T) {
 		},
 		"as patient as the cleanup below": {
 			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 1m}]}\n"), "",
+		},
+		"less patient than the cleanup below, in the second lock": {
+			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: t, cleanup_timeout: 1m}, {scope: s}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 30s}, {scope: t, priority: 5, waiting_timeout: 30s}]}\n"),
+			`4:136 jobs[high].locks[1].waiting_timeout: warning: waiting_timeout (30s) is shorter than the cleanup_timeout (1m) of the job "low", which has the same scope: this one would give up first; write 1m or more`,
 		},
 		"less patient, but forceful": {
 			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 30s, forceful: true}]}\n"), "",

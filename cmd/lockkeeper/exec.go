@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,7 +22,7 @@ import (
 
 // execFlags are what exec needs to know of the lock.
 type execFlags struct {
-	scope    string
+	scopes   scopes
 	priority level
 	mode     mode
 	lease    duration
@@ -34,9 +36,15 @@ type execFlags struct {
 func (p *program) exec() *cobra.Command {
 	var f execFlags
 	c := &cobra.Command{
-		Use:   "exec --scope SCOPE [flags] -- COMMAND [ARG...]",
+		Use:   "exec --scope SCOPE... [flags] -- COMMAND [ARG...]",
 		Short: "Run a command under a lock",
 		Long: `Wait for a lock, run a command while it is held, and give it back.
+
+With several --scope it is all of the locks or none: they are taken in the order
+of their names, whatever the order here, so that two such commands never wait for
+each other. One that waits gives back at once what it has when somebody may take
+one of its locks, and begins anew. The command is told to go when any of its
+locks has to go. The other flags are the same for all; --acquire counts once.
 
 The command is told to go, with SIGTERM to all the processes of its group, when
 a more important request wants the lock, when its lease is over and anybody
@@ -56,6 +64,8 @@ The command finds in its environment:
   LOCKKEEPER_TOKEN           a number that grows with each holder: give it to
                              what the command writes to, and let that refuse a
                              smaller one than it has seen
+  LOCKKEEPER_TOKENS          the token of each scope, as JSON; the variables
+                             above are about the first --scope
   LOCKKEEPER_LEASE_DEADLINE  when the lease ends (RFC 3339)
   TRACEPARENT                the W3C trace context that lockkeeper was started
                              with, if any; it stands with the request in
@@ -75,13 +85,21 @@ Exit code: that of the command, or
   # if the lock can be had within a minute
   lockkeeper exec --scope cluster/orders --acquire 1m -- ./report.sh
 
+  # two locks, or none
+  lockkeeper exec --scope cluster/orders --scope cluster/users -- ./move.sh
+
   # now: the holder has 30s to clean up, then the lock is taken from it
   lockkeeper exec --scope cluster/orders --priority 90 --forceful --waiting 30s -- ./hotfix.sh`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		argv := p.argv(c, args)
-		requirement := f.requirement(argv)
-		p.problems.addRequest(requirement.Validate(), execFlag)
+		requirements := f.requirements(argv)
+		for i, r := range requirements {
+			p.problems.addRequest(r.Validate(), execFlag)
+			if r.Scope != "" && slices.Contains(f.scopes[:i], r.Scope) {
+				p.problems.add(fmt.Sprintf("--scope: %q is given twice; give each scope once", r.Scope))
+			}
+		}
 		cfg := p.clientConfig()
 		if err := p.usage(c); err != nil {
 			return err
@@ -89,11 +107,11 @@ Exit code: that of the command, or
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			return &jobs.StartError{Command: argv[0], Err: err}
 		}
-		return p.execute(c.Context(), cfg, requirement, argv)
+		return p.execute(c.Context(), cfg, requirements, argv)
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.scope, "scope", "s", "", "what the lock protects, for example cluster/orders")
+	flags.VarP(&f.scopes, "scope", "s", "what the lock protects, for example cluster/orders; several times for several locks")
 	flags.VarP(&f.priority, "priority", "p", "who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
 	flags.Var(&f.mode, "mode", "exclusive; shared is not supported yet")
 	f.lease.positive = "10m"
@@ -108,7 +126,9 @@ Exit code: that of the command, or
 
 const defaultCleanup = 10 * time.Second
 
-func (f *execFlags) requirement(argv []string) lockguard.Requirement {
+// requirements are alike in all but the scope. Without a scope there is one, for
+// its other problems.
+func (f *execFlags) requirements(argv []string) []lockguard.Requirement {
 	r := lockguard.Requirement{
 		AcquireTimeout: f.acquire.limit(),
 		CleanupTimeout: f.cleanup.or(defaultCleanup),
@@ -117,13 +137,19 @@ func (f *execFlags) requirement(argv []string) lockguard.Requirement {
 		Message:        f.message,
 		Mode:           f.mode.is,
 		Priority:       f.priority.is,
-		Scope:          f.scope,
 		WaitingTimeout: f.waiting.limit(),
 	}
 	if len(argv) > 0 {
 		r.Owner = filepath.Base(argv[0])
 	}
-	return r
+	if len(f.scopes) == 0 {
+		return []lockguard.Requirement{r}
+	}
+	all := make([]lockguard.Requirement, 0, len(f.scopes))
+	for _, r.Scope = range f.scopes {
+		all = append(all, r)
+	}
+	return all
 }
 
 // execFlag is how the flag for a field of a Requirement is spelt.
@@ -157,8 +183,8 @@ func (p *program) argv(c *cobra.Command, args []string) []string {
 	return args[max(dash, 0):]
 }
 
-// execute runs argv under the lock.
-func (p *program) execute(ctx context.Context, cfg recipes.Config, requirement lockguard.Requirement, argv []string) error {
+// execute runs argv under the locks.
+func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements []lockguard.Requirement, argv []string) error {
 	// Nobody else reaps the orphans of the command in a container.
 	if err := jobs.Subreaper(); err != nil {
 		p.quiet().Warn("orphans of the command are left to others", "error", err)
@@ -173,12 +199,12 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirement l
 		return err
 	}
 	defer closeClient(client)
-	guard, err := p.execGuard(client, requirement)
+	guard, err := p.execGuard(client)
 	if err != nil {
 		return err
 	}
 	command := &jobs.Command{
-		Argv: argv, CleanupTimeout: requirement.CleanupTimeout, Signals: received,
+		Argv: argv, CleanupTimeout: requirements[0].CleanupTimeout, Signals: received,
 		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 	}
 	if command.CleanupTimeout == 0 {
@@ -188,7 +214,7 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirement l
 	defer queue.leave()
 	var ran bool
 	var result error
-	err = guard.Do(ctx, requirement, func(ctx context.Context) error {
+	err = guard.DoAll(ctx, requirements, func(ctx context.Context) error {
 		queue.leave()
 		ran = true
 		defer holdStill()()
@@ -196,12 +222,12 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirement l
 		return result
 	})
 	if !ran {
-		return refused(requirement.Scope, err)
+		return refused(requirements, err)
 	}
 	return finished(result, err)
 }
 
-func (p *program) execGuard(client *recipes.Client, requirement lockguard.Requirement) (*lockguard.Guard, error) {
+func (p *program) execGuard(client *recipes.Client) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())

@@ -11,8 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// refused is what exec says of a lock that it did not get.
-func refused(scope string, err error) error {
+// refused is what exec says of locks that it did not get.
+func refused(requirements []lockguard.Requirement, err error) error {
 	var (
 		signal      *jobs.SignalError
 		request     *lockguard.RequestError
@@ -22,7 +22,7 @@ func refused(scope string, err error) error {
 	)
 	switch {
 	case errors.As(err, &signal):
-		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for lock %q: left the queue", signal, scope)}
+		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue", signal, locksOf(requirements))}
 	case errors.As(err, &request), errors.As(err, &access):
 		return err
 	case errors.As(err, &lost):
@@ -32,9 +32,31 @@ func refused(scope string, err error) error {
 	case errors.As(err, &unavailable):
 		return &codeError{exitNotAcquired, err.Error()}
 	case recipes.IsNotAcquired(err):
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, shellWord(scope))}
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, shellWord(missing(requirements, err)))}
 	}
 	return &codeError{exitNotAcquired, err.Error()}
+}
+
+func locksOf(requirements []lockguard.Requirement) string {
+	scopes := make([]string, len(requirements))
+	for i, r := range requirements {
+		scopes[i] = fmt.Sprintf("%q", r.Scope)
+	}
+	if len(scopes) == 1 {
+		return "lock " + scopes[0]
+	}
+	return "locks " + strings.Join(scopes, ", ")
+}
+
+// missing returns the scope of the lock that was not acquired.
+func missing(requirements []lockguard.Requirement, err error) string {
+	if e, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
+		return e.Scope
+	}
+	return requirements[0].Scope
 }
 
 // shellWord writes s as one word of a shell.

@@ -89,11 +89,20 @@ func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
 		{"signal", fmt.Errorf("not acquired: %w", &jobs.SignalError{Signal: syscall.SIGHUP}), 129, `SIGHUP was received while waiting for lock "db": left the queue`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := refused("db", c.err)
+			err := refused([]lockguard.Requirement{{Scope: "db"}}, c.err)
 			require.Equal(t, c.code, exitCode(err))
 			require.ErrorContains(t, err, c.says)
 		})
 	}
+}
+
+func TestRefusalOfSeveralLocksNamesTheOneThatWasMissing(t *testing.T) {
+	two := []lockguard.Requirement{{Scope: "db"}, {Scope: "web"}}
+	for _, busy := range []error{&recipes.NotAcquiredError{Scope: "web"}, &recipes.CleanupPendingError{Scope: "web"}} {
+		require.ErrorContains(t, refused(two, busy), "see: lockkeeper locks show web")
+	}
+	signal := refused(two, &jobs.SignalError{Signal: syscall.SIGHUP})
+	require.EqualError(t, signal, `SIGHUP was received while waiting for locks "db", "web": left the queue`)
 }
 
 func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
@@ -106,7 +115,7 @@ func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
 		"-o":              "-o",
 	} {
 		require.Equal(t, want, shellWord(scope))
-		err := refused(scope, &recipes.NotAcquiredError{Scope: scope})
+		err := refused([]lockguard.Requirement{{Scope: scope}}, &recipes.NotAcquiredError{Scope: scope})
 		require.ErrorContains(t, err, "see: lockkeeper locks show "+want)
 	}
 }

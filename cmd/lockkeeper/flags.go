@@ -103,6 +103,18 @@ func (v *mode) String() string  { return v.is.String() }
 func (v *mode) Type() string    { return "mode" }
 func (v *mode) problem() string { return v.bad }
 
+// scopes is the value of a flag that may be given several times.
+type scopes []string
+
+func (v *scopes) Set(s string) error {
+	*v = append(*v, s)
+	return nil
+}
+
+func (v *scopes) String() string { return strings.Join(*v, ", ") }
+func (v *scopes) Type() string   { return "scope" }
+func (v *scopes) forget()        { *v = nil }
+
 // choice is one of several words.
 type choice struct {
 	is  string

@@ -73,8 +73,10 @@ func (p *program) parse(root *cobra.Command, args []string) []string {
 			return args
 		}
 		c.InitDefaultHelpFlag()
+		forgetValues(c)
 		if err = c.ParseFlags(rest); err == nil {
 			p.checkValues(c)
+			forgetValues(c) // cobra reads them again
 			return args
 		}
 		noCommand := c.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-")
@@ -147,6 +149,15 @@ func (p *program) checkValues(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if v, ok := f.Value.(interface{ problem() string }); ok && v.problem() != "" {
 			p.problems.add("--" + f.Name + ": " + v.problem())
+		}
+	})
+}
+
+// forgetValues empties flags that add each value to those before.
+func forgetValues(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(interface{ forget() }); ok {
+			v.forget()
 		}
 	})
 }
