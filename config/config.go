@@ -41,7 +41,12 @@ type Config struct {
 	// File is the name that was given to Load or Parse.
 	File string
 
-	// Jobs are in the order of the file. Each is valid.
+	// Groups are the lock groups, in the order of the file. Each is valid, with
+	// its defaults filled in.
+	Groups []recipes.GroupSpec
+
+	// Jobs are in the order of the file. Each is valid. A file with groups may
+	// have none.
 	Jobs []jobs.Job
 
 	// Log says how the daemon writes its log.
@@ -75,6 +80,10 @@ type Options struct {
 	// Funcs are the Go functions that jobs can run, by the name that the file
 	// has after "go:". A jobs.Func is one.
 	Funcs map[string]jobs.Work
+
+	// Strategies are the names of strategies of the program's own that groups
+	// can have beside those of package assignment.
+	Strategies []string
 }
 
 // DefaultDrainTimeout is the drain_timeout of a file without one.
@@ -99,7 +108,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		opts.Env = os.LookupEnv
 	}
 	src := readSource(data)
-	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs}
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies}
 	cfg := r.config(src)
 	problems, warnings := r.collect(name)
 	for _, p := range src.problems {
@@ -118,12 +127,12 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 var fileShape = shape{
 	name:    "the file",
 	example: "write a mapping with version, zookeeper and jobs",
-	fields:  []string{"version", "zookeeper", "priorities", "defaults", "scopes", "jobs", "drain_timeout", "log"},
+	fields:  []string{"version", "zookeeper", "priorities", "defaults", "scopes", "jobs", "groups", "drain_timeout", "log"},
 	later: []string{
-		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides", "groups", "temporal",
+		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides", "temporal",
 		"audit", "hooks", "include", "approvals", "health",
 	},
-	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "locks": "locks belong to jobs"},
+	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs"},
 }
 
 // config reads the sections, what others need first.
@@ -157,9 +166,10 @@ func (r *reader) config(src source) *Config {
 	var entries []jobEntry
 	if o.has("jobs") {
 		entries = r.readJobs(o.get("jobs"), cfg.Defaults, locks.inherited())
-	} else {
+	} else if !o.has("groups") {
 		r.missing(start, "jobs is missing", jobShape.example)
 	}
+	cfg.Groups = r.readGroups(o.get("groups"), r.strategies)
 	if r.problems() == 0 && !r.torn {
 		r.checkJobs(entries)
 		r.adviseScopes(entries)

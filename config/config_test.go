@@ -41,6 +41,17 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, time.Minute, cfg.DrainTimeout)
 	require.Equal(t, Log{Format: "json", Level: slog.LevelInfo}, cfg.Log)
 
+	require.Equal(t, []recipes.GroupSpec{
+		{
+			CleanupTimeout: 10 * time.Second, Debounce: 100 * time.Millisecond, Holders: 1, Locks: recipes.NumberedLocks("lock-group", 12), Name: "lock-group",
+			Participants: []string{"localhost_12001", "localhost_12002", "localhost_12003"}, Pins: map[string]string{"lock-group_3": "localhost_12001"},
+			Strategy: "balanced",
+		},
+		{
+			CleanupTimeout: 10 * time.Second, Debounce: 100 * time.Millisecond, Holders: 2, Locks: []string{"users", "carts", "orders"}, Name: "shards",
+			Strategy: "weighted", Weights: map[string]float64{"big": 2, "small": 0.5}, Zones: map[string]string{"big": "a", "small": "b"},
+		},
+	}, cfg.Groups)
 	require.Len(t, cfg.Jobs, 4)
 	backup, compact, hotfix, report := cfg.Jobs[0], cfg.Jobs[1], cfg.Jobs[2], cfg.Jobs[3]
 	require.Equal(t, "backup", backup.Name)

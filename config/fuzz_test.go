@@ -31,6 +31,7 @@ func FuzzParse(f *testing.F) {
 		job("schedule: \"@daily\nrun: ['x"), job("<<: [*a, *b]"), job("locks: &l [{<<: *l}]"), job("run: ${A:-b}"),
 		"version: 1\njobs:\n  a: &a {run: &r [x], locks: [{scope: s, <<: {priority: 1}}]}\n  b: *a\n---\n...\n",
 		"%YAML 1.2\n---\nversion: !!int 1\n", "? |\n  x\n: >\n  y\n", "a: \"\\u0000\\n\"\n", "\ufeffversion: 1\r\n", "a:\rb:\u2028c: @",
+		group("weights: {a: 1e400, b: .nan, 1: 1}, pins: {l1: a, l1: b}, locks: 9"), "version: 1\ngroups: [&g {name: a, locks: 2}, *g, {<<: *g, name: b}]\n",
 		"\"a\\nb\\e[31m\": 1\njobs: {\"x\\ny\": {schedule: \"a\\nb\"}}\n",
 	} {
 		f.Add(text)
@@ -40,6 +41,9 @@ func FuzzParse(f *testing.F) {
 		if err == nil {
 			for _, job := range cfg.Jobs {
 				require.NoError(t, job.Validate())
+			}
+			for _, group := range cfg.Groups {
+				require.NoError(t, group.Validate())
 			}
 			checkProblems(t, text, cfg.Warnings)
 			return

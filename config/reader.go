@@ -17,8 +17,11 @@ import (
 // each other.
 type reader struct {
 	*decoder
-	dir     string // where relative files are looked for
-	works   map[string]jobs.Work
+	dir   string // where relative files are looked for
+	works map[string]jobs.Work
+	// strategies are those of the program's own.
+	strategies []string
+
 	session setting[time.Duration]
 	// sessionReported: the session timeout does not fit the built-in lease.
 	sessionReported bool
