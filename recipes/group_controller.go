@@ -46,10 +46,15 @@ type peerWatch struct {
 	news atomic.Bool
 }
 
+// groupLongestLinger is how long a controller waits for news to gather at most.
+const groupLongestLinger = 100 * time.Millisecond
+
 // groupRound is what it takes to bring a plan about.
 type groupRound struct {
 	since  time.Time
 	writes int
+	moves  int
+	news   bool // a lock was granted or revoked, or is to be
 }
 
 func newController(inc *incarnation) *controller {
@@ -98,7 +103,11 @@ func (c *controller) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		start := time.Now()
 		wait, err := c.turn()
+		// What released one lock is likely to release others: as long as it takes
+		// to read and write all anyway.
+		linger := min(max(time.Since(start), groupLinger), groupLongestLinger)
 		switch {
 		case inc.ctx.Err() != nil:
 			return
@@ -121,8 +130,7 @@ func (c *controller) run() {
 			if err != nil {
 				continue
 			}
-			// What released one lock is likely to release others.
-			timer.Reset(groupLinger)
+			timer.Reset(linger)
 			select {
 			case <-timer.C:
 			case <-inc.ctx.Done():
@@ -167,8 +175,13 @@ func (c *controller) turn() (wait time.Duration, err error) {
 		if c.round == nil {
 			c.round = &groupRound{since: now}
 		}
+		planned := next.generation - c.a.generation
 		if err := c.write(next); err != nil {
 			return 0, err
+		}
+		c.round.news = c.round.news || advanced || planned > 0
+		if planned > 0 {
+			c.round.moves += next.moved
 		}
 	}
 	c.retried = c.retried || kind == planAll
@@ -176,8 +189,8 @@ func (c *controller) turn() (wait time.Duration, err error) {
 		c.inc.m.tell(*failed)
 	}
 	if complete && c.round != nil {
-		if !changed || failed == nil {
-			c.inc.m.tell(GroupRoundDone{Generation: c.a.generation, Moves: c.a.moved, Took: time.Since(c.round.since), Writes: c.round.writes})
+		if c.round.news && failed == nil {
+			c.inc.m.tell(GroupRoundDone{Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes})
 		}
 		c.round = nil
 	}

@@ -1,0 +1,120 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Participants come, go, are cut off and lose their sessions by chance, while
+// the referee counts who is inside of each lock and looks at the tokens.
+func TestNoLockHasTwoHoldersWhateverHappens(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		strategy string
+		holders  int
+	}{{"balanced", "balanced", 1}, {"mod, which moves most", "mod", 1}, {"two holders", "balanced", 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			h.referee.holders = c.holders
+			seed := rand.Uint64()
+			if given, err := strconv.ParseUint(os.Getenv("GROUPS_SEED"), 10, 64); err == nil {
+				seed = given
+			}
+			t.Logf("GROUPS_SEED=%d", seed)
+			dice := rand.New(rand.NewPCG(seed, 1))
+			s := spec(12, debounce(20*time.Millisecond), func(s *recipes.GroupSpec) { s.Strategy, s.Holders = c.strategy, c.holders })
+
+			// given participants on lines that can fail, with callbacks that take their time
+			const crowd, session, steps = 4, 1200 * time.Millisecond, 30
+			type seat struct {
+				*player
+				proxy *netfault.Proxy
+			}
+			var seats []*seat
+			for i := range crowd {
+				proxy := netfault.New(t, h.server.Addr())
+				p := h.player(fmt.Sprint("node", i), h.client(timeout(session), at(proxy.Addr())))
+				wait := time.Duration(i) * 3 * time.Millisecond
+				p.locked = func(ctx context.Context, _ recipes.LockGrant) {
+					if wait > 0 {
+						<-ctx.Done()
+					}
+				}
+				p.released = func(context.Context, string) { pause(wait) }
+				p.join(s)
+				seats = append(seats, &seat{p, proxy})
+			}
+
+			// when everything happens to them
+			var pending sync.WaitGroup
+			for range steps {
+				victim := seats[dice.IntN(crowd)]
+				h.story.tell("test", "next: %s", victim.name)
+				switch dice.IntN(4) {
+				case 0:
+					require.NoError(t, victim.proxy.Cut())
+					pause(time.Duration(dice.IntN(50)) * time.Millisecond)
+					require.NoError(t, victim.proxy.Pass())
+				case 1: // long enough for its session, now and then
+					proxy, long := victim.proxy, time.Duration(dice.IntN(int(2*session)))
+					if err := proxy.Stall(); err == nil {
+						pending.Go(func() {
+							pause(long)
+							if err := proxy.Pass(); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+				default:
+					m, p := victim.m, victim.player
+					ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+					if err := m.Leave(ctx); err == nil {
+						again, err := p.group(s).Join(ctx, p.name, p)
+						switch {
+						case err == nil:
+							p.m = again
+						case !errors.Is(err, context.DeadlineExceeded):
+							t.Error(err)
+						}
+					}
+					cancel()
+				}
+				pause(time.Duration(dice.IntN(60)) * time.Millisecond)
+			}
+			pending.Wait()
+
+			// then, when it has calmed down, all locks are held, and the referee has seen no foul
+			for _, seat := range seats {
+				require.NoError(t, seat.proxy.Pass())
+				select {
+				case <-seat.m.Done():
+					seat.join(s)
+				default:
+				}
+			}
+			if c.strategy == "balanced" {
+				h.share(s, map[*player]int{
+					seats[0].player: 3 * c.holders, seats[1].player: 3 * c.holders, seats[2].player: 3 * c.holders, seats[3].player: 3 * c.holders,
+				})
+			} else {
+				require.Eventually(t, func() bool { return h.referee.count() == 12*c.holders }, soon, 5*time.Millisecond)
+			}
+			t.Logf("%d grants, %d locks moved as planned", h.referee.visited(), h.state().MovedTotal)
+			h.referee.wasFair(t)
+		})
+	}
+}
