@@ -145,6 +145,9 @@ type (
 		Lease time.Duration // from now on
 	}
 
+	// Downgraded: the holder shares the lock from now on.
+	Downgraded struct{ Subject }
+
 	// Released: work and hooks have returned and the lock is given away.
 	Released struct {
 		Subject
@@ -185,6 +188,7 @@ func (CleanupStarted) event()      {}
 func (CleanupDone) event()         {}
 func (CleanupOverrun) event()      {}
 func (Extended) event()            {}
+func (Downgraded) event()          {}
 func (Released) event()            {}
 func (Lost) event()                {}
 func (Skipped) event()             {}

@@ -248,6 +248,7 @@ var oneOfEach = []struct {
 	{CleanupDone{Err: errWork}, slog.LevelWarn, []string{"cleanup done", "disk full"}},
 	{CleanupOverrun{Grace: time.Second, WorkRunning: true}, slog.LevelWarn, []string{"still held", "grace=1s", "running=work"}},
 	{Extended{Lease: time.Hour}, slog.LevelInfo, []string{"extended", "lease=1h0m0s"}},
+	{Downgraded{}, slog.LevelInfo, []string{"shared from now on"}},
 	{Released{Held: time.Second, Cause: errWork}, slog.LevelInfo, []string{"released", "held=1s", `cause="disk full"`}},
 	{Released{Err: errWork}, slog.LevelWarn, []string{"not confirmed", "disk full"}},
 	{Lost{Err: &LostError{Scope: scope, Reason: recipes.LossTaken, By: "hotfix"}, Held: time.Second}, slog.LevelWarn, []string{"lock lost", "hotfix", "held=1s"}},

@@ -85,8 +85,10 @@ type fakeGrant struct {
 	release  func(ctx context.Context) error
 	check    func() error
 
-	mu       sync.Mutex
-	releases int
+	mu           sync.Mutex
+	releases     int
+	downgrades   int
+	downgradeErr error
 }
 
 func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
@@ -94,6 +96,13 @@ func (g *fakeGrant) Deadline() time.Time                              { return g
 func (g *fakeGrant) Check() error                                     { return g.check() }
 func (g *fakeGrant) Extend(ctx context.Context, lease time.Duration) error {
 	return g.extend(ctx, lease)
+}
+
+func (g *fakeGrant) Downgrade(context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.downgrades++
+	return g.downgradeErr
 }
 
 func (g *fakeGrant) Release(ctx context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/priority"
+
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -20,6 +22,7 @@ type Hold struct {
 	around         place         // what caller carries
 	inCleanup      bool          // acquired by a hook of the same tenure
 	cleanupTimeout time.Duration // at most the tenure's
+	mode           priority.Mode // as asked for
 	bundle         *bundle       // of the locks that are held together, if this Hold is on all of them
 
 	// Guarded by tenure.mu.
@@ -372,7 +375,7 @@ func (h *Hold) endLocked() {
 
 // addHoldLocked returns a new Hold with a context that derives from caller.
 func (t *tenure) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
-	h := &Hold{tenure: t, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout}
+	h := &Hold{tenure: t, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
 	if h.cleanupTimeout == 0 || h.cleanupTimeout > t.requirement.CleanupTimeout {
 		h.cleanupTimeout = t.requirement.CleanupTimeout
 	}

@@ -28,6 +28,9 @@ type grant interface {
 	// Extend starts a new lease.
 	Extend(ctx context.Context, lease time.Duration) error
 
+	// Downgrade makes an exclusive grant a shared one.
+	Downgrade(ctx context.Context) error
+
 	// Release gives the lock away. When ctx ends before ZooKeeper has
 	// confirmed that, it is tried on in the background.
 	Release(ctx context.Context) error

@@ -88,6 +88,8 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 			[]slog.Attr{duration("grace", e.Grace), slog.String("running", running)}
 	case Extended:
 		return slog.LevelInfo, "lease extended", []slog.Attr{duration("lease", e.Lease)}
+	case Downgraded:
+		return slog.LevelInfo, "lock is shared from now on", nil
 	case Released:
 		attrs := append(reason(e.Cause), duration("held", e.Held))
 		if e.Err != nil {

@@ -14,7 +14,7 @@ import (
 
 func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
 	err := Requirement{
-		Mode:           priority.Shared,
+		Mode:           7,
 		Priority:       priority.Emergency,
 		LeaseTimeout:   -time.Second,
 		CleanupTimeout: -time.Second,
@@ -46,7 +46,6 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		"scope with a slash": {Requirement{Scope: "/a"}, []string{"scope", "begins with a slash", `write "a"`}},
 		"emergency":          {Requirement{Scope: scope, Priority: priority.Emergency}, []string{"priority", "reserved for operators", "2147483646"}},
 		"negative priority":  {Requirement{Scope: scope, Priority: -1}, []string{"priority", "write a number from 0"}},
-		"shared":             {Requirement{Scope: scope, Mode: priority.Shared}, []string{"shared mode is not supported yet", "write exclusive"}},
 		"unknown mode":       {Requirement{Scope: scope, Mode: 7}, []string{"Mode(7)", "write exclusive or shared"}},
 		"negative lease":     {Requirement{Scope: scope, LeaseTimeout: -1}, []string{"lease_timeout", "negative", "10m0s"}},
 		"cleanup over lease": {Requirement{Scope: scope, LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}, []string{"cleanup_timeout (1h0m0s)", "lease_timeout (1m0s)"}},

@@ -93,7 +93,7 @@ func (v *mode) Set(s string) error {
 	*v = mode{}
 	is, err := priority.ParseMode(s)
 	if err != nil {
-		v.bad = fmt.Sprintf("%q is unknown; write exclusive", s)
+		v.bad = fmt.Sprintf("%q is unknown; write exclusive or shared", s)
 	}
 	v.is = is
 	return nil

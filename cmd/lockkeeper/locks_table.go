@@ -101,7 +101,11 @@ func line(w io.Writer, format string, args ...any) {
 }
 
 func contender(c recipes.Contender) string {
-	return fmt.Sprintf("%s  priority %d  host %s  pid %d", c.Owner, c.Priority, c.Host, c.PID)
+	text := fmt.Sprintf("%s  priority %d  host %s  pid %d", c.Owner, c.Priority, c.Host, c.PID)
+	if c.Mode == priority.Shared {
+		text += "  shared"
+	}
+	return text
 }
 
 func details(w io.Writer, c recipes.Contender, wide bool) {
