@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // adviseScopes warns of polite jobs that would give up before a job they
@@ -19,13 +21,17 @@ func (r *reader) adviseScopes(entries []jobEntry) {
 	for _, scope := range slices.Sorted(maps.Keys(byScope)) {
 		all := byScope[scope]
 		slices.SortStableFunc(all, func(a, b lockOfJob) int { return cmp.Compare(a.priority.v, b.priority.v) })
-		var slowest, slowestOfLevel lockOfJob // of those below, of those at the same priority
+		var slowest, slowestOfLevel slowestLocks // of those below, of those at the same priority
 		for i, l := range all {
 			if i > 0 && l.priority.v != all[i-1].priority.v {
-				slowest = slower(slowest, slowestOfLevel)
+				slowest = slowest.and(slowestOfLevel.any).and(slowestOfLevel.exclusive)
 			}
-			slowestOfLevel = slower(slowestOfLevel, l)
-			r.advisePatience(l, slowest)
+			slowestOfLevel = slowestOfLevel.and(l)
+			if l.mode.v == priority.Shared { // nobody shared is in its way
+				r.advisePatience(l, slowest.exclusive)
+			} else {
+				r.advisePatience(l, slowest.any)
+			}
 		}
 	}
 }
@@ -34,6 +40,17 @@ type lockOfJob struct {
 	lockEntry
 	job   string
 	tries bool // the job waits for none of its locks
+}
+
+// slowestLocks are those that need most time to clean up.
+type slowestLocks struct{ any, exclusive lockOfJob }
+
+func (s slowestLocks) and(l lockOfJob) slowestLocks {
+	s.any = slower(s.any, l)
+	if l.mode.v == priority.Exclusive {
+		s.exclusive = slower(s.exclusive, l)
+	}
+	return s
 }
 
 func slower(a, b lockOfJob) lockOfJob {

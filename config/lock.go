@@ -70,6 +70,14 @@ func builtinLockSettings() lockSettings {
 	}
 }
 
+// modeAt is where the mode is written; lock, if it is inherited.
+func (s lockSettings) modeAt(lock value) value {
+	if s.mode.given {
+		return s.mode.at
+	}
+	return lock
+}
+
 // inherited returns the settings of defaults.lock as a job gets them.
 func (s lockSettings) inherited() lockSettings {
 	return lockSettings{
@@ -153,6 +161,9 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 		entry.scope = requirement.Scope
 	} else {
 		r.missing(v, "scope is missing", "write what the lock protects, for example scope: cluster/orders")
+	}
+	if at, exclusive := r.exclusive[entry.scope]; exclusive && entry.mode.v == priority.Shared {
+		r.problem(entry.modeAt(v), fmt.Sprintf("shared mode for scope %s, which line %d says is exclusive", quote(entry.scope), at.node.Line), "write exclusive, or allow shared there")
 	}
 	if v := o.get("message"); v.exists() {
 		requirement.Message = r.message(v)

@@ -29,7 +29,8 @@ type reader struct {
 	classes map[string]class
 	scopes  map[string]Scope // nil: any scope is fine
 
-	classNames, scopeNames []string // sorted, once they are needed
+	exclusive              map[string]value // where scopes are said to be
+	classNames, scopeNames []string         // sorted, once they are needed
 }
 
 // A setting is a value and where it comes from.

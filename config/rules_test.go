@@ -71,8 +71,11 @@ func TestRules(t *testing.T) {
 		"scope is not documented":      {file("scopes: {orders: {}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: order}]}}\n"), `3:58 jobs[a].locks[0].scope: unknown scope "order"; did you mean "orders"?`},
 		"scope nobody knows":           {file("scopes: {orders: {}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: users}]}}\n"), `3:58 jobs[a].locks[0].scope: unknown scope "users"; add it to the section scopes`},
 		"scopes are empty":             {file("scopes: {}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: users}]}}\n"), ""},
-		"scope is shared":              {file("scopes: {orders: {mode: shared}}\n"), "2:25 scopes[orders].mode: shared mode is not supported by this version of lockkeeper; write exclusive"},
-		"scope has another mode":       {file("scopes: {orders: {mode: exlusive}}\n"), `2:25 scopes[orders].mode: "exlusive" is not a mode; write exclusive`},
+		"scope is shared":              {file("scopes: {orders: {mode: shared}}\n"), ""},
+		"scope of semaphores":          {file("scopes: {orders: {mode: semaphore}}\n"), "2:25 scopes[orders].mode: semaphore mode is not supported by this version of lockkeeper; write exclusive or shared"},
+		"scope is exclusive":           {file("scopes: {orders: {mode: exclusive}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: orders, mode: shared}]}}\n"), `3:72 jobs[a].locks[0].mode: shared mode for scope "orders", which line 2 says is exclusive; write exclusive, or allow shared there`},
+		"scope is exclusive, inherits": {file("scopes: {orders: {mode: exclusive}}\ndefaults: {lock: {mode: shared}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: orders}]}}\n"), `4:50 jobs[a].locks[0]: shared mode for scope "orders", which line 2 says is exclusive; write exclusive, or allow shared there`},
+		"scope has another mode":       {file("scopes: {orders: {mode: exlusive}}\n"), `2:25 scopes[orders].mode: "exlusive" is not a mode; write exclusive or shared`},
 		"scope with blanks":            {file("scopes: {\" orders\": {}}\n"), `2:10 scopes[ orders]: " orders" has white space at its ends; write "orders"`},
 		"scope with an empty part":     {file("scopes: {a//b: {}}\n"), `2:10 scopes[a//b]: "a//b" has an empty part after "a"; write "a/b"`},
 		"lock with a slash too many":   {job("locks: [{scope: cluster/orders/}]"), `4:21 jobs[a].locks[0].scope: "cluster/orders/" ends with a slash; write "cluster/orders"`},
@@ -83,7 +86,7 @@ func TestRules(t *testing.T) {
 		"scope is empty":               {job(`locks: [{scope: ""}]`), `4:21 jobs[a].locks[0].scope: "" is empty; write what the lock protects, for example cluster/orders`},
 		"scope has a control letter":   {job(`locks: [{scope: "a\tb"}]`), `4:21 jobs[a].locks[0].scope: "a\tb" contains a control character or invalid UTF-8; write printable characters`},
 		"scope is too long":            {job("locks: [{scope: " + strings.Repeat("a/", 60) + "b}]"), fmt.Sprintf("4:21 jobs[a].locks[0].scope: %q takes 241 bytes (a slash counts as 3); the limit is 200", strings.Repeat("a/", 60)+"b")},
-		"lock has a shared mode":       {lock("mode: shared"), "4:30 jobs[a].locks[0].mode: shared mode is not supported by this version of lockkeeper; write exclusive"},
+		"lock has a shared mode":       {lock("mode: shared"), ""},
 		"message is too long":          {job("locks: [{scope: s, message: " + strings.Repeat("m", 16385) + "}]"), "4:33 jobs[a].locks[0].message: the message takes 16385 bytes, more than 16384; write a shorter one"},
 		"message is just short enough": {job("locks: [{scope: s, message: " + strings.Repeat("m", 16384) + "}]"), ""},
 		"same scope in several jobs":   {file("jobs:\n  a: {schedule: '@daily', run: [x], locks: [{scope: s}]}\n  b: {schedule: '@daily', run: [x], locks: [{scope: s}]}\n"), ""},
@@ -245,6 +248,13 @@ func TestWarnings(t *testing.T) {
 		"less patient than the cleanup below, in the second lock": {
 			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: t, cleanup_timeout: 1m}, {scope: s}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 30s}, {scope: t, priority: 5, waiting_timeout: 30s}]}\n"),
 			`4:136 jobs[high].locks[1].waiting_timeout: warning: waiting_timeout (30s) is shorter than the cleanup_timeout (1m) of the job "low", which has the same scope: this one would give up first; write 1m or more`,
+		},
+		"less patient than a writer's cleanup, as a reader": {
+			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 1m}]}\n  low2: {schedule: '@daily', run: [x], locks: [{scope: s, mode: shared, cleanup_timeout: 2m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, mode: shared, priority: 5, waiting_timeout: 30s}]}\n"),
+			`5:103 jobs[high].locks[0].waiting_timeout: warning: waiting_timeout (30s) is shorter than the cleanup_timeout (1m) of the job "low", which has the same scope: this one would give up first; write 1m or more`,
+		},
+		"less patient than a reader's cleanup, as a reader": {
+			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, mode: shared, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, mode: shared, priority: 5, waiting_timeout: 30s}]}\n"), "",
 		},
 		"less patient, but forceful": {
 			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 30s, forceful: true}]}\n"), "",

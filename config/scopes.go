@@ -12,7 +12,7 @@ import (
 
 // A Scope is something that locks protect, as documented in the file.
 type Scope struct {
-	Mode  priority.Mode // how it can be locked
+	Mode  priority.Mode // exclusive, if the file says so, forbids shared locks
 	Name  string
 	Owner string // who looks after what the scope protects, for people
 }
@@ -35,6 +35,7 @@ func (r *reader) readScopes(v value) {
 		return
 	}
 	r.scopes = make(map[string]Scope, len(entries))
+	r.exclusive = make(map[string]value)
 	for _, e := range entries {
 		if !r.scopeName(e.key, e.name) {
 			continue
@@ -42,7 +43,11 @@ func (r *reader) readScopes(v value) {
 		scope := Scope{Name: e.name}
 		if o, ok := r.object(e.value, scopeShape); ok {
 			if v := o.get("mode"); v.exists() {
-				scope.Mode, _ = r.mode(v)
+				mode, ok := r.mode(v)
+				scope.Mode = mode
+				if ok && mode == priority.Exclusive {
+					r.exclusive[e.name] = v
+				}
 			}
 			if v := o.get("owner"); v.exists() {
 				scope.Owner, _ = r.text(v, "write a name, for people")
@@ -53,19 +58,20 @@ func (r *reader) readScopes(v value) {
 }
 
 func (r *reader) mode(v value) (priority.Mode, bool) {
-	const instead = "write exclusive"
+	const instead = "write exclusive or shared"
 	s, ok := r.scalar(v, instead)
 	switch {
 	case !ok:
 		return 0, false
-	case s.text == "exclusive":
-		return priority.Exclusive, true
-	case s.text == "shared" || s.text == "semaphore":
+	case s.text == "semaphore":
 		r.problem(v, s.text+" mode is not supported by this version of lockkeeper", instead)
-	default:
+		return 0, false
+	}
+	mode, err := priority.ParseMode(s.text)
+	if err != nil {
 		r.problem(v, s.quoted()+" is not a mode", instead)
 	}
-	return 0, false
+	return mode, err == nil
 }
 
 // scopeName reports whether a text can be a scope.
