@@ -1,0 +1,221 @@
+package recipes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+func TestAssignmentIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	a := newAssignment()
+	a.generation, a.spec, a.live, a.more, a.fault, a.moved, a.total = 7, 2, []string{"n1", "n2"}, true, "no", 3, 9
+	a.cleanup = 1500 * time.Microsecond
+	a.locks["held"] = &groupLock{holders: []groupEntry{{guid: "g1", name: "n1", token: 5}}, plan: []string{"n1"}}
+	a.locks["moving"] = &groupLock{holders: []groupEntry{{guid: "g1", name: "n1", token: 5, revoking: true}}, plan: []string{"n2"}}
+	a.locks["nobody's"] = &groupLock{holders: nil, plan: []string{}}
+	a.locks["kept for one that is away"] = &groupLock{plan: []string{"n3"}}
+	a.locks["shared"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2", token: 8}, {guid: "g1", name: "n1", token: 6}}, plan: []string{"n1", "n2"}}
+	a.locks["fresh"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2"}}, plan: []string{"n2"}}
+	a.locks["to be dropped"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2", token: 3, revoking: true}}, plan: []string{}}
+
+	b, err := decodeAssignment(a.encode(), &zk.Stat{Mzxid: 99})
+	require.NoError(t, err)
+
+	// what was granted by the write has its zxid as token, in later writes, too
+	a.freeze(&zk.Stat{Mzxid: 99})
+	require.EqualValues(t, 99, b.locks["fresh"].holders[0].token)
+	c, err := decodeAssignment(b.encode(), &zk.Stat{Mzxid: 100})
+	require.NoError(t, err)
+	for lock, l := range a.locks {
+		if l.holders == nil {
+			l.holders = b.locks[lock].holders
+		}
+	}
+	a.locks["kept for one that is away"].holders = nil
+	require.Equal(t, a, b)
+	require.Equal(t, b, c)
+}
+
+func TestAssignmentOfANewerProgramIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{`{"format":2}`, `{`, `{"format":1,"members":[],"locks":{"a":{"h":[[0,1]]}}}`, `{"format":1,"locks":{"a":{"p":[0]}}}`} {
+		_, err := decodeAssignment([]byte(data), &zk.Stat{})
+		require.Error(t, err, data)
+	}
+	a, err := decodeAssignment(nil, &zk.Stat{})
+	require.NoError(t, err)
+	require.Empty(t, a.locks)
+}
+
+func TestNameOfAParticipantsNodeIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"node1", "a/b", "a-b-", "x%2F-0000000001", "ü"} {
+		escaped, err := EscapeScope(name)
+		require.NoError(t, err)
+		guid := newGUID()
+		for suffix, seq := range map[string]int32{"0000000007": 7, "-2147483648": -2147483648} {
+			c, ok := parseMember(memberNode(escaped, guid) + suffix)
+			require.True(t, ok, name)
+			require.Equal(t, name, c.name)
+			require.Equal(t, guid, c.guid)
+			require.Equal(t, seq, c.seq)
+		}
+	}
+	for _, foreign := range []string{"", "x", "a-b-c", "node-" + newGUID(), "node-short-0000000001"} {
+		_, ok := parseMember(foreign)
+		require.False(t, ok, foreign)
+	}
+	order := parseMembers([]string{memberNode("b", newGUID()) + "-2147483648", memberNode("a", newGUID()) + "2147483647", "foreign"})
+	require.Equal(t, []string{"a", "b"}, []string{order[0].name, order[1].name}) // it has wrapped
+}
+
+// A round is played with participants that release, die and come back by
+// chance: no lock ever has more holders than declared who have not released.
+func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		dice := rand.New(rand.NewPCG(seed, 7))
+		spec := GroupSpec{Name: "g", Locks: NumberedLocks("l", 6), Holders: 1 + int(seed%2)}
+		a := newAssignment()
+		there := peers{}
+		zxid := int64(0)
+		inside := map[string]map[string]bool{} // lock to guids
+		arrive := func(name string) {
+			p := &peer{groupChild: groupChild{name: name, guid: fmt.Sprint(name, "#", zxid, "#", dice.Uint32()), seq: int32(zxid)}, read: true}
+			for _, q := range there {
+				if q.name == name {
+					return
+				}
+			}
+			there[p.guid] = p
+		}
+		for range 60 {
+			switch dice.IntN(4) {
+			case 0:
+				arrive(fmt.Sprint("n", dice.IntN(4)))
+			case 1: // one dies
+				for guid := range there {
+					delete(there, guid)
+					for _, who := range inside {
+						delete(who, guid)
+					}
+					break
+				}
+			}
+			live := there.standing(nil)
+			names := make([]string, 0, len(live))
+			for name := range live {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			a.reap(there)
+			next, err := assignment.Run(assignment.Mod{}, spec.Locks, names, a.planned(), spec.hints())
+			require.NoError(t, err)
+			a.adopt(&spec, next)
+			a.advance(&spec, spec.declared(), live)
+			zxid++
+			a.freeze(&zk.Stat{Mzxid: zxid})
+
+			// each participant obeys, sooner or later
+			for lock, l := range a.locks {
+				for _, e := range l.holders {
+					p := there[e.guid]
+					if p == nil || p.record.released(lock, e.token) {
+						continue
+					}
+					switch {
+					case !e.revoking:
+						if inside[lock] == nil {
+							inside[lock] = map[string]bool{}
+						}
+						inside[lock][e.guid] = true
+					case dice.IntN(2) == 0:
+						delete(inside[lock], e.guid)
+						if p.record.Released == nil {
+							p.record.Released = map[Token][]string{}
+						}
+						p.record.Released[e.token] = append(p.record.Released[e.token], lock)
+					}
+				}
+				require.LessOrEqual(t, len(inside[lock]), spec.Holders, "seed %d, %s", seed, lock)
+			}
+		}
+	}
+}
+
+func TestPlanIsMadeWhenParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
+	t.Parallel()
+	const debounce = 100 * time.Millisecond
+	start := time.Now()
+	ms := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
+	a, ab := []string{"a"}, []string{"a", "b"}
+
+	var p patience
+	verdict := func(at int, live, planned []string, orphans bool) (planKind, time.Duration) {
+		p.observe(ms(at), live, planned, orphans)
+		return p.verdict(ms(at), debounce, false)
+	}
+
+	// nothing to do
+	kind, wait := verdict(0, a, a, false)
+	require.Equal(t, planNothing, kind)
+	require.Zero(t, wait)
+
+	// another one: when it has stayed for the debounce
+	kind, wait = verdict(200, ab, a, false)
+	require.Equal(t, planNothing, kind)
+	require.Equal(t, debounce, wait)
+	kind, wait = verdict(250, ab, a, false)
+	require.Equal(t, planNothing, kind)
+	require.Equal(t, debounce/2, wait)
+	kind, _ = verdict(300, ab, a, false)
+	require.Equal(t, planAll, kind)
+
+	// one that comes and goes: nothing, since all is as planned in between
+	p = patience{}
+	for at := 0; at < 5000; at += 80 {
+		live := a
+		if at/80%2 == 1 {
+			live = ab
+		}
+		kind, _ = verdict(at, live, a, false)
+		require.Equal(t, planNothing, kind)
+	}
+
+	// with one that stays beside it: at the limit
+	p = patience{}
+	planned := -1
+	for at := 0; planned < 0; at += 50 {
+		live := []string{"a", "c"}
+		if at/50%2 == 1 {
+			live = []string{"a", "b", "c"}
+		}
+		if kind, _ = verdict(at, live, a, false); kind == planAll {
+			planned = at
+		}
+	}
+	require.Equal(t, 1000, planned)
+
+	// what nobody holds: after one debounce, once
+	p = patience{}
+	var orphans []int
+	for at := 0; at < 900; at += 50 {
+		live := a
+		if at/50%2 == 1 {
+			live = ab
+		}
+		if kind, _ = verdict(at, live, []string{"a", "z"}, true); kind == planOrphans {
+			orphans = append(orphans, at)
+			p.tried = live
+		}
+	}
+	require.Equal(t, 100, orphans[0])
+}
