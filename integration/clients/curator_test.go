@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
 // One Java program plays all scenarios on one side: starting Java takes longer than most of them.
 func TestCuratorBehavesTheSameOnTheEmbeddedServer(t *testing.T) {
 	t.Parallel()
-	java := buildJava(t)
+	java := peers.BuildJava(t, filepath.Join("java", "scenarios"), "scenarios.Main")
 	names := curatorScenarios(t, java)
 	if !*update {
 		requireAllPlayed(t, "curator", names)
@@ -22,7 +23,7 @@ func TestCuratorBehavesTheSameOnTheEmbeddedServer(t *testing.T) {
 	embedded, genuine := sides(t, true)
 	root := zkserver.Root(t)
 	onEmbedded, onGenuine := playBoth(t, embedded, genuine, func(s *side) []string {
-		return java.command(s.connect(), root)
+		return java.Command(s.connect(), root)
 	}, ".")
 	embeddedTranscripts, genuineTranscripts := byScenario(t, onEmbedded), byScenario(t, onGenuine)
 	for _, name := range names {
@@ -34,9 +35,9 @@ func TestCuratorBehavesTheSameOnTheEmbeddedServer(t *testing.T) {
 	require.Len(t, genuineTranscripts, len(names))
 }
 
-func curatorScenarios(t *testing.T, java java) []string {
+func curatorScenarios(t *testing.T, java peers.Java) []string {
 	t.Helper()
-	command := java.command("--list")
+	command := java.Command("--list")
 	out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).Output()
 	require.NoError(t, err)
 	names := strings.Fields(string(out))

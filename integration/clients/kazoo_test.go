@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
@@ -18,7 +17,7 @@ var restarters = []string{"reconnect"}
 
 func TestKazooBehavesTheSameOnTheEmbeddedServer(t *testing.T) {
 	t.Parallel()
-	python := findKazoo(t)
+	python := peers.FindKazoo(t)
 	names := kazooScenarios(t)
 	if !*update {
 		requireAllPlayed(t, "kazoo", names)
@@ -50,25 +49,4 @@ func kazooScenarios(t *testing.T) []string {
 	}
 	require.NotEmpty(t, names)
 	return names
-}
-
-// findKazoo returns a Python that has Kazoo: Debian's, else the one on PATH.
-func findKazoo(t *testing.T) string {
-	t.Helper()
-	var tried []string
-	for _, python := range []string{"/usr/bin/python3", "python3"} {
-		out, err := exec.CommandContext(t.Context(), python, "-c", "import kazoo.client").CombinedOutput()
-		if err == nil {
-			return python
-		}
-		tried = append(tried, fmt.Sprintf("%s: %v %s", python, err, lastLine(string(out))))
-	}
-	require.FailNow(t, "no Python with Kazoo here: run `make setup`, which installs Debian's python3-kazoo; "+
-		"on other systems install kazoo 2.8 or later for the python3 on PATH", "tried:\n%s", strings.Join(tried, "\n"))
-	return ""
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }

@@ -1,4 +1,4 @@
-package clients
+package peers
 
 import (
 	"os"
@@ -18,36 +18,37 @@ const (
 	debianMain = "org.eclipse.jdt.internal.compiler.batch.Main"
 )
 
-// A java runs our scenarios for Curator.
-type java struct {
+// A Java is a program for Curator.
+type Java struct {
 	program   string
 	classpath string
+	main      string
 }
 
-// buildJava finds Curator and compiles the scenarios, or fails and says what to do.
-func buildJava(t *testing.T) java {
+// BuildJava compiles the Java sources of a directory for Curator, or fails and says what to do.
+func BuildJava(t *testing.T, dir, main string) Java {
 	t.Helper()
 	installation, err := zkserver.Find()
 	require.NoError(t, err)
 	jars := append(findCurator(t), installation.Classpath...)
 	classes := t.TempDir()
-	sources, err := filepath.Glob(filepath.Join("java", "scenarios", "*.java"))
+	sources, err := filepath.Glob(filepath.Join(dir, "*.java"))
 	require.NoError(t, err)
 	command := append(findCompiler(t, installation.Java), "-proc:none", "-nowarn", "-d", classes, "-cp", join(jars))
 	out, err := exec.CommandContext(t.Context(), command[0], append(command[1:], sources...)...).CombinedOutput()
-	require.NoError(t, err, "compile the scenarios for Curator:\n%s", out)
-	return java{program: installation.Java, classpath: join(append([]string{classes}, jars...))}
+	require.NoError(t, err, "compile %s for Curator:\n%s", dir, out)
+	return Java{program: installation.Java, main: main, classpath: join(append([]string{classes}, jars...))}
 }
 
 func join(jars []string) string { return strings.Join(jars, string(filepath.ListSeparator)) }
 
-// command runs the scenarios' main class with arguments: a short life, a small heap.
-func (j java) command(args ...string) []string {
+// Command returns what runs the main class with arguments: a short life, a small heap.
+func (j Java) Command(args ...string) []string {
 	return append([]string{
 		j.program, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xmx256m",
 		"-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true", "-Dfile.encoding=UTF-8",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dcurator-dont-log-connection-problems=true",
-		"-cp", j.classpath, "scenarios.Main",
+		"-cp", j.classpath, j.main,
 	}, args...)
 }
 

@@ -1,0 +1,1 @@
+"""Takes turns with Kazoo's recipes."""
