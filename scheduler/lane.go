@@ -23,6 +23,7 @@ type lane struct {
 	mu    sync.Mutex
 	queue []time.Time // due, not decided
 	stats JobStats
+	owned context.Context // while it lives, the job is this daemon's; nil without a spread
 
 	wake chan struct{} // the queue has something
 
@@ -57,6 +58,11 @@ func (l *lane) push(instants []time.Time) {
 	l.mu.Lock()
 	l.queue = append(l.queue, instants...)
 	l.mu.Unlock()
+	l.poke()
+}
+
+// poke makes the loop look.
+func (l *lane) poke() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -94,12 +100,15 @@ func (l *lane) loop() {
 		case <-later:
 		case <-l.s.firing.Done():
 		}
-		for !l.s.isDraining() {
+		for !l.s.isDraining() && l.mine() {
 			tick, newer, ok := l.pop()
 			if !ok {
 				break
 			}
 			l.decide(tick, newer)
+		}
+		if !l.mine() {
+			l.shed(maxBacklog)
 		}
 		if l.joined && len(l.pending) > 0 {
 			ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
@@ -116,6 +125,9 @@ func (l *lane) loop() {
 // giveUp ends the ticks that are left when the scheduler stops. The ledger is
 // not told: the other daemons decide them.
 func (l *lane) giveUp() {
+	if !l.mine() {
+		l.shed(0)
+	}
 	for tick, _, ok := l.pop(); ok; tick, _, ok = l.pop() {
 		l.tellSkip("", tick, SkipDraining, nil)
 	}

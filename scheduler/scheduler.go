@@ -42,6 +42,15 @@ type Config struct {
 	// Now is the clock that schedules are read by, for tests of clocks that
 	// differ. Defaults to time.Now.
 	Now func() time.Time
+
+	// Spread, when set, gives each job to one daemon: that one alone asks the
+	// ledger for its ticks, and when it is gone another one goes on. See
+	// SpreadOver. Defaults to nil: every daemon asks for every tick.
+	Spread Spreader
+
+	// SpreadStrategy is the strategy of the spread, as recipes.GroupSpec has it.
+	// Defaults to balanced.
+	SpreadStrategy string
 }
 
 // Guard is what a Scheduler needs of a *lockguard.Guard.
@@ -150,16 +159,26 @@ func (s *Scheduler) Add(job jobs.Job) error {
 // lockguard.ErrShutdown, so that they clean up and release; and returns when
 // all have. Work that ignores its context therefore holds up Run.
 //
-// The error is nil, or ErrStarted.
+// The error is nil, ErrStarted, or says why jobs cannot be spread.
 func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.started {
 		s.mu.Unlock()
 		return ErrStarted
 	}
+	if s.cfg.Spread != nil {
+		if err := s.spreadProblem(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+	}
 	s.started = true
 	s.mu.Unlock()
 
+	var spreading sync.WaitGroup
+	if s.cfg.Spread != nil {
+		spreading.Go(s.spread)
+	}
 	clock := newRunner()
 	var deciding sync.WaitGroup
 	for _, l := range s.lanes {
@@ -176,6 +195,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	<-ctx.Done()
 	clock.stop()
 	s.drain(&deciding)
+	spreading.Wait()
 	return nil
 }
 

@@ -12,7 +12,7 @@ type JobStats struct {
 	Preempted   uint64 // ran, and was asked to go
 	Ran         uint64 // ran to its end
 	Skipped     map[SkipReason]uint64
-	Taken       uint64 // decided by another daemon
+	Taken       uint64 // decided by another daemon, or left to the one that owns the job
 
 	Running bool // it runs here now, or waits for its lock
 }

@@ -1,0 +1,174 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A Spreader makes the daemon take part in a group of locks, one for each job.
+// [SpreadOver] returns one.
+type Spreader interface {
+	// Join takes part until leave is called. handler is told what is this
+	// daemon's, notify what happens in the group.
+	Join(ctx context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (leave func(context.Context) error, err error)
+}
+
+// SpreadOver spreads jobs over the daemons that share the client's ZooKeeper
+// and root. The name of this daemon has to be one that no other one has at the
+// same time; one that comes back under its name soon keeps its jobs.
+func SpreadOver(client *recipes.Client, name string) Spreader {
+	return clientSpreader{client, name}
+}
+
+type clientSpreader struct {
+	client *recipes.Client
+	name   string
+}
+
+func (c clientSpreader) Join(ctx context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (func(context.Context) error, error) {
+	group, err := c.client.Group(spec, recipes.GroupOptions{Notify: notify})
+	if err != nil {
+		return nil, err
+	}
+	member, err := group.Join(ctx, c.name, handler)
+	if err != nil {
+		return nil, err
+	}
+	return member.Leave, nil
+}
+
+const (
+	spreadDebounce = time.Second      // daemons are started and restarted together
+	spreadJoin     = 15 * time.Second // how long one try to join may take
+	spreadLeave    = 5 * time.Second  // how long a daemon that stops waits until it has left
+)
+
+// spreadSpec declares the group of all jobs that have a schedule. Daemons with
+// other jobs are in another group: none is then given a job that it does not
+// have, and the ledger decides between the owners in both.
+func (s *Scheduler) spreadSpec() recipes.GroupSpec {
+	spec := recipes.GroupSpec{Strategy: s.cfg.SpreadStrategy, Debounce: spreadDebounce}
+	for name, l := range s.lanes {
+		if l.schedule != Manual() {
+			spec.Locks = append(spec.Locks, name)
+		}
+	}
+	slices.Sort(spec.Locks)
+	text, _ := json.Marshal(spec) // plain data
+	sum := sha256.Sum256(text)
+	spec.Name = "scheduler/" + hex.EncodeToString(sum[:6])
+	return spec
+}
+
+// spread takes part until the drain begins. It goes on trying.
+func (s *Scheduler) spread() {
+	spec := s.spreadSpec()
+	if len(spec.Locks) == 0 {
+		return
+	}
+	log := s.log.With("group", spec.Name)
+	for pause := newBackoff(); !s.isDraining(); {
+		ctx, cancel := context.WithTimeout(s.firing, spreadJoin)
+		leave, err := s.cfg.Spread.Join(ctx, spec, owner{s}, func(n recipes.GroupNotice) { s.logSpread(log, n) })
+		cancel()
+		if err != nil {
+			if !s.isDraining() {
+				log.Warn("this daemon does not take part in the spread of jobs yet, and runs none at their times; trying again", "error", err)
+				pause.wait(s.firing)
+			}
+			continue
+		}
+		<-s.firing.Done()
+		ctx, cancel = context.WithTimeout(context.Background(), spreadLeave)
+		defer cancel()
+		if err := leave(ctx); err != nil {
+			log.Warn("the other daemons take over the jobs of this one later", "error", err)
+		}
+		return
+	}
+}
+
+func (s *Scheduler) logSpread(log interface {
+	Info(msg string, args ...any)
+	Warn(msg string, args ...any)
+}, n recipes.GroupNotice,
+) {
+	switch n := n.(type) {
+	case recipes.GroupController:
+		log.Info("this daemon decides which one owns which job", "decides", n.Gained)
+	case recipes.GroupRoundDone:
+		log.Info("jobs are spread", "moved", n.Moves, "took", n.Took.Round(time.Millisecond))
+	case recipes.GroupStrategyFailed:
+		log.Warn("jobs are not spread anew; they stay where they are", "strategy", n.Strategy, "error", n.Err)
+	case recipes.GroupLost:
+		log.Warn("this daemon owns no job any more until it is back", "error", n.Err)
+	case recipes.GroupFault:
+		log.Warn("this daemon cannot take part in the spread of jobs; trying again", "error", n.Err)
+	}
+}
+
+// owner tells lanes what is theirs.
+type owner struct{ s *Scheduler }
+
+var _ recipes.GroupHandler = owner{}
+
+func (o owner) OnLocked(ctx context.Context, grant recipes.LockGrant) {
+	if l := o.s.lanes[grant.Lock]; l != nil {
+		l.own(ctx)
+	}
+}
+
+func (o owner) OnReleased(_ context.Context, lock string) {
+	o.s.log.Info("job is owned by this daemon no more; what runs goes on", "job", lock)
+}
+
+func (o owner) OnDropped(context.Context, string) {}
+
+// own makes the job this daemon's as long as ctx lives.
+func (l *lane) own(ctx context.Context) {
+	l.mu.Lock()
+	l.owned = ctx
+	l.mu.Unlock()
+	l.s.log.Info("job is owned by this daemon", "job", l.job.Name)
+	l.poke()
+}
+
+// mine reports whether ticks of the job are this daemon's to decide.
+func (l *lane) mine() bool {
+	if l.s.cfg.Spread == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owned != nil && l.owned.Err() == nil
+}
+
+// shed leaves ticks to the owner of the job, but for the last ones: should the
+// owner be gone, this daemon may have to decide them.
+func (l *lane) shed(keep int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.queue) - keep; n > 0 {
+		l.queue = slices.Delete(l.queue, 0, n)
+		l.stats.Taken += uint64(n)
+	}
+}
+
+// spreadProblem says what is wrong with the declaration of the group.
+func (s *Scheduler) spreadProblem() error {
+	spec := s.spreadSpec()
+	if len(spec.Locks) == 0 {
+		return nil
+	}
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("scheduler: jobs cannot be spread: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// seat is one daemon's part in a group whose locks the test hands out.
+type seat struct {
+	refusals int // this many joins fail
+	spec     recipes.GroupSpec
+	handler  recipes.GroupHandler
+	joined   chan struct{}
+	left     bool
+	held     map[string]context.CancelFunc
+}
+
+func newSeat() *seat {
+	return &seat{joined: make(chan struct{}), held: map[string]context.CancelFunc{}}
+}
+
+func (s *seat) Join(_ context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (func(context.Context) error, error) {
+	if s.refusals > 0 {
+		s.refusals--
+		return nil, errors.New("refused")
+	}
+	s.spec, s.handler = spec, handler
+	notify(recipes.GroupController{Gained: true})
+	close(s.joined)
+	return func(context.Context) error {
+		for job := range s.held {
+			s.take(job)
+		}
+		s.left = true
+		return nil
+	}, nil
+}
+
+// give makes a job the daemon's.
+func (s *seat) give(job string) {
+	<-s.joined
+	ctx, cancel := context.WithCancel(context.Background())
+	s.held[job] = cancel
+	s.handler.OnLocked(ctx, recipes.LockGrant{Lock: job, Token: 1})
+}
+
+func (s *seat) take(job string) {
+	s.held[job]()
+	delete(s.held, job)
+	s.handler.OnReleased(context.Background(), job)
+}
+
+func spreadOver(s *seat) option { return func(c *Config) { c.Spread = s } }
+
+func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond), job("b", "@every 1s", 5*time.Millisecond), job("hand", "manual", 0)}
+		first, second := newSeat(), newSeat()
+		one, two := start(t, c.daemon("one"), list, spreadOver(first)), start(t, c.daemon("two"), list, spreadOver(second))
+
+		// given two daemons in one group of all jobs that have a schedule, each with one of them
+		first.give("a")
+		second.give("b")
+		require.Equal(t, []string{"a", "b"}, first.spec.Locks)
+		require.Equal(t, first.spec, second.spec)
+		require.NoError(t, first.spec.Validate())
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+
+		// then each runs the ticks of its own, and the other one does not even ask
+		require.EqualValues(t, 10, one.stats("a").Ran)
+		require.EqualValues(t, 10, two.stats("b").Ran)
+		require.Zero(t, one.stats("b").Total())
+		require.Zero(t, two.stats("a").Total())
+
+		// and by hand each may be run anywhere
+		require.NoError(t, two.RunNow(t.Context(), "hand"))
+
+		// and one that stops leaves at once, and says nothing of what was not its own
+		one.drain()
+		require.True(t, first.left)
+		require.Zero(t, one.log.lines("tick skipped"))
+		require.EqualValues(t, 10, one.stats("b").Taken)
+		two.drain()
+		requireOnce(t, c, "a", sec(1), sec(10), time.Second, "ran")
+		requireOnce(t, c, "b", sec(1), sec(10), time.Second, "ran")
+	})
+}
+
+func TestNewOwnerOfAJobGoesOnWhereTheOldOneWasKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		list := []jobs.Job{job("often", "@every 1s", 5*time.Millisecond), job("seldom", "@every 1m", 5*time.Millisecond)}
+		first, second := newSeat(), newSeat()
+		one, two := start(t, c.daemon("one"), list, spreadOver(first)), start(t, c.daemon("two"), list, spreadOver(second))
+		first.give("often")
+		first.give("seldom")
+
+		// given an owner that is killed just before a tick that comes once a minute
+		time.Sleep(179*time.Second + 500*time.Millisecond)
+		one.kill()
+		synctest.Wait()
+
+		// when another one owns its jobs, some time later
+		time.Sleep(20 * time.Second)
+		second.give("often")
+		second.give("seldom")
+		time.Sleep(10 * time.Second)
+
+		// then the seldom tick that came due meanwhile has run, late
+		requireOnce(t, c, "seldom", minute(1), minute(3), time.Minute, "ran")
+
+		// and of the frequent ones the last ones; the others are recorded as missed
+		requireOnce(t, c, "often", sec(1), sec(179), time.Second, "ran")
+		requireOnce(t, c, "often", sec(180), sec(194), time.Second, string(SkipMissed), "ran")
+		requireOnce(t, c, "often", sec(195), sec(209), time.Second, "ran")
+		require.Zero(t, two.stats("seldom").Skipped[SkipMissed])
+		require.NotZero(t, two.stats("often").Skipped[SkipMissed])
+		<-one.ended
+	})
+}
+
+func TestDaemonThatCannotJoinRunsNothingAndGoesOnTrying(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		s := newSeat()
+		s.refusals = 5
+		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1m", 0)}, spreadOver(s))
+		<-s.joined
+		require.Equal(t, 5, d.log.lines("does not take part"))
+		time.Sleep(time.Minute)
+		require.Zero(t, d.stats("a").Total())
+		s.give("a")
+		time.Sleep(time.Minute)
+		d.drain()
+		require.Zero(t, d.stats("a").Taken)
+		require.GreaterOrEqual(t, d.stats("a").Ran, uint64(2))
+	})
+}
+
+func TestTicksThatAreLeftToTheOwnerDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", 0)}, spreadOver(newSeat()))
+		time.Sleep((maxBacklog + 500) * time.Second)
+		synctest.Wait()
+		l := d.lanes["a"]
+		l.mu.Lock()
+		n := len(l.queue)
+		l.mu.Unlock()
+		require.LessOrEqual(t, n, maxBacklog)
+		require.GreaterOrEqual(t, d.stats("a").Taken, uint64(499))
+	})
+}
