@@ -52,6 +52,9 @@ type Config struct {
 	// Log says how the daemon writes its log.
 	Log Log
 
+	// Scheduler says how the daemon shares its jobs with others.
+	Scheduler Scheduler
+
 	// Scopes are the documented scopes, by name. When there are any, jobs use
 	// no others.
 	Scopes []Scope
@@ -127,7 +130,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 var fileShape = shape{
 	name:    "the file",
 	example: "write a mapping with version, zookeeper and jobs",
-	fields:  []string{"version", "zookeeper", "priorities", "defaults", "scopes", "jobs", "groups", "drain_timeout", "log"},
+	fields:  []string{"version", "zookeeper", "priorities", "defaults", "scopes", "jobs", "groups", "scheduler", "drain_timeout", "log"},
 	later: []string{
 		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides", "temporal",
 		"audit", "hooks", "include", "approvals", "health",
@@ -180,6 +183,7 @@ func (r *reader) config(src source) *Config {
 			cfg.DrainTimeout = -1
 		}
 	}
+	cfg.Scheduler = r.scheduler(o.get("scheduler"))
 	cfg.Log = r.log(o.get("log"), cfg.Log)
 
 	cfg.Classes = make(map[string]priority.Level, len(r.classes))
