@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -181,4 +182,59 @@ func disturb(t *testing.T, set func(w *wire, step int, cancel context.CancelFunc
 	}
 	again, _ := mine.Session()
 	require.Equal(t, id, again)
+}
+
+// A node by our name that is not of our session would end with that one: it is
+// no place in the line.
+func TestNodeOfAnotherSessionIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	wire := &wire{}
+	c, shell := h.client(through(wire)), h.shell()
+	m := h.mutex(c)
+	h.make(shell, users, nil, 0)
+	require.NoError(t, c.Ready(t.Context()))
+
+	// when the creation is not answered, and the node is replaced
+	stolen := ""
+	wire.behind(opCreate, 0, func() {
+		name := h.crowdOf(shell, users, 1)[0]
+		if err := shell.Delete(h.at(users)+"/"+name, -1); err != nil {
+			t.Error(err)
+		}
+		stolen = h.make(shell, users+"/"+name[:len(name)-10], nil, zk.FlagEphemeral|zk.FlagSequence)
+		wire.cut()
+	})
+	u := h.hold("ann", m.Acquire)
+	require.True(t, wire.unset())
+
+	// then a new node holds, and the other is gone
+	require.NotEqual(t, stolen, u.grant.Path())
+	require.Equal(t, []string{u.grant.Path()}, h.ephemerals())
+	id, _ := c.Session()
+	_, stat, err := shell.Get(h.at(u.grant.Path()))
+	require.NoError(t, err)
+	require.Equal(t, id, stat.EphemeralOwner)
+}
+
+// Between the list and the watch.
+func TestWaiterWhosePredecessorLeavesAsItIsLookedAtIsGranted(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	for _, acquire := range []func(*recipes.Client) acquirer{
+		func(c *recipes.Client) acquirer { return h.mutex(c).Acquire },
+		func(c *recipes.Client) acquirer { return h.rwmutex(c).AcquireRead },
+	} {
+		wire := &wire{}
+		c, shell := h.client(through(wire)), h.shell()
+		require.NoError(t, c.Ready(t.Context()))
+		holder := h.hold("ann", h.mutex(h.client()).Acquire)
+		wire.before(opGetData, 0, func() {
+			if err := shell.Delete(h.at(holder.grant.Path()), -1); err != nil {
+				t.Error(err)
+			}
+		})
+		h.hold("bob", acquire(c)).release()
+		require.True(t, wire.unset())
+	}
 }

@@ -283,3 +283,28 @@ func TestCrowdOnConnectionsThatKeepBreakingIsNeverInsideTogether(t *testing.T) {
 	inside.wasOrderly(t, clients*threads*turns)
 	h.nobodyThere()
 }
+
+// The client hears no answers, so its hold ends; the server hears the client, so
+// the session lives on. The node must not.
+func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	proxy := netfault.New(t, h.server.Addr())
+	c := h.client(timeout(4*time.Second), func(cfg *recipes.Config) {
+		cfg.Servers = []string{proxy.Addr()}
+		cfg.Margin = 3 * time.Second // a hold ends long before the session
+	})
+	holder := h.hold("ann", h.mutex(c).Acquire)
+	waiter := h.queue("bob", h.client())
+	id, _ := c.Session()
+
+	require.NoError(t, proxy.Blackhole(netfault.ToClient))
+	require.Equal(t, recipes.LossSession, holder.lost().Reason)
+	require.NoError(t, proxy.Reset())
+	require.NoError(t, proxy.Pass())
+
+	waiter.granted()
+	require.NoError(t, c.Ready(t.Context()))
+	again, _ := c.Session()
+	require.Equal(t, id, again)
+}
