@@ -1,0 +1,231 @@
+package polyglot
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// curator lets Curator's recipes for meetings play.
+func (g *game) curator(path, port string, players int, more ...string) {
+	g.t.Helper()
+	program := peers.BuildJava(g.t, filepath.Join("java", "meetings"), "meetings.Main")
+	args := append([]string{g.server.Addr(), path, port, fmt.Sprint(players)}, more...)
+	g.players = append(g.players, func() error { return run(g.ctx, "", program.Command(args...)) })
+}
+
+// Curator's LeaderLatch, closed after each term, and ours.
+func TestJavaAndGoLeadOneAtATime(t *testing.T) {
+	t.Parallel()
+	g := newGame(t, 200)
+	g.expected += threads
+	g.curator(g.path, g.referee.port(), threads, "latch")
+	e, err := g.client.Election(g.path, golang, recipes.ElectionOptions{})
+	require.NoError(t, err)
+	g.expected += threads
+	for range threads {
+		g.players = append(g.players, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			p := &player{r: g.referee}
+			for p.turn() != "stop" {
+				term, err := e.Campaign(ctx)
+				if err != nil {
+					return err
+				}
+				p.enter(golang)
+				leader, err := e.Leader(ctx)
+				if err != nil {
+					return err
+				}
+				if leader.ID != golang || leader.Token != term.Token() {
+					g.referee.foul("Go leads, and sees %+v", leader)
+				}
+				p.leave()
+				if err := term.Resign(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	g.play()
+	g.referee.wasFair(t, java, golang)
+}
+
+// A host sees who comes and goes in each round of a double barrier: lines over
+// TCP, arrive N, inside N, leaving N, out N.
+type host struct {
+	listener net.Listener
+	members  int
+
+	mu      sync.Mutex
+	counts  map[string]int // by line
+	fouls   []string
+	running sync.WaitGroup
+}
+
+func newHost(t *testing.T, members int) *host {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	h := &host{listener: listener, members: members, counts: map[string]int{}}
+	h.running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			h.running.Go(func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					h.hear(lines.Text())
+					if _, err := fmt.Fprintln(conn, "ok"); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		h.running.Wait()
+	})
+	return h
+}
+
+func (h *host) port() string {
+	_, port, _ := net.SplitHostPort(h.listener.Addr().String())
+	return port
+}
+
+// hear checks that nobody is inside before all have arrived, and nobody out
+// before all are leaving.
+func (h *host) hear(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[line]++
+	var what string
+	var round int
+	if _, err := fmt.Sscan(line, &what, &round); err != nil {
+		h.fouls = append(h.fouls, line)
+	}
+	for after, before := range map[string]string{"inside": "arrive", "out": "leaving"} {
+		if n := h.counts[fmt.Sprint(before, " ", round)]; what == after && n < h.members {
+			h.fouls = append(h.fouls, fmt.Sprintf("round %d: %s after %d of %d %s", round, after, n, h.members, before))
+		}
+	}
+}
+
+func (h *host) count(line string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.counts[line]
+}
+
+// Curator's DistributedDoubleBarrier and ours.
+func TestJavaAndGoBeginAndEndTogether(t *testing.T) {
+	t.Parallel()
+	const rounds = 20
+	g := newGame(t, 0)
+	h := newHost(t, 2*threads)
+	g.curator(g.path, h.port(), threads, "doublebarrier", fmt.Sprint(2*threads), fmt.Sprint(rounds))
+	for range threads {
+		g.players = append(g.players, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for round := range rounds {
+				b, err := g.client.DoubleBarrier(fmt.Sprint(g.path, "-", round), 2*threads)
+				if err != nil {
+					return err
+				}
+				h.hear(fmt.Sprint("arrive ", round))
+				m, err := b.Enter(ctx)
+				if err != nil {
+					return fmt.Errorf("round %d: enter: %w", round, err)
+				}
+				h.hear(fmt.Sprint("inside ", round))
+				h.hear(fmt.Sprint("leaving ", round))
+				if err := m.Leave(ctx); err != nil {
+					return fmt.Errorf("round %d: leave: %w", round, err)
+				}
+				h.hear(fmt.Sprint("out ", round))
+			}
+			return nil
+		})
+	}
+	g.play()
+	require.Empty(t, h.fouls)
+	for round := range rounds {
+		require.Equal(t, 2*threads, h.count(fmt.Sprint("out ", round)), "round %d", round)
+	}
+}
+
+// Curator's DistributedBarrier and ours: Java waits at one of Go's, and Go at
+// one of Java's.
+func TestJavaAndGoWaitAtEachOthersBarriers(t *testing.T) {
+	t.Parallel()
+	g := newGame(t, 0)
+	h := newHost(t, 0)
+	first, err := g.client.Barrier(g.path)
+	require.NoError(t, err)
+	require.NoError(t, first.Set(t.Context()))
+	g.curator(g.path, h.port(), 1, "barrier")
+	played := make(chan error, 1)
+	go func() { played <- g.players[0]() }()
+
+	require.Eventually(t, func() bool { return h.count("arrive 0") == 1 }, soon, time.Millisecond)
+	require.Zero(t, h.count("inside 0"))
+	require.NoError(t, first.Remove(t.Context()))
+	require.Eventually(t, func() bool { return h.count("leaving 0") == 1 }, soon, time.Millisecond)
+	require.NoError(t, <-played)
+
+	second, err := g.client.Barrier(g.path + "-next")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, second.Wait(ctx), context.DeadlineExceeded)
+	require.NoError(t, second.Remove(t.Context()))
+	require.NoError(t, second.Wait(t.Context()))
+}
+
+// Curator S2 between languages: Curator's SharedCount raises the limit.
+func TestJavaRaisesTheLimitThatGoWaitsFor(t *testing.T) {
+	t.Parallel()
+	g := newGame(t, 0)
+	h := newHost(t, 0)
+	s, err := g.client.Semaphore(g.path, recipes.SemaphoreOptions{Limit: 1, LimitPath: g.path + "-limit"})
+	require.NoError(t, err)
+	first, err := s.Acquire(t.Context())
+	require.NoError(t, err)
+	second := make(chan error, 1)
+	go func() {
+		grant, err := s.Acquire(t.Context())
+		if err == nil {
+			err = grant.Release(t.Context())
+		}
+		second <- err
+	}()
+
+	g.curator(g.path+"-limit", h.port(), 1, "count", "2")
+	require.NoError(t, g.players[0]())
+
+	select {
+	case err := <-second:
+		require.NoError(t, err)
+	case <-time.After(soon):
+		require.FailNow(t, "Go still waits")
+	}
+	require.NoError(t, first.Release(t.Context()))
+}
