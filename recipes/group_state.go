@@ -78,6 +78,9 @@ type GroupHolder struct {
 
 // Groups returns all groups, by name.
 func (c *Client) Groups(ctx context.Context) ([]GroupState, error) {
+	if _, err := c.admit(ctx); err != nil {
+		return nil, fmt.Errorf("groups not listed: %w", err)
+	}
 	nodes, err := c.children(ctx, c.root+"/groups")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
@@ -123,6 +126,9 @@ func (c *Client) GroupState(ctx context.Context, name string) (GroupState, error
 func (c *Client) groupState(ctx context.Context, name string) (state GroupState, err error) {
 	path, err := c.groupPath(name)
 	if err != nil {
+		return state, err
+	}
+	if _, err := c.admit(ctx); err != nil {
 		return state, err
 	}
 	data, _, err := c.get(ctx, path)
