@@ -41,7 +41,11 @@ do not count.`,
 			return err
 		}
 		p.lines(cfg.Warnings)
-		_, err = fmt.Fprintf(p.stdout, "%s is valid: %s\n", file, count(len(cfg.Jobs), "job"))
+		has := count(len(cfg.Jobs), "job")
+		if n := len(cfg.Groups); n > 0 {
+			has += ", " + count(n, "group")
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s is valid: %s\n", file, has)
 		return err
 	})
 	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")

@@ -13,7 +13,7 @@ import (
 // cannot be started, 128+n for a signal n.
 const (
 	exitFailed      = 1
-	exitNotAcquired = 75 // also: ZooKeeper does not answer
+	exitNotAcquired = 75 // also: ZooKeeper does not answer, or a participant's name is taken
 	exitPreempted   = 76 // also: the lease ended
 	exitLost        = 77
 	exitConfig      = 78 // the configuration, the command line or the credentials
@@ -67,11 +67,13 @@ func exitCode(err error) int {
 		request     *recipes.RequestError
 		access      *recipes.AccessError
 		unavailable *recipes.UnavailableError
+		stranger    *recipes.NotParticipantError
+		taken       *recipes.NameTakenError
 	)
 	switch {
-	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access):
+	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access), errors.As(err, &stranger):
 		return exitConfig
-	case errors.As(err, &unavailable):
+	case errors.As(err, &unavailable), errors.As(err, &taken):
 		return exitNotAcquired
 	}
 	return exitFailed

@@ -44,6 +44,9 @@ Exit code 78 for a file that cannot be used; all that is wrong with it is said.`
 		if err != nil {
 			return err
 		}
+		if len(cfg.Jobs) == 0 {
+			return &usageError{command: c.CommandPath(), problems: problems{file + " has no jobs; write the section jobs, or join its groups: lockkeeper group join"}}
+		}
 		return p.serve(c.Context(), cfg)
 	})
 	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")

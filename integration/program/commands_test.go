@@ -57,6 +57,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"dead":    dead,
 		"grows":   grows,
 		"apart":   apart,
+		"shares":  shares,
 		"network": setNetwork,
 	}
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func (p *program) lockGroup() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "group",
+		Short: "Spread the locks of a group over those who join",
+	}
+	p.group(c)
+	c.AddCommand(p.groupJoin(), p.groupLs(), p.groupShow(), p.groupPlan())
+	return c
+}
+
+func (p *program) groupLs() *cobra.Command {
+	return p.command(&cobra.Command{
+		Use:   "ls",
+		Short: "List all lock groups",
+		Long: `List all lock groups, one line each: how many of their locks are held, who is
+there, who decides, and how many locks have changed hands by the last plan and
+by all of them.`,
+		Example: `  lockkeeper group ls
+  lockkeeper group ls -o json | jq -r '.[] | select(.strategy_error != "") | .name'`,
+	}, nil, p.listGroups)
+}
+
+func (p *program) groupShow() *cobra.Command {
+	return p.command(&cobra.Command{
+		Use:   "show NAME",
+		Short: "Show who holds which lock of a group",
+		Long: `Show who holds which lock of a group, how many each participant has, and how
+many locks have changed hands.`,
+		Example: `  lockkeeper group show lock-group
+  lockkeeper group show lock-group -o wide`,
+	}, []string{"NAME"}, p.showGroup)
+}
+
+func (p *program) listGroups(c *cobra.Command, _ []string) error {
+	var states []recipes.GroupState
+	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+		states, err = client.Groups(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	views := make([]groupView, len(states))
+	for i, state := range states {
+		views[i] = newGroupView(state)
+	}
+	if len(states) == 0 {
+		p.say("there are no groups under this root; a group is listed once somebody has joined it")
+		if p.forPeople() {
+			return nil
+		}
+	}
+	return p.write(views, func(w io.Writer, wide bool) { writeGroups(w, views, wide) })
+}
+
+func (p *program) showGroup(c *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		_, err := recipes.EscapeScope(args[0])
+		p.problems.addRequest(err, func(string) string { return "NAME" })
+	}
+	var state recipes.GroupState
+	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+		state, err = client.GroupState(ctx, args[0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	view := newGroupView(state)
+	return p.write(view, func(w io.Writer, wide bool) { writeGroup(w, view, wide) })
+}
+
+// groupSpec finds the group that is meant in a file.
+func groupSpec(cfg *config.Config, name string) (recipes.GroupSpec, error) {
+	names := make([]string, len(cfg.Groups))
+	for i, g := range cfg.Groups {
+		if g.Name == name || name == "" && len(cfg.Groups) == 1 {
+			return g, nil
+		}
+		names[i] = g.Name
+	}
+	switch {
+	case len(names) == 0:
+		return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{fmt.Sprintf("%s has no groups; write the section groups", cfg.File)}}
+	case name == "":
+		return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{"--group is missing; " + cfg.File + " has " + strings.Join(names, ", ")}}
+	}
+	return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{fmt.Sprintf("--group: %s has no group %q; it has %s", cfg.File, name, strings.Join(names, ", "))}}
+}

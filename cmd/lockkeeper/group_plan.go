@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+)
+
+type groupPlanFlags struct {
+	file, group string
+	join, leave nameList
+	strategy    string
+}
+
+func (p *program) groupPlan() *cobra.Command {
+	f := &groupPlanFlags{}
+	c := p.command(&cobra.Command{
+		Use:   "plan",
+		Short: "Say which locks would move, and move none",
+		Long: `Say which locks of a group would move if participants joined or left, or if the
+file were applied: a dry run that changes nothing.
+
+It begins with who is there and who holds what. If the group was never applied,
+or ZooKeeper does not answer, it begins with the participants that the file
+names, as if they joined for the first time.`,
+		Example: `  lockkeeper group plan -f lockkeeper.yaml --group lock-group --join host4
+  lockkeeper group plan -f lockkeeper.yaml --leave host1 --strategy mod`,
+	}, nil, func(c *cobra.Command, _ []string) error { return p.plan(c, f) })
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.file, "file", "f", defaultFile, "configuration `file`")
+	flags.StringVar(&f.group, "group", "", "`name` of the group; may be left out if the file has one only")
+	flags.Var(&f.join, "join", "names of those who would join, separated by commas")
+	flags.Var(&f.leave, "leave", "names of those who would leave")
+	flags.StringVar(&f.strategy, "strategy", "", "try another `strategy` than that of the file")
+	return c
+}
+
+// planPatience is how long a plan waits for ZooKeeper: it can be made without.
+const planPatience = 5 * time.Second
+
+func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
+	if _, err := assignment.Named(f.strategy); err != nil {
+		p.problems.add("--strategy: " + err.Error())
+	}
+	cfg, err := p.daemonConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	spec, err := groupSpec(cfg, f.group)
+	if err != nil {
+		return err
+	}
+	if f.strategy != "" {
+		spec.Strategy = f.strategy
+	}
+	state, known, err := p.lookAtGroup(c.Context(), cfg, spec)
+	if err != nil {
+		return err
+	}
+	before := standing{live: spec.Participants}
+	if known {
+		before = newStanding(state)
+	} else if len(f.leave) == 0 && len(f.join) > 0 {
+		before.live = nil // these, and nobody else
+	}
+	live, err := f.change(spec, before.live)
+	if err != nil {
+		return err
+	}
+	view, err := newPlan(spec, before, live, known)
+	if err != nil {
+		return err
+	}
+	return p.write(view, func(w io.Writer, _ bool) { writePlan(w, view, spec) })
+}
+
+// lookAtGroup returns the group as it stands; false if nobody knows.
+func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec recipes.GroupSpec) (state recipes.GroupState, known bool, err error) {
+	cfg.Client.Logger = p.quiet()
+	client, err := recipes.NewClient(cfg.Client)
+	if err != nil {
+		return state, false, err
+	}
+	defer closeClient(client)
+	stopped, stop := untilSignal(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeout(stopped, planPatience)
+	defer cancel()
+	state, err = client.GroupState(ctx, spec.Name)
+	var missing *recipes.GroupNotFoundError
+	var unavailable *recipes.UnavailableError
+	switch {
+	case err == nil:
+		return state, true, nil
+	case stopped.Err() != nil:
+		return state, false, context.Cause(stopped)
+	case errors.As(err, &missing):
+		p.say("nobody has joined the group %q yet: this is how it would begin", spec.Name)
+		return state, false, nil
+	case errors.As(err, &unavailable), ctx.Err() != nil:
+		p.say("ZooKeeper does not answer: this is how the group %q would begin", spec.Name)
+		return state, false, nil
+	}
+	return state, false, err
+}
+
+// A standing is who is there and who shall hold what.
+type standing struct {
+	live    []string
+	planned assignment.Assignment
+}
+
+func newStanding(state recipes.GroupState) standing {
+	s := standing{planned: assignment.Assignment{}}
+	for _, m := range state.Members {
+		if !m.Leaving && !m.Waiting {
+			s.live = append(s.live, m.Name)
+		}
+	}
+	for _, l := range state.Locks {
+		if len(l.Planned) > 0 {
+			s.planned[l.Lock] = l.Planned
+		}
+	}
+	return s
+}
+
+// change returns who would be there.
+func (f *groupPlanFlags) change(spec recipes.GroupSpec, live []string) ([]string, error) {
+	var bad problems
+	next := slices.Clone(live)
+	for _, name := range f.leave {
+		i := slices.Index(next, name)
+		if i < 0 {
+			bad.add(fmt.Sprintf("--leave: %q is not there; %s", name, present(live)))
+			continue
+		}
+		next = slices.Delete(next, i, i+1)
+	}
+	for _, name := range f.join {
+		switch {
+		case slices.Contains(live, name) && !slices.Contains(f.leave, name):
+			bad.add(fmt.Sprintf("--join: %q is there already; %s", name, present(live)))
+		case len(spec.Participants) > 0 && !slices.Contains(spec.Participants, name):
+			bad.add(fmt.Sprintf("--join: %q is not one of the group's participants (%s)", name, strings.Join(spec.Participants, ", ")))
+		default:
+			next = append(next, name)
+		}
+	}
+	if len(bad) > 0 {
+		return nil, &usageError{command: "lockkeeper group plan", problems: bad}
+	}
+	return next, nil
+}
+
+func present(live []string) string {
+	if len(live) == 0 {
+		return "nobody is there"
+	}
+	return "there are " + strings.Join(slices.SortedFunc(slices.Values(live), assignment.Compare), ", ")
+}
+
+// planView is a plan in JSON and YAML. The names of fields are a promise to
+// scripts.
+type planView struct {
+	Group    string          `json:"group"`
+	Strategy string          `json:"strategy"`
+	Known    bool            `json:"known"` // it begins with what ZooKeeper says
+	Moves    []moveView      `json:"moves"`
+	Members  []planCountView `json:"members"`
+	Moved    int             `json:"moved"`  // locks that change hands
+	Rounds   int             `json:"rounds"` // that it takes, by max_moves
+}
+
+type moveView struct {
+	Lock string `json:"lock"`
+	From string `json:"from"` // empty: nobody held it
+	To   string `json:"to"`   // empty: nobody holds it any more
+}
+
+type planCountView struct {
+	Name   string `json:"name"`
+	Before int    `json:"before"`
+	After  int    `json:"after"`
+	State  string `json:"state"` // stays, joins or leaves
+}
+
+func newPlan(spec recipes.GroupSpec, before standing, live []string, known bool) (planView, error) {
+	v := planView{Group: spec.Name, Strategy: spec.Strategy, Known: known, Moves: []moveView{}, Members: []planCountView{}}
+	strategy, err := assignment.Named(spec.Strategy)
+	if err != nil {
+		return v, err
+	}
+	hints := assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
+	at := before.planned
+	final, err := assignment.Run(strategy, spec.Locks, live, at, hints)
+	if err != nil {
+		return v, err
+	}
+	// In rounds, as the controller does it.
+	for next := final; ; v.Rounds++ {
+		limited, held := assignment.LimitMoves(at, next, live, hints, spec.MaxMoves)
+		if len(held) == 0 || limited.Equal(at) {
+			if !next.Equal(at) {
+				v.Rounds++
+			}
+			break
+		}
+		at = limited
+		if next, err = assignment.Run(strategy, spec.Locks, live, at, hints); err != nil {
+			return v, err
+		}
+	}
+	for _, m := range assignment.Moves(before.planned, final) {
+		v.Moves = append(v.Moves, moveView(m))
+		if m.From != "" && m.To != "" {
+			v.Moved++
+		}
+	}
+	was, will := before.planned.Counts(), final.Counts()
+	all := slices.SortedFunc(slices.Values(slices.Concat(before.live, live)), assignment.Compare)
+	for _, name := range slices.Compact(all) {
+		count := planCountView{Name: name, Before: was[name], After: will[name], State: "stays"}
+		switch {
+		case !slices.Contains(live, name):
+			count.State = "leaves"
+		case !known || !slices.Contains(before.live, name):
+			count.State = "joins"
+		}
+		v.Members = append(v.Members, count)
+	}
+	return v, nil
+}
+
+func writePlan(w io.Writer, v planView, spec recipes.GroupSpec) {
+	if len(v.Moves) > 0 {
+		row(w, "lock", "from", "to")
+		for _, m := range v.Moves {
+			row(w, m.Lock, orDash([]string{m.From}), orDash([]string{m.To}))
+		}
+		line(w, "")
+	}
+	if len(v.Members) > 0 {
+		row(w, "participant", "before", "after", "change")
+		for _, m := range v.Members {
+			change := m.State
+			if change == "stays" {
+				change = "-"
+			}
+			row(w, m.Name, m.Before, m.After, change)
+		}
+		line(w, "")
+	}
+	rounds := ""
+	if v.Rounds > 1 {
+		rounds = fmt.Sprintf(", in %d rounds (max_moves %d)", v.Rounds, spec.MaxMoves)
+	}
+	line(w, "%d of %s would move%s; strategy %s; nothing was changed", v.Moved, count(len(spec.Locks), "lock"), rounds, v.Strategy)
+}
+
+// nameList is the value of a flag with names, separated by commas; it may be
+// given several times.
+type nameList []string
+
+func (v *nameList) Set(s string) error {
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(*v, name) {
+			*v = append(*v, name)
+		}
+	}
+	return nil
+}
+
+func (v *nameList) String() string { return strings.Join(*v, ",") }
+func (v *nameList) Type() string   { return "names" }
+func (v *nameList) forget()        { *v = nil }

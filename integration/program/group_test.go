@@ -1,0 +1,46 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// shares waits until each participant of a group holds so many locks, nobody
+// else is there, and no lock is on its way.
+func shares(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) >= 1, "shares GROUP NAME=N...")
+	want := slices.Sorted(slices.Values(args[1:]))
+	eventually(ts, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		state, err := storyOf(ts).client.GroupState(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		counts := map[string]int{}
+		for _, m := range state.Members {
+			counts[m.Name] = 0
+		}
+		for _, l := range state.Locks {
+			for _, h := range l.Holders {
+				if h.Releasing {
+					return fmt.Errorf("%s has not released %s yet", h.Name, l.Lock)
+				}
+				counts[h.Name]++
+			}
+		}
+		var got []string
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			got = append(got, fmt.Sprintf("%s=%d", name, counts[name]))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the shares of %s are %s", args[0], strings.Join(got, " "))
+		}
+		return nil
+	})
+}
