@@ -29,6 +29,11 @@
 // Before a step that cannot be undone, and after a pause that the process may
 // not have noticed yet, ask [Hold.Check].
 //
+// Work that needs several locks takes all of them or none ([Guard.DoAll]): they
+// are acquired in one order by everybody, and the context of the work ends as
+// soon as any of them has to go. [Guard.Retrying] tries again to acquire what it
+// could not.
+//
 // A function that is called with that context and needs the same scope takes
 // it again through the context: nested holds are counted and share one token.
 // Without that context everybody is a stranger and queues.

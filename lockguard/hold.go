@@ -341,7 +341,7 @@ func (h *Hold) pressLocked(cause error, deadline time.Time, grace time.Duration)
 	h.asked = true
 	h.interruptLocked(cause)
 	if b := h.memberOf; b != nil {
-		h.tenure.laterLocked(func() { b.press(h, cause, deadline, grace) })
+		h.tenure.laterLocked(func() { b.press(cause, deadline, grace) })
 		return
 	}
 	h.armLocked(deadline, grace)
@@ -352,7 +352,7 @@ func (h *Hold) loseLocked(lost *LostError) {
 		h.lost = lost
 	}
 	if b := h.memberOf; b != nil {
-		h.tenure.laterLocked(func() { b.lose(h, lost) })
+		h.tenure.laterLocked(func() { b.lose(lost) })
 	}
 	h.interruptLocked(lost)
 	h.disarmLocked()

@@ -27,7 +27,6 @@ type bundle struct {
 	mu    sync.Mutex
 	front *Hold
 	over  error // why there will be no front
-	final bool  // and no other bundle can have one: an outer Hold was interrupted
 }
 
 // giveBackLimit is how long a call that has failed waits until what it has is
@@ -67,7 +66,7 @@ func (b *bundle) acquire(ctx context.Context, requirements []Requirement, hooks 
 		member, gone, err := b.guard.acquire(wait, ctx, r, nil)
 		switch {
 		case gone:
-			_, err = b.giveUp(nil, err)
+			_, err = b.giveUp(err)
 			return nil, err
 		case err != nil:
 			return nil, err
@@ -100,7 +99,7 @@ func (b *bundle) add(h *Hold) error {
 	if cause == nil {
 		return nil
 	}
-	_, err := b.giveUp(h, cause)
+	_, err := b.giveUp(cause)
 	return err
 }
 
@@ -113,7 +112,7 @@ func (b *bundle) renew(ctx context.Context, limit limit) error {
 		}
 		if err := limit.extend(ctx, m.tenure, lease); err != nil {
 			if isCause(err) {
-				_, err = b.giveUp(m, err)
+				_, err = b.giveUp(err)
 			}
 			return err
 		}
@@ -155,11 +154,11 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 	return front, nil
 }
 
-// again reports whether err only means that the bundle was given up.
+// again reports whether err only means that the bundle was given up. If that
+// was because of an outer Hold, the next one will be refused.
 func (b *bundle) again(err error) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.over != nil && !b.final && errors.Is(err, b.over)
+	over := b.why()
+	return over != nil && errors.Is(err, over)
 }
 
 func (b *bundle) why() error {
@@ -169,24 +168,20 @@ func (b *bundle) why() error {
 }
 
 // giveUp returns the front; or, if there is none yet, why there will be none,
-// which is the first cause. The one who is interrupted is a member, or nil.
-func (b *bundle) giveUp(who *Hold, cause error) (front *Hold, over error) {
-	final := false
-	if who != nil {
-		_, _, final = who.tenure.age(who)
-	}
+// which is the first cause.
+func (b *bundle) giveUp(cause error) (front *Hold, over error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.front == nil && b.over == nil {
-		b.over, b.final = cause, final
+		b.over = cause
 		b.cancel(cause)
 	}
 	return b.front, b.over
 }
 
 // press is called when a member was asked to go.
-func (b *bundle) press(who *Hold, cause error, deadline time.Time, grace time.Duration) {
-	front, _ := b.giveUp(who, cause)
+func (b *bundle) press(cause error, deadline time.Time, grace time.Duration) {
+	front, _ := b.giveUp(cause)
 	if front == nil {
 		return
 	}
@@ -197,8 +192,8 @@ func (b *bundle) press(who *Hold, cause error, deadline time.Time, grace time.Du
 }
 
 // lose is called when the lock of a member was lost.
-func (b *bundle) lose(who *Hold, lost *LostError) {
-	front, _ := b.giveUp(who, lost)
+func (b *bundle) lose(lost *LostError) {
+	front, _ := b.giveUp(lost)
 	if front == nil {
 		return
 	}

@@ -199,6 +199,11 @@ func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 					}
 					require.Contains(t, s.events.of(scope), end)
 				}
+				for _, event := range s.events.list() {
+					if started, ok := event.(CleanupStarted); ok {
+						require.Zero(t, started.Deadline, "no grace after a loss")
+					}
+				}
 			})
 		})
 	}
@@ -427,6 +432,37 @@ func TestLeaseThatIsNotGivenAgainBeginsAnew(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, rounds)
 		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestLockThatHasToGoWhileLeasesAreGivenAgainBeginsAnew(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given that all locks are granted, the last one late
+		s := newSetup(t)
+		rounds := 0
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			if g.scope == "c" {
+				if rounds++; rounds == 1 {
+					time.Sleep(time.Hour)
+				}
+			}
+			g.extend = func(context.Context, time.Duration) error {
+				// when the first one is preempted right before work could start
+				if g.scope == "b" {
+					s.locker.of(t, "a").preempt(time.Minute)
+				}
+				return nil
+			}
+			return nil
+		}
+
+		// then the work starts under the next grants
+		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error { return ctx.Err() })
+		require.NoError(t, err)
+		require.Equal(t, 2, rounds)
+		for _, g := range s.locker.grants {
+			require.Equal(t, 1, g.released(), g.scope)
+		}
 	})
 }
 

@@ -115,7 +115,8 @@ func (m *Multi) Scopes() []string {
 // could not be had; what was granted before is given back then, the last one
 // first. The time in a *NotAcquiredError counts from the call. A try that has to
 // give up a lock does not start anew: it returns a *NotAcquiredError that wraps
-// the cause.
+// the cause. For the moment that it takes to find a later lock held, a try holds
+// the earlier ones.
 //
 // A lease counts from the grant of its lock. What was used up of it while later
 // locks were waited for is given to it again (Grant.Extend), unless that is
