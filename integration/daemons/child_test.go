@@ -26,6 +26,7 @@ var casts = map[string]func(daemon string, tell func(mark)) []jobs.Job{
 	"crowd and endless": func(daemon string, tell func(mark)) []jobs.Job {
 		return append(crowd(daemon, tell), endless(daemon, tell))
 	},
+	"crowd": crowd,
 	"drain": drainJobs,
 }
 

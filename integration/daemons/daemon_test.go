@@ -24,6 +24,7 @@ type settings struct {
 	Session time.Duration
 	Drain   time.Duration
 	Cast    string // which jobs a child runs
+	Spread  bool   // each job belongs to one daemon
 
 	// Skew and Drift move the clock that schedules are read by: it is Skew
 	// ahead at first, and gains Drift in each second.
@@ -75,9 +76,11 @@ func newDaemon(s settings, log io.Writer, tell func(mark), all ...jobs.Job) (*da
 		return nil, err
 	}
 	d.ledger = d.client.TickLedger(s.Name)
-	d.scheduler, err = scheduler.New(scheduler.Config{
-		DrainTimeout: s.Drain, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock(),
-	})
+	cfg := scheduler.Config{DrainTimeout: s.Drain, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock()}
+	if s.Spread {
+		cfg.Spread = scheduler.SpreadOver(d.client, s.Name)
+	}
+	d.scheduler, err = scheduler.New(cfg)
 	for _, job := range all {
 		if err == nil {
 			err = d.scheduler.Add(job)
