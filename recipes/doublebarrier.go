@@ -60,6 +60,7 @@ type BarrierMember struct {
 	mu     sync.Mutex
 	out    bool     // its node is gone, by its own doing
 	others []string // who was inside when it left, and has to leave yet
+	blind  bool     // it could not see who
 	err    error    // why it was thrown out
 }
 
@@ -222,19 +223,27 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 	bell := newBell()
 	own := path.Base(m.path)
 	unsure := false // an earlier try may have taken it away
+	blind := true
+	var others []string
 	for {
+		deletes := true
 		names, err := s.barrierMembers(ctx, b.path)
 		i := slices.Index(names, own)
-		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own })
+		if err == nil {
+			blind = false
+			others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own })
+		}
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
 		case err != nil:
+			deletes = false
 		case i < 0 && !unsure:
 			return m.thrownOut(&LostError{Scope: b.name, Reason: LossDeleted})
 		case i < 0:
-			return m.left(others)
+			return m.left(others, blind)
 		case i == 0 && len(others) > 0:
+			deletes = false
 			err = b.awaitEnd(ctx, s, bell, others[len(others)-1])
 		case i == 0:
 			_, failed, gone := s.multi(ctx, &zk.DeleteRequest{Path: m.path, Version: -1}, &zk.DeleteRequest{Path: b.ready, Version: -1})
@@ -242,34 +251,34 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 				gone = s.delete(ctx, m.path, -1)
 			}
 			if err = gone; err == nil {
-				return m.left(nil)
+				return m.left(nil, false)
 			}
 		default:
 			if err = s.delete(ctx, m.path, -1); err == nil {
-				return m.left(others)
+				return m.left(others, blind)
 			}
 		}
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 		case errors.Is(err, errAmbiguous):
-			unsure = true
+			unsure = unsure || deletes
 		case errors.Is(err, errSessionOver):
 			if unsure || b.c.isClosing() {
-				return m.left(nil) // gone either way
+				return m.left(others, blind) // gone either way
 			}
 			return m.thrownOut(&LostError{Scope: b.name, Reason: LossSession, Err: err})
 		default: // the caller gives up
 			s.discard(m.path)
-			_ = m.left(others)
+			_ = m.left(others, blind)
 			return err
 		}
 	}
 }
 
-func (m *BarrierMember) left(others []string) error {
+func (m *BarrierMember) left(others []string, blind bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.out, m.others = true, others
+	m.out, m.others, m.blind = true, others, blind
 	return nil
 }
 
@@ -302,6 +311,9 @@ func (m *BarrierMember) waitForOthers(ctx context.Context) error {
 				return struct{}{}, err
 			}
 			m.mu.Lock()
+			if m.blind {
+				m.others, m.blind = slices.Clone(names), false
+			}
 			// Others may come in for the next round meanwhile.
 			m.others = slices.DeleteFunc(m.others, func(name string) bool { return !slices.Contains(names, name) })
 			rest := slices.Clone(m.others)

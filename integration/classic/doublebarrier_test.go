@@ -316,3 +316,33 @@ func (h *house) crowdOrMore(dir string, n int) {
 		return found >= n
 	}, soon, 2*time.Millisecond)
 }
+
+func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	first, second := h.enter(h.doubleBarrier(h.client(), 2)), h.enter(h.doubleBarrier(h.client(), 2))
+	mine, theirs := first.inside(), second.inside()
+
+	// given one that was in a hurry to leave
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, mine.Leave(ctx), context.Canceled)
+	h.fills(h.shell(), meeting, 2) // the other and "ready"
+
+	// when it takes its time
+	again := h.begin(mine.Leave)
+	h.becomesWatched(meeting+"/"+h.memberName(), 1)
+
+	// then it waits for the other
+	again.goesOn()
+	require.NoError(t, theirs.Leave(t.Context()))
+	require.NoError(t, again.ended())
+}
+
+// memberName is the name of the only member's node.
+func (h *house) memberName() string {
+	h.t.Helper()
+	nodes := h.ephemerals()
+	require.Len(h.t, nodes, 1)
+	return nodes[0][len(meeting)+1:]
+}
