@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -22,8 +23,16 @@ type Spreader interface {
 
 // SpreadOver spreads jobs over the daemons that share the client's ZooKeeper
 // and root. The name of this daemon has to be one that no other one has at the
-// same time; one that comes back under its name soon keeps its jobs.
+// same time; one that comes back under its name soon keeps its jobs. Defaults to
+// "host:pid".
 func SpreadOver(client *recipes.Client, name string) Spreader {
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		name = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
 	return clientSpreader{client, name}
 }
 

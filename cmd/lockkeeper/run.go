@@ -31,6 +31,9 @@ What the file says of ZooKeeper counts before the environment, and flags before
 both. While ZooKeeper does not answer, the daemon goes on trying and logs it;
 ticks that cannot be decided meanwhile are skipped.
 
+With scheduler: {spread: true} in the file each job belongs to one of the
+daemons, which alone asks for its ticks, and to another one when that is gone.
+
 SIGTERM, SIGINT and SIGHUP drain: no tick is fired any more, what runs may go on
 for drain_timeout, what then still runs is told to go, cleans up and gives its
 locks back. Exit code 0. A second signal, a second later or more, stops at once:
@@ -112,7 +115,11 @@ func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logge
 	if drain == 0 {
 		drain = -1 // not at all
 	}
-	s, err := scheduler.New(scheduler.Config{DrainTimeout: drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger})
+	settings := scheduler.Config{DrainTimeout: drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger}
+	if cfg.Scheduler.Spread {
+		settings.Spread, settings.SpreadStrategy = scheduler.SpreadOver(client, cfg.Scheduler.Name), cfg.Scheduler.Strategy
+	}
+	s, err := scheduler.New(settings)
 	if err != nil {
 		return nil, err
 	}
