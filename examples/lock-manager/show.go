@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ type runner interface {
 
 // show runs the participants, stops the first one and tells what happens.
 func show(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s settings, stdout io.Writer) (result outcome, err error) {
-	out := &lines{w: stdout}
+	out := &lines{w: stdout, acquired: map[string]string{}}
 	client, err := recipes.NewClient(cfg)
 	if err != nil {
 		return result, err
@@ -56,7 +57,7 @@ func show(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s set
 	if err != nil {
 		return result, err
 	}
-	before, err := settled(ctx, client, spec, spec.Participants)
+	before, err := settled(ctx, client, spec, spec.Participants, out)
 	if err != nil {
 		return result, err
 	}
@@ -76,7 +77,7 @@ func show(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s set
 		return result, err
 	}
 	out.tell("%s Interrupted", first)
-	after, err := settled(ctx, client, spec, spec.Participants[1:])
+	after, err := settled(ctx, client, spec, spec.Participants[1:], out)
 	if err != nil {
 		return result, err
 	}
@@ -122,7 +123,7 @@ func startAll(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s
 
 // settled waits until these participants are there and nobody else, and each
 // lock is held by the one that shall hold it. It returns who that is.
-func settled(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec, names []string) (map[string]string, error) {
+func settled(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec, names []string, out *lines) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -132,7 +133,7 @@ func settled(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec
 		if _, missing := errors.AsType[*recipes.GroupNotFoundError](err); err != nil && !missing {
 			return nil, err
 		}
-		if holders := holdersOf(state, names); holders != nil {
+		if holders := holdersOf(state, names); holders != nil && out.told(holders) {
 			return holders, nil
 		}
 		select {
@@ -183,14 +184,25 @@ func (l *lines) table(holders map[string]string) {
 
 // lines is a writer for many: each write is a line of its own.
 type lines struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu       sync.Mutex
+	w        io.Writer
+	acquired map[string]string // who said last that it has acquired a lock
 }
 
 func (l *lines) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if name, lock, ok := strings.Cut(strings.TrimSpace(string(line)), " acquired lock:"); ok {
+		l.acquired[lock] = name
+	}
 	return l.w.Write(line)
+}
+
+// told tells whether these have said that they have the locks.
+func (l *lines) told(holders map[string]string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Equal(l.acquired, holders)
 }
 
 // end lets nothing through any more.
