@@ -165,6 +165,23 @@ func (g *Group) found(ctx context.Context) error {
 	return nil
 }
 
+// restore makes anew what somebody has deleted while there were participants.
+// A spec that is there is left as it is: it may be newer than this one's.
+func (g *Group) restore(ctx context.Context) error {
+	if err := g.found(ctx); err != nil {
+		return err
+	}
+	data, stat, err := g.c.get(ctx, g.path)
+	if err != nil || len(data) > 0 {
+		return err
+	}
+	_, err = g.c.multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
+	if errors.Is(err, zk.ErrBadVersion) {
+		return nil
+	}
+	return err
+}
+
 func (g *Group) members() string    { return g.path + "/members" }
 func (g *Group) assignment() string { return g.path + "/assignment" }
 

@@ -213,8 +213,11 @@ func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]
 		if err != nil {
 			return false, nil, nil //nolint:nilerr // told with the whole plan, which is soon due
 		}
-		next.adopt(&c.spec, next.fill(orphans, live, full, c.spec.Holders))
-		return true, nil, nil
+		if filled := next.fill(orphans, live, full, c.spec.Holders); !filled.Equal(full) {
+			next.adopt(&c.spec, filled)
+			return true, nil, nil
+		}
+		// Nothing else would move: it is the whole plan.
 	}
 	next.live, next.spec, next.cleanup = names, c.specAt, c.spec.CleanupTimeout
 	c.patience.pending = time.Time{}
@@ -285,7 +288,7 @@ func (c *controller) write(next *groupAssignment) error {
 	case errors.Is(err, zk.ErrNoNode) && failed == 0:
 		return inc.gone("its node was deleted")
 	case errors.Is(err, zk.ErrNoNode):
-		return inc.gone("the group's assignment was deleted")
+		return inc.ruined("the group's assignment was deleted")
 	case errors.Is(err, errAmbiguous):
 		c.placeNews.Store(true)
 	}
@@ -340,7 +343,7 @@ func (c *controller) read() error {
 func (c *controller) readPlaces() error {
 	data, stat, err := c.inc.s.get(c.inc.ctx, c.inc.m.g.assignment())
 	if errors.Is(err, zk.ErrNoNode) {
-		return c.inc.gone("the group's assignment was deleted")
+		return c.inc.ruined("the group's assignment was deleted")
 	}
 	if err != nil {
 		return err
@@ -358,10 +361,13 @@ func (c *controller) readPlaces() error {
 func (c *controller) readSpec() error {
 	data, stat, err := c.inc.s.look(c.inc.ctx, c.inc.m.g.path, &c.specWatch)
 	if errors.Is(err, zk.ErrNoNode) {
-		return c.inc.gone("the group was deleted")
+		return c.inc.ruined("the group was deleted")
 	}
 	if err != nil {
 		return err
+	}
+	if len(data) == 0 {
+		return c.inc.ruined("the group was deleted")
 	}
 	spec, err := decodeSpec(data)
 	if err != nil {
@@ -378,7 +384,7 @@ func (c *controller) readList() error {
 	members := inc.m.g.members()
 	nodes, _, err := inc.s.lookAtChildren(inc.ctx, members, &c.listWatch)
 	if errors.Is(err, zk.ErrNoNode) {
-		return inc.gone("the group was deleted")
+		return inc.ruined("the group was deleted")
 	}
 	if err != nil {
 		return err

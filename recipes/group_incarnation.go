@@ -39,8 +39,9 @@ type incarnation struct {
 	ownWatch, placeWatch, frontWatch watcher
 	ownNews, placeNews, frontNews    atomic.Bool
 
-	front      string // the node right in front; its goroutine's alone
-	seen       int64  // mzxid of the last assignment that was read
+	wrecked    atomic.Bool // nodes of the group itself are gone
+	front      string      // the node right in front; its goroutine's alone
+	seen       int64       // mzxid of the last assignment that was read
 	controller *controller
 	controls   sync.WaitGroup
 
@@ -150,6 +151,12 @@ func (inc *incarnation) gone(what string) error {
 	return errGroupLost
 }
 
+// ruined is gone for the loss of a node that all participants need.
+func (inc *incarnation) ruined(what string) error {
+	inc.wrecked.Store(true)
+	return inc.gone(what)
+}
+
 // --- its life ---------------------------------------------------------------------
 
 // live takes part until the incarnation has left or is lost.
@@ -218,6 +225,8 @@ func (inc *incarnation) follow() error {
 			return inc.gone(err.Error())
 		case inc.ctx.Err() != nil:
 			return errGroupLost
+		case errors.Is(err, zk.ErrNoNode):
+			return inc.ruined("the group was deleted")
 		default:
 			m.tell(GroupFault{Err: err})
 			inc.rest(timer)
@@ -266,7 +275,7 @@ func (inc *incarnation) lookAtPlaces() error {
 	m := inc.m
 	data, stat, err := inc.s.look(inc.ctx, m.g.assignment(), &inc.placeWatch)
 	if errors.Is(err, zk.ErrNoNode) {
-		return inc.gone("the group's assignment was deleted")
+		return inc.ruined("the group's assignment was deleted")
 	}
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type Member struct {
 	work    backlog
 	telling sync.Mutex
 	rival   atomic.Pointer[NameTakenError] // who has the name, while Join waits
+	wrecked bool                           // nodes of the group were deleted; run's alone
 
 	mu      sync.Mutex
 	inc     *incarnation // nil while it is not there
@@ -212,6 +213,7 @@ func (m *Member) run() {
 			m.mu.Lock()
 			m.inc = nil
 			m.mu.Unlock()
+			m.wrecked = m.wrecked || inc.wrecked.Load()
 		}
 		switch {
 		case m.isLeaving():
@@ -225,6 +227,10 @@ func (m *Member) run() {
 			m.leave()
 			<-m.work.done()
 			return
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			m.wrecked = true
+			err = nil
 		}
 		if err != nil && !errors.Is(err, errSessionOver) && !errors.Is(err, errAmbiguous) && !errors.Is(err, errGroupLost) {
 			if !m.there {
@@ -288,15 +294,21 @@ func (m *Member) arrive() (*incarnation, error) {
 // create makes the participant's node under a guid that was never used before.
 func (inc *incarnation) create() error {
 	m, s := inc.m, inc.s
-	if err := s.ensure(m.stopped, m.g.members()); err != nil {
-		return err
-	}
 	for {
+		if m.wrecked {
+			if err := m.g.restore(m.stopped); err != nil {
+				return err
+			}
+			m.wrecked = false
+		}
 		path, err := s.create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zk.FlagEphemeral|zk.FlagSequence)
 		switch {
 		case err == nil:
 			inc.setPath(path)
 			return nil
+		case errors.Is(err, zk.ErrNoNode): // somebody has deleted the group
+			m.wrecked = true
+			continue
 		case !errors.Is(err, errAmbiguous):
 			return err
 		}

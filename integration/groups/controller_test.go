@@ -178,3 +178,38 @@ func TestParticipantWhoseNodeIsDeletedLosesItsLocksAndComesBack(t *testing.T) {
 	h.share(s, map[*player]int{one: 2, two: 2})
 	require.Empty(t, two.gaveUp())
 }
+
+func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]string{"the assignment": "assignment", "everything": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			s := spec(4)
+			one, two := h.join(s, "node1"), h.join(s, "node2")
+			h.share(s, map[*player]int{one: 2, two: 2})
+
+			// when an administrator deletes it
+			shell := h.shell()
+			require.NoError(t, shell.Delete(h.path("assignment"), -1))
+			if what == "" {
+				for _, node := range h.members() {
+					if err := shell.Delete(node, -1); err != nil {
+						require.ErrorIs(t, err, zk.ErrNoNode)
+					}
+				}
+				_ = shell.Delete(h.path("members"), -1) // they may be back already
+				_ = shell.Delete(h.path("assignment"), -1)
+				_ = shell.Delete(h.path(), -1)
+			}
+
+			// then all lose their locks, and the group goes on
+			require.Equal(t, recipes.LossDeleted, await[recipes.GroupLost](t, one.told).Err.Reason)
+			require.Equal(t, recipes.LossDeleted, await[recipes.GroupLost](t, two.told).Err.Reason)
+			h.share(s, map[*player]int{one: 2, two: 2})
+			require.Len(t, h.state().Members, 2)
+			require.Empty(t, all[recipes.GroupFault](one.told))
+			require.Less(t, len(all[recipes.GroupLost](one.told)), 5)
+		})
+	}
+}

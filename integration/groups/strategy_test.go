@@ -89,10 +89,11 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"own": assignment.StrategyFunc(assignment.Balanced{}.Assign)}}
-	s := spec(4, func(s *recipes.GroupSpec) { s.Strategy = "own" })
+	slow := debounce(500 * time.Millisecond)
+	s := spec(4, slow, func(s *recipes.GroupSpec) { s.Strategy = "own" })
 
 	// given a controller of an older version of the program, which lacks the strategy
-	old := h.join(spec(4), "old")
+	old := h.join(spec(4, slow), "old")
 	h.share(s, map[*player]int{old: 4})
 	young := h.player("young", h.client())
 	young.join(s, own)
@@ -100,9 +101,11 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 	require.ErrorContains(t, failed.Err, "own")
 	h.share(s, map[*player]int{old: 4, young: 0})
 
-	// when it goes, the next one asks again
-	old.leave()
-	h.share(s, map[*player]int{young: 4})
+	// when another one takes its place, though all are there as before, it asks again
+	h.expire(old.c)
+	await[recipes.GroupLost](t, old.told)
+	h.share(s, map[*player]int{old: 2, young: 2})
+	require.Equal(t, "young", func() string { s := h.state(); return s.Controller() }())
 	require.Empty(t, h.state().StrategyError)
 }
 
