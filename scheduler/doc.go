@@ -16,9 +16,18 @@
 // show before it is no tick of the job, and counts as taken. From the first
 // tick on there is no gap.
 //
+// With [Config.Spread] each job belongs to one daemon: a group of locks, one a
+// job, is spread over the daemons ([recipes.Group]), and the owner of a job alone
+// asks for its ticks. When it is gone another daemon owns the job and goes on
+// from the ledger: it runs the last tick that came due meanwhile, and those
+// before it that are not older than [Config.Lateness]; what is older is recorded
+// as missed. The ledger still decides every tick, so that two daemons that
+// believe that they own a job run no tick twice.
+//
 // A daemon decides each tick in exactly one way: it runs the tick here, finds
-// it taken elsewhere, or skips it for a [SkipReason]. [Scheduler.Stats] counts
-// them all, and each skip is one log line and one lockguard.Skipped event.
+// it taken elsewhere or leaves it to the owner of the job, or skips it for a
+// [SkipReason]. [Scheduler.Stats] counts them all, and each skip is one log line
+// and one lockguard.Skipped event.
 //
 //	s, err := scheduler.New(scheduler.Config{Guard: guard, Ledger: client.TickLedger("")})
 //	if err != nil {
