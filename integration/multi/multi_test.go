@@ -453,48 +453,60 @@ func TestLeaseStartsWhenAllLocksAreHeld(t *testing.T) {
 	require.NoError(t, p.grant.Release(t.Context()))
 }
 
-func TestMultiThatIsCancelledAtAnyStepHoldsNothing(t *testing.T) {
+func TestRequestForSeveralLocksThatIsCancelledAtAnyStepHoldsNothing(t *testing.T) {
 	h := shareHouse(t)
 	wire := &tripwire{}
 	c := h.client(func(cfg *recipes.Config) { cfg.Dialer = wire.dial })
 	others := h.client()
-	m := h.multi(c, parts(recipes.Request{}, "a", "b", "c")...)
+	m, guard := h.multi(c, parts(recipes.Request{}, "a", "b", "c")...), h.guard(c, "guard")
+	type held interface {
+		Release(ctx context.Context) error
+		Check() error
+	}
+	ways := map[string]func(ctx context.Context) (held, error){
+		"multi": func(ctx context.Context) (held, error) { return m.Acquire(ctx) },
+		"guard": func(ctx context.Context) (held, error) { return guard.AcquireAll(ctx, three()) },
+	}
 	for range 2 {
-		grant, err := m.Acquire(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, grant.Release(t.Context()))
+		for _, acquire := range ways {
+			all, err := acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, all.Release(t.Context()))
+		}
 	}
 	watches := h.watches()
 
-	for _, busy := range []bool{false, true} {
-		for _, reads := range []bool{false, true} {
-			steps := 0
-			for tripped := true; tripped; steps++ {
-				// given locks of which the second one may be held for a moment
-				var blocker *recipes.Grant
-				if busy {
-					blocker = h.hold(others, "b", recipes.Request{})
-					time.AfterFunc(20*time.Millisecond, func() { _ = blocker.Release(context.Background()) })
-				}
+	for way, acquire := range ways {
+		for _, busy := range []bool{false, true} {
+			for _, reads := range []bool{false, true} {
+				steps := 0
+				for tripped := true; tripped; steps++ {
+					// given locks of which the second one may be held for a moment
+					if busy {
+						blocker := h.hold(others, "b", recipes.Request{})
+						time.AfterFunc(20*time.Millisecond, func() { _ = blocker.Release(context.Background()) })
+					}
 
-				// when the caller leaves right before a request, or at an answer
-				ctx, cancel := context.WithTimeout(t.Context(), soon)
-				wire.set(reads, steps, cancel)
-				grant, err := m.Acquire(ctx)
-				tripped = wire.unset()
-				if err != nil {
-					require.ErrorIs(t, err, context.Canceled)
-				} else {
-					require.Equal(t, []string{"a", "b", "c"}, h.scopes(), "all or nothing")
-					require.NoError(t, grant.Release(t.Context()))
-				}
-				cancel()
+					// when the caller leaves right before a request, or at an answer
+					ctx, cancel := context.WithTimeout(t.Context(), soon)
+					wire.set(reads, steps, cancel)
+					all, err := acquire(ctx)
+					tripped = wire.unset()
+					if err == nil {
+						require.NoError(t, all.Check())
+						require.Equal(t, []string{"a", "b", "c"}, h.scopes(), "all or nothing")
+						require.NoError(t, all.Release(t.Context()))
+					} else {
+						require.ErrorIs(t, err, context.Canceled)
+					}
+					cancel()
 
-				// then nothing is left
-				h.nobodyThere()
+					// then nothing is left
+					h.nobodyThere()
+				}
+				require.Greater(t, steps, 3)
+				t.Logf("%s, busy %t, at an answer %t: left at each of %d", way, busy, reads, steps-1)
 			}
-			require.Greater(t, steps, 3)
-			t.Logf("busy %t, at an answer %t: left at each of %d", busy, reads, steps-1)
 		}
 	}
 	require.Eventually(t, func() bool { return h.watches() <= watches }, soon, 10*time.Millisecond, "watches are left")
