@@ -83,17 +83,14 @@ var (
 // newLine returns the line in the directory at where, an absolute path below
 // the chroot. It returns a *RequestError for a path that can never be.
 func (c *Client) newLine(where string, naming Naming, acl func(string) []ACL, marks []mark) (*line, error) {
-	var errs []error
-	if err := checkOurs("path", where); err != nil {
-		errs = append(errs, err)
-	}
+	full, err := c.absolute(where)
 	if naming > NamingKazoo {
-		errs = append(errs, &RequestError{Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming)})
+		err = errors.Join(err, &RequestError{Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming)})
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err != nil {
+		return nil, err
 	}
-	return &line{c: c, label: where, path: c.cfg.Chroot + where, naming: naming, acl: acl, marks: marks}, nil
+	return &line{c: c, label: where, path: full, naming: naming, acl: acl, marks: marks}, nil
 }
 
 // A ticket is a participant as its node's name tells.
@@ -231,15 +228,11 @@ func (l *line) createDirectory(ctx context.Context, s *session, node string, con
 			return err
 		}
 	}
-	return s.createFor(ctx, node, nil, 0, l.access(node))
-}
-
-// createFor creates a node with an ACL of its own.
-func (s *session) createFor(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) error {
-	_, err := s.createNamed(ctx, node, data, flags, acl)
+	_, err := s.createNamed(ctx, node, nil, 0, l.access(node))
 	return err
 }
 
+// createNamed creates a node with an ACL of its own, and returns its path.
 func (s *session) createNamed(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) (string, error) {
 	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
 	return created, denied(err, path.Dir(node))

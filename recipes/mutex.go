@@ -49,6 +49,7 @@ type MutexOptions struct {
 	//   - Queued: it stands behind somebody. The only holder that it names is
 	//     the one in front, the node's name as ID and its data as Owner
 	//   - Requeued: its session ended, it stands at the end of the line again
+	//     (a persistent one in its old place)
 	//   - PreemptAsked: somebody asks the holder to release, by Curator's
 	//     Revoker or Client.Revoke. Nothing is known but that, and no time is
 	//     set: the lock stays held until its release

@@ -19,14 +19,14 @@ var revokeMessage = []byte("__REVOKE__")
 // It replaces the data of the node. It returns a *GoneError when the node is not
 // there, and a *RequestError for a path that cannot be a participant's.
 func (c *Client) Revoke(ctx context.Context, path string) error {
-	if err := checkOurs("path", path); err != nil {
+	node, err := c.absolute(path)
+	if err != nil {
 		return err
 	}
-	node := c.cfg.Chroot + path
 	if _, ok := parseTicket(node, lockMarks); !ok {
 		return &RequestError{Field: "path", Reason: path + " is not the node of a participant; take one from Participants"}
 	}
-	_, err := promptly(ctx, c, func() (struct{}, error) {
+	_, err = promptly(ctx, c, func() (struct{}, error) {
 		return struct{}{}, c.reading(ctx, func(s *session) error {
 			_, err := s.set(ctx, node, revokeMessage, -1)
 			return err

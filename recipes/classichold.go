@@ -1,0 +1,278 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// classicHold is what stands behind the grants of one node.
+type classicHold struct {
+	l       *line
+	mark    mark
+	name    string // of the node
+	path    string
+	lasting bool // the node outlives the session
+	notices *notices
+	watch   watcher
+	lost    chan struct{}
+	ended   chan struct{} // released or lost
+
+	mu      sync.Mutex
+	s       *session
+	count   int // of grants that are not released
+	grants  []*ClassicGrant
+	state   grantState
+	loss    *LostError
+	token   Token
+	asked   bool // to go, by Curator's protocol
+	looking bool // an inspection is under way
+	anew    bool // and what it sees may be old
+	timer   *time.Timer
+}
+
+// hold makes a grant of a place in a line.
+func (p *stand) hold(n *notices) (*ClassicGrant, error) {
+	t, _ := parseTicket(p.name, p.l.marks)
+	h := &classicHold{
+		l: p.l, mark: t.mark, name: p.name, path: p.path, lasting: p.lasting, notices: n, s: p.s,
+		lost: make(chan struct{}), ended: make(chan struct{}),
+	}
+	h.watch = func(watchKind) { go h.changed() }
+	g := h.grant()
+	if h.lasting {
+		go h.follow()
+		return g, nil
+	}
+	if !p.s.hold(h) {
+		// Held at the server, but too late for this session to vouch for.
+		p.s.discard(p.path)
+		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", errSessionOver)
+	}
+	// A hold that ends sooner does not need to hear of anything.
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == stateHeld {
+		h.timer = time.AfterFunc(watchAfter, h.changed)
+	}
+	return g, nil
+}
+
+// again returns another grant of what is held, to be released as well; nil when
+// it is not held any more.
+func (h *classicHold) again() *ClassicGrant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != stateHeld {
+		return nil
+	}
+	return h.grant()
+}
+
+// grant counts one more. The caller holds h.mu, or has h alone.
+func (h *classicHold) grant() *ClassicGrant {
+	h.count++
+	g := &ClassicGrant{h: h}
+	h.grants = append(h.grants, g)
+	return g
+}
+
+// follow watches a node that outlives sessions, in one after the other.
+func (h *classicHold) follow() {
+	for {
+		s, err := h.l.c.session(h.l.c.closing)
+		if err != nil {
+			return
+		}
+		h.mu.Lock()
+		h.s = s
+		h.mu.Unlock()
+		h.changed()
+		select {
+		case <-s.over:
+		case <-h.ended:
+			return
+		}
+	}
+}
+
+func (h *classicHold) session() *session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.s
+}
+
+func (h *classicHold) held() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == stateHeld
+}
+
+func (h *classicHold) where() string { return h.l.label + "/" + h.name }
+
+// changed reads the own node, once at a time.
+func (h *classicHold) changed() {
+	h.mu.Lock()
+	if h.state != stateHeld || h.looking {
+		h.anew = true
+		h.mu.Unlock()
+		return
+	}
+	h.looking = true
+	h.mu.Unlock()
+	for {
+		h.mu.Lock()
+		h.anew = false
+		h.mu.Unlock()
+		err := h.inspect(h.l.c.closing)
+		h.mu.Lock()
+		if h.state != stateHeld || !h.anew && !errors.Is(err, errAmbiguous) {
+			h.looking = false
+			h.mu.Unlock()
+			return
+		}
+		h.mu.Unlock()
+	}
+}
+
+// inspect arms the watch on the own node, and takes note of what that says by
+// then: what was written before it was watched counts as well.
+func (h *classicHold) inspect(ctx context.Context) error {
+	s := h.session()
+	data, stat, err := s.look(ctx, h.path, &h.watch)
+	if !h.held() {
+		s.unwatch(h.path, &h.watch)
+		return ErrReleased
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		loss := &LostError{Scope: h.l.label, Reason: LossDeleted}
+		h.lose(loss)
+		return loss
+	case err != nil:
+		return err
+	}
+	asks := bytes.Equal(data, revokeMessage)
+	h.mu.Lock()
+	h.token = Token(stat.Czxid)
+	was := h.asked
+	h.asked = asks
+	h.mu.Unlock()
+	switch {
+	case asks && !was:
+		h.notices.send(PreemptAsked{})
+	case was && !asks:
+		h.notices.send(PreemptWithdrawn{})
+	}
+	return nil
+}
+
+func (h *classicHold) knownToken() Token {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.token
+}
+
+func (h *classicHold) readToken(ctx context.Context) (Token, error) {
+	for {
+		h.mu.Lock()
+		token, loss, state := h.token, h.loss, h.state
+		h.mu.Unlock()
+		switch {
+		case token != 0:
+			return token, nil
+		case loss != nil:
+			return 0, loss
+		case state == stateReleased:
+			return 0, ErrReleased
+		}
+		err := h.inspect(ctx)
+		if err != nil && !errors.Is(err, errAmbiguous) && h.held() && !(h.lasting && errors.Is(err, errSessionOver)) {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// --- tenant of the session ---------------------------------------------------
+
+func (h *classicHold) holding() string { return h.l.label }
+
+// overdue: nobody may take a classic lock away.
+func (h *classicHold) overdue(instant) bool { return false }
+
+func (h *classicHold) atRisk(left time.Duration) {
+	if h.held() {
+		h.notices.send(AtRisk{Deadline: time.Now().Add(left)})
+	}
+}
+
+func (h *classicHold) lose(loss *LostError) {
+	h.mu.Lock()
+	if h.state != stateHeld {
+		h.mu.Unlock()
+		return
+	}
+	loss.Token = h.token
+	h.loss = loss
+	h.stop(stateLost)
+	close(h.lost)
+	s, grants := h.s, slices.Clone(h.grants)
+	h.mu.Unlock()
+	for _, g := range grants {
+		g.end(loss)
+	}
+	h.forget()
+	if loss.Reason == LossSession {
+		s.discard(h.path) // the session may survive; the hold does not
+	}
+	h.notices.send(Lost{Err: loss})
+}
+
+// stop ends the hold. The caller holds h.mu.
+func (h *classicHold) stop(state grantState) {
+	h.state = state
+	close(h.ended)
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// forget ends what the session does for the hold.
+func (h *classicHold) forget() {
+	s := h.session()
+	s.unhold(h)
+	s.unwatch(h.path, &h.watch)
+}
+
+// depart deletes the node until that is certain.
+func (h *classicHold) depart(ctx context.Context) error {
+	if h.lasting {
+		return h.l.c.deleteSurely(ctx, h.path)
+	}
+	for unsure := false; ; unsure = true { // from the second try on, an earlier one may have done it
+		err := h.s.delete(ctx, h.path, -1)
+		gone, over := errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver)
+		switch {
+		case errors.Is(err, errAmbiguous):
+			continue
+		case (gone || over) && unsure:
+			return nil
+		case gone:
+			return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossDeleted}
+		case over:
+			return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossSession, Err: err}
+		}
+		return err
+	}
+}
+
+var _ tenant = (*classicHold)(nil)
