@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
 // The tests are the program of their participants.
@@ -117,4 +119,15 @@ func write(t *testing.T, text string) string {
 	name := t.TempDir() + "/f.yaml"
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
+}
+
+func TestItRunsOnAnotherServerTwice(t *testing.T) {
+	zk := zkserver.Start(t)
+	t.Setenv("LOCKKEEPER_ZK", zk.Connect())
+	t.Setenv("LOCKKEEPER_ROOT", "/example")
+	for range 2 { // what the first run left does not matter
+		_, counts := tables(t, play(t))
+		require.Equal(t, map[string]int{"localhost_12001": 4, "localhost_12002": 4, "localhost_12003": 4}, counts[0])
+		require.Equal(t, map[string]int{"localhost_12002": 6, "localhost_12003": 6}, counts[1])
+	}
 }
