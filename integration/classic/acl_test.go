@@ -113,5 +113,6 @@ func TestMutexWhoseServerDiesDuringTheListingIsNotStuckAndLeavesNothing(t *testi
 	// and what it leaves is removed as soon as there is a server, in whatever session
 	require.NoError(t, h.server.Restart(t.Context()))
 	h.nobodyThere()
+	require.NoError(t, c.Ready(t.Context()))
 	h.hold("ann", h.mutex(c).Acquire)
 }

@@ -217,6 +217,7 @@ func TestTokensGrowThroughSessionsAndRestarts(t *testing.T) {
 	m := h.mutex(c)
 	var tokens []recipes.Token
 	turn := func() {
+		require.NoError(t, c.Ready(t.Context())) // a new request would not wait for long
 		u := h.hold("ann", m.Acquire)
 		tokens = append(tokens, u.token())
 		u.release()
