@@ -43,7 +43,7 @@ func (g *Guard) gather(ctx context.Context, requirements []Requirement, hooks []
 		case err == nil:
 			return hold, nil
 		case !b.again(err) || limit.isTry():
-			return nil, err
+			return nil, limit.explain(err)
 		case ctx.Err() != nil:
 			return nil, notAcquired(ctx, requirements[0].Scope, ctx.Err())
 		}
@@ -321,6 +321,17 @@ func (l limit) left() *time.Duration {
 		return l.timeout
 	}
 	return new(max(*l.timeout-time.Since(l.start), time.Nanosecond)) // 0 would be a try
+}
+
+// explain makes the error of one lock one of all: its time counts from the call.
+func (l limit) explain(err error) error {
+	e, ok := errors.AsType[*recipes.NotAcquiredError](err)
+	if !ok || e.Waited == 0 {
+		return err
+	}
+	inAll := *e // the observers have the other one
+	inAll.Waited = time.Since(l.start)
+	return &inAll
 }
 
 func (l limit) extend(ctx context.Context, t *tenure, lease time.Duration) error {

@@ -64,6 +64,6 @@ func ExampleGuard_Retrying_acquire() {
 		fmt.Println(err)
 		return
 	}
-	defer hold.Release(context.Background())
-	_ = compact(hold.Context(), hold.Token())
+	err = compact(hold.Context(), hold.Token())
+	fmt.Println(errors.Join(err, hold.Release(context.Background())))
 }

@@ -368,6 +368,22 @@ func TestEndOfTheContextWhileWaitingGivesAllBack(t *testing.T) {
 	}
 }
 
+func TestTimeOfARefusalCountsFromTheCall(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			if g.scope == "a" {
+				time.Sleep(20 * time.Second)
+				return nil
+			}
+			time.Sleep(*g.request.AcquireTimeout)
+			return &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
+		}
+		_, err := s.AcquireAll(t.Context(), three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) }))
+		require.EqualError(t, err, `lock "b" not acquired within 1m0s`)
+	})
+}
+
 func TestSilentReleaseDoesNotHoldUpACallThatHasFailed(t *testing.T) {
 	story(t, func(t *testing.T) {
 		s := newSetup(t)
@@ -497,6 +513,35 @@ func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
 		require.Len(t, s.locker.grants, 3)
 		for _, g := range s.locker.grants {
 			require.Equal(t, 1, g.released())
+		}
+	})
+}
+
+func TestSeveralLocksCanBeTakenAgainInAHook(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+			s.locker.of(t, "a").preempt(time.Hour)
+			return ctx.Err()
+		}, func(ctx context.Context) error {
+			// given a hook that takes all locks again, and one more
+			return s.DoAll(ctx, append(three(), Requirement{Scope: "d"}), func(ctx context.Context) error {
+				require.Len(t, s.locker.grants, 4)
+
+				// when one of those is wanted again, it goes on: the grace is there to be used
+				s.locker.of(t, "b").preempt(time.Minute)
+				require.NoError(t, ctx.Err())
+
+				// when the new one is wanted, it has to go
+				s.locker.of(t, "d").preempt(time.Minute)
+				require.IsType(t, &PreemptedError{}, context.Cause(ctx))
+				return context.Cause(ctx)
+			})
+		})
+		require.Equal(t, "a", requirePreempted(t, err).Scope)
+		require.ErrorContains(t, err, `lock "d" preempted`)
+		for _, g := range s.locker.grants {
+			require.Equal(t, 1, g.released(), g.scope)
 		}
 	})
 }

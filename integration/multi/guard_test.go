@@ -242,7 +242,7 @@ func TestRetriedTriesGetTheLockWhenItIsFree(t *testing.T) {
 	blocker := h.hold(h.client(), "b", at(0, "blocker"))
 	guard, err := h.guard(h.client(), "patient").Retrying(lockguard.Retry{Pause: 20 * time.Millisecond, MaxPause: 100 * time.Millisecond})
 	require.NoError(t, err)
-	time.AfterFunc(300*time.Millisecond, func() { _ = blocker.Release(context.Background()) })
+	time.AfterFunc(300*time.Millisecond, func() { _ = blocker.Release(context.WithoutCancel(t.Context())) })
 	all := three()
 	all[0].AcquireTimeout = new(time.Duration(0))
 	ran := 0

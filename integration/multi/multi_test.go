@@ -289,7 +289,6 @@ func TestMultiThatIsAskedToGiveUpAnEarlierLockBeginsAnew(t *testing.T) {
 			var n told
 			p := h.ask(h.multi(h.client(), n.part("a", c.mine), n.part("b", c.mine), n.part("c", c.mine)))
 			n.eventually(t, "c Queued")
-			nodes := h.nodes("a", "b")
 			require.Equal(t, []string{"multi"}, h.owners(onlooker, "b"))
 
 			// when somebody wants b
@@ -305,7 +304,6 @@ func TestMultiThatIsAskedToGiveUpAnEarlierLockBeginsAnew(t *testing.T) {
 			require.Equal(t, []string{c.others.Owner}, h.owners(onlooker, "b"))
 			require.Equal(t, []string{"a", "b", "b", "c"}, h.scopes(), "it does not wait for c any more")
 			p.waits()
-			require.NotEmpty(t, nodes)
 
 			// and in the end gets all
 			require.NoError(t, other.Release(t.Context()))
@@ -484,7 +482,7 @@ func TestRequestForSeveralLocksThatIsCancelledAtAnyStepHoldsNothing(t *testing.T
 					// given locks of which the second one may be held for a moment
 					if busy {
 						blocker := h.hold(others, "b", recipes.Request{})
-						time.AfterFunc(20*time.Millisecond, func() { _ = blocker.Release(context.Background()) })
+						time.AfterFunc(20*time.Millisecond, func() { _ = blocker.Release(context.WithoutCancel(t.Context())) })
 					}
 
 					// when the caller leaves right before a request, or at an answer
