@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 const meeting = "/meetings/noon"
@@ -151,6 +151,34 @@ func TestMemberThatGivesUpIsNotCounted(t *testing.T) {
 	}
 }
 
+func TestDoubleBarrierDoesNotOpenForOneThatHasGivenUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	conn := h.shell()
+	proxy := zktest.RunProxyT(t, h.server.Addr())
+
+	// given the last of two, who is about to open
+	first := h.enter(h.doubleBarrier(h.client(), 2))
+	h.fills(conn, meeting, 1)
+	opening := proxy.On(zktest.Op(zktest.Multi).Path(h.at(meeting) + "/ready").Nth(1)).Hold()
+	second := h.enter(h.doubleBarrier(h.client(by(proxy)), 2))
+	<-opening.Reached()
+
+	// when the other gives up
+	first.cancel()
+	require.ErrorIs(t, first.ended(), context.Canceled)
+	h.fills(conn, meeting, 1)
+	opening.Release()
+
+	// then it stays closed
+	h.becomesWatched(meeting+"/"+h.memberName(), 1)
+	second.goesOn()
+	require.False(t, h.exists(conn, meeting+"/ready"))
+	third := h.enter(h.doubleBarrier(h.client(), 2))
+	second.inside()
+	third.inside()
+}
+
 func TestMemberWhoseSessionEndsWhileItWaitsComesAgain(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
@@ -247,50 +275,39 @@ func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {
 	h.gone(conn, meeting)
 }
 
-// The connection breaks at each step in turn, and the reply is lost.
+// The answer is lost at each step in turn.
 func TestDoubleBarrierGoesOnWhateverReplyIsLost(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	network := netfault.New(t, h.server.Addr())
-	mine, other := h.client(behind(network), timeout(30*time.Second)), h.client()
+	w := &wire{}
+	mine, other := h.client(through(w), timeout(30*time.Second)), h.client()
 	require.NoError(t, mine.Ready(t.Context()))
 	id, _ := mine.Session()
-	for round := range 6 {
-		at := fmt.Sprintf("%s-%d", meeting, round)
+	steps := 0
+	for lost := true; lost; steps++ {
+		at := fmt.Sprintf("%s-%d", meeting, steps)
 		a, err := mine.DoubleBarrier(at, 2)
 		require.NoError(t, err)
 		b, err := other.DoubleBarrier(at, 2)
 		require.NoError(t, err)
 
-		// when a connection keeps breaking all the time
-		stop := make(chan struct{})
-		var saboteur sync.WaitGroup
-		saboteur.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(time.Duration(1+round) * time.Millisecond):
-					_ = network.Reset()
-				}
-			}
-		})
+		// when it is lost there
+		w.behind(opAny, steps, w.cut)
 		first, second := h.enter(a), h.enter(b)
-		h.crowdOrMore(at, 2)
-		close(stop)
-		saboteur.Wait()
 
-		// then both meet
+		// then both meet all the same
 		first.inside()
 		second.inside()
 		l1, l2 := h.begin(first.member.Leave), h.begin(second.member.Leave)
-		_ = network.Reset()
-		require.NoError(t, l1.ended())
+		require.NoError(t, l1.ended(), "answer %d was lost", steps)
 		require.NoError(t, l2.ended())
+		lost = w.unset()
+		require.Empty(t, h.ephemerals())
+		require.NoError(t, mine.Ready(t.Context()))
 	}
+	t.Logf("lost each of %d answers", steps-1)
 	again, _ := mine.Session()
 	require.Equal(t, id, again)
-	h.nobodyThere()
 }
 
 // fills waits until a directory has n children, and returns them in no order.
@@ -301,20 +318,6 @@ func (h *house) fills(conn *zk.Conn, dir string, n int) (names []string) {
 		return len(names) == n
 	}, soon, 2*time.Millisecond, "%s has not got %d children", dir, n)
 	return names
-}
-
-// crowdOrMore waits until so many ephemeral nodes are in a directory.
-func (h *house) crowdOrMore(dir string, n int) {
-	h.t.Helper()
-	require.Eventually(h.t, func() bool {
-		found := 0
-		for _, p := range h.ephemerals() {
-			if len(p) > len(dir) && p[:len(dir)+1] == dir+"/" {
-				found++
-			}
-		}
-		return found >= n
-	}, soon, 2*time.Millisecond)
 }
 
 func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {

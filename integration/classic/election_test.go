@@ -590,6 +590,27 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 	}
 }
 
+func TestTermThatEndedAtTheDeadlineIsNotLedOnWithItsNode(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	network := netfault.New(t, h.server.Addr())
+	leader := h.run(h.client(behind(network), timeout(4*time.Second)), "first")
+	term := leader.leads()
+
+	// given a term that is lost before the server can end the session
+	require.NoError(t, network.Blackhole())
+	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+
+	// when the connection comes back, in time or not
+	require.NoError(t, network.Pass())
+
+	// then the next term has another node
+	again := leader.leads()
+	require.Greater(t, again.Token(), term.Token())
+	require.NoError(t, again.Check())
+	h.crowdOf(h.shell(), office, 1)
+}
+
 func TestLeaderWhoseNodeIsDeletedIsToldAndStandsAgain(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
@@ -662,17 +683,19 @@ func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
 			return nil
 		})
 	})
+	let := sync.OnceFunc(func() { close(finish) })
+	t.Cleanup(let)
 	<-began
 	follower := h.run(h.client(), "second")
 	names := h.crowdOf(h.shell(), office, 2)
 	h.becomesWatched(office+"/"+names[0], 2)
 
 	leader.cancel()
+	require.Never(t, func() bool { return len(h.ephemerals()) < 2 }, 150*time.Millisecond, 10*time.Millisecond)
 	leader.goesOn()
-	require.Len(t, h.ephemerals(), 2)
 	follower.follows()
 
-	close(finish)
+	let()
 	follower.leads()
 	require.ErrorIs(t, leader.ended(), context.Canceled)
 }
@@ -719,6 +742,30 @@ func TestStrictTermOfACampaignThatIsLostLeavesNoNode(t *testing.T) {
 
 	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
 	h.nobodyThere()
+}
+
+// The answer is lost at each step in turn.
+func TestCandidateLeadsWhateverReplyIsLost(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	w := &wire{}
+	mine := h.client(through(w), timeout(30*time.Second))
+	require.NoError(t, mine.Ready(t.Context()))
+	e, err := mine.Election(office, "first", recipes.ElectionOptions{})
+	require.NoError(t, err)
+	steps := 0
+	for lost := true; lost; steps++ {
+		w.behind(opAny, steps, w.cut)
+		term, err := e.Campaign(t.Context())
+		require.NoError(t, err, "answer %d was lost", steps)
+		require.Len(t, h.ephemerals(), 1)
+		require.NoError(t, term.Check())
+		require.NoError(t, term.Resign(t.Context()), "answer %d was lost", steps)
+		lost = w.unset()
+		require.Empty(t, h.ephemerals())
+		require.NoError(t, mine.Ready(t.Context()))
+	}
+	t.Logf("lost each of %d answers", steps-1)
 }
 
 // Whatever happens to their connections, there is one leader at a time.

@@ -184,7 +184,9 @@ func TestClientThatSaysAnotherLimitIsRefused(t *testing.T) {
 	require.Equal(t, "1", string(data))
 
 	o.Limit = 2
-	_, err = h.semaphore(h.client(), o).Acquire(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	_, err = h.semaphore(h.client(), o).Acquire(ctx)
 	var bad *recipes.LimitError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, recipes.LimitError{Path: desks, Node: desks, Data: "1", Wanted: 2}, *bad)

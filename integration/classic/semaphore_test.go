@@ -178,6 +178,7 @@ func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
 				for p := range n {
 					desk.enter(fmt.Sprint(i, round, p))
 				}
+				<-time.After(rand.N(3 * time.Millisecond))
 				for p := range n {
 					desk.leave(fmt.Sprint(i, round, p))
 				}
@@ -212,9 +213,6 @@ func TestAsManyAsThereArePermitsAreInsideAtATime(t *testing.T) {
 				return err
 			}
 			desk.enter(fmt.Sprint(i))
-			if desk.count() == limit {
-				close(full)
-			}
 			select {
 			case <-full:
 			case <-ctx.Done():
@@ -223,6 +221,14 @@ func TestAsManyAsThereArePermitsAreInsideAtATime(t *testing.T) {
 			return g.Release(ctx)
 		}))
 	}
+
+	// when the others stand in line, and nobody leaves
+	h.queued(clients - limit)
+	require.Eventually(t, func() bool { return desk.count() == limit }, soon, time.Millisecond)
+	h.queued(clients - limit)
+	close(full)
+
+	// then all have been inside, never more than there are permits
 	for _, c := range crowd {
 		require.NoError(t, c.ended())
 	}
@@ -294,6 +300,7 @@ func TestThreadsOfOneSemaphoreTakeTurns(t *testing.T) {
 				return err
 			}
 			desk.enter(fmt.Sprint(i))
+			<-time.After(rand.N(5 * time.Millisecond))
 			desk.leave(fmt.Sprint(i))
 			return g.Release(ctx)
 		}))
@@ -401,8 +408,13 @@ func TestWaiterWhoseNodeIsDeletedQueuesAgainAndAcquires(t *testing.T) {
 				node = h.queued(2)[1]
 			}
 
-			// when an administrator deletes the waiter's node, and the holder releases
+			// when an administrator deletes the waiter's node
 			require.NoError(t, conn.Delete(h.at(desks+"/locks/"+node), -1))
+			if place == "first in line" { // it notices at once
+				require.NotEqual(t, node, h.queued(1)[0])
+			}
+
+			// and the holder releases
 			holder.release()
 
 			// then it acquires all the same, and nothing is left
