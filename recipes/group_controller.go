@@ -183,6 +183,9 @@ func (c *controller) turn() (wait time.Duration, err error) {
 		if planned > 0 {
 			c.round.moves += next.moved
 		}
+		if kind != planNothing {
+			c.patience.planned()
+		}
 	}
 	c.retried = c.retried || kind == planAll
 	if failed != nil {
@@ -220,7 +223,6 @@ func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]
 		// Nothing else would move: it is the whole plan.
 	}
 	next.live, next.spec, next.cleanup = names, c.specAt, c.spec.CleanupTimeout
-	c.patience.pending = time.Time{}
 	if err != nil {
 		next.fault = err.Error()
 		if len(next.fault) > maxGroupFault {

@@ -183,6 +183,9 @@ func (p *patience) observe(now time.Time, live, planned []string, orphans bool) 
 	since(&p.orphans, orphans && !p.pending.IsZero())
 }
 
+// planned is told that a plan is in force: what is amiss from here on is news.
+func (p *patience) planned() { p.pending, p.orphans = time.Time{}, time.Time{} }
+
 // verdict says what to plan now, and when to ask again. wanted is set when a
 // plan is due though the participants are those of the last one.
 func (p *patience) verdict(now time.Time, debounce time.Duration, wanted bool) (planKind, time.Duration) {

@@ -204,6 +204,17 @@ func TestPlanIsMadeWhenParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
 	}
 	require.Equal(t, 1000, planned)
 
+	// one that goes right after a plan, before anybody has looked: not before the debounce
+	p = patience{}
+	kind, _ = verdict(0, ab, nil, true)
+	require.Equal(t, planNothing, kind)
+	kind, _ = verdict(100, ab, nil, true)
+	require.Equal(t, planAll, kind)
+	p.planned()
+	kind, wait = verdict(105, a, ab, true)
+	require.Equal(t, planNothing, kind)
+	require.Equal(t, debounce, wait)
+
 	// what nobody holds: after one debounce, once
 	p = patience{}
 	var orphans []int

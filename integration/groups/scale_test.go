@@ -107,7 +107,7 @@ func TestThousandLocksOverTenParticipantsMoveNinetyWhenOneJoins(t *testing.T) {
 			t.Logf("1,000 locks, %s: %s", strategy, g)
 			require.GreaterOrEqual(t, g.round.Moves, moves[0])
 			require.LessOrEqual(t, g.round.Moves, moves[1])
-			require.LessOrEqual(t, g.writes, int64(40))
+			require.LessOrEqual(t, g.writes, int64(32))
 		})
 	}
 }

@@ -149,10 +149,14 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 		state := h.state()
 		return len(state.Members) == 2 && state.Members[1].Waiting && !state.Members[1].Controller
 	}, soon, time.Millisecond)
-	h.share(s, map[*player]int{first: 4})
+	g, err := h.watcher.Group(spec(6)) // what is new goes to the first, too
+	require.NoError(t, err)
+	_, err = g.Apply(t.Context())
+	require.NoError(t, err)
+	h.share(s, map[*player]int{first: 6})
 	first.leave()
 	require.NoError(t, <-joined)
-	h.share(s, map[*player]int{second: 4})
+	h.share(s, map[*player]int{second: 6})
 	require.EqualValues(t, 0, h.state().MovedTotal)
 }
 

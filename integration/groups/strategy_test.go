@@ -250,3 +250,58 @@ func (h *house) held(name string) (n int) {
 }
 
 func pause(d time.Duration) { <-time.After(d) }
+
+func TestStrategyOfTheUserSpreadsSixtyLocks(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"round": assignment.StrategyFunc(
+		func(locks, live []string, _ assignment.Assignment, _ assignment.Hints) (assignment.Assignment, error) {
+			a := assignment.Assignment{}
+			for i, lock := range locks {
+				a[lock] = []string{live[i%len(live)]}
+			}
+			return a, nil
+		})}}
+	s := spec(60, func(s *recipes.GroupSpec) { s.Strategy = "round" })
+	want := map[*player]int{}
+	for _, name := range []string{"node1", "node2", "node3"} {
+		p := h.player(name, h.client())
+		p.join(s, own)
+		want[p] = 20
+	}
+	h.share(s, want)
+	for _, lock := range h.state().Locks {
+		require.Len(t, lock.Holders, 1)
+	}
+}
+
+func TestStickyStrategyMovesNothingButWhatNobodyHolds(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	slow := debounce(300 * time.Millisecond)
+	s := spec(12, slow, func(s *recipes.GroupSpec) { s.Strategy, s.Limit = "sticky", 6 })
+
+	// given one participant with a limit, then a second one
+	one := h.join(s, "node1")
+	h.share(s, map[*player]int{one: 6})
+	two := h.join(s, "node2")
+	h.share(s, map[*player]int{one: 6, two: 6})
+
+	// then a third one gets nothing
+	three := h.join(s, "node3")
+	require.Never(t, func() bool { return len(three.m.Locks()) > 0 }, time.Second, 20*time.Millisecond)
+
+	// until one is gone, whose locks alone move
+	held := two.locks()
+	one.leave()
+	h.share(s, map[*player]int{two: 6, three: 6})
+	require.Equal(t, held, two.locks())
+
+	// and one that restarts has its own again, and nobody else does
+	held = three.locks()
+	three.leave()
+	again := h.join(s, "node3")
+	h.share(s, map[*player]int{two: 6, again: 6})
+	require.Equal(t, held, again.locks())
+	require.Empty(t, two.gaveUp())
+}
