@@ -458,14 +458,21 @@ func TestMutexWhoseDirectoryIsRemovedAllTheTimeIsAcquiredAllTheSame(t *testing.T
 	c, shell := h.client(through(wire)), h.shell()
 	m := h.mutex(c)
 	last := recipes.Token(0)
-	for range 5 {
-		// when the directory goes right before the node is created in it
-		wire.before(opCreate, 0, func() {
+	for times := 1; times <= 5; times++ {
+		// when the directory goes right before the node is created in it, again and again
+		left := times
+		var remove func()
+		remove = func() {
 			_ = shell.Delete(h.at(users), -1)
 			_ = shell.Delete(h.at("/locks"), -1)
-		})
+			if left--; left > 0 {
+				wire.before(opCreate, 0, remove)
+			}
+		}
+		wire.before(opCreate, 0, remove)
 		u := h.hold("ann", m.Acquire)
 		require.True(t, wire.unset())
+		require.Zero(t, left)
 
 		// then it is made again, and the tokens grow although the sequence begins anew
 		require.Greater(t, u.token(), last)
