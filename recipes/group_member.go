@@ -36,6 +36,7 @@ type Member struct {
 	mu      sync.Mutex
 	inc     *incarnation // nil while it is not there
 	leaving bool
+	asking  bool // the client knows of it as a request
 	there   bool // joined is closed
 	cells   map[string]*lockCell
 	cleanup time.Duration
@@ -65,7 +66,7 @@ func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*M
 		joined: make(chan struct{}), done: make(chan struct{}), cells: make(map[string]*lockCell), cleanup: g.spec.CleanupTimeout,
 	}
 	m.stopped, m.stop = context.WithCancel(g.c.closing)
-	g.c.requested(m.label(), 1)
+	m.asks(true)
 	g.c.backlog.Go(m.run)
 	select {
 	case <-m.joined:
@@ -75,6 +76,7 @@ func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*M
 	case <-ctx.Done():
 	}
 	m.leave()
+	m.asks(false) // Close waits for what is left of it
 	err = context.Cause(ctx)
 	if rival := m.rival.Load(); rival != nil {
 		taken := *rival
@@ -193,17 +195,11 @@ func (m *Member) tell(n GroupNotice) {
 func (m *Member) run() {
 	defer close(m.done)
 	defer m.stop()
-	asking := true // Close has to know of us while no incarnation tells it
-	defer func() {
-		if asking {
-			m.c.requested(m.label(), -1)
-		}
-	}()
+	defer m.asks(false)
 	for {
 		inc, err := m.arrive()
 		if err == nil {
-			m.c.requested(m.label(), -1)
-			asking = false
+			m.asks(false)
 			m.tell(GroupJoined{ID: inc.guid})
 			if !m.there {
 				m.there = true
@@ -240,10 +236,23 @@ func (m *Member) run() {
 			m.tell(GroupFault{Err: err})
 			m.pause(time.Second)
 		}
-		if !asking {
-			m.c.requested(m.label(), 1)
-			asking = true
-		}
+		m.asks(true)
+	}
+}
+
+// asks says whether the participant is about to join: Close has to know of it
+// while no incarnation tells it. One that leaves asks for nothing.
+func (m *Member) asks(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.asking == on || on && m.leaving:
+	case on:
+		m.c.requested(m.label(), 1)
+		m.asking = true
+	default:
+		m.c.requested(m.label(), -1)
+		m.asking = false
 	}
 }
 
