@@ -31,8 +31,9 @@ func (p *program) groupPlan() *cobra.Command {
 file were applied: a dry run that changes nothing.
 
 It begins with who is there and who holds what. If the group was never applied,
-or ZooKeeper does not answer, it begins with the participants that the file
-names, as if they joined for the first time.`,
+or ZooKeeper does not answer, it says how the group would begin: with those of
+--join, or else with the participants that the file names. With --leave these
+hold all locks already.`,
 		Example: `  lockkeeper group plan -f lockkeeper.yaml --group lock-group --join host4
   lockkeeper group plan -f lockkeeper.yaml --leave host1 --strategy mod`,
 	}, nil, func(c *cobra.Command, _ []string) error { return p.plan(c, f) })
@@ -68,17 +69,22 @@ func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
 	if err != nil {
 		return err
 	}
-	before := standing{live: spec.Participants}
-	if known {
-		before = newStanding(state)
-	} else if len(f.leave) == 0 && len(f.join) > 0 {
-		before.live = nil // these, and nobody else
-	}
+	before := newStanding(state)
 	live, err := f.change(spec, before.live)
+	switch {
+	case known:
+	case len(f.leave) > 0:
+		if before, err = begun(spec); err == nil {
+			live, err = f.change(spec, before.live)
+		}
+	case len(f.join) == 0:
+		live, err = spec.Participants, nil
+	}
 	if err != nil {
 		return err
 	}
-	view, err := newPlan(spec, before, live, known)
+	view, err := newPlan(spec, before, live)
+	view.Known = known
 	if err != nil {
 		return err
 	}
@@ -136,6 +142,25 @@ func newStanding(state recipes.GroupState) standing {
 	return s
 }
 
+// begun is a group that all its participants have joined.
+func begun(spec recipes.GroupSpec) (standing, error) {
+	planned, err := assign(spec, spec.Participants, nil)
+	return standing{live: spec.Participants, planned: planned}, err
+}
+
+// assign asks the strategy of a group.
+func assign(spec recipes.GroupSpec, live []string, previous assignment.Assignment) (assignment.Assignment, error) {
+	strategy, err := assignment.Named(spec.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	return assignment.Run(strategy, spec.Locks, live, previous, planHints(spec))
+}
+
+func planHints(spec recipes.GroupSpec) assignment.Hints {
+	return assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
+}
+
 // change returns who would be there.
 func (f *groupPlanFlags) change(spec recipes.GroupSpec, live []string) ([]string, error) {
 	var bad problems
@@ -180,6 +205,7 @@ type planView struct {
 	Moves    []moveView      `json:"moves"`
 	Members  []planCountView `json:"members"`
 	Moved    int             `json:"moved"`  // locks that change hands
+	Taken    int             `json:"taken"`  // that nobody held
 	Rounds   int             `json:"rounds"` // that it takes, by max_moves
 }
 
@@ -196,21 +222,16 @@ type planCountView struct {
 	State  string `json:"state"` // stays, joins or leaves
 }
 
-func newPlan(spec recipes.GroupSpec, before standing, live []string, known bool) (planView, error) {
-	v := planView{Group: spec.Name, Strategy: spec.Strategy, Known: known, Moves: []moveView{}, Members: []planCountView{}}
-	strategy, err := assignment.Named(spec.Strategy)
-	if err != nil {
-		return v, err
-	}
-	hints := assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
+func newPlan(spec recipes.GroupSpec, before standing, live []string) (planView, error) {
+	v := planView{Group: spec.Name, Strategy: spec.Strategy, Moves: []moveView{}, Members: []planCountView{}}
 	at := before.planned
-	final, err := assignment.Run(strategy, spec.Locks, live, at, hints)
+	final, err := assign(spec, live, at)
 	if err != nil {
 		return v, err
 	}
 	// In rounds, as the controller does it.
 	for next := final; ; v.Rounds++ {
-		limited, held := assignment.LimitMoves(at, next, live, hints, spec.MaxMoves)
+		limited, held := assignment.LimitMoves(at, next, live, planHints(spec), spec.MaxMoves)
 		if len(held) == 0 || limited.Equal(at) {
 			if !next.Equal(at) {
 				v.Rounds++
@@ -218,13 +239,16 @@ func newPlan(spec recipes.GroupSpec, before standing, live []string, known bool)
 			break
 		}
 		at = limited
-		if next, err = assignment.Run(strategy, spec.Locks, live, at, hints); err != nil {
+		if next, err = assign(spec, live, at); err != nil {
 			return v, err
 		}
 	}
 	for _, m := range assignment.Moves(before.planned, final) {
 		v.Moves = append(v.Moves, moveView(m))
-		if m.From != "" && m.To != "" {
+		switch {
+		case m.From == "":
+			v.Taken++
+		case m.To != "":
 			v.Moved++
 		}
 	}
@@ -235,7 +259,7 @@ func newPlan(spec recipes.GroupSpec, before standing, live []string, known bool)
 		switch {
 		case !slices.Contains(live, name):
 			count.State = "leaves"
-		case !known || !slices.Contains(before.live, name):
+		case !slices.Contains(before.live, name):
 			count.State = "joins"
 		}
 		v.Members = append(v.Members, count)
@@ -262,11 +286,14 @@ func writePlan(w io.Writer, v planView, spec recipes.GroupSpec) {
 		}
 		line(w, "")
 	}
-	rounds := ""
+	taken, rounds := "", ""
+	if v.Taken > 0 {
+		taken = fmt.Sprintf(", %d that nobody held would be taken", v.Taken)
+	}
 	if v.Rounds > 1 {
 		rounds = fmt.Sprintf(", in %d rounds (max_moves %d)", v.Rounds, spec.MaxMoves)
 	}
-	line(w, "%d of %s would move%s; strategy %s; nothing was changed", v.Moved, count(len(spec.Locks), "lock"), rounds, v.Strategy)
+	line(w, "%d of %s would move%s%s; strategy %s; nothing was changed", v.Moved, count(len(spec.Locks), "lock"), taken, rounds, v.Strategy)
 }
 
 // nameList is the value of a flag with names, separated by commas; it may be

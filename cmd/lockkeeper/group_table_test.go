@@ -78,7 +78,7 @@ func TestPlanTellsHowManyRoundsItTakes(t *testing.T) {
 
 	for limit, rounds := range map[int]int{0: 1, 1: 4, 3: 2, 4: 1} {
 		spec.MaxMoves = limit
-		v, err := newPlan(spec, before, []string{"a", "b", "c"}, true)
+		v, err := newPlan(spec, before, []string{"a", "b", "c"})
 		require.NoError(t, err)
 		require.Equal(t, rounds, v.Rounds, limit)
 		require.Equal(t, 4, v.Moved)
@@ -86,13 +86,13 @@ func TestPlanTellsHowManyRoundsItTakes(t *testing.T) {
 		require.Equal(t, []planCountView{{"a", 6, 4, "stays"}, {"b", 6, 4, "stays"}, {"c", 0, 4, "joins"}}, v.Members)
 	}
 
-	v, err := newPlan(spec, before, []string{"a", "b"}, true)
+	v, err := newPlan(spec, before, []string{"a", "b"})
 	require.NoError(t, err)
 	require.Zero(t, v.Rounds)
 	require.Empty(t, v.Moves)
 
 	spec.MaxMoves = 1
-	v, err = newPlan(spec, before, []string{"b", "c"}, true)
+	v, err = newPlan(spec, before, []string{"b", "c"})
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Rounds, "what nobody holds any more is not held back")
 	require.Equal(t, planCountView{"a", 6, 0, "leaves"}, v.Members[0])
@@ -100,7 +100,7 @@ func TestPlanTellsHowManyRoundsItTakes(t *testing.T) {
 
 func TestPlanOfALoneLeaver(t *testing.T) {
 	spec := recipes.GroupSpec{Name: "g", Strategy: "balanced", Holders: 1, Locks: []string{"x"}}
-	v, err := newPlan(spec, standing{live: []string{"a"}, planned: assignment.Assignment{"x": {"a"}}}, nil, true)
+	v, err := newPlan(spec, standing{live: []string{"a"}, planned: assignment.Assignment{"x": {"a"}}}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []moveView{{Lock: "x", From: "a"}}, v.Moves)
 	require.Zero(t, v.Moved)

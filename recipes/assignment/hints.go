@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -49,7 +50,7 @@ func (h Hints) Validate() error {
 		errs = append(errs, fmt.Errorf("limit: %d is negative; write how many locks a member holds at most, or 0 for no limit", h.Limit))
 	}
 	for _, member := range slices.SortedFunc(maps.Keys(h.Weights), Compare) {
-		if w := h.Weights[member]; !(w >= 0 && w <= maxWeight) {
+		if w := h.Weights[member]; w < 0 || w > maxWeight || math.IsNaN(w) {
 			errs = append(errs, fmt.Errorf("weights: that of %q is %v; write a number from 0 to %d", member, w, maxWeight))
 		}
 	}
