@@ -81,6 +81,13 @@ func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
 		require.Zero(t, one.stats("b").Total())
 		require.Zero(t, two.stats("a").Total())
 
+		// nor does one that owns a job no more
+		first.take("a")
+		second.give("a")
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 10, one.stats("a").Total())
+		require.EqualValues(t, 5, two.stats("a").Ran)
+
 		// and by hand each may be run anywhere
 		require.NoError(t, two.RunNow(t.Context(), "hand"))
 
@@ -88,10 +95,10 @@ func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
 		one.drain()
 		require.True(t, first.left)
 		require.Zero(t, one.log.lines("tick skipped"))
-		require.EqualValues(t, 10, one.stats("b").Taken)
+		require.EqualValues(t, 15, one.stats("b").Taken)
 		two.drain()
-		requireOnce(t, c, "a", sec(1), sec(10), time.Second, "ran")
-		requireOnce(t, c, "b", sec(1), sec(10), time.Second, "ran")
+		requireOnce(t, c, "a", sec(1), sec(15), time.Second, "ran")
+		requireOnce(t, c, "b", sec(1), sec(15), time.Second, "ran")
 	})
 }
 
