@@ -86,20 +86,22 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*BarrierMember, error) {
 func (b *DoubleBarrier) enter(ctx context.Context, s *session) (*BarrierMember, error) {
 	m := &BarrierMember{b: b, s: s, path: b.path + "/" + newGUID()}
 	err := m.enter(ctx)
-	if err == nil {
+	if err != nil && ctx.Err() != nil && b.isOpen(ctx, s) {
+		err = nil // those who saw it may have gone in with it
+	}
+	switch {
+	case err == nil:
 		return m, nil
+	case !errors.Is(err, errSessionOver):
+		s.discard(m.path)
 	}
-	if errors.Is(err, errSessionOver) {
-		return nil, err
-	}
-	// Those who saw it may have gone in with it.
-	if ctx.Err() != nil {
-		if _, _, unknown := s.get(context.WithoutCancel(ctx), b.ready); unknown == nil {
-			return m, nil
-		}
-	}
-	s.discard(m.path)
 	return nil, err
+}
+
+// isOpen looks, also when ctx has ended.
+func (b *DoubleBarrier) isOpen(ctx context.Context, s *session) bool {
+	_, _, err := s.get(context.WithoutCancel(ctx), b.ready)
+	return err == nil
 }
 
 func (m *BarrierMember) enter(ctx context.Context) error {

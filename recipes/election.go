@@ -143,15 +143,25 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, t *Te
 		}
 		err = t.during(lead)
 		lasted := t.Err() == nil
-		resigned := t.Resign(ctx) // goes on in the background if it must
+		resigned := t.finish(ctx)
 		switch {
 		case ctx.Err() != nil:
-			b.leave()
+			if t.kept() {
+				b.leave()
+			}
 			return context.Cause(ctx)
 		case lasted && err != nil:
 			return errors.Join(err, resigned)
 		}
 	}
+}
+
+// finish resigns, also when ctx has ended: what takes long goes on in the
+// background.
+func (t *Term) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBudget)
+	defer cancel()
+	return t.Resign(ctx)
 }
 
 // during calls lead in the term. Should it panic, the term ends.

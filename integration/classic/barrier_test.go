@@ -194,7 +194,7 @@ func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
 	later := -time.Second
-	for name, make := range map[string]func() error{
+	for name, attempt := range map[string]func() error{
 		"barrier with a relative path":     func() error { _, err := c.Barrier("gate"); return err },
 		"barrier in ZooKeeper's own":       func() error { _, err := c.Barrier("/zookeeper/gate"); return err },
 		"double barrier without members":   func() error { _, err := c.DoubleBarrier("/gate", 0); return err },
@@ -233,6 +233,6 @@ func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 		},
 	} {
 		var bad *recipes.RequestError
-		require.ErrorAs(t, make(), &bad, name)
+		require.ErrorAs(t, attempt(), &bad, name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -348,4 +349,37 @@ func (h *house) memberName() string {
 	nodes := h.ephemerals()
 	require.Len(h.t, nodes, 1)
 	return nodes[0][len(meeting)+1:]
+}
+
+func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, w *world) {
+		mine, other := w.client("mine"), w.client("other")
+		a, err := mine.DoubleBarrier(meeting, 2)
+		require.NoError(t, err)
+		b, err := other.DoubleBarrier(meeting, 2)
+		require.NoError(t, err)
+
+		// given one that has not heard yet that the barrier is open
+		opened := w.zk.On(zktest.Event(zktest.NodeCreated).From("mine")).Hold()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		entered := make(chan error, 1)
+		go func() {
+			_, err := a.Enter(ctx)
+			entered <- err
+		}()
+		synctest.Wait()
+		_, err = b.Enter(t.Context())
+		require.NoError(t, err)
+		<-opened.Reached()
+
+		// when it gives up in that moment
+		cancel()
+		synctest.Wait()
+		opened.Release()
+
+		// then it is inside, as the other believes
+		require.NoError(t, <-entered)
+	})
 }

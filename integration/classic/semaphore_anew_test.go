@@ -3,6 +3,7 @@ package classic
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,12 +90,7 @@ func TestOneCandidateLeadsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 					<-ctx.Done()
 					mu.Lock()
 					defer mu.Unlock()
-					for i := range leading {
-						if leading[i] == id {
-							leading = append(leading[:i:i], leading[i+1:]...)
-							break
-						}
-					}
+					leading = slices.DeleteFunc(leading, func(other string) bool { return other == id })
 					return nil
 				})
 			})
@@ -103,7 +99,7 @@ func TestOneCandidateLeadsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 		now := func() []string {
 			mu.Lock()
 			defer mu.Unlock()
-			return append([]string(nil), leading...)
+			return slices.Clone(leading)
 		}
 		require.Equal(t, []string{"first"}, now())
 

@@ -229,3 +229,48 @@ func TestJavaRaisesTheLimitThatGoWaitsFor(t *testing.T) {
 	}
 	require.NoError(t, first.Release(t.Context()))
 }
+
+// Go lingers with its permits, so that there is somebody to stay out of the way of.
+func TestPermitsHeldByJavaOrPythonAndByGoAreNeverTooMany(t *testing.T) {
+	t.Parallel()
+	const limit = 2
+	for name, play := range map[string]struct {
+		naming recipes.Naming
+		join   func(*game)
+	}{
+		java:   {recipes.NamingCurator, func(g *game) { g.java("semaphore", fmt.Sprint(limit)) }},
+		python: {recipes.NamingKazoo, func(g *game) { g.python("semaphore") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGame(t, 150)
+			g.referee.limit = limit
+			play.join(g)
+			s := g.semaphore(play.naming, limit)
+			g.expected += threads
+			for range threads {
+				g.players = append(g.players, func() error {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					p := &player{r: g.referee}
+					for p.turn() != "stop" {
+						permit, err := s.Acquire(ctx)
+						if err != nil {
+							return err
+						}
+						p.enter(golang)
+						<-time.After(5 * time.Millisecond)
+						p.leave()
+						if err := permit.Release(ctx); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			g.play()
+			g.referee.wasFair(t, name, golang)
+			require.Equal(t, limit, g.referee.together, "permits are for holding side by side")
+		})
+	}
+}
