@@ -93,11 +93,12 @@ func groupSpec(cfg *config.Config, name string) (recipes.GroupSpec, error) {
 		}
 		names[i] = g.Name
 	}
+	what := fmt.Sprintf("--group: %s has no group %q; it has %s", cfg.File, name, strings.Join(names, ", "))
 	switch {
 	case len(names) == 0:
-		return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{fmt.Sprintf("%s has no groups; write the section groups", cfg.File)}}
+		what = cfg.File + " has no groups; write the section groups"
 	case name == "":
-		return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{"--group is missing; " + cfg.File + " has " + strings.Join(names, ", ")}}
+		what = "--group is missing; " + cfg.File + " has " + strings.Join(names, ", ")
 	}
-	return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{fmt.Sprintf("--group: %s has no group %q; it has %s", cfg.File, name, strings.Join(names, ", "))}}
+	return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{what}}
 }

@@ -48,7 +48,7 @@ hold all locks already.`,
 }
 
 // planPatience is how long a plan waits for ZooKeeper: it can be made without.
-const planPatience = 5 * time.Second
+const planPatience = 3 * time.Second
 
 func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
 	if _, err := assignment.Named(f.strategy); err != nil {
