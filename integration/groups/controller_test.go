@@ -35,8 +35,8 @@ func reached(t testing.TB, r *zktest.Rule) {
 	}
 }
 
-// A controller dies at every step of a round: its write is held, before or
-// after it was executed, while its session ends; or what it waits for is.
+// A controller is cut off at every step of a round, until its session ends: its
+// write is held, before or after it was executed; or what it waits for is.
 func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]func(h *house, mine, other *zktest.Proxy) *zktest.Rule{
@@ -54,7 +54,7 @@ func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 			// given a controller and another participant, each on a line that can be held
 			mine, other := zktest.RunProxyT(t, h.server.Addr()), zktest.RunProxyT(t, h.server.Addr())
 			s := spec(12)
-			one := h.join(s, "node1", behind(mine))
+			one := h.join(s, "node1", behind(mine), timeout(1500*time.Millisecond))
 			two := h.join(s, "node2", behind(other))
 			three := h.join(s, "node3")
 			h.share(s, map[*player]int{one: 4, two: 4, three: 4})
@@ -63,11 +63,14 @@ func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 			rule := step(h, mine, other)
 			four := h.join(s, "node4")
 			reached(t, rule)
-			h.expire(one.c)
+			mine.Partition()
+			await[recipes.GroupLost](t, one.told)
+			require.Eventually(t, func() bool { return len(h.members()) == 3 }, soon, 5*time.Millisecond)
 			rule.Release()
 
 			// then another one goes on, and the first comes back as any other
-			await[recipes.GroupLost](t, one.told)
+			h.share(s, map[*player]int{one: 0, two: 4, three: 4, four: 4})
+			mine.Heal()
 			await[recipes.GroupJoined](t, one.told)
 			h.share(s, map[*player]int{one: 3, two: 3, three: 3, four: 3})
 			state := h.state()
@@ -163,7 +166,7 @@ func freeze(t testing.TB, data []byte, stat *zk.Stat) []byte {
 func TestParticipantWhoseNodeIsDeletedLosesItsLocksAndComesBack(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	s := spec(4)
+	s := spec(4, debounce(time.Second))
 	one, two := h.join(s, "node1"), h.join(s, "node2")
 	h.share(s, map[*player]int{one: 2, two: 2})
 
@@ -185,7 +188,7 @@ func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := shareHouse(t)
-			s := spec(4)
+			s := spec(4, debounce(time.Second))
 			one, two := h.join(s, "node1"), h.join(s, "node2")
 			h.share(s, map[*player]int{one: 2, two: 2})
 

@@ -328,11 +328,14 @@ func (r *referee) enter(grant recipes.LockGrant, who string) (leave func()) {
 	if inside := r.inside[grant.Lock]; len(inside) > r.holders {
 		r.fouls = append(r.fouls, fmt.Sprintf("%s is held by %q at once", grant.Lock, inside))
 	}
-	// Holders that come with one write have one token.
-	if last := r.tokens[grant.Lock]; grant.Token < last || grant.Token == last && r.holders == 1 {
+	key := grant.Lock
+	if r.holders > 1 { // those that hold it together may hear of it in any order
+		key += who
+	}
+	if last := r.tokens[key]; grant.Token <= last {
 		r.fouls = append(r.fouls, fmt.Sprintf("token %s of %s after %s", grant.Token, grant.Lock, last))
 	}
-	r.tokens[grant.Lock] = max(r.tokens[grant.Lock], grant.Token)
+	r.tokens[key] = grant.Token
 	return func() { r.leave(grant.Lock, who, grant.Token) }
 }
 
