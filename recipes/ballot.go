@@ -106,27 +106,33 @@ func (b *ballot) campaign(ctx context.Context) (*Term, error) {
 // begin makes the first in line the leader.
 func (b *ballot) begin(ctx context.Context) (*Term, error) {
 	s := b.stand.s
-	t := &Term{b: b, s: s, path: b.stand.path}
-	t.watch = func(watchKind) { go t.inspect() }
+	parent := ctx
+	if b.alone { // the campaign's context is about the campaign
+		parent = context.WithoutCancel(ctx)
+	}
+	t := &Term{b: b, s: s, path: b.stand.path, told: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancelCause(parent)
+	begun := make(chan struct{})
+	defer close(begun)
+	t.watch = func(watchKind) {
+		go func() {
+			<-begun // what ends the term is told after what began it
+			t.inspect()
+		}()
+	}
 	_, stat, err := s.look(ctx, t.path, &t.watch)
 	if err != nil {
-		s.unwatch(t.path, &t.watch)
+		t.drop()
 		if errors.Is(err, zk.ErrNoNode) {
 			err = errEvicted
 		}
 		return nil, err
 	}
 	t.token = Token(stat.Czxid)
-	parent := ctx
-	if b.alone { // the campaign's context is about the campaign
-		parent = context.WithoutCancel(ctx)
-	}
-	t.ctx, t.cancel = context.WithCancelCause(parent)
 	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold(t) }) {
 		// Elected, but too late for this session to vouch for.
-		s.unwatch(t.path, &t.watch)
+		t.drop()
 		s.discard(t.path)
-		t.cancel(nil)
 		return nil, fmt.Errorf("%w: it was cut off when the candidate was elected", errSessionOver)
 	}
 	if !s.usable() {

@@ -161,7 +161,9 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, t *Te
 func (t *Term) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBudget)
 	defer cancel()
-	return t.Resign(ctx)
+	err := t.Resign(ctx)
+	<-t.told // nothing of this term is told in the next, nor after the last
+	return err
 }
 
 // during calls lead in the term. Should it panic, the term ends.

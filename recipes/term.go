@@ -21,6 +21,7 @@ type Term struct {
 	watch  watcher
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	told   chan struct{} // closed when Notify has heard of the end
 
 	mu    sync.Mutex
 	state grantState
@@ -130,6 +131,7 @@ func (t *Term) end(loss *LostError) error {
 		t.state, t.loss, why = stateLost, loss, loss
 	}
 	t.mu.Unlock()
+	defer close(t.told)
 	t.s.unhold(t)
 	t.s.unwatch(t.path, &t.watch)
 	t.cancel(why)
@@ -137,6 +139,15 @@ func (t *Term) end(loss *LostError) error {
 		t.b.notices.send(Dismissed{Term: t, Err: why})
 	}
 	return nil
+}
+
+// drop forgets a term that has not begun.
+func (t *Term) drop() {
+	t.mu.Lock()
+	t.state = stateReleased
+	t.mu.Unlock()
+	t.s.unwatch(t.path, &t.watch)
+	t.cancel(nil)
 }
 
 // giveUp resigns in the background.

@@ -822,3 +822,28 @@ func TestCandidatesOnBreakingConnectionsLeadOneAtATime(t *testing.T) {
 	}
 	h.nobodyThere()
 }
+
+// The node is deleted right after the candidate has seen that it is there.
+func TestLeaderWhoseNodeIsDeletedAsItIsElectedIsToldOfBoth(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	conn := h.shell()
+	h.make(conn, office, nil, 0)
+	proxy := zktest.RunProxyT(t, h.server.Addr())
+	mine := h.client(by(proxy))
+	require.NoError(t, mine.Ready(t.Context()))
+	for range 50 {
+		looked := proxy.On(zktest.Op(zktest.GetData).Path(h.at(office) + "/*").Nth(1)).HoldReply()
+		leader := h.run(mine, "first")
+		<-looked.Reached()
+		require.NoError(t, conn.Delete(h.at(office+"/"+h.crowdOf(conn, office, 1)[0]), -1))
+		looked.Release()
+
+		term := leader.leads()
+		require.Equal(t, recipes.LossDeleted, lossOf(t, isOver(t, term)).Reason)
+		leader.leads()
+		leader.stop()
+		require.Equal(t, []string{"elected", "dismissed", "elected"}, leader.told())
+		h.nobodyThere()
+	}
+}
