@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -72,10 +73,12 @@ func (h *house) child(name string) (*exec.Cmd, <-chan string) {
 
 func TestProcessThatIsKilledLosesItsLocksToTheOthersWithinItsSessionTimeout(t *testing.T) {
 	t.Parallel()
+	const tick = 500 * time.Millisecond
+	server := testbed.Start(t, testbed.Settings{Tick: tick})
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprintf("it is the controller: %t", first), func(t *testing.T) {
 			t.Parallel()
-			h := shareHouse(t)
+			h := newHouse(t, server)
 			s := spec(12)
 
 			// given a process that shares 12 locks with two participants
@@ -100,7 +103,6 @@ func TestProcessThatIsKilledLosesItsLocksToTheOthersWithinItsSessionTimeout(t *t
 			took := time.Since(killed)
 
 			// then its locks have moved, and no others
-			const tick = 200 * time.Millisecond
 			t.Logf("kill -9: 4 locks taken over %s after it; the session lasted %s, a tick is %s", took.Round(time.Millisecond), childSession, tick)
 			require.Less(t, took, childSession+2*tick)
 			require.Equal(t, gave, len(one.gaveUp())+len(two.gaveUp()))
