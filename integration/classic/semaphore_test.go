@@ -56,11 +56,11 @@ func TestPermitsAreGivenAgainWhenALostServerComesBack(t *testing.T) {
 	var desk room
 	var crowd []*call
 	for i := range 10 {
-		c := h.client(by(proxy), timeout(40*time.Second))
-		if i > 0 {
-			c = h.client(timeout(40 * time.Second))
+		change := []func(*recipes.Config){timeout(40 * time.Second), patient}
+		if i == 0 {
+			change = append(change, by(proxy))
 		}
-		s := h.semaphore(c, permits(1))
+		s := h.semaphore(h.client(change...), permits(1))
 		crowd = append(crowd, h.begin(func(ctx context.Context) error {
 			for range 3 {
 				g, err := s.Acquire(ctx)
@@ -92,6 +92,9 @@ func TestPermitsAreGivenAgainWhenALostServerComesBack(t *testing.T) {
 	desk.wasOrderly(t, 30)
 	h.nobodyThere()
 }
+
+// patient makes new requests wait for a server that starts slowly.
+func patient(cfg *recipes.Config) { cfg.ConnectTimeout = soon }
 
 // Curator S2
 func TestWaiterProceedsWhenTheLimitIsRaised(t *testing.T) {
