@@ -111,28 +111,47 @@ func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing
 	}
 }
 
+// expires cuts a participant off until the server has ended its session, and so
+// many participants are left.
+func (h *house) expires(p *player, proxy *netfault.Proxy, left int) {
+	h.t.Helper()
+	require.NoError(h.t, proxy.Blackhole())
+	await[recipes.GroupLost](h.t, p.told)
+	require.Eventually(h.t, func() bool { return len(h.members()) == left }, soon, 5*time.Millisecond)
+	require.NoError(h.t, proxy.Pass())
+}
+
 func TestSessionThatExpiresCostsItsLocksAndTheParticipantComesBack(t *testing.T) {
 	t.Parallel()
 	for i, name := range []string{"the controller", "another one"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := shareHouse(t)
-			s := spec(12, debounce(time.Second))
-			players := three(h, s)
+			s := spec(12, debounce(3*time.Second))
+			proxy := netfault.New(t, h.server.Addr())
+			var players []*player
+			for n, name := range []string{"node1", "node2"} {
+				if n == i {
+					players = append(players, h.join(s, name, at(proxy.Addr()), timeout(1500*time.Millisecond)))
+				} else {
+					players = append(players, h.join(s, name))
+				}
+			}
+			h.share(s, map[*player]int{players[0]: 6, players[1]: 6})
 			before := h.state()
 
 			// when a session expires and its participant is back within the debounce
-			victim := players[2*i]
+			victim, other := players[i], players[1-i]
 			held := victim.locks()
-			gave := len(players[0].gaveUp()) + len(players[1].gaveUp()) + len(players[2].gaveUp())
-			h.expire(victim.c)
-			await[recipes.GroupLost](t, victim.told)
-			h.share(s, map[*player]int{players[0]: 4, players[1]: 4, players[2]: 4})
+			gave := len(other.gaveUp())
+			h.expires(victim, proxy, 1)
+			await[recipes.GroupJoined](t, victim.told)
+			h.share(s, map[*player]int{victim: 6, other: 6})
 
 			// then it has the same locks, under new tokens, and nothing else has moved
 			require.Equal(t, held, victim.locks())
 			require.Equal(t, before.MovedTotal, h.state().MovedTotal)
-			require.Equal(t, gave, len(players[0].gaveUp())+len(players[1].gaveUp())+len(players[2].gaveUp()))
+			require.Equal(t, gave, len(other.gaveUp()))
 			for _, lock := range held {
 				calls := victim.history(lock)
 				require.Equal(t, []string{"locked", "released", "locked"}, calls[len(calls)-3:])

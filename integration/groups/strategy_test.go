@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 )
@@ -89,11 +90,12 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"own": assignment.StrategyFunc(assignment.Balanced{}.Assign)}}
-	slow := debounce(500 * time.Millisecond)
+	slow := debounce(3 * time.Second)
 	s := spec(4, slow, func(s *recipes.GroupSpec) { s.Strategy = "own" })
 
 	// given a controller of an older version of the program, which lacks the strategy
-	old := h.join(spec(4, slow), "old")
+	proxy := netfault.New(t, h.server.Addr())
+	old := h.join(spec(4, slow), "old", at(proxy.Addr()), timeout(1500*time.Millisecond))
 	h.share(s, map[*player]int{old: 4})
 	young := h.player("young", h.client())
 	young.join(s, own)
@@ -102,8 +104,8 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 	h.share(s, map[*player]int{old: 4, young: 0})
 
 	// when another one takes its place, though all are there as before, it asks again
-	h.expire(old.c)
-	await[recipes.GroupLost](t, old.told)
+	h.expires(old, proxy, 1)
+	await[recipes.GroupJoined](t, old.told)
 	h.share(s, map[*player]int{old: 2, young: 2})
 	require.Equal(t, "young", func() string { s := h.state(); return s.Controller() }())
 	require.Empty(t, h.state().StrategyError)
