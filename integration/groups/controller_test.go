@@ -54,7 +54,7 @@ func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 			// given a controller and another participant, each on a line that can be held
 			mine, other := zktest.RunProxyT(t, h.server.Addr()), zktest.RunProxyT(t, h.server.Addr())
 			s := spec(12)
-			one := h.join(s, "node1", behind(mine), timeout(1500*time.Millisecond))
+			one := h.join(s, "node1", behind(mine), timeout(3*time.Second))
 			two := h.join(s, "node2", behind(other))
 			three := h.join(s, "node3")
 			h.share(s, map[*player]int{one: 4, two: 4, three: 4})

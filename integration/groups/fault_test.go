@@ -132,7 +132,7 @@ func TestSessionThatExpiresCostsItsLocksAndTheParticipantComesBack(t *testing.T)
 			var players []*player
 			for n, name := range []string{"node1", "node2"} {
 				if n == i {
-					players = append(players, h.join(s, name, at(proxy.Addr()), timeout(1500*time.Millisecond)))
+					players = append(players, h.join(s, name, at(proxy.Addr()), timeout(3*time.Second)))
 				} else {
 					players = append(players, h.join(s, name))
 				}

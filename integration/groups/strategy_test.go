@@ -95,7 +95,7 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 
 	// given a controller of an older version of the program, which lacks the strategy
 	proxy := netfault.New(t, h.server.Addr())
-	old := h.join(spec(4, slow), "old", at(proxy.Addr()), timeout(1500*time.Millisecond))
+	old := h.join(spec(4, slow), "old", at(proxy.Addr()), timeout(3*time.Second))
 	h.share(s, map[*player]int{old: 4})
 	young := h.player("young", h.client())
 	young.join(s, own)
