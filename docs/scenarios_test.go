@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The list of scenarios names each case once, and only tests that there are, in
+// the suite that it says.
+func TestListOfScenariosIsComplete(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("scenarios.md")
+	require.NoError(t, err)
+	suites := make(map[string]map[string]bool)
+	for _, suite := range []string{"integration/locks", "integration/helix", "integration/multi", "integration/classic", "integration/polyglot", "integration/groups", "recipes", "recipes/assignment"} {
+		suites[filepath.Base(suite)] = testsIn(t, filepath.Join("..", suite))
+	}
+
+	// then the tests that it names are there
+	rows := regexp.MustCompile(`(?m)^\| ([A-Z]*\d+) \| (.*) \|$`).FindAllStringSubmatch(string(list), -1)
+	cases := make(map[string]int)
+	for _, row := range rows {
+		cases[row[1]]++
+		for part := range strings.SplitSeq(row[2], "; ") {
+			suite, names, found := strings.Cut(part, ": ")
+			require.True(t, found, "case %s: %s", row[1], part)
+			require.Contains(t, suites, suite, "case %s", row[1])
+			for _, name := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(names, -1) {
+				require.True(t, suites[suite][name[1]], "case %s: there is no %s in %s", row[1], name[1], suite)
+			}
+		}
+	}
+
+	// and each case has its line
+	for suite, last := range map[string]int{
+		"M": 9, "X": 3, "L": 2, "A": 2, "SM": 2, "ML": 2, "R": 8, "S": 14, "E": 15, "K": 30, "T": 5, "H": 9, "Z": 3, "N": 15,
+	} {
+		for n := 1; n <= last; n++ {
+			require.Equal(t, 1, cases[fmt.Sprint(suite, n)], "case %s%d", suite, n)
+		}
+	}
+	for n := 20; n <= 32; n++ {
+		require.Equal(t, 1, cases[fmt.Sprint(n)], "Helix case %d", n)
+	}
+}
+
+func testsIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files, dir)
+	tests := make(map[string]bool)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+			tests[string(match[1])] = true
+		}
+	}
+	return tests
+}
