@@ -1,5 +1,5 @@
 // Package recipes holds ZooKeeper recipes: one Client for each process, and
-// locks on it.
+// locks, elections and groups on it.
 //
 // The idea: whoever holds a lock can be sure of it. A Client knows when the
 // server last heard of its session, so it ends what is held before the server
@@ -14,6 +14,12 @@
 //	token, err := grant.Token(ctx) // give it to whatever you write to
 //	...
 //	err = grant.Release(ctx)
+//
+// Beside the PriorityLock there are Multi (several of them at once), Group
+// (locks spread over participants) and TickLedger (each tick once); and, on the
+// nodes of Apache Curator and Kazoo, so that processes in Go, Java and Python
+// exclude each other: Mutex, RWMutex, Semaphore, Election, Barrier and
+// DoubleBarrier. docs/recipes.md tells them apart.
 //
 // Most programs use package lockguard, which runs work under a context that
 // ends with the lock.
