@@ -14,7 +14,10 @@ SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
 # no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
-CONFORMANCE := $(addprefix ./integration/,locks helix tickledger testbed)
+CONFORMANCE := $(addprefix ./integration/,locks helix tickledger multi classic groups testbed)
+
+# What of it belongs to the unit tests, which take less than a minute.
+CORE := $(addprefix ./integration/,locks tickledger multi)
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 
 # What runs in virtual time on the embedded one.
@@ -28,8 +31,8 @@ help: ## List these targets
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if need be
 	@scripts/setup.sh
 
-unit: ## Test what needs no server: all packages, and the recipes on the embedded ZooKeeper; with the race detector
-	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CONFORMANCE) $(VIRTUAL) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+unit: ## Test what needs no server: all packages, and the locks on the embedded ZooKeeper; with the race detector
+	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CORE) $(VIRTUAL) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
 test: setup ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
