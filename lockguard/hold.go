@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 

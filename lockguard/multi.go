@@ -147,7 +147,7 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 	}
 	if err != nil {
 		front.unwatch()
-		t.remove(front)
+		_, _ = t.remove(front)
 		return nil, err
 	}
 	b.front = front

@@ -102,7 +102,7 @@ func TestPreemptionOfAnyLockEndsTheWorkThenHooksRunUnderAllLocks(t *testing.T) {
 
 				// then the context has ended with the cause of that lock, and all are
 				// given back in reverse order after the hooks
-				require.IsType(t, &PreemptedError{}, cause)
+				requirePreempted(t, cause)
 				require.Equal(t, victim, requirePreempted(t, err).Scope)
 				require.Equal(t, diary{"+a", "+b", "+c", "hook", "hook", "-c", "-b", "-a"}, steps)
 				for _, scope := range []string{"a", "b", "c"} {
@@ -534,7 +534,7 @@ func TestSeveralLocksCanBeTakenAgainInAHook(t *testing.T) {
 
 				// when the new one is wanted, it has to go
 				s.locker.of(t, "d").preempt(time.Minute)
-				require.IsType(t, &PreemptedError{}, context.Cause(ctx))
+				requirePreempted(t, context.Cause(ctx))
 				return context.Cause(ctx)
 			})
 		})
@@ -559,8 +559,8 @@ func TestLockOfAnOuterHoldIsSharedWithIt(t *testing.T) {
 
 		// when that one is preempted, then both are told
 		s.locker.of(t, "b").preempt(time.Minute)
-		require.IsType(t, &PreemptedError{}, context.Cause(all.Context()))
-		require.IsType(t, &PreemptedError{}, context.Cause(outer.Context()))
+		requirePreempted(t, context.Cause(all.Context()))
+		requirePreempted(t, context.Cause(outer.Context()))
 
 		// and what is asked for in its context is refused, again and again
 		_, err = s.AcquireAll(context.WithoutCancel(outer.Context()), three())

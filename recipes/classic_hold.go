@@ -193,7 +193,7 @@ func (h *classicHold) readToken(ctx context.Context) (Token, error) {
 			return 0, ErrReleased
 		}
 		err := h.inspect(ctx)
-		if err != nil && !errors.Is(err, errAmbiguous) && h.held() && !(h.lasting && errors.Is(err, errSessionOver)) {
+		if err != nil && !errors.Is(err, errAmbiguous) && h.held() && (!h.lasting || !errors.Is(err, errSessionOver)) {
 			return 0, err
 		}
 		if ctx.Err() != nil {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestConnectStringsAreSplit(t *testing.T) {
@@ -67,7 +65,7 @@ func TestDefaultsWorkOnALaptop(t *testing.T) {
 func TestEveryMistakeOfARequestIsReported(t *testing.T) {
 	r := Request{
 		LeaseTimeout: -1, CleanupTimeout: -1, WaitingTimeout: new(time.Duration(-1)), AcquireTimeout: new(time.Duration(-1)),
-		Priority: -1, Mode: priority.Shared,
+		Priority: -1, Mode: 7,
 	}
 	err := r.complete(&Client{host: "h", pid: 1})
 	for _, field := range []string{"lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "priority", "mode"} {

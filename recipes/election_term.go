@@ -124,7 +124,7 @@ func (t *Term) end(loss *LostError) error {
 		t.mu.Unlock()
 		return t.Err()
 	}
-	var why error = ErrResigned
+	why := ErrResigned
 	t.state = stateReleased
 	if loss != nil {
 		loss.Token = t.token

@@ -215,7 +215,7 @@ func (inc *incarnation) follow() error {
 			}
 		default:
 			if wait, err = inc.write(); err == nil {
-				wait = inc.sleep(timer, wait)
+				inc.sleep(timer, wait)
 			}
 		}
 		switch {
@@ -235,7 +235,7 @@ func (inc *incarnation) follow() error {
 }
 
 // sleep waits until there is something to do; 0 waits for a wake alone.
-func (inc *incarnation) sleep(timer *time.Timer, wait time.Duration) time.Duration {
+func (inc *incarnation) sleep(timer *time.Timer, wait time.Duration) {
 	if wait == 0 {
 		wait = time.Hour
 	}
@@ -247,7 +247,6 @@ func (inc *incarnation) sleep(timer *time.Timer, wait time.Duration) time.Durati
 	case <-inc.s.over:
 		_ = inc.gone("its session has ended") // the next look at the loss tells
 	}
-	return 0
 }
 
 // rest waits before what went wrong is tried again. A participant that leaves

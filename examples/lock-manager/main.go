@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		})
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "lock-manager:", err)
+		_, _ = fmt.Fprintln(stderr, "lock-manager:", err)
 		return 1
 	}
 	return 0

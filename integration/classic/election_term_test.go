@@ -82,10 +82,10 @@ func TestFollowerWhoseNodeIsDeletedStandsAgain(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 	conn := h.shell()
-	leader, follower := h.run(h.client(), "first"), (*runner)(nil)
+	leader := h.run(h.client(), "first")
 	leader.leads()
 	waiting := h.client()
-	follower = h.run(waiting, "second")
+	follower := h.run(waiting, "second")
 	names := h.crowdOf(conn, office, 2)
 	h.becomesWatched(office+"/"+names[0], 2)
 	var busy *recipes.BusyError

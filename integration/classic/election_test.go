@@ -538,12 +538,12 @@ func TestResignationIsToldToThoseWhoWantToHearOfIt(t *testing.T) {
 	require.Equal(t, []string{"elected", "dismissed"}, notified.told())
 	require.Equal(t, []error{recipes.ErrResigned}, lossesOf(notified))
 
-	follower, leader := h.run(c, "leader"), (*runner)(nil)
-	follower.leads()
-	leader = h.run(c, "follower", tellResignation)
+	leader := h.run(c, "leader")
+	leader.leads()
+	follower := h.run(c, "follower", tellResignation)
 	h.crowdOf(h.shell(), office, 2)
-	leader.stop()
-	require.Empty(t, leader.told(), "it never led")
+	follower.stop()
+	require.Empty(t, follower.told(), "it never led")
 }
 
 // Curator E15

@@ -56,7 +56,8 @@ func (h *house) queue(name string, c *recipes.Client, change ...func(*recipes.Mu
 // data lists what those in line have written, in order.
 func data(t testing.TB, m interface {
 	Participants(ctx context.Context) ([]recipes.Participant, error)
-}) []string {
+},
+) []string {
 	t.Helper()
 	participants, err := m.Participants(t.Context())
 	require.NoError(t, err)

@@ -105,5 +105,5 @@ func TestJobsThatAreSpreadBelongToOneDaemonEachAndAreTakenOverWhenItIsKilled(t *
 			require.LessOrEqual(t, len(where(marks, func(m mark) bool { return m.What == began })), 1, grid.around(job, instant))
 		}
 	}
-	require.Equal(t, crowdSize, len(grid.jobs()))
+	require.Len(t, grid.jobs(), crowdSize)
 }

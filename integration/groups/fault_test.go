@@ -2,7 +2,6 @@ package groups
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -151,7 +150,7 @@ func TestSessionThatExpiresCostsItsLocksAndTheParticipantComesBack(t *testing.T)
 			// then it has the same locks, under new tokens, and nothing else has moved
 			require.Equal(t, held, victim.locks())
 			require.Equal(t, before.MovedTotal, h.state().MovedTotal)
-			require.Equal(t, gave, len(other.gaveUp()))
+			require.Len(t, other.gaveUp(), gave)
 			for _, lock := range held {
 				calls := victim.history(lock)
 				require.Equal(t, []string{"locked", "released", "locked"}, calls[len(calls)-3:])
@@ -211,7 +210,7 @@ func TestClientDoesNotCloseWhileItTakesPart(t *testing.T) {
 	require.Len(t, one.m.Locks(), 4)
 	one.leave()
 	require.NoError(t, one.c.Close(t.Context()))
-	require.False(t, errors.Is(one.m.Err(), recipes.ErrClosed))
+	require.NotErrorIs(t, one.m.Err(), recipes.ErrClosed)
 	_, err := one.group(s).Join(t.Context(), "node1", one)
 	require.ErrorIs(t, err, recipes.ErrClosed)
 }

@@ -164,8 +164,7 @@ func (p *player) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 	p.note("locked", grant.Lock)
 	leave := p.h.referee.enter(grant, p.name)
 	context.AfterFunc(ctx, func() {
-		var loss *recipes.LostError
-		if errors.As(context.Cause(ctx), &loss) { // else it is inside until OnReleased returns
+		if _, lost := errors.AsType[*recipes.LostError](context.Cause(ctx)); lost { // else it is inside until OnReleased returns
 			leave()
 			p.mu.Lock()
 			p.lost[grant.Lock] = time.Now()

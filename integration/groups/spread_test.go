@@ -132,7 +132,7 @@ func TestContextOfALockEndsWithTheReasonWhenTheLockMoves(t *testing.T) {
 	var asked *recipes.ReleaseAskedError
 	require.ErrorAs(t, <-causes, &asked)
 	require.Equal(t, recipes.ReleaseMoved, asked.Reason)
-	require.Equal(t, two.locks(), []string{asked.Lock})
+	require.Equal(t, []string{asked.Lock}, two.locks())
 	require.Greater(t, two.m.Locks()[0].Token, asked.Token)
 	require.InDelta(t, 10, (<-deadlines).Seconds(), 1)
 

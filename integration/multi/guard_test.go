@@ -94,7 +94,8 @@ func TestPreemptionOfAnyLockRunsTheHooksUnderAllThenReleasesInReverseOrder(t *te
 
 			// and the cause is that one's, and all are released, the last one first
 			require.NoError(t, wg.Wait())
-			require.IsType(t, &lockguard.PreemptedError{}, cause)
+			_, ok := errors.AsType[*lockguard.PreemptedError](cause)
+			require.True(t, ok, "%v", cause)
 			preempted, ok := errors.AsType[*lockguard.PreemptedError](err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, victim, preempted.Scope)
