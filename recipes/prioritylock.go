@@ -320,10 +320,16 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		a.seen, _ = parseChildren(names)
 		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
 		for _, c := range a.seen {
-			if c.mode != priority.Shared || !slices.Contains(g.Holders, c.guid) {
-				return nil, errCrowded // a waiter, or a holder that may be alone
+			if !slices.Contains(g.Holders, c.guid) {
+				return nil, errCrowded // a waiter
 			}
 			keep.Holders = append(keep.Holders, c.guid)
+		}
+		err = l.allShare(ctx, s, a.seen)
+		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+			continue
+		} else if err != nil {
+			return nil, err
 		}
 		grant, err := a.take(ctx, s, stat.Version, keep)
 		if !errors.Is(err, errCrowded) {
@@ -331,6 +337,27 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		}
 	}
 	return nil, errCrowded
+}
+
+// allShare returns errCrowded unless all these holders are shared ones. Of one
+// that came as an exclusive one only its data can tell, and once it shares it
+// always will.
+func (l *PriorityLock) allShare(ctx context.Context, s *session, holders []child) error {
+	for _, c := range holders {
+		if c.mode == priority.Shared {
+			continue
+		}
+		data, _, err := s.get(ctx, l.path+"/"+c.name)
+		if errors.Is(err, zk.ErrNoNode) {
+			return errAgain // it has just left
+		} else if err != nil {
+			return err
+		}
+		if rec, err := decodeContender(data); err != nil || rec.Mode != priority.Shared {
+			return errCrowded
+		}
+	}
+	return nil
 }
 
 // take is T1: it takes the lock if nothing has been granted since version, and
