@@ -7,14 +7,16 @@ import (
 )
 
 // Downgrade makes an exclusive Hold a shared one without giving the lock up:
-// shared requests that are next in line come to hold beside it. Lease, token
-// and context stay. A shared Hold stays what it is. There is no way back, see
-// UpgradeError.
+// shared requests that are next in line come to hold beside it. Of several
+// locks all become shared. Lease, token and context stay. A shared Hold stays
+// what it is. There is no way back, see UpgradeError.
 //
-// It is refused with a *RequestError while a nested Hold counts on being alone,
-// with the *LostError after a loss and with ErrReleased after the release. A
-// holder that was asked to go may downgrade: it goes on being asked, unless
-// the one that asks can share.
+// It is refused with a *RequestError while another Hold of the same context
+// counts on being alone, with the *LostError after a loss and with ErrReleased
+// after the release. Any other error leaves open whether the lock is shared:
+// exclusive nested requests are refused from then on, and Downgrade may be
+// called again. A holder that was asked to go may downgrade: it goes on being
+// asked, unless the one that asks can share.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	h.tenure.mu.Lock()
 	over := h.phase == ended
@@ -22,12 +24,16 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if over {
 		return ErrReleased
 	}
-	for _, t := range h.tenures() {
-		if err := t.alone(h); err != nil {
+	all := h.tenures()
+	for i, t := range all {
+		if err := t.mayShare(h); err != nil {
+			for _, marked := range all[:i] {
+				marked.mayNotShare()
+			}
 			return err
 		}
 	}
-	for _, t := range h.tenures() {
+	for _, t := range all {
 		if err := t.downgrade(ctx); err != nil {
 			return err
 		}
@@ -35,25 +41,33 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	return nil
 }
 
-// alone refuses a downgrade by one Hold that another counts on.
-func (t *tenure) alone(by *Hold) error {
+// mayShare refuses a downgrade by one Hold that another counts on, and else
+// refuses exclusive nested requests from here on.
+func (t *tenure) mayShare(by *Hold) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range t.holds {
-		if h != by && h.memberOf == nil && h.mode == priority.Exclusive && t.requirement.Mode == priority.Exclusive {
+		own := h == by || h.memberOf != nil && h.memberOf == by.bundle
+		if !own && h.mode == priority.Exclusive && t.requirement.Mode == priority.Exclusive {
 			return &RequestError{
 				Field:  "mode",
 				Reason: "the lock " + t.requirement.Scope + " cannot be shared while another Hold of the same context counts on being alone; release that one first, or let it ask for shared mode",
 			}
 		}
 	}
+	t.sharing++
 	return nil
+}
+
+func (t *tenure) mayNotShare() {
+	t.mu.Lock()
+	t.sharing--
+	t.mu.Unlock()
 }
 
 func (t *tenure) downgrade(ctx context.Context) error {
 	t.mu.Lock()
 	shared := t.requirement.Mode == priority.Shared
-	t.requirement.Mode = priority.Shared // nested requests are refused from here on as they will be
 	t.mu.Unlock()
 	if shared {
 		return nil
@@ -62,13 +76,15 @@ func (t *tenure) downgrade(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.stream.deliver()
 	defer t.mu.Unlock()
-	if t.lost != nil {
+	switch {
+	case t.lost != nil:
 		return t.lost
+	case err != nil:
+		return err
+	case t.requirement.Mode == priority.Shared: // by another call meanwhile
+		return nil
 	}
-	if err != nil {
-		return err // it may be shared all the same
-	}
-	t.subject.Mode = priority.Shared
+	t.requirement.Mode, t.subject.Mode = priority.Shared, priority.Shared
 	t.stream.add(Downgraded{t.aboutLocked()})
 	return nil
 }

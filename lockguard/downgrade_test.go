@@ -81,3 +81,75 @@ func TestDowngradeThatFailedForbidsNothingButExclusiveNesting(t *testing.T) {
 		require.NoError(t, hold.Release(t.Context()))
 	})
 }
+
+func TestDowngradeThatFailedIsAskedForAgain(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := acquire(t.Context(), t, s, required())
+		g := s.locker.last()
+		g.downgradeErr = errors.New("no answer")
+		require.ErrorContains(t, hold.Downgrade(t.Context()), "no answer")
+		require.Equal(t, priority.Exclusive, hold.Info().Requirement.Mode)
+
+		g.downgradeErr = nil
+		require.NoError(t, hold.Downgrade(t.Context()))
+		require.Equal(t, 2, g.downgrades)
+		require.Equal(t, priority.Shared, only[Downgraded](t, s.events).Mode)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestDowngradeIsRefusedWhileAnotherHoldOfSeveralLocksCountsOnBeingAlone(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		a, b := required(), required()
+		a.Scope, b.Scope = "A", "B"
+		var refused *RequestError
+
+		// one inside one on both
+		both, err := s.AcquireAll(t.Context(), []Requirement{a, b})
+		require.NoError(t, err)
+		for _, r := range []Requirement{a, b} {
+			inner := acquire(both.Context(), t, s, r)
+			require.ErrorAs(t, inner.Downgrade(t.Context()), &refused, r.Scope)
+			require.NoError(t, inner.Release(t.Context()))
+		}
+		require.NoError(t, both.Release(t.Context()))
+
+		// one on both inside one
+		outer := acquire(t.Context(), t, s, a)
+		inner, err := s.AcquireAll(outer.Context(), []Requirement{b, a})
+		require.NoError(t, err)
+		require.ErrorAs(t, outer.Downgrade(t.Context()), &refused)
+		require.NoError(t, inner.Release(t.Context()))
+		require.NoError(t, outer.Downgrade(t.Context()))
+		require.NoError(t, outer.Release(t.Context()))
+	})
+}
+
+func TestNobodyNestsAloneWhileSeveralLocksBecomeShared(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		a, b := required(), required()
+		a.Scope, b.Scope = "A", "B"
+		both, err := s.AcquireAll(t.Context(), []Requirement{a, b})
+		require.NoError(t, err)
+
+		// when the first one is about to be shared
+		asked, answer, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		s.locker.of(t, "A").downgrade = func() {
+			close(asked)
+			<-answer
+		}
+		go func() { done <- both.Downgrade(t.Context()) }()
+		<-asked
+
+		// then the second one is not to be had alone any more
+		var upgrade *UpgradeError
+		_, err = s.Acquire(both.Context(), b)
+		require.ErrorAs(t, err, &upgrade)
+		close(answer)
+		require.NoError(t, <-done)
+		require.NoError(t, both.Release(t.Context()))
+	})
+}

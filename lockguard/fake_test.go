@@ -89,6 +89,7 @@ type fakeGrant struct {
 	releases     int
 	downgrades   int
 	downgradeErr error
+	downgrade    func()
 }
 
 func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
@@ -99,6 +100,9 @@ func (g *fakeGrant) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 func (g *fakeGrant) Downgrade(context.Context) error {
+	if g.downgrade != nil {
+		g.downgrade()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.downgrades++

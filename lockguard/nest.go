@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A place is where in the code a context is: in the work of a Hold, or in one
@@ -37,7 +39,11 @@ func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) 
 	if t.phase != holding {
 		return nil, true, nil
 	}
-	if !mayNest(t.requirement.Mode, requirement.Mode) {
+	held := t.requirement.Mode
+	if t.sharing > 0 {
+		held = priority.Shared
+	}
+	if !mayNest(held, requirement.Mode) {
 		return nil, false, &UpgradeError{Scope: t.requirement.Scope}
 	}
 	if len(hooks) > 0 && requirement.CleanupTimeout > t.requirement.CleanupTimeout {

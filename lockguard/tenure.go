@@ -41,6 +41,7 @@ type tenure struct {
 	holds    []*Hold // whose work or hooks have not returned
 	asked    error   // the first *PreemptedError or *LeaseExpiredError
 	overran  bool
+	sharing  int           // > 0: it is, or may soon be, shared
 	later    []func()      // to be called when mu is free
 	risk     chan struct{} // closed in a silence of ZooKeeper
 	riskEnd  time.Time     // when the lock will be lost to that silence

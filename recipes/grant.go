@@ -158,7 +158,7 @@ func (g *Grant) prepare() {
 	g.mu.Lock()
 	known := g.next
 	g.mu.Unlock()
-	next, err := g.successors(g.lock.c.closing, known)
+	next, err := g.successors(g.lock.c.closing, known, 1)
 	if err != nil || len(next.heirs) != 1 {
 		return
 	}
@@ -412,6 +412,9 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 }
 
 func (g *Grant) lossOr(err error) error {
+	if errors.Is(err, errSessionOver) { // the holders are about to be told
+		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.overErr})
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.loss != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -46,9 +47,9 @@ type succession struct {
 const maxHeirs = 64
 
 // successors finds out whom the holder would grant now. The nodes are not read
-// again if they are of the one that is known. It returns zk.ErrNoNode when the
+// again if they are of the one that is known; most bounds how many. It returns zk.ErrNoNode when the
 // holder itself is gone.
-func (g *Grant) successors(ctx context.Context, known *heir) (succession, error) {
+func (g *Grant) successors(ctx context.Context, known *heir, most int) (succession, error) {
 	next := succession{version: -1, evicted: g.evicted}
 	var holders []string
 	if g.Mode() == priority.Shared {
@@ -75,20 +76,31 @@ func (g *Grant) successors(ctx context.Context, known *heir) (succession, error)
 	if next.together {
 		return next, nil
 	}
-	for i, c := range waiters {
-		if i > 0 && (c.mode != priority.Shared || waiters[0].mode != priority.Shared) || i == maxHeirs {
-			break
-		}
-		heir, err := g.lock.inherit(ctx, g.s, c, known, seen)
+	run := 0
+	for run < min(len(waiters), most) && (run == 0 || waiters[0].mode == priority.Shared && waiters[run].mode == priority.Shared) {
+		run++
+	}
+	heirs := make([]*heir, run)
+	errs := make([]error, run)
+	var reads errgroup.Group
+	reads.SetLimit(16)
+	for i, c := range waiters[:run] {
+		reads.Go(func() error {
+			heirs[i], errs[i] = g.lock.inherit(ctx, g.s, c, known, seen)
+			return nil
+		})
+	}
+	_ = reads.Wait()
+	for i, err := range errs {
 		switch {
-		case errors.Is(err, errAgain) && i > 0:
+		case i > 0 && (errors.Is(err, errAgain) || heirs[i] == nil && err == nil):
 			return next, nil
 		case err != nil:
 			return next, err
-		case heir == nil:
+		case heirs[i] == nil:
 			return next, nil
 		}
-		next.heirs = append(next.heirs, heir)
+		next.heirs = append(next.heirs, heirs[i])
 	}
 	return next, nil
 }

@@ -94,27 +94,39 @@ func (c *Client) inspecting(ctx context.Context, op func(*session) error) error 
 	return err
 }
 
+// lockAt reads G and who is there: of one moment, unless the lock changes hands
+// all the time.
+func (s *session) lockAt(ctx context.Context, path string) (g lockRecord, names []string, err error) {
+	for range 4 {
+		data, before, err := s.get(ctx, path)
+		if err != nil {
+			return g, nil, err
+		}
+		if g, err = decodeLock(data); err != nil {
+			return g, nil, err
+		}
+		list, after, err := s.list(ctx, path)
+		if err != nil {
+			return g, nil, err
+		}
+		if names = list; before.Version == after.Version {
+			break
+		}
+	}
+	return g, names, nil
+}
+
 // snapshot reads one lock: G, then who is there, then what they say.
 func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, all bool) (LockState, error) {
 	state := LockState{Scope: scope}
-	data, _, err := s.get(ctx, path)
+	g, names, err := s.lockAt(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return state, nil
 	} else if err != nil {
-		return state, err
-	}
-	g, err := decodeLock(data)
-	if err != nil {
 		return state, err
 	}
 	for _, e := range g.Evicted {
 		state.Evicted = append(state.Evicted, Eviction(e))
-	}
-	names, _, err := s.list(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return state, nil
-	} else if err != nil {
-		return state, err
 	}
 	children, foreign := parseChildren(names)
 	state.Foreign = foreign

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -17,39 +18,19 @@ import (
 // to hold beside them. As long as the holder is exclusive, G cannot change
 // without a change of the holder's node or of this one's.
 func (p *place) lead(ctx context.Context, version int32, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
-	l, s := p.a.l, p.s
+	l := p.a.l
 	if len(alive) == 0 {
 		grant, err := p.grantSelf(ctx, version, g, nil)
 		return grant, 0, err
 	}
-	paths := make([]string, 0, len(alive))
-	for _, c := range alive {
-		paths = append(paths, l.path+"/"+c.name)
+	exclusive := func(c child) bool { return c.mode != priority.Shared }
+	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && !slices.ContainsFunc(alive, exclusive) {
+		grant, err := p.grantSelf(ctx, version, g, alive) // nobody in its way, whatever they say
+		return grant, 0, err
 	}
-	p.watchOnly(paths...)
-	holders := make([]*holding, 0, len(alive))
-	for _, c := range alive {
-		h := &holding{child: c, path: l.path + "/" + c.name}
-		data, stat, err := s.look(ctx, h.path, &p.others)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, 0, errAgain
-		case err != nil:
-			return nil, 0, err
-		}
-		if h.rec, err = decodeContender(data); err != nil {
-			return nil, 0, err
-		}
-		h.stat = stat
-		holders = append(holders, h)
-	}
-	if slices.ContainsFunc(holders, func(h *holding) bool { return h.rec.Mode == priority.Shared && !p.admits(h) }) {
-		switch now, err := p.watchG(ctx); {
-		case err != nil:
-			return nil, 0, err
-		case now != version:
-			return nil, 0, errAgain
-		}
+	holders, err := p.lookAt(ctx, alive)
+	if err != nil {
+		return nil, 0, err
 	}
 	if p.newcomer(children, holders) {
 		return nil, 0, errAgain
@@ -64,18 +45,32 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	}
 
 	v := priority.Judge(p.facts(holders))
+	again := false
+	for _, ask := range v.Asks {
+		switch err := p.preempt(ctx, children, holders[ask.Holder], ask); {
+		case errors.Is(err, errAgain):
+			again = true // of this one; the others need not wait for that
+		case err != nil:
+			return nil, 0, err
+		}
+	}
+	if slices.ContainsFunc(holders, func(h *holding) bool { return h.rec.Mode == priority.Shared && !p.admits(h) }) {
+		now, err := p.watchG(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		again = again || now != version
+	}
+	if again {
+		return nil, 0, errAgain
+	}
 	switch v.Action {
 	case priority.Grant:
 		grant, err := p.grantSelf(ctx, version, g, alive)
 		return grant, 0, err
-	case priority.Preempt:
-		for _, ask := range v.Asks {
-			if err := p.preempt(ctx, version, children, holders[ask.Holder], ask); err != nil {
-				return nil, 0, err
-			}
-		}
+	case priority.Preempt: // done
 	case priority.TakeOver:
-		grant, err := p.takeOver(ctx, version, holders)
+		grant, err := p.takeOver(ctx, version, g, holders)
 		return grant, 0, err
 	case priority.GiveUp:
 		return nil, 0, &CleanupPendingError{Scope: l.scope, Waited: p.oldestAsk(), Holders: p.a.holders}
@@ -89,9 +84,38 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	return nil, v.After, nil
 }
 
+// lookAt reads what the holders say, and watches them alone. It returns errAgain
+// when one of them has left.
+func (p *place) lookAt(ctx context.Context, alive []child) ([]*holding, error) {
+	holders := make([]*holding, len(alive))
+	paths := make([]string, len(alive))
+	for i, c := range alive {
+		paths[i] = p.a.l.path + "/" + c.name
+		holders[i] = &holding{child: c, path: paths[i]}
+	}
+	p.watchOnly(paths...)
+	var looks errgroup.Group
+	looks.SetLimit(16) // on one connection, one after the other: this saves the waits between
+	for _, h := range holders {
+		looks.Go(func() error {
+			data, stat, err := p.s.look(ctx, h.path, &p.others)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				return errAgain
+			case err != nil:
+				return err
+			}
+			h.stat = stat
+			h.rec, err = decodeContender(data)
+			return err
+		})
+	}
+	return holders, looks.Wait()
+}
+
 // watchG arms the watch on the lock node, and returns its version.
 func (p *place) watchG(ctx context.Context) (version int32, err error) {
-	p.watched[p.a.l.path] = struct{}{}
+	p.watched[p.a.l.path], p.sawG = struct{}{}, true
 	_, stat, err := p.s.look(ctx, p.a.l.path, &p.others)
 	if err != nil {
 		return 0, err
@@ -200,19 +224,28 @@ func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord, keep
 	r, _, err := p.s.multi(ctx,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
 		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})
-	if err == nil && len(p.asks) > 0 { // of holders that share the lock by now
-		asks := p.takeAsks()
+	if err == nil {
+		p.makePeace()
+	}
+	return p.ownGrant(r, 0, next.Holders, next.Evicted, err)
+}
+
+// makePeace takes back, in the background, what was asked of holders that the
+// request shares the lock with by now.
+func (p *place) makePeace() {
+	if asks := p.takeAsks(); p.a.req.Mode == priority.Shared && len(asks) > 0 {
 		p.s.c.backlog.Go(func() { p.withdrawFrom(context.Background(), asks) })
 	}
-	return p.ownGrant(r, 0, next.Holders, nil, err)
 }
 
 // takeOver is T7: every holder has had its grace. All of them are in the way:
 // an exclusive one has the lock alone, and shared ones are in the way of an
 // exclusive request alone.
-func (p *place) takeOver(ctx context.Context, version int32, holders []*holding) (*Grant, error) {
+func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
 	ops := make([]any, 0, len(holders)+2)
-	next := lockRecord{Format: recordFormat}
+	// Who was evicted before may not have heard of it yet.
+	next := lockRecord{Format: recordFormat, Evicted: g.Evicted[max(0, len(g.Evicted)-maxEvictions):]}
+	next.Evicted = slices.Clone(next.Evicted)
 	var from []Contender
 	for _, h := range holders {
 		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
@@ -240,6 +273,9 @@ func (p *place) takeOver(ctx context.Context, version int32, holders []*holding)
 	p.seizure = nil
 	return p.ownGrant(r, len(holders), nil, next.Evicted, err)
 }
+
+// maxEvictions is how many earlier evictions a takeover keeps in G.
+const maxEvictions = 8
 
 // seizure is a takeover whose fate is not known.
 type seizure struct {
@@ -292,8 +328,10 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, kept []string, evicted [
 	return nil, err
 }
 
-// preempt is T6: it asks a holder to go.
-func (p *place) preempt(ctx context.Context, version int32, children []child, h *holding, ask priority.Ask) error {
+// preempt is T6: it asks a holder to go. No version of G is needed: who was in
+// it holds for as long as its node is there, and its node's version says that it
+// is as it was judged.
+func (p *place) preempt(ctx context.Context, children []child, h *holding, ask priority.Ask) error {
 	rec := h.rec
 	rec.Preempt = slices.Clone(rec.Preempt)
 	rec.freeze(h.stat)
@@ -304,7 +342,6 @@ func (p *place) preempt(ctx context.Context, version int32, children []child, h 
 	})
 	_, _, err := p.s.multi(ctx,
 		&zk.CheckVersionRequest{Path: p.path, Version: -1},
-		&zk.CheckVersionRequest{Path: p.a.l.path, Version: version},
 		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
 	switch {
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
@@ -334,22 +371,33 @@ func (p *place) takeAsks() []*standingAsk {
 
 func (p *place) withdrawFrom(ctx context.Context, asks []*standingAsk) {
 	for _, ask := range asks {
-		for range 3 {
-			data, stat, err := p.s.get(ctx, ask.path)
-			if err != nil {
-				break
-			}
-			rec, err := decodeContender(data)
-			if err != nil {
-				break
-			}
-			rec.freeze(stat)
-			if !rec.withdraw(p.guid) {
-				break
-			}
-			if _, err = p.s.set(ctx, ask.path, rec.encode(), stat.Version); !errors.Is(err, zk.ErrBadVersion) {
-				break
+		for tries := 0; tries < 3; {
+			err := p.withdrawOne(ctx, ask.path)
+			switch {
+			case errors.Is(err, errAmbiguous): // done or not, when there is a connection
+			case errors.Is(err, zk.ErrBadVersion):
+				tries++
+			default:
+				tries = 3
 			}
 		}
 	}
+}
+
+// withdrawOne takes the notes out of one mailbox, if there are any.
+func (p *place) withdrawOne(ctx context.Context, holder string) error {
+	data, stat, err := p.s.get(ctx, holder)
+	if err != nil {
+		return err
+	}
+	rec, err := decodeContender(data)
+	if err != nil {
+		return err
+	}
+	rec.freeze(stat)
+	if !rec.withdraw(p.guid) {
+		return nil
+	}
+	_, err = p.s.set(ctx, holder, rec.encode(), stat.Version)
+	return err
 }

@@ -268,7 +268,11 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		// that version.
 		if a.seen, _ = parseChildren(names); len(a.seen) > 0 {
 			l.c.hints.crowded(l.path)
-			return a.accompany(ctx, s)
+			g, err := a.accompany(ctx, s)
+			if errors.Is(err, zk.ErrNoNode) {
+				continue // the lock node was removed
+			}
+			return g, err
 		}
 		g, err := a.take(ctx, s, stat.Version, lockRecord{})
 		if errors.Is(err, errCrowded) {
@@ -281,8 +285,8 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	}
 }
 
-// accompany takes a shared lock that only shared holders have, and for which
-// nobody waits: T1 with those holders kept in G. It returns errCrowded when the
+// accompany takes a shared lock that only shared holders have, and for which no
+// exclusive request waits in front: T1 with those holders kept in G. It returns errCrowded when the
 // request has to queue.
 //
 // It is T2 and T3 in one, under the guards of both: G is as it was at the
@@ -319,13 +323,17 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		}
 		a.seen, _ = parseChildren(names)
 		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
+		var holders []child
 		for _, c := range a.seen {
-			if !slices.Contains(g.Holders, c.guid) {
-				return nil, errCrowded // a waiter
+			switch {
+			case slices.Contains(g.Holders, c.guid):
+				holders = append(holders, c)
+				keep.Holders = append(keep.Holders, c.guid)
+			case c.mode != priority.Shared && !a.req.Priority.Outranks(c.level()):
+				return nil, errCrowded // it comes first
 			}
-			keep.Holders = append(keep.Holders, c.guid)
 		}
-		err = l.allShare(ctx, s, a.seen)
+		err = l.allShare(ctx, s, holders)
 		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
@@ -468,7 +476,13 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 // refuse describes why a try fails.
 func (a *attempt) refuse(ctx context.Context, s *session) error {
 	a.describe(ctx, s)
-	a.ahead = max(0, len(a.seen)-len(a.holders))
+	a.ahead = 0
+	for _, c := range a.seen {
+		holds := slices.ContainsFunc(a.holders, func(h Contender) bool { return h.ID == c.guid })
+		if !holds && !a.req.Priority.Outranks(c.level()) {
+			a.ahead++
+		}
+	}
 	return &NotAcquiredError{Scope: a.l.scope, Holders: a.holders, Ahead: a.ahead}
 }
 

@@ -58,6 +58,7 @@ type place struct {
 	odd     bool                    // foreign nodes were reported
 	beaten  bool                    // another took the lock although this request is first
 	knocked bool                    // nobody can do that again
+	sawG    bool                    // has watched the lock node
 }
 
 // standingAsk is what this request has asked of one holder.
@@ -129,8 +130,11 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		}
 		g, err := p.wait(ctx)
 		p.forget()
-		if err != nil {
+		switch {
+		case err != nil:
 			p.leave()
+		case p.sawG: // the watch may have come after the last write of G
+			l.c.backlog.Go(func() { s.fireIdle(context.Background(), l.path) })
 		}
 		return g, err
 	}
@@ -428,6 +432,7 @@ func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
 			return nil, err
 		}
 	}
+	p.makePeace()
 	wait := p.s.clock.now().sub(p.joined)
 	p.a.l.c.hints.update(p.a.l.path, func(h *hint) {
 		h.crowded()
@@ -437,7 +442,7 @@ func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
 }
 
 func (p *place) newGrant() *Grant {
-	return &Grant{lock: p.a.l, s: p.s, guid: p.guid, path: p.path, stamp: p.stamp, notices: p.a.notices}
+	return &Grant{lock: p.a.l, s: p.s, guid: p.guid, path: p.path, mode: p.a.req.Mode, stamp: p.stamp, notices: p.a.notices}
 }
 
 // watchOnly drops the watches on others than these.
@@ -476,5 +481,7 @@ func (p *place) leave() {
 	if err := p.s.deleteSurely(ctx, p.path); err != nil {
 		p.a.l.c.log.Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
 	}
-	p.s.fireIdle(ctx, p.a.l.path) // from the time as the first waiter behind shared holders
+	if p.sawG {
+		p.s.fireIdle(ctx, p.a.l.path)
+	}
 }

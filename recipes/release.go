@@ -66,6 +66,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 	g.mu.Lock()
 	token := g.token
 	g.mu.Unlock()
+	most := maxHeirs
 	unsure := false // an earlier try may have done it
 	gone := func(err error) error {
 		switch {
@@ -101,7 +102,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 		}
 		if len(line.heirs) == 0 {
 			var err error
-			line, err = g.successors(ctx, known)
+			line, err = g.successors(ctx, known, most)
 			switch {
 			case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
 				line = succession{}
@@ -135,6 +136,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			return gone(err)
 		}
 		look, line, known = true, succession{}, suspect
+		most = max(1, most/8) // of many that come and go, one may always have gone
 	}
 }
 

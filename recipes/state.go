@@ -12,7 +12,7 @@ type LockState struct {
 	Holders []Contender
 	Waiters []Contender // in the order in which they would be granted
 	Foreign []string    // children of the lock node that are no contenders; ignored by the protocol
-	Evicted []Eviction  // who was evicted by the last takeover
+	Evicted []Eviction  // who was evicted lately, by the last takeover and a few before it
 	At      time.Time   // of the look, by the server's clock; zero when nobody is there
 }
 

@@ -109,6 +109,11 @@ func waiting(d time.Duration) func(*recipes.Request) {
 // sharing makes a reader.
 func sharing(r *recipes.Request) { r.Mode = priority.Shared }
 
+// within bounds the whole wait; 0 is a try.
+func within(d time.Duration) func(*recipes.Request) {
+	return func(r *recipes.Request) { r.AcquireTimeout = &d }
+}
+
 // forceful takes the lock at the end of the holder's grace.
 func forceful(r *recipes.Request) { r.Forceful = true }
 
