@@ -36,6 +36,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, "UTC", cfg.Defaults.Timezone)
 	require.Equal(t, []Scope{
 		{Name: "cluster/orders/resource/carts", Owner: "team-carts"},
+		{Name: "cluster/orders/resource/totals", Owner: "team-orders"},
 		{Name: "cluster/orders/resource/users", Owner: "team-orders"},
 	}, cfg.Scopes)
 	require.Equal(t, time.Minute, cfg.DrainTimeout)
@@ -52,8 +53,8 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 			Strategy: "weighted", Weights: map[string]float64{"big": 2, "small": 0.5}, Zones: map[string]string{"big": "a", "small": "b"},
 		},
 	}, cfg.Groups)
-	require.Len(t, cfg.Jobs, 4)
-	backup, compact, hotfix, report := cfg.Jobs[0], cfg.Jobs[1], cfg.Jobs[2], cfg.Jobs[3]
+	require.Len(t, cfg.Jobs, 5)
+	backup, compact, hotfix, move, report := cfg.Jobs[0], cfg.Jobs[1], cfg.Jobs[2], cfg.Jobs[3], cfg.Jobs[4]
 	require.Equal(t, "backup", backup.Name)
 	require.Equal(t, "0 2 * * *", backup.Schedule)
 	require.Equal(t, "Europe/Berlin", backup.TimeZone)
@@ -73,6 +74,17 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 		CleanupTimeout: 30 * time.Second, Forceful: true, LeaseTimeout: 10 * time.Minute, Owner: "hotfix", Priority: 90,
 		Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(3 * time.Minute),
 	}}, hotfix.Requirements)
+
+	require.Equal(t, []lockguard.Requirement{
+		{
+			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, Owner: "move", Priority: 20,
+			Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
+		},
+		{
+			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, Owner: "move", Priority: 20,
+			Scope: "cluster/orders/resource/totals", Mode: priority.Shared, WaitingTimeout: ptr(5 * time.Minute),
+		},
+	}, move.Requirements)
 
 	require.Empty(t, report.Requirements)
 	for _, job := range cfg.Jobs {
