@@ -3,6 +3,8 @@ package recipes
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -122,16 +124,12 @@ func (s *session) holding() []tenant {
 
 // warn tells holders that the session is in danger.
 func (s *session) warn(end instant) {
-	for _, t := range s.holding() {
-		t.atRisk(end.sub(s.clock.now()))
-	}
+	beside(s.holding(), func(t tenant) { t.atRisk(end.sub(s.clock.now())) })
 }
 
 // lose ends everything that is held.
 func (s *session) lose(cause error) {
-	for _, t := range s.holding() {
-		t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: cause})
-	}
+	beside(s.holding(), func(t tenant) { t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: cause}) })
 }
 
 // loseExposed ends what may be taken over while nobody can tell us: holds past
@@ -144,10 +142,35 @@ func (s *session) loseExposed() {
 		return
 	}
 	now := s.clock.awake()
-	for _, t := range s.holding() {
-		if t.overdue(now) {
-			t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
-		}
+	overdue := slices.DeleteFunc(s.holding(), func(t tenant) bool { return !t.overdue(now) })
+	beside(overdue, func(t tenant) {
+		t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
+	})
+}
+
+// tellingTakes is how long the watchdog waits for listeners.
+const tellingTakes = 20 * time.Millisecond
+
+// beside calls f for all of these at the same time: a listener that blocks,
+// though it must not, keeps neither the others nor the watchdog from their duty.
+func beside(tenants []tenant, f func(tenant)) {
+	if len(tenants) == 0 {
+		return
+	}
+	var calls sync.WaitGroup
+	for _, t := range tenants {
+		calls.Go(func() { f(t) })
+	}
+	done := make(chan struct{})
+	go func() {
+		calls.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(tellingTakes)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
 	}
 }
 

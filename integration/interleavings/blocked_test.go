@@ -1,0 +1,40 @@
+package interleavings
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A listener must not block. One that does all the same costs its own hold
+// punctuality, and nobody else's.
+func TestListenerThatBlocksDoesNotKeepOthersFromHearingOfTheirLoss(t *testing.T) {
+	embeddedOnly(t, "a session times out", func(w *world) {
+		// given two holds of one client, of which one blocks when it is told of the risk
+		c := w.client("A")
+		stuck, free := make(chan struct{}), make(chan struct{})
+		g, err := c.lock("stuck").Acquire(w.Context(), recipes.Request{Notify: func(n recipes.Notice) {
+			if _, risk := n.(recipes.AtRisk); risk {
+				close(stuck)
+				<-free
+			}
+		}})
+		require.NoError(w, err)
+		other := w.hold("A", at(1))
+
+		// when the client is cut off
+		cut := w.elapsed()
+		w.Partition("A")
+		<-stuck
+
+		// then the other one is lost in time
+		_, lost := awaitAt[recipes.Lost](other)
+		require.Less(w, lost-cut, c.SessionTimeout())
+		close(free)
+		w.Heal("A")
+		_ = g.Release(context.Background()) // it may be lost as well
+	})
+}
