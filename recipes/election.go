@@ -28,7 +28,7 @@ type Election struct {
 type ElectionOptions struct {
 	// Notify, when set, is told of each term that begins, and of each that
 	// ends unless the candidate itself ends it, see TellResignation. Calls come
-	// one at a time and must not block.
+	// one at a time and must not block; they may use the term.
 	Notify func(ElectionNotice)
 
 	// Policy says what a lost connection means. Defaults to PolicySession.

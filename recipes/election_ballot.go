@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,38 +20,7 @@ type ballot struct {
 	alone   bool   // a lost term is its last
 	stand   *stand // its node; nil: none
 	last    *Term
-	notices ballotNotices
-}
-
-// ballotNotices tell one thing at a time.
-type ballotNotices struct {
-	f     func(ElectionNotice)
-	mu    sync.Mutex
-	muted bool
-}
-
-func (n *ballotNotices) send(x ElectionNotice) {
-	n.sendIf(x, func() bool { return true })
-}
-
-// sendIf does something, and tells of it before whatever follows from it.
-func (n *ballotNotices) sendIf(x ElectionNotice, do func() bool) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !do() {
-		return false
-	}
-	if n.f != nil && !n.muted {
-		n.f(x)
-	}
-	return true
-}
-
-// mute: whoever listens has left.
-func (n *ballotNotices) mute() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.muted = true
+	notices teller[ElectionNotice]
 }
 
 func (e *Election) line() *line {
@@ -60,7 +28,7 @@ func (e *Election) line() *line {
 }
 
 func (e *Election) ballot(alone bool) *ballot {
-	return &ballot{e: e, line: e.line(), alone: alone, notices: ballotNotices{f: e.o.Notify}}
+	return &ballot{e: e, line: e.line(), alone: alone, notices: teller[ElectionNotice]{f: e.o.Notify}}
 }
 
 // next returns the candidate's next term.
@@ -129,12 +97,14 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	t.token = Token(stat.Czxid)
-	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold(t) }) {
+	told := make(chan struct{})
+	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold(t) }, func() { close(told) }) {
 		// Elected, but too late for this session to vouch for.
 		t.drop()
 		s.discard(t.path)
 		return nil, fmt.Errorf("%w: it was cut off when the candidate was elected", errSessionOver)
 	}
+	<-told
 	if !s.usable() {
 		s.loseExposed() // the connection was lost before the term could be told
 	}

@@ -131,12 +131,13 @@ func (t *Term) end(loss *LostError) error {
 		t.state, t.loss, why = stateLost, loss, loss
 	}
 	t.mu.Unlock()
-	defer close(t.told)
 	t.s.unhold(t)
 	t.s.unwatch(t.path, &t.watch)
 	t.cancel(why)
 	if loss != nil || t.b.e.o.TellResignation {
-		t.b.notices.send(Dismissed{Term: t, Err: why})
+		t.b.notices.sendThen(Dismissed{Term: t, Err: why}, func() { close(t.told) })
+	} else {
+		close(t.told)
 	}
 	return nil
 }

@@ -61,33 +61,6 @@ type askKey struct {
 	reason priority.Reason
 }
 
-// notices tells one listener one thing at a time.
-type notices struct {
-	f     func(Notice)
-	mu    sync.Mutex
-	muted bool
-}
-
-func (n *notices) send(x Notice) {
-	if n.f == nil {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.muted {
-		return
-	}
-	_, n.muted = x.(Lost) // nothing follows it
-	n.f(x)
-}
-
-// mute: whoever listens has left.
-func (n *notices) mute() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.muted = true
-}
-
 // Scope returns what the lock protects.
 func (g *Grant) Scope() string { return g.lock.scope }
 

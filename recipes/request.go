@@ -54,6 +54,7 @@ type Request struct {
 
 	// Notify, when set, is told of each Notice of this request and, once
 	// granted, of its Grant. Calls come one at a time and must not block.
+	// They may use the grant: what that brings to light is told next.
 	Notify func(Notice)
 }
 
