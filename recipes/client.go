@@ -114,7 +114,8 @@ func (c *Client) SessionTimeout() time.Duration {
 
 // Close ends the session. While locks are held or requested it refuses with a
 // *BusyError and changes nothing. It waits for what is still being cleaned up
-// at the server until ctx ends.
+// at the server until ctx ends, and no longer than the session timeout: what is
+// left ends with the session.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closing.Err() != nil {
@@ -139,8 +140,12 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Unlock()
 
 	if s.usable() {
+		patience := time.NewTimer(s.timeoutNow())
+		defer patience.Stop()
 		select {
 		case <-c.backlog.done():
+		case <-s.over:
+		case <-patience.C:
 		case <-ctx.Done():
 		}
 	}

@@ -53,6 +53,8 @@ type session struct {
 
 	over    chan struct{}
 	overErr error
+	living  context.Context // ends with the session
+	die     context.CancelFunc
 }
 
 // A tenant is something that is held by virtue of a session, and has to end
@@ -83,6 +85,7 @@ func newSession(c *Client) (*session, error) {
 		ready: make(chan struct{}), over: make(chan struct{}),
 		tenants: make(map[tenant]struct{}), watches: newWatchTable(), down: true,
 	}
+	s.living, s.die = context.WithCancel(context.Background())
 	s.lastAck = s.clock.now()
 	s.downFrom = s.lastAck
 	s.mu.Lock() // the library's callbacks wait until conn is set
@@ -126,10 +129,9 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	if s.isOver() {
 		return nil, errSecondSession
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	// Not the client's: what is cleaned up while it closes needs connections, too.
+	ctx, cancel := context.WithTimeout(s.living, limit)
 	defer cancel()
-	stop := context.AfterFunc(s.c.closing, cancel)
-	defer stop()
 	conn, err := s.c.cfg.Dialer(ctx, network, address)
 	if err != nil {
 		s.note(err)
@@ -279,6 +281,7 @@ func (s *session) end(err error) {
 	s.overErr = err
 	id := s.id
 	close(s.over)
+	s.die()
 	s.mu.Unlock()
 	if !s.c.isClosing() {
 		s.c.log.Warn("ZooKeeper session ended", "session", sessionName(id), "error", err)
@@ -396,7 +399,9 @@ func (s *session) classify(err error) error {
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer),
 		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError),
 		errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.As(err, &network):
-		s.note(err)
+		if !errors.Is(err, zk.ErrAPIError) { // an answer, which the library cannot read
+			s.note(err)
+		}
 		return fmt.Errorf("%w: %w", errAmbiguous, err)
 	}
 	return fmt.Errorf("ZooKeeper refused a request: %w", err)
