@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -19,8 +17,12 @@ import (
 // Each member is an ephemeral node below the path; the node "ready" there says
 // that all have come, and is removed by the last that leaves. Once the barrier
 // is open, whoever comes late is let in, too, as with Curator.
-// When all members die inside, "ready" stays, and the barrier is open for the next: give each
-// round of the work a path of its own.
+// When all members die inside, "ready" stays, and the barrier is open for the
+// next: give each round of the work a path of its own.
+//
+// Whoever opens the barrier writes the directory as it is, so that nobody who is
+// slow to leave takes the "ready" of another round away. Curator does not: what
+// it opens a straggler may close, and its own stragglers do not look.
 type DoubleBarrier struct {
 	c       *Client
 	name    string // the path as its user writes it
@@ -50,20 +52,6 @@ func (c *Client) DoubleBarrier(path string, members int) (*DoubleBarrier, error)
 // Path returns where the barrier is.
 func (b *DoubleBarrier) Path() string { return b.name }
 
-// A BarrierMember is inside a DoubleBarrier until it leaves, or until its
-// session ends.
-type BarrierMember struct {
-	b    *DoubleBarrier
-	s    *session
-	path string
-
-	mu     sync.Mutex
-	out    bool     // its node is gone, by its own doing
-	others []string // who was inside when it left, and has to leave yet
-	blind  bool     // it could not see who
-	err    error    // why it was thrown out
-}
-
 // Enter waits until all members have entered. When it returns an error, this
 // member is gone from ZooKeeper, or will be with its session:
 //
@@ -79,21 +67,21 @@ type BarrierMember struct {
 func (b *DoubleBarrier) Enter(ctx context.Context) (*BarrierMember, error) {
 	return leaving(ctx, b.c, b.name, func() (*BarrierMember, error) {
 		return inSessions(ctx, b.c, func(s *session) (*BarrierMember, error) { return b.enter(ctx, s) })
-	}, func(m *BarrierMember) { m.s.discard(m.path) })
+	}, func(m *BarrierMember) { b.abandon(m.s, m.path) })
 }
 
 // enter is one member's coming in, within one session.
 func (b *DoubleBarrier) enter(ctx context.Context, s *session) (*BarrierMember, error) {
-	m := &BarrierMember{b: b, s: s, path: b.path + "/" + newGUID()}
-	err := m.enter(ctx)
-	if err != nil && ctx.Err() != nil && b.isOpen(ctx, s) {
+	m := &BarrierMember{b: b, s: s, path: b.path + "/" + newGUID(), door: make(chan struct{}, 1)}
+	made, err := m.enter(ctx)
+	if err != nil && made && errors.Is(err, context.Cause(ctx)) && b.isOpen(ctx, s) {
 		err = nil // those who saw it may have gone in with it
 	}
 	switch {
 	case err == nil:
 		return m, nil
 	case !errors.Is(err, errSessionOver):
-		s.discard(m.path)
+		b.c.backlog.Go(func() { b.abandon(s, m.path) })
 	}
 	return nil, err
 }
@@ -104,12 +92,12 @@ func (b *DoubleBarrier) isOpen(ctx context.Context, s *session) bool {
 	return err == nil
 }
 
-func (m *BarrierMember) enter(ctx context.Context) error {
+// enter reports, too, whether the member has a node, as far as it knows.
+func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 	b, s := m.b, m.s
 	bell := newBell()
 	defer s.unwatch(b.ready, &bell.watch)
 	defer s.unwatch(m.path, &bell.watch)
-	made := false
 	for {
 		open, _, err := s.lookFor(ctx, b.ready, &bell.watch)
 		if err == nil && !made {
@@ -128,13 +116,11 @@ func (m *BarrierMember) enter(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue // it has caught up since
-		case err != nil:
-			return err
-		case open:
-			return nil
+		case err != nil, open:
+			return made, err
 		}
 		if err := bell.wait(ctx, s); err != nil {
-			return err
+			return made, err
 		}
 	}
 }
@@ -160,179 +146,46 @@ func (m *BarrierMember) create(ctx context.Context) error {
 // gather opens the barrier if all members are there: all at once, in one
 // transaction with the opening, so that none of them can have given up.
 func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
-	for {
-		names, err := m.s.barrierMembers(ctx, m.b.path)
-		if err != nil || len(names) < m.b.members {
+	b, s := m.b, m.s
+	for writes := true; ; {
+		names, dir, err := s.barrierMembers(ctx, b.path)
+		if err != nil || len(names) < b.members {
 			return false, err
 		}
-		ops := make([]any, 0, len(names)+1)
+		ops := make([]any, 0, len(names)+2)
 		for _, name := range names {
-			ops = append(ops, &zk.CheckVersionRequest{Path: m.b.path + "/" + name, Version: -1})
+			ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/" + name, Version: -1})
 		}
-		ops = append(ops, &zk.CreateRequest{Path: m.b.ready, Acl: m.s.c.acl})
-		_, _, err = m.s.multi(ctx, ops...)
+		ops = append(ops, &zk.CreateRequest{Path: b.ready, Acl: s.c.acl})
+		if writes {
+			var data []byte
+			if dir.DataLength > 0 {
+				if data, dir, err = s.get(ctx, b.path); err != nil {
+					return false, err
+				}
+			}
+			ops = append(ops, &zk.SetDataRequest{Path: b.path, Data: data, Version: dir.Version})
+		}
+		_, failed, err := s.multi(ctx, ops...)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return true, nil
-		case !errors.Is(err, zk.ErrNoNode):
+		case writes && failed == len(ops)-1 && errors.Is(err, zk.ErrNoAuth):
+			writes = false // then stragglers have to be quick
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion):
 			return false, err
 		}
 	}
 }
 
 // barrierMembers lists who is inside or comes in, in the order that all agree
-// on.
-func (s *session) barrierMembers(ctx context.Context, path string) ([]string, error) {
-	names, _, err := s.list(ctx, path)
+// on, and what the directory was then; nobody where there is none.
+func (s *session) barrierMembers(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	names, dir, err := s.list(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, &zk.Stat{}, nil
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == readyNode })
 	slices.Sort(names)
-	return names, err
-}
-
-// Leave waits until all members that were inside have left. It returns
-//
-//   - *LostError: the session ended, or the member's node was deleted by
-//     somebody else, before it left: the others have not waited for it
-//   - ErrClosed: the client is closed
-//   - else *AccessError or the cause of ctx: the member has left all the same, or will
-//     have with its session. Leave may be called again, and waits on for the others.
-//
-// A member that has left is out: then Leave returns nil.
-func (m *BarrierMember) Leave(ctx context.Context) error {
-	_, err := leaving(ctx, m.b.c, m.b.name, func() (struct{}, error) {
-		err := m.depart(ctx)
-		if err == nil {
-			err = m.waitForOthers(ctx)
-		}
-		return struct{}{}, err
-	}, nil)
-	return err
-}
-
-// depart takes the member's own node away when it is its turn: the lowest
-// member goes last, the others when they have seen who is the lowest.
-func (m *BarrierMember) depart(ctx context.Context) error {
-	m.mu.Lock()
-	out, err := m.out, m.err
-	m.mu.Unlock()
-	if out || err != nil {
-		return err
-	}
-	b, s := m.b, m.s
-	bell := newBell()
-	own := path.Base(m.path)
-	unsure := false // an earlier try may have taken it away
-	blind := true
-	var others []string
-	for {
-		deletes := true
-		names, err := s.barrierMembers(ctx, b.path)
-		i := slices.Index(names, own)
-		if err == nil {
-			blind = false
-			others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own })
-		}
-		switch {
-		case errors.Is(err, errAmbiguous):
-			continue
-		case err != nil:
-			deletes = false
-		case i < 0 && !unsure:
-			return m.thrownOut(&LostError{Scope: b.name, Reason: LossDeleted})
-		case i < 0:
-			return m.left(others, blind)
-		case i == 0 && len(others) > 0:
-			deletes = false
-			err = b.awaitEnd(ctx, s, bell, others[len(others)-1])
-		case i == 0:
-			_, failed, gone := s.multi(ctx, &zk.DeleteRequest{Path: m.path, Version: -1}, &zk.DeleteRequest{Path: b.ready, Version: -1})
-			if errors.Is(gone, zk.ErrNoNode) && failed == 1 {
-				gone = s.delete(ctx, m.path, -1)
-			}
-			if err = gone; err == nil {
-				return m.left(nil, false)
-			}
-		default:
-			if err = s.delete(ctx, m.path, -1); err == nil {
-				return m.left(others, blind)
-			}
-		}
-		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode):
-		case errors.Is(err, errAmbiguous):
-			unsure = unsure || deletes
-		case errors.Is(err, errSessionOver):
-			if unsure || b.c.isClosing() {
-				return m.left(others, blind) // gone either way
-			}
-			return m.thrownOut(&LostError{Scope: b.name, Reason: LossSession, Err: err})
-		default: // the caller gives up
-			s.discard(m.path)
-			_ = m.left(others, blind)
-			return err
-		}
-	}
-}
-
-func (m *BarrierMember) left(others []string, blind bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.out, m.others, m.blind = true, others, blind
-	return nil
-}
-
-func (m *BarrierMember) thrownOut(err error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.err = err
-	return err
-}
-
-// awaitEnd waits for a change of a member's node.
-func (b *DoubleBarrier) awaitEnd(ctx context.Context, s *session, bell *bell, name string) error {
-	node := b.path + "/" + name
-	defer s.unwatch(node, &bell.watch)
-	if _, _, err := s.look(ctx, node, &bell.watch); err != nil {
-		return err
-	}
-	return bell.wait(ctx, s)
-}
-
-// waitForOthers waits, outside, until all are gone that were inside. It needs
-// no session in particular.
-func (m *BarrierMember) waitForOthers(ctx context.Context) error {
-	b := m.b
-	bell := newBell()
-	_, err := inSessions(ctx, b.c, func(s *session) (struct{}, error) {
-		for {
-			names, err := s.barrierMembers(ctx, b.path)
-			if err != nil {
-				return struct{}{}, err
-			}
-			m.mu.Lock()
-			if m.blind {
-				m.others, m.blind = slices.Clone(names), false
-			}
-			// Others may come in for the next round meanwhile.
-			m.others = slices.DeleteFunc(m.others, func(name string) bool { return !slices.Contains(names, name) })
-			rest := slices.Clone(m.others)
-			m.mu.Unlock()
-			if len(names) == 0 {
-				// Whoever should have removed it may have died.
-				if err := s.delete(ctx, b.ready, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
-					return struct{}{}, err
-				}
-			}
-			if len(rest) == 0 {
-				return struct{}{}, nil
-			}
-			if err := b.awaitEnd(ctx, s, bell, rest[0]); err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return struct{}{}, err
-			}
-		}
-	})
-	return err
+	return names, dir, err
 }
