@@ -43,7 +43,8 @@ func (g *ClassicGrant) Deadline() time.Time {
 // is read once. Among exclusive grants of one path it grows from each to the
 // next, whatever language they are made in. A reader's token is greater than
 // those of all writers before it and smaller than those of all writers after
-// it. Leases of a semaphore are held side by side: their tokens tell them apart,
+// it. The read side that was taken beside the write side has the token of the
+// latter: it stands in its place. Leases of a semaphore are held side by side: their tokens tell them apart,
 // and say nothing about who may write.
 //
 // It returns the *LostError if the grant was lost before the token was known.
@@ -119,7 +120,8 @@ func (g *ClassicGrant) end(cause error) {
 // Release gives back what is held; a grant that was acquired again through its
 // own context is given back by the last Release. It returns ErrReleased when
 // this grant was released before, and the *LostError when it was lost, even if
-// only Release found out.
+// only Release found out; a *NotRemovedError when ZooKeeper refuses to delete the
+// node, which then is still there.
 //
 // When ctx ends first, Release returns an error and goes on in the background
 // until the node is gone.
@@ -154,6 +156,25 @@ func (g *ClassicGrant) Release(ctx context.Context) error {
 	}
 	return err
 }
+
+// NotRemovedError is returned by Release when ZooKeeper refuses to delete the
+// grant's node: the grant is over here, but for others it is still held.
+type NotRemovedError struct {
+	Path    string // of the node, below Config.Chroot
+	Lasting bool   // it does not end with the session
+	Err     error  // an *AccessError, or what else ZooKeeper said
+}
+
+func (e *NotRemovedError) Error() string {
+	end := "until the session ends"
+	if e.Lasting {
+		end = "until somebody deletes it"
+	}
+	return fmt.Sprintf("%s could not be deleted and holds others up %s: %v", e.Path, end, e.Err)
+}
+
+// Unwrap returns what ZooKeeper said.
+func (e *NotRemovedError) Unwrap() error { return e.Err }
 
 // GoneError is returned when a participant of a classic recipe is not there any
 // more.

@@ -41,7 +41,7 @@ type classicHold struct {
 func (p *stand) hold(n *notices) (*ClassicGrant, error) {
 	t, _ := parseTicket(p.name, p.l.marks)
 	h := &classicHold{
-		l: p.l, mark: t.mark, name: p.name, path: p.path, lasting: p.lasting, notices: n, s: p.s,
+		l: p.l, mark: t.mark, name: p.name, path: p.path, lasting: p.lasting, notices: n, s: p.s, token: p.token,
 		lost: make(chan struct{}), ended: make(chan struct{}),
 	}
 	h.watch = func(watchKind) { go h.changed() }
@@ -160,7 +160,9 @@ func (h *classicHold) inspect(ctx context.Context) error {
 	}
 	asks := bytes.Equal(data, revokeMessage)
 	h.mu.Lock()
-	h.token = Token(stat.Czxid)
+	if h.token == 0 {
+		h.token = Token(stat.Czxid)
+	}
 	was := h.asked
 	h.asked = asks
 	h.mu.Unlock()
@@ -192,8 +194,16 @@ func (h *classicHold) readToken(ctx context.Context) (Token, error) {
 		case state == stateReleased:
 			return 0, ErrReleased
 		}
+		s := h.session()
 		err := h.inspect(ctx)
-		if err != nil && !errors.Is(err, errAmbiguous) && h.held() && (!h.lasting || !errors.Is(err, errSessionOver)) {
+		switch over := errors.Is(err, errSessionOver); {
+		case over && h.lasting: // follow goes on in the next
+			if _, err := h.l.c.session(ctx); err != nil {
+				return 0, err
+			}
+		case over:
+			h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: s.overErr})
+		case err != nil && !errors.Is(err, errAmbiguous) && h.held():
 			return 0, err
 		}
 		if ctx.Err() != nil {
@@ -255,21 +265,33 @@ func (h *classicHold) forget() {
 
 // depart deletes the node until that is certain.
 func (h *classicHold) depart(ctx context.Context) error {
+	err := h.remove(ctx)
+	switch {
+	case err == nil, errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, zk.ErrNoNode):
+		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossDeleted}
+	case errors.Is(err, errSessionOver):
+		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossSession, Err: err}
+	}
+	refused := &NotRemovedError{Path: h.where(), Lasting: h.lasting, Err: err}
+	h.l.c.log.Error("cannot release", "lock", h.l.label, "node", refused.Path, "error", refused)
+	return refused
+}
+
+// remove deletes the node. One that was gone before, by itself or with its
+// session, is an error.
+func (h *classicHold) remove(ctx context.Context) error {
 	if h.lasting {
 		return h.l.c.deleteSurely(ctx, h.path)
 	}
 	for unsure := false; ; unsure = true { // from the second try on, an earlier one may have done it
 		err := h.s.delete(ctx, h.path, -1)
-		gone, over := errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver)
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
-		case (gone || over) && unsure:
+		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver)):
 			return nil
-		case gone:
-			return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossDeleted}
-		case over:
-			return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossSession, Err: err}
 		}
 		return err
 	}

@@ -210,14 +210,17 @@ func describeHolders(holders []Contender) string {
 		return ""
 	}
 	h := holders[0]
-	s := fmt.Sprintf(": held by %q (priority %d", h.Owner, h.Priority)
-	if h.Host != "" {
-		s += fmt.Sprintf(", host %s, pid %d", h.Host, h.PID)
+	s := fmt.Sprintf(": held by %q", h.Owner)
+	if h.Host != "" || h.Token != 0 || h.Priority != 0 { // else it is one of a classic recipe
+		s += fmt.Sprintf(" (priority %d", h.Priority)
+		if h.Host != "" {
+			s += fmt.Sprintf(", host %s, pid %d", h.Host, h.PID)
+		}
+		if h.Token != 0 {
+			s += fmt.Sprintf(", token %s", h.Token)
+		}
+		s += ")"
 	}
-	if h.Token != 0 {
-		s += fmt.Sprintf(", token %s", h.Token)
-	}
-	s += ")"
 	if n := len(holders) - 1; n > 0 {
 		s += fmt.Sprintf(" and %d more", n)
 	}

@@ -99,7 +99,9 @@ func (b *bid) run(ctx context.Context) (*ClassicGrant, error) {
 		if g, err = b.in(ctx, s); err == nil {
 			return g, nil
 		}
-		if !errors.Is(err, errSessionOver) || b.c.isClosing() {
+		// What was held and is lost does not come back with the next session.
+		_, lost := errors.AsType[*LostError](err)
+		if lost || !errors.Is(err, errSessionOver) || b.c.isClosing() {
 			break
 		}
 		if b.queued {

@@ -16,6 +16,7 @@ type stand struct {
 	name    string
 	path    string
 	lasting bool // not ephemeral: it outlives the session
+	token   Token
 
 	wake    chan struct{}
 	others  watcher
@@ -55,6 +56,7 @@ type entry struct {
 	mark    mark
 	data    []byte
 	lasting bool
+	token   Token  // of a place that was another's; 0: that of the node
 	guid    string // of an attempt that may have been executed; "": none
 	place   *stand // of one that has outlived its session
 }
@@ -113,7 +115,7 @@ func (l *line) join(ctx context.Context, s *session, e *entry) (*stand, error) {
 }
 
 func (l *line) newStand(s *session, node string, e *entry) *stand {
-	p := &stand{l: l, s: s, name: node[len(l.path)+1:], path: node, lasting: e.lasting, wake: make(chan struct{}, 1)}
+	p := &stand{l: l, s: s, name: node[len(l.path)+1:], path: node, lasting: e.lasting, token: e.token, wake: make(chan struct{}, 1)}
 	e.guid = ""
 	if e.lasting {
 		e.place = p
@@ -286,7 +288,7 @@ func (p *stand) watch(node string) {
 func (l *line) giveUp(e *entry) {
 	switch {
 	case e.place != nil:
-		if err := l.c.deleteSurely(context.Background(), e.place.path); err != nil {
+		if err := l.c.deleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			l.c.log.Error("cannot leave the line; delete the node by hand", "node", e.place.path, "error", err)
 		}
 	case e.guid != "":
@@ -311,14 +313,17 @@ func (s *session) deleteOnce(ctx context.Context, node string) error {
 }
 
 // deleteSurely deletes a node that no session's end would, in one session after
-// the other. It gives up when the client is closed for good.
+// the other. It gives up when the client is closed for good. The node that was
+// gone before is zk.ErrNoNode.
 func (c *Client) deleteSurely(ctx context.Context, node string) error {
-	for {
+	for unsure := false; ; unsure = true { // from the second try on, an earlier one may have done it
 		c.mu.Lock()
 		s, changed := c.current, c.changed
 		c.mu.Unlock()
-		err := s.deleteOnce(ctx, node)
+		err := s.delete(ctx, node, -1)
 		switch {
+		case unsure && errors.Is(err, zk.ErrNoNode):
+			return nil
 		case errors.Is(err, errAmbiguous):
 			continue
 		case !errors.Is(err, errSessionOver):

@@ -10,10 +10,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A Mutex is a lock that programs in other languages can join: Curator's
-// InterProcessMutex and Kazoo's Lock on the same path exclude each other and
-// this one. First come, first served; each who waits watches the one right in
-// front of it.
+// A Mutex is a lock that programs in other languages can join. Curator's
+// InterProcessMutex on the same path and this one exclude each other. With
+// Kazoo's Lock it has to be told who is in the line:
+//
+//   - Kazoo alone: Naming NamingKazoo here, and zk.Lock(path) there; or the
+//     default naming here, and zk.Lock(path, extra_lock_patterns=["-lock-"])
+//   - Curator as well: the default naming here, and there a Lock whose nodes are
+//     called as Curator's are; see docs/recipes.md for the subclass
+//
+// First come, first served; each who waits watches the one right in front of it.
 //
 // It holds no state of its own: any number of them may stand for one path, and
 // one may serve any number of goroutines, which are strangers to each other.
@@ -56,7 +62,8 @@ type MutexOptions struct {
 	//   - PreemptWithdrawn: the node's data was changed back
 	//   - AtRisk, Lost
 	//
-	// Calls for one request come one at a time and must not block.
+	// Calls for one request come one at a time and must not block. They may use
+	// the grant: what that brings to light is told next.
 	Notify func(Notice)
 
 	// Persistent makes a node that outlives the session and the process: the
@@ -89,7 +96,11 @@ func (m *Mutex) Path() string { return m.l.label }
 // its session, and is never granted later:
 //
 //   - *NotAcquiredError: the acquire timeout is over
-//   - *EvictedError: somebody deleted the request's node
+//   - *EvictedError: somebody deleted the request's node. It may come late: a
+//     waiter watches who is in front, and looks for its own node when that one
+//     leaves, or after a minute
+//   - *UpgradeError: ctx carries the read side of this path and not the write
+//     side, see RWMutex: it would wait for itself
 //   - *UnavailableError: ZooKeeper does not answer
 //   - *AccessError: an ACL does not allow it
 //   - ErrClosed: the client is closed
@@ -111,6 +122,9 @@ func (m *Mutex) acquire(ctx context.Context, timeout *time.Duration) (*ClassicGr
 		if again := g.h.again(); again != nil {
 			return again, nil
 		}
+	}
+	if m.l.carriedGrant(ctx, reads) != nil {
+		return nil, &UpgradeError{Scope: m.l.label}
 	}
 	b := m.opts.bid(m.l, timeout)
 	b.stand(m.l, &entry{mark: m.l.lockMark(), data: m.opts.Data, lasting: m.opts.Persistent}, behindAll)
@@ -139,7 +153,7 @@ type Participant struct {
 	Sequence int32  // orders the participants
 	Reader   bool   // it shares with other readers
 	Joined   time.Time
-	Token    Token // see ClassicGrant.Token
+	Token    Token // the zxid that created its node; for a reader that was a writer it is not that of its grant, which is smaller
 }
 
 // participants reads the line, those left out that leave meanwhile.

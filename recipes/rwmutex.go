@@ -10,8 +10,9 @@ import (
 )
 
 // A RWMutex is a lock with two sides, readers together and writers alone, that
-// programs in other languages can join: Curator's InterProcessReadWriteLock, or
-// Kazoo's ReadLock and WriteLock, on the same path. First come, first served:
+// programs in other languages can join: Curator's InterProcessReadWriteLock on
+// the same path, together with other languages; see docs/recipes.md for what
+// Python has to pass. First come, first served:
 // a reader does not pass a writer that waits.
 //
 // Who holds the write side may take the read side too and then release the
@@ -135,6 +136,13 @@ func reads(h *classicHold) bool  { return h.mark.shared }
 func (h *classicHold) beside(ctx context.Context, s *session, e *entry, n *notices) (*ClassicGrant, error) {
 	l := h.l
 	t, _ := parseTicket(h.name, l.marks)
+	// It stands where the writer does: writers that wait by now come after it,
+	// and its own node's zxid would be greater than theirs.
+	token, err := h.readToken(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.token = token
 	for {
 		if s != h.session() || !h.held() {
 			return nil, h.gone()

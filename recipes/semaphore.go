@@ -134,7 +134,8 @@ func (m *Semaphore) Acquire(ctx context.Context) (*ClassicGrant, error) {
 // is released by itself. When it returns an error, none is held, and the request
 // is gone from ZooKeeper, or will be with its session:
 //
-//   - *RequestError: n is not positive, or more than there will ever be
+//   - *RequestError: n is not positive, more than there will ever be, or more
+//     than fit into one transaction (half a MiB: about 1,500)
 //   - *NoPermitsError, which is a *NotAcquiredError, too: the acquire timeout is over
 //   - *LimitError: others say another limit
 //   - *UnavailableError: ZooKeeper does not answer
@@ -190,7 +191,9 @@ func (e *NoPermitsError) Error() string {
 	if e.Err.Waited > 0 {
 		s += fmt.Sprintf(" within %s", e.Err.Waited.Round(time.Millisecond))
 	}
-	s += fmt.Sprintf(": %d of %d are free", e.Left, e.Limit)
+	if e.Err.Err == nil { // else nobody knows
+		s += fmt.Sprintf(": %d of %d are free", e.Left, e.Limit)
+	}
 	if ahead := e.Err.Ahead + len(e.Err.Holders); ahead > 0 {
 		s += fmt.Sprintf(", and %d stand in line in front", ahead)
 	}

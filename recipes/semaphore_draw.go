@@ -13,6 +13,16 @@ import (
 // curatorLease marks the permits of Curator's semaphore.
 var curatorLease = mark{text: "lease-"}
 
+// drawBytes is how large the one transaction of a draw may get: half of what a
+// server takes by default (jute.maxbuffer), which hangs up on more.
+const drawBytes = 512 << 10
+
+// most returns how many permits fit into one transaction.
+func (m *Semaphore) most() int {
+	const rest = 256 // a permit's name, ACL and headers
+	return drawBytes / (len(m.leases.path) + len(m.o.ID) + rest)
+}
+
 // A draw is one call that wants permits.
 type draw struct {
 	m       *Semaphore
@@ -27,6 +37,8 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	switch {
 	case n < 1:
 		return nil, &RequestError{Field: "permits", Reason: fmt.Sprintf("%d is not positive; write how many are wanted", n)}
+	case n > m.most():
+		return nil, &RequestError{Field: "permits", Reason: fmt.Sprintf("%d do not fit into one request; write %d at most", n, m.most())}
 	case n > m.o.Limit && m.o.LimitPath == "":
 		return nil, &RequestError{Field: "permits", Reason: fmt.Sprintf("%d are more than there are; write %d at most", n, m.o.Limit)}
 	}
@@ -53,7 +65,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	case errors.Is(err, errTrySlow):
 		err = m.c.unavailable()
 	case errors.Is(err, errAcquireTimeout): // and no answer even now
-		err = &NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.unavailable()}
+		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.unavailable()}}
 	}
 	d.b.notices.mute()
 	return nil, err
@@ -198,7 +210,10 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 		switch {
 		case err != nil:
 			return nil, err
-		case len(nodes) == 0:
+		case len(nodes) < n: // none, or somebody has deleted one meanwhile
+			for _, node := range nodes {
+				s.discard(node)
+			}
 			return nil, errAgain // if its place is gone, too, that will be found out
 		}
 		return m.hold(s, nodes)
