@@ -116,3 +116,27 @@ func TestMutexWhoseServerDiesDuringTheListingIsNotStuckAndLeavesNothing(t *testi
 	require.NoError(t, c.Ready(t.Context()))
 	h.hold("ann", h.mutex(c).Acquire)
 }
+
+func TestReleaseThatIsRefusedSaysWhichNodeHoldsOthersUp(t *testing.T) {
+	t.Parallel()
+	for name, lasting := range map[string]bool{"of a session": false, "persistent": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			shell := h.shell()
+			u := h.hold("ann", h.mutex(h.client(), func(o *recipes.MutexOptions) { o.Persistent = lasting }).Acquire)
+			_, err := shell.SetACL(h.at(users), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+			require.NoError(t, err)
+
+			err = u.grant.Release(t.Context())
+
+			var refused *recipes.NotRemovedError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, u.grant.Path(), refused.Path)
+			require.Equal(t, lasting, refused.Lasting)
+			require.ErrorAs(t, err, new(*recipes.AccessError))
+			require.True(t, h.exists(shell, u.grant.Path()))
+			require.ErrorIs(t, u.grant.Check(), recipes.ErrReleased)
+		})
+	}
+}

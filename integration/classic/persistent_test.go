@@ -131,3 +131,25 @@ func TestPersistentNodeWhoseCreationWasNotAnsweredIsAdoptedInTheNextSession(t *t
 	u.release()
 	require.Empty(t, h.children(shell, users))
 }
+
+func TestReleaseOfAPersistentMutexThatWasDeletedIsALoss(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	shell := h.shell()
+	w := &wire{}
+	u := h.hold("ann", h.mutex(h.client(through(w)), persistent).Acquire)
+	u.token()
+
+	// when the node is deleted a moment before
+	w.before(opDelete, 0, func() {
+		if err := shell.Delete(h.at(u.grant.Path()), -1); err != nil {
+			t.Error(err)
+		}
+	})
+	err := u.grant.Release(t.Context())
+
+	require.True(t, w.unset())
+	var loss *recipes.LostError
+	require.ErrorAs(t, err, &loss)
+	require.Equal(t, recipes.LossDeleted, loss.Reason)
+}

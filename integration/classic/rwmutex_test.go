@@ -343,3 +343,52 @@ func TestReadersAndWritersOfBothNamesExcludeEachOther(t *testing.T) {
 	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
 	writer.release()
 }
+
+func TestReaderThatWasAWriterHasATokenBelowThoseOfTheWritersBehind(t *testing.T) {
+	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
+		m := h.rwmutex(h.client(), naming)
+
+		// given a writer that becomes a reader while another waits
+		writer := h.hold("ann", m.AcquireWrite)
+		next := h.queueFor("bob", writing, h.client(), naming)
+		reader := h.hold("ann", inside(m.AcquireRead, writer))
+		require.Equal(t, writer.token(), reader.token(), "it stands in its place")
+		writer.release()
+		reader.release()
+
+		// then what the reader has written to does not turn that one away
+		next.granted()
+		require.Greater(t, next.token(), reader.token())
+	})
+}
+
+func TestMutexThroughTheContextOfAReaderIsRefused(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	c := h.client()
+	reader := h.hold("ann", h.rwmutex(c).AcquireRead)
+
+	_, err := h.mutex(c).Acquire(reader.grant.Context(t.Context()))
+
+	require.ErrorAs(t, err, new(*recipes.UpgradeError), "it would wait for itself")
+}
+
+func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
+	t.Parallel()
+	for name, op := range map[string]uint32{"before its token is read": opGetData, "before the reader's node is made": opMulti} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			w := &wire{}
+			c := h.client(through(w))
+			m := h.rwmutex(c)
+			writer := h.hold("ann", m.AcquireWrite)
+			w.before(op, 0, func() { h.expire(c) })
+
+			reader := h.askWith(writer.grant.Context(context.Background()), "ann", m.AcquireRead)
+
+			require.ErrorAs(t, reader.refused(), new(*recipes.LostError))
+			h.nobodyThere()
+		})
+	}
+}

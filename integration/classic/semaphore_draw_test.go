@@ -3,6 +3,7 @@ package classic
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -266,3 +267,70 @@ func TestOnlyTheFirstInLineWatchesThePermits(t *testing.T) {
 }
 
 var layouts = map[recipes.Naming]string{recipes.NamingCurator: "as Curator", recipes.NamingKazoo: "as Kazoo"}
+
+func TestDrawOfWhichAPermitIsDeletedAsItsReplyIsLostIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	shell := h.shell()
+	w := &wire{}
+	s := h.semaphore(h.client(through(w)), permits(3))
+	require.NoError(t, s.Release(t.Context(), h.take(s, 2)...)) // the directories are there
+
+	w.behind(opMulti, 0, func() {
+		names := h.crowdOf(shell, desks+"/leases", 2)
+		if err := shell.Delete(h.at(desks+"/leases/"+names[0]), -1); err != nil {
+			t.Error(err)
+		}
+		w.cut()
+	})
+	held := h.take(s, 2)
+
+	require.True(t, w.unset())
+	for _, g := range held {
+		require.NoError(t, g.Check())
+	}
+	h.crowdOf(shell, desks+"/leases", 2) // and the other of the first try is given back
+	require.NoError(t, s.Release(t.Context(), held...))
+	h.nobodyThere()
+}
+
+func TestDrawThatDoesNotFitIntoOneRequestIsRefused(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	for naming, name := range layouts {
+		o := permits(20000)
+		o.Naming = naming
+		s := h.semaphore(h.client(), o)
+
+		_, err := s.AcquireN(t.Context(), 8000)
+
+		var refused *recipes.RequestError
+		require.ErrorAs(t, err, &refused, name)
+		var most int
+		_, err = fmt.Sscanf(refused.Reason, "8000 do not fit into one request; write %d at most", &most)
+		require.NoError(t, err, refused.Reason)
+		require.NoError(t, s.Release(t.Context(), h.take(s, most)...), "as many as it says do")
+	}
+}
+
+func TestPermitsThatAreNotGrantedInTimeAreThatErrorThoughZooKeeperIsSilent(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	proxy := netfault.New(t, h.server.Addr())
+	o := permits(1)
+	limit := 200 * time.Millisecond
+	o.AcquireTimeout = &limit
+	s := h.semaphore(h.client(behind(proxy)), o)
+	h.hold("before", s.Acquire).release()
+	require.NoError(t, proxy.Blackhole())
+
+	_, err := s.Acquire(t.Context())
+
+	none := refusedPermits(t, err)
+	require.Equal(t, 1, none.Wanted)
+	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, err, new(*recipes.UnavailableError))
+	require.NotContains(t, err.Error(), "free", "nobody knows")
+	require.NoError(t, proxy.Pass())
+	require.NoError(t, proxy.Reset())
+}

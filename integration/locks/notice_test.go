@@ -1,0 +1,67 @@
+package locks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// using makes the listener do something with the grant when it is told of a
+// kind of notice. The grant has to be handed to it.
+func using[N recipes.Notice](grants <-chan *recipes.Grant, do func(*recipes.Grant)) func(*recipes.Request) {
+	return func(r *recipes.Request) {
+		note := r.Notify
+		r.Notify = func(n recipes.Notice) {
+			note(n)
+			if _, ok := n.(N); ok {
+				do(<-grants)
+			}
+		}
+	}
+}
+
+func TestListenerThatChecksALockAtRiskHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	proxy := netfault.New(t, h.server.Addr())
+	c := h.client(timeout(4*time.Second), func(cfg *recipes.Config) {
+		cfg.Servers = []string{proxy.Addr()}
+		cfg.Margin = 2 * time.Second // it is at risk and lost at once
+	})
+	grants := make(chan *recipes.Grant, 1)
+	checked := make(chan error, 1)
+	u := h.hold(h.lock(c), "ann", using[recipes.AtRisk](grants, func(g *recipes.Grant) { checked <- g.Check() }))
+	grants <- u.grant
+	other := h.hold(h.scope(c, "orders"), "bob")
+
+	// when ZooKeeper falls silent
+	require.NoError(t, proxy.Blackhole())
+
+	// then both lose, each told once
+	<-checked
+	require.Equal(t, recipes.LossSession, await[recipes.Lost](t, u.told).Err.Reason)
+	require.Equal(t, recipes.LossSession, await[recipes.Lost](t, other.told).Err.Reason)
+	require.NoError(t, proxy.Pass())
+	require.NoError(t, proxy.Reset())
+}
+
+func TestListenerMayReleaseTheLockThatItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	grants := make(chan *recipes.Grant, 1)
+	released := make(chan error, 1)
+	u := h.hold(h.lock(h.client()), "ann", using[recipes.PreemptAsked](grants, func(g *recipes.Grant) {
+		released <- g.Release(context.Background())
+	}))
+	grants <- u.grant
+
+	next := h.ask(h.lock(h.client()), "bob", at(5))
+
+	require.NoError(t, <-released)
+	next.granted()
+}
