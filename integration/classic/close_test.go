@@ -18,13 +18,15 @@ func (h *house) leaver(session time.Duration) (*recipes.Client, *netfault.Proxy)
 	proxy := netfault.New(h.t, h.server.Addr())
 	c, err := recipes.NewClient(recipes.Config{Servers: []string{proxy.Addr()}, Chroot: h.root, SessionTimeout: session})
 	require.NoError(h.t, err)
-	h.hold("ann", h.mutex(c).Acquire).release() // the directory is there
+	shell := h.shell()
+	h.make(shell, users, nil, 0)
+	require.NoError(h.t, c.Ready(h.t.Context()))
 	require.NoError(h.t, proxy.Blackhole(netfault.ToClient))
 	ctx, cancel := context.WithTimeout(h.t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = h.mutex(c).Acquire(ctx)
 	require.ErrorIs(h.t, err, context.DeadlineExceeded)
-	require.Len(h.t, h.ephemerals(), 1, "there is something to undo")
+	h.crowdOf(shell, users, 1) // to be undone
 	return c, proxy
 }
 

@@ -9,16 +9,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A taking takes something, and returns how to give it back.
-type taking func(ctx context.Context) (giveBack func(context.Context) error, err error)
+// A taking takes something.
+type taking func(ctx context.Context) error
 
 func taken(acquire acquirer) taking {
-	return func(ctx context.Context) (func(context.Context) error, error) {
-		g, err := acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return g.Release, nil
+	return func(ctx context.Context) error {
+		_, err := acquire(ctx)
+		return err
 	}
 }
 
@@ -34,22 +31,16 @@ func TestLateAnswerThatGrantsToACallerThatHasLeftIsUndone(t *testing.T) {
 		"term": {opGetData, func(h *house, c *recipes.Client) taking {
 			e, err := c.Election(office, "first", recipes.ElectionOptions{})
 			require.NoError(h.t, err)
-			return func(ctx context.Context) (func(context.Context) error, error) {
-				term, err := e.Campaign(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return term.Resign, nil
+			return func(ctx context.Context) error {
+				_, err := e.Campaign(ctx)
+				return err
 			}
 		}},
 		"member of a double barrier": {opMulti, func(h *house, c *recipes.Client) taking {
 			b := h.doubleBarrier(c, 1)
-			return func(ctx context.Context) (func(context.Context) error, error) {
-				m, err := b.Enter(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return m.Leave, nil
+			return func(ctx context.Context) error {
+				_, err := b.Enter(ctx)
+				return err
 			}
 		}},
 	} {
@@ -57,10 +48,12 @@ func TestLateAnswerThatGrantsToACallerThatHasLeftIsUndone(t *testing.T) {
 			t.Parallel()
 			h := shareHouse(t)
 			w := &wire{}
-			take := play.take(h, h.client(through(w)))
-			giveBack, err := take(t.Context()) // the directories are there
-			require.NoError(t, err)
-			require.NoError(t, giveBack(t.Context()))
+			c := h.client(through(w))
+			take := play.take(h, c)
+			for _, directory := range []string{users, desks + "/locks", desks + "/leases", office, meeting} {
+				h.make(h.shell(), directory, nil, 0)
+			}
+			require.NoError(t, c.Ready(t.Context()))
 
 			// given a request whose last answer is kept back
 			sent, deliver := make(chan struct{}), make(chan struct{})
@@ -68,10 +61,7 @@ func TestLateAnswerThatGrantsToACallerThatHasLeftIsUndone(t *testing.T) {
 				close(sent)
 				<-deliver
 			})
-			request := h.begin(func(ctx context.Context) error {
-				_, err := take(ctx)
-				return err
-			})
+			request := h.begin(take)
 			<-sent
 
 			// when the caller leaves, and then the answer comes

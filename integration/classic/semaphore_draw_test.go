@@ -274,7 +274,8 @@ func TestDrawOfWhichAPermitIsDeletedAsItsReplyIsLostIsMadeAgain(t *testing.T) {
 	shell := h.shell()
 	w := &wire{}
 	s := h.semaphore(h.client(through(w)), permits(3))
-	require.NoError(t, s.Release(t.Context(), h.take(s, 2)...)) // the directories are there
+	h.make(shell, desks+"/locks", nil, 0)
+	h.make(shell, desks+"/leases", nil, 0)
 
 	w.behind(opMulti, 0, func() {
 		names := h.crowdOf(shell, desks+"/leases", 2)
