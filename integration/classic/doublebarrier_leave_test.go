@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 const ready = meeting + "/ready"
@@ -55,30 +57,30 @@ func TestBarrierIsClosedBehindTheLastThoughNobodyWaitsForThat(t *testing.T) {
 
 func TestLeavingAgainWhileTheFirstIsNotAnsweredIsNoLoss(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	w := &wire{}
-	c := h.client(through(w))
-	m := h.enter(h.doubleBarrier(c, 1)).inside()
+	virtually(t, func(t *testing.T, w *world) {
+		b, err := w.client("mine").DoubleBarrier(meeting, 1)
+		require.NoError(t, err)
+		m, err := b.Enter(t.Context())
+		require.NoError(t, err)
 
-	// given one that gives up to leave while the answer is on its way
-	sent, deliver := make(chan struct{}), make(chan struct{})
-	w.behind(opMulti, 0, func() {
-		close(sent)
-		<-deliver
+		// given one that gives up to leave while the answer is on its way
+		answer := w.zk.On(zktest.Op(zktest.Multi).From("mine")).HoldReply()
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { first <- m.Leave(ctx) }()
+		<-answer.Reached()
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+
+		// when it leaves again, and then the answer comes
+		again := make(chan error, 1)
+		go func() { again <- m.Leave(t.Context()) }()
+		synctest.Wait()
+		answer.Release()
+
+		// then it has left
+		require.NoError(t, <-again)
 	})
-	first := h.begin(m.Leave)
-	<-sent
-	first.cancel()
-	require.ErrorIs(t, first.ended(), context.Canceled)
-
-	// when it leaves again, and then the answer comes
-	again := h.begin(m.Leave)
-	again.goesOn()
-	close(deliver)
-
-	// then it has left
-	require.NoError(t, again.ended())
-	h.nobodyThere()
 }
 
 // A straggler is the last of a round to look whether the barrier is closed. It

@@ -385,7 +385,8 @@ func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
 			writer := h.hold("ann", m.AcquireWrite)
 			w.before(op, 0, func() { h.expire(c) })
 
-			reader := h.askWith(writer.grant.Context(context.Background()), "ann", m.AcquireRead)
+			ctx := context.WithoutCancel(writer.grant.Context(t.Context())) // one that does not end with the loss
+			reader := h.askWith(ctx, "ann", m.AcquireRead)
 
 			require.ErrorAs(t, reader.refused(), new(*recipes.LostError))
 			h.nobodyThere()
