@@ -59,8 +59,9 @@ type Group struct {
 // share.
 type GroupOptions struct {
 	// Notify, when set, is told each GroupNotice of the participants that join
-	// through the group. Calls for one participant come one at a time and must
-	// not block.
+	// through the group. Calls for one participant come one at a time, and hold
+	// up nothing but Member.Leave, which waits for the last one. Up to 1000
+	// notices wait for a call that takes its time, then the oldest are dropped.
 	Notify func(GroupNotice)
 
 	// Strategies are those that are not built in, by the name that

@@ -118,17 +118,23 @@ func (cell *lockCell) run() {
 	}
 }
 
-// call runs a callback without m.mu.
+// call runs a callback without m.mu, in a goroutine of its own: the callback
+// may end that one (runtime.Goexit, as FailNow of a test does).
 func (cell *lockCell) call(name string, f func()) {
 	m := cell.m
 	m.mu.Unlock()
 	defer m.mu.Lock()
-	defer func() {
-		if v := recover(); v != nil {
-			m.tell(GroupPanicked{Lock: cell.lock, Callback: name, Value: v, Stack: string(debug.Stack())})
-		}
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		defer func() {
+			if v := recover(); v != nil {
+				m.tell(GroupPanicked{Lock: cell.lock, Callback: name, Value: v, Stack: string(debug.Stack())})
+			}
+		}()
+		f()
 	}()
-	f()
+	<-returned
 }
 
 // let notes that a hold is over for good: it may be given to others once that

@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,7 +34,9 @@ type controller struct {
 	known                         atomic.Int32 // version of the assignment
 
 	patience patience
-	retried  bool // the strategy that failed for an earlier controller was asked again
+	question *question     // that the strategy thinks about; nil: it was not asked
+	thought  time.Duration // how long that may take
+	retried  bool          // the strategy that failed for an earlier controller was asked again
 	round    *groupRound
 }
 
@@ -58,7 +59,7 @@ type groupRound struct {
 }
 
 func newController(inc *incarnation) *controller {
-	c := &controller{inc: inc, wake: make(chan struct{}, 1), peers: peers{}, watches: map[string]*peerWatch{}}
+	c := &controller{inc: inc, wake: make(chan struct{}, 1), peers: peers{}, watches: map[string]*peerWatch{}, thought: groupLongestThought}
 	c.specWatch, c.listWatch = c.note(&c.specNews), c.note(&c.listNews)
 	c.known.Store(-1)
 	c.placeNews.Store(true)
@@ -94,6 +95,7 @@ func (c *controller) run() {
 	inc.m.tell(GroupController{Gained: true})
 	defer inc.m.tell(GroupController{})
 	defer func() {
+		c.drop()
 		inc.s.unwatch(inc.m.g.path, &c.specWatch)
 		inc.s.unwatchChildren(inc.m.g.members(), &c.listWatch)
 		for _, w := range c.watches {
@@ -159,16 +161,18 @@ func (c *controller) turn() (wait time.Duration, err error) {
 	under, complete := next.clone().advance(&c.spec, c.declared, live)
 	wanted := next.spec != c.specAt || next.more && complete && !under || next.fault != "" && !c.retried
 	kind, wait := c.patience.verdict(now, c.spec.Debounce, wanted)
+	due := wanted || !c.patience.pending.IsZero()
 	if c.peers.deserted() { // what was planned is what they come back to
-		kind, wait = planNothing, 0
+		kind, wait, due = planNothing, 0, false
+	}
+	kind, names, got := c.consult(kind, due, names)
+	if c.inc.ctx.Err() != nil {
+		return 0, errGroupLost
 	}
 	changed := false
 	var failed *GroupStrategyFailed
 	if kind != planNothing {
-		changed, failed, err = c.plan(next, kind, live, names, orphans)
-		if err != nil {
-			return 0, err
-		}
+		changed, failed = c.plan(next, kind, live, names, orphans, got)
 	}
 	advanced, complete := next.advance(&c.spec, c.declared, live)
 	if changed || advanced {
@@ -183,7 +187,7 @@ func (c *controller) turn() (wait time.Duration, err error) {
 		if planned > 0 {
 			c.round.moves += next.moved
 		}
-		if kind != planNothing {
+		if changed {
 			c.patience.planned()
 		}
 	}
@@ -203,66 +207,39 @@ func (c *controller) turn() (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// plan asks the strategy and makes its answer the plan. It reports whether
-// there is anything to write.
-func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string) (changed bool, failed *GroupStrategyFailed, err error) {
-	previous := next.planned()
-	full, err := c.ask(names, previous)
-	if c.inc.ctx.Err() != nil {
-		return false, nil, errGroupLost
-	}
+// plan makes the strategy's answer the plan. It reports whether there is
+// anything to write.
+func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string, got answer) (changed bool, failed *GroupStrategyFailed) {
+	previous, full := next.planned(), got.plan
 	if kind == planOrphans {
 		c.patience.tried = names
-		if err != nil {
-			return false, nil, nil //nolint:nilerr // told with the whole plan, which is soon due
+		if got.err != nil {
+			return false, nil // told with the whole plan, which is soon due
 		}
-		if filled := next.fill(orphans, live, full, c.spec.Holders); !filled.Equal(full) {
+		if filled := next.fill(orphans, live, full, &c.spec); !filled.Equal(full) {
 			next.adopt(&c.spec, filled)
-			return true, nil, nil
+			return !filled.Equal(previous), nil // the limit may keep all as it is
 		}
 		// Nothing else would move: it is the whole plan.
 	}
 	next.live, next.spec, next.cleanup = names, c.specAt, c.spec.CleanupTimeout
-	if err != nil {
-		next.fault = err.Error()
+	if got.err != nil {
+		next.fault = got.err.Error()
 		if len(next.fault) > maxGroupFault {
 			next.fault = next.fault[:maxGroupFault]
 		}
-		return true, &GroupStrategyFailed{Strategy: c.spec.Strategy, Err: err}, nil
+		return true, &GroupStrategyFailed{Strategy: c.spec.Strategy, Err: got.err}
 	}
 	next.fault = ""
 	limited, held := assignment.LimitMoves(previous, full, names, c.spec.hints(), c.spec.MaxMoves)
 	next.more = len(held) > 0
 	next.adopt(&c.spec, limited)
-	return true, nil, nil
+	return true, nil
 }
 
 // maxGroupFault is how much of a strategy's error is kept, in bytes: the stack
 // of a panic is long.
 const maxGroupFault = 2 << 10
-
-// ask runs the strategy, which may take its time.
-func (c *controller) ask(live []string, previous assignment.Assignment) (assignment.Assignment, error) {
-	strategy, err := c.inc.m.g.strategy(c.spec.Strategy)
-	if err != nil {
-		return nil, err
-	}
-	type answer struct {
-		a   assignment.Assignment
-		err error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		a, err := assignment.Run(strategy, c.spec.Locks, live, previous, c.spec.hints())
-		answers <- answer{a, err}
-	}()
-	select {
-	case got := <-answers:
-		return got.a, got.err
-	case <-c.inc.ctx.Done():
-		return nil, context.Cause(c.inc.ctx)
-	}
-}
 
 // write makes next the assignment, if the one that was read still stands and
 // the own node is there.
@@ -354,10 +331,15 @@ func (c *controller) readPlaces() error {
 	if err != nil {
 		return err
 	}
-	c.a, c.version = a, stat.Version
-	c.known.Store(stat.Version)
-	c.listNews.Store(true)
+	c.learn(a, stat.Version)
 	return nil
+}
+
+// learn takes note of an assignment, and has the participants listed after it.
+func (c *controller) learn(a *groupAssignment, version int32) {
+	c.a, c.version = a, version
+	c.known.Store(version)
+	c.listNews.Store(true)
 }
 
 func (c *controller) readSpec() error {

@@ -29,9 +29,12 @@ type Member struct {
 	done    chan struct{}
 	err     error // once done is closed
 	work    backlog
-	telling sync.Mutex
 	rival   atomic.Pointer[NameTakenError] // who has the name, while Join waits
 	wrecked bool                           // nodes of the group were deleted; run's alone
+
+	telling sync.Mutex
+	untold  []GroupNotice // guarded by telling
+	tells   bool          // guarded by telling: tellAll is under way
 
 	mu      sync.Mutex
 	inc     *incarnation // nil while it is not there
@@ -88,20 +91,13 @@ func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*M
 
 // checkName refuses a name that cannot join.
 func (g *Group) checkName(name string) (escaped string, err error) {
-	why := badGroupName(name)
-	if why == "" {
-		var bad *RequestError
-		if escaped, err = EscapeScope(name); errors.As(err, &bad) {
-			why = bad.Reason
-		}
-	}
-	if why != "" {
+	if why := badParticipant(name); why != "" {
 		return "", &RequestError{Field: "participant", Reason: fmt.Sprintf("%q %s", name, why)}
 	}
 	if p := g.spec.Participants; len(p) > 0 && !slices.Contains(p, name) {
 		return "", &NotParticipantError{Group: g.spec.Name, Name: name, Participants: slices.Clone(p)}
 	}
-	return escaped, nil
+	return EscapeScope(name)
 }
 
 // Leave ends all contexts at once, waits until OnReleased of each lock has
@@ -180,14 +176,46 @@ func (m *Member) isLeaving() bool {
 	return m.leaving
 }
 
-// tell tells the user, one thing at a time.
+// maxUntold is how many notices wait while the user is busy with one.
+const maxUntold = 1000
+
+// tell tells the user, one thing at a time, and waits for nothing: a session
+// tells of its end in the same breath as it ends what others hold.
 func (m *Member) tell(n GroupNotice) {
 	if m.g.notify == nil {
 		return
 	}
 	m.telling.Lock()
 	defer m.telling.Unlock()
-	m.g.notify(n)
+	if len(m.untold) == maxUntold {
+		m.untold = m.untold[1:]
+	}
+	m.untold = append(m.untold, n)
+	if !m.tells {
+		m.tells = true
+		m.work.Go(m.tellAll)
+	}
+}
+
+func (m *Member) tellAll() {
+	empty := false
+	defer func() {
+		if !empty { // Notify has ended its goroutine
+			m.work.Go(m.tellAll)
+		}
+	}()
+	for {
+		m.telling.Lock()
+		if empty = len(m.untold) == 0; empty {
+			m.tells = false
+			m.telling.Unlock()
+			return
+		}
+		n := m.untold[0]
+		m.untold = m.untold[1:]
+		m.telling.Unlock()
+		m.g.notify(n)
+	}
 }
 
 // run takes part until the participant has left: one incarnation after the

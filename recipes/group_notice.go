@@ -21,7 +21,8 @@ type LockGrant struct {
 //
 // Each lock has a goroutine of its own while one of its callbacks runs: those
 // of one lock come one after the other, and different locks do not wait for
-// each other. A callback that panics counts as returned (GroupPanicked).
+// each other. A callback that panics counts as returned (GroupPanicked), and so
+// does one that ends its goroutine (runtime.Goexit).
 type GroupHandler interface {
 	// OnLocked is called when the lock is held. ctx is the lock: it ends when
 	// the lock is to be released, with the cause *ReleaseAskedError, or is lost,
@@ -140,8 +141,9 @@ type (
 	}
 
 	// GroupStrategyFailed is told to the controller: the strategy is unknown
-	// here, returned an error, panicked or answered nonsense. What was planned
-	// before stays; the strategy is asked again after the next change.
+	// here, returned an error, panicked, answered nonsense or nothing within 30s.
+	// What was planned before stays; the strategy is asked again after the next
+	// change.
 	GroupStrategyFailed struct {
 		Strategy string
 		Err      error

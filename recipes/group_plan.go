@@ -110,10 +110,16 @@ func (a *groupAssignment) adopt(spec *GroupSpec, next assignment.Assignment) {
 
 // advance takes each lock the steps further that can be taken: whoever is not
 // planned is asked to release, and whoever is planned gets a place that is free.
-// Nobody is ever put beside one that still holds beyond the declared number. It
-// reports whether anything changed, and whether all is as planned.
+// Nobody is ever put beside one that still holds beyond the declared number,
+// nor gets more than the limit while it still releases others. It reports whether anything changed, and whether all is as planned.
 func (a *groupAssignment) advance(spec *GroupSpec, declared map[string]bool, live map[string]*peer) (changed, complete bool) {
 	complete = true
+	held := map[string]int{} // by guid; what is being released counts
+	for _, l := range a.locks {
+		for _, e := range l.holders {
+			held[e.guid]++
+		}
+	}
 	for lock, l := range a.locks {
 		for i := range l.holders {
 			e := &l.holders[i]
@@ -136,10 +142,11 @@ func (a *groupAssignment) advance(spec *GroupSpec, declared map[string]bool, liv
 			if p == nil || slices.ContainsFunc(l.holders, func(e groupEntry) bool { return e.guid == p.guid }) {
 				continue
 			}
-			if len(l.holders) >= spec.Holders {
+			if len(l.holders) >= spec.Holders || !spec.allows(held[p.guid]) {
 				complete = false
 				continue
 			}
+			held[p.guid]++
 			l.holders = append(l.holders, groupEntry{guid: p.guid, name: name})
 			changed = true
 		}
@@ -213,14 +220,16 @@ func (p *patience) verdict(now time.Time, debounce time.Duration, wanted bool) (
 }
 
 // fill returns the plan with nothing changed but orphans, which get whom the
-// strategy named.
-func (a *groupAssignment) fill(orphans []string, live map[string]*peer, full assignment.Assignment, holders int) assignment.Assignment {
+// strategy named as far as the limit allows.
+func (a *groupAssignment) fill(orphans []string, live map[string]*peer, full assignment.Assignment, spec *GroupSpec) assignment.Assignment {
 	next := a.planned()
+	counts := next.Counts() // nobody gives anything up
 	for _, lock := range orphans {
 		kept := slices.DeleteFunc(slices.Clone(next[lock]), func(name string) bool { return live[name] == nil })
 		for _, name := range full[lock] {
-			if len(kept) < holders && !slices.Contains(kept, name) {
+			if len(kept) < spec.Holders && !slices.Contains(kept, name) && spec.allows(counts[name]) {
 				kept = append(kept, name)
+				counts[name]++
 			}
 		}
 		slices.Sort(kept)

@@ -151,6 +151,61 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 	}
 }
 
+func TestWhatIsBeingReleasedCountsForTheLimit(t *testing.T) {
+	t.Parallel()
+	spec := GroupSpec{Name: "g", Locks: []string{"x", "y"}, Limit: 1, Holders: 1}
+	live := map[string]*peer{"a": {groupChild: groupChild{name: "a", guid: "ga"}}, "b": {groupChild: groupChild{name: "b", guid: "gb"}}}
+	a := newAssignment()
+	a.locks["x"] = &groupLock{holders: []groupEntry{{guid: "ga", name: "a", token: 1}}, plan: []string{"b"}}
+	a.locks["y"] = &groupLock{plan: []string{"a"}}
+
+	// given one that releases a lock and is to get another one
+	changed, complete := a.advance(&spec, spec.declared(), live)
+	require.True(t, changed)
+	require.False(t, complete)
+	require.Empty(t, a.locks["y"].holders)
+
+	// then it gets that when it has
+	a.locks["x"].holders = nil
+	changed, complete = a.advance(&spec, spec.declared(), live)
+	require.True(t, changed)
+	require.True(t, complete)
+	require.Equal(t, "ga", a.locks["y"].holders[0].guid)
+	require.Equal(t, "gb", a.locks["x"].holders[0].guid)
+}
+
+// Whatever was planned before and whoever comes and goes: locks that nobody
+// holds are given to nobody beyond the limit.
+func TestLocksThatNobodyHoldsGoToNobodyBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	pool := []string{"a", "b", "c", "d", "e"}
+	for seed := range uint64(5000) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		some := func() []string {
+			return slices.DeleteFunc(slices.Clone(pool), func(string) bool { return dice.IntN(2) == 0 })
+		}
+		spec := GroupSpec{Name: "g", Locks: NumberedLocks("g", 2+dice.IntN(8)), Limit: 1 + dice.IntN(4)}
+		spec.complete()
+		strategy, err := assignment.Named(assignment.Names()[dice.IntN(len(assignment.Names()))])
+		require.NoError(t, err)
+		before, err := assignment.Run(strategy, spec.Locks, some(), nil, spec.hints())
+		require.NoError(t, err)
+		a := newAssignment()
+		a.adopt(&spec, before)
+		names, live := some(), map[string]*peer{}
+		for _, name := range names {
+			live[name] = &peer{}
+		}
+		full, err := assignment.Run(strategy, spec.Locks, names, a.planned(), spec.hints())
+		require.NoError(t, err)
+
+		filled := a.fill(a.orphans(&spec, live), live, full, &spec)
+		for name, n := range filled.Counts() {
+			require.False(t, live[name] != nil && n > spec.Limit, "seed %d: %s gets %d of %d: %v", seed, name, n, spec.Limit, filled)
+		}
+	}
+}
+
 func TestPlanIsMadeWhenParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
 	t.Parallel()
 	const debounce = 100 * time.Millisecond

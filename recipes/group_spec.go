@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -111,8 +112,8 @@ func (spec GroupSpec) Validate() error {
 	if len(spec.Locks) == 0 {
 		bad("locks", "there are none; write how many, or their names")
 	}
-	checkGroupNames(bad, "locks", "lock", spec.Locks)
-	checkGroupNames(bad, "participants", "participant", spec.Participants)
+	checkGroupNames(bad, "locks", "lock", spec.Locks, badGroupName)
+	checkGroupNames(bad, "participants", "participant", spec.Participants, badParticipant)
 	if spec.Holders < 1 || spec.Holders > maxGroupHolders {
 		bad("holders", "%d is out of range; write how many participants hold each lock at a time: 1 to %d", spec.Holders, maxGroupHolders)
 	}
@@ -167,14 +168,14 @@ func (spec GroupSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-func checkGroupNames(bad func(field, format string, args ...any), field, what string, names []string) {
+func checkGroupNames(bad func(field, format string, args ...any), field, what string, names []string, wrong func(name string) string) {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
 		switch {
 		case seen[name]:
 			bad(field, "%s %q is there twice", what, name)
 		default:
-			if why := badGroupName(name); why != "" {
+			if why := wrong(name); why != "" {
 				bad(field, "%s %q %s", what, name, why)
 			}
 		}
@@ -197,6 +198,22 @@ func badGroupName(name string) string {
 	return ""
 }
 
+// badParticipant says what is wrong with the name of a participant, which is a
+// part of its node's name.
+func badParticipant(name string) string {
+	if why := badGroupName(name); why != "" {
+		return why
+	}
+	if _, err := EscapeScope(name); err != nil {
+		reason := err.Error()
+		if e, ok := errors.AsType[*RequestError](err); ok {
+			reason = e.Reason
+		}
+		return strings.TrimPrefix(reason, strconv.Quote(name)+" ")
+	}
+	return ""
+}
+
 // declared returns the locks that the group has.
 func (spec *GroupSpec) declared() map[string]bool {
 	declared := make(map[string]bool, len(spec.Locks))
@@ -205,6 +222,9 @@ func (spec *GroupSpec) declared() map[string]bool {
 	}
 	return declared
 }
+
+// allows reports whether one that holds n locks may get another one.
+func (spec *GroupSpec) allows(n int) bool { return spec.Limit == 0 || n < spec.Limit }
 
 // complete fills in defaults.
 func (spec *GroupSpec) complete() {

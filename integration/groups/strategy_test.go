@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -132,6 +133,89 @@ func TestStrategyThatTakesForeverHoldsUpNobodyWhoLeaves(t *testing.T) {
 	defer cancel()
 	require.NoError(t, one.m.Leave(ctx))
 	h.nobodyThere()
+}
+
+func TestLocksGoOnMovingWhileTheStrategyThinks(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	var thinks atomic.Bool
+	asked, proceed := make(chan struct{}, 10), make(chan struct{})
+	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"slow": assignment.StrategyFunc(
+		func(locks, live []string, previous assignment.Assignment, hints assignment.Hints) (assignment.Assignment, error) {
+			if thinks.Load() {
+				asked <- struct{}{}
+				<-proceed
+			}
+			return assignment.Balanced{}.Assign(locks, live, previous, hints)
+		})}}
+	s := spec(12, func(s *recipes.GroupSpec) { s.Strategy = "slow" })
+	one := h.player("node1", h.client())
+	one.join(s, own)
+	h.share(s, map[*player]int{one: 12})
+
+	// given six locks on their way, whose holder still cleans up
+	cleaned := make(chan struct{})
+	one.mu.Lock()
+	one.released = func(context.Context, string) { <-cleaned }
+	one.mu.Unlock()
+	two := h.player("node2", h.client())
+	two.join(s, own)
+	require.Eventually(t, func() bool { return len(one.m.Locks()) == 6 }, soon, time.Millisecond)
+
+	// when the strategy takes its time over the next plan
+	thinks.Store(true)
+	three := h.player("node3", h.client())
+	three.join(s, own)
+	<-asked
+	close(cleaned)
+
+	// then they arrive all the same
+	h.share(s, map[*player]int{one: 6, two: 6, three: 0})
+	require.Empty(t, all[recipes.GroupStrategyFailed](one.told))
+
+	// and are planned anew once it has answered
+	thinks.Store(false)
+	close(proceed)
+	h.share(s, map[*player]int{one: 4, two: 4, three: 4})
+}
+
+func TestStrategyThatThinksForeverIsReplacedAtOnceByAnother(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	stuck := make(chan struct{})
+	defer close(stuck)
+	asked := make(chan struct{}, 10)
+	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"stuck": assignment.StrategyFunc(
+		func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+			asked <- struct{}{}
+			<-stuck
+			return nil, nil
+		})}}
+	one := h.player("node1", h.client())
+	one.join(spec(4, func(s *recipes.GroupSpec) { s.Strategy = "stuck" }), own)
+	<-asked
+
+	start := time.Now()
+	g, err := h.watcher.Group(spec(4))
+	require.NoError(t, err)
+	_, err = g.Apply(t.Context())
+	require.NoError(t, err)
+	h.share(spec(4), map[*player]int{one: 4})
+	require.Less(t, time.Since(start), 20*time.Second)
+}
+
+func TestStrategyThatEndsItsGoroutineHasFailed(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	own := recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"gone": assignment.StrategyFunc(
+		func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+			runtime.Goexit()
+			return nil, nil
+		})}}
+	one := h.player("node1", h.client())
+	one.join(spec(4, func(s *recipes.GroupSpec) { s.Strategy = "gone" }), own)
+	require.ErrorContains(t, await[recipes.GroupStrategyFailed](t, one.told).Err, "goroutine")
+	require.NotEmpty(t, h.state().StrategyError)
 }
 
 func TestMovesOfARoundAreLimitedAndRoundsFollow(t *testing.T) {

@@ -1,0 +1,65 @@
+package recipes
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// aloof returns a participant of a group that no server knows of.
+func aloof(notify func(GroupNotice)) *Member {
+	c := &Client{}
+	return &Member{g: &Group{c: c, notify: notify, path: "/g", spec: GroupSpec{Name: "g"}}, c: c, base: context.Background(), cells: map[string]*lockCell{}}
+}
+
+func notice(i int) GroupNotice { return GroupJoined{ID: strconv.Itoa(i)} }
+
+func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *testing.T) {
+	t.Parallel()
+	began, proceed := make(chan struct{}, 1), make(chan struct{})
+	var told []GroupNotice
+	m := aloof(func(n GroupNotice) {
+		if len(told) == 0 {
+			began <- struct{}{}
+			<-proceed
+		}
+		told = append(told, n)
+	})
+
+	// given one that the user is busy with, more that wait than are kept
+	m.tell(notice(0))
+	<-began
+	for i := range maxUntold + 5 {
+		m.tell(notice(1 + i))
+	}
+	close(proceed)
+	<-m.work.done()
+
+	// then the first of those that waited are missing, and all others are in order
+	want := []GroupNotice{notice(0)}
+	for i := range maxUntold {
+		want = append(want, notice(6+i))
+	}
+	require.Equal(t, want, told)
+}
+
+func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
+	t.Parallel()
+	var told []GroupNotice
+	m := aloof(func(n GroupNotice) {
+		told = append(told, n)
+		runtime.Goexit()
+	})
+	m.tell(notice(0))
+	m.tell(notice(1))
+	select {
+	case <-m.work.done():
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "not all is told")
+	}
+	require.Equal(t, []GroupNotice{notice(0), notice(1)}, told)
+}
