@@ -163,6 +163,7 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 		}
 	}
 	s.supervise()
+	s.flush()
 	return s.outcome()
 }
 

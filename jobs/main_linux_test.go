@@ -99,6 +99,12 @@ func run(t *testing.T, cleanup time.Duration, script string, options ...func(*Co
 // runUnder does so under a lock of the test's own.
 func runUnder(t *testing.T, h *fakeHold, cleanup time.Duration, script string, options ...func(*Command)) *running {
 	t.Helper()
+	return runAs(t, Run{Job: t.Name()}, h, cleanup, script, options...)
+}
+
+// runAs does so in a run of the test's own.
+func runAs(t *testing.T, as Run, h *fakeHold, cleanup time.Duration, script string, options ...func(*Command)) *running {
+	t.Helper()
 	ctx := h.ctx
 	if ctx.Err() != nil {
 		ctx = h.hookCtx
@@ -111,7 +117,7 @@ func runUnder(t *testing.T, h *fakeHold, cleanup time.Duration, script string, o
 	}
 	go func() {
 		defer close(r.done)
-		r.err = c.run(r.ctx, Run{Job: t.Name()}, h)
+		r.err = c.run(r.ctx, as, h)
 	}()
 	t.Cleanup(func() {
 		h.lose(&lockguard.LostError{}) // kills whatever a failed test leaves

@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"log/slog"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -58,6 +60,33 @@ func TestGroupThatIgnoresSIGTERMIsKilledAtTheEndOfItsGrace(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, stopped.Exit.Signal)
 	require.GreaterOrEqual(t, time.Since(told), cleanup)
 	requireEmptyGroup(t, pid)
+}
+
+// pausedLog is a log that nobody reads before proceed is closed.
+type pausedLog struct {
+	transcript
+	proceed chan struct{}
+}
+
+func (l *pausedLog) Write(p []byte) (int, error) {
+	<-l.proceed
+	return l.transcript.Write(p)
+}
+
+func TestCommandIsKilledInTimeThoughNobodyReadsTheLog(t *testing.T) {
+	log := &pausedLog{proceed: make(chan struct{})}
+	r := runAs(t, Run{Logger: slog.New(slog.NewTextHandler(log, nil))}, newFakeHold(t), heardBy, deaf)
+	pid := r.said.awaitPID(t, "ready")
+
+	r.cancel(errOver)
+	require.True(t, r.stopped(t).Killed)
+	requireEmptyGroup(t, pid)
+	require.Empty(t, log.String())
+
+	// and all is logged in order, in the end
+	close(log.proceed)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "is killed") }, patience, time.Millisecond)
+	require.Regexp(t, `(?s)told to go.*is killed`, log.String())
 }
 
 func TestWithoutCleanupTimeTheGroupIsKilledAtOnce(t *testing.T) {

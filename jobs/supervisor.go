@@ -16,6 +16,7 @@ type supervisor struct {
 	group    *group
 	terminal *terminal
 	log      *slog.Logger
+	noted    chan struct{} // closed when the last line is written; nil: none was
 
 	cause      error       // why the group was told to go, first reason
 	terminated bool        // SIGTERM was sent
@@ -85,7 +86,7 @@ func (s *supervisor) stop(cause error, end time.Time) {
 			return // nobody is left who could be told
 		}
 		s.terminated = true
-		s.log.Info("command is told to go", "signal", "SIGTERM", "cause", cause, "grace", time.Until(end))
+		s.note(slog.LevelInfo, "command is told to go", "signal", "SIGTERM", "cause", cause, "grace", time.Until(end))
 	}
 	s.because(cause)
 	s.killAt(end)
@@ -114,7 +115,7 @@ func (s *supervisor) kill() bool {
 	}
 	if !s.killed {
 		s.killed = true
-		s.log.Warn("command is killed", "signal", "SIGKILL")
+		s.note(slog.LevelWarn, "command is killed", "signal", "SIGKILL")
 	}
 	return true
 }
@@ -145,7 +146,7 @@ func (s *supervisor) resume(stopped syscall.Signal) {
 	wants := stopped == syscall.SIGTTIN || stopped == syscall.SIGTTOU
 	switch {
 	case wants && !s.handTerminal():
-		s.log.Warn("command stands still until it gets the terminal", "signal", signalName(stopped))
+		s.note(slog.LevelWarn, "command stands still until it gets the terminal", "signal", signalName(stopped))
 	case stopped == syscall.SIGTSTP && s.terminal.given():
 		s.signal(syscall.SIGCONT)
 	}
@@ -173,9 +174,39 @@ func (s *supervisor) signal(sig syscall.Signal) bool {
 		return false
 	}
 	if err != nil {
-		s.log.Warn("command does not take a signal; it is waited for all the same", "signal", signalName(sig), "error", err)
+		s.note(slog.LevelWarn, "command does not take a signal; it is waited for all the same", "signal", signalName(sig), "error", err)
 	}
 	return true
+}
+
+// note logs a line, after those before it, and does not wait for that: whoever
+// reads the log may be paused, and the command has to go all the same.
+func (s *supervisor) note(level slog.Level, msg string, args ...any) {
+	before, noted := s.noted, make(chan struct{})
+	s.noted = noted
+	go func() {
+		defer close(noted)
+		if before != nil {
+			<-before
+		}
+		s.log.Log(context.Background(), level, msg, args...)
+	}()
+}
+
+// logPatience is how long the end of a command waits for its last line.
+const logPatience = time.Second
+
+// flush waits until all lines are written, but not for a reader that is paused.
+func (s *supervisor) flush() {
+	if s.noted == nil {
+		return
+	}
+	timer := time.NewTimer(logPatience)
+	defer timer.Stop()
+	select {
+	case <-s.noted:
+	case <-timer.C:
+	}
 }
 
 // outcome is how the command ended.
