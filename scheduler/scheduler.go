@@ -159,7 +159,8 @@ func (s *Scheduler) Add(job jobs.Job) error {
 // lockguard.ErrShutdown, so that they clean up and release; and returns when
 // all have. Work that ignores its context therefore holds up Run.
 //
-// The error is nil, ErrStarted, or says why jobs cannot be spread.
+// The error is nil, ErrStarted, or says why jobs cannot be spread: then all jobs
+// are drained as well.
 func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.started {
@@ -175,9 +176,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.started = true
 	s.mu.Unlock()
 
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var spreading sync.WaitGroup
+	var refused error
 	if s.cfg.Spread != nil {
-		spreading.Go(s.spread)
+		spreading.Go(func() {
+			if refused = s.spread(); refused != nil {
+				stop()
+			}
+		})
 	}
 	clock := newRunner()
 	var deciding sync.WaitGroup
@@ -196,7 +204,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	clock.stop()
 	s.drain(&deciding)
 	spreading.Wait()
-	return nil
+	return refused
 }
 
 func (s *Scheduler) drain(deciding *sync.WaitGroup) {

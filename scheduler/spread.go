@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -17,7 +18,9 @@ import (
 // [SpreadOver] returns one.
 type Spreader interface {
 	// Join takes part until leave is called. handler is told what is this
-	// daemon's, notify what happens in the group.
+	// daemon's, notify what happens in the group. *recipes.RequestError and
+	// *recipes.NotParticipantError end the scheduler; after other errors it
+	// tries again.
 	Join(ctx context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (leave func(context.Context) error, err error)
 }
 
@@ -76,11 +79,12 @@ func (s *Scheduler) spreadSpec() recipes.GroupSpec {
 	return spec
 }
 
-// spread takes part until the drain begins. It goes on trying.
-func (s *Scheduler) spread() {
+// spread takes part until the drain begins. It goes on trying, unless trying
+// is in vain: then it returns why.
+func (s *Scheduler) spread() error {
 	spec := s.spreadSpec()
 	if len(spec.Locks) == 0 {
-		return
+		return nil
 	}
 	log := s.log.With("group", spec.Name)
 	for pause := newBackoff(); !s.isDraining(); {
@@ -88,6 +92,9 @@ func (s *Scheduler) spread() {
 		leave, err := s.cfg.Spread.Join(ctx, spec, owner{s}, func(n recipes.GroupNotice) { s.logSpread(log, n) })
 		cancel()
 		if err != nil {
+			if isPermanent(err) {
+				return fmt.Errorf("scheduler: this daemon cannot take part in the spread of jobs: %w", err)
+			}
 			if !s.isDraining() {
 				log.Warn("this daemon does not take part in the spread of jobs yet, and runs none at their times; trying again", "error", err)
 				pause.wait(s.firing)
@@ -100,8 +107,16 @@ func (s *Scheduler) spread() {
 		if err := leave(ctx); err != nil {
 			log.Warn("the other daemons take over the jobs of this one later", "error", err)
 		}
-		return
+		return nil
 	}
+	return nil
+}
+
+// isPermanent reports whether a group refuses this daemon as it is configured.
+func isPermanent(err error) bool {
+	_, refused := errors.AsType[*recipes.RequestError](err)
+	_, stranger := errors.AsType[*recipes.NotParticipantError](err)
+	return refused || stranger
 }
 
 func (s *Scheduler) logSpread(log interface {
@@ -145,8 +160,8 @@ func (l *lane) own(ctx context.Context) {
 	l.mu.Lock()
 	l.owned = ctx
 	l.mu.Unlock()
-	l.s.log.Info("job is owned by this daemon", "job", l.job.Name)
 	l.poke()
+	l.s.log.Info("job is owned by this daemon", "job", l.job.Name)
 }
 
 // mine reports whether ticks of the job are this daemon's to decide.

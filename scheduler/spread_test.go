@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +17,8 @@ import (
 
 // seat is one daemon's part in a group whose locks the test hands out.
 type seat struct {
-	refusals int // this many joins fail
+	refusals int   // this many joins fail
+	refusal  error // of all joins, if it is set
 	spec     recipes.GroupSpec
 	handler  recipes.GroupHandler
 	joined   chan struct{}
@@ -28,6 +31,9 @@ func newSeat() *seat {
 }
 
 func (s *seat) Join(_ context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (func(context.Context) error, error) {
+	if s.refusal != nil {
+		return nil, s.refusal
+	}
 	if s.refusals > 0 {
 		s.refusals--
 		return nil, errors.New("refused")
@@ -151,6 +157,28 @@ func TestDaemonThatCannotJoinRunsNothingAndGoesOnTrying(t *testing.T) {
 		require.Zero(t, d.stats("a").Taken)
 		require.GreaterOrEqual(t, d.stats("a").Ran, uint64(2))
 	})
+}
+
+func TestDaemonThatItsGroupRefusesStopsAndSaysWhy(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"bad name":  &recipes.RequestError{Field: "participant", Reason: "is too long"},
+		"a request": fmt.Errorf("group not joined: %w", errors.Join(&recipes.RequestError{Field: "limit"})),
+		"stranger":  &recipes.NotParticipantError{Group: "g", Name: "x", Participants: []string{"y"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seat := newSeat()
+				seat.refusal = refusal
+				s, err := New(Config{Ledger: newCluster().daemon("one"), Spread: seat, Logger: slog.New(slog.DiscardHandler)})
+				require.NoError(t, err)
+				require.NoError(t, s.Add(job("a", "@every 1m", 0)))
+				began := time.Now()
+				require.ErrorIs(t, s.Run(t.Context()), refusal)
+				require.Zero(t, time.Since(began))
+				require.ErrorIs(t, s.RunNow(t.Context(), "a"), ErrStopped)
+			})
+		})
+	}
 }
 
 func TestTicksThatAreLeftToTheOwnerDoNotPileUp(t *testing.T) {
