@@ -45,11 +45,8 @@ func (r *reader) scheduler(v value) Scheduler {
 	if v := o.get("name"); v.exists() {
 		const instead = "write a name that no other daemon has, for example ${HOSTNAME}"
 		if name, ok := r.text(v, instead); ok {
-			if _, err := recipes.EscapeScope(name); err == nil {
-				s.Name = name
-			} else {
-				r.refused(v, err)
-			}
+			s.Name = name
+			r.checkGroupName(v, name, "a participant")
 		}
 	}
 	if !s.Spread {
