@@ -140,6 +140,9 @@ func (p *program) participate(ctx context.Context, client *recipes.Client, spec 
 	joining, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	member, err := group.Join(joining, name, handler)
+	if refused, ok := errors.AsType[*recipes.RequestError](err); ok && refused.Field == "participant" {
+		return &usageError{command: "lockkeeper group join", problems: problems{"--name: " + refused.Reason}}
+	}
 	if err != nil {
 		return err
 	}

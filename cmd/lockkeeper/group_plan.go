@@ -206,6 +206,7 @@ type planView struct {
 	Members  []planCountView `json:"members"`
 	Moved    int             `json:"moved"`  // locks that change hands
 	Taken    int             `json:"taken"`  // that nobody held
+	Freed    int             `json:"freed"`  // that nobody would hold any more
 	Rounds   int             `json:"rounds"` // that it takes, by max_moves
 }
 
@@ -250,6 +251,8 @@ func newPlan(spec recipes.GroupSpec, before standing, live []string) (planView, 
 			v.Taken++
 		case m.To != "":
 			v.Moved++
+		case len(final[m.Lock]) == 0:
+			v.Freed++
 		}
 	}
 	was, will := before.planned.Counts(), final.Counts()
@@ -286,14 +289,17 @@ func writePlan(w io.Writer, v planView, spec recipes.GroupSpec) {
 		}
 		line(w, "")
 	}
-	taken, rounds := "", ""
+	taken, freed, rounds := "", "", ""
 	if v.Taken > 0 {
 		taken = fmt.Sprintf(", %d that nobody held would be taken", v.Taken)
+	}
+	if v.Freed > 0 {
+		freed = fmt.Sprintf(", %d would be held by nobody", v.Freed)
 	}
 	if v.Rounds > 1 {
 		rounds = fmt.Sprintf(", in %d rounds (max_moves %d)", v.Rounds, spec.MaxMoves)
 	}
-	line(w, "%d of %s would move%s%s; strategy %s; nothing was changed", v.Moved, count(len(spec.Locks), "lock"), taken, rounds, v.Strategy)
+	line(w, "%d of %s would move%s%s%s; strategy %s; nothing was changed", v.Moved, count(len(spec.Locks), "lock"), taken, freed, rounds, v.Strategy)
 }
 
 // nameList is the value of a flag with names, separated by commas; it may be

@@ -107,7 +107,7 @@ func TestPlanOfALoneLeaver(t *testing.T) {
 
 	var out bytes.Buffer
 	writePlan(&out, v, spec)
-	require.Equal(t, "lock\tfrom\tto\nx\ta\t-\n\nparticipant\tbefore\tafter\tchange\na\t1\t0\tleaves\n\n0 of 1 lock would move; strategy balanced; nothing was changed\n", out.String())
+	require.Equal(t, "lock\tfrom\tto\nx\ta\t-\n\nparticipant\tbefore\tafter\tchange\na\t1\t0\tleaves\n\n0 of 1 lock would move, 1 would be held by nobody; strategy balanced; nothing was changed\n", out.String())
 }
 
 func TestPlanBeginsWithWhoIsThere(t *testing.T) {
