@@ -123,6 +123,9 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 	}
 	name := c.Argv[0]
 	watched := watch(ctx, h)
+	if h == nil && run.Lost != nil {
+		watched.lost, watched.loss = run.Lost, new(lockguard.LostError)
+	}
 	if cause := watched.over(); cause != nil {
 		return &StoppedError{Command: name, Cause: cause}
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"strings"
@@ -299,4 +300,30 @@ func TestSecondReasonDoesNotRepeatSIGTERM(t *testing.T) {
 	close(h.atRisk)
 	require.True(t, r.stopped(t).Killed)
 	require.Equal(t, 1, countLines(r.said.String(), "told"))
+}
+
+// What is no lock of package lockguard can be lost as well.
+func TestLossThatTheRunIsToldOfKillsAtOnce(t *testing.T) {
+	var said transcript
+	lost, ended := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	command := &Command{Argv: []string{"/bin/sh", "-c", stubborn}, CleanupTimeout: never, Stdout: &said, Stderr: &said}
+	go func() { ended <- command.Run(ctx, Run{Lost: lost}) }()
+	said.await(t, "ready")
+
+	// when it winds up in its time, and the lock is lost
+	cancel()
+	said.await(t, "told")
+	close(lost)
+
+	// then it is killed
+	select {
+	case err := <-ended:
+		var stopped *StoppedError
+		require.ErrorAs(t, err, &stopped)
+		require.True(t, stopped.Killed)
+	case <-time.After(patience):
+		require.FailNow(t, "the command does not end")
+	}
 }

@@ -33,6 +33,11 @@ type Run struct {
 	// Job is the name of the job.
 	Job string
 
+	// Lost, when set, is closed when what the work runs under is no longer
+	// held; a Command then gets SIGKILL at once. A lock that the context carries
+	// needs no Lost. Defaults to nil.
+	Lost <-chan struct{}
+
 	// Logger is for what the work has to say. Defaults to silence.
 	Logger *slog.Logger
 

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -21,6 +22,9 @@ type lockHold struct {
 	deadline time.Time   // of the cleanup, once it has ended
 	entered  bool        // OnLocked has returned
 	overrun  *time.Timer // while the cleanup is under way
+	gone     chan struct{}
+	loss     error                   // set when gone is closed
+	cleaning context.CancelCauseFunc // of the context of OnReleased, while that runs
 }
 
 // A lockCell runs the callbacks of one lock, one after the other. It has a
@@ -37,8 +41,8 @@ type lockCell struct {
 
 // start makes the cell hold a lock.
 func (m *Member) start(inc *incarnation, grant LockGrant) *lockHold {
-	h := &lockHold{inc: inc, grant: grant}
-	h.ctx, h.cancel = context.WithCancelCause(m.base)
+	h := &lockHold{inc: inc, grant: grant, gone: make(chan struct{})}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithValue(m.base, lockGoneKey{}, (<-chan struct{})(h.gone)))
 	cell := m.cells[grant.Lock]
 	if cell == nil {
 		cell = &lockCell{m: m, lock: grant.Lock}
@@ -51,8 +55,16 @@ func (m *Member) start(inc *incarnation, grant LockGrant) *lockHold {
 }
 
 // finish ends the lock's context, before anybody can learn that the lock is
-// free. The caller holds m.mu.
+// free; and when it is lost while it is cleaned up, that of the cleanup. The
+// caller holds m.mu.
 func (h *lockHold) finish(cause error, cleanup time.Duration) {
+	if _, lost := errors.AsType[*LostError](cause); lost && h.loss == nil {
+		h.loss = cause
+		close(h.gone)
+		if h.cleaning != nil {
+			h.cleaning(cause)
+		}
+	}
 	if h.ended {
 		return
 	}
@@ -94,9 +106,17 @@ func (cell *lockCell) run() {
 			cell.call("OnLocked", func() { m.handler.OnLocked(h.ctx, h.grant) })
 			h.entered = true
 		case h != nil && h.entered && h.ended:
-			ctx, cancel := context.WithDeadline(context.WithValue(m.base, releaseCauseKey{}, h.cause), h.deadline)
+			values := context.WithValue(context.WithValue(m.base, releaseCauseKey{}, h.cause), lockGoneKey{}, (<-chan struct{})(h.gone))
+			cleaning, lose := context.WithCancelCause(values)
+			ctx, cancel := context.WithDeadline(cleaning, h.deadline)
+			if h.loss != nil && h.loss != h.cause { // since it was asked for
+				lose(h.loss)
+			}
+			h.cleaning = lose
 			cell.call("OnReleased", func() { m.handler.OnReleased(ctx, cell.lock) })
+			h.cleaning = nil
 			cancel()
+			lose(nil)
 			if h.overrun != nil {
 				h.overrun.Stop()
 			}

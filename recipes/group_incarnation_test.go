@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,6 +18,75 @@ func (quiet) OnDropped(context.Context, string)             {}
 // idleSession is one that no server knows of: requests fail, watches are kept.
 func idleSession(c *Client) *session {
 	return &session{c: c, watches: newWatchTable(), over: make(chan struct{}), ready: make(chan struct{}), tenants: map[tenant]struct{}{}}
+}
+
+// slow is a handler whose callbacks take as long as the test says.
+type slow struct {
+	quiet
+	locked   chan context.Context
+	goOn     chan struct{}
+	cleaning chan context.Context
+}
+
+func (h slow) OnLocked(ctx context.Context, _ LockGrant) {
+	h.locked <- ctx
+	<-h.goOn
+}
+
+func (h slow) OnReleased(ctx context.Context, _ string) {
+	h.cleaning <- ctx
+	<-ctx.Done()
+}
+
+// Whoever winds up after having been asked to release hears of a loss, wherever
+// it is at that time.
+func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
+	t.Parallel()
+	begin := func() (*incarnation, slow, context.Context) {
+		m := aloof(nil)
+		m.cleanup = time.Hour
+		h := slow{locked: make(chan context.Context, 1), goOn: make(chan struct{}), cleaning: make(chan context.Context, 1)}
+		m.handler = h
+		inc := newIncarnation(m, idleSession(m.c))
+		a := newAssignment()
+		a.locks["x"] = &groupLock{holders: []groupEntry{{guid: inc.guid, name: "a", token: 5}}, plan: []string{"a"}}
+		inc.obey(a)
+		ctx := <-h.locked
+		a.locks["x"].holders[0].revoking = true
+		inc.obey(a)
+		<-ctx.Done()
+		return inc, h, ctx
+	}
+	var lost *LostError
+
+	// given one that cleans up, when its session is lost
+	inc, h, _ := begin()
+	close(h.goOn)
+	cleaning := <-h.cleaning
+	require.NoError(t, cleaning.Err())
+	inc.lose(&LostError{Reason: LossSession})
+
+	// then the cleanup's context ends
+	<-cleaning.Done()
+	require.ErrorAs(t, context.Cause(cleaning), &lost)
+	<-inc.m.work.done()
+
+	// given one that still winds up its work, when its session is lost
+	inc, h, ctx := begin()
+	select {
+	case <-LockGone(ctx):
+		require.FailNow(t, "it is held")
+	default:
+	}
+	inc.lose(&LostError{Reason: LossSession})
+
+	// then it is told, and so is its cleanup
+	<-LockGone(ctx)
+	close(h.goOn)
+	cleaning = <-h.cleaning
+	<-cleaning.Done()
+	require.ErrorAs(t, context.Cause(cleaning), &lost)
+	<-inc.m.work.done()
 }
 
 func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) {

@@ -35,7 +35,8 @@ type GroupHandler interface {
 	// returned, to put things right. The lock is still held, unless it was
 	// lost: ReleaseCause tells. The deadline of ctx is that of the group's
 	// cleanup timeout; the lock does not move before OnReleased returns,
-	// however long it takes (GroupCleanupOverrun).
+	// however long it takes (GroupCleanupOverrun). When the lock is lost
+	// meanwhile, ctx ends with the cause *LostError.
 	OnReleased(ctx context.Context, lock string)
 
 	// OnDropped is called, after OnReleased, when the lock will not come back:
@@ -53,6 +54,17 @@ type releaseCauseKey struct{}
 func ReleaseCause(ctx context.Context) error {
 	cause, _ := ctx.Value(releaseCauseKey{}).(error)
 	return cause
+}
+
+type lockGoneKey struct{}
+
+// LockGone returns, for the contexts of OnLocked and OnReleased, a channel that
+// is closed when the lock is no longer held, before the server can give it to
+// somebody else. OnLocked that winds up after its context has ended watches it:
+// that context cannot say it any more. nil for other contexts.
+func LockGone(ctx context.Context) <-chan struct{} {
+	gone, _ := ctx.Value(lockGoneKey{}).(<-chan struct{})
+	return gone
 }
 
 // ReleaseReason says why a participant has to release a lock.

@@ -175,7 +175,7 @@ func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 	command := *h.command
 	command.Env = append(os.Environ(),
 		"LOCKKEEPER_GROUP="+h.group.Name, "LOCKKEEPER_LOCK="+grant.Lock, "LOCKKEEPER_TOKEN="+grant.Token.String())
-	err := command.Run(ctx, jobs.Run{Logger: h.program.quiet()})
+	err := command.Run(ctx, jobs.Run{Logger: h.program.quiet(), Lost: recipes.LockGone(ctx)})
 	if _, told := errors.AsType[*jobs.StoppedError](err); told {
 		return
 	}
