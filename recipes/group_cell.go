@@ -109,7 +109,7 @@ func (cell *lockCell) run() {
 			values := context.WithValue(context.WithValue(m.base, releaseCauseKey{}, h.cause), lockGoneKey{}, (<-chan struct{})(h.gone))
 			cleaning, lose := context.WithCancelCause(values)
 			ctx, cancel := context.WithDeadline(cleaning, h.deadline)
-			if h.loss != nil && h.loss != h.cause { // since it was asked for
+			if _, was := errors.AsType[*LostError](h.cause); h.loss != nil && !was { // since it was asked to release
 				lose(h.loss)
 			}
 			h.cleaning = lose
