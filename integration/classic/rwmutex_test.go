@@ -230,7 +230,7 @@ func TestWriterThatWasEvictedDoesNotBecomeAReader(t *testing.T) {
 // Curator R6
 func TestWriterIsAlwaysAloneAndReadersOverlap(t *testing.T) {
 	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		const clients, turns = 8, 30
+		const clients, turns = 8, 100
 		var mu sync.Mutex
 		readers, writers, most := 0, 0, 0
 		step := func(r, w int) error {
