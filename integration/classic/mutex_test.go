@@ -244,10 +244,11 @@ func TestAcquireTimeoutEndsNotEarlierThanItSaysAndLeavesTheHolderAlone(t *testin
 func TestHolderWithoutItsContextIsAStrangerToItself(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	m := h.mutex(h.client(), within(200*time.Millisecond))
+	c := h.client()
+	m := h.mutex(c)
 	holder := h.hold("ann", m.Acquire)
 
-	_, err := m.Acquire(t.Context())
+	_, err := h.mutex(c, within(200*time.Millisecond)).Acquire(t.Context())
 
 	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
 	require.NoError(t, holder.grant.Check())

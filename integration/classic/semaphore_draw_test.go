@@ -318,11 +318,11 @@ func TestPermitsThatAreNotGrantedInTimeAreThatErrorThoughZooKeeperIsSilent(t *te
 	t.Parallel()
 	h := shareHouse(t)
 	proxy := netfault.New(t, h.server.Addr())
-	o := permits(1)
+	o, c := permits(1), h.client(behind(proxy))
+	h.hold("before", h.semaphore(c, o).Acquire).release()
 	limit := 200 * time.Millisecond
 	o.AcquireTimeout = &limit
-	s := h.semaphore(h.client(behind(proxy)), o)
-	h.hold("before", s.Acquire).release()
+	s := h.semaphore(c, o)
 	require.NoError(t, proxy.Blackhole())
 
 	_, err := s.Acquire(t.Context())

@@ -123,7 +123,7 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 
 	// given another one that wants the same name
 	second := h.player("node1", h.client())
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := second.group(s).Join(ctx, "node1", second)
 
