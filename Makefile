@@ -17,7 +17,7 @@ SEED ?= $(shell echo $$RANDOM)
 CONFORMANCE := $(addprefix ./integration/,locks helix tickledger multi classic groups testbed)
 
 # What of it belongs to the unit tests, which take less than a minute.
-CORE := $(addprefix ./integration/,locks tickledger multi)
+CORE := ./integration/locks
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 
 # What runs in virtual time on the embedded one.

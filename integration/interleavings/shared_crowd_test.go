@@ -19,7 +19,7 @@ import (
 // them comes or goes, may never end.
 const (
 	trip  = time.Millisecond
-	crowd = 40
+	crowd = 24
 )
 
 // fast is what a step may take when a crowd is there.
