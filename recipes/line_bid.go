@@ -37,58 +37,7 @@ func (b *bid) try() bool { return b.timeout != nil && *b.timeout == 0 }
 // the timeout ends: what is then left to undo is undone in the background.
 func (b *bid) make(ctx context.Context) (*ClassicGrant, error) {
 	b.start = time.Now()
-	b.c.requested(b.label, 1)
-	defer b.c.requested(b.label, -1)
-
-	limited := ctx
-	cancel := context.CancelFunc(func() {})
-	switch {
-	case b.try():
-		limited, cancel = context.WithTimeoutCause(ctx, b.c.cfg.ConnectTimeout, errTrySlow)
-	case b.timeout != nil:
-		limited, cancel = context.WithTimeoutCause(ctx, *b.timeout, errAcquireTimeout)
-	}
-	defer cancel()
-	if limited.Done() == nil {
-		return b.run(limited)
-	}
-
-	type outcome struct {
-		g   *ClassicGrant
-		err error
-	}
-	outcomes := make(chan outcome, 1)
-	b.c.backlog.Go(func() {
-		g, err := b.run(limited)
-		outcomes <- outcome{g, err}
-	})
-	select {
-	case o := <-outcomes:
-		return o.g, o.err
-	case <-limited.Done():
-	}
-	// Leaving the line takes one round trip, unless ZooKeeper is silent.
-	timer := time.NewTimer(leaveBudget)
-	defer timer.Stop()
-	select {
-	case o := <-outcomes:
-		return o.g, o.err
-	case <-timer.C:
-	}
-	b.notices.mute()
-	b.c.backlog.Go(func() {
-		if o := <-outcomes; o.g != nil {
-			_ = o.g.Release(context.Background())
-		}
-	})
-	err := context.Cause(limited)
-	switch {
-	case errors.Is(err, errTrySlow):
-		return nil, b.c.unavailable()
-	case errors.Is(err, errAcquireTimeout):
-		return nil, &NotAcquiredError{Scope: b.label, Waited: time.Since(b.start), Err: b.c.unavailable()}
-	}
-	return nil, err
+	return acquire(ctx, b.c, b.label, b.timeout, b.notices, b.run)
 }
 
 // run makes the attempt in one session after the other.

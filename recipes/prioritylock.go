@@ -69,64 +69,9 @@ func (l *PriorityLock) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if err := r.complete(l.c); err != nil {
 		return nil, err
 	}
-	l.c.requested(l.scope, 1)
-	defer l.c.requested(l.scope, -1)
-
 	a := &attempt{l: l, req: r, start: time.Now(), notices: &notices{f: r.Notify}}
-	limited := ctx
-	cancel := context.CancelFunc(func() {})
-	switch {
-	case a.try():
-		limited, cancel = context.WithTimeoutCause(ctx, l.c.cfg.ConnectTimeout, errTrySlow)
-	case r.AcquireTimeout != nil:
-		limited, cancel = context.WithTimeoutCause(ctx, *r.AcquireTimeout, errAcquireTimeout)
-	}
-	defer cancel()
-	if limited.Done() == nil {
-		return a.run(limited)
-	}
-
-	type outcome struct {
-		g   *Grant
-		err error
-	}
-	outcomes := make(chan outcome, 1)
-	l.c.backlog.Go(func() {
-		g, err := a.run(limited)
-		outcomes <- outcome{g, err}
-	})
-	select {
-	case o := <-outcomes:
-		return o.g, o.err
-	case <-limited.Done():
-	}
-	// Leaving the queue takes one round trip, unless ZooKeeper is silent.
-	timer := time.NewTimer(leaveBudget)
-	defer timer.Stop()
-	select {
-	case o := <-outcomes:
-		return o.g, o.err
-	case <-timer.C:
-	}
-	a.notices.mute()
-	l.c.backlog.Go(func() {
-		if o := <-outcomes; o.g != nil {
-			_ = o.g.Release(context.Background())
-		}
-	})
-	err := context.Cause(limited)
-	switch {
-	case errors.Is(err, errTrySlow):
-		err = l.c.unavailable()
-	case errors.Is(err, errAcquireTimeout):
-		err = &NotAcquiredError{Scope: l.scope, Waited: time.Since(a.start), Err: l.c.unavailable()}
-	}
-	return nil, err
+	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, a.notices, a.run)
 }
-
-// leaveBudget is how long a call that has failed waits for its request to be
-// gone; what is not done by then goes on in the background.
-const leaveBudget = 500 * time.Millisecond
 
 // run makes the attempt, in one session after the other.
 func (a *attempt) run(ctx context.Context) (*Grant, error) {

@@ -1,0 +1,75 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// leaveBudget is how long a call that has failed waits for its request to be
+// gone; what is not done by then goes on in the background.
+const leaveBudget = 500 * time.Millisecond
+
+// acquire carries out one call that wants a grant, by run. It returns when that
+// is done, or soon after ctx or the timeout ends (0: a try; nil: none): what is
+// then left to undo is undone in the background.
+func acquire[G interface {
+	comparable
+	Release(ctx context.Context) error
+}](ctx context.Context, c *Client, what string, timeout *time.Duration, n *notices, run func(context.Context) (G, error)) (G, error) {
+	start := time.Now()
+	c.requested(what, 1)
+	defer c.requested(what, -1)
+
+	limited := ctx
+	cancel := context.CancelFunc(func() {})
+	switch {
+	case timeout == nil:
+	case *timeout == 0:
+		limited, cancel = context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errTrySlow)
+	default:
+		limited, cancel = context.WithTimeoutCause(ctx, *timeout, errAcquireTimeout)
+	}
+	defer cancel()
+	if limited.Done() == nil {
+		return run(limited)
+	}
+
+	type outcome struct {
+		g   G
+		err error
+	}
+	outcomes := make(chan outcome, 1)
+	c.backlog.Go(func() {
+		g, err := run(limited)
+		outcomes <- outcome{g, err}
+	})
+	select {
+	case o := <-outcomes:
+		return o.g, o.err
+	case <-limited.Done():
+	}
+	// Leaving takes one round trip, unless ZooKeeper is silent.
+	timer := time.NewTimer(leaveBudget)
+	defer timer.Stop()
+	select {
+	case o := <-outcomes:
+		return o.g, o.err
+	case <-timer.C:
+	}
+	n.mute()
+	var none G
+	c.backlog.Go(func() {
+		if o := <-outcomes; o.g != none {
+			_ = o.g.Release(context.Background())
+		}
+	})
+	err := context.Cause(limited)
+	switch {
+	case errors.Is(err, errTrySlow):
+		err = c.unavailable()
+	case errors.Is(err, errAcquireTimeout):
+		err = &NotAcquiredError{Scope: what, Waited: time.Since(start), Err: c.unavailable()}
+	}
+	return none, err
+}
