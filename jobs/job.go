@@ -12,23 +12,65 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// A Job is work that runs again and again, under the lock that it declares.
+// A Job is work that runs again and again, under the locks that it declares.
+// Name and Work have to be set; the rest has defaults a careful operator would
+// choose (WithDefaults).
 type Job struct {
+	// Blackouts are windows in which no tick runs. Defaults to none.
+	Blackouts []Blackout
+
+	// DST says what Schedule does on the days when the clocks change.
+	DST DST
+
+	// HoldAtLeast keeps the locks that long from the grant on, also when the
+	// work is done sooner, so that whoever comes late finds them held. A
+	// preemption ends it at once. Defaults to 0.
+	HoldAtLeast time.Duration
+
+	// Jitter delays each tick by up to that much, so that jobs with one
+	// schedule do not start at one moment. The delay of a tick is the same in all
+	// daemons, and the tick remains the instant of the schedule. Defaults to 0.
+	Jitter time.Duration
+
+	// Misfire says what becomes of ticks that were due while no daemon ran.
+	Misfire Misfire
+
 	// Name identifies the job in the whole cluster, in logs and on the command
 	// line: 1 to 128 letters, digits, dots, underscores and hyphens, the first
 	// a letter or a digit.
 	Name string
+
+	// OnPreempt says what becomes of a run that was preempted.
+	OnPreempt OnPreempt
+
+	// Overlap says what becomes of a tick that comes due while a run goes on.
+	Overlap Overlap
+
+	// PauseAfterFailures pauses the job in the whole cluster when that many runs
+	// in a row have failed. Defaults to 0: never.
+	PauseAfterFailures int
+
+	// PauseFor is how long such a pause lasts. After it one run is tried: if it
+	// fails, the job is paused again. Defaults to 0: until somebody resumes it.
+	PauseFor time.Duration
 
 	// Requirements are the locks that the work needs: none, one, or several
 	// that are held together (lockguard.Guard.DoAll). Each scope may be there
 	// once. One without an Owner is owned by Name.
 	Requirements []lockguard.Requirement
 
+	// Retry says how often a run that failed is tried again.
+	Retry Retry
+
 	// Schedule says when the job runs, for example "*/5 * * * *" or
 	// "@every 10s". Package scheduler reads it. Empty: only by hand.
 	Schedule string
 
-	// Timeout is how long one run may work; what it waits for its lock does
+	// StuckAfter is how long work may go on after its context has ended, and
+	// its grace if it has one, until it is reported as stuck. Defaults to 10s.
+	StuckAfter time.Duration
+
+	// Timeout is how long one attempt may work; what it waits for its lock does
 	// not count. At its end the context of the work is cancelled with cause
 	// *TimeoutError. Defaults to 0: no limit.
 	Timeout time.Duration
@@ -61,6 +103,7 @@ func (j Job) Validate() error {
 	if j.Timeout < 0 {
 		refuse("timeout", "%s is negative; write how long a run may take, or leave it out for no limit", j.Timeout)
 	}
+	j.refusePolicies(refuse)
 	first := make(map[string]int, len(j.Requirements))
 	for i, r := range j.Requirements {
 		problems = append(problems, within(fmt.Sprintf("locks[%d].", i), r.Validate())...)

@@ -173,6 +173,18 @@ type Skipped struct {
 	Reason  string
 }
 
+// Stuck: the context of a run has ended long ago, and the work has not
+// returned. Its locks are held, as far as they are, until it does. Published by
+// the layer that schedules, through Guard.Observe, once for each run.
+type Stuck struct {
+	Subject
+	Job     string
+	Instant time.Time // of the schedule; zero for a run by hand
+	Cause   error     // why the context has ended
+	For     time.Duration
+	Stack   string // of the goroutines of the run
+}
+
 func (Waiting) event()             {}
 func (Queued) event()              {}
 func (Displaced) event()           {}
@@ -192,3 +204,4 @@ func (Downgraded) event()          {}
 func (Released) event()            {}
 func (Lost) event()                {}
 func (Skipped) event()             {}
+func (Stuck) event()               {}

@@ -253,6 +253,7 @@ var oneOfEach = []struct {
 	{Released{Err: errWork}, slog.LevelWarn, []string{"not confirmed", "disk full"}},
 	{Lost{Err: &LostError{Scope: scope, Reason: recipes.LossTaken, By: "hotfix"}, Held: time.Second}, slog.LevelWarn, []string{"lock lost", "hotfix", "held=1s"}},
 	{Skipped{Job: "compact", Reason: "still running"}, slog.LevelInfo, []string{"job skipped", "job=compact", "still running"}},
+	{Stuck{Job: "compact", Cause: ErrShutdown, For: time.Minute, Stack: "main.go:7"}, slog.LevelError, []string{"job=compact", "for=1m0s", "main.go:7"}},
 }
 
 func TestSetOfEventsIsClosedAndEachOneHasALogLine(t *testing.T) {

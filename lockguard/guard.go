@@ -1,6 +1,7 @@
 package lockguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,11 +182,15 @@ func (g *Guard) AcquireAll(ctx context.Context, requirements []Requirement) (*Ho
 }
 
 // Observe tells the observers of an event that a layer above the Guard has
-// seen: Skipped. At is filled in when it is zero.
+// seen: Skipped, Stuck. At is filled in when it is zero.
 func (g *Guard) Observe(ctx context.Context, event Event) {
-	if skipped, ok := event.(Skipped); ok && skipped.At.IsZero() {
-		skipped.At = time.Now()
-		event = skipped
+	switch e := event.(type) {
+	case Skipped:
+		e.At = cmp.Or(e.At, time.Now())
+		event = e
+	case Stuck:
+		e.At = cmp.Or(e.At, time.Now())
+		event = e
 	}
 	g.tell(context.WithoutCancel(ctx), event)
 }

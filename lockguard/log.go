@@ -104,6 +104,12 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 			slog.Time("instant", e.Instant),
 			slog.String("reason", e.Reason),
 		}
+	case Stuck:
+		return slog.LevelError, "work goes on although its context has ended", append(failure(e.Cause),
+			slog.String("job", e.Job),
+			slog.Time("instant", e.Instant),
+			duration("for", e.For),
+			slog.String("stack", e.Stack))
 	}
 	return slog.LevelWarn, fmt.Sprintf("unknown lock event %T", event), nil
 }
