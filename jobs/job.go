@@ -198,6 +198,7 @@ func (j Job) Owned() []lockguard.Requirement {
 
 // Bind returns one run of j as a guard wants it: the work, which honours
 // Timeout and turns a panic into a *lockguard.PanicError, and its hooks.
+// StackOf tells where both are.
 func (j Job) Bind(run Run) (work func(context.Context) error, hooks []lockguard.Hook) {
 	if run.Job == "" {
 		run.Job = j.Name
@@ -213,14 +214,17 @@ func (j Job) Bind(run Run) (work func(context.Context) error, hooks []lockguard.
 			ctx, cancel = context.WithTimeoutCause(ctx, j.Timeout, &TimeoutError{Job: j.Name, Timeout: j.Timeout})
 			defer cancel()
 		}
-		err = j.Work.Run(ctx, run)
+		labelled(ctx, run, func(ctx context.Context) { err = j.Work.Run(ctx, run) })
 		if over, ok := errors.AsType[*TimeoutError](context.Cause(ctx)); ok && !errors.Is(err, over) {
 			err = errors.Join(over, err)
 		}
 		return err
 	}
 	if cleaner, ok := j.Work.(Cleaner); ok {
-		hooks = append(hooks, func(ctx context.Context) error { return cleaner.Cleanup(ctx, run) })
+		hooks = append(hooks, func(ctx context.Context) (err error) {
+			labelled(ctx, run, func(ctx context.Context) { err = cleaner.Cleanup(ctx, run) })
+			return err
+		})
 	}
 	return work, hooks
 }
