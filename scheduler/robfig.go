@@ -9,7 +9,7 @@ import (
 )
 
 // This file is all that knows robfig/cron. Another parser or runner has to
-// offer parseCron, cronSpec and runner, nothing else.
+// offer parseCron, cronSpec and waker, nothing else.
 
 // cronSpec evaluates parsed fields on a clock without time zones.
 type cronSpec struct{ *cron.SpecSchedule }
@@ -67,42 +67,39 @@ func (c cronSpec) never() bool {
 	return !dated && !everyDay
 }
 
-// A runner calls each of its functions at the start and then at the instants
-// that the function itself asked for last, on the machine's clock. It looks at
-// the clock itself, not at elapsed time: after a suspend or a step of the
-// clock all that is due by then is called, within wakeEvery.
-type runner struct{ cron *cron.Cron }
-
-// wakeEvery is how long the runner sleeps at most: timers stand still while
-// the machine does.
-const wakeEvery = 5 * time.Second
-
-func newRunner() runner {
-	r := runner{cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))}
-	r.add(func(now time.Time) time.Time { return now.Add(wakeEvery) })
-	return r
+// A waker calls one function at the start, when it is poked, and each time that
+// the time has passed which the function itself said last. Calls come one at a
+// time, and must not block, nor call the waker. Time is elapsed time: a step of
+// the clock makes no call early or late.
+type waker struct {
+	cron *cron.Cron
+	turn turnFunc
+	id   cron.EntryID // of the one entry
 }
 
-// add adds next, which is given the time and returns when it wants to be
-// called again; zero: never. Calls come one at a time, and must not block, nor
-// call the runner.
-func (r runner) add(next func(now time.Time) time.Time) {
-	// The instants are told by next; the job that the library starts has
-	// nothing to do.
-	r.cron.Schedule(nextFunc(next), cron.FuncJob(func() {}))
+func newWaker(turn func() (wait time.Duration)) *waker {
+	w := &waker{cron: cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger)), turn: turn}
+	w.enter()
+	return w
 }
 
-func (r runner) start() { r.cron.Start() }
+func (w *waker) start() { w.cron.Start() }
 
-// stop returns when no function is being called any more.
-func (r runner) stop() { <-r.cron.Stop().Done() }
-
-type nextFunc func(time.Time) time.Time
-
-func (f nextFunc) Next(now time.Time) time.Time {
-	at := f(now)
-	if at.IsZero() {
-		return at
-	}
-	return at.Round(0) // no monotonic reading: the library must compare wall clocks
+// poke calls the function now. It waits for a call that is under way.
+func (w *waker) poke() {
+	w.cron.Remove(w.id)
+	w.enter()
 }
+
+// stop returns when the function is not being called any more.
+func (w *waker) stop() { <-w.cron.Stop().Done() }
+
+// enter makes the library ask for the next time at once, which is the call. The
+// job that it starts then has nothing to do.
+func (w *waker) enter() { w.id = w.cron.Schedule(w.turn, cron.FuncJob(func() {})) }
+
+type turnFunc func() (wait time.Duration)
+
+// Next keeps the monotonic reading of now, so that the library does not compare
+// wall clocks: after a step back it would sleep for as long as the step.
+func (f turnFunc) Next(now time.Time) time.Time { return now.Add(f()) }

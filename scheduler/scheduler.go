@@ -187,13 +187,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			}
 		})
 	}
-	clock := newRunner()
+	clock := newRunner(s.clockStepped)
 	var deciding sync.WaitGroup
 	for _, l := range s.lanes {
 		if l.schedule == Manual() {
 			continue
 		}
-		feed := &feed{schedule: l.schedule, skew: s.skew, emit: l.push, dropped: l.dropped}
+		feed := &feed{job: l.job.Name, schedule: l.schedule, jitter: l.job.Jitter, skew: s.skew, emit: l.push, dropped: l.dropped}
 		clock.add(feed.next)
 		deciding.Go(l.loop)
 	}
@@ -334,6 +334,15 @@ func (s *Scheduler) skew() time.Duration {
 		return 0
 	}
 	return time.Until(s.cfg.Now())
+}
+
+// clockStepped is told when the machine's clock was set, or the machine slept.
+func (s *Scheduler) clockStepped(by time.Duration) {
+	if by > 0 {
+		s.log.Warn("the clock went forward, or the machine was suspended: all schedules are read anew", "by", by.Round(time.Millisecond))
+		return
+	}
+	s.log.Warn("the clock was put back: all schedules are read anew, and no tick comes twice", "by", -by.Round(time.Millisecond))
 }
 
 // drainClaim is how long a claim that was under way when the drain began may
