@@ -29,6 +29,14 @@ type Request struct {
 	// Without it (polite), only a lease that has run out gives that right.
 	Forceful bool
 
+	// PreemptDelta is by how much the level has to be higher than a holder's to
+	// ask that one to go for it. 0 and 1: any higher level will do.
+	PreemptDelta int
+
+	// NeverPreempts asks nobody to go for the level. The request has its place
+	// in the queue all the same, and leases that have run out are its concern.
+	NeverPreempts bool
+
 	// Try, the acquire timeout 0, takes only what needs nobody's consent. It
 	// never asks anybody to go.
 	Try bool
@@ -47,6 +55,11 @@ type Holder struct {
 	// run out. A lease that has run out never starts again while an Asked
 	// stands.
 	LeaseLeft time.Duration
+
+	// MinRuntimeLeft is how long the holder is not yet to be asked to go for
+	// somebody's level; 0 or less: it may be. It does not outlive the lease: one
+	// that only the end of its lease ends has as much left of both.
+	MinRuntimeLeft time.Duration
 
 	// Asked are the waiter's own requests to this holder that stand. What
 	// others have asked it is no concern of the waiter.

@@ -19,15 +19,20 @@ import (
 //  7. Otherwise: Wait.
 //
 // Whom to ask. A holder whose lease has run out is asked for that reason,
-// whatever the levels. One whose lease still runs is asked if it is outranked.
-// An equal or higher one is left alone until its lease ends. Nobody is asked
-// twice for the same reason. A holder that was asked as outranked is asked
+// whatever the levels. One whose lease still runs is asked if it is outranked
+// and nothing bars that (BarOf): else it is left alone until its lease ends, or
+// its minimum runtime if that is the bar. Nobody is asked twice for the same
+// reason. A holder that was asked as outranked is asked
 // again when its lease ends, because that is another right, by which a polite
 // request too may take over. It never happens the other way round: one asked
 // for its lease is not asked as outranked, for that adds nothing, and the right
 // stays even if its lease seems to run again (a holder that is asked to go
-// cannot extend it, so the clocks were corrected). Outranked holders are asked
-// also while another one in the way cannot be: they need the time in any case.
+// cannot extend it, so the clocks were corrected).
+//
+// Outranked holders are asked when every holder in the way has been asked or
+// may be, for whatever reason: all at once. While one is left alone the lock is
+// not to be had, so the work of the others would be stopped for nothing. One
+// that has outstayed its lease is asked in any case: its time is over.
 //
 // Who may be evicted. A holder whose grace, counted from one of the waiter's
 // asks, is over, if the waiter is forceful or that ask was for the lease. Each
@@ -48,7 +53,8 @@ import (
 //
 // Verdict.After is the smallest of: what is left of each grace at whose end a
 // holder may be evicted that may not be now, what is left of each lease at
-// whose end there is somebody to ask, and what is left of the patience.
+// whose end there is somebody to ask, what is left until the last holder may be
+// asked, and what is left of the patience.
 //
 // Timeouts and times below 0 count as 0. Judge keeps nothing of f and changes
 // nothing in it. The order of the holders does not matter.
@@ -99,8 +105,9 @@ func conflicts(f Facts) []conflict {
 // due returns the asks that are to be sent now.
 func due(r Request, standing []conflict) []Ask {
 	var asks []Ask
+	together := allAskableIn(r, standing) == 0
 	for _, c := range standing {
-		if reason, ok := c.dueReason(r); ok {
+		if reason, ok := c.dueReason(r); ok && (together || reason == LeaseExpired) {
 			asks = append(asks, Ask{Holder: c.index, Reason: reason, Grace: Grace(reason, r, c.CleanupTimeout)})
 		}
 	}
@@ -162,6 +169,9 @@ func nextLook(r Request, all []conflict) time.Duration {
 			}
 		}
 	}
+	if left := allAskableIn(r, all); left > 0 {
+		sooner(left)
+	}
 	if left, counting := patience(r, all); counting {
 		sooner(left)
 	}
@@ -174,7 +184,7 @@ func (c conflict) dueReason(r Request) (Reason, bool) {
 		return "", false
 	case c.LeaseLeft <= 0:
 		return LeaseExpired, true
-	case r.Level.Outranks(c.Level) && !c.asked(Outranked):
+	case BarOf(r, c.Holder) == NoBar && !c.asked(Outranked):
 		return Outranked, true
 	}
 	return "", false

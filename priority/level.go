@@ -18,8 +18,9 @@ const (
 	Emergency Level = math.MaxInt32
 )
 
-// Outranks reports whether a request at level l may ask a holder at level o to
-// go. Equals do not outrank each other.
+// Outranks reports whether l is more important than o: only then may a request
+// at level l ask a holder at level o to go for it, see BarOf. Equals do not
+// outrank each other.
 func (l Level) Outranks(o Level) bool { return l > o }
 
 // CheckJob returns an error, which says what to write instead, unless a job or

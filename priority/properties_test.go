@@ -73,7 +73,7 @@ func TestOnlyConflictingHoldersAreAskedEachOnceAndByRight(t *testing.T) {
 			require.False(t, seen[a.Holder], "asked twice at once")
 			seen[a.Holder] = true
 			require.False(t, f.Request.Mode.Admits(h.Mode), "asked without a conflict")
-			require.False(t, h.LeaseLeft > 0 && h.Level >= f.Request.Level, "asked without a right")
+			require.False(t, h.LeaseLeft > 0 && !mayPreempt(f.Request, h), "asked without a right")
 			require.Equal(t, h.LeaseLeft <= 0, a.Reason == priority.LeaseExpired)
 			for _, standing := range h.Asked {
 				require.NotEqual(t, a.Reason, standing.Reason, "asked again")
@@ -81,6 +81,57 @@ func TestOnlyConflictingHoldersAreAskedEachOnceAndByRight(t *testing.T) {
 			require.Equal(t, priority.Grace(a.Reason, f.Request, h.CleanupTimeout), a.Grace)
 			require.LessOrEqual(t, a.Grace, h.CleanupTimeout)
 		}
+	})
+}
+
+func TestNobodyIsAskedForTheLevelWhileAnotherInTheWayIsLeftAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t)
+		v := priority.Judge(f)
+		if !slices.ContainsFunc(v.Asks, func(a priority.Ask) bool { return a.Reason == priority.Outranked }) {
+			return
+		}
+		for _, h := range inTheWay(send(f, v.Asks)) {
+			require.NotEmpty(t, h.Asked, "left alone: %+v", h)
+		}
+	})
+}
+
+// The rules hold back, and do nothing else: without them all that is asked is
+// asked, at once or later.
+func TestRulesOnlyHoldBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t)
+		free := later(f, 0)
+		free.Request.PreemptDelta, free.Request.NeverPreempts = 0, false
+		for i := range free.Holders {
+			free.Holders[i].MinRuntimeLeft = 0
+		}
+		v, w := priority.Judge(f), priority.Judge(free)
+		require.Subset(t, w.Asks, v.Asks)
+		require.Equal(t, w.Action == priority.TakeOver, v.Action == priority.TakeOver)
+		require.Equal(t, w.Action == priority.Grant, v.Action == priority.Grant)
+	})
+}
+
+func TestForecastIsWhatJudgeDoesLookByLook(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t)
+		before := later(f, 0)
+		forecast := priority.Foresee(f)
+		require.Equal(t, before, f, "the facts must not be changed")
+
+		var now time.Duration
+		var asks []priority.Foreseen
+		v := priority.Judge(f)
+		for ; v.After != never && (v.Action == priority.Preempt || v.Action == priority.Wait); v = priority.Judge(f) {
+			for _, a := range v.Asks {
+				asks = append(asks, priority.Foreseen{Ask: a, After: now})
+			}
+			f = later(send(f, v.Asks), v.After)
+			now += v.After
+		}
+		require.Equal(t, priority.Forecast{Asks: asks, End: v.Action, After: now}, forecast)
 	})
 }
 
@@ -192,6 +243,7 @@ func TestForcefulRequestThatOutranksAllTakesOverAtTheEndOfTheLongestGrace(t *tes
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t)
 		f.First, f.Request.Try, f.Request.Forceful, f.Request.Level = true, false, true, priority.Emergency
+		f.Request.NeverPreempts = false
 		for i := range f.Holders {
 			f.Holders[i].Asked = nil
 		}
@@ -247,15 +299,18 @@ func drawFacts(t *rapid.T) priority.Facts {
 			Mode:           mode.Draw(t, "mode"),
 			CleanupTimeout: seconds.Draw(t, "cleanup"),
 			LeaseLeft:      seconds.Draw(t, "lease left"),
+			MinRuntimeLeft: seconds.Draw(t, "minimum runtime left"),
 			Asked:          rapid.SliceOfNDistinct(ask, 0, 2, func(a priority.Asked) priority.Reason { return a.Reason }).Draw(t, "asked"),
 		}
 	})
 	return priority.Facts{
 		Request: priority.Request{
-			Level:          level.Draw(t, "my level"),
+			Level:          rapid.OneOf(level, rapid.Just(priority.Emergency)).Draw(t, "my level"),
 			Mode:           mode.Draw(t, "my mode"),
 			WaitingTimeout: rapid.Ptr(seconds, true).Draw(t, "waiting"),
 			Forceful:       rapid.Bool().Draw(t, "forceful"),
+			PreemptDelta:   rapid.IntRange(0, 3).Draw(t, "delta"),
+			NeverPreempts:  rapid.Bool().Draw(t, "never preempts"),
 			Try:            rapid.Bool().Draw(t, "try"),
 		},
 		First:   rapid.Bool().Draw(t, "first"),
@@ -265,6 +320,18 @@ func drawFacts(t *rapid.T) priority.Facts {
 
 func inTheWay(f priority.Facts) []priority.Holder {
 	return slices.DeleteFunc(slices.Clone(f.Holders), func(h priority.Holder) bool { return f.Request.Mode.Admits(h.Mode) })
+}
+
+// mayPreempt says in its own words when a holder may be asked for the level.
+func mayPreempt(r priority.Request, h priority.Holder) bool {
+	if r.NeverPreempts || h.Level >= r.Level {
+		return false
+	}
+	if r.Level == priority.Emergency {
+		return true
+	}
+	above := int(r.Level - h.Level)
+	return above >= r.PreemptDelta && h.MinRuntimeLeft <= 0
 }
 
 // overdue says in its own words when a holder may be evicted.
@@ -296,6 +363,7 @@ func later(f priority.Facts, d time.Duration) priority.Facts {
 	f.Holders = slices.Clone(f.Holders)
 	for i, h := range f.Holders {
 		f.Holders[i].LeaseLeft -= d
+		f.Holders[i].MinRuntimeLeft -= d
 		f.Holders[i].Asked = slices.Clone(h.Asked)
 		for j := range f.Holders[i].Asked {
 			f.Holders[i].Asked[j].Ago += d

@@ -1,0 +1,72 @@
+package priority
+
+import "time"
+
+// A Bar is what keeps a request from asking a holder to go for its level. No
+// bar keeps it from asking one whose lease has run out.
+type Bar string
+
+const (
+	// NoBar: the request may ask.
+	NoBar Bar = ""
+
+	// BarLevel: the request does not outrank the holder.
+	BarLevel Bar = "level"
+
+	// BarNever: the request never asks for its level (Request.NeverPreempts).
+	BarNever Bar = "never_preempts"
+
+	// BarDelta: the request outranks the holder by less than its PreemptDelta.
+	BarDelta Bar = "preempt_delta"
+
+	// BarMinRuntime: the holder has not held long enough yet. The only bar that
+	// time lifts.
+	BarMinRuntime Bar = "min_runtime"
+)
+
+// BarOf returns what keeps r from asking h to go for its level, or NoBar. Of
+// several bars it is the first in the order of the constants.
+//
+// A request at the Emergency level knows neither BarDelta nor BarMinRuntime:
+// an operator's word goes before what jobs have agreed on. NeverPreempts is the
+// request's own word, and stands at every level.
+func BarOf(r Request, h Holder) Bar {
+	switch {
+	case !r.Level.Outranks(h.Level):
+		return BarLevel
+	case r.NeverPreempts:
+		return BarNever
+	case r.Level == Emergency:
+		return NoBar
+	case int64(r.Level)-int64(h.Level) < int64(r.PreemptDelta):
+		return BarDelta
+	case h.MinRuntimeLeft > 0:
+		return BarMinRuntime
+	}
+	return NoBar
+}
+
+// askableIn returns how long it takes until r may ask c to go, for whatever
+// reason, or has asked it: at most until the end of its lease.
+func (c conflict) askableIn(r Request) time.Duration {
+	if c.LeaseLeft <= 0 || c.asked(LeaseExpired) || c.asked(Outranked) {
+		return 0
+	}
+	switch BarOf(r, c.Holder) {
+	case NoBar:
+		return 0
+	case BarMinRuntime:
+		return min(c.MinRuntimeLeft, c.LeaseLeft)
+	}
+	return c.LeaseLeft
+}
+
+// allAskableIn returns how long it takes until every holder in the way may be
+// asked to go, or has been: before that none is asked for its level.
+func allAskableIn(r Request, all []conflict) time.Duration {
+	var last time.Duration
+	for _, c := range all {
+		last = max(last, c.askableIn(r))
+	}
+	return last
+}
