@@ -34,13 +34,31 @@ type Requirement struct {
 	// recipes.MaxMessage bytes.
 	Message string
 
+	// MinRuntime is how long the holder is not asked to go for somebody's
+	// priority: from the grant on or, with several locks, from when all are
+	// held. The end of the lease, an emergency and an administrator do not wait
+	// for it. At most LeaseTimeout; as long as that means: nothing but those
+	// three ends the hold, also when the lease is extended. Defaults to 0.
+	MinRuntime time.Duration
+
 	// Mode is exclusive (default), which has the lock alone, or shared, which
 	// has it together with other shared ones.
 	Mode priority.Mode
 
+	// NeverPreempts asks nobody to go for Priority, which then orders the queue
+	// alone; those whose lease is over are asked all the same. It excludes a
+	// PreemptDelta.
+	NeverPreempts bool
+
 	// Owner names the work for people, for example the job's name. It is no
 	// identity. Defaults to the owner of the Guard.
 	Owner string
+
+	// PreemptDelta is by how much Priority has to be higher than a holder's to
+	// ask it to go for that. It changes neither the order of the queue nor what
+	// happens at the end of a lease. Defaults to 0, which is 1: any higher
+	// priority.
+	PreemptDelta int
 
 	// Priority orders the queue, and decides who may preempt whom: 0 (default,
 	// lowest) to 2147483646.
@@ -84,6 +102,18 @@ func (r Requirement) Validate() error {
 	case lease >= 0 && r.CleanupTimeout >= lease:
 		refuse("cleanup_timeout", "cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other", r.CleanupTimeout, lease)
 	}
+	switch {
+	case r.MinRuntime < 0:
+		refuse("min_runtime", "%s is negative; write how long the work is not to be preempted, or leave it out", r.MinRuntime)
+	case lease >= 0 && r.MinRuntime > lease:
+		refuse("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other", r.MinRuntime, lease)
+	}
+	switch {
+	case r.PreemptDelta < 0:
+		refuse("preempt_delta", "%d is negative; write 1 for any higher priority, or leave it out", r.PreemptDelta)
+	case r.PreemptDelta > 0 && r.NeverPreempts:
+		refuse("preempt_delta", "has no meaning for a requirement that never preempts; leave one of them out")
+	}
 	if n := len(r.Message); n > recipes.MaxMessage {
 		refuse("message", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxMessage)
 	}
@@ -105,6 +135,12 @@ func refuseMode(mode priority.Mode) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is unknown; write exclusive or shared", mode)
+}
+
+// Plan returns what would become of r if it were made when s was seen, see
+// recipes.Plan.
+func (r Requirement) Plan(s recipes.LockState) recipes.Plan {
+	return s.Plan(r.withDefaults("").request("", nil))
 }
 
 // refuseHooks returns what is wrong with running these hooks under r.
@@ -144,6 +180,9 @@ func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.
 		WaitingTimeout: r.WaitingTimeout,
 		AcquireTimeout: r.AcquireTimeout,
 		Forceful:       r.Forceful,
+		MinRuntime:     r.MinRuntime,
+		PreemptDelta:   r.PreemptDelta,
+		NeverPreempts:  r.NeverPreempts,
 		Trace:          trace,
 		Notify:         notify,
 	}

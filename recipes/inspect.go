@@ -157,7 +157,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		}
 		contender := rec.contender(child, stat)
 		if holds {
-			contender.LeaseLeft = rec.leaseLeft(stat, now)
+			contender.LeaseLeft, contender.MinRuntimeLeft = rec.leaseLeft(stat, now), rec.minRuntimeLeft(stat, now)
 			state.Holders = append(state.Holders, contender)
 			continue
 		}

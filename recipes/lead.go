@@ -162,16 +162,14 @@ type holding struct {
 func (p *place) facts(holders []*holding) priority.Facts {
 	now := p.s.clock.now()
 	serverNow := p.stamp.notAhead(now)
-	f := priority.Facts{First: true, Request: priority.Request{
-		Level: p.a.req.Priority, Mode: p.a.req.Mode,
-		WaitingTimeout: p.a.req.WaitingTimeout, Forceful: p.a.req.Forceful,
-	}}
+	f := priority.Facts{First: true, Request: p.a.req.rules()}
 	asks := make(map[string]*standingAsk, len(holders))
 	for _, h := range holders {
 		held := priority.Holder{
 			Level: h.level(), Mode: h.rec.Mode, // its name has the mode that it came with
 			CleanupTimeout: time.Duration(h.rec.CleanupTimeout) * time.Millisecond,
 			LeaseLeft:      h.rec.leaseLeft(h.stat, serverNow),
+			MinRuntimeLeft: h.rec.minRuntimeLeft(h.stat, serverNow),
 		}
 		// The mailbox says what stands; an ask whose reply was lost counts
 		// from now.

@@ -121,6 +121,18 @@ func (r *Request) complete(c *Client) error {
 	if r.AcquireTimeout != nil && *r.AcquireTimeout < 0 {
 		bad("acquire_timeout", "%s is negative; write 0 for a try, or leave it out", *r.AcquireTimeout)
 	}
+	switch {
+	case r.MinRuntime < 0:
+		bad("min_runtime", "%s is negative; write how long the work is not to be preempted, or leave it out", r.MinRuntime)
+	case r.MinRuntime > r.LeaseTimeout:
+		bad("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other", r.MinRuntime, r.LeaseTimeout)
+	}
+	switch {
+	case r.PreemptDelta < 0:
+		bad("preempt_delta", "%d is negative; write 1 for any higher priority, or leave it out", r.PreemptDelta)
+	case r.PreemptDelta > 0 && r.NeverPreempts:
+		bad("preempt_delta", "has no meaning for a request that never preempts; leave one of them out")
+	}
 	for _, text := range []struct {
 		field, value string
 		limit        int

@@ -33,6 +33,10 @@ type contenderRecord struct {
 	WaitingTimeout *int64         `json:"waiting_timeout_ms,omitempty"`
 	AcquireTimeout *int64         `json:"acquire_timeout_ms,omitempty"`
 	Forceful       bool           `json:"forceful,omitempty"`
+	MinRuntime     int64          `json:"min_runtime_ms,omitempty"`
+	LeaseOnly      bool           `json:"lease_only,omitempty"` // the minimum runtime is the lease, however long that becomes
+	PreemptDelta   int            `json:"preempt_delta,omitempty"`
+	NeverPreempts  bool           `json:"never_preempts,omitempty"`
 	Message        string         `json:"message,omitempty"`
 	Trace          string         `json:"traceparent,omitempty"`
 
@@ -40,6 +44,7 @@ type contenderRecord struct {
 	Token     Token        `json:"token,omitempty"`      // 0: the zxid of the node's last write
 	GrantedAt int64        `json:"granted_at,omitempty"` // 0: the time of the node's last write
 	LeaseFrom int64        `json:"lease_from,omitempty"` // likewise
+	RunsFrom  int64        `json:"runs_from,omitempty"`  // of the minimum runtime; 0: granted_at, -1: the time of the node's last write
 	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
 }
 
@@ -76,13 +81,22 @@ func (r lockRecord) with(guid string) lockRecord {
 }
 
 func newRecord(c *Client, r Request) contenderRecord {
-	return contenderRecord{
+	rec := contenderRecord{
 		Format: recordFormat, Owner: r.Owner, Host: c.host, PID: c.pid,
 		Priority: r.Priority, Mode: r.Mode,
 		LeaseTimeout: r.LeaseTimeout.Milliseconds(), CleanupTimeout: r.CleanupTimeout.Milliseconds(),
 		WaitingTimeout: millis(r.WaitingTimeout), AcquireTimeout: millis(r.AcquireTimeout),
+		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
 		Forceful: r.Forceful, Message: r.Message, Trace: r.Trace,
 	}
+	rec.protect(r.MinRuntime, r.LeaseTimeout)
+	return rec
+}
+
+// protect sets the minimum runtime of a holder with this lease.
+func (r *contenderRecord) protect(least, lease time.Duration) {
+	r.MinRuntime = (least + time.Millisecond - 1).Milliseconds() // rather longer than shorter
+	r.LeaseOnly = least > 0 && least == lease
 }
 
 func millis(d *time.Duration) *int64 {
@@ -163,10 +177,38 @@ func (r *contenderRecord) leaseLeft(stat *zk.Stat, now int64) time.Duration {
 	return time.Duration(max(0, min(left, r.LeaseTimeout))) * time.Millisecond
 }
 
+// runsFrom returns when the minimum runtime began, in server time.
+func (r *contenderRecord) runsFrom(stat *zk.Stat) int64 {
+	switch r.RunsFrom {
+	case 0:
+		return r.grantedAt(stat)
+	case runsFromLastWrite:
+		return stat.Mtime
+	}
+	return r.RunsFrom
+}
+
+// runsFromLastWrite, as RunsFrom, is the time of the node's last write.
+const runsFromLastWrite = -1
+
+// minRuntimeLeft returns what is left of the minimum runtime at a server time,
+// within the same bounds as leaseLeft.
+func (r *contenderRecord) minRuntimeLeft(stat *zk.Stat, now int64) time.Duration {
+	lease := r.leaseLeft(stat, now)
+	if r.LeaseOnly {
+		return lease
+	}
+	left := r.runsFrom(stat) + r.MinRuntime - now
+	return min(lease, time.Duration(max(0, min(left, r.MinRuntime)))*time.Millisecond)
+}
+
 // freeze writes down what the last write meant, before another write.
 func (r *contenderRecord) freeze(stat *zk.Stat) {
 	if r.Granted {
 		r.Token, r.GrantedAt, r.LeaseFrom = r.token(stat), r.grantedAt(stat), r.leaseFrom(stat)
+		if r.RunsFrom == runsFromLastWrite {
+			r.RunsFrom = stat.Mtime
+		}
 	}
 	for i := range r.Preempt {
 		if r.Preempt[i].At == 0 {
@@ -210,7 +252,9 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 		Priority: c.level(), Mode: r.Mode, Message: r.Message, Forceful: r.Forceful,
 		LeaseTimeout:   time.Duration(r.LeaseTimeout) * time.Millisecond,
 		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Millisecond,
-		Trace:          r.Trace, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
+		MinRuntime:     time.Duration(r.MinRuntime) * time.Millisecond,
+		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
+		Trace: r.Trace, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if r.WaitingTimeout != nil {
 		out.WaitingTimeout = new(time.Duration(*r.WaitingTimeout) * time.Millisecond)

@@ -44,6 +44,24 @@ type Request struct {
 	// behind. nil: as long as the context lives.
 	AcquireTimeout *time.Duration
 
+	// MinRuntime is how long the holder is not asked to go for somebody's
+	// priority, from its grant on. The end of its lease, a request at
+	// priority.Emergency and an administrator do not wait for it. At most
+	// LeaseTimeout; as long as that means: nothing but those three ends the
+	// hold, also when the lease is extended. Defaults to 0. See Grant.Protect.
+	MinRuntime time.Duration
+
+	// PreemptDelta is by how much Priority has to be higher than a holder's to
+	// ask it to go for that. It does not change the order of the queue, nor
+	// what happens at the end of a lease. Defaults to 0, which is 1: any higher
+	// priority. At priority.Emergency it counts as 1.
+	PreemptDelta int
+
+	// NeverPreempts asks nobody to go for Priority, which then orders the queue
+	// alone; those whose lease is over are asked all the same. It excludes a
+	// PreemptDelta.
+	NeverPreempts bool
+
 	// Forceful takes the lock when the holder's grace is over. A request that
 	// is not forceful (polite) waits for the release until its WaitingTimeout.
 	Forceful bool

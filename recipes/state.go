@@ -32,15 +32,19 @@ type Contender struct {
 	LeaseTimeout   time.Duration
 	CleanupTimeout time.Duration
 	WaitingTimeout *time.Duration
+	MinRuntime     time.Duration // see Request
+	PreemptDelta   int           // likewise
+	NeverPreempts  bool          // likewise
 	Trace          string
 	Session        int64     // ZooKeeper session that the contender lives in
 	Joined         time.Time // server's clock
 
 	// Holders only.
-	Token       Token
-	Since       time.Time     // server's clock
-	LeaseLeft   time.Duration // 0 when the lease has run out
-	PreemptedBy []Preemptor
+	Token          Token
+	Since          time.Time     // server's clock
+	LeaseLeft      time.Duration // 0 when the lease has run out
+	MinRuntimeLeft time.Duration // 0 when it may be asked to go for somebody's priority
+	PreemptedBy    []Preemptor
 
 	// Waiters only.
 	Position int // 1 is next in line

@@ -1,0 +1,165 @@
+package recipes
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A Plan is what becomes of a request if from the moment of a LockState on
+// nobody does anything on his own accord: no holder releases before it is made
+// to, nobody else comes or leaves. A release brings everything forward.
+//
+// It follows from that state alone: making it sends nothing to ZooKeeper.
+type Plan struct {
+	Scope string
+	At    time.Time // of the look, by the server's clock; zero when nobody is there
+
+	// Outcome is how it ends, After when, counted from At. It is 0 with
+	// OutcomeInLine.
+	Outcome Outcome
+	After   time.Duration
+
+	// Position is the place in the queue: 1 is next in line. 0: the request does
+	// not queue (OutcomeGranted, OutcomeRefused).
+	Position int
+
+	// Ahead are the waiters that come before it, Behind those that it comes
+	// before, both in the order of the queue.
+	Ahead, Behind []Contender
+
+	// Beside are the holders that it shares the lock with, Obstacles those in
+	// its way.
+	Beside    []Contender
+	Obstacles []Obstacle
+}
+
+// An Obstacle is a holder in the way of a request.
+type Obstacle struct {
+	Holder Contender
+
+	// Bar is what keeps the request now from asking this holder to go for its
+	// priority; priority.NoBar: nothing does. While one obstacle has a bar and a
+	// lease that still runs, the others are not asked for their priority either.
+	Bar priority.Bar
+
+	// Asks are the requests to go that it is going to be sent, in order: at
+	// most one for each reason, without those that stand already
+	// (Holder.PreemptedBy). None with OutcomeInLine and OutcomeRefused, for
+	// only the first in line asks, and a try never does.
+	Asks []PlannedAsk
+}
+
+// PlannedAsk is a request to a holder to go that is going to be sent.
+type PlannedAsk struct {
+	Reason priority.Reason
+	After  time.Duration // from Plan.At on; 0: at once
+	Grace  time.Duration // how long the holder may then clean up
+}
+
+// An Outcome is how a Plan ends.
+type Outcome string
+
+const (
+	OutcomeGranted   Outcome = "granted"    // at once, with nobody's consent
+	OutcomeRefused   Outcome = "refused"    // a try (acquire timeout 0) that is not granted at once
+	OutcomeInLine    Outcome = "in_line"    // it waits behind others, who act first: Plan.Ahead
+	OutcomeTakesOver Outcome = "takes_over" // it evicts the obstacles, if they have not left by then
+	OutcomeGivesUp   Outcome = "gives_up"   // it is polite, and its waiting timeout ends before the cleanup of an obstacle
+	OutcomeTimesOut  Outcome = "times_out"  // its acquire timeout ends first
+)
+
+// Plan returns what would become of r if it were made at s.At.
+func (s LockState) Plan(r Request) Plan {
+	at := slices.IndexFunc(s.Waiters, func(c Contender) bool { return r.Priority.Outranks(c.Priority) })
+	if at < 0 {
+		at = len(s.Waiters)
+	}
+	return s.plan(r.rules(), s.Waiters[:at], s.Waiters[at:], "", r.AcquireTimeout)
+}
+
+// PlanOf returns what will become of a waiter: why it does not preempt yet, and
+// when it will. Its acquire timeout is not known to s, and not heeded. It
+// returns false when none of s.Waiters has this ID.
+func (s LockState) PlanOf(id string) (Plan, bool) {
+	at := slices.IndexFunc(s.Waiters, func(c Contender) bool { return c.ID == id })
+	if at < 0 {
+		return Plan{}, false
+	}
+	return s.plan(s.Waiters[at].rules(), s.Waiters[:at], s.Waiters[at+1:], id, nil), true
+}
+
+// plan foresees a request with a place between two waiters. id is "" before it
+// is made.
+func (s LockState) plan(r priority.Request, ahead, behind []Contender, id string, limit *time.Duration) Plan {
+	p := Plan{Scope: s.Scope, At: s.At, Position: len(ahead) + 1}
+	p.Ahead, p.Behind = append(p.Ahead, ahead...), append(p.Behind, behind...)
+	f := priority.Facts{Request: r, First: len(ahead) == 0}
+	if id == "" && r.Mode == priority.Shared { // a newcomer may come in beside readers, past readers that wait
+		f.First = !slices.ContainsFunc(ahead, func(c Contender) bool { return c.Mode != priority.Shared })
+	}
+	f.Request.Try = limit != nil && *limit == 0
+	for _, h := range s.Holders {
+		if r.Mode.Admits(h.Mode) {
+			p.Beside = append(p.Beside, h)
+			continue
+		}
+		held := s.held(h, id)
+		f.Holders = append(f.Holders, held)
+		p.Obstacles = append(p.Obstacles, Obstacle{Holder: h, Bar: priority.BarOf(r, held)})
+	}
+	forecast := priority.Foresee(f)
+	p.After = forecast.After
+	switch forecast.End {
+	case priority.Grant:
+		p.Outcome, p.Position = OutcomeGranted, 0
+	case priority.Refuse:
+		p.Outcome, p.Position = OutcomeRefused, 0
+	case priority.TakeOver:
+		p.Outcome = OutcomeTakesOver
+	case priority.GiveUp:
+		p.Outcome = OutcomeGivesUp
+	default:
+		p.Outcome = OutcomeInLine
+	}
+	if limit != nil && *limit > 0 && *limit < p.After {
+		p.Outcome, p.After = OutcomeTimesOut, *limit
+	}
+	for _, ask := range forecast.Asks {
+		if ask.After <= p.After {
+			o := &p.Obstacles[ask.Holder]
+			o.Asks = append(o.Asks, PlannedAsk{Reason: ask.Reason, After: ask.After, Grace: ask.Grace})
+		}
+	}
+	return p
+}
+
+// held hands the rulebook a holder, as the waiter with this id sees it.
+func (s LockState) held(h Contender, id string) priority.Holder {
+	held := priority.Holder{
+		Level: h.Priority, Mode: h.Mode, CleanupTimeout: h.CleanupTimeout,
+		LeaseLeft: h.LeaseLeft, MinRuntimeLeft: h.MinRuntimeLeft,
+	}
+	for _, n := range h.PreemptedBy {
+		if n.ID == id {
+			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: s.At.Sub(n.At)})
+		}
+	}
+	return held
+}
+
+// rules is what the rulebook needs to know of a request.
+func (r *Request) rules() priority.Request {
+	return priority.Request{
+		Level: r.Priority, Mode: r.Mode, WaitingTimeout: r.WaitingTimeout, Forceful: r.Forceful,
+		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
+	}
+}
+
+func (c *Contender) rules() priority.Request {
+	return priority.Request{
+		Level: c.Priority, Mode: c.Mode, WaitingTimeout: c.WaitingTimeout, Forceful: c.Forceful,
+		PreemptDelta: c.PreemptDelta, NeverPreempts: c.NeverPreempts,
+	}
+}

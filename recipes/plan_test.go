@@ -1,0 +1,181 @@
+package recipes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// The lock of the plans: a holder at 5 with a lease of 10 minutes, of which 8
+// are left, and one minute of cleanup; a waiter at 7 and one at 3.
+var (
+	planned = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	keeper  = Contender{
+		ID: "h", Owner: "keeper", Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
+		LeaseLeft: 8 * time.Minute, Since: planned.Add(-2 * time.Minute),
+	}
+	seven = Contender{ID: "w7", Owner: "seven", Priority: 7, Position: 1, WaitingTimeout: new(30 * time.Second)}
+	three = Contender{ID: "w3", Owner: "three", Priority: 3, Position: 2}
+)
+
+func keeping(change func(*Contender)) Contender {
+	h := keeper
+	change(&h)
+	return h
+}
+
+func lockOf(holders []Contender, waiters ...Contender) LockState {
+	return LockState{Scope: "orders", At: planned, Holders: holders, Waiters: waiters}
+}
+
+func TestPlanOfARequest(t *testing.T) {
+	const minute = time.Minute
+	byRank := func(after, grace time.Duration) PlannedAsk {
+		return PlannedAsk{Reason: priority.Outranked, After: after, Grace: grace}
+	}
+	byLease := func(after, grace time.Duration) PlannedAsk {
+		return PlannedAsk{Reason: priority.LeaseExpired, After: after, Grace: grace}
+	}
+	one := []Contender{keeper}
+	protected := keeping(func(h *Contender) { h.MinRuntime, h.MinRuntimeLeft = 5*minute, 3*minute })
+	reader := keeping(func(h *Contender) { h.Mode = priority.Shared })
+	for name, c := range map[string]struct {
+		state   LockState
+		request Request
+		want    Plan
+	}{
+		"free": {
+			lockOf(nil), Request{},
+			Plan{Outcome: OutcomeGranted},
+		},
+		"try": {
+			lockOf(one), Request{Priority: 9, AcquireTimeout: new(time.Duration)},
+			Plan{Outcome: OutcomeRefused, Obstacles: []Obstacle{{Holder: keeper}}},
+		},
+		"forceful": {
+			lockOf(one), Request{Priority: 9, Forceful: true},
+			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
+		},
+		"forceful that waits shorter than the cleanup": {
+			lockOf(one), Request{Priority: 9, Forceful: true, WaitingTimeout: new(10 * time.Second)},
+			Plan{Outcome: OutcomeTakesOver, After: 10 * time.Second, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, 10*time.Second)}}}},
+		},
+		"polite": {
+			lockOf(one), Request{Priority: 9},
+			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute), byLease(8*minute, minute)}}}},
+		},
+		"polite with a waiting timeout": {
+			lockOf(one), Request{Priority: 9, WaitingTimeout: new(2 * minute)},
+			Plan{Outcome: OutcomeGivesUp, After: 2 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
+		},
+		"acquire timeout first": {
+			lockOf(one), Request{Priority: 9, AcquireTimeout: new(4 * minute)},
+			Plan{Outcome: OutcomeTimesOut, After: 4 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
+		},
+		"equal": {
+			lockOf(one), Request{Priority: 5, Forceful: true},
+			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarLevel, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
+		},
+		"minimum runtime": {
+			lockOf([]Contender{protected}), Request{Priority: 9, Forceful: true},
+			Plan{Outcome: OutcomeTakesOver, After: 4 * minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Bar: priority.BarMinRuntime, Asks: []PlannedAsk{byRank(3*minute, minute)}}}},
+		},
+		"emergency": {
+			lockOf([]Contender{protected}), Request{Priority: priority.Emergency, Forceful: true, PreemptDelta: 3},
+			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Asks: []PlannedAsk{byRank(0, minute)}}}},
+		},
+		"delta": {
+			lockOf(one), Request{Priority: 9, Forceful: true, PreemptDelta: 5},
+			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarDelta, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
+		},
+		"never preempts": {
+			lockOf(one), Request{Priority: 9, Forceful: true, NeverPreempts: true},
+			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarNever, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
+		},
+		"two readers, one protected": {
+			lockOf([]Contender{reader, protected}), Request{Priority: 9, Forceful: true},
+			Plan{Outcome: OutcomeTakesOver, After: 4 * minute, Position: 1, Obstacles: []Obstacle{
+				{Holder: reader, Asks: []PlannedAsk{byRank(3*minute, minute)}},
+				{Holder: protected, Bar: priority.BarMinRuntime, Asks: []PlannedAsk{byRank(3*minute, minute)}},
+			}},
+		},
+		"before all who wait": {
+			lockOf(one, seven, three), Request{Priority: 9, Forceful: true},
+			Plan{
+				Outcome: OutcomeTakesOver, After: minute, Position: 1, Behind: []Contender{seven, three},
+				Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}},
+			},
+		},
+		"between them": {
+			lockOf(one, seven, three), Request{Priority: 6, Forceful: true},
+			Plan{
+				Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Behind: []Contender{three},
+				Obstacles: []Obstacle{{Holder: keeper}},
+			},
+		},
+		"behind an equal": {
+			lockOf(one, seven), Request{Priority: 7, AcquireTimeout: new(time.Minute)},
+			Plan{Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Obstacles: []Obstacle{{Holder: keeper}}},
+		},
+		"reader beside a reader": {
+			lockOf([]Contender{reader}), Request{Mode: priority.Shared},
+			Plan{Outcome: OutcomeGranted, Beside: []Contender{reader}},
+		},
+		"reader behind a writer that waits": {
+			lockOf([]Contender{reader}, seven), Request{Mode: priority.Shared},
+			Plan{Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Beside: []Contender{reader}},
+		},
+		"reader that goes before a writer that waits": {
+			lockOf([]Contender{reader}, three), Request{Mode: priority.Shared, Priority: 4},
+			Plan{Outcome: OutcomeGranted, Behind: []Contender{three}, Beside: []Contender{reader}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.want.Scope, c.want.At = "orders", planned
+			require.Equal(t, c.want, c.state.Plan(c.request))
+		})
+	}
+}
+
+func TestPlanOfAWaiterKnowsWhatItHasAsked(t *testing.T) {
+	asked := keeping(func(h *Contender) {
+		h.PreemptedBy = []Preemptor{
+			{ID: "another", Reason: priority.LeaseExpired, At: planned.Add(-time.Minute)},
+			{ID: "w7", Reason: priority.Outranked, Grace: time.Minute, At: planned.Add(-10 * time.Second)},
+		}
+	})
+	state := lockOf([]Contender{asked}, seven, three)
+
+	first, ok := state.PlanOf("w7")
+	require.True(t, ok)
+	require.Equal(t, Plan{
+		Scope: "orders", At: planned, Outcome: OutcomeGivesUp, After: 20 * time.Second, Position: 1,
+		Behind: []Contender{three}, Obstacles: []Obstacle{{Holder: asked}},
+	}, first)
+
+	second, ok := state.PlanOf("w3")
+	require.True(t, ok)
+	require.Equal(t, Plan{
+		Scope: "orders", At: planned, Outcome: OutcomeInLine, Position: 2,
+		Ahead: []Contender{seven}, Obstacles: []Obstacle{{Holder: asked, Bar: priority.BarLevel}},
+	}, second)
+
+	_, ok = state.PlanOf("nobody")
+	require.False(t, ok)
+}
+
+// A reader in the queue does not pass another, which may be about to come in;
+// one that has not queued may.
+func TestReaderThatWaitsBehindAReaderIsInLine(t *testing.T) {
+	reader := keeping(func(h *Contender) { h.Mode = priority.Shared })
+	front := Contender{ID: "a", Mode: priority.Shared}
+	state := lockOf([]Contender{reader}, front, Contender{ID: "b", Mode: priority.Shared})
+
+	plan, ok := state.PlanOf("b")
+	require.True(t, ok)
+	require.Equal(t, OutcomeInLine, plan.Outcome)
+	require.Equal(t, OutcomeGranted, state.Plan(Request{Mode: priority.Shared}).Outcome)
+}
