@@ -90,7 +90,7 @@ func TestAliasProblems(t *testing.T) {
 			"version: 1\njobs:\n  a: {schedule: '@daily', run: [x], " + strings.Repeat("<<: {", maxMerges+1) + "timeout: 1m" + strings.Repeat("}", maxMerges+1) + "}\n",
 			[]string{"3:201 jobs[a]: mappings merge mappings in more than 32 levels; use fewer"},
 		},
-		"merged unknown field": {job("<<: {retry: 3}"), []string{`4:10 jobs[a]: unknown field "retry"; this version of lockkeeper cannot do that yet, remove it`}},
+		"merged unknown field": {job("<<: {after: 3}"), []string{`4:10 jobs[a]: unknown field "after"; this version of lockkeeper cannot do that yet, remove it`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems, _ := parse(t, c.text)

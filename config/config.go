@@ -33,9 +33,11 @@ type Config struct {
 	// to Jobs already.
 	Defaults Defaults
 
-	// DrainTimeout is how long jobs may go on when the daemon stops, before
-	// they are cancelled. Negative, as scheduler.Config has it, when the file
-	// says 0: not at all. Defaults to DefaultDrainTimeout.
+	// Drain says what happens when the daemon stops.
+	Drain Drain
+
+	// DrainTimeout is Drain.Finish as scheduler.Config has it: negative when
+	// the file says 0, not at all.
 	DrainTimeout time.Duration
 
 	// File is the name that was given to Load or Parse.
@@ -59,14 +61,18 @@ type Config struct {
 	// no others.
 	Scopes []Scope
 
+	// StateDir is where the daemon keeps what is of this machine alone. Empty:
+	// nowhere.
+	StateDir string
+
 	// Warnings are what works, but perhaps not as meant; by line and column.
 	Warnings []Problem
 }
 
 // Defaults are what the jobs of a file have unless they say otherwise.
 type Defaults struct {
-	Lock     lockguard.Requirement // without a scope
-	Timezone string                // defaults to UTC
+	Job  jobs.Job              // policies and TimeZone (defaults to UTC) alone
+	Lock lockguard.Requirement // without a scope
 }
 
 // Log says how the daemon writes its log.
@@ -88,9 +94,6 @@ type Options struct {
 	// can have beside those of package assignment.
 	Strategies []string
 }
-
-// DefaultDrainTimeout is the drain_timeout of a file without one.
-const DefaultDrainTimeout = 30 * time.Second
 
 // Load reads the file with the given name. If anything is wrong with it, the
 // error is an *Errors with all of it.
@@ -130,18 +133,33 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 var fileShape = shape{
 	name:    "the file",
 	example: "write a mapping with version, zookeeper and jobs",
-	fields:  []string{"version", "zookeeper", "priorities", "defaults", "scopes", "jobs", "groups", "scheduler", "drain_timeout", "log"},
+	keys: []key{
+		{"version", wholeNumber(1, 1), "", "The version of this format."},
+		{"zookeeper", like(&zookeeperShape), "", "How to reach ZooKeeper."},
+		{"priorities", like(&prioritiesShape), "", "Priorities by name, and who may preempt whom."},
+		{"defaults", like(&defaultsShape), "", "What jobs have that do not say otherwise."},
+		{"scopes", named(like(&scopeShape)), "", "What the locks protect. Once there is a scope here, jobs can use no others."},
+		{"jobs", named(like(&jobShape)), "", "The jobs, by name."},
+		{"groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."},
+		{"scheduler", like(&schedulerShape), "", "How the daemons share the jobs."},
+		{"drain", like(&drainShape), "", "What happens when the daemon stops."},
+		{"drain_timeout", aDuration, formatDuration(DefaultDrainTimeout), "Short for drain.finish."},
+		{"state_dir", aFile, "", "A directory for what the daemon keeps on this machine; without it, nothing."},
+		{"log", like(&logShape), "", "How the daemon writes its log."},
+	},
+	must: []string{"version"},
+	any:  []string{"jobs", "groups"},
 	later: []string{
 		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides", "temporal",
 		"audit", "hooks", "include", "approvals", "health",
 	},
-	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs"},
+	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "data_dir": `did you mean "state_dir"?`},
 }
 
 // config reads the sections, what others need first.
 func (r *reader) config(src source) *Config {
 	cfg := &Config{
-		Defaults:     Defaults{Timezone: defaultZone},
+		Drain:        Drain{Cancel: DefaultDrainCancel, Finish: DefaultDrainTimeout},
 		DrainTimeout: DefaultDrainTimeout,
 		Log:          Log{Format: "text", Level: slog.LevelInfo},
 	}
@@ -163,12 +181,12 @@ func (r *reader) config(src source) *Config {
 	r.version(o, start)
 	cfg.Client = r.zookeeper(o.get("zookeeper"))
 	r.priorities(o.get("priorities"))
-	locks := r.defaults(o.get("defaults"), &cfg.Defaults)
+	policies, locks := r.defaults(o.get("defaults"), &cfg.Defaults)
 	r.adviseClasses(locks)
 	r.readScopes(o.get("scopes"))
 	var entries []jobEntry
 	if o.has("jobs") {
-		entries = r.readJobs(o.get("jobs"), cfg.Defaults, locks.inherited())
+		entries = r.readJobs(o.get("jobs"), policies.inherited(), locks.inherited())
 	} else if !o.has("groups") {
 		r.missing(start, "jobs is missing", jobShape.example)
 	}
@@ -177,11 +195,9 @@ func (r *reader) config(src source) *Config {
 		r.checkJobs(entries)
 		r.adviseScopes(entries)
 	}
-	if v := o.get("drain_timeout"); v.exists() {
-		cfg.DrainTimeout, _ = r.notNegative(v)
-		if cfg.DrainTimeout == 0 {
-			cfg.DrainTimeout = -1
-		}
+	r.drain(o, cfg)
+	if v := o.get("state_dir"); v.exists() {
+		cfg.StateDir = r.stateDir(v)
 	}
 	cfg.Scheduler = r.scheduler(o.get("scheduler"))
 	cfg.Log = r.log(o.get("log"), cfg.Log)
@@ -216,35 +232,36 @@ const defaultZone = "UTC"
 var defaultsShape = shape{
 	name:    "defaults",
 	example: "write it like {timezone: UTC, lock: {lease_timeout: 10m}}",
-	fields:  []string{"timezone", "lock"},
-	later:   []string{"misfire", "overlap", "retry", "jitter", "dst", "on_preempt", "timeout", "env"},
-	hints:   joined(lockHints("write it under defaults: {lock: {%s: ...}}"), map[string]string{"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job"}),
+	keys:    slices.Concat(policyKeys, []key{{"lock", like(&defaultsLockShape), "", "Settings of all locks."}}),
+	later:   []string{"env"},
+	hints: joined(lockHints("write it under defaults: {lock: {%s: ...}}"), map[string]string{
+		"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job",
+		"hold_at_least": "it belongs to a job", "schedule": "it belongs to a job", "run": "it belongs to a job",
+	}),
 }
 
 var defaultsLockShape = shape{
 	name:    "defaults.lock",
 	example: "write it like {lease_timeout: 10m, waiting_timeout: 5m}",
-	fields:  lockFields,
+	keys:    lockKeys,
 	later:   laterLockFields,
 	hints:   map[string]string{"scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job"},
 }
 
 // defaults reads what holds for all jobs.
-func (r *reader) defaults(v value, into *Defaults) lockSettings {
+func (r *reader) defaults(v value, into *Defaults) (policies, lockSettings) {
+	all := policies{zone: setting[string]{v: defaultZone, from: builtin}}
 	settings := builtinLockSettings()
 	if o, ok := r.optional(v, defaultsShape); ok {
-		if v := o.get("timezone"); v.exists() {
-			if name, ok := r.timezone(v); ok {
-				into.Timezone = name
-			}
-		}
+		all = r.policies(o, all)
 		if lock, ok := r.optional(o.get("lock"), defaultsLockShape); ok {
 			settings = r.lockSettings(lock, settings)
 			r.checkLock(settings)
 		}
 	}
+	all.apply(&into.Job, true)
 	into.Lock = settings.requirement()
-	return settings
+	return all, settings
 }
 
 // optional reads a mapping that may be missing.
@@ -258,8 +275,11 @@ func (r *reader) optional(v value, s shape) (object, bool) {
 var logShape = shape{
 	name:    "log",
 	example: "write it like {format: json, level: info}",
-	fields:  []string{"format", "level"},
-	later:   []string{"file", "output", "rotate", "source", "sampling"},
+	keys: []key{
+		{"format", word("text", "json"), "text", "For people or for machines."},
+		{"level", word("debug", "info", "warn", "error"), "info", "What is too unimportant to be written is left out."},
+	},
+	later: []string{"file", "output", "rotate", "source", "sampling"},
 }
 
 func (r *reader) log(v value, log Log) Log {

@@ -33,7 +33,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 		SessionTimeout: 15 * time.Second,
 	}, cfg.Client)
 	require.Equal(t, map[string]priority.Level{"critical": 90, "normal": 50, "batch": 20}, cfg.Classes)
-	require.Equal(t, "UTC", cfg.Defaults.Timezone)
+	require.Equal(t, "UTC", cfg.Defaults.Job.TimeZone)
 	require.Equal(t, []Scope{
 		{Name: "cluster/orders/resource/carts", Owner: "team-carts"},
 		{Name: "cluster/orders/resource/totals", Owner: "team-orders"},
@@ -139,7 +139,7 @@ func TestEmptySettingsHaveDefaults(t *testing.T) {
 	cfg := mustParse(t, job(""))
 
 	require.Equal(t, recipes.Config{SessionTimeout: 15 * time.Second}, cfg.Client)
-	require.Equal(t, Defaults{Lock: lockguard.Requirement{LeaseTimeout: 10 * time.Minute}, Timezone: "UTC"}, cfg.Defaults)
+	require.Equal(t, Defaults{Job: jobs.Job{TimeZone: "UTC"}, Lock: lockguard.Requirement{LeaseTimeout: 10 * time.Minute}}, cfg.Defaults)
 	require.Equal(t, DefaultDrainTimeout, cfg.DrainTimeout)
 	require.Equal(t, Log{Format: "text", Level: slog.LevelInfo}, cfg.Log)
 	require.Empty(t, cfg.Scopes)
@@ -184,18 +184,27 @@ func TestEveryFieldIsRead(t *testing.T) {
 		{runShape, "jobs: {j: {run: {%s}}}"},
 		{lockShape, "jobs: {j: {locks: [{%s}]}}"},
 		{logShape, "log: {%s}"},
+		{drainShape, "drain: {%s}"},
+		{overlapShape, "defaults: {overlap: {%s}}"},
+		{misfireShape, "jobs: {j: {misfire: {%s}}}"},
+		{dstShape, "jobs: {j: {dst: {%s}}}"},
+		{retryShape, "defaults: {retry: {%s}}"},
+		{onPreemptShape, "jobs: {j: {on_preempt: {%s}}}"},
+		{blackoutShape, "jobs: {j: {blackout: [{%s}]}}"},
+		{schedulerShape, "scheduler: {%s}"},
+		{groupShape, "groups: [{%s}]"},
 	} {
-		require.NotEmpty(t, place.shape.fields)
-		for _, field := range place.shape.fields {
+		require.NotEmpty(t, place.shape.keys)
+		for _, field := range place.shape.names() {
 			_, problems, _ := parse(t, fmt.Sprintf(place.text, field+": [[[x]]]"))
 			require.Contains(t, strings.Join(problems, "\n"), field, "%s in %s", field, place.shape.name)
 			require.NotContains(t, strings.Join(problems, "\n"), "unknown field", "%s in %s", field, place.shape.name)
 		}
 		for _, field := range place.shape.later {
-			require.NotContains(t, place.shape.fields, field, "%s is there now", field)
+			require.NotContains(t, place.shape.names(), field, "%s is there now", field)
 		}
 		for field := range place.shape.hints {
-			require.NotContains(t, place.shape.fields, field)
+			require.NotContains(t, place.shape.names(), field)
 		}
 	}
 }

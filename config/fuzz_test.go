@@ -166,7 +166,7 @@ func TestManyWarningsDoNotHideAProblem(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\njobs:\n")
 	for i := range maxFound + 10 {
-		fmt.Fprintf(&b, "  j%d: {schedule: manual, run: [x]}\n", i)
+		fmt.Fprintf(&b, "  j%d: {schedule: '0 0 1 * 1', run: [x]}\n", i)
 	}
 	_, problems, warnings := parse(t, b.String()+"  last: {schedule: manual, run: [x], timeout: x}\n")
 	require.Len(t, problems, 1)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
@@ -17,9 +18,21 @@ const groupsExample = "write a list like [{name: lock-group, locks: 12}]"
 var groupShape = shape{
 	name:    "a group",
 	example: "write it like {name: lock-group, locks: 12}",
-	fields: []string{
-		"name", "locks", "holders", "strategy", "cleanup_timeout", "debounce", "max_moves", "limit", "participants", "weights", "pins", "zones",
+	keys: []key{
+		{"name", aText, "", "The name of the group."},
+		{"locks", oneOf(wholeNumber(1, maxGroupLocks), someOf(aText)), "", "How many locks there are, or their names."},
+		{"holders", wholeNumber(1, 1000), "1", "How many participants hold each lock at the same time."},
+		{"strategy", aText, recipes.DefaultGroupStrategy, "How the locks are spread: " + strings.Join(assignment.Names(), ", ") + ", or one of the program's own."},
+		{"cleanup_timeout", aDuration, formatDuration(recipes.DefaultGroupCleanupTimeout), "How long a participant needs to put things right when a lock moves away from it."},
+		{"debounce", aDuration, formatDuration(recipes.DefaultGroupDebounce), "How long the participants must be the same ones before locks move."},
+		{"max_moves", wholeNumber(0, math.MaxInt32), "0", "How many locks are taken in one round from participants that are there; 0: no limit."},
+		{"limit", wholeNumber(0, math.MaxInt32), "0", "How many locks a participant holds at most; 0: no limit."},
+		{"participants", someOf(aText), "", "Who may join; without it, anybody."},
+		{"weights", named(aNumber), "", "How much of the whole each participant gets; who has none has 1."},
+		{"pins", named(aText), "", "Who holds a lock while it is there."},
+		{"zones", named(aText), "", "Where each participant runs: the holders of a lock are put into different zones."},
 	},
+	must:  []string{"name", "locks"},
 	later: []string{"tags", "labels", "priority", "message"},
 	hints: map[string]string{
 		"count": `did you mean "locks"?`, "partitions": `did you mean "locks"?`, "replicas": `did you mean "holders"?`,

@@ -16,11 +16,17 @@ import (
 var jobShape = shape{
 	name:    "a job",
 	example: `write it like backup: {schedule: "0 2 * * *", run: [/usr/bin/backup], locks: [{scope: cluster/orders}]}`,
-	fields:  []string{"schedule", "timezone", "run", "timeout", "locks"},
-	later: []string{
-		"misfire", "overlap", "retry", "jitter", "dst", "on_preempt", "after", "blackout", "hold_at_least", "labels", "pause_after_failures",
-		"enabled", "disabled", "suspend", "paused", "approval",
-	},
+	keys: slices.Concat(
+		[]key{
+			{"schedule", aSchedule, "", `When the job runs: cron fields, "@every 5m", "@daily", or manual for by hand only.`},
+			{"run", runKind, "", "What the job does: a command as a list, go:NAME, or a mapping."},
+			{"locks", someOf(like(&lockShape)), "", "The locks that the work needs, all or none."},
+			{"hold_at_least", aDuration, "0s", "Keeps the locks that long from the grant on, also when the work is done sooner."},
+		},
+		policyKeys,
+	),
+	must:  []string{"schedule", "run"},
+	later: []string{"after", "labels", "enabled", "disabled", "suspend", "paused", "approval"},
 	hints: joined(lockHints("it belongs to a lock: locks: [{%s: ...}]"), map[string]string{
 		"command": "write run: [command, argument], or run: {command: [...]}",
 		"exec":    "write run: [command, argument]", "cmd": "write run: [command, argument]", "args": "write run: [command, argument]",
@@ -38,12 +44,15 @@ func joined(a, b map[string]string) map[string]string {
 // A jobEntry is a job and what its locks were made of.
 type jobEntry struct {
 	jobs.Job
-	name  value
-	locks []lockEntry // as Requirements
+	policies    policies
+	holdAtLeast setting[time.Duration]
+	name        value
+	scheduleAt  value
+	locks       []lockEntry // as Requirements
 }
 
 // readJobs reads the jobs, in the order of the file.
-func (r *reader) readJobs(v value, defaults Defaults, locks lockSettings) []jobEntry {
+func (r *reader) readJobs(v value, base policies, locks lockSettings) []jobEntry {
 	entries, ok := r.entries(v, jobShape.example, v.named)
 	if !ok {
 		return nil
@@ -53,13 +62,13 @@ func (r *reader) readJobs(v value, defaults Defaults, locks lockSettings) []jobE
 	}
 	all := make([]jobEntry, 0, len(entries))
 	for _, e := range entries {
-		all = append(all, r.job(e, defaults, locks))
+		all = append(all, r.job(e, base, locks))
 	}
 	return all
 }
 
-func (r *reader) job(e entry, defaults Defaults, base lockSettings) jobEntry {
-	job := jobEntry{Job: jobs.Job{Name: e.name, TimeZone: defaults.Timezone}, name: e.key}
+func (r *reader) job(e entry, inherited policies, base lockSettings) jobEntry {
+	job := jobEntry{Job: jobs.Job{Name: e.name}, name: e.key}
 	o, ok := r.object(e.value, jobShape)
 	if !ok {
 		return job
@@ -69,15 +78,16 @@ func (r *reader) job(e entry, defaults Defaults, base lockSettings) jobEntry {
 	at.path = o.path
 
 	r.jobName(e)
-	r.schedule(o, at, &job.Job)
+	job.policies = r.policies(o, inherited)
+	job.policies.apply(&job.Job, o.has("locks"))
+	job.holdAtLeast = field(o, "hold_at_least", setting[time.Duration]{}, r.notNegative)
+	job.HoldAtLeast = job.holdAtLeast.v
+	r.schedule(o, at, &job)
 	var t task
 	if o.has("run") {
 		t = r.run(o.get("run"))
 	} else {
 		r.missing(at, "run is missing", "write the command, for example run: [/usr/bin/backup, --all]")
-	}
-	if v := o.get("timeout"); v.exists() {
-		job.Timeout, _ = r.positive(v)
 	}
 	if t.command != nil && base.cleanup.from == builtin {
 		base.cleanup = setting[time.Duration]{v: jobs.DefaultCleanupTimeout, from: "the default of commands"}
@@ -85,7 +95,8 @@ func (r *reader) job(e entry, defaults Defaults, base lockSettings) jobEntry {
 	if o.has("locks") {
 		r.locks(o.get("locks"), base, &job)
 	}
-	r.checkTask(o, t, &job)
+	r.checkTask(t, &job, o.has("locks"))
+	r.checkPolicies(job, o.has("locks"))
 	job.Work = t.work()
 	return job
 }
@@ -100,44 +111,48 @@ func (r *reader) jobName(e entry) {
 	}
 }
 
-func (r *reader) schedule(o object, at value, job *jobs.Job) {
-	zone := o.get("timezone")
-	if zone.exists() {
-		if name, ok := r.timezone(zone); ok {
-			job.TimeZone = name
-		}
-	}
-	v := o.get("schedule")
+func (r *reader) schedule(o object, at value, job *jobEntry) {
+	job.scheduleAt = o.get("schedule")
 	if !o.has("schedule") {
 		r.missing(at, "schedule is missing", `write for example schedule: "0 2 * * *" or "@every 5m"`)
 		return
 	}
+	v := job.scheduleAt
 	spec, ok := r.text(v, `write for example "0 2 * * *" or "@every 5m"`)
 	if !ok {
 		return
 	}
 	job.Schedule = spec
-	own := job.TimeZone
-	if scheduler.HasZone(spec) && !zone.exists() {
-		own, job.TimeZone = "", ""
+	if scheduler.HasZone(spec) && !job.policies.zone.given {
+		job.TimeZone = ""
 	}
-	if _, err := scheduler.Parse(spec, own); err != nil {
+	if r.spec(v, spec, job.policies.zone.v, job.policies.zone.given) {
+		r.adviseSchedule(v, spec)
+	}
+}
+
+// spec checks a schedule. A zone of its own takes the place of one that was
+// not written beside it.
+func (r *reader) spec(v value, spec, zone string, written bool) bool {
+	if scheduler.HasZone(spec) && !written {
+		zone = ""
+	}
+	if _, err := scheduler.Parse(spec, zone); err != nil {
 		what, instead := err.Error(), ""
 		if bad, ok := errors.AsType[*scheduler.SpecError](err); ok {
 			what, instead = splitReason(bad.Reason)
 			what = quote(spec) + ": " + what
 		}
 		r.problem(v, what, cmp.Or(instead, `write for example "0 2 * * *" or "@every 5m"`))
-		return
+		return false
 	}
-	r.adviseSchedule(v, spec)
+	return true
 }
 
+// manual is the schedule of a job that only people start.
+const manual = "manual"
+
 func (r *reader) adviseSchedule(v value, spec string) {
-	if strings.TrimSpace(spec) == "manual" {
-		r.warn(v, "nothing starts this job by itself", "write a schedule, unless a program calls its Scheduler.RunNow")
-		return
-	}
 	fields := strings.Fields(spec)
 	if n := len(fields); n >= 5 && !strings.HasPrefix(spec, "@") {
 		days, weekdays := fields[n-3], fields[n-1]
@@ -192,10 +207,10 @@ func (r *reader) locks(v value, base lockSettings, job *jobEntry) {
 const lockListExample = "write it like [{scope: cluster/orders}]"
 
 // checkTask compares the work with the lock that it runs under.
-func (r *reader) checkTask(o object, t task, job *jobEntry) {
+func (r *reader) checkTask(t task, job *jobEntry, locks bool) {
 	_, tidies := t.goFunc.(jobs.Cleaner)
 	tidies = tidies || t.cleanup != nil
-	if tidies && !o.has("locks") {
+	if tidies && !locks {
 		r.missing(t.tidies, "a cleanup runs under a lock, but the job needs none", "write its locks, or remove the cleanup")
 	}
 	if len(job.locks) == 0 {
@@ -211,11 +226,6 @@ func (r *reader) checkTask(o object, t task, job *jobEntry) {
 		if shortest.cleanup.v == 0 {
 			t.command.CleanupTimeout = -1
 		}
-	}
-	hasty := slices.MinFunc(job.locks, func(a, b lockEntry) int { return cmp.Compare(a.lease.v, b.lease.v) })
-	if lease := hasty.lease; job.Timeout > 0 && !lease.bad && job.Timeout > lease.v {
-		r.warn(o.get("timeout"), fmt.Sprintf("timeout (%s) is longer than lease_timeout%s (%s%s): after the lease anybody may ask the job to go",
-			formatDuration(job.Timeout), hasty.among(job.locks), formatDuration(lease.v), lease.origin()), "write a lease_timeout as long as the work may take")
 	}
 }
 

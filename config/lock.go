@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -17,9 +18,15 @@ const (
 	builtin = "the default" // where a setting comes from that nobody wrote
 )
 
-// lockFields are the settings that defaults.lock and the locks of jobs share.
-var lockFields = []string{
-	"mode", "priority", "lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "forceful",
+// lockKeys are the settings that defaults.lock and the locks of jobs share.
+var lockKeys = []key{
+	{"mode", word("exclusive", "shared"), "exclusive", "exclusive has the lock alone, shared together with other shared ones."},
+	{"priority", oneOf(levelKind, aText), "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes."},
+	{"lease_timeout", aDuration, formatDuration(recipes.DefaultLeaseTimeout), "How long the work needs; after it, the lock is given up as soon as somebody asks."},
+	{"cleanup_timeout", aDuration, "0s; commands " + formatDuration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go."},
+	{"waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever."},
+	{"acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt."},
+	{"forceful", aBoolean, "false", "Takes the lock when the holder's grace is over."},
 }
 
 var laterLockFields = []string{
@@ -29,8 +36,13 @@ var laterLockFields = []string{
 var lockShape = shape{
 	name:    "a lock",
 	example: "write it like {scope: cluster/orders, lease_timeout: 10m}",
-	fields:  append(append([]string{"scope"}, lockFields...), "message"),
-	later:   laterLockFields,
+	keys: slices.Concat(
+		[]key{{"scope", aText, "", "What the lock protects, for example cluster/orders."}},
+		lockKeys,
+		[]key{{"message", aText, "", "Why the lock is held, for people."}},
+	),
+	must:  []string{"scope"},
+	later: laterLockFields,
 	hints: map[string]string{
 		"owner": "remove it, the job is the owner", "name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
 		"cleanup": `did you mean "cleanup_timeout"? The command that cleans up is run.cleanup`,
@@ -80,15 +92,16 @@ func (s lockSettings) modeAt(lock value) value {
 
 // inherited returns the settings of defaults.lock as a job gets them.
 func (s lockSettings) inherited() lockSettings {
+	const from = "from defaults.lock"
 	return lockSettings{
-		mode: s.mode.inherited(), priority: s.priority.inherited(), lease: s.lease.inherited(), cleanup: s.cleanup.inherited(),
-		waiting: s.waiting.inherited(), acquire: s.acquire.inherited(), forceful: s.forceful.inherited(),
+		mode: s.mode.inherited(from), priority: s.priority.inherited(from), lease: s.lease.inherited(from), cleanup: s.cleanup.inherited(from),
+		waiting: s.waiting.inherited(from), acquire: s.acquire.inherited(from), forceful: s.forceful.inherited(from),
 	}
 }
 
-func (s setting[T]) inherited() setting[T] {
+func (s setting[T]) inherited(from string) setting[T] {
 	if s.given {
-		s.given, s.from = false, "from defaults.lock"
+		s.given, s.from = false, from
 	}
 	return s
 }
@@ -253,7 +266,7 @@ func (r *reader) problems() int {
 // setting.
 func lockHints(where string) map[string]string {
 	hints := map[string]string{}
-	for _, name := range slices.Concat(lockFields, []string{"scope", "message"}) {
+	for _, name := range lockShape.names() {
 		hints[name] = fmt.Sprintf(where, name)
 	}
 	return hints

@@ -10,7 +10,9 @@ import (
 type shape struct {
 	name    string            // what the mapping is, for messages
 	example string            // how to write one
-	fields  []string          // in the order of the documentation
+	keys    []key             // in the order of the documentation
+	must    []string          // keys without which it says nothing
+	any     []string          // keys of which it needs at least one
 	later   []string          // fields of features that this version does not have
 	hints   map[string]string // for fields people look for here: what to write instead
 }
@@ -27,9 +29,9 @@ func (d *decoder) object(v value, s shape) (object, bool) {
 	if !ok {
 		return object{value: v}, false
 	}
-	o := object{value: v, entries: make(map[string]entry, len(s.fields))}
+	o := object{value: v, entries: make(map[string]entry, len(s.keys))}
 	for _, e := range all {
-		if slices.Contains(s.fields, e.name) {
+		if s.knows(e.name) {
 			if !o.has(e.name) {
 				o.entries[e.name] = e
 			}
@@ -48,10 +50,11 @@ func (d *decoder) insteadOf(name string, s shape) string {
 	if slices.Contains(s.later, name) {
 		return "this version of lockkeeper cannot do that yet, remove it"
 	}
-	if meant := d.suggest.didYouMean(name, s.fields); meant != "" {
+	names := s.names()
+	if meant := d.suggest.didYouMean(name, names); meant != "" {
 		return meant
 	}
-	return fmt.Sprintf("%s can have %s", s.name, strings.Join(s.fields, ", "))
+	return fmt.Sprintf("%s can have %s", s.name, strings.Join(names, ", "))
 }
 
 // get returns the value of a field; without a node when it is not there.

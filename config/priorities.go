@@ -10,17 +10,21 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
+// levelKind is a priority as a number. The one above is for operators.
+var levelKind = wholeNumber(0, int64(priority.Emergency)-1)
+
 var prioritiesShape = shape{
 	name:    "priorities",
 	example: "write it like {classes: {critical: 90, batch: 20}}",
-	fields:  []string{"classes"},
+	keys:    []key{{"classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities."}},
 	later:   []string{"preempt_delta", "may_force", "min_runtime"},
 }
 
 var classShape = shape{
 	name:    "a class",
 	example: "write a number such as 50, or {value: 50}",
-	fields:  []string{"value"},
+	keys:    []key{{"value", levelKind, "", "The priority that the name stands for."}},
+	must:    []string{"value"},
 	later:   []string{"preempts", "may_force", "min_runtime", "default"},
 	hints:   map[string]string{"priority": `did you mean "value"?`, "level": `did you mean "value"?`},
 }

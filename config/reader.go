@@ -26,6 +26,8 @@ type reader struct {
 	// sessionReported: the session timeout does not fit the built-in lease.
 	sessionReported bool
 
+	periods map[[2]string]time.Duration // of schedules, by spec and zone
+
 	classes map[string]class
 	scopes  map[string]Scope // nil: any scope is fine
 

@@ -18,11 +18,24 @@ const (
 	runExample = "write the command as a list, for example [/usr/bin/backup, --all]"
 )
 
+var (
+	anyText     = kind{what: "text", scalar: ofAnyText}
+	commandKind = someOf(anyText)
+	goKind      = kind{what: goPrefix + "NAME", scalar: ofGoFunc}
+	runKind     = oneOf(commandKind, goKind, like(&runShape))
+)
+
 var runShape = shape{
 	name:    "run",
 	example: runExample,
-	fields:  []string{"command", "env", "dir", "cleanup"},
-	later:   []string{"http", "url", "temporal", "workflow", "user", "stdin", "output", "shell"},
+	keys: []key{
+		{"command", commandKind, "", "The program and its arguments, without a shell."},
+		{"env", named(anyText), "", "Environment variables that it gets beside those of the daemon."},
+		{"dir", aFile, "that of the daemon", "The directory it runs in."},
+		{"cleanup", commandKind, "", "Runs under the lock when the work was interrupted."},
+	},
+	must:  []string{"command"},
+	later: []string{"http", "url", "temporal", "workflow", "user", "stdin", "output", "shell"},
 	hints: map[string]string{
 		"exec": `did you mean "command"?`, "argv": `did you mean "command"?`, "cmd": `did you mean "command"?`,
 		"args": "write them behind the command: [command, argument]", "go": "write run: go:NAME",

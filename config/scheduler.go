@@ -23,9 +23,13 @@ type Scheduler struct {
 var schedulerShape = shape{
 	name:    "scheduler",
 	example: "write it like {spread: true, strategy: balanced}",
-	fields:  []string{"spread", "strategy", "name"},
-	later:   []string{"lateness", "pins", "weights", "participants"},
-	hints:   map[string]string{"drain_timeout": "it belongs to the file, beside scheduler"},
+	keys: []key{
+		{"spread", aBoolean, "false", "Each job belongs to one of the daemons, which alone claims its ticks."},
+		{"strategy", word(assignment.Names()...), recipes.DefaultGroupStrategy, "How the jobs are spread."},
+		{"name", aText, "host:pid", "Tells the daemons apart; each has another one."},
+	},
+	later: []string{"lateness", "pins", "weights", "participants"},
+	hints: map[string]string{"drain_timeout": "it belongs to the file, beside scheduler"},
 }
 
 func (r *reader) scheduler(v value) Scheduler {

@@ -20,8 +20,11 @@ type Scope struct {
 var scopeShape = shape{
 	name:    "a scope",
 	example: "write it like cluster/orders: {owner: team-orders}",
-	fields:  []string{"mode", "owner"},
-	later:   []string{"permits", "max_hold", "limits", "hold_at_least", "lock_delay", "description"},
+	keys: []key{
+		{"mode", word("exclusive", "shared"), "", "exclusive: nobody may have it with others."},
+		{"owner", aText, "", "Who looks after what the scope protects, for people."},
+	},
+	later: []string{"permits", "max_hold", "limits", "hold_at_least", "lock_delay", "description"},
 }
 
 // scopes reads the documented scopes. Once there is one, jobs can use no

@@ -22,7 +22,13 @@ const (
 var zookeeperShape = shape{
 	name:    "zookeeper",
 	example: `write it like {servers: [zk1:2181, zk2:2181]}`,
-	fields:  []string{"servers", "root", "session_timeout", "auth", "tls"},
+	keys: []key{
+		{"servers", oneOf(aText, someOf(aText)), "", "The servers, host:port each, as a list or in one text; behind it a chroot."},
+		{"root", aText, "/lockkeeper", "The node that everything lives under."},
+		{"session_timeout", aDuration, "15s", "How long after the last sign of life a dead daemon's locks are freed."},
+		{"auth", like(&authShape), "", "Who the daemon is."},
+		{"tls", like(&tlsShape), "", "TLS to the servers; {} trusts the certificate authorities of the system."},
+	},
 	hints: map[string]string{
 		"server": `did you mean "servers"?`, "hosts": `did you mean "servers"?`, "addresses": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
 		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
@@ -97,7 +103,8 @@ func (r *reader) servers(v value) (servers []string, chroot string) {
 var authShape = shape{
 	name:    "zookeeper.auth",
 	example: "write {digest_file: FILE}, where FILE has user:password in it",
-	fields:  []string{"digest_file"},
+	keys:    []key{{"digest_file", aFile, "", "A file with one line, user:password."}},
+	must:    []string{"digest_file"},
 	hints: map[string]string{
 		"user": "write digest_file: FILE, where FILE has user:password in it", "password": "put it into a file and name that: digest_file: FILE",
 		"digest": "put user:password into a file and name that: digest_file: FILE",
@@ -135,7 +142,12 @@ func (r *reader) auth(v value) *recipes.Digest {
 var tlsShape = shape{
 	name:    "zookeeper.tls",
 	example: "write {ca_file: FILE}, or {} for the certificate authorities of the system",
-	fields:  []string{"ca_file", "cert_file", "key_file", "server_name"},
+	keys: []key{
+		{"ca_file", aFile, "", "The certificate authorities to trust, in PEM form; without it, those of the system."},
+		{"cert_file", aFile, "", "The certificate of the daemon, in PEM form."},
+		{"key_file", aFile, "", "The private key of that certificate, in PEM form."},
+		{"server_name", aText, "", "The name in the servers' certificates, if it is not their host name."},
+	},
 	hints: map[string]string{
 		"insecure": "there is no such setting: name the certificate authority in ca_file", "insecure_skip_verify": "there is no such setting: name the certificate authority in ca_file",
 		"enabled": "remove it; tls: {} is enough",
