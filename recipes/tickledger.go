@@ -2,9 +2,7 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -12,16 +10,23 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A TickLedger makes each tick of a schedule run at most once in the cluster.
-// A tick is a job and an instant. Before it runs a tick, a process claims it:
-// a compare-and-set of the job's one node, which holds the last instant that
-// was claimed. An instant that is not later than that is taken. So the first
-// one to claim wins, whatever the clocks say and however short the job is, and
-// as long as every process decides the instants of a job in order, none is
-// forgotten while one process lives.
+// A TickLedger makes each tick of a schedule run at most once in the cluster,
+// and end in exactly one recorded outcome. A tick is a job and an instant.
+// Before it runs a tick, a process claims it: a compare-and-set of the job's one
+// node, which holds the last instant that was decided. An instant that is not
+// later than that is taken. So the first one to claim wins, whatever the clocks
+// say and however short the job is, and as long as every process decides the
+// instants of a job in order, none is forgotten while one process lives.
 //
-//	<root>/ticks/<job>            persistent: the last instant, the run that goes on, how the last one ended, counts
+//	<root>/ticks/<job>            persistent: the last instant, the runs that go on, the ticks that wait, the pause, counts, the history
 //	<root>/ticks/<job>/run-<id>   ephemeral: the process of that run lives
+//	<root>/requests/<id>          ephemeral: somebody asks for a run by hand, and waits
+//
+// The history is in ZooKeeper, and in the same node, because the write that
+// decides a tick is the one that records what became of it: there is exactly
+// one outcome by construction, every daemon and operator sees all of them, and
+// it costs no further write. It is a ring of 32 entries that keeps the node
+// below 6 KiB or so; long archives belong into logs.
 //
 // The node must not be deleted while processes decide ticks of the job: the
 // slower ones would run again what they find unclaimed.
@@ -31,13 +36,15 @@ import (
 // *UnavailableError, and may have been executed; the next call for the same job
 // finds that out and puts it right.
 type TickLedger struct {
-	store tickStore
-	root  string
-	acl   []zk.ACL
-	self  tickOwner
+	store    tickStore
+	root     string // of the jobs
+	requests string
+	acl      []zk.ACL
+	self     tickOwner
 
 	mu   sync.Mutex
-	open map[string]*openTick // the runs of this ledger, by id
+	open map[string]*openTick   // the runs of this ledger, by id
+	jobs map[string]*tickMemory // by name
 }
 
 // TickLedger returns the ledger of the client's root. Each has an identity of
@@ -51,24 +58,11 @@ func (c *Client) TickLedger(owner string) *TickLedger {
 	return newTickLedger(c, c.root, c.acl, self)
 }
 
-// tickStore is what a ledger needs of a *Client.
-type tickStore interface {
-	create(ctx context.Context, path string, data []byte, flags int32) (string, error)
-	ensure(ctx context.Context, path string) error
-	get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
-	multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
-	unavailable() *UnavailableError
-}
-
-var _ tickStore = (*Client)(nil)
-
 func newTickLedger(store tickStore, root string, acl []zk.ACL, self tickOwner) *TickLedger {
-	return &TickLedger{store: store, root: root + "/ticks", acl: acl, self: self, open: make(map[string]*openTick)}
-}
-
-// openTick is a run that this ledger has claimed, or is about to.
-type openTick struct {
-	ending bool // its end has been sent, perhaps in vain
+	return &TickLedger{
+		store: store, root: root + "/ticks", requests: root + "/requests", acl: acl, self: self,
+		open: make(map[string]*openTick), jobs: make(map[string]*tickMemory),
+	}
 }
 
 // TickVerdict is the answer to a claim.
@@ -76,9 +70,11 @@ type TickVerdict uint8
 
 // The answers to a claim.
 const (
-	TickTaken   TickVerdict = iota // it was decided before, here or elsewhere
-	TickClaimed                    // it is the caller's: run it, then Finish
-	TickOverlap                    // the previous run goes on
+	TickTaken    TickVerdict = iota // it was decided before, here or elsewhere; of ClaimWaiting: nothing waits
+	TickClaimed                     // it is the caller's: run it, then Finish
+	TickOverlap                     // others go on: recorded as skipped, or only told
+	TickBuffered                    // it waits for the end of others: ClaimWaiting
+	TickPaused                      // the job is paused: recorded as skipped; of ClaimWaiting: it goes on waiting
 )
 
 // String returns the verdict in lower case.
@@ -90,33 +86,57 @@ func (v TickVerdict) String() string {
 		return "claimed"
 	case TickOverlap:
 		return "overlap"
+	case TickBuffered:
+		return "buffered"
+	case TickPaused:
+		return "paused"
 	}
 	return fmt.Sprintf("verdict %d", uint8(v))
 }
 
-// OnOverlap says what a claim does when the previous run still goes on.
+// OnOverlap says what a claim does when a run still goes on, or ticks wait: they
+// go first.
 type OnOverlap uint8
 
 // What a claim can do on an overlap.
 const (
-	SkipOverlap OnOverlap = iota // record the tick as skipped
-	TellOverlap                  // only tell; the claim can be repeated
+	SkipOverlap   OnOverlap = iota // record the tick as skipped
+	TellOverlap                    // only tell; the claim can be repeated
+	BufferOverlap                  // let it wait, if fewer than Max do; else skip it
+	CancelOverlap                  // ask the runs to go, skip what waits, and wait
+	AllowOverlap                   // run beside them, if fewer than Max go on; else skip it
 )
+
+// TickAsk says how to claim a tick.
+type TickAsk struct {
+	OnOverlap OnOverlap
+
+	// Max is how many ticks may wait (BufferOverlap), or how many runs may go on
+	// at once (AllowOverlap); others ignore it. Defaults to 1.
+	Max int
+}
 
 // Reasons for a skip that the ledger itself records.
 const (
-	TickReasonOverlap   = "overlap"   // the previous run still went on
+	TickReasonOverlap   = "overlap"   // a run still went on
+	TickReasonPaused    = "paused"    // the job was paused
 	TickReasonUndecided = "undecided" // the claim's reply came too late to run it
 )
 
 // TickClaim is what became of a claim.
 type TickClaim struct {
 	Verdict     TickVerdict
-	Run         TickRun  // claimed: this run; overlap: the run in the way
-	Interrupted *TickRun // claimed: the previous run, if its process was found dead
+	Run         TickRun    // claimed: this run; overlap, buffered: the oldest run in the way, if there is one
+	Interrupted []TickRun  // claimed, recorded: runs that were found dead
+	Last        time.Time  // taken: the last instant that was decided
+	Waiting     int        // ticks that wait, after this
+	Paused      *TickPause // paused: why
+}
 
-	// Last is, for a tick that is taken, the last instant that was decided.
-	Last time.Time
+// TickFinish is what the end of a run has led to.
+type TickFinish struct {
+	Waiting int        // ticks that wait, after this: ClaimWaiting
+	Paused  *TickPause // the pause that this end has led to, nil if it has not
 }
 
 // Begin returns the instant up to which the ticks of job are decided; first is
@@ -125,376 +145,165 @@ type TickClaim struct {
 // So processes that start together, with clocks that differ, do not leave out
 // what lies between their first ticks.
 func (l *TickLedger) Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error) {
-	_, err = l.update(ctx, job, func(v *tickView) tickWrite {
-		write := tickWrite{set: v.record.decided().IsZero()}
-		if write.set {
+	rec, err := l.update(ctx, job, func(v *tickView) (w tickWrite) {
+		if v.record.decided().IsZero() {
 			v.record.Begins = first.UTC().Round(0)
+			w.set = true
 		}
-		after = v.record.decided()
-		return write
+		return w
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("last tick of job %q not known: %w", job, l.explain(ctx, err))
 	}
-	return after, nil
+	return rec.decided(), nil
 }
 
 // Claim asks for the tick of job at instant. It is idempotent: a claim that
 // failed can be repeated.
 //
-// A previous run that is still recorded as going on but whose process has died
-// is recorded as interrupted. One whose process lives is an overlap.
-func (l *TickLedger) Claim(ctx context.Context, job string, instant time.Time, on OnOverlap) (TickClaim, error) {
-	return l.claim(ctx, job, instant, on, false)
+// A run that is still recorded as going on but whose process has died is
+// recorded as interrupted. One whose process lives is an overlap, and so is a
+// tick that waits.
+func (l *TickLedger) Claim(ctx context.Context, job string, instant time.Time, ask TickAsk) (TickClaim, error) {
+	c := l.newClaim(job, runNote{Instant: instant.UTC().Round(0)})
+	if claim, ok := l.taken(job, c.note.Instant); ok {
+		return claim, nil
+	}
+	limit := 1
+	if ask.OnOverlap == AllowOverlap {
+		limit = max(1, ask.Max)
+	}
+	return c.do(ctx, l.recall(job, false), func(v *tickView) tickWrite { return c.tick(v, ask, limit) })
+}
+
+// ClaimWaiting asks for the oldest tick of job that waits, when fewer than
+// limit runs go on whose process lives. The verdict is claimed, overlap, paused,
+// or taken: nothing waits. Nothing is skipped by it.
+func (l *TickLedger) ClaimWaiting(ctx context.Context, job string, limit int) (TickClaim, error) {
+	c := l.newClaim(job, runNote{Waited: true})
+	return c.do(ctx, l.recall(job, false), func(v *tickView) tickWrite { return c.waiting(v, max(1, limit)) })
 }
 
 // ClaimManual asks to run job outside its schedule. at is kept as the run's
 // instant but decides nothing: no tick is taken by it. The verdict is claimed
-// or overlap; an overlap is not recorded.
+// or overlap; an overlap is not recorded. A pause does not refuse it.
 func (l *TickLedger) ClaimManual(ctx context.Context, job string, at time.Time) (TickClaim, error) {
-	return l.claim(ctx, job, at, TellOverlap, true)
-}
-
-func (l *TickLedger) claim(ctx context.Context, job string, instant time.Time, on OnOverlap, manual bool) (TickClaim, error) {
-	instant = instant.UTC().Round(0)
-	id := l.opened()
-	var claim TickClaim
-	stat, err := l.update(ctx, job, func(v *tickView) tickWrite {
-		rec, last := &v.record, v.record.Run
-		orphan := l.orphan(last)
-		switch {
-		case last != nil && last.ID == id && v.alive:
-			claim.Verdict = TickClaimed // before the connection was lost
-			return tickWrite{}
-		case rec.Finished != nil && rec.Finished.ID == id && rec.Finished.Outcome == TickSkipped:
-			claim.Verdict = TickOverlap // likewise
-			return tickWrite{}
-		case last != nil && last.ID == id:
-			// Claimed, and the session has ended since: under a new name.
-			orphan = true
-			l.close(id)
-			id = l.opened()
-		}
-		mine := orphan && !manual && !last.Manual && last.Instant.Equal(instant)
-
-		if !manual && !mine && !instant.After(rec.decided()) {
-			claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
-			return l.settle(v, orphan)
-		}
-		if last != nil && !orphan && v.alive {
-			claim = TickClaim{Verdict: TickOverlap, Run: last.public(job)}
-			if on == TellOverlap {
-				return tickWrite{}
-			}
-			rec.Last = instant
-			rec.skip(id, instant, TickReasonOverlap, 1)
-			return tickWrite{set: true}
-		}
-
-		write := tickWrite{set: true, createMarker: id}
-		claim = TickClaim{Verdict: TickClaimed}
-		switch {
-		case mine:
-			write.deleteMarker = v.marker()
-		case orphan:
-			write = l.settle(v, true)
-			write.createMarker = id
-		case last != nil:
-			rec.interrupt()
-			claim.Interrupted = new(last.public(job))
-		}
-		rec.Run = &runNote{tickOwner: l.self, ID: id, Instant: instant, Manual: manual, State: "claimed"}
-		claim.Run = rec.Run.public(job)
-		if !manual && instant.After(rec.Last) { // not when a failed claim is repeated
-			rec.Last = instant
-		}
-		return write
-	})
-	if err != nil || claim.Verdict != TickClaimed {
-		l.close(id)
-		if err != nil {
-			return TickClaim{}, fmt.Errorf("tick of job %q at %s not claimed: %w", job, instant.Format(time.RFC3339), l.explain(ctx, err))
-		}
-		return claim, nil
-	}
-	claim.Run.ClaimedAt = time.UnixMilli(stat.Mtime)
-	return claim, nil
+	c := l.newClaim(job, runNote{Instant: at.UTC().Round(0), Manual: true})
+	return c.do(ctx, nil, func(v *tickView) tickWrite { return c.manual(v, 1) })
 }
 
 // Finish records how a claimed run ended. It is idempotent, and must be
 // repeated until it returns nil or a *TickInterruptedError: until then the next
 // ticks of the job overlap with the run.
-func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) error {
+func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (TickFinish, error) {
 	interrupted := false
-	_, err := l.update(ctx, run.Job, func(v *tickView) tickWrite {
+	rec, err := l.updateFrom(ctx, run.Job, l.recall(run.Job, true), func(v *tickView) (w tickWrite) {
 		rec := &v.record
-		if rec.Run != nil && rec.Run.ID == run.ID {
+		if i := rec.run(run.ID); i >= 0 {
 			l.ending(run.ID)
-			write := tickWrite{set: true, deleteMarker: v.marker()}
-			rec.finish(end)
-			return write
+			w.set = true
+			w.unmark(v, run.ID)
+			rec.finish(i, end)
+			return w
 		}
 		// Either an earlier try has done it, or somebody has given up on us.
-		recorded := rec.Finished != nil && rec.Finished.ID == run.ID && rec.Finished.Outcome != TickInterrupted
-		interrupted = !recorded && (rec.Interrupted == run.ID || !l.wasEnding(run.ID))
-		return tickWrite{}
+		if e := rec.ended(run.ID); e != nil {
+			interrupted = e.Outcome == TickInterrupted && !(end.Outcome == TickInterrupted && l.wasEnding(run.ID))
+		} else {
+			interrupted = !l.wasEnding(run.ID)
+		}
+		return w
 	})
 	if err != nil {
-		return fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
+		l.failing(run.Job)
+		return TickFinish{}, fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
 	}
 	l.close(run.ID)
-	if interrupted {
-		return &TickInterruptedError{Job: run.Job, Instant: run.Instant}
+	finish := TickFinish{Waiting: len(rec.Waiting)}
+	if rec.Paused != nil && rec.Paused.ID == run.ID {
+		finish.Paused = rec.Paused.public()
 	}
-	return nil
+	if interrupted {
+		return finish, &TickInterruptedError{Job: run.Job, Instant: run.Instant}
+	}
+	return finish, nil
 }
 
 // RecordSkip records instants of job, in ascending order, as skipped for a
 // reason. It leaves out those that were decided before, and returns how many
 // it recorded. Without instants it does nothing but put right what a call that
 // failed has left behind.
-func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (int, error) {
+func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error) {
 	id := newGUID()
-	recorded := 0
-	_, err := l.update(ctx, job, func(v *tickView) tickWrite {
+	failed := l.failures(job)
+	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		rec := &v.record
-		if rec.Finished != nil && rec.Finished.ID == id {
-			return tickWrite{} // done before the connection was lost
+		if rec.ended(id) != nil {
+			return w // done before the connection was lost
 		}
 		recorded = 0
-		orphan := l.orphan(rec.Run)
-		var write tickWrite
-		if orphan && slices.ContainsFunc(instants, rec.Run.Instant.Equal) && !rec.Run.Manual {
-			write = tickWrite{set: true, deleteMarker: v.marker()}
-			rec.skip(id, rec.Run.Instant, reason, 1)
-			rec.Run = nil
-			recorded = 1
-		} else {
-			write = l.settle(v, orphan)
-		}
+		var undecided time.Time
+		l.settle(v, &w, func(n *runNote) bool {
+			mine := !n.Manual && !n.Waited && slices.ContainsFunc(instants, n.Instant.Equal)
+			if mine {
+				undecided = n.Instant
+			}
+			return mine
+		})
 		for _, instant := range instants {
-			if instant.After(rec.decided()) {
-				rec.Last = instant.UTC().Round(0)
-				rec.skip(id, rec.Last, reason, 1)
+			if instant.After(rec.decided()) || instant.Equal(undecided) {
+				instant = instant.UTC().Round(0)
+				rec.Last = later(rec.Last, instant)
+				rec.skip(id, instant, reason)
 				recorded++
-				write.set = true
+				w.set = true
 			}
 		}
-		return write
+		return w
 	})
 	if err != nil {
+		l.failing(job)
 		return 0, fmt.Errorf("skipped tick of job %q not recorded: %w", job, l.explain(ctx, err))
 	}
+	l.settled(job, failed)
 	return recorded, nil
 }
 
-// State returns what the ledger knows about job.
-func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
-	path, err := l.path(job)
-	if err != nil {
-		return TickState{}, err
-	}
-	v, err := l.look(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return TickState{Job: job}, nil
-	}
-	if err != nil {
-		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
-	}
-	return v.state(job), nil
+// TickSpan is a stretch of ticks: how many, from the first to the last.
+type TickSpan struct {
+	First, Last time.Time
+	Count       int64
 }
 
-// --- one change -------------------------------------------------------------
-
-// tickView is a job's node as one look shows it.
-type tickView struct {
-	record  tickRecord
-	stat    *zk.Stat
-	alive   bool // the process of record.Run lives
-	version int32
-}
-
-// marker returns the id of the run whose marker stands, "" when there is none.
-func (v *tickView) marker() string {
-	if v.alive {
-		return v.record.Run.ID
+// RecordMissed records a long stretch of ticks, about which nobody has decided
+// anything, as skipped for a reason: one entry with a count. If something of it
+// is decided, it records nothing, and decided tells how far others have got. It
+// is idempotent while the entry is in the history.
+func (l *TickLedger) RecordMissed(ctx context.Context, job, reason string, span TickSpan) (recorded bool, decided time.Time, err error) {
+	if span.Count < 1 || span.Last.Before(span.First) {
+		return false, time.Time{}, &RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
 	}
-	return ""
-}
-
-// tickWrite says what to write beside the record as it was changed.
-type tickWrite struct {
-	set                        bool // write at all
-	createMarker, deleteMarker string
-}
-
-// update reads, lets plan change the record, and writes it under the version
-// that was read, until that works or plan has nothing to write. It returns the
-// stat that goes with the record.
-func (l *TickLedger) update(ctx context.Context, job string, plan func(*tickView) tickWrite) (*zk.Stat, error) {
-	path, err := l.path(job)
-	if err != nil {
-		return nil, err
-	}
-	for try := 0; ; try++ {
-		if err := pauseBefore(ctx, try); err != nil {
-			return nil, err
-		}
-		v, err := l.look(ctx, path)
-		if errors.Is(err, zk.ErrNoNode) {
-			if err := l.found(ctx, path, job); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		write := plan(v)
-		if !write.set {
-			return v.stat, nil
-		}
-		ops := []any{&zk.SetDataRequest{Path: path, Data: v.record.encode(), Version: v.version}}
-		if write.deleteMarker != "" {
-			ops = append(ops, &zk.DeleteRequest{Path: markerPath(path, write.deleteMarker), Version: -1})
-		}
-		if write.createMarker != "" {
-			ops = append(ops, &zk.CreateRequest{
-				Path: markerPath(path, write.createMarker), Data: encode(l.self), Acl: l.acl, Flags: zk.FlagEphemeral,
-			})
-		}
-		replies, err := l.store.multi(ctx, ops...)
-		switch {
-		case err == nil:
-			return replies[0].Stat, nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
-			// Somebody was faster, or a marker has just gone: look again.
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
-			// Perhaps executed: the next look tells.
-		default:
-			return nil, err
-		}
-	}
-}
-
-// look reads the record, then whether its run lives. A marker is made and
-// removed together with a change of the record, and never comes back: if it is
-// gone though the record still names it, its session has ended.
-func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
-	data, stat, err := l.store.get(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	v := &tickView{stat: stat, version: stat.Version}
-	if v.record, err = decodeTick(data, stat); err != nil {
-		return nil, err
-	}
-	if v.record.Run != nil {
-		_, _, err := l.store.get(ctx, markerPath(path, v.record.Run.ID))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return nil, err
-		}
-		v.alive = err == nil
-	}
-	return v, nil
-}
-
-// found creates the node of a job that was never heard of.
-func (l *TickLedger) found(ctx context.Context, path, job string) error {
-	if err := l.store.ensure(ctx, l.root); err != nil {
-		return err
-	}
-	_, err := l.store.create(ctx, path, tickRecord{Format: recordFormat, Job: job}.encode(), 0)
-	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
-		return nil
-	}
-	return err
-}
-
-// explain adds what is known of ZooKeeper to the error of a call whose context
-// has ended before the answer came.
-func (l *TickLedger) explain(ctx context.Context, err error) error {
-	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, l.store.unavailable())
-}
-
-func (l *TickLedger) path(job string) (string, error) {
-	name, err := EscapeScope(job)
-	if bad, ok := errors.AsType[*RequestError](err); ok {
-		return "", &RequestError{Field: "job", Reason: bad.Reason}
-	}
-	return l.root + "/" + name, err
-}
-
-func markerPath(path, id string) string { return path + "/run-" + id }
-
-// pauseBefore waits a little before the third try and all later ones.
-func pauseBefore(ctx context.Context, try int) error {
-	if try < 2 {
-		return nil
-	}
-	timer := time.NewTimer(rand.N(min(2*time.Millisecond<<min(try, 10), 200*time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// --- runs of this ledger ------------------------------------------------------
-
-// orphan reports whether a run was claimed by this ledger in a call that then
-// failed: nobody runs it.
-func (l *TickLedger) orphan(run *runNote) bool {
-	if run == nil || run.Ledger != l.self.Ledger {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open[run.ID] == nil
-}
-
-// settle records an orphan as skipped.
-func (l *TickLedger) settle(v *tickView, orphan bool) tickWrite {
-	if !orphan {
-		return tickWrite{}
-	}
-	write := tickWrite{set: true, deleteMarker: v.marker()}
-	run := v.record.Run
-	v.record.skip(run.ID, run.Instant, TickReasonUndecided, 1)
-	v.record.Run = nil
-	return write
-}
-
-func (l *TickLedger) opened() string {
 	id := newGUID()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open[id] = &openTick{}
-	return id
-}
-
-func (l *TickLedger) close(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.open, id)
-}
-
-func (l *TickLedger) ending(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if o := l.open[id]; o != nil {
-		o.ending = true
+	failed := l.failures(job)
+	rec, err := l.update(ctx, job, func(v *tickView) (w tickWrite) {
+		rec := &v.record
+		if recorded = rec.ended(id) != nil; recorded {
+			return w // before the connection was lost
+		}
+		l.settle(v, &w, func(*runNote) bool { return false })
+		if recorded = span.First.After(rec.decided()); recorded {
+			rec.Last = span.Last.UTC().Round(0)
+			rec.end(endNote{
+				runNote: runNote{ID: id, Instant: rec.Last}, Outcome: TickSkipped, Reason: reason, First: span.First.UTC().Round(0),
+			}, span.Count)
+			w.set = true
+		}
+		return w
+	})
+	if err != nil {
+		l.failing(job)
+		return false, time.Time{}, fmt.Errorf("missed ticks of job %q not recorded: %w", job, l.explain(ctx, err))
 	}
-}
-
-func (l *TickLedger) wasEnding(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	o := l.open[id]
-	return o != nil && o.ending
+	l.settled(job, failed)
+	return recorded, rec.decided(), nil
 }

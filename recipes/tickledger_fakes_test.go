@@ -3,8 +3,10 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,17 +19,19 @@ type tickServer struct {
 	mu    sync.Mutex
 	now   time.Time // the server's clock; one second more with each write
 	nodes map[string]*tickNode
+	moved chan struct{} // closed at the next change of anything
 }
 
 type tickNode struct {
 	data    []byte
 	version int32
+	ctime   int64
 	mtime   int64
 	session *tickSession // of an ephemeral
 }
 
 func newTickServer() *tickServer {
-	s := &tickServer{now: time.Unix(1_000_000, 0), nodes: map[string]*tickNode{}}
+	s := &tickServer{now: time.Unix(1_000_000, 0), nodes: map[string]*tickNode{}, moved: make(chan struct{})}
 	s.nodes["/lk"] = &tickNode{}
 	return s
 }
@@ -36,6 +40,8 @@ func newTickServer() *tickServer {
 type tickSession struct {
 	server *tickServer
 	fault  func() fault // asked once for each transaction
+
+	requests atomic.Int64
 }
 
 type fault int
@@ -59,6 +65,13 @@ func (s *tickServer) expire(old *tickSession) {
 			delete(s.nodes, path)
 		}
 	}
+	s.changed()
+}
+
+// changed wakes all that wait. The caller holds s.mu.
+func (s *tickServer) changed() {
+	close(s.moved)
+	s.moved = make(chan struct{})
 }
 
 func (s *tickServer) has(path string) bool {
@@ -81,11 +94,60 @@ func (s *tickServer) markers() (paths []string) {
 func (c *tickSession) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
+	c.requests.Add(1)
 	n := c.server.nodes[path]
 	if n == nil {
 		return nil, nil, zk.ErrNoNode
 	}
-	return n.data, &zk.Stat{Version: n.version, Mtime: n.mtime}, ctx.Err()
+	return n.data, n.stat(), ctx.Err()
+}
+
+func (n *tickNode) stat() *zk.Stat {
+	return &zk.Stat{Version: n.version, Ctime: n.ctime, Mtime: n.mtime}
+}
+
+func (c *tickSession) list(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.requests.Add(1)
+	n := c.server.nodes[path]
+	if n == nil {
+		return nil, nil, zk.ErrNoNode
+	}
+	return c.server.children(path), n.stat(), ctx.Err()
+}
+
+func (s *tickServer) children(path string) (names []string) {
+	for p := range s.nodes {
+		if name, ok := strings.CutPrefix(p, path+"/"); ok && !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *tickSession) await(ctx context.Context, path string, children bool, see func(tickSight) (bool, error)) error {
+	for {
+		s := c.server
+		s.mu.Lock()
+		moved := s.moved
+		var sight tickSight
+		if n := s.nodes[path]; n != nil {
+			sight = tickSight{data: n.data, stat: n.stat()}
+			if children {
+				sight.names = s.children(path)
+			}
+		}
+		s.mu.Unlock()
+		if done, err := see(sight); done || err != nil {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 func (c *tickSession) ensure(_ context.Context, path string) error {
@@ -97,13 +159,21 @@ func (c *tickSession) ensure(_ context.Context, path string) error {
 	return nil
 }
 
-func (c *tickSession) create(_ context.Context, path string, data []byte, _ int32) (string, error) {
+func (c *tickSession) create(_ context.Context, path string, data []byte, flags int32) (string, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	if c.server.nodes[path] != nil {
 		return "", zk.ErrNodeExists
 	}
-	c.server.nodes[path] = &tickNode{data: data, mtime: c.server.now.UnixMilli()}
+	if parent := path[:strings.LastIndexByte(path, '/')]; c.server.nodes[parent] == nil && parent != "/lk/ticks" {
+		return "", zk.ErrNoNode
+	}
+	now := c.server.now.UnixMilli()
+	c.server.nodes[path] = &tickNode{data: data, ctime: now, mtime: now}
+	if flags&zk.FlagEphemeral != 0 {
+		c.server.nodes[path].session = c
+	}
+	c.server.changed()
 	return path, nil
 }
 
@@ -112,6 +182,7 @@ func (c *tickSession) unavailable() *UnavailableError {
 }
 
 func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	c.requests.Add(1)
 	f := none
 	if c.fault != nil {
 		f = c.fault()
@@ -136,39 +207,36 @@ func (c *tickSession) commit(ops ...any) ([]zk.MultiResponse, error) {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, op := range ops {
-		switch op := op.(type) {
-		case *zk.SetDataRequest:
-			if n := s.nodes[op.Path]; n == nil {
-				return nil, zk.ErrNoNode
-			} else if n.version != op.Version {
-				return nil, zk.ErrBadVersion
-			}
-		case *zk.DeleteRequest:
-			if s.nodes[op.Path] == nil {
-				return nil, zk.ErrNoNode
-			}
-		case *zk.CreateRequest:
-			if s.nodes[op.Path] != nil {
-				return nil, zk.ErrNodeExists
-			}
-		}
-	}
 	s.now = s.now.Add(time.Second)
+	now := s.now.UnixMilli()
+	nodes := maps.Clone(s.nodes)
 	replies := make([]zk.MultiResponse, len(ops))
 	for i, op := range ops {
 		switch op := op.(type) {
 		case *zk.SetDataRequest:
-			n := s.nodes[op.Path]
-			n.data, n.mtime = op.Data, s.now.UnixMilli()
-			n.version++
-			replies[i].Stat = &zk.Stat{Version: n.version, Mtime: n.mtime}
+			n := nodes[op.Path]
+			if n == nil {
+				return nil, zk.ErrNoNode
+			} else if n.version != op.Version {
+				return nil, zk.ErrBadVersion
+			}
+			written := &tickNode{data: op.Data, version: n.version + 1, ctime: n.ctime, mtime: now, session: n.session}
+			nodes[op.Path] = written
+			replies[i].Stat = written.stat()
 		case *zk.DeleteRequest:
-			delete(s.nodes, op.Path)
+			if nodes[op.Path] == nil {
+				return nil, zk.ErrNoNode
+			}
+			delete(nodes, op.Path)
 		case *zk.CreateRequest:
-			s.nodes[op.Path] = &tickNode{data: op.Data, session: c}
+			if nodes[op.Path] != nil {
+				return nil, zk.ErrNodeExists
+			}
+			nodes[op.Path] = &tickNode{data: op.Data, session: c, ctime: now, mtime: now}
 		}
 	}
+	s.nodes = nodes
+	s.changed()
 	return replies, nil
 }
 
@@ -194,10 +262,23 @@ func (c *tickSession) next(n int, f fault) {
 
 func claimed(t *testing.T, l *TickLedger, instant time.Time) TickRun {
 	t.Helper()
-	claim, err := l.Claim(t.Context(), "job", instant, SkipOverlap)
+	claim, err := l.Claim(t.Context(), "job", instant, TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, TickClaimed, claim.Verdict)
 	return claim.Run
+}
+
+// finish is Finish for those who care about its error alone.
+func finish(ctx context.Context, l *TickLedger, run TickRun, end TickEnd) error {
+	_, err := l.Finish(ctx, run, end)
+	return err
+}
+
+func latest(t *testing.T, l *TickLedger) TickResult {
+	t.Helper()
+	s := state(t, l)
+	require.NotEmpty(t, s.History)
+	return *s.Latest()
 }
 
 func state(t *testing.T, l *TickLedger) TickState {

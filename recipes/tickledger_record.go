@@ -1,109 +1,30 @@
 package recipes
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// TickOutcome is how a tick ended.
-type TickOutcome string
-
-// The outcomes of a tick.
-const (
-	TickRan         TickOutcome = "ran"         // it ran to its end
-	TickFailed      TickOutcome = "failed"      // it ran and returned an error
-	TickPreempted   TickOutcome = "preempted"   // it was asked to go: outranked, or its lease had run out
-	TickLost        TickOutcome = "lost"        // its lock was lost while it ran
-	TickInterrupted TickOutcome = "interrupted" // its process ended, or had to end it
-	TickSkipped     TickOutcome = "skipped"     // it did not run
-)
-
-// TickEnd is how a claimed run ended, as its process tells.
-type TickEnd struct {
-	Outcome TickOutcome
-	Reason  string // why, for people; for a skip one word, which is counted
-	Token   Token  // of the lock; 0 without one
-}
-
-// TickRun is a run that was claimed.
-type TickRun struct {
-	Job       string
-	Instant   time.Time // of the schedule, UTC
-	Manual    bool      // run by hand; then Instant is when that was asked for
-	ID        string    // unique in the cluster
-	Owner     string
-	Host      string
-	PID       int
-	ClaimedAt time.Time // server's clock
-}
-
-// TickState is what the ledger knows about a job.
-type TickState struct {
-	Job      string
-	Last     time.Time   // the last instant that was decided; zero: none
-	Run      *TickRun    // nil: nothing runs
-	Alive    bool        // the process of Run lives
-	Finished *TickResult // the last tick that ended; nil: none
-	Counts   TickCounts
-}
-
-// TickResult is the recorded end of a tick.
-type TickResult struct {
-	TickEnd
-	TickRun
-	EndedAt time.Time // server's clock
-}
-
-// TickCounts counts the ticks of a job by their outcome, since its first one.
-type TickCounts struct {
-	Ran         int64            `json:"ran,omitempty"`
-	Failed      int64            `json:"failed,omitempty"`
-	Preempted   int64            `json:"preempted,omitempty"`
-	Lost        int64            `json:"lost,omitempty"`
-	Interrupted int64            `json:"interrupted,omitempty"`
-	Skipped     map[string]int64 `json:"skipped,omitempty"` // by reason
-}
-
-// Total returns how many ticks have ended.
-func (c TickCounts) Total() int64 {
-	n := c.Ran + c.Failed + c.Preempted + c.Lost + c.Interrupted
-	for _, skipped := range c.Skipped {
-		n += skipped
-	}
-	return n
-}
-
-// TickInterruptedError is returned by Finish for a run that somebody else has
-// recorded as interrupted meanwhile: the session under which it was claimed
-// had ended. What was recorded stays.
-type TickInterruptedError struct {
-	Job     string
-	Instant time.Time
-}
-
-func (e *TickInterruptedError) Error() string {
-	return fmt.Sprintf("the run of job %q at %s was recorded as interrupted before it ended, because its ZooKeeper session had ended",
-		e.Job, e.Instant.Format(time.RFC3339))
-}
-
-// --- in ZooKeeper -------------------------------------------------------------
-
 // tickRecord is the data of a job's node. Instants are of the schedule; other
 // times are server times in milliseconds. One of those that is zero was set by
 // the node's last write, and is the time of that: whoever writes next puts it
 // into the data.
 type tickRecord struct {
-	Format      int        `json:"format"`
-	Job         string     `json:"job"`
-	Begins      time.Time  `json:"begins,omitzero"` // the first instant, before anything was decided
-	Last        time.Time  `json:"last,omitzero"`
-	Run         *runNote   `json:"run,omitempty"`
-	Finished    *endNote   `json:"finished,omitempty"`
-	Interrupted string     `json:"interrupted,omitempty"` // id of the last run that was found dead
-	Counts      TickCounts `json:"counts"`
+	Format   int         `json:"format"`
+	Job      string      `json:"job"`
+	Begins   time.Time   `json:"begins,omitzero"` // the first instant, before anything was decided
+	Last     time.Time   `json:"last,omitzero"`
+	Owners   []tickOwner `json:"owners,omitempty"`  // that runs and history are about: told once
+	Runs     []runNote   `json:"runs,omitempty"`    // going on, oldest first
+	Waiting  []time.Time `json:"waiting,omitempty"` // decided to run once others have ended, in order
+	Paused   *pauseNote  `json:"paused,omitempty"`
+	Failures int         `json:"failures,omitempty"` // in a row
+	Counts   TickCounts  `json:"counts"`
+	History  []endNote   `json:"history,omitempty"` // newest last
 }
 
 // tickOwner says who runs a tick. It is the data of the marker, too.
@@ -115,21 +36,49 @@ type tickOwner struct {
 }
 
 type runNote struct {
-	tickOwner
 	ID        string    `json:"id"`
-	Instant   time.Time `json:"instant"`
+	Owner     int       `json:"who,omitempty"` // from 1; 0: nobody's
+	Instant   time.Time `json:"at"`
 	Manual    bool      `json:"manual,omitempty"`
-	State     string    `json:"state,omitempty"` // claimed, while it goes on
-	ClaimedAt int64     `json:"claimed_at,omitempty"`
+	By        string    `json:"by,omitempty"`
+	Why       string    `json:"why,omitempty"`
+	Waited    bool      `json:"waited,omitempty"` // it was in Waiting
+	ClaimedAt int64     `json:"claimed,omitempty"`
+	Cancel    time.Time `json:"cancel,omitzero"` // the tick that asks it to go
 }
 
 type endNote struct {
 	runNote
-	Outcome TickOutcome `json:"outcome"`
-	Reason  string      `json:"reason,omitempty"`
-	Token   Token       `json:"token,omitempty"`
-	EndedAt int64       `json:"ended_at,omitempty"`
+	Outcome     TickOutcome `json:"end"`
+	Reason      string      `json:"reason,omitempty"`
+	Token       Token       `json:"token,omitempty"`
+	Took        int64       `json:"took,omitempty"`  // milliseconds
+	WaitedFor   int64       `json:"locks,omitempty"` // likewise, for locks
+	Retries     int         `json:"retries,omitempty"`
+	Preemptions int         `json:"preempted,omitempty"`
+	Trace       string      `json:"trace,omitempty"`
+	EndedAt     int64       `json:"ended,omitempty"`
+	First       time.Time   `json:"first,omitzero"` // of Count
+	Count       int64       `json:"count,omitempty"`
 }
+
+type pauseNote struct {
+	ID     string    `json:"id"` // of the call, or of the run that paused it
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	At     int64     `json:"at,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	For    int64     `json:"for,omitempty"` // until then, counted from At
+}
+
+// What bounds a job's node.
+const (
+	maxTickHistory  = 32      // entries
+	leastHistory    = 4       // of which so many stay, however long they are
+	maxTickRecord   = 6 << 10 // bytes, as far as shortening the history helps
+	maxReason       = 300     // of a pause
+	maxTickedReason = 120     // in the history
+)
 
 // decided returns the instant up to which all are decided, or no ticks at all;
 // zero: it is not known yet where they begin.
@@ -140,39 +89,184 @@ func (r *tickRecord) decided() time.Time {
 	return r.Last
 }
 
-func (r tickRecord) encode() []byte { return encode(r) }
+// encode drops what the bounds leave no room for.
+func (r *tickRecord) encode() []byte {
+	r.History = r.History[max(0, len(r.History)-maxTickHistory):]
+	r.tidyOwners()
+	data := encode(r)
+	for len(data) > maxTickRecord && len(r.History) > leastHistory {
+		r.History = r.History[1:]
+		r.tidyOwners()
+		data = encode(r)
+	}
+	return data
+}
 
 func decodeTick(data []byte, stat *zk.Stat) (r tickRecord, err error) {
 	if err := decode(data, &r, &r.Format); err != nil {
 		return r, err
 	}
-	if r.Run != nil && r.Run.ClaimedAt == 0 {
-		r.Run.ClaimedAt = stat.Mtime
-	}
-	if r.Finished != nil && r.Finished.EndedAt == 0 {
-		r.Finished.EndedAt = stat.Mtime
-	}
+	r.stamp(stat.Mtime)
 	return r, nil
 }
 
-// finish ends the run that goes on.
-func (r *tickRecord) finish(end TickEnd) {
-	r.Counts.add(end.Outcome, end.Reason, 1)
-	r.Finished = &endNote{runNote: *r.Run, Outcome: end.Outcome, Reason: shorten(end.Reason), Token: end.Token}
-	r.Finished.State = ""
-	r.Run = nil
+// stamp fills in what the node's last write has set.
+func (r *tickRecord) stamp(mtime int64) {
+	for i := range r.Runs {
+		r.Runs[i].ClaimedAt = cmp.Or(r.Runs[i].ClaimedAt, mtime)
+	}
+	for i := range r.History {
+		r.History[i].EndedAt = cmp.Or(r.History[i].EndedAt, mtime)
+	}
+	if r.Paused != nil {
+		r.Paused.At = cmp.Or(r.Paused.At, mtime)
+	}
 }
 
-// interrupt ends the run whose process has died.
-func (r *tickRecord) interrupt() {
-	r.Interrupted = r.Run.ID
-	r.finish(TickEnd{Outcome: TickInterrupted, Reason: "its process or its ZooKeeper session ended"})
+// --- owners -------------------------------------------------------------------
+
+// owner returns the number of o, which it adds if it is new.
+func (r *tickRecord) owner(o tickOwner) int {
+	if i := slices.Index(r.Owners, o); i >= 0 {
+		return i + 1
+	}
+	r.Owners = append(r.Owners, o)
+	return len(r.Owners)
+}
+
+func (r *tickRecord) ownerOf(n *runNote) (o tickOwner) {
+	if n.Owner > 0 && n.Owner <= len(r.Owners) {
+		o = r.Owners[n.Owner-1]
+	}
+	return o
+}
+
+// tidyOwners drops those that nothing is about any more.
+func (r *tickRecord) tidyOwners() {
+	numbers := make([]int, len(r.Owners)+1) // new ones, by old ones
+	owners := make([]tickOwner, 0, len(r.Owners))
+	renumber := func(n *runNote) {
+		if n.Owner <= 0 || n.Owner > len(r.Owners) {
+			n.Owner = 0
+			return
+		}
+		if numbers[n.Owner] == 0 {
+			owners = append(owners, r.Owners[n.Owner-1])
+			numbers[n.Owner] = len(owners)
+		}
+		n.Owner = numbers[n.Owner]
+	}
+	for i := range r.Runs {
+		renumber(&r.Runs[i])
+	}
+	for i := range r.History {
+		renumber(&r.History[i].runNote)
+	}
+	r.Owners = owners
+}
+
+// --- runs ---------------------------------------------------------------------
+
+// run returns the index of a run that goes on, or -1.
+func (r *tickRecord) run(id string) int {
+	return slices.IndexFunc(r.Runs, func(n runNote) bool { return n.ID == id })
+}
+
+// ended returns how a run ended that the history still knows, or nil. An entry
+// that stands for several skips is known by the newest.
+func (r *tickRecord) ended(id string) *endNote {
+	for i := len(r.History) - 1; i >= 0; i-- {
+		if r.History[i].ID == id {
+			return &r.History[i]
+		}
+	}
+	return nil
+}
+
+// wait puts a tick into the buffer. Older ones go first.
+func (r *tickRecord) wait(instant time.Time) {
+	i, there := slices.BinarySearchFunc(r.Waiting, instant, time.Time.Compare)
+	if !there {
+		r.Waiting = slices.Insert(r.Waiting, i, instant)
+	}
+}
+
+// waits reports whether a tick is in the buffer.
+func (r *tickRecord) waits(instant time.Time) bool {
+	return slices.ContainsFunc(r.Waiting, instant.Equal)
+}
+
+// finish ends a run that goes on.
+func (r *tickRecord) finish(i int, end TickEnd) {
+	note := r.Runs[i]
+	r.Runs = slices.Delete(r.Runs, i, i+1)
+	note.Waited, note.Cancel = false, time.Time{}
+	r.end(endNote{
+		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Token: end.Token,
+		Took: end.Took.Milliseconds(), WaitedFor: end.Waited.Milliseconds(),
+		Retries: max(end.Attempts-1, 0), Preemptions: end.Preemptions, Trace: shorten(end.Trace, maxTickedReason),
+	}, 1)
+	switch end.Outcome { //nolint:exhaustive // all others say nothing about the work
+	case TickRan:
+		r.Failures = 0
+	case TickFailed:
+		r.Failures++
+		if end.PauseAfter > 0 && r.Failures >= end.PauseAfter {
+			r.pauseAfterFailures(note.ID, end)
+		}
+	}
+}
+
+// interrupt ends a run whose process has died.
+func (r *tickRecord) interrupt(i int) {
+	r.finish(i, TickEnd{Outcome: TickInterrupted, Reason: "its process or its ZooKeeper session ended"})
 }
 
 // skip records a tick that does not run.
-func (r *tickRecord) skip(id string, instant time.Time, reason string, n int64) {
-	r.Counts.add(TickSkipped, reason, n)
-	r.Finished = &endNote{runNote: runNote{ID: id, Instant: instant}, Outcome: TickSkipped, Reason: shorten(reason)}
+func (r *tickRecord) skip(id string, instant time.Time, reason string) {
+	r.end(endNote{runNote: runNote{ID: id, Instant: instant}, Outcome: TickSkipped, Reason: reason}, 1)
+}
+
+// end counts ticks and appends them to the history. Skips for one reason that
+// follow each other become one entry: else a job that is paused would forget
+// all else.
+func (r *tickRecord) end(e endNote, n int64) {
+	r.Counts.add(e.Outcome, e.Reason, n)
+	e.Reason = shorten(e.Reason, maxTickedReason)
+	if n > 1 {
+		e.Count = n
+	}
+	if len(r.History) > 0 && e.Outcome == TickSkipped && !e.Manual {
+		newest := r.History[len(r.History)-1]
+		if newest.Outcome == TickSkipped && newest.Reason == e.Reason && !newest.Manual {
+			e.First = earlier(newest.first(), e.first())
+			e.Count = max(newest.Count, 1) + n
+			e.Instant = later(newest.Instant, e.Instant)
+			r.History = r.History[:len(r.History)-1]
+		}
+	}
+	r.History = append(r.History, e)
+}
+
+func (e *endNote) first() time.Time {
+	if e.First.IsZero() {
+		return e.Instant
+	}
+	return e.First
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func (c *TickCounts) add(outcome TickOutcome, reason string, n int64) {
@@ -189,45 +283,60 @@ func (c *TickCounts) add(outcome TickOutcome, reason string, n int64) {
 		if c.Skipped == nil {
 			c.Skipped = make(map[string]int64)
 		}
-		c.Skipped[shorten(reason)] += n
+		c.Skipped[shorten(reason, maxTickedReason)] += n
 	default:
 		c.Failed += n
 	}
 }
 
-// maxReason bounds what one job can make of its node.
-const maxReason = 300
-
-func shorten(s string) string {
-	if len(s) <= maxReason {
+// shorten bounds what one job can make of its node.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	end := maxReason
+	end := limit
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end] + "…"
 }
 
-func (n *runNote) public(job string) TickRun {
-	run := TickRun{Job: job, Instant: n.Instant, Manual: n.Manual, ID: n.ID, Owner: n.Owner, Host: n.Host, PID: n.PID}
+// --- as others see it -----------------------------------------------------------
+
+func (r *tickRecord) publicRun(n *runNote) TickRun {
+	o := r.ownerOf(n)
+	run := TickRun{
+		Job: r.Job, Instant: n.Instant, Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
+		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: n.Cancel,
+	}
 	if n.ClaimedAt != 0 {
 		run.ClaimedAt = time.UnixMilli(n.ClaimedAt)
 	}
 	return run
 }
 
-func (v *tickView) state(job string) TickState {
-	s := TickState{Job: job, Last: v.record.Last, Alive: v.alive, Counts: v.record.Counts}
-	if v.record.Run != nil {
-		s.Run = new(v.record.Run.public(job))
+func (r *tickRecord) publicEnd(e *endNote) TickResult {
+	result := TickResult{
+		TickRun: r.publicRun(&e.runNote),
+		TickEnd: TickEnd{
+			Outcome: e.Outcome, Reason: e.Reason, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
+			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
+		},
+		EndedAt: time.UnixMilli(e.EndedAt), First: e.first(), Count: max(e.Count, 1),
 	}
-	if f := v.record.Finished; f != nil {
-		s.Finished = &TickResult{
-			TickRun: f.public(job),
-			TickEnd: TickEnd{Outcome: f.Outcome, Reason: f.Reason, Token: f.Token},
-			EndedAt: time.UnixMilli(f.EndedAt),
-		}
+	if e.Retries > 0 {
+		result.Attempts = e.Retries + 1
 	}
-	return s
+	return result
+}
+
+func (n *pauseNote) public() *TickPause {
+	if n == nil {
+		return nil
+	}
+	p := &TickPause{By: n.By, Reason: n.Reason, Until: n.until()}
+	if n.At != 0 {
+		p.At = time.UnixMilli(n.At)
+	}
+	return p
 }

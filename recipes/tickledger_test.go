@@ -19,21 +19,21 @@ func TestATickIsClaimedOnceAndInOrder(t *testing.T) {
 	a, _ := server.ledger("a")
 	b, _ := server.ledger("b")
 	run := claimed(t, a, at(1))
-	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan, Token: 7}))
+	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan, Token: 7}))
 
 	for _, instant := range []time.Time{at(1), at(0), at(1).In(time.FixedZone("", 3600))} {
-		claim, err := b.Claim(t.Context(), "job", instant, SkipOverlap)
+		claim, err := b.Claim(t.Context(), "job", instant, TickAsk{})
 		require.NoError(t, err)
 		require.Equal(t, TickTaken, claim.Verdict)
 	}
-	require.NoError(t, b.Finish(t.Context(), claimed(t, b, at(2)), TickEnd{Outcome: TickFailed, Reason: "no disk"}))
+	require.NoError(t, finish(t.Context(), b, claimed(t, b, at(2)), TickEnd{Outcome: TickFailed, Reason: "no disk"}))
 
 	s := state(t, a)
 	require.Equal(t, at(2), s.Last)
-	require.Nil(t, s.Run)
-	require.Equal(t, TickEnd{Outcome: TickFailed, Reason: "no disk"}, s.Finished.TickEnd)
-	require.Equal(t, at(2), s.Finished.Instant)
-	require.Equal(t, "b", s.Finished.Owner)
+	require.Empty(t, s.Runs)
+	require.Equal(t, TickEnd{Outcome: TickFailed, Reason: "no disk"}, s.Latest().TickEnd)
+	require.Equal(t, at(2), s.Latest().Instant)
+	require.Equal(t, "b", s.Latest().Owner)
 	require.Equal(t, TickCounts{Ran: 1, Failed: 1}, s.Counts)
 	require.Empty(t, server.markers())
 }
@@ -46,15 +46,15 @@ func TestTimesAreTheServersAndStayWhenOthersWrite(t *testing.T) {
 	require.Equal(t, time.Unix(1_000_001, 0), claimedAt)
 	_, err := a.RecordSkip(t.Context(), "job", "missed", at(2)) // another write meanwhile
 	require.NoError(t, err)
-	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 	endedAt := time.Unix(1_000_003, 0)
 
-	require.True(t, state(t, a).Finished.EndedAt.Equal(endedAt))
+	require.True(t, latest(t, a).EndedAt.Equal(endedAt))
 	claimed(t, a, at(3)) // does not move the end of the one before
 	s := state(t, a)
-	require.True(t, s.Finished.EndedAt.Equal(endedAt))
-	require.True(t, s.Finished.ClaimedAt.Equal(claimedAt))
-	require.True(t, s.Run.ClaimedAt.Equal(time.Unix(1_000_004, 0)))
+	require.True(t, s.Latest().EndedAt.Equal(endedAt))
+	require.True(t, s.Latest().ClaimedAt.Equal(claimedAt))
+	require.True(t, s.Runs[0].ClaimedAt.Equal(time.Unix(1_000_004, 0)))
 }
 
 func TestATickThatFindsThePreviousRunAliveIsSkipped(t *testing.T) {
@@ -63,15 +63,15 @@ func TestATickThatFindsThePreviousRunAliveIsSkipped(t *testing.T) {
 	b, _ := server.ledger("b")
 	run := claimed(t, a, at(1))
 
-	claim, err := b.Claim(t.Context(), "job", at(2), SkipOverlap)
+	claim, err := b.Claim(t.Context(), "job", at(2), TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, TickOverlap, claim.Verdict)
 	require.Equal(t, "a", claim.Run.Owner)
-	claim, err = a.Claim(t.Context(), "job", at(2), SkipOverlap)
+	claim, err = a.Claim(t.Context(), "job", at(2), TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, TickTaken, claim.Verdict)
 
-	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 	require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
 	claimed(t, b, at(3))
 }
@@ -80,13 +80,13 @@ func TestAnOverlapCanBeWaitedFor(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
 	run := claimed(t, a, at(1))
-	claim, err := a.Claim(t.Context(), "job", at(2), TellOverlap)
+	claim, err := a.Claim(t.Context(), "job", at(2), TickAsk{OnOverlap: TellOverlap})
 	require.NoError(t, err)
 	require.Equal(t, TickOverlap, claim.Verdict)
 	require.Equal(t, run.ID, claim.Run.ID)
 	require.Equal(t, at(1), state(t, a).Last)
-	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
-	claim, err = a.Claim(t.Context(), "job", at(2), TellOverlap)
+	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
+	claim, err = a.Claim(t.Context(), "job", at(2), TickAsk{OnOverlap: TellOverlap})
 	require.NoError(t, err)
 	require.Equal(t, TickClaimed, claim.Verdict)
 }
@@ -97,22 +97,22 @@ func TestARunWhoseProcessDiedIsRecordedAsInterruptedByTheNextClaimant(t *testing
 	b, _ := server.ledger("b")
 	dead := claimed(t, a, at(1))
 	server.expire(sessionA)
-	require.False(t, state(t, b).Alive)
+	require.False(t, state(t, b).Runs[0].Alive)
 
-	claim, err := b.Claim(t.Context(), "job", at(2), SkipOverlap)
+	claim, err := b.Claim(t.Context(), "job", at(2), TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, TickClaimed, claim.Verdict)
-	require.Equal(t, dead.ID, claim.Interrupted.ID)
+	require.Equal(t, dead.ID, claim.Interrupted[0].ID)
 	s := state(t, b)
-	require.Equal(t, TickInterrupted, s.Finished.Outcome)
+	require.Equal(t, TickInterrupted, s.Latest().Outcome)
 	require.EqualValues(t, 1, s.Counts.Interrupted)
 
 	// It lives after all: it must hear of it, and change nothing.
-	err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
+	_, err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
 	require.ErrorAs(t, err, new(*TickInterruptedError))
 	require.Equal(t, s, state(t, b))
-	require.NoError(t, b.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan}))
-	err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
+	require.NoError(t, finish(t.Context(), b, claim.Run, TickEnd{Outcome: TickRan}))
+	_, err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
 	require.ErrorAs(t, err, new(*TickInterruptedError))
 	require.EqualValues(t, 2, state(t, b).Counts.Total())
 }
@@ -122,7 +122,7 @@ func TestARunThatLostItsSessionFinishesIfNobodyHasNoticed(t *testing.T) {
 	a, session := server.ledger("a")
 	run := claimed(t, a, at(1))
 	server.expire(session)
-	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 	require.Equal(t, TickCounts{Ran: 1}, state(t, a).Counts)
 }
 
@@ -137,18 +137,18 @@ func TestAManualRunTakesNoTick(t *testing.T) {
 	again, err := a.ClaimManual(t.Context(), "job", at(6))
 	require.NoError(t, err)
 	require.Equal(t, TickOverlap, again.Verdict)
-	tick, err := a.Claim(t.Context(), "job", at(1), SkipOverlap)
+	tick, err := a.Claim(t.Context(), "job", at(1), TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, TickOverlap, tick.Verdict)
 
-	require.NoError(t, a.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, claim.Run, TickEnd{Outcome: TickRan}))
 	claimed(t, a, at(2))
 }
 
 func TestSkipsAreRecordedOnceAndOnlyForUndecidedInstants(t *testing.T) {
 	server := newTickServer()
 	a, session := server.ledger("a")
-	require.NoError(t, a.Finish(t.Context(), claimed(t, a, at(2)), TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, claimed(t, a, at(2)), TickEnd{Outcome: TickRan}))
 
 	session.next(0, lostAfter)
 	n, err := a.RecordSkip(t.Context(), "job", "missed", at(1), at(2), at(3), at(4))
@@ -160,7 +160,7 @@ func TestSkipsAreRecordedOnceAndOnlyForUndecidedInstants(t *testing.T) {
 	s := state(t, a)
 	require.Equal(t, at(4), s.Last)
 	require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{"missed": 2}}, s.Counts)
-	require.Equal(t, TickEnd{Outcome: TickSkipped, Reason: "missed"}, s.Finished.TickEnd)
+	require.Equal(t, TickEnd{Outcome: TickSkipped, Reason: "missed"}, s.Latest().TickEnd)
 }
 
 func TestALostReplyNeitherLosesNorRepeatsAStep(t *testing.T) {
@@ -173,12 +173,12 @@ func TestALostReplyNeitherLosesNorRepeatsAStep(t *testing.T) {
 		require.EqualValues(t, 1, server.nodes["/lk/ticks/job"].version)
 
 		session.next(0, f)
-		claim, err := a.Claim(t.Context(), "job", at(2), SkipOverlap)
+		claim, err := a.Claim(t.Context(), "job", at(2), TickAsk{})
 		require.NoError(t, err)
 		require.Equal(t, TickOverlap, claim.Verdict)
 
 		session.next(0, f)
-		require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+		require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 		require.Empty(t, server.markers())
 		require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
 	}
@@ -191,14 +191,14 @@ func TestAClaimThatFailedInTheCallerIsAdoptedWhenItIsRepeated(t *testing.T) {
 				server := newTickServer()
 				a, session := server.ledger("a")
 				session.next(0, f)
-				_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
+				_, err := a.Claim(soon(t), "job", at(1), TickAsk{})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				if expired {
 					server.expire(session)
 				}
 				run := claimed(t, a, at(1))
 				require.Len(t, server.markers(), 1)
-				require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+				require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 				require.Equal(t, TickCounts{Ran: 1}, state(t, a).Counts)
 				require.Empty(t, server.markers())
 			})
@@ -209,10 +209,10 @@ func TestAClaimThatFailedInTheCallerIsAdoptedWhenItIsRepeated(t *testing.T) {
 func TestAClaimThatCameTooLateBlocksNobody(t *testing.T) {
 	cases := map[string]func(t *testing.T, l *TickLedger){
 		"the next claim": func(t *testing.T, l *TickLedger) {
-			require.NoError(t, l.Finish(t.Context(), claimed(t, l, at(2)), TickEnd{Outcome: TickRan}))
+			require.NoError(t, finish(t.Context(), l, claimed(t, l, at(2)), TickEnd{Outcome: TickRan}))
 		},
 		"a claim of something older": func(t *testing.T, l *TickLedger) {
-			claim, err := l.Claim(t.Context(), "job", at(0), SkipOverlap)
+			claim, err := l.Claim(t.Context(), "job", at(0), TickAsk{})
 			require.NoError(t, err)
 			require.Equal(t, TickTaken, claim.Verdict)
 		},
@@ -228,7 +228,7 @@ func TestAClaimThatCameTooLateBlocksNobody(t *testing.T) {
 		"a manual run": func(t *testing.T, l *TickLedger) {
 			claim, err := l.ClaimManual(t.Context(), "job", at(1))
 			require.NoError(t, err)
-			require.NoError(t, l.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan}))
+			require.NoError(t, finish(t.Context(), l, claim.Run, TickEnd{Outcome: TickRan}))
 		},
 	}
 	for name, then := range cases {
@@ -237,14 +237,14 @@ func TestAClaimThatCameTooLateBlocksNobody(t *testing.T) {
 				server := newTickServer()
 				a, session := server.ledger("a")
 				session.next(0, late)
-				_, err := a.Claim(soon(t), "job", at(1), SkipOverlap)
+				_, err := a.Claim(soon(t), "job", at(1), TickAsk{})
 				require.Error(t, err)
 				require.Len(t, server.markers(), 1)
 
 				then(t, a)
 				require.Empty(t, server.markers())
 				s := state(t, a)
-				require.Nil(t, s.Run)
+				require.Empty(t, s.Runs)
 				require.EqualValues(t, 1, s.Counts.Skipped[TickReasonUndecided])
 			})
 		})
@@ -259,11 +259,11 @@ func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) 
 			b, _ := server.ledger("b")
 			run := claimed(t, a, at(1))
 			session.next(0, f)
-			require.Error(t, a.Finish(soon(t), run, TickEnd{Outcome: TickRan}))
+			require.Error(t, finish(soon(t), a, run, TickEnd{Outcome: TickRan}))
 			if f == late { // and somebody has gone on
-				require.NoError(t, b.Finish(t.Context(), claimed(t, b, at(2)), TickEnd{Outcome: TickRan}))
+				require.NoError(t, finish(t.Context(), b, claimed(t, b, at(2)), TickEnd{Outcome: TickRan}))
 			}
-			require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickRan}))
+			require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 			require.Zero(t, state(t, a).Counts.Interrupted)
 			require.Equal(t, state(t, a).Counts.Ran, state(t, a).Counts.Total())
 		})
@@ -286,7 +286,7 @@ func TestTheTicksOfAJobBeginWhereTheFirstOneSaysForAll(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, after, again)
 		}
-		claim, err := b.Claim(t.Context(), "job", at(2), SkipOverlap)
+		claim, err := b.Claim(t.Context(), "job", at(2), TickAsk{})
 		require.NoError(t, err)
 		require.Equal(t, TickTaken, claim.Verdict)
 		n, err := b.RecordSkip(t.Context(), "job", "missed", at(1), at(2))
@@ -304,7 +304,7 @@ func TestACallWithoutAnswerNamesZooKeeper(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l, _ := newTickServer().ledger("a")
-	_, claim := l.Claim(ctx, "job", at(1), SkipOverlap)
+	_, claim := l.Claim(ctx, "job", at(1), TickAsk{})
 	_, begin := l.Begin(ctx, "job", at(1))
 	_, skip := l.RecordSkip(ctx, "job", "missed", at(1))
 	for _, err := range []error{claim, begin, skip} {
@@ -319,7 +319,7 @@ func TestARecordOfANewerProgramIsLeftAlone(t *testing.T) {
 	a, session := server.ledger("a")
 	_, err := session.create(t.Context(), "/lk/ticks/job", []byte(`{"format":2}`), 0)
 	require.NoError(t, err)
-	_, err = a.Claim(t.Context(), "job", at(1), SkipOverlap)
+	_, err = a.Claim(t.Context(), "job", at(1), TickAsk{})
 	require.ErrorContains(t, err, "format 2")
 	require.Equal(t, `{"format":2}`, string(server.nodes["/lk/ticks/job"].data))
 }
@@ -327,11 +327,11 @@ func TestARecordOfANewerProgramIsLeftAlone(t *testing.T) {
 func TestJobNamesAreEscapedAndChecked(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
-	_, err := a.Claim(t.Context(), "team/nightly", at(1), SkipOverlap)
+	_, err := a.Claim(t.Context(), "team/nightly", at(1), TickAsk{})
 	require.NoError(t, err)
 	require.True(t, server.has("/lk/ticks/team%2Fnightly"))
 
-	_, err = a.Claim(t.Context(), "", at(1), SkipOverlap)
+	_, err = a.Claim(t.Context(), "", at(1), TickAsk{})
 	var bad *RequestError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, "job", bad.Field)
@@ -344,8 +344,8 @@ func TestALongReasonIsShortened(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
 	run := claimed(t, a, at(1))
-	require.NoError(t, a.Finish(t.Context(), run, TickEnd{Outcome: TickFailed, Reason: strings.Repeat("ü", 10_000)}))
-	require.Less(t, len(state(t, a).Finished.Reason), 310)
+	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickFailed, Reason: strings.Repeat("ü", 10_000)}))
+	require.Less(t, len(latest(t, a).Reason), 310)
 }
 
 // Several processes decide the same instants in order, each with its own
@@ -373,11 +373,11 @@ func TestEveryTickEndsOnceWhateverIsLost(t *testing.T) {
 							server.expire(session)
 						}
 						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(4))*time.Millisecond)
-						claim, err := ledger.Claim(ctx, "job", at(i), SkipOverlap)
+						claim, err := ledger.Claim(ctx, "job", at(i), TickAsk{})
 						cancel()
 						if err != nil && random.IntN(2) == 0 { // once more
 							ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
-							claim, err = ledger.Claim(ctx, "job", at(i), SkipOverlap)
+							claim, err = ledger.Claim(ctx, "job", at(i), TickAsk{})
 							cancel()
 						}
 						if err != nil {
@@ -402,7 +402,7 @@ func TestEveryTickEndsOnceWhateverIsLost(t *testing.T) {
 						}
 						for {
 							ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
-							err := ledger.Finish(ctx, claim.Run, TickEnd{Outcome: TickRan})
+							_, err := ledger.Finish(ctx, claim.Run, TickEnd{Outcome: TickRan})
 							cancel()
 							if err == nil || errors.As(err, new(*TickInterruptedError)) {
 								break
@@ -417,7 +417,7 @@ func TestEveryTickEndsOnceWhateverIsLost(t *testing.T) {
 			}
 			ledger, _ := server.ledger("reader")
 			s := state(t, ledger)
-			require.Nil(t, s.Run, "seed %d", seed)
+			require.Empty(t, s.Runs, "seed %d", seed)
 			require.Empty(t, server.markers(), "seed %d", seed)
 			require.EqualValues(t, instants, s.Counts.Total(), "seed %d: %+v", seed, s.Counts)
 			require.NotEmpty(t, starts)

@@ -136,8 +136,8 @@ func (l *ledger) reach(ctx context.Context) error {
 	}
 }
 
-func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, on recipes.OnOverlap) (recipes.TickClaim, error) {
-	return l.claim(ctx, job, instant, on, false)
+func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (recipes.TickClaim, error) {
+	return l.claim(ctx, job, instant, ask.OnOverlap, false)
 }
 
 func (l *ledger) ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error) {
@@ -164,7 +164,7 @@ func (l *ledger) claim(ctx context.Context, job string, instant time.Time, on re
 		return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: h.run}, nil
 	} else if h != nil {
 		r.outcomes[h.run.Instant] = append(r.outcomes[h.run.Instant], "interrupted")
-		claim.Interrupted = &h.run
+		claim.Interrupted = []recipes.TickRun{h.run}
 	}
 	if !manual {
 		r.last = instant
@@ -175,15 +175,15 @@ func (l *ledger) claim(ctx context.Context, job string, instant time.Time, on re
 	return claim, nil
 }
 
-func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) error {
+func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (finish recipes.TickFinish, err error) {
 	if err := l.reach(ctx); err != nil {
-		return err
+		return finish, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.of(run.Job)
 	if r.running == nil || r.running.run.ID != run.ID {
-		return &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
+		return finish, &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
 	}
 	r.running = nil
 	outcome := string(end.Outcome)
@@ -191,7 +191,7 @@ func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.Ti
 		outcome = end.Reason
 	}
 	r.outcomes[run.Instant] = append(r.outcomes[run.Instant], outcome)
-	return nil
+	return finish, nil
 }
 
 func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (time.Time, error) {

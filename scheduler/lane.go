@@ -167,6 +167,8 @@ func (l *lane) decide(tick time.Time, newer bool) {
 		l.start(claim)
 	case claim.Verdict == recipes.TickOverlap:
 		l.tellSkip("", tick, SkipOverlap, &OverlapError{Run: claim.Run})
+	case claim.Verdict == recipes.TickPaused:
+		l.tellSkip("", tick, recipes.TickReasonPaused, nil)
 	default:
 		l.taken(tick)
 		l.checkAhead(claim.Last)
@@ -265,7 +267,7 @@ func (l *lane) claim(ctx context.Context, tick time.Time, backlog bool) (claim r
 		if backlog || l.s.now().Before(patient) {
 			on = recipes.TellOverlap
 		}
-		claim, err = l.s.cfg.Ledger.Claim(ctx, l.job.Name, tick, on)
+		claim, err = l.s.cfg.Ledger.Claim(ctx, l.job.Name, tick, recipes.TickAsk{OnOverlap: on})
 		told := err == nil && claim.Verdict == recipes.TickOverlap && on == recipes.TellOverlap
 		if err == nil && !told {
 			return claim, nil
@@ -363,7 +365,7 @@ func (l *lane) flush(ctx context.Context) error {
 
 // start begins the run of a claimed tick.
 func (l *lane) start(claim recipes.TickClaim) {
-	if dead := claim.Interrupted; dead != nil {
+	for _, dead := range claim.Interrupted {
 		l.s.log.Warn("previous run was interrupted: its process or its session ended",
 			"job", l.job.Name, "instant", dead.Instant, "owner", dead.Owner, "host", dead.Host, "pid", dead.PID)
 	}

@@ -216,7 +216,7 @@ func (r *run) record(end recipes.TickEnd) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	defer s.endWithDrain(cancel, drainRecord)()
 	for pause := newBackoff(); ; {
-		err := s.cfg.Ledger.Finish(ctx, r.tick, end)
+		_, err := s.cfg.Ledger.Finish(ctx, r.tick, end)
 		if err == nil || errors.As(err, new(*recipes.TickInterruptedError)) || !pause.wait(ctx) {
 			return err
 		}

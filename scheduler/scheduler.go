@@ -62,9 +62,9 @@ type Guard interface {
 // Ledger is what a Scheduler needs of a *recipes.TickLedger.
 type Ledger interface {
 	Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error)
-	Claim(ctx context.Context, job string, instant time.Time, on recipes.OnOverlap) (recipes.TickClaim, error)
+	Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (recipes.TickClaim, error)
 	ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error)
-	Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) error
+	Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (recipes.TickFinish, error)
 	RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error)
 }
 

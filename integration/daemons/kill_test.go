@@ -126,7 +126,7 @@ func logged(instant time.Time) string {
 // idle reports whether no job of the crowd runs anywhere.
 func (r *resident) idle() bool {
 	for i := range crowdSize {
-		if r.state(crowdName(i)).Run != nil {
+		if r.state(crowdName(i)).Runs != nil {
 			return false
 		}
 	}

@@ -71,7 +71,7 @@ func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
 				state := ledger.state(job)
 				require.EqualValues(t, runs, state.Counts.Ran, job)
 				require.Zero(t, state.Counts.Interrupted+state.Counts.Failed+state.Counts.Lost+state.Counts.Preempted, job)
-				require.Nil(t, state.Run, job)
+				require.Empty(t, state.Runs, job)
 			}
 			t.Logf("%d ticks ran here, %d there; %d were skipped while the machine was slow", ran(t, a), ran(t, b), excused)
 		})

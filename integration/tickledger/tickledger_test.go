@@ -50,7 +50,7 @@ func beChild(args string) error {
 	if err != nil {
 		return err
 	}
-	claim, err := c.TickLedger("child").Claim(context.Background(), job, tick(1), recipes.SkipOverlap)
+	claim, err := c.TickLedger("child").Claim(context.Background(), job, tick(1), recipes.TickAsk{})
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,16 @@ func (h house) clientWith(session time.Duration) *recipes.Client {
 
 func claimed(t *testing.T, l *recipes.TickLedger, instant time.Time) recipes.TickRun {
 	t.Helper()
-	claim, err := l.Claim(t.Context(), job, instant, recipes.SkipOverlap)
+	claim, err := l.Claim(t.Context(), job, instant, recipes.TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, recipes.TickClaimed, claim.Verdict)
 	return claim.Run
+}
+
+// finish is Finish for those who care about its error alone.
+func finish(ctx context.Context, l *recipes.TickLedger, run recipes.TickRun, end recipes.TickEnd) error {
+	_, err := l.Finish(ctx, run, end)
+	return err
 }
 
 func state(t *testing.T, l *recipes.TickLedger) recipes.TickState {
@@ -130,15 +136,15 @@ func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 					errs <- context.Cause(ctx)
 					return
 				}
-				claim, err := l.Claim(ctx, job, tick(n), recipes.TellOverlap)
+				claim, err := l.Claim(ctx, job, tick(n), recipes.TickAsk{OnOverlap: recipes.TellOverlap})
 				for err == nil && claim.Verdict == recipes.TickOverlap { // the other one's last run
-					claim, err = l.Claim(ctx, job, tick(n), recipes.TellOverlap)
+					claim, err = l.Claim(ctx, job, tick(n), recipes.TickAsk{OnOverlap: recipes.TellOverlap})
 				}
 				if err == nil && claim.Verdict == recipes.TickClaimed {
 					mu.Lock()
 					won[tick(n)] = append(won[tick(n)], owner)
 					mu.Unlock()
-					err = l.Finish(ctx, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+					_, err = l.Finish(ctx, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
 				}
 				if err != nil {
 					errs <- err
@@ -159,7 +165,7 @@ func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 	s := state(t, ledgers[0])
 	require.Equal(t, recipes.TickCounts{Ran: ticks}, s.Counts)
 	require.Equal(t, tick(ticks-1), s.Last)
-	require.Nil(t, s.Run)
+	require.Empty(t, s.Runs)
 	t.Logf("won: %v", wins)
 }
 
@@ -181,28 +187,28 @@ func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
 
 	// While it lives its run overlaps.
 	l := h.client().TickLedger("survivor")
-	claim, err := l.Claim(t.Context(), job, tick(2), recipes.SkipOverlap)
+	claim, err := l.Claim(t.Context(), job, tick(2), recipes.TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, recipes.TickOverlap, claim.Verdict)
 	require.Equal(t, child.Process.Pid, claim.Run.PID)
 
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
-	require.Eventually(t, func() bool { return !state(t, l).Alive }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return !state(t, l).Runs[0].Alive }, patience, 20*time.Millisecond)
 
-	claim, err = l.Claim(t.Context(), job, tick(3), recipes.SkipOverlap)
+	claim, err = l.Claim(t.Context(), job, tick(3), recipes.TickAsk{})
 	require.NoError(t, err)
 	require.Equal(t, recipes.TickClaimed, claim.Verdict)
-	require.Equal(t, "child", claim.Interrupted.Owner)
+	require.Equal(t, "child", claim.Interrupted[0].Owner)
 	s := state(t, l)
-	require.Equal(t, recipes.TickInterrupted, s.Finished.Outcome)
-	require.Equal(t, tick(1), s.Finished.Instant)
-	require.NoError(t, l.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan, Token: 7}))
+	require.Equal(t, recipes.TickInterrupted, s.Latest().Outcome)
+	require.Equal(t, tick(1), s.Latest().Instant)
+	require.NoError(t, finish(t.Context(), l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan, Token: 7}))
 	s = state(t, l)
 	require.Equal(t, recipes.TickCounts{Ran: 1, Interrupted: 1, Skipped: map[string]int64{recipes.TickReasonOverlap: 1}}, s.Counts)
-	require.Equal(t, recipes.Token(7), s.Finished.Token)
-	require.WithinDuration(t, time.Now(), s.Finished.EndedAt, time.Minute) // one machine, one clock
-	require.False(t, s.Finished.EndedAt.Before(s.Finished.ClaimedAt))
+	require.Equal(t, recipes.Token(7), s.Latest().Token)
+	require.WithinDuration(t, time.Now(), s.Latest().EndedAt, time.Minute) // one machine, one clock
+	require.False(t, s.Latest().EndedAt.Before(s.Latest().ClaimedAt))
 }
 
 // shortSession is for clients whose sessions are ended by hand. Now and then
@@ -231,8 +237,8 @@ func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T
 	// Nobody has noticed: it ends as if nothing had happened.
 	run := claimed(t, cut, tick(1))
 	h.expire(client)
-	require.False(t, state(t, other).Alive)
-	require.NoError(t, cut.Finish(t.Context(), run, recipes.TickEnd{Outcome: recipes.TickRan}))
+	require.False(t, state(t, other).Runs[0].Alive)
+	require.NoError(t, finish(t.Context(), cut, run, recipes.TickEnd{Outcome: recipes.TickRan}))
 	require.Equal(t, recipes.TickCounts{Ran: 1}, state(t, other).Counts)
 
 	// The next claimant has: the run hears of it, and overwrites nothing.
@@ -240,12 +246,12 @@ func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T
 	h.expire(client)
 	next := claimed(t, other, tick(3))
 	var interrupted *recipes.TickInterruptedError
-	require.ErrorAs(t, cut.Finish(t.Context(), run, recipes.TickEnd{Outcome: recipes.TickRan}), &interrupted)
+	require.ErrorAs(t, finish(t.Context(), cut, run, recipes.TickEnd{Outcome: recipes.TickRan}), &interrupted)
 	require.Equal(t, job, interrupted.Job)
 	s := state(t, other)
-	require.Equal(t, next.ID, s.Run.ID)
-	require.True(t, s.Alive)
-	require.NoError(t, other.Finish(t.Context(), next, recipes.TickEnd{Outcome: recipes.TickRan}))
+	require.Equal(t, next.ID, s.Runs[0].ID)
+	require.True(t, s.Runs[0].Alive)
+	require.NoError(t, finish(t.Context(), other, next, recipes.TickEnd{Outcome: recipes.TickRan}))
 	require.Equal(t, recipes.TickCounts{Ran: 2, Interrupted: 1}, state(t, cut).Counts)
 }
 
@@ -278,12 +284,12 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 		l := c.TickLedger(fmt.Sprint(i))
 		wg.Go(func() {
 			for n := range ticks {
-				claim, err := l.Claim(t.Context(), job, tick(n), recipes.SkipOverlap)
+				claim, err := l.Claim(t.Context(), job, tick(n), recipes.TickAsk{})
 				if err == nil && claim.Verdict == recipes.TickClaimed {
 					mu.Lock()
 					starts[tick(n)]++
 					mu.Unlock()
-					err = l.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+					_, err = l.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
 				}
 				if err != nil && !errors.As(err, new(*recipes.TickInterruptedError)) {
 					errs <- err
@@ -299,7 +305,7 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 		require.Equal(t, 1, n, instant)
 	}
 	s := state(t, clients[0].TickLedger("reader"))
-	require.Nil(t, s.Run)
+	require.Empty(t, s.Runs)
 	require.EqualValues(t, ticks, s.Counts.Total(), "%+v", s.Counts)
 	t.Logf("sessions ended: %d; %+v", <-expired, s.Counts)
 }

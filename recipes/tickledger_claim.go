@@ -1,0 +1,260 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// claiming is one call that claims a run.
+type claiming struct {
+	l      *TickLedger
+	job    string
+	note   runNote // of the run, without its owner
+	sent   bool    // perhaps it has claimed already
+	asked  bool    // by a request, whose id the run has
+	left   string  // id of a run that it has claimed, in a session that has ended since
+	failed int     // calls before this one
+	claim  TickClaim
+}
+
+func (l *TickLedger) newClaim(job string, note runNote) *claiming {
+	if note.ID == "" {
+		note.ID = newGUID()
+	}
+	return &claiming{l: l, job: job, note: note, failed: l.failures(job)}
+}
+
+// do runs the call. v is what is remembered of the job, if anything.
+func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tickWrite) (TickClaim, error) {
+	c.l.opened(c.note.ID)
+	rec, err := c.l.updateFrom(ctx, c.job, v, plan)
+	if err != nil {
+		c.l.close(c.note.ID)
+		c.l.failing(c.job)
+		what := "tick of job %q at %s not claimed: %w"
+		switch {
+		case c.note.Manual:
+			what = "manual run of job %q at %s not claimed: %w"
+		case c.note.Waited:
+			return TickClaim{}, fmt.Errorf("waiting tick of job %q not claimed: %w", c.job, c.l.explain(ctx, err))
+		}
+		return TickClaim{}, fmt.Errorf(what, c.job, c.note.Instant.Format(time.RFC3339), c.l.explain(ctx, err))
+	}
+	c.l.settled(c.job, c.failed)
+	if c.claim.Verdict != TickClaimed {
+		c.l.close(c.note.ID)
+	} else if i := rec.run(c.note.ID); i >= 0 {
+		c.claim.Run = rec.publicRun(&rec.Runs[i])
+	}
+	c.claim.Waiting = len(rec.Waiting)
+	return c.claim, nil
+}
+
+// done reports whether an earlier try of this call has claimed: its reply was
+// lost, then.
+func (c *claiming) done(v *tickView) bool {
+	i := v.record.run(c.note.ID)
+	if i < 0 || !c.sent {
+		return false
+	}
+	if v.alive(c.note.ID) {
+		c.claim.Verdict = TickClaimed
+		return true
+	}
+	// The session has ended since: again, under a new name.
+	c.left = c.note.ID
+	c.l.close(c.left)
+	if !c.asked {
+		c.note.ID = newGUID()
+		c.l.opened(c.note.ID)
+	}
+	return false
+}
+
+// tick decides about a tick of the schedule.
+func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
+	rec, instant := &v.record, c.note.Instant
+	if c.done(v) {
+		return w
+	}
+	if e := rec.ended(c.note.ID); e != nil { // likewise
+		c.claim.Verdict = TickOverlap
+		if e.Reason == TickReasonPaused {
+			c.claim.Verdict = TickPaused
+		}
+		return w
+	}
+	if c.claim.Verdict == TickBuffered && rec.waits(instant) { // likewise
+		return w
+	}
+	again := c.l.settle(v, &w, func(n *runNote) bool { return !n.Manual && !n.Waited && n.Instant.Equal(instant) })
+	if !again && !instant.After(rec.decided()) {
+		c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+		return w
+	}
+	if p := rec.pausedAt(instant); p != nil {
+		c.claim = TickClaim{Verdict: TickPaused, Paused: p.public()}
+		return c.skip(v, w, TickReasonPaused)
+	}
+
+	alive, oldest := v.living()
+	free := alive < limit
+	if free && len(rec.Waiting) > 0 && ask.OnOverlap != AllowOverlap && ask.OnOverlap != CancelOverlap {
+		free = again && instant.Before(rec.Waiting[0])
+	}
+	if ask.OnOverlap == CancelOverlap {
+		for _, waiting := range rec.Waiting {
+			rec.skip(newGUID(), waiting, TickReasonOverlap)
+		}
+		rec.Waiting = nil
+	}
+	if free {
+		rec.Last = later(rec.Last, instant)
+		rec.Paused = nil // if there is one, it has ended
+		return c.run(v, w)
+	}
+	c.claim = TickClaim{Verdict: TickOverlap}
+	if oldest != nil {
+		c.claim.Run = rec.publicRun(oldest)
+	}
+	switch {
+	case ask.OnOverlap == TellOverlap:
+		return tickWrite{} // what was settled stays as it is, for later
+	case ask.OnOverlap == BufferOverlap && len(rec.Waiting) < max(1, ask.Max):
+		c.buffer(v)
+	case ask.OnOverlap == CancelOverlap:
+		for i := range rec.Runs {
+			if rec.Runs[i].Cancel.IsZero() {
+				rec.Runs[i].Cancel = instant
+			}
+		}
+		c.buffer(v)
+	default:
+		return c.skip(v, w, TickReasonOverlap)
+	}
+	w.set = true
+	return w
+}
+
+// buffer lets the tick wait.
+func (c *claiming) buffer(v *tickView) {
+	rec := &v.record
+	c.claim.Verdict = TickBuffered
+	c.claim.Interrupted = v.bury()
+	rec.Last = later(rec.Last, c.note.Instant)
+	rec.wait(c.note.Instant)
+}
+
+// skip records that the tick does not run.
+func (c *claiming) skip(v *tickView, w tickWrite, reason string) tickWrite {
+	rec := &v.record
+	c.claim.Interrupted = v.bury()
+	rec.Last = later(rec.Last, c.note.Instant)
+	rec.skip(c.note.ID, c.note.Instant, reason)
+	w.set = true
+	return w
+}
+
+// waiting decides about the oldest tick that waits.
+func (c *claiming) waiting(v *tickView, limit int) (w tickWrite) {
+	rec := &v.record
+	if c.done(v) {
+		return w
+	}
+	c.l.settle(v, &w, func(*runNote) bool { return false })
+	alive, oldest := v.living()
+	switch {
+	case len(rec.Waiting) == 0:
+		c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+		return w
+	case rec.pausedAt(time.Now()) != nil:
+		c.claim = TickClaim{Verdict: TickPaused, Paused: rec.Paused.public()}
+		return w
+	case alive >= limit:
+		c.claim = TickClaim{Verdict: TickOverlap, Run: rec.publicRun(oldest)}
+		return w
+	}
+	c.note.Instant = rec.Waiting[0]
+	rec.Waiting = rec.Waiting[1:]
+	return c.run(v, w)
+}
+
+// manual decides about a run by hand.
+func (c *claiming) manual(v *tickView, limit int) (w tickWrite) {
+	if c.done(v) {
+		return w
+	}
+	c.l.settle(v, &w, func(n *runNote) bool { return n.ID == c.left })
+	if alive, oldest := v.living(); alive >= limit {
+		c.claim = TickClaim{Verdict: TickOverlap, Run: v.record.publicRun(oldest)}
+		return w
+	}
+	return c.run(v, w)
+}
+
+// request decides about a run that somebody has asked for, at the node path.
+func (c *claiming) request(v *tickView, limit int, path string, stands bool) (w tickWrite) {
+	if c.done(v) {
+		return w
+	}
+	c.l.close(c.note.ID) // what an earlier call or session has claimed is nobody's
+	again := c.l.settle(v, &w, func(n *runNote) bool { return n.ID == c.note.ID })
+	c.l.opened(c.note.ID)
+	if !again && !stands {
+		c.claim = TickClaim{Verdict: TickTaken, Last: v.record.decided()}
+		return w
+	}
+	if alive, oldest := v.living(); alive >= limit {
+		c.claim = TickClaim{Verdict: TickOverlap, Run: v.record.publicRun(oldest)}
+		return tickWrite{} // what was settled stays as it is, for later
+	}
+	if !again {
+		w.deleteRequest = path
+	}
+	return c.run(v, w)
+}
+
+// run makes the run.
+func (c *claiming) run(v *tickView, w tickWrite) tickWrite {
+	rec := &v.record
+	c.claim = TickClaim{Verdict: TickClaimed, Interrupted: v.bury()}
+	note := c.note
+	note.Owner = rec.owner(c.l.self)
+	rec.Runs = append(rec.Runs, note)
+	w.set, c.sent = true, true
+	w.createMarker = note.ID
+	return w
+}
+
+// taken answers a claim of what is known to be decided: the last instant never
+// goes back. Not while a call that failed may have claimed it for nobody, nor
+// when a clock was ahead: then an operator may have put the node right.
+func (l *TickLedger) taken(job string, instant time.Time) (TickClaim, bool) {
+	const ahead = time.Minute
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.jobs[job]
+	if m == nil || instant.After(m.last) || m.failed != m.settled || time.Until(m.last) > ahead {
+		return TickClaim{}, false
+	}
+	return TickClaim{Verdict: TickTaken, Last: m.last, Waiting: m.waiting}, true
+}
+
+// failures returns how many calls for job have failed.
+func (l *TickLedger) failures(job string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := l.jobs[job]; m != nil {
+		return m.failed
+	}
+	return 0
+}
+
+// settled takes note that what those calls left behind was put right.
+func (l *TickLedger) settled(job string, failures int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.memory(job)
+	m.settled = max(m.settled, failures)
+}

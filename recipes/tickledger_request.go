@@ -1,0 +1,229 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// TickRequest asks any daemon that has a job to run it once, by hand.
+type TickRequest struct {
+	ID     string // of the run that it leads to; set by Request
+	Job    string
+	By     string    // who asks
+	Reason string    // and why
+	Owner  string    // the process that asks; set by Request
+	Host   string    // set by Request
+	PID    int       // set by Request
+	At     time.Time // server's clock; filled in when it is read
+}
+
+type requestNote struct {
+	Format int    `json:"format"`
+	Job    string `json:"job"`
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	tickOwner
+}
+
+// A TickRequestHandle is a request that was made. It stands until a daemon takes
+// it, until Withdraw, or until the session of its client ends.
+type TickRequestHandle struct {
+	l       *TickLedger
+	request TickRequest
+}
+
+// TickRequestLostError is returned by AwaitTaken for a request that is gone
+// though no daemon has taken it: it was withdrawn, or the session of its client
+// has ended.
+type TickRequestLostError struct {
+	Job string
+	ID  string
+}
+
+func (e *TickRequestLostError) Error() string {
+	return fmt.Sprintf("the request to run job %q is gone and nobody has taken it: it was withdrawn, or the ZooKeeper session has ended; ask again", e.Job)
+}
+
+// Request asks any daemon that has the job to run it. ID, Owner, Host, PID and
+// At of r are set by it.
+func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHandle, error) {
+	if _, err := l.path(r.Job); err != nil {
+		return nil, err
+	}
+	r.ID, r.Owner, r.Host, r.PID, r.At = newGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
+	r.By, r.Reason = shorten(r.By, maxReason), shorten(r.Reason, maxReason)
+	data := encode(requestNote{Format: recordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
+	for try := 0; ; try++ {
+		err := pauseBefore(ctx, try)
+		if err == nil {
+			_, err = l.store.create(ctx, l.requestPath(r.ID), data, zk.FlagEphemeral)
+		}
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return &TickRequestHandle{l: l, request: r}, nil
+		case errors.Is(err, zk.ErrNoNode):
+			err = l.store.ensure(ctx, l.requests)
+		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+			err = nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("run of job %q not asked for: %w", r.Job, l.explain(ctx, err))
+		}
+	}
+}
+
+func (l *TickLedger) requestPath(id string) string { return l.requests + "/" + id }
+
+// ID returns the id of the request, and of the run that it leads to.
+func (h *TickRequestHandle) ID() string { return h.request.ID }
+
+// Withdraw takes the request back. taken tells that it came too late: a daemon
+// runs the job, or has run it.
+func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error) {
+	l, path := h.l, h.l.requestPath(h.request.ID)
+	for try := 0; ; try++ {
+		if err = pauseBefore(ctx, try); err == nil {
+			_, err = l.store.multi(ctx, &zk.DeleteRequest{Path: path, Version: -1})
+		}
+		switch {
+		case err == nil:
+			return false, nil
+		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			if taken, err = h.taken(ctx); err == nil {
+				return taken, nil
+			}
+		}
+		return false, fmt.Errorf("request to run job %q not withdrawn: %w", h.request.Job, l.explain(ctx, err))
+	}
+}
+
+// AwaitTaken returns when a daemon has claimed the run: its state then knows a
+// run of that ID. If the request is gone for another reason, the error is a
+// *TickRequestLostError. It polls nothing.
+func (h *TickRequestHandle) AwaitTaken(ctx context.Context) error {
+	err := h.l.store.await(ctx, h.l.requestPath(h.request.ID), false, func(sight tickSight) (bool, error) {
+		return sight.stat == nil, nil
+	})
+	var taken bool
+	if err == nil {
+		taken, err = h.taken(ctx)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("request to run job %q: %w", h.request.Job, h.l.explain(ctx, err))
+	case !taken:
+		return &TickRequestLostError{Job: h.request.Job, ID: h.request.ID}
+	}
+	return nil
+}
+
+// taken reports whether the job's record knows the run.
+func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
+	path, err := h.l.path(h.request.Job)
+	if err != nil {
+		return false, err
+	}
+	data, stat, err := h.l.store.get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	rec, err := decodeTick(data, stat)
+	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, err
+}
+
+// AwaitRequests returns the requests that stand, oldest first, as soon as they
+// differ from seen. It polls nothing.
+func (l *TickLedger) AwaitRequests(ctx context.Context, seen []TickRequest) (standing []TickRequest, err error) {
+	for {
+		if err = l.store.ensure(ctx, l.requests); err != nil {
+			break
+		}
+		err = l.store.await(ctx, l.requests, true, func(sight tickSight) (bool, error) {
+			if sight.stat == nil {
+				return false, zk.ErrNoNode
+			}
+			standing, err = l.readRequests(ctx, sight.names, seen)
+			same := slices.EqualFunc(standing, seen, func(a, b TickRequest) bool { return a.ID == b.ID })
+			return !same, err
+		})
+		if !errors.Is(err, zk.ErrNoNode) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("requests to run jobs: %w", l.explain(ctx, err))
+	}
+	return standing, nil
+}
+
+// readRequests reads those that are not known: a request never changes.
+func (l *TickLedger) readRequests(ctx context.Context, names []string, known []TickRequest) ([]TickRequest, error) {
+	var all []TickRequest
+	for _, id := range names {
+		if i := slices.IndexFunc(known, func(r TickRequest) bool { return r.ID == id }); i >= 0 {
+			all = append(all, known[i])
+			continue
+		}
+		data, stat, err := l.store.get(ctx, l.requestPath(id))
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // gone meanwhile
+		} else if err != nil {
+			return nil, err
+		}
+		var n requestNote
+		if decode(data, &n, &n.Format) != nil {
+			continue // not ours
+		}
+		all = append(all, TickRequest{
+			ID: id, Job: n.Job, By: n.By, Reason: n.Reason, Owner: n.Owner, Host: n.Host, PID: n.PID, At: time.UnixMilli(stat.Ctime),
+		})
+	}
+	slices.SortFunc(all, func(a, b TickRequest) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all, nil
+}
+
+// ClaimRequest takes a request and claims the manual run that it asks for, in
+// one step. The verdict is claimed, taken: the request is gone; or overlap: limit
+// runs go on, and the request stands. A pause does not refuse it.
+func (l *TickLedger) ClaimRequest(ctx context.Context, r TickRequest, limit int) (TickClaim, error) {
+	if l.isOpen(r.ID) {
+		return TickClaim{Verdict: TickTaken}, nil // by another call of this process
+	}
+	c := l.newClaim(r.Job, runNote{
+		ID: r.ID, Instant: r.At.UTC(), Manual: true, By: shorten(r.By, maxReason), Why: shorten(r.Reason, maxReason),
+	})
+	c.asked = true
+	path := l.requestPath(r.ID)
+	var unread error
+	claim, err := c.do(ctx, nil, func(v *tickView) tickWrite {
+		_, _, err := l.store.get(ctx, path)
+		if unread = err; errors.Is(err, zk.ErrNoNode) {
+			unread = nil
+		}
+		if unread != nil {
+			return tickWrite{}
+		}
+		return c.request(v, max(1, limit), path, err == nil)
+	})
+	if err == nil && unread != nil {
+		l.close(r.ID)
+		l.failing(r.Job)
+		err = fmt.Errorf("request to run job %q not read: %w", r.Job, l.explain(ctx, unread))
+	}
+	return claim, err
+}

@@ -1,0 +1,284 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// TickOutcome is how a tick ended.
+type TickOutcome string
+
+// The outcomes of a tick.
+const (
+	TickRan         TickOutcome = "ran"         // it ran to its end
+	TickFailed      TickOutcome = "failed"      // it ran and returned an error
+	TickPreempted   TickOutcome = "preempted"   // it was asked to go: outranked, or its lease had run out
+	TickLost        TickOutcome = "lost"        // its lock was lost while it ran
+	TickInterrupted TickOutcome = "interrupted" // its process ended, or had to end it
+	TickSkipped     TickOutcome = "skipped"     // it did not run
+)
+
+// TickEnd is how a claimed run ended, as its process tells.
+type TickEnd struct {
+	Outcome     TickOutcome
+	Reason      string        // why, for people; for a skip one word, which is counted
+	Token       Token         // of the lock; 0 without one
+	Took        time.Duration // the work, without the wait for locks
+	Waited      time.Duration // for locks
+	Attempts    int           // 0 and 1: one
+	Preemptions int
+	Trace       string // traceparent
+
+	// PauseAfter pauses the job when so many runs in a row have failed, this one
+	// included. 0: never.
+	PauseAfter int
+
+	// PauseFor is how long it then stays paused. The first run after that is a
+	// trial: if it fails, too, the job is paused again. 0: until Resume.
+	PauseFor time.Duration
+}
+
+// TickRun is a run that was claimed.
+type TickRun struct {
+	Job       string
+	Instant   time.Time // of the schedule, UTC
+	Manual    bool      // run by hand; then Instant is when that was asked for
+	By        string    // who asked for a manual run, if that is known
+	Why       string    // and why
+	ID        string    // unique in the cluster
+	Owner     string
+	Host      string
+	PID       int
+	ClaimedAt time.Time // server's clock
+
+	// Cancel is the tick that has asked the run to go (CancelOverlap). Zero: none.
+	Cancel time.Time
+
+	// Alive: its process lives. Only in a TickState.
+	Alive bool
+}
+
+// TickState is what the ledger knows about a job.
+type TickState struct {
+	Job      string
+	Begins   time.Time    // the first instant of the job's ticks; zero: not known
+	Last     time.Time    // the last instant that was decided; zero: none
+	Runs     []TickRun    // going on, oldest first
+	Waiting  []time.Time  // decided to run once others have ended, in order
+	Paused   *TickPause   // nil: it is not; its end may have passed
+	Failures int          // runs in a row that failed
+	Counts   TickCounts   // since the first tick
+	History  []TickResult // how the last ones ended, newest last
+
+	version int32 // of the node, from 1; 0: there is none
+}
+
+// Latest returns the tick that ended last, nil when none has.
+func (s *TickState) Latest() *TickResult {
+	if len(s.History) == 0 {
+		return nil
+	}
+	return &s.History[len(s.History)-1]
+}
+
+// Result returns how a run ended, nil when it has not or when that was too long
+// ago.
+func (s *TickState) Result(run string) *TickResult {
+	for i := len(s.History) - 1; i >= 0; i-- {
+		if s.History[i].ID == run {
+			return &s.History[i]
+		}
+	}
+	return nil
+}
+
+// TickResult is the recorded end of a tick, or of several that were skipped one
+// after the other for one reason: from First to Instant, Count of them.
+type TickResult struct {
+	TickEnd
+	TickRun
+	EndedAt time.Time // server's clock
+	First   time.Time // equals Instant for one
+	Count   int64     // at least 1
+}
+
+// TickCounts counts the ticks of a job by their outcome, since its first one.
+type TickCounts struct {
+	Ran         int64            `json:"ran,omitempty"`
+	Failed      int64            `json:"failed,omitempty"`
+	Preempted   int64            `json:"preempted,omitempty"`
+	Lost        int64            `json:"lost,omitempty"`
+	Interrupted int64            `json:"interrupted,omitempty"`
+	Skipped     map[string]int64 `json:"skipped,omitempty"` // by reason
+}
+
+// Total returns how many ticks have ended.
+func (c TickCounts) Total() int64 {
+	n := c.Ran + c.Failed + c.Preempted + c.Lost + c.Interrupted
+	for _, skipped := range c.Skipped {
+		n += skipped
+	}
+	return n
+}
+
+// TickInterruptedError is returned by Finish and AwaitCancel for a run that
+// somebody else has recorded as interrupted meanwhile: the session under which
+// it was claimed had ended. What was recorded stays.
+type TickInterruptedError struct {
+	Job     string
+	Instant time.Time
+}
+
+func (e *TickInterruptedError) Error() string {
+	return fmt.Sprintf("the run of job %q at %s was recorded as interrupted before it ended, because its ZooKeeper session had ended",
+		e.Job, e.Instant.Format(time.RFC3339))
+}
+
+// State returns what the ledger knows about job. One that it has never heard of
+// has nothing but its name.
+func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
+	path, err := l.path(job)
+	if err != nil {
+		return TickState{}, err
+	}
+	state, err := l.stateAt(ctx, path, job)
+	if err != nil {
+		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
+	}
+	return state, nil
+}
+
+// States returns what the ledger knows about all jobs, sorted by name. Each is
+// looked at on its own: the whole is no snapshot.
+func (l *TickLedger) States(ctx context.Context) ([]TickState, error) {
+	states, err := l.states(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
+	}
+	return states, nil
+}
+
+func (l *TickLedger) states(ctx context.Context) ([]TickState, error) {
+	names, _, err := l.store.list(ctx, l.root)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var states []TickState
+	work, inner := errgroup.WithContext(ctx)
+	work.SetLimit(16)
+	for _, name := range names {
+		job, ok := unescapeScope(name)
+		if !ok {
+			continue // not ours
+		}
+		work.Go(func() error {
+			state, err := l.stateAt(inner, l.root+"/"+name, job)
+			if err != nil {
+				return fmt.Errorf("job %q: %w", job, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			states = append(states, state)
+			return nil
+		})
+	}
+	err = work.Wait()
+	slices.SortFunc(states, func(a, b TickState) int { return strings.Compare(a.Job, b.Job) })
+	return states, err
+}
+
+func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, error) {
+	v, err := l.look(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return TickState{Job: job}, nil
+	}
+	if err != nil {
+		return TickState{}, err
+	}
+	return v.state(job), nil
+}
+
+func (v *tickView) state(job string) TickState {
+	r := &v.record
+	s := TickState{
+		Job: job, Begins: r.Begins, Last: r.Last, Waiting: r.Waiting, Paused: r.Paused.public(),
+		Failures: r.Failures, Counts: r.Counts, version: v.stat.Version + 1,
+	}
+	for i := range r.Runs {
+		run := r.publicRun(&r.Runs[i])
+		run.Alive = v.alive(run.ID)
+		s.Runs = append(s.Runs, run)
+	}
+	for i := range r.History {
+		s.History = append(s.History, r.publicEnd(&r.History[i]))
+	}
+	return s
+}
+
+// Await returns the state of job as soon as it differs from seen, or a run has
+// died that was alive. A zero seen differs from whatever was recorded. It polls
+// nothing.
+func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (state TickState, err error) {
+	path, err := l.path(job)
+	if err != nil {
+		return TickState{}, err
+	}
+	err = l.store.await(ctx, path, true, func(sight tickSight) (bool, error) {
+		if sight.stat == nil {
+			state = TickState{Job: job}
+			return seen.version != 0, nil
+		}
+		v, err := sight.view()
+		if err != nil {
+			return false, err
+		}
+		state = v.state(job)
+		same := func(a, b TickRun) bool { return a.ID == b.ID && a.Alive == b.Alive }
+		return state.version != seen.version || !slices.EqualFunc(state.Runs, seen.Runs, same), nil
+	})
+	if err != nil {
+		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
+	}
+	return state, nil
+}
+
+// AwaitCancel returns when a run of this ledger is asked to go: by is the tick
+// that wants its place (CancelOverlap). When the run is no longer recorded as
+// going on, the error is a *TickInterruptedError. It polls nothing.
+func (l *TickLedger) AwaitCancel(ctx context.Context, run TickRun) (by time.Time, err error) {
+	path, err := l.path(run.Job)
+	if err != nil {
+		return time.Time{}, err
+	}
+	gone := &TickInterruptedError{Job: run.Job, Instant: run.Instant}
+	err = l.store.await(ctx, path, false, func(sight tickSight) (bool, error) {
+		if sight.stat == nil {
+			return false, gone
+		}
+		rec, err := decodeTick(sight.data, sight.stat)
+		if err != nil {
+			return false, err
+		}
+		i := rec.run(run.ID)
+		if i < 0 {
+			return false, gone
+		}
+		by = rec.Runs[i].Cancel
+		return !by.IsZero(), nil
+	})
+	if err != nil && !errors.Is(err, gone) {
+		err = fmt.Errorf("run of job %q at %s is not watched: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
+	}
+	return by, err
+}

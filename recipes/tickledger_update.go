@@ -1,0 +1,392 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// tickView is a job's node as one look shows it.
+type tickView struct {
+	record  tickRecord
+	stat    *zk.Stat
+	markers []string // ids of runs whose marker stands, in ascending order
+}
+
+// alive reports whether the process of a run lives.
+func (v *tickView) alive(run string) bool {
+	_, found := slices.BinarySearch(v.markers, run)
+	return found
+}
+
+// living returns how many runs go on whose process lives, and the oldest.
+func (v *tickView) living() (n int, oldest *runNote) {
+	for i := range v.record.Runs {
+		if v.alive(v.record.Runs[i].ID) {
+			if n++; n == 1 {
+				oldest = &v.record.Runs[i]
+			}
+		}
+	}
+	return n, oldest
+}
+
+// bury records the runs whose process has died as interrupted, and returns them.
+func (v *tickView) bury() (dead []TickRun) {
+	rec := &v.record
+	for i := 0; i < len(rec.Runs); {
+		if v.alive(rec.Runs[i].ID) {
+			i++
+			continue
+		}
+		dead = append(dead, rec.publicRun(&rec.Runs[i]))
+		rec.interrupt(i)
+	}
+	return dead
+}
+
+// tickWrite says what to write beside the record as it was changed.
+type tickWrite struct {
+	set           bool // write at all
+	createMarker  string
+	deleteMarkers []string
+	deleteRequest string // the path of a request
+}
+
+// unmark takes away the marker of a run, if it stands.
+func (w *tickWrite) unmark(v *tickView, run string) {
+	if v.alive(run) {
+		w.deleteMarkers = append(w.deleteMarkers, run)
+	}
+}
+
+// update reads, lets plan change the record, and writes it under the version
+// that was read, until that works or plan has nothing to write. It returns the
+// record as it then is.
+func (l *TickLedger) update(ctx context.Context, job string, plan func(*tickView) tickWrite) (*tickRecord, error) {
+	return l.updateFrom(ctx, job, nil, plan)
+}
+
+// updateFrom is update that begins with what is remembered, if that is not nil.
+func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
+	path, err := l.path(job)
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		if err := pauseBefore(ctx, try); err != nil {
+			return nil, err
+		}
+		remembered := v != nil
+		if !remembered {
+			v, err = l.look(ctx, path)
+			if errors.Is(err, zk.ErrNoNode) {
+				if err := l.found(ctx, path, job); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		write := plan(v)
+		if !write.set {
+			if remembered { // it may have changed
+				v = nil
+				continue
+			}
+			l.saw(job, &v.record)
+			return &v.record, nil
+		}
+		data := v.record.encode()
+		replies, err := l.store.multi(ctx, l.transaction(path, data, v.stat.Version, write)...)
+		switch {
+		case err == nil:
+			stat := replies[0].Stat
+			v.record.stamp(stat.Mtime)
+			l.wrote(job, &v.record, data, stat)
+			return &v.record, nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
+			// Somebody was faster, or a marker has just gone: look again.
+		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+			// Perhaps executed: the next look tells.
+		default:
+			return nil, err
+		}
+		l.forget(job)
+		v = nil
+	}
+}
+
+func (l *TickLedger) transaction(path string, data []byte, version int32, w tickWrite) []any {
+	ops := []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	for _, run := range w.deleteMarkers {
+		ops = append(ops, &zk.DeleteRequest{Path: markerPath(path, run), Version: -1})
+	}
+	if w.createMarker != "" {
+		ops = append(ops, &zk.CreateRequest{
+			Path: markerPath(path, w.createMarker), Data: encode(l.self), Acl: l.acl, Flags: zk.FlagEphemeral,
+		})
+	}
+	if w.deleteRequest != "" {
+		ops = append(ops, &zk.DeleteRequest{Path: w.deleteRequest, Version: -1})
+	}
+	return ops
+}
+
+// look reads the record, then which of its runs live. A marker is made and
+// removed together with a change of the record, and never comes back: if it is
+// gone though the record still names it, its session has ended.
+func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
+	data, stat, err := l.store.get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	v := &tickView{stat: stat}
+	if v.record, err = decodeTick(data, stat); err != nil {
+		return nil, err
+	}
+	if len(v.record.Runs) > 0 {
+		names, _, err := l.store.list(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		v.markers = markers(names)
+	}
+	return v, nil
+}
+
+// view is what a sight of a job's node and its children shows.
+func (s tickSight) view() (*tickView, error) {
+	rec, err := decodeTick(s.data, s.stat)
+	return &tickView{record: rec, stat: s.stat, markers: markers(s.names)}, err
+}
+
+// found creates the node of a job that was never heard of.
+func (l *TickLedger) found(ctx context.Context, path, job string) error {
+	if err := l.store.ensure(ctx, l.root); err != nil {
+		return err
+	}
+	rec := tickRecord{Format: recordFormat, Job: job}
+	_, err := l.store.create(ctx, path, rec.encode(), 0)
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
+		return nil
+	}
+	return err
+}
+
+// explain adds what is known of ZooKeeper to the error of a call whose context
+// has ended before the answer came.
+func (l *TickLedger) explain(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, l.store.unavailable())
+}
+
+func (l *TickLedger) path(job string) (string, error) {
+	name, err := EscapeScope(job)
+	if bad, ok := errors.AsType[*RequestError](err); ok {
+		return "", &RequestError{Field: "job", Reason: bad.Reason}
+	}
+	return l.root + "/" + name, err
+}
+
+const markerPrefix = "run-"
+
+func markerPath(path, run string) string { return path + "/" + markerPrefix + run }
+
+// markers returns the ids of the runs that have one, in ascending order.
+func markers(names []string) (runs []string) {
+	for _, name := range names {
+		if run, ok := strings.CutPrefix(name, markerPrefix); ok {
+			runs = append(runs, run)
+		}
+	}
+	slices.Sort(runs)
+	return runs
+}
+
+// pauseBefore waits a little before the third try and all later ones.
+func pauseBefore(ctx context.Context, try int) error {
+	if try < 2 {
+		return nil
+	}
+	timer := time.NewTimer(rand.N(min(2*time.Millisecond<<min(try, 10), 200*time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// --- runs of this ledger ------------------------------------------------------
+
+// openTick is a run that this ledger has claimed, or is about to.
+type openTick struct {
+	ending bool // its end has been sent, perhaps in vain
+}
+
+// mine reports whether a run was claimed by this ledger.
+func (l *TickLedger) mine(r *tickRecord, n *runNote) bool {
+	return r.ownerOf(n).Ledger == l.self.Ledger
+}
+
+// settle puts right what calls of this ledger that have failed left behind:
+// runs that nobody runs. One that adopt wants is taken out of the record;
+// others are recorded as skipped, or wait again if they did before.
+func (l *TickLedger) settle(v *tickView, w *tickWrite, adopt func(*runNote) bool) (adopted bool) {
+	rec := &v.record
+	for i := 0; i < len(rec.Runs); {
+		n := rec.Runs[i]
+		if !l.mine(rec, &n) || l.isOpen(n.ID) {
+			i++
+			continue
+		}
+		w.set = true
+		w.unmark(v, n.ID)
+		rec.Runs = slices.Delete(rec.Runs, i, i+1)
+		switch {
+		case adopt(&n):
+			adopted = true
+		case n.Waited:
+			rec.wait(n.Instant)
+		default:
+			n.Cancel = time.Time{}
+			rec.end(endNote{runNote: n, Outcome: TickSkipped, Reason: TickReasonUndecided}, 1)
+		}
+	}
+	return adopted
+}
+
+func (l *TickLedger) opened(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[id] = &openTick{}
+}
+
+func (l *TickLedger) close(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, id)
+}
+
+func (l *TickLedger) isOpen(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[id] != nil
+}
+
+func (l *TickLedger) ending(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.open[id]; o != nil {
+		o.ending = true
+	}
+}
+
+func (l *TickLedger) wasEnding(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.open[id]
+	return o != nil && o.ending
+}
+
+// --- memory ---------------------------------------------------------------------
+
+// tickMemory is what a ledger remembers of a job to save requests. Being wrong
+// costs a request: the node's version decides.
+type tickMemory struct {
+	last    time.Time // decided up to here, at least
+	waiting int
+
+	data    []byte // of the record as this ledger wrote it; nil: others have written since, perhaps
+	version int32
+	mtime   int64
+
+	failed  int // calls, counted
+	settled int // of which a later call has put right what they left
+}
+
+func (l *TickLedger) memory(job string) *tickMemory {
+	m := l.jobs[job]
+	if m == nil {
+		m = &tickMemory{}
+		l.jobs[job] = m
+	}
+	return m
+}
+
+// saw takes note of a record that was read.
+func (l *TickLedger) saw(job string, rec *tickRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.memory(job)
+	m.last, m.waiting = later(m.last, rec.decided()), len(rec.Waiting)
+}
+
+// wrote takes note of a record that this ledger has written.
+func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.Stat) {
+	l.saw(job, rec)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := l.memory(job); m.data == nil || stat.Version > m.version {
+		m.data, m.version, m.mtime = data, stat.Version, stat.Mtime
+	}
+}
+
+// forget makes the next call look.
+func (l *TickLedger) forget(job string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory(job).data = nil
+}
+
+// failing takes note of a call that has failed, perhaps after it was executed.
+func (l *TickLedger) failing(job string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.memory(job)
+	m.data = nil
+	m.failed++
+}
+
+// recall returns the record as this ledger wrote it last, with its own runs
+// alive, or nil: for a write that fails if others have written since. Whether
+// runs of others live cannot be remembered: strangers says that it does not
+// matter.
+func (l *TickLedger) recall(job string, strangers bool) *tickView {
+	l.mu.Lock()
+	m := l.jobs[job]
+	if m == nil || m.data == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	data, stat := m.data, &zk.Stat{Version: m.version, Mtime: m.mtime}
+	l.mu.Unlock()
+	rec, err := decodeTick(data, stat)
+	if err != nil {
+		return nil
+	}
+	v := &tickView{record: rec, stat: stat}
+	for i := range rec.Runs {
+		n := &rec.Runs[i]
+		switch {
+		case l.mine(&rec, n):
+			v.markers = append(v.markers, n.ID)
+		case !strangers:
+			return nil
+		}
+	}
+	slices.Sort(v.markers)
+	return v
+}
