@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+)
 
 // civil evaluates a cron spec on the clock on the wall of a time zone.
 //
@@ -12,11 +16,8 @@ type civil struct {
 	eval    cronSpec
 	loc     *time.Location
 	elapsed bool // the spec has a * in the hour or minute field
+	dst     jobs.DST
 	text    string
-}
-
-func newCivil(eval cronSpec, loc *time.Location, elapsed bool, text string) civil {
-	return civil{eval: eval, loc: loc, elapsed: elapsed, text: text}
 }
 
 func (s civil) String() string { return s.text }
@@ -44,7 +45,7 @@ func (s civil) Next(after time.Time) time.Time {
 // firstIn returns the first due instant of the stretch that is not before from.
 func (s civil) firstIn(st stretch, from int64) (int64, bool) {
 	regular := from
-	if !s.elapsed && st.repeated > 0 {
+	if st.repeated > 0 && s.leavesOutRepeated() {
 		// Clocks went back: until here, the wall repeats what was due before.
 		regular = max(from, st.start+st.repeated)
 	}
@@ -53,7 +54,7 @@ func (s civil) firstIn(st stretch, from int64) (int64, bool) {
 
 	// Clocks went forward: what was due in the gap is due now, on the wall
 	// clock as it was before.
-	if end := st.start + st.skipped; !s.elapsed && st.skipped > 0 && from < end {
+	if end := st.start + st.skipped; st.skipped > 0 && s.makesUpForGap() && from < end {
 		late, found := s.match(from, st.before)
 		if found && late < end && st.has(late) && (!ok || late < due) {
 			return late, true
@@ -61,6 +62,9 @@ func (s civil) firstIn(st stretch, from int64) (int64, bool) {
 	}
 	return due, ok
 }
+
+func (s civil) makesUpForGap() bool     { return !s.elapsed && s.dst.Gap != jobs.GapSkip }
+func (s civil) leavesOutRepeated() bool { return !s.elapsed && s.dst.Overlap != jobs.FoldBoth }
 
 // match returns the first instant from the given one on at which a wall clock
 // with this offset shows a time of the spec.

@@ -7,9 +7,28 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
-func parse(spec, timezone string) (Schedule, error) {
+// A source is the text of a schedule and what it is read with.
+type source struct {
+	field string // of the job, as in the configuration
+	spec  string
+	zone  string // given beside the spec
+	job   string // name, for H
+	dst   jobs.DST
+}
+
+func (src source) read() (Schedule, error) {
+	s, err := src.parse(strings.TrimSpace(src.spec), strings.TrimSpace(src.zone))
+	if err != nil {
+		return nil, &SpecError{Field: src.field, Spec: src.spec, Zone: src.zone, Reason: err.Error()}
+	}
+	return s, nil
+}
+
+func (src source) parse(spec, timezone string) (Schedule, error) {
 	zone, rest, prefixed := cutZone(spec)
 	switch {
 	case prefixed && timezone != "":
@@ -35,15 +54,15 @@ func parse(spec, timezone string) (Schedule, error) {
 		if prefixed {
 			return nil, errors.New("@every goes by Unix time in every time zone; drop the zone")
 		}
-		return parseEvery(rest)
+		return parseEvery(rest, src.job)
 	case strings.HasPrefix(rest, "@"):
 		eval, err := parseCron(rest)
 		if err != nil {
 			return nil, err
 		}
-		return newCivil(eval, loc, rest == "@hourly", text), nil
+		return civil{eval: eval, loc: loc, elapsed: rest == "@hourly", dst: src.dst, text: text}, nil
 	}
-	fields, err := splitFields(rest)
+	fields, err := splitFields(rest, src.job)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +73,14 @@ func parse(spec, timezone string) (Schedule, error) {
 	if eval.never() {
 		return nil, errors.New("it is never due: no month has such a day")
 	}
+	return civil{eval: eval, loc: loc, elapsed: goesByElapsed(strings.Fields(rest)), dst: src.dst, text: text}, nil
+}
+
+// goesByElapsed reports whether the spec repeats within an hour or a day rather
+// than naming times.
+func goesByElapsed(fields []string) bool {
 	n := len(fields)
-	elapsed := hasStar(fields[n-5]) || hasStar(fields[n-4])
-	return newCivil(eval, loc, elapsed, text), nil
+	return hasStar(fields[n-5]) || hasStar(fields[n-4])
 }
 
 // cutZone splits a leading CRON_TZ=zone or TZ=zone off the spec.
@@ -89,16 +113,45 @@ func location(zone string, prefixed bool) (*time.Location, error) {
 	return loc, nil
 }
 
-func parseEvery(spec string) (Schedule, error) {
-	text := strings.TrimSpace(strings.TrimPrefix(spec, "@every"))
-	period, err := time.ParseDuration(text)
+func parseEvery(spec, job string) (Schedule, error) {
+	length, phase, phased := strings.Cut(strings.TrimPrefix(spec, "@every"), "/")
+	period, err := parseDuration(length)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a duration; write for example @every 5m or @every 1h30m", text)
+		return nil, fmt.Errorf("%w; write for example @every 5m or @every 1h30m", err)
 	}
 	if err := checkPeriod(period); err != nil {
 		return nil, err
 	}
-	return interval{seconds: int64(period / time.Second), spec: spec}, nil
+	s := interval{seconds: int64(period / time.Second), spec: spec}
+	switch phase = strings.TrimSpace(phase); {
+	case !phased:
+	case phase == hashedWord && job == "":
+		return nil, errNameless
+	case phase == hashedWord:
+		s.phase = int64(stableNumber(uint64(s.seconds), job, "phase"))
+	default:
+		offset, err := parseDuration(phase)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("the phase %w; write for example @every 1h/15m, or @every 1h/H", err)
+		case offset < 0 || offset >= period:
+			return nil, fmt.Errorf("the phase %s is not between 0s and the period %s; write @every %s/%s",
+				offset, period, period, (offset%period+period)%period)
+		case offset%time.Second != 0:
+			return nil, fmt.Errorf("the phase %s is not of whole seconds; write %s", offset, offset.Round(time.Second))
+		}
+		s.phase = int64(offset / time.Second)
+	}
+	return s, nil
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration", text)
+	}
+	return d, nil
 }
 
 // A field of a spec, and the values it takes.
@@ -111,26 +164,40 @@ var cronFields = [...]field{
 	{"second", 0, 59},
 	{"minute", 0, 59},
 	{"hour", 0, 23},
-	{"day of month", 1, 31},
+	{dayOfMonth, 1, 31},
 	{"month", 1, 12},
-	{"day of week", 0, 7},
+	{dayOfWeek, 0, 7},
 }
 
-// splitFields checks what robfig/cron would misread in silence, and writes
-// Sunday as 0, the only number it knows for it.
-func splitFields(spec string) ([]string, error) {
+const (
+	dayOfMonth = "day of month"
+	dayOfWeek  = "day of week"
+)
+
+// splitFields checks what robfig/cron would misread in silence, puts numbers
+// for H, and writes Sunday as 0, the only number it knows for it.
+func splitFields(spec, job string) ([]string, error) {
 	fields := strings.Fields(spec)
 	if n := len(fields); n != 5 && n != 6 {
 		return nil, fmt.Errorf("expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found %d", n)
 	}
 	kinds := cronFields[len(cronFields)-len(fields):]
 	for i, text := range fields {
-		items := strings.SplitSeq(text, ",")
-		for item := range items {
+		items := strings.Split(text, ",")
+		for k, item := range items {
+			if isHashed(item) {
+				numbers, err := numbersOf(item, kinds[i], job)
+				if err != nil {
+					return nil, err
+				}
+				items[k] = numbers
+				continue
+			}
 			if err := checkItem(item, kinds[i]); err != nil {
 				return nil, err
 			}
 		}
+		fields[i] = strings.Join(items, ",")
 	}
 	last := len(fields) - 1
 	days, err := rewriteSunday(fields[last])
@@ -152,20 +219,30 @@ func checkItem(item string, f field) error {
 	if !stepped {
 		return nil
 	}
+	_, err := checkStep(step, f)
+	return err
+}
+
+func checkStep(step string, f field) (int, error) {
 	n, err := strconv.Atoi(step)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%s: the step %q is not a positive number", f.name, step)
+		return 0, fmt.Errorf("%s: the step %q is not a positive number", f.name, step)
 	}
 	if n > f.high-f.low {
-		return fmt.Errorf("%s: the step %d is longer than the range from %d to %d", f.name, n, f.low, f.high)
+		return 0, fmt.Errorf("%s: the step %d is longer than the range from %d to %d", f.name, n, f.low, f.high)
 	}
-	return nil
+	return n, nil
 }
 
 func isStar(item string) bool { return strings.HasPrefix(item, "*") || strings.HasPrefix(item, "?") }
 
-// hasStar reports whether a list has a * or */n.
-func hasStar(list string) bool { return slices.ContainsFunc(strings.Split(list, ","), isStar) }
+// hasStar reports whether a list has a *, a */n, or an H/n, which is a */n that
+// begins elsewhere.
+func hasStar(list string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(item string) bool {
+		return isStar(item) || strings.HasPrefix(item, hashedWord+"/")
+	})
+}
 
 // rewriteSunday lists the days of a range that ends in a Sunday.
 func rewriteSunday(list string) (string, error) {

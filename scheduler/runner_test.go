@@ -182,10 +182,10 @@ func TestRemoveWaitsForACallThatIsUnderWay(t *testing.T) {
 	// given
 	r := started(t, newRunner(nil))
 	called, goOn := make(chan struct{}), make(chan struct{})
-	alarm := r.add(func(time.Time) time.Time {
+	alarm := r.add(func(now time.Time) time.Time {
 		close(called)
 		<-goOn
-		return time.Time{}
+		return now.Add(time.Hour)
 	})
 	<-called
 
@@ -204,6 +204,16 @@ func TestRemoveWaitsForACallThatIsUnderWay(t *testing.T) {
 	}
 	close(goOn)
 	<-removed
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.Empty(t, r.asleep)
+}
+
+// The library compares what it is given with its own clock: two wall clocks, or
+// two monotonic ones.
+func TestTheLibrarySleepsByElapsedTime(t *testing.T) {
+	next := turnFunc(func() time.Duration { return time.Second }).Next(time.Now())
+	require.Contains(t, next.String(), "m=+")
 }
 
 func TestClockStepsAreToldOnceAndAllAlarmsAreCalledAgain(t *testing.T) {

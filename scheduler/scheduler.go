@@ -138,7 +138,7 @@ func (s *Scheduler) Add(job jobs.Job) error {
 	if s.started {
 		return ErrStarted
 	}
-	schedule, err := Parse(cmp.Or(job.Schedule, Manual().String()), job.TimeZone)
+	schedule, err := ParseJob(job)
 	problems := []error{job.Validate(), err}
 	if _, taken := s.lanes[job.Name]; taken {
 		problems = append(problems, errors.New("another job has this name; choose another one"))
