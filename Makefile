@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test diff lint fmt bench demo clean
+.PHONY: help setup unit test adapters diff lint fmt bench demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -20,8 +20,8 @@ CONFORMANCE := $(addprefix ./integration/,locks helix tickledger multi classic g
 CORE := ./integration/locks
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 
-# What runs in virtual time on the embedded one.
-VIRTUAL := ./integration/interleavings ./integration/virtualtime ./examples/compaction
+# What runs on the embedded one alone, most of it in virtual time.
+VIRTUAL := ./integration/interleavings ./integration/virtualtime ./examples/compaction ./examples/robfig-cron ./examples/http-service ./examples/service-actor
 
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -34,9 +34,12 @@ setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if
 unit: ## Test what needs no server: all packages, and the locks on the embedded ZooKeeper; with the race detector
 	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CORE) $(VIRTUAL) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
-test: setup ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
+test: setup adapters ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
+
+adapters: ## Test the adapter for gocron, which is a module of its own
+	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
 
 diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)

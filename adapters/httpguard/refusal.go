@@ -1,0 +1,52 @@
+package httpguard
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Refuse answers a request that did not get its lock, or that was interrupted,
+// with a status and a problem document: 423 when somebody else has the lock, 503
+// when ZooKeeper does not answer and after an interruption, 500 for a
+// requirement that can never work. Clients are not told who has the lock.
+func Refuse(w http.ResponseWriter, _ *http.Request, err error) {
+	status, detail := explain(err)
+	writeProblem(w, status, detail)
+}
+
+func explain(err error) (status int, detail string) {
+	is := func(target any) bool { return errors.As(err, target) }
+	switch {
+	case is(new(*lockguard.RequestError)), is(new(*lockguard.UpgradeError)):
+		return http.StatusInternalServerError, "the lock of this request is declared in a way that cannot work"
+	case is(new(*recipes.UnavailableError)):
+		return http.StatusServiceUnavailable, "the locks cannot be reached; try again later"
+	case is(new(*recipes.NotAcquiredError)), is(new(*recipes.CleanupPendingError)), is(new(*recipes.EvictedError)):
+		return http.StatusLocked, "somebody else is at it; try again later"
+	}
+	return http.StatusServiceUnavailable, "the request was interrupted; try again later"
+}
+
+// problemDocument is what RFC 9457 calls a problem detail.
+type problemDocument struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	body, err := json.Marshal(problemDocument{http.StatusText(status), status, detail})
+	if err != nil {
+		body = nil // two texts and a number
+	}
+	header := w.Header()
+	header.Del("Content-Length") // of a response that the handler did not write
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}

@@ -1,0 +1,306 @@
+package robfigcron_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/adapters/robfigcron"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// notes are errors that several goroutines write down.
+type notes struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (n *notes) add(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.errs = append(n.errs, err)
+}
+
+func (n *notes) all() []error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.errs)
+}
+
+// newGuard is a process of its own: a client of the server, and a guard.
+func newGuard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
+	t.Helper()
+	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+	guard, err := lockguard.New(client)
+	require.NoError(t, err)
+	return guard
+}
+
+// start runs a cron until the test ends.
+func start(t *testing.T, spec string, job cron.Job) {
+	t.Helper()
+	c := cron.New(cron.WithLocation(time.UTC))
+	_, err := c.AddJob(spec, job)
+	require.NoError(t, err)
+	c.Start()
+	t.Cleanup(func() { <-c.Stop().Done() })
+}
+
+// hold takes the lock, and returns what gives it back.
+func hold(t *testing.T, guard *lockguard.Guard, r lockguard.Requirement) (release func()) {
+	t.Helper()
+	held, err := guard.Acquire(t.Context(), r)
+	require.NoError(t, err)
+	return func() { require.NoError(t, held.Release(context.Background())) }
+}
+
+func TestTwoDaemonsNeverRunAJobAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		requirement := lockguard.Requirement{Scope: "shop/report"}
+		var running atomic.Int32
+		var mu sync.Mutex
+		var tokens []lockguard.Token
+		job := robfigcron.Job(func(ctx context.Context) error {
+			held, ok := lockguard.FromContext(ctx)
+			require.True(t, ok)
+			require.EqualValues(t, 1, running.Add(1))
+			time.Sleep(30 * time.Second)
+			running.Add(-1)
+			mu.Lock()
+			defer mu.Unlock()
+			tokens = append(tokens, held.Token())
+			return nil
+		})
+
+		// when
+		for _, name := range []string{"one", "two"} {
+			start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, name), requirement)(job))
+		}
+		time.Sleep(10*time.Minute + 45*time.Second)
+
+		// then
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, tokens, 10)
+		require.IsIncreasing(t, tokens)
+	})
+}
+
+func TestJobThatDoesNotGetItsLockIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		release := hold(t, newGuard(t, zk, "other"), lockguard.Requirement{Scope: "s"})
+		var log bytes.Buffer
+		var skips notes
+		var runs atomic.Int32
+
+		// when
+		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"},
+			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			robfigcron.OnSkipped(skips.add),
+		)(cron.FuncJob(func() { runs.Add(1) })))
+		time.Sleep(150 * time.Second)
+		release()
+		time.Sleep(time.Minute)
+
+		// then
+		require.EqualValues(t, 1, runs.Load())
+		require.Len(t, skips.all(), 2)
+		require.ErrorAs(t, skips.all()[0], new(*recipes.NotAcquiredError))
+		require.Contains(t, log.String(), "a tick is skipped")
+	})
+}
+
+func TestPreemptionReachesTheContextOfAJobAndItsHooksCleanUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		var causes, failed notes
+		var cleaned atomic.Bool
+		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"),
+			lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute},
+			robfigcron.WithHooks(func(context.Context) error { cleaned.Store(true); return nil }),
+			robfigcron.OnFailed(failed.add),
+		)(robfigcron.Job(func(ctx context.Context) error {
+			<-ctx.Done()
+			causes.add(context.Cause(ctx))
+			return nil
+		})))
+		time.Sleep(61 * time.Second)
+
+		// when
+		release := hold(t, newGuard(t, zk, "operator"), lockguard.Requirement{Scope: "s", Priority: 9})
+		defer release()
+		synctest.Wait()
+
+		// then
+		require.Len(t, causes.all(), 1)
+		require.ErrorAs(t, causes.all()[0], new(*lockguard.PreemptedError))
+		require.True(t, cleaned.Load())
+		require.Len(t, failed.all(), 1)
+		require.ErrorIs(t, failed.all()[0], causes.all()[0])
+	})
+}
+
+func TestLossReachesTheContextOfAJobAndIsToldForAPlainOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		guard := newGuard(t, zk, "cron")
+		var withContext, plain notes
+		run := func(scope string, failed *notes, job cron.Job) {
+			start(t, "0 * * * *", robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: scope}, robfigcron.OnFailed(failed.add))(job))
+		}
+		var ended atomic.Int64
+		run("context", &withContext, robfigcron.Job(func(ctx context.Context) error {
+			began := time.Now()
+			<-ctx.Done()
+			ended.Store(int64(time.Since(began)))
+			return nil
+		}))
+		run("plain", &plain, cron.FuncJob(func() { time.Sleep(10 * time.Minute) }))
+		time.Sleep(time.Hour)
+		time.Sleep(time.Second)
+
+		// when
+		zk.Partition("cron")
+		time.Sleep(20 * time.Minute)
+		zk.Heal("cron")
+		time.Sleep(time.Minute)
+
+		// then
+		for _, failed := range []*notes{&withContext, &plain} {
+			require.Len(t, failed.all(), 1)
+			require.ErrorAs(t, failed.all()[0], new(*lockguard.LostError))
+		}
+		require.Less(t, time.Duration(ended.Load()), time.Minute)
+	})
+}
+
+func TestPanicEndsTheRunAndReleasesTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		var log bytes.Buffer
+		var failed notes
+
+		// when
+		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"},
+			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			robfigcron.OnFailed(failed.add),
+		)(cron.FuncJob(func() { panic("out of paper") })))
+		time.Sleep(150 * time.Second)
+
+		// then
+		require.Len(t, failed.all(), 2)
+		require.ErrorAs(t, failed.all()[0], new(*lockguard.PanicError))
+		require.Contains(t, log.String(), "wrapper_test.go", "the stack")
+	})
+}
+
+func TestNoMoreThanOneTickOfAJobWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		release := hold(t, newGuard(t, zk, "other"), lockguard.Requirement{Scope: "s", LeaseTimeout: time.Hour})
+		var runs atomic.Int32
+		var skips notes
+
+		// when
+		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"),
+			lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Hour)},
+			robfigcron.OnSkipped(skips.add),
+		)(cron.FuncJob(func() { runs.Add(1) })))
+		time.Sleep(10*time.Minute + time.Second)
+		release()
+		time.Sleep(90 * time.Second)
+
+		// then
+		require.EqualValues(t, 2, runs.Load(), "the one that waited, and the next")
+		require.Len(t, skips.all(), 9)
+		for _, err := range skips.all() {
+			require.ErrorIs(t, err, robfigcron.ErrStillWaiting)
+		}
+	})
+}
+
+func TestJobIsToldToGoWhenTheGivenContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		deploy := errors.New("a new version is here")
+		ctx, stop := context.WithCancelCause(t.Context())
+		var causes notes
+		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"}, robfigcron.WithContext(ctx))(
+			robfigcron.Job(func(ctx context.Context) error { <-ctx.Done(); causes.add(context.Cause(ctx)); return nil })))
+		time.Sleep(61 * time.Second)
+
+		// when
+		stop(deploy)
+		synctest.Wait()
+
+		// then
+		require.Len(t, causes.all(), 1)
+		require.ErrorAs(t, causes.all()[0], new(*lockguard.ShutdownError))
+		require.ErrorIs(t, causes.all()[0], deploy)
+	})
+}
+
+func TestJobOutsideOfAWrapperDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		runs := 0
+		job := robfigcron.Job(func(context.Context) error { runs++; return nil })
+		wrap := robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"})
+
+		// when
+		job.Run()
+		cron.NewChain(wrap, cron.SkipIfStillRunning(cron.DiscardLogger)).Then(job).Run()
+
+		// then
+		require.Zero(t, runs)
+
+		// when
+		cron.NewChain(cron.SkipIfStillRunning(cron.DiscardLogger), wrap).Then(job).Run()
+
+		// then
+		require.Equal(t, 1, runs)
+	})
+}
+
+func TestRequirementThatCannotWorkIsToldAtEveryTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		zk := zktest.RunT(t, zktest.Pipe())
+		var log bytes.Buffer
+		job := robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "a//b"},
+			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))(cron.FuncJob(func() { t.Error("it ran") }))
+
+		// when
+		job.Run()
+
+		// then
+		require.Contains(t, log.String(), "level=ERROR")
+	})
+}
