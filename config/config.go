@@ -67,6 +67,9 @@ type Config struct {
 
 	// Warnings are what works, but perhaps not as meant; by line and column.
 	Warnings []Problem
+
+	read    contents
+	recipes map[string]recipe // what each job runs, by its name
 }
 
 // Defaults are what the jobs of a file have unless they say otherwise.
@@ -100,8 +103,10 @@ type Options struct {
 func Load(name string, opts Options) (*Config, error) {
 	data, err := readFile(name)
 	if err != nil {
+		read := contents{}
+		read.add(name, nil, err)
 		p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: "name a file that this user can read"}
-		return nil, &Errors{Problems: []Problem{p}}
+		return nil, &Errors{Problems: []Problem{p}, read: read}
 	}
 	return Parse(name, data, opts)
 }
@@ -114,7 +119,8 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		opts.Env = os.LookupEnv
 	}
 	src := readSource(data)
-	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies}
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies, read: contents{}}
+	r.read.add(name, data, nil)
 	cfg := r.config(src)
 	problems, warnings := r.collect(name)
 	for _, p := range src.problems {
@@ -124,9 +130,9 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	sortProblems(problems)
 	sortProblems(warnings)
 	if len(problems) > 0 {
-		return nil, &Errors{Problems: problems, Warnings: warnings}
+		return nil, &Errors{Problems: problems, Warnings: warnings, read: r.read}
 	}
-	cfg.File, cfg.Warnings = name, warnings
+	cfg.File, cfg.Warnings, cfg.read = name, warnings, r.read
 	return cfg, nil
 }
 
@@ -207,8 +213,10 @@ func (r *reader) config(src source) *Config {
 		cfg.Classes[name] = c.level
 	}
 	cfg.Scopes = slices.SortedFunc(maps.Values(r.scopes), func(a, b Scope) int { return cmp.Compare(a.Name, b.Name) })
+	cfg.recipes = make(map[string]recipe, len(entries))
 	for _, e := range entries {
 		cfg.Jobs = append(cfg.Jobs, e.Job)
+		cfg.recipes[e.Name] = e.recipe
 	}
 	return cfg
 }

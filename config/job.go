@@ -48,6 +48,7 @@ type jobEntry struct {
 	holdAtLeast setting[time.Duration]
 	name        value
 	scheduleAt  value
+	recipe      recipe
 	locks       []lockEntry // as Requirements
 }
 
@@ -97,7 +98,7 @@ func (r *reader) job(e entry, inherited policies, base lockSettings) jobEntry {
 	}
 	r.checkTask(t, &job, o.has("locks"))
 	r.checkPolicies(job, o.has("locks"))
-	job.Work = t.work()
+	job.Work, job.recipe = t.work(), t.recipe
 	return job
 }
 
@@ -208,7 +209,7 @@ const lockListExample = "write it like [{scope: cluster/orders}]"
 
 // checkTask compares the work with the lock that it runs under.
 func (r *reader) checkTask(t task, job *jobEntry, locks bool) {
-	_, tidies := t.goFunc.(jobs.Cleaner)
+	_, tidies := t.main.(jobs.Cleaner)
 	tidies = tidies || t.cleanup != nil
 	if tidies && !locks {
 		r.missing(t.tidies, "a cleanup runs under a lock, but the job needs none", "write its locks, or remove the cleanup")

@@ -47,6 +47,8 @@ func (p Problem) String() string {
 type Errors struct {
 	Problems []Problem // by line and column; at least one
 	Warnings []Problem // by line and column
+
+	read contents
 }
 
 // shown bounds what Error prints. A file with more problems than that is not

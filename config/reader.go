@@ -18,6 +18,7 @@ import (
 type reader struct {
 	*decoder
 	dir   string // where relative files are looked for
+	read  contents
 	works map[string]jobs.Work
 	// strategies are those of the program's own.
 	strategies []string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -46,23 +47,43 @@ var runShape = shape{
 
 // A task is what a job does.
 type task struct {
+	recipe
 	at      value
-	command *jobs.Command // nil for a Go function
-	cleanup *jobs.Command // runs under the lock when the command was interrupted
-	goFunc  jobs.Work
-	tidies  value // where the cleanup is written
+	command *jobs.Command // if that is what it is
+	tidies  value         // where the cleanup is written
+}
+
+// A recipe is what a job does, such that two of them can be compared.
+type recipe struct {
+	goName  string    // of a Go function
+	main    jobs.Work // nil when it cannot run
+	cleanup jobs.Work // runs under the lock when main was interrupted
 }
 
 // work returns the task as the jobs package wants it, or nil if it cannot run.
-func (t task) work() jobs.Work {
-	switch {
-	case t.command == nil:
-		return t.goFunc
-	case t.cleanup == nil:
-		return t.command
+func (t recipe) work() jobs.Work {
+	if t.main == nil || t.cleanup == nil {
+		return t.main
 	}
-	cleanup := t.cleanup
-	return jobs.WithCleanup(t.command, func(ctx context.Context, run jobs.Run) error { return cleanup.Run(ctx, run) })
+	return jobs.WithCleanup(t.main, func(ctx context.Context, run jobs.Run) error { return t.cleanup.Run(ctx, run) })
+}
+
+// equal reports whether two jobs do the same.
+func (t recipe) equal(other recipe) bool {
+	if t.goName != "" || other.goName != "" {
+		return t.goName == other.goName // functions cannot be compared
+	}
+	return reflect.DeepEqual(t.plain(), other.plain())
+}
+
+// plain leaves out what a command has of its locks.
+func (t recipe) plain() recipe {
+	if command, ok := t.main.(*jobs.Command); ok {
+		same := *command
+		same.CleanupTimeout = 0
+		t.main = &same
+	}
+	return t
 }
 
 // run reads what a job does: a command, or the name of a Go function.
@@ -73,6 +94,7 @@ func (r *reader) run(v value) task {
 	case v.node.Kind == yaml.SequenceNode:
 		if argv, ok := r.argv(v); ok {
 			t.command = &jobs.Command{Argv: argv}
+			t.main = t.command
 		}
 	case v.node.Kind == yaml.MappingNode:
 		r.command(v, &t)
@@ -82,7 +104,8 @@ func (r *reader) run(v value) task {
 			break
 		}
 		if name, isGo := strings.CutPrefix(text, goPrefix); isGo {
-			t.goFunc = r.goFunc(v, strings.TrimSpace(name))
+			t.goName = strings.TrimSpace(name)
+			t.main = r.goFunc(v, t.goName)
 			t.tidies = v
 			break
 		}
@@ -138,7 +161,7 @@ func (r *reader) command(v value, t *task) {
 		command.Dir = r.directory(v)
 	}
 	if ok {
-		t.command = command
+		t.command, t.main = command, command
 	}
 	if o.has("cleanup") {
 		t.tidies = o.get("cleanup")

@@ -203,6 +203,7 @@ func (r *reader) file(v value) ([]byte, bool) {
 		return nil, false
 	}
 	data, err := readFile(r.resolve(name))
+	r.read.add(r.resolve(name), data, err)
 	if err != nil {
 		r.problem(v, fmt.Sprintf("%q cannot be read: %v", r.resolve(name), plainCause(err)), "name a file that this user can read")
 		return nil, false
