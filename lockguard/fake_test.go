@@ -38,6 +38,7 @@ func (l *fakeLocker) acquire(ctx context.Context, scope string, request recipes.
 	g := &fakeGrant{scope: scope, request: request, deadline: time.Now().Add(15 * time.Second)}
 	g.token = func(context.Context) (recipes.Token, error) { return g.number, nil }
 	g.extend = func(context.Context, time.Duration) error { return nil }
+	g.protect = func(context.Context, time.Duration) error { return nil }
 	g.release = func(context.Context) error { return nil }
 	g.check = func() error { return nil }
 	if l.before != nil {
@@ -82,6 +83,7 @@ type fakeGrant struct {
 	deadline time.Time
 	token    func(ctx context.Context) (recipes.Token, error)
 	extend   func(ctx context.Context, lease time.Duration) error
+	protect  func(ctx context.Context, least time.Duration) error
 	release  func(ctx context.Context) error
 	check    func() error
 
@@ -97,6 +99,10 @@ func (g *fakeGrant) Deadline() time.Time                              { return g
 func (g *fakeGrant) Check() error                                     { return g.check() }
 func (g *fakeGrant) Extend(ctx context.Context, lease time.Duration) error {
 	return g.extend(ctx, lease)
+}
+
+func (g *fakeGrant) Protect(ctx context.Context, least time.Duration) error {
+	return g.protect(ctx, least)
 }
 
 func (g *fakeGrant) Downgrade(context.Context) error {

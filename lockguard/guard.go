@@ -237,14 +237,14 @@ func (g *Guard) acquireOnce(ctx context.Context, requirements []Requirement, hoo
 	if len(requirements) > 1 {
 		return g.gather(ctx, requirements, hooks)
 	}
-	hold, _, err := g.acquire(ctx, ctx, requirements[0], hooks)
+	hold, _, err := g.acquire(ctx, ctx, requirements[0], hooks, false)
 	return hold, err
 }
 
 // acquire waits for one lock until ctx ends; the Hold goes on to derive from
 // caller. When gone, the lock was granted, but had to be given away or was lost
-// at once.
-func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, hooks []Hook) (hold *Hold, gone bool, err error) {
+// at once. When early, the minimum runtime is not to begin with the grant.
+func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, hooks []Hook, early bool) (hold *Hold, gone bool, err error) {
 	requirement = requirement.withDefaults(g.owner)
 	if around, ok := g.carried(caller, requirement.Scope); ok {
 		if hold, over, err := around.nest(caller, requirement, hooks); !over {
@@ -252,6 +252,7 @@ func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, ho
 		}
 	}
 	t := newTenure(caller, g, requirement)
+	t.early = early
 	hold, err = t.begin(ctx, caller, hooks)
 	if err != nil {
 		err = t.refused(ctx, err)

@@ -28,6 +28,9 @@ type grant interface {
 	// Extend starts a new lease.
 	Extend(ctx context.Context, lease time.Duration) error
 
+	// Protect starts a minimum runtime.
+	Protect(ctx context.Context, least time.Duration) error
+
 	// Downgrade makes an exclusive grant a shared one.
 	Downgrade(ctx context.Context) error
 

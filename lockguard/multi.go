@@ -61,9 +61,9 @@ func (b *bundle) acquire(ctx context.Context, requirements []Requirement, hooks 
 			b.leave(ctx, giveBackLimit)
 		}
 	}()
-	for _, r := range inOrder(requirements) {
+	for i, r := range inOrder(requirements) {
 		r.AcquireTimeout = limit.left()
-		member, gone, err := b.guard.acquire(wait, ctx, r, nil)
+		member, gone, err := b.guard.acquire(wait, ctx, r, nil, i < len(requirements)-1)
 		switch {
 		case gone:
 			_, err = b.giveUp(err)
@@ -78,7 +78,7 @@ func (b *bundle) acquire(ctx context.Context, requirements []Requirement, hooks 
 			return nil, refuseLonger(r, member.cleanupTimeout)
 		}
 	}
-	if err := b.renew(wait, limit); err != nil {
+	if err := b.begin(wait, limit); err != nil {
 		return nil, err
 	}
 	return b.open(ctx, requirements, hooks)
@@ -103,14 +103,24 @@ func (b *bundle) add(h *Hold) error {
 	return err
 }
 
-// renew gives the leases that were used up by waiting their whole length again.
-func (b *bundle) renew(ctx context.Context, limit limit) error {
+// begin gives the leases that were used up by waiting their whole length again,
+// and starts the minimum runtimes: whoever is more important need not wait for
+// the end of one that has not begun.
+func (b *bundle) begin(ctx context.Context, limit limit) error {
 	for _, m := range b.members {
 		since, lease, nested := m.tenure.age(m)
-		if nested || time.Since(since) < lease/10 {
+		if nested {
 			continue
 		}
-		if err := limit.extend(ctx, m.tenure, lease); err != nil {
+		err := limit.during(ctx, m.tenure, func(ctx context.Context) error {
+			if time.Since(since) >= lease/10 {
+				if err := m.tenure.extend(ctx, lease); err != nil {
+					return err
+				}
+			}
+			return m.tenure.protect(ctx)
+		})
+		if err != nil {
 			if isCause(err) {
 				_, err = b.giveUp(err)
 			}
@@ -334,14 +344,15 @@ func (l limit) explain(err error) error {
 	return &inAll
 }
 
-func (l limit) extend(ctx context.Context, t *tenure, lease time.Duration) error {
+// during does what is left to do at one lock.
+func (l limit) during(ctx context.Context, t *tenure, do func(context.Context) error) error {
 	if left := l.left(); left != nil && !l.isTry() {
 		over := &recipes.NotAcquiredError{Scope: t.requirement.Scope, Waited: *l.timeout}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, *left, over)
 		defer cancel()
 	}
-	err := t.extend(ctx, lease)
+	err := do(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = notAcquired(ctx, t.requirement.Scope, err)
 	}

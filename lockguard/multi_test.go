@@ -482,6 +482,71 @@ func TestLockThatHasToGoWhileLeasesAreGivenAgainBeginsAnew(t *testing.T) {
 	})
 }
 
+func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given three locks, two with a minimum runtime, and long to wait for the last
+		s := newSetup(t)
+		asked, protected := map[string]time.Duration{}, map[string]time.Duration{}
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			asked[g.scope] = g.request.MinRuntime
+			g.extend = func(context.Context, time.Duration) error {
+				require.NotContains(t, protected, g.scope, "the new lease comes first")
+				return nil
+			}
+			g.protect = func(_ context.Context, least time.Duration) error {
+				require.Len(t, s.locker.grants, 3, "all are held")
+				protected[g.scope] = least
+				return nil
+			}
+			if g.scope == "c" {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+
+		// when they are acquired
+		requirements := three()
+		requirements[0].MinRuntime, requirements[1].MinRuntime = 5*time.Minute, 7*time.Minute // b and c
+		hold, err := s.AcquireAll(t.Context(), requirements)
+
+		// then that of the last begins with its grant, and the other one after that
+		require.NoError(t, err)
+		require.Equal(t, map[string]time.Duration{"a": 0, "b": 0, "c": 7 * time.Minute}, asked)
+		require.Equal(t, map[string]time.Duration{"b": 5 * time.Minute}, protected)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestLockThatHasToGoBeforeItsMinimumRuntimeBeginsIsGivenUp(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		rounds := 0
+		s.locker.before = func(_ context.Context, g *fakeGrant) error {
+			if g.scope == "a" {
+				rounds++
+			}
+			first := rounds == 1
+			g.protect = func(context.Context, time.Duration) error {
+				if first && g.scope == "b" {
+					return &recipes.PreemptPendingError{Scope: g.scope, By: recipes.PreemptAsked{Reason: priority.Outranked}}
+				}
+				return nil
+			}
+			return nil
+		}
+		hold, err := s.AcquireAll(t.Context(), three(func(r *Requirement) { r.MinRuntime = time.Minute }))
+		require.NoError(t, err)
+		require.Equal(t, 2, rounds)
+		require.NoError(t, hold.Release(t.Context()))
+	})
+}
+
+func TestOneLockHasItsMinimumRuntimeFromTheGrant(t *testing.T) {
+	s := newSetup(t)
+	require.NoError(t, s.DoAll(t.Context(), []Requirement{{Scope: scope, MinRuntime: time.Minute}}, func(context.Context) error { return nil }))
+	require.Equal(t, time.Minute, s.locker.last().request.MinRuntime)
+}
+
 func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
 	story(t, func(t *testing.T) {
 		s := newSetup(t)

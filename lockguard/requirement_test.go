@@ -18,6 +18,8 @@ func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
 		Priority:       priority.Emergency,
 		LeaseTimeout:   -time.Second,
 		CleanupTimeout: -time.Second,
+		MinRuntime:     -time.Second,
+		PreemptDelta:   -1,
 		WaitingTimeout: new(-time.Second),
 		AcquireTimeout: new(-time.Second),
 	}.Validate()
@@ -31,7 +33,7 @@ func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
 		fields = append(fields, request.Field)
 	}
 	require.Equal(t, []string{
-		"scope", "mode", "priority", "lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout",
+		"scope", "mode", "priority", "lease_timeout", "cleanup_timeout", "min_runtime", "preempt_delta", "waiting_timeout", "acquire_timeout",
 	}, fields)
 }
 
@@ -40,21 +42,26 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		requirement Requirement
 		says        []string
 	}{
-		"no scope":           {Requirement{}, []string{"scope", "write"}},
-		"long scope":         {Requirement{Scope: strings.Repeat("a", 201)}, []string{"scope", "201 bytes", "200"}},
-		"scope with a tab":   {Requirement{Scope: "a\tb"}, []string{"scope", "control character"}},
-		"scope with a slash": {Requirement{Scope: "/a"}, []string{"scope", "begins with a slash", `write "a"`}},
-		"emergency":          {Requirement{Scope: scope, Priority: priority.Emergency}, []string{"priority", "reserved for operators", "2147483646"}},
-		"negative priority":  {Requirement{Scope: scope, Priority: -1}, []string{"priority", "write a number from 0"}},
-		"unknown mode":       {Requirement{Scope: scope, Mode: 7}, []string{"Mode(7)", "write exclusive or shared"}},
-		"negative lease":     {Requirement{Scope: scope, LeaseTimeout: -1}, []string{"lease_timeout", "negative", "10m0s"}},
-		"cleanup over lease": {Requirement{Scope: scope, LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}, []string{"cleanup_timeout (1h0m0s)", "lease_timeout (1m0s)"}},
-		"cleanup is lease":   {Requirement{Scope: scope, CleanupTimeout: 10 * time.Minute}, []string{"cleanup_timeout (10m0s)", "lease_timeout (10m0s)"}},
-		"negative cleanup":   {Requirement{Scope: scope, CleanupTimeout: -1}, []string{"cleanup_timeout", "negative"}},
-		"long message":       {Requirement{Scope: scope, Message: strings.Repeat("m", 16385)}, []string{"message", "16385 bytes", "16384", "write a shorter one"}},
-		"long owner":         {Requirement{Scope: scope, Owner: strings.Repeat("o", 1025)}, []string{"owner", "1025 bytes", "1024", "write a shorter one"}},
-		"negative waiting":   {Requirement{Scope: scope, WaitingTimeout: new(-time.Second)}, []string{"waiting_timeout", "-1s", "write 0"}},
-		"negative acquire":   {Requirement{Scope: scope, AcquireTimeout: new(-time.Second)}, []string{"acquire_timeout", "-1s", "write 0"}},
+		"no scope":                         {Requirement{}, []string{"scope", "write"}},
+		"long scope":                       {Requirement{Scope: strings.Repeat("a", 201)}, []string{"scope", "201 bytes", "200"}},
+		"scope with a tab":                 {Requirement{Scope: "a\tb"}, []string{"scope", "control character"}},
+		"scope with a slash":               {Requirement{Scope: "/a"}, []string{"scope", "begins with a slash", `write "a"`}},
+		"emergency":                        {Requirement{Scope: scope, Priority: priority.Emergency}, []string{"priority", "reserved for operators", "2147483646"}},
+		"negative priority":                {Requirement{Scope: scope, Priority: -1}, []string{"priority", "write a number from 0"}},
+		"unknown mode":                     {Requirement{Scope: scope, Mode: 7}, []string{"Mode(7)", "write exclusive or shared"}},
+		"negative lease":                   {Requirement{Scope: scope, LeaseTimeout: -1}, []string{"lease_timeout", "negative", "10m0s"}},
+		"cleanup over lease":               {Requirement{Scope: scope, LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}, []string{"cleanup_timeout (1h0m0s)", "lease_timeout (1m0s)"}},
+		"cleanup is lease":                 {Requirement{Scope: scope, CleanupTimeout: 10 * time.Minute}, []string{"cleanup_timeout (10m0s)", "lease_timeout (10m0s)"}},
+		"negative cleanup":                 {Requirement{Scope: scope, CleanupTimeout: -1}, []string{"cleanup_timeout", "negative"}},
+		"runtime over lease":               {Requirement{Scope: scope, LeaseTimeout: time.Minute, MinRuntime: time.Minute + 1}, []string{"min_runtime (1m0.000000001s)", "lease_timeout (1m0s)"}},
+		"runtime over default lease":       {Requirement{Scope: scope, MinRuntime: time.Hour}, []string{"min_runtime (1h0m0s)", "lease_timeout (10m0s)"}},
+		"negative runtime":                 {Requirement{Scope: scope, MinRuntime: -1}, []string{"min_runtime", "negative", "leave it out"}},
+		"negative delta":                   {Requirement{Scope: scope, PreemptDelta: -1}, []string{"preempt_delta", "-1", "write 1"}},
+		"delta of one that never preempts": {Requirement{Scope: scope, PreemptDelta: 1, NeverPreempts: true}, []string{"preempt_delta", "never preempts", "leave one of them out"}},
+		"long message":                     {Requirement{Scope: scope, Message: strings.Repeat("m", 16385)}, []string{"message", "16385 bytes", "16384", "write a shorter one"}},
+		"long owner":                       {Requirement{Scope: scope, Owner: strings.Repeat("o", 1025)}, []string{"owner", "1025 bytes", "1024", "write a shorter one"}},
+		"negative waiting":                 {Requirement{Scope: scope, WaitingTimeout: new(-time.Second)}, []string{"waiting_timeout", "-1s", "write 0"}},
+		"negative acquire":                 {Requirement{Scope: scope, AcquireTimeout: new(-time.Second)}, []string{"acquire_timeout", "-1s", "write 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.requirement.Validate()
@@ -72,7 +79,9 @@ func TestOnlyTheScopeHasToBeSet(t *testing.T) {
 	require.NoError(t, Requirement{
 		Scope: strings.Repeat("a", 200), Priority: priority.Emergency - 1, CleanupTimeout: time.Minute, LeaseTimeout: time.Hour,
 		WaitingTimeout: new(time.Duration(0)), AcquireTimeout: new(time.Duration(0)),
+		MinRuntime: time.Hour, PreemptDelta: 1000,
 	}.Validate())
+	require.NoError(t, Requirement{Scope: scope, MinRuntime: recipes.DefaultLeaseTimeout, NeverPreempts: true}.Validate())
 }
 
 func TestBadRequirementIsRefusedBeforeAnythingHappens(t *testing.T) {
@@ -91,6 +100,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	requirement := Requirement{
 		Scope: scope, Priority: 5, CleanupTimeout: time.Second, WaitingTimeout: new(2 * time.Second),
 		AcquireTimeout: new(3 * time.Second), Forceful: true, Message: "nightly",
+		MinRuntime: time.Minute, NeverPreempts: true,
 	}
 
 	hold, err := s.Acquire(t.Context(), requirement)
@@ -102,8 +112,23 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	require.Equal(t, recipes.Request{
 		Owner: "compact", Message: "nightly", Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
 		WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
-		Forceful: true, Trace: "trace of " + scope,
+		Forceful: true, Trace: "trace of " + scope, MinRuntime: time.Minute, NeverPreempts: true,
 	}, got)
+
+	requirement.PreemptDelta, requirement.NeverPreempts = 4, false
+	require.Equal(t, 4, requirement.request("", nil).PreemptDelta)
+}
+
+func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
+	state := recipes.LockState{Scope: scope, Holders: []recipes.Contender{{
+		Owner: "holder", Priority: 5, LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute, CleanupTimeout: time.Second,
+	}}}
+
+	plan := Requirement{Scope: scope, Priority: 9, Forceful: true}.Plan(state)
+
+	require.Equal(t, recipes.OutcomeTakesOver, plan.Outcome)
+	require.Equal(t, time.Minute+time.Second, plan.After)
+	require.Equal(t, priority.BarMinRuntime, plan.Obstacles[0].Bar)
 }
 
 func TestOwnerOfARequirementGoesBeforeTheOwnerOfTheGuard(t *testing.T) {

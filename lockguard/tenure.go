@@ -28,6 +28,7 @@ type tenure struct {
 	requirement Requirement
 	stream      *stream
 	started     time.Time
+	early       bool          // granted before other locks that the work needs
 	grant       grant         // set before the first Hold
 	lostSignal  chan struct{} // closed when the lock is lost
 
@@ -85,7 +86,11 @@ func (t *tenure) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	g, err := t.guard.locker.acquire(ctx, t.requirement.Scope, t.requirement.request(t.subject.Trace, t.notice))
+	request := t.requirement.request(t.subject.Trace, t.notice)
+	if t.early {
+		request.MinRuntime = 0
+	}
+	g, err := t.guard.locker.acquire(ctx, t.requirement.Scope, request)
 	if err != nil {
 		return nil, err
 	}
@@ -359,6 +364,20 @@ func (t *tenure) extend(ctx context.Context, lease time.Duration) error {
 	t.stream.add(Extended{t.aboutLocked(), lease})
 	t.mu.Unlock()
 	t.stream.deliver()
+	return nil
+}
+
+// protect starts the minimum runtime, if it has not begun with the grant.
+func (t *tenure) protect(ctx context.Context) error {
+	if !t.early || t.requirement.MinRuntime == 0 {
+		return nil
+	}
+	if err := t.standing(); err != nil {
+		return err
+	}
+	if err := t.grant.Protect(ctx, t.requirement.MinRuntime); err != nil {
+		return t.refusal(err)
+	}
 	return nil
 }
 

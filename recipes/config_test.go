@@ -65,12 +65,22 @@ func TestDefaultsWorkOnALaptop(t *testing.T) {
 func TestEveryMistakeOfARequestIsReported(t *testing.T) {
 	r := Request{
 		LeaseTimeout: -1, CleanupTimeout: -1, WaitingTimeout: new(time.Duration(-1)), AcquireTimeout: new(time.Duration(-1)),
-		Priority: -1, Mode: 7,
+		Priority: -1, Mode: 7, MinRuntime: -1, PreemptDelta: -1,
 	}
 	err := r.complete(&Client{host: "h", pid: 1})
-	for _, field := range []string{"lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "priority", "mode"} {
+	for _, field := range []string{"lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "priority", "mode", "min_runtime", "preempt_delta"} {
 		require.ErrorContains(t, err, field+":")
 	}
+}
+
+func TestRulesOfARequestGoTogether(t *testing.T) {
+	c := &Client{host: "h", pid: 1}
+	good := Request{MinRuntime: DefaultLeaseTimeout, NeverPreempts: true}
+	require.NoError(t, good.complete(c))
+	bad := Request{MinRuntime: DefaultLeaseTimeout + 1, NeverPreempts: true, PreemptDelta: 1}
+	err := bad.complete(c)
+	require.ErrorContains(t, err, "min_runtime: min_runtime (10m0.000000001s) is longer than lease_timeout (10m0s)")
+	require.ErrorContains(t, err, "preempt_delta: has no meaning")
 }
 
 func TestLimitsOfTextsAreThoseThatAreDocumented(t *testing.T) {

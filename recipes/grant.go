@@ -327,15 +327,49 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
+	sent, err := g.amend(ctx, func(rec *contenderRecord) {
+		rec.LeaseTimeout, rec.LeaseFrom = lease.Milliseconds(), 0 // from this write on
+	})
+	if err == nil {
+		g.mu.Lock()
+		g.leaseTo = sent.add(lease)
+		g.mu.Unlock()
+	}
+	return err
+}
+
+// Protect starts a minimum runtime, in place of the one that the request came
+// with: for that long from now on the holder is not asked to go for somebody's
+// priority, see Request.MinRuntime. One that is as long as the lease, or longer,
+// lasts until the lease ends. 0: the holder may be asked at once.
+//
+// It is for work that begins some time after the grant. It returns what Extend
+// returns.
+func (g *Grant) Protect(ctx context.Context, least time.Duration) error {
+	if least < 0 {
+		return &RequestError{Field: "min_runtime", Reason: fmt.Sprintf("%s is negative; write how long the work is not to be preempted from now on", least)}
+	}
+	_, err := promptly(ctx, g.lock.c, func() (instant, error) {
+		return g.amend(ctx, func(rec *contenderRecord) {
+			rec.protect(least)
+			rec.RunsFrom = runsFromLastWrite
+		})
+	}, nil)
+	return err
+}
+
+// amend changes what the own node says of the hold, unless somebody asks the
+// holder to go (T11). It returns when the write was sent.
+func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent instant, err error) {
 	for {
 		g.mu.Lock()
 		state, loss := g.state, g.loss
 		g.mu.Unlock()
 		switch state {
 		case stateLost:
-			return loss
+			return 0, loss
 		case stateReleased:
-			return ErrReleased
+			return 0, ErrReleased
 		case stateHeld:
 		}
 		data, stat, err := g.s.look(ctx, g.path, &g.watch)
@@ -349,37 +383,34 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 		case errors.Is(err, zk.ErrNoNode):
 			g.changed()
 			if err := g.lossOr(nil); err != nil {
-				return err
+				return 0, err
 			}
 			continue
 		case err != nil:
-			return g.lossOr(err)
+			return 0, g.lossOr(err)
 		}
 		rec, err := decodeContender(data)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		g.absorb(&rec, stat)
 		by, asked, err := g.whoAsks(ctx, &rec, stat)
 		switch {
 		case err != nil:
-			return g.lossOr(err)
+			return 0, g.lossOr(err)
 		case asked:
-			return &PreemptPendingError{Scope: g.lock.scope, By: by}
+			return 0, &PreemptPendingError{Scope: g.lock.scope, By: by}
 		}
 		rec.freeze(stat)
-		rec.LeaseTimeout, rec.LeaseFrom = lease.Milliseconds(), 0 // from this write on
+		change(&rec)
 		sent := g.s.clock.now()
 		_, err = g.s.set(ctx, g.path, rec.encode(), stat.Version)
 		switch {
 		case err == nil:
-			g.mu.Lock()
-			g.leaseTo = sent.add(lease)
-			g.mu.Unlock()
-			return nil
+			return sent, nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, errAmbiguous):
 		default:
-			return g.lossOr(err)
+			return 0, g.lossOr(err)
 		}
 	}
 }

@@ -120,7 +120,9 @@ func (m *Multi) Scopes() []string {
 //
 // A lease counts from the grant of its lock. What was used up of it while later
 // locks were waited for is given to it again (Grant.Extend), unless that is
-// less than a tenth of it.
+// less than a tenth of it. A minimum runtime counts from the grant of the last
+// lock (Grant.Protect): whoever is more important need not wait for the end of
+// one that has not begun.
 func (m *Multi) Acquire(ctx context.Context) (*MultiGrant, error) {
 	start := time.Now()
 	listeners := make([]*partListener, len(m.parts))
@@ -192,6 +194,9 @@ func (r *round) run(ctx context.Context) (_ *MultiGrant, err error) {
 	for i, p := range r.m.parts {
 		req := p.req
 		req.AcquireTimeout = r.m.left(r.start)
+		if i < len(r.m.parts)-1 {
+			req.MinRuntime = 0 // until all are held, see Acquire
+		}
 		req.Notify = r.listen(i)
 		g, err := p.lock.Acquire(limited, req)
 		if err != nil {
@@ -203,7 +208,7 @@ func (r *round) run(ctx context.Context) (_ *MultiGrant, err error) {
 		held.grants = append(held.grants, g)
 		held.since = append(held.since, time.Now())
 	}
-	if err := r.renewAll(limited, held); err != nil {
+	if err := r.settle(limited, held); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -215,20 +220,23 @@ func (r *round) run(ctx context.Context) (_ *MultiGrant, err error) {
 	return held, nil
 }
 
-// renewAll gives the leases that were used up by waiting their whole length
-// again.
-func (r *round) renewAll(ctx context.Context, held *MultiGrant) error {
+// settle gives the leases that were used up by waiting their whole length
+// again, and starts the minimum runtimes.
+func (r *round) settle(ctx context.Context, held *MultiGrant) error {
 	if left := r.m.left(r.start); left != nil && *left > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, *left, errAcquireTimeout)
 		defer cancel()
 	}
 	for i, g := range held.grants {
-		lease := g.req.LeaseTimeout
-		if time.Since(held.since[i]) < lease/10 {
-			continue
+		var err error
+		if lease := g.req.LeaseTimeout; time.Since(held.since[i]) >= lease/10 {
+			err = g.Extend(ctx, lease)
 		}
-		if err := g.Extend(ctx, lease); err != nil {
+		if least := r.m.parts[i].req.MinRuntime; err == nil && g.req.MinRuntime < least {
+			err = g.Protect(ctx, least)
+		}
+		if err != nil {
 			if errors.Is(err, errAcquireTimeout) {
 				return &NotAcquiredError{Scope: g.Scope(), Err: r.m.c.unavailable()}
 			}

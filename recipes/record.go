@@ -89,14 +89,14 @@ func newRecord(c *Client, r Request) contenderRecord {
 		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
 		Forceful: r.Forceful, Message: r.Message, Trace: r.Trace,
 	}
-	rec.protect(r.MinRuntime, r.LeaseTimeout)
+	rec.protect(r.MinRuntime)
 	return rec
 }
 
-// protect sets the minimum runtime of a holder with this lease.
-func (r *contenderRecord) protect(least, lease time.Duration) {
+// protect sets the minimum runtime.
+func (r *contenderRecord) protect(least time.Duration) {
 	r.MinRuntime = (least + time.Millisecond - 1).Milliseconds() // rather longer than shorter
-	r.LeaseOnly = least > 0 && least == lease
+	r.LeaseOnly = r.MinRuntime >= r.LeaseTimeout
 }
 
 func millis(d *time.Duration) *int64 {

@@ -24,6 +24,68 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 	require.Equal(t, rec, back)
 }
 
+func TestRecordTellsTheRulesOfPreemptionThatThereAre(t *testing.T) {
+	c := &Client{host: "h3", pid: 811}
+	rec := newRecord(c, Request{Owner: "reindex", LeaseTimeout: time.Minute, MinRuntime: 20*time.Second + 1, PreemptDelta: 10})
+	require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"priority":0,"mode":"exclusive",
+		"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":20001,"preempt_delta":10}`, string(rec.encode()))
+	rec = newRecord(c, Request{Owner: "reindex", LeaseTimeout: time.Minute, MinRuntime: time.Minute, NeverPreempts: true})
+	require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"priority":0,"mode":"exclusive",
+		"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":60000,"lease_only":true,"never_preempts":true}`, string(rec.encode()))
+	back, err := decodeContender(rec.encode())
+	require.NoError(t, err)
+	require.Equal(t, rec, back)
+
+	told := back.contender(child{}, &zk.Stat{})
+	require.Equal(t, time.Minute, told.MinRuntime)
+	require.True(t, told.NeverPreempts)
+}
+
+func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {
+	const second = int64(1000)
+	rec := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
+	rec.protect(10 * time.Second)
+	grant := &zk.Stat{Mtime: 50 * second}
+	require.Equal(t, 4*time.Second, rec.minRuntimeLeft(grant, 56*second))
+	require.Zero(t, rec.minRuntimeLeft(grant, 60*second))
+	require.Zero(t, rec.minRuntimeLeft(grant, 99*second))
+	require.Equal(t, 10*time.Second, rec.minRuntimeLeft(grant, 20*second), "servers' clocks differ")
+
+	// a new lease does not begin it anew
+	rec.freeze(grant)
+	rec.LeaseFrom = 0
+	extended := &zk.Stat{Mtime: 55 * second}
+	require.Equal(t, 4*time.Second, rec.minRuntimeLeft(extended, 56*second))
+
+	// but it can be begun anew
+	rec.freeze(extended)
+	rec.protect(20 * time.Second)
+	rec.RunsFrom = runsFromLastWrite
+	protected := &zk.Stat{Mtime: 58 * second}
+	require.Equal(t, 19*time.Second, rec.minRuntimeLeft(protected, 59*second))
+	rec.freeze(protected)
+	later := &zk.Stat{Mtime: 70 * second}
+	require.Equal(t, 7*time.Second, rec.minRuntimeLeft(later, 71*second))
+}
+
+func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
+	const second = int64(1000)
+	rec := contenderRecord{Granted: true, LeaseTimeout: 10 * second}
+	rec.protect(10 * time.Second)
+	require.True(t, rec.LeaseOnly)
+	grant := &zk.Stat{Mtime: 50 * second}
+	require.Equal(t, 3*time.Second, rec.minRuntimeLeft(grant, 57*second))
+	rec.freeze(grant)
+	rec.LeaseTimeout, rec.LeaseFrom = 60*second, 0
+	extended := &zk.Stat{Mtime: 58 * second}
+	require.Equal(t, 58*time.Second, rec.minRuntimeLeft(extended, 60*second), "it is the lease, however long")
+
+	short := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
+	short.protect(30 * time.Second)
+	short.LeaseTimeout = 5 * second
+	require.Equal(t, 5*time.Second, short.minRuntimeLeft(grant, 50*second), "the lease is shorter by now")
+}
+
 func TestRecordOfANewerFormatIsRefused(t *testing.T) {
 	_, err := decodeContender([]byte(`{"format":2}`))
 	require.ErrorContains(t, err, "format 2")

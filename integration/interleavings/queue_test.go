@@ -100,12 +100,13 @@ func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
 // itself. The readers are played by hand.
 func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T) {
 	scenario(t, func(w *world) {
-		// given two readers, and an exclusive waiter that outranks one of them
+		// given two readers, and an exclusive waiter that has asked both to go
 		w.hold("first", at(1)).release()
-		a, b := w.reads(5, "aaaaaaaaaaaaaaaaaaaaaaaa"), w.reads(3, "bbbbbbbbbbbbbbbbbbbbbbbb")
+		a, b := w.reads(2, "aaaaaaaaaaaaaaaaaaaaaaaa"), w.reads(3, "bbbbbbbbbbbbbbbbbbbbbbbb")
 		w.names(guid(a), guid(b))
 		waiter := w.ask("W", at(4))
 		require.Len(w, waiter.queued().Holders, 2)
+		await[recipes.PreemptSent](waiter)
 		await[recipes.PreemptSent](waiter)
 		waiter.waits()
 

@@ -119,7 +119,7 @@ func TestHandOverReachesTheReadersUpToTheNextWriter(t *testing.T) {
 	low.granted()
 }
 
-func TestWriterThatOutranksReadersPreemptsAllAtOnce(t *testing.T) {
+func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 
@@ -132,17 +132,23 @@ func TestWriterThatOutranksReadersPreemptsAllAtOnce(t *testing.T) {
 
 	// when a writer comes
 	w := h.ask(h.lock(h.client()), "w", at(5))
+	w.queued()
+	w.waits()
 
-	// then those it outranks are asked to go, all of them
+	// then those it outranks are left alone as long as the equal one is there
+	for _, r := range readers {
+		require.Zero(t, count[recipes.PreemptAsked](r.told))
+	}
+	equal.release()
+
+	// and are asked to go when that has left, all of them
 	for _, r := range readers {
 		require.Equal(t, "w", await[recipes.PreemptAsked](t, r.told).By.Owner)
 	}
 	require.Zero(t, count[recipes.PreemptAsked](equal.told))
-	for _, r := range readers {
-		r.release()
-	}
+	readers[0].release()
 	w.waits()
-	equal.release()
+	readers[1].release()
 	w.granted()
 }
 

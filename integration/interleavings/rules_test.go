@@ -1,0 +1,134 @@
+package interleavings
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// runs makes a holder that is not asked to go for a priority before that.
+func runs(d time.Duration) func(*recipes.Request) {
+	return func(r *recipes.Request) { r.MinRuntime = d }
+}
+
+// protects begins a minimum runtime. The function that it returns waits for the
+// outcome.
+func (u *user) protects(d time.Duration) (outcome func() error) {
+	u.w.Helper()
+	g, outcomes := u.granted(), make(chan error, 1)
+	go func() { outcomes <- g.Protect(context.Background(), d) }()
+	return func() error {
+		u.w.Helper()
+		select {
+		case err := <-outcomes:
+			return err
+		case <-time.After(soon):
+			require.FailNow(u.w, u.owner+"'s minimum runtime has not begun")
+			return nil
+		}
+	}
+}
+
+// A waiter that has judged a holder by what it said before never asks it once
+// its minimum runtime has begun: T6 has the version that was judged.
+func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
+	const least = time.Second
+	scenario(t, func(w *world) {
+		// given a T6 that is under way
+		h := w.hold("H", at(1))
+		asks := w.On(T6(users).From("P").Nth(1)).Hold()
+		p := w.ask("P", at(5))
+		w.reached(asks)
+
+		// when the holder's minimum runtime begins before it
+		protected := w.elapsed()
+		require.NoError(t, h.protects(least)())
+		asks.Release()
+
+		// then the holder is asked when that is over
+		_, when := awaitAt[recipes.PreemptAsked](h)
+		require.GreaterOrEqual(w, when-protected, least)
+		h.release()
+		p.granted()
+	})
+}
+
+// The other way round the holder hears that it was asked before, and has to go.
+func TestMinimumRuntimeThatBeginsTooLateIsRefused(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder whose minimum runtime is about to begin
+		h := w.hold("H", at(1))
+		writes := w.On(T11(users).From("H")).Hold()
+		outcome := h.protects(time.Hour)
+		w.reached(writes)
+
+		// when it is asked before
+		p := w.ask("P", at(5))
+		await[recipes.PreemptSent](p)
+		writes.Release()
+
+		// then it is told so, and is not protected
+		var pending *recipes.PreemptPendingError
+		require.ErrorAs(w, outcome(), &pending)
+		require.Equal(w, "P", pending.By.By.Owner)
+		require.Zero(w, w.state().Holders[0].MinRuntimeLeft)
+		h.release()
+		p.granted()
+	})
+}
+
+// As 16 for the lease: never early, whatever the clocks and the network do.
+func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
+	embeddedOnly(t, "the server's clock is an hour ahead of the clients'", func(w *world) {
+		const least, network = 10 * time.Second, 300 * time.Millisecond
+
+		// given a server whose clock is an hour ahead, a holder, and a waiter whose
+		// join and its answer were long under way
+		w.z.Advance(time.Hour)
+		h := w.hold("H", at(1), runs(least))
+		since := w.elapsed() - short
+		sent := w.On(T2(users).From("W")).DelayReply(network)
+		x := w.ask("W", at(5))
+		w.reached(sent)
+
+		// then it asks the holder to go when the minimum runtime is over, and by as
+		// much later as it cannot know better
+		asked, when := awaitAt[recipes.PreemptAsked](h)
+		require.Equal(w, priority.Outranked, asked.Reason)
+		require.GreaterOrEqual(w, when-since, least)
+		require.Less(w, when-since, least+network+10*time.Millisecond)
+		h.release()
+		x.granted()
+	})
+}
+
+// Nobody is asked to go while another is left alone; but what was asked before
+// that one came stands, and its grace runs.
+func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
+	const grace = 300 * time.Millisecond
+	scenario(t, func(w *world) {
+		// given a reader that was asked to go by a forceful writer
+		h := w.hold("H", at(1), sharing, cleanup(grace))
+		p := w.ask("P", at(5), forceful)
+		_, asked := awaitAt[recipes.PreemptAsked](h)
+
+		// when another, which it does not outrank, comes in beside it, and leaves
+		n := w.ask("N", at(9), sharing)
+		n.granted()
+		w.never(T6(users).From("P"))
+		w.pass(2 * grace)
+		p.waits()
+		n.release()
+
+		// then the writer takes the lock: the grace of the first was over
+		p.granted()
+		_, lost := awaitAt[recipes.Lost](h)
+		require.GreaterOrEqual(w, lost-asked, 2*grace)
+		require.Equal(w, 1, times[recipes.TookOver](p))
+	})
+}
