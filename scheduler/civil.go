@@ -37,12 +37,15 @@ func (s civil) Next(after time.Time) time.Time {
 		if stretch.forever {
 			break
 		}
-		from = stretch.end
+		// What is due later on this clock is due about then on those of the
+		// stretches to come: they differ by no more than the date line.
+		from = max(stretch.end, due-2*day)
 	}
 	return time.Time{}
 }
 
-// firstIn returns the first due instant of the stretch that is not before from.
+// firstIn returns the first due instant of the stretch that is not before
+// from. If there is none, it is what would be if the stretch went on.
 func (s civil) firstIn(st stretch, from int64) (int64, bool) {
 	regular := from
 	if st.repeated > 0 && s.leavesOutRepeated() {

@@ -11,7 +11,7 @@ import (
 // This file is all that knows robfig/cron. Another parser or runner has to
 // offer parseCron, cronSpec and waker, nothing else.
 
-// cronSpec evaluates parsed fields on a clock without time zones.
+// cronSpec is the fields of a spec: a bit for each value, and the starBit.
 type cronSpec struct{ *cron.SpecSchedule }
 
 // parseCron reads five or six checked fields, or a descriptor such as @daily.
@@ -35,37 +35,8 @@ func parseCron(spec string) (parsed cronSpec, err error) {
 	return cronSpec{fields}, nil
 }
 
-// next returns the first matching second that is not before from. Both are
-// seconds on a clock whose days all have 24 hours.
-func (c cronSpec) next(from int64) (int64, bool) {
-	t := time.Unix(from-1, 0).UTC()
-	// The library gives up after five years; 29 February can be eight away.
-	for range 3 {
-		if due := c.Next(t); !due.IsZero() {
-			return due.Unix(), true
-		}
-		t = t.AddDate(5, 0, 0)
-	}
-	return 0, false
-}
-
+// starBit is set in a field that was written * or ?.
 const starBit = 1 << 63
-
-// never reports whether no date of any year matches.
-func (c cronSpec) never() bool {
-	everyDay := c.Dow&starBit == 0 && c.Dom&starBit == 0 && c.Dow != 0 // either field is enough
-	dated := false
-	for month := time.January; month <= time.December; month++ {
-		if c.Month&(1<<uint(month)) == 0 {
-			continue
-		}
-		longest := time.Date(2000, month+1, 0, 0, 0, 0, 0, time.UTC).Day() // 2000 is a leap year
-		for day := 1; day <= longest; day++ {
-			dated = dated || c.Dom&(1<<uint(day)) != 0
-		}
-	}
-	return !dated && !everyDay
-}
 
 // A waker calls one function at the start, when it is poked, and each time that
 // the time has passed which the function itself said last. Calls come one at a
