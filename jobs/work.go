@@ -81,6 +81,9 @@ type cleaned struct {
 
 func (c cleaned) Cleanup(ctx context.Context, run Run) error { return c.hook(ctx, run) }
 
+// Unwrap returns the work without its hook, for those who tell what a job runs.
+func (c cleaned) Unwrap() Work { return c.Work }
+
 func (c cleaned) Validate() error {
 	if c.hook == nil {
 		return errors.New("has a cleanup hook that is nil; leave it out")

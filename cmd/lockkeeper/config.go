@@ -13,10 +13,10 @@ const defaultFile = "lockkeeper.yaml"
 func (p *program) config() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Check configuration files",
+		Short: "Check and explain configuration files",
 	}
 	p.group(c)
-	c.AddCommand(p.configValidate())
+	c.AddCommand(p.configValidate(), p.configExplain())
 	return c
 }
 
@@ -44,6 +44,9 @@ do not count.`,
 		has := count(len(cfg.Jobs), "job")
 		if n := len(cfg.Groups); n > 0 {
 			has += ", " + count(n, "group")
+		}
+		if n := len(cfg.Warnings); n > 0 {
+			has += ", " + count(n, "warning")
 		}
 		_, err = fmt.Fprintf(p.stdout, "%s is valid: %s\n", file, has)
 		return err

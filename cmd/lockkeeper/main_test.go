@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -13,12 +14,16 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"lockkeeper": main})
 }
 
+// -update writes what cmp compares anew into the scripts, to be read in the diff.
+var update = flag.Bool("update", false, "write what the scripts compare with anew")
+
 // TestProgram runs what needs no ZooKeeper; integration/program has the rest.
 func TestProgram(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata",
 		Cmds:               map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
 		RequireUniqueNames: true,
+		UpdateScripts:      *update,
 	})
 }
 

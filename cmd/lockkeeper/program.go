@@ -54,11 +54,11 @@ and gives way.`,
 	flags := c.PersistentFlags()
 	p.zookeeper.add(flags)
 	p.output = choice{is: "table", of: []string{"table", "wide", "json", "yaml"}}
-	flags.VarP(&p.output, "output", "o", "`format` of what locks, group and version write: "+p.output.list())
+	flags.VarP(&p.output, "output", "o", "`format` of what locks, jobs, group, config explain and version write: "+p.output.list())
 	p.logging.add(flags)
 
 	p.group(c)
-	c.AddCommand(p.dev(), p.run(), p.exec(), p.locks(), p.lockGroup(), p.config(), p.version())
+	c.AddCommand(p.dev(), p.run(), p.exec(), p.locks(), p.jobs(), p.lockGroup(), p.config(), p.version())
 	return c
 }
 

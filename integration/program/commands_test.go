@@ -39,6 +39,11 @@ import (
 //	dead FILE                  the process whose id is in FILE has ended already
 //	grows FILE FILE            the number in the first file is below that in the second
 //	apart FILE FILE AT-LEAST   the times in the files, in nanoseconds, are so far apart
+//	tick JOB INSTANT OUTCOME [REASON]  decide a tick as a daemon would; begins: it goes on
+//	takes JOB                  wait until a run by hand is asked for, and begin it
+//	finishes JOB OUTCOME [REASON]  end a run that was begun so
+//	asked JOB                  wait until a run by hand is asked for
+//	unasked                    nobody asks for a run by hand
 //	network STATE              pass, cut or swallow packets between $PROXY and ZooKeeper
 func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -59,6 +64,12 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"apart":   apart,
 		"shares":  shares,
 		"network": setNetwork,
+
+		"tick":     tick,
+		"takes":    takes,
+		"finishes": finishes,
+		"asked":    asked,
+		"unasked":  unasked,
 	}
 }
 
@@ -67,10 +78,12 @@ const patience = 30 * time.Second
 // A story is what one script has going on.
 type story struct {
 	client  *recipes.Client
+	ledger  *recipes.TickLedger
 	network *netfault.Proxy
 
 	mu        sync.Mutex
 	processes map[string]*process
+	runs      map[string]recipes.TickRun // by job
 }
 
 type storyKey struct{}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,12 +49,16 @@ func withProgram(test func() int) (code int, err error) {
 	return test(), nil
 }
 
+// -update writes what cmp compares anew into the scripts, to be read in the diff.
+var update = flag.Bool("update", false, "write what the scripts compare with anew")
+
 func TestProgram(t *testing.T) {
 	server := zookeeper.Server(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata",
 		Cmds:               commands(),
 		RequireUniqueNames: true,
+		UpdateScripts:      *update,
 		Setup:              func(env *testscript.Env) error { return setup(env, server) },
 	})
 }
@@ -69,7 +74,10 @@ func setup(env *testscript.Env, server *zkserver.Server) error {
 	if err != nil {
 		return err
 	}
-	s := &story{client: client, network: network, processes: map[string]*process{}}
+	s := &story{
+		client: client, ledger: client.TickLedger("story"), network: network,
+		processes: map[string]*process{}, runs: map[string]recipes.TickRun{},
+	}
 	env.Defer(func() {
 		s.end()
 		_ = network.Close()

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+type configExplainFlags struct {
+	file    string
+	from    moment
+	offline yes
+}
+
+func (p *program) configExplain() *cobra.Command {
+	f := &configExplainFlags{}
+	c := p.command(&cobra.Command{
+		Use:   "explain JOB",
+		Short: "Say what a job is: its next runs, its policies, and whom it would wait for",
+		Long: `Say what a job of a configuration file is: what it runs and when, in its own zone
+and in UTC, with the changes of clocks and the blackouts; what its policies mean
+in plain words; what may surprise; and for each of its locks what would become of
+a run that began now: whom it would wait for, whom it would preempt, until when.
+
+The locks are as ZooKeeper shows them now. When it does not answer, or with
+--offline, all the rest is said. Nothing is changed, and nothing is queued.
+
+Exit code 78 for a file that cannot be used, or a job that it does not have.`,
+		Example: `  lockkeeper config explain backup
+  lockkeeper config explain backup -f new.yaml --offline
+  lockkeeper config explain backup --from 2027-03-27 -o json | jq '.next'`,
+	}, []string{"JOB"}, func(c *cobra.Command, args []string) error { return p.explain(c, f, args) })
+	flags := c.Flags()
+	flags.StringVarP(&f.file, "file", "f", defaultFile, "configuration `file`")
+	flags.Var(&f.from, "from", "the runs as seen at this `time` (default now)")
+	flags.VarPF(&f.offline, "offline", "", "do not ask ZooKeeper").NoOptDefVal = "true"
+	return c
+}
+
+// explainView is a job in JSON and YAML. The names of fields are a promise to
+// scripts.
+type explainView struct {
+	Job       string         `json:"job"`
+	File      string         `json:"file"`
+	Runs      string         `json:"runs"`
+	Schedule  *string        `json:"schedule"`
+	Timezone  *string        `json:"timezone"`
+	Next      []nextView     `json:"next"`
+	Policies  []policyView   `json:"policies"`
+	Warnings  []string       `json:"warnings"`
+	ZooKeeper string         `json:"zookeeper"` // answers, silent or offline
+	Now       *jobView       `json:"now"`       // null: unknown
+	Locks     []lockPlanView `json:"locks"`     // as they stand
+}
+
+// explained is how many runs are told.
+const explained = 5
+
+func (p *program) explain(c *cobra.Command, f *configExplainFlags, args []string) error {
+	cfg, err := p.daemonConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	if err := unknownNames(c, args, jobNames(cfg), f.file+" does not have it"); err != nil {
+		return err
+	}
+	job := jobOf(cfg, args[0])
+	from := f.from.or(time.Now())
+	ticks, err := ticksOf(*job, from, explained)
+	if err != nil {
+		return err
+	}
+	view := explainView{
+		Job: job.Name, File: f.file, Runs: workWords(job.Work), Next: nextViews(ticks),
+		Policies: policies(*job), Warnings: warningsOf(cfg, job.Name),
+	}
+	view.Schedule, view.Timezone = specOf(*job)
+	if err := p.explainLocks(c, f.offline.is, cfg, *job, &view); err != nil {
+		return err
+	}
+	return p.write(view, func(w io.Writer, _ bool) { writeExplanation(w, view, from) })
+}
+
+// explainLocks adds what ZooKeeper knows; its silence is no error.
+func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Config, job jobs.Job, view *explainView) error {
+	states, state, err := map[string]recipes.LockState(nil), (*recipes.TickState)(nil), error(nil)
+	view.ZooKeeper = "offline"
+	if !offline {
+		view.ZooKeeper = "answers"
+		states, state, err = p.lookAtJob(c.Context(), cfg.Client, job)
+		if errors.As(err, new(*recipes.UnavailableError)) {
+			view.ZooKeeper, err = "silent", nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	view.Locks = lockPlans(job, states)
+	if state != nil {
+		view.Now = new(newJobView(&job, *state, time.Now()))
+	}
+	return nil
+}
+
+// lockPlans foresees the locks of a job; states are those that are known.
+func lockPlans(job jobs.Job, states map[string]recipes.LockState) []lockPlanView {
+	plans := make([]lockPlanView, 0, len(job.Requirements))
+	for _, r := range job.Owned() {
+		var known *recipes.LockState
+		if s, ok := states[r.Scope]; ok {
+			known = &s
+		}
+		plans = append(plans, newLockPlan(r, known))
+	}
+	return plans
+}
+
+// lookAtJob returns the locks of a job, by scope, and its ticks. When ZooKeeper
+// does not answer soon the error is an *recipes.UnavailableError.
+func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Job) (map[string]recipes.LockState, *recipes.TickState, error) {
+	cfg.Logger = p.quiet()
+	client, err := recipes.NewClient(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeClient(client)
+	stopped, stop := untilSignal(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeout(stopped, planPatience)
+	defer cancel()
+	states := make(map[string]recipes.LockState, len(job.Requirements))
+	var state recipes.TickState
+	look := func() error {
+		for _, r := range job.Requirements {
+			if states[r.Scope], err = client.Lock(ctx, r.Scope); err != nil {
+				return err
+			}
+		}
+		state, err = client.TickLedger("").State(ctx, job.Name)
+		return err
+	}
+	switch err := look(); {
+	case err == nil:
+		return states, &state, nil
+	case stopped.Err() != nil:
+		return nil, nil, context.Cause(stopped)
+	case ctx.Err() != nil:
+		return nil, nil, errors.Join(err, &recipes.UnavailableError{})
+	default:
+		return nil, nil, err
+	}
+}
+
+// warningsOf are those about one job.
+func warningsOf(cfg *config.Config, job string) []string {
+	warnings := []string{}
+	for _, w := range cfg.Warnings {
+		if strings.HasPrefix(w.Path, "jobs["+job+"]") {
+			warnings = append(warnings, w.String())
+		}
+	}
+	return warnings
+}
+
+func writeExplanation(w io.Writer, v explainView, from time.Time) {
+	row(w, v.Job, v.Runs)
+	row(w, "schedule", scheduleOf(jobView{Schedule: v.Schedule, Timezone: v.Timezone}))
+	if v.Now != nil {
+		row(w, "now", nowWords(*v.Now, time.Now()))
+	}
+
+	line(w, "\nnext runs")
+	if len(v.Next) == 0 {
+		line(w, "  none: it runs by hand only, lockkeeper jobs run %s", v.Job)
+	} else {
+		row(w, "  IN THE JOB'S ZONE", "UTC", "IN", "NOTES")
+		for _, next := range v.Next {
+			cells := timeCells(next, from)
+			cells[0] = "  " + cells[0].(string)
+			row(w, append(cells, cmp.Or(strings.Join(next.Notes, "; "), "-"))...)
+		}
+	}
+
+	line(w, "\npolicies")
+	for _, policy := range v.Policies {
+		row(w, "  "+policy.Name, policy.Text)
+	}
+
+	writeLocksOf(w, v)
+	if len(v.Warnings) > 0 {
+		line(w, "\nwarnings")
+		for _, warning := range v.Warnings {
+			line(w, "  %s", warning)
+		}
+	}
+}
+
+func writeLocksOf(w io.Writer, v explainView) {
+	if len(v.Locks) == 0 {
+		line(w, "\nlocks: none, it waits for nobody")
+		return
+	}
+	switch v.ZooKeeper {
+	case "answers":
+		line(w, "\nlocks, if it ran now")
+	case "silent":
+		line(w, "\nlocks; ZooKeeper does not answer, so nobody knows who holds them")
+	default:
+		line(w, "\nlocks")
+	}
+	writeLockPlans(w, v.Locks)
+}
+
+// nowWords is what the cluster knows of a job, in one line.
+func nowWords(v jobView, now time.Time) string {
+	words := []string{jobState(v, now)}
+	if v.Paused != nil {
+		words = append(words, pauseWords(*v.Paused, now))
+	}
+	if v.Last != nil {
+		words = append(words, "last: "+v.Last.Outcome+" "+relative(v.Last.EndedAt, now))
+	}
+	if v.Failures > 0 {
+		words = append(words, count(v.Failures, "failure")+" in a row")
+	}
+	return strings.Join(words, "; ")
+}

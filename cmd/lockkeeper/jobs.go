@@ -1,0 +1,210 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func (p *program) jobs() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "jobs",
+		Short: "Show scheduled jobs, run one by hand, pause and resume them",
+	}
+	p.group(c)
+	c.AddCommand(p.jobsLs(), p.jobsNext(), p.jobsRun(), p.jobsPause(), p.jobsResume(), p.jobsHistory())
+	return c
+}
+
+// jobsFile is the configuration file of commands that can do without one.
+type jobsFile struct{ name string }
+
+func (f *jobsFile) add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.name, "file", "f", defaultFile, "configuration `file`; without -f only if it is there")
+}
+
+// jobsConfig reads the file if there is one, and says how to reach ZooKeeper:
+// what flags say counts before the file, and that before the environment. The
+// configuration is nil without a file. One that nobody has named must not
+// keep anybody from pausing a job: it is left out when it cannot be used.
+func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, recipes.Config, error) {
+	cfg, broken := config.Load(file.name, config.Options{})
+	var client recipes.Config
+	if broken == nil {
+		client = cfg.Client
+	}
+	p.applyZooKeeper(&client)
+	p.problems.addRequest(client.Validate(), zookeeperFlag)
+	if err := p.usage(c); err != nil {
+		return nil, client, err
+	}
+	if broken != nil {
+		if c.Flags().Changed("file") {
+			return nil, client, broken
+		}
+		if _, err := os.Stat(file.name); !errors.Is(err, fs.ErrNotExist) {
+			p.say("%s cannot be used and is left out; lockkeeper config validate says why", file.name)
+		}
+	}
+	client.Logger = p.quiet()
+	return cfg, client, nil
+}
+
+// withLedger lets do work with the ledger of all jobs.
+func (p *program) withLedger(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.TickLedger) error) error {
+	client, err := recipes.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeClient(client)
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	return do(ctx, client.TickLedger(""))
+}
+
+// ledgerPatience is how long ZooKeeper has to answer a question about jobs, or
+// to change something about one.
+const ledgerPatience = 5 * time.Second
+
+// shortly bounds calls of the ledger, which else waits for ZooKeeper for ever.
+func shortly(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, ledgerPatience, fmt.Errorf("no answer within %s", ledgerPatience))
+}
+
+// jobOf returns the job with a name; nil when the file has none, or there is
+// no file.
+func jobOf(cfg *config.Config, name string) *jobs.Job {
+	if cfg == nil {
+		return nil
+	}
+	i := slices.IndexFunc(cfg.Jobs, func(j jobs.Job) bool { return j.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &cfg.Jobs[i]
+}
+
+// unknownJobs returns an error if neither the file nor the ledger has some of
+// the names.
+func unknownJobs(c *cobra.Command, names []string, cfg *config.Config, states []recipes.TickState) error {
+	known := jobNames(cfg)
+	for _, s := range states {
+		known = append(known, s.Job)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	where := "no daemon has run it under this root"
+	if cfg != nil {
+		where = cfg.File + " does not have it, and " + where
+	}
+	return unknownNames(c, names, known, where)
+}
+
+// jobNames are those of the file, in its order.
+func jobNames(cfg *config.Config) []string {
+	if cfg == nil {
+		return nil
+	}
+	names := make([]string, len(cfg.Jobs))
+	for i, job := range cfg.Jobs {
+		names[i] = job.Name
+	}
+	return names
+}
+
+func unknownNames(c *cobra.Command, names, known []string, where string) error {
+	var bad problems
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		text := fmt.Sprintf("there is no job %q: %s", name, where)
+		switch near := nearestName(name, known); {
+		case near != "":
+			text += fmt.Sprintf("; did you mean %q?", near)
+		case len(known) > 0:
+			text += "; there are " + someOf(known)
+		}
+		bad.add(text)
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &usageError{command: c.CommandPath(), problems: bad}
+}
+
+// nearestName finds the name that was meant, "" if none is near.
+func nearestName(name string, known []string) string {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, k := range known {
+		names.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+		if strings.HasSuffix(k, "-"+name) || strings.HasPrefix(k, name+"-") {
+			return k
+		}
+	}
+	if near := names.SuggestionsFor(name); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// someOf lists names, but not hundreds of them.
+func someOf(names []string) string {
+	const few = 12
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+// byFlag is who does something, for the record.
+type byFlag struct{ by, reason string }
+
+func (f *byFlag) add(c *cobra.Command, why string) {
+	c.Flags().StringVarP(&f.reason, "reason", "r", "", "`why` "+why+", for the record; has to be there")
+	c.Flags().StringVar(&f.by, "by", "", "`who` does it, for the record (default user@host)")
+}
+
+func (f *byFlag) check(p *program) {
+	if strings.TrimSpace(f.reason) == "" && !p.unclear {
+		p.problems.add("--reason is missing; write why, for those who look at the job next")
+	}
+	f.by = cmp.Or(strings.TrimSpace(f.by), userAtHost())
+}
+
+func userAtHost() string {
+	name := cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"))
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return cmp.Or(name, "?") + "@" + host
+}
+
+// someJobs checks the arguments of a command that is about one job or several.
+func (p *program) someJobs(args []string) {
+	if len(args) == 0 && !p.unclear {
+		p.problems.add("JOB is missing")
+	}
+	for i, name := range args {
+		if slices.Contains(args[:i], name) {
+			p.problems.add(fmt.Sprintf("%q is given twice; give each job once", name))
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func (p *program) jobsHistory() *cobra.Command {
+	var file jobsFile
+	n := number{is: 20}
+	c := p.command(&cobra.Command{
+		Use:   "history JOB",
+		Short: "Show how the last ticks of a job ended, where, and why",
+		Long: `Show how the last ticks of a job ended, the newest last; then what goes on now,
+and how many have ended in which way since the first.
+
+  SCHEDULED  the instant of the schedule, UTC, or "by hand"; for ticks that were
+             skipped one after another the first and the last
+  STARTED    when a daemon took it
+  WAITED     how long it waited for its locks
+  TOOK       how long it worked
+  TOKEN      the fencing token of its first lock
+  ATTEMPTS   how often it was tried
+
+Some thirty ticks are kept of a job, skips in a row as one; the counts are of all.
+
+Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
+		Example: `  lockkeeper jobs history backup
+  lockkeeper jobs history backup -n 100 -o wide
+  lockkeeper jobs history backup -o json | jq '.history[] | select(.outcome == "failed")'`,
+	}, []string{"JOB"}, func(c *cobra.Command, args []string) error { return p.showHistory(c, file, args, n.is) })
+	file.add(c)
+	c.Flags().VarP(&n, "number", "n", "how `many` ticks at most (default 20)")
+	return c
+}
+
+// historyView is the history of a job in JSON and YAML. The names of fields
+// are a promise to scripts.
+type historyView struct {
+	Name     string        `json:"name"`
+	History  []tickView    `json:"history"` // the oldest first
+	Runs     []runView     `json:"runs"`
+	Waiting  []time.Time   `json:"waiting"`
+	Paused   *pauseView    `json:"paused"`
+	Failures int           `json:"failures_in_a_row"`
+	Counts   tickCountView `json:"counts"` // since its first tick
+}
+
+func newHistoryView(s recipes.TickState, n int, now time.Time) historyView {
+	job := newJobView(nil, s, now)
+	v := historyView{
+		Name: s.Job, History: []tickView{}, Runs: job.Runs, Waiting: job.Waiting, Paused: job.Paused, Failures: job.Failures, Counts: job.Counts,
+	}
+	for _, t := range s.History[max(0, len(s.History)-n):] {
+		v.History = append(v.History, newTickView(t))
+	}
+	return v
+}
+
+func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n int) error {
+	cfg, client, err := p.jobsConfig(c, file)
+	if err != nil {
+		return err
+	}
+	var states []recipes.TickState
+	err = p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) error {
+		ctx, cancel := shortly(ctx)
+		defer cancel()
+		state, err := ledger.State(ctx, args[0])
+		if err == nil && isKnown(state) {
+			states = []recipes.TickState{state}
+			return nil
+		}
+		if err == nil {
+			states, err = ledger.States(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := unknownJobs(c, args, cfg, states); err != nil {
+		return err
+	}
+	if len(states) != 1 || states[0].Job != args[0] {
+		states = []recipes.TickState{{Job: args[0]}} // in the file, and not run yet
+	}
+	now := time.Now()
+	view := newHistoryView(states[0], n, now)
+	if len(view.History)+len(view.Runs)+len(view.Waiting) == 0 {
+		p.say("no tick of the job %q has ended yet", args[0])
+		if p.forPeople() && view.Paused == nil {
+			return nil
+		}
+	}
+	return p.write(view, func(w io.Writer, wide bool) { writeHistory(w, view, now, wide) })
+}
+
+// isKnown reports whether the ledger has heard of a job.
+func isKnown(s recipes.TickState) bool {
+	return !s.Begins.IsZero() || !s.Last.IsZero() || len(s.Runs)+len(s.History) > 0 || s.Paused != nil || s.Counts.Total() > 0
+}
+
+// number is how many of something.
+type number struct {
+	is  int
+	bad string
+}
+
+func (v *number) Set(s string) error {
+	*v = number{}
+	if _, err := fmt.Sscanf(s+"\n", "%d\n", &v.is); err != nil || v.is < 1 {
+		v.bad = fmt.Sprintf("%q is not a positive whole number", s)
+	}
+	return nil
+}
+
+func (v *number) String() string  { return "" }
+func (v *number) Type() string    { return "number" }
+func (v *number) problem() string { return v.bad }

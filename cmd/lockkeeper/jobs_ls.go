@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func (p *program) jobsLs() *cobra.Command {
+	var file jobsFile
+	c := p.command(&cobra.Command{
+		Use:   "ls",
+		Short: "List all jobs: what they do now, when they run next, how they ended last",
+		Long: `List all jobs: what they do now, when they run next, how they ended last.
+
+The jobs are those of the configuration file, and those that daemons have run
+under this root; without a file the latter alone, and then nobody knows when they
+run next.
+
+  STATE      running, paused, waiting (a tick is due and waits for the end of a
+             run) or idle
+  LAST       the outcome of the last tick: ran, failed, preempted, lost (its
+             lock), interrupted (its daemon ended) or skipped
+  FAILURES   how many runs in a row have failed
+
+With -o wide also who runs it, and how many ticks have ended in which way.
+
+Exit code 75 if ZooKeeper does not answer, 78 for a file that cannot be used.`,
+		Example: `  lockkeeper jobs ls
+  lockkeeper jobs ls -f /etc/lockkeeper/lockkeeper.yaml -o wide
+  lockkeeper jobs ls -o json | jq -r '.[] | select(.failures_in_a_row > 0) | .name'`,
+	}, nil, func(c *cobra.Command, _ []string) error { return p.listJobs(c, file) })
+	file.add(c)
+	return c
+}
+
+func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
+	cfg, client, err := p.jobsConfig(c, file)
+	if err != nil {
+		return err
+	}
+	var states []recipes.TickState
+	err = p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) (err error) {
+		ctx, cancel := shortly(ctx)
+		defer cancel()
+		states, err = ledger.States(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	views := jobViews(cfg, states, now)
+	if len(views) == 0 {
+		p.say("there are no jobs under this root; one is listed once a daemon runs it, or is in the file: -f FILE")
+		if p.forPeople() {
+			return nil
+		}
+	}
+	return p.write(views, func(w io.Writer, wide bool) { writeJobs(w, views, now, wide) })
+}
+
+// jobViews joins the jobs of the file with those of the ledger, by name.
+func jobViews(cfg *config.Config, states []recipes.TickState, now time.Time) []jobView {
+	views := make([]jobView, 0, len(states))
+	for _, s := range states {
+		views = append(views, newJobView(jobOf(cfg, s.Job), s, now))
+	}
+	for _, name := range jobNames(cfg) {
+		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) {
+			views = append(views, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, now))
+		}
+	}
+	slices.SortFunc(views, func(a, b jobView) int { return strings.Compare(a.Name, b.Name) })
+	return views
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+)
+
+func (p *program) jobsNext() *cobra.Command {
+	var (
+		file string
+		from moment
+	)
+	n := number{is: 5}
+	c := &cobra.Command{
+		Use:   "next [JOB...]",
+		Short: "Show the next ticks of all jobs, or of some",
+		Long: `Show the next ticks of all jobs of a configuration file, or of some of them, in
+the order of time: in the zone of the job and in UTC, with what is special about
+them, such as a change of the clocks or a blackout.
+
+ZooKeeper is not asked, so pauses are not known here: see lockkeeper jobs ls.
+
+Exit code 78 for a file that cannot be used, or a job that it does not have.`,
+		Example: `  lockkeeper jobs next
+  lockkeeper jobs next backup -n 20 -f /etc/lockkeeper/lockkeeper.yaml
+  lockkeeper jobs next --from 2027-03-28`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := p.usage(c); err != nil {
+			return err
+		}
+		cfg, err := config.Load(file, config.Options{})
+		if err != nil {
+			return err
+		}
+		if err := unknownNames(c, args, jobNames(cfg), file+" does not have it"); err != nil {
+			return err
+		}
+		return p.nextTicks(cfg, args, from.or(time.Now()), n.is)
+	}
+	flags := c.Flags()
+	flags.StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
+	flags.VarP(&n, "number", "n", "how `many` ticks, over all jobs (default 5)")
+	flags.Var(&from, "from", "as seen at this `time` (default now)")
+	return c
+}
+
+// nextView is a tick to come in JSON and YAML. The names of fields are a
+// promise to scripts.
+type nextView struct {
+	Job   string    `json:"job"`
+	At    time.Time `json:"at"`    // UTC
+	Local string    `json:"local"` // the same in the zone of the job
+	Zone  string    `json:"zone"`
+	Runs  bool      `json:"runs"` // false: it falls into a blackout
+	Notes []string  `json:"notes"`
+}
+
+func (p *program) nextTicks(cfg *config.Config, names []string, now time.Time, n int) error {
+	var ticks []dueTick
+	for _, job := range cfg.Jobs {
+		if len(names) > 0 && !slices.Contains(names, job.Name) {
+			continue
+		}
+		some, err := ticksOf(job, now, n)
+		if err != nil {
+			return fmt.Errorf("job %q: %w", job.Name, err)
+		}
+		ticks = append(ticks, some...)
+	}
+	slices.SortStableFunc(ticks, func(a, b dueTick) int { return a.at.Compare(b.at) })
+	ticks = ticks[:min(n, len(ticks))]
+	if len(ticks) == 0 {
+		p.say("none of these jobs is ever due; they run by hand: lockkeeper jobs run")
+		if p.forPeople() {
+			return nil
+		}
+	}
+	views := nextViews(ticks)
+	return p.write(views, func(w io.Writer, _ bool) {
+		row(w, "IN THE JOB'S ZONE", "UTC", "IN", "JOB", "NOTES")
+		for _, v := range views {
+			row(w, append(timeCells(v, now), v.Job, cmp.Or(strings.Join(v.Notes, "; "), "-"))...)
+		}
+	})
+}
+
+func nextViews(ticks []dueTick) []nextView {
+	views := make([]nextView, len(ticks))
+	for i, t := range ticks {
+		views[i] = nextView{
+			Job: t.job, At: t.at.UTC(), Local: t.at.Format(time.RFC3339), Zone: t.at.Location().String(),
+			Runs: t.runs, Notes: append([]string{}, t.notes...),
+		}
+	}
+	return views
+}
+
+// timeCells are a tick in the zone of its job, in UTC and as seen from now.
+func timeCells(v nextView, now time.Time) []any {
+	local, _ := time.Parse(time.RFC3339, v.Local)
+	zone, err := time.LoadLocation(v.Zone)
+	if err == nil {
+		local = v.At.In(zone)
+	}
+	return []any{local.Format("Mon 2006-01-02 15:04:05 MST"), v.At.Format("2006-01-02 15:04:05"), human(v.At.Sub(now))}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func (p *program) jobsPause() *cobra.Command {
+	var (
+		file  jobsFile
+		by    byFlag
+		until moment
+	)
+	forHow := duration{positive: "2h"}
+	c := &cobra.Command{
+		Use:   "pause JOB...",
+		Short: "Keep jobs from running, in the whole cluster",
+		Long: `Keep jobs from running, in the whole cluster, until they are resumed or until a
+time: their ticks are recorded as skipped. What runs goes on to its end.
+
+A job that is paused already gets the new reason and the new end; who had paused
+it, and why, is said. All jobs are looked up before any is paused.
+
+Exit code 75 if ZooKeeper does not answer, 78 for wrong flags or a job that
+nobody knows.`,
+		Example: `  lockkeeper jobs pause backup --reason 'disk is full' --for 2h
+  lockkeeper jobs pause rollup report --reason INC-4411 --until 06:00
+  lockkeeper jobs pause backup -r 'until the migration is done'`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		p.someJobs(args)
+		by.check(p)
+		now := time.Now()
+		if until.given() && forHow.given {
+			p.problems.add("--until and --for: give one of them")
+		}
+		end := until.or(time.Time{})
+		switch {
+		case forHow.given:
+			end = now.Add(forHow.or(0))
+		case until.given() && until.bad == "":
+			if end = until.after(now); !end.After(now) {
+				p.problems.add(fmt.Sprintf("--until: %s is over; write a time to come", clock(end)))
+			}
+		}
+		pause := recipes.TickPause{By: by.by, Reason: by.reason, Until: end}
+		return p.changeJobs(c, file, args, func(ctx context.Context, ledger *recipes.TickLedger, s recipes.TickState) (pauseChange, error) {
+			was, err := ledger.Pause(ctx, s.Job, pause)
+			paused := pause
+			paused.At = now
+			return newPauseChange(s, was, &paused, now), err
+		})
+	}
+	file.add(c)
+	by.add(c, "they are paused")
+	c.Flags().Var(&until, "until", "resume them at this `time`: 15:04, 2006-01-02 15:04 (UTC) or RFC 3339")
+	c.Flags().Var(&forHow, "for", "resume them after this long, for example 2h")
+	return c
+}
+
+func (p *program) jobsResume() *cobra.Command {
+	var file jobsFile
+	c := &cobra.Command{
+		Use:   "resume JOB...",
+		Short: "Let paused jobs run again",
+		Long: `Let paused jobs run again, in the whole cluster, from their next tick on. Those
+that they missed are not made up for. For a job that is not paused it does
+nothing, and says so.
+
+A job that was paused after failures begins to count anew.
+
+Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
+		Example: `  lockkeeper jobs resume backup
+  lockkeeper jobs resume rollup report
+  lockkeeper jobs ls -o json | jq -r '.[] | select(.paused) | .name' | xargs lockkeeper jobs resume`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		p.someJobs(args)
+		return p.changeJobs(c, file, args, func(ctx context.Context, ledger *recipes.TickLedger, s recipes.TickState) (pauseChange, error) {
+			was, err := ledger.Resume(ctx, s.Job)
+			return newPauseChange(s, was, nil, time.Now()), err
+		})
+	}
+	file.add(c)
+	return c
+}
+
+// pauseChange is what pause and resume have done to a job, in JSON and YAML.
+// The names of fields are a promise to scripts.
+type pauseChange struct {
+	Job    string     `json:"job"`
+	Paused *pauseView `json:"paused"`
+	Was    *pauseView `json:"was"` // how it was paused before
+	Runs   []runView  `json:"runs"`
+}
+
+func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time) pauseChange {
+	return pauseChange{Job: s.Job, Paused: newPauseView(is, now), Was: newPauseView(was, now), Runs: newJobView(nil, s, now).Runs}
+}
+
+type changeJob func(context.Context, *recipes.TickLedger, recipes.TickState) (pauseChange, error)
+
+// changeJobs pauses or resumes jobs, if all of them are known.
+func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, change changeJob) error {
+	cfg, client, err := p.jobsConfig(c, file)
+	if err != nil {
+		return err
+	}
+	changes := make([]pauseChange, 0, len(names))
+	failed := p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) error {
+		ctx, cancel := shortly(ctx)
+		defer cancel()
+		states, err := ledger.States(ctx)
+		if err != nil {
+			return err
+		}
+		if err := unknownJobs(c, names, cfg, states); err != nil {
+			return err
+		}
+		for _, name := range names {
+			done, err := change(ctx, ledger, stateOf(states, name))
+			if err != nil {
+				return err
+			}
+			changes = append(changes, done)
+		}
+		return nil
+	})
+	if failed != nil && len(changes) == 0 {
+		return failed
+	}
+	now := time.Now()
+	err = p.write(changes, func(w io.Writer, _ bool) {
+		for _, change := range changes {
+			writePauseChange(w, change, now)
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func stateOf(states []recipes.TickState, name string) recipes.TickState {
+	for _, s := range states {
+		if s.Job == name {
+			return s
+		}
+	}
+	return recipes.TickState{Job: name}
+}
+
+func writePauseChange(w io.Writer, v pauseChange, now time.Time) {
+	switch {
+	case v.Paused != nil:
+		until := "until somebody resumes it"
+		if v.Paused.Until != nil {
+			until = "until " + both(*v.Paused.Until, now)
+		}
+		line(w, "%s: paused %s", v.Job, until)
+	case v.Was != nil:
+		line(w, "%s: resumed", v.Job)
+	default:
+		line(w, "%s: is not paused", v.Job)
+	}
+	if v.Was != nil {
+		line(w, "  it was paused %s", pauseWords(*v.Was, now))
+	}
+	for _, r := range v.Runs {
+		if v.Paused != nil && r.Alive {
+			line(w, "  a run goes on: on %s, pid %d, since %s", r.Host, r.PID, both(r.StartedAt, now))
+		}
+	}
+}

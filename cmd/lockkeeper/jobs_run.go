@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+type jobsRunFlags struct {
+	file         jobsFile
+	by           byFlag
+	wait, dryRun yes
+	within       duration
+}
+
+// defaultWithin is how long a daemon has to take a request. It watches for
+// them, so that seconds say enough.
+const defaultWithin = 10 * time.Second
+
+func (p *program) jobsRun() *cobra.Command {
+	f := &jobsRunFlags{within: duration{positive: "10s"}}
+	c := p.command(&cobra.Command{
+		Use:   "run JOB",
+		Short: "Run a job now, by hand",
+		Long: `Ask the daemons to run a job now. One that has the job takes the request and runs
+it as it would at a tick: under its locks, with its timeout and its retries. No
+tick of the schedule is taken by it.
+
+It returns when a daemon has taken the request; with --wait, when the run has
+ended. A request that nobody takes within --within, or before a signal comes, is
+withdrawn, and is not run later. What was taken goes on, whatever happens here.
+
+With --dry-run nothing runs: it shows which locks the job would wait for, and
+whom it would preempt, as far as can be told now. It needs the configuration file.
+
+Exit code:
+  0      with --wait: it ran; without: a daemon has taken it
+  1      it failed, or its daemon ended
+  75     not started: no daemon has taken it, or its locks were not to be had;
+         or ZooKeeper does not answer
+  76     preempted, or the lease was over
+  77     its lock was lost
+  78     wrong flags, or a job that nobody knows
+  128+n  signal n ended the waiting`,
+		Example: `  lockkeeper jobs run backup --reason 'before the migration'
+  lockkeeper jobs run backup --reason INC-4411 --wait
+  lockkeeper jobs run backup --dry-run -f /etc/lockkeeper/lockkeeper.yaml`,
+	}, []string{"JOB"}, func(c *cobra.Command, args []string) error {
+		if f.dryRun.is {
+			return p.dryRun(c, f, args)
+		}
+		f.by.check(p)
+		return p.runJob(c, f, args)
+	})
+	flags := c.Flags()
+	flags.SortFlags = false
+	f.file.add(c)
+	f.by.add(c, "it runs")
+	flags.VarPF(&f.wait, "wait", "w", "wait for the end of the run").NoOptDefVal = "true"
+	flags.VarPF(&f.dryRun, "dry-run", "", "only say what it would wait for").NoOptDefVal = "true"
+	flags.Var(&f.within, "within", "how long a daemon may take to take it (default 10s)")
+	return c
+}
+
+// runJob asks for a run, and waits for what was asked for.
+func (p *program) runJob(c *cobra.Command, f *jobsRunFlags, args []string) error {
+	cfg, client, err := p.jobsConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	return p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) error {
+		name := args[0]
+		quick, cancel := shortly(ctx)
+		defer cancel()
+		states, err := ledger.States(quick)
+		if err != nil {
+			return err
+		}
+		if err := unknownJobs(c, args, cfg, states); err != nil {
+			return err
+		}
+		if pause := newPauseView(stateOf(states, name).Paused, time.Now()); pause != nil {
+			p.say("the job %q is paused, but a run by hand is made all the same", name)
+		}
+		order := &runOrder{ledger: ledger, job: name, within: f.within.or(defaultWithin)}
+		order.request, err = ledger.Request(quick, recipes.TickRequest{Job: name, By: f.by.by, Reason: f.by.reason})
+		if err != nil {
+			return err
+		}
+		if err := order.awaitTaker(ctx); err != nil {
+			return err
+		}
+		if !f.wait.is {
+			return p.tellRun(order)
+		}
+		if run := order.run(); run != nil {
+			p.say("the job %q runs on %s (pid %d), run %s; waiting for its end", name, run.Host, run.PID, run.ID)
+		}
+		err = order.await(ctx, order.ended)
+		if signal, ok := errors.AsType[*jobs.SignalError](err); ok {
+			return order.goesOn(signal)
+		}
+		if err != nil {
+			return err
+		}
+		return p.tellRun(order)
+	})
+}
+
+// A runOrder is a request to run a job by hand, and what was seen of it.
+type runOrder struct {
+	ledger  *recipes.TickLedger
+	job     string
+	within  time.Duration
+	request *recipes.TickRequestHandle
+	seen    recipes.TickState
+}
+
+// run returns the run that was asked for while it goes on.
+func (o *runOrder) run() *recipes.TickRun {
+	i := slices.IndexFunc(o.seen.Runs, func(r recipes.TickRun) bool { return r.ID == o.request.ID() })
+	if i < 0 {
+		return nil
+	}
+	return &o.seen.Runs[i]
+}
+
+// ended reports whether the run has ended, or its daemon has.
+func (o *runOrder) ended() bool {
+	run := o.run()
+	return run == nil || !run.Alive
+}
+
+// awaitTaker waits until a daemon has taken the request, and withdraws it if
+// none does in time.
+func (o *runOrder) awaitTaker(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, o.within)
+	defer cancel()
+	err := o.request.AwaitTaken(limited)
+	if errors.As(err, new(*recipes.TickRequestLostError)) {
+		return &codeError{code: exitNotAcquired, text: err.Error()}
+	}
+	if err != nil {
+		if err := o.withdraw(ctx, limited.Err() != nil, err); err != nil {
+			return err
+		}
+	}
+	quick, cancelQuick := shortly(ctx)
+	defer cancelQuick()
+	if o.seen, err = o.ledger.State(quick, o.job); err != nil {
+		return fmt.Errorf("a daemon has taken the request, run %s, and the run goes on: %w", o.request.ID(), err)
+	}
+	return nil
+}
+
+// withdraw takes the request back, because of err or because the time is over:
+// one that stands may be taken later, when nobody expects it any more. It
+// returns nil if a daemon was faster.
+func (o *runOrder) withdraw(ctx context.Context, over bool, err error) error {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+	defer cancel()
+	taken, withdrawErr := o.request.Withdraw(late)
+	signal, told := errors.AsType[*jobs.SignalError](context.Cause(ctx))
+	switch {
+	case withdrawErr != nil && told:
+		return errors.Join(signal, withdrawErr)
+	case withdrawErr != nil:
+		return withdrawErr
+	case taken && told:
+		return o.goesOn(signal)
+	case taken:
+		return nil
+	case told:
+		return &codeError{code: signal.ExitCode(), text: fmt.Sprintf("job %q not started: %v; the request is withdrawn", o.job, signal)}
+	case over:
+		return &codeError{code: exitNotAcquired, text: o.whyNobody(late)}
+	}
+	return err
+}
+
+// goesOn says that the end of this program does not end the run.
+func (o *runOrder) goesOn(signal *jobs.SignalError) error {
+	where := ""
+	if run := o.run(); run != nil {
+		where = fmt.Sprintf(" on %s (pid %d)", run.Host, run.PID)
+	}
+	return &codeError{code: signal.ExitCode(), text: fmt.Sprintf("the run of the job %q goes on%s; see: lockkeeper jobs history %s", o.job, where, o.job)}
+}
+
+// withdrawTimeout is how long ZooKeeper has to confirm that a request is
+// withdrawn. One that is not ends with the session.
+const withdrawTimeout = 5 * time.Second
+
+// await waits until the job is as it shall be.
+func (o *runOrder) await(ctx context.Context, until func() bool) error {
+	for !until() {
+		state, err := o.ledger.Await(ctx, o.job, o.seen)
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		}
+		o.seen = state
+	}
+	return nil
+}
+
+// whyNobody says what is known of why no daemon has taken the request.
+func (o *runOrder) whyNobody(ctx context.Context) string {
+	o.seen, _ = o.ledger.State(ctx, o.job) // if it fails, less is known
+	text := fmt.Sprintf("job %q not started: no daemon has taken the request within %s, and it is withdrawn; ", o.job, human(o.within))
+	if i := slices.IndexFunc(o.seen.Runs, func(r recipes.TickRun) bool { return r.Alive }); i >= 0 {
+		run := o.seen.Runs[i]
+		return text + fmt.Sprintf("it runs already, on %s (pid %d) since %s: wait for its end, or give --within more time", run.Host, run.PID, both(run.ClaimedAt, time.Now()))
+	}
+	return text + "probably no daemon that has this job runs, or all of them are draining: start lockkeeper run with a file that has it"
+}
+
+// tellRun says what has become of the run so far, and returns the exit code
+// for it.
+func (p *program) tellRun(o *runOrder) error {
+	end, run := o.seen.Result(o.request.ID()), o.run()
+	switch {
+	case end != nil:
+	case run == nil:
+		return &codeError{code: exitFailed, text: fmt.Sprintf("the run of the job %q has ended, but its history does not go back far enough to tell how", o.job)}
+	case run.Alive:
+		return p.write(newRunView(*run), func(w io.Writer, _ bool) {
+			line(w, "%s: runs on %s (pid %d), run %s", o.job, run.Host, run.PID, run.ID)
+		})
+	default: // nobody has recorded it yet
+		end = &recipes.TickResult{
+			TickRun: *run, TickEnd: recipes.TickEnd{Outcome: recipes.TickInterrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
+		}
+	}
+	view := newTickView(*end)
+	err := p.write(view, func(w io.Writer, _ bool) { writeRunEnd(w, o.job, view) })
+	if code := outcomeCode(end.Outcome); code != 0 {
+		return &codeError{code: code}
+	}
+	return err
+}
+
+func writeRunEnd(w io.Writer, job string, v tickView) {
+	details := []string{fmt.Sprintf("on %s (pid %d)", v.Host, v.PID), "run " + v.ID}
+	if v.Outcome != string(recipes.TickSkipped) {
+		details = append(details, "took "+orNoTime(v.Took))
+	}
+	if v.Waited > 0 {
+		details = append(details, "waited "+orNoTime(v.Waited))
+	}
+	if v.Attempts > 1 {
+		details = append(details, fmt.Sprintf("%d attempts", v.Attempts))
+	}
+	if v.Token != 0 {
+		details = append(details, "token "+v.Token.String())
+	}
+	line(w, "%s: %s %s", job, v.Outcome, strings.Join(details, ", "))
+	if v.Reason != "" {
+		line(w, "  %s", firstLine(v.Reason))
+	}
+}
+
+// outcomeCode is the exit code for how a run ended.
+func outcomeCode(outcome recipes.TickOutcome) int {
+	switch outcome {
+	case recipes.TickRan:
+		return 0
+	case recipes.TickPreempted:
+		return exitPreempted
+	case recipes.TickLost:
+		return exitLost
+	case recipes.TickSkipped:
+		return exitNotAcquired
+	case recipes.TickFailed, recipes.TickInterrupted:
+	}
+	return exitFailed
+}
+
+// dryRun says what a run would wait for.
+func (p *program) dryRun(c *cobra.Command, f *jobsRunFlags, args []string) error {
+	cfg, err := p.daemonConfig(c, f.file.name)
+	if err != nil {
+		return err
+	}
+	if err := unknownNames(c, args, jobNames(cfg), f.file.name+" does not have it"); err != nil {
+		return err
+	}
+	job := *jobOf(cfg, args[0])
+	states, state, err := p.lookAtJob(c.Context(), cfg.Client, job)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	view := dryRunView{Job: job.Name, Runs: newJobView(&job, *state, now).Runs, Locks: lockPlans(job, states)}
+	return p.write(view, func(w io.Writer, _ bool) {
+		for _, r := range view.Runs {
+			if r.Alive {
+				line(w, "%s runs already, on %s (pid %d) since %s: another run waits for its end", job.Name, r.Host, r.PID, both(r.StartedAt, now))
+			}
+		}
+		if len(view.Locks) == 0 {
+			line(w, "%s needs no lock: it would run at once", job.Name)
+			return
+		}
+		line(w, "%s would need, if it ran now", job.Name)
+		writeLockPlans(w, view.Locks)
+		line(w, "nothing was run")
+	})
+}
+
+// dryRunView is what a run would wait for, in JSON and YAML.
+type dryRunView struct {
+	Job   string         `json:"job"`
+	Runs  []runView      `json:"runs"` // that go on
+	Locks []lockPlanView `json:"locks"`
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// writeJobs writes one line for each job, and below the table why some are
+// paused.
+func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
+	head := []any{"JOB", "STATE", "NEXT (UTC)", "IN", "LAST", "ENDED (UTC)", "AGO", "WHERE", "FAILURES", "SCHEDULE", "LOCKS"}
+	if wide {
+		head = append(head, "RUNNING ON", "RAN", "FAILED", "PREEMPTED", "LOST", "INTERRUPTED", "SKIPPED")
+	}
+	row(w, head...)
+	for _, v := range views {
+		cells := []any{v.Name, jobState(v, now)}
+		cells = append(cells, nextCells(v, now)...)
+		cells = append(cells, lastCells(v, now)...)
+		cells = append(cells, orNone(v.Failures), scheduleOf(v), orDash(v.Locks))
+		if wide {
+			c := v.Counts
+			cells = append(cells, orDash(runners(v.Runs)), c.Ran, c.Failed, c.Preempted, c.Lost, c.Interrupted, c.skipped())
+		}
+		row(w, cells...)
+	}
+	lead := "\n"
+	for _, v := range views {
+		if v.Paused != nil {
+			line(w, "%s%s is paused %s", lead, v.Name, pauseWords(*v.Paused, now))
+			lead = ""
+		}
+	}
+}
+
+func jobState(v jobView, now time.Time) string {
+	state := v.State
+	switch {
+	case state == "running":
+		started := slices.MinFunc(v.Runs, func(a, b runView) int { return a.StartedAt.Compare(b.StartedAt) }).StartedAt
+		state += " " + human(now.Sub(started))
+		if n := len(v.Runs); n > 1 {
+			state += fmt.Sprintf(" (%d)", n)
+		}
+		if n := len(v.Waiting); n > 0 {
+			state += fmt.Sprintf(", %d waiting", n)
+		}
+		if v.Paused != nil {
+			state += ", paused"
+		}
+	case state == "waiting" && len(v.Waiting) > 1:
+		state += fmt.Sprintf(" (%d)", len(v.Waiting))
+	}
+	return state
+}
+
+func nextCells(v jobView, now time.Time) []any {
+	if v.Next == nil {
+		return []any{"-", "-"}
+	}
+	return []any{short(*v.Next, now), human(v.Next.Sub(now))}
+}
+
+// lastCells are the outcome, when and how long ago it was, and where. A run
+// whose process has died has no end yet: somebody will notice at the next tick.
+func lastCells(v jobView, now time.Time) []any {
+	for _, r := range v.Runs {
+		if !r.Alive {
+			return []any{"interrupted", "-", "-", r.Host}
+		}
+	}
+	if v.Last == nil {
+		return []any{"-", "-", "-", "-"}
+	}
+	ended := v.Last.EndedAt
+	return []any{v.Last.Outcome, short(ended, now), human(now.Sub(ended)), cmp.Or(v.Last.Host, "-")}
+}
+
+func scheduleOf(v jobView) string {
+	if v.Schedule == nil {
+		return "-"
+	}
+	if v.Timezone == nil {
+		return *v.Schedule
+	}
+	return *v.Schedule + " " + *v.Timezone
+}
+
+func runners(runs []runView) []string {
+	names := make([]string, len(runs))
+	for i, r := range runs {
+		names[i] = fmt.Sprintf("%s pid %d", r.Host, r.PID)
+	}
+	return names
+}
+
+func orNone[N int | int64](n N) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// pauseWords says how long, by whom and why.
+func pauseWords(v pauseView, now time.Time) string {
+	until := "until somebody resumes it"
+	if v.Until != nil {
+		until = fmt.Sprintf("until %s, %s more", clock(*v.Until), human(v.Until.Sub(now)))
+	}
+	text := fmt.Sprintf("%s; by %s %s", until, cmp.Or(v.By, "nobody knows whom"), relative(v.Since, now))
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	return text
+}
+
+// writeHistory writes one line for each tick, the oldest first, then what goes
+// on now, then the totals.
+func writeHistory(w io.Writer, v historyView, now time.Time, wide bool) {
+	head := []any{"SCHEDULED (UTC)", "STARTED", "WAITED", "TOOK", "OUTCOME", "WHERE", "TOKEN", "ATTEMPTS", "REASON"}
+	if wide {
+		head = append(head, "PREEMPTED", "PID", "RUN", "TRACE")
+	}
+	row(w, head...)
+	for _, t := range v.History {
+		started, waited, took := "-", "-", "-"
+		if t.StartedAt != nil && t.Outcome != "skipped" {
+			started, waited, took = short(*t.StartedAt, now), orNoTime(t.Waited), orNoTime(t.Took)
+		}
+		cells := []any{scheduledCell(t, now), started, waited, took, outcomeCell(t), cmp.Or(t.Host, "-"), orNoToken(t), orNone(t.Attempts), reasonCell(t)}
+		if wide {
+			cells = append(cells, orNone(t.Preemptions), orNone(t.PID), cmp.Or(t.ID, "-"), cmp.Or(t.Trace, "-"))
+		}
+		row(w, cells...)
+	}
+	for _, r := range v.Runs {
+		outcome, took := "running", human(now.Sub(r.StartedAt))
+		if !r.Alive {
+			outcome, took = "interrupted", "-"
+		}
+		scheduled := "by hand"
+		if r.Scheduled != nil {
+			scheduled = short(*r.Scheduled, now)
+		}
+		cells := []any{scheduled, short(r.StartedAt, now), "-", took, outcome, r.Host, "-", "-", orDash(requestWords(r.RequestedBy, r.RequestedReason))}
+		if wide {
+			cells = append(cells, "-", r.PID, r.ID, "-")
+		}
+		row(w, cells...)
+	}
+	for _, t := range v.Waiting {
+		row(w, short(t, now), "-", "-", "-", "waiting", "-", "-", "-", "for the end of the run before it")
+	}
+	line(w, "")
+	if v.Paused != nil {
+		line(w, "paused %s", pauseWords(*v.Paused, now))
+	}
+	line(w, "%s", totals(v.Counts, v.Failures))
+}
+
+func scheduledCell(t tickView, now time.Time) string {
+	switch {
+	case t.Scheduled == nil && t.First == nil:
+		return "by hand"
+	case t.First != nil && t.Scheduled != nil && !t.First.Equal(*t.Scheduled):
+		return short(*t.First, now) + " to " + short(*t.Scheduled, now)
+	case t.Scheduled == nil:
+		return short(*t.First, now)
+	}
+	return short(*t.Scheduled, now)
+}
+
+func outcomeCell(t tickView) string {
+	if t.Count > 1 {
+		return fmt.Sprintf("%s %d", t.Outcome, t.Count)
+	}
+	return t.Outcome
+}
+
+func orNoTime(milliseconds int64) string {
+	return human(time.Duration(milliseconds) * time.Millisecond)
+}
+
+func orNoToken(t tickView) string {
+	if t.Token == 0 {
+		return "-"
+	}
+	return t.Token.String()
+}
+
+// reasonCell is the first line of why it ended so, or who wanted it.
+func reasonCell(t tickView) string {
+	var why []string
+	if t.Reason != "" {
+		why = append(why, firstLine(t.Reason))
+	}
+	why = append(why, requestWords(t.RequestedBy, t.RequestedReason)...)
+	return cmp.Or(strings.Join(why, "; "), "-")
+}
+
+func requestWords(by, reason string) []string {
+	switch {
+	case by == "" && reason == "":
+		return nil
+	case reason == "":
+		return []string{"asked for by " + by}
+	}
+	return []string{fmt.Sprintf("%s: %s", cmp.Or(by, "asked for"), reason)}
+}
+
+// totals says how often a job has ended in which way.
+func totals(c tickCountView, failures int) string {
+	var parts []string
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{{c.Ran, "ran"}, {c.Failed, "failed"}, {c.Preempted, "preempted"}, {c.Lost, "lost"}, {c.Interrupted, "interrupted"}, {c.skipped(), "skipped"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "no tick has ended yet"
+	}
+	text := "since its first tick: " + strings.Join(parts, ", ")
+	if len(c.Skipped) > 0 {
+		reasons := slices.SortedFunc(maps.Keys(c.Skipped), func(a, b string) int {
+			return cmp.Or(cmp.Compare(c.Skipped[b], c.Skipped[a]), strings.Compare(a, b))
+		})
+		for i, reason := range reasons {
+			reasons[i] = fmt.Sprintf("%s %d", reason, c.Skipped[reason])
+		}
+		text += " (" + strings.Join(reasons, ", ") + ")"
+	}
+	if failures > 0 {
+		text += fmt.Sprintf("; the last %s failed", plural(failures, "run"))
+	}
+	return text
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

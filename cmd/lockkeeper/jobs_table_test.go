@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// table returns what write writes, in columns.
+func table(write func(w *tabwriter.Writer)) string {
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	write(w)
+	_ = w.Flush()
+	return out.String()
+}
+
+// someJobStates are, at noon: one job that is idle, one that runs, one that is
+// paused, and one whose daemon has died.
+func someJobStates() (*config.Config, []recipes.TickState) {
+	cfg := &config.Config{File: "lockkeeper.yaml", Jobs: []jobs.Job{
+		{Name: "backup", Schedule: "0 2 * * *", TimeZone: "Europe/Berlin", Requirements: []lockguard.Requirement{{Scope: "db/orders"}, {Scope: "db/users"}}},
+		{Name: "fresh", Schedule: "manual"},
+		{Name: "rollup", Schedule: "@every 1h"},
+	}}
+	states := []recipes.TickState{
+		{
+			Job: "backup", Failures: 2, Counts: recipes.TickCounts{Ran: 120, Failed: 3, Skipped: map[string]int64{"overlap": 4, "lock": 10}},
+			History: []recipes.TickResult{result(at(-35*time.Hour), recipes.TickRan, ""), result(at(-11*time.Hour), recipes.TickFailed, "exit status 3\nstack")},
+		},
+		{
+			Job: "compact", Waiting: []time.Time{at(-time.Minute)},
+			Runs: []recipes.TickRun{{Instant: at(-4 * time.Minute), ID: "r7", Host: "h2", PID: 71, ClaimedAt: at(-4 * time.Minute), Alive: true}},
+		},
+		{
+			Job: "crashed", History: []recipes.TickResult{result(at(-time.Hour), recipes.TickRan, "")},
+			Runs: []recipes.TickRun{{Instant: at(-time.Minute), Host: "h9", PID: 9, ClaimedAt: at(-time.Minute)}},
+		},
+		{
+			Job: "rollup", Counts: recipes.TickCounts{Ran: 1},
+			Paused: &recipes.TickPause{By: "ana@h1", Reason: "INC-4411", At: at(-10 * time.Minute), Until: at(90 * time.Minute)},
+		},
+	}
+	return cfg, states
+}
+
+// result is a tick that waited for a second and took two.
+func result(instant time.Time, outcome recipes.TickOutcome, reason string) recipes.TickResult {
+	return recipes.TickResult{
+		TickRun: recipes.TickRun{Instant: instant, ID: "r1", Host: "h3", PID: 811, ClaimedAt: instant},
+		TickEnd: recipes.TickEnd{Outcome: outcome, Reason: reason, Token: 77, Waited: time.Second, Took: 2 * time.Second, Attempts: 1},
+		EndedAt: instant.Add(3 * time.Second), First: instant, Count: 1,
+	}
+}
+
+func TestJobsAreOneLineEachWithWhatTheFileAndTheClusterKnow(t *testing.T) {
+	// given
+	cfg, states := someJobStates()
+
+	// when
+	views := jobViews(cfg, states, at(0))
+	out := table(func(w *tabwriter.Writer) { writeJobs(w, views, at(0), false) })
+
+	// then
+	require.Equal(t, `
+JOB      STATE                  NEXT (UTC)      IN   LAST         ENDED (UTC)  AGO     WHERE  FAILURES  SCHEDULE                 LOCKS
+backup   idle                   11-22 01:00:00  13h  failed       01:00:03     10h59m  h3     2         0 2 * * * Europe/Berlin  db/orders, db/users
+compact  running 4m, 1 waiting  -               -    -            -            -       -      -         -                        -
+crashed  idle                   -               -    interrupted  -            -       h9     -         -                        -
+fresh    idle                   -               -    -            -            -       -      -         manual                   -
+rollup   paused                 14:00:00        2h   -            -            -       -      -         @every 1h                -
+
+rollup is paused until 2026-11-21 13:30:00 UTC, 1h30m more; by ana@h1 10m ago: INC-4411
+`, "\n"+out)
+
+	// when
+	out = table(func(w *tabwriter.Writer) { writeJobs(w, views[:2], at(0), true) })
+
+	// then
+	require.Contains(t, out, "RUNNING ON  RAN  FAILED  PREEMPTED  LOST  INTERRUPTED  SKIPPED\n")
+	require.Contains(t, out, "-           120  3       0          0     0            14\n")
+	require.Contains(t, out, "h2 pid 71   0    0       0          0     0            0\n")
+}
+
+func TestStateOfAJobInOneWord(t *testing.T) {
+	run := recipes.TickRun{ClaimedAt: at(-time.Minute), Alive: true}
+	for want, s := range map[string]recipes.TickState{
+		"idle":               {},
+		"running 1m":         {Runs: []recipes.TickRun{run}},
+		"running 1m (2)":     {Runs: []recipes.TickRun{run, run}},
+		"running 1m, paused": {Runs: []recipes.TickRun{run}, Paused: &recipes.TickPause{}},
+		"paused":             {Paused: &recipes.TickPause{}, Waiting: []time.Time{at(0)}},
+		"waiting":            {Waiting: []time.Time{at(0)}, Paused: &recipes.TickPause{Until: at(0)}},
+		"waiting (2)":        {Waiting: []time.Time{at(0), at(1)}},
+	} {
+		require.Equal(t, want, jobState(newJobView(nil, s, at(0)), at(0)))
+	}
+}
+
+func TestHistoryIsOneLineATickAndSkipsInARowAreOne(t *testing.T) {
+	// given
+	skips := recipes.TickResult{
+		TickRun: recipes.TickRun{Instant: at(-3 * time.Hour), ID: "r2"}, TickEnd: recipes.TickEnd{Outcome: recipes.TickSkipped, Reason: "paused"},
+		EndedAt: at(-3 * time.Hour), First: at(-30 * time.Hour), Count: 28,
+	}
+	manual := result(at(-2*time.Hour), recipes.TickPreempted, "asked to go by hotfix (priority 90)\nmore of it")
+	manual.Manual, manual.By, manual.Why, manual.Attempts, manual.Preemptions, manual.Trace = true, "ana@h1", "INC-4411", 2, 1, "00-ab-cd-01"
+	s := recipes.TickState{
+		Job: "backup", Failures: 1,
+		Counts:  recipes.TickCounts{Ran: 120, Preempted: 1, Skipped: map[string]int64{"overlap": 4, "paused": 28}},
+		History: []recipes.TickResult{result(at(-40*time.Hour), recipes.TickLost, ""), result(at(-31*time.Hour), recipes.TickRan, ""), skips, manual},
+		Runs:    []recipes.TickRun{{Instant: at(-4 * time.Minute), ID: "r7", Host: "h2", PID: 71, ClaimedAt: at(-4*time.Minute + time.Second), Alive: true}},
+		Waiting: []time.Time{at(-time.Minute)},
+		Paused:  &recipes.TickPause{By: "ana@h1", At: at(-time.Minute)},
+	}
+
+	// when
+	out := table(func(w *tabwriter.Writer) { writeHistory(w, newHistoryView(s, 3, at(0)), at(0), false) })
+
+	// then
+	require.Equal(t, `
+SCHEDULED (UTC)             STARTED         WAITED  TOOK   OUTCOME     WHERE  TOKEN  ATTEMPTS  REASON
+11-20 05:00:00              11-20 05:00:00  1s      2s     ran         h3     77     1         -
+11-20 06:00:00 to 09:00:00  -               -       -      skipped 28  -      -      -         paused
+by hand                     10:00:00        1s      2s     preempted   h3     77     2         asked to go by hotfix (priority 90) …; ana@h1: INC-4411
+11:56:00                    11:56:01        -       3m59s  running     h2     -      -         -
+11:59:00                    -               -       -      waiting     -      -      -         for the end of the run before it
+
+paused until somebody resumes it; by ana@h1 1m ago
+since its first tick: 120 ran, 1 preempted, 32 skipped (paused 28, overlap 4); the last run failed
+`, "\n"+out)
+
+	// when
+	out = table(func(w *tabwriter.Writer) { writeHistory(w, newHistoryView(s, 1, at(0)), at(0), true) })
+
+	// then
+	require.Contains(t, out, "PREEMPTED  PID  RUN  TRACE\n")
+	require.Contains(t, out, "1          811  r1   00-ab-cd-01\n")
+	require.Contains(t, out, "-          71   r7   -\n")
+}
+
+func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
+	s := recipes.TickState{
+		Job: "a\x1b[2J", Paused: &recipes.TickPause{By: "\x1b[2J", Reason: "x\nbackup is fine"},
+		History: []recipes.TickResult{result(at(0), recipes.TickFailed, "\x1b[2J")},
+	}
+	out := table(func(w *tabwriter.Writer) {
+		writeJobs(w, []jobView{newJobView(nil, s, at(0))}, at(0), true)
+		writeHistory(w, newHistoryView(s, 1, at(0)), at(0), true)
+		writePauseChange(w, newPauseChange(s, s.Paused, s.Paused, at(0)), at(0))
+	})
+	require.NotContains(t, out, "\x1b")
+	require.NotContains(t, out, "\nbackup is fine")
+}
+
+func TestChangesOfPausesSayHowItWas(t *testing.T) {
+	was := &recipes.TickPause{By: "bob@h2", Reason: "INC-1", At: at(-time.Hour)}
+	is := &recipes.TickPause{By: "ana@h1", Reason: "INC-2", At: at(0), Until: at(2 * time.Hour)}
+	runs := recipes.TickState{Job: "backup", Runs: []recipes.TickRun{{Host: "h2", PID: 71, ClaimedAt: at(-time.Minute), Alive: true}}}
+	for name, c := range map[string]struct {
+		change pauseChange
+		want   string
+	}{
+		"paused": {newPauseChange(runs, nil, is, at(0)), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
+  a run goes on: on h2, pid 71, since 2026-11-21 11:59:00 UTC, 1m ago
+`},
+		"paused again": {newPauseChange(recipes.TickState{Job: "backup"}, was, is, at(0)), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
+  it was paused until somebody resumes it; by bob@h2 1h ago: INC-1
+`},
+		"resumed": {newPauseChange(runs, was, nil, at(0)), `backup: resumed
+  it was paused until somebody resumes it; by bob@h2 1h ago: INC-1
+`},
+		"not paused":    {newPauseChange(runs, nil, nil, at(0)), "backup: is not paused\n"},
+		"pause is over": {newPauseChange(runs, &recipes.TickPause{Until: at(-1)}, nil, at(0)), "backup: is not paused\n"},
+	} {
+		require.Equal(t, c.want, table(func(w *tabwriter.Writer) { writePauseChange(w, c.change, at(0)) }), name)
+	}
+}

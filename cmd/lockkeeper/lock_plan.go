@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// lockPlanView is what would become of a request for a lock, in JSON and YAML.
+// The names of fields are a promise to scripts.
+type lockPlanView struct {
+	Scope     string         `json:"scope"`
+	Mode      priority.Mode  `json:"mode"`
+	Priority  priority.Level `json:"priority"`
+	State     string         `json:"state"`   // free, held, or unknown: ZooKeeper was not asked
+	Outcome   *string        `json:"outcome"` // granted, in_line, takes_over, gives_up, times_out or refused; null: unknown
+	After     int64          `json:"after_ms"`
+	Position  int            `json:"position"` // in the queue; 0: it does not queue
+	Ahead     []waiterView   `json:"ahead"`
+	Beside    []holderView   `json:"beside"` // it shares the lock with them
+	Obstacles []obstacleView `json:"obstacles"`
+
+	requirement lockguard.Requirement
+	plan        *recipes.Plan // nil: unknown
+}
+
+// obstacleView is a holder in the way.
+type obstacleView struct {
+	Holder holderView `json:"holder"`
+	Bar    string     `json:"bar"`  // what keeps the request from preempting it: level, preempt_delta, min_runtime or never_preempts
+	Asks   []askView  `json:"asks"` // the requests to go that it would be sent
+}
+
+type askView struct {
+	Reason priority.Reason `json:"reason"` // outranked or lease
+	After  int64           `json:"after_ms"`
+	Grace  int64           `json:"grace_ms"`
+}
+
+// newLockPlan foresees a request; s is nil when nobody knows the lock's state.
+func newLockPlan(r lockguard.Requirement, s *recipes.LockState) lockPlanView {
+	v := lockPlanView{
+		Scope: r.Scope, Mode: r.Mode, Priority: r.Priority, State: "unknown",
+		Ahead: []waiterView{}, Beside: []holderView{}, Obstacles: []obstacleView{}, requirement: r,
+	}
+	if s == nil {
+		return v
+	}
+	plan := r.Plan(*s)
+	state := newLockView(*s)
+	v.plan, v.State = &plan, state.State
+	v.Outcome, v.After, v.Position = new(string(plan.Outcome)), plan.After.Milliseconds(), plan.Position
+	v.Ahead = append(v.Ahead, state.Waiters[:len(plan.Ahead)]...)
+	for _, h := range plan.Beside {
+		v.Beside = append(v.Beside, newHolderView(h))
+	}
+	for _, o := range plan.Obstacles {
+		obstacle := obstacleView{Holder: newHolderView(o.Holder), Bar: string(o.Bar), Asks: make([]askView, 0, len(o.Asks))}
+		for _, a := range o.Asks {
+			obstacle.Asks = append(obstacle.Asks, askView{Reason: a.Reason, After: a.After.Milliseconds(), Grace: a.Grace.Milliseconds()})
+		}
+		v.Obstacles = append(v.Obstacles, obstacle)
+	}
+	return v
+}
+
+// writeLockPlans says for each lock whom a job would wait for and whom it would
+// preempt, and until when.
+func writeLockPlans(w io.Writer, plans []lockPlanView) {
+	for _, v := range plans {
+		line(w, "  %s: %s", v.Scope, requirementWords(v.requirement))
+		line(w, "    %s", mannerWords(v.requirement))
+		if v.plan != nil {
+			writeLockPlan(w, *v.plan, v.requirement)
+		}
+	}
+	if len(plans) > 1 {
+		line(w, "  it gets all of them or none, in the order of their names")
+	}
+}
+
+func requirementWords(r lockguard.Requirement) string {
+	words := []string{r.Mode.String(), fmt.Sprintf("priority %d", r.Priority)}
+	if r.NeverPreempts {
+		words = append(words, "never preempts")
+	}
+	if r.PreemptDelta > 1 {
+		words = append(words, fmt.Sprintf("preempts those %d below it", r.PreemptDelta))
+	}
+	words = append(words, "lease "+human(leaseOf(r)), "cleanup "+human(r.CleanupTimeout))
+	if r.MinRuntime > 0 {
+		words = append(words, "not preempted for "+human(r.MinRuntime))
+	}
+	return strings.Join(words, ", ")
+}
+
+// mannerWords says how long a request waits, and what it does to holders that
+// it preempts.
+func mannerWords(r lockguard.Requirement) string {
+	text := ""
+	switch d := r.AcquireTimeout; {
+	case d == nil:
+		text = "a tick waits for it until the next one is due"
+	case *d == 0:
+		return "only if nobody has it: it waits not at all"
+	default:
+		text = "waits for it for " + human(*d)
+	}
+	switch {
+	case r.Forceful && r.WaitingTimeout != nil:
+		text += fmt.Sprintf("; whom it preempts has %s at most to clean up, then the lock is taken", human(*r.WaitingTimeout))
+	case r.Forceful:
+		text += "; whom it preempts has its time to clean up, then the lock is taken"
+	case r.WaitingTimeout != nil:
+		text += fmt.Sprintf("; whom it preempts has %s to release it, then it gives up", human(*r.WaitingTimeout))
+	}
+	return text
+}
+
+func leaseOf(r lockguard.Requirement) time.Duration {
+	if r.LeaseTimeout == 0 {
+		return recipes.DefaultLeaseTimeout
+	}
+	return r.LeaseTimeout
+}
+
+func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
+	for _, h := range p.Beside {
+		line(w, "    held by %s, shared; it may be held together", contender(h))
+	}
+	for _, o := range p.Obstacles {
+		line(w, "    held by %s", contender(o.Holder))
+		line(w, "      since %s; %s", both(o.Holder.Since, p.At), lease(o.Holder))
+		for _, by := range o.Holder.PreemptedBy {
+			line(w, "      asked to go already by %s (priority %d), %s", by.Owner, by.Priority, relative(by.At, p.At))
+		}
+		if text := barWords(o, r); text != "" {
+			line(w, "      %s", text)
+		}
+		for _, ask := range o.Asks {
+			line(w, "      %s", askWords(ask, p.At))
+		}
+	}
+	for _, c := range p.Ahead {
+		line(w, "    ahead in the queue: %s, since %s", contender(c), relative(c.Joined, p.At))
+	}
+	line(w, "    %s", outcomeWords(p, r))
+}
+
+// barWords says why a holder is left alone.
+func barWords(o recipes.Obstacle, r lockguard.Requirement) string {
+	switch o.Bar {
+	case priority.BarLevel:
+		return fmt.Sprintf("not preempted: its priority %d is not below %d", o.Holder.Priority, r.Priority)
+	case priority.BarNever:
+		return "not preempted: this lock is one that never preempts"
+	case priority.BarDelta:
+		return fmt.Sprintf("not preempted: its priority %d is not %d below %d", o.Holder.Priority, r.PreemptDelta, r.Priority)
+	case priority.BarMinRuntime:
+		return fmt.Sprintf("not preempted yet: %s left of the %s that it is to have in peace", human(o.Holder.MinRuntimeLeft), human(o.Holder.MinRuntime))
+	case priority.NoBar:
+	}
+	return ""
+}
+
+func askWords(ask recipes.PlannedAsk, now time.Time) string {
+	when := "at once"
+	if ask.After > 0 {
+		when = "at " + both(now.Add(ask.After), now)
+	}
+	why := "preempted"
+	if ask.Reason == priority.LeaseExpired {
+		why = "its lease is over: asked to go"
+	}
+	if ask.Grace <= 0 {
+		return fmt.Sprintf("%s %s, with no time to clean up", why, when)
+	}
+	return fmt.Sprintf("%s %s; it may clean up for %s, until %s", why, when, human(ask.Grace), clock(now.Add(ask.After+ask.Grace)))
+}
+
+func outcomeWords(p recipes.Plan, r lockguard.Requirement) string {
+	end := ""
+	if !p.At.IsZero() {
+		end = both(p.At.Add(p.After), p.At)
+	}
+	switch p.Outcome {
+	case recipes.OutcomeGranted:
+		if len(p.Beside) > 0 {
+			return "the job gets it at once, beside those"
+		}
+		return "free: the job gets it at once"
+	case recipes.OutcomeRefused:
+		return "the job does not get it, and does not wait (acquire_timeout 0)"
+	case recipes.OutcomeInLine:
+		return fmt.Sprintf("the job waits as number %d in line: those ahead decide how long", p.Position)
+	case recipes.OutcomeTakesOver:
+		return "the job gets it when it is released, and takes it at the latest at " + end
+	case recipes.OutcomeGivesUp:
+		return "the job gets it if it is released before its waiting_timeout is over; else it gives up at " + end
+	case recipes.OutcomeTimesOut:
+		return fmt.Sprintf("the job gets it if it is released within its acquire_timeout (%s); else it gives up at %s", human(*r.AcquireTimeout), end)
+	}
+	return string(p.Outcome)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// reindexing is a lock with one holder, at 12:00, who may be preempted.
+func reindexing(level priority.Level, minRuntimeLeft time.Duration) *recipes.LockState {
+	return &recipes.LockState{
+		Scope: "db/orders", At: at(0),
+		Holders: []recipes.Contender{{
+			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Priority: level, Token: 7,
+			LeaseTimeout: 10 * time.Minute, LeaseLeft: 4 * time.Minute, CleanupTimeout: time.Minute, Since: at(-6 * time.Minute),
+			MinRuntime: 7 * time.Minute, MinRuntimeLeft: minRuntimeLeft,
+		}},
+	}
+}
+
+func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
+	forceful := lockguard.Requirement{Scope: "db/orders", Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second), CleanupTimeout: 20 * time.Second}
+	polite := lockguard.Requirement{Scope: "db/orders", Priority: 40, AcquireTimeout: new(time.Minute)}
+	free := &recipes.LockState{Scope: "db/orders"}
+	for name, c := range map[string]struct {
+		r     lockguard.Requirement
+		state *recipes.LockState
+		want  string
+	}{
+		"nobody knows": {forceful, nil, `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
+    a tick waits for it until the next one is due; whom it preempts has 30s at most to clean up, then the lock is taken
+`},
+		"free": {polite, free, `  db/orders: exclusive, priority 40, lease 10m, cleanup 0s
+    waits for it for 1m
+    free: the job gets it at once
+`},
+		"preempts": {forceful, reindexing(40, 0), `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
+    a tick waits for it until the next one is due; whom it preempts has 30s at most to clean up, then the lock is taken
+    held by reindex  priority 40  host h3  pid 811
+      since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
+      preempted at once; it may clean up for 30s, until 2026-11-21 12:00:30 UTC
+    the job gets it when it is released, and takes it at the latest at 2026-11-21 12:00:30 UTC, in 30s
+`},
+		"preempts later": {forceful, reindexing(40, time.Minute), `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
+    a tick waits for it until the next one is due; whom it preempts has 30s at most to clean up, then the lock is taken
+    held by reindex  priority 40  host h3  pid 811
+      since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
+      not preempted yet: 1m left of the 7m that it is to have in peace
+      preempted at 2026-11-21 12:01:00 UTC, in 1m; it may clean up for 30s, until 2026-11-21 12:01:30 UTC
+    the job gets it when it is released, and takes it at the latest at 2026-11-21 12:01:30 UTC, in 1m30s
+`},
+		"waits in vain": {polite, reindexing(40, 0), `  db/orders: exclusive, priority 40, lease 10m, cleanup 0s
+    waits for it for 1m
+    held by reindex  priority 40  host h3  pid 811
+      since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
+      not preempted: its priority 40 is not below 40
+    the job gets it if it is released within its acquire_timeout (1m); else it gives up at 2026-11-21 12:01:00 UTC, in 1m
+`},
+		"in line": {lockguard.Requirement{Scope: "db/orders", Priority: 60}, new(contended()), `  db/orders: exclusive, priority 60, lease 10m, cleanup 0s
+    a tick waits for it until the next one is due
+    held by reindex  priority 40  host h3  pid 811
+      since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
+      asked to go already by hotfix (priority 90), 41s ago
+      asked to go already by rollup (priority 50), 1m11s ago
+    ahead in the queue: hotfix  priority 90  host h1  pid 12, since 42s ago
+    the job waits as number 2 in line: those ahead decide how long
+`},
+		"does not wait": {lockguard.Requirement{Scope: "db/orders", AcquireTimeout: new(time.Duration)}, reindexing(0, 0), `  db/orders: exclusive, priority 0, lease 10m, cleanup 0s
+    only if nobody has it: it waits not at all
+    held by reindex  priority 0  host h3  pid 811
+      since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
+      not preempted: its priority 0 is not below 0
+    the job does not get it, and does not wait (acquire_timeout 0)
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := table(func(w *tabwriter.Writer) { writeLockPlans(w, []lockPlanView{newLockPlan(c.r, c.state)}) })
+			require.Equal(t, c.want, out)
+		})
+	}
+}
+
+func TestLockPlanForScripts(t *testing.T) {
+	// given
+	r := lockguard.Requirement{Scope: "db/orders", Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second)}
+
+	// when
+	known, err := json.Marshal(newLockPlan(r, reindexing(40, 0)))
+	require.NoError(t, err)
+	unknown, err := json.Marshal(newLockPlan(r, nil))
+	require.NoError(t, err)
+
+	// then
+	require.JSONEq(t, `{"scope":"db/orders","mode":"exclusive","priority":90,"state":"unknown","outcome":null,"after_ms":0,"position":0,
+		"ahead":[],"beside":[],"obstacles":[]}`, string(unknown))
+	require.JSONEq(t, `{"scope":"db/orders","mode":"exclusive","priority":90,"state":"held","outcome":"takes_over","after_ms":30000,"position":1,
+		"ahead":[],"beside":[],"obstacles":[{
+			"holder":{"id":"aaa","owner":"reindex","host":"h3","pid":811,"priority":40,"mode":"exclusive","message":"","token":7,
+				"since":"2026-11-21T11:54:00Z","lease_timeout_ms":600000,"lease_left_ms":240000,"preempted_by":[]},
+			"bar":"","asks":[{"reason":"outranked","after_ms":0,"grace_ms":30000}]}]}`, string(known))
+}
