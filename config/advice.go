@@ -20,10 +20,10 @@ func (r *reader) adviseScopes(entries []jobEntry) {
 	}
 	for _, scope := range slices.Sorted(maps.Keys(byScope)) {
 		all := byScope[scope]
-		slices.SortStableFunc(all, func(a, b lockOfJob) int { return cmp.Compare(a.priority.v, b.priority.v) })
+		slices.SortStableFunc(all, func(a, b lockOfJob) int { return cmp.Compare(a.priority.v.level, b.priority.v.level) })
 		var slowest, slowestOfLevel slowestLocks // of those below, of those at the same priority
 		for i, l := range all {
-			if i > 0 && l.priority.v != all[i-1].priority.v {
+			if i > 0 && l.priority.v.level != all[i-1].priority.v.level {
 				slowest = slowest.and(slowestOfLevel.any).and(slowestOfLevel.exclusive)
 			}
 			slowestOfLevel = slowestOfLevel.and(l)
@@ -62,6 +62,9 @@ func slower(a, b lockOfJob) lockOfJob {
 
 func (r *reader) advisePatience(l, below lockOfJob) {
 	waiting := l.waiting
+	if l.priority.v.neverPreempts || l.priority.v.level-below.priority.v.level < priority.Level(r.preemptDelta) {
+		return // it asks nobody to clean up
+	}
 	if waiting.v == nil || waiting.bad || l.forceful.v || *waiting.v >= below.cleanup.v || l.tries {
 		return
 	}

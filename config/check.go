@@ -46,7 +46,7 @@ func (r *reader) checkPeriod(job jobEntry) {
 	if p.jitter.v == 0 && pauses == 0 && job.HoldAtLeast == 0 {
 		return
 	}
-	period := r.period(job.Schedule, job.TimeZone)
+	period := r.period(job.Job)
 	if period == 0 {
 		return
 	}
@@ -89,16 +89,16 @@ const longest = 100 * 365 * 24 * time.Hour
 // period returns the shortest time between two ticks of a schedule, as far as
 // the first few show it; 0 if there are none. It does not depend on today, so
 // that a file that is right once stays right.
-func (r *reader) period(spec, zone string) time.Duration {
-	of := [2]string{spec, zone}
+func (r *reader) period(job jobs.Job) time.Duration {
+	of := periodOf{job.Schedule, job.TimeZone, job.DST}
 	if period, known := r.periods[of]; known {
 		return period
 	}
 	if r.periods == nil {
-		r.periods = map[[2]string]time.Duration{}
+		r.periods = map[periodOf]time.Duration{}
 	}
 	r.periods[of] = 0
-	s, err := scheduler.Parse(spec, zone)
+	s, err := scheduler.ParseJob(job)
 	if err != nil {
 		return 0
 	}
@@ -117,4 +117,11 @@ func (r *reader) period(spec, zone string) time.Duration {
 	}
 	r.periods[of] = shortest
 	return shortest
+}
+
+// periodOf is what a period depends on. The name of a job moves its ticks, but
+// hardly what is between them.
+type periodOf struct {
+	spec, zone string
+	dst        jobs.DST
 }

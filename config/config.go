@@ -268,7 +268,7 @@ func (r *reader) defaults(v value, into *Defaults) (policies, lockSettings) {
 		}
 	}
 	all.apply(&into.Job, true)
-	into.Lock = settings.requirement()
+	into.Lock = r.requirement(settings)
 	return all, settings
 }
 

@@ -32,7 +32,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 		Servers:        []string{"zk1:2181", "zk2:2181", "zk3:2181"},
 		SessionTimeout: 15 * time.Second,
 	}, cfg.Client)
-	require.Equal(t, map[string]priority.Level{"critical": 90, "normal": 50, "batch": 20}, cfg.Classes)
+	require.Equal(t, map[string]priority.Level{"critical": 90, "normal": 50, "batch": 20, "scavenger": 5}, cfg.Classes)
 	require.Equal(t, "UTC", cfg.Defaults.Job.TimeZone)
 	require.Equal(t, []Scope{
 		{Name: "cluster/orders/resource/carts", Owner: "team-carts"},
@@ -60,28 +60,28 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, "Europe/Berlin", backup.TimeZone)
 	require.Equal(t, 50*time.Minute, backup.Timeout)
 	require.Equal(t, []lockguard.Requirement{{
-		AcquireTimeout: ptr(30 * time.Minute), CleanupTimeout: 2 * time.Minute, LeaseTimeout: time.Hour, Message: "nightly backup",
+		AcquireTimeout: ptr(30 * time.Minute), CleanupTimeout: 2 * time.Minute, LeaseTimeout: time.Hour, MinRuntime: time.Minute, PreemptDelta: 10, Message: "nightly backup",
 		Owner: "backup", Priority: 50, Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
 	}}, backup.Requirements)
 	require.Implements(t, (*jobs.Cleaner)(nil), backup.Work)
 
 	require.Equal(t, []lockguard.Requirement{{
-		CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, Owner: "compact", Priority: 20, Scope: "cluster/orders/resource/users",
+		CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "compact", Priority: 20, Scope: "cluster/orders/resource/users",
 	}}, compact.Requirements)
 	require.Equal(t, &jobs.Command{Argv: []string{"/usr/local/bin/compact", "--all"}, CleanupTimeout: 30 * time.Second}, compact.Work)
 
 	require.Equal(t, []lockguard.Requirement{{
-		CleanupTimeout: 30 * time.Second, Forceful: true, LeaseTimeout: 10 * time.Minute, Owner: "hotfix", Priority: 90,
+		CleanupTimeout: 30 * time.Second, Forceful: true, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "hotfix", Priority: 90,
 		Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(3 * time.Minute),
 	}}, hotfix.Requirements)
 
 	require.Equal(t, []lockguard.Requirement{
 		{
-			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, Owner: "move", Priority: 20,
+			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "move", Priority: 20,
 			Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
 		},
 		{
-			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, Owner: "move", Priority: 20,
+			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "move", Priority: 20,
 			Scope: "cluster/orders/resource/totals", Mode: priority.Shared, WaitingTimeout: ptr(5 * time.Minute),
 		},
 	}, move.Requirements)

@@ -127,31 +127,25 @@ func (r *reader) schedule(o object, at value, job *jobEntry) {
 	if scheduler.HasZone(spec) && !job.policies.zone.given {
 		job.TimeZone = ""
 	}
-	if r.spec(v, spec, job.policies.zone.v, job.policies.zone.given) {
-		r.adviseSchedule(v, spec)
+	if _, err := scheduler.ParseJob(job.Job); r.badSpec(v, spec, err) {
+		return
 	}
+	r.adviseSchedule(v, spec)
 }
 
-// spec checks a schedule. A zone of its own takes the place of one that was
-// not written beside it.
-func (r *reader) spec(v value, spec, zone string, written bool) bool {
-	if scheduler.HasZone(spec) && !written {
-		zone = ""
-	}
-	if _, err := scheduler.Parse(spec, zone); err != nil {
-		what, instead := err.Error(), ""
-		if bad, ok := errors.AsType[*scheduler.SpecError](err); ok {
-			what, instead = splitReason(bad.Reason)
-			what = quote(spec) + ": " + what
-		}
-		r.problem(v, what, cmp.Or(instead, `write for example "0 2 * * *" or "@every 5m"`))
+// badSpec reports why a schedule is refused, if it is.
+func (r *reader) badSpec(v value, spec string, err error) bool {
+	if err == nil {
 		return false
 	}
+	what, instead := err.Error(), ""
+	if bad, ok := errors.AsType[*scheduler.SpecError](err); ok {
+		what, instead = splitReason(bad.Reason)
+		what = quote(spec) + ": " + what
+	}
+	r.problem(v, what, cmp.Or(instead, `write for example "0 2 * * *" or "@every 5m"`))
 	return true
 }
-
-// manual is the schedule of a job that only people start.
-const manual = "manual"
 
 func (r *reader) adviseSchedule(v value, spec string) {
 	fields := strings.Fields(spec)

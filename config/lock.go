@@ -27,10 +27,11 @@ var lockKeys = []key{
 	{"waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever."},
 	{"acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt."},
 	{"forceful", aBoolean, "false", "Takes the lock when the holder's grace is over."},
+	{"min_runtime", aDuration, "0s", "How long the holder is not asked to go for somebody's priority."},
 }
 
 var laterLockFields = []string{
-	"permits", "min_runtime", "max_hold", "hold_at_least", "lock_delay", "max_preemptions", "preempts", "hook", "hooks", "labels",
+	"permits", "max_hold", "hold_at_least", "lock_delay", "max_preemptions", "preempts", "hook", "hooks", "labels",
 }
 
 var lockShape = shape{
@@ -52,12 +53,13 @@ var lockShape = shape{
 // lockSettings are the settings of a lock, each with where it comes from.
 type lockSettings struct {
 	mode     setting[priority.Mode]
-	priority setting[priority.Level]
+	priority setting[rank]
 	lease    setting[time.Duration]
 	cleanup  setting[time.Duration]
 	waiting  setting[*time.Duration]
 	acquire  setting[*time.Duration]
 	forceful setting[bool]
+	minimum  setting[time.Duration]
 }
 
 // A lockEntry is what one lock of a job was made of.
@@ -96,6 +98,7 @@ func (s lockSettings) inherited() lockSettings {
 	return lockSettings{
 		mode: s.mode.inherited(from), priority: s.priority.inherited(from), lease: s.lease.inherited(from), cleanup: s.cleanup.inherited(from),
 		waiting: s.waiting.inherited(from), acquire: s.acquire.inherited(from), forceful: s.forceful.inherited(from),
+		minimum: s.minimum.inherited(from),
 	}
 }
 
@@ -132,6 +135,7 @@ func (r *reader) lockSettings(o object, base lockSettings) lockSettings {
 		waiting:  field(o, "waiting_timeout", base.waiting, r.limit),
 		acquire:  field(o, "acquire_timeout", base.acquire, r.limit),
 		forceful: field(o, "forceful", base.forceful, r.boolean),
+		minimum:  field(o, "min_runtime", base.minimum, r.notNegative),
 	}
 }
 
@@ -166,7 +170,7 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 		return requirement, entry
 	}
 	entry.lockSettings = r.lockSettings(o, base)
-	requirement = entry.requirement()
+	requirement = r.requirement(entry.lockSettings)
 	requirement.Owner = owner
 	if o.has("scope") {
 		entry.scopeAt = o.get("scope")
@@ -193,16 +197,23 @@ func (r *reader) message(v value) string {
 	return text
 }
 
-func (s lockSettings) requirement() lockguard.Requirement {
-	return lockguard.Requirement{
+func (r *reader) requirement(s lockSettings) lockguard.Requirement {
+	requirement := lockguard.Requirement{
 		AcquireTimeout: s.acquire.v,
 		CleanupTimeout: s.cleanup.v,
 		Forceful:       s.forceful.v,
 		LeaseTimeout:   s.lease.v,
+		MinRuntime:     s.minimum.v,
 		Mode:           s.mode.v,
-		Priority:       s.priority.v,
+		NeverPreempts:  s.priority.v.neverPreempts,
+		PreemptDelta:   r.preemptDelta,
+		Priority:       s.priority.v.level,
 		WaitingTimeout: s.waiting.v,
 	}
+	if requirement.NeverPreempts {
+		requirement.PreemptDelta = 0 // it would mean nothing
+	}
+	return requirement
 }
 
 // checkLock compares settings that bound each other. A setting that came from
@@ -216,6 +227,10 @@ func (r *reader) checkLock(s lockSettings) {
 		}
 		r.problem(at, fmt.Sprintf("cleanup_timeout (%s%s) must be shorter than lease_timeout (%s%s)",
 			formatDuration(cleanup.v), cleanup.origin(), formatDuration(lease.v), lease.origin()), "shorten the one or lengthen the other")
+	}
+	if least := s.minimum; !lease.bad && !least.bad && least.v > lease.v && (lease.given || least.given) {
+		r.problem(r.firstGiven(least.at, least.given, lease.at), fmt.Sprintf("min_runtime (%s%s) is longer than lease_timeout (%s%s)",
+			formatDuration(least.v), least.origin(), formatDuration(lease.v), lease.origin()), "shorten the one or lengthen the other")
 	}
 	if !lease.bad && lease.v < r.session.v {
 		what := fmt.Sprintf("lease_timeout (%s%s) is shorter than zookeeper.session_timeout (%s%s), within which a dead holder is noticed",
@@ -234,6 +249,9 @@ func (r *reader) checkLock(s lockSettings) {
 
 // adviseLock warns of settings that do nothing beside others.
 func (r *reader) adviseLock(s lockSettings) {
+	if s.priority.v.neverPreempts && s.forceful.v && (s.priority.given || s.forceful.given) {
+		r.warn(r.firstGiven(s.forceful.at, s.forceful.given, s.priority.at), "a class that never preempts takes nothing from a holder before its lease is over: forceful does little", "remove it")
+	}
 	acquire, waiting := s.acquire, s.waiting
 	if acquire.bad || waiting.bad || acquire.v == nil {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 var (
@@ -326,21 +327,14 @@ func (r *reader) blackouts(v value, zone string) ([]jobs.Blackout, bool) {
 
 func (r *reader) blackout(o object, zone string) jobs.Blackout {
 	var b jobs.Blackout
-	own := o.get("timezone")
-	if own.exists() {
-		if name, ok := r.timezone(own); ok {
-			b.TimeZone, zone = name, name
-		}
+	if v := o.get("timezone"); v.exists() {
+		b.TimeZone, _ = r.timezone(v)
 	}
 	if v := o.get("schedule"); o.has("schedule") {
 		if spec, ok := r.text(v, blackoutShape.example); ok {
 			b.Schedule = spec
-			switch {
-			case strings.TrimSpace(spec) == manual:
-				r.problem(v, "such a window never begins", blackoutShape.example)
-			default:
-				r.spec(v, spec, zone, own.exists())
-			}
+			_, err := scheduler.ParseBlackouts(jobs.Job{Name: "probe", TimeZone: zone, Blackouts: []jobs.Blackout{b}})
+			r.badSpec(v, spec, err)
 		}
 	} else {
 		r.missing(o.value, "schedule is missing", "write when the window begins, for example "+`schedule: "0 22 24 12 *"`)

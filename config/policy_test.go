@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 func TestPoliciesOfAJob(t *testing.T) {
@@ -167,21 +168,27 @@ func TestPolicyRules(t *testing.T) {
 			file("defaults: {jitter: 1m}\njobs:\n  a: {schedule: '@every 30s', run: [x]}\n  b: {schedule: manual, run: [x]}\n"),
 			"4:3 jobs[a]: jitter (1m, from defaults) must be shorter than the time between two ticks (30s); write a shorter jitter in the job",
 		},
-		"blackout, a mapping":         {job("blackout: {for: 1h}"), `4:15 jobs[a].blackout: a mapping is not a list; write it like [{schedule: "0 22 24 12 *", for: 34h}], or [] for none`},
-		"blackout, empty":             {job("blackout: [{}]"), "4:16 jobs[a].blackout[0]: schedule is missing; write when the window begins, for example schedule: \"0 22 24 12 *\"\n4:16 jobs[a].blackout[0]: for is missing; write how long the window lasts, for example for: 34h"},
-		"blackout, too short":         {job("blackout: [{schedule: \"@daily\", for: 1ms}]"), "4:42 jobs[a].blackout[0].for: 1ms is shorter than a second; write how long the window lasts"},
-		"blackout, too long":          {job("blackout: [{schedule: \"@daily\", for: 9000h}]"), "4:42 jobs[a].blackout[0].for: 9000h0m0s is longer than a year; pause the job instead"},
-		"blackout, never":             {job("blackout: [{schedule: \"0 0 30 2 *\", for: 1h}]"), `4:27 jobs[a].blackout[0].schedule: "0 0 30 2 *": it is never due: no month has such a day; write for example "0 2 * * *" or "@every 5m"`},
-		"blackout, manual":            {job("blackout: [{schedule: manual, for: 1h}]"), `4:27 jobs[a].blackout[0].schedule: such a window never begins; write it like {schedule: "0 22 24 12 *", for: 34h, reason: holidays}`},
-		"blackout, two zones":         {job("blackout: [{schedule: CRON_TZ=UTC @daily, timezone: UTC, for: 1h}]"), `4:27 jobs[a].blackout[0].schedule: "CRON_TZ=UTC @daily": the time zone is given twice, as "UTC" in front and as "UTC" beside it; drop one`},
-		"blackout, a zone of its own": {job("timezone: Europe/Berlin\nblackout: [{schedule: CRON_TZ=UTC @daily, for: 1h}]"), ""},
-		"blackout, unknown zone":      {job("blackout: [{schedule: \"@daily\", timezone: Mars, for: 1h}]"), `4:47 jobs[a].blackout[0].timezone: "Mars" is not a time zone; write a name such as UTC or Europe/Berlin`},
-		"blackout of the defaults":    {file("defaults: {blackout: [{schedule: \"x\", for: 1h}]}\n"), `2:34 defaults.blackout[0].schedule: "x": expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found 1; write for example "0 2 * * *" or "@every 5m"`},
-		"defaults of one job":         {file("defaults: {hold_at_least: 1s}\n"), `2:12 defaults: unknown field "hold_at_least"; it belongs to a job`},
-		"drain twice":                 {file("drain_timeout: 1m\ndrain: {finish: 1m}\n"), "2:16 drain_timeout: drain_timeout is short for drain.finish, which stands at 3:17; remove one of them"},
-		"drain, negative":             {file("drain: {finish: -1s, cancel: -1s}\n"), "2:17 drain.finish: \"-1s\" is negative; write \"1s\"\n2:30 drain.cancel: \"-1s\" is negative; write \"1s\""},
-		"drain, as others call it":    {file("drain: {grace: 1s}\n"), `2:9 drain: unknown field "grace"; did you mean "cancel"?`},
-		"state in a file":             {file("state_dir: lockkeeper.yaml\n"), `2:12 state_dir: "testdata/lockkeeper.yaml" is not a directory; name a directory, or what may become one`},
+		"blackout, a mapping":           {job("blackout: {for: 1h}"), `4:15 jobs[a].blackout: a mapping is not a list; write it like [{schedule: "0 22 24 12 *", for: 34h}], or [] for none`},
+		"blackout, empty":               {job("blackout: [{}]"), "4:16 jobs[a].blackout[0]: schedule is missing; write when the window begins, for example schedule: \"0 22 24 12 *\"\n4:16 jobs[a].blackout[0]: for is missing; write how long the window lasts, for example for: 34h"},
+		"blackout, too short":           {job("blackout: [{schedule: \"@daily\", for: 1ms}]"), "4:42 jobs[a].blackout[0].for: 1ms is shorter than a second; write how long the window lasts"},
+		"blackout, too long":            {job("blackout: [{schedule: \"@daily\", for: 9000h}]"), "4:42 jobs[a].blackout[0].for: 9000h0m0s is longer than a year; pause the job instead"},
+		"blackout, never":               {job("blackout: [{schedule: \"0 0 30 2 *\", for: 1h}]"), `4:27 jobs[a].blackout[0].schedule: "0 0 30 2 *": it is never due: no month has such a day; write for example "0 2 * * *" or "@every 5m"`},
+		"blackout, manual":              {job("blackout: [{schedule: manual, for: 1h}]"), `4:27 jobs[a].blackout[0].schedule: "manual": the window never begins; write when, for example "0 22 24 12 *"`},
+		"blackout, two zones":           {job("blackout: [{schedule: CRON_TZ=UTC @daily, timezone: UTC, for: 1h}]"), `4:27 jobs[a].blackout[0].schedule: "CRON_TZ=UTC @daily": the time zone is given twice, as "UTC" in front and as "UTC" beside it; drop one`},
+		"blackout, a zone of its own":   {job("timezone: Europe/Berlin\nblackout: [{schedule: CRON_TZ=UTC @daily, for: 1h}]"), ""},
+		"blackout, unknown zone":        {job("blackout: [{schedule: \"@daily\", timezone: Mars, for: 1h}]"), `4:47 jobs[a].blackout[0].timezone: "Mars" is not a time zone; write a name such as UTC or Europe/Berlin`},
+		"blackout of the defaults":      {file("defaults: {blackout: [{schedule: \"x\", for: 1h}]}\n"), `2:34 defaults.blackout[0].schedule: "x": expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found 1; write for example "0 2 * * *" or "@every 5m"`},
+		"defaults of one job":           {file("defaults: {hold_at_least: 1s}\n"), `2:12 defaults: unknown field "hold_at_least"; it belongs to a job`},
+		"least runtime over the lease":  {lock("min_runtime: 11m"), "4:37 jobs[a].locks[0].min_runtime: min_runtime (11m) is longer than lease_timeout (10m, the default); shorten the one or lengthen the other"},
+		"least runtime of the defaults": {file("defaults: {lock: {min_runtime: 5m}}\njobs:\n  a: {schedule: '@daily', run: [x], locks: [{scope: s, lease_timeout: 2m}]}\n"), "4:71 jobs[a].locks[0].lease_timeout: min_runtime (5m, from defaults.lock) is longer than lease_timeout (2m); shorten the one or lengthen the other"},
+		"least runtime is negative":     {lock("min_runtime: -1s"), `4:37 jobs[a].locks[0].min_runtime: "-1s" is negative; write "1s"`},
+		"delta is negative":             {file("priorities: {preempt_delta: -1}\n"), "2:29 priorities.preempt_delta: -1 is less than 0; write by how much a priority has to be higher to preempt, 0 or more"},
+		"class that preempts":           {file("priorities: {classes: {a: {value: 5, preempts: always}}}\n"), `2:48 priorities.classes[a].preempts: "always" is not possible here; write never`},
+		"class with a least runtime":    {file("priorities: {min_runtime: 5m}\n"), `2:14 priorities: unknown field "min_runtime"; it belongs to a lock, or to all: defaults: {lock: {min_runtime: ...}}`},
+		"drain twice":                   {file("drain_timeout: 1m\ndrain: {finish: 1m}\n"), "2:16 drain_timeout: drain_timeout is short for drain.finish, which stands at 3:17; remove one of them"},
+		"drain, negative":               {file("drain: {finish: -1s, cancel: -1s}\n"), "2:17 drain.finish: \"-1s\" is negative; write \"1s\"\n2:30 drain.cancel: \"-1s\" is negative; write \"1s\""},
+		"drain, as others call it":      {file("drain: {grace: 1s}\n"), `2:9 drain: unknown field "grace"; did you mean "cancel"?`},
+		"state in a file":               {file("state_dir: lockkeeper.yaml\n"), `2:12 state_dir: "testdata/lockkeeper.yaml" is not a directory; name a directory, or what may become one`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems, _ := parse(t, c.text)
@@ -192,7 +199,8 @@ func TestPolicyRules(t *testing.T) {
 
 func TestPolicyWarnings(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"window of nothing": {job("misfire: {policy: skip, window: 1h}"), "4:37 jobs[a].misfire.window: warning: window does nothing with the policy skip; remove it"},
+		"forceful, but never preempts": {file("priorities: {classes: {low: {value: 1, preempts: never}}}\ndefaults: {lock: {priority: low, forceful: true}}\n"), "3:44 defaults.lock.forceful: warning: a class that never preempts takes nothing from a holder before its lease is over: forceful does little; remove it"},
+		"window of nothing":            {job("misfire: {policy: skip, window: 1h}"), "4:37 jobs[a].misfire.window: warning: window does nothing with the policy skip; remove it"},
 		"retries take longer than the period": {
 			job("retry: 3\nschedule: \"@every 1m\""),
 			"4:12 jobs[a].retry: warning: the pauses between 3 retries (1m10s in all) take longer than the time between two ticks (1m): ticks come due meanwhile; write a smaller max, or shorter pauses",
@@ -209,6 +217,30 @@ func TestPolicyWarnings(t *testing.T) {
 			require.Equal(t, c.want, strings.Join(warnings, "\n"), "%s", c.text)
 		})
 	}
+}
+
+func TestWhoMayPreemptWhom(t *testing.T) {
+	cfg := mustParse(t, file(`priorities: {preempt_delta: 10, classes: {batch: 20, scavenger: {value: 5, preempts: never}}}
+defaults: {lock: {min_runtime: 1m}}
+jobs:
+  a: {schedule: '@daily', run: [x], locks: [{scope: s, priority: batch}, {scope: t, priority: scavenger, min_runtime: 0}, {scope: u, priority: 5}]}
+`))
+
+	batch, scavenger, number := cfg.Jobs[0].Requirements[0], cfg.Jobs[0].Requirements[1], cfg.Jobs[0].Requirements[2]
+	require.Equal(t, lockguard.Requirement{
+		CleanupTimeout: 10 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, Owner: "a", PreemptDelta: 10, Priority: 20, Scope: "s",
+	}, batch)
+	require.True(t, scavenger.NeverPreempts)
+	require.Zero(t, scavenger.PreemptDelta)
+	require.Zero(t, scavenger.MinRuntime)
+	require.EqualValues(t, 5, scavenger.Priority)
+	require.False(t, number.NeverPreempts, "a number belongs to no class")
+	require.Equal(t, 10, number.PreemptDelta)
+}
+
+func TestScheduleThatIsSpreadByTheNameOfItsJob(t *testing.T) {
+	cfg := mustParse(t, job("schedule: \"H 2 * * *\"\nblackout: [{schedule: \"H 0 * * 0\", for: 1h}]"))
+	require.Equal(t, "H 2 * * *", cfg.Jobs[0].Schedule)
 }
 
 func TestDrain(t *testing.T) {

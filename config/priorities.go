@@ -10,23 +10,33 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
+// never is the word of a class that preempts nobody.
+const never = "never"
+
 // levelKind is a priority as a number. The one above is for operators.
 var levelKind = wholeNumber(0, int64(priority.Emergency)-1)
 
 var prioritiesShape = shape{
 	name:    "priorities",
 	example: "write it like {classes: {critical: 90, batch: 20}}",
-	keys:    []key{{"classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities."}},
-	later:   []string{"preempt_delta", "may_force", "min_runtime"},
+	keys: []key{
+		{"classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities."},
+		{"preempt_delta", wholeNumber(0, int64(priority.Emergency)-1), "0", "By how much a priority has to be higher to preempt; 0 and 1: any higher one does."},
+	},
+	later: []string{"may_force"},
+	hints: map[string]string{"min_runtime": "it belongs to a lock, or to all: defaults: {lock: {min_runtime: ...}}"},
 }
 
 var classShape = shape{
 	name:    "a class",
 	example: "write a number such as 50, or {value: 50}",
-	keys:    []key{{"value", levelKind, "", "The priority that the name stands for."}},
-	must:    []string{"value"},
-	later:   []string{"preempts", "may_force", "min_runtime", "default"},
-	hints:   map[string]string{"priority": `did you mean "value"?`, "level": `did you mean "value"?`},
+	keys: []key{
+		{"value", levelKind, "", "The priority that the name stands for."},
+		{"preempts", word(never), "", "never: it orders the queue, and asks nobody to go."},
+	},
+	must:  []string{"value"},
+	later: []string{"may_force", "default"},
+	hints: map[string]string{"priority": `did you mean "value"?`, "level": `did you mean "value"?`},
 }
 
 // priorities reads the named priorities.
@@ -36,7 +46,13 @@ func (r *reader) priorities(v value) {
 		return
 	}
 	o, ok := r.object(v, prioritiesShape)
-	if !ok || !o.get("classes").exists() {
+	if !ok {
+		return
+	}
+	if v := o.get("preempt_delta"); v.exists() {
+		r.preemptDelta = int(r.between(v, 0, int64(priority.Emergency)-1, "write by how much a priority has to be higher to preempt, 0 or more"))
+	}
+	if !o.get("classes").exists() {
 		return
 	}
 	classes := o.get("classes")
@@ -45,8 +61,8 @@ func (r *reader) priorities(v value) {
 		if !r.classNamed(e) {
 			continue
 		}
-		level, _ := r.classValue(e.value)
-		r.classes[e.name] = class{level: level, at: e.key}
+		rank, _ := r.classValue(e.value)
+		r.classes[e.name] = class{rank: rank, at: e.key}
 	}
 }
 
@@ -69,26 +85,31 @@ func (r *reader) classNamed(e entry) bool {
 	return false
 }
 
-func (r *reader) classValue(v value) (priority.Level, bool) {
+func (r *reader) classValue(v value) (rank, bool) {
+	var class rank
 	if !v.exists() {
-		return 0, false
+		return class, false
 	}
 	if v.node.Kind == yaml.MappingNode {
 		o, ok := r.object(v, classShape)
 		if !ok {
-			return 0, false
+			return class, false
+		}
+		if v := o.get("preempts"); v.exists() {
+			_, class.neverPreempts = r.word(v, never)
 		}
 		if !o.has("value") {
 			r.missing(v, "value is missing", classShape.example)
-			return 0, false
+			return class, false
 		}
 		v = o.get("value")
 	}
 	n, ok := r.integer(v, classShape.example)
 	if !ok {
-		return 0, false
+		return class, false
 	}
-	return r.level(v, n)
+	class.level, ok = r.level(v, n)
+	return class, ok
 }
 
 func (r *reader) level(v value, n int64) (priority.Level, bool) {
@@ -104,29 +125,30 @@ func (r *reader) level(v value, n int64) (priority.Level, bool) {
 }
 
 // priority reads a number or the name of a class.
-func (r *reader) priority(v value) (priority.Level, bool) {
+func (r *reader) priority(v value) (rank, bool) {
 	const instead = "write a number, 0 or more, or the name of a class in priorities.classes"
 	s, ok := r.scalar(v, instead)
 	if !ok {
-		return 0, false
+		return rank{}, false
 	}
 	if s.tag == tagInt || s.expanded && isNumber(s.text) {
 		n, ok := r.integer(v, instead)
 		if !ok {
-			return 0, false
+			return rank{}, false
 		}
-		return r.level(v, n)
+		level, ok := r.level(v, n)
+		return rank{level: level}, ok
 	}
 	c, known := r.classes[s.text]
 	switch {
 	case known:
-		return c.level, true
+		return c.rank, true
 	case s.text == "emergency":
 		r.problem(v, `"emergency" is reserved for operators' overrides`, fmt.Sprintf("write %d or less, and let an operator override in an emergency", priority.Emergency-1))
-		return 0, false
+		return rank{}, false
 	case isNumber(s.text):
 		r.problem(v, s.quoted()+" is a text", fmt.Sprintf("write %s without quotes", s.text))
-		return 0, false
+		return rank{}, false
 	}
 	if r.classNames == nil {
 		r.classNames = slices.Sorted(maps.Keys(r.classes))
@@ -140,5 +162,5 @@ func (r *reader) priority(v value) (priority.Level, bool) {
 	default:
 		r.missing(v, what, "define it in priorities.classes, or write a number")
 	}
-	return 0, false
+	return rank{}, false
 }

@@ -27,10 +27,12 @@ type reader struct {
 	// sessionReported: the session timeout does not fit the built-in lease.
 	sessionReported bool
 
-	periods map[[2]string]time.Duration // of schedules, by spec and zone
+	periods map[periodOf]time.Duration // of schedules
 
 	classes map[string]class
-	scopes  map[string]Scope // nil: any scope is fine
+	// preemptDelta is by how much a priority must be higher to preempt.
+	preemptDelta int
+	scopes       map[string]Scope // nil: any scope is fine
 
 	exclusive              map[string]value // where scopes are said to be
 	classNames, scopeNames []string         // sorted, once they are needed
@@ -45,10 +47,16 @@ type setting[T any] struct {
 	from  string // for a default: what it is, for messages
 }
 
+// A rank is a priority, and whether it may preempt at all.
+type rank struct {
+	level         priority.Level
+	neverPreempts bool
+}
+
 // A class is a named priority.
 type class struct {
-	level priority.Level
-	at    value // its name
+	rank
+	at value // its name
 }
 
 func (r *reader) isList(v value) bool {

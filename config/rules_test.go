@@ -54,7 +54,6 @@ func TestRules(t *testing.T) {
 		"class is called by a number":  {file("priorities: {classes: {5: 6}}\n"), `2:24 priorities.classes[5]: "5" is not the name of a class; write a word`},
 		"class is a word":              {file("priorities: {classes: {a: high}}\n"), `2:27 priorities.classes[a]: "high" is not a whole number; write a number such as 50, or {value: 50}`},
 		"class without a value":        {file("priorities: {classes: {a: {}}}\n"), `2:27 priorities.classes[a]: value is missing; write a number such as 50, or {value: 50}`},
-		"class that never preempts":    {file("priorities: {classes: {a: {value: 5, preempts: never}}}\n"), `2:38 priorities.classes[a]: unknown field "preempts"; this version of lockkeeper cannot do that yet, remove it`},
 		"emergency priority":           {lock("priority: 2147483647"), "4:34 jobs[a].locks[0].priority: priority 2147483647 is the emergency level, reserved for operators' overrides; write 2147483646 or less, and let an operator override in an emergency"},
 		"emergency by name":            {lock("priority: emergency"), `4:34 jobs[a].locks[0].priority: "emergency" is reserved for operators' overrides; write 2147483646 or less, and let an operator override in an emergency`},
 		"highest priority of a job":    {lock("priority: 2147483646"), ""},
@@ -255,6 +254,9 @@ func TestWarnings(t *testing.T) {
 		},
 		"less patient than a reader's cleanup, as a reader": {
 			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, mode: shared, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, mode: shared, priority: 5, waiting_timeout: 30s}]}\n"), "",
+		},
+		"less patient, but too near to preempt": {
+			file("priorities: {preempt_delta: 6}\njobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 30s}]}\n"), "",
 		},
 		"less patient, but forceful": {
 			file("jobs:\n  low: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 1m}]}\n  high: {schedule: '@daily', run: [x], locks: [{scope: s, priority: 5, waiting_timeout: 30s, forceful: true}]}\n"), "",
