@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 // Config is a configuration file, read and checked.
@@ -33,12 +33,9 @@ type Config struct {
 	// to Jobs already.
 	Defaults Defaults
 
-	// Drain says what happens when the daemon stops.
-	Drain Drain
-
-	// DrainTimeout is Drain.Finish as scheduler.Config has it: negative when
-	// the file says 0, not at all.
-	DrainTimeout time.Duration
+	// Drain says what happens when the daemon stops, with its defaults filled
+	// in. What the file says is 0 is negative here, as the scheduler has it.
+	Drain scheduler.Drain
 
 	// File is the name that was given to Load or Parse.
 	File string
@@ -149,7 +146,7 @@ var fileShape = shape{
 		{"groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."},
 		{"scheduler", like(&schedulerShape), "", "How the daemons share the jobs."},
 		{"drain", like(&drainShape), "", "What happens when the daemon stops."},
-		{"drain_timeout", aDuration, formatDuration(DefaultDrainTimeout), "Short for drain.finish."},
+		{"drain_timeout", aDuration, formatDuration(scheduler.DefaultDrainFinish), "Short for drain.finish."},
 		{"state_dir", aFile, "", "A directory for what the daemon keeps on this machine; without it, nothing."},
 		{"log", like(&logShape), "", "How the daemon writes its log."},
 	},
@@ -165,9 +162,8 @@ var fileShape = shape{
 // config reads the sections, what others need first.
 func (r *reader) config(src source) *Config {
 	cfg := &Config{
-		Drain:        Drain{Cancel: DefaultDrainCancel, Finish: DefaultDrainTimeout},
-		DrainTimeout: DefaultDrainTimeout,
-		Log:          Log{Format: "text", Level: slog.LevelInfo},
+		Drain: scheduler.Drain{Cancel: scheduler.DefaultDrainCancel, Finish: scheduler.DefaultDrainFinish, Release: scheduler.DefaultDrainRelease},
+		Log:   Log{Format: "text", Level: slog.LevelInfo},
 	}
 	start := value{line: 1, column: 1}
 	if src.root == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -39,7 +40,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 		{Name: "cluster/orders/resource/totals", Owner: "team-orders"},
 		{Name: "cluster/orders/resource/users", Owner: "team-orders"},
 	}, cfg.Scopes)
-	require.Equal(t, time.Minute, cfg.DrainTimeout)
+	require.Equal(t, time.Minute, cfg.Drain.Finish)
 	require.Equal(t, Log{Format: "json", Level: slog.LevelInfo}, cfg.Log)
 
 	require.Equal(t, []recipes.GroupSpec{
@@ -140,7 +141,7 @@ func TestEmptySettingsHaveDefaults(t *testing.T) {
 
 	require.Equal(t, recipes.Config{SessionTimeout: 15 * time.Second}, cfg.Client)
 	require.Equal(t, Defaults{Job: jobs.Job{TimeZone: "UTC"}, Lock: lockguard.Requirement{LeaseTimeout: 10 * time.Minute}}, cfg.Defaults)
-	require.Equal(t, DefaultDrainTimeout, cfg.DrainTimeout)
+	require.Equal(t, scheduler.DefaultDrainFinish, cfg.Drain.Finish)
 	require.Equal(t, Log{Format: "text", Level: slog.LevelInfo}, cfg.Log)
 	require.Empty(t, cfg.Scopes)
 	require.Empty(t, cfg.Classes)
@@ -148,8 +149,8 @@ func TestEmptySettingsHaveDefaults(t *testing.T) {
 }
 
 func TestNoDrainIsWhatTheSchedulerCallsNegative(t *testing.T) {
-	require.Negative(t, mustParse(t, file("drain_timeout: 0\n")).DrainTimeout)
-	require.Equal(t, time.Second, mustParse(t, file("drain_timeout: 1s\n")).DrainTimeout)
+	require.Negative(t, mustParse(t, file("drain_timeout: 0\n")).Drain.Finish)
+	require.Equal(t, time.Second, mustParse(t, file("drain_timeout: 1s\n")).Drain.Finish)
 }
 
 func TestErrorListIsCutWhereNobodyReadsOn(t *testing.T) {

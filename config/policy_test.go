@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 func TestPoliciesOfAJob(t *testing.T) {
@@ -244,20 +245,15 @@ func TestScheduleThatIsSpreadByTheNameOfItsJob(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	for text, want := range map[string]Drain{
-		"":                                {Cancel: DefaultDrainCancel, Finish: DefaultDrainTimeout},
-		"drain_timeout: 1m\n":             {Cancel: DefaultDrainCancel, Finish: time.Minute},
-		"drain: {finish: 1m}\n":           {Cancel: DefaultDrainCancel, Finish: time.Minute},
-		"drain: {finish: 0, cancel: 0}\n": {},
-		"drain_timeout: 5s\ndrain: {cancel: 7s}\n": {Cancel: 7 * time.Second, Finish: 5 * time.Second},
+	const finish, cancel, release = scheduler.DefaultDrainFinish, scheduler.DefaultDrainCancel, scheduler.DefaultDrainRelease
+	for text, want := range map[string]scheduler.Drain{
+		"":                      {Finish: finish, Cancel: cancel, Release: release},
+		"drain_timeout: 1m\n":   {Finish: time.Minute, Cancel: cancel, Release: release},
+		"drain: {finish: 1m}\n": {Finish: time.Minute, Cancel: cancel, Release: release},
+		"drain: {finish: 0, cancel: 0, release: 0}\n":           {Finish: -1, Cancel: -1, Release: -1},
+		"drain_timeout: 5s\ndrain: {cancel: 7s, release: 3s}\n": {Finish: 5 * time.Second, Cancel: 7 * time.Second, Release: 3 * time.Second},
 	} {
-		cfg := mustParse(t, file(text))
-		require.Equal(t, want, cfg.Drain, text)
-		if want.Finish == 0 {
-			require.Negative(t, cfg.DrainTimeout)
-		} else {
-			require.Equal(t, want.Finish, cfg.DrainTimeout)
-		}
+		require.Equal(t, want, mustParse(t, file(text)).Drain, text)
 	}
 }
 

@@ -30,6 +30,10 @@ type Run struct {
 	// Attempt identifies the run. It is unique in the cluster.
 	Attempt string
 
+	// Due is when the run was to start: Scheduled and the delay that the job's
+	// Jitter adds. The zero time for a run by hand.
+	Due time.Time
+
 	// Job is the name of the job.
 	Job string
 

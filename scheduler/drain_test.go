@@ -53,7 +53,7 @@ func TestDrainCancelsWhatTakesTooLongAndWaitsForItsCleanup(t *testing.T) {
 			step("cleaned")
 			return nil
 		})
-		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) { cfg.DrainTimeout = 5 * time.Second })
+		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) { cfg.Drain.Finish = 5 * time.Second })
 		time.Sleep(11 * time.Second)
 		began := time.Now()
 		d.drain()
@@ -121,7 +121,7 @@ func TestDrainWithoutZooKeeperEndsAllTheSame(t *testing.T) {
 }
 
 func TestDrainTellsWhatItHasWaitedForInVain(t *testing.T) {
-	const over = "drain timeout is over"
+	const over = "time to finish is over"
 	slow, quick := job("slow", "@every 10s", time.Hour), job("quick", "@every 10s", 500*time.Millisecond)
 	cases := map[string]struct {
 		list []jobs.Job
@@ -136,7 +136,7 @@ func TestDrainTellsWhatItHasWaitedForInVain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newCluster().daemon("one")
-				d := start(t, l, tc.list, func(cfg *Config) { cfg.DrainTimeout = -1 })
+				d := start(t, l, tc.list, func(cfg *Config) { cfg.Drain.Finish = -1 })
 				time.Sleep(10200 * time.Millisecond)
 				l.down()
 				time.Sleep(time.Second)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,23 +26,47 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // cluster is a tick ledger in memory, shared by several daemons.
 type cluster struct {
-	mu   sync.Mutex
-	jobs map[string]*record
-	ids  int
+	mu       sync.Mutex
+	jobs     map[string]*record
+	ids      int
+	requests []recipes.TickRequest
+	asked    chan struct{} // closed when the requests change
 }
 
 type record struct {
 	last     time.Time
-	running  *holding
+	running  []*holding
+	waiting  []time.Time
+	paused   *recipes.TickPause
+	failures int
 	outcomes map[time.Time][]string // how each instant ended
+	ends     []recipes.TickEnd
 }
 
 type holding struct {
-	run   recipes.TickRun
-	owner *ledger
+	run    recipes.TickRun
+	owner  *ledger
+	cancel chan time.Time // gets the tick that wants to take the run's place
 }
 
-func newCluster() *cluster { return &cluster{jobs: map[string]*record{}} }
+// settle records the runs of daemons that were killed, and returns those that
+// live.
+func (r *record) settle() (dead []recipes.TickRun) {
+	r.running = slices.DeleteFunc(r.running, func(h *holding) bool {
+		if h.owner.gone {
+			r.end(h.run.Instant, "interrupted")
+			dead = append(dead, h.run)
+		}
+		return h.owner.gone
+	})
+	return dead
+}
+
+func (r *record) end(instant time.Time, outcome string) {
+	r.outcomes[instant] = append(r.outcomes[instant], outcome)
+}
+
+func newCluster() *cluster { return &cluster{jobs: map[string]*record{}, asked: make(chan struct{})} }
 
 func (c *cluster) of(job string) *record {
 	if c.jobs[job] == nil {
@@ -136,43 +161,178 @@ func (l *ledger) reach(ctx context.Context) error {
 	}
 }
 
-func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (recipes.TickClaim, error) {
-	return l.claim(ctx, job, instant, ask.OnOverlap, false)
+func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (claim recipes.TickClaim, err error) {
+	return l.change(ctx, job, func(r *record) recipes.TickClaim {
+		instant = instant.UTC()
+		if !instant.After(r.last) {
+			return recipes.TickClaim{Verdict: recipes.TickTaken, Last: r.last}
+		}
+		if p := r.paused; p != nil && (p.Until.IsZero() || instant.Before(p.Until)) {
+			r.last = instant
+			r.end(instant, "paused")
+			return recipes.TickClaim{Verdict: recipes.TickPaused, Paused: p}
+		}
+		dead := r.settle()
+		most := 1
+		if ask.OnOverlap == recipes.AllowOverlap {
+			most = ask.Max
+		}
+		if len(r.running) < most && len(r.waiting) == 0 {
+			r.last = instant
+			return l.claimed(r, recipes.TickRun{Job: job, Instant: instant}, dead)
+		}
+		claim := recipes.TickClaim{Verdict: recipes.TickOverlap}
+		if len(r.running) > 0 {
+			claim.Run = r.running[0].run
+		}
+		switch {
+		case ask.OnOverlap == recipes.TellOverlap:
+			return claim
+		case ask.OnOverlap == recipes.BufferOverlap && len(r.waiting) < ask.Max:
+			claim.Verdict = recipes.TickBuffered
+			r.waiting = append(r.waiting, instant)
+		case ask.OnOverlap == recipes.CancelOverlap:
+			claim.Verdict = recipes.TickBuffered
+			for _, at := range r.waiting {
+				r.end(at, "overlap")
+			}
+			r.waiting = []time.Time{instant}
+			for _, h := range r.running {
+				select {
+				case h.cancel <- instant:
+				default:
+				}
+			}
+		default:
+			r.end(instant, "overlap")
+		}
+		r.last = instant
+		return claim
+	})
 }
 
-func (l *ledger) ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error) {
-	return l.claim(ctx, job, at, recipes.TellOverlap, true)
-}
-
-func (l *ledger) claim(ctx context.Context, job string, instant time.Time, on recipes.OnOverlap, manual bool) (recipes.TickClaim, error) {
+func (l *ledger) change(ctx context.Context, job string, do func(r *record) recipes.TickClaim) (recipes.TickClaim, error) {
 	if err := l.reach(ctx); err != nil {
 		return recipes.TickClaim{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.of(job)
-	instant = instant.UTC()
-	if !manual && !instant.After(r.last) {
-		return recipes.TickClaim{Verdict: recipes.TickTaken, Last: r.last}, nil
-	}
-	claim := recipes.TickClaim{Verdict: recipes.TickClaimed}
-	if h := r.running; h != nil && !h.owner.gone {
-		if on == recipes.SkipOverlap {
-			r.last = instant
-			r.outcomes[instant] = append(r.outcomes[instant], "overlap")
-		}
-		return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: h.run}, nil
-	} else if h != nil {
-		r.outcomes[h.run.Instant] = append(r.outcomes[h.run.Instant], "interrupted")
-		claim.Interrupted = []recipes.TickRun{h.run}
-	}
-	if !manual {
-		r.last = instant
-	}
-	l.ids++
-	claim.Run = recipes.TickRun{Job: job, Instant: instant, Manual: manual, ID: fmt.Sprint(l.ids), Owner: l.name}
-	r.running = &holding{run: claim.Run, owner: l}
+	claim := do(r)
+	claim.Waiting = len(r.waiting)
 	return claim, nil
+}
+
+func (l *ledger) claimed(r *record, run recipes.TickRun, dead []recipes.TickRun) recipes.TickClaim {
+	if run.ID == "" {
+		l.ids++
+		run.ID = fmt.Sprint(l.ids)
+	}
+	run.Owner = l.name
+	r.running = append(r.running, &holding{run: run, owner: l, cancel: make(chan time.Time, 1)})
+	return recipes.TickClaim{Verdict: recipes.TickClaimed, Run: run, Interrupted: dead}
+}
+
+func (l *ledger) ClaimWaiting(ctx context.Context, job string, most int) (recipes.TickClaim, error) {
+	return l.change(ctx, job, func(r *record) recipes.TickClaim {
+		dead := r.settle()
+		switch {
+		case len(r.waiting) == 0:
+			return recipes.TickClaim{Verdict: recipes.TickTaken}
+		case r.paused != nil:
+			return recipes.TickClaim{Verdict: recipes.TickPaused, Paused: r.paused}
+		case len(r.running) >= most:
+			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
+		}
+		instant := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		return l.claimed(r, recipes.TickRun{Job: job, Instant: instant}, dead)
+	})
+}
+
+func (l *ledger) ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error) {
+	return l.manual(ctx, recipes.TickRequest{Job: job}, at, 1)
+}
+
+func (l *ledger) ClaimRequest(ctx context.Context, request recipes.TickRequest, most int) (recipes.TickClaim, error) {
+	return l.manual(ctx, request, time.Now(), most)
+}
+
+func (l *ledger) manual(ctx context.Context, request recipes.TickRequest, at time.Time, most int) (recipes.TickClaim, error) {
+	return l.change(ctx, request.Job, func(r *record) recipes.TickClaim {
+		dead := r.settle()
+		if len(r.running) >= most {
+			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
+		}
+		if request.ID != "" && !l.withdraw(request.ID) {
+			return recipes.TickClaim{Verdict: recipes.TickTaken}
+		}
+		return l.claimed(r, recipes.TickRun{Job: request.Job, Instant: at.UTC(), Manual: true, ID: request.ID, By: request.By, Why: request.Reason}, dead)
+	})
+}
+
+func (c *cluster) pause(job string, p *recipes.TickPause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of(job).paused = p
+}
+
+// request asks for a run by hand.
+func (c *cluster) request(r recipes.TickRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(slices.Clone(c.requests), r)
+	c.told()
+}
+
+func (c *cluster) told() {
+	close(c.asked)
+	c.asked = make(chan struct{})
+}
+
+// withdraw reports whether the request stood.
+func (c *cluster) withdraw(id string) bool {
+	n := len(c.requests)
+	c.requests = slices.DeleteFunc(slices.Clone(c.requests), func(r recipes.TickRequest) bool { return r.ID == id })
+	if len(c.requests) == n {
+		return false
+	}
+	c.told()
+	return true
+}
+
+func (l *ledger) AwaitRequests(ctx context.Context, seen []recipes.TickRequest) ([]recipes.TickRequest, error) {
+	for {
+		l.mu.Lock()
+		now, asked := l.requests, l.asked
+		l.mu.Unlock()
+		if len(now) != len(seen) || !slices.Equal(now, seen) {
+			return now, nil
+		}
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (l *ledger) AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.Time, err error) {
+	l.mu.Lock()
+	r := l.of(run.Job)
+	i := slices.IndexFunc(r.running, func(h *holding) bool { return h.run.ID == run.ID })
+	if i < 0 {
+		l.mu.Unlock()
+		return by, &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
+	}
+	cancel := r.running[i].cancel
+	l.mu.Unlock()
+	select {
+	case by = <-cancel:
+		return by, nil
+	case <-ctx.Done():
+		return by, context.Cause(ctx)
+	}
 }
 
 func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (finish recipes.TickFinish, err error) {
@@ -182,16 +342,57 @@ func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.Ti
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.of(run.Job)
-	if r.running == nil || r.running.run.ID != run.ID {
+	i := slices.IndexFunc(r.running, func(h *holding) bool { return h.run.ID == run.ID })
+	if i < 0 {
 		return finish, &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
 	}
-	r.running = nil
+	r.running = slices.Delete(r.running, i, i+1)
 	outcome := string(end.Outcome)
-	if end.Outcome == recipes.TickSkipped {
+	switch end.Outcome {
+	case recipes.TickSkipped:
 		outcome = end.Reason
+	case recipes.TickFailed:
+		r.failures++
+		if end.PauseAfter > 0 && r.failures >= end.PauseAfter {
+			r.paused = &recipes.TickPause{By: "lockkeeper", Reason: end.Reason}
+			if end.PauseFor > 0 {
+				r.paused.Until = time.Now().Add(end.PauseFor)
+			}
+			finish.Paused = r.paused
+		}
+	case recipes.TickRan:
+		r.failures = 0
+	default:
 	}
-	r.outcomes[run.Instant] = append(r.outcomes[run.Instant], outcome)
+	r.end(run.Instant, outcome)
+	r.ends = append(r.ends, end)
+	finish.Waiting = len(r.waiting)
 	return finish, nil
+}
+
+func (l *ledger) State(ctx context.Context, job string) (state recipes.TickState, err error) {
+	if err := l.reach(ctx); err != nil {
+		return state, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.of(job)
+	return recipes.TickState{Job: job, Last: r.last, Waiting: slices.Clone(r.waiting)}, nil
+}
+
+func (l *ledger) RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error) {
+	if err := l.reach(ctx); err != nil {
+		return false, decided, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.of(job)
+	if !span.First.After(r.last) {
+		return false, r.last, nil
+	}
+	r.last = span.Last.UTC()
+	r.end(r.last, fmt.Sprintf("%s x%d", reason, span.Count))
+	return true, r.last, nil
 }
 
 func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (time.Time, error) {
@@ -231,6 +432,7 @@ type guard struct {
 	fail    error         // instead of a grant
 	asked   []lockguard.Requirement
 	skipped []lockguard.Skipped
+	stuck   []lockguard.Stuck
 }
 
 func (g *guard) set(wait time.Duration, fail error) {
@@ -275,7 +477,14 @@ func (g *guard) DoAll(ctx context.Context, requirements []lockguard.Requirement,
 func (g *guard) Observe(_ context.Context, e lockguard.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.skipped = append(g.skipped, e.(lockguard.Skipped))
+	switch e := e.(type) {
+	case lockguard.Skipped:
+		g.skipped = append(g.skipped, e)
+	case lockguard.Stuck:
+		g.stuck = append(g.stuck, e)
+	default:
+		panic("the scheduler tells nothing else")
+	}
 }
 
 // daemon is a Scheduler under test.
@@ -287,7 +496,11 @@ type daemon struct {
 	log    *logBuffer
 	stop   context.CancelFunc
 	ended  chan struct{}
+	left   []string // jobs that Run abandons
 }
+
+// abandons says which jobs Run will not see to their end.
+func (d *daemon) abandons(jobs ...string) { d.left = jobs }
 
 type option func(*Config)
 
@@ -313,7 +526,11 @@ func start(t *testing.T, l *ledger, list []jobs.Job, options ...option) *daemon 
 	d.stop = cancel
 	go func() {
 		defer close(d.ended)
-		if err := s.Run(ctx); err != nil {
+		err := s.Run(ctx)
+		if left, ok := errors.AsType[*AbandonedError](err); ok && slices.Equal(left.Jobs, d.left) {
+			return
+		}
+		if err != nil || d.left != nil {
 			t.Errorf("Run: %v", err)
 		}
 	}()

@@ -18,7 +18,8 @@ type feed struct {
 	emit     func(instants []time.Time)
 	dropped  func(after, before time.Time) // instants in between are not emitted
 
-	last time.Time // on the schedule's clock: taken from the schedule up to here
+	from time.Time // on the schedule's clock: later instants are emitted
+	last time.Time // likewise: taken from the schedule up to here
 	held []held    // taken, to be emitted later
 
 	mu   sync.Mutex
@@ -41,16 +42,30 @@ func (f *feed) replace(schedule Schedule, jitter time.Duration) {
 	f.swap = func() { f.schedule, f.jitter = schedule, jitter }
 }
 
+// begin sets where the feed begins: what was due before this moment, on the
+// machine's clock and its jitter apart, is not emitted. Without it that is the
+// first look.
+func (f *feed) begin(machine time.Time) {
+	now := machine.Add(f.ahead())
+	f.from = now.Add(-f.jitter) // those after it may still have to wait
+	f.last = f.from
+}
+
+// ahead is how far the schedule's clock is ahead of the machine's.
+func (f *feed) ahead() time.Duration {
+	if f.skew == nil {
+		return 0
+	}
+	return f.skew()
+}
+
 // next emits what is due and returns when to look again, on the machine's
 // clock.
 func (f *feed) next(machine time.Time) time.Time {
-	var skew time.Duration
-	if f.skew != nil {
-		skew = f.skew()
-	}
+	skew := f.ahead()
 	now := machine.Add(skew)
 	if f.last.IsZero() {
-		f.last = now // what was due before is not ours
+		f.from, f.last = now, now // what was due before is not ours
 	}
 	f.take(now)
 	f.replaced(now)

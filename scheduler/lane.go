@@ -9,29 +9,34 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A lane decides the ticks of one job, one by one, in order: the next one only
-// when this one is claimed, taken or skipped. Runs go on beside it.
+// when this one is claimed, waits in the ledger, is taken or is skipped. Runs go
+// on beside it. It has a goroutine while there is something to decide.
 type lane struct {
-	s        *Scheduler
-	job      jobs.Job
-	schedule Schedule
+	s     *Scheduler
+	feed  *feed
+	alarm *alarm // nil before open, and for a job that is never due
 
-	mu    sync.Mutex
-	queue []time.Time // due, not decided
-	stats JobStats
-	owned context.Context // while it lives, the job is this daemon's; nil without a spread
+	mu     sync.Mutex
+	def    *definition
+	queue  []time.Time // due, not decided
+	stats  JobStats
+	owned  context.Context // while it lives, the job is this daemon's; nil without a spread
+	active bool            // a goroutine decides
+	again  bool            // and has to look once more
+	gone   bool            // the job was removed
+	buffer bool            // the ledger may have ticks of the job that wait for the end of a run
 
-	wake chan struct{} // the queue has something
-
-	// Of the loop alone.
-	joined  bool   // ticks between the ledger's last one and our first are decided
-	current *run   // the last run here, until it is recorded
-	pending []skip // to be recorded before the next claim
+	// Of the goroutine that decides.
+	joined  bool   // ticks between the ledger's last one and our first are in the queue
+	begun   bool   // somebody has decided a tick of the job, or has begun to
+	current *run   // the last run of a tick here, until it is recorded
+	pending []skip // to be recorded before the next claim, by instant
 	warned  bool   // that a clock is ahead
+	timer   *time.Timer
 }
 
 // A skip that the ledger has not been told yet.
@@ -46,11 +51,24 @@ type skip struct {
 // it never hears of the oldest.
 const maxPending = 1000
 
-func newLane(s *Scheduler, job jobs.Job, schedule Schedule) *lane {
-	return &lane{
-		s: s, job: job, schedule: schedule, wake: make(chan struct{}, 1),
-		stats: JobStats{Skipped: make(map[SkipReason]uint64)},
-	}
+func newLane(s *Scheduler, def *definition) *lane {
+	l := &lane{s: s, def: def, stats: JobStats{Skipped: make(map[SkipReason]uint64)}}
+	l.feed = &feed{job: def.Name, schedule: def.schedule, jitter: def.Jitter, skew: s.skew, emit: l.push, dropped: l.dropped}
+	return l
+}
+
+// open begins to fire the ticks of the job.
+func (l *lane) open() {
+	l.feed.begin(time.Now())
+	l.alarm = l.s.clock.add(l.feed.next)
+	l.poke()
+}
+
+// definition returns the job as it is now.
+func (l *lane) definition() *definition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.def
 }
 
 // push takes instants that have come due. It never blocks.
@@ -61,181 +79,240 @@ func (l *lane) push(instants []time.Time) {
 	l.poke()
 }
 
-// poke makes the loop look.
-func (l *lane) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (l *lane) dropped(after, before time.Time) {
 	l.s.log.Error("the clock went too far forward: ticks in between are neither run nor recorded",
-		"job", l.job.Name, "after", after.UTC(), "before", before.UTC())
+		"job", l.definition().Name, "after", after.UTC(), "before", before.UTC())
 }
 
-// pop takes the oldest tick; newer tells that there is another one.
-func (l *lane) pop() (tick time.Time, newer, ok bool) {
+// poke lets a goroutine look for something to decide. It never blocks.
+func (l *lane) poke() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		return tick, false, false
+	if l.active {
+		l.again = true
+		return
 	}
-	tick, l.queue = l.queue[0], l.queue[1:]
-	return tick, len(l.queue) > 0, true
+	if l.gone || !l.s.enter() {
+		return
+	}
+	l.active, l.again = true, false
+	go l.work()
 }
 
-func (l *lane) loop() {
-	const again = time.Second
-	retry := time.NewTimer(again)
-	defer retry.Stop()
+// pokeIn pokes a little later.
+func (l *lane) pokeIn(pause time.Duration) {
+	pause = pause/2 + rand.N(pause)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(pause, l.poke)
+		return
+	}
+	l.timer.Reset(pause)
+}
+
+func (l *lane) work() {
+	defer l.s.deciding.Done()
 	for {
-		var later <-chan time.Time
-		if len(l.pending) > 0 {
-			retry.Reset(again)
-			later = retry.C
+		l.turn()
+		rest, gone := l.rest()
+		if gone {
+			l.giveUp(SkipRemoved)
 		}
-		select {
-		case <-l.wake:
-		case <-later:
-		case <-l.s.firing.Done():
-		}
-		for !l.s.isDraining() && l.mine() {
-			tick, newer, ok := l.pop()
-			if !ok {
-				break
-			}
-			l.decide(tick, newer)
-		}
-		if !l.mine() {
-			l.shed(maxBacklog)
-		}
-		if l.joined && len(l.pending) > 0 {
-			ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
-			_ = l.flush(ctx) // else later
-			cancel()
-		}
-		if l.s.isDraining() {
-			l.giveUp()
+		if rest {
 			return
 		}
 	}
 }
 
-// giveUp ends the ticks that are left when the scheduler stops. The ledger is
-// not told: the other daemons decide them.
-func (l *lane) giveUp() {
+// rest reports whether there is nothing left to look at, and whether that is
+// because the job was removed.
+func (l *lane) rest() (rest, gone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.again && !l.gone && !l.s.isDraining() {
+		l.again = false
+		return false, false
+	}
+	l.active = false
+	return true, l.gone
+}
+
+// pop takes the oldest tick; newer tells how many more there are.
+func (l *lane) pop() (tick time.Time, newer int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return tick, 0, false
+	}
+	tick, l.queue = l.queue[0], l.queue[1:]
+	if len(l.queue) == 0 {
+		l.queue = nil
+	}
+	return tick, len(l.queue), true
+}
+
+// putBack puts ticks in front of the queue.
+func (l *lane) putBack(ticks ...time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(slices.Clone(ticks), l.queue...)
+}
+
+// retryPause is how soon the lane tries again what ZooKeeper has not answered,
+// and looks again for the end of a run elsewhere.
+const retryPause = time.Second
+
+// turn decides all that can be decided now.
+func (l *lane) turn() {
+	if !l.s.isDraining() && l.mine() {
+		l.joinSoon()
+	}
+	for !l.s.isDraining() && l.mine() && !l.isGone() {
+		tick, newer, ok := l.pop()
+		if !ok {
+			break
+		}
+		l.decide(tick, newer)
+	}
+	if !l.mine() {
+		l.shed(maxBacklog)
+	}
+	if l.s.isDraining() {
+		return
+	}
+	if len(l.pending) > 0 && l.joined {
+		ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
+		_ = l.flush(ctx, l.undecidedFrom()) // else later
+		cancel()
+	}
+	again := l.mine() && l.takeWaiting()
+	if again || len(l.pending) > 0 || !l.joined && l.mine() {
+		l.pokeIn(retryPause)
+	}
+}
+
+// undecidedFrom returns the oldest tick of the queue, or one of a far future.
+func (l *lane) undecidedFrom() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) > 0 {
+		return l.queue[0]
+	}
+	return farFuture
+}
+
+var farFuture = time.Unix(1<<40, 0)
+
+func (l *lane) isGone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone
+}
+
+// giveUp ends the ticks that are left when the scheduler stops, or when the job
+// was removed. The ledger is not told: the other daemons decide them.
+func (l *lane) giveUp(reason SkipReason) {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
 	if !l.mine() {
 		l.shed(0)
 	}
 	for tick, _, ok := l.pop(); ok; tick, _, ok = l.pop() {
-		l.tellSkip("", tick, SkipDraining, nil)
+		l.tellSkip("", tick, reason, nil)
 	}
 	for _, p := range l.pending {
 		if !p.told {
 			l.tellSkip("", p.instant, p.reason, p.detail)
 		}
 	}
+	l.pending = nil
 }
 
-// decide ends in exactly one of: a run begins, taken, skipped.
-func (l *lane) decide(tick time.Time, newer bool) {
-	if newer && l.s.now().After(tick.Add(l.s.cfg.Lateness)) {
+// decide ends in exactly one of: a run begins, it waits for the end of one,
+// taken, skipped. newer is how many newer ones are due as well.
+func (l *lane) decide(tick time.Time, newer int) {
+	def := l.definition()
+	if l.isMissed(def, tick, newer) {
 		l.postpone(skip{instant: tick, reason: SkipMissed})
 		return
 	}
-	ctx, cancel := l.s.until(l.deadline(tick))
+	ctx, cancel := l.s.until(l.deadline(def, tick))
 	defer cancel()
-	if err := l.join(ctx, tick); err != nil {
+	first, err := l.begin(ctx, def, tick)
+	if err != nil {
 		l.undecided(tick, err)
 		return
 	}
-	if err := l.flush(ctx); err != nil {
+	if !first {
+		return // there are older ones
+	}
+	if err := l.flush(ctx, tick); err != nil {
 		l.undecided(tick, err)
 		return
 	}
-	if reason, detail := l.inTheWay(ctx, tick); reason != "" {
+	if b, ok := def.blackouts.Cover(tick); ok {
+		l.postpone(skip{instant: tick, reason: SkipBlackout, detail: &BlackoutError{Blackout: b}})
+		_ = l.flush(ctx, farFuture) // else later
+		return
+	}
+	if reason, detail := l.inTheWay(ctx, def, tick); reason != "" {
 		l.postpone(skip{instant: tick, reason: reason, detail: detail})
-		_ = l.flush(ctx) // else later
+		_ = l.flush(ctx, farFuture) // else later
 		return
 	}
-	claim, err := l.claim(ctx, tick, newer)
-	switch {
-	case err != nil:
+	claim, err := l.claim(ctx, def, tick, newer > 0)
+	if err != nil {
 		l.undecided(tick, err)
-	case claim.Verdict == recipes.TickClaimed:
-		l.start(claim)
-	case claim.Verdict == recipes.TickOverlap:
+		return
+	}
+	l.decided(tick, claim)
+}
+
+// decided acts on the ledger's answer.
+func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
+	switch claim.Verdict {
+	case recipes.TickClaimed:
+		l.start(claim, false)
+	case recipes.TickOverlap:
 		l.tellSkip("", tick, SkipOverlap, &OverlapError{Run: claim.Run})
-	case claim.Verdict == recipes.TickPaused:
-		l.tellSkip("", tick, recipes.TickReasonPaused, nil)
-	default:
+	case recipes.TickPaused:
+		l.tellSkip("", tick, SkipPaused, &PausedError{Job: l.definition().Name, Pause: claim.Paused})
+	case recipes.TickBuffered:
+		l.count(func(s *JobStats) { s.Buffered++ })
+		l.makeWay(tick)
+	case recipes.TickTaken:
 		l.taken(tick)
 		l.checkAhead(claim.Last)
+	}
+	if claim.Waiting > 0 {
+		l.expectWaiting()
 	}
 }
 
 // deadline is when a tick that is not decided by then is given up.
-func (l *lane) deadline(tick time.Time) time.Time {
-	next := l.schedule.Next(tick)
-	if late := tick.Add(l.s.cfg.Lateness); late.After(next) {
-		return late
+func (l *lane) deadline(def *definition, tick time.Time) time.Time {
+	due := def.due(tick)
+	end := due.Add(l.s.cfg.Lateness)
+	if next, ok := def.next(tick); ok && end.Before(def.due(next)) {
+		end = def.due(next)
 	}
-	return next
+	if window := due.Add(def.Misfire.Window); def.Misfire.Policy == jobs.MisfireAll && end.Before(window) {
+		end = window
+	}
+	return end
 }
-
-// join decides, before our first tick, the ones just before it, back to the
-// last one that the ledger knows: by claiming ours we would take them from a
-// daemon whose clock is behind. Likewise a tick is not lost because it was due
-// while the only daemon was restarted.
-func (l *lane) join(ctx context.Context, first time.Time) error {
-	if l.joined {
-		return nil
-	}
-	skipped := l.pending // none of these is told to the ledger before we have joined
-	if len(skipped) > 0 {
-		first = skipped[0].instant
-	}
-	after, err := l.begin(ctx, first)
-	if err != nil {
-		return err
-	}
-	l.joined = true
-	from := first.Add(-l.s.cfg.Lateness)
-	if after.After(from) {
-		from = after
-	} else if l.schedule.Next(after).Before(from) {
-		l.s.log.Warn("no daemon has decided the ticks of this job for a while; they are not made up for",
-			"job", l.job.Name, "after", after, "before", first.UTC())
-	}
-	l.pending = nil
-	for tick := l.schedule.Next(from); tick.Before(first); tick = l.schedule.Next(tick) {
-		l.decide(tick, true)
-	}
-	l.pending = append(l.pending, skipped...)
-	return nil
-}
-
-// begin asks the ledger until it answers or ctx ends.
-func (l *lane) begin(ctx context.Context, first time.Time) (after time.Time, err error) {
-	for pause := newBackoff(); ; {
-		after, err = l.s.cfg.Ledger.Begin(ctx, l.job.Name, first)
-		if err == nil || !pause.wait(ctx) {
-			return after, err
-		}
-	}
-}
-
-// errUnrecorded is why a tick is not decided whose previous run has ended here.
-var errUnrecorded = errors.New("ZooKeeper has not confirmed the end of the previous run")
 
 // inTheWay waits until no run of ours is in the way of tick, and returns ""
 // or why the tick has to be skipped. A run that began when the tick was due, or
 // later, is a backlog that is being worked off: it is waited for, as is the
-// record of one that has ended.
-func (l *lane) inTheWay(ctx context.Context, tick time.Time) (SkipReason, error) {
+// record of one that has ended. Where runs may overlap or ticks may wait, the
+// ledger decides.
+func (l *lane) inTheWay(ctx context.Context, def *definition, tick time.Time) (SkipReason, error) {
 	r := l.current
 	if r == nil {
+		return "", nil
+	}
+	if def.Overlap.Policy != jobs.OverlapSkip {
 		return "", nil
 	}
 	reason, detail := SkipOverlap, error(&OverlapError{Run: r.tick})
@@ -243,7 +320,7 @@ func (l *lane) inTheWay(ctx context.Context, tick time.Time) (SkipReason, error)
 	case <-r.workDone:
 		reason, detail = SkipUndecided, errUnrecorded
 	default:
-		if tick.After(r.began.Add(l.moment(tick))) {
+		if def.due(tick).After(r.began.Add(l.moment(def, tick))) {
 			return reason, detail
 		}
 	}
@@ -256,19 +333,23 @@ func (l *lane) inTheWay(ctx context.Context, tick time.Time) (SkipReason, error)
 	}
 }
 
-// claim asks the ledger until it answers or ctx ends. It waits for the run of
-// another daemon that is in the way of tick for a moment, for it may have begun
-// just now: that daemon may work off a backlog, or its clock be behind. A tick
-// of our own backlog waits for it until it is too late.
-func (l *lane) claim(ctx context.Context, tick time.Time, backlog bool) (claim recipes.TickClaim, err error) {
-	patient := l.s.now().Add(l.moment(tick))
-	for pause := newBackoff(); ; {
-		on := recipes.SkipOverlap
-		if backlog || l.s.now().Before(patient) {
-			on = recipes.TellOverlap
+// errUnrecorded is why a tick is not decided whose previous run has ended here.
+var errUnrecorded = errors.New("ZooKeeper has not confirmed the end of the previous run")
+
+// claim asks the ledger until it answers or ctx ends. Where ticks are skipped
+// that overlap, it waits for the run of another daemon that is in the way of
+// tick for a moment, for it may have begun just now: that daemon may work off a
+// backlog, or its clock be behind. A tick of our own backlog waits for it until
+// it is too late.
+func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backlog bool) (claim recipes.TickClaim, err error) {
+	patient := l.s.now().Add(l.moment(def, tick))
+	for pause := newPace(); ; {
+		ask := askFor(def)
+		if ask.OnOverlap == recipes.SkipOverlap && (backlog || l.s.now().Before(patient)) {
+			ask.OnOverlap = recipes.TellOverlap
 		}
-		claim, err = l.s.cfg.Ledger.Claim(ctx, l.job.Name, tick, recipes.TickAsk{OnOverlap: on})
-		told := err == nil && claim.Verdict == recipes.TickOverlap && on == recipes.TellOverlap
+		claim, err = l.s.cfg.Ledger.Claim(ctx, def.Name, tick, ask)
+		told := err == nil && claim.Verdict == recipes.TickOverlap && ask.OnOverlap == recipes.TellOverlap
 		if err == nil && !told {
 			return claim, nil
 		}
@@ -281,14 +362,42 @@ func (l *lane) claim(ctx context.Context, tick time.Time, backlog bool) (claim r
 	}
 }
 
+// askFor says what the ledger is to do with ticks that overlap.
+func askFor(def *definition) recipes.TickAsk {
+	switch def.Overlap.Policy {
+	case jobs.OverlapBufferOne:
+		return recipes.TickAsk{OnOverlap: recipes.BufferOverlap, Max: 1}
+	case jobs.OverlapBufferAll:
+		return recipes.TickAsk{OnOverlap: recipes.BufferOverlap, Max: def.Overlap.Max}
+	case jobs.OverlapCancelOther:
+		return recipes.TickAsk{OnOverlap: recipes.CancelOverlap}
+	case jobs.OverlapAllowAll:
+		return recipes.TickAsk{OnOverlap: recipes.AllowOverlap, Max: def.Overlap.Max}
+	case jobs.OverlapSkip:
+	}
+	return recipes.TickAsk{OnOverlap: recipes.SkipOverlap}
+}
+
+// mostRuns is how many runs of a job may go on at once.
+func mostRuns(def *definition) int {
+	if def.Overlap.Policy == jobs.OverlapAllowAll {
+		return def.Overlap.Max
+	}
+	return 1
+}
+
 // moment is what counts as just now when ticks come as they do after tick.
-func (l *lane) moment(tick time.Time) time.Duration {
-	return min(l.schedule.Next(tick).Sub(tick)/10, time.Second)
+func (l *lane) moment(def *definition, tick time.Time) time.Duration {
+	next, ok := def.next(tick)
+	if !ok {
+		return time.Second
+	}
+	return min(next.Sub(tick)/10, time.Second)
 }
 
 func (l *lane) taken(tick time.Time) {
 	l.count(func(s *JobStats) { s.Taken++ })
-	l.s.log.Debug("tick taken by another daemon", "job", l.job.Name, "instant", tick.UTC())
+	l.s.log.Debug("tick taken by another daemon", "job", l.definition().Name, "instant", tick.UTC())
 }
 
 // checkAhead looks for a clock that was so far ahead that the job stands still.
@@ -300,7 +409,7 @@ func (l *lane) checkAhead(last time.Time) {
 	}
 	if !l.warned {
 		l.s.log.Error("no tick of this job can run for a while: a daemon whose clock was ahead has claimed a later one",
-			"job", l.job.Name, "until", last, "ahead", ahead.Round(time.Second))
+			"job", l.definition().Name, "until", last, "ahead", ahead.Round(time.Second))
 	}
 	l.warned = true
 }
@@ -315,7 +424,7 @@ func (l *lane) undecided(tick time.Time, err error) {
 		reason = SkipOverlap
 	}
 	l.tellSkip("", tick, reason, err)
-	l.postpone(skip{instant: tick, reason: reason, told: true})
+	l.postpone(skip{instant: tick, reason: reason, detail: err, told: true})
 }
 
 func (l *lane) postpone(p skip) {
@@ -325,15 +434,16 @@ func (l *lane) postpone(p skip) {
 		}
 		l.pending = l.pending[1:]
 	}
-	l.pending = append(l.pending, p)
+	at, _ := slices.BinarySearchFunc(l.pending, p.instant, func(p skip, t time.Time) int { return p.instant.Compare(t) })
+	l.pending = slices.Insert(l.pending, at, p)
 }
 
-// flush tells the ledger of skipped ticks, in order, until it has answered or
-// ctx ends.
-func (l *lane) flush(ctx context.Context) error {
-	for pause := newBackoff(); len(l.pending) > 0; {
+// flush tells the ledger of skipped ticks before an instant, in order, until it
+// has answered or ctx ends.
+func (l *lane) flush(ctx context.Context, before time.Time) error {
+	for pause := newPace(); len(l.pending) > 0 && l.pending[0].instant.Before(before); {
 		reason := l.pending[0].reason
-		n := slices.IndexFunc(l.pending, func(p skip) bool { return p.reason != reason })
+		n := slices.IndexFunc(l.pending, func(p skip) bool { return p.reason != reason || !p.instant.Before(before) })
 		if n < 0 {
 			n = len(l.pending)
 		}
@@ -341,7 +451,7 @@ func (l *lane) flush(ctx context.Context) error {
 		for i, p := range l.pending[:n] {
 			instants[i] = p.instant
 		}
-		recorded, err := l.s.cfg.Ledger.RecordSkip(ctx, l.job.Name, string(reason), instants...)
+		recorded, err := l.s.cfg.Ledger.RecordSkip(ctx, l.definition().Name, string(reason), instants...)
 		if err != nil {
 			if !pause.wait(ctx) {
 				return err
@@ -364,102 +474,19 @@ func (l *lane) flush(ctx context.Context) error {
 }
 
 // start begins the run of a claimed tick.
-func (l *lane) start(claim recipes.TickClaim) {
+func (l *lane) start(claim recipes.TickClaim, waited bool) {
 	for _, dead := range claim.Interrupted {
 		l.s.log.Warn("previous run was interrupted: its process or its session ended",
-			"job", l.job.Name, "instant", dead.Instant, "owner", dead.Owner, "host", dead.Host, "pid", dead.PID)
+			"job", dead.Job, "instant", dead.Instant, "owner", dead.Owner, "host", dead.Host, "pid", dead.PID)
 	}
 	s := l.s
 	s.mu.Lock()
 	r := s.beginLocked(s.work, l)
 	s.mu.Unlock()
-	r.tick = claim.Run
+	r.tick, r.waited = claim.Run, waited
 	l.current = r
 	go func() {
 		defer s.end(r)
-		_ = r.do(new(l.patience(claim.Run.Instant))) // counted and logged
+		_ = r.do(new(r.patience())) // counted and logged
 	}()
-}
-
-// patience is how long a tick waits for its lock: until just before the next
-// one, so that its end is recorded by then.
-func (l *lane) patience(tick time.Time) time.Duration {
-	if l.s.isDraining() {
-		return 0
-	}
-	now := l.s.now()
-	if now.After(tick) {
-		tick = now
-	}
-	next := l.schedule.Next(tick)
-	lead := l.moment(next)
-	return max(next.Sub(now)-lead, lead)
-}
-
-// requirements returns the locks that the job needs. patience is the acquire
-// timeout if none of them has one: the shortest counts for all.
-func (l *lane) requirements(patience *time.Duration) []lockguard.Requirement {
-	all := l.job.Owned()
-	if slices.ContainsFunc(all, func(r lockguard.Requirement) bool { return r.AcquireTimeout != nil }) {
-		return all
-	}
-	for i := range all {
-		all[i].AcquireTimeout = patience
-	}
-	return all
-}
-
-// blamed returns the lock that err is about, else the first that the job needs;
-// it has one.
-func (l *lane) blamed(err error) lockguard.Requirement {
-	all := l.job.Owned()
-	if i := slices.IndexFunc(all, func(r lockguard.Requirement) bool { return r.Scope == scopeOf(err) }); i >= 0 {
-		return all[i]
-	}
-	return all[0]
-}
-
-// scopeOf returns the scope of a lock that was not acquired, or that had to be
-// given up; "" when err says nothing of one.
-func scopeOf(err error) string {
-	if e, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.EvictedError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.LostError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.PreemptedError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.LeaseExpiredError](err); ok {
-		return e.Scope
-	}
-	return ""
-}
-
-// backoff paces what is tried again.
-type backoff struct{ pause time.Duration }
-
-func newBackoff() *backoff { return &backoff{pause: 50 * time.Millisecond} }
-
-// maxPause is the longest that a backoff pauses.
-const maxPause = 2 * time.Second
-
-// wait pauses; it reports false when ctx ends first.
-func (b *backoff) wait(ctx context.Context) bool {
-	timer := time.NewTimer(b.pause/2 + rand.N(b.pause/2))
-	defer timer.Stop()
-	b.pause = min(2*b.pause, maxPause)
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -14,28 +14,41 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A run is one run of a job here, from its claim until its end is recorded.
+// A run is one run of a job here, from its claim until its end is recorded. It
+// has one attempt or more.
 type run struct {
 	lane   *lane
+	def    *definition // as it was at the beginning
 	tick   recipes.TickRun
+	waited bool      // in the buffer of the ledger
 	began  time.Time // on the schedule's clock
+	start  time.Time // on the machine's
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unlink func() bool
 
+	lastly   error         // of the last attempt that worked, of the goroutine that runs alone
 	workDone chan struct{} // the work has returned, or never will begin
 	done     chan struct{} // and that is recorded
 
-	mu      sync.Mutex
-	working bool
-	token   lockguard.Token            // of the first lock
-	tokens  map[string]lockguard.Token // of all
+	mu          sync.Mutex
+	working     bool                       // an attempt works, or has worked
+	waitedFor   time.Duration              // locks, in all attempts
+	took        time.Duration              // work, in all attempts
+	attempts    int                        // that worked, preempted ones apart
+	preemptions int                        // of attempts that worked
+	token       lockguard.Token            // of the first lock
+	tokens      map[string]lockguard.Token // of all
+	trace       string
 }
 
 // newRun makes a run whose context derives from ctx and ends with the
 // scheduler's work.
 func newRun(ctx context.Context, l *lane) *run {
-	r := &run{lane: l, began: l.s.now(), workDone: make(chan struct{}), done: make(chan struct{})}
+	r := &run{
+		lane: l, def: l.definition(), began: l.s.now(), start: time.Now(),
+		workDone: make(chan struct{}), done: make(chan struct{}),
+	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.unlink = context.AfterFunc(l.s.work, func() { r.cancel(context.Cause(l.s.work)) })
 	return r
@@ -72,27 +85,38 @@ func (r *run) progress() (begun, ended bool) {
 func (r *run) do(patience *time.Duration) error {
 	defer close(r.done)
 	l := r.lane
-	log := l.s.log.With("job", l.job.Name, "run", r.tick.ID)
-	scheduled := r.tick.Instant
+	log := l.s.log.With("job", r.def.Name, "run", r.tick.ID)
+	about := jobs.Run{Attempt: r.tick.ID, Job: r.def.Name, Logger: log}
 	if r.tick.Manual {
-		scheduled = time.Time{}
+		log = log.With("by", r.tick.By, "why", r.tick.Why)
 	} else {
-		log = log.With("instant", scheduled)
+		about.Scheduled, about.Due = r.tick.Instant, r.def.due(r.tick.Instant)
+		log = log.With("instant", r.tick.Instant)
 	}
 	output := jobs.NewTail(maxOutput)
-	start := time.Now()
-	err := r.work(jobs.Run{
-		Attempt: r.tick.ID, Job: l.job.Name, Logger: log, Scheduled: scheduled, Stdout: output, Stderr: output,
-	}, patience)
-	took := time.Since(start)
+	about.Logger, about.Stdout, about.Stderr = log, output, output
+	superseded := r.watchForSuperseding()
+	err := r.tryUntilDone(about, patience)
 	close(r.workDone)
+	superseded()
 
 	end := r.outcome(err)
-	if recordErr := r.record(end); recordErr != nil {
+	finish, recordErr := r.record(end)
+	if recordErr != nil {
 		log.Warn("the end of a run is not recorded", "outcome", end.Outcome, "error", recordErr)
 		if errors.As(recordErr, new(*recipes.TickInterruptedError)) && end.Outcome != recipes.TickSkipped {
 			end.Outcome = recipes.TickInterrupted
 		}
+	}
+	if p := finish.Paused; p != nil {
+		log.Error("job is paused", "reason", p.Reason, "until", orForever(p.Until))
+	}
+	if finish.Waiting > 0 {
+		l.expectWaiting()
+		l.poke()
+	}
+	if r.waited {
+		l.count(func(s *JobStats) { s.FromBuffer++ })
 	}
 	switch {
 	case end.Outcome != recipes.TickSkipped:
@@ -103,8 +127,23 @@ func (r *run) do(patience *time.Duration) error {
 		l.tellSkip(r.tick.ID, r.tick.Instant, SkipReason(end.Reason), err)
 		return err
 	}
-	l.count(func(s *JobStats) { *s.counter(end.Outcome)++ })
-	attrs := []any{"outcome", string(end.Outcome), "took", took.Round(time.Millisecond)}
+	l.count(func(s *JobStats) {
+		*s.counter(end.Outcome)++
+		s.Retries += uint64(max(0, end.Attempts-1))
+		s.Preemptions += uint64(end.Preemptions)
+	})
+	r.logEnd(log, end, err, output)
+	return err
+}
+
+func (r *run) logEnd(log *slog.Logger, end recipes.TickEnd, err error, output *jobs.Tail) {
+	attrs := []any{"outcome", string(end.Outcome), "took", end.Took.Round(time.Millisecond)}
+	if end.Attempts > 1 {
+		attrs = append(attrs, "attempts", end.Attempts)
+	}
+	if end.Preemptions > 0 {
+		attrs = append(attrs, "preemptions", end.Preemptions)
+	}
 	attrs = append(attrs, r.describeTokens()...)
 	if text := output.String(); text != "" {
 		attrs = append(attrs, "output", text)
@@ -118,7 +157,6 @@ func (r *run) do(patience *time.Duration) error {
 		}
 	}
 	log.Log(context.Background(), level, "job ended", attrs...)
-	return err
 }
 
 // describeTokens names each scope if there are several.
@@ -141,46 +179,31 @@ func (r *run) describeTokens() []any {
 // maxOutput is how much of a run's output is logged with its end.
 const maxOutput = 4 << 10
 
-func (r *run) work(about jobs.Run, patience *time.Duration) error {
-	l := r.lane
-	bound, hooks := l.job.Bind(about)
-	work := func(ctx context.Context) error {
-		r.mu.Lock()
-		if err := ctx.Err(); err != nil {
-			r.mu.Unlock()
-			return context.Cause(ctx)
-		}
-		r.working = true
-		if hold, ok := lockguard.FromContext(ctx); ok {
-			r.token, r.tokens = hold.Token(), hold.Tokens()
-		}
-		r.mu.Unlock()
-		return bound(ctx)
-	}
-	if len(l.job.Requirements) == 0 {
-		return work(r.ctx)
-	}
-	return l.s.cfg.Guard.DoAll(r.ctx, l.requirements(patience), work, hooks...)
-}
-
-// outcome says how the run ended, given the error of the guard.
+// outcome says how the run ended, given the error of its last attempt.
 func (r *run) outcome(err error) recipes.TickEnd {
 	r.mu.Lock()
-	worked, token := r.working, r.token
+	end := recipes.TickEnd{
+		Token: r.token, Took: r.took, Waited: r.waitedFor, Trace: r.trace,
+		Attempts: r.attempts, Preemptions: r.preemptions,
+		PauseAfter: r.def.PauseAfterFailures, PauseFor: r.def.PauseFor,
+	}
+	worked := r.working
 	r.mu.Unlock()
-	switch {
-	case err == nil:
-		return recipes.TickEnd{Outcome: recipes.TickRan, Token: token}
-	case !worked:
+	if err == nil {
+		end.Outcome = recipes.TickRan
+		return end
+	}
+	if !worked {
 		if reason := r.whyNotStarted(err); reason != "" {
-			return recipes.TickEnd{Outcome: recipes.TickSkipped, Reason: string(reason)}
+			end.Outcome, end.Reason = recipes.TickSkipped, string(reason)
+			return end
 		}
 	}
-	end := recipes.TickEnd{Outcome: recipes.TickFailed, Reason: err.Error(), Token: token}
+	end.Outcome, end.Reason = recipes.TickFailed, err.Error()
 	switch {
 	case errors.As(err, new(*lockguard.LostError)):
 		end.Outcome = recipes.TickLost
-	case errors.As(err, new(*lockguard.PreemptedError)), errors.As(err, new(*lockguard.LeaseExpiredError)):
+	case isPreemption(err):
 		end.Outcome = recipes.TickPreempted
 	case errors.Is(err, lockguard.ErrShutdown), r.ctx.Err() != nil && errors.Is(err, context.Cause(r.ctx)):
 		end.Outcome = recipes.TickInterrupted
@@ -188,9 +211,17 @@ func (r *run) outcome(err error) recipes.TickEnd {
 	return end
 }
 
+// isPreemption reports whether work had to go because somebody else wanted its
+// lock.
+func isPreemption(err error) bool {
+	return errors.As(err, new(*lockguard.PreemptedError)) || errors.As(err, new(*lockguard.LeaseExpiredError))
+}
+
 // whyNotStarted returns "" for what is no reason to skip but a failure.
 func (r *run) whyNotStarted(err error) SkipReason {
 	switch {
+	case errors.As(err, new(*SupersededError)):
+		return SkipOverlap
 	case errors.Is(err, lockguard.ErrShutdown):
 		return SkipDraining
 	case r.ctx.Err() != nil && errors.Is(err, context.Cause(r.ctx)):
@@ -198,8 +229,7 @@ func (r *run) whyNotStarted(err error) SkipReason {
 	case errors.As(err, new(*recipes.UnavailableError)):
 		return SkipUnavailable
 	case errors.As(err, new(*recipes.NotAcquiredError)), errors.As(err, new(*recipes.CleanupPendingError)),
-		errors.As(err, new(*recipes.EvictedError)), errors.As(err, new(*lockguard.LostError)),
-		errors.As(err, new(*lockguard.PreemptedError)), errors.As(err, new(*lockguard.LeaseExpiredError)):
+		errors.As(err, new(*recipes.EvictedError)), errors.As(err, new(*lockguard.LostError)), isPreemption(err):
 		return SkipLock
 	}
 	return ""
@@ -211,29 +241,40 @@ func (r *run) whyNotStarted(err error) SkipReason {
 const drainRecord = 5 * time.Second
 
 // record tells the ledger how the run ended, until it has heard it.
-func (r *run) record(end recipes.TickEnd) error {
+func (r *run) record(end recipes.TickEnd) (finish recipes.TickFinish, err error) {
 	s := r.lane.s
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	defer s.endWithDrain(cancel, drainRecord)()
-	for pause := newBackoff(); ; {
-		_, err := s.cfg.Ledger.Finish(ctx, r.tick, end)
+	for pause := newPace(); ; {
+		finish, err = s.cfg.Ledger.Finish(ctx, r.tick, end)
 		if err == nil || errors.As(err, new(*recipes.TickInterruptedError)) || !pause.wait(ctx) {
-			return err
+			return finish, err
 		}
 	}
 }
 
-func (s *JobStats) counter(outcome recipes.TickOutcome) *uint64 {
-	switch outcome {
-	case recipes.TickRan:
-		return &s.Ran
-	case recipes.TickPreempted:
-		return &s.Preempted
-	case recipes.TickLost:
-		return &s.Lost
-	case recipes.TickInterrupted:
-		return &s.Interrupted
-	case recipes.TickFailed, recipes.TickSkipped: // what was skipped is not counted here
+// watchForSuperseding cancels the run when a daemon elsewhere wants a newer
+// tick to take its place. The returned function ends the watch.
+func (r *run) watchForSuperseding() (stop func()) {
+	if r.def.Overlap.Policy != jobs.OverlapCancelOther {
+		return func() {}
 	}
-	return &s.Failed
+	ctx, cancel := context.WithCancel(r.ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for pause := newPace(); ; {
+			by, err := r.lane.s.cfg.Ledger.AwaitCancel(ctx, r.tick)
+			switch {
+			case err == nil:
+				r.cancel(&SupersededError{Job: r.def.Name, By: by})
+				return
+			case errors.As(err, new(*recipes.TickInterruptedError)), !pause.wait(ctx):
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
 }

@@ -162,8 +162,7 @@ func TestATickThatWasDueWhileTheOnlyDaemonRestartedIsRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		second.drain()
 		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "ran")
-		requireOnce(t, c, "a", minute(3), minute(3), time.Minute, "ran")
-		require.Equal(t, 1, second.log.lines("not made up for"))
+		requireOnce(t, c, "a", minute(2), minute(3), time.Minute, "ran")
 
 		time.Sleep(time.Minute) // and again, but shortly before the tick that joins
 		third := start(t, c.daemon("third"), []jobs.Job{job("a", "@every 2s", time.Millisecond)})
@@ -517,7 +516,7 @@ func TestAJobRunsByHandThroughTheSameGuard(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- d.RunNow(t.Context(), "a") }()
 		synctest.Wait()
-		require.True(t, d.stats("a").Running)
+		require.Equal(t, 1, d.stats("a").Running)
 		require.ErrorAs(t, d.RunNow(t.Context(), "a"), new(*OverlapError))
 		require.ErrorAs(t, other.RunNow(t.Context(), "a"), new(*OverlapError))
 		require.NoError(t, <-ended)

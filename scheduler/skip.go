@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -29,35 +30,54 @@ const (
 	// the request for the lock.
 	SkipUnavailable SkipReason = "unavailable"
 
-	// SkipMissed: the daemon, or its machine, was suspended or the clock was
-	// put forward, and a newer tick is due as well.
+	// SkipMissed: no daemon decided the tick in time, for none ran, its machine
+	// was suspended or the clock was put forward; and the misfire policy of the
+	// job does not make up for it.
 	SkipMissed SkipReason = "missed"
 
 	// SkipDraining: the daemon stops. A tick that was not claimed yet is left
 	// to the other daemons.
 	SkipDraining SkipReason = "draining"
 
+	// SkipPaused: the job is paused in the whole cluster.
+	SkipPaused SkipReason = recipes.TickReasonPaused
+
+	// SkipBlackout: the tick is inside a blackout of the job.
+	SkipBlackout SkipReason = "blackout"
+
+	// SkipRemoved: the job was removed from this daemon's configuration before
+	// the tick was decided. It is left to the other daemons.
+	SkipRemoved SkipReason = "removed"
+
 	// skipCancelled: the caller of RunNow did not wait for the lock.
 	skipCancelled SkipReason = "cancelled"
 )
 
+// isQuiet reports whether somebody has asked for a skip: it is no warning.
+func (r SkipReason) isQuiet() bool { return r == SkipPaused || r == SkipBlackout || r == SkipRemoved }
+
 // tellSkip counts a skip, logs it and publishes it: once for each skip.
 func (l *lane) tellSkip(id string, instant time.Time, reason SkipReason, detail error) {
 	l.count(func(s *JobStats) { s.Skipped[reason]++ })
-	attrs := []any{"job", l.job.Name, "instant", instant.UTC(), "reason", string(reason)}
+	def := l.definition()
+	attrs := []any{"job", def.Name, "instant", instant.UTC(), "reason", string(reason)}
 	if detail != nil {
 		attrs = append(attrs, "detail", detail.Error())
 	}
-	l.s.log.Warn("tick skipped", attrs...)
+	level := slog.LevelWarn
+	if reason.isQuiet() {
+		level = slog.LevelInfo
+	}
+	l.s.log.Log(context.Background(), level, "tick skipped", attrs...)
 	if l.s.cfg.Guard == nil {
 		return
 	}
-	subject := lockguard.Subject{ID: id, Owner: l.job.Name}
-	if len(l.job.Requirements) > 0 {
-		r := l.blamed(detail)
+	subject := lockguard.Subject{ID: id, Owner: def.Name}
+	if len(def.Requirements) > 0 {
+		r := def.blamed(detail)
 		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message, r.Mode, r.Priority
 	}
 	l.s.cfg.Guard.Observe(context.Background(), lockguard.Skipped{
-		Subject: subject, Job: l.job.Name, Instant: instant.UTC(), Reason: string(reason),
+		Subject: subject, Job: def.Name, Instant: instant.UTC(), Reason: string(reason),
 	})
 }

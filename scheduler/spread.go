@@ -65,10 +65,10 @@ const (
 // spreadSpec declares the group of all jobs that have a schedule. Daemons with
 // other jobs are in another group: none is then given a job that it does not
 // have, and the ledger decides between the owners in both.
-func (s *Scheduler) spreadSpec() recipes.GroupSpec {
+func (s *Scheduler) spreadSpec(defs map[string]*definition) recipes.GroupSpec {
 	spec := recipes.GroupSpec{Strategy: s.cfg.SpreadStrategy, Debounce: spreadDebounce}
-	for name, l := range s.lanes {
-		if l.schedule != Manual() {
+	for name, def := range defs {
+		if def.schedule != Manual() {
 			spec.Locks = append(spec.Locks, name)
 		}
 	}
@@ -79,15 +79,16 @@ func (s *Scheduler) spreadSpec() recipes.GroupSpec {
 	return spec
 }
 
-// spread takes part until the drain begins. It goes on trying, unless trying
-// is in vain: then it returns why.
+// spread takes part until the drain begins, and anew whenever the jobs have
+// changed. It goes on trying, unless trying is in vain: then it returns why.
 func (s *Scheduler) spread() error {
-	spec := s.spreadSpec()
-	if len(spec.Locks) == 0 {
-		return nil
-	}
-	log := s.log.With("group", spec.Name)
-	for pause := newBackoff(); !s.isDraining(); {
+	for pause := newPace(); !s.isDraining(); {
+		spec := s.spreadSpec(s.definitions())
+		log := s.log.With("group", spec.Name)
+		if len(spec.Locks) == 0 {
+			s.untilRespread()
+			continue
+		}
 		ctx, cancel := context.WithTimeout(s.firing, spreadJoin)
 		leave, err := s.cfg.Spread.Join(ctx, spec, owner{s}, func(n recipes.GroupNotice) { s.logSpread(log, n) })
 		cancel()
@@ -101,15 +102,31 @@ func (s *Scheduler) spread() error {
 			}
 			continue
 		}
-		<-s.firing.Done()
+		pause = newPace()
+		s.untilRespread()
 		ctx, cancel = context.WithTimeout(context.Background(), spreadLeave)
-		defer cancel()
 		if err := leave(ctx); err != nil {
 			log.Warn("the other daemons take over the jobs of this one later", "error", err)
 		}
-		return nil
+		cancel()
 	}
 	return nil
+}
+
+// untilRespread waits until the jobs have changed, or the drain begins.
+func (s *Scheduler) untilRespread() {
+	select {
+	case <-s.firing.Done():
+	case <-s.respread:
+	}
+}
+
+// spreadAnew has the daemon take part with other jobs.
+func (s *Scheduler) spreadAnew() {
+	select {
+	case s.respread <- struct{}{}:
+	default:
+	}
 }
 
 // isPermanent reports whether a group refuses this daemon as it is configured.
@@ -144,7 +161,7 @@ type owner struct{ s *Scheduler }
 var _ recipes.GroupHandler = owner{}
 
 func (o owner) OnLocked(ctx context.Context, grant recipes.LockGrant) {
-	if l := o.s.lanes[grant.Lock]; l != nil {
+	if l := o.s.laneOf(grant.Lock); l != nil {
 		l.own(ctx)
 	}
 }
@@ -161,7 +178,7 @@ func (l *lane) own(ctx context.Context) {
 	l.owned = ctx
 	l.mu.Unlock()
 	l.poke()
-	l.s.log.Info("job is owned by this daemon", "job", l.job.Name)
+	l.s.log.Info("job is owned by this daemon", "job", l.definition().Name)
 }
 
 // mine reports whether ticks of the job are this daemon's to decide.
@@ -185,9 +202,9 @@ func (l *lane) shed(keep int) {
 	}
 }
 
-// spreadProblem says what is wrong with the declaration of the group.
-func (s *Scheduler) spreadProblem() error {
-	spec := s.spreadSpec()
+// spreadProblem says what is wrong with the declaration of the group of jobs.
+func (s *Scheduler) spreadProblem(defs map[string]*definition) error {
+	spec := s.spreadSpec(defs)
 	if len(spec.Locks) == 0 {
 		return nil
 	}
@@ -195,4 +212,15 @@ func (s *Scheduler) spreadProblem() error {
 		return fmt.Errorf("scheduler: jobs cannot be spread: %w", err)
 	}
 	return nil
+}
+
+// definitions returns the jobs as they are now.
+func (s *Scheduler) definitions() map[string]*definition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defs := make(map[string]*definition, len(s.lanes))
+	for name, l := range s.lanes {
+		defs[name] = l.definition()
+	}
+	return defs
 }

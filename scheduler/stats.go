@@ -1,25 +1,34 @@
 package scheduler
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
 
 // JobStats counts what this daemon did with the ticks of a job since it was
-// started: their sum is the number of ticks that came due and are decided.
-// Runs by hand are counted by their outcome, too.
+// started. Runs by hand are counted by their outcome, too.
 type JobStats struct {
+	Buffered    uint64 // put into the ledger, to wait for the end of a run
 	Failed      uint64 // ran, with an error
-	Interrupted uint64 // ran, and was cancelled by the drain or lost its session
+	FromBuffer  uint64 // had waited in the ledger; counted by how they ended, too
+	Interrupted uint64 // ran, and was cancelled or lost its session
 	Lost        uint64 // ran, and lost its lock
 	Preempted   uint64 // ran, and was asked to go
+	Preemptions uint64 // of runs that were then tried again
 	Ran         uint64 // ran to its end
+	Retries     uint64 // of attempts that failed
 	Skipped     map[SkipReason]uint64
+	Stuck       uint64 // runs whose work went on long after its context had ended
 	Taken       uint64 // decided by another daemon, or left to the one that owns the job
 
-	Running bool // it runs here now, or waits for its lock
+	Running  int // runs that go on here now, or wait for their locks
+	StuckNow int // of them, those that are stuck
 }
 
-// Total returns the number of ticks that are decided.
+// Total returns the number of ticks that came due here and are decided.
 func (s JobStats) Total() uint64 {
-	n := s.Failed + s.Interrupted + s.Lost + s.Preempted + s.Ran + s.Taken
+	n := s.Failed + s.Interrupted + s.Lost + s.Preempted + s.Ran + s.Taken + s.Buffered - s.FromBuffer
 	for _, skipped := range s.Skipped {
 		n += skipped
 	}
@@ -29,13 +38,14 @@ func (s JobStats) Total() uint64 {
 // Stats returns the counts of all jobs, by name.
 func (s *Scheduler) Stats() map[string]JobStats {
 	s.mu.Lock()
-	running := make(map[*lane]bool)
+	running := make(map[*lane]int)
 	for r := range s.runs {
-		running[r.lane] = true
+		running[r.lane]++
 	}
+	lanes := maps.Clone(s.lanes)
 	s.mu.Unlock()
-	all := make(map[string]JobStats, len(s.lanes))
-	for name, l := range s.lanes {
+	all := make(map[string]JobStats, len(lanes))
+	for name, l := range lanes {
 		l.mu.Lock()
 		stats := l.stats
 		stats.Skipped = maps.Clone(stats.Skipped)
@@ -50,4 +60,19 @@ func (l *lane) count(change func(*JobStats)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.stats)
+}
+
+func (s *JobStats) counter(outcome recipes.TickOutcome) *uint64 {
+	switch outcome {
+	case recipes.TickRan:
+		return &s.Ran
+	case recipes.TickPreempted:
+		return &s.Preempted
+	case recipes.TickLost:
+		return &s.Lost
+	case recipes.TickInterrupted:
+		return &s.Interrupted
+	case recipes.TickFailed, recipes.TickSkipped: // what was skipped is not counted here
+	}
+	return &s.Failed
 }

@@ -111,11 +111,7 @@ func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	drain := cfg.DrainTimeout
-	if drain == 0 {
-		drain = -1 // not at all
-	}
-	settings := scheduler.Config{DrainTimeout: drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger}
+	settings := scheduler.Config{Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger}
 	if cfg.Scheduler.Spread {
 		settings.Spread, settings.SpreadStrategy = scheduler.SpreadOver(client, cfg.Scheduler.Name), cfg.Scheduler.Strategy
 	}

@@ -46,7 +46,7 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 		return nil, err
 	}
 	d = &daemon{
-		name: name, jobs: file.Jobs, drain: file.DrainTimeout,
+		name: name, jobs: file.Jobs, drain: file.Drain.Finish,
 		client: client, ledger: client.TickLedger(name), tell: story.tell,
 	}
 	defer func() {
@@ -62,10 +62,10 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 		return nil, err
 	}
 	d.schedule, err = scheduler.New(scheduler.Config{
-		DrainTimeout: file.DrainTimeout,
-		Guard:        guard,
-		Ledger:       d.ledger,
-		Logger:       logger,
+		Drain:  file.Drain,
+		Guard:  guard,
+		Ledger: d.ledger,
+		Logger: logger,
 	})
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func newDaemon(s settings, log io.Writer, tell func(mark), all ...jobs.Job) (*da
 		return nil, err
 	}
 	d.ledger = d.client.TickLedger(s.Name)
-	cfg := scheduler.Config{DrainTimeout: s.Drain, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock()}
+	cfg := scheduler.Config{Drain: scheduler.Drain{Finish: s.Drain}, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock()}
 	if s.Spread {
 		cfg.Spread = scheduler.SpreadOver(d.client, s.Name)
 	}

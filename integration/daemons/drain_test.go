@@ -137,6 +137,6 @@ func TestTerminatedDaemonWaitsThenCancelsCleansUpAndReleases(t *testing.T) {
 	require.Empty(t, state.Runs)
 	require.EqualValues(t, 1, state.Counts.Ran)
 	require.NotEmpty(t, k.log.lines("level=INFO", "scheduler stops: no tick is fired any more", "runs=2"))
-	require.NotEmpty(t, k.log.lines("level=WARN", "drain timeout is over: cancelling what still runs", "stubborn"))
+	require.NotEmpty(t, k.log.lines("level=WARN", "time to finish is over: cancelling what still runs", "stubborn"))
 	require.NotEmpty(t, k.log.lines("level=INFO", "scheduler stopped"))
 }

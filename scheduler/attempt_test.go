@@ -1,0 +1,353 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// script is work that ends as it is told, one attempt after the other, and then
+// well.
+func script(began *[]time.Time, ends ...error) jobs.Func {
+	return func(context.Context, jobs.Run) error {
+		*began = append(*began, time.Now())
+		if len(*began) <= len(ends) {
+			return ends[len(*began)-1]
+		}
+		return nil
+	}
+}
+
+func TestARunThatFailsIsTriedAgainWithPauses(t *testing.T) {
+	boom := errors.New("boom")
+	preempted := &lockguard.PreemptedError{Scope: "db", By: "somebody"}
+	cases := map[string]struct {
+		retry    jobs.Retry
+		then     jobs.PreemptedThen
+		ends     []error
+		want     string
+		tries    int
+		attempts int
+	}{
+		"not at all":                     {jobs.Retry{}, "", []error{boom}, "failed", 1, 1},
+		"until it succeeds":              {jobs.Retry{Max: 3}, "", []error{boom, boom}, "ran", 3, 3},
+		"as often as it may":             {jobs.Retry{Max: 2}, "", []error{boom, boom, boom, boom}, "failed", 3, 3},
+		"not when it was preempted":      {jobs.Retry{Max: 3}, "", []error{boom, preempted}, "preempted", 2, 1},
+		"not when its lock was lost":     {jobs.Retry{Max: 3}, "", []error{&lockguard.LostError{}}, "lost", 1, 1},
+		"a preemption is no attempt":     {jobs.Retry{Max: 1}, jobs.PreemptedRequeue, []error{preempted, boom, preempted}, "ran", 4, 2},
+		"nor is the end of a lease":      {jobs.Retry{}, jobs.PreemptedRequeue, []error{&lockguard.LeaseExpiredError{Scope: "db"}}, "ran", 2, 1},
+		"preempted for good without it":  {jobs.Retry{Max: 1}, jobs.PreemptedSkip, []error{preempted}, "preempted", 1, 0},
+		"what panics is tried again too": {jobs.Retry{Max: 1}, "", []error{&lockguard.PanicError{Value: "ouch"}}, "ran", 2, 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				var began []time.Time
+				j := locked(job("a", "0 1 * * *", 0))
+				j.Retry, j.OnPreempt.Then = tc.retry, tc.then
+				j.Work = script(&began, tc.ends...)
+				d := start(t, c.daemon("one"), []jobs.Job{j})
+				time.Sleep(time.Hour + 10*time.Minute)
+				d.drain()
+				requireOnce(t, c, "a", epoch.Add(time.Hour), epoch.Add(time.Hour), time.Hour, tc.want)
+				require.Len(t, began, tc.tries)
+				require.Equal(t, tc.attempts, c.of("a").ends[0].Attempts)
+				require.EqualValues(t, max(0, tc.attempts-1), d.stats("a").Retries)
+			})
+		})
+	}
+}
+
+func TestPausesBetweenAttemptsGrowAndEndWithTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var began []time.Time
+		boom := errors.New("boom")
+		j := job("a", "0 1 * * *", 0)
+		j.Retry = jobs.Retry{Max: 20, Initial: time.Minute, MaxInterval: 4 * time.Minute}
+		j.Work = script(&began, boom, boom, boom, boom, boom, boom, boom, boom, boom, boom)
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(time.Hour + 18*time.Minute)
+		stopped := time.Now()
+		d.drain()
+		require.Equal(t, stopped, time.Now())
+		requireOnce(t, c, "a", epoch.Add(time.Hour), epoch.Add(time.Hour), time.Hour, "failed")
+		for i, atLeast := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute} {
+			pause := began[i+1].Sub(began[i])
+			require.GreaterOrEqual(t, pause, atLeast)
+			require.LessOrEqual(t, pause, 6*time.Minute)
+		}
+	})
+}
+
+func TestARunThatWasPreemptedOftenEnoughIsPreemptedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var began []time.Time
+		preempted := &lockguard.PreemptedError{Scope: "db", By: "somebody"}
+		j := locked(job("a", "0 1 * * *", 0))
+		j.OnPreempt = jobs.OnPreempt{Then: jobs.PreemptedRequeue, MaxPreemptions: 2}
+		j.Requirements[0].LeaseTimeout = time.Hour
+		j.Work = script(&began, preempted, preempted)
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(time.Hour + time.Minute)
+		d.drain()
+		require.Len(t, d.guard.asked, 3)
+		require.Zero(t, d.guard.asked[1].MinRuntime)
+		require.Equal(t, time.Hour, d.guard.asked[2].MinRuntime)
+		require.Equal(t, 2, c.of("a").ends[0].Preemptions)
+		require.EqualValues(t, 2, d.stats("a").Preemptions)
+	})
+}
+
+func TestARunThatCannotBeTriedAgainEndsAsItsLastAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		j := locked(job("a", "@every 1m", 0))
+		j.OnPreempt.Then = jobs.PreemptedRequeue
+		j.Work = jobs.Func(func(context.Context, jobs.Run) error {
+			time.Sleep(10 * time.Second)
+			return &lockguard.PreemptedError{Scope: "db", By: "somebody"}
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(65 * time.Second)
+		d.guard.set(time.Hour, nil) // whoever preempts it keeps the lock
+		time.Sleep(57 * time.Second)
+		d.drain()
+		require.Equal(t, "preempted", c.outcomes("a")[minute(1)][0])
+		require.Contains(t, c.of("a").ends[0].Reason, "somebody")
+	})
+}
+
+func TestALockIsHeldAtLeastSoLong(t *testing.T) {
+	cases := map[string]struct {
+		takes time.Duration
+		drain bool
+		want  time.Duration
+	}{
+		"the work is short":   {time.Second, false, 20 * time.Second},
+		"the work is long":    {25 * time.Second, false, 25 * time.Second},
+		"the daemon drains":   {time.Second, true, 5 * time.Second},
+		"the work has failed": {-1, false, 20 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				j := locked(job("a", "@every 1m", tc.takes))
+				j.HoldAtLeast = 20 * time.Second
+				want := "ran"
+				if tc.takes < 0 {
+					want = "failed"
+					j.Work = jobs.Func(func(context.Context, jobs.Run) error { return errors.New("boom") })
+				}
+				d := start(t, c.daemon("one"), []jobs.Job{j})
+				time.Sleep(time.Minute + 5*time.Second)
+				if tc.drain {
+					d.drain()
+				}
+				time.Sleep(tc.want - 5*time.Second - time.Millisecond)
+				if !tc.drain {
+					require.Equal(t, 1, d.stats("a").Running)
+				}
+				time.Sleep(2 * time.Millisecond)
+				synctest.Wait()
+				require.Zero(t, d.stats("a").Running)
+				requireOnce(t, c, "a", minute(1), minute(1), time.Minute, want)
+				if tc.takes > 0 {
+					require.Equal(t, tc.takes, c.of("a").ends[0].Took)
+				}
+			})
+		})
+	}
+}
+
+func TestAHoldThatIsCutShortAfterTheWorkIsNoInterruption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		cleaned := false
+		j := locked(job("a", "@every 1m", 0))
+		j.HoldAtLeast = 40 * time.Second
+		j.Overlap.Policy = jobs.OverlapCancelOther // something that ends the context
+		j.Work = jobs.WithCleanup(jobs.Func(func(context.Context, jobs.Run) error { return nil }),
+			func(context.Context, jobs.Run) error { cleaned = true; return nil })
+		start(t, c.daemon("one"), []jobs.Job{j})
+		start(t, c.daemon("ahead"), []jobs.Job{j}, withSkew(30*time.Second))
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, "ran", c.outcomes("a")[minute(1)][0])
+		require.False(t, cleaned)
+	})
+}
+
+func TestWorkThatDoesNotReturnIsToldWithItsStack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		release := make(chan struct{})
+		j := locked(job("a", "@every 10m", 0))
+		j.Timeout, j.StuckAfter = 30*time.Second, 20*time.Second
+		j.Work = jobs.Func(func(context.Context, jobs.Run) error {
+			deafWork(release)
+			return nil
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(10*time.Minute + 49*time.Second)
+		require.Zero(t, d.stats("a").Stuck)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 1, d.stats("a").Stuck)
+		require.Equal(t, 1, d.stats("a").StuckNow)
+		require.Len(t, d.guard.stuck, 1)
+		told := d.guard.stuck[0]
+		require.Equal(t, "db", told.Scope)
+		require.Equal(t, minute(10), told.Instant)
+		require.ErrorAs(t, told.Cause, new(*jobs.TimeoutError))
+		require.True(t, strings.Contains(told.Stack, "deafWork"), told.Stack)
+		require.Equal(t, 1, d.log.lines("work goes on although its context has ended", "level=ERROR", "deafWork"))
+		close(release)
+		synctest.Wait()
+		require.Zero(t, d.stats("a").StuckNow)
+		requireOnce(t, c, "a", minute(10), minute(10), time.Minute, "failed")
+		d.drain()
+	})
+}
+
+//go:noinline
+func deafWork(release chan struct{}) { <-release }
+
+func TestWorkThatReturnsInTimeIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := job("a", "@every 10m", 0)
+		j.Timeout = 30 * time.Second
+		j.Work = jobs.Func(func(ctx context.Context, _ jobs.Run) error {
+			<-ctx.Done()
+			time.Sleep(9 * time.Second)
+			return nil
+		})
+		d := start(t, newCluster().daemon("one"), []jobs.Job{j})
+		time.Sleep(11 * time.Minute)
+		d.drain()
+		require.Zero(t, d.stats("a").Stuck)
+	})
+}
+
+func TestTheEndOfARunSaysWhatItTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1m", 3*time.Second))})
+		d.guard.set(5*time.Second, nil)
+		time.Sleep(70 * time.Second)
+		d.drain()
+		end := c.of("a").ends[0]
+		require.Equal(t, 3*time.Second, end.Took)
+		require.Equal(t, 5*time.Second, end.Waited)
+		require.Equal(t, 1, end.Attempts)
+		require.Equal(t, recipes.TickRan, end.Outcome)
+	})
+}
+
+func TestARunByRequestIsTakenByOneDaemonThatHasTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var seen []jobs.Run
+		j := job("a", "", 0)
+		j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
+			seen = append(seen, run)
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		other := start(t, c.daemon("other"), []jobs.Job{job("b", "", time.Second)})
+		one, two := start(t, c.daemon("one"), []jobs.Job{j}), start(t, c.daemon("two"), []jobs.Job{j})
+
+		c.request(recipes.TickRequest{ID: "r1", Job: "a", By: "ana", Reason: "INC-7"})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, seen, 1)
+		require.Equal(t, "r1", seen[0].Attempt)
+		require.Zero(t, seen[0].Scheduled)
+
+		// one that comes while it runs waits for its end
+		c.request(recipes.TickRequest{ID: "r2", Job: "a", By: "ana", Reason: "INC-8"})
+		c.request(recipes.TickRequest{ID: "r3", Job: "nobody's", By: "ana", Reason: "INC-9"})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Len(t, seen, 2)
+		require.Equal(t, "r2", seen[1].Attempt)
+		require.Len(t, c.requests, 1)
+		require.EqualValues(t, 2, one.stats("a").Ran+two.stats("a").Ran)
+		require.Equal(t, 2, one.log.lines("job is run by hand", "by=ana", "reason=INC-")+two.log.lines("job is run by hand", "by=ana", "reason=INC-"))
+
+		// and a daemon that drains takes none
+		one.drain()
+		two.drain()
+		c.request(recipes.TickRequest{ID: "r4", Job: "a"})
+		time.Sleep(time.Minute)
+		require.Len(t, seen, 2)
+		other.drain()
+	})
+}
+
+func TestSecondSignalsHurryTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a run that goes when it is told to, and one that does not
+		release := make(chan struct{})
+		deaf := job("deaf", "@every 10s", 0)
+		deaf.Work = jobs.Func(func(context.Context, jobs.Run) error { deafWork(release); return nil })
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{job("good", "@every 10s", time.Hour), deaf})
+		d.Hurry() // has no meaning yet
+		time.Sleep(11 * time.Second)
+		began := time.Now()
+		d.abandons("deaf")
+		d.stop()
+		time.Sleep(time.Second)
+		require.Empty(t, c.outcomes("good"))
+
+		// when it is hurried, then the first one is cancelled at once
+		d.Hurry()
+		time.Sleep(time.Second)
+		requireOnce(t, c, "good", sec(10), sec(10), time.Second, "interrupted")
+
+		// and then the second one is abandoned
+		d.Hurry()
+		<-d.ended
+		require.Equal(t, 2*time.Second, time.Since(began))
+		close(release)
+	})
+}
+
+func TestWhatDoesNotEndIsAbandonedInTheEnd(t *testing.T) {
+	for _, cleanup := range []time.Duration{0, time.Minute} {
+		t.Run(fmt.Sprint(cleanup), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				deaf := job("deaf", "@every 10s", 0)
+				deaf.Work = jobs.Func(func(context.Context, jobs.Run) error { deafWork(release); return nil })
+				if cleanup > 0 {
+					deaf = locked(deaf)
+					deaf.Requirements[0].CleanupTimeout = cleanup
+				}
+				d := start(t, newCluster().daemon("one"), []jobs.Job{deaf}, func(cfg *Config) {
+					cfg.Drain = Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: 3 * time.Second}
+				})
+				time.Sleep(11 * time.Second)
+				began := time.Now()
+				d.abandons("deaf")
+				d.drain()
+				require.Equal(t, 18*time.Second+cleanup, time.Since(began))
+				close(release)
+			})
+		})
+	}
+}

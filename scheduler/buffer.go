@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// The ledger keeps ticks that wait for the end of a run, so that they outlive
+// the daemon that saw them come due. Whoever sees first that there is room runs
+// the oldest.
+
+// expectWaiting makes the lane look for ticks that wait.
+func (l *lane) expectWaiting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buffer = true
+}
+
+// takeWaiting runs the oldest tick that waits if there is room for it. It
+// reports whether there may be more, so that somebody has to look again.
+func (l *lane) takeWaiting() (again bool) {
+	l.mu.Lock()
+	expected, def := l.buffer, l.def
+	l.mu.Unlock()
+	if !expected || l.s.isDraining() {
+		return false
+	}
+	ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
+	defer cancel()
+	for {
+		claim, err := l.s.cfg.Ledger.ClaimWaiting(ctx, def.Name, mostRuns(def))
+		if err != nil {
+			return true
+		}
+		if claim.Verdict == recipes.TickClaimed {
+			l.start(claim, true)
+			if claim.Waiting > 0 {
+				continue
+			}
+		}
+		l.mu.Lock()
+		// A tick that is put there meanwhile says so again.
+		l.buffer = claim.Verdict == recipes.TickOverlap || claim.Verdict == recipes.TickPaused
+		again = l.buffer
+		l.mu.Unlock()
+		return again
+	}
+}
+
+// makeWay cancels the runs here that a tick is to replace. Those elsewhere hear
+// of it through the ledger.
+func (l *lane) makeWay(tick time.Time) {
+	def := l.definition()
+	if def.Overlap.Policy != jobs.OverlapCancelOther {
+		return
+	}
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	for r := range l.s.runs {
+		if r.lane == l && r.tick.ID != "" {
+			r.cancel(&SupersededError{Job: def.Name, By: tick.UTC()})
+		}
+	}
+}
