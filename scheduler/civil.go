@@ -38,8 +38,13 @@ func (s civil) Next(after time.Time) time.Time {
 			break
 		}
 		// What is due later on this clock is due about then on those of the
-		// stretches to come: they differ by no more than the date line.
-		from = max(stretch.end, due-2*day)
+		// stretches to come: they differ by no more than the date line. But the
+		// next one may show again what this one has shown just before.
+		searched := stretch.end - max(from, stretch.start+stretch.repeated)
+		from = stretch.end
+		if searched > 2*day {
+			from = max(from, due-2*day)
+		}
 	}
 	return time.Time{}
 }

@@ -17,6 +17,7 @@ import (
 type runner struct {
 	waker   *waker
 	wall    func() time.Time       // the machine's clock; tests step it
+	longest time.Duration          // without a look at it: wakeEvery, but in tests of whole years
 	stepped func(by time.Duration) // called like a function, before the others
 
 	mu     sync.Mutex
@@ -45,7 +46,7 @@ const maxDrift = time.Second
 // or the clock has been put back (negative).
 func newRunner(stepped func(by time.Duration)) *runner {
 	r := &runner{
-		wall: time.Now, stepped: stepped,
+		wall: time.Now, longest: wakeEvery, stepped: stepped,
 		alarms: make(map[*alarm]struct{}), poked: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	r.waker = newWaker(r.turn)
@@ -199,9 +200,9 @@ func (r *runner) sleep() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.asleep) == 0 {
-		return wakeEvery
+		return r.longest
 	}
-	return max(0, min(wakeEvery, r.asleep[0].at.Sub(r.wall().Round(0))))
+	return max(0, min(r.longest, r.asleep[0].at.Sub(r.wall().Round(0))))
 }
 
 // ask puts a where its instant says.
