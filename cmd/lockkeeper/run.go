@@ -83,7 +83,9 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	schedule, err := newScheduler(client, cfg, logger)
+	measured, stopMeasuring := measure(cfg.StateDir, logger)
+	defer stopMeasuring()
+	schedule, err := newScheduler(client, cfg, logger, measured)
 	if err != nil {
 		closeClient(client)
 		return err
@@ -106,8 +108,13 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	}
 }
 
-func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger) (*scheduler.Scheduler, error) {
-	guard, err := lockguard.New(client, lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger))
+// newScheduler returns a scheduler with the jobs of cfg; measured may be nil.
+func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, measured lockguard.Observer) (*scheduler.Scheduler, error) {
+	options := []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}
+	if measured != nil {
+		options = append(options, lockguard.WithObserver(measured))
+	}
+	guard, err := lockguard.New(client, options...)
 	if err != nil {
 		return nil, err
 	}
