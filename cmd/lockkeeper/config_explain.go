@@ -1,10 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 type configExplainFlags struct {
@@ -80,8 +82,8 @@ func (p *program) explain(c *cobra.Command, f *configExplainFlags, args []string
 		return err
 	}
 	view := explainView{
-		Job: job.Name, File: f.file, Runs: workWords(job.Work), Next: nextViews(ticks),
-		Policies: policies(*job), Warnings: warningsOf(cfg, job.Name),
+		Job: job.Name, File: f.file, Runs: workWords(job.Work), Next: ticks,
+		Policies: policies(*job), Warnings: warningsOf(cfg, *job),
 	}
 	view.Schedule, view.Timezone = specOf(*job)
 	if err := p.explainLocks(c, f.offline.is, cfg, *job, &view); err != nil {
@@ -160,12 +162,19 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 	}
 }
 
-// warningsOf are those about one job.
-func warningsOf(cfg *config.Config, job string) []string {
+// warningsOf are those about one job: of the file, and of its schedule for the
+// next two years.
+func warningsOf(cfg *config.Config, job jobs.Job) []string {
 	warnings := []string{}
 	for _, w := range cfg.Warnings {
-		if strings.HasPrefix(w.Path, "jobs["+job+"]") {
+		if strings.HasPrefix(w.Path, "jobs["+job.Name+"]") {
 			warnings = append(warnings, w.String())
+		}
+	}
+	for _, a := range scheduler.Advise(job) {
+		known := func(warning string) bool { return strings.Contains(warning, a.What) }
+		if !slices.ContainsFunc(warnings, known) {
+			warnings = append(warnings, fmt.Sprintf("%s: %s; %s", a.Field, a.What, a.Instead))
 		}
 	}
 	return warnings
@@ -182,12 +191,7 @@ func writeExplanation(w io.Writer, v explainView, from time.Time) {
 	if len(v.Next) == 0 {
 		line(w, "  none: it runs by hand only, lockkeeper jobs run %s", v.Job)
 	} else {
-		row(w, "  IN THE JOB'S ZONE", "UTC", "IN", "NOTES")
-		for _, next := range v.Next {
-			cells := timeCells(next, from)
-			cells[0] = "  " + cells[0].(string)
-			row(w, append(cells, cmp.Or(strings.Join(next.Notes, "; "), "-"))...)
-		}
+		writeTicks(w, v.Next, from, "  ", false)
 	}
 
 	line(w, "\npolicies")

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,19 +51,8 @@ Exit code 78 for a file that cannot be used, or a job that it does not have.`,
 	return c
 }
 
-// nextView is a tick to come in JSON and YAML. The names of fields are a
-// promise to scripts.
-type nextView struct {
-	Job   string    `json:"job"`
-	At    time.Time `json:"at"`    // UTC
-	Local string    `json:"local"` // the same in the zone of the job
-	Zone  string    `json:"zone"`
-	Runs  bool      `json:"runs"` // false: it falls into a blackout
-	Notes []string  `json:"notes"`
-}
-
 func (p *program) nextTicks(cfg *config.Config, names []string, now time.Time, n int) error {
-	var ticks []dueTick
+	ticks := []nextView{}
 	for _, job := range cfg.Jobs {
 		if len(names) > 0 && !slices.Contains(names, job.Name) {
 			continue
@@ -76,7 +63,7 @@ func (p *program) nextTicks(cfg *config.Config, names []string, now time.Time, n
 		}
 		ticks = append(ticks, some...)
 	}
-	slices.SortStableFunc(ticks, func(a, b dueTick) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(ticks, func(a, b nextView) int { return a.At.Compare(b.At) })
 	ticks = ticks[:min(n, len(ticks))]
 	if len(ticks) == 0 {
 		p.say("none of these jobs is ever due; they run by hand: lockkeeper jobs run")
@@ -84,32 +71,5 @@ func (p *program) nextTicks(cfg *config.Config, names []string, now time.Time, n
 			return nil
 		}
 	}
-	views := nextViews(ticks)
-	return p.write(views, func(w io.Writer, _ bool) {
-		row(w, "IN THE JOB'S ZONE", "UTC", "IN", "JOB", "NOTES")
-		for _, v := range views {
-			row(w, append(timeCells(v, now), v.Job, cmp.Or(strings.Join(v.Notes, "; "), "-"))...)
-		}
-	})
-}
-
-func nextViews(ticks []dueTick) []nextView {
-	views := make([]nextView, len(ticks))
-	for i, t := range ticks {
-		views[i] = nextView{
-			Job: t.job, At: t.at.UTC(), Local: t.at.Format(time.RFC3339), Zone: t.at.Location().String(),
-			Runs: t.runs, Notes: append([]string{}, t.notes...),
-		}
-	}
-	return views
-}
-
-// timeCells are a tick in the zone of its job, in UTC and as seen from now.
-func timeCells(v nextView, now time.Time) []any {
-	local, _ := time.Parse(time.RFC3339, v.Local)
-	zone, err := time.LoadLocation(v.Zone)
-	if err == nil {
-		local = v.At.In(zone)
-	}
-	return []any{local.Format("Mon 2006-01-02 15:04:05 MST"), v.At.Format("2006-01-02 15:04:05"), human(v.At.Sub(now))}
+	return p.write(ticks, func(w io.Writer, _ bool) { writeTicks(w, ticks, now, "", true) })
 }

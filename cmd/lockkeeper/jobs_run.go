@@ -118,11 +118,24 @@ func (p *program) runJob(c *cobra.Command, f *jobsRunFlags, args []string) error
 
 // A runOrder is a request to run a job by hand, and what was seen of it.
 type runOrder struct {
-	ledger  *recipes.TickLedger
+	ledger  jobLedger
 	job     string
 	within  time.Duration
-	request *recipes.TickRequestHandle
+	request jobRequest
 	seen    recipes.TickState
+}
+
+// jobLedger is what a runOrder needs of a *recipes.TickLedger, and jobRequest
+// of its request.
+type jobLedger interface {
+	Await(ctx context.Context, job string, seen recipes.TickState) (recipes.TickState, error)
+	State(ctx context.Context, job string) (recipes.TickState, error)
+}
+
+type jobRequest interface {
+	AwaitTaken(ctx context.Context) error
+	ID() string
+	Withdraw(ctx context.Context) (taken bool, err error)
 }
 
 // run returns the run that was asked for while it goes on.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"io"
 	"strings"
 	"time"
 
@@ -9,50 +10,92 @@ import (
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
-// dueTick is an instant at which a job is due.
-type dueTick struct {
-	job   string
-	at    time.Time // in the zone of the job
-	runs  bool      // it is in no blackout
-	notes []string  // what is special about it
-}
-
-// ticksOf returns the first n ticks after a time; fewer if there are no more.
-func ticksOf(job jobs.Job, after time.Time, n int) ([]dueTick, error) {
-	schedule, err := scheduler.ParseJob(job)
-	if err != nil {
-		return nil, err
-	}
-	ticks := make([]dueTick, 0, n)
-	for len(ticks) < n {
-		after = schedule.Next(after)
-		if after.IsZero() {
-			break
-		}
-		ticks = append(ticks, dueTick{job: job.Name, at: after, runs: true})
-	}
-	return ticks, nil
-}
-
 // nextRun returns the next tick that is neither in a blackout nor in a pause.
 func nextRun(job jobs.Job, paused *pauseView, now time.Time) (time.Time, bool) {
 	if paused != nil {
 		if paused.Until == nil {
 			return time.Time{}, false
 		}
-		now = *paused.Until
+		now = paused.Until.Add(-1) // a tick at that time runs
 	}
-	const enough = 100 // a blackout may last longer than that many ticks
-	ticks, err := ticksOf(job, now, enough)
+	schedule, err := scheduler.ParseJob(job)
 	if err != nil {
 		return time.Time{}, false
 	}
-	for _, t := range ticks {
-		if t.runs {
-			return t.at, true
+	blackouts, err := scheduler.ParseBlackouts(job)
+	if err != nil {
+		return time.Time{}, false
+	}
+	// A job that is due each second has more ticks in a year's blackout than
+	// anybody wants to wait for.
+	const enough = 10_000
+	at := now
+	for range enough {
+		if at = schedule.Next(at); at.IsZero() {
+			break
+		}
+		if _, covered := blackouts.Cover(at); !covered {
+			return at, true
 		}
 	}
 	return time.Time{}, false
+}
+
+// nextView is a tick to come in JSON and YAML. The names of fields are a
+// promise to scripts.
+type nextView struct {
+	Job      string    `json:"job"`
+	At       time.Time `json:"at"`        // UTC
+	Local    string    `json:"local"`     // the same in the zone of the job
+	Zone     string    `json:"zone"`      // that zone
+	StartsAt time.Time `json:"starts_at"` // with its jitter
+	Runs     bool      `json:"runs"`      // false: it falls into a blackout
+	Notes    []string  `json:"notes"`     // what is special about it
+
+	zoned time.Time
+}
+
+// ticksOf returns the first n ticks of a job after a time; fewer if there are
+// no more.
+func ticksOf(job jobs.Job, after time.Time, n int) ([]nextView, error) {
+	ticks, err := scheduler.Occurrences(job, after, n)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]nextView, len(ticks))
+	for i, t := range ticks {
+		views[i] = nextView{
+			Job: job.Name, At: t.Instant.UTC(), Local: t.Instant.Format(time.RFC3339), Zone: t.Instant.Location().String(),
+			StartsAt: t.StartsAt.UTC(), Runs: t.Blackout == nil, Notes: append([]string{}, t.Notes...), zoned: t.Instant,
+		}
+		if b := t.Blackout; b != nil {
+			note := "does not run: blackout"
+			if b.Reason != "" {
+				note += ", " + b.Reason
+			}
+			views[i].Notes = append(views[i].Notes, note)
+		} else if later := t.StartsAt.Sub(t.Instant); later > 0 {
+			views[i].Notes = append(views[i].Notes, "starts "+human(later)+" later (jitter)")
+		}
+	}
+	return views, nil
+}
+
+// writeTicks writes one line for each tick as seen from now, the name of its job
+// only if there may be several.
+func writeTicks(w io.Writer, ticks []nextView, now time.Time, indent string, named bool) {
+	write := func(local, utc, in, job, notes string) {
+		if named {
+			row(w, indent+local, utc, in, job, notes)
+		} else {
+			row(w, indent+local, utc, in, notes)
+		}
+	}
+	write("IN THE JOB'S ZONE", "UTC", "IN", "JOB", "NOTES")
+	for _, t := range ticks {
+		write(t.zoned.Format("Mon 2006-01-02 15:04:05 MST"), t.At.Format("2006-01-02 15:04:05"), human(t.At.Sub(now)),
+			t.Job, cmp.Or(strings.Join(t.Notes, "; "), "-"))
+	}
 }
 
 // specOf returns the schedule of a job and its zone, nil if it has none.
