@@ -164,37 +164,40 @@ func TestErrorListIsCutWhereNobodyReadsOn(t *testing.T) {
 	require.Equal(t, "f: 150 more problems", lines[shown])
 }
 
+// places are where the shapes stand in a file, %s being the fields.
+var places = []struct {
+	shape *shape
+	text  string
+}{
+	{&fileShape, "%s"},
+	{&zookeeperShape, "zookeeper: {%s}"},
+	{&authShape, "zookeeper: {auth: {%s}}"},
+	{&tlsShape, "zookeeper: {tls: {%s}}"},
+	{&prioritiesShape, "priorities: {%s}"},
+	{&classShape, "priorities: {classes: {c: {%s}}}"},
+	{&defaultsShape, "defaults: {%s}"},
+	{&defaultsLockShape, "defaults: {lock: {%s}}"},
+	{&scopeShape, "scopes: {s: {%s}}"},
+	{&jobShape, "jobs: {j: {%s}}"},
+	{&runShape, "jobs: {j: {run: {%s}}}"},
+	{&lockShape, "jobs: {j: {locks: [{%s}]}}"},
+	{&logShape, "log: {%s}"},
+	{&drainShape, "drain: {%s}"},
+	{&overlapShape, "defaults: {overlap: {%s}}"},
+	{&misfireShape, "jobs: {j: {misfire: {%s}}}"},
+	{&dstShape, "jobs: {j: {dst: {%s}}}"},
+	{&retryShape, "defaults: {retry: {%s}}"},
+	{&onPreemptShape, "jobs: {j: {on_preempt: {%s}}}"},
+	{&blackoutShape, "jobs: {j: {blackout: [{%s}]}}"},
+	{&schedulerShape, "scheduler: {%s}"},
+	{&groupShape, "groups: [{%s}]"},
+}
+
 // Every field that a file may have has to be read: a value that cannot be
 // right must be refused. A field that is only known would be a setting that
 // does nothing.
 func TestEveryFieldIsRead(t *testing.T) {
-	for _, place := range []struct {
-		shape shape
-		text  string // with %s where the field goes
-	}{
-		{fileShape, "%s"},
-		{zookeeperShape, "zookeeper: {%s}"},
-		{authShape, "zookeeper: {auth: {%s}}"},
-		{tlsShape, "zookeeper: {tls: {%s}}"},
-		{prioritiesShape, "priorities: {%s}"},
-		{classShape, "priorities: {classes: {c: {%s}}}"},
-		{defaultsShape, "defaults: {%s}"},
-		{defaultsLockShape, "defaults: {lock: {%s}}"},
-		{scopeShape, "scopes: {s: {%s}}"},
-		{jobShape, "jobs: {j: {%s}}"},
-		{runShape, "jobs: {j: {run: {%s}}}"},
-		{lockShape, "jobs: {j: {locks: [{%s}]}}"},
-		{logShape, "log: {%s}"},
-		{drainShape, "drain: {%s}"},
-		{overlapShape, "defaults: {overlap: {%s}}"},
-		{misfireShape, "jobs: {j: {misfire: {%s}}}"},
-		{dstShape, "jobs: {j: {dst: {%s}}}"},
-		{retryShape, "defaults: {retry: {%s}}"},
-		{onPreemptShape, "jobs: {j: {on_preempt: {%s}}}"},
-		{blackoutShape, "jobs: {j: {blackout: [{%s}]}}"},
-		{schedulerShape, "scheduler: {%s}"},
-		{groupShape, "groups: [{%s}]"},
-	} {
+	for _, place := range places {
 		require.NotEmpty(t, place.shape.keys)
 		for _, field := range place.shape.names() {
 			_, problems, _ := parse(t, fmt.Sprintf(place.text, field+": [[[x]]]"))

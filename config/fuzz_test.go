@@ -46,6 +46,7 @@ func FuzzParse(f *testing.F) {
 				require.NoError(t, group.Validate())
 			}
 			checkProblems(t, text, cfg.Warnings)
+			require.NoError(t, bySchema(t, text))
 			return
 		}
 		var all *Errors

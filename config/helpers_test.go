@@ -33,6 +33,7 @@ func parse(t *testing.T, text string) (cfg *Config, problems, warnings []string)
 	t.Helper()
 	cfg, err := Parse(fileName, []byte(text), testOptions())
 	if err == nil {
+		require.NoError(t, bySchema(t, text), "what is read is valid by the schema: %s", text)
 		return cfg, nil, texts(cfg.Warnings)
 	}
 	var all *Errors

@@ -23,6 +23,7 @@ const (
 	noScalar  scalarOf = iota
 	ofText             // not empty
 	ofAnyText          // may be empty
+	ofName             // text that is no number
 	ofGoFunc           // the name of a Go function
 	ofDuration
 	ofWholeNumber

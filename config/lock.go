@@ -21,7 +21,7 @@ const (
 // lockKeys are the settings that defaults.lock and the locks of jobs share.
 var lockKeys = []key{
 	{"mode", word("exclusive", "shared"), "exclusive", "exclusive has the lock alone, shared together with other shared ones."},
-	{"priority", oneOf(levelKind, aText), "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes."},
+	{"priority", oneOf(levelKind, kind{what: "class", scalar: ofName}), "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes."},
 	{"lease_timeout", aDuration, formatDuration(recipes.DefaultLeaseTimeout), "How long the work needs; after it, the lock is given up as soon as somebody asks."},
 	{"cleanup_timeout", aDuration, "0s; commands " + formatDuration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go."},
 	{"waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever."},
