@@ -20,7 +20,6 @@ func (r *reader) checkPolicies(job jobEntry, locks bool) {
 	if hold := job.holdAtLeast; hold.v > 0 && !locks {
 		r.missing(hold.at, "hold_at_least: there is no lock to hold", "write the job's locks, or remove it")
 	}
-	r.checkPeriod(job)
 	if len(job.locks) == 0 {
 		return
 	}

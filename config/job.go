@@ -130,7 +130,11 @@ func (r *reader) schedule(o object, at value, job *jobEntry) {
 	if _, err := scheduler.ParseJob(job.Job); r.badSpec(v, spec, err) {
 		return
 	}
-	r.adviseSchedule(v, spec)
+	before := r.problems()
+	r.checkPeriod(*job)
+	if r.problems() == before {
+		r.adviseSchedule(o, at, job)
+	}
 }
 
 // badSpec reports why a schedule is refused, if it is.
@@ -147,18 +151,19 @@ func (r *reader) badSpec(v value, spec string, err error) bool {
 	return true
 }
 
-func (r *reader) adviseSchedule(v value, spec string) {
-	fields := strings.Fields(spec)
-	if n := len(fields); n >= 5 && !strings.HasPrefix(spec, "@") {
-		days, weekdays := fields[n-3], fields[n-1]
-		if restricts(days) && restricts(weekdays) {
-			r.warn(v, fmt.Sprintf("day of month (%s) and day of week (%s) are both set: it runs when either matches", days, weekdays), "write * for one of them")
-		}
+// adviseSchedule warns of what may be surprising about a schedule. That manual
+// starts nothing is no surprise.
+func (r *reader) adviseSchedule(o object, at value, job *jobEntry) {
+	if strings.TrimSpace(job.Schedule) == scheduler.Manual().String() {
+		return
 	}
-}
-
-func restricts(field string) bool {
-	return !strings.HasPrefix(field, "*") && !strings.HasPrefix(field, "?")
+	for _, advice := range scheduler.Advise(job.Job) {
+		where := at // of what is inherited
+		if key, _, _ := strings.Cut(advice.Field, "["); o.get(key).exists() {
+			where = o.get(key)
+		}
+		r.warn(where, advice.What, advice.Instead)
+	}
 }
 
 // timezone reads the name of a time zone that is the same on all machines.

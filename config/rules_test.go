@@ -210,7 +210,9 @@ func TestWarnings(t *testing.T) {
 			job(`schedule: "0 0 1 * 1"`),
 			"4:15 jobs[a].schedule: warning: day of month (1) and day of week (1) are both set: it runs when either matches; write * for one of them",
 		},
-		"one of the days has a star": {job(`schedule: "0 0 */2 * 1"`), ""},
+		"one of the days has a star":     {job(`schedule: "0 0 * * 1"`), ""},
+		"what the scheduler advises":     {job("schedule: \"@every 7h\""), "4:15 jobs[a].schedule: warning: @every 7h does not divide a day: it is due at other times each day; write a period that divides 24h, or five cron fields"},
+		"advice about what is inherited": {file("defaults: {blackout: [{schedule: '@monthly', for: 800h}]}\njobs:\n  a: {schedule: '@hourly', run: [x]}\n"), "4:3 jobs[a]: warning: blackouts cover every tick of the next year: the job never runs; shorten them, or pause the job instead"},
 		"both days, with seconds and a zone": {
 			job(`schedule: "TZ=UTC 0 0 0 1 * mon"`),
 			"4:15 jobs[a].schedule: warning: day of month (1) and day of week (mon) are both set: it runs when either matches; write * for one of them",
