@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,9 +26,15 @@ const DefaultCleanupTimeout = 10 * time.Second
 // and TRACEPARENT. Of several locks these are the first one's.
 // LOCKKEEPER_TOKENS has the token of each scope, of one as of several: a JSON
 // object whose values are decimal strings, such as {"cluster/orders":"4711"}.
+// Of the run there are LOCKKEEPER_JOB, LOCKKEEPER_RUN (the attempt),
+// LOCKKEEPER_SCHEDULED (RFC 3339; of runs that a schedule has started) and, in
+// a cleanup hook, LOCKKEEPER_CAUSE: why the work was interrupted (CauseWord).
 //
 // A Command has no state: it may run several times at once.
 type Command struct {
+	// AddEnv is added to Env, as "KEY=value"; of two with one name it wins.
+	AddEnv []string
+
 	// Argv is the program and its arguments. It is started directly: for a
 	// shell, write "sh", "-c" and the script.
 	Argv []string
@@ -41,9 +48,14 @@ type Command struct {
 	// Dir is where the command runs. Defaults to the current directory.
 	Dir string
 
-	// Env is the environment, as "KEY=value", without what the lock adds.
-	// Defaults to that of this process.
+	// Env is the environment, as "KEY=value", without what the lock adds. What
+	// it does not say of HOME, LOGNAME and USER is that of User, if there is one.
+	// Defaults to the environment of this process.
 	Env []string
+
+	// MaxOutput bounds, in bytes, how much of the output Job.NewOutput keeps:
+	// the end of it. Defaults to 0: DefaultTail.
+	MaxOutput int
 
 	// Signals are passed on to the group while the command runs, for example
 	// what signal.Notify delivers. SIGINT, SIGTERM, SIGHUP and SIGQUIT start
@@ -66,6 +78,15 @@ type Command struct {
 	// wrote when Run returns; the two may be the same. Default to those of the
 	// Run.
 	Stdout, Stderr io.Writer
+
+	// User is whom the command runs as: a name or a number, and behind a colon
+	// its group, if that should not be the user's own: "backup", "backup:staff",
+	// "1001:1001". It has the other groups of the user as well. The program,
+	// which is found with the PATH of this process, and Dir must be open to that
+	// user. This process has to be root, or to have the capabilities SETUID and
+	// SETGID; it needs KILL, too, to stop the command. Defaults to the user of
+	// this process.
+	User string
 }
 
 // Validate returns everything that is wrong with c, joined (errors.Join); each
@@ -87,13 +108,21 @@ func (c *Command) Validate() error {
 			refuse(fmt.Sprintf("exec[%d]", i), "%q contains a zero byte; write it without", arg)
 		}
 	}
-	for i, entry := range c.Env {
+	for i, entry := range slices.Concat(c.Env, c.AddEnv) {
 		switch {
 		case strings.ContainsRune(entry, 0):
 			refuse(fmt.Sprintf("env[%d]", i), "%q contains a zero byte; write it without", entry)
 		case strings.IndexByte(entry, '=') < 1:
 			refuse(fmt.Sprintf("env[%d]", i), "%q is no KEY=value; write both", entry)
 		}
+	}
+	if c.User != "" {
+		if _, err := identify(c.User); err != nil {
+			refuse("user", "%v", err)
+		}
+	}
+	if c.MaxOutput < 0 {
+		refuse("output", "%d is negative; write how many bytes to keep, or leave it out", c.MaxOutput)
 	}
 	return errors.Join(problems...)
 }
@@ -122,17 +151,21 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 		return err
 	}
 	name := c.Argv[0]
-	watched := watch(ctx, h)
-	if h == nil && run.Lost != nil {
-		watched.lost, watched.loss = run.Lost, new(lockguard.LostError)
-	}
+	watched := watch(ctx, run, h)
 	if cause := watched.over(); cause != nil {
 		return &StoppedError{Command: name, Cause: cause}
 	}
 
+	var as identity
+	if c.User != "" {
+		var err error
+		if as, err = identify(c.User); err != nil {
+			return &StartError{Command: name, Err: err}
+		}
+	}
 	cmd := exec.Command(name, c.Argv[1:]...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(c.environ(), environment(h)...)
+	cmd.Env = append(c.environ(as), environment(run, h)...)
 	if c.Stdin != nil {
 		cmd.Stdin = c.Stdin
 	}
@@ -142,13 +175,16 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 		return &StartError{Command: name, Err: err}
 	}
 	defer out.drain()
+	if err := as.own(out.theirs); err != nil {
+		return &StartError{Command: name, Err: fmt.Errorf("its output cannot be given to user %q: %w", c.User, err)}
+	}
 
 	guard, err := newGuardian(shell)
 	if err != nil {
 		return &StartError{Command: name, Err: err}
 	}
 	defer guard.dismiss()
-	g, err := startGroup(cmd, guard)
+	g, err := startGroup(cmd, as.credential, guard)
 	if err != nil {
 		return &StartError{Command: name, Err: c.whyNot(err)}
 	}
@@ -170,9 +206,12 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 	return s.outcome()
 }
 
-// whyNot blames the directory if that is what is wrong: the kernel's error does
-// not say.
+// whyNot blames the user or the directory if that is what is wrong: the
+// kernel's error does not say.
 func (c *Command) whyNot(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && c.User != "" && errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("user %q may not run it, or may not be in its directory: %w", c.User, e.Err)
+	}
 	if c.Dir == "" {
 		return err
 	}
@@ -186,12 +225,16 @@ func (c *Command) whyNot(err error) error {
 	return err
 }
 
-func (c *Command) environ() []string {
+// environ returns the environment without what run and lock add.
+func (c *Command) environ(as identity) []string {
 	if c.Env == nil {
-		return os.Environ()
+		return slices.Concat(as.cleared(os.Environ()), as.environ(), c.AddEnv)
 	}
-	return append([]string(nil), c.Env...)
+	return slices.Concat(as.environ(), c.Env, c.AddEnv)
 }
+
+// OutputLimit returns MaxOutput: see Job.NewOutput.
+func (c *Command) OutputLimit() int { return c.MaxOutput }
 
 func (c *Command) output(run Run) (stdout, stderr io.Writer) {
 	stdout, stderr = c.Stdout, c.Stderr

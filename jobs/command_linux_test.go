@@ -80,7 +80,7 @@ func TestWithoutAShellTheErrorNamesTheGuardian(t *testing.T) {
 	require.ErrorContains(t, err, "the shell /no/such/sh")
 }
 
-func TestCommandSeesItsLockInTheEnvironment(t *testing.T) {
+func TestCommandSeesItsRunAndItsLockInTheEnvironment(t *testing.T) {
 	h := newFakeHold(t)
 	h.trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	h.info = lockguard.Info{
@@ -88,13 +88,17 @@ func TestCommandSeesItsLockInTheEnvironment(t *testing.T) {
 		Token:         4294967298,
 		LeaseDeadline: time.Date(2026, 11, 21, 14, 30, 0, 123, time.FixedZone("", 3600)),
 	}
-	r := runUnder(t, h, never, `env | grep -E '^(LOCKKEEPER|TRACE|MINE)' | sort`, func(c *Command) {
+	r := runAs(t, Run{Attempt: "7f3a", Cause: &lockguard.PreemptedError{}, Job: "compact", Scheduled: tick}, h, never, `env | grep -E '^(LOCKKEEPER|TRACE|MINE)' | sort`, func(c *Command) {
 		c.Env = []string{"PATH=" + os.Getenv("PATH"), "MINE=kept", "LOCKKEEPER_TOKEN=1", "TRACEPARENT=old"}
 	})
 	require.NoError(t, r.wait(t))
-	require.Equal(t, `LOCKKEEPER_LEASE_DEADLINE=2026-11-21T14:30:00+01:00
+	require.Equal(t, `LOCKKEEPER_CAUSE=preempted
+LOCKKEEPER_JOB=compact
+LOCKKEEPER_LEASE_DEADLINE=2026-11-21T14:30:00+01:00
 LOCKKEEPER_MODE=exclusive
 LOCKKEEPER_PRIORITY=40
+LOCKKEEPER_RUN=7f3a
+LOCKKEEPER_SCHEDULED=2026-03-08T07:30:00Z
 LOCKKEEPER_SCOPE=cluster/orders
 LOCKKEEPER_TOKEN=4294967298
 LOCKKEEPER_TOKENS={"cluster/orders":"4294967298"}

@@ -1,6 +1,6 @@
 // Package jobs says what runs: a [Job] has a name, a schedule, the locks that
-// it needs and its [Work], which is a Go function ([Func]) or a command
-// ([Command]).
+// it needs and its [Work], which is a Go function ([Func]), a command ([Command])
+// or a request to a server ([HTTP]); package temporal starts workflows.
 //
 // The one idea: when the context of the work ends, the work ends, whole. For a
 // Go function that is its own duty. For a command it is done from outside:

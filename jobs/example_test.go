@@ -3,6 +3,8 @@ package jobs_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
@@ -52,6 +54,52 @@ func ExampleWithCleanup() {
 		Name:         "compact",
 		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
 		Work:         jobs.WithCleanup(compact, restore),
+	}
+	fmt.Println(job.Validate())
+	// Output: <nil>
+}
+
+func ExampleHTTP() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s once for %s\n", r.URL.Path, r.Header.Get("Idempotency-Key"))
+	}))
+	defer server.Close()
+
+	job := jobs.Job{
+		Name:     "compact",
+		Schedule: "30 7 * * *",
+		Timeout:  time.Minute,
+		Work: &jobs.HTTP{
+			URL:    server.URL + "/compact",
+			Header: http.Header{"Authorization": {"Bearer 4711"}},
+			Body:   []byte(`{"all": true}`),
+			Expect: []int{http.StatusOK, http.StatusAccepted},
+		},
+	}
+	if err := job.Validate(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	output := job.NewOutput()
+	err := job.Do(context.Background(), nil, jobs.Run{
+		Scheduled: time.Date(2026, 3, 8, 7, 30, 0, 0, time.UTC),
+		Stdout:    output,
+	})
+	fmt.Print(output)
+	fmt.Println(err)
+	// Output:
+	// /compact once for compact-2026-03-08T07:30:00Z
+	// <nil>
+}
+
+func ExampleCleanedBy() {
+	job := jobs.Job{
+		Name:         "compact",
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+		Work: jobs.CleanedBy(
+			&jobs.HTTP{URL: "https://orders.example.com/compaction"},
+			&jobs.HTTP{URL: "https://orders.example.com/compaction", Method: http.MethodDelete},
+		),
 	}
 	fmt.Println(job.Validate())
 	// Output: <nil>

@@ -27,10 +27,11 @@ type group struct {
 	empty   bool  // the id may belong to strangers
 }
 
-// startGroup starts cmd as the leader of a new process group, and tells guard
-// of it at once.
-func startGroup(cmd *exec.Cmd, guard *guardian) (*group, error) {
+// startGroup starts cmd as the leader of a new process group, as somebody else
+// if as is not nil, and tells guard of it at once.
+func startGroup(cmd *exec.Cmd, as *syscall.Credential, guard *guardian) (*group, error) {
 	cmd.SysProcAttr = groupAttributes()
+	cmd.SysProcAttr.Credential = as
 	g := &group{cmd: cmd, stops: make(chan syscall.Signal), gone: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

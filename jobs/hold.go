@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// A hold is what a command needs of the lock that it runs under.
+// A hold is what work needs of the lock that it runs under.
 // *lockguard.Hold is one.
 type hold interface {
 	Context() context.Context
@@ -22,24 +22,42 @@ type hold interface {
 
 var _ hold = (*lockguard.Hold)(nil)
 
-// environment is what h adds to the environment of a command.
-func environment(h hold) []string {
+// environment is what run, and h if it is not nil, add to the environment of a
+// command.
+func environment(run Run, h hold) []string {
+	var env []string
+	add := func(name, value string) {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	add("LOCKKEEPER_JOB", run.Job)
+	add("LOCKKEEPER_RUN", run.Attempt)
+	if !run.Scheduled.IsZero() {
+		add("LOCKKEEPER_SCHEDULED", run.Scheduled.UTC().Format(time.RFC3339Nano))
+	}
+	add("LOCKKEEPER_CAUSE", CauseWord(run.Cause))
 	if h == nil {
-		return nil
+		return env
 	}
 	info := h.Info()
-	env := []string{
-		"LOCKKEEPER_SCOPE=" + info.Requirement.Scope,
-		"LOCKKEEPER_TOKEN=" + info.Token.String(),
+	env = append(env,
+		"LOCKKEEPER_SCOPE="+info.Requirement.Scope,
+		"LOCKKEEPER_TOKEN="+info.Token.String(),
 		fmt.Sprintf("LOCKKEEPER_PRIORITY=%d", info.Requirement.Priority),
 		fmt.Sprintf("LOCKKEEPER_MODE=%s", info.Requirement.Mode),
-		"LOCKKEEPER_LEASE_DEADLINE=" + info.LeaseDeadline.Format(time.RFC3339),
-		"LOCKKEEPER_TOKENS=" + tokens(h),
-	}
-	if traced, ok := h.(interface{ Trace() string }); ok && traced.Trace() != "" {
-		env = append(env, "TRACEPARENT="+traced.Trace())
-	}
+		"LOCKKEEPER_LEASE_DEADLINE="+info.LeaseDeadline.Format(time.RFC3339),
+		"LOCKKEEPER_TOKENS="+tokens(h),
+	)
+	add("TRACEPARENT", traceOf(h))
 	return env
+}
+
+func traceOf(h hold) string {
+	if traced, ok := h.(interface{ Trace() string }); ok {
+		return traced.Trace()
+	}
+	return ""
 }
 
 // tokens writes the tokens as strings: JSON's numbers are too small for them in
@@ -56,7 +74,7 @@ func tokens(h hold) string {
 	return string(object)
 }
 
-// watched is all that may end the right of a command to run.
+// watched is all that may end the right of work to go on.
 type watched struct {
 	ctx    context.Context
 	hold   context.Context // ends like ctx or before it; never ends in a hook
@@ -67,9 +85,12 @@ type watched struct {
 	loss   error             // what it means if they do not
 }
 
-func watch(ctx context.Context, h hold) watched {
+func watch(ctx context.Context, run Run, h hold) watched {
 	w := watched{ctx: ctx, hold: context.Background(), says: []context.Context{ctx}}
 	if h == nil {
+		if run.Lost != nil {
+			w.lost, w.loss = run.Lost, new(lockguard.LostError)
+		}
 		return w
 	}
 	info := h.Info()
@@ -85,13 +106,15 @@ func watch(ctx context.Context, h hold) watched {
 	return w
 }
 
-// over returns why a command must not even start; nil if it may.
+// over returns why work must not go on, or even start; nil if it may.
 func (w watched) over() error {
 	switch {
 	case w.ctx.Err() != nil:
 		return context.Cause(w.ctx)
 	case closed(w.lost):
 		return w.lossCause()
+	case w.hold.Err() != nil:
+		return context.Cause(w.hold)
 	case closed(w.atRisk):
 		return ErrAtRisk
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -197,23 +198,26 @@ func (j Job) Owned() []lockguard.Requirement {
 }
 
 // Bind returns one run of j as a guard wants it: the work, which honours
-// Timeout and turns a panic into a *lockguard.PanicError, and its hooks.
-// StackOf tells where both are.
+// Timeout and turns a panic into a *lockguard.PanicError, and its hooks, which
+// find in Run.Cause why the work was interrupted. StackOf tells where both are.
+// A run without an Attempt gets one.
 func (j Job) Bind(run Run) (work func(context.Context) error, hooks []lockguard.Hook) {
 	if run.Job == "" {
 		run.Job = j.Name
 	}
+	if run.Attempt == "" {
+		run.Attempt = rand.Text()
+	}
+	var ended interruption
 	work = func(ctx context.Context) (err error) {
+		ctx, done := j.limited(ctx)
+		defer done()
 		defer func() {
 			if v := recover(); v != nil {
 				err = &lockguard.PanicError{In: "work", Value: v, Stack: debug.Stack()}
 			}
+			ended = interruption{cause: context.Cause(ctx), err: err}
 		}()
-		if j.Timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, j.Timeout, &TimeoutError{Job: j.Name, Timeout: j.Timeout})
-			defer cancel()
-		}
 		labelled(ctx, run, func(ctx context.Context) { err = j.Work.Run(ctx, run) })
 		if over, ok := errors.AsType[*TimeoutError](context.Cause(ctx)); ok && !errors.Is(err, over) {
 			err = errors.Join(over, err)
@@ -222,9 +226,19 @@ func (j Job) Bind(run Run) (work func(context.Context) error, hooks []lockguard.
 	}
 	if cleaner, ok := j.Work.(Cleaner); ok {
 		hooks = append(hooks, func(ctx context.Context) (err error) {
+			run := run
+			run.Cause = ended.in(ctx)
 			labelled(ctx, run, func(ctx context.Context) { err = cleaner.Cleanup(ctx, run) })
 			return err
 		})
 	}
 	return work, hooks
+}
+
+// limited returns ctx with the timeout of j.
+func (j Job) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if j.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, j.Timeout, &TimeoutError{Job: j.Name, Timeout: j.Timeout})
 }

@@ -38,7 +38,13 @@ func report(err error) int {
 	return 0
 }
 
-func playParent() int { return report(script().Run(context.Background(), Run{})) }
+func playParent() int {
+	c := script()
+	if user := os.Getenv("JOBS_TEST_USER"); user != "" {
+		c.User, c.Dir = user, "/"
+	}
+	return report(c.Run(context.Background(), Run{}))
+}
 
 func playSubreaper() int {
 	if err := Subreaper(); err != nil {

@@ -19,8 +19,8 @@ type Work interface {
 
 // A Cleaner is Work that puts things right when it was interrupted. Cleanup is
 // called after Run has returned, still under the lock, with the time that is
-// left of the grace: see lockguard.Hook. The job's lock needs a cleanup
-// timeout.
+// left of the grace: see lockguard.Hook. Run.Cause says why Run was
+// interrupted. The job's lock needs a cleanup timeout.
 type Cleaner interface {
 	Cleanup(ctx context.Context, run Run) error
 }
@@ -29,6 +29,10 @@ type Cleaner interface {
 type Run struct {
 	// Attempt identifies the run. It is unique in the cluster.
 	Attempt string
+
+	// Cause, in a cleanup hook, is why the work was interrupted. In work it is
+	// nil.
+	Cause error
 
 	// Due is when the run was to start: Scheduled and the delay that the job's
 	// Jitter adds. The zero time for a run by hand.
@@ -52,6 +56,20 @@ type Run struct {
 	// Stdout and Stderr take the output of the work. A Tail keeps the end of
 	// it. They may be the same. Default to nowhere.
 	Stdout, Stderr io.Writer
+}
+
+// Key names what the run is for, the same in all daemons and in all attempts
+// at it: the job and the instant of the schedule, for example
+// "nightly-2026-03-08T07:30:00Z", or the job and the Attempt of a run by hand.
+// Give it to whatever should do a thing once. It is "" without either.
+func (r Run) Key() string {
+	switch {
+	case !r.Scheduled.IsZero():
+		return r.Job + "-" + r.Scheduled.UTC().Format(time.RFC3339Nano)
+	case r.Attempt != "":
+		return r.Job + "-" + r.Attempt
+	}
+	return ""
 }
 
 func (r Run) logger() *slog.Logger {
@@ -78,28 +96,50 @@ func (f Func) Validate() error {
 // WithCleanup returns work with a cleanup hook: Work that is a Cleaner.
 func WithCleanup(work Work, hook Func) Work { return cleaned{Work: work, hook: hook} }
 
+// CleanedBy is WithCleanup with a hook of any kind: a Command, an HTTP request.
+func CleanedBy(work, hook Work) Work { return cleaned{Work: work, hook: hook} }
+
 type cleaned struct {
 	Work
-	hook Func
+	hook Work
 }
 
-func (c cleaned) Cleanup(ctx context.Context, run Run) error { return c.hook(ctx, run) }
+func (c cleaned) Cleanup(ctx context.Context, run Run) error { return c.hook.Run(ctx, run) }
 
 // Unwrap returns the work without its hook, for those who tell what a job runs.
 func (c cleaned) Unwrap() Work { return c.Work }
 
+// Validate puts "cleanup" in front of what is wrong with the hook.
 func (c cleaned) Validate() error {
-	if c.hook == nil {
+	if f, ok := c.hook.(Func); c.hook == nil || ok && f == nil {
 		return errors.New("has a cleanup hook that is nil; leave it out")
 	}
-	if v, ok := c.Work.(interface{ Validate() error }); ok {
+	return errors.Join(validate(c.Work), errors.Join(within("cleanup.", validate(c.hook))...))
+}
+
+func (c cleaned) OutputLimit() int { return outputLimit(c.Work) }
+
+func validate(work Work) error {
+	if v, ok := work.(interface{ Validate() error }); ok {
 		return v.Validate()
 	}
 	return nil
 }
 
+// NewOutput returns a Tail for the output of one run of j: for Run.Stdout and
+// Run.Stderr. It keeps as much as the MaxOutput of its Work says.
+func (j Job) NewOutput() *Tail { return NewTail(outputLimit(j.Work)) }
+
+func outputLimit(work Work) int {
+	if bounded, ok := work.(interface{ OutputLimit() int }); ok {
+		return bounded.OutputLimit()
+	}
+	return 0
+}
+
 var (
 	_ Work    = Func(nil)
 	_ Work    = (*Command)(nil)
+	_ Work    = (*HTTP)(nil)
 	_ Cleaner = cleaned{}
 )

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package jobs
+
+import "os"
+
+func maySwitchUser() bool { return os.Geteuid() == 0 }
