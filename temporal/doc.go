@@ -1,0 +1,31 @@
+// Package temporal lets jobs start workflows on a Temporal server.
+//
+// The one idea: a tick is a workflow, by name. The id of the workflow that
+// [StartWorkflow] starts is made of the job and the instant of its schedule,
+// such as "nightly-2026-03-08T07:30:00Z", so that whoever starts it again for
+// the same tick, after a lost reply or a crash, finds it there: that is a
+// success, not a second run.
+//
+//	service, err := temporal.NewClient(temporal.Options{Address: "temporal.example.com:7233", Namespace: "orders"})
+//	if err != nil {
+//		return err
+//	}
+//	defer service.Close()
+//	job := jobs.Job{
+//		Name:         "nightly",
+//		Schedule:     "30 7 * * *",
+//		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+//		Work: &temporal.StartWorkflow{
+//			Client: service, Workflow: "Rebalance", TaskQueue: "orders", Args: []any{"all"}, Wait: true,
+//		},
+//	}
+//
+// Without Wait the work, and with it the lock, ends when the workflow has been
+// started. With Wait it ends when the workflow is closed: the lock is held for
+// as long as that takes, also while the Temporal server is away, and whatever
+// ends the right to it cancels the workflow, which has the grace to close.
+//
+// The workflow itself may outlive the lock all the same: a worker that has
+// stalled cannot be told anything. So it gets the fencing token, as a memo
+// ([OriginOf]), to give to whatever it writes to.
+package temporal
