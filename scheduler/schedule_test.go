@@ -7,6 +7,8 @@ import (
 	_ "time/tzdata"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
 func mustParse(t testing.TB, spec, zone string) Schedule {
@@ -295,34 +297,50 @@ func TestHasZoneSeesThePrefixOnly(t *testing.T) {
 }
 
 // Whatever the text, the parser answers; what it accepts is due again and
-// again, on whole seconds, always later.
+// again, on whole seconds, always later, whatever the policy; and what explains
+// it answers as well.
 func FuzzParse(f *testing.F) {
-	for _, spec := range []string{
+	for i, spec := range []string{
 		"* * * * *", "*/5 0-3 1,15 * mon-fri", "0 0 29 2 *", "0 0 30 2 *", "@every 5m", "@every 1ns", "@daily", "manual",
 		"TZ=UTC", "CRON_TZ=", "TZ=\t* * * * *", "TZ=Africa/Cairo 0 0 * * *", ", * * * *", "*-5 * * * *", "0 0 */2 * 1", "0 0 * * sun-sun", "7-7 * * * 7-7/2",
 		"@every 2562047h47m16s", "0 0 0 31 12 7", "? ? ? ? ?", "1/59 * * * *", "0 0 1-31/30 2 *", "0 0 * * 0/7", "0 0 * * -7",
+		"H * * * *", "H H(1-5) H/9 H H", "H(0-59)/60 * * * *", "H( * * * *", "H)-(/ * * * *", "H,H/2,*/3 * * * H(5-7)", "@every 1h/15m", "@every 1h/H", "@every 1h/1h", "@every 5m/-1ns",
+		"30 1,2 * * 0", "*/7 1 29-31 2,4 *", "* * * * * *",
 	} {
-		f.Add(spec, "", int64(1767225600))
-		f.Add(spec, "America/Asuncion", int64(1696118400))
+		f.Add(spec, "", "report", uint8(i), int64(1767225600))
+		f.Add(spec, "America/Asuncion", "", uint8(i), int64(1696118400))
+		f.Add(spec, "America/New_York", "backup", uint8(i), int64(1772928000))
 	}
-	f.Fuzz(func(t *testing.T, spec, zone string, unix int64) {
+	f.Fuzz(func(t *testing.T, spec, zone, name string, policy uint8, unix int64) {
 		const century = 100 * 366 * 24 * 3600
-		s, err := Parse(spec, zone)
+		last := time.Unix(unix%century, 0)
+		job := jobs.Job{
+			Name: name, Schedule: spec, TimeZone: zone, DST: policies[policy%4], Jitter: time.Duration(policy) * time.Second,
+			Blackouts: []jobs.Blackout{{Schedule: spec, For: time.Duration(1+int(policy)) * time.Minute}},
+		}
+		advise(job, last)
+		ticks, unexplained := Occurrences(job, last, 3)
+		s, err := ParseJob(job)
 		if err != nil {
 			require.ErrorAs(t, err, new(*SpecError))
+			require.Error(t, unexplained)
 			return
 		}
 		require.NotEmpty(t, s.String())
 		if s == Manual() {
 			return
 		}
-		last := time.Unix(unix%century, 0)
-		for range 10 {
+		for i := range 10 {
 			due := s.Next(last)
 			require.True(t, due.After(last), "%s: %s is not after %s", spec, due, last)
 			require.Zero(t, due.Nanosecond())
 			require.True(t, due.Equal(s.Next(due.Add(-time.Second))), "%s: not the same from one second before %s", spec, due)
 			require.True(t, due.Equal(s.Next(due.Add(-time.Nanosecond))), "%s: not the same from just before %s", spec, due)
+			require.True(t, due.Equal(s.Next(last.Add(due.Sub(last)/2).Truncate(time.Second))), "%s: not the same from halfway to %s", spec, due)
+			if i < len(ticks) {
+				require.True(t, ticks[i].Instant.Equal(due))
+				require.NotNil(t, ticks[i].Blackout, "it begins with the tick")
+			}
 			last = due
 		}
 	})
