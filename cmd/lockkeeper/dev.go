@@ -158,7 +158,7 @@ func (p *program) devClient(elsewhere bool) recipes.Config {
 
 // develop runs everything until a signal comes or the time is over.
 func (p *program) develop(ctx context.Context, d *devFlags) error {
-	ctx, again, stop := untilSignals(ctx, p.quiet())
+	ctx, again, stop := untilSignals(ctx, p.tellDrain, toStop()...)
 	defer stop()
 	if length := d.length.limit(); length != nil {
 		var cancel context.CancelFunc

@@ -104,7 +104,7 @@ func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec recipe
 			p.quiet().Warn("orphans of the commands are left to others", "error", err)
 		}
 	}
-	ctx, again, stop := untilSignals(ctx, p.quiet())
+	ctx, again, stop := untilSignals(ctx, p.tellDrain, toStop()...)
 	defer stop()
 	cfg.Client.Logger = p.quiet()
 	client, err := recipes.NewClient(cfg.Client)

@@ -8,12 +8,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
-	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
@@ -34,14 +32,20 @@ ticks that cannot be decided meanwhile are skipped.
 With scheduler: {spread: true} in the file each job belongs to one of the
 daemons, which alone asks for its ticks, and to another one when that is gone.
 
-SIGTERM, SIGINT and SIGHUP drain: no tick is fired any more, what runs may go on
-for drain_timeout, what then still runs is told to go, cleans up and gives its
-locks back. Exit code 0. A second signal, a second later or more, stops at once:
-commands are killed, and their locks are freed when the ZooKeeper session ends.
+A file that changes is put in force while the jobs run, whole or not at all: the
+log says what has changed, or all that is wrong with it. SIGHUP has it read at
+once. What runs goes on as it was started.
+
+SIGTERM and SIGINT drain: no tick is fired any more, what runs may go on for
+drain.finish, what then still runs is told to go, cleans up and gives its locks
+back. Exit code 0, or 1 if something did not go in time. A second signal, a
+second later or more, cancels what runs. A third one stops at once: commands are
+killed, and their locks are freed when the ZooKeeper session ends.
 
 Exit code 78 for a file that cannot be used; all that is wrong with it is said.`,
 		Example: `  lockkeeper config validate -f lockkeeper.yaml
-  lockkeeper run -f lockkeeper.yaml --log-level debug`,
+  lockkeeper run -f lockkeeper.yaml --log-level debug
+  kill -HUP "$(pidof lockkeeper)"    # read the file now`,
 	}, nil, func(c *cobra.Command, _ []string) error {
 		cfg, err := p.daemonConfig(c, file)
 		if err != nil {
@@ -70,13 +74,18 @@ func (p *program) daemonConfig(c *cobra.Command, file string) (*config.Config, e
 	return cfg, p.usage(c)
 }
 
-// serve runs the jobs until a signal comes.
+// serve runs the jobs until signals say how to end.
 func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	logger := p.logging.logger(p.stderr, cfg.Log.Level, cfg.Log.Format)
 	for _, warning := range cfg.Warnings {
 		logger.Warn("configuration", "problem", warning.String())
 	}
-	ctx, again, stop := untilSignals(ctx, logger)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ctx, again, stop := untilSignals(ctx, func(sig syscall.Signal) {
+		logger.Info("draining; a second signal, a second later, cancels what runs, a third one stops at once", "signal", sig.String())
+	}, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	cfg.Client.Logger = logger
 	client, err := recipes.NewClient(cfg.Client)
@@ -90,21 +99,40 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		closeClient(client)
 		return err
 	}
+	reloaded, err := p.reload(ctx, cfg, schedule, hangup, logger)
+	if err != nil {
+		closeClient(client)
+		return err
+	}
 	logger.Info("lockkeeper starts", "version", buildVersion().Version, "file", cfg.File, "jobs", len(cfg.Jobs),
 		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root)
 
 	drained := make(chan error, 1)
 	go func() { drained <- schedule.Run(ctx) }()
-	select {
-	case err := <-drained:
-		closeClient(client)
-		logger.Info("lockkeeper stopped")
-		return err
-	case sig := <-again:
-		// The session is not closed: that would free the locks of commands that
-		// are only killed by the end of this process.
-		logger.Warn("stopping at once; what is held is freed with the ZooKeeper session", "signal", sig.String())
-		return &codeError{code: 128 + int(sig)}
+	hurried := false
+	for {
+		select {
+		case err := <-drained:
+			stop()
+			reloaded.Wait()
+			if errors.As(err, new(*scheduler.AbandonedError)) {
+				return err // its locks have to last as long as this process
+			}
+			closeClient(client)
+			logger.Info("lockkeeper stopped")
+			return err
+		case sig := <-again:
+			if !hurried {
+				logger.Warn("cancelling what runs; a further signal stops at once", "signal", sig.String())
+				schedule.Hurry()
+				hurried = true
+				continue
+			}
+			// The session is not closed: that would free the locks of commands that
+			// are only killed by the end of this process.
+			logger.Warn("stopping at once; what is held is freed with the ZooKeeper session", "signal", sig.String())
+			return &codeError{code: 128 + int(sig)}
+		}
 	}
 }
 
@@ -140,62 +168,6 @@ func lockEvents(logger *slog.Logger) lockguard.Observer {
 	return func(ctx context.Context, event lockguard.Event) {
 		if _, skipped := event.(lockguard.Skipped); !skipped {
 			log(ctx, event)
-		}
-	}
-}
-
-// untilSignals returns a context that ends with the first signal to stop, and
-// a channel that gets the second one.
-func untilSignals(ctx context.Context, logger *slog.Logger) (_ context.Context, again <-chan syscall.Signal, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	received := make(chan os.Signal, 4)
-	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
-		signal.Notify(received, syscall.SIGHUP)
-	}
-	// A closed stderr must not end the daemon with its locks held.
-	deaf := make(chan os.Signal, 1)
-	signal.Notify(deaf, syscall.SIGPIPE)
-	second := make(chan syscall.Signal, 1)
-	over := make(chan struct{})
-	go func() {
-		if sig, ok := secondOf(received, over, func(first syscall.Signal) {
-			logger.Info("draining; a second signal, a second later, stops at once", "signal", first.String())
-			cancel(&jobs.SignalError{Signal: first})
-		}); ok {
-			second <- sig
-		}
-	}()
-	return ctx, second, func() {
-		signal.Stop(received)
-		signal.Stop(deaf)
-		close(over)
-		cancel(nil)
-	}
-}
-
-// sameSignal is how long after the first signal another one says nothing new:
-// timeout(1) signals its child and then the group that the child belongs to, and
-// a terminal that is closed sends SIGHUP and so does its shell.
-const sameSignal = time.Second
-
-// secondOf hands the first signal on and returns the second one; false when it
-// was over before.
-func secondOf(received <-chan os.Signal, over <-chan struct{}, hand func(first syscall.Signal)) (syscall.Signal, bool) {
-	var first time.Time
-	for {
-		select {
-		case <-over:
-			return 0, false
-		case sig := <-received:
-			number := sig.(syscall.Signal)
-			switch {
-			case first.IsZero():
-				first = time.Now()
-				hand(number)
-			case time.Since(first) >= sameSignal:
-				return number, true
-			}
 		}
 	}
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+// reload keeps the jobs up to date with the file until ctx ends.
+func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, hangup <-chan os.Signal, logger *slog.Logger) (*sync.WaitGroup, error) {
+	reloader, err := config.NewReloader(config.ReloadConfig{
+		Apply: func(_ context.Context, next *config.Config, _ config.Diff) error {
+			_, err := schedule.Reconcile(next.Jobs)
+			return err
+		},
+		Current: cfg,
+		Logger:  logger,
+		Prepare: func(next *config.Config) error {
+			before := p.problems
+			p.applyZooKeeper(&next.Client)
+			p.problems = before // said when the daemon started
+			next.Client.Logger = logger
+			if len(next.Jobs) == 0 {
+				return errors.New("the file has no jobs any more; stop the daemon instead")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	running := new(sync.WaitGroup)
+	running.Go(func() { reloader.Run(ctx) })
+	running.Go(func() {
+		for {
+			select {
+			case <-hangup:
+				reloader.Trigger()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return running, nil
+}
