@@ -276,6 +276,7 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "scheduler.name", a.Scheduler.Name, b.Scheduler.Name, plain)
 	compare(&c, "drain.finish", a.Drain.Finish, b.Drain.Finish, formatDuration)
 	compare(&c, "drain.cancel", a.Drain.Cancel, b.Drain.Cancel, formatDuration)
+	compare(&c, "drain.release", a.Drain.Release, b.Drain.Release, formatDuration)
 	compare(&c, "state_dir", a.StateDir, b.StateDir, plain)
 	compare(&c, "log.format", a.Log.Format, b.Log.Format, plain)
 	compare(&c, "log.level", a.Log.Level, b.Log.Level, func(l slog.Level) string { return strings.ToLower(l.String()) })
