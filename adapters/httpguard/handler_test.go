@@ -214,6 +214,7 @@ func TestSilentZooKeeperIsUnavailable(t *testing.T) {
 
 		// then
 		requireProblem(t, http.StatusServiceUnavailable, w)
+		require.Contains(t, w.Body.String(), "cannot be reached")
 		zk.Heal("http")
 		time.Sleep(time.Minute)
 	})

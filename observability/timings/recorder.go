@@ -63,7 +63,7 @@ func (r *Recorder) Observe(_ context.Context, event lockguard.Event) {
 	case lockguard.PreemptRequested:
 		r.ask(about, e.Reason)
 	case lockguard.CleanupStarted:
-		// After a loss there is no grace to be measured.
+		// After a loss, of this lock or of one held with it, there is no grace.
 		if q := r.requests[about.ID]; q != nil && q.grace.IsZero() && !e.Deadline.IsZero() {
 			q.grace = about.At
 		}

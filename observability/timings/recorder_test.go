@@ -118,6 +118,10 @@ func TestEventsBecomeTimings(t *testing.T) {
 			},
 			Series{Wait: histogram(0), Cleanup: histogram(time.Second)},
 		},
+		"hooks after the loss of another lock have no grace": {
+			func(s *story) { s.acquired(0).cleaning(time.Time{}).after(time.Second).released(time.Second, stopped) },
+			Series{Wait: histogram(0)},
+		},
 		"a lease that is over": {
 			func(s *story) {
 				s.acquired(0).after(time.Hour).asked(priority.LeaseExpired).after(time.Second).released(time.Hour, stopped)
