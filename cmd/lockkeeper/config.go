@@ -16,7 +16,7 @@ func (p *program) config() *cobra.Command {
 		Short: "Check and explain configuration files",
 	}
 	p.group(c)
-	c.AddCommand(p.configValidate(), p.configExplain())
+	c.AddCommand(p.configValidate(), p.configExplain(), p.configSchema())
 	return c
 }
 
@@ -31,7 +31,8 @@ file:line:column path: what is wrong; what to write instead
 ZooKeeper is not asked. Exit code 78 if the file cannot be used; warnings alone
 do not count.`,
 		Example: `  lockkeeper config validate
-  lockkeeper config validate -f /etc/lockkeeper/lockkeeper.yaml`,
+  lockkeeper config validate -f /etc/lockkeeper/lockkeeper.yaml
+  lockkeeper config validate -f new.yaml && mv new.yaml lockkeeper.yaml`,
 	}, nil, func(c *cobra.Command, _ []string) error {
 		if err := p.usage(c); err != nil {
 			return err
@@ -53,6 +54,32 @@ do not count.`,
 	})
 	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
 	return c
+}
+
+func (p *program) configSchema() *cobra.Command {
+	return p.command(&cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of configuration files",
+		Long: `Print the JSON schema of configuration files, from which editors complete them and
+check them while they are written. It knows less than lockkeeper config validate:
+not whether values fit together.
+
+An editor with the YAML language server finds it by a comment at the top:
+# yaml-language-server: $schema=lockkeeper.schema.json`,
+		Example: `  lockkeeper config schema > lockkeeper.schema.json
+  lockkeeper config schema | jq '."$defs" | keys'
+  check-jsonschema --schemafile <(lockkeeper config schema) lockkeeper.yaml`,
+	}, nil, func(c *cobra.Command, _ []string) error {
+		if err := p.usage(c); err != nil {
+			return err
+		}
+		schema, err := config.Schema()
+		if err != nil {
+			return err
+		}
+		_, err = p.stdout.Write(schema)
+		return err
+	})
 }
 
 // showConfig says what is wrong with a configuration.

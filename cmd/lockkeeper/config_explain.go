@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
-	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 type configExplainFlags struct {
@@ -83,7 +80,7 @@ func (p *program) explain(c *cobra.Command, f *configExplainFlags, args []string
 	}
 	view := explainView{
 		Job: job.Name, File: f.file, Runs: workWords(job.Work), Next: ticks,
-		Policies: policies(*job), Warnings: warningsOf(cfg, *job),
+		Policies: policies(*job), Warnings: warningsOf(cfg, job.Name),
 	}
 	view.Schedule, view.Timezone = specOf(*job)
 	if err := p.explainLocks(c, f.offline.is, cfg, *job, &view); err != nil {
@@ -162,19 +159,12 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 	}
 }
 
-// warningsOf are those about one job: of the file, and of its schedule for the
-// next two years.
-func warningsOf(cfg *config.Config, job jobs.Job) []string {
+// warningsOf are those about one job.
+func warningsOf(cfg *config.Config, job string) []string {
 	warnings := []string{}
 	for _, w := range cfg.Warnings {
-		if strings.HasPrefix(w.Path, "jobs["+job.Name+"]") {
+		if strings.HasPrefix(w.Path, "jobs["+job+"]") {
 			warnings = append(warnings, w.String())
-		}
-	}
-	for _, a := range scheduler.Advise(job) {
-		known := func(warning string) bool { return strings.Contains(warning, a.What) }
-		if !slices.ContainsFunc(warnings, known) {
-			warnings = append(warnings, fmt.Sprintf("%s: %s; %s", a.Field, a.What, a.Instead))
 		}
 	}
 	return warnings
