@@ -34,7 +34,7 @@ jobs:
 	require.Equal(t, "3m0s", cfg.Jobs[5].Timeout.String(), "the first that is merged wins")
 	require.Equal(t, "4m0s", cfg.Jobs[6].Timeout.String())
 	require.Len(t, cfg.Jobs[6].Requirements, 1)
-	env := cfg.Jobs[7].Work.(*jobs.Command).Env
+	env := cfg.Jobs[7].Work.(*jobs.Command).AddEnv
 	require.Contains(t, env, "LOCKKEEPERS=own")
 	require.NotContains(t, env, "LOCKKEEPERS=merged")
 }

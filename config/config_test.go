@@ -54,8 +54,8 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 			Strategy: "weighted", Weights: map[string]float64{"big": 2, "small": 0.5}, Zones: map[string]string{"big": "a", "small": "b"},
 		},
 	}, cfg.Groups)
-	require.Len(t, cfg.Jobs, 5)
-	backup, compact, hotfix, move, report := cfg.Jobs[0], cfg.Jobs[1], cfg.Jobs[2], cfg.Jobs[3], cfg.Jobs[4]
+	require.Len(t, cfg.Jobs, 6)
+	backup, compact, hotfix, move, report := cfg.Jobs[0], cfg.Jobs[1], cfg.Jobs[2], cfg.Jobs[3], cfg.Jobs[5]
 	require.Equal(t, "backup", backup.Name)
 	require.Equal(t, "0 2 * * *", backup.Schedule)
 	require.Equal(t, "Europe/Berlin", backup.TimeZone)
@@ -180,6 +180,8 @@ var places = []struct {
 	{&scopeShape, "scopes: {s: {%s}}"},
 	{&jobShape, "jobs: {j: {%s}}"},
 	{&runShape, "jobs: {j: {run: {%s}}}"},
+	{&cleanupShape, "jobs: {j: {run: {cleanup: {%s}}}}"},
+	{&httpShape, "jobs: {j: {run: {http: {%s}}}}"},
 	{&lockShape, "jobs: {j: {locks: [{%s}]}}"},
 	{&logShape, "log: {%s}"},
 	{&drainShape, "drain: {%s}"},

@@ -177,6 +177,9 @@ func period(d time.Duration) string {
 	return formatDuration(d)
 }
 
+// limit writes a limit of the drain as the file has it.
+func limit(d time.Duration) string { return formatDuration(max(d, 0)) }
+
 func compareJobs(a, b jobs.Job, sameWork bool) []Change {
 	var c changes
 	compare(&c, "schedule", a.Schedule, b.Schedule, quoted)
@@ -274,9 +277,9 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "scheduler.spread", a.Scheduler.Spread, b.Scheduler.Spread, plain)
 	compare(&c, "scheduler.strategy", a.Scheduler.Strategy, b.Scheduler.Strategy, plain)
 	compare(&c, "scheduler.name", a.Scheduler.Name, b.Scheduler.Name, plain)
-	compare(&c, "drain.finish", a.Drain.Finish, b.Drain.Finish, formatDuration)
-	compare(&c, "drain.cancel", a.Drain.Cancel, b.Drain.Cancel, formatDuration)
-	compare(&c, "drain.release", a.Drain.Release, b.Drain.Release, formatDuration)
+	compare(&c, "drain.finish", a.Drain.Finish, b.Drain.Finish, limit)
+	compare(&c, "drain.cancel", a.Drain.Cancel, b.Drain.Cancel, limit)
+	compare(&c, "drain.release", a.Drain.Release, b.Drain.Release, limit)
 	compare(&c, "state_dir", a.StateDir, b.StateDir, plain)
 	compare(&c, "log.format", a.Log.Format, b.Log.Format, plain)
 	compare(&c, "log.level", a.Log.Level, b.Log.Level, func(l slog.Level) string { return strings.ToLower(l.String()) })

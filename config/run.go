@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -31,18 +30,32 @@ var runShape = shape{
 	example: runExample,
 	keys: []key{
 		{"command", commandKind, "", "The program and its arguments, without a shell."},
-		{"env", named(anyText), "", "Environment variables that it gets beside those of the daemon."},
-		{"dir", aFile, "that of the daemon", "The directory it runs in."},
-		{"cleanup", commandKind, "", "Runs under the lock when the work was interrupted."},
+		{"env", named(anyText), "", "Environment variables that the command gets beside those of the daemon."},
+		{"dir", aFile, "that of the daemon", "The directory the command runs in."},
+		{"user", aText, "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root."},
+		{"http", like(&httpShape), "", "A request instead of a command."},
+		{"output", aSize, "", "How much of what the command writes, or of the response, is kept: the end of it."},
+		{"cleanup", oneOf(commandKind, like(&cleanupShape)), "", "Runs under the lock when the work was interrupted."},
 	},
-	must:  []string{"command"},
-	later: []string{"http", "url", "temporal", "workflow", "user", "stdin", "output", "shell"},
+	any:   []string{"command", "http"},
+	later: []string{"temporal", "workflow", "stdin", "shell"},
 	hints: map[string]string{
 		"exec": `did you mean "command"?`, "argv": `did you mean "command"?`, "cmd": `did you mean "command"?`,
 		"args": "write them behind the command: [command, argument]", "go": "write run: go:NAME",
 		"environment": `did you mean "env"?`, "cwd": `did you mean "dir"?`, "workdir": `did you mean "dir"?`, "working_dir": `did you mean "dir"?`,
-		"timeout": "it belongs to the job, beside run", "cleanup_timeout": "it belongs to the lock of the job",
+		"timeout": "it belongs to the job, beside run", "cleanup_timeout": "it belongs to the lock of the job", "url": "write http: {url: ...}",
 	},
+}
+
+var cleanupShape = shape{
+	name:    "cleanup",
+	example: "write a command as a list, or {http: {url: ...}}",
+	keys: []key{
+		{"command", commandKind, "", "The program and its arguments."},
+		{"http", like(&httpShape), "", "A request instead of a command."},
+	},
+	any:   []string{"command", "http"},
+	hints: map[string]string{"env": "it has that of the work", "dir": "it has that of the work", "user": "it has that of the work", "timeout": "it is the cleanup_timeout of the lock"},
 }
 
 // A task is what a job does.
@@ -65,7 +78,7 @@ func (t recipe) work() jobs.Work {
 	if t.main == nil || t.cleanup == nil {
 		return t.main
 	}
-	return jobs.WithCleanup(t.main, func(ctx context.Context, run jobs.Run) error { return t.cleanup.Run(ctx, run) })
+	return jobs.CleanedBy(t.main, t.cleanup)
 }
 
 // equal reports whether two jobs do the same.
@@ -97,7 +110,7 @@ func (r *reader) run(v value) task {
 			t.main = t.command
 		}
 	case v.node.Kind == yaml.MappingNode:
-		r.command(v, &t)
+		r.mapping(v, &t)
 	default:
 		text, ok := r.text(v, runExample)
 		if !ok {
@@ -142,34 +155,83 @@ func (r *reader) goFunc(v value, name string) jobs.Work {
 	return nil
 }
 
-func (r *reader) command(v value, t *task) {
+// mapping reads a command or a request, and what belongs to it.
+func (r *reader) mapping(v value, t *task) {
 	o, ok := r.object(v, runShape)
 	if !ok {
 		return
 	}
-	command := &jobs.Command{}
-	if o.has("command") {
-		command.Argv, ok = r.argv(o.get("command"))
-	} else {
-		r.missing(v, "command is missing", "write {command: [/usr/bin/backup, --all]}")
-		ok = false
+	output := 0
+	if v := o.get("output"); v.exists() {
+		output, _ = r.size(v)
 	}
+	command := &jobs.Command{MaxOutput: output}
 	if v := o.get("env"); v.exists() {
-		command.Env = append(os.Environ(), r.environment(v)...)
+		command.AddEnv = r.environment(v)
 	}
 	if v := o.get("dir"); v.exists() {
 		command.Dir = r.directory(v)
 	}
-	if ok {
-		t.command, t.main = command, command
+	if v := o.get("user"); v.exists() {
+		command.User, _ = r.text(v, "write a user, for example backup, or backup:staff")
+	}
+	switch {
+	case o.has("command") && o.has("http"):
+		r.problem(o.entries["http"].key, "there is a command beside it", "remove one of them, or write two jobs")
+	case o.has("command"):
+		if command.Argv, ok = r.argv(o.get("command")); ok {
+			probe := jobs.Command{Argv: []string{"probe"}, User: command.User}
+			r.blamed(probe.Validate(), func(string) value { return o.get("user") })
+			t.command, t.main = command, command
+		}
+	case o.has("http"):
+		for _, field := range []string{"env", "dir", "user"} {
+			if o.has(field) {
+				r.problem(o.entries[field].key, field+" is for commands", "remove it")
+			}
+		}
+		if request := r.http(o.get("http"), output); request != nil {
+			t.main = request
+		}
+	default:
+		r.missing(v, "command is missing", "write {command: [/usr/bin/backup, --all]}, or {http: {url: ...}}")
 	}
 	if o.has("cleanup") {
 		t.tidies = o.get("cleanup")
-		if argv, ok := r.argv(t.tidies); ok {
-			// The deadline of the hook is the end of its grace: no time after it.
-			t.cleanup = &jobs.Command{Argv: argv, Env: command.Env, Dir: command.Dir, CleanupTimeout: -1}
-		}
+		t.cleanup = r.cleanup(t.tidies, *command)
 	}
+}
+
+// cleanup reads what puts things right. A command runs where, and as whom, the
+// one that was interrupted did.
+func (r *reader) cleanup(v value, like jobs.Command) jobs.Work {
+	argvAt := v
+	if v.exists() && v.node.Kind == yaml.MappingNode {
+		o, ok := r.object(v, cleanupShape)
+		switch {
+		case !ok:
+			return nil
+		case o.has("command") && o.has("http"):
+			r.problem(o.entries["http"].key, "there is a command beside it", "remove one of them")
+			return nil
+		case o.has("http"):
+			if request := r.http(o.get("http"), 0); request != nil {
+				return request
+			}
+			return nil
+		case !o.has("command"):
+			r.missing(v, "command is missing", cleanupShape.example)
+			return nil
+		}
+		argvAt = o.get("command")
+	}
+	argv, ok := r.argv(argvAt)
+	if !ok {
+		return nil
+	}
+	// The deadline of the hook is the end of its grace: no time after it.
+	like.Argv, like.CleanupTimeout = argv, -1
+	return &like
 }
 
 // argv reads a command and its arguments.

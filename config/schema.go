@@ -133,7 +133,7 @@ const (
 
 	unitForm     = `(ns|us|µs|μs|ms|s|m|h)`
 	durationForm = `^[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)` + unitForm + `)+$|^-((0+(\.0*)?|\.0+)` + unitForm + `)+$`
-	sizeForm     = `^[0-9]+ ?([kKMG]i?)?B?$`
+	sizeForm     = `^[0-9]+ *((Ki|Mi|Gi|k|K|M|G)?B)?$`
 )
 
 // plain makes the schema of a value that is neither a list nor a mapping.
@@ -153,7 +153,7 @@ func (k kind) plain() *schemaNode {
 	case ofBoolean:
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "boolean"}, fromOutside}}
 	case ofSize:
-		return &schemaNode{AnyOf: []*schemaNode{{Type: "integer", Minimum: new(int64)}, {Type: "string", Pattern: sizeForm}, fromOutside}}
+		return &schemaNode{AnyOf: []*schemaNode{{Type: "integer", Minimum: new(int64(1))}, {Type: "string", Pattern: sizeForm}, fromOutside}}
 	case ofName:
 		return &schemaNode{Type: "string", Pattern: `\S`}
 	case ofGoFunc:
