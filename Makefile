@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test adapters diff lint fmt bench demo clean
+.PHONY: help setup unit test adapters diff lint fmt bench soak demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -10,6 +10,7 @@ TIMEOUT ?= 10m
 BENCH ?= .
 BENCHFLAGS ?=
 STEPS ?= 1000000
+SOAK ?= 10m
 SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
@@ -52,6 +53,9 @@ fmt: ## Format the code as lint wants it
 
 bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name to choose)
 	go test -run '^$$' -bench '$(BENCH)' -timeout 60m $(BENCHFLAGS) ./integration/bench/...
+
+soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
+	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK)
 
 demo: ## Show it at work for half a minute: two daemons, jobs that preempt each other, real files; needs Go alone
 	go run ./cmd/lockkeeper dev --for 25s

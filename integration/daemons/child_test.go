@@ -28,6 +28,7 @@ var casts = map[string]func(daemon string, tell func(mark)) []jobs.Job{
 	},
 	"crowd": crowd,
 	"drain": drainJobs,
+	"soak":  soakCast,
 }
 
 // beChild is a daemon as a process: SIGTERM drains it, and it ends with its
