@@ -94,6 +94,11 @@ const (
 	maxName   = 200
 )
 
+// String says what is started, for people.
+func (w *StartWorkflow) String() string {
+	return fmt.Sprintf("workflow %s on task queue %s", w.Workflow, w.TaskQueue)
+}
+
 // Validate returns everything that is wrong with w, joined (errors.Join); each
 // problem is a *lockguard.RequestError.
 func (w *StartWorkflow) Validate() error {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
@@ -183,6 +184,8 @@ func workWords(work jobs.Work) string {
 	switch w := work.(type) {
 	case *jobs.Command:
 		return commandLine(w.Argv)
+	case *jobs.HTTP:
+		return cmp.Or(w.Method, "POST") + " " + withoutSecrets(w.URL)
 	case fmt.Stringer:
 		return w.String()
 	case interface{ Unwrap() jobs.Work }:
@@ -193,6 +196,18 @@ func workWords(work jobs.Work) string {
 		return text
 	}
 	return "a Go function"
+}
+
+// withoutSecrets leaves out of a URL what may be a password or a key.
+func withoutSecrets(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "a URL"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "…"
+	}
+	return u.Redacted()
 }
 
 // commandLine writes a command as one would in a shell.

@@ -71,6 +71,7 @@ func TestWorkInWords(t *testing.T) {
 	command := &jobs.Command{Argv: []string{"sh", "-c", "echo 'a b' > x", "--all", ""}}
 	nothing := func(context.Context, jobs.Run) error { return nil }
 	require.Equal(t, `sh -c 'echo '\''a b'\'' > x' --all ''`, workWords(command))
+	require.Equal(t, "POST https://ana:xxxxx@orders/close?…", workWords(&jobs.HTTP{URL: "https://ana:secret@orders/close?key=secret"}))
 	require.Equal(t, "a Go function", workWords(jobs.Func(nothing)))
 	require.Equal(t, "/bin/true; with a cleanup", workWords(jobs.WithCleanup(&jobs.Command{Argv: []string{"/bin/true"}}, nothing)))
 }
