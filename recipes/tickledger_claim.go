@@ -120,7 +120,7 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 	}
 	switch {
 	case ask.OnOverlap == TellOverlap:
-		return tickWrite{} // what was settled stays as it is, for later
+		return c.tell(w, again)
 	case ask.OnOverlap == BufferOverlap && len(rec.Waiting) < max(1, ask.Max):
 		c.buffer(v)
 	case ask.OnOverlap == CancelOverlap:
@@ -134,6 +134,16 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 		return c.skip(v, w, TickReasonOverlap)
 	}
 	w.set = true
+	return w
+}
+
+// tell leaves all as it is. What a call that failed has claimed for nobody then
+// has to stay as well, until this call can be repeated.
+func (c *claiming) tell(w tickWrite, again bool) tickWrite {
+	if again {
+		c.failed = 0
+		return tickWrite{}
+	}
 	return w
 }
 
@@ -207,7 +217,7 @@ func (c *claiming) request(v *tickView, limit int, path string, stands bool) (w 
 	}
 	if alive, oldest := v.living(); alive >= limit {
 		c.claim = TickClaim{Verdict: TickOverlap, Run: v.record.publicRun(oldest)}
-		return tickWrite{} // what was settled stays as it is, for later
+		return c.tell(w, again)
 	}
 	if !again {
 		w.deleteRequest = path
@@ -225,36 +235,4 @@ func (c *claiming) run(v *tickView, w tickWrite) tickWrite {
 	w.set, c.sent = true, true
 	w.createMarker = note.ID
 	return w
-}
-
-// taken answers a claim of what is known to be decided: the last instant never
-// goes back. Not while a call that failed may have claimed it for nobody, nor
-// when a clock was ahead: then an operator may have put the node right.
-func (l *TickLedger) taken(job string, instant time.Time) (TickClaim, bool) {
-	const ahead = time.Minute
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.jobs[job]
-	if m == nil || instant.After(m.last) || m.failed != m.settled || time.Until(m.last) > ahead {
-		return TickClaim{}, false
-	}
-	return TickClaim{Verdict: TickTaken, Last: m.last, Waiting: m.waiting}, true
-}
-
-// failures returns how many calls for job have failed.
-func (l *TickLedger) failures(job string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m := l.jobs[job]; m != nil {
-		return m.failed
-	}
-	return 0
-}
-
-// settled takes note that what those calls left behind was put right.
-func (l *TickLedger) settled(job string, failures int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.memory(job)
-	m.settled = max(m.settled, failures)
 }

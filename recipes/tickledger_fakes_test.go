@@ -40,6 +40,7 @@ func newTickServer() *tickServer {
 type tickSession struct {
 	server *tickServer
 	fault  func() fault // asked once for each transaction
+	giveUp func()       // what the caller does who waits for an answer in vain; nil: he waits for the end of his context
 
 	requests atomic.Int64
 }
@@ -196,6 +197,9 @@ func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse
 	case lostBefore, lostAfter:
 		return nil, fmt.Errorf("%w: broken pipe", errAmbiguous)
 	case down, late:
+		if c.giveUp != nil {
+			c.giveUp()
+		}
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	case none:

@@ -145,9 +145,6 @@ func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
 // differ from seen. It polls nothing.
 func (l *TickLedger) AwaitRequests(ctx context.Context, seen []TickRequest) (standing []TickRequest, err error) {
 	for {
-		if err = l.store.ensure(ctx, l.requests); err != nil {
-			break
-		}
 		err = l.store.await(ctx, l.requests, true, func(sight tickSight) (bool, error) {
 			if sight.stat == nil {
 				return false, zk.ErrNoNode
@@ -156,9 +153,13 @@ func (l *TickLedger) AwaitRequests(ctx context.Context, seen []TickRequest) (sta
 			same := slices.EqualFunc(standing, seen, func(a, b TickRequest) bool { return a.ID == b.ID })
 			return !same, err
 		})
-		if !errors.Is(err, zk.ErrNoNode) {
-			break
+		if errors.Is(err, zk.ErrNoNode) {
+			err = l.store.ensure(ctx, l.requests)
+			if err == nil {
+				continue
+			}
 		}
+		break
 	}
 	if err != nil {
 		return nil, fmt.Errorf("requests to run jobs: %w", l.explain(ctx, err))
@@ -201,7 +202,7 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known []T
 // one step. The verdict is claimed, taken: the request is gone; or overlap: limit
 // runs go on, and the request stands. A pause does not refuse it.
 func (l *TickLedger) ClaimRequest(ctx context.Context, r TickRequest, limit int) (TickClaim, error) {
-	if l.isOpen(r.ID) {
+	if !l.reserve(r.ID) {
 		return TickClaim{Verdict: TickTaken}, nil // by another call of this process
 	}
 	c := l.newClaim(r.Job, runNote{

@@ -274,6 +274,17 @@ func (l *TickLedger) opened(id string) {
 	l.open[id] = &openTick{}
 }
 
+// reserve is opened for an id that is not: it reports whether that was so.
+func (l *TickLedger) reserve(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[id] != nil {
+		return false
+	}
+	l.open[id] = &openTick{}
+	return true
+}
+
 func (l *TickLedger) close(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,94 +310,4 @@ func (l *TickLedger) wasEnding(id string) bool {
 	defer l.mu.Unlock()
 	o := l.open[id]
 	return o != nil && o.ending
-}
-
-// --- memory ---------------------------------------------------------------------
-
-// tickMemory is what a ledger remembers of a job to save requests. Being wrong
-// costs a request: the node's version decides.
-type tickMemory struct {
-	last    time.Time // decided up to here, at least
-	waiting int
-
-	data    []byte // of the record as this ledger wrote it; nil: others have written since, perhaps
-	version int32
-	mtime   int64
-
-	failed  int // calls, counted
-	settled int // of which a later call has put right what they left
-}
-
-func (l *TickLedger) memory(job string) *tickMemory {
-	m := l.jobs[job]
-	if m == nil {
-		m = &tickMemory{}
-		l.jobs[job] = m
-	}
-	return m
-}
-
-// saw takes note of a record that was read.
-func (l *TickLedger) saw(job string, rec *tickRecord) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.memory(job)
-	m.last, m.waiting = later(m.last, rec.decided()), len(rec.Waiting)
-}
-
-// wrote takes note of a record that this ledger has written.
-func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.Stat) {
-	l.saw(job, rec)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m := l.memory(job); m.data == nil || stat.Version > m.version {
-		m.data, m.version, m.mtime = data, stat.Version, stat.Mtime
-	}
-}
-
-// forget makes the next call look.
-func (l *TickLedger) forget(job string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.memory(job).data = nil
-}
-
-// failing takes note of a call that has failed, perhaps after it was executed.
-func (l *TickLedger) failing(job string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.memory(job)
-	m.data = nil
-	m.failed++
-}
-
-// recall returns the record as this ledger wrote it last, with its own runs
-// alive, or nil: for a write that fails if others have written since. Whether
-// runs of others live cannot be remembered: strangers says that it does not
-// matter.
-func (l *TickLedger) recall(job string, strangers bool) *tickView {
-	l.mu.Lock()
-	m := l.jobs[job]
-	if m == nil || m.data == nil {
-		l.mu.Unlock()
-		return nil
-	}
-	data, stat := m.data, &zk.Stat{Version: m.version, Mtime: m.mtime}
-	l.mu.Unlock()
-	rec, err := decodeTick(data, stat)
-	if err != nil {
-		return nil
-	}
-	v := &tickView{record: rec, stat: stat}
-	for i := range rec.Runs {
-		n := &rec.Runs[i]
-		switch {
-		case l.mine(&rec, n):
-			v.markers = append(v.markers, n.ID)
-		case !strangers:
-			return nil
-		}
-	}
-	slices.Sort(v.markers)
-	return v
 }

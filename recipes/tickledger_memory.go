@@ -1,0 +1,170 @@
+package recipes
+
+import (
+	"bytes"
+	"compress/flate"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// tickMemory is what a ledger remembers of a job to save requests. Being wrong
+// costs a request: the node's version decides.
+type tickMemory struct {
+	last    time.Time // decided up to here, at least
+	waiting int
+
+	packed  []byte // the record as this ledger wrote it last; nil: others have written since, perhaps
+	version int32
+	mtime   int64
+
+	failed  int // calls, counted
+	settled int // of which a later call has put right what they left
+}
+
+func (l *TickLedger) memory(job string) *tickMemory {
+	m := l.jobs[job]
+	if m == nil {
+		m = &tickMemory{}
+		l.jobs[job] = m
+	}
+	return m
+}
+
+// saw takes note of a record that was read.
+func (l *TickLedger) saw(job string, rec *tickRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.memory(job)
+	m.last, m.waiting = later(m.last, rec.decided()), len(rec.Waiting)
+}
+
+// wrote takes note of a record that this ledger has written.
+func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.Stat) {
+	l.saw(job, rec)
+	packed := pack(data)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := l.memory(job); m.packed == nil || stat.Version > m.version {
+		m.packed, m.version, m.mtime = packed, stat.Version, stat.Mtime
+	}
+}
+
+// forget makes the next call look.
+func (l *TickLedger) forget(job string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory(job).packed = nil
+}
+
+// recall returns the record as this ledger wrote it last, with its own runs
+// alive, or nil: for a write that fails if others have written since. Whether
+// runs of others live cannot be remembered: strangers says that it does not
+// matter.
+func (l *TickLedger) recall(job string, strangers bool) *tickView {
+	l.mu.Lock()
+	m := l.jobs[job]
+	if m == nil || m.packed == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	packed, stat := m.packed, &zk.Stat{Version: m.version, Mtime: m.mtime}
+	l.mu.Unlock()
+	data, err := unpack(packed)
+	if err != nil {
+		return nil
+	}
+	rec, err := decodeTick(data, stat)
+	if err != nil {
+		return nil
+	}
+	v := &tickView{record: rec, stat: stat}
+	for i := range rec.Runs {
+		n := &rec.Runs[i]
+		switch {
+		case l.mine(&rec, n):
+			v.markers = append(v.markers, n.ID)
+		case !strangers:
+			return nil
+		}
+	}
+	slices.Sort(v.markers)
+	return v
+}
+
+// taken answers a claim of what is known to be decided: the last instant never
+// goes back. Not while a call that failed may have claimed it for nobody, nor
+// when a clock was ahead: then an operator may have put the node right.
+func (l *TickLedger) taken(job string, instant time.Time) (TickClaim, bool) {
+	const ahead = time.Minute
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.jobs[job]
+	if m == nil || instant.After(m.last) || m.failed != m.settled || time.Until(m.last) > ahead {
+		return TickClaim{}, false
+	}
+	return TickClaim{Verdict: TickTaken, Last: m.last, Waiting: m.waiting}, true
+}
+
+// failing takes note of a call that has failed, perhaps after it was executed.
+func (l *TickLedger) failing(job string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.memory(job)
+	m.packed = nil
+	m.failed++
+}
+
+// failures returns how many calls for job have failed.
+func (l *TickLedger) failures(job string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := l.jobs[job]; m != nil {
+		return m.failed
+	}
+	return 0
+}
+
+// settled takes note that what those calls left behind was put right.
+func (l *TickLedger) settled(job string, failures int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.memory(job)
+	m.settled = max(m.settled, failures)
+}
+
+// --- packing ------------------------------------------------------------------
+
+// Records are kept compressed: a process may have ten thousand jobs, and a
+// history says nearly the same 32 times.
+var packers = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.BestSpeed)
+	if err != nil {
+		panic(err) // a constant level
+	}
+	return w
+}}
+
+func pack(data []byte) []byte {
+	w := packers.Get().(*flate.Writer)
+	defer packers.Put(w)
+	var b bytes.Buffer
+	w.Reset(&b)
+	_, _ = w.Write(data) // a buffer takes all
+	_ = w.Close()
+	return bytes.Clone(b.Bytes())
+}
+
+var unpackers = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
+
+func unpack(packed []byte) ([]byte, error) {
+	r := unpackers.Get().(io.ReadCloser)
+	defer unpackers.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(packed), nil); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
