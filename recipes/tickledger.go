@@ -197,7 +197,7 @@ func (l *TickLedger) ClaimManual(ctx context.Context, job string, at time.Time) 
 // ticks of the job overlap with the run.
 func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (TickFinish, error) {
 	interrupted := false
-	rec, err := l.updateFrom(ctx, run.Job, l.recall(run.Job, true), func(v *tickView) (w tickWrite) {
+	rec, err := l.updateFrom(ctx, run.Job, l.recall(run.Job, true), nil, func(v *tickView) (w tickWrite) {
 		rec := &v.record
 		if i := rec.run(run.ID); i >= 0 {
 			l.ending(run.ID)

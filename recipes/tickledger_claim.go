@@ -28,7 +28,7 @@ func (l *TickLedger) newClaim(job string, note runNote) *claiming {
 // do runs the call. v is what is remembered of the job, if anything.
 func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tickWrite) (TickClaim, error) {
 	c.l.opened(c.note.ID)
-	rec, err := c.l.updateFrom(ctx, c.job, v, plan)
+	rec, err := c.l.updateFrom(ctx, c.job, v, c.isTaken, plan)
 	if err != nil {
 		c.l.close(c.note.ID)
 		c.l.failing(c.job)
@@ -51,11 +51,26 @@ func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tic
 	return c.claim, nil
 }
 
+// isTaken reports whether it is a tick that was decided before, and no call of
+// this ledger has to do with that.
+func (c *claiming) isTaken(rec *tickRecord) bool {
+	if c.note.Manual || c.note.Waited || c.note.Instant.After(rec.decided()) {
+		return false
+	}
+	for i := range rec.Runs {
+		if n := &rec.Runs[i]; c.l.mine(rec, n) {
+			return false
+		}
+	}
+	c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+	return true
+}
+
 // done reports whether an earlier try of this call has claimed: its reply was
 // lost, then.
 func (c *claiming) done(v *tickView) bool {
 	i := v.record.run(c.note.ID)
-	if i < 0 || !c.sent {
+	if i < 0 || !c.sent || !c.l.mine(&v.record, &v.record.Runs[i]) {
 		return false
 	}
 	if v.alive(c.note.ID) {

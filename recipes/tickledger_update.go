@@ -70,22 +70,25 @@ func (w *tickWrite) unmark(v *tickView, run string) {
 // that was read, until that works or plan has nothing to write. It returns the
 // record as it then is.
 func (l *TickLedger) update(ctx context.Context, job string, plan func(*tickView) tickWrite) (*tickRecord, error) {
-	return l.updateFrom(ctx, job, nil, plan)
+	return l.updateFrom(ctx, job, nil, nil, plan)
 }
 
-// updateFrom is update that begins with what is remembered, if that is not nil.
-func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
+// updateFrom is update that begins with what is remembered, if v is not nil. A
+// plan is not asked, and nobody looks which runs live, when enough, if there is
+// one, reports that the record alone says enough.
+func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, enough func(*tickRecord) bool, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
 	path, err := l.path(job)
 	if err != nil {
 		return nil, err
 	}
+	lost := false // the reply to something that may have been executed
 	for try := 0; ; try++ {
 		if err := pauseBefore(ctx, try); err != nil {
 			return nil, err
 		}
 		remembered := v != nil
 		if !remembered {
-			v, err = l.look(ctx, path)
+			v, err = l.read(ctx, path)
 			if errors.Is(err, zk.ErrNoNode) {
 				if err := l.found(ctx, path, job); err != nil {
 					return nil, err
@@ -93,6 +96,13 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, pl
 				continue
 			}
 			if err != nil {
+				return nil, err
+			}
+			if enough != nil && !lost && enough(&v.record) {
+				l.saw(job, &v.record)
+				return &v.record, nil
+			}
+			if err := l.lookWhoLives(ctx, path, v); err != nil {
 				return nil, err
 			}
 		}
@@ -116,7 +126,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, pl
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
 			// Somebody was faster, or a marker has just gone: look again.
 		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
-			// Perhaps executed: the next look tells.
+			lost = true // the next look tells
 		default:
 			return nil, err
 		}
@@ -145,22 +155,29 @@ func (l *TickLedger) transaction(path string, data []byte, version int32, w tick
 // removed together with a change of the record, and never comes back: if it is
 // gone though the record still names it, its session has ended.
 func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
+	v, err := l.read(ctx, path)
+	if err == nil {
+		err = l.lookWhoLives(ctx, path, v)
+	}
+	return v, err
+}
+
+func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
 	data, stat, err := l.store.get(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	v := &tickView{stat: stat}
-	if v.record, err = decodeTick(data, stat); err != nil {
-		return nil, err
+	rec, err := decodeTick(data, stat)
+	return &tickView{record: rec, stat: stat}, err
+}
+
+func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView) error {
+	if len(v.record.Runs) == 0 {
+		return nil
 	}
-	if len(v.record.Runs) > 0 {
-		names, _, err := l.store.list(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		v.markers = markers(names)
-	}
-	return v, nil
+	names, _, err := l.store.list(ctx, path)
+	v.markers = markers(names)
+	return err
 }
 
 // view is what a sight of a job's node and its children shows.

@@ -309,3 +309,211 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	require.EqualValues(t, ticks, s.Counts.Total(), "%+v", s.Counts)
 	t.Logf("sessions ended: %d; %+v", <-expired, s.Counts)
 }
+
+// Two daemons buffer and run ticks one after the other while their sessions end:
+// whatever happens to the one that has buffered, nothing is forgotten.
+func TestNoTickThatWaitsIsForgottenThoughSessionsEnd(t *testing.T) {
+	t.Parallel()
+	const ticks = 60
+	h := newHouse(t)
+	clients := []*recipes.Client{h.clientWith(shortSession), h.clientWith(shortSession)}
+	var mu sync.Mutex
+	var starts []time.Time
+	var wg sync.WaitGroup
+	errs := make(chan error, 4*ticks)
+	for i, c := range clients {
+		l := c.TickLedger(fmt.Sprint(i))
+		run := func(claim recipes.TickClaim, err error) bool {
+			if err == nil && claim.Verdict == recipes.TickClaimed {
+				mu.Lock()
+				starts = append(starts, claim.Run.Instant)
+				mu.Unlock()
+				err = finish(t.Context(), l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+			}
+			if err != nil && !errors.As(err, new(*recipes.TickInterruptedError)) {
+				errs <- err
+			}
+			return err == nil && claim.Verdict == recipes.TickClaimed
+		}
+		wg.Go(func() {
+			for n := range ticks {
+				if n%20 == 10+i {
+					h.expire(c)
+				}
+				run(l.Claim(t.Context(), job, tick(n), recipes.TickAsk{OnOverlap: recipes.BufferOverlap, Max: ticks}))
+				for run(l.ClaimWaiting(t.Context(), job, 1)) {
+				}
+			}
+		})
+	}
+	wg.Wait()
+	l := clients[0].TickLedger("last")
+	for claim, err := l.ClaimWaiting(t.Context(), job, 1); claim.Verdict == recipes.TickClaimed; claim, err = l.ClaimWaiting(t.Context(), job, 1) {
+		require.NoError(t, err)
+		starts = append(starts, claim.Run.Instant)
+		require.NoError(t, finish(t.Context(), l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan}))
+	}
+	close(errs)
+	require.NoError(t, <-errs)
+	require.Len(t, starts, ticks) // each of them, and once
+	s := state(t, l)
+	require.Empty(t, s.Waiting)
+	require.Empty(t, s.Runs)
+	require.EqualValues(t, ticks, s.Counts.Total(), "%+v", s.Counts)
+	require.Empty(t, s.Counts.Skipped)
+}
+
+func TestARunHearsThatItsPlaceIsWanted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	client := h.clientWith(shortSession)
+	mine, other := client.TickLedger("mine"), h.client().TickLedger("other")
+	run := claimed(t, mine, tick(1))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	heard := make(chan time.Time, 1)
+	failed := make(chan error, 1)
+	go func() {
+		by, err := mine.AwaitCancel(ctx, run)
+		if err != nil {
+			failed <- err
+			return
+		}
+		heard <- by
+	}()
+
+	claim, err := other.Claim(ctx, job, tick(2), recipes.TickAsk{OnOverlap: recipes.CancelOverlap})
+	require.NoError(t, err)
+	require.Equal(t, recipes.TickBuffered, claim.Verdict)
+	select {
+	case by := <-heard:
+		require.Equal(t, tick(2), by)
+	case err := <-failed:
+		require.NoError(t, err)
+	}
+
+	// A session that ends does not end the wait, but the next claimant does.
+	f, err := mine.Finish(ctx, run, recipes.TickEnd{Outcome: recipes.TickPreempted})
+	require.NoError(t, err)
+	require.Equal(t, 1, f.Waiting)
+	next, err := mine.ClaimWaiting(ctx, job, 1)
+	require.NoError(t, err)
+	require.Equal(t, tick(2), next.Run.Instant)
+	go func() {
+		_, err := mine.AwaitCancel(ctx, next.Run)
+		failed <- err
+	}()
+	h.expire(client)
+	last := claimed(t, other, tick(3))
+	require.ErrorAs(t, <-failed, new(*recipes.TickInterruptedError))
+	require.NoError(t, finish(ctx, other, last, recipes.TickEnd{Outcome: recipes.TickRan}))
+}
+
+func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
+	t.Parallel()
+	const daemons, requests = 4, 10
+	h := newHouse(t)
+	askerClient := h.client()
+	asker := askerClient.TickLedger("asker")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stop, stopped := context.WithCancelCause(ctx)
+	var mu sync.Mutex
+	ran := map[string]int{}
+	var wg sync.WaitGroup
+	for i := range daemons {
+		l := h.client().TickLedger(fmt.Sprint(i))
+		wg.Go(func() {
+			var seen []recipes.TickRequest
+			for {
+				standing, err := l.AwaitRequests(stop, seen)
+				if err != nil {
+					return
+				}
+				for _, r := range standing {
+					claim, err := l.ClaimRequest(ctx, r, requests)
+					if err != nil || claim.Verdict != recipes.TickClaimed {
+						continue
+					}
+					mu.Lock()
+					ran[claim.Run.ID]++
+					mu.Unlock()
+					_ = finish(ctx, l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+				}
+				seen = standing
+			}
+		})
+	}
+	var handles []*recipes.TickRequestHandle
+	for range requests {
+		handle, err := asker.Request(ctx, recipes.TickRequest{Job: job, By: "ann", Reason: "again"})
+		require.NoError(t, err)
+		handles = append(handles, handle)
+	}
+	for _, handle := range handles {
+		require.NoError(t, handle.AwaitTaken(ctx))
+		seen := recipes.TickState{}
+		for seen.Result(handle.ID()) == nil {
+			var err error
+			seen, err = asker.Await(ctx, job, seen)
+			require.NoError(t, err)
+		}
+		require.Equal(t, recipes.TickRan, seen.Result(handle.ID()).Outcome)
+		require.Equal(t, "ann", seen.Result(handle.ID()).By)
+	}
+	stopped(nil)
+	wg.Wait()
+	require.Len(t, ran, requests)
+	for id, n := range ran {
+		require.Equal(t, 1, n, id)
+	}
+
+	// One that is withdrawn, or whose asker dies, runs nowhere.
+	handle, err := asker.Request(ctx, recipes.TickRequest{Job: job})
+	require.NoError(t, err)
+	taken, err := handle.Withdraw(ctx)
+	require.NoError(t, err)
+	require.False(t, taken)
+	brief := h.clientWith(shortSession)
+	handle, err = brief.TickLedger("brief").Request(ctx, recipes.TickRequest{Job: job})
+	require.NoError(t, err)
+	h.expire(brief)
+	require.ErrorAs(t, handle.AwaitTaken(ctx), new(*recipes.TickRequestLostError))
+}
+
+// What waits in the ledger survives a server that is gone for a while.
+func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.server = testbed.Start(t, testbed.Settings{})
+	l, other := h.client().TickLedger("a"), h.client().TickLedger("b")
+	run := claimed(t, l, tick(1))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	heard := make(chan error, 1)
+	go func() {
+		_, err := l.AwaitCancel(ctx, run)
+		heard <- err
+	}()
+	seen, err := other.AwaitRequests(ctx, []recipes.TickRequest{{ID: "gone"}})
+	require.NoError(t, err)
+	require.Empty(t, seen)
+	asked := make(chan []recipes.TickRequest, 1)
+	go func() {
+		standing, _ := other.AwaitRequests(ctx, seen)
+		asked <- standing
+	}()
+
+	require.NoError(t, h.server.Kill())
+	require.NoError(t, h.server.Restart(ctx))
+	claim, err := other.Claim(ctx, job, tick(2), recipes.TickAsk{OnOverlap: recipes.CancelOverlap})
+	require.NoError(t, err)
+	require.Equal(t, recipes.TickBuffered, claim.Verdict)
+	require.NoError(t, <-heard)
+	handle, err := l.Request(ctx, recipes.TickRequest{Job: job})
+	require.NoError(t, err)
+	standing := <-asked
+	require.Len(t, standing, 1)
+	require.Equal(t, handle.ID(), standing[0].ID)
+	require.NoError(t, finish(ctx, l, run, recipes.TickEnd{Outcome: recipes.TickPreempted}))
+}

@@ -1,0 +1,701 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func ask(t *testing.T, l *TickLedger, instant time.Time, on OnOverlap, limit int) TickClaim {
+	t.Helper()
+	claim, err := l.Claim(t.Context(), "job", instant, TickAsk{OnOverlap: on, Max: limit})
+	require.NoError(t, err)
+	return claim
+}
+
+func waiting(t *testing.T, l *TickLedger) TickClaim {
+	t.Helper()
+	claim, err := l.ClaimWaiting(t.Context(), "job", 1)
+	require.NoError(t, err)
+	return claim
+}
+
+func ended(t *testing.T, l *TickLedger, run TickRun, outcome TickOutcome) TickFinish {
+	t.Helper()
+	f, err := l.Finish(t.Context(), run, TickEnd{Outcome: outcome})
+	require.NoError(t, err)
+	return f
+}
+
+func TestTicksWaitInOrderForTheEndOfTheRunAndThoseBeyondTheBoundAreSkipped(t *testing.T) {
+	// given
+	server := newTickServer()
+	a, sessionA := server.ledger("a")
+	b, _ := server.ledger("b")
+	run := ask(t, a, at(1), BufferOverlap, 2).Run
+
+	// when
+	first := ask(t, a, at(2), BufferOverlap, 2)
+	second := ask(t, b, at(3), BufferOverlap, 2)
+	third := ask(t, a, at(4), BufferOverlap, 2)
+
+	// then
+	require.Equal(t, TickBuffered, first.Verdict)
+	require.Equal(t, run.ID, first.Run.ID)
+	require.Equal(t, 1, first.Waiting)
+	require.Equal(t, TickBuffered, second.Verdict)
+	require.Equal(t, TickOverlap, third.Verdict)
+	require.Equal(t, 2, third.Waiting)
+	require.Equal(t, []time.Time{at(2), at(3)}, state(t, b).Waiting)
+	require.Equal(t, TickOverlap, waiting(t, b).Verdict)
+
+	// when a tick is due while others wait though nothing runs
+	require.Equal(t, 2, ended(t, a, run, TickRan).Waiting)
+	late := ask(t, b, at(5), SkipOverlap, 0)
+	require.Equal(t, TickOverlap, late.Verdict)
+	require.Zero(t, late.Run)
+	next := waiting(t, a)
+	require.Equal(t, TickClaimed, next.Verdict)
+	require.Equal(t, at(2), next.Run.Instant)
+	require.Equal(t, 1, next.Waiting)
+
+	// when the process that has buffered dies, others go on
+	server.expire(sessionA)
+	last := waiting(t, b)
+	require.Equal(t, TickClaimed, last.Verdict)
+	require.Equal(t, at(3), last.Run.Instant)
+	require.Equal(t, next.Run.ID, last.Interrupted[0].ID)
+	require.Zero(t, ended(t, b, last.Run, TickRan).Waiting)
+	require.Equal(t, TickTaken, waiting(t, b).Verdict)
+	require.Equal(t, TickCounts{Ran: 2, Interrupted: 1, Skipped: map[string]int64{TickReasonOverlap: 2}}, state(t, b).Counts)
+}
+
+func TestATickThatWaitedAndWasClaimedForNobodyWaitsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a reply that came too late
+		server := newTickServer()
+		a, session := server.ledger("a")
+		run := ask(t, a, at(1), BufferOverlap, 1).Run
+		ask(t, a, at(2), BufferOverlap, 1)
+		ended(t, a, run, TickRan)
+		session.next(0, late)
+		_, err := a.ClaimWaiting(soon(t), "job", 1)
+		require.Error(t, err)
+		require.Len(t, state(t, a).Runs, 1)
+
+		// when
+		next := ask(t, a, at(3), BufferOverlap, 2)
+
+		// then
+		require.Equal(t, TickBuffered, next.Verdict)
+		require.Equal(t, []time.Time{at(2), at(3)}, state(t, a).Waiting)
+		require.Empty(t, server.markers())
+		require.Equal(t, at(2), waiting(t, a).Run.Instant)
+	})
+}
+
+func TestATickAsksTheRunsToGoAndTakesTheirPlace(t *testing.T) {
+	// given a run, and one that knows nothing of the other's policy
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	b, _ := server.ledger("b")
+	run := ask(t, a, at(1), CancelOverlap, 0).Run
+	asked := make(chan time.Time, 1)
+	go func() {
+		by, err := a.AwaitCancel(t.Context(), run)
+		if err == nil {
+			asked <- by
+		}
+		close(asked)
+	}()
+
+	// when
+	require.Equal(t, TickBuffered, ask(t, b, at(2), CancelOverlap, 0).Verdict)
+	require.Equal(t, at(2), <-asked)
+	newer := ask(t, b, at(3), CancelOverlap, 0)
+
+	// then the newest waits, and the first that asked is the one that is told
+	require.Equal(t, TickBuffered, newer.Verdict)
+	require.Equal(t, run.ID, newer.Run.ID)
+	s := state(t, b)
+	require.Equal(t, []time.Time{at(3)}, s.Waiting)
+	require.Equal(t, at(2), s.Runs[0].Cancel)
+	require.EqualValues(t, 1, s.Counts.Skipped[TickReasonOverlap])
+	ended(t, a, run, TickPreempted)
+	require.Zero(t, latest(t, b).Cancel)
+
+	// and when nothing runs any more, a newer one goes at once
+	claim := ask(t, b, at(4), CancelOverlap, 0)
+	require.Equal(t, TickClaimed, claim.Verdict)
+	require.Empty(t, state(t, b).Waiting)
+	require.EqualValues(t, 2, state(t, b).Counts.Skipped[TickReasonOverlap])
+}
+
+func TestWhoWaitsToBeCancelledHearsThatTheRunIsNoLongerRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		server := newTickServer()
+		a, session := server.ledger("a")
+		b, _ := server.ledger("b")
+		run := claimed(t, a, at(1))
+		errs := make(chan error, 1)
+		go func() {
+			_, err := a.AwaitCancel(t.Context(), run)
+			errs <- err
+		}()
+		synctest.Wait()
+
+		// when
+		server.expire(session)
+		claimed(t, b, at(2))
+
+		// then
+		require.ErrorAs(t, <-errs, new(*TickInterruptedError))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.Canceled)
+		defer cancel()
+		_, err := b.AwaitCancel(ctx, state(t, b).Runs[0])
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorAs(t, err, new(*UnavailableError))
+	})
+}
+
+func TestRunsGoOnBesideEachOtherUpToTheBound(t *testing.T) {
+	// given
+	server := newTickServer()
+	a, sessionA := server.ledger("a")
+	b, _ := server.ledger("b")
+	first := ask(t, a, at(1), AllowOverlap, 2).Run
+	second := ask(t, b, at(2), AllowOverlap, 2).Run
+
+	// when
+	third := ask(t, b, at(3), AllowOverlap, 2)
+
+	// then
+	require.Equal(t, TickOverlap, third.Verdict)
+	require.Equal(t, first.ID, third.Run.ID)
+	s := state(t, a)
+	require.Equal(t, []string{first.ID, second.ID}, []string{s.Runs[0].ID, s.Runs[1].ID})
+	require.Equal(t, "b", s.Runs[1].Owner)
+	require.Len(t, server.markers(), 2)
+
+	// when one of them dies, there is room again
+	server.expire(sessionA)
+	fourth := ask(t, b, at(4), AllowOverlap, 2)
+	require.Equal(t, TickClaimed, fourth.Verdict)
+	require.Equal(t, first.ID, fourth.Interrupted[0].ID)
+	ended(t, b, second, TickRan)
+	ended(t, b, fourth.Run, TickRan)
+	require.Equal(t, TickCounts{Ran: 2, Interrupted: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
+}
+
+func TestAPausedJobSkipsItsTicksButNotManualRuns(t *testing.T) {
+	for _, f := range []fault{none, lostBefore, lostAfter} {
+		// given
+		server := newTickServer()
+		a, session := server.ledger("a")
+		session.next(0, f)
+		was, err := a.Pause(t.Context(), "job", TickPause{By: "ann", Reason: "migration", Until: at(3)})
+		require.NoError(t, err)
+		require.Nil(t, was)
+
+		// when
+		for _, on := range []OnOverlap{SkipOverlap, TellOverlap} {
+			session.next(0, f)
+			claim := ask(t, a, at(1+int(on)), on, 0)
+			require.Equal(t, TickPaused, claim.Verdict)
+			require.Equal(t, "migration", claim.Paused.Reason)
+		}
+		manual, err := a.ClaimManual(t.Context(), "job", at(2))
+		require.NoError(t, err)
+		require.Equal(t, TickClaimed, manual.Verdict)
+		ended(t, a, manual.Run, TickRan)
+
+		// then
+		s := state(t, a)
+		require.Equal(t, "ann", s.Paused.By)
+		require.Equal(t, at(3), s.Paused.Until)
+		require.False(t, s.Paused.At.IsZero())
+		require.Equal(t, map[string]int64{TickReasonPaused: 2}, s.Counts.Skipped)
+		require.Equal(t, TickClaimed, ask(t, a, at(3), SkipOverlap, 0).Verdict) // the pause is over
+		require.Nil(t, state(t, a).Paused)
+	}
+}
+
+func TestAJobIsResumedByHand(t *testing.T) {
+	server := newTickServer()
+	a, session := server.ledger("a")
+	_, err := a.Pause(t.Context(), "job", TickPause{By: "ann", Reason: "x"})
+	require.NoError(t, err)
+	was, err := a.Pause(t.Context(), "job", TickPause{By: "bob", Reason: "y"})
+	require.NoError(t, err)
+	require.Equal(t, "ann", was.By)
+	session.next(0, lostAfter)
+	was, err = a.Resume(t.Context(), "job")
+	require.NoError(t, err)
+	require.Equal(t, "bob", was.By)
+	was, err = a.Resume(t.Context(), "job")
+	require.NoError(t, err)
+	require.Nil(t, was)
+	claimed(t, a, at(1))
+}
+
+func TestWaitingTicksGoOnWaitingWhileTheJobIsPaused(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	run := ask(t, a, at(1), BufferOverlap, 1).Run
+	ask(t, a, at(2), BufferOverlap, 1)
+	ended(t, a, run, TickRan)
+	_, err := a.Pause(t.Context(), "job", TickPause{By: "ann", Reason: "x"})
+	require.NoError(t, err)
+
+	claim := waiting(t, a)
+	require.Equal(t, TickPaused, claim.Verdict)
+	require.Equal(t, "ann", claim.Paused.By)
+	require.Equal(t, 1, claim.Waiting)
+	_, err = a.Resume(t.Context(), "job")
+	require.NoError(t, err)
+	require.Equal(t, at(2), waiting(t, a).Run.Instant)
+}
+
+func TestAJobIsPausedAfterFailuresInARowAndTriedOnceWhenThatIsOver(t *testing.T) {
+	// given
+	server := newTickServer()
+	server.now = time.Now().Add(-time.Hour)
+	begin := server.now.Truncate(time.Second).UTC()
+	a, session := server.ledger("a")
+	instant := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Minute) }
+	fail := func(n int) TickFinish {
+		t.Helper()
+		run := claimed(t, a, instant(n))
+		session.next(0, lostAfter)
+		f, err := a.Finish(t.Context(), run, TickEnd{Outcome: TickFailed, Reason: "no disk", PauseAfter: 2, PauseFor: 10 * time.Minute})
+		require.NoError(t, err)
+		return f
+	}
+
+	// when
+	require.Nil(t, fail(1).Paused)
+	ended(t, a, claimed(t, a, instant(2)), TickPreempted) // says nothing
+	pause := fail(3).Paused
+
+	// then
+	require.NotNil(t, pause)
+	require.Equal(t, "lockkeeper", pause.By)
+	require.Equal(t, "2 runs in a row have failed, the last one with: no disk", pause.Reason)
+	require.Equal(t, 10*time.Minute, pause.Until.Sub(pause.At))
+	require.Equal(t, TickPaused, ask(t, a, instant(4), SkipOverlap, 0).Verdict)
+	require.Equal(t, pause, state(t, a).Paused)
+
+	// when the trial fails, it is paused again; when it runs, all is forgotten
+	require.NotNil(t, fail(20).Paused)
+	require.Equal(t, 3, state(t, a).Failures)
+	require.Equal(t, TickPaused, ask(t, a, pause.Until.Add(-time.Minute), SkipOverlap, 0).Verdict.orTaken())
+	ended(t, a, claimed(t, a, instant(50)), TickRan)
+	require.Zero(t, state(t, a).Failures)
+	require.Nil(t, fail(51).Paused)
+}
+
+// orTaken is for ticks that are decided either way.
+func (v TickVerdict) orTaken() TickVerdict {
+	if v == TickTaken {
+		return TickPaused
+	}
+	return v
+}
+
+func TestFailuresDoNotReplaceThePauseOfAPerson(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	run := claimed(t, a, at(1))
+	_, err := a.Pause(t.Context(), "job", TickPause{By: "ann", Reason: "x"})
+	require.NoError(t, err)
+	f, err := a.Finish(t.Context(), run, TickEnd{Outcome: TickFailed, Reason: "no disk", PauseAfter: 1})
+	require.NoError(t, err)
+	require.Nil(t, f.Paused)
+	require.Equal(t, "ann", state(t, a).Paused.By)
+}
+
+func TestALongStretchIsRecordedInOneEntryUnlessSomebodyHasDecided(t *testing.T) {
+	for _, f := range []fault{none, lostBefore, lostAfter} {
+		server := newTickServer()
+		a, session := server.ledger("a")
+		b, _ := server.ledger("b")
+		ended(t, a, claimed(t, a, at(1)), TickRan)
+		span := TickSpan{First: at(2), Last: at(90_001), Count: 90_000}
+
+		session.next(0, f)
+		recorded, decided, err := a.RecordMissed(t.Context(), "job", "missed", span)
+		require.NoError(t, err)
+		require.True(t, recorded)
+		require.Equal(t, span.Last, decided)
+		recorded, decided, err = b.RecordMissed(t.Context(), "job", "missed", TickSpan{First: at(90_000), Last: at(90_010), Count: 11})
+		require.NoError(t, err)
+		require.False(t, recorded)
+		require.Equal(t, span.Last, decided)
+
+		s := state(t, b)
+		require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{"missed": 90_000}}, s.Counts)
+		require.Equal(t, int64(90_000), s.Latest().Count)
+		require.Equal(t, at(2), s.Latest().First)
+		require.Equal(t, span.Last, s.Latest().Instant)
+	}
+	l, _ := newTickServer().ledger("a")
+	_, _, err := l.RecordMissed(t.Context(), "job", "missed", TickSpan{First: at(2), Last: at(1), Count: 1})
+	require.ErrorAs(t, err, new(*RequestError))
+}
+
+func TestSkipsForOneReasonThatFollowEachOtherAreOneEntry(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	for n := range 5 {
+		recorded, err := a.RecordSkip(t.Context(), "job", "missed", at(n))
+		require.NoError(t, err)
+		require.Equal(t, 1, recorded)
+	}
+	_, err := a.RecordSkip(t.Context(), "job", "blackout", at(5), at(6))
+	require.NoError(t, err)
+	ended(t, a, claimed(t, a, at(7)), TickRan)
+	_, err = a.RecordSkip(t.Context(), "job", "blackout", at(8))
+	require.NoError(t, err)
+
+	var seen []string
+	for _, e := range state(t, a).History {
+		seen = append(seen, fmt.Sprintf("%s%s %d: %d-%d", e.Outcome, e.Reason, e.Count, e.First.Sub(at(0))/time.Second, e.Instant.Sub(at(0))/time.Second))
+	}
+	require.Equal(t, []string{"skippedmissed 5: 0-4", "skippedblackout 2: 5-6", "ran 1: 7-7", "skippedblackout 1: 8-8"}, seen)
+}
+
+func TestTheHistoryTellsHowRunsEndedAndIsBounded(t *testing.T) {
+	// given
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	end := TickEnd{
+		Outcome: TickFailed, Reason: "no disk", Token: 7, Took: 1500 * time.Millisecond, Waited: 20 * time.Millisecond, Attempts: 3, Preemptions: 1,
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	}
+	require.NoError(t, finish(t.Context(), a, claimed(t, a, at(0)), end))
+	require.Equal(t, end, latest(t, a).TickEnd)
+	require.Equal(t, "a", latest(t, a).Owner)
+
+	// when each run is told by another daemon, with much to say
+	for n := 1; n < 100; n++ {
+		l, _ := server.ledger(fmt.Sprintf("daemon-%d.production.example.com:12345", n))
+		end.Reason = strings.Repeat("ü", 1000)
+		require.NoError(t, finish(t.Context(), l, claimed(t, l, at(n)), end))
+		require.LessOrEqual(t, len(server.nodes["/lk/ticks/job"].data), maxTickRecord)
+	}
+
+	// then
+	s := state(t, a)
+	require.GreaterOrEqual(t, len(s.History), 12)
+	require.Equal(t, at(99), s.Latest().Instant)
+	require.True(t, strings.HasPrefix(s.Latest().Owner, "daemon-99."))
+	require.EqualValues(t, 100, s.Counts.Failed)
+
+	// when they say little
+	for n := 100; n < 200; n++ {
+		ended(t, a, claimed(t, a, at(n)), TickRan)
+	}
+	s = state(t, a)
+	require.Len(t, s.History, maxTickHistory)
+	require.LessOrEqual(t, len(server.nodes["/lk/ticks/job"].data), maxTickRecord)
+	t.Logf("%d bytes", len(server.nodes["/lk/ticks/job"].data))
+}
+
+func TestAllJobsAreListedByName(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	none, err := a.States(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, none)
+	for _, job := range []string{"b", "a/x", "c"} {
+		_, err := a.Claim(t.Context(), job, at(1), TickAsk{})
+		require.NoError(t, err)
+	}
+	states, err := a.States(t.Context())
+	require.NoError(t, err)
+	require.Len(t, states, 3)
+	for i, job := range []string{"a/x", "b", "c"} {
+		require.Equal(t, job, states[i].Job)
+		require.True(t, states[i].Runs[0].Alive)
+	}
+}
+
+func TestAChangeOfTheRecordAndADeathEndTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newTickServer()
+		a, session := server.ledger("a")
+		b, _ := server.ledger("b")
+		states := make(chan TickState)
+		go func() {
+			defer close(states)
+			var seen TickState
+			for {
+				s, err := b.Await(t.Context(), "job", seen)
+				if err != nil {
+					return
+				}
+				states <- s
+				seen = s
+			}
+		}()
+		synctest.Wait() // the job is not known yet
+
+		run := claimed(t, a, at(1))
+		s := <-states
+		for len(s.Runs) == 0 { // as it was founded
+			s = <-states
+		}
+		require.True(t, s.Runs[0].Alive)
+		server.expire(session)
+		require.False(t, (<-states).Runs[0].Alive)
+		ended(t, a, run, TickRan)
+		s = <-states
+		require.Equal(t, TickRan, s.Result(run.ID).Outcome)
+		require.Nil(t, s.Result("another"))
+	})
+}
+
+// --- requests -----------------------------------------------------------------
+
+func TestARequestIsTakenByOneDaemonAndItsRunHasItsID(t *testing.T) {
+	for _, f := range []fault{none, lostBefore, lostAfter} {
+		// given
+		server := newTickServer()
+		asker, _ := server.ledger("asker")
+		a, sessionA := server.ledger("a")
+		b, _ := server.ledger("b")
+		handle, err := asker.Request(t.Context(), TickRequest{Job: "job", By: "ann", Reason: "again"})
+		require.NoError(t, err)
+		standing, err := a.AwaitRequests(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, standing, 1)
+		request := standing[0]
+		require.Equal(t, TickRequest{ID: handle.ID(), Job: "job", By: "ann", Reason: "again", Owner: "asker", Host: "h", PID: 1, At: request.At}, request)
+		require.False(t, request.At.IsZero())
+
+		// when
+		sessionA.next(0, f)
+		won, err := a.ClaimRequest(t.Context(), request, 1)
+		require.NoError(t, err)
+		lost, err := b.ClaimRequest(t.Context(), request, 1)
+		require.NoError(t, err)
+		again, err := a.ClaimRequest(t.Context(), request, 1)
+		require.NoError(t, err)
+
+		// then
+		require.Equal(t, TickClaimed, won.Verdict)
+		require.Equal(t, handle.ID(), won.Run.ID)
+		require.True(t, won.Run.Manual)
+		require.Equal(t, "ann", won.Run.By)
+		require.Equal(t, "again", won.Run.Why)
+		require.Equal(t, TickTaken, lost.Verdict)
+		require.Equal(t, TickTaken, again.Verdict)
+		standing, err = a.AwaitRequests(t.Context(), standing)
+		require.NoError(t, err)
+		require.Empty(t, standing)
+		require.NoError(t, handle.AwaitTaken(t.Context()))
+		taken, err := handle.Withdraw(t.Context())
+		require.NoError(t, err)
+		require.True(t, taken)
+		ended(t, a, won.Run, TickRan)
+		s := state(t, asker)
+		require.Equal(t, TickRan, s.Result(handle.ID()).Outcome)
+		require.Equal(t, "ann", s.Latest().By)
+	}
+}
+
+func TestOfTwoThatTakeARequestAtOnceOneIsTooLate(t *testing.T) {
+	server := newTickServer()
+	a, session := server.ledger("a")
+	b, _ := server.ledger("b")
+	handle, err := a.Request(t.Context(), TickRequest{Job: "job"})
+	require.NoError(t, err)
+	request := TickRequest{ID: handle.ID(), Job: "job"}
+	session.fault = func() fault { // just before a's transaction
+		session.fault = nil
+		claim, err := b.ClaimRequest(t.Context(), request, 9)
+		require.NoError(t, err)
+		require.Equal(t, TickClaimed, claim.Verdict)
+		return none
+	}
+	claim, err := a.ClaimRequest(t.Context(), request, 9)
+	require.NoError(t, err)
+	require.Equal(t, TickTaken, claim.Verdict)
+	require.Equal(t, "b", state(t, a).Runs[0].Owner)
+}
+
+func TestARequestStandsWhileARunGoesOnAndCanBeWithdrawn(t *testing.T) {
+	for _, f := range []fault{none, lostBefore, lostAfter} {
+		server := newTickServer()
+		asker, session := server.ledger("asker")
+		a, _ := server.ledger("a")
+		run := claimed(t, a, at(1))
+		handle, err := asker.Request(t.Context(), TickRequest{Job: "job"})
+		require.NoError(t, err)
+		request := TickRequest{ID: handle.ID(), Job: "job"}
+		claim, err := a.ClaimRequest(t.Context(), request, 1)
+		require.NoError(t, err)
+		require.Equal(t, TickOverlap, claim.Verdict)
+		require.Equal(t, run.ID, claim.Run.ID)
+
+		session.next(0, f)
+		taken, err := handle.Withdraw(t.Context())
+		require.NoError(t, err)
+		require.False(t, taken)
+		ended(t, a, run, TickRan)
+		claim, err = a.ClaimRequest(t.Context(), request, 1)
+		require.NoError(t, err)
+		require.Equal(t, TickTaken, claim.Verdict)
+		require.ErrorAs(t, handle.AwaitTaken(t.Context()), new(*TickRequestLostError))
+		require.Empty(t, state(t, a).Runs)
+	}
+}
+
+func TestARequestDiesWithItsAsker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newTickServer()
+		asker, session := server.ledger("asker")
+		a, _ := server.ledger("a")
+		handle, err := asker.Request(t.Context(), TickRequest{Job: "job"})
+		require.NoError(t, err)
+		seen, err := a.AwaitRequests(t.Context(), nil)
+		require.NoError(t, err)
+		lost := make(chan error, 1)
+		go func() { lost <- handle.AwaitTaken(t.Context()) }()
+		synctest.Wait()
+
+		server.expire(session)
+
+		require.ErrorAs(t, <-lost, new(*TickRequestLostError))
+		none, err := a.AwaitRequests(t.Context(), seen)
+		require.NoError(t, err)
+		require.Empty(t, none)
+		claim, err := a.ClaimRequest(t.Context(), seen[0], 1)
+		require.NoError(t, err)
+		require.Equal(t, TickTaken, claim.Verdict)
+	})
+}
+
+func TestARequestThatWasTakenForNobodyIsAdoptedOrEndsAsUndecided(t *testing.T) {
+	for _, expired := range []bool{false, true} {
+		for _, repeated := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				// given a claim whose reply came too late
+				server := newTickServer()
+				a, session := server.ledger("a")
+				handle, err := a.Request(t.Context(), TickRequest{Job: "job", By: "ann"})
+				require.NoError(t, err)
+				request := TickRequest{ID: handle.ID(), Job: "job", By: "ann"}
+				session.next(0, late)
+				_, err = a.ClaimRequest(soon(t), request, 1)
+				require.Error(t, err)
+				if expired {
+					server.expire(session)
+				}
+
+				if repeated {
+					claim, err := a.ClaimRequest(t.Context(), request, 1)
+					require.NoError(t, err)
+					require.Equal(t, TickClaimed, claim.Verdict)
+					require.Equal(t, handle.ID(), claim.Run.ID)
+					require.Len(t, server.markers(), 1)
+					ended(t, a, claim.Run, TickRan)
+				} else {
+					ended(t, a, claimed(t, a, at(1)), TickRan)
+				}
+				s := state(t, a)
+				want := map[bool]TickOutcome{true: TickRan, false: TickSkipped}
+				require.Equal(t, want[repeated], s.Result(handle.ID()).Outcome)
+				require.Empty(t, server.markers())
+			})
+		}
+	}
+}
+
+// --- speed --------------------------------------------------------------------
+
+func TestWhoWonLastClaimsAndFinishesWithOneRequestEach(t *testing.T) {
+	server := newTickServer()
+	server.now = time.Now().Add(-time.Hour)
+	a, session := server.ledger("a")
+	b, other := server.ledger("b")
+	count := func(s *tickSession, f func()) int64 {
+		before := s.requests.Load()
+		f()
+		return s.requests.Load() - before
+	}
+	instant := func(n int) time.Time {
+		return time.Now().Truncate(time.Second).Add(time.Duration(n-1000) * time.Second)
+	}
+	ended(t, a, claimed(t, a, instant(0)), TickRan)
+
+	// the one that won last
+	var run TickRun
+	for n := 1; n < 4; n++ {
+		require.EqualValues(t, 1, count(session, func() { run = claimed(t, a, instant(n)) }))
+		require.EqualValues(t, 1, count(session, func() { ended(t, a, run, TickRan) }))
+	}
+	// what is known to be decided
+	require.Zero(t, count(session, func() {
+		require.Equal(t, TickTaken, ask(t, a, instant(3), SkipOverlap, 0).Verdict)
+	}))
+	// another one looks
+	require.EqualValues(t, 2, count(other, func() { run = claimed(t, b, instant(4)) }))
+	// the one that is too late tries in vain, looks, and does not try blindly again
+	require.EqualValues(t, 2, count(session, func() {
+		require.Equal(t, TickTaken, ask(t, a, instant(4), SkipOverlap, 0).Verdict)
+	}))
+	require.EqualValues(t, 3, count(session, func() { // the record, who lives, the skip
+		require.Equal(t, TickOverlap, ask(t, a, instant(5), SkipOverlap, 0).Verdict)
+	}))
+	// the run was not alone with the record: its end takes a look more
+	require.EqualValues(t, 4, count(other, func() { ended(t, b, run, TickRan) }))
+}
+
+func TestADecidedTickIsLookedUpWhileAFailedCallMayHaveClaimedIt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := newTickServer()
+	server.now = time.Now().Add(-time.Hour)
+	instant := time.Now().Truncate(time.Second).Add(-time.Minute)
+	a, session := server.ledger("a")
+	session.giveUp = cancel
+	session.next(0, late)
+	_, err := a.Claim(ctx, "job", instant, TickAsk{})
+	require.Error(t, err)
+	_, err = a.Begin(t.Context(), "job", instant) // learns the last instant, and settles nothing
+	require.NoError(t, err)
+
+	require.Equal(t, TickClaimed, ask(t, a, instant, SkipOverlap, 0).Verdict)
+}
+
+func TestAClockThatWasAheadIsNotRemembered(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	future := time.Now().Add(time.Hour).Truncate(time.Second)
+	ended(t, a, claimed(t, a, future), TickRan)
+	server.mu.Lock()
+	delete(server.nodes, "/lk/ticks/job") // by an operator
+	server.mu.Unlock()
+	require.Equal(t, TickClaimed, ask(t, a, future.Add(-time.Hour), SkipOverlap, 0).Verdict)
+}
+
+func TestWhatIsRememberedOfAJobIsSmall(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	for n := range 50 {
+		ended(t, a, claimed(t, a, at(n)), TickRan)
+	}
+	full := len(server.nodes["/lk/ticks/job"].data)
+	packed := len(a.jobs["job"].packed)
+	t.Logf("%d bytes are remembered as %d", full, packed)
+	require.Less(t, packed, 2048)
+	data, err := unpack(a.jobs["job"].packed)
+	require.NoError(t, err)
+	require.Equal(t, server.nodes["/lk/ticks/job"].data, data)
+}
