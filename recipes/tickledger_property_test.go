@@ -243,30 +243,26 @@ func (c *crowd) end() {
 // Whatever replies are lost, sessions end, daemons are killed and started anew:
 // each tick has exactly one outcome, and no rule is broken on the way.
 func TestEachTickHasOneOutcomeWhateverThePolicyAndWhateverIsLost(t *testing.T) {
-	policies := map[string]TickAsk{
-		"skip":    {OnOverlap: SkipOverlap},
-		"tell":    {OnOverlap: TellOverlap},
-		"one":     {OnOverlap: BufferOverlap, Max: 1},
-		"several": {OnOverlap: BufferOverlap, Max: 3},
-		"cancel":  {OnOverlap: CancelOverlap},
-		"allow":   {OnOverlap: AllowOverlap, Max: 3},
+	policies := []TickAsk{
+		{OnOverlap: SkipOverlap},
+		{OnOverlap: TellOverlap},
+		{OnOverlap: BufferOverlap, Max: 1},
+		{OnOverlap: BufferOverlap, Max: 3},
+		{OnOverlap: CancelOverlap},
+		{OnOverlap: AllowOverlap, Max: 3},
 	}
-	for name, ask := range policies {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) {
-				c := newCrowd(t.Context(), rt, ask)
-				pick := func() *tickDaemon { return c.daemons[rapid.IntRange(0, len(c.daemons)-1).Draw(rt, "daemon")] }
-				rt.Repeat(map[string]func(*rapid.T){
-					"":        func(*rapid.T) { c.check() },
-					"claim":   func(*rapid.T) { c.claim(pick()) },
-					"claim2":  func(*rapid.T) { c.claim(pick()) },
-					"waiting": func(*rapid.T) { c.claimWaiting(pick()) },
-					"finish":  func(*rapid.T) { c.finish(pick()) },
-					"expire":  func(*rapid.T) { c.expire(pick()) },
-					"kill":    func(rt *rapid.T) { c.boot(rapid.IntRange(0, len(c.daemons)-1).Draw(rt, "killed")) },
-				})
-				c.end()
-			})
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newCrowd(t.Context(), rt, rapid.SampledFrom(policies).Draw(rt, "policy"))
+		pick := func() *tickDaemon { return c.daemons[rapid.IntRange(0, len(c.daemons)-1).Draw(rt, "daemon")] }
+		rt.Repeat(map[string]func(*rapid.T){
+			"":        func(*rapid.T) { c.check() },
+			"claim":   func(*rapid.T) { c.claim(pick()) },
+			"claim2":  func(*rapid.T) { c.claim(pick()) },
+			"waiting": func(*rapid.T) { c.claimWaiting(pick()) },
+			"finish":  func(*rapid.T) { c.finish(pick()) },
+			"expire":  func(*rapid.T) { c.expire(pick()) },
+			"kill":    func(rt *rapid.T) { c.boot(rapid.IntRange(0, len(c.daemons)-1).Draw(rt, "killed")) },
 		})
-	}
+		c.end()
+	})
 }
