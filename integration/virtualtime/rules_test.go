@@ -319,7 +319,7 @@ func TestDeltaSparesHoldersThatAreNearlyAsImportant(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a holder at 3 with a lease of six hours
 		holder, near, far, low := w.program("holder", long), w.program("near", long), w.program("far", long), w.program("low", long)
-		held := holder.do(lockguard.Requirement{Priority: 3, LeaseTimeout: 6 * time.Hour}, untilCancelled)
+		held := holder.do(lockguard.Requirement{Priority: 3, LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Minute}, untilCancelled)
 
 		// when one at 5 comes that asks from 10 above on, behind one at 4 that asks nobody
 		w.until(time.Minute)
