@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // Config is a configuration file, read and checked.
@@ -62,10 +63,15 @@ type Config struct {
 	// nowhere.
 	StateDir string
 
+	// Temporal says how to reach the Temporal server. Its zero values are
+	// defaults.
+	Temporal temporal.Options
+
 	// Warnings are what works, but perhaps not as meant; by line and column.
 	Warnings []Problem
 
 	read    contents
+	client  temporalClient    // of the Temporal server, if a job needs it
 	recipes map[string]recipe // what each job runs, by its name
 }
 
@@ -93,6 +99,8 @@ type Options struct {
 	// Strategies are the names of strategies of the program's own that groups
 	// can have beside those of package assignment.
 	Strategies []string
+
+	previous *Config // whose Temporal client goes on
 }
 
 // Load reads the file with the given name. If anything is wrong with it, the
@@ -116,7 +124,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		opts.Env = os.LookupEnv
 	}
 	src := readSource(data)
-	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies, read: contents{}}
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies, read: contents{}, previous: opts.previous}
 	r.read.add(name, data, nil)
 	cfg := r.config(src)
 	problems, warnings := r.collect(name)
@@ -127,9 +135,11 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	sortProblems(problems)
 	sortProblems(warnings)
 	if len(problems) > 0 {
+		r.closeClient()
 		return nil, &Errors{Problems: problems, Warnings: warnings, read: r.read}
 	}
 	cfg.File, cfg.Warnings, cfg.read = name, warnings, r.read
+	cfg.client = r.client
 	return cfg, nil
 }
 
@@ -139,6 +149,7 @@ var fileShape = shape{
 	keys: []key{
 		{"version", wholeNumber(1, 1), "", "The version of this format."},
 		{"zookeeper", like(&zookeeperShape), "", "How to reach ZooKeeper."},
+		{"temporal", like(&temporalShape), "", "How to reach the Temporal server, for jobs that start workflows."},
 		{"priorities", like(&prioritiesShape), "", "Priorities by name, and who may preempt whom."},
 		{"defaults", like(&defaultsShape), "", "What jobs have that do not say otherwise."},
 		{"scopes", named(like(&scopeShape)), "", "What the locks protect. Once there is a scope here, jobs can use no others."},
@@ -153,7 +164,7 @@ var fileShape = shape{
 	must: []string{"version"},
 	any:  []string{"jobs", "groups"},
 	later: []string{
-		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides", "temporal",
+		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides",
 		"audit", "hooks", "include", "approvals", "health",
 	},
 	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "data_dir": `did you mean "state_dir"?`},
@@ -182,6 +193,8 @@ func (r *reader) config(src source) *Config {
 	start.node = o.node
 	r.version(o, start)
 	cfg.Client = r.zookeeper(o.get("zookeeper"))
+	r.temporal = r.temporalServer(o.get("temporal"))
+	cfg.Temporal = r.temporal
 	r.priorities(o.get("priorities"))
 	policies, locks := r.defaults(o.get("defaults"), &cfg.Defaults)
 	r.adviseClasses(locks)

@@ -271,6 +271,11 @@ func compareSettings(a, b *Config) []Change {
 	if !sameTLS(x.TLS, y.TLS) {
 		c = append(c, Change{Field: "zookeeper.tls"})
 	}
+	compare(&c, "temporal.address", a.Temporal.Address, b.Temporal.Address, plain)
+	compare(&c, "temporal.namespace", a.Temporal.Namespace, b.Temporal.Namespace, plain)
+	compare(&c, "temporal.identity", a.Temporal.Identity, b.Temporal.Identity, plain)
+	compare(&c, "temporal.api_key_file", a.Temporal.APIKeyFile, b.Temporal.APIKeyFile, plain)
+	compare(&c, "temporal.tls", a.Temporal.TLS, b.Temporal.TLS, nil)
 	compare(&c, "priorities.classes", a.Classes, b.Classes, nil)
 	compare(&c, "scopes", a.Scopes, b.Scopes, nil)
 	compare(&c, "groups", a.Groups, b.Groups, nil)

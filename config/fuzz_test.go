@@ -31,6 +31,8 @@ func FuzzParse(f *testing.F) {
 		job("schedule: \"@daily\nrun: ['x"), job("<<: [*a, *b]"), job("locks: &l [{<<: *l}]"), job("run: ${A:-b}"),
 		"version: 1\njobs:\n  a: &a {run: &r [x], locks: [{scope: s, <<: {priority: 1}}]}\n  b: *a\n---\n...\n",
 		"%YAML 1.2\n---\nversion: !!int 1\n", "? |\n  x\n: >\n  y\n", "a: \"\\u0000\\n\"\n", "\ufeffversion: 1\r\n", "a:\rb:\u2028c: @",
+		job("run: {temporal: {workflow: W, task_queue: q, args: [[.inf, 0x10, ~]]}}"), job("run: {http: {url: 'http://a', headers: {A: b}}, cleanup: {http: {url: x}}}"),
+		job("blackout: [{schedule: 'H H * * *', for: 1h}]\nretry: {max: 1}\non_preempt: requeue"), file(policyDefaults),
 		group("weights: {a: 1e400, b: .nan, 1: 1}, pins: {l1: a, l1: b}, locks: 9"), "version: 1\ngroups: [&g {name: a, locks: 2}, *g, {<<: *g, name: b}]\n",
 		"\"a\\nb\\e[31m\": 1\njobs: {\"x\\ny\": {schedule: \"a\\nb\"}}\n",
 	} {
@@ -39,6 +41,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		cfg, err := Parse(fileName, []byte(text), testOptions())
 		if err == nil {
+			defer cfg.Close()
 			for _, job := range cfg.Jobs {
 				require.NoError(t, job.Validate())
 			}

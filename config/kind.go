@@ -30,6 +30,7 @@ const (
 	ofNumber
 	ofBoolean
 	ofSize
+	ofAnything
 )
 
 var (

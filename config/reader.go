@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // A reader reads the sections of one file, in the order in which they need
@@ -22,6 +23,10 @@ type reader struct {
 	works map[string]jobs.Work
 	// strategies are those of the program's own.
 	strategies []string
+
+	temporal temporal.Options
+	client   temporalClient // of the Temporal server, once a job needs it
+	previous *Config
 
 	session setting[time.Duration]
 	// sessionReported: the session timeout does not fit the built-in lease.

@@ -187,7 +187,9 @@ func (r *Reloader) watch(ctx context.Context, w *watcher) {
 // It returns what it has read.
 func (r *Reloader) reload(ctx context.Context, w *watcher) contents {
 	current := r.Config()
-	next, err := Load(current.File, r.Options)
+	options := r.Options
+	options.previous = current
+	next, err := Load(current.File, options)
 	var seen contents
 	if broken, ok := errors.AsType[*Errors](err); ok {
 		seen = broken.read
@@ -206,6 +208,12 @@ func (r *Reloader) reload(ctx context.Context, w *watcher) contents {
 	}
 	if err == nil && !diff.Empty() {
 		err = r.Apply(ctx, next, diff)
+	}
+	if err != nil && next != nil && next.client != current.client {
+		next.Close() // nobody has it
+	}
+	if err == nil && next.client == nil {
+		next.client = current.client // runs that go on have it
 	}
 	r.finish(next, diff, err)
 	return seen

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 const (
@@ -25,6 +26,9 @@ var (
 	runKind     = oneOf(commandKind, goKind, like(&runShape))
 )
 
+// kindsOfWork are the keys of which a mapping has one.
+var kindsOfWork = []string{"command", "http", "temporal"}
+
 var runShape = shape{
 	name:    "run",
 	example: runExample,
@@ -34,16 +38,17 @@ var runShape = shape{
 		{"dir", aFile, "that of the daemon", "The directory the command runs in."},
 		{"user", aText, "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root."},
 		{"http", like(&httpShape), "", "A request instead of a command."},
+		{"temporal", like(&workflowShape), "", "A workflow to start instead of a command."},
 		{"output", aSize, "", "How much of what the command writes, or of the response, is kept: the end of it."},
 		{"cleanup", oneOf(commandKind, like(&cleanupShape)), "", "Runs under the lock when the work was interrupted."},
 	},
-	any:   []string{"command", "http"},
-	later: []string{"temporal", "workflow", "stdin", "shell"},
+	any:   kindsOfWork,
+	later: []string{"stdin", "shell"},
 	hints: map[string]string{
 		"exec": `did you mean "command"?`, "argv": `did you mean "command"?`, "cmd": `did you mean "command"?`,
 		"args": "write them behind the command: [command, argument]", "go": "write run: go:NAME",
 		"environment": `did you mean "env"?`, "cwd": `did you mean "dir"?`, "workdir": `did you mean "dir"?`, "working_dir": `did you mean "dir"?`,
-		"timeout": "it belongs to the job, beside run", "cleanup_timeout": "it belongs to the lock of the job", "url": "write http: {url: ...}",
+		"timeout": "it belongs to the job, beside run", "cleanup_timeout": "it belongs to the lock of the job", "url": "write http: {url: ...}", "workflow": "write temporal: {workflow: ...}",
 	},
 }
 
@@ -53,8 +58,9 @@ var cleanupShape = shape{
 	keys: []key{
 		{"command", commandKind, "", "The program and its arguments."},
 		{"http", like(&httpShape), "", "A request instead of a command."},
+		{"temporal", like(&workflowShape), "", "A workflow to start instead of a command."},
 	},
-	any:   []string{"command", "http"},
+	any:   kindsOfWork,
 	hints: map[string]string{"env": "it has that of the work", "dir": "it has that of the work", "user": "it has that of the work", "timeout": "it is the cleanup_timeout of the lock"},
 }
 
@@ -89,14 +95,24 @@ func (t recipe) equal(other recipe) bool {
 	return reflect.DeepEqual(t.plain(), other.plain())
 }
 
-// plain leaves out what a command has of its locks.
+// plain leaves out what a command has of its locks, and connections.
 func (t recipe) plain() recipe {
-	if command, ok := t.main.(*jobs.Command); ok {
-		same := *command
-		same.CleanupTimeout = 0
-		t.main = &same
-	}
+	t.main, t.cleanup = plainWork(t.main), plainWork(t.cleanup)
 	return t
+}
+
+func plainWork(work jobs.Work) jobs.Work {
+	switch work := work.(type) {
+	case *jobs.Command:
+		same := *work
+		same.CleanupTimeout = 0
+		return &same
+	case *temporal.StartWorkflow:
+		same := *work
+		same.Client = nil
+		return &same
+	}
+	return work
 }
 
 // run reads what a job does: a command, or the name of a Go function.
@@ -175,30 +191,55 @@ func (r *reader) mapping(v value, t *task) {
 	if v := o.get("user"); v.exists() {
 		command.User, _ = r.text(v, "write a user, for example backup, or backup:staff")
 	}
-	switch {
-	case o.has("command") && o.has("http"):
-		r.problem(o.entries["http"].key, "there is a command beside it", "remove one of them, or write two jobs")
-	case o.has("command"):
+	switch r.oneKind(o, "remove one of them, or write two jobs") {
+	case "command":
 		if command.Argv, ok = r.argv(o.get("command")); ok {
 			probe := jobs.Command{Argv: []string{"probe"}, User: command.User}
 			r.blamed(probe.Validate(), func(string) value { return o.get("user") })
 			t.command, t.main = command, command
 		}
-	case o.has("http"):
-		for _, field := range []string{"env", "dir", "user"} {
-			if o.has(field) {
-				r.problem(o.entries[field].key, field+" is for commands", "remove it")
-			}
-		}
+	case "http":
+		r.notFor(o, "is for commands", "env", "dir", "user")
 		if request := r.http(o.get("http"), output); request != nil {
 			t.main = request
 		}
-	default:
+	case "temporal":
+		r.notFor(o, "is for commands", "env", "dir", "user")
+		r.notFor(o, "is for commands and requests", "output")
+		if workflow := r.workflow(o.get("temporal")); workflow != nil {
+			t.main = workflow
+		}
+	case "":
 		r.missing(v, "command is missing", "write {command: [/usr/bin/backup, --all]}, or {http: {url: ...}}")
 	}
 	if o.has("cleanup") {
 		t.tidies = o.get("cleanup")
 		t.cleanup = r.cleanup(t.tidies, *command)
+	}
+}
+
+// oneKind returns the first kind of work that a mapping has, and reports the
+// others; "" if it has none.
+func (r *reader) oneKind(o object, instead string) string {
+	first := ""
+	for _, kind := range kindsOfWork {
+		switch {
+		case !o.has(kind):
+		case first == "":
+			first = kind
+		default:
+			r.problem(o.entries[kind].key, "there is "+quote(first)+" beside it", instead)
+		}
+	}
+	return first
+}
+
+// notFor reports settings of another kind of work.
+func (r *reader) notFor(o object, what string, fields ...string) {
+	for _, field := range fields {
+		if o.has(field) {
+			r.problem(o.entries[field].key, field+" "+what, "remove it")
+		}
 	}
 }
 
@@ -208,18 +249,21 @@ func (r *reader) cleanup(v value, like jobs.Command) jobs.Work {
 	argvAt := v
 	if v.exists() && v.node.Kind == yaml.MappingNode {
 		o, ok := r.object(v, cleanupShape)
-		switch {
-		case !ok:
+		if !ok {
 			return nil
-		case o.has("command") && o.has("http"):
-			r.problem(o.entries["http"].key, "there is a command beside it", "remove one of them")
-			return nil
-		case o.has("http"):
+		}
+		switch r.oneKind(o, "remove one of them") {
+		case "http":
 			if request := r.http(o.get("http"), 0); request != nil {
 				return request
 			}
 			return nil
-		case !o.has("command"):
+		case "temporal":
+			if workflow := r.workflow(o.get("temporal")); workflow != nil {
+				return workflow
+			}
+			return nil
+		case "":
 			r.missing(v, "command is missing", cleanupShape.example)
 			return nil
 		}

@@ -60,8 +60,8 @@ func TestRunRules(t *testing.T) {
 	const instead = "write one such as https://example.com/compact"
 	for name, c := range map[string]struct{ text, want string }{
 		"neither":               {job("run: {env: {A: b}}"), "4:10 jobs[a].run: command is missing; write {command: [/usr/bin/backup, --all]}, or {http: {url: ...}}"},
-		"both":                  {job("run: {command: [x], http: {url: https://a}}"), "4:25 jobs[a].run.http: there is a command beside it; remove one of them, or write two jobs"},
-		"both, to clean up":     {job("run: {command: [x], cleanup: {command: [x], http: {url: https://a}}}\nlocks: [{scope: s}]"), "4:49 jobs[a].run.cleanup.http: there is a command beside it; remove one of them"},
+		"both":                  {job("run: {command: [x], http: {url: https://a}}"), `4:25 jobs[a].run.http: there is "command" beside it; remove one of them, or write two jobs`},
+		"both, to clean up":     {job("run: {command: [x], cleanup: {command: [x], http: {url: https://a}}}\nlocks: [{scope: s}]"), `4:49 jobs[a].run.cleanup.http: there is "command" beside it; remove one of them`},
 		"neither, to clean up":  {job("run: {command: [x], cleanup: {}}\nlocks: [{scope: s}]"), "4:34 jobs[a].run.cleanup: command is missing; write a command as a list, or {http: {url: ...}}"},
 		"request without a url": {job("run: {http: {method: GET}}"), "4:17 jobs[a].run.http: url is missing; write it like {url: https://example.com/compact, method: POST}"},
 		"url of a file":         {job("run: {http: {url: file:///etc}}"), `4:23 jobs[a].run.http.url: "file:///etc" is not of http or https; ` + instead},

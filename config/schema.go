@@ -154,6 +154,8 @@ func (k kind) plain() *schemaNode {
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "boolean"}, fromOutside}}
 	case ofSize:
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "integer", Minimum: new(int64(1))}, {Type: "string", Pattern: sizeForm}, fromOutside}}
+	case ofAnything:
+		return &schemaNode{}
 	case ofName:
 		return &schemaNode{Type: "string", Pattern: `\S`}
 	case ofGoFunc:

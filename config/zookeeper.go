@@ -175,25 +175,33 @@ func (r *reader) tls(v value) *tls.Config {
 		}
 	}
 	cert, key := o.get("cert_file"), o.get("key_file")
-	switch {
-	case o.has("cert_file") && !o.has("key_file"):
-		r.missing(cert, "key_file is missing beside it", "name the file with the private key as well")
-	case o.has("key_file") && !o.has("cert_file"):
-		r.missing(key, "cert_file is missing beside it", "name the file with the certificate as well")
-	case cert.exists() && key.exists():
+	if r.pair(o) && cert.exists() && key.exists() {
 		certPEM, okCert := r.file(cert)
 		keyPEM, okKey := r.file(key)
 		if !okCert || !okKey {
-			break
+			return cfg
 		}
 		pair, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
 			r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")), "name a certificate and its private key, both in PEM form")
-			break
+			return cfg
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}
 	return cfg
+}
+
+// pair reports whether a certificate and its key are both there, or neither.
+func (r *reader) pair(o object) bool {
+	switch cert, key := o.has("cert_file"), o.has("key_file"); {
+	case cert && !key:
+		r.missing(o.get("cert_file"), "key_file is missing beside it", "name the file with the private key as well")
+	case key && !cert:
+		r.missing(o.get("key_file"), "cert_file is missing beside it", "name the file with the certificate as well")
+	default:
+		return true
+	}
+	return false
 }
 
 // file reads a file named in the configuration, relative to its directory.
