@@ -19,15 +19,22 @@
 // With [Config.Spread] each job belongs to one daemon: a group of locks, one a
 // job, is spread over the daemons ([recipes.Group]), and the owner of a job alone
 // asks for its ticks. When it is gone another daemon owns the job and goes on
-// from the ledger: it runs the last tick that came due meanwhile, and those
-// before it that are not older than [Config.Lateness]; what is older is recorded
-// as missed. The ledger still decides every tick, so that two daemons that
+// from the ledger, as a daemon does that was down meanwhile. The ledger still decides every tick, so that two daemons that
 // believe that they own a job run no tick twice.
 //
-// A daemon decides each tick in exactly one way: it runs the tick here, finds
-// it taken elsewhere or leaves it to the owner of the job, or skips it for a
-// [SkipReason]. [Scheduler.Stats] counts them all, and each skip is one log line
-// and one lockguard.Skipped event.
+// Each tick ends in exactly one way, which the ledger records in the transaction
+// that decides it: it ran (where, how long, under which token, with what
+// result), it was interrupted because its process died, or it was skipped for a
+// [SkipReason]. [Scheduler.Stats] counts what this daemon did, and each skip is
+// one log line and one lockguard.Skipped event.
+//
+// What a job wants is said in its policies (package jobs), and they hold in the
+// whole cluster, because what they need to know is in the ledger: whether a run
+// goes on, which ticks wait for its end, how many runs in a row have failed. A
+// tick that comes due while a run goes on is skipped, waits, replaces it or runs
+// beside it (jobs.Overlap). One that no daemon saw in time is made up for or
+// recorded as missed (jobs.Misfire). [Scheduler.Reconcile] changes the jobs while
+// they run, and [Drain] says how all of it ends.
 //
 //	s, err := scheduler.New(scheduler.Config{Guard: guard, Ledger: client.TickLedger("")})
 //	if err != nil {
@@ -38,15 +45,15 @@
 //	}
 //	return s.Run(ctx) // returns when ctx has ended and the runs have drained
 //
-// Limits. Ticks that were due while no daemon ran are not made up for, beyond
-// [Config.Lateness]. A daemon whose clock is further ahead of the others' than
-// that takes from them, when it joins, the ticks that they have not come to yet.
-// One that was suspended, or cut off from ZooKeeper, for longer than that and
-// whose clock is ahead of the others' may record as missed or undecided what
-// they would have run a moment later. The overlap of
-// runs is excluded as long as their sessions live: a run that has lost its
-// session goes on if its job needs no lock, and the next tick may start beside
-// it; only a lock, and its token, exclude that.
+// Limits. A daemon whose clock is further ahead of the others' than
+// [Config.Lateness] takes from them, when it joins, the ticks that they have not
+// come to yet. One that was suspended, or cut off from ZooKeeper, for longer than
+// that and whose clock is ahead of the others' may record as missed or undecided
+// what they would have run a moment later. The overlap of runs is excluded as
+// long as their sessions live: a run that has lost its session goes on if its job
+// needs no lock, and the next tick may start beside it; only a lock, and its
+// token, exclude that. A retry and a preempted run that begins anew are the same
+// tick: the work has to bear being begun twice.
 //
 // Schedules are read by robfig/cron and evaluated here on civil time: a daily
 // job runs once on the days the clocks change, too. See [Parse].
