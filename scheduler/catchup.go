@@ -36,7 +36,11 @@ func (l *lane) join(ctx context.Context, def *definition) error {
 		}
 		decided := decidedIn(state)
 		if decided.IsZero() {
-			l.joined = true // it begins with the first tick
+			// It begins with the first tick. Until then people can find it.
+			if _, err := l.s.cfg.Ledger.RecordSkip(ctx, def.Name, string(SkipMissed)); err != nil {
+				return err
+			}
+			l.joined = true
 			return nil
 		}
 		l.begun = true
