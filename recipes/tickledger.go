@@ -42,9 +42,10 @@ type TickLedger struct {
 	acl      []zk.ACL
 	self     tickOwner
 
-	mu   sync.Mutex
-	open map[string]*openTick   // the runs of this ledger, by id
-	jobs map[string]*tickMemory // by name
+	mu    sync.Mutex
+	open  map[string]*openTick   // the runs of this ledger, by id
+	jobs  map[string]*tickMemory // by name
+	plain int                    // bytes of what is remembered there, unless it is packed
 }
 
 // TickLedger returns the ledger of the client's root. Each has an identity of

@@ -17,7 +17,8 @@ type tickMemory struct {
 	last    time.Time // decided up to here, at least
 	waiting int
 
-	packed  []byte // the record as this ledger wrote it last; nil: others have written since, perhaps
+	data    []byte // the record as this ledger wrote it last; nil: others have written since, perhaps
+	packed  bool   // data is
 	version int32
 	mtime   int64
 
@@ -45,19 +46,42 @@ func (l *TickLedger) saw(job string, rec *tickRecord) {
 // wrote takes note of a record that this ledger has written.
 func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.Stat) {
 	l.saw(job, rec)
-	packed := pack(data)
+	l.mu.Lock()
+	m := l.memory(job)
+	packed := m.data == nil || m.packed // else it has its room
+	packed = packed && l.plain+len(data) > maxPlain
+	l.mu.Unlock()
+	if packed {
+		data = pack(data)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.memory(job); m.packed == nil || stat.Version > m.version {
-		m.packed, m.version, m.mtime = packed, stat.Version, stat.Mtime
+	if m.data == nil || stat.Version > m.version {
+		l.drop(m)
+		m.data, m.packed, m.version, m.mtime = data, packed, stat.Version, stat.Mtime
+		if !packed {
+			l.plain += len(data)
+		}
 	}
+}
+
+// maxPlain bounds what is remembered as it is, in bytes: that of some thousand
+// jobs. What is more is packed, which takes a quarter of the room, and time.
+const maxPlain = 8 << 20
+
+// drop forgets the record. The caller holds l.mu.
+func (l *TickLedger) drop(m *tickMemory) {
+	if !m.packed {
+		l.plain -= len(m.data)
+	}
+	m.data, m.packed = nil, false
 }
 
 // forget makes the next call look.
 func (l *TickLedger) forget(job string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.memory(job).packed = nil
+	l.drop(l.memory(job))
 }
 
 // recall returns the record as this ledger wrote it last, with its own runs
@@ -67,15 +91,17 @@ func (l *TickLedger) forget(job string) {
 func (l *TickLedger) recall(job string, strangers bool) *tickView {
 	l.mu.Lock()
 	m := l.jobs[job]
-	if m == nil || m.packed == nil {
+	if m == nil || m.data == nil {
 		l.mu.Unlock()
 		return nil
 	}
-	packed, stat := m.packed, &zk.Stat{Version: m.version, Mtime: m.mtime}
+	data, packed, stat := m.data, m.packed, &zk.Stat{Version: m.version, Mtime: m.mtime}
 	l.mu.Unlock()
-	data, err := unpack(packed)
-	if err != nil {
-		return nil
+	if packed {
+		var err error
+		if data, err = unpack(data); err != nil {
+			return nil
+		}
 	}
 	rec, err := decodeTick(data, stat)
 	if err != nil {
@@ -114,7 +140,7 @@ func (l *TickLedger) failing(job string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.memory(job)
-	m.packed = nil
+	l.drop(m)
 	m.failed++
 }
 
@@ -138,8 +164,8 @@ func (l *TickLedger) settled(job string, failures int) {
 
 // --- packing ------------------------------------------------------------------
 
-// Records are kept compressed: a process may have ten thousand jobs, and a
-// history says nearly the same 32 times.
+// A process may have ten thousand jobs, and a history says nearly the same 32
+// times.
 var packers = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {

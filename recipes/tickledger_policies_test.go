@@ -685,17 +685,45 @@ func TestAClockThatWasAheadIsNotRemembered(t *testing.T) {
 	require.Equal(t, TickClaimed, ask(t, a, future.Add(-time.Hour), SkipOverlap, 0).Verdict)
 }
 
-func TestWhatIsRememberedOfAJobIsSmall(t *testing.T) {
+func TestWhatIsRememberedOfManyJobsIsSmall(t *testing.T) {
+	// given a job with a long history
 	server := newTickServer()
-	a, _ := server.ledger("a")
+	a, session := server.ledger("a")
 	for n := range 50 {
 		ended(t, a, claimed(t, a, at(n)), TickRan)
 	}
 	full := len(server.nodes["/lk/ticks/job"].data)
-	packed := len(a.jobs["job"].packed)
-	t.Logf("%d bytes are remembered as %d", full, packed)
-	require.Less(t, packed, 2048)
-	data, err := unpack(a.jobs["job"].packed)
-	require.NoError(t, err)
-	require.Equal(t, server.nodes["/lk/ticks/job"].data, data)
+	require.Equal(t, full, a.plain)
+
+	// when there are so many that it does not find room any more
+	a.plain += maxPlain
+	require.NoError(t, finish(t.Context(), a, claimed(t, a, at(50)), TickEnd{Outcome: TickRan}))
+	require.False(t, a.jobs["job"].packed) // it has its room
+	a.forget("job")
+	run := claimed(t, a, at(51))
+
+	// then it is packed, and as good
+	require.True(t, a.jobs["job"].packed)
+	require.Less(t, len(a.jobs["job"].data), full/2)
+	require.Equal(t, maxPlain, a.plain)
+	before := session.requests.Load()
+	ended(t, a, run, TickRan)
+	require.EqualValues(t, 1, session.requests.Load()-before)
+	t.Logf("%d bytes are remembered as %d", full, len(a.jobs["job"].data))
+}
+
+// BenchmarkTickCycle is what a claim and a finish cost the processor, without a
+// server.
+func BenchmarkTickCycle(b *testing.B) {
+	a, session := newTickServer().ledger("a")
+	n := 0
+	before := session.requests.Load()
+	for b.Loop() {
+		n++
+		claim, err := a.Claim(b.Context(), "job", at(n), TickAsk{})
+		require.NoError(b, err)
+		_, err = a.Finish(b.Context(), claim.Run, TickEnd{Outcome: TickRan, Took: time.Second})
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(session.requests.Load()-before)/float64(n), "requests/op")
 }

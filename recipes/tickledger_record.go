@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -13,18 +14,21 @@ import (
 // times are server times in milliseconds. One of those that is zero was set by
 // the node's last write, and is the time of that: whoever writes next puts it
 // into the data.
+//
+// It is one line of JSON, and one more for each entry of the history, newest
+// last: who decides something need not understand what has ended long ago.
 type tickRecord struct {
 	Format   int         `json:"format"`
 	Job      string      `json:"job"`
 	Begins   time.Time   `json:"begins,omitzero"` // the first instant, before anything was decided
 	Last     time.Time   `json:"last,omitzero"`
-	Owners   []tickOwner `json:"owners,omitempty"`  // that runs and history are about: told once
+	Owners   []ownerNote `json:"owners,omitempty"`  // that runs and history are about: told once
 	Runs     []runNote   `json:"runs,omitempty"`    // going on, oldest first
 	Waiting  []time.Time `json:"waiting,omitempty"` // decided to run once others have ended, in order
 	Paused   *pauseNote  `json:"paused,omitempty"`
 	Failures int         `json:"failures,omitempty"` // in a row
 	Counts   TickCounts  `json:"counts"`
-	History  []endNote   `json:"history,omitempty"` // newest last
+	history  tickHistory // in lines of their own
 }
 
 // tickOwner says who runs a tick. It is the data of the marker, too.
@@ -33,6 +37,11 @@ type tickOwner struct {
 	Owner  string `json:"owner,omitempty"`
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
+}
+
+type ownerNote struct {
+	Number int `json:"n"` // from 1
+	tickOwner
 }
 
 type runNote struct {
@@ -91,21 +100,23 @@ func (r *tickRecord) decided() time.Time {
 
 // encode drops what the bounds leave no room for.
 func (r *tickRecord) encode() []byte {
-	r.History = r.History[max(0, len(r.History)-maxTickHistory):]
+	r.history.trim(maxTickHistory)
 	r.tidyOwners()
 	data := encode(r)
-	for len(data) > maxTickRecord && len(r.History) > leastHistory {
-		r.History = r.History[1:]
+	for len(data)+r.history.size() > maxTickRecord && len(r.history) > leastHistory {
+		r.history.trim(len(r.history) - 1)
 		r.tidyOwners()
 		data = encode(r)
 	}
-	return data
+	return r.history.appendTo(data)
 }
 
 func decodeTick(data []byte, stat *zk.Stat) (r tickRecord, err error) {
+	data, history, _ := bytes.Cut(data, []byte{'\n'})
 	if err := decode(data, &r, &r.Format); err != nil {
 		return r, err
 	}
+	r.history = splitHistory(history)
 	r.stamp(stat.Mtime)
 	return r, nil
 }
@@ -115,9 +126,7 @@ func (r *tickRecord) stamp(mtime int64) {
 	for i := range r.Runs {
 		r.Runs[i].ClaimedAt = cmp.Or(r.Runs[i].ClaimedAt, mtime)
 	}
-	for i := range r.History {
-		r.History[i].EndedAt = cmp.Or(r.History[i].EndedAt, mtime)
-	}
+	r.history.stamp(mtime)
 	if r.Paused != nil {
 		r.Paused.At = cmp.Or(r.Paused.At, mtime)
 	}
@@ -127,42 +136,33 @@ func (r *tickRecord) stamp(mtime int64) {
 
 // owner returns the number of o, which it adds if it is new.
 func (r *tickRecord) owner(o tickOwner) int {
-	if i := slices.Index(r.Owners, o); i >= 0 {
-		return i + 1
+	number := 1
+	for _, known := range r.Owners {
+		if known.tickOwner == o {
+			return known.Number
+		}
+		number = max(number, known.Number+1)
 	}
-	r.Owners = append(r.Owners, o)
-	return len(r.Owners)
+	r.Owners = append(r.Owners, ownerNote{Number: number, tickOwner: o})
+	return number
 }
 
-func (r *tickRecord) ownerOf(n *runNote) (o tickOwner) {
-	if n.Owner > 0 && n.Owner <= len(r.Owners) {
-		o = r.Owners[n.Owner-1]
+func (r *tickRecord) ownerOf(n *runNote) tickOwner {
+	for _, known := range r.Owners {
+		if known.Number == n.Owner {
+			return known.tickOwner
+		}
 	}
-	return o
+	return tickOwner{}
 }
 
 // tidyOwners drops those that nothing is about any more.
 func (r *tickRecord) tidyOwners() {
-	numbers := make([]int, len(r.Owners)+1) // new ones, by old ones
-	owners := make([]tickOwner, 0, len(r.Owners))
-	renumber := func(n *runNote) {
-		if n.Owner <= 0 || n.Owner > len(r.Owners) {
-			n.Owner = 0
-			return
-		}
-		if numbers[n.Owner] == 0 {
-			owners = append(owners, r.Owners[n.Owner-1])
-			numbers[n.Owner] = len(owners)
-		}
-		n.Owner = numbers[n.Owner]
-	}
+	used := r.history.owners()
 	for i := range r.Runs {
-		renumber(&r.Runs[i])
+		used[r.Runs[i].Owner] = true
 	}
-	for i := range r.History {
-		renumber(&r.History[i].runNote)
-	}
-	r.Owners = owners
+	r.Owners = slices.DeleteFunc(r.Owners, func(o ownerNote) bool { return !used[o.Number] })
 }
 
 // --- runs ---------------------------------------------------------------------
@@ -174,14 +174,7 @@ func (r *tickRecord) run(id string) int {
 
 // ended returns how a run ended that the history still knows, or nil. An entry
 // that stands for several skips is known by the newest.
-func (r *tickRecord) ended(id string) *endNote {
-	for i := len(r.History) - 1; i >= 0; i-- {
-		if r.History[i].ID == id {
-			return &r.History[i]
-		}
-	}
-	return nil
-}
+func (r *tickRecord) ended(id string) *endNote { return r.history.find(id) }
 
 // wait puts a tick into the buffer. Older ones go first.
 func (r *tickRecord) wait(instant time.Time) {
@@ -236,16 +229,18 @@ func (r *tickRecord) end(e endNote, n int64) {
 	if n > 1 {
 		e.Count = n
 	}
-	if len(r.History) > 0 && e.Outcome == TickSkipped && !e.Manual {
-		newest := r.History[len(r.History)-1]
-		if newest.Outcome == TickSkipped && newest.Reason == e.Reason && !newest.Manual {
-			e.First = earlier(newest.first(), e.first())
-			e.Count = max(newest.Count, 1) + n
-			e.Instant = later(newest.Instant, e.Instant)
-			r.History = r.History[:len(r.History)-1]
-		}
+	if newest := r.history.newest(); newest != nil && e.collapses(newest) {
+		e.First = earlier(newest.first(), e.first())
+		e.Count = max(newest.Count, 1) + n
+		e.Instant = later(newest.Instant, e.Instant)
+		r.history = r.history[:len(r.history)-1]
 	}
-	r.History = append(r.History, e)
+	r.history = append(r.history, tickLine{note: &e})
+}
+
+// collapses reports whether e and the entry before it are skips for one reason.
+func (e *endNote) collapses(before *endNote) bool {
+	return e.Outcome == TickSkipped && before.Outcome == TickSkipped && e.Reason == before.Reason && !e.Manual && !before.Manual
 }
 
 func (e *endNote) first() time.Time {

@@ -220,8 +220,8 @@ func (v *tickView) state(job string) TickState {
 		run.Alive = v.alive(run.ID)
 		s.Runs = append(s.Runs, run)
 	}
-	for i := range r.History {
-		s.History = append(s.History, r.publicEnd(&r.History[i]))
+	for i := range r.history {
+		s.History = append(s.History, r.publicEnd(r.history[i].read()))
 	}
 	return s
 }
