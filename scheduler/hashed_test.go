@@ -65,6 +65,20 @@ func TestHashedFieldsTakeOneNumberOfTheirRangeForEachJob(t *testing.T) {
 	}
 }
 
+func TestNoDayOfTheWeekHasMoreHashedJobsThanAnother(t *testing.T) {
+	jobsOf := make([]int, 7)
+	for i := range 7000 {
+		numbers, err := numbersOf("H", cronFields[5], "job-"+strconv.Itoa(i))
+		require.NoError(t, err)
+		n, err := strconv.Atoi(numbers)
+		require.NoError(t, err)
+		jobsOf[n%7]++
+	}
+	for _, n := range jobsOf {
+		require.InDelta(t, 1000, n, 150)
+	}
+}
+
 func TestHashedStepsBeginAtANumberOfTheJob(t *testing.T) {
 	cases := []struct {
 		spec            string
@@ -102,6 +116,7 @@ func TestHashedFieldsAreIndependentAndTheSameForEver(t *testing.T) {
 	require.Equal(t, "01-02 05:10:00", first("report", "H H * * *"))
 	require.Equal(t, "01-02 11:00:00", first("backup", "H H * * *"))
 	require.Equal(t, "01-01 12:27:49", first("report", "@every 1h/H"))
+	require.Equal(t, "01-01 13:02:00", first("report", "H/15 H/6 * * *"))
 	require.Equal(t, first("report", "@every 1h/H"), first("report", "@every 1h / H"))
 }
 
