@@ -111,7 +111,7 @@ func (r *reloading) Handle(_ context.Context, record slog.Record) error {
 // wait waits until something was logged that many times.
 func (r *reloading) wait(message string, times int) {
 	r.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(9 * time.Second) // before somebody looks again by himself
 	for {
 		r.mu.Lock()
 		n, change := r.ended[message], r.change
