@@ -618,6 +618,33 @@ func TestARequestThatWasTakenForNobodyIsAdoptedOrEndsAsUndecided(t *testing.T) {
 	}
 }
 
+func TestATickThatIsOnlyToldKeepsWhatWasClaimedForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a claim whose reply came too late, and a run by hand beside it
+		server := newTickServer()
+		a, session := server.ledger("a")
+		b, _ := server.ledger("b")
+		session.next(0, late)
+		_, err := a.Claim(soon(t), "job", at(1), TickAsk{OnOverlap: TellOverlap})
+		require.Error(t, err)
+		handle, err := b.Request(t.Context(), TickRequest{Job: "job"})
+		require.NoError(t, err)
+		manual, err := b.ClaimRequest(t.Context(), TickRequest{ID: handle.ID(), Job: "job"}, 2)
+		require.NoError(t, err)
+		require.Equal(t, TickClaimed, manual.Verdict)
+
+		// when
+		told := ask(t, a, at(1), TellOverlap, 0)
+		require.Equal(t, TickOverlap, told.Verdict)
+		require.Len(t, state(t, a).Runs, 2)
+		ended(t, b, manual.Run, TickRan)
+
+		// then it is still to be had
+		ended(t, a, ask(t, a, at(1), TellOverlap, 0).Run, TickRan)
+		require.Equal(t, TickCounts{Ran: 2}, state(t, a).Counts)
+	})
+}
+
 // --- speed --------------------------------------------------------------------
 
 func TestWhoWonLastClaimsAndFinishesWithOneRequestEach(t *testing.T) {

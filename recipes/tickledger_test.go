@@ -177,10 +177,16 @@ func TestALostReplyNeitherLosesNorRepeatsAStep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, TickOverlap, claim.Verdict)
 
+		b, other := server.ledger("b") // which has no run there itself
+		other.next(0, f)
+		claim, err = b.Claim(t.Context(), "job", at(3), TickAsk{})
+		require.NoError(t, err)
+		require.Equal(t, TickOverlap, claim.Verdict)
+
 		session.next(0, f)
 		require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
 		require.Empty(t, server.markers())
-		require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
+		require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 2}}, state(t, a).Counts)
 	}
 }
 
