@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test adapters diff lint fmt bench soak demo clean
+.PHONY: help setup unit test test-temporal adapters diff lint fmt bench soak demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -27,7 +27,7 @@ VIRTUAL := ./integration/interleavings ./integration/virtualtime ./examples/comp
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if need be
 	@scripts/setup.sh
@@ -41,6 +41,9 @@ test: setup adapters ## Test everything on real ZooKeeper servers, then the reci
 
 adapters: ## Test the adapter for gocron, which is a module of its own
 	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
+
+test-temporal: ## Test workflows on a real Temporal server, a module of its own (the first run builds the server: many minutes)
+	cd integration/temporal && go test -timeout 3m $(TESTFLAGS) ./...
 
 diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)

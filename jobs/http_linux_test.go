@@ -307,7 +307,7 @@ func TestTimeoutOfTheJobEndsTheRequestAndIsTheCauseOfItsHook(t *testing.T) {
 	require.ErrorAs(t, err, new(*TimeoutError))
 	require.ErrorIs(t, err, lockguard.ErrStopped)
 	require.NoError(t, hooks[0](t.Context()))
-	require.Equal(t, "timeout", CauseWord(told))
+	require.Equal(t, &TimeoutError{Job: "slow", Timeout: 50 * time.Millisecond}, told)
 }
 
 func TestRequestThatGetsNoAnswerSaysWhereItFailed(t *testing.T) {
