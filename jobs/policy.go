@@ -282,7 +282,7 @@ func (j Job) refusePolicies(refuse func(field, format string, args ...any)) {
 // What the ledger of a job has room for.
 const (
 	maxOverlap = 100
-	maxMisfire = 10_000
+	maxMisfire = 1000
 )
 
 func overlapOf(j Job) OverlapPolicy {

@@ -141,8 +141,8 @@ func (a *attempt) do(about jobs.Run, patience *time.Duration) error {
 		}
 	}
 	err := r.lane.s.cfg.Guard.DoAll(r.ctx, r.requirements(patience), work, hooks...)
-	if a.completed && !errors.As(err, new(*lockguard.LostError)) {
-		return a.result
+	if a.completed {
+		return a.result // under the lock, whatever became of that later
 	}
 	return err
 }

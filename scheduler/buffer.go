@@ -35,7 +35,7 @@ func (l *lane) takeWaiting() (again bool) {
 			return true
 		}
 		if claim.Verdict == recipes.TickClaimed {
-			l.start(claim, true)
+			l.current = l.start(claim, true)
 			if claim.Waiting > 0 {
 				continue
 			}

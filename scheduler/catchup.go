@@ -49,6 +49,13 @@ func (l *lane) join(ctx context.Context, def *definition) error {
 		if from.After(until) {
 			from = until // later ones come through the feed
 		}
+		if from.Before(decided) {
+			from = decided
+		}
+		due, more := newest(def.schedule, from, until, maxBacklog)
+		if more {
+			from = due[0].Add(-1)
+		}
 		if decided.Before(from) {
 			done, err := l.recordMissed(ctx, def, decided, from)
 			if err != nil {
@@ -57,11 +64,6 @@ func (l *lane) join(ctx context.Context, def *definition) error {
 			if !done {
 				continue // somebody else has got further
 			}
-			decided = from
-		}
-		var due []time.Time
-		for tick := def.schedule.Next(decided); !tick.IsZero() && !tick.After(until); tick = def.schedule.Next(tick) {
-			due = append(due, tick)
 		}
 		l.putBack(due...)
 		l.joined = true

@@ -75,6 +75,9 @@ func (s *Scheduler) Hurry() {
 
 // drain returns when all runs have ended, or an *AbandonedError.
 func (s *Scheduler) drain() error {
+	s.gate.Lock()
+	s.closed = true
+	s.gate.Unlock()
 	s.mu.Lock()
 	s.stopped = true
 	s.stopFiring() // first: a run that begins from here on does not wait for its lock
@@ -184,9 +187,9 @@ func (s *Scheduler) isDraining() bool { return s.firing.Err() != nil }
 
 // enter registers a goroutine that decides ticks; false when it comes too late.
 func (s *Scheduler) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.closed {
 		return false
 	}
 	s.deciding.Add(1)

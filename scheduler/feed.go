@@ -16,11 +16,12 @@ type feed struct {
 	jitter   time.Duration        // instants are emitted up to that much later
 	skew     func() time.Duration // of the schedule's clock against the machine's; nil: none
 	emit     func(instants []time.Time)
-	dropped  func(after, before time.Time) // instants in between are not emitted
+	dropped  func(after, before time.Time) // instants in between are not emitted; told in order with emit
 
 	from time.Time // on the schedule's clock: later instants are emitted
 	last time.Time // likewise: taken from the schedule up to here
 	held []held    // taken, to be emitted later
+	gap  *gap      // between those that are held
 
 	mu   sync.Mutex
 	swap func() // what replace has asked for
@@ -29,8 +30,11 @@ type feed struct {
 // held is an instant that its jitter holds back until its time has come.
 type held struct{ instant, until time.Time }
 
-// maxBacklog bounds how many instants that are due at once are emitted, apart
-// from the newest ones.
+// gap is a stretch of which there are too many instants to emit.
+type gap struct{ after, before time.Time }
+
+// maxBacklog bounds how many instants that are due at once are emitted: the
+// newest ones.
 const maxBacklog = 1000
 
 // replace gives the feed another schedule from the next look on: until then
@@ -79,14 +83,10 @@ func (f *feed) next(machine time.Time) time.Time {
 
 // take takes from the schedule what the clock has passed.
 func (f *feed) take(now time.Time) {
-	due, more := f.between(f.last, now)
+	due, more := newest(f.schedule, f.last, now, maxBacklog)
 	if more {
-		oldest := due[len(due)-1]
-		newest := f.newest(oldest, now)
-		if !newest[0].Equal(f.schedule.Next(oldest)) {
-			f.dropped(oldest, newest[0])
-		}
-		due = append(due, newest...)
+		f.tellGap()
+		f.gap = &gap{after: f.last, before: due[0]}
 	}
 	for _, at := range due {
 		f.held = append(f.held, held{at, at.Add(jitterOf(f.job, at, f.jitter))})
@@ -97,19 +97,39 @@ func (f *feed) take(now time.Time) {
 // release emits what is held back no longer. A later instant never overtakes
 // an earlier one.
 func (f *feed) release(now time.Time) {
-	n := 0
-	for n < len(f.held) && !f.held[n].until.After(now) {
-		n++
+	var due []time.Time
+	for _, h := range f.held {
+		if f.gap != nil && h.instant.After(f.gap.after) {
+			f.emitAll(due)
+			due = nil
+			f.tellGap()
+		}
+		if h.until.After(now) {
+			break
+		}
+		due = append(due, h.instant)
 	}
-	if n == 0 {
+	f.emitAll(due)
+}
+
+func (f *feed) emitAll(due []time.Time) {
+	if len(due) == 0 {
 		return
 	}
-	due := make([]time.Time, n)
-	for i, h := range f.held[:n] {
-		due[i] = h.instant
+	f.held = f.held[len(due):]
+	if len(f.held) == 0 {
+		f.held = nil
 	}
-	f.held = slices.Delete(f.held, 0, n)
 	f.emit(due)
+}
+
+func (f *feed) tellGap() {
+	if f.gap == nil {
+		return
+	}
+	g := f.gap
+	f.gap = nil
+	f.dropped(g.after, g.before)
 }
 
 // wanted returns when the next instant can be emitted, on the schedule's clock.
@@ -137,26 +157,30 @@ func (f *feed) replaced(now time.Time) {
 	}
 }
 
-func (f *feed) between(after, until time.Time) (due []time.Time, more bool) {
-	for at := f.schedule.Next(after); !at.IsZero() && !at.After(until); at = f.schedule.Next(at) {
-		if len(due) == maxBacklog {
-			return due, true
+// newest returns the instants after one and up to another one, in order: the
+// last ones if there are more than most.
+func newest(schedule Schedule, after, until time.Time, most int) (due []time.Time, more bool) {
+	const some = 2 // times as many as wanted are few enough to look at
+	from, many, none := after, after, until
+	for {
+		due, more = due[:0], false
+		for at := schedule.Next(from); !at.IsZero() && !at.After(until); at = schedule.Next(at) {
+			if len(due) == some*most {
+				more = true
+				break
+			}
+			due = append(due, at)
 		}
-		due = append(due, at)
-	}
-	return due, false
-}
-
-// newest returns the last instants up to now that are after the given one;
-// there are some.
-func (f *feed) newest(after, now time.Time) []time.Time {
-	for back := time.Minute; ; back *= 2 {
-		from := now.Add(-back)
-		if from.Before(after) {
-			from = after
+		switch {
+		case more:
+			many = from
+		case len(due) == 0 && from.After(after):
+			none = from
+		case len(due) > most:
+			return slices.Clone(due[len(due)-most:]), true
+		default:
+			return due, from.After(after)
 		}
-		if due, _ := f.between(from, now); len(due) > 0 {
-			return due
-		}
+		from = many.Add(none.Sub(many) / 2)
 	}
 }

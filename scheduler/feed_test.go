@@ -187,9 +187,8 @@ func TestABacklogIsEmittedWithoutRepetition(t *testing.T) {
 		gap     bool
 	}{
 		{"as much as is emitted at once", maxBacklog, maxBacklog, false},
-		{"a little more", maxBacklog + 10, maxBacklog + 10, false},
-		{"exactly the newest minute more", maxBacklog + 60, maxBacklog + 60, false},
-		{"far more", 10 * maxBacklog, maxBacklog + 60, true},
+		{"a little more", maxBacklog + 10, maxBacklog, true},
+		{"far more", 10 * maxBacklog, maxBacklog, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -200,12 +199,65 @@ func TestABacklogIsEmittedWithoutRepetition(t *testing.T) {
 			e.look(time.Duration(c.seconds) * time.Second)
 
 			// then
-			require.Len(t, e.instants, c.want)
+			require.Equal(t, c.want, len(e.instants))
 			for i := 1; i < len(e.instants); i++ {
 				require.True(t, e.instants[i].After(e.instants[i-1]))
 			}
 			require.Equal(t, e.now, e.instants[len(e.instants)-1])
 			require.Equal(t, c.gap, len(e.gaps) == 1)
+			if c.gap { // which begins where nothing was emitted, and ends with the first instant that is
+				require.Equal(t, [2]time.Time{noon, e.instants[0]}, e.gaps[0])
+			}
 		})
 	}
 }
+
+func TestTheNewestInstantsAreFoundWhereverTheyAre(t *testing.T) {
+	second := interval{seconds: 1}
+	busy := while{from: noon, to: noon.Add(time.Hour), schedule: second} // and then nothing
+	cases := map[string]struct {
+		schedule Schedule
+		until    time.Time
+		n        int
+		more     bool
+	}{
+		"few":                           {second, noon.Add(10 * time.Second), 10, false},
+		"many":                          {second, noon.AddDate(1, 0, 0), 100, true},
+		"all in the far past":           {busy, noon.AddDate(1, 0, 0), 100, true},
+		"none":                          {busy, noon, 0, false},
+		"some more than are wanted":     {second, noon.Add(150 * time.Second), 100, true},
+		"exactly those that are wanted": {second, noon.Add(100 * time.Second), 100, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			due, more := newest(c.schedule, noon, c.until, 100)
+			require.Equal(t, c.more, more)
+			require.LessOrEqual(t, len(due), 100)
+			if c.n == 0 {
+				require.Empty(t, due)
+				return
+			}
+			last := due[len(due)-1]
+			require.True(t, c.schedule.Next(last).IsZero() || c.schedule.Next(last).After(c.until))
+			for i := 1; i < len(due); i++ {
+				require.True(t, due[i].Equal(c.schedule.Next(due[i-1])))
+			}
+			require.GreaterOrEqual(t, len(due), c.n/2)
+		})
+	}
+}
+
+// while is a schedule that is due for a while only.
+type while struct {
+	from, to time.Time
+	schedule Schedule
+}
+
+func (w while) Next(after time.Time) time.Time {
+	if at := w.schedule.Next(after); !at.Before(w.from) && !at.After(w.to) {
+		return at
+	}
+	return time.Time{}
+}
+
+func (w while) String() string { return "for a while" }

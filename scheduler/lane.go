@@ -29,6 +29,7 @@ type lane struct {
 	again  bool            // and has to look once more
 	gone   bool            // the job was removed
 	buffer bool            // the ledger may have ticks of the job that wait for the end of a run
+	gaps   []gap           // between ticks of the queue: too many to decide one by one
 
 	// Of the goroutine that decides.
 	joined  bool   // ticks between the ledger's last one and our first are in the queue
@@ -39,16 +40,23 @@ type lane struct {
 	timer   *time.Timer
 }
 
-// A skip that the ledger has not been told yet.
+// A skip that the ledger has not been told yet: of one tick, or of several in a
+// row.
 type skip struct {
-	instant time.Time
+	first   time.Time // of several
+	instant time.Time // the last one
+	count   int64
 	reason  SkipReason
 	detail  error
 	told    bool // counted and logged
 }
 
-// maxPending bounds how many of them are kept for the ledger: in a long outage
-// it never hears of the oldest.
+func (p skip) span() recipes.TickSpan {
+	return recipes.TickSpan{First: p.first, Last: p.instant, Count: p.count}
+}
+
+// maxPending bounds how many of them are kept for the ledger. In a long outage
+// the oldest are kept as one.
 const maxPending = 1000
 
 func newLane(s *Scheduler, def *definition) *lane {
@@ -79,9 +87,33 @@ func (l *lane) push(instants []time.Time) {
 	l.poke()
 }
 
+// dropped takes a stretch of instants that are too many to decide one by one.
 func (l *lane) dropped(after, before time.Time) {
-	l.s.log.Error("the clock went too far forward: ticks in between are neither run nor recorded",
-		"job", l.definition().Name, "after", after.UTC(), "before", before.UTC())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gaps = append(l.gaps, gap{after, before})
+}
+
+// skipGaps makes skips of the gaps before a tick.
+func (l *lane) skipGaps(def *definition, tick time.Time) {
+	l.mu.Lock()
+	n := 0
+	for n < len(l.gaps) && l.gaps[n].after.Before(tick) {
+		n++
+	}
+	gaps := l.gaps[:n]
+	l.gaps = l.gaps[n:]
+	l.mu.Unlock()
+	for _, g := range gaps {
+		span, ok := spanOf(def.schedule, g.after, g.before.Add(-1))
+		if !ok {
+			continue
+		}
+		l.s.log.Error("the clock went too far forward, or stood still for long: ticks in between are skipped",
+			"job", def.Name, "first", span.First.UTC(), "last", span.Last.UTC(), "ticks", span.Count)
+		l.count(func(s *JobStats) { s.Skipped[SkipMissed] += uint64(span.Count) })
+		l.postpone(skip{first: span.First, instant: span.Last, count: span.Count, reason: SkipMissed, told: true})
+	}
 }
 
 // poke lets a goroutine look for something to decide. It never blocks.
@@ -232,6 +264,7 @@ func (l *lane) giveUp(reason SkipReason) {
 // taken, skipped. newer is how many newer ones are due as well.
 func (l *lane) decide(tick time.Time, newer int) {
 	def := l.definition()
+	l.skipGaps(def, tick)
 	if l.isMissed(def, tick, newer) {
 		l.postpone(skip{instant: tick, reason: SkipMissed})
 		return
@@ -272,7 +305,7 @@ func (l *lane) decide(tick time.Time, newer int) {
 func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
 	switch claim.Verdict {
 	case recipes.TickClaimed:
-		l.start(claim, false)
+		l.current = l.start(claim, false)
 	case recipes.TickOverlap:
 		l.tellSkip("", tick, SkipOverlap, &OverlapError{Run: claim.Run})
 	case recipes.TickPaused:
@@ -428,22 +461,44 @@ func (l *lane) undecided(tick time.Time, err error) {
 }
 
 func (l *lane) postpone(p skip) {
+	if p.count == 0 {
+		p.first, p.count = p.instant, 1
+	}
 	if len(l.pending) == maxPending {
-		if oldest := l.pending[0]; !oldest.told {
-			l.tellSkip("", oldest.instant, oldest.reason, oldest.detail)
-		}
-		l.pending = l.pending[1:]
+		l.merge()
 	}
 	at, _ := slices.BinarySearchFunc(l.pending, p.instant, func(p skip, t time.Time) int { return p.instant.Compare(t) })
 	l.pending = slices.Insert(l.pending, at, p)
+}
+
+// merge makes one of the two oldest skips.
+func (l *lane) merge() {
+	for _, p := range l.pending[:2] {
+		if !p.told {
+			l.tellSkip("", p.instant, p.reason, p.detail)
+		}
+	}
+	a, b := l.pending[0], l.pending[1]
+	b.first, b.count, b.told = a.first, a.count+b.count, true
+	if a.reason != b.reason {
+		b.reason = SkipUndecided // that holds for both
+	}
+	l.pending = l.pending[1:]
+	l.pending[0] = b
 }
 
 // flush tells the ledger of skipped ticks before an instant, in order, until it
 // has answered or ctx ends.
 func (l *lane) flush(ctx context.Context, before time.Time) error {
 	for pause := newPace(); len(l.pending) > 0 && l.pending[0].instant.Before(before); {
+		if head := l.pending[0]; head.count > 1 {
+			if err := l.flushSpan(ctx, head); err != nil && !pause.wait(ctx) {
+				return err
+			}
+			continue
+		}
 		reason := l.pending[0].reason
-		n := slices.IndexFunc(l.pending, func(p skip) bool { return p.reason != reason || !p.instant.Before(before) })
+		n := slices.IndexFunc(l.pending, func(p skip) bool { return p.reason != reason || p.count > 1 || !p.instant.Before(before) })
 		if n < 0 {
 			n = len(l.pending)
 		}
@@ -473,8 +528,27 @@ func (l *lane) flush(ctx context.Context, before time.Time) error {
 	return nil
 }
 
+// flushSpan tells the ledger of several ticks, which come first in line. If
+// others have decided some of them, it leaves the rest there.
+func (l *lane) flushSpan(ctx context.Context, p skip) error {
+	def := l.definition()
+	recorded, decided, err := l.s.cfg.Ledger.RecordMissed(ctx, def.Name, string(p.reason), p.span())
+	switch {
+	case err != nil:
+		return err
+	case !recorded:
+		if rest, ok := spanOf(def.schedule, decided, p.instant); ok {
+			p.first, p.instant, p.count = rest.First, rest.Last, rest.Count
+			l.pending[0] = p
+			return nil
+		}
+	}
+	l.pending = l.pending[1:]
+	return nil
+}
+
 // start begins the run of a claimed tick.
-func (l *lane) start(claim recipes.TickClaim, waited bool) {
+func (l *lane) start(claim recipes.TickClaim, waited bool) *run {
 	for _, dead := range claim.Interrupted {
 		l.s.log.Warn("previous run was interrupted: its process or its session ended",
 			"job", dead.Job, "instant", dead.Instant, "owner", dead.Owner, "host", dead.Host, "pid", dead.PID)
@@ -484,9 +558,9 @@ func (l *lane) start(claim recipes.TickClaim, waited bool) {
 	r := s.beginLocked(s.work, l)
 	s.mu.Unlock()
 	r.tick, r.waited = claim.Run, waited
-	l.current = r
 	go func() {
 		defer s.end(r)
 		_ = r.do(new(r.patience())) // counted and logged
 	}()
+	return r
 }

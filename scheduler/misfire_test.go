@@ -1,6 +1,9 @@
 package scheduler
 
 import (
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,4 +104,72 @@ func TestALongAbsenceIsCountedWithoutEnd(t *testing.T) {
 	// and none is none
 	_, ok = spanOf(schedule, sec(1), sec(1))
 	require.False(t, ok)
+}
+
+// decidedTicks sums up what a cluster knows of a job: each tick counts once.
+func (c *cluster) decidedTicks(t *testing.T, job string) (n int) {
+	t.Helper()
+	for at, outcomes := range c.outcomes(job) {
+		require.Len(t, outcomes, 1, "%s", at)
+		many := 1
+		if _, count, ok := strings.Cut(outcomes[0], " x"); ok {
+			var err error
+			many, err = strconv.Atoi(count)
+			require.NoError(t, err)
+		}
+		n += many
+	}
+	return n
+}
+
+func TestEveryTickOfALongOutageIsRecorded(t *testing.T) {
+	for name, policy := range map[string]jobs.MisfirePolicy{"once": jobs.MisfireOnce, "all": jobs.MisfireAll, "skip": jobs.MisfireSkip} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// given a job that is due every second, and a ZooKeeper that is silent for an hour
+				c := newCluster()
+				l := c.daemon("one")
+				j := job("a", "@every 1s", 10*time.Millisecond)
+				j.Misfire.Policy = policy
+				d := start(t, l, []jobs.Job{j})
+				time.Sleep(10*time.Second + 500*time.Millisecond)
+				l.down()
+				time.Sleep(time.Hour)
+				l.up()
+
+				// when it is back
+				time.Sleep(10 * time.Minute)
+				d.drain()
+
+				// then each of the ticks has ended once
+				require.Equal(t, 4210, c.decidedTicks(t, "a"))
+				require.EqualValues(t, 4210, d.stats("a").Total())
+				requireOnce(t, c, "a", sec(4000), sec(4210), time.Second, "ran")
+			})
+		})
+	}
+}
+
+func TestEveryTickOfALongSleepIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a machine that sleeps for a day
+		c := newCluster()
+		var ahead atomic.Int64
+		j := job("a", "@every 1s", 10*time.Millisecond)
+		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) {
+			cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		ahead.Store(int64(24 * time.Hour))
+
+		// when it wakes up
+		time.Sleep(20 * time.Second)
+		d.drain()
+
+		// then each tick has ended once
+		require.Equal(t, 86430, c.decidedTicks(t, "a"))
+		require.EqualValues(t, 86430, d.stats("a").Total())
+		require.Equal(t, 1, d.log.lines("too far forward"))
+		requireOnce(t, c, "a", sec(86415), sec(86430), time.Second, "ran")
+	})
 }

@@ -160,3 +160,39 @@ func TestANewSetOfJobsIsSpreadAnew(t *testing.T) {
 		requireOnce(t, c, "b", sec(4), sec(8), time.Second, "ran")
 	})
 }
+
+func TestTicksComeDueWhileJobsAreReconciledAndRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// the locks of lanes and of the scheduler are taken in one order: else this does not end
+		c := newCluster()
+		version := func(n int) []jobs.Job {
+			j := job("a", "@every 1s", 0)
+			j.Timeout = time.Duration(n+1) * time.Second
+			return []jobs.Job{j}
+		}
+		d := start(t, c.daemon("one"), version(0))
+		l := d.laneOf("a")
+		var busy sync.WaitGroup
+		for range 4 {
+			busy.Go(func() {
+				for range 3000 {
+					l.poke()
+				}
+			})
+		}
+		busy.Go(func() {
+			for n := range 3000 {
+				_, err := d.Reconcile(version(n))
+				require.NoError(t, err)
+			}
+		})
+		busy.Go(func() {
+			for range 300 {
+				_ = d.RunNow(t.Context(), "a")
+				d.Stats()
+			}
+		})
+		busy.Wait()
+		d.drain()
+	})
+}

@@ -98,7 +98,10 @@ type Scheduler struct {
 
 	reconciling sync.Mutex // held while lanes are opened and closed
 
-	mu      sync.Mutex
+	gate   sync.Mutex // a lane may hold its own lock when it takes this one
+	closed bool       // no lane begins to decide any more
+
+	mu      sync.Mutex // before that of a lane
 	started bool
 	stopped bool
 	lanes   map[string]*lane
