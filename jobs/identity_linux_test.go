@@ -28,7 +28,7 @@ func forRoot(t *testing.T, f func(t *testing.T)) {
 		f(t)
 		return
 	}
-	require.ErrorContains(t, (&Command{Argv: []string{"true"}, User: "nobody"}).Validate(), "and may not start a command as \"nobody\"; start it as root")
+	require.ErrorContains(t, (&Command{Argv: []string{"true"}, User: "daemon"}).Validate(), "and may not start a command as \"daemon\"; start it as root")
 }
 
 func TestCommandRunsAsItsUser(t *testing.T) {
