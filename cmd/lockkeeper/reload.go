@@ -11,8 +11,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
+// reloads keeps jobs up to date with their file.
+type reloads struct {
+	*config.Reloader
+	running sync.WaitGroup
+}
+
 // reload keeps the jobs up to date with the file until ctx ends.
-func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, hangup <-chan os.Signal, logger *slog.Logger) (*sync.WaitGroup, error) {
+func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, hangup <-chan os.Signal, logger *slog.Logger) (*reloads, error) {
 	reloader, err := config.NewReloader(config.ReloadConfig{
 		Apply: func(_ context.Context, next *config.Config, _ config.Diff) error {
 			_, err := schedule.Reconcile(next.Jobs)
@@ -34,9 +40,9 @@ func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *sche
 	if err != nil {
 		return nil, err
 	}
-	running := new(sync.WaitGroup)
-	running.Go(func() { reloader.Run(ctx) })
-	running.Go(func() {
+	r := &reloads{Reloader: reloader}
+	r.running.Go(func() { reloader.Run(ctx) })
+	r.running.Go(func() {
 		for {
 			select {
 			case <-hangup:
@@ -46,5 +52,12 @@ func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *sche
 			}
 		}
 	})
-	return running, nil
+	return r, nil
+}
+
+// end gives back what the configuration in force has opened. No job runs any
+// more, and the context of reload has ended.
+func (r *reloads) end() {
+	r.running.Wait()
+	r.Config().Close()
 }

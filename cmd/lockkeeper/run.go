@@ -114,10 +114,10 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		select {
 		case err := <-drained:
 			stop()
-			reloaded.Wait()
 			if errors.As(err, new(*scheduler.AbandonedError)) {
 				return err // its locks have to last as long as this process
 			}
+			reloaded.end()
 			closeClient(client)
 			logger.Info("lockkeeper stopped")
 			return err
