@@ -130,7 +130,7 @@ func (a *attempt) do(about jobs.Run, patience *time.Duration) error {
 	bound, hooks := r.def.Bind(about)
 	work := func(ctx context.Context) error { return a.work(ctx, bound) }
 	if len(r.def.Requirements) == 0 {
-		return work(r.ctx)
+		return withCause(r.ctx, work(r.ctx))
 	}
 	for i, hook := range hooks {
 		hooks[i] = func(ctx context.Context) error {
@@ -143,6 +143,15 @@ func (a *attempt) do(about jobs.Run, patience *time.Duration) error {
 	err := r.lane.s.cfg.Guard.DoAll(r.ctx, r.requirements(patience), work, hooks...)
 	if a.completed {
 		return a.result // under the lock, whatever became of that later
+	}
+	return err
+}
+
+// withCause adds to the error of work why its context has ended, as a guard
+// does for work under a lock: most work says no more than context.Canceled.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return errors.Join(cause, err)
 	}
 	return err
 }
@@ -169,7 +178,7 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 
 	r.mu.Lock()
 	r.took += time.Since(begin)
-	if !isPreemption(err) {
+	if !isPreemption(err) && !isPreemption(context.Cause(ctx)) {
 		r.attempts++
 	}
 	r.mu.Unlock()
