@@ -371,11 +371,13 @@ var errUnrecorded = errors.New("ZooKeeper has not confirmed the end of the previ
 
 // claim asks the ledger until it answers or ctx ends. Where ticks are skipped
 // that overlap, it waits for the run of another daemon that is in the way of
-// tick for a moment, for it may have begun just now: that daemon may work off a
-// backlog, or its clock be behind. A tick of our own backlog waits for it until
-// it is too late.
+// tick for a moment, for it may have begun just now: its clock may be behind. A
+// run that began when the tick was due already is a backlog that is being worked
+// off there; that is waited for until it is too late, and so is whatever is in
+// the way of a tick of our own backlog.
 func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backlog bool) (claim recipes.TickClaim, err error) {
-	patient := l.s.now().Add(l.moment(def, tick))
+	due, moment := def.due(tick), l.moment(def, tick)
+	patient := l.s.now().Add(moment)
 	for pause := newPace(); ; {
 		ask := askFor(def)
 		if ask.OnOverlap == recipes.SkipOverlap && (backlog || l.s.now().Before(patient)) {
@@ -386,6 +388,7 @@ func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backl
 		if err == nil && !told {
 			return claim, nil
 		}
+		backlog = backlog || told && claim.Run.ClaimedAt.After(due.Add(moment))
 		if !pause.wait(ctx) {
 			if told {
 				err = &OverlapError{Run: claim.Run}
@@ -547,7 +550,7 @@ func (l *lane) flushSpan(ctx context.Context, p skip) error {
 	return nil
 }
 
-// start begins the run of a claimed tick.
+// start begins a run that was claimed.
 func (l *lane) start(claim recipes.TickClaim, waited bool) *run {
 	for _, dead := range claim.Interrupted {
 		l.s.log.Warn("previous run was interrupted: its process or its session ended",
@@ -556,8 +559,8 @@ func (l *lane) start(claim recipes.TickClaim, waited bool) *run {
 	s := l.s
 	s.mu.Lock()
 	r := s.beginLocked(s.work, l)
+	r.tick, r.waited = claim.Run, waited // makeWay may look at it from here on
 	s.mu.Unlock()
-	r.tick, r.waited = claim.Run, waited
 	go func() {
 		defer s.end(r)
 		_ = r.do(new(r.patience())) // counted and logged
