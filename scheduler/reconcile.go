@@ -76,6 +76,9 @@ func (s *Scheduler) Reconcile(all []jobs.Job) (Changes, error) {
 		if len(open)+len(closed) > 0 {
 			s.spreadAnew()
 		}
+		if len(open) > 0 {
+			s.serveAnew()
+		}
 	}
 	slices.Sort(changes.Added)
 	slices.Sort(changes.Changed)

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -13,9 +15,10 @@ import (
 func (s *Scheduler) serveRequests() {
 	var serving sync.WaitGroup
 	defer serving.Wait()
-	var seen []recipes.TickRequest
+	var standing []recipes.TickRequest
+	served := make(map[string]bool) // of these, by id
 	for pause := newPace(); !s.isDraining(); {
-		requests, err := s.cfg.Ledger.AwaitRequests(s.firing, seen)
+		requests, err := s.awaitRequests(standing)
 		if err != nil {
 			if !pause.wait(s.firing) {
 				return
@@ -23,26 +26,68 @@ func (s *Scheduler) serveRequests() {
 			continue
 		}
 		pause = newPace()
-		for _, request := range requests {
-			if slices.ContainsFunc(seen, func(r recipes.TickRequest) bool { return r.ID == request.ID }) {
-				continue
+		standing = requests
+		maps.DeleteFunc(served, func(id string, _ bool) bool {
+			return !slices.ContainsFunc(standing, func(r recipes.TickRequest) bool { return r.ID == id })
+		})
+		for _, request := range standing {
+			if !served[request.ID] && s.laneOf(request.Job) != nil {
+				served[request.ID] = true
+				serving.Go(func() { s.serve(request) })
 			}
-			serving.Go(func() { s.serve(request) })
 		}
-		seen = requests
+	}
+}
+
+// awaitRequests returns the requests that stand as soon as they differ from
+// those that are known, or a job was added, which one of them may be about.
+func (s *Scheduler) awaitRequests(known []recipes.TickRequest) ([]recipes.TickRequest, error) {
+	ctx, cancel := context.WithCancel(s.firing)
+	var added bool
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-s.added:
+			added = true
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	standing, err := s.cfg.Ledger.AwaitRequests(ctx, known)
+	cancel()
+	waiting.Wait() // so that whoever has seen a job was added acts on it
+	if err != nil && added {
+		return known, nil
+	}
+	return standing, err
+}
+
+// serveAnew has requests looked at that were about no job of this daemon.
+func (s *Scheduler) serveAnew() {
+	select {
+	case s.added <- struct{}{}:
+	default:
 	}
 }
 
 // serve claims a request and runs it, unless another daemon is faster. While
-// the job runs already it waits, as long as the request stands.
+// the job runs already it waits, as long as the request stands. The drain lets a
+// claim that is under way be answered, so that what it has claimed is run here
+// or recorded.
 func (s *Scheduler) serve(request recipes.TickRequest) {
+	if !s.enter() {
+		return
+	}
+	defer s.deciding.Done()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer s.endWithDrain(cancel, drainClaim)()
 	for pause := newPace(); ; {
 		l := s.laneOf(request.Job)
 		if l == nil {
 			return
 		}
 		def := l.definition()
-		claim, err := s.cfg.Ledger.ClaimRequest(s.firing, request, mostRuns(def))
+		claim, err := s.cfg.Ledger.ClaimRequest(ctx, request, mostRuns(def))
 		switch {
 		case err == nil && claim.Verdict == recipes.TickClaimed:
 			s.log.Info("job is run by hand", "job", def.Name, "by", request.By, "reason", request.Reason)

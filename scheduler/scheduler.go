@@ -95,6 +95,7 @@ type Scheduler struct {
 	clock      *runner
 	steps      atomic.Uint64 // of the clock
 	respread   chan struct{} // the jobs have changed
+	added      chan struct{} // some of them are new
 
 	reconciling sync.Mutex // held while lanes are opened and closed
 
@@ -118,7 +119,7 @@ func New(cfg Config) (*Scheduler, error) {
 	s := &Scheduler{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()),
 		lanes: make(map[string]*lane), runs: make(map[*run]struct{}),
-		hurries: make(chan struct{}, maxHurries), respread: make(chan struct{}, 1),
+		hurries: make(chan struct{}, maxHurries), respread: make(chan struct{}, 1), added: make(chan struct{}, 1),
 	}
 	s.clock = newRunner(s.stepped)
 	s.firing, s.stopFiring = context.WithCancel(context.Background())
@@ -260,7 +261,9 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) error {
 	if claim.Verdict != recipes.TickClaimed {
 		return &OverlapError{Run: claim.Run}
 	}
+	s.mu.Lock()
 	r.tick = claim.Run
+	s.mu.Unlock()
 	return r.do(nil)
 }
 
