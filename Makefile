@@ -22,7 +22,7 @@ CORE := ./integration/locks
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 
 # What runs on the embedded one alone, most of it in virtual time.
-VIRTUAL := ./integration/interleavings ./integration/virtualtime ./examples/compaction ./examples/robfig-cron ./examples/http-service ./examples/service-actor
+VIRTUAL := ./integration/interleavings ./integration/virtualtime ./integration/schedules ./examples/compaction ./examples/robfig-cron ./examples/http-service ./examples/service-actor
 
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 

@@ -1,0 +1,303 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+var errBoom = errors.New("boom")
+
+// failing is work that fails so often, after a second each time, and then
+// succeeds.
+func (w *world) failing(times int) jobs.Func {
+	return w.seen(func(context.Context, jobs.Run) error {
+		<-time.After(time.Second)
+		if times--; times >= 0 {
+			return errBoom
+		}
+		return nil
+	})
+}
+
+// A rival is somebody who wants locks, with a client of its own.
+type rival struct {
+	w     *world
+	guard *lockguard.Guard
+}
+
+func (w *world) rival(name string) *rival {
+	w.t.Helper()
+	guard, err := lockguard.New(w.client(name, long), lockguard.WithOwner(name))
+	require.NoError(w.t, err)
+	return &rival{w, guard}
+}
+
+// takes holds a lock for a while, and returns when it had it: ended is closed
+// when it has given it back.
+func (r *rival) takes(scope string, level priority.Level, d time.Duration) (granted time.Duration, ended chan struct{}) {
+	r.w.t.Helper()
+	got, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := r.guard.Do(r.w.t.Context(), lockguard.Requirement{Scope: scope, Priority: level}, func(ctx context.Context) error {
+			r.w.tell("rival", "has %s", scope)
+			granted = r.w.now()
+			close(got)
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+			}
+			r.w.tell("rival", "goes")
+			return nil
+		})
+		if err != nil {
+			r.w.tell("rival", "%v", err)
+		}
+	}()
+	r.w.t.Cleanup(func() { <-ended })
+	select {
+	case <-got:
+	case <-time.After(day):
+		require.FailNow(r.w.t, "the rival never had the lock")
+	}
+	return granted, ended
+}
+
+// tries reports whether a lock is free.
+func (r *rival) tries(scope string) bool {
+	r.w.t.Helper()
+	now := time.Duration(0)
+	err := r.guard.Do(r.w.t.Context(), lockguard.Requirement{Scope: scope, AcquireTimeout: &now}, func(context.Context) error { return nil })
+	if err != nil {
+		require.ErrorAs(r.w.t, err, new(*recipes.NotAcquiredError))
+	}
+	return err == nil
+}
+
+func TestARunThatFailsIsTriedAgainUnderOneTick(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given jobs that fail twice: one may be tried again as often, one less often
+		retry := jobs.Retry{Max: 2, Initial: 4 * time.Second, MaxInterval: 10 * time.Second}
+		enough, less := locked(w.job("enough", "@every 2m", 0), "db"), w.job("less", "@every 2m", 0)
+		enough.Work, enough.Retry = w.failing(2), retry
+		less.Work, less.Retry = w.failing(2), jobs.Retry{Max: 1, Initial: 4 * time.Second}
+		other := w.rival("rival")
+		list := []jobs.Job{enough, less}
+		one, two := w.daemon("one", list), w.daemon("two", list, skewed(time.Second))
+
+		// when they are due
+		w.until(2*time.Minute + 500*time.Millisecond)
+		require.True(t, other.tries("db"), "the lock is given back between two attempts")
+		w.until(3 * time.Minute)
+		drainAll(one, two)
+
+		// then each has one outcome, with its attempts
+		end := w.end("enough", 2*time.Minute)
+		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Equal(t, 3, end.Attempts)
+		require.Equal(t, 3*time.Second, end.Took)
+		calls := w.worked("enough")
+		require.Len(t, calls, 3)
+		for i, least := range []time.Duration{2 * time.Second, 4 * time.Second} {
+			pause := calls[i+1].began - calls[i].ended
+			require.GreaterOrEqual(t, pause, least)
+			require.LessOrEqual(t, pause, 3*least)
+		}
+		end = w.end("less", 2*time.Minute)
+		require.Equal(t, recipes.TickFailed, end.Outcome)
+		require.Equal(t, 2, end.Attempts)
+		require.Contains(t, end.Reason, "boom")
+	})
+}
+
+func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a job that may be preempted twice and takes a minute
+		j := locked(w.job("a", "@every 10m", time.Minute), "db")
+		j.Requirements[0].LeaseTimeout = 30 * time.Minute
+		j.OnPreempt = jobs.OnPreempt{Then: jobs.PreemptedRequeue, MaxPreemptions: 2}
+		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-time.Second))
+		urgent := w.rival("urgent")
+
+		// when somebody more important asks each time it has worked for ten seconds
+		w.until(10*time.Minute + 10*time.Second)
+		for i := range 2 {
+			asked := w.now()
+			granted, ended := urgent.takes("db", 5, 5*time.Second)
+			require.Less(t, granted-asked, time.Second, "the lock is given away")
+			require.Equal(t, i+1, len(w.worked("a")))
+			require.Zero(t, w.goesOn("a"))
+			<-ended
+			pass(10 * time.Second)
+			require.Equal(t, 1, w.goesOn("a"), "and taken again")
+		}
+
+		// then the third time it is left alone until it is done
+		granted, ended := urgent.takes("db", 5, time.Second)
+		calls := w.worked("a")
+		require.Len(t, calls, 3)
+		require.Equal(t, time.Minute, calls[2].ended-calls[2].began)
+		require.GreaterOrEqual(t, granted, calls[2].ended)
+		<-ended
+		drainAll(one, two)
+
+		// and all that is one run, of one attempt
+		end := w.end("a", 10*time.Minute)
+		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Equal(t, 2, end.Preemptions)
+		require.Zero(t, end.Attempts, "one")
+		require.Zero(t, w.state("a").Failures)
+		require.EqualValues(t, 2, one.stats("a").Preemptions+two.stats("a").Preemptions)
+		require.Zero(t, one.stats("a").Retries+two.stats("a").Retries)
+	})
+}
+
+func TestAPreemptedRunIsOverUnlessItIsToWaitAgain(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		j := locked(w.job("a", "@every 10m", time.Minute), "db")
+		j.Retry = jobs.Retry{Max: 3, Initial: time.Second}
+		d := w.daemon("one", []jobs.Job{j})
+		w.until(10*time.Minute + 10*time.Second)
+		w.rival("urgent").takes("db", 5, time.Second)
+		pass(10 * time.Second)
+		end := w.end("a", 10*time.Minute)
+		require.Equal(t, recipes.TickPreempted, end.Outcome)
+		require.Len(t, w.worked("a"), 1)
+		d.drain()
+	})
+}
+
+func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a job that is done in a second and holds its lock for twenty
+		j := locked(w.job("a", "@every 1m", time.Second), "db")
+		j.HoldAtLeast = 20 * time.Second
+		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-2*time.Second))
+		other := w.rival("rival")
+
+		// then whoever tries finds it held
+		w.until(time.Minute + 19*time.Second)
+		require.Zero(t, w.goesOn("a"))
+		require.False(t, other.tries("db"))
+		require.Empty(t, w.book("a").ends)
+		pass(2 * time.Second)
+		require.True(t, other.tries("db"))
+		require.Equal(t, time.Second, w.end("a", time.Minute).Took)
+
+		// and whoever is more important gets it at once
+		w.until(2*time.Minute + 5*time.Second)
+		granted, _ := other.takes("db", 5, time.Second)
+		require.Less(t, granted, 2*time.Minute+6*time.Second)
+		pass(2 * time.Second)
+		end := w.end("a", 2*time.Minute)
+		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Zero(t, end.Preemptions)
+		drainAll(one, two)
+	})
+}
+
+func TestAJobHasAllItsLocksOrNone(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a job that needs two locks, one of which is held for a while
+		j := locked(w.job("a", "@every 1m", 10*time.Second), "db", "files")
+		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j})
+		other := w.rival("rival")
+		w.until(50 * time.Second)
+		_, ended := other.takes("files", 0, 30*time.Second)
+
+		// then it waits for both
+		w.until(65 * time.Second)
+		require.Empty(t, w.worked("a"))
+		<-ended
+		pass(time.Second)
+		require.Equal(t, 1, w.goesOn("a"))
+		require.False(t, other.tries("db"))
+		require.False(t, other.tries("files"))
+		pass(10 * time.Second)
+		require.Equal(t, recipes.TickRan, w.end("a", time.Minute).Outcome)
+		require.GreaterOrEqual(t, w.end("a", time.Minute).Waited, 19*time.Second)
+
+		// and if it does not get them before its next tick, that one is skipped
+		w.until(115 * time.Second)
+		other.takes("db", 0, 70*time.Second) // until 3:05
+		w.until(4*time.Minute - time.Second)
+		drainAll(one, two)
+		require.Equal(t, []string{"ran", "lock", "ran"}, w.outcomes("a"))
+	})
+}
+
+func TestAnAttemptThatTakesTooLongIsAFailureAndGivesItsLockBack(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		j := locked(w.job("a", "@every 5m", time.Hour), "db")
+		j.Timeout = 20 * time.Second
+		j.Retry = jobs.Retry{Max: 1, Initial: 10 * time.Second}
+		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j})
+		w.until(6 * time.Minute)
+		require.True(t, w.rival("rival").tries("db"))
+		drainAll(one, two)
+		end := w.end("a", 5*time.Minute)
+		require.Equal(t, recipes.TickFailed, end.Outcome)
+		require.Equal(t, 2, end.Attempts)
+		require.Equal(t, 40*time.Second, end.Took)
+		for _, call := range w.worked("a") {
+			require.ErrorAs(t, call.cause, new(*jobs.TimeoutError))
+		}
+	})
+}
+
+func TestFailuresInARowPauseTheJobEverywhereUntilATrialSucceeds(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given two daemons with a job that fails five times
+		j := w.job("a", "@every 10s", 0)
+		j.Work, j.PauseAfterFailures, j.PauseFor = w.failing(5), 3, 25*time.Second
+		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(100*time.Millisecond))
+
+		// then it is paused after three, after each trial that fails, and no more when one succeeds
+		w.until(2*time.Minute + 15*time.Second)
+		requireTicks(t, w.outcomes("a"), "failed", "failed", "failed", "paused", "paused", "failed", "paused", "paused", "failed", "paused", "paused", "ran")
+		require.Zero(t, w.state("a").Failures)
+		require.Nil(t, w.state("a").Paused)
+		drainAll(one, two)
+	})
+}
+
+func TestPauseAndResumeAreForAllDaemons(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a job that has failed twice of the three times that pause it, and is paused by somebody while it is due
+		j := w.job("a", "@every 10s", 0)
+		j.Work, j.PauseAfterFailures = w.failing(4), 3
+		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(100*time.Millisecond))
+		w.until(25 * time.Second)
+		_, err := w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana", Reason: "disk is full"})
+		require.NoError(t, err)
+
+		// when it is resumed
+		w.until(45 * time.Second)
+		was, err := w.ledger.Resume(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, "ana", was.By)
+
+		// then failures count from there on
+		w.until(95 * time.Second)
+		require.Equal(t, []string{"failed", "failed", "paused", "paused", "failed", "failed", "ran", "ran", "ran"}, w.outcomes("a"))
+		skipped := one.stats("a").Skipped[scheduler.SkipPaused] + two.stats("a").Skipped[scheduler.SkipPaused]
+		require.EqualValues(t, 2, skipped)
+
+		// and a pause that has an end ends by itself
+		_, err = w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana", Until: w.at(110 * time.Second)})
+		require.NoError(t, err)
+		w.until(115 * time.Second)
+		require.Equal(t, []string{"paused", "ran"}, w.outcomes("a")[9:])
+		drainAll(one, two)
+	})
+}

@@ -1,0 +1,331 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+const (
+	short  = 10 * time.Second // the session of a daemon, as a rule
+	expiry = 12 * time.Second // it ends that much later at most, at a whole tick of the server
+	long   = time.Hour        // the longest session: few pings in many hours
+	day    = 24 * time.Hour
+)
+
+// A world is a server, the daemons that use it and the chronicle, in a bubble of
+// their own. It begins at midnight UTC on 1 January 2000.
+type world struct {
+	t         *testing.T
+	zk        *zktest.Server
+	start     time.Time
+	session   time.Duration // of the daemons that are started from now on
+	chronicle *chronicle
+	ledger    *recipes.TickLedger // of an onlooker, to whom nothing happens
+	onlooker  *recipes.Client
+
+	mu    sync.Mutex
+	calls []*call
+	lines []string // what happened, in case of failure
+}
+
+// A call is one time that work was at work.
+type call struct {
+	job, run     string
+	tick         time.Time // zero: by hand
+	began, ended time.Duration
+	cause        error // of its context, when it ended
+}
+
+// story runs a test in a world of its own, and closes the books at its end.
+func story(t *testing.T, f func(t *testing.T, w *world)) { storyAt(t, 0, f) }
+
+// storyAt is story that begins that much later.
+func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		pass(after)
+		w := &world{t: t, start: time.Now(), session: short}
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("what happened:\n%s\nnodes:\n%s", strings.Join(w.lines, "\n"), w.zk.Dump())
+			}
+		})
+		w.zk = zktest.RunT(t, zktest.Pipe(), zktest.SessionTimeouts(time.Second, long), zktest.SweepInterval(day))
+		w.onlooker = w.client("onlooker", long)
+		w.ledger = w.onlooker.TickLedger("onlooker")
+		w.chronicle = newChronicle(t, w.client("chronicle", long).TickLedger("chronicle"))
+		w.until(5 * time.Second) // nothing is due yet on any clock
+		f(t, w)
+		w.chronicle.close(w)
+	})
+}
+
+// pass lets time pass, and everybody do what is to be done by then.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// now is the time since the world began.
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// until lets time pass up to an instant.
+func (w *world) until(at time.Duration) {
+	w.t.Helper()
+	require.GreaterOrEqual(w.t, at, w.now(), "that is over")
+	pass(at - w.now())
+}
+
+// at is an instant of a schedule.
+func (w *world) at(since time.Duration) time.Time { return w.start.Add(since).UTC().Round(0) }
+
+func (w *world) tell(who, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%14s %-9s %s", w.now(), who, fmt.Sprintf(format, args...)))
+}
+
+// client connects under a name.
+func (w *world) client(name string, timeout time.Duration) *recipes.Client {
+	w.t.Helper()
+	c, err := recipes.NewClient(recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: timeout})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		w.zk.Heal(name)
+		w.hangUp(name, c)
+	})
+	require.NoError(w.t, c.Ready(w.t.Context()))
+	return c
+}
+
+// hangUp ends the session of a client, if nobody has done that before.
+func (w *world) hangUp(name string, c *recipes.Client) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), long)
+	defer cancel()
+	if err := c.Close(ctx); !errors.Is(err, recipes.ErrClosed) {
+		require.NoError(w.t, err, "close the client of %s", name)
+	}
+}
+
+// --- work ---------------------------------------------------------------------
+
+// job is a job of which each run takes that long, or less when it is told to go.
+func (w *world) job(name, schedule string, takes time.Duration) jobs.Job {
+	return jobs.Job{Name: name, Schedule: schedule, Work: w.lasting(takes)}
+}
+
+// lasting is work that takes that long, and ends before when it is told to.
+func (w *world) lasting(d time.Duration) jobs.Func {
+	return w.seen(func(ctx context.Context, _ jobs.Run) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// deaf is work that takes that long whatever it is told.
+func (w *world) deaf(d time.Duration) jobs.Func {
+	return w.seen(func(context.Context, jobs.Run) error {
+		<-time.After(d)
+		return nil
+	})
+}
+
+// seen is work that the world knows of.
+func (w *world) seen(work jobs.Func) jobs.Func {
+	return func(ctx context.Context, run jobs.Run) error {
+		c := &call{job: run.Job, run: run.Attempt, tick: run.Scheduled, began: w.now(), ended: -1}
+		w.mu.Lock()
+		w.calls = append(w.calls, c)
+		w.mu.Unlock()
+		w.tell("work", "%s %s begins", c.job, c.tick)
+		err := work(ctx, run)
+		w.tell("work", "%s %s ends: %v (%v)", c.job, c.tick, err, context.Cause(ctx))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		c.ended, c.cause = w.now(), context.Cause(ctx)
+		return err
+	}
+}
+
+// worked returns the times that work of a job was at work, so far.
+func (w *world) worked(job string) (all []call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.calls {
+		if c.job == job {
+			all = append(all, *c)
+		}
+	}
+	return all
+}
+
+// goesOn tells how many runs of a job are at work now.
+func (w *world) goesOn(job string) (n int) {
+	for _, c := range w.worked(job) {
+		if c.ended < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// --- daemons ------------------------------------------------------------------
+
+// A daemon is a scheduler with a client, a guard and a ledger of its own.
+type daemon struct {
+	*scheduler.Scheduler
+	w      *world
+	name   string
+	client *recipes.Client
+	ledger *recipes.TickLedger
+	guard  *lockguard.Guard
+	stop   context.CancelFunc
+	ended  chan struct{}
+	err    error // of Run, once it has ended
+
+	mu     sync.Mutex
+	events []lockguard.Event
+}
+
+type option func(*daemon, *scheduler.Config)
+
+// skewed is a daemon whose clock is that much ahead.
+func skewed(d time.Duration) option {
+	return func(_ *daemon, cfg *scheduler.Config) {
+		cfg.Now = func() time.Time { return time.Now().Add(d) }
+	}
+}
+
+// spread is a daemon that owns some of the jobs.
+func spread(d *daemon, cfg *scheduler.Config) { cfg.Spread = scheduler.SpreadOver(d.client, d.name) }
+
+// daemon starts one whose connections have its name.
+func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon {
+	w.t.Helper()
+	d := &daemon{w: w, name: name, client: w.client(name, w.session), ended: make(chan struct{})}
+	d.ledger = d.client.TickLedger(name)
+	var err error
+	d.guard, err = lockguard.New(d.client, lockguard.WithOwner(name), lockguard.WithObserver(d.observe))
+	require.NoError(w.t, err)
+	cfg := scheduler.Config{Guard: d.guard, Ledger: d.ledger, Logger: slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	for _, change := range options {
+		change(d, &cfg)
+	}
+	d.Scheduler, err = scheduler.New(cfg)
+	require.NoError(w.t, err)
+	for _, job := range list {
+		require.NoError(w.t, d.Add(job))
+		w.chronicle.follow(job)
+	}
+	var ctx context.Context
+	ctx, d.stop = context.WithCancel(w.t.Context())
+	go func() {
+		defer close(d.ended)
+		d.err = d.Run(ctx)
+	}()
+	w.t.Cleanup(func() {
+		w.zk.Heal(name)
+		d.stop()
+		<-d.ended
+	})
+	synctest.Wait()
+	return d
+}
+
+func (d *daemon) observe(_ context.Context, event lockguard.Event) {
+	d.w.tell(d.name, "%T %+v", event, event)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = append(d.events, event)
+}
+
+// Write takes a line of the daemon's log.
+func (d *daemon) Write(line []byte) (int, error) {
+	_, text, _ := strings.Cut(strings.TrimSpace(string(line)), "level=")
+	d.w.tell(d.name, "%s", text)
+	return len(line), nil
+}
+
+// drain ends the daemon in good order, and waits until it has.
+func (d *daemon) drain() {
+	d.w.t.Helper()
+	d.stop()
+	<-d.ended
+	require.NoError(d.w.t, d.err)
+	d.w.hangUp(d.name, d.client)
+	synctest.Wait()
+}
+
+// cut lets nothing of the daemon through to the server any more; it goes on
+// working. Its session ends after expiry at most.
+func (d *daemon) cut() { d.w.zk.Partition(d.name) }
+
+// expire ends the daemon's session at the server.
+func (d *daemon) expire() {
+	id, _ := d.client.Session()
+	require.True(d.w.t, d.w.zk.Expire(id))
+}
+
+// kill ends the daemon as kill -9 does, as far as the others can see: nothing
+// of it comes through any more, and its work ends.
+func (d *daemon) kill() {
+	d.cut()
+	d.stop()
+	synctest.Wait()
+	d.Hurry()
+	d.Hurry()
+}
+
+func (d *daemon) stats(job string) scheduler.JobStats { return d.Stats()[job] }
+
+// told returns the events of a kind that the daemon's observers were told.
+func told[E lockguard.Event](d *daemon) (all []E) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, event := range d.events {
+		if e, ok := event.(E); ok {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// drainAll stops all of them at once.
+func drainAll(all ...*daemon) {
+	for _, d := range all {
+		d.stop()
+	}
+	for _, d := range all {
+		d.drain()
+	}
+}
+
+// locked is a job that needs locks.
+func locked(j jobs.Job, scopes ...string) jobs.Job {
+	for _, scope := range scopes {
+		j.Requirements = append(j.Requirements, lockguard.Requirement{Scope: scope})
+	}
+	return j
+}

@@ -1,0 +1,131 @@
+package schedules
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+)
+
+func misfiring(j jobs.Job, m jobs.Misfire) jobs.Job {
+	j.Misfire = m
+	return j
+}
+
+func TestTicksThatWereDueWhileNoDaemonRanEndAsThePolicySays(t *testing.T) {
+	const missed = "missed"
+	many := func(n int, what string) []string { return slices.Repeat([]string{what}, n) }
+	cases := map[string]struct {
+		misfire jobs.Misfire
+		minutes []string // of nine ticks, the newest of them half a minute ago
+		days    []string // of 4320
+	}{
+		"once":    {jobs.Misfire{}, append(many(8, missed), "ran"), append(many(4319, missed), "ran")},
+		"skip":    {jobs.Misfire{Policy: jobs.MisfireSkip}, many(9, missed), many(4320, missed)},
+		"all":     {jobs.Misfire{Policy: jobs.MisfireAll, Window: 5 * time.Minute}, append(many(4, missed), many(5, "ran")...), append(many(4315, missed), many(5, "ran")...)},
+		"at most": {jobs.Misfire{Policy: jobs.MisfireAll, Max: 3}, append(many(6, missed), many(3, "ran")...), append(many(4317, missed), many(3, "ran")...)},
+	}
+	for name, c := range cases {
+		for _, absence := range []time.Duration{9 * time.Minute, 3 * day} {
+			t.Run(fmt.Sprintf("%s, %s", name, absence), func(t *testing.T) {
+				story(t, func(t *testing.T, w *world) {
+					// given two daemons that were stopped, one after the other, while a job ran
+					list := []jobs.Job{misfiring(w.job("a", "* * * * *", 2*time.Second), c.misfire)}
+					one, two := w.daemon("one", list), w.daemon("two", list, skewed(300*time.Millisecond))
+					w.until(2*time.Minute + time.Second)
+					one.drain()
+					w.until(2*time.Minute + 30*time.Second)
+					two.drain()
+
+					// when they come back, at about the same time
+					pass(absence)
+					three, four := w.daemon("three", list), w.daemon("four", list, skewed(-300*time.Millisecond))
+					pass(45 * time.Second)
+					drainAll(three, four)
+
+					// then each tick has ended as the policy says
+					want := c.minutes
+					if absence > time.Hour {
+						want = c.days
+					}
+					want = append([]string{"ran", "ran"}, want...)
+					got := w.outcomes("a")
+					require.Equal(t, append(want, "ran"), got)
+					require.Len(t, w.worked("a"), len(got)-int(w.state("a").Counts.Skipped[missed]))
+				})
+			})
+		}
+	}
+}
+
+func TestADailyTickThatWasMissedDuringARestartRunsSoonAfterIt(t *testing.T) {
+	storyAt(t, day-10*time.Minute, func(t *testing.T, w *world) { // 23:50
+		// given a daily job that has run once, and all daemons are stopped before it is due again
+		w.session = long
+		list := []jobs.Job{w.job("a", "0 0 * * *", time.Minute)}
+		one, two := w.daemon("one", list), w.daemon("two", list, skewed(-time.Second))
+		w.until(day + 9*time.Minute)
+		drainAll(one, two)
+
+		// when they are back five minutes after that
+		w.until(day + 15*time.Minute)
+		three, four := w.daemon("three", list), w.daemon("four", list, skewed(-time.Second))
+		pass(2 * time.Second)
+
+		// then one of them runs it
+		require.Equal(t, 1, w.goesOn("a"))
+		pass(2 * time.Minute)
+		drainAll(three, four)
+		require.Equal(t, []string{"ran", "ran"}, w.outcomes("a"))
+	})
+}
+
+// What a tick becomes when ZooKeeper is silent, by the policy: "undecided" in
+// the ledger, or a run that is late.
+func TestAnOutageOfZooKeeperLeavesNoTickWithoutARecord(t *testing.T) {
+	policies := map[string]jobs.Misfire{
+		"once": {}, "skip": {Policy: jobs.MisfireSkip}, "all": {Policy: jobs.MisfireAll},
+	}
+	for name, misfire := range policies {
+		for _, outage := range []time.Duration{30 * time.Second, 10 * time.Minute} {
+			t.Run(fmt.Sprintf("%s, %s", name, outage), func(t *testing.T) {
+				story(t, func(t *testing.T, w *world) {
+					// given three daemons with jobs that are due often, one with a lock
+					list := []jobs.Job{
+						misfiring(w.job("often", "@every 10s", 500*time.Millisecond), misfire),
+						misfiring(w.job("locked", "@every 20s", 3*time.Second), misfire),
+						misfiring(overlapping(w.job("buffered", "@every 15s", 16*time.Second), jobs.OverlapBufferAll, 5), misfire),
+					}
+					list[1] = locked(list[1], "db")
+					one, two := w.daemon("one", list), w.daemon("two", list, skewed(2*time.Second))
+					three := w.daemon("three", list, skewed(-time.Second))
+
+					// when ZooKeeper is silent for a while, in the middle of runs
+					w.until(62 * time.Second)
+					w.zk.Partition("one", "two", "three")
+					pass(outage)
+					w.zk.Heal("one", "two", "three")
+
+					// then all ticks go on soon
+					pass(50 * time.Second)
+					ran := len(w.worked("often"))
+					pass(60 * time.Second)
+					require.GreaterOrEqual(t, len(w.worked("often")), ran+5)
+					drainAll(one, two, three)
+					counts := w.state("often").Counts
+					t.Logf("%+v", counts)
+					switch {
+					case misfire.Policy == jobs.MisfireAll:
+						require.LessOrEqual(t, counts.Total()-counts.Ran, int64(2), "%+v", counts)
+					default:
+						require.GreaterOrEqual(t, counts.Skipped["undecided"]+counts.Skipped["missed"], int64(outage/(10*time.Second))-1)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package schedules
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+func overlapping(j jobs.Job, policy jobs.OverlapPolicy, most int) jobs.Job {
+	j.Overlap = jobs.Overlap{Policy: policy, Max: most}
+	return j
+}
+
+// overlaps are the policies; most is the bound of those that have one.
+var overlaps = []struct {
+	policy jobs.OverlapPolicy
+	most   int
+}{
+	{jobs.OverlapSkip, 0},
+	{jobs.OverlapBufferOne, 0},
+	{jobs.OverlapBufferAll, 3},
+	{jobs.OverlapCancelOther, 0},
+	{jobs.OverlapAllowAll, 2},
+}
+
+func TestTicksThatOverlapEndAsThePolicySays(t *testing.T) {
+	want := map[jobs.OverlapPolicy][]string{
+		jobs.OverlapSkip:        {"ran", "overlap", "overlap", "ran", "overlap", "overlap", "ran"},
+		jobs.OverlapBufferOne:   {"ran", "ran", "overlap", "ran", "overlap", "overlap"},
+		jobs.OverlapBufferAll:   {"ran", "ran", "ran", "ran", "ran", "overlap", "ran", "overlap"},
+		jobs.OverlapCancelOther: {"interrupted", "interrupted", "interrupted", "interrupted", "interrupted"},
+		jobs.OverlapAllowAll:    {"ran", "ran", "overlap", "ran", "ran", "overlap", "ran"},
+	}
+	for _, c := range overlaps {
+		t.Run(string(c.policy), func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				// given three daemons whose clocks differ, with a job whose runs take longer than its ticks are apart
+				list := []jobs.Job{overlapping(w.job("a", "@every 10s", 26*time.Second), c.policy, c.most)}
+				one := w.daemon("one", list)
+				two := w.daemon("two", list, skewed(30*time.Millisecond))
+				three := w.daemon("three", list, skewed(-200*time.Millisecond))
+
+				// when they have worked for a while
+				w.until(3*time.Minute + 5*time.Second)
+				drainAll(one, two, three)
+
+				// then each tick has ended as the policy says
+				requireTicks(t, w.outcomes("a"), want[c.policy]...)
+				require.Empty(t, w.state("a").Runs)
+			})
+		})
+	}
+}
+
+// A daemon dies at some point between two ticks, whatever it does then.
+func TestADaemonThatDiesLosesNoTickWhateverThePolicy(t *testing.T) {
+	deaths := map[string]time.Duration{ // since the start
+		"while it runs and ticks wait":      57 * time.Second,
+		"when a tick has just been claimed": 40*time.Second - 99*time.Millisecond,
+		"just before a tick":                40*time.Second - 101*time.Millisecond,
+	}
+	for _, c := range overlaps {
+		for name, at := range deaths {
+			t.Run(string(c.policy)+" "+name, func(t *testing.T) {
+				story(t, func(t *testing.T, w *world) {
+					// given three daemons with a job whose runs take longer than its ticks are apart
+					list := []jobs.Job{overlapping(w.job("a", "@every 10s", 24*time.Second), c.policy, c.most)}
+					daemons := []*daemon{
+						w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list), w.daemon("three", list, skewed(-100*time.Millisecond)),
+					}
+
+					// when one dies: the one that runs the job, if any does
+					w.until(at)
+					runs := w.state("a").Runs
+					dies := 0
+					if len(runs) > 0 {
+						dies = slices.IndexFunc(daemons, func(d *daemon) bool { return d.name == runs[0].Owner })
+					}
+					interrupted := daemons[dies].stats("a").Running
+					daemons[dies].kill()
+					daemons = slices.Delete(daemons, dies, dies+1)
+					pass(expiry)
+					before := w.worked("a")
+					w.until(4 * time.Minute)
+					drainAll(daemons...)
+
+					// then its runs are recorded as interrupted, and the others have gone on
+					require.GreaterOrEqual(t, w.state("a").Counts.Interrupted, int64(interrupted))
+					require.Greater(t, len(w.worked("a")), len(before)+4)
+					require.True(t, w.state("a").Last.After(w.at(3*time.Minute+40*time.Second)))
+				})
+			})
+		}
+	}
+}
+
+func TestARunIsCancelledByATickThatAnotherDaemonSees(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a run of a daemon that has no more to say about the job
+		j := overlapping(w.job("a", "@every 1m", 50*time.Second), jobs.OverlapCancelOther, 0)
+		one := w.daemon("one", []jobs.Job{j}, skewed(time.Second))
+		two := w.daemon("two", []jobs.Job{j})
+		w.until(time.Minute + 10*time.Second)
+		require.Equal(t, 1, one.stats("a").Running)
+		require.Zero(t, two.stats("a").Running)
+		_, err := one.Reconcile(nil)
+		require.NoError(t, err)
+		require.Equal(t, 1, w.goesOn("a"))
+		again := overlapping(w.job("a", "@every 15s", 50*time.Second), jobs.OverlapCancelOther, 0)
+
+		// when another one sees a newer tick
+		w.changes("a")
+		_, err = two.Reconcile([]jobs.Job{again})
+		require.NoError(t, err)
+		w.until(time.Minute + 20*time.Second)
+
+		// then the run is told to go, and for which tick
+		call := w.worked("a")[0]
+		var superseded *scheduler.SupersededError
+		require.ErrorAs(t, call.cause, &superseded)
+		require.Equal(t, w.at(75*time.Second), superseded.By)
+		require.Equal(t, 75*time.Second, call.ended)
+		require.EqualValues(t, "interrupted", w.end("a", time.Minute).Outcome)
+
+		// and the tick runs there
+		require.Equal(t, 1, two.stats("a").Running)
+		drainAll(one, two)
+	})
+}
