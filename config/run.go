@@ -39,7 +39,7 @@ var runShape = shape{
 		{"user", aText, "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root."},
 		{"http", like(&httpShape), "", "A request instead of a command."},
 		{"temporal", like(&workflowShape), "", "A workflow to start instead of a command."},
-		{"output", aSize, "", "How much of what the command writes, or of the response, is kept: the end of it."},
+		{"output", aSize, "4KiB", "How much of what the command writes, or of the response, is kept: the end of it."},
 		{"cleanup", oneOf(commandKind, like(&cleanupShape)), "", "Runs under the lock when the work was interrupted."},
 	},
 	any:   kindsOfWork,

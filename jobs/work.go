@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -126,9 +127,14 @@ func validate(work Work) error {
 	return nil
 }
 
+// DefaultOutput is how much of a run's output is kept when its Work does not
+// say: 4 KiB.
+const DefaultOutput = 4 << 10
+
 // NewOutput returns a Tail for the output of one run of j: for Run.Stdout and
-// Run.Stderr. It keeps as much as the MaxOutput of its Work says.
-func (j Job) NewOutput() *Tail { return NewTail(outputLimit(j.Work)) }
+// Run.Stderr. It keeps as much as the MaxOutput of its Work says, else
+// DefaultOutput.
+func (j Job) NewOutput() *Tail { return NewTail(cmp.Or(outputLimit(j.Work), DefaultOutput)) }
 
 func outputLimit(work Work) int {
 	if bounded, ok := work.(interface{ OutputLimit() int }); ok {

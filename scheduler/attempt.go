@@ -30,7 +30,7 @@ func (r *run) tryUntilDone(about jobs.Run, patience *time.Duration) error {
 			patience = r.freshPatience(patience)
 		case a.worked && r.isFailure(err) && failures < r.def.Retry.Max:
 			failures++
-			pause := pauses.NextBackOff()
+			pause := r.pauseAfter(err, pauses.NextBackOff())
 			about.Logger.Warn("attempt failed: trying again", "attempt", failures, "of", 1+r.def.Retry.Max, "pause", pause.Round(time.Millisecond), "error", err)
 			if !r.pause(pause) {
 				return err
@@ -48,6 +48,14 @@ func (r *run) pauses() *backoff.ExponentialBackOff {
 	b.InitialInterval, b.MaxInterval, b.Multiplier = r.def.Retry.Initial, r.def.Retry.MaxInterval, 2
 	b.Reset()
 	return b
+}
+
+// pauseAfter is as long as the work asks for, within the limit of the job.
+func (r *run) pauseAfter(err error, pause time.Duration) time.Duration {
+	if busy, ok := errors.AsType[*jobs.StatusError](err); ok {
+		return max(pause, min(busy.RetryAfter, r.def.Retry.MaxInterval))
+	}
+	return pause
 }
 
 // pause reports false when the run has to end instead.

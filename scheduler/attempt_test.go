@@ -91,6 +91,24 @@ func TestPausesBetweenAttemptsGrowAndEndWithTheDrain(t *testing.T) {
 	})
 }
 
+func TestAPauseIsAsLongAsTheServerAsksFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var began []time.Time
+		busy := func(d time.Duration) error { return &jobs.StatusError{Status: 503, RetryAfter: d} }
+		j := job("a", "0 1 * * *", 0)
+		j.Retry = jobs.Retry{Max: 3, Initial: time.Second, MaxInterval: 2 * time.Minute}
+		j.Work = script(&began, busy(time.Minute), busy(time.Hour), busy(0))
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(time.Hour + 10*time.Minute)
+		d.drain()
+		require.Len(t, began, 4)
+		require.Equal(t, time.Minute, began[1].Sub(began[0]))
+		require.Equal(t, 2*time.Minute, began[2].Sub(began[1]))
+		require.Less(t, began[3].Sub(began[2]), 10*time.Second)
+	})
+}
+
 func TestARunThatWasPreemptedOftenEnoughIsPreemptedNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -93,7 +93,7 @@ func (r *run) do(patience *time.Duration) error {
 		about.Scheduled, about.Due = r.tick.Instant, r.def.due(r.tick.Instant)
 		log = log.With("instant", r.tick.Instant)
 	}
-	output := jobs.NewTail(maxOutput)
+	output := r.def.NewOutput()
 	about.Logger, about.Stdout, about.Stderr = log, output, output
 	superseded := r.watchForSuperseding()
 	err := r.tryUntilDone(about, patience)
@@ -175,9 +175,6 @@ func (r *run) describeTokens() []any {
 	}
 	return []any{slog.Group("tokens", tokens...)}
 }
-
-// maxOutput is how much of a run's output is logged with its end.
-const maxOutput = 4 << 10
 
 // outcome says how the run ended, given the error of its last attempt.
 func (r *run) outcome(err error) recipes.TickEnd {
