@@ -33,6 +33,7 @@ type run struct {
 
 	mu          sync.Mutex
 	working     bool                       // an attempt works, or has worked
+	requeued    bool                       // it has worked, and waits for its locks again
 	waitedFor   time.Duration              // locks, in all attempts
 	took        time.Duration              // work, in all attempts
 	attempts    int                        // that worked, preempted ones apart
@@ -59,11 +60,11 @@ func (r *run) release() {
 	r.cancel(nil)
 }
 
-// endIfWaiting ends a run that does not work yet.
+// endIfWaiting ends a run that does not work yet, or waits for its locks again.
 func (r *run) endIfWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.working {
+	if !r.working || r.requeued {
 		r.cancel(lockguard.ErrShutdown)
 	}
 }
