@@ -38,7 +38,7 @@ func EscapeScope(scope string) (string, error) {
 		}
 		return bad("%q %s; write %s", scope, what, instead)
 	}
-	name := strings.NewReplacer("%", "%25", "/", "%2F").Replace(scope)
+	name := escaper.Replace(scope)
 	if strings.Trim(name, ".") == "" || name == "zookeeper" {
 		name = strings.Replace(name, name[:1], fmt.Sprintf("%%%02X", name[0]), 1)
 	}
@@ -47,6 +47,8 @@ func EscapeScope(scope string) (string, error) {
 	}
 	return name, nil
 }
+
+var escaper = strings.NewReplacer("%", "%25", "/", "%2F")
 
 // untidy says how a scope differs from the one that it would be taken for, and
 // where; "" if it does not.

@@ -48,8 +48,11 @@ func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.St
 	l.saw(job, rec)
 	l.mu.Lock()
 	m := l.memory(job)
-	packed := m.data == nil || m.packed // else it has its room
-	packed = packed && l.plain+len(data) > maxPlain
+	room := maxPlain - l.plain
+	if !m.packed {
+		room += len(m.data)
+	}
+	packed := len(data) > room && len(rec.Runs) == 0 // else the next write is near
 	l.mu.Unlock()
 	if packed {
 		data = pack(data)
@@ -66,7 +69,8 @@ func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.St
 }
 
 // maxPlain bounds what is remembered as it is, in bytes: that of some thousand
-// jobs. What is more is packed, which takes a quarter of the room, and time.
+// jobs, apart from those that run. What is more is packed, which takes a quarter
+// of the room, and time.
 const maxPlain = 8 << 20
 
 // drop forgets the record. The caller holds l.mu.
