@@ -39,8 +39,9 @@ test: setup adapters ## Test everything on real ZooKeeper servers, then the reci
 	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
 
-adapters: ## Test the adapter for gocron, which is a module of its own
+adapters: ## Test what is a module of its own: the adapter for gocron, and the benchmark against it
 	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
+	cd integration/schedulers && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
 
 test-temporal: ## Test workflows on a real Temporal server, a module of its own (the first run builds the server: many minutes)
 	cd integration/temporal && go test -timeout 3m $(TESTFLAGS) ./...
@@ -59,6 +60,9 @@ bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name t
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK)
+
+bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
+	cd integration/schedulers && go test -run '^$$' -bench '$(BENCH)' -timeout 20m $(BENCHFLAGS) .
 
 demo: ## Show it at work for half a minute: two daemons, jobs that preempt each other, real files; needs Go alone
 	go run ./cmd/lockkeeper dev --for 25s

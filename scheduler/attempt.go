@@ -148,23 +148,11 @@ func (a *attempt) do(about jobs.Run, patience *time.Duration) error {
 			return hook(ctx)
 		}
 	}
-	if !r.mayWait() {
-		return lockguard.ErrShutdown
-	}
 	err := r.lane.s.cfg.Guard.DoAll(r.ctx, r.requirements(patience), work, hooks...)
 	if a.completed {
 		return a.result // under the lock, whatever became of that later
 	}
 	return err
-}
-
-// mayWait reports whether the run may wait for its locks: not again, once the
-// drain has begun. From here on that ends the wait.
-func (r *run) mayWait() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requeued = r.working
-	return !r.requeued || !r.lane.s.isDraining()
 }
 
 // withCause adds to the error of work why its context has ended, as a guard
@@ -185,7 +173,7 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 		return context.Cause(ctx)
 	}
 	begin := time.Now()
-	r.working, r.requeued, a.worked = true, false, true
+	r.working, a.worked = true, true
 	r.waitedFor += begin.Sub(a.began)
 	if hold, ok := lockguard.FromContext(ctx); ok {
 		r.token, r.tokens, r.trace = hold.Token(), hold.Tokens(), hold.Trace()
@@ -193,7 +181,7 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 	r.mu.Unlock()
 
 	watch := r.watchForStuck(ctx)
-	err := apart(func() error { return bound(ctx) })
+	err := bound(ctx)
 	watch.end()
 
 	r.mu.Lock()
@@ -206,22 +194,6 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 		a.completed, a.result = true, err
 		a.keepHold(ctx, begin.Add(r.def.HoldAtLeast))
 	}
-	return err
-}
-
-// errGoexit is how work fails that does not return.
-var errGoexit = errors.New("the work has ended its goroutine (runtime.Goexit) and did not return")
-
-// apart calls work in a goroutine of its own: should it end that, the run ends
-// and is recorded all the same.
-func apart(work func() error) error {
-	err := errGoexit
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = work()
-	}()
-	<-done
 	return err
 }
 

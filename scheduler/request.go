@@ -16,7 +16,6 @@ func (s *Scheduler) serveRequests() {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	var standing []recipes.TickRequest
-	var mu sync.Mutex
 	served := make(map[string]bool) // of these, by id
 	for pause := newPace(); !s.isDraining(); {
 		requests, err := s.awaitRequests(standing)
@@ -28,24 +27,15 @@ func (s *Scheduler) serveRequests() {
 		}
 		pause = newPace()
 		standing = requests
-		mu.Lock()
 		maps.DeleteFunc(served, func(id string, _ bool) bool {
 			return !slices.ContainsFunc(standing, func(r recipes.TickRequest) bool { return r.ID == id })
 		})
 		for _, request := range standing {
 			if !served[request.ID] && s.laneOf(request.Job) != nil {
 				served[request.ID] = true
-				serving.Go(func() {
-					if !s.serve(request) { // its job may come back, or be back
-						mu.Lock()
-						delete(served, request.ID)
-						mu.Unlock()
-						s.serveAnew()
-					}
-				})
+				serving.Go(func() { s.serve(request) })
 			}
 		}
-		mu.Unlock()
 	}
 }
 
@@ -83,10 +73,10 @@ func (s *Scheduler) serveAnew() {
 // serve claims a request and runs it, unless another daemon is faster. While
 // the job runs already it waits, as long as the request stands. The drain lets a
 // claim that is under way be answered, so that what it has claimed is run here
-// or recorded. It reports false if this daemon has the job no more.
-func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
+// or recorded.
+func (s *Scheduler) serve(request recipes.TickRequest) {
 	if !s.enter() {
-		return true
+		return
 	}
 	defer s.deciding.Done()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -94,7 +84,7 @@ func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
 	for pause := newPace(); ; {
 		l := s.laneOf(request.Job)
 		if l == nil {
-			return false
+			return
 		}
 		def := l.definition()
 		claim, err := s.cfg.Ledger.ClaimRequest(ctx, request, mostRuns(def))
@@ -102,11 +92,11 @@ func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
 		case err == nil && claim.Verdict == recipes.TickClaimed:
 			s.log.Info("job is run by hand", "job", def.Name, "by", request.By, "reason", request.Reason)
 			l.start(claim, false)
-			return true
+			return
 		case err == nil && claim.Verdict == recipes.TickTaken, errors.As(err, new(*recipes.RequestError)):
-			return true
+			return
 		case !pause.wait(s.firing):
-			return true
+			return
 		}
 	}
 }

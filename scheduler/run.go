@@ -33,7 +33,6 @@ type run struct {
 
 	mu          sync.Mutex
 	working     bool                       // an attempt works, or has worked
-	requeued    bool                       // it has worked, and waits for its locks again
 	waitedFor   time.Duration              // locks, in all attempts
 	took        time.Duration              // work, in all attempts
 	attempts    int                        // that worked, preempted ones apart
@@ -60,11 +59,11 @@ func (r *run) release() {
 	r.cancel(nil)
 }
 
-// endIfWaiting ends a run that does not work yet, or waits for its locks again.
+// endIfWaiting ends a run that does not work yet.
 func (r *run) endIfWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.working || r.requeued {
+	if !r.working {
 		r.cancel(lockguard.ErrShutdown)
 	}
 }
