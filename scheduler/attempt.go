@@ -17,14 +17,17 @@ import (
 // run to end, and returns the error of that one.
 func (r *run) tryUntilDone(about jobs.Run, patience *time.Duration) error {
 	pauses := r.pauses()
-	for failures := 0; ; {
+	for failures := 0; r.wait(); {
 		a := &attempt{run: r}
 		err := a.do(about, patience)
 		switch {
+		case err != nil && !a.worked && r.hasWorked(): // it was to be tried again, and could not
+			if r.isOver() {
+				return r.lastly
+			}
+			return errors.Join(r.lastly, err)
 		case err == nil, r.isOver():
 			return err
-		case !a.worked && r.hasWorked():
-			return errors.Join(r.lastly, err) // it was to be tried again, and could not
 		case a.worked && isPreemption(err) && r.def.OnPreempt.Then == jobs.PreemptedRequeue:
 			about.Logger.Info("preempted: waiting for the lock again", "preemptions", r.countPreemption(), "error", err)
 			patience = r.freshPatience(patience)
@@ -41,6 +44,7 @@ func (r *run) tryUntilDone(about jobs.Run, patience *time.Duration) error {
 		}
 		r.lastly = err
 	}
+	return r.lastly
 }
 
 func (r *run) pauses() *backoff.ExponentialBackOff {
@@ -173,7 +177,7 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 		return context.Cause(ctx)
 	}
 	begin := time.Now()
-	r.working, a.worked = true, true
+	r.working, r.waiting, a.worked = true, false, true
 	r.waitedFor += begin.Sub(a.began)
 	if hold, ok := lockguard.FromContext(ctx); ok {
 		r.token, r.tokens, r.trace = hold.Token(), hold.Tokens(), hold.Trace()

@@ -33,6 +33,7 @@ type run struct {
 
 	mu          sync.Mutex
 	working     bool                       // an attempt works, or has worked
+	waiting     bool                       // an attempt waits for its locks
 	waitedFor   time.Duration              // locks, in all attempts
 	took        time.Duration              // work, in all attempts
 	attempts    int                        // that worked, preempted ones apart
@@ -59,13 +60,23 @@ func (r *run) release() {
 	r.cancel(nil)
 }
 
-// endIfWaiting ends a run that does not work yet.
+// endIfWaiting ends a run that does not work yet, or that waits for its locks
+// again.
 func (r *run) endIfWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.working {
+	if !r.working || r.waiting {
 		r.cancel(lockguard.ErrShutdown)
 	}
+}
+
+// wait is called before an attempt waits for its locks. It reports false when
+// the drain has begun and the run has worked already: no attempt begins then.
+func (r *run) wait() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = true // from here on the drain ends it
+	return !r.working || !r.lane.s.isDraining()
 }
 
 // progress reports whether the work has begun, and whether it has ended.
