@@ -144,12 +144,19 @@ func (w *world) lasting(d time.Duration) jobs.Func {
 	})
 }
 
-// deaf is work that takes that long whatever it is told.
-func (w *world) deaf(d time.Duration) jobs.Func {
-	return w.seen(func(context.Context, jobs.Run) error {
-		<-time.After(d)
-		return nil
+// deaf is work that hears nothing until it is released, at the end of the test
+// at the latest.
+func (w *world) deaf() (work jobs.Func, release func()) {
+	released := make(chan struct{})
+	release = sync.OnceFunc(func() { close(released) })
+	w.t.Cleanup(func() {
+		release()
+		pass(time.Minute)
 	})
+	return w.seen(func(context.Context, jobs.Run) error {
+		<-released
+		return nil
+	}), release
 }
 
 // seen is work that the world knows of.

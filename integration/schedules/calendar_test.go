@@ -1,0 +1,90 @@
+package schedules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+)
+
+func TestJitterDelaysATickOfTwoDaemonsByTheSame(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given two daemons with a job that is delayed, one of which dies on the way
+		j := w.job("a", "@every 1m", time.Second)
+		j.Jitter = 40 * time.Second
+		one, two := w.daemon("one", []jobs.Job{j}, skewed(50*time.Millisecond)), w.daemon("two", []jobs.Job{j})
+		w.until(5*time.Minute + 30*time.Second)
+		one.kill()
+		w.until(10*time.Minute + 50*time.Second)
+		two.drain()
+
+		// then each tick has run once, when it was due with its jitter, and that has changed nothing else
+		calls := w.worked("a")
+		require.Len(t, calls, 11, "that of midnight was due, but not yet to be run")
+		late := make(map[time.Duration]bool)
+		for i, c := range calls {
+			require.Equal(t, w.at(time.Duration(i)*time.Minute), c.tick)
+			delay := c.began - time.Duration(i)*time.Minute
+			require.Greater(t, delay, -time.Second)
+			require.Less(t, delay, 40*time.Second)
+			late[delay.Truncate(5*time.Second)] = true
+		}
+		require.Greater(t, len(late), 2)
+	})
+}
+
+func TestBlackoutsAreRecordedOnce(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		j := locked(w.job("a", "* * * * *", 90*time.Second), "db")
+		j.Blackouts = []jobs.Blackout{{Schedule: "5 0 * * *", For: 3 * time.Minute, Reason: "freeze"}}
+		j.Overlap.Policy = jobs.OverlapBufferOne
+		one, two := w.daemon("one", []jobs.Job{j}, skewed(time.Second)), w.daemon("two", []jobs.Job{j})
+		w.until(9*time.Minute + 5*time.Second)
+		drainAll(one, two)
+		require.Equal(t, []string{"ran", "ran", "ran", "overlap", "blackout", "blackout", "blackout", "ran", "waits"}, w.outcomes("a"))
+	})
+}
+
+// In New York clocks went forward on 2 April 2000, and back on 29 October.
+func TestADailyJobRunsOnceInTheNightInWhichTheClocksChange(t *testing.T) {
+	newYork, err := time.LoadLocation("America/New_York")
+	require.NoError(t, err)
+	epoch := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	forward, back := time.Date(2000, 4, 1, 23, 0, 0, 0, newYork), time.Date(2000, 10, 28, 23, 0, 0, 0, newYork)
+	cases := map[string]struct {
+		evening  time.Time
+		schedule string
+		dst      jobs.DST
+		want     []string // the ticks, in UTC
+	}{
+		"forward":          {forward, "30 2 * * *", jobs.DST{}, []string{"07:30"}},
+		"forward, skipped": {forward, "30 2 * * *", jobs.DST{Gap: jobs.GapSkip}, nil},
+		"back":             {back, "30 1 * * *", jobs.DST{}, []string{"05:30"}},
+		"back, both":       {back, "30 1 * * *", jobs.DST{Overlap: jobs.FoldBoth}, []string{"05:30", "06:30"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			storyAt(t, c.evening.Sub(epoch), func(t *testing.T, w *world) {
+				// given two daemons with a job in New York, of which one is replaced in the middle of it
+				w.session = long
+				j := w.job("a", c.schedule, time.Minute)
+				j.TimeZone, j.DST = "America/New_York", c.dst
+				one, two := w.daemon("one", []jobs.Job{j}, skewed(time.Second)), w.daemon("two", []jobs.Job{j})
+				w.until(3 * time.Hour)
+				one.drain()
+				three := w.daemon("three", []jobs.Job{j}, skewed(-time.Second))
+				w.until(6 * time.Hour)
+				drainAll(two, three)
+
+				// then it has run as the policy says
+				var got []string
+				for _, call := range w.worked("a") {
+					got = append(got, call.tick.UTC().Format("15:04"))
+				}
+				require.Equal(t, c.want, got)
+			})
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package schedules
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+func draining(drain scheduler.Drain) option {
+	return func(_ *daemon, cfg *scheduler.Config) { cfg.Drain = drain }
+}
+
+// cleaned is a job under a lock whose cleanup takes that long, under the lock.
+func (w *world) cleaned(j jobs.Job, takes time.Duration) jobs.Job {
+	j = locked(j, "db")
+	j.Requirements[0].CleanupTimeout = time.Minute
+	j.Work = jobs.WithCleanup(j.Work, func(ctx context.Context, _ jobs.Run) error {
+		hold, ok := lockguard.FromContext(ctx)
+		require.True(w.t, ok)
+		w.tell("hook", "begins: %v", context.Cause(ctx))
+		<-time.After(takes)
+		require.NoError(w.t, hold.Check(), "the lock is held until the hook has returned")
+		w.tell("hook", "ends")
+		return nil
+	})
+	return j
+}
+
+// phases waits for the end of a daemon and returns what happened when, since
+// now: the end of the work, of the hook, the release and the end of Run.
+func phases(w *world, d *daemon) map[string]time.Duration {
+	began := w.now()
+	d.stop()
+	<-d.ended
+	at := map[string]time.Duration{"run": w.now() - began}
+	for _, c := range w.worked("a") {
+		at["work"] = c.ended - began
+	}
+	for _, e := range told[lockguard.CleanupDone](d) {
+		at["hook"] = e.At.Sub(w.start) - began
+	}
+	for _, e := range told[lockguard.Released](d) {
+		at["release"] = e.At.Sub(w.start) - began
+	}
+	return at
+}
+
+func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
+	drain := scheduler.Drain{Finish: 20 * time.Second, Cancel: 10 * time.Second, Release: 5 * time.Second}
+	cases := map[string]struct {
+		takes   time.Duration // from 1:00 on
+		hurries []time.Duration
+		want    map[string]time.Duration // since 1:05
+		outcome string
+	}{
+		"it ends by itself":    {15 * time.Second, nil, map[string]time.Duration{"work": 10, "release": 10, "run": 10}, "ran"},
+		"it has to be told":    {time.Hour, nil, map[string]time.Duration{"work": 20, "hook": 27, "release": 27, "run": 27}, "interrupted"},
+		"somebody is in haste": {time.Hour, []time.Duration{3 * time.Second}, map[string]time.Duration{"work": 3, "hook": 10, "release": 10, "run": 10}, "interrupted"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				// given a run under a lock, and another daemon
+				j := w.cleaned(w.job("a", "@every 1m", c.takes), 7*time.Second)
+				one := w.daemon("one", []jobs.Job{j}, skewed(100*time.Millisecond), draining(drain))
+				two := w.daemon("two", []jobs.Job{j}, draining(drain))
+				w.until(time.Minute + 5*time.Second)
+				owner, other := one, two
+				if w.state("a").Runs[0].Owner == "two" {
+					owner, other = two, one
+				}
+
+				// when its daemon is stopped
+				for _, after := range c.hurries {
+					go func() { <-time.After(after); owner.Hurry() }()
+				}
+				got := phases(w, owner)
+
+				// then each phase takes its time and no more
+				for what, at := range c.want {
+					require.InDelta(t, float64(at), float64(got[what])/float64(time.Second), 0.2, "%s: %v", what, got)
+				}
+				require.Equal(t, c.outcome, string(w.end("a", time.Minute).Outcome))
+				require.True(t, w.rival("rival").tries("db"))
+
+				// and the next tick runs elsewhere
+				w.until(2*time.Minute + time.Second)
+				require.Equal(t, 1, other.stats("a").Running)
+				drainAll(other)
+			})
+		})
+	}
+}
+
+func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given work under a lock that hears nothing
+		j := locked(w.job("a", "@every 1m", 0), "db")
+		var release func()
+		j.Work, release = w.deaf()
+		d := w.daemon("one", []jobs.Job{j}, draining(scheduler.Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: time.Second}))
+		w.until(time.Minute + time.Second)
+
+		// when its daemon is stopped
+		d.stop()
+		<-d.ended
+
+		// then it says what it leaves, and nobody gets the lock
+		var left *scheduler.AbandonedError
+		require.ErrorAs(t, d.err, &left)
+		require.Equal(t, []string{"a"}, left.Jobs)
+		require.Equal(t, time.Minute+17*time.Second, w.now())
+		other := w.rival("rival")
+		require.False(t, other.tries("db"))
+		require.Equal(t, []string{"goes on"}, w.outcomes("a"))
+		require.ErrorAs(t, d.client.Close(t.Context()), new(*recipes.BusyError))
+
+		// until its session has ended, as it does with the process
+		d.cut()
+		pass(expiry)
+		require.True(t, other.tries("db"))
+		release()
+		pass(time.Minute)
+	})
+}
+
+// A preempted run waits for its lock again: that is no work to be finished.
+func TestTheDrainEndsAtOnceWhatWaitsForItsLockAgain(t *testing.T) {
+	for _, by := range []string{"preemption", "failure"} {
+		t.Run(by, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				// given a run that has worked, and now waits for its lock again
+				j := locked(w.job("a", "@every 10m", time.Minute), "db")
+				want := recipes.TickPreempted
+				j.OnPreempt.Then = jobs.PreemptedRequeue
+				if by == "failure" {
+					want = recipes.TickFailed
+					j.Retry = jobs.Retry{Max: 3, Initial: 2 * time.Second}
+					j.Work = w.failing(5)
+				}
+				d := w.daemon("one", []jobs.Job{j})
+				other := w.rival("rival")
+				w.until(10*time.Minute + 1200*time.Millisecond)
+				other.takes("db", 5, 5*time.Minute)
+				pass(10 * time.Second)
+				require.Zero(t, w.goesOn("a"))
+
+				// when the daemon is stopped
+				began := w.now()
+				d.drain()
+
+				// then that is over at once
+				require.Less(t, w.now()-began, time.Second)
+				require.Equal(t, want, w.end("a", 10*time.Minute).Outcome)
+				require.Len(t, w.worked("a"), 1)
+			})
+		})
+	}
+}
+
+func TestADrainWithoutZooKeeperEndsAndTheNextDaemonFindsWhatWasLeft(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		list := []jobs.Job{locked(w.job("a", "@every 1m", 20*time.Second), "db")}
+		one, two := w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list)
+		w.until(time.Minute + 10*time.Second)
+		owner, other := one, two
+		if w.state("a").Runs[0].Owner == "two" {
+			owner, other = two, one
+		}
+		owner.cut()
+		began := w.now()
+		owner.stop()
+		<-owner.ended
+		require.Less(t, w.now()-began, time.Minute)
+		w.until(3*time.Minute - time.Second)
+		require.Equal(t, []string{"interrupted", "ran"}, w.outcomes("a"))
+		other.drain()
+	})
+}
