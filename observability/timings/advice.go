@@ -207,12 +207,12 @@ func longestCleanup(stats Stats, r lockguard.Requirement) time.Duration {
 // whole days.
 func Human(d time.Duration) time.Duration {
 	const day = 24 * time.Hour
-	for _, step := range []time.Duration{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 28800, 43200} {
-		if d <= step*time.Second {
-			return step * time.Second
+	for _, seconds := range []int{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 28800, 43200} {
+		if step := time.Duration(seconds) * time.Second; d <= step {
+			return step
 		}
 	}
-	return (d + day - 1) / day * day
+	return (d + day - 1).Truncate(day)
 }
 
 func scale(d time.Duration, by float64) time.Duration {
