@@ -74,7 +74,8 @@ func retryPauses(retry jobs.Retry) time.Duration {
 	pause := retry.Initial
 	for i := range retry.Max {
 		if pause >= retry.MaxInterval {
-			return all + min(time.Duration(retry.Max-i), longest/max(retry.MaxInterval, 1))*retry.MaxInterval
+			left := min(int64(retry.Max-i), int64(longest/max(retry.MaxInterval, 1)))
+			return all + time.Duration(left)*retry.MaxInterval
 		}
 		all += pause
 		pause *= 2

@@ -495,26 +495,26 @@ func TestReloaderRefusesWhatCannotWork(t *testing.T) {
 }
 
 func TestDirectoriesOfLinks(t *testing.T) {
-	real, err := filepath.EvalSymlinks(t.TempDir())
+	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	for _, dir := range []string{"a", "b", "c"} {
-		require.NoError(t, os.Mkdir(filepath.Join(real, dir), 0o700))
+		require.NoError(t, os.Mkdir(filepath.Join(root, dir), 0o700))
 	}
-	link := func(target, name string) { require.NoError(t, os.Symlink(target, filepath.Join(real, name))) }
+	link := func(target, name string) { require.NoError(t, os.Symlink(target, filepath.Join(root, name))) }
 	link("../b/two", "a/one")
-	link(filepath.Join(real, "c"), "b/three")
+	link(filepath.Join(root, "c"), "b/three")
 	link("three/four", "b/two")
 	link("loop", "c/loop")
 
 	in := func(names ...string) []string {
 		for i, name := range names {
-			names[i] = filepath.Join(real, name)
+			names[i] = filepath.Join(root, name)
 		}
 		return names
 	}
-	require.Equal(t, in("a", "b", "c"), directories(filepath.Join(real, "a", "one")))
-	require.Equal(t, in("c"), directories(filepath.Join(real, "c", "missing")))
-	require.Equal(t, in("c"), directories(filepath.Join(real, "c", "loop")))
+	require.Equal(t, in("a", "b", "c"), directories(filepath.Join(root, "a", "one")))
+	require.Equal(t, in("c"), directories(filepath.Join(root, "c", "missing")))
+	require.Equal(t, in("c"), directories(filepath.Join(root, "c", "loop")))
 }
 
 func TestDiffOfWork(t *testing.T) {

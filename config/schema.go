@@ -160,17 +160,18 @@ func (k kind) plain() *schemaNode {
 		return &schemaNode{Type: "string", Pattern: `\S`}
 	case ofGoFunc:
 		return &schemaNode{Type: "string", Pattern: "^" + goPrefix + "|" + variable}
+	case ofText:
+		if len(k.words) > 0 {
+			return &schemaNode{AnyOf: []*schemaNode{{Type: "string", Enum: k.words}, fromOutside}}
+		}
+		return &schemaNode{Type: asText, Pattern: `\S`}
+	case ofAnyText, noScalar:
 	}
-	if len(k.words) > 0 {
-		return &schemaNode{AnyOf: []*schemaNode{{Type: "string", Enum: k.words}, fromOutside}}
-	}
-	// Numbers and the like are taken as they are written.
-	n := &schemaNode{Type: []string{"string", "number", "boolean"}}
-	if k.scalar == ofText {
-		n.Pattern = `\S`
-	}
-	return n
+	return &schemaNode{Type: asText}
 }
+
+// asText is what is taken as text: numbers and the like as they are written.
+var asText = []string{"string", "number", "boolean"}
 
 // written returns a default as a value of the file; nil if it is none.
 func (k kind) written(without string) any {
@@ -191,10 +192,13 @@ func (k kind) written(without string) any {
 			if _, what, _ := parseDuration(without); what == "" {
 				return without
 			}
+		case ofSize:
+			return without
 		case ofText:
 			if len(one.words) == 0 && !strings.ContainsAny(without, " ") || slices.Contains(one.words, without) {
 				return without
 			}
+		case noScalar, ofAnyText, ofName, ofGoFunc, ofNumber, ofAnything: // no key of these has a default
 		}
 	}
 	return nil
