@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -95,9 +96,9 @@ func TestRequestOfARunByHandHasTheKeyOfItsAttempt(t *testing.T) {
 
 	// also if nobody has named it
 	require.NoError(t, job.Do(t.Context(), nil, Run{}))
-	second, third := (<-requests).header.Get("Idempotency-Key"), ""
+	second := (<-requests).header.Get("Idempotency-Key")
 	require.NoError(t, job.Do(t.Context(), nil, Run{}))
-	third = (<-requests).header.Get("Idempotency-Key")
+	third := (<-requests).header.Get("Idempotency-Key")
 	require.Regexp(t, "^compact-.{20,}", second)
 	require.NotEqual(t, second, third)
 }
@@ -152,9 +153,7 @@ func TestAnswerDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				for name, values := range c.header {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), c.header)
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, c.body)
 			})

@@ -57,8 +57,9 @@ func (c conflict) askableIn(r Request) time.Duration {
 		return 0
 	case BarMinRuntime:
 		return min(c.MinRuntimeLeft, c.LeaseLeft)
+	case BarLevel, BarNever, BarDelta:
 	}
-	return c.LeaseLeft
+	return c.LeaseLeft // these do not pass
 }
 
 // allAskableIn returns how long it takes until every holder in the way may be

@@ -61,6 +61,7 @@ type PlannedAsk struct {
 // An Outcome is how a Plan ends.
 type Outcome string
 
+// The outcomes of a Plan.
 const (
 	OutcomeGranted   Outcome = "granted"    // at once, with nobody's consent
 	OutcomeRefused   Outcome = "refused"    // a try (acquire timeout 0) that is not granted at once

@@ -48,88 +48,107 @@ func TestPlanOfARequest(t *testing.T) {
 		want    Plan
 	}{
 		"free": {
-			lockOf(nil), Request{},
+			lockOf(nil),
+			Request{},
 			Plan{Outcome: OutcomeGranted},
 		},
 		"try": {
-			lockOf(one), Request{Priority: 9, AcquireTimeout: new(time.Duration)},
+			lockOf(one),
+			Request{Priority: 9, AcquireTimeout: new(time.Duration)},
 			Plan{Outcome: OutcomeRefused, Obstacles: []Obstacle{{Holder: keeper}}},
 		},
 		"forceful": {
-			lockOf(one), Request{Priority: 9, Forceful: true},
+			lockOf(one),
+			Request{Priority: 9, Forceful: true},
 			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"forceful that waits shorter than the cleanup": {
-			lockOf(one), Request{Priority: 9, Forceful: true, WaitingTimeout: new(10 * time.Second)},
+			lockOf(one),
+			Request{Priority: 9, Forceful: true, WaitingTimeout: new(10 * time.Second)},
 			Plan{Outcome: OutcomeTakesOver, After: 10 * time.Second, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, 10*time.Second)}}}},
 		},
 		"polite": {
-			lockOf(one), Request{Priority: 9},
+			lockOf(one),
+			Request{Priority: 9},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute), byLease(8*minute, minute)}}}},
 		},
 		"polite with a waiting timeout": {
-			lockOf(one), Request{Priority: 9, WaitingTimeout: new(2 * minute)},
+			lockOf(one),
+			Request{Priority: 9, WaitingTimeout: new(2 * minute)},
 			Plan{Outcome: OutcomeGivesUp, After: 2 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"acquire timeout first": {
-			lockOf(one), Request{Priority: 9, AcquireTimeout: new(4 * minute)},
+			lockOf(one),
+			Request{Priority: 9, AcquireTimeout: new(4 * minute)},
 			Plan{Outcome: OutcomeTimesOut, After: 4 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"equal": {
-			lockOf(one), Request{Priority: 5, Forceful: true},
+			lockOf(one),
+			Request{Priority: 5, Forceful: true},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarLevel, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
 		},
 		"minimum runtime": {
-			lockOf([]Contender{protected}), Request{Priority: 9, Forceful: true},
+			lockOf([]Contender{protected}),
+			Request{Priority: 9, Forceful: true},
 			Plan{Outcome: OutcomeTakesOver, After: 4 * minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Bar: priority.BarMinRuntime, Asks: []PlannedAsk{byRank(3*minute, minute)}}}},
 		},
 		"emergency": {
-			lockOf([]Contender{protected}), Request{Priority: priority.Emergency, Forceful: true, PreemptDelta: 3},
+			lockOf([]Contender{protected}),
+			Request{Priority: priority.Emergency, Forceful: true, PreemptDelta: 3},
 			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"delta": {
-			lockOf(one), Request{Priority: 9, Forceful: true, PreemptDelta: 5},
+			lockOf(one),
+			Request{Priority: 9, Forceful: true, PreemptDelta: 5},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarDelta, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
 		},
 		"never preempts": {
-			lockOf(one), Request{Priority: 9, Forceful: true, NeverPreempts: true},
+			lockOf(one),
+			Request{Priority: 9, Forceful: true, NeverPreempts: true},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarNever, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
 		},
 		"two readers, one protected": {
-			lockOf([]Contender{reader, protected}), Request{Priority: 9, Forceful: true},
+			lockOf([]Contender{reader, protected}),
+			Request{Priority: 9, Forceful: true},
 			Plan{Outcome: OutcomeTakesOver, After: 4 * minute, Position: 1, Obstacles: []Obstacle{
 				{Holder: reader, Asks: []PlannedAsk{byRank(3*minute, minute)}},
 				{Holder: protected, Bar: priority.BarMinRuntime, Asks: []PlannedAsk{byRank(3*minute, minute)}},
 			}},
 		},
 		"before all who wait": {
-			lockOf(one, seven, three), Request{Priority: 9, Forceful: true},
+			lockOf(one, seven, three),
+			Request{Priority: 9, Forceful: true},
 			Plan{
 				Outcome: OutcomeTakesOver, After: minute, Position: 1, Behind: []Contender{seven, three},
 				Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}},
 			},
 		},
 		"between them": {
-			lockOf(one, seven, three), Request{Priority: 6, Forceful: true},
+			lockOf(one, seven, three),
+			Request{Priority: 6, Forceful: true},
 			Plan{
 				Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Behind: []Contender{three},
 				Obstacles: []Obstacle{{Holder: keeper}},
 			},
 		},
 		"behind an equal": {
-			lockOf(one, seven), Request{Priority: 7, AcquireTimeout: new(time.Minute)},
+			lockOf(one, seven),
+			Request{Priority: 7, AcquireTimeout: new(time.Minute)},
 			Plan{Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Obstacles: []Obstacle{{Holder: keeper}}},
 		},
 		"reader beside a reader": {
-			lockOf([]Contender{reader}), Request{Mode: priority.Shared},
+			lockOf([]Contender{reader}),
+			Request{Mode: priority.Shared},
 			Plan{Outcome: OutcomeGranted, Beside: []Contender{reader}},
 		},
 		"reader behind a writer that waits": {
-			lockOf([]Contender{reader}, seven), Request{Mode: priority.Shared},
+			lockOf([]Contender{reader}, seven),
+			Request{Mode: priority.Shared},
 			Plan{Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Beside: []Contender{reader}},
 		},
 		"reader that goes before a writer that waits": {
-			lockOf([]Contender{reader}, three), Request{Mode: priority.Shared, Priority: 4},
+			lockOf([]Contender{reader}, three),
+			Request{Mode: priority.Shared, Priority: 4},
 			Plan{Outcome: OutcomeGranted, Behind: []Contender{three}, Beside: []Contender{reader}},
 		},
 	} {

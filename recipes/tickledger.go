@@ -209,7 +209,7 @@ func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (Tick
 		}
 		// Either an earlier try has done it, or somebody has given up on us.
 		if e := rec.ended(run.ID); e != nil {
-			interrupted = e.Outcome == TickInterrupted && !(end.Outcome == TickInterrupted && l.wasEnding(run.ID))
+			interrupted = e.Outcome == TickInterrupted && (end.Outcome != TickInterrupted || !l.wasEnding(run.ID))
 		} else {
 			interrupted = !l.wasEnding(run.ID)
 		}

@@ -199,7 +199,7 @@ func TestABacklogIsEmittedWithoutRepetition(t *testing.T) {
 			e.look(time.Duration(c.seconds) * time.Second)
 
 			// then
-			require.Equal(t, c.want, len(e.instants))
+			require.Len(t, e.instants, c.want)
 			for i := 1; i < len(e.instants); i++ {
 				require.True(t, e.instants[i].After(e.instants[i-1]))
 			}

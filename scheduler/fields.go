@@ -61,8 +61,9 @@ func daysIn(m time.Month, year int) int {
 		return 28
 	case time.April, time.June, time.September, time.November:
 		return 30
+	default:
+		return 31
 	}
-	return 31
 }
 
 func (c cronSpec) isDue(d date) bool {

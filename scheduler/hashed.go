@@ -11,7 +11,7 @@ import (
 // with one spec are then due at different times, each always at the same one.
 const hashedWord = "H"
 
-var errNameless = errors.New("H is a number that follows from the name of a job, and there is none here; write a number")
+var errNameless = errors.New("the number H follows from the name of a job, and there is none here; write a number")
 
 func isHashed(item string) bool { return strings.HasPrefix(item, hashedWord) }
 

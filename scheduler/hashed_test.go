@@ -153,8 +153,8 @@ func TestPhasesShiftEveryPeriodFromTheEpoch(t *testing.T) {
 
 func TestHashedFieldsThatCannotWorkAreRefusedWithAdvice(t *testing.T) {
 	cases := []struct{ name, spec, want string }{
-		{"", "H * * * *", "minute: H is a number that follows from the name of a job"},
-		{"", "@every 1h/H", "H is a number that follows from the name of a job"},
+		{"", "H * * * *", "minute: the number H follows from the name of a job"},
+		{"", "@every 1h/H", "the number H follows from the name of a job"},
 		{"report", "H5 * * * *", `minute: "H5" cannot be read; write H, H/n, or with a range H(0-59)`},
 		{"report", "H( * * * *", "cannot be read"},
 		{"report", "H() * * * *", "cannot be read"},

@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -100,7 +101,7 @@ func (w *fakeWorkflow) Get(ctx context.Context, result any) error {
 
 // sdkError wraps what closed a workflow as the SDK does.
 func sdkError(w *fakeWorkflow) error {
-	if _, ok := w.err.(*serviceerror.NotFound); ok {
+	if errors.As(w.err, new(*serviceerror.NotFound)) {
 		return w.err
 	}
 	return closedError{w.err}

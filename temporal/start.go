@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -218,9 +219,7 @@ type attempt struct {
 // start returns when the workflow is known to be there.
 func (a *attempt) start(origin Origin) error {
 	memo := map[string]any{MemoKey: origin}
-	for key, value := range a.Memo {
-		memo[key] = value
-	}
+	maps.Copy(memo, a.Memo)
 	options := client.StartWorkflowOptions{
 		ID:                       a.id,
 		TaskQueue:                a.TaskQueue,

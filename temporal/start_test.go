@@ -210,7 +210,7 @@ func TestStartThatIsRefusedSaysWhatAndWhy(t *testing.T) {
 func TestWorkflowIsNotStartedWhenItWouldBeToldToGo(t *testing.T) {
 	for name, end := range map[string]func(h *fakeHold) error{
 		"context over": func(h *fakeHold) error { h.end(errOver); return errOver },
-		"lock lost":    func(h *fakeHold) error { close(h.lost); return &lockguard.LostError{} },
+		"lock lost":    func(h *fakeHold) error { close(h.lost); return &lockguard.LostError{Scope: h.info.Requirement.Scope} },
 		"lock at risk": func(h *fakeHold) error { close(h.atRisk); return jobs.ErrAtRisk },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestWorkflowIsNotStartedWhenItWouldBeToldToGo(t *testing.T) {
 			err := starts(server).run(h.ctx, tick, h)
 			var stopped *StoppedError
 			require.ErrorAs(t, err, &stopped)
-			require.IsType(t, want, stopped.Cause)
+			require.EqualError(t, stopped.Cause, want.Error())
 			require.ErrorIs(t, err, lockguard.ErrStopped)
 			require.Empty(t, server.starts)
 		})

@@ -97,7 +97,7 @@ func (w *waiting) askToGo(cause error) {
 		w.cause = cause
 		w.logger().Info("workflow is told to go", "workflow_id", w.id, "cause", cause, "grace", time.Until(end))
 	}
-	if w.asked == nil && !(w.Terminate && !time.Now().Before(end)) {
+	if w.asked == nil && (!w.Terminate || time.Now().Before(end)) {
 		w.asked = make(chan error, 1)
 		go func() {
 			ctx, done := context.WithDeadline(w.lasting, later(end, time.Now().Add(requestTimeout)))

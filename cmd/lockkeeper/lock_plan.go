@@ -102,7 +102,7 @@ func requirementWords(r lockguard.Requirement) string {
 // mannerWords says how long a request waits, and what it does to holders that
 // it preempts.
 func mannerWords(r lockguard.Requirement) string {
-	text := ""
+	var text string
 	switch d := r.AcquireTimeout; {
 	case d == nil:
 		text = "a tick waits for it until the next one is due"

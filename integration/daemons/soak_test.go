@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -254,5 +253,5 @@ func wait(t *testing.T, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	<-ctx.Done()
-	require.True(t, errors.Is(ctx.Err(), context.DeadlineExceeded))
+	require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
 }
