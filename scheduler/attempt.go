@@ -185,7 +185,7 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 	r.mu.Unlock()
 
 	watch := r.watchForStuck(ctx)
-	err := bound(ctx)
+	err := apart(func() error { return bound(ctx) })
 	watch.end()
 
 	r.mu.Lock()
@@ -198,6 +198,22 @@ func (a *attempt) work(ctx context.Context, bound func(context.Context) error) e
 		a.completed, a.result = true, err
 		a.keepHold(ctx, begin.Add(r.def.HoldAtLeast))
 	}
+	return err
+}
+
+// errGoexit is how work fails that does not return.
+var errGoexit = errors.New("the work has ended its goroutine (runtime.Goexit) and did not return")
+
+// apart calls work in a goroutine of its own: should it end that, the run ends
+// and is recorded all the same.
+func apart(work func() error) error {
+	err := errGoexit
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = work()
+	}()
+	<-done
 	return err
 }
 

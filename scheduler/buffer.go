@@ -22,7 +22,8 @@ func (l *lane) expectWaiting() {
 // reports whether there may be more, so that somebody has to look again.
 func (l *lane) takeWaiting() (again bool) {
 	l.mu.Lock()
-	expected, def := l.buffer, l.def
+	expected, def := l.buffer && !l.gone, l.def
+	l.buffer = l.buffer && !expected // a tick that is put there from here on says so again
 	l.mu.Unlock()
 	if !expected || l.s.isDraining() {
 		return false
@@ -32,6 +33,7 @@ func (l *lane) takeWaiting() (again bool) {
 	for {
 		claim, err := l.s.cfg.Ledger.ClaimWaiting(ctx, def.Name, mostRuns(def))
 		if err != nil {
+			l.expectWaiting()
 			return true
 		}
 		if claim.Verdict == recipes.TickClaimed {
@@ -40,11 +42,10 @@ func (l *lane) takeWaiting() (again bool) {
 				continue
 			}
 		}
-		l.mu.Lock()
-		// A tick that is put there meanwhile says so again.
-		l.buffer = claim.Verdict == recipes.TickOverlap || claim.Verdict == recipes.TickPaused
-		again = l.buffer
-		l.mu.Unlock()
+		again = claim.Verdict == recipes.TickOverlap || claim.Verdict == recipes.TickPaused
+		if again {
+			l.expectWaiting()
+		}
 		return again
 	}
 }

@@ -150,3 +150,28 @@ func TestDrainTellsWhatItHasWaitedForInVain(t *testing.T) {
 		})
 	}
 }
+
+func TestDrainEndsAtOnceWhatWaitsForItsLockAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a run that was preempted and is in the queue again
+		c := newCluster()
+		j := locked(job("a", "@every 1h", 0))
+		j.OnPreempt.Then = jobs.PreemptedRequeue
+		j.Work = jobs.Func(func(context.Context, jobs.Run) error {
+			time.Sleep(10 * time.Second)
+			return &lockguard.PreemptedError{Scope: "db", By: "somebody"}
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(time.Hour + 5*time.Second)
+		d.guard.set(10*time.Hour, nil)
+		time.Sleep(time.Minute)
+
+		// when
+		began := time.Now()
+		d.drain()
+
+		// then
+		require.Zero(t, time.Since(began))
+		requireOnce(t, c, "a", minute(60), minute(60), time.Minute, "preempted")
+	})
+}

@@ -201,3 +201,31 @@ func TestJitterDelaysATickAndLeavesItWhatItIs(t *testing.T) {
 		require.Less(t, slices.Max(late), 30*time.Second)
 	})
 }
+
+func TestNoTickIsMissedThatItsJitterHasHeldBack(t *testing.T) {
+	for _, policy := range []jobs.MisfirePolicy{jobs.MisfireSkip, jobs.MisfireOnce, jobs.MisfireAll} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// given a job whose jitter is longer than its ticks are apart
+				c := newCluster()
+				j := job("a", "@every 1m", 0)
+				j.Jitter, j.Misfire.Policy = 10*time.Minute, policy
+				d := start(t, c.daemon("one"), []jobs.Job{j})
+				time.Sleep(time.Hour + time.Second)
+
+				// when it has none any more, nor had it for long
+				j.Jitter = time.Minute
+				_, err := d.Reconcile([]jobs.Job{j})
+				require.NoError(t, err)
+				j.Jitter = 0
+				_, err = d.Reconcile([]jobs.Job{j})
+				require.NoError(t, err)
+				time.Sleep(20 * time.Minute)
+				d.drain()
+
+				// then
+				requireOnce(t, c, "a", minute(1), minute(80), time.Minute, "ran")
+			})
+		})
+	}
+}

@@ -111,13 +111,19 @@ func (l *lane) replace(def *definition) bool {
 		l.mu.Unlock()
 		return false
 	}
+	open := l.alarm != nil // else there is no tick of the old one
+	if open {
+		def.follow(old, l.s.now())
+	}
 	l.def = def
 	l.mu.Unlock()
+	if !open {
+		l.feed.schedule, l.feed.jitter = def.schedule, def.Jitter
+		return true
+	}
 	if !sameTicks(old.Job, def.Job) {
 		l.feed.replace(def.schedule, def.Jitter)
-		if l.alarm != nil {
-			l.alarm.wake()
-		}
+		l.alarm.wake()
 	}
 	return true
 }

@@ -16,6 +16,7 @@ func (s *Scheduler) serveRequests() {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	var standing []recipes.TickRequest
+	var mu sync.Mutex
 	served := make(map[string]bool) // of these, by id
 	for pause := newPace(); !s.isDraining(); {
 		requests, err := s.awaitRequests(standing)
@@ -27,15 +28,24 @@ func (s *Scheduler) serveRequests() {
 		}
 		pause = newPace()
 		standing = requests
+		mu.Lock()
 		maps.DeleteFunc(served, func(id string, _ bool) bool {
 			return !slices.ContainsFunc(standing, func(r recipes.TickRequest) bool { return r.ID == id })
 		})
 		for _, request := range standing {
 			if !served[request.ID] && s.laneOf(request.Job) != nil {
 				served[request.ID] = true
-				serving.Go(func() { s.serve(request) })
+				serving.Go(func() {
+					if !s.serve(request) { // its job may come back, or be back
+						mu.Lock()
+						delete(served, request.ID)
+						mu.Unlock()
+						s.serveAnew()
+					}
+				})
 			}
 		}
+		mu.Unlock()
 	}
 }
 
@@ -73,10 +83,10 @@ func (s *Scheduler) serveAnew() {
 // serve claims a request and runs it, unless another daemon is faster. While
 // the job runs already it waits, as long as the request stands. The drain lets a
 // claim that is under way be answered, so that what it has claimed is run here
-// or recorded.
-func (s *Scheduler) serve(request recipes.TickRequest) {
+// or recorded. It reports false if this daemon has the job no more.
+func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
 	if !s.enter() {
-		return
+		return true
 	}
 	defer s.deciding.Done()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +94,7 @@ func (s *Scheduler) serve(request recipes.TickRequest) {
 	for pause := newPace(); ; {
 		l := s.laneOf(request.Job)
 		if l == nil {
-			return
+			return false
 		}
 		def := l.definition()
 		claim, err := s.cfg.Ledger.ClaimRequest(ctx, request, mostRuns(def))
@@ -92,11 +102,11 @@ func (s *Scheduler) serve(request recipes.TickRequest) {
 		case err == nil && claim.Verdict == recipes.TickClaimed:
 			s.log.Info("job is run by hand", "job", def.Name, "by", request.By, "reason", request.Reason)
 			l.start(claim, false)
-			return
+			return true
 		case err == nil && claim.Verdict == recipes.TickTaken, errors.As(err, new(*recipes.RequestError)):
-			return
+			return true
 		case !pause.wait(s.firing):
-			return
+			return true
 		}
 	}
 }

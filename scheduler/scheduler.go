@@ -152,6 +152,10 @@ type definition struct {
 	jobs.Job
 	schedule  Schedule
 	blackouts Blackouts
+
+	since        time.Time     // in force; zero: always
+	before       Schedule      // of ticks up to then
+	jitterBefore time.Duration // likewise
 }
 
 // define checks a job, and reads what is to be read of it.
@@ -166,9 +170,45 @@ func (s *Scheduler) define(job jobs.Job) (*definition, error) {
 	return &definition{Job: job, schedule: schedule, blackouts: blackouts}, errors.Join(problems...)
 }
 
-// due is when a tick is to start: its identity is not changed by that.
+// due is when a tick is to start: its identity is not changed by that. It waits
+// for those before it, if they have a longer jitter.
 func (d *definition) due(tick time.Time) time.Time {
-	return tick.Add(jitterOf(d.Name, tick, d.Jitter))
+	if !tick.After(d.since) {
+		return latestDue(d.Name, d.before, d.jitterBefore, tick.Add(-d.jitterBefore), tick, tick)
+	}
+	due := latestDue(d.Name, d.schedule, d.Jitter, later(d.since, tick.Add(-d.Jitter)), tick, tick)
+	if d.before != nil {
+		due = latestDue(d.Name, d.before, d.jitterBefore, tick.Add(-d.jitterBefore), d.since, due)
+	}
+	return due
+}
+
+// latestDue returns when the last of the ticks after one instant and up to
+// another one may start, or an earliest time.
+func latestDue(job string, schedule Schedule, jitter time.Duration, after, until, earliest time.Time) time.Time {
+	if jitter == 0 {
+		return earliest
+	}
+	for tick := schedule.Next(after); !tick.IsZero() && !tick.After(until); tick = schedule.Next(tick) {
+		earliest = later(earliest, tick.Add(jitterOf(job, tick, jitter)))
+	}
+	return earliest
+}
+
+// follow makes d the definition after another one, from now on. The feed may
+// still hold back ticks of that one, and with a jitter from before.
+func (d *definition) follow(old *definition, now time.Time) {
+	d.since, d.before, d.jitterBefore = now, old.schedule, old.Jitter
+	if old.since.Add(old.jitterBefore).After(now) {
+		d.jitterBefore = max(d.jitterBefore, old.jitterBefore)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // next returns the first tick after another one; ok is false when there is none.

@@ -175,7 +175,7 @@ func (o owner) OnDropped(context.Context, string) {}
 // own makes the job this daemon's as long as ctx lives.
 func (l *lane) own(ctx context.Context) {
 	l.mu.Lock()
-	l.owned = ctx
+	l.owned, l.buffer = ctx, true // the owner before may have left ticks that wait
 	l.mu.Unlock()
 	l.poke()
 	l.s.log.Info("job is owned by this daemon", "job", l.definition().Name)
