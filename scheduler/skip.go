@@ -53,6 +53,13 @@ const (
 	skipCancelled SkipReason = "cancelled"
 )
 
+// SkipReasons returns every reason that a skipped tick can have.
+func SkipReasons() []SkipReason {
+	return []SkipReason{
+		SkipOverlap, SkipUndecided, SkipLock, SkipUnavailable, SkipMissed, SkipDraining, SkipPaused, SkipBlackout, SkipRemoved,
+	}
+}
+
 // isQuiet reports whether somebody has asked for a skip: it is no warning.
 func (r SkipReason) isQuiet() bool { return r == SkipPaused || r == SkipBlackout || r == SkipRemoved }
 

@@ -1,0 +1,79 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/otlptranslator"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+// Scope is the name of the meter whose instruments are Lockkeeper's.
+const Scope = "github.com/lockkeeper/lockkeeper/observability/metrics"
+
+// An Endpoint is where Prometheus reads instruments, beside what is known of the
+// process and of the Go runtime. It is safe for concurrent use.
+type Endpoint struct {
+	log      *slog.Logger
+	registry *prometheus.Registry
+	provider *sdk.MeterProvider
+}
+
+// New returns an endpoint without instruments. A scrape that fails is logged;
+// logger defaults to silence.
+func New(logger *slog.Logger) (*Endpoint, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(
+		otelprometheus.WithRegisterer(registry),
+		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes), // the default depends on a variable of another package
+		otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithoutTargetInfo(),
+	)
+	if err != nil {
+		return nil, err
+	}
+	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	if err := errors.Join(registry.Register(collectors.NewGoCollector()), registry.Register(process)); err != nil {
+		return nil, err
+	}
+	provider := sdk.NewMeterProvider(
+		sdk.WithReader(exporter),
+		sdk.WithResource(resource.Empty()), // Prometheus knows its targets
+		sdk.WithCardinalityLimit(0),        // we have limits of our own, which keep counters whole
+	)
+	return &Endpoint{log: logger, registry: registry, provider: provider}, nil
+}
+
+// Meter returns the meter for Jobs, Clock, Reloads and Build.
+func (e *Endpoint) Meter() metric.Meter { return e.provider.Meter(Scope) }
+
+// MeterProvider returns what makes meters for instruments of other packages.
+func (e *Endpoint) MeterProvider() metric.MeterProvider { return e.provider }
+
+// maxScrapes bounds the scrapes that go on at the same time; a further one is
+// answered with status 503.
+const maxScrapes = 8
+
+// Handler returns what answers a scrape: in the text format of Prometheus, or in
+// OpenMetrics for those who ask for it.
+func (e *Endpoint) Handler() http.Handler {
+	return promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics:   true, // the other format has no exemplars
+		ErrorLog:            slog.NewLogLogger(e.log.Handler(), slog.LevelError),
+		MaxRequestsInFlight: maxScrapes,
+	})
+}
+
+// Close ends the instruments: no snapshot is taken any more.
+func (e *Endpoint) Close(ctx context.Context) error { return e.provider.Shutdown(ctx) }

@@ -1,0 +1,169 @@
+package metrics
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// -update writes the table of docs/metrics.md anew.
+var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+
+// withEverything returns an endpoint with every instrument.
+func withEverything(t *testing.T) *Endpoint {
+	t.Helper()
+	endpoint, err := New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, endpoint.Close(t.Context())) })
+	jobs := func() []Job {
+		return []Job{{Name: "backup", Failed: 2, Skipped: map[string]uint64{"overlap": 1}, StuckNow: 1}, {Name: "report"}}
+	}
+	require.NoError(t, observeJobs(endpoint.Meter(), 1, jobs))
+	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { return 0 }))
+	require.NoError(t, Reloads(endpoint.Meter(), func() Reload { return Reload{OK: true, Generation: 1, At: time.Unix(1000, 0)} }))
+	require.NoError(t, Build(endpoint.Meter(), Version{Version: "v1", Commit: "c", Go: "go"}))
+	return endpoint
+}
+
+func scrape(t *testing.T, endpoint *Endpoint, accept string) (status int, text, contentType string) {
+	t.Helper()
+	server := httptest.NewServer(endpoint.Handler())
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Accept", accept)
+	response, err := server.Client().Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body), response.Header.Get("Content-Type")
+}
+
+func TestPrometheusReadsWhatIsShown(t *testing.T) {
+	endpoint := withEverything(t)
+	for accept, contentType := range map[string]string{"text/plain": "text/plain", "application/openmetrics-text;version=1.0.0": "application/openmetrics-text"} {
+		status, text, got := scrape(t, endpoint, accept)
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, got, contentType)
+		for _, line := range []string{
+			`lockkeeper_job_ticks_total{job_name="backup",outcome="failed"} 2`,
+			`lockkeeper_job_ticks_total{job_name="backup",outcome="skipped",reason="overlap"} 1`,
+			`lockkeeper_job_ticks_total{otel_metric_overflow="true",outcome="failed"} 0`,
+			`lockkeeper_job_stuck{job_name="backup"} 1`,
+			`lockkeeper_config_last_reload_ok 1`,
+			`lockkeeper_config_last_reload_time_seconds 1000`,
+			`lockkeeper_build_info{commit="c",go_version="go",version="v1"} 1`,
+			`process_start_time_seconds `,
+			`go_goroutines `,
+		} {
+			require.Contains(t, strings.ReplaceAll(text, ".0\n", "\n"), "\n"+line)
+		}
+		require.NotContains(t, text, "target_info")
+	}
+}
+
+func TestPromlintHasNothingToSay(t *testing.T) {
+	problems, err := testutil.GatherAndLint(withEverything(t).registry)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestNoSnapshotIsTakenAfterClose(t *testing.T) {
+	endpoint, err := New(nil)
+	require.NoError(t, err)
+	looks := 0
+	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { looks++; return 1 }))
+	_, text, _ := scrape(t, endpoint, "text/plain")
+	require.Contains(t, text, "lockkeeper_clock_steps_total 1")
+	require.Equal(t, 1, looks, "once for a scrape")
+
+	require.NoError(t, endpoint.Close(t.Context()))
+	_, text, _ = scrape(t, endpoint, "text/plain")
+	require.NotContains(t, text, "lockkeeper_clock_steps_total")
+	require.Equal(t, 1, looks)
+}
+
+func TestTwoEndpointsShareNothing(t *testing.T) {
+	one, err := New(nil)
+	require.NoError(t, err)
+	other, err := New(nil)
+	require.NoError(t, err)
+	require.NoError(t, Clock(one.Meter(), func() uint64 { return 1 }))
+	_, text, _ := scrape(t, other, "text/plain")
+	require.NotContains(t, text, "lockkeeper_")
+}
+
+// The table of the documentation is what an endpoint shows.
+func TestDocumentationHasEveryMetric(t *testing.T) {
+	const name, begin, end = "../../docs/metrics.md", "<!-- metrics: go test ./observability/metrics -update -->\n", "<!-- end of metrics -->"
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	before, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	table, after, found := strings.Cut(rest, end)
+	require.True(t, found)
+
+	want := "\n| metric | kind | labels | meaning |\n|---|---|---|---|\n"
+	families, err := withEverything(t).registry.Gather()
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "lockkeeper_") {
+			continue
+		}
+		known[f.GetName()] = true
+		var labels []string
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if label := "`" + l.GetName() + "`"; l.GetName() != "otel_metric_overflow" && !slices.Contains(labels, label) {
+					labels = append(labels, label)
+				}
+			}
+		}
+		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
+	}
+	want += "\n"
+	if *update {
+		require.NoError(t, os.WriteFile(name, []byte(before+begin+want+end+after), 0o644))
+		return
+	}
+	require.Equal(t, want, table, "go test ./observability/metrics -update")
+	for _, metric := range regexp.MustCompile(`lockkeeper_[a-z_]+`).FindAllString(string(text), -1) {
+		require.True(t, known[metric], "there is no %s", metric)
+	}
+}
+
+// What a scrape costs that shows as many jobs as there can be.
+func BenchmarkScrape(b *testing.B) {
+	endpoint, err := New(nil)
+	require.NoError(b, err)
+	skipped := map[string]uint64{}
+	for _, reason := range []string{"overlap", "undecided", "lock", "unavailable", "missed", "draining", "paused", "blackout", "removed"} {
+		skipped[reason] = 1
+	}
+	jobs := make([]Job, MaxJobs)
+	for i := range jobs {
+		jobs[i] = Job{Name: fmt.Sprintf("a-job-with-a-name-%d", i), Skipped: skipped}
+	}
+	require.NoError(b, Jobs(endpoint.Meter(), func() []Job { return jobs }))
+	handler, size := endpoint.Handler(), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		size = answer.Body.Len()
+	}
+	b.ReportMetric(float64(size), "bytes/scrape")
+}
