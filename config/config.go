@@ -52,6 +52,9 @@ type Config struct {
 	// Log says how the daemon writes its log.
 	Log Log
 
+	// Metrics says where the daemon shows its metrics.
+	Metrics Metrics
+
 	// Scheduler says how the daemon shares its jobs with others.
 	Scheduler Scheduler
 
@@ -159,15 +162,16 @@ var fileShape = shape{
 		{"drain", like(&drainShape), "", "What happens when the daemon stops."},
 		{"drain_timeout", aDuration, formatDuration(scheduler.DefaultDrainFinish), "Short for drain.finish."},
 		{"state_dir", aFile, "", "A directory for what the daemon keeps on this machine; without it, nothing."},
+		{"metrics", like(&metricsShape), "", "Where the daemon shows its metrics; without it, nowhere."},
 		{"log", like(&logShape), "", "How the daemon writes its log."},
 	},
 	must: []string{"version"},
 	any:  []string{"jobs", "groups"},
 	later: []string{
-		"observability", "metrics", "tracing", "otlp", "prometheus", "admin", "console", "ui", "emergency", "overrides",
-		"audit", "hooks", "include", "approvals", "health",
+		"observability", "tracing", "otlp", "admin", "console", "ui", "emergency", "overrides",
+		"audit", "hooks", "include", "approvals",
 	},
-	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "data_dir": `did you mean "state_dir"?`},
+	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "data_dir": `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`, "health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}"},
 }
 
 // config reads the sections, what others need first.
@@ -215,6 +219,7 @@ func (r *reader) config(src source) *Config {
 		cfg.StateDir = r.stateDir(v)
 	}
 	cfg.Scheduler = r.scheduler(o.get("scheduler"))
+	cfg.Metrics = r.metrics(o.get("metrics"))
 	cfg.Log = r.log(o.get("log"), cfg.Log)
 
 	cfg.Classes = make(map[string]priority.Level, len(r.classes))

@@ -196,6 +196,7 @@ var places = []struct {
 	{&onPreemptShape, "jobs: {j: {on_preempt: {%s}}}"},
 	{&blackoutShape, "jobs: {j: {blackout: [{%s}]}}"},
 	{&schedulerShape, "scheduler: {%s}"},
+	{&metricsShape, "metrics: {%s}"},
 	{&groupShape, "groups: [{%s}]"},
 }
 

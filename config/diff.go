@@ -286,6 +286,7 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "drain.cancel", a.Drain.Cancel, b.Drain.Cancel, limit)
 	compare(&c, "drain.release", a.Drain.Release, b.Drain.Release, limit)
 	compare(&c, "state_dir", a.StateDir, b.StateDir, plain)
+	compare(&c, "metrics.listen", a.Metrics.Listen, b.Metrics.Listen, plain)
 	compare(&c, "log.format", a.Log.Format, b.Log.Format, plain)
 	compare(&c, "log.level", a.Log.Level, b.Log.Level, func(l slog.Level) string { return strings.ToLower(l.String()) })
 	return c

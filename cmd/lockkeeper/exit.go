@@ -13,7 +13,7 @@ import (
 // cannot be started, 128+n for a signal n.
 const (
 	exitFailed      = 1
-	exitNotAcquired = 75 // also: ZooKeeper does not answer, or a participant's name is taken
+	exitNotAcquired = 75 // also: ZooKeeper does not answer, or a participant's name or an address is taken
 	exitPreempted   = 76 // also: the lease ended
 	exitLost        = 77
 	exitConfig      = 78 // the configuration, the command line or the credentials

@@ -42,7 +42,12 @@ back. Exit code 0, or 1 if something did not go in time. A second signal, a
 second later or more, cancels what runs. A third one stops at once: commands are
 killed, and their locks are freed when the ZooKeeper session ends.
 
-Exit code 78 for a file that cannot be used; all that is wrong with it is said.`,
+With metrics: {listen: "127.0.0.1:9464"} in the file, Prometheus finds what becomes
+of the jobs at /metrics, and the last change of the file; /healthz answers as long
+as the daemon runs.
+
+Exit code 78 for a file that cannot be used; all that is wrong with it is said. 75
+when the address of the metrics is taken.`,
 		Example: `  lockkeeper config validate -f lockkeeper.yaml
   lockkeeper run -f lockkeeper.yaml --log-level debug
   kill -HUP "$(pidof lockkeeper)"    # read the file now`,
@@ -87,6 +92,11 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		logger.Info("draining; a second signal, a second later, cancels what runs, a third one stops at once", "signal", sig.String())
 	}, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	exposed, err := listenForMetrics(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer exposed.close()
 	cfg.Client.Logger = logger
 	client, err := recipes.NewClient(cfg.Client)
 	if err != nil {
@@ -100,6 +110,9 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	reloaded, err := p.reload(ctx, cfg, schedule, hangup, logger)
+	if err == nil {
+		err = exposed.serve(ctx, client, schedule, reloaded.Reloader)
+	}
 	if err != nil {
 		closeClient(client)
 		return err

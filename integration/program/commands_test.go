@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -27,8 +30,9 @@ import (
 //	exits CODE PROGRAM ARG...  run a program, which has to exit with CODE
 //	start NAME PROGRAM ARG...  start a program and go on
 //	ends NAME CODE [WITHIN]    wait for the end of a started program
-//	tells NAME REGEXP          wait until a started program has a line like that in stderr
+//	tells NAME REGEXP [VAR]    wait until a started program has a line like that in stderr
 //	prints NAME REGEXP [VAR]   the same of stdout; VAR gets what the first group of REGEXP matches
+//	serves ADDRESS PATH REGEXP wait until what a program serves by HTTP has a line like that; ! serves: nobody listens there
 //	signal SIGNAL NAME         send a signal to a started program
 //	holds OWNER SCOPE          wait until OWNER holds SCOPE
 //	traces SCOPE TRACEPARENT   the holder of SCOPE came with that traceparent
@@ -53,6 +57,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"signal":  sendSignal,
 		"tells":   tells,
 		"prints":  prints,
+		"serves":  serves,
 		"holds":   holds,
 		"traces":  traces,
 		"queue":   queue,
@@ -168,7 +173,7 @@ func launch(ts *testscript.TestScript, args []string) *process {
 }
 
 func environment(ts *testscript.TestScript) []string {
-	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "PROXY", "TRACEPARENT", "GORACE"}
+	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "PROXY", "METRICS", "TRACEPARENT", "GORACE"}
 	env := make([]string, 0, len(names))
 	for _, name := range names {
 		if v := ts.Getenv(name); v != "" {
@@ -213,31 +218,62 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func tells(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, neg, len(args) == 2, "tells NAME REGEXP")
+	usage(ts, neg, len(args) == 2 || len(args) == 3, "tells NAME REGEXP [VAR]")
+	p := storyOf(ts).process(ts, args[0])
+	p.writes(ts, &p.stderr, "tell", args)
+}
+
+func prints(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2 || len(args) == 3, "prints NAME REGEXP [VAR]")
+	p := storyOf(ts).process(ts, args[0])
+	p.writes(ts, &p.stdout, "print", args)
+}
+
+// writes waits for a line, and keeps what its first group matches.
+func (p *process) writes(ts *testscript.TestScript, to *output, verb string, args []string) {
 	like, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	p := storyOf(ts).process(ts, args[0])
 	eventually(ts, func() error {
-		if text := p.stderr.String(); !like.MatchString(text) {
-			return fmt.Errorf("%s does not tell %q:\n%s", args[0], args[1], text)
+		text := to.String()
+		match := like.FindStringSubmatch(text)
+		if match == nil {
+			return fmt.Errorf("%s does not %s %q:\n%s", args[0], verb, args[1], text)
+		}
+		if len(args) == 3 {
+			ts.Setenv(args[2], match[1])
 		}
 		return nil
 	})
 }
 
-func prints(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, neg, len(args) == 2 || len(args) == 3, "prints NAME REGEXP [VAR]")
-	like, err := regexp.Compile("(?m)" + args[1])
-	ts.Check(err)
-	p := storyOf(ts).process(ts, args[0])
-	eventually(ts, func() error {
-		text := p.stdout.String()
-		match := like.FindStringSubmatch(text)
-		if match == nil {
-			return fmt.Errorf("%s does not print %q:\n%s", args[0], args[1], text)
+func serves(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		usage(ts, false, len(args) == 1, "! serves ADDRESS")
+		conn, err := net.Dial("tcp", args[0])
+		if err == nil {
+			_ = conn.Close()
+			ts.Fatalf("somebody listens at %s", args[0])
 		}
-		if len(args) == 3 {
-			ts.Setenv(args[2], match[1])
+		return
+	}
+	usage(ts, neg, len(args) == 3, "serves ADDRESS PATH REGEXP")
+	like, err := regexp.Compile("(?m)" + args[2])
+	ts.Check(err)
+	url := "http://" + args[0] + args[1]
+	client := &http.Client{Timeout: patience}
+	defer client.CloseIdleConnections()
+	eventually(ts, func() error {
+		response, err := client.Get(url)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK || !like.Match(text) {
+			return fmt.Errorf("%s is %s, and does not say %q:\n%s", url, response.Status, args[2], text)
 		}
 		return nil
 	})

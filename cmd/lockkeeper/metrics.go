@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/metrics"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/scheduler"
+)
+
+// A metricsServer serves /metrics and /healthz. nil serves nothing.
+type metricsServer struct {
+	log      *slog.Logger
+	listener net.Listener
+	endpoint *metrics.Endpoint
+	server   *http.Server
+}
+
+// listenForMetrics takes the address of the file, if it has one. Callers are
+// answered from serve on, and wait until then.
+func listenForMetrics(ctx context.Context, cfg *config.Config, logger *slog.Logger) (*metricsServer, error) {
+	address := cfg.Metrics.Listen
+	if address == "" {
+		return nil, nil
+	}
+	endpoint, err := metrics.New(logger)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, cannotListen(cfg.File, address, err)
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do wrong
+	}
+	return &metricsServer{log: logger, listener: listener, endpoint: endpoint, server: server}, nil
+}
+
+// cannotListen tells an address that is taken, which may be free again soon,
+// from one that will never do.
+func cannotListen(file, address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s: metrics.listen: %s is taken, perhaps by another daemon on this machine; stop that, or write another address", file, address)}
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		err = failed.Err // the rest is said already
+	}
+	return &codeError{exitConfig, fmt.Sprintf("%s: metrics.listen: %s cannot be used: %v; write an address of this machine, with a port above 1023", file, address, err)}
+}
+
+// serve answers until close. ctx ends when the daemon drains.
+func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, schedule *scheduler.Scheduler, reloader *config.Reloader) error {
+	if m == nil {
+		return nil
+	}
+	meter, build := m.endpoint.Meter(), buildVersion()
+	err := errors.Join(
+		metrics.Jobs(meter, func() []metrics.Job { return measuredJobs(schedule.Stats()) }),
+		metrics.Clock(meter, schedule.ClockSteps),
+		metrics.Reloads(meter, func() metrics.Reload {
+			s := reloader.Status()
+			return metrics.Reload{At: s.At, Generation: s.Generation, OK: s.OK}
+		}),
+		metrics.Build(meter, metrics.Version{Version: build.Version, Commit: build.Commit, Go: build.Go}),
+	)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.endpoint.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(healthOf(ctx, client))
+	})
+	m.server.Handler = mux
+	go func() {
+		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
+			m.log.Error("metrics are not served any more", "error", err)
+		}
+	}()
+	m.log.Info("metrics are served", "address", m.listener.Addr().String())
+	return nil
+}
+
+// closeMetrics is how long the end of the program waits for a scrape that goes on.
+const closeMetrics = time.Second
+
+func (m *metricsServer) close() {
+	if m == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeMetrics)
+	defer cancel()
+	if m.server.Shutdown(ctx) != nil {
+		_ = m.server.Close()
+	}
+	_ = m.listener.Close() // if it was not served
+	_ = m.endpoint.Close(ctx)
+}
+
+// A healthView is what /healthz answers, always with status 200: a daemon whose
+// ZooKeeper does not answer goes on trying, and a restart would not help it.
+type healthView struct {
+	Status    string `json:"status"`          // ok or draining
+	ZooKeeper string `json:"zookeeper"`       // connected, unreachable or closed
+	Error     string `json:"error,omitempty"` // why it is unreachable
+}
+
+func healthOf(ctx context.Context, client *recipes.Client) healthView {
+	v := healthView{Status: "ok", ZooKeeper: "connected"}
+	if ctx.Err() != nil {
+		v.Status = "draining"
+	}
+	now, cancel := context.WithCancel(context.Background())
+	cancel() // ready or not, it does not wait
+	err := client.Ready(now)
+	if unavailable, ok := errors.AsType[*recipes.UnavailableError](err); ok {
+		v.ZooKeeper, v.Error = "unreachable", unavailable.Error()
+	} else if err != nil {
+		v.ZooKeeper = "closed"
+	}
+	return v
+}
+
+// measuredJobs are the counts of all jobs, with all that is still 0.
+func measuredJobs(all map[string]scheduler.JobStats) []metrics.Job {
+	jobs := make([]metrics.Job, 0, len(all))
+	for name, s := range all {
+		skipped := make(map[string]uint64)
+		for _, reason := range scheduler.SkipReasons() {
+			skipped[string(reason)] = 0
+		}
+		for reason, n := range s.Skipped {
+			skipped[string(reason)] = n
+		}
+		jobs = append(jobs, metrics.Job{
+			Name: name,
+			Ran:  s.Ran, Failed: s.Failed, Preempted: s.Preempted, Lost: s.Lost, Interrupted: s.Interrupted,
+			Skipped: skipped, Taken: s.Taken,
+			Preemptions: s.Preemptions, Retries: s.Retries, StuckRuns: s.Stuck,
+			Running: s.Running, StuckNow: s.StuckNow,
+		})
+	}
+	return jobs
+}
