@@ -94,9 +94,13 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 		return w
 	}
 	if e := rec.ended(c.note.ID); e != nil { // likewise
-		c.claim.Verdict = TickOverlap
-		if e.Reason == TickReasonPaused {
+		switch {
+		case e.Outcome != TickSkipped: // claimed, and found dead by others since
+			c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+		case e.Reason == TickReasonPaused:
 			c.claim.Verdict = TickPaused
+		default:
+			c.claim.Verdict = TickOverlap
 		}
 		return w
 	}

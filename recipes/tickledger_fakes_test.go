@@ -40,6 +40,7 @@ func newTickServer() *tickServer {
 type tickSession struct {
 	server *tickServer
 	fault  func() fault // asked once for each transaction
+	after  func()       // called when a transaction was executed whose reply is lost; nil: nothing
 	giveUp func()       // what the caller does who waits for an answer in vain; nil: he waits for the end of his context
 
 	requests atomic.Int64
@@ -195,6 +196,10 @@ func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse
 	}
 	switch f {
 	case lostBefore, lostAfter:
+		if f == lostAfter && c.after != nil {
+			c.after()
+			c.after = nil
+		}
 		return nil, fmt.Errorf("%w: broken pipe", errAmbiguous)
 	case down, late:
 		if c.giveUp != nil {

@@ -754,3 +754,32 @@ func BenchmarkTickCycle(b *testing.B) {
 	}
 	b.ReportMetric(float64(session.requests.Load()-before)/float64(n), "requests/op")
 }
+
+func TestATickThatOthersHaveFoundDeadIsNoOverlap(t *testing.T) {
+	// given a claim whose reply is lost, and with it the session
+	server := newTickServer()
+	a, session := server.ledger("a")
+	b, _ := server.ledger("b")
+	session.next(0, lostAfter)
+	session.after = func() {
+		server.expire(session)
+		require.Equal(t, TickClaimed, ask(t, b, at(2), SkipOverlap, 0).Verdict)
+	}
+
+	// when
+	claim := ask(t, a, at(1), SkipOverlap, 0)
+
+	// then
+	require.Equal(t, TickTaken, claim.Verdict)
+	require.Equal(t, at(2), claim.Last)
+	require.Equal(t, TickCounts{Interrupted: 1}, state(t, a).Counts)
+}
+
+func TestAReasonThatIsNoTextIsShortenedLikeOthers(t *testing.T) {
+	server := newTickServer()
+	l, _ := server.ledger("a")
+	run := claimed(t, l, at(1))
+	require.NoError(t, finish(t.Context(), l, run, TickEnd{Outcome: TickFailed, Reason: strings.Repeat("\x80", 400)}))
+	require.LessOrEqual(t, len(latest(t, l).Reason), 3*(maxTickedReason+1))
+	require.Equal(t, "ä…", shorten("äöü", 3))
+}

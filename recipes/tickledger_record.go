@@ -290,7 +290,7 @@ func shorten(s string, limit int) string {
 		return s
 	}
 	end := limit
-	for !utf8.RuneStart(s[end]) {
+	for end > limit-utf8.UTFMax && !utf8.RuneStart(s[end]) { // it may be no text at all
 		end--
 	}
 	return s[:end] + "…"
