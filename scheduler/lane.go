@@ -388,6 +388,10 @@ func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backl
 		if err == nil && !told {
 			return claim, nil
 		}
+		if told && claim.Waiting > 0 { // since before the policy was changed; they go first
+			l.expectWaiting()
+			l.takeWaiting()
+		}
 		backlog = backlog || told && claim.Run.ClaimedAt.After(due.Add(moment))
 		if !pause.wait(ctx) {
 			if told {

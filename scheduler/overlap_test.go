@@ -229,3 +229,25 @@ func TestNoTickIsMissedThatItsJitterHasHeldBack(t *testing.T) {
 		})
 	}
 }
+
+func TestTicksThatWaitWhenThePolicyChangesGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given ticks that wait, and no daemon
+		c := newCluster()
+		j := overlapping(job("a", "@every 1m", 150*time.Second), jobs.OverlapBufferAll, 10)
+		first := start(t, c.daemon("first"), []jobs.Job{j})
+		time.Sleep(3*time.Minute + time.Second)
+		first.kill()
+		time.Sleep(3 * time.Minute)
+
+		// when one comes that lets none wait, and makes up for all
+		j.Overlap, j.Misfire = jobs.Overlap{}, jobs.Misfire{Policy: jobs.MisfireAll, Window: time.Hour}
+		j.Work = job("a", "@every 1m", time.Second).Work
+		second := start(t, c.daemon("second"), []jobs.Job{j})
+		time.Sleep(2 * time.Minute)
+		second.drain()
+
+		// then
+		require.Equal(t, []string{"interrupted", "ran", "ran", "ran", "ran"}, outcomesOf(t, c, "a", minute(1), minute(5), time.Minute))
+	})
+}
