@@ -109,12 +109,16 @@ type Options struct {
 // Load reads the file with the given name. If anything is wrong with it, the
 // error is an *Errors with all of it.
 func Load(name string, opts Options) (*Config, error) {
-	data, err := readFile(name)
+	read := readFile
+	if opts.previous != nil {
+		read = readAgain
+	}
+	data, err := read(name)
 	if err != nil {
-		read := contents{}
-		read.add(name, nil, err)
+		seen := contents{}
+		seen.add(name, nil, err)
 		p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: "name a file that this user can read"}
-		return nil, &Errors{Problems: []Problem{p}, read: read}
+		return nil, &Errors{Problems: []Problem{p}, read: seen}
 	}
 	return Parse(name, data, opts)
 }

@@ -17,7 +17,7 @@ func (c contents) add(name string, data []byte, err error) { c[name] = checksum(
 // changed reports whether a file is not what it was.
 func (c contents) changed() bool {
 	for name, was := range c {
-		if checksum(readFile(name)) != was {
+		if checksum(readAgain(name)) != was {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -70,6 +71,28 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 
 	_, err = load(t, file("zookeeper: {auth: {digest_file: "+huge+"}}\n"), nil)
 	require.ErrorContains(t, err, "has 4194305 bytes, more than 4194304")
+}
+
+func TestDevicesAreNotReadForEver(t *testing.T) {
+	_, err := Load("/dev/zero", Options{})
+	require.EqualError(t, err, "/dev/zero: the file cannot be read: has more than 4194304 bytes; name a file that this user can read")
+}
+
+func TestPipeOfAShellIsRead(t *testing.T) {
+	// given
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = w.WriteString(file(""))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+
+	// when
+	cfg, err := Load(fmt.Sprintf("/dev/fd/%d", r.Fd()), Options{})
+
+	// then
+	require.NoError(t, err)
+	require.Empty(t, cfg.Warnings)
 }
 
 func TestTLSFiles(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,6 +277,38 @@ func TestFileThatGoesAndComesBackIsNoticed(t *testing.T) {
 	require.True(t, r.Status().OK)
 	require.Equal(t, 1, r.Status().Generation, "nothing was changed")
 	require.Empty(t, r.applied)
+}
+
+// Whoever opens a pipe that nobody writes to waits, perhaps for ever.
+func TestFilesThatBecomePipesAreRefusedAndNotWaitedFor(t *testing.T) {
+	// given
+	dir := t.TempDir()
+	secrets, file := filepath.Join(dir, "digest"), filepath.Join(dir, "lockkeeper.yaml")
+	text := every(1) + "zookeeper: {auth: {digest_file: digest}}\n"
+	require.NoError(t, os.WriteFile(secrets, []byte("user:one"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	r := reloadFile(t, file)
+
+	for i, name := range []string{file, secrets} {
+		was, err := os.ReadFile(name)
+		require.NoError(t, err)
+
+		// when
+		require.NoError(t, os.Remove(name))
+		require.NoError(t, syscall.Mkfifo(name, 0o600))
+		r.Trigger()
+
+		// then
+		r.wait(refused, i+1)
+		require.ErrorContains(t, r.Status().Err, "is no regular file")
+
+		// when
+		replace(t, name, string(was))
+		r.Trigger()
+
+		// then
+		r.wait(again, i+1)
+	}
 }
 
 func TestHalfWrittenFileChangesNothing(t *testing.T) {

@@ -5,9 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -210,7 +212,11 @@ func (r *reader) file(v value) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	data, err := readFile(r.resolve(name))
+	read := readFile
+	if r.previous != nil {
+		read = readAgain
+	}
+	data, err := read(r.resolve(name))
 	r.read.add(r.resolve(name), data, err)
 	if err != nil {
 		r.problem(v, fmt.Sprintf("%q cannot be read: %v", r.resolve(name), plainCause(err)), "name a file that this user can read")
@@ -227,8 +233,31 @@ func (r *reader) resolve(name string) string {
 }
 
 // readFile reads a whole file, unless it is so large that it cannot be meant.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
+// It may be a pipe, as that of a shell's <(...), whose writer it waits for.
+func readFile(name string) ([]byte, error) { return readOpen(os.Open(name)) }
+
+// readAgain reads a file that may have become anything since it was read first,
+// and never waits: a daemon that reads a pipe which nobody writes to could not
+// even stop.
+func readAgain(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		_ = f.Close()
+		return nil, errors.New("is no regular file, the only kind that can be read again")
+	}
+	return readOpen(f, nil)
+}
+
+// readOpen reads a file that was opened, and closes it.
+func readOpen(f *os.File, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	switch {
 	case err != nil:
 		return nil, err
@@ -237,7 +266,11 @@ func readFile(name string) ([]byte, error) {
 	case info.Size() > maxSize:
 		return nil, fmt.Errorf("has %d bytes, more than %d", info.Size(), maxSize)
 	}
-	return os.ReadFile(name)
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1)) // a device tells no size
+	if err == nil && len(data) > maxSize {
+		return nil, fmt.Errorf("has more than %d bytes", maxSize)
+	}
+	return data, err
 }
 
 // plainCause strips the name of the file and of the call from an error.
