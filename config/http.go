@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -67,13 +68,19 @@ func (r *reader) http(v value, output int) *jobs.HTTP {
 			r.missing(v, "the list is empty", "write [200, 204], or leave it out for 200 to 299")
 		}
 		for _, item := range items {
-			request.Expect = append(request.Expect, int(r.between(item, 200, 599, "write a status such as 204")))
+			wrong := r.problems()
+			if status := int(r.between(item, 200, 599, "write a status such as 204")); r.problems() == wrong {
+				request.Expect = append(request.Expect, status)
+			}
 		}
 	}
-	if r.problems() > before || !o.has("url") {
-		return nil
+	var problems []error
+	for _, problem := range unjoin(request.Validate()) {
+		if refusedField(problem) != "url" || request.URL != "" { // what is missing was said
+			problems = append(problems, problem)
+		}
 	}
-	r.blamed(request.Validate(), func(field string) value {
+	r.blamed(errors.Join(problems...), func(field string) value {
 		if name, ok := strings.CutPrefix(field, "headers."); ok && headers[name].exists() {
 			return headers[name]
 		}
