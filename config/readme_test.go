@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,12 +12,35 @@ import (
 func TestSampleInTheReadmeIsValid(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
-	_, sample, found := strings.Cut(string(readme), "```yaml\n")
-	require.True(t, found)
-	sample, _, _ = strings.Cut(sample, "```")
 
-	cfg, problems, warnings := parse(t, sample)
+	cfg, problems, warnings := parse(t, samples(string(readme))[0])
 	require.Empty(t, problems)
 	require.Empty(t, warnings)
 	require.Len(t, cfg.Jobs, 2)
+}
+
+func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, sample := range samples(string(text)) {
+			if strings.HasPrefix(sample, "  ") { // a job alone
+				sample = "version: 1\njobs:\n" + sample
+			}
+			_, problems, warnings := parse(t, sample)
+			require.Empty(t, problems, "%s:\n%s", page, sample)
+			require.Empty(t, warnings, "%s:\n%s", page, sample)
+		}
+	}
+}
+
+// samples are the pieces of YAML in a page.
+func samples(page string) []string {
+	pieces := strings.Split(page, "```yaml\n")[1:]
+	for i, piece := range pieces {
+		pieces[i], _, _ = strings.Cut(piece, "```")
+	}
+	return pieces
 }
