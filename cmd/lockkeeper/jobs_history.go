@@ -109,14 +109,18 @@ func isKnown(s recipes.TickState) bool {
 
 // number is how many of something.
 type number struct {
-	is  int
-	bad string
+	is   int
+	most int // 0: no bound
+	bad  string
 }
 
 func (v *number) Set(s string) error {
-	*v = number{}
-	if _, err := fmt.Sscanf(s+"\n", "%d\n", &v.is); err != nil || v.is < 1 {
+	v.bad = ""
+	switch _, err := fmt.Sscanf(s+"\n", "%d\n", &v.is); {
+	case err != nil || v.is < 1:
 		v.bad = fmt.Sprintf("%q is not a positive whole number", s)
+	case v.most > 0 && v.is > v.most:
+		v.bad = fmt.Sprintf("%d are too many; write %d or less", v.is, v.most)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (p *program) jobsNext() *cobra.Command {
 		file string
 		from moment
 	)
-	n := number{is: 5}
+	n := number{is: 5, most: 10_000} // each second of three hours
 	c := &cobra.Command{
 		Use:   "next [JOB...]",
 		Short: "Show the next ticks of all jobs, or of some",

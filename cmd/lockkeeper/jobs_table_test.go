@@ -147,6 +147,14 @@ since its first tick: 120 ran, 1 preempted, 32 skipped (paused 28, overlap 4); t
 	require.Contains(t, out, "-          71   r7   -\n")
 }
 
+func TestRunWithoutRetriesWasTriedOnce(t *testing.T) {
+	for outcome, want := range map[recipes.TickOutcome]int{recipes.TickRan: 1, recipes.TickFailed: 1, recipes.TickSkipped: 0, recipes.TickPreempted: 0} {
+		kept := result(at(0), outcome, "")
+		kept.Attempts = 0 // as the ledger has it
+		require.Equal(t, want, newTickView(kept).Attempts, outcome)
+	}
+}
+
 func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
 	s := recipes.TickState{
 		Job: "a\x1b[2J", Paused: &recipes.TickPause{By: "\x1b[2J", Reason: "x\nbackup is fine"},

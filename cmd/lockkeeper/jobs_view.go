@@ -129,6 +129,9 @@ func newTickView(r recipes.TickResult) tickView {
 		Waited: r.Waited.Milliseconds(), Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
 		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace,
 	}
+	if r.Outcome == recipes.TickRan || r.Outcome == recipes.TickFailed {
+		v.Attempts = max(1, v.Attempts) // the ledger does not write a single one
+	}
 	if v.Count > 1 {
 		v.First = optional(r.First)
 	}
