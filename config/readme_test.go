@@ -26,8 +26,11 @@ func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, sample := range samples(string(text)) {
-			if strings.HasPrefix(sample, "  ") { // a job alone
+			switch {
+			case strings.HasPrefix(sample, "  "): // a job alone
 				sample = "version: 1\njobs:\n" + sample
+			case !strings.HasPrefix(sample, "version:"): // a section alone
+				sample = file(sample)
 			}
 			_, problems, warnings := parse(t, sample)
 			require.Empty(t, problems, "%s:\n%s", page, sample)

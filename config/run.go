@@ -34,7 +34,7 @@ var runShape = shape{
 	example: runExample,
 	keys: []key{
 		{"command", commandKind, "", "The program and its arguments, without a shell."},
-		{"env", named(anyText), "", "Environment variables that the command gets beside those of the daemon."},
+		{"env", named(anyText), "", "Environment variables that the command gets beside those of the daemon; of these a command with a user gets PATH, TZ, TERM and the language alone."},
 		{"dir", aFile, "that of the daemon", "The directory the command runs in."},
 		{"user", aText, "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root."},
 		{"http", like(&httpShape), "", "A request instead of a command."},

@@ -50,7 +50,8 @@ type Command struct {
 
 	// Env is the environment, as "KEY=value", without what the lock adds. What
 	// it does not say of HOME, LOGNAME and USER is that of User, if there is one.
-	// Defaults to the environment of this process.
+	// Defaults to the environment of this process; for another User to LANG,
+	// LANGUAGE, LC_*, PATH, TERM and TZ of it: what else is there may be secret.
 	Env []string
 
 	// MaxOutput bounds, in bytes, how much of the output Job.NewOutput keeps:

@@ -105,14 +105,23 @@ func number(id string) (uint32, error) {
 	return uint32(n), err
 }
 
-// cleared returns an environment without what says who somebody else is.
+// personal are the variables that say who a process is.
+var personal = []string{"HOME", "LOGNAME", "USER"}
+
+// harmless are the variables that somebody else's command gets of the
+// environment of this process, as sudo has it: all others may be secrets.
+var harmless = []string{"LANG", "LANGUAGE", "PATH", "TERM", "TZ"}
+
+// cleared returns an environment without what says who somebody else is, and
+// for another user without what is not for him.
 func (is identity) cleared(env []string) []string {
 	if is.credential == nil {
 		return env
 	}
+	other := int(is.credential.Uid) != os.Geteuid()
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"HOME", "LOGNAME", "USER"}, name)
+		return slices.Contains(personal, name) || other && !slices.Contains(harmless, name) && !strings.HasPrefix(name, "LC_")
 	})
 }
 

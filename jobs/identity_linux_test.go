@@ -61,10 +61,10 @@ func TestCommandKnowsWhoItIsUnlessItsEnvironmentSaysSo(t *testing.T) {
 			with func(*Command)
 			want string
 		}{
-			"by default":      {func(*Command) {}, "/nonexistent nobody nobody inherited"},
+			"by default":      {func(*Command) {}, "/nonexistent nobody nobody"},
 			"told more":       {func(c *Command) { c.AddEnv = []string{"HOME=/mine", "MINE=added"} }, "/mine nobody nobody added"},
 			"told all":        {func(c *Command) { c.Env = []string{path, "USER=me"} }, "/nonexistent me nobody"},
-			"not by name":     {func(c *Command) { c.User = "4712:4713" }, "inherited"},
+			"not by name":     {func(c *Command) { c.User = "4712:4713" }, ""},
 			"nobody else":     {func(c *Command) { c.User = "" }, "/of/the/daemon the-daemon the-daemon inherited"},
 			"told all, twice": {func(c *Command) { c.User, c.Env, c.AddEnv = "", []string{path, "HOME=/a"}, []string{"HOME=/b"} }, "/b"},
 		} {
@@ -72,6 +72,29 @@ func TestCommandKnowsWhoItIsUnlessItsEnvironmentSaysSo(t *testing.T) {
 				r := run(t, never, `echo $(printenv HOME; printenv USER; printenv LOGNAME; printenv MINE)`, asNobody, c.with)
 				require.NoError(t, r.wait(t))
 				require.Equal(t, c.want+"\n", r.said.String())
+			})
+		}
+	})
+}
+
+// The daemon's environment has what it proves itself with to others.
+func TestCommandOfAnotherUserGetsNoSecretsOfTheEnvironment(t *testing.T) {
+	forRoot(t, func(t *testing.T) {
+		t.Setenv("API_TOKEN", "secret")
+		t.Setenv("LC_TIME", "C")
+		t.Setenv("TZ", "Asia/Tokyo")
+		ourselves := strconv.Itoa(os.Geteuid())
+		for user, want := range map[string]string{
+			"nobody":  "C Asia/Tokyo added",
+			ourselves: "secret C Asia/Tokyo added",
+			"":        "secret C Asia/Tokyo added",
+		} {
+			t.Run("as "+user, func(t *testing.T) {
+				r := run(t, never, `echo $(printenv API_TOKEN; printenv LC_TIME; printenv TZ; printenv MINE)`, func(c *Command) {
+					c.User, c.AddEnv = user, []string{"MINE=added"}
+				})
+				require.NoError(t, r.wait(t))
+				require.Equal(t, want+"\n", r.said.String())
 			})
 		}
 	})
