@@ -186,6 +186,16 @@ func (l *lane) begin(ctx context.Context, def *definition, tick time.Time) (firs
 	return false, nil
 }
 
+// beginPending makes sure that the ledger knows where the ticks of the job
+// begin, before it is told of a skip that may be the first of them.
+func (l *lane) beginPending(ctx context.Context) bool {
+	if !l.begun {
+		_, err := l.beginAt(ctx, l.definition(), l.pending[0].first)
+		l.begun = err == nil
+	}
+	return l.begun
+}
+
 // requeue puts ticks into the queue, by instant.
 func (l *lane) requeue(ticks ...time.Time) {
 	l.mu.Lock()

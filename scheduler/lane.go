@@ -213,7 +213,9 @@ func (l *lane) turn() {
 	}
 	if len(l.pending) > 0 && l.joined {
 		ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
-		_ = l.flush(ctx, l.undecidedFrom()) // else later
+		if l.beginPending(ctx) {
+			_ = l.flush(ctx, l.undecidedFrom()) // else later
+		}
 		cancel()
 	}
 	again := l.mine() && l.takeWaiting()
