@@ -37,7 +37,7 @@ func TestJitterDelaysATickOfTwoDaemonsByTheSame(t *testing.T) {
 
 func TestBlackoutsAreRecordedOnce(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
-		j := locked(w.job("a", "* * * * *", 90*time.Second), "db")
+		j := locked(w.job("a", "* * * * *", 95*time.Second), "db")
 		j.Blackouts = []jobs.Blackout{{Schedule: "5 0 * * *", For: 3 * time.Minute, Reason: "freeze"}}
 		j.Overlap.Policy = jobs.OverlapBufferOne
 		one, two := w.daemon("one", []jobs.Job{j}, skewed(time.Second)), w.daemon("two", []jobs.Job{j})

@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -124,71 +123,5 @@ func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// All that can go wrong, at random, for an hour of ten jobs with all policies.
-func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
-	for seed := range uint64(3) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given three daemons with a job for each policy, under a lock or without one
-				random := rand.New(rand.NewPCG(seed, 7))
-				var list []jobs.Job
-				for i, c := range overlaps {
-					for k := range 2 {
-						j := overlapping(w.job(fmt.Sprintf("%s-%d", c.policy, k), fmt.Sprintf("@every %ds", 7+3*i+k), time.Duration(4+5*i)*time.Second), c.policy, c.most)
-						j.Misfire.Policy = []jobs.MisfirePolicy{jobs.MisfireOnce, jobs.MisfireAll, jobs.MisfireSkip}[(i+k)%3]
-						if k == 1 {
-							j = locked(j, "db", j.Name)
-							j.OnPreempt.Then = jobs.PreemptedRequeue
-							j.Requirements[1].Priority = 3
-						}
-						list = append(list, j)
-					}
-				}
-				daemons := []*daemon{w.daemon("one", list, skewed(700*time.Millisecond)), w.daemon("two", list), w.daemon("three", list, skewed(-400*time.Millisecond))}
-
-				// when their network is bad
-				for range 60 {
-					pass(time.Duration(random.IntN(10_000)) * time.Millisecond)
-					d := daemons[random.IntN(len(daemons))]
-					id, _ := d.client.Session()
-					switch random.IntN(6) {
-					case 0:
-						w.zk.Expire(id)
-					case 1:
-						w.zk.Disconnect(id)
-					case 2:
-						w.zk.StallPings(id)
-					case 3:
-						d.cut()
-						heal := time.Duration(random.IntN(20)) * time.Second
-						go func() { <-time.After(heal); w.zk.Heal(d.name) }()
-					case 4:
-						rule := w.zk.On(zktest.Op(zktest.Multi).From(d.name).Nth(1 + random.IntN(3)))
-						r := rule.DropReply()
-						go func() { <-time.After(5 * time.Second); r.Remove() }()
-					case 5:
-						rule := w.zk.On(zktest.Any().From(d.name).Nth(1 + random.IntN(3)))
-						r := rule.Delay(time.Duration(random.IntN(3000)) * time.Millisecond)
-						go func() { <-time.After(5 * time.Second); r.Remove() }()
-					}
-				}
-				pass(30 * time.Second)
-				w.zk.Heal()
-
-				// then all go on afterwards, and the books balance
-				before := make(map[string]time.Time)
-				for _, j := range list {
-					before[j.Name] = w.state(j.Name).Last
-				}
-				pass(90 * time.Second)
-				drainAll(daemons...)
-				for _, j := range list {
-					require.True(t, w.state(j.Name).Last.After(before[j.Name]), "%s stands still", j.Name)
-				}
-			})
-		})
 	}
 }

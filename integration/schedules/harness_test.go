@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +41,19 @@ type world struct {
 
 	mu    sync.Mutex
 	calls []*call
-	lines []string // what happened, in case of failure
+	lines []line // what happened, in case of failure
+}
+
+// A line says what happened, when it is wanted.
+type line struct {
+	at     time.Duration
+	who    string
+	format string
+	args   []any
+}
+
+func (l line) String() string {
+	return fmt.Sprintf("%14s %-9s %s", l.at, l.who, fmt.Sprintf(l.format, l.args...))
 }
 
 // A call is one time that work was at work.
@@ -62,7 +75,11 @@ func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) 
 		w := &world{t: t, start: time.Now(), session: short}
 		t.Cleanup(func() {
 			if t.Failed() {
-				t.Logf("what happened:\n%s\nnodes:\n%s", strings.Join(w.lines, "\n"), w.zk.Dump())
+				var text strings.Builder
+				for _, l := range w.lines {
+					fmt.Fprintln(&text, l)
+				}
+				t.Logf("what happened:\n%s\nnodes:\n%s", text.String(), w.zk.Dump())
 			}
 		})
 		w.zk = zktest.RunT(t, zktest.Pipe(), zktest.SessionTimeouts(time.Second, long), zktest.SweepInterval(day))
@@ -97,7 +114,7 @@ func (w *world) at(since time.Duration) time.Time { return w.start.Add(since).UT
 func (w *world) tell(who, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lines = append(w.lines, fmt.Sprintf("%14s %-9s %s", w.now(), who, fmt.Sprintf(format, args...)))
+	w.lines = append(w.lines, line{w.now(), who, format, args})
 }
 
 // client connects under a name.
@@ -236,7 +253,7 @@ func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon 
 	var err error
 	d.guard, err = lockguard.New(d.client, lockguard.WithOwner(name), lockguard.WithObserver(d.observe))
 	require.NoError(w.t, err)
-	cfg := scheduler.Config{Guard: d.guard, Ledger: d.ledger, Logger: slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg := scheduler.Config{Guard: d.guard, Ledger: d.ledger, Logger: slog.New(slog.NewTextHandler(d, nil))}
 	for _, change := range options {
 		change(d, &cfg)
 	}
@@ -275,6 +292,13 @@ func (d *daemon) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// said reports whether the daemon has a line with some words in its log.
+func (d *daemon) said(words string) bool {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	return slices.ContainsFunc(d.w.lines, func(l line) bool { return l.who == d.name && strings.Contains(l.String(), words) })
+}
+
 // drain ends the daemon in good order, and waits until it has.
 func (d *daemon) drain() {
 	d.w.t.Helper()
@@ -288,6 +312,12 @@ func (d *daemon) drain() {
 // cut lets nothing of the daemon through to the server any more; it goes on
 // working. Its session ends after expiry at most.
 func (d *daemon) cut() { d.w.zk.Partition(d.name) }
+
+// isConnected reports whether the daemon has a connection now.
+func (d *daemon) isConnected() bool {
+	id, _ := d.client.Session()
+	return slices.ContainsFunc(d.w.zk.Sessions(), func(s zktest.Session) bool { return s.ID == id && s.Connected })
+}
 
 // expire ends the daemon's session at the server.
 func (d *daemon) expire() {

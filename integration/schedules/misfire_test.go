@@ -129,3 +129,22 @@ func TestAnOutageOfZooKeeperLeavesNoTickWithoutARecord(t *testing.T) {
 		}
 	}
 }
+
+// The owner of a new job dies before its first tick, which is too old when
+// another one owns it.
+func TestAJobWhoseFirstTickIsMissedBeginsWithIt(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		list := []jobs.Job{misfiring(w.job("a", "@every 30s", time.Second), jobs.Misfire{Policy: jobs.MisfireSkip})}
+		one, two := w.daemon("one", list, spread), w.daemon("two", list, spread)
+		w.until(28 * time.Second)
+		owner, other := one, two
+		if !one.said("job is owned by this daemon") {
+			owner, other = two, one
+		}
+		owner.kill()
+		w.until(95 * time.Second)
+		other.drain()
+		require.Equal(t, []string{"missed", "ran", "ran"}, w.outcomes("a"))
+		require.Equal(t, w.at(30*time.Second), w.state("a").Begins)
+	})
+}
