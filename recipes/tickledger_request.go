@@ -176,8 +176,8 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known []T
 			continue
 		}
 		data, stat, err := l.store.get(ctx, l.requestPath(id))
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // gone meanwhile
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+			continue // gone meanwhile, or not ours to read
 		} else if err != nil {
 			return nil, err
 		}

@@ -18,15 +18,20 @@ func (l *lane) expectWaiting() {
 	l.buffer = true
 }
 
+// pausedPause is how soon the lane looks again for ticks that wait for the end of
+// a pause of the job.
+const pausedPause = 10 * time.Second
+
 // takeWaiting runs the oldest tick that waits if there is room for it. It
-// reports whether there may be more, so that somebody has to look again.
-func (l *lane) takeWaiting() (again bool) {
+// returns when somebody has to look again because there may be more; 0: not at
+// all.
+func (l *lane) takeWaiting() (again time.Duration) {
 	l.mu.Lock()
 	expected, def := l.buffer && !l.gone, l.def
 	l.buffer = l.buffer && !expected // a tick that is put there from here on says so again
 	l.mu.Unlock()
 	if !expected || l.s.isDraining() {
-		return false
+		return 0
 	}
 	ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
 	defer cancel()
@@ -34,7 +39,7 @@ func (l *lane) takeWaiting() (again bool) {
 		claim, err := l.s.cfg.Ledger.ClaimWaiting(ctx, def.Name, mostRuns(def))
 		if err != nil {
 			l.expectWaiting()
-			return true
+			return retryPause
 		}
 		if claim.Verdict == recipes.TickClaimed {
 			l.current = l.start(claim, true)
@@ -42,11 +47,16 @@ func (l *lane) takeWaiting() (again bool) {
 				continue
 			}
 		}
-		again = claim.Verdict == recipes.TickOverlap || claim.Verdict == recipes.TickPaused
-		if again {
+		switch claim.Verdict {
+		case recipes.TickOverlap:
 			l.expectWaiting()
+			return retryPause
+		case recipes.TickPaused:
+			l.expectWaiting()
+			return pausedPause
+		case recipes.TickTaken, recipes.TickClaimed, recipes.TickBuffered:
 		}
-		return again
+		return 0
 	}
 }
 

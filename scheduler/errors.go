@@ -27,6 +27,9 @@ func (e *UnknownJobError) Error() string { return fmt.Sprintf("scheduler: no job
 type OverlapError struct{ Run recipes.TickRun }
 
 func (e *OverlapError) Error() string {
+	if e.Run.ID == "" {
+		return "earlier ticks wait for the end of a run, or as many runs go on as may"
+	}
 	return fmt.Sprintf("job %q runs already: by %q on %s (pid %d) since %s; wait for its end",
 		e.Run.Job, e.Run.Owner, e.Run.Host, e.Run.PID, e.Run.ClaimedAt.Format(time.RFC3339))
 }

@@ -218,9 +218,15 @@ func (l *lane) turn() {
 		}
 		cancel()
 	}
-	again := l.mine() && l.takeWaiting()
-	if again || len(l.pending) > 0 || !l.joined && l.mine() {
-		l.pokeIn(retryPause)
+	var again time.Duration
+	if l.mine() {
+		again = l.takeWaiting()
+	}
+	if len(l.pending) > 0 || !l.joined && l.mine() {
+		again = retryPause
+	}
+	if again > 0 {
+		l.pokeIn(again)
 	}
 }
 
