@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -88,11 +89,14 @@ var errCorrupt = errors.New("it is no file of timings")
 // readFile reads a ledger. It returns an error that wraps errCorrupt, or that of
 // the file system.
 func readFile(name string) (ledger, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: it is no regular file", errCorrupt) // nobody may write to a pipe, for ever
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return nil, err

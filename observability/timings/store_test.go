@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +134,15 @@ func TestFileOfAnotherKindIsNoFileOfTimings(t *testing.T) {
 		_, err := readFile(name)
 		require.ErrorIs(t, err, errCorrupt, text)
 	}
+}
+
+// Whoever opens a pipe that nobody writes to waits, perhaps for ever.
+func TestPipeIsNotWaitedFor(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(name, 0o600))
+	_, err := readFile(name)
+	require.ErrorIs(t, err, errCorrupt)
+	require.ErrorContains(t, err, "no regular file")
 }
 
 // A crash between the steps of a save leaves the file as it was before.
