@@ -132,3 +132,27 @@ func TestARunIsCancelledByATickThatAnotherDaemonSees(t *testing.T) {
 		drainAll(one, two)
 	})
 }
+
+func TestATickThatWaitsRunsAsSoonAsTheDaemonInItsWayIsDead(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a run, and a tick that waits for its end
+		list := []jobs.Job{overlapping(w.job("a", "@every 10m", 15*time.Minute), jobs.OverlapBufferOne, 0)}
+		one, two := w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list)
+		w.until(21 * time.Minute)
+		require.Equal(t, []string{"goes on", "waits"}, w.outcomes("a"))
+
+		// when the daemon of the run dies
+		owner, other := one, two
+		if w.state("a").Runs[0].Owner == "two" {
+			owner, other = two, one
+		}
+		owner.kill()
+
+		// then the tick runs when its session has ended, long before the next one is due
+		pass(expiry + 2*time.Second)
+		require.Equal(t, []string{"interrupted", "goes on"}, w.outcomes("a"))
+		require.Equal(t, 1, other.stats("a").Running)
+		pass(15 * time.Minute)
+		other.drain()
+	})
+}
