@@ -58,14 +58,14 @@ func (t *table) print(to io.Writer) {
 
 // once says whether a tick runs once in the cluster.
 func (l line) once() string {
-	if l.entry.server == "" {
+	if l.server == "" {
 		return "no"
 	}
 	return "yes"
 }
 
 func (l line) serverLoad() string {
-	if l.entry.server == "" {
+	if l.server == "" {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", l.percent(l.Server))
