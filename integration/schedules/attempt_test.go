@@ -135,7 +135,7 @@ func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
 			asked := w.now()
 			granted, ended := urgent.takes("db", 5, 5*time.Second)
 			require.Less(t, granted-asked, time.Second, "the lock is given away")
-			require.Equal(t, i+1, len(w.worked("a")))
+			require.Len(t, w.worked("a"), i+1)
 			require.Zero(t, w.goesOn("a"))
 			<-ended
 			pass(10 * time.Second)

@@ -81,7 +81,7 @@ func (b *book) see(state recipes.TickState) {
 			b.skips[r.Reason+r.First.String()] = r
 			continue
 		}
-		if was, known := b.ends[r.ID]; known && !(was.Outcome == r.Outcome && was.Reason == r.Reason && was.Instant.Equal(r.Instant)) {
+		if was, known := b.ends[r.ID]; known && (was.Outcome != r.Outcome || was.Reason != r.Reason || !was.Instant.Equal(r.Instant)) {
 			problem("the end of %s was changed from %+v to %+v", r.ID, was, r)
 		}
 		b.ends[r.ID] = r
