@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -134,26 +135,28 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 	defer closeClient(client)
 	stopped, stop := untilSignal(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeout(stopped, planPatience)
+	ctx, cancel := context.WithTimeoutCause(stopped, planPatience, fmt.Errorf("no answer within %s", planPatience))
 	defer cancel()
 	states := make(map[string]recipes.LockState, len(job.Requirements))
 	var state recipes.TickState
 	look := func() error {
+		if state, err = client.TickLedger("").State(ctx, job.Name); err != nil {
+			return err
+		}
 		for _, r := range job.Requirements {
 			if states[r.Scope], err = client.Lock(ctx, r.Scope); err != nil {
 				return err
 			}
 		}
-		state, err = client.TickLedger("").State(ctx, job.Name)
-		return err
+		return nil
 	}
 	switch err := look(); {
 	case err == nil:
 		return states, &state, nil
 	case stopped.Err() != nil:
 		return nil, nil, context.Cause(stopped)
-	case ctx.Err() != nil:
-		return nil, nil, errors.Join(err, &recipes.UnavailableError{})
+	case ctx.Err() != nil && !errors.As(err, new(*recipes.UnavailableError)):
+		return nil, nil, &recipes.UnavailableError{Servers: cfg.Servers, Err: context.Cause(ctx)}
 	default:
 		return nil, nil, err
 	}
