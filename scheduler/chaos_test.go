@@ -110,23 +110,24 @@ func (c *chaos) take() *daemon {
 }
 
 func (c *chaos) step() {
-	switch d := (*daemon)(nil); c.rand.IntN(8) {
+	switch c.rand.IntN(8) {
 	case 0, 1:
 		if len(c.daemons) < 3 {
 			c.boot()
 		}
 	case 2:
-		if d = c.take(); d != nil {
+		if d := c.take(); d != nil {
 			c.tell("daemon %s is killed", d.ledger.name)
 			d.kill()
 		}
 	case 3:
-		if d = c.take(); d != nil {
+		if d := c.take(); d != nil {
 			c.tell("daemon %s stops", d.ledger.name)
 			d.stop()
 		}
 	case 4:
-		if d = c.take(); d != nil && c.silent == nil {
+		d := c.take()
+		if d != nil && c.silent == nil {
 			c.tell("daemon %s is cut off", d.ledger.name)
 			d.ledger.down()
 			c.silent = d
@@ -138,7 +139,7 @@ func (c *chaos) step() {
 		c.reconnect()
 	case 6:
 		if len(c.daemons) > 0 {
-			d = oneOf(c, c.daemons...)
+			d := oneOf(c, c.daemons...)
 			c.tell("daemon %s is reloaded", d.ledger.name)
 			_, err := d.Reconcile([]jobs.Job{c.version()})
 			require.NoError(c, err)

@@ -100,6 +100,6 @@ func TestJobsThatComeAndGoGoOnWhereTheyWere(t *testing.T) {
 			require.True(t, slices.ContainsFunc(w.worked("goes"), func(c call) bool { return c.tick.Equal(at) }), "%s: %v", at, got)
 		}
 		require.Contains(t, got, "missed")
-		require.Equal(t, count(w.outcomes("stays"), "ran"), len(w.outcomes("stays")))
+		require.Len(t, w.outcomes("stays"), count(w.outcomes("stays"), "ran"))
 	})
 }

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 
@@ -21,7 +22,7 @@ func Example() {
 	}
 
 	answer := httptest.NewRecorder()
-	endpoint.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	endpoint.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(answer.Body.String()) {
 		if strings.HasPrefix(line, "lockkeeper_job_ticks_total") {
 			fmt.Print(line)
