@@ -7,18 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
 const (
@@ -421,97 +417,6 @@ func TestChangeBetweenLoadAndRunIsNoticed(t *testing.T) {
 	running.Wait()
 }
 
-// deaf watches nothing: changes are told by hand.
-func deaf() *watcher {
-	w := &watcher{dirty: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler), over: make(chan struct{}), refused: map[string]bool{}}
-	close(w.over)
-	return w
-}
-
-// inVirtualTime runs a Reloader whose clock stands still unless everybody
-// sleeps.
-func inVirtualTime(t *testing.T, test func(t *testing.T, r *reloading, w *watcher)) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		file := filepath.Join(dir, "lockkeeper.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(every(1)), 0o600))
-		r := newReloading(t, file, func(c *ReloadConfig) { c.Debounce = 200 * time.Millisecond })
-		w := deaf()
-		ctx, cancel := context.WithCancel(t.Context())
-		go r.watch(ctx, w)
-		synctest.Wait()
-		test(t, r, w)
-		cancel()
-		synctest.Wait()
-	})
-}
-
-func TestFilesAreReadWhenTheyHaveBeenLeftAlone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, r *reloading, w *watcher) {
-		// given a file that is written in steps
-		for i := range 5 {
-			require.NoError(t, os.WriteFile(r.file, []byte(every(2)[:i*10]), 0o600))
-			w.dirty <- struct{}{}
-			time.Sleep(199 * time.Millisecond)
-		}
-		replace(t, r.file, every(2))
-		w.dirty <- struct{}{}
-		synctest.Wait()
-		require.Empty(t, r.log())
-
-		// when
-		time.Sleep(200 * time.Millisecond)
-		synctest.Wait()
-
-		// then
-		require.Equal(t, "job changed job=a changes=schedule (\"@every 1m\" → \"@every 2m\")\n"+reloaded+" jobs_added=0 jobs_removed=0 jobs_changed=1", r.log())
-	})
-}
-
-func TestDirectoryThatNeverRestsDoesNotPutOffTheReading(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, r *reloading, w *watcher) {
-		replace(t, r.file, every(2))
-		start := time.Now()
-		for r.Status().Generation == 1 {
-			select {
-			case w.dirty <- struct{}{}:
-			default:
-			}
-			time.Sleep(50 * time.Millisecond)
-			require.Less(t, time.Since(start), 5*time.Second)
-		}
-		require.Greater(t, time.Since(start), time.Second)
-	})
-}
-
-func TestTriggerDuringADebounceReadsAtOnceAndOnlyOnce(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, r *reloading, w *watcher) {
-		replace(t, r.file, every(2))
-		w.dirty <- struct{}{}
-		synctest.Wait()
-
-		r.Trigger()
-		r.Trigger()
-		synctest.Wait()
-		require.Equal(t, 2, r.Status().Generation)
-
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Equal(t, 1, strings.Count(r.log(), reloaded))
-	})
-}
-
-func TestChangeThatNobodyTellsOfIsFoundAnyway(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, r *reloading, _ *watcher) {
-		replace(t, r.file, every(2))
-
-		time.Sleep(lookAgain)
-		synctest.Wait()
-
-		require.Equal(t, 2, r.Status().Generation)
-	})
-}
-
 func TestReloaderRefusesWhatCannotWork(t *testing.T) {
 	apply := func(context.Context, *Config, Diff) error { return nil }
 	current := mustParse(t, every(1))
@@ -522,87 +427,5 @@ func TestReloaderRefusesWhatCannotWork(t *testing.T) {
 	} {
 		_, err := NewReloader(cfg)
 		require.ErrorContains(t, err, want)
-	}
-}
-
-func TestDirectoriesOfLinks(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	for _, dir := range []string{"a", "b", "c"} {
-		require.NoError(t, os.Mkdir(filepath.Join(root, dir), 0o700))
-	}
-	link := func(target, name string) { require.NoError(t, os.Symlink(target, filepath.Join(root, name))) }
-	link("../b/two", "a/one")
-	link(filepath.Join(root, "c"), "b/three")
-	link("three/four", "b/two")
-	link("loop", "c/loop")
-
-	in := func(names ...string) []string {
-		for i, name := range names {
-			names[i] = filepath.Join(root, name)
-		}
-		return names
-	}
-	require.Equal(t, in("a", "b", "c"), directories(filepath.Join(root, "a", "one")))
-	require.Equal(t, in("c"), directories(filepath.Join(root, "c", "missing")))
-	require.Equal(t, in("c"), directories(filepath.Join(root, "c", "loop")))
-}
-
-func TestDiffOfWork(t *testing.T) {
-	for name, c := range map[string]struct {
-		from, to string
-		want     string
-	}{
-		"the same command":        {"run: [x]", "run: {command: [x]}", ""},
-		"another argument":        {"run: [x]", "run: [x, y]", "run"},
-		"another variable":        {"run: {command: [x], env: {A: b}}", "run: {command: [x], env: {A: c}}", "run"},
-		"the same function":       {"run: go:reindex", "run: go:reindex", ""},
-		"another function":        {"run: go:reindex", "run: go:vacuum\nlocks: [{scope: s, cleanup_timeout: 1s}]", "run, locks"},
-		"the same cleanup":        {"run: {command: [x], cleanup: [y]}\nlocks: [{scope: s}]", "run: {command: [x], cleanup: [y]}\nlocks: [{scope: s}]", ""},
-		"another cleanup":         {"run: {command: [x], cleanup: [y]}\nlocks: [{scope: s}]", "run: {command: [x], cleanup: [z]}\nlocks: [{scope: s}]", "run"},
-		"another cleanup timeout": {"locks: [{scope: s}]", "locks: [{scope: s, cleanup_timeout: 1s}]", "locks"},
-		"another blackout":        {"blackout: []", "blackout: [{schedule: '@daily', for: 1h}]", "blackout"},
-		"another retry":           {"retry: 1", "retry: {max: 2, initial: 1s}", "retry (1 → 2 initial 1s)"},
-		"another misfire":         {"misfire: once", "misfire: {policy: all, window: 1h, max: 3}", "misfire (once → all window 1h max 3)"},
-		"another zone":            {"", "timezone: Europe/Berlin", "timezone (UTC → Europe/Berlin)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, changed := range Compare(mustParse(t, job(c.from)), mustParse(t, job(c.to))).Changed {
-				got = append(got, joinChanges(changed.Fields))
-			}
-			require.Equal(t, c.want, strings.Join(got, ""))
-		})
-	}
-}
-
-// A field that Compare does not know would be a change that nobody can name.
-func TestEveryFieldOfAJobIsCompared(t *testing.T) {
-	for field := range reflect.TypeFor[jobs.Job]().Fields() {
-		if field.Name == "Name" || field.Name == "Work" {
-			continue
-		}
-		from, to := mustParse(t, job("")), mustParse(t, job(""))
-		fill(reflect.ValueOf(&to.Jobs[0]).Elem().FieldByName(field.Name))
-
-		changed := Compare(from, to).Changed
-
-		require.Len(t, changed, 1, field.Name)
-		require.NotEqual(t, "job", changed[0].Fields[0].Field, field.Name)
-		require.Contains(t, jobShape.names(), changed[0].Fields[0].Field, field.Name)
-	}
-}
-
-// fill makes a value another one than it was.
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(v.String() + "x")
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-	case reflect.Struct:
-		fill(v.Field(0))
-	default:
-		v.SetInt(v.Int() + 1)
 	}
 }
