@@ -29,7 +29,7 @@ func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
 				}
 
 				// when nothing goes as it should
-				for range 50 {
+				for range 35 {
 					pass(c.some(10 * time.Second))
 					c.happens()
 				}

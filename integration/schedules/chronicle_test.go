@@ -213,7 +213,9 @@ func (b *book) balance(t *testing.T, job string, calls []call) {
 	require.Empty(t, b.problems, job)
 	worked := b.requireRecorded(t, job, calls)
 	for at, all := range b.entries(t) {
-		require.Len(t, all, 1, "%s: tick %s", job, at)
+		if len(all) != 1 { // there may be thousands
+			require.Len(t, all, 1, "%s: tick %s", job, at)
+		}
 	}
 
 	// What the history has told is what was counted.

@@ -64,12 +64,14 @@ type call struct {
 	cause        error // of its context, when it ended
 }
 
-// story runs a test in a world of its own, and closes the books at its end.
+// story runs a test in a world of its own, beside others, and closes the books
+// at its end.
 func story(t *testing.T, f func(t *testing.T, w *world)) { storyAt(t, 0, f) }
 
 // storyAt is story that begins that much later.
 func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pass(after)
 		w := &world{t: t, start: time.Now(), session: short}

@@ -22,15 +22,15 @@ func TestTicksThatWereDueWhileNoDaemonRanEndAsThePolicySays(t *testing.T) {
 	cases := map[string]struct {
 		misfire jobs.Misfire
 		minutes []string // of nine ticks, the newest of them half a minute ago
-		days    []string // of 4320
+		days    []string // of 2880
 	}{
-		"once":    {jobs.Misfire{}, append(many(8, missed), "ran"), append(many(4319, missed), "ran")},
-		"skip":    {jobs.Misfire{Policy: jobs.MisfireSkip}, many(9, missed), many(4320, missed)},
-		"all":     {jobs.Misfire{Policy: jobs.MisfireAll, Window: 5 * time.Minute}, append(many(4, missed), many(5, "ran")...), append(many(4315, missed), many(5, "ran")...)},
-		"at most": {jobs.Misfire{Policy: jobs.MisfireAll, Max: 3}, append(many(6, missed), many(3, "ran")...), append(many(4317, missed), many(3, "ran")...)},
+		"once":    {jobs.Misfire{}, append(many(8, missed), "ran"), append(many(2879, missed), "ran")},
+		"skip":    {jobs.Misfire{Policy: jobs.MisfireSkip}, many(9, missed), many(2880, missed)},
+		"all":     {jobs.Misfire{Policy: jobs.MisfireAll, Window: 5 * time.Minute}, append(many(4, missed), many(5, "ran")...), append(many(2875, missed), many(5, "ran")...)},
+		"at most": {jobs.Misfire{Policy: jobs.MisfireAll, Max: 3}, append(many(6, missed), many(3, "ran")...), append(many(2877, missed), many(3, "ran")...)},
 	}
 	for name, c := range cases {
-		for _, absence := range []time.Duration{9 * time.Minute, 3 * day} {
+		for _, absence := range []time.Duration{9 * time.Minute, 2 * day} {
 			t.Run(fmt.Sprintf("%s, %s", name, absence), func(t *testing.T) {
 				story(t, func(t *testing.T, w *world) {
 					// given two daemons that were stopped, one after the other, while a job ran

@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,23 +113,25 @@ func TestARequestOfADaemonThatDiesIsRecordedAsInterrupted(t *testing.T) {
 // The reply to the claim is lost, and with it, or not, the session.
 func TestARequestWhoseClaimIsNotAnsweredIsRunOnce(t *testing.T) {
 	for _, expires := range []bool{false, true} {
-		story(t, func(t *testing.T, w *world) {
-			one := w.daemon("one", []jobs.Job{w.job("a", "", 15*time.Second)})
-			lost := w.zk.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
-			h := w.ask("a", "INC-7")
-			<-lost.Reached()
-			require.Len(t, w.zk.Tree("/lockkeeper/requests"), 1, "it was executed")
-			if expires {
-				one.expire()
-			} else {
-				id, _ := one.client.Session()
-				require.True(t, w.zk.Disconnect(id))
-			}
-			lost.Release()
-			pass(time.Minute)
-			require.Len(t, w.worked("a"), 1)
-			require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
-			one.drain()
+		t.Run(fmt.Sprint("session expires ", expires), func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				one := w.daemon("one", []jobs.Job{w.job("a", "", 15*time.Second)})
+				lost := w.zk.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
+				h := w.ask("a", "INC-7")
+				<-lost.Reached()
+				require.Len(t, w.zk.Tree("/lockkeeper/requests"), 1, "it was executed")
+				if expires {
+					one.expire()
+				} else {
+					id, _ := one.client.Session()
+					require.True(t, w.zk.Disconnect(id))
+				}
+				lost.Release()
+				pass(time.Minute)
+				require.Len(t, w.worked("a"), 1)
+				require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
+				one.drain()
+			})
 		})
 	}
 }
