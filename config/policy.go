@@ -76,7 +76,7 @@ var blackoutShape = shape{
 		{"schedule", aSchedule, "", "When the window begins, like the schedule of a job."},
 		{"timezone", aZone, "that of the job", "The time zone of the schedule."},
 		{"for", aDuration, "", "How long the window lasts."},
-		{"reason", aText, "", "Why, for people: it is told with each tick that is skipped."},
+		{"reason", aText, "", "Why, for people: the log tells it with each tick that is skipped."},
 	},
 	must:  []string{"schedule", "for"},
 	hints: map[string]string{"duration": `did you mean "for"?`, "from": `did you mean "schedule"?`, "start": `did you mean "schedule"?`, "message": `did you mean "reason"?`},

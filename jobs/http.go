@@ -48,7 +48,7 @@ type HTTP struct {
 	// Client makes the request. Defaults to one of the run's own, which has the
 	// proxies of the environment, 10s to connect and as much for the handshake
 	// of TLS, no limit for the response (that is the Timeout of the job), and
-	// which follows the redirects of a GET or HEAD that stay on their host, up
+	// which follows the redirects of a GET or HEAD that stay on their host and port, up
 	// to 10. Others are answers like any: failures unless expected.
 	Client *http.Client
 

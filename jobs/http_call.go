@@ -45,7 +45,7 @@ func follow(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	upgrade := next.URL.Scheme == first.URL.Scheme || next.URL.Scheme == "https"
 	switch {
-	case !readOnly(first.Method), !upgrade, next.URL.Hostname() != first.URL.Hostname():
+	case !readOnly(first.Method), !upgrade, next.URL.Host != first.URL.Host:
 		return http.ErrUseLastResponse
 	case len(via) >= maxRedirects:
 		return fmt.Errorf("it was redirected more than %d times", maxRedirects)

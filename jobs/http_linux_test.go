@@ -180,13 +180,15 @@ func TestPasswordOfTheURLIsSent(t *testing.T) {
 }
 
 func TestOnlyARequestThatReadsFollowsRedirectsOfItsHost(t *testing.T) {
-	var elsewhere string
+	var elsewhere, neighbour string
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/here":
 			http.Redirect(w, r, "/there", http.StatusFound)
 		case "/away":
 			http.Redirect(w, r, elsewhere, http.StatusFound)
+		case "/port":
+			http.Redirect(w, r, neighbour, http.StatusFound)
 		case "/round":
 			http.Redirect(w, r, "/round", http.StatusFound)
 		default:
@@ -194,6 +196,7 @@ func TestOnlyARequestThatReadsFollowsRedirectsOfItsHost(t *testing.T) {
 		}
 	})
 	elsewhere = strings.Replace(server.URL, "127.0.0.1", "localhost", 1) + "/there"
+	neighbour = "http://127.0.0.1:1/there" // which may be somebody else's
 
 	for name, c := range map[string]struct {
 		work HTTP
@@ -203,6 +206,7 @@ func TestOnlyARequestThatReadsFollowsRedirectsOfItsHost(t *testing.T) {
 		"POST":            {HTTP{URL: "/here"}, "302 Found, a redirect to " + server.URL + "/there that is not followed"},
 		"expected POST":   {HTTP{URL: "/here", Expect: []int{302}}, ""},
 		"to another":      {HTTP{Method: "GET", URL: "/away"}, "302 Found, a redirect to " + elsewhere},
+		"to another port": {HTTP{Method: "GET", URL: "/port"}, "302 Found, a redirect to " + neighbour},
 		"round and round": {HTTP{Method: "GET", URL: "/round"}, "it was redirected more than 10 times"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,7 @@ type Blackout struct {
 	// a second, at most 366 days.
 	For time.Duration
 
-	// Reason is told with each skip, for people.
+	// Reason is logged with each skip, for people.
 	Reason string
 
 	// Schedule says when the window begins, like that of a job: for example
