@@ -330,15 +330,20 @@ func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
 	}
 }
 
-// deadline is when a tick that is not decided by then is given up.
+// deadline is when a tick that is not decided by then is given up: when it is
+// too old, or when the next one takes its place.
 func (l *lane) deadline(def *definition, tick time.Time) time.Time {
 	due := def.due(tick)
 	end := due.Add(l.s.cfg.Lateness)
-	if next, ok := def.next(tick); ok && end.Before(def.due(next)) {
-		end = def.due(next)
+	if def.Misfire.Policy == jobs.MisfireSkip {
+		return end
 	}
-	if window := due.Add(def.Misfire.Window); def.Misfire.Policy == jobs.MisfireAll && end.Before(window) {
-		end = window
+	worth := due.Add(def.Misfire.Window)
+	if next, ok := def.next(tick); ok && def.Misfire.Policy == jobs.MisfireOnce && def.due(next).Before(worth) {
+		worth = def.due(next)
+	}
+	if worth.After(end) {
+		return worth
 	}
 	return end
 }

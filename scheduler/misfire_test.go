@@ -72,6 +72,38 @@ func TestADailyTickThatWasMissedRunsSoonAfterTheStart(t *testing.T) {
 	})
 }
 
+func TestATickThatCannotBeDecidedIsGivenUpWhenItIsTooOld(t *testing.T) {
+	for name, tc := range map[string]struct {
+		misfire jobs.Misfire
+		outage  time.Duration // from shortly before the tick on
+		want    string
+	}{
+		"skip, soon":      {jobs.Misfire{Policy: jobs.MisfireSkip}, 4 * time.Second, "ran"},
+		"skip, late":      {jobs.Misfire{Policy: jobs.MisfireSkip}, 30 * time.Second, "undecided"},
+		"once, soon":      {jobs.Misfire{}, 9 * time.Minute, "ran"},
+		"once, late":      {jobs.Misfire{}, 11 * time.Minute, "undecided"},
+		"a wide window":   {jobs.Misfire{Window: 40 * time.Minute}, 30 * time.Minute, "ran"},
+		"the next is due": {jobs.Misfire{Window: 3 * time.Hour}, 70 * time.Minute, "undecided"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				l := c.daemon("one")
+				j := job("a", "0 * * * *", time.Second)
+				j.Misfire = tc.misfire
+				d := start(t, l, []jobs.Job{j})
+				time.Sleep(2*time.Hour - time.Second)
+				l.down()
+				time.Sleep(tc.outage)
+				l.up()
+				time.Sleep(time.Minute)
+				d.drain()
+				requireOnce(t, c, "a", epoch.Add(2*time.Hour), epoch.Add(2*time.Hour), time.Hour, tc.want)
+			})
+		})
+	}
+}
+
 func TestTicksOfAnOutageOfZooKeeperAreMadeUpForIfAllAreWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
