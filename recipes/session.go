@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -397,7 +398,7 @@ func (s *session) classify(err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer),
-		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError),
+		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError), isUnknownSession(err),
 		errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.As(err, &network):
 		if !errors.Is(err, zk.ErrAPIError) { // an answer, which the library cannot read
 			s.note(err)
@@ -406,6 +407,11 @@ func (s *session) classify(err error) error {
 	}
 	return fmt.Errorf("ZooKeeper refused a request: %w", err)
 }
+
+// isUnknownSession reports whether the server has just ended the session: its
+// code -12 (KeeperException.UnknownSessionException), which a request gets that
+// was on its way meanwhile and for which the library has no error.
+func isUnknownSession(err error) bool { return strings.HasSuffix(err.Error(), "unknown error: -12") }
 
 func sessionName(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
