@@ -2,6 +2,7 @@ package classic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -239,19 +240,30 @@ func (h *house) gone(conn *zk.Conn, p string) {
 	require.Eventually(h.t, func() bool { return !h.exists(conn, p) }, soon, 5*time.Millisecond, "%s is still there", p)
 }
 
-// make creates a node, and those above it, as somebody else would.
+// make creates a node, and those above it, as somebody else would. An empty
+// container may be cleaned up at any moment: then it begins anew.
 func (h *house) make(conn *zk.Conn, p string, data []byte, flags int32) string {
 	h.t.Helper()
-	for i := 1; i < len(h.at(p)); i++ {
-		if h.at(p)[i] == '/' {
-			if _, err := conn.Create(h.at(p)[:i], nil, 0, worldACL); err != nil {
-				require.ErrorIs(h.t, err, zk.ErrNodeExists)
-			}
+	for deadline := time.Now().Add(soon); ; {
+		created, err := makeAll(conn, h.at(p), data, flags)
+		if errors.Is(err, zk.ErrNoNode) && time.Now().Before(deadline) {
+			continue
+		}
+		require.NoError(h.t, err)
+		return strings.TrimPrefix(created, h.root)
+	}
+}
+
+func makeAll(conn *zk.Conn, p string, data []byte, flags int32) (created string, err error) {
+	for i := 1; i < len(p); i++ {
+		if p[i] != '/' {
+			continue
+		}
+		if _, err := conn.Create(p[:i], nil, 0, worldACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return "", err
 		}
 	}
-	created, err := conn.Create(h.at(p), data, flags, worldACL)
-	require.NoError(h.t, err)
-	return strings.TrimPrefix(created, h.root)
+	return conn.Create(p, data, flags, worldACL)
 }
 
 // ephemerals lists every ephemeral node that the server has under the root.
