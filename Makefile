@@ -17,12 +17,7 @@ SEED ?= $(shell echo $$RANDOM)
 # no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
 CONFORMANCE := $(addprefix ./integration/,locks helix tickledger multi classic groups testbed)
 
-# What of it belongs to the unit tests, which take less than a minute.
-CORE := ./integration/locks
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
-
-# What runs on the embedded one alone, most of it in virtual time.
-VIRTUAL := ./integration/interleavings ./integration/virtualtime ./integration/schedules ./examples/compaction ./examples/robfig-cron ./examples/http-service ./examples/service-actor
 
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -32,8 +27,8 @@ help: ## List these targets
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if need be
 	@scripts/setup.sh
 
-unit: ## Test what needs no server: all packages, and the locks on the embedded ZooKeeper; with the race detector
-	$(EMBEDDED) -timeout 5m $(TESTFLAGS) $(CORE) $(VIRTUAL) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+unit: ## Test what needs no server: all packages; with the race detector
+	$(EMBEDDED) -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
 test: setup adapters ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...

@@ -220,7 +220,11 @@ func TestAYearOfSchedulesEqualsTheReference(t *testing.T) {
 
 // All the rules of eight years, for schedules that name an hour.
 func TestYearsOfSchedulesEqualTheReference(t *testing.T) {
-	for _, zone := range []string{"America/New_York", "Africa/Cairo", "Asia/Beirut", "America/Havana", "America/Asuncion", "Africa/Casablanca"} {
+	zones := []string{"America/New_York", "Africa/Cairo", "Asia/Beirut", "America/Havana", "America/Asuncion", "Africa/Casablanca"}
+	if testing.Short() {
+		zones = zones[:1]
+	}
+	for _, zone := range zones {
 		t.Run(zone, func(t *testing.T) {
 			begun, compared := time.Now(), 0
 			years := watch(t, zone, newYear(2020), newYear(2028), quarters)
