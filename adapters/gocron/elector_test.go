@@ -1,0 +1,43 @@
+package gocron
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func TestALeaderThatIsAskedToGoLeadsNoMoreAlthoughItStillHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a leader that has not yet noticed that it is asked to go
+		zk := zktest.RunT(t, zktest.Pipe())
+		guards := make([]*lockguard.Guard, 2)
+		for i, name := range []string{"leader", "better"} {
+			client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+			guards[i], err = lockguard.New(client)
+			require.NoError(t, err)
+		}
+		hold, err := guards[0].Acquire(t.Context(), lockguard.Requirement{Scope: "leader"})
+		require.NoError(t, err)
+		e := &Elector{hold: hold}
+		require.NoError(t, e.IsLeader(t.Context()))
+		taken := make(chan error, 1)
+		go func() {
+			taken <- guards[1].Do(t.Context(), lockguard.Requirement{Scope: "leader", Priority: 9}, func(context.Context) error { return nil })
+		}()
+		<-hold.Context().Done()
+
+		// then it holds, and does not lead
+		require.NoError(t, hold.Check())
+		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
+		require.NoError(t, hold.Release(t.Context()))
+		require.NoError(t, <-taken)
+	})
+}
