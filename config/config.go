@@ -22,6 +22,13 @@ import (
 
 // Config is a configuration file, read and checked.
 type Config struct {
+	// Approvals says what becomes of polite requests whose holders do not finish
+	// their cleanup in time.
+	Approvals Approvals
+
+	// Audit says how the audit trail is kept.
+	Audit Audit
+
 	// Classes are the named priorities.
 	Classes map[string]priority.Level
 
@@ -37,6 +44,9 @@ type Config struct {
 	// Drain says what happens when the daemon stops, with its defaults filled
 	// in. What the file says is 0 is negative here, as the scheduler has it.
 	Drain scheduler.Drain
+
+	// Emergency says where operators' overrides come from.
+	Emergency Emergency
 
 	// File is the name that was given to Load or Parse.
 	File string
@@ -166,16 +176,18 @@ var fileShape = shape{
 		{"drain", like(&drainShape), "", "What happens when the daemon stops."},
 		{"drain_timeout", aDuration, formatDuration(scheduler.DefaultDrainFinish), "Short for drain.finish."},
 		{"state_dir", aFile, "", "A directory for what the daemon keeps on this machine; without it, nothing."},
+		{"emergency", like(&emergencyShape), "", "Where operators' overrides come from."},
+		{"approvals", like(&approvalsShape), "", "What becomes of polite requests whose holders do not finish their cleanup in time."},
+		{"audit", like(&auditShape), "", "How the audit trail is kept."},
 		{"metrics", like(&metricsShape), "", "Where the daemon shows its metrics; without it, nowhere."},
 		{"log", like(&logShape), "", "How the daemon writes its log."},
 	},
 	must: []string{"version"},
 	any:  []string{"jobs", "groups"},
 	later: []string{
-		"observability", "tracing", "otlp", "admin", "console", "ui", "emergency", "overrides",
-		"audit", "hooks", "include", "approvals",
+		"observability", "tracing", "otlp", "admin", "console", "ui", "hooks", "include",
 	},
-	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "data_dir": `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`, "health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}"},
+	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "overrides": "write them into a file of their own, and its name in emergency: {file: ...}", "approval": `did you mean "approvals"?`, "data_dir": `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`, "health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}"},
 }
 
 // config reads the sections, what others need first.
@@ -222,6 +234,9 @@ func (r *reader) config(src source) *Config {
 	if v := o.get("state_dir"); v.exists() {
 		cfg.StateDir = r.stateDir(v)
 	}
+	cfg.Emergency = r.emergency(o.get("emergency"))
+	cfg.Approvals = r.approvals(o.get("approvals"))
+	cfg.Audit = r.audit(o.get("audit"))
 	cfg.Scheduler = r.scheduler(o.get("scheduler"))
 	cfg.Metrics = r.metrics(o.get("metrics"))
 	cfg.Log = r.log(o.get("log"), cfg.Log)

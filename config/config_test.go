@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, "testdata/lockkeeper.yaml", cfg.File)
 	require.Equal(t, recipes.Config{
 		Auth:           &recipes.Digest{User: "lockkeeper", Password: "not-a-secret"},
+		Operators:      []string{recipes.DigestID("lockkeeper", "not-a-secret"), "x509:CN=ana,OU=operations,O=example"},
 		Root:           "/lockkeeper",
 		Servers:        []string{"zk1:2181", "zk2:2181", "zk3:2181"},
 		SessionTimeout: 15 * time.Second,
@@ -165,11 +167,13 @@ func TestErrorListIsCutWhereNobodyReadsOn(t *testing.T) {
 	require.Equal(t, "f: 150 more problems", lines[shown])
 }
 
-// places are where the shapes stand in a file, %s being the fields.
-var places = []struct {
+// A place is where a shape stands in a file, %s being the fields.
+type place struct {
 	shape *shape
 	text  string
-}{
+}
+
+var places = []place{
 	{&fileShape, "%s"},
 	{&zookeeperShape, "zookeeper: {%s}"},
 	{&temporalShape, "temporal: {%s}"},
@@ -196,8 +200,21 @@ var places = []struct {
 	{&onPreemptShape, "jobs: {j: {on_preempt: {%s}}}"},
 	{&blackoutShape, "jobs: {j: {blackout: [{%s}]}}"},
 	{&schedulerShape, "scheduler: {%s}"},
+	{&emergencyShape, "emergency: {%s}"},
+	{&approvalsShape, "approvals: {%s}"},
+	{&ruleShape, "approvals: {rules: [{%s}]}"},
+	{&whenShape, "approvals: {rules: [{when: {%s}}]}"},
+	{&partyShape, "approvals: {rules: [{when: {victim: {%s}}}]}"},
+	{&auditShape, "audit: {%s}"},
 	{&metricsShape, "metrics: {%s}"},
 	{&groupShape, "groups: [{%s}]"},
+}
+
+// overridePlaces are those of an overrides file.
+var overridePlaces = []place{
+	{&overridesFileShape, "%s"},
+	{&overrideShape, "overrides: [{%s}]"},
+	{&matchShape, "overrides: [{match: {%s}}]"},
 }
 
 // odd is a value that a field cannot have.
@@ -212,10 +229,14 @@ func odd(field string) string {
 // right must be refused. A field that is only known would be a setting that
 // does nothing.
 func TestEveryFieldIsRead(t *testing.T) {
-	for _, place := range places {
+	for i, place := range slices.Concat(places, overridePlaces) {
 		require.NotEmpty(t, place.shape.keys)
 		for _, field := range place.shape.names() {
-			_, problems, _ := parse(t, fmt.Sprintf(place.text, field+": "+odd(field)))
+			text := fmt.Sprintf(place.text, field+": "+odd(field))
+			_, problems, _ := parse(t, text)
+			if i >= len(places) {
+				_, problems, _ = parseOverrides(t, text, "")
+			}
 			require.Contains(t, strings.Join(problems, "\n"), field, "%s in %s", field, place.shape.name)
 			require.NotContains(t, strings.Join(problems, "\n"), "unknown field", "%s in %s", field, place.shape.name)
 		}

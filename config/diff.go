@@ -161,6 +161,14 @@ func compare[T any](c *changes, field string, from, to T, show func(T) string) {
 	}
 }
 
+// section writes that there is one.
+func section(there bool) string {
+	if there {
+		return "given"
+	}
+	return ""
+}
+
 func plain[T any](v T) string { return fmt.Sprint(v) }
 
 func quoted(s string) string {
@@ -187,6 +195,7 @@ func compareJobs(a, b jobs.Job, sameWork bool) []Change {
 		c = append(c, Change{Field: "run"})
 	}
 	compare(&c, "locks", orNone(a.Requirements), orNone(b.Requirements), nil)
+	compare(&c, "labels", orEmpty(a.Labels), orEmpty(b.Labels), nil)
 	compare(&c, "hold_at_least", a.HoldAtLeast, b.HoldAtLeast, period)
 	compare(&c, "timezone", a.TimeZone, b.TimeZone, plain)
 	compare(&c, "dst", a.DST, b.DST, nil)
@@ -214,16 +223,25 @@ func compareJobs(a, b jobs.Job, sameWork bool) []Change {
 func sameRest(a, b jobs.Job) bool {
 	for _, job := range []*jobs.Job{&a, &b} {
 		job.Work = nil
+		job.Labels = orEmpty(job.Labels)
 		job.Requirements, job.Blackouts = orNone(job.Requirements), orNone(job.Blackouts)
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-func orNone[T lockguard.Requirement | jobs.Blackout](list []T) []T {
+func orNone[T lockguard.Requirement | jobs.Blackout | string](list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}
 	return list
+}
+
+// orEmpty makes no labels and labels of which there are none the same.
+func orEmpty(labels map[string]string) map[string]string {
+	if labels == nil {
+		return map[string]string{}
+	}
+	return labels
 }
 
 func words[T ~string](policy T, more ...string) string {
@@ -267,7 +285,10 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "zookeeper.servers", servers(x), servers(y), plain)
 	compare(&c, "zookeeper.root", x.Root, y.Root, plain)
 	compare(&c, "zookeeper.session_timeout", x.SessionTimeout, y.SessionTimeout, period)
-	compare(&c, "zookeeper.auth", x.Auth, y.Auth, nil)
+	if !reflect.DeepEqual(x.Auth, y.Auth) || x.X509 != y.X509 {
+		c = append(c, Change{Field: "zookeeper.auth"})
+	}
+	compare(&c, "zookeeper.operators", orNone(x.Operators), orNone(y.Operators), nil)
 	if !sameTLS(x.TLS, y.TLS) {
 		c = append(c, Change{Field: "zookeeper.tls"})
 	}
@@ -286,6 +307,14 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "drain.cancel", a.Drain.Cancel, b.Drain.Cancel, limit)
 	compare(&c, "drain.release", a.Drain.Release, b.Drain.Release, limit)
 	compare(&c, "state_dir", a.StateDir, b.StateDir, plain)
+	compare(&c, "emergency.file", a.Emergency.File, b.Emergency.File, quoted)
+	compare(&c, "emergency.max_duration", a.Emergency.MaxDuration, b.Emergency.MaxDuration, period)
+	compare(&c, "emergency.allow_bypass", a.Emergency.AllowBypass, b.Emergency.AllowBypass, plain)
+	compare(&c, "approvals", a.Approvals.Asked, b.Approvals.Asked, section)
+	compare(&c, "approvals.deadline", a.Approvals.Deadline, b.Approvals.Deadline, period)
+	compare(&c, "approvals.rules", a.Approvals.Rules, b.Approvals.Rules, nil)
+	compare(&c, "audit.keep", a.Audit.Keep, b.Audit.Keep, plain)
+	compare(&c, "audit.file", a.Audit.File, b.Audit.File, quoted)
 	compare(&c, "metrics.listen", a.Metrics.Listen, b.Metrics.Listen, plain)
 	compare(&c, "log.format", a.Log.Format, b.Log.Format, plain)
 	compare(&c, "log.level", a.Log.Level, b.Log.Level, func(l slog.Level) string { return strings.ToLower(l.String()) })

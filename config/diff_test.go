@@ -62,6 +62,9 @@ func fill(v reflect.Value) {
 		v.SetString(v.String() + "x")
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.Zero(v.Type().Key()), reflect.Zero(v.Type().Elem()))
 	case reflect.Struct:
 		fill(v.Field(0))
 	default:

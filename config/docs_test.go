@@ -8,11 +8,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/override"
 )
 
 // The tables of the reference are made of the shapes.
 func TestReferenceHasEveryKey(t *testing.T) {
-	const name, begin, end = "../docs/config.md", "<!-- keys: go test ./config -update -->\n", "<!-- end of keys -->"
+	requireReference(t, "../docs/config.md", places)
+	requireReference(t, "../docs/overrides.md", overridePlaces)
+}
+
+func requireReference(t *testing.T, name string, places []place) {
+	t.Helper()
+	const begin, end = "<!-- keys: go test ./config -update -->\n", "<!-- end of keys -->"
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), begin)
@@ -74,4 +82,22 @@ func TestSampleHasEveryKey(t *testing.T) {
 			require.Contains(t, string(text), name+":", "%s of %s", name, place.shape.name)
 		}
 	}
+}
+
+// The examples of the documentation are files that somebody may copy at night.
+func TestExamplesOfOverridesAreValid(t *testing.T) {
+	text, err := os.ReadFile("../docs/overrides.md")
+	require.NoError(t, err)
+	kinds := map[override.Kind]bool{}
+	blocks := strings.Split(string(text), "```yaml\n")[1:]
+	for _, block := range blocks {
+		example, _, found := strings.Cut(block, "```")
+		require.True(t, found)
+		all, problems, _ := parseOverrides(t, example, classes+"emergency: {allow_bypass: true}\n")
+		require.Empty(t, problems, example)
+		for _, o := range all {
+			kinds[o.Kind] = true
+		}
+	}
+	require.Len(t, kinds, len(override.Kinds()), "an example of each kind")
 }

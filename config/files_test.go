@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -59,6 +60,38 @@ func TestFilesThatCannotBeReadAreProblemsWhereTheyAreNamed(t *testing.T) {
 
 	_, err = load(t, file("zookeeper: {auth: {}}\n"), nil)
 	require.ErrorContains(t, err, "yaml:2:19 zookeeper.auth: digest_file is missing; write {digest_file: FILE}, where FILE has user:password in it")
+}
+
+func TestOperatorsAreNamedAsZooKeeperNamesThem(t *testing.T) {
+	ana, ops := recipes.DigestID("ana", "secret"), "x509:CN=ops,O=example"
+	cfg, err := load(t, file("zookeeper: {operators: ["+ana+", \""+ops+"\"]}\n"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{ana, ops}, cfg.Client.Operators)
+
+	_, err = load(t, file("zookeeper: {operators: ["+ana+", digest:bob:secret, ops]}\n"), nil)
+	require.ErrorContains(t, err, `zookeeper.operators[1]: "digest:bob:secret" does not name a digest user with the hash of the password; write "digest:USER:HASH" (see lockkeeper config operator) or "x509:SUBJECT"`)
+	require.ErrorContains(t, err, `zookeeper.operators[2]: "ops" has no scheme that is known; write`)
+}
+
+func TestDaemonIsKnownByItsCertificate(t *testing.T) {
+	cert, key := selfSigned(t)
+	files := map[string]string{"c": cert, "k": key, "zk": "ana:secret"}
+	cfg, err := load(t, file("zookeeper: {auth: {x509: true}, tls: {cert_file: c, key_file: k}}\n"), files)
+	require.NoError(t, err)
+	require.True(t, cfg.Client.X509)
+	cfg, err = load(t, file("zookeeper: {auth: {x509: false, digest_file: zk}}\n"), files)
+	require.NoError(t, err)
+	require.False(t, cfg.Client.X509)
+
+	for text, want := range map[string]string{
+		"auth: {x509: true}":                           "yaml:2:19 zookeeper.auth: x509 needs the certificate of the daemon; name cert_file and key_file in zookeeper.tls",
+		"auth: {x509: true}, tls: {}":                  "zookeeper.auth: x509 needs the certificate of the daemon; name cert_file and key_file in zookeeper.tls",
+		"auth: {x509: false}":                          "zookeeper.auth: digest_file is missing; write {digest_file: FILE}, where FILE has user:password in it",
+		"auth: {x509: true, digest_file: zk}, tls: {}": "yaml:2:26 zookeeper.auth.x509: the daemon has a digest user already; write one of the two, x509 or digest_file",
+	} {
+		_, err := load(t, file("zookeeper: {"+text+"}\n"), files)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func TestHugeFilesAreNotRead(t *testing.T) {
@@ -130,7 +163,7 @@ func selfSigned(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "daemon"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	require.NoError(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(private)

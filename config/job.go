@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -21,12 +22,13 @@ var jobShape = shape{
 			{"schedule", aSchedule, "", `When the job runs: cron fields, "@every 5m", "@daily", or manual for by hand only.`},
 			{"run", runKind, "", "What the job does: a command as a list, go:NAME, or a mapping."},
 			{"locks", someOf(like(&lockShape)), "", "The locks that the work needs, all or none."},
+			{"labels", named(anyText), "", "What operators' overrides can find the job by, beside its name."},
 			{"hold_at_least", aDuration, "0s", "Keeps the locks that long from the grant on, also when the work is done sooner."},
 		},
 		policyKeys,
 	),
 	must:  []string{"schedule", "run"},
-	later: []string{"after", "labels", "enabled", "disabled", "suspend", "paused", "approval"},
+	later: []string{"after", "enabled", "disabled", "suspend", "paused", "approval"},
 	hints: joined(lockHints("it belongs to a lock: locks: [{%s: ...}]"), map[string]string{
 		"command": "write run: [command, argument], or run: {command: [...]}",
 		"exec":    "write run: [command, argument]", "cmd": "write run: [command, argument]", "args": "write run: [command, argument]",
@@ -83,6 +85,9 @@ func (r *reader) job(e entry, inherited policies, base lockSettings) jobEntry {
 	job.policies.apply(&job.Job, o.has("locks"))
 	job.holdAtLeast = field(o, "hold_at_least", setting[time.Duration]{}, r.notNegative)
 	job.HoldAtLeast = job.holdAtLeast.v
+	if v := o.get("labels"); v.exists() {
+		job.Labels = r.labels(v)
+	}
 	r.schedule(o, at, &job)
 	var t task
 	if o.has("run") {
@@ -110,6 +115,25 @@ func (r *reader) jobName(e entry) {
 			r.refused(e.key, err)
 		}
 	}
+}
+
+// labels reads names and their values.
+func (r *reader) labels(v value) map[string]string {
+	entries, ok := r.entries(v, "write it like {team: orders}", v.named)
+	if !ok {
+		return nil
+	}
+	labels := make(map[string]string, len(entries))
+	for _, e := range entries {
+		if r.refused(e.key, override.CheckLabel(e.name, "")) {
+			continue
+		}
+		s, ok := r.scalar(e.value, `write a text; "" for an empty one`)
+		if ok && !r.refused(e.value, override.CheckLabel(e.name, s.text)) {
+			labels[e.name] = s.text
+		}
+	}
+	return labels
 }
 
 func (r *reader) schedule(o object, at value, job *jobEntry) {

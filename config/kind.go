@@ -30,6 +30,8 @@ const (
 	ofNumber
 	ofBoolean
 	ofSize
+	ofMoment
+	ofNothing
 	ofAnything
 )
 
@@ -41,6 +43,7 @@ var (
 	aSize     = kind{what: "size", scalar: ofSize}
 	aFile     = kind{what: "file", scalar: ofText}
 	aZone     = kind{what: "time zone", scalar: ofText}
+	nothing   = kind{what: "nothing", scalar: ofNothing}
 	aSchedule = kind{what: "schedule", scalar: ofText}
 
 	// aLimit is a duration that can be taken back.

@@ -31,7 +31,7 @@ var lockKeys = []key{
 }
 
 var laterLockFields = []string{
-	"permits", "max_hold", "hold_at_least", "lock_delay", "max_preemptions", "preempts", "hook", "hooks", "labels",
+	"permits", "max_hold", "hold_at_least", "lock_delay", "max_preemptions", "preempts", "hook", "hooks",
 }
 
 var lockShape = shape{
@@ -45,7 +45,7 @@ var lockShape = shape{
 	must:  []string{"scope"},
 	later: laterLockFields,
 	hints: map[string]string{
-		"owner": "remove it, the job is the owner", "name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
+		"owner": "remove it, the job is the owner", "labels": "they belong to the job, beside locks", "name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
 		"cleanup": `did you mean "cleanup_timeout"? The command that cleans up is run.cleanup`,
 	},
 }

@@ -149,38 +149,8 @@ func (r *Reloader) watch(ctx context.Context, w *watcher) {
 	if seen.changed() {
 		seen = r.reload(ctx, w)
 	}
-
-	poll := time.NewTicker(lookAgain)
-	defer poll.Stop()
-	var quiet <-chan time.Time // when the files have been left alone
-	var since time.Time        // the first change that was not looked at
-	for {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.dirty:
-			if quiet == nil {
-				since = time.Now()
-			}
-			if quiet == nil || time.Since(since) < patience*r.Debounce {
-				quiet = time.After(r.Debounce)
-			}
-			continue
-		case <-quiet:
-		case <-poll.C:
-			if quiet != nil {
-				continue
-			}
-		case <-r.trigger:
-			asked = true
-		}
-		quiet = nil
-		w.follow(seen.files()) // links may lead elsewhere now
-		if asked || seen.changed() {
-			seen = r.reload(ctx, w)
-		}
-	}
+	v := vigil{watcher: w, debounce: r.Debounce, patience: patience * r.Debounce, poll: lookAgain, trigger: r.trigger}
+	v.keep(ctx, seen, func() contents { return r.reload(ctx, w) })
 }
 
 // reload reads the file and puts in force what it says, if that is possible.

@@ -14,14 +14,21 @@ import (
 // that files are read by. It knows less than Parse: not whether values fit
 // together, and of schedules, durations and names only the form. Whatever Parse
 // accepts, it accepts.
-func Schema() ([]byte, error) {
+func Schema() ([]byte, error) { return schemaOf(&fileShape, "Configuration of the lockkeeper daemon") }
+
+// OverridesSchema returns the like of Schema for overrides files.
+func OverridesSchema() ([]byte, error) {
+	return schemaOf(&overridesFileShape, "Operators' overrides of lockkeeper")
+}
+
+func schemaOf(file *shape, title string) ([]byte, error) {
 	b := schemaBuilder{defs: map[string]*schemaNode{}, shapes: map[string]*shape{}}
-	root, err := b.object(&fileShape)
+	root, err := b.object(file)
 	if err != nil {
 		return nil, err
 	}
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
-	root.Title = "Configuration of the lockkeeper daemon"
+	root.Title = title
 	root.Defs = b.defs
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -133,6 +140,7 @@ const (
 
 	unitForm     = `(ns|us|µs|μs|ms|s|m|h)`
 	durationForm = `^[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)` + unitForm + `)+$|^-((0+(\.0*)?|\.0+)` + unitForm + `)+$`
+	momentForm   = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`
 	sizeForm     = `^[0-9]+ *((Ki|Mi|Gi|k|K|M|G)?B)?$`
 )
 
@@ -154,6 +162,10 @@ func (k kind) plain() *schemaNode {
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "boolean"}, fromOutside}}
 	case ofSize:
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "integer", Minimum: new(int64(1))}, {Type: "string", Pattern: sizeForm}, fromOutside}}
+	case ofMoment:
+		return &schemaNode{AnyOf: []*schemaNode{{Type: "string", Pattern: momentForm}, fromOutside}}
+	case ofNothing:
+		return &schemaNode{Type: "null"}
 	case ofAnything:
 		return &schemaNode{}
 	case ofName:
@@ -198,7 +210,7 @@ func (k kind) written(without string) any {
 			if len(one.words) == 0 && !strings.ContainsAny(without, " ") || slices.Contains(one.words, without) {
 				return without
 			}
-		case noScalar, ofAnyText, ofName, ofGoFunc, ofNumber, ofAnything: // no key of these has a default
+		case noScalar, ofAnyText, ofName, ofGoFunc, ofNumber, ofMoment, ofNothing, ofAnything: // no key of these has a default
 		}
 	}
 	return nil

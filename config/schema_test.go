@@ -21,19 +21,25 @@ import (
 const published = "../docs/lockkeeper.schema.json"
 
 func TestPublishedSchemaIsThatOfTheReader(t *testing.T) {
-	schema, err := Schema()
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(published, schema, 0o644))
+	for name, schemaOf := range map[string]func() ([]byte, error){published: Schema, "../docs/overrides.schema.json": OverridesSchema} {
+		schema, err := schemaOf()
+		require.NoError(t, err)
+		if *update {
+			require.NoError(t, os.WriteFile(name, schema, 0o644))
+		}
+		want, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(schema), "go test ./config -update")
 	}
-	want, err := os.ReadFile(published)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(schema), "go test ./config -update")
 }
 
 // validator is the schema, ready to judge.
-var validator = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	text, err := Schema()
+var validator = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(Schema()) })
+
+// overridesValidator is that of overrides files.
+var overridesValidator = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(OverridesSchema()) })
+
+func compile(text []byte, err error) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +53,21 @@ var validator = sync.OnceValues(func() (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	return c.Compile("schema.json")
-})
+}
 
 // bySchema returns what the schema has against a file.
 func bySchema(t *testing.T, text string) error {
+	t.Helper()
+	return judged(t, validator, text)
+}
+
+// overridesBySchema returns what the schema has against an overrides file.
+func overridesBySchema(t *testing.T, text string) error {
+	t.Helper()
+	return judged(t, overridesValidator, text)
+}
+
+func judged(t *testing.T, validator func() (*jsonschema.Schema, error), text string) error {
 	t.Helper()
 	schema, err := validator()
 	require.NoError(t, err)
@@ -108,32 +125,37 @@ func TestSchemaHasEveryFieldOfEveryShape(t *testing.T) {
 			shapes += len(regexp.MustCompile(`(?m)^(var )?\s*\w+Shape\s+= shape\{`).FindAll(source, -1))
 		}
 	}
-	require.Len(t, places, shapes, "a shape that no test knows")
+	require.Len(t, slices.Concat(places, overridePlaces), shapes, "a shape that no test knows")
 
-	// when
-	text, err := Schema()
-	require.NoError(t, err)
-	var schema struct {
-		Properties map[string]any
-		Defs       map[string]struct {
-			Properties map[string]struct{ Description string }
-			Additional any `json:"additionalProperties"`
-		} `json:"$defs"`
-	}
-	require.NoError(t, json.Unmarshal(text, &schema))
-
-	// then
-	require.ElementsMatch(t, fileShape.names(), slices.Collect(maps.Keys(schema.Properties)))
-	require.Len(t, schema.Defs, shapes-1)
-	for _, place := range places[1:] {
-		def := schema.Defs[place.shape.definition()]
-		require.ElementsMatch(t, place.shape.names(), slices.Collect(maps.Keys(def.Properties)), place.shape.name)
-		require.Equal(t, false, def.Additional, place.shape.name)
-		for name, property := range def.Properties {
-			require.NotEmpty(t, property.Description, "%s.%s", place.shape.name, name)
+	for _, file := range []struct {
+		schema func() ([]byte, error)
+		places []place
+	}{{Schema, places}, {OverridesSchema, overridePlaces}} {
+		// when
+		text, err := file.schema()
+		require.NoError(t, err)
+		var schema struct {
+			Properties map[string]any
+			Defs       map[string]struct {
+				Properties map[string]struct{ Description string }
+				Additional any `json:"additionalProperties"`
+			} `json:"$defs"`
 		}
-		for _, name := range place.shape.must {
-			require.Contains(t, place.shape.names(), name)
+		require.NoError(t, json.Unmarshal(text, &schema))
+
+		// then
+		require.ElementsMatch(t, file.places[0].shape.names(), slices.Collect(maps.Keys(schema.Properties)))
+		require.Len(t, schema.Defs, len(file.places)-1)
+		for _, place := range file.places[1:] {
+			def := schema.Defs[place.shape.definition()]
+			require.ElementsMatch(t, place.shape.names(), slices.Collect(maps.Keys(def.Properties)), place.shape.name)
+			require.Equal(t, false, def.Additional, place.shape.name)
+			for name, property := range def.Properties {
+				require.NotEmpty(t, property.Description, "%s.%s", place.shape.name, name)
+			}
+			for _, name := range place.shape.must {
+				require.Contains(t, place.shape.names(), name)
+			}
 		}
 	}
 }

@@ -29,9 +29,11 @@ var zookeeperShape = shape{
 		{"root", aText, "/lockkeeper", "The node that everything lives under."},
 		{"session_timeout", aDuration, "15s", "How long after the last sign of life a dead daemon's locks are freed."},
 		{"auth", like(&authShape), "", "Who the daemon is."},
+		{"operators", listOf(aText), "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too, and every process of the cluster gets the same list."},
 		{"tls", like(&tlsShape), "", "TLS to the servers; {} trusts the certificate authorities of the system."},
 	},
 	hints: map[string]string{
+		"operator": `did you mean "operators"?`, "admins": `did you mean "operators"?`,
 		"server": `did you mean "servers"?`, "hosts": `did you mean "servers"?`, "addresses": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
 		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
 	},
@@ -63,9 +65,33 @@ func (r *reader) zookeeper(v value) recipes.Config {
 			r.session = setting[time.Duration]{v: d, at: v, given: true}
 		}
 	}
-	cfg.Auth = r.auth(o.get("auth"))
+	auth := o.get("auth")
+	cfg.Auth, cfg.X509 = r.auth(auth)
 	cfg.TLS = r.tls(o.get("tls"))
+	switch {
+	case !cfg.X509:
+	case cfg.TLS == nil || len(cfg.TLS.Certificates) == 0:
+		r.problem(auth, "x509 needs the certificate of the daemon", "name cert_file and key_file in zookeeper.tls")
+	default:
+		r.refused(auth, recipes.Config{X509: true, TLS: cfg.TLS}.Validate())
+	}
+	cfg.Operators = r.operators(o.get("operators"))
 	return cfg
+}
+
+func (r *reader) operators(v value) (operators []string) {
+	if !v.exists() {
+		return nil
+	}
+	const instead = `write [digest:USER:HASH]; lockkeeper config operator prints it`
+	items, _ := r.items(v, instead)
+	for _, item := range items {
+		text, ok := r.text(item, instead)
+		if ok && !r.refused(item, recipes.Config{Operators: []string{text}}.Validate()) {
+			operators = append(operators, text)
+		}
+	}
+	return operators
 }
 
 // servers reads a list of host:port, or a connect string with a chroot.
@@ -105,8 +131,10 @@ func (r *reader) servers(v value) (servers []string, chroot string) {
 var authShape = shape{
 	name:    "zookeeper.auth",
 	example: "write {digest_file: FILE}, where FILE has user:password in it",
-	keys:    []key{{"digest_file", aFile, "", "A file with one line, user:password."}},
-	must:    []string{"digest_file"},
+	keys: []key{
+		{"digest_file", aFile, "", "A file with one line, user:password."},
+		{"x509", aBoolean, "false", "The servers know the daemon by its certificate (zookeeper.tls); excludes digest_file."},
+	},
 	hints: map[string]string{
 		"user": "write digest_file: FILE, where FILE has user:password in it", "password": "put it into a file and name that: digest_file: FILE",
 		"digest": "put user:password into a file and name that: digest_file: FILE",
@@ -114,21 +142,30 @@ var authShape = shape{
 	later: []string{"sasl", "kerberos"},
 }
 
-func (r *reader) auth(v value) *recipes.Digest {
+func (r *reader) auth(v value) (digest *recipes.Digest, x509 bool) {
 	if !v.exists() {
-		return nil
+		return nil, false
 	}
 	o, ok := r.object(v, authShape)
 	if !ok {
-		return nil
+		return nil, false
+	}
+	if v := o.get("x509"); v.exists() {
+		x509, _ = r.boolean(v)
 	}
 	file := o.get("digest_file")
-	if !file.exists() {
-		if !o.has("digest_file") {
-			r.missing(v, "digest_file is missing", authShape.example)
-		}
-		return nil
+	switch {
+	case x509 && o.has("digest_file"):
+		r.problem(o.get("x509"), "the daemon has a digest user already", "write one of the two, x509 or digest_file")
+	case file.exists():
+		return r.digest(file), false
+	case !x509 && !o.has("digest_file"):
+		r.missing(v, "digest_file is missing", authShape.example)
 	}
+	return nil, x509
+}
+
+func (r *reader) digest(file value) *recipes.Digest {
 	data, ok := r.file(file)
 	if !ok {
 		return nil

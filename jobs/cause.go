@@ -8,7 +8,8 @@ import (
 )
 
 // CauseWord says in a word why work was interrupted, for environments and
-// headers: "preempted", "lease" (its lease ran out), "lost", "timeout" (of the
+// headers: "preempted", "overridden" (for an operator's override), "lease" (its lease
+// ran out), "lost", "timeout" (of the
 // job), "shutdown" (of the daemon), "at-risk" (the lock may soon be lost),
 // "signal", "cancelled" for anything else, and "" for nil.
 func CauseWord(cause error) string {
@@ -18,6 +19,8 @@ func CauseWord(cause error) string {
 		return ""
 	case is(new(*lockguard.LostError)):
 		return "lost"
+	case is(new(*lockguard.OverriddenError)):
+		return "overridden"
 	case is(new(*lockguard.PreemptedError)):
 		return "preempted"
 	case is(new(*lockguard.LeaseExpiredError)):

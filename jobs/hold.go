@@ -158,5 +158,8 @@ func (w watched) graceEnd(cause error, cleanup time.Duration) time.Time {
 	if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
 		return l.Deadline
 	}
+	if o, ok := errors.AsType[*lockguard.OverriddenError](cause); ok {
+		return o.Deadline
+	}
 	return now.Add(cleanup)
 }

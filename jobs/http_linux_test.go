@@ -436,15 +436,16 @@ func TestProblemsOfACleanupOfAnyKindAreToldAsItsOwn(t *testing.T) {
 
 func TestCauseWords(t *testing.T) {
 	for want, cause := range map[string]error{
-		"":          nil,
-		"preempted": &lockguard.PreemptedError{},
-		"lease":     fmt.Errorf("wrapped: %w", &lockguard.LeaseExpiredError{}),
-		"lost":      &lockguard.LostError{},
-		"timeout":   &TimeoutError{},
-		"shutdown":  &lockguard.ShutdownError{Err: lockguard.ErrShutdown},
-		"at-risk":   ErrAtRisk,
-		"signal":    &StoppedError{Cause: &SignalError{}},
-		"cancelled": &lockguard.ShutdownError{Err: context.Canceled},
+		"":           nil,
+		"preempted":  &lockguard.PreemptedError{},
+		"lease":      fmt.Errorf("wrapped: %w", &lockguard.LeaseExpiredError{}),
+		"lost":       &lockguard.LostError{},
+		"timeout":    &TimeoutError{},
+		"shutdown":   &lockguard.ShutdownError{Err: lockguard.ErrShutdown},
+		"at-risk":    ErrAtRisk,
+		"signal":     &StoppedError{Cause: &SignalError{}},
+		"cancelled":  &lockguard.ShutdownError{Err: context.Canceled},
+		"overridden": &lockguard.OverriddenError{},
 	} {
 		require.Equal(t, want, CauseWord(cause))
 	}

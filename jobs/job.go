@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
 )
 
 // A Job is work that runs again and again, under the locks that it declares.
@@ -32,6 +34,10 @@ type Job struct {
 	// schedule do not start at one moment. The delay of a tick is the same in all
 	// daemons, and the tick remains the instant of the schedule. Defaults to 0.
 	Jitter time.Duration
+
+	// Labels are what operators' overrides can find the job by, beside its name.
+	// Requirements that have none have these.
+	Labels map[string]string
 
 	// Misfire says what becomes of ticks that were due while no daemon ran.
 	Misfire Misfire
@@ -103,6 +109,11 @@ func (j Job) Validate() error {
 	}
 	if j.Timeout < 0 {
 		refuse("timeout", "%s is negative; write how long a run may take, or leave it out for no limit", j.Timeout)
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Labels)) {
+		if err := override.CheckLabel(name, j.Labels[name]); err != nil {
+			refuse("labels["+name+"]", "%v", err)
+		}
 	}
 	j.refusePolicies(refuse)
 	first := make(map[string]int, len(j.Requirements))
@@ -186,12 +197,26 @@ func (j Job) Do(ctx context.Context, guard Guard, run Run) error {
 	return guard.DoAll(ctx, j.Owned(), work, hooks...)
 }
 
-// Owned returns the Requirements, each with its owner.
+// Owned returns the Requirements, each with its owner, and with the name and the
+// labels by which operators' overrides find it.
 func (j Job) Owned() []lockguard.Requirement {
 	owned := slices.Clone(j.Requirements)
 	for i := range owned {
-		if owned[i].Owner == "" {
-			owned[i].Owner = j.Name
+		r := &owned[i]
+		if r.Owner == "" {
+			r.Owner = j.Name
+		}
+		if r.Job == "" {
+			r.Job = j.Name
+		}
+		if len(r.Labels) == 0 {
+			r.Labels = j.Labels
+		}
+		if owned[i].Job == "" {
+			owned[i].Job = j.Name
+		}
+		if owned[i].Labels == nil {
+			owned[i].Labels = j.Labels
 		}
 	}
 	return owned

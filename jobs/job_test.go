@@ -184,3 +184,24 @@ func TestWorkThatOverstaysItsTimeoutIsStoppedWhateverItReturns(t *testing.T) {
 		}
 	})
 }
+
+func TestRequirementsAreFoundByTheNameAndLabelsOfTheirJob(t *testing.T) {
+	own := map[string]string{"tier": "gold"}
+	job := Job{
+		Name: "nightly", Labels: map[string]string{"team": "orders"},
+		Requirements: []lockguard.Requirement{{Scope: "a"}, {Scope: "b", Owner: "ana", Job: "other", Labels: own}},
+	}
+
+	owned := job.Owned()
+
+	require.Equal(t, lockguard.Requirement{Scope: "a", Owner: "nightly", Job: "nightly", Labels: job.Labels}, owned[0])
+	require.Equal(t, job.Requirements[1], owned[1])
+	require.Empty(t, job.Requirements[0].Job, "the job is as it was")
+}
+
+func TestLabelsThatNobodyCouldWriteAreRefused(t *testing.T) {
+	job := Job{Name: "nightly", Work: Func(nil), Labels: map[string]string{"a b": "x", "team": "a\nb"}}
+	err := job.Validate()
+	require.ErrorContains(t, err, `labels[a b]: the name "a b" has ' ' in it`)
+	require.ErrorContains(t, err, `labels[team]: the value "a\nb" has a control character`)
+}

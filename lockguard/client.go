@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -30,6 +31,9 @@ func (l clientLocker) acquire(ctx context.Context, scope string, request recipes
 	}
 	return g, nil
 }
+
+// now is what the servers' clock says.
+func (l clientLocker) now() time.Time { return l.client.Now() }
 
 var (
 	_ locker = clientLocker{}

@@ -3,7 +3,7 @@
 //
 // The one idea: the context of the work is the lock. While it is alive the
 // lock is held. It ends, with a typed cause, as soon as the holder has to go
-// ([PreemptedError], [LeaseExpiredError], [ShutdownError]) or has lost the
+// ([PreemptedError], [LeaseExpiredError], [OverriddenError], [ShutdownError]) or has lost the
 // lock ([LostError]). When the work has returned, its cleanup hooks run, still
 // under the lock, and then the lock goes to the next in line.
 //
@@ -37,6 +37,16 @@
 // A function that is called with that context and needs the same scope takes
 // it again through the context: nested holds are counted and share one token.
 // Without that context everybody is a stranger and queues.
+//
+// Operators have the last word ([WithOverrides]). A boost or a cap changes what a
+// request asks for, also while it waits; a freeze takes it out of the queue until
+// it ends; an extension gives requests and holders more time; with a bypass the
+// work runs without the lock ([Info].Bypass). Holders are otherwise left alone,
+// except by a lock that is taken for a person ([Guard.Override]): then the cause is
+// an [OverriddenError]. What is done to holders against their will, and what
+// overrides do, is on record before ([WithAuditor]). A polite request whose holders
+// do not finish their cleanup can be decided about by people or rules
+// ([WithApprover]).
 //
 // Every step of a lock's life is one [Event] of a sealed set, told to each
 // [Observer]: logs, metrics, traces and audit are readers of that one stream.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -75,6 +76,47 @@ func (e *LeaseExpiredError) Error() string {
 	return fmt.Sprintf("lease of %s on lock %q ran out and %q (priority %d) asks for it, %s", e.Lease, e.Scope, e.By, e.Priority, describeGrace(e.Grace))
 }
 
+// OverriddenError is the cause of the context of a Hold whose holder was asked
+// to go for an operator's override. The lock is still held until the hooks have
+// returned, or until it is lost.
+type OverriddenError struct {
+	Scope    string
+	Override recipes.Mark  // who, why
+	Grace    time.Duration // for work and hooks together
+	Deadline time.Time     // end of the grace on the local clock
+	Forceful bool          // the lock is taken when the grace is over
+}
+
+func (e *OverriddenError) Error() string {
+	return fmt.Sprintf("lock %q overridden by %s (%s: %s), %s", e.Scope, e.Override.By, e.Override.ID, e.Override.Reason, describeGrace(e.Grace))
+}
+
+// FrozenError is returned when an operator's override kept a request from being
+// granted until its acquire timeout or its context ended; a try fails with it at
+// once.
+type FrozenError struct {
+	Scope    string
+	Override override.Override // who, why, until when
+	Err      error             // *recipes.NotAcquiredError, or why the context ended; nil while it is waited for
+}
+
+func (e *FrozenError) Error() string {
+	o := e.Override
+	what := fmt.Sprintf("lock %q", e.Scope)
+	end := ""
+	switch {
+	case errors.As(e.Err, new(*recipes.NotAcquiredError)):
+		what = e.Err.Error()
+	case e.Err != nil:
+		what += " not acquired"
+		end = ": " + e.Err.Error()
+	}
+	return fmt.Sprintf("%s: frozen by %s until %s (%s: %s)%s", what, o.By, o.Until.UTC().Format(time.RFC3339), o.ID, o.Reason, end)
+}
+
+// Unwrap returns what the request fails with, had it only waited.
+func (e *FrozenError) Unwrap() error { return e.Err }
+
 func describeGrace(grace time.Duration) string {
 	if grace <= 0 {
 		return "no time to clean up"
@@ -105,9 +147,10 @@ func (e *UpgradeError) Error() string {
 	return fmt.Sprintf("lock %q is held in shared mode by this context and cannot become exclusive; ask for exclusive at the outer level, or release it first", e.Scope)
 }
 
-// PanicError is what becomes of a panic in work or in a cleanup hook.
+// PanicError is what becomes of a panic in work, in a cleanup hook, or in an
+// Approver or Auditor.
 type PanicError struct {
-	In    string // "work" or "cleanup hook"
+	In    string // "work", "cleanup hook", "approver" or "auditor"
 	Value any    // what was given to panic
 	Stack []byte // of the goroutine that panicked
 }
@@ -136,9 +179,10 @@ func notAcquired(ctx context.Context, scope string, err error) error {
 		pending *recipes.CleanupPendingError
 		evicted *recipes.EvictedError
 		lost    *LostError
+		frozen  *FrozenError
 	)
 	switch {
-	case errors.As(err, &timeout), errors.As(err, &pending), errors.As(err, &evicted), errors.As(err, &lost):
+	case errors.As(err, &frozen), errors.As(err, &timeout), errors.As(err, &pending), errors.As(err, &evicted), errors.As(err, &lost):
 		return err
 	}
 	for _, why := range []error{context.Cause(ctx), ctx.Err()} {

@@ -3,6 +3,7 @@ package lockguard
 import (
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -11,8 +12,17 @@ import (
 // closed: a type switch over the types of this file is complete.
 //
 // Every request begins with Waiting and ends with exactly one of NotAcquired,
-// Released and Lost; after Acquired it is one of the last two. What happens
-// between comes in order. The hooks of a lost Hold still run and are told.
+// Released and Lost; after Acquired it is one of the last two, after Bypassed it
+// is Released. What happens between comes in order. The hooks of a lost Hold
+// still run and are told.
+//
+// What overrides do to a new request is told right after its Waiting, what they
+// do to a waiting one when it has happened: Overridden each time that it asks for
+// something else; Frozen when it is out of the queue, followed by Thawed when it
+// is made again, if it is, so that it is then Queued anew; Bypassed in place of
+// Acquired. Of a holder nothing of that is told: a longer lease is Extended.
+// ApprovalDecided follows ApprovalPending unless the request ends, is granted or
+// is frozen before.
 type Event interface {
 	// About says whom the event is about.
 	About() Subject
@@ -69,6 +79,44 @@ type (
 		Grace  time.Duration
 	}
 
+	// Frozen: an override keeps the request from being granted. It is out of
+	// the queue until Thawed.
+	Frozen struct {
+		Subject
+		Override override.Override
+	}
+
+	// Thawed: the request is made again; one of several, in its turn.
+	Thawed struct{ Subject }
+
+	// Overridden: overrides have changed what the request asks for, before it is
+	// made or while it waits. The Subject has its priority from here on.
+	Overridden struct {
+		Subject
+		Effect override.Effect // nothing is applied: it is as declared again
+	}
+
+	// Bypassed: the work runs without the lock. Released follows at its end.
+	Bypassed struct {
+		Subject
+		Override override.Override
+	}
+
+	// ApprovalPending: the waiting timeout of a polite request is over, its
+	// holders have not finished, and somebody is to decide. An alert.
+	ApprovalPending struct {
+		Subject
+		Holders []recipes.Contender
+		Waited  time.Duration // since the first of them was asked to go
+	}
+
+	// ApprovalDecided: the request may take the lock by force, or fails.
+	ApprovalDecided struct {
+		Subject
+		Decision Decision
+		Err      error // why it may not; nil: it may
+	}
+
 	// TakenOver: the request took the lock from holders whose grace was over.
 	TakenOver struct {
 		Subject
@@ -101,6 +149,8 @@ type (
 		Forceful bool
 
 		PreemptorTrace string // traceparent of the preemptor, "" when it made none
+
+		Override *recipes.Mark // for which the preemptor asks; nil: of its own accord
 	}
 
 	// PreemptionWithdrawn: nobody asks the holder to go any more. Its context
@@ -190,6 +240,12 @@ func (Queued) event()              {}
 func (Displaced) event()           {}
 func (Requeued) event()            {}
 func (PreemptSent) event()         {}
+func (Frozen) event()              {}
+func (Thawed) event()              {}
+func (Overridden) event()          {}
+func (Bypassed) event()            {}
+func (ApprovalPending) event()     {}
+func (ApprovalDecided) event()     {}
 func (TakenOver) event()           {}
 func (NotAcquired) event()         {}
 func (Acquired) event()            {}

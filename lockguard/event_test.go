@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -237,10 +238,18 @@ var oneOfEach = []struct {
 	{Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
 	{Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
 	{PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
+	{Frozen{Override: incident(override.Freeze)}, slog.LevelWarn, []string{"frozen", "override=INC-7", "by=ana", `why="failing disks"`, "until="}},
+	{Thawed{}, slog.LevelInfo, []string{"not frozen any more"}},
+	{Overridden{Effect: override.Effect{Terms: override.Terms{WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute}, Applied: []override.Override{incident(override.Boost), incident(override.Cap)}}}, slog.LevelInfo, []string{"overrides change", `override="INC-7, INC-7"`, "forceful=false", "waiting=1s", "lease=1m0s"}},
+	{Bypassed{Override: incident(override.Bypass)}, slog.LevelWarn, []string{"without the lock", "override=INC-7"}},
+	{ApprovalPending{Holders: []recipes.Contender{{Owner: "a"}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
+	{ApprovalDecided{Decision: Decision{ID: "a-7", By: "ana", Reason: "month's end"}}, slog.LevelInfo, []string{"may take the lock", "approval=a-7", "by=ana", `why="month's end"`}},
+	{ApprovalDecided{Err: errWork}, slog.LevelWarn, []string{"may not take", "disk full"}},
 	{TakenOver{From: []recipes.Contender{{Owner: "a"}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
 	{NotAcquired{Err: errWork, Waited: 1500 * time.Microsecond}, slog.LevelInfo, []string{"not acquired", "disk full", "waited=2ms"}},
 	{Acquired{Subject: Subject{Token: 12}, Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
 	{PreemptRequested{By: recipes.Contender{Owner: "hotfix"}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
+	{PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
 	{PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
 	{AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
 	{CleanupStarted{Cause: errWork, Hooks: 2}, slog.LevelInfo, []string{"cleanup started", `cause="disk full"`, "hooks=2"}},
@@ -304,6 +313,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{&PreemptedError{Scope: scope, By: "hotfix", Priority: 9}, `lock "cluster/orders" preempted by "hotfix" (priority 9), no time to clean up`},
 		{&LeaseExpiredError{Scope: scope, By: "b", Lease: time.Minute, Grace: time.Second}, `lease of 1m0s on lock "cluster/orders" ran out and "b" (priority 0) asks for it, 1s to clean up`},
+		{&OverriddenError{Scope: scope, Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, Grace: time.Second}, `lock "cluster/orders" overridden by ana (INC-7: failing disks), 1s to clean up`},
+		{&FrozenError{Scope: scope, Override: incident(override.Freeze), Err: &recipes.NotAcquiredError{Scope: scope, Waited: time.Second}}, `lock "cluster/orders" not acquired within 1s: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`},
+		{&FrozenError{Scope: scope, Override: incident(override.Freeze), Err: ErrShutdown}, `lock "cluster/orders" not acquired: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks): lockkeeper: shutting down`},
 		{&ShutdownError{Scope: scope, Err: ErrShutdown}, `work under lock "cluster/orders" was shut down: lockkeeper: shutting down`},
 		{&UpgradeError{Scope: scope}, `ask for exclusive at the outer level`},
 		{&PanicError{In: "work", Value: "oops"}, `work panicked: oops`},

@@ -94,6 +94,7 @@ type fakeGrant struct {
 	downgrade    func()
 }
 
+func (g *fakeGrant) ID() string                                       { return "guid-" + g.number.String() }
 func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
 func (g *fakeGrant) Deadline() time.Time                              { return g.deadline }
 func (g *fakeGrant) Check() error                                     { return g.check() }

@@ -22,6 +22,12 @@ type Guard struct {
 	owner     string
 	trace     func(context.Context, Subject) string
 	retry     *Retry
+	overrides Overrides // nil: none
+	auditor   Auditor   // nil: none
+	approver  Approver  // nil: none
+	acts      *acts     // of overrides, on record
+	host      string
+	pid       int
 	origin    *Guard // of which this is a variant: their Holds nest
 }
 
@@ -52,7 +58,8 @@ func WithOwner(owner string) Option {
 	}
 }
 
-// WithLogger sets where panics of observers go. Defaults to slog.Default().
+// WithLogger sets where panics of observers go, and what overrides do without
+// being on record, or do not for that reason. Defaults to slog.Default().
 // For the events themselves see LogObserver.
 func WithLogger(logger *slog.Logger) Option {
 	return func(g *Guard) error {
@@ -199,9 +206,12 @@ func newGuard(locker locker, options ...Option) (*Guard, error) {
 	g := &Guard{
 		locker: locker,
 		logger: slog.Default(),
-		owner:  defaultOwner(),
+		acts:   &acts{},
+		pid:    os.Getpid(),
+		host:   hostname(),
 		trace:  func(context.Context, Subject) string { return "" },
 	}
+	g.owner = fmt.Sprintf("%s:%d", g.host, g.pid)
 	var problems []error
 	for _, option := range options {
 		problems = append(problems, option(g))
@@ -213,12 +223,12 @@ func newGuard(locker locker, options ...Option) (*Guard, error) {
 	return g, nil
 }
 
-func defaultOwner() string {
+func hostname() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	return host
 }
 
 func (g *Guard) acquireAll(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
@@ -237,28 +247,51 @@ func (g *Guard) acquireOnce(ctx context.Context, requirements []Requirement, hoo
 	if len(requirements) > 1 {
 		return g.gather(ctx, requirements, hooks)
 	}
-	hold, _, err := g.acquire(ctx, ctx, requirements[0], hooks, false)
+	hold, _, err := g.acquire(ctx, ctx, requirements[0], hooks, errand{})
 	return hold, err
+}
+
+// An errand is how a lock is acquired that is one of several.
+type errand struct {
+	among   *bundle // nil: it is the only one
+	timeout *time.Duration
+	last    bool
 }
 
 // acquire waits for one lock until ctx ends; the Hold goes on to derive from
 // caller. When gone, the lock was granted, but had to be given away or was lost
-// at once. When early, the minimum runtime is not to begin with the grant.
-func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, hooks []Hook, early bool) (hold *Hold, gone bool, err error) {
+// at once; or other locks must not be held while it is frozen.
+func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, hooks []Hook, e errand) (hold *Hold, gone bool, err error) {
 	requirement = requirement.withDefaults(g.owner)
 	if around, ok := g.carried(caller, requirement.Scope); ok {
 		if hold, over, err := around.nest(caller, requirement, hooks); !over {
 			return hold, false, err
 		}
 	}
-	t := newTenure(caller, g, requirement)
-	t.early = early
+	t := e.tenure(caller, g, requirement)
 	hold, err = t.begin(ctx, caller, hooks)
-	if err != nil {
-		err = t.refused(ctx, err)
-		return nil, t.isGone(err), err
+	if err == nil {
+		return hold, false, nil
 	}
-	return hold, false, nil
+	if e.among.keeps(t, err) {
+		return nil, true, err
+	}
+	err = t.refused(ctx, err)
+	return nil, t.isGone(err), err
+}
+
+// tenure returns what acquires the lock.
+func (e errand) tenure(caller context.Context, g *Guard, requirement Requirement) *tenure {
+	b := e.among
+	if b == nil {
+		t := newTenure(caller, g, requirement)
+		t.under = heldBy(caller)
+		return t
+	}
+	t := b.take(caller, requirement, e.timeout)
+	t.early, t.yields = !e.last, b.holdsAny()
+	t.under = append(heldBy(caller), b.ids()...)
+	return t
 }
 
 // refuse returns what is wrong with these requirements and hooks.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -48,11 +49,15 @@ const (
 
 // Info says what a Hold holds.
 type Info struct {
-	Requirement   Requirement // as asked for, with its defaults
+	Requirement   Requirement // with its defaults, and as overrides have changed it
 	ID            string      // of the request, as in the events
 	Token         Token
 	Since         time.Time // local clock
 	LeaseDeadline time.Time // local clock; nothing happens then unless somebody asks
+
+	// Bypass is the override by which the work runs without the lock; nil: it
+	// holds the lock.
+	Bypass *override.Override
 }
 
 // FromContext returns the Hold that ctx carries: the innermost, if there are
@@ -64,8 +69,8 @@ func FromContext(ctx context.Context) (*Hold, bool) {
 
 // Context returns the context of the work. It derives from the caller's and
 // carries the Hold. When it ends, context.Cause says why: *PreemptedError,
-// *LeaseExpiredError, *ShutdownError, *LostError, or ErrReleased after a
-// release in good order. Its Err is always context.Canceled.
+// *LeaseExpiredError, *OverriddenError, *ShutdownError, *LostError, or ErrReleased
+// after a release in good order. Its Err is always context.Canceled.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token returns the fencing token: it grows with every grant of the scope.
@@ -101,6 +106,7 @@ func (h *Hold) Info() Info {
 		Token:         t.subject.Token,
 		Since:         t.since,
 		LeaseDeadline: t.leaseEnd,
+		Bypass:        t.bypass,
 	}
 }
 
@@ -159,8 +165,8 @@ func (h *Hold) Trace() string {
 func (h *Hold) AtRisk() <-chan struct{} { return h.tenure.atRisk() }
 
 // Extend starts a new lease of the given length, which must be longer than the
-// cleanup timeout. It is refused with the *PreemptedError or *LeaseExpiredError
-// once the holder was asked to go, with the *LostError after a loss and with
+// cleanup timeout. It is refused with the *PreemptedError, *LeaseExpiredError or
+// *OverriddenError once the holder was asked to go, with the *LostError after a loss and with
 // ErrReleased after the release. Of several locks, those before the one that
 // refuses have the new lease.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {

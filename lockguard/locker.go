@@ -14,6 +14,9 @@ type locker interface {
 
 // A grant is what a Guard needs of a *recipes.Grant.
 type grant interface {
+	// ID returns under what the grant stands in ZooKeeper.
+	ID() string
+
 	// Token returns the fencing token, waiting for it if it has to be read.
 	Token(ctx context.Context) (recipes.Token, error)
 

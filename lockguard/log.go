@@ -7,12 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // LogObserver writes one line for every event to logger: Debug for Waiting,
-// Warn for Requeued, TakenOver, AtRisk, CleanupOverrun, Lost and for whatever went
-// wrong, Info for the rest. Durations are rounded to milliseconds.
+// Warn for Requeued, Frozen, Bypassed, ApprovalPending, TakenOver, AtRisk,
+// CleanupOverrun, Lost and for whatever went wrong, Error for Stuck, Info for the
+// rest. Durations are rounded to milliseconds.
 func LogObserver(logger *slog.Logger) Observer {
 	return func(ctx context.Context, event Event) {
 		level, message, attrs := describe(event)
@@ -62,6 +64,23 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	case PreemptSent:
 		return slog.LevelInfo, "asked the holder to go", append(contender("holder", e.Holder),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace))
+	case Frozen:
+		return slog.LevelWarn, "lock is frozen, out of the queue until that ends", overriding(e.Override)
+	case Thawed:
+		return slog.LevelInfo, "lock is not frozen any more, requested again", nil
+	case Overridden:
+		return slog.LevelInfo, "overrides change what is asked for", changes(e.Effect)
+	case Bypassed:
+		return slog.LevelWarn, "running without the lock", overriding(e.Override)
+	case ApprovalPending:
+		return slog.LevelWarn, "the holder has not finished its cleanup, somebody has to decide", append(contenders("holder", e.Holders),
+			duration("waited", e.Waited))
+	case ApprovalDecided:
+		attrs := append(failure(e.Err), deciding(e.Decision)...)
+		if e.Err != nil {
+			return slog.LevelWarn, "may not take the lock by force", attrs
+		}
+		return slog.LevelInfo, "may take the lock by force", attrs
 	case TakenOver:
 		return slog.LevelWarn, "took the lock from a holder whose grace was over", contenders("from", e.From)
 	case NotAcquired:
@@ -70,7 +89,7 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 		return slog.LevelInfo, "lock acquired", []slog.Attr{duration("waited", e.Waited)}
 	case PreemptRequested:
 		return slog.LevelInfo, "asked to give the lock away", append(contender("by", e.By),
-			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful))
+			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful), markAttr(e.Override))
 	case PreemptionWithdrawn:
 		return slog.LevelInfo, "nobody asks for the lock any more, giving it away all the same", nil
 	case AtRisk:
@@ -138,6 +157,50 @@ func reason(cause error) []slog.Attr {
 
 func duration(key string, d time.Duration) slog.Attr {
 	return slog.Duration(key, d.Round(time.Millisecond))
+}
+
+func overriding(o override.Override) []slog.Attr {
+	return []slog.Attr{
+		slog.String("override", o.ID), slog.String("by", o.By), slog.String("why", o.Reason), slog.Time("until", o.Until),
+	}
+}
+
+// markAttr names an override; without one it is an empty group, which is left out.
+func markAttr(m *recipes.Mark) slog.Attr {
+	if m == nil {
+		return slog.Group("")
+	}
+	return slog.Group("", slog.String("override", m.ID), slog.String("override_by", m.By), slog.String("override_reason", m.Reason))
+}
+
+// changes says what overrides have made of a request, and which.
+func changes(e override.Effect) []slog.Attr {
+	ids := make([]string, len(e.Applied))
+	for i, o := range e.Applied {
+		ids[i] = o.ID
+	}
+	attrs := []slog.Attr{
+		slog.Bool("forceful", e.Terms.Forceful),
+		duration("lease", e.Terms.LeaseTimeout),
+		duration("cleanup", e.Terms.CleanupTimeout),
+	}
+	if w := e.Terms.WaitingTimeout; w != nil {
+		attrs = append(attrs, duration("waiting", *w))
+	}
+	if len(ids) > 0 {
+		attrs = append(attrs, slog.String("override", strings.Join(ids, ", ")))
+	}
+	return attrs
+}
+
+func deciding(d Decision) []slog.Attr {
+	var attrs []slog.Attr
+	for _, a := range []struct{ key, value string }{{"approval", d.ID}, {"by", d.By}, {"why", d.Reason}} {
+		if a.value != "" {
+			attrs = append(attrs, slog.String(a.key, a.value))
+		}
+	}
+	return attrs
 }
 
 func contender(key string, c recipes.Contender) []slog.Attr {

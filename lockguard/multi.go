@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A bundle is several locks that are held together. There is a Hold on each of
@@ -24,6 +22,12 @@ type bundle struct {
 	lostSignal chan struct{}
 	cancel     context.CancelCauseFunc // ends the wait for the locks
 
+	limit limit
+
+	// kept are requests that are, or were, frozen: they go on in this bundle, or
+	// in the next one.
+	kept map[string]*tenure
+
 	mu    sync.Mutex
 	front *Hold
 	over  error // why there will be no front
@@ -35,35 +39,46 @@ const giveBackLimit = 500 * time.Millisecond
 
 // gather acquires several locks, in one bundle after the other.
 func (g *Guard) gather(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
-	limit := newLimit(requirements)
+	limit := g.newLimit(ctx, requirements)
+	kept := make(map[string]*tenure)
 	for {
-		b := &bundle{guard: g, lostSignal: make(chan struct{})}
-		hold, err := b.acquire(ctx, requirements, hooks, limit)
+		b := &bundle{guard: g, lostSignal: make(chan struct{}), limit: limit, kept: kept}
+		hold, err := b.acquire(ctx, requirements, hooks)
 		switch {
 		case err == nil:
 			return hold, nil
 		case !b.again(err) || limit.isTry():
-			return nil, limit.explain(err)
+			err = limit.explain(err)
 		case ctx.Err() != nil:
-			return nil, notAcquired(ctx, requirements[0].Scope, ctx.Err())
+			err = notAcquired(ctx, requirements[0].Scope, ctx.Err())
+		default:
+			continue
 		}
+		for _, t := range kept {
+			_ = t.refused(ctx, err) // it is the error of all of them
+		}
+		return nil, err
 	}
 }
 
 // acquire acquires all locks, and gives back what it has if one fails.
-func (b *bundle) acquire(ctx context.Context, requirements []Requirement, hooks []Hook, limit limit) (front *Hold, err error) {
+func (b *bundle) acquire(ctx context.Context, requirements []Requirement, hooks []Hook) (front *Hold, err error) {
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b.cancel = cancel
+	ordered := inOrder(requirements)
+	if err := b.thaw(ctx, ordered); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			b.settle(b.why())
 			b.leave(ctx, giveBackLimit)
 		}
 	}()
-	for i, r := range inOrder(requirements) {
-		r.AcquireTimeout = limit.left()
-		member, gone, err := b.guard.acquire(wait, ctx, r, nil, i < len(requirements)-1)
+	for i, r := range ordered {
+		e := errand{among: b, timeout: b.limit.left(), last: i == len(requirements)-1}
+		member, gone, err := b.guard.acquire(wait, ctx, r, nil, e)
 		switch {
 		case gone:
 			_, err = b.giveUp(err)
@@ -78,10 +93,82 @@ func (b *bundle) acquire(ctx context.Context, requirements []Requirement, hooks 
 			return nil, refuseLonger(r, member.cleanupTimeout)
 		}
 	}
-	if err := b.begin(wait, limit); err != nil {
+	if err := b.begin(wait); err != nil {
 		return nil, err
 	}
 	return b.open(ctx, requirements, hooks)
+}
+
+// thaw waits until none of the locks is frozen, while none is held.
+func (b *bundle) thaw(ctx context.Context, ordered []Requirement) error {
+	if b.guard.overrides == nil {
+		return nil
+	}
+	for waited := true; waited; {
+		waited = false
+		for _, r := range ordered {
+			r = r.withDefaults(b.guard.owner)
+			if _, nested := b.guard.carried(ctx, r.Scope); nested {
+				continue
+			}
+			effect, changed := b.guard.claim(r).weigh(ctx)
+			if effect.Frozen == nil {
+				continue
+			}
+			waited = true
+			t := b.take(ctx, r, b.limit.left())
+			b.kept[r.Scope] = t
+			t.announce()
+			if _, _, err := t.endure(ctx, effect, changed); err != nil {
+				delete(b.kept, r.Scope)
+				return t.refused(ctx, err)
+			}
+		}
+	}
+	for _, t := range b.kept {
+		t.mu.Lock()
+		t.thawLocked()
+		t.mu.Unlock()
+		t.stream.deliver()
+	}
+	return nil
+}
+
+// take returns the request for a lock that was frozen before, or a new one.
+func (b *bundle) take(caller context.Context, r Requirement, timeout *time.Duration) *tenure {
+	if t, ok := b.kept[r.Scope]; ok {
+		delete(b.kept, r.Scope)
+		return t
+	}
+	t := newTenure(caller, b.guard, r)
+	t.timeout, t.limited = timeout, true
+	return t
+}
+
+// keeps reports whether a request has failed only because other locks are held,
+// and keeps it for the next bundle.
+func (b *bundle) keeps(t *tenure, err error) bool {
+	if frozen, ok := errors.AsType[*FrozenError](err); b == nil || !ok || frozen.Err != nil {
+		return false
+	}
+	b.kept[t.claim.about.Scope] = t
+	return true
+}
+
+// holdsAny reports whether the bundle has a lock of its own.
+func (b *bundle) holdsAny() bool {
+	return slices.ContainsFunc(b.members, func(m *Hold) bool { return m.tenure.first == m })
+}
+
+// ids are under what the members stand in ZooKeeper.
+func (b *bundle) ids() []string {
+	var ids []string
+	for _, m := range b.members {
+		if id := m.tenure.grantID(); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // inOrder returns requirements in the order that all bundles have in common.
@@ -106,13 +193,13 @@ func (b *bundle) add(h *Hold) error {
 // begin gives the leases that were used up by waiting their whole length again,
 // and starts the minimum runtimes: whoever is more important need not wait for
 // the end of one that has not begun.
-func (b *bundle) begin(ctx context.Context, limit limit) error {
+func (b *bundle) begin(ctx context.Context) error {
 	for _, m := range b.members {
 		since, lease, nested := m.tenure.age(m)
 		if nested {
 			continue
 		}
-		err := limit.during(ctx, m.tenure, func(ctx context.Context) error {
+		err := b.limit.during(ctx, m.tenure, func(ctx context.Context) error {
 			if time.Since(since) >= lease/10 {
 				if err := m.tenure.extend(ctx, lease); err != nil {
 					return err
@@ -141,6 +228,10 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 			cleanup = min(cleanup, m.cleanupTimeout)
 		}
 	}
+	if err := b.frozen(); err != nil {
+		_, err = b.giveUp(err)
+		return nil, err
+	}
 	t := b.given[0]
 	first := b.members[slices.IndexFunc(b.members, func(m *Hold) bool { return m.tenure == t })]
 
@@ -162,6 +253,21 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 	}
 	b.front = front
 	return front, nil
+}
+
+// frozen returns what keeps one of the locks from being granted: the work has
+// not begun.
+func (b *bundle) frozen() error {
+	for _, m := range b.members {
+		t := m.tenure
+		if t.first != m || t.bypass != nil {
+			continue
+		}
+		if by := t.claim.frozen(); by != nil {
+			return &FrozenError{Scope: t.claim.about.Scope, Override: *by}
+		}
+	}
+	return nil
 }
 
 // again reports whether err only means that the bundle was given up. If that
@@ -304,99 +410,6 @@ func (t *tenure) age(h *Hold) (since time.Time, lease time.Duration, nested bool
 
 // isCause reports whether err is why a Hold is interrupted.
 func isCause(err error) bool {
-	return errors.As(err, new(*PreemptedError)) || errors.As(err, new(*LeaseExpiredError)) || errors.As(err, new(*LostError))
-}
-
-// A limit bounds the acquisition of several locks.
-type limit struct {
-	start   time.Time
-	timeout *time.Duration // the shortest of all; nil when there is none
-}
-
-func newLimit(requirements []Requirement) limit {
-	l := limit{start: time.Now()}
-	for _, r := range requirements {
-		if t := r.AcquireTimeout; t != nil && (l.timeout == nil || *t < *l.timeout) {
-			l.timeout = new(*t)
-		}
-	}
-	return l
-}
-
-func (l limit) isTry() bool { return l.timeout != nil && *l.timeout == 0 }
-
-// left is the acquire timeout of a request that is made now.
-func (l limit) left() *time.Duration {
-	if l.timeout == nil || l.isTry() {
-		return l.timeout
-	}
-	return new(max(*l.timeout-time.Since(l.start), time.Nanosecond)) // 0 would be a try
-}
-
-// explain makes the error of one lock one of all: its time counts from the call.
-func (l limit) explain(err error) error {
-	e, ok := errors.AsType[*recipes.NotAcquiredError](err)
-	if !ok || e.Waited == 0 {
-		return err
-	}
-	inAll := *e // the observers have the other one
-	inAll.Waited = time.Since(l.start)
-	return &inAll
-}
-
-// during does what is left to do at one lock.
-func (l limit) during(ctx context.Context, t *tenure, do func(context.Context) error) error {
-	if left := l.left(); left != nil && !l.isTry() {
-		over := &recipes.NotAcquiredError{Scope: t.requirement.Scope, Waited: *l.timeout}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, *left, over)
-		defer cancel()
-	}
-	err := do(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = notAcquired(ctx, t.requirement.Scope, err)
-	}
-	return err
-}
-
-// refuseSeveral returns everything that is wrong with these requirements
-// together, and with hooks under all of them.
-func refuseSeveral(requirements []Requirement, hooks []Hook) error {
-	if len(requirements) == 0 {
-		return &RequestError{Field: "requirements", Reason: "there is none; give one for each lock"}
-	}
-	var problems []error
-	first := make(map[string]int, len(requirements))
-	for i, r := range requirements {
-		at := fmt.Sprintf("requirements[%d].", i)
-		problems = append(problems, within(at, r.Validate())...)
-		problems = append(problems, within(at, r.refuseHooks(hooks))...)
-		if j, twice := first[r.Scope]; twice {
-			problems = append(problems, &RequestError{
-				Field:  at + "scope",
-				Reason: fmt.Sprintf("%q is that of requirements[%d] already; give each scope once", r.Scope, j),
-			})
-			continue
-		}
-		first[r.Scope] = i
-	}
-	return errors.Join(problems...)
-}
-
-// within returns the single problems of err, their fields with a prefix.
-func within(prefix string, err error) []error {
-	if err == nil {
-		return nil
-	}
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		var problems []error
-		for _, err := range all.Unwrap() {
-			problems = append(problems, within(prefix, err)...)
-		}
-		return problems
-	}
-	if r, ok := errors.AsType[*RequestError](err); ok {
-		err = &RequestError{Field: prefix + r.Field, Reason: r.Reason}
-	}
-	return []error{err}
+	return errors.As(err, new(*PreemptedError)) || errors.As(err, new(*LeaseExpiredError)) ||
+		errors.As(err, new(*OverriddenError)) || errors.As(err, new(*LostError))
 }

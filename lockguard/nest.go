@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -28,6 +29,30 @@ func (g *Guard) carried(ctx context.Context, scope string) (place, bool) {
 		p = p.hold.around
 	}
 	return place{}, false
+}
+
+// heldBy returns the IDs of the grants that the work with this context holds.
+func heldBy(ctx context.Context) []string {
+	var ids []string
+	p, _ := ctx.Value(placeKey{}).(place)
+	for ; p.hold != nil; p = p.hold.around {
+		for _, t := range p.hold.tenures() {
+			if id := t.grantID(); id != "" && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// grantID is under what the lock stands in ZooKeeper, while it is held.
+func (t *tenure) grantID() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase != holding || t.lost != nil {
+		return ""
+	}
+	return t.grant.ID()
 }
 
 // nest returns a Hold inside the one at p. When over, that one has been given

@@ -26,6 +26,13 @@ type Requirement struct {
 	// Otherwise the request waits for the release, until its WaitingTimeout.
 	Forceful bool
 
+	// Job is the name by which operators' overrides find the work. Defaults to
+	// Owner.
+	Job string
+
+	// Labels are what operators' overrides can find the work by as well.
+	Labels map[string]string
+
 	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
 	// keeps the lock until somebody else asks. Defaults to 10m.
 	LeaseTimeout time.Duration
@@ -46,7 +53,8 @@ type Requirement struct {
 	Mode priority.Mode
 
 	// NeverPreempts asks nobody to go for Priority, which then orders the queue
-	// alone; those whose lease is over are asked all the same. It excludes a
+	// alone; those whose lease is over are asked all the same. An override that
+	// raises the request to priority.Emergency goes before it. It excludes a
 	// PreemptDelta.
 	NeverPreempts bool
 
@@ -166,6 +174,9 @@ func (r Requirement) withDefaults(owner string) Requirement {
 	if r.Owner == "" {
 		r.Owner = owner
 	}
+	if r.Job == "" {
+		r.Job = r.Owner
+	}
 	return r
 }
 
@@ -186,4 +197,46 @@ func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.
 		Trace:          trace,
 		Notify:         notify,
 	}
+}
+
+// refuseSeveral returns everything that is wrong with these requirements
+// together, and with hooks under all of them.
+func refuseSeveral(requirements []Requirement, hooks []Hook) error {
+	if len(requirements) == 0 {
+		return &RequestError{Field: "requirements", Reason: "there is none; give one for each lock"}
+	}
+	var problems []error
+	first := make(map[string]int, len(requirements))
+	for i, r := range requirements {
+		at := fmt.Sprintf("requirements[%d].", i)
+		problems = append(problems, within(at, r.Validate())...)
+		problems = append(problems, within(at, r.refuseHooks(hooks))...)
+		if j, twice := first[r.Scope]; twice {
+			problems = append(problems, &RequestError{
+				Field:  at + "scope",
+				Reason: fmt.Sprintf("%q is that of requirements[%d] already; give each scope once", r.Scope, j),
+			})
+			continue
+		}
+		first[r.Scope] = i
+	}
+	return errors.Join(problems...)
+}
+
+// within returns the single problems of err, their fields with a prefix.
+func within(prefix string, err error) []error {
+	if err == nil {
+		return nil
+	}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		var problems []error
+		for _, err := range all.Unwrap() {
+			problems = append(problems, within(prefix, err)...)
+		}
+		return problems
+	}
+	if r, ok := errors.AsType[*RequestError](err); ok {
+		err = &RequestError{Field: prefix + r.Field, Reason: r.Reason}
+	}
+	return []error{err}
 }

@@ -33,8 +33,9 @@ type Request struct {
 	// ask that one to go for it. 0 and 1: any higher level will do.
 	PreemptDelta int
 
-	// NeverPreempts asks nobody to go for the level. The request has its place
-	// in the queue all the same, and leases that have run out are its concern.
+	// NeverPreempts asks nobody to go for the level, unless that is Emergency.
+	// The request has its place in the queue all the same, and leases that have
+	// run out are its concern.
 	NeverPreempts bool
 
 	// Try, the acquire timeout 0, takes only what needs nobody's consent. It

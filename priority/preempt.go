@@ -13,7 +13,7 @@ const (
 	// BarLevel: the request does not outrank the holder.
 	BarLevel Bar = "level"
 
-	// BarNever: the request never asks for its level (Request.NeverPreempts).
+	// BarNever: the request does not ask for its level (Request.NeverPreempts).
 	BarNever Bar = "never_preempts"
 
 	// BarDelta: the request outranks the holder by less than its PreemptDelta.
@@ -27,17 +27,17 @@ const (
 // BarOf returns what keeps r from asking h to go for its level, or NoBar. Of
 // several bars it is the first in the order of the constants.
 //
-// A request at the Emergency level knows neither BarDelta nor BarMinRuntime:
-// an operator's word goes before what jobs have agreed on. NeverPreempts is the
-// request's own word, and stands at every level.
+// A request at the Emergency level knows BarLevel alone: an operator's word goes
+// before what jobs have agreed on, and before what the request itself has
+// declared, for it is an operator who has raised it there.
 func BarOf(r Request, h Holder) Bar {
 	switch {
 	case !r.Level.Outranks(h.Level):
 		return BarLevel
-	case r.NeverPreempts:
-		return BarNever
 	case r.Level == Emergency:
 		return NoBar
+	case r.NeverPreempts:
+		return BarNever
 	case int64(r.Level)-int64(h.Level) < int64(r.PreemptDelta):
 		return BarDelta
 	case h.MinRuntimeLeft > 0:

@@ -61,8 +61,9 @@ func TestWhatBarsARequestFromPreempting(t *testing.T) {
 		{level: 5, never: true, want: [5]priority.Bar{level, level, level, level, level}},
 		{level: 6, never: true, want: [5]priority.Bar{never, never, never, never, never}},
 		{level: 10, never: true, running: true, want: [5]priority.Bar{never, never, never, never, never}},
-		{level: priority.Emergency, never: true, want: [5]priority.Bar{never, never, never, never, never}},
-		{level: priority.Emergency, never: true, running: true, want: [5]priority.Bar{never, never, never, never, never}},
+		{level: priority.Emergency - 1, never: true, want: [5]priority.Bar{never, never, never, never, never}},
+		{level: priority.Emergency, never: true, want: [5]priority.Bar{no, no, no, no, no}},
+		{level: priority.Emergency, never: true, running: true, want: [5]priority.Bar{no, no, no, no, no}},
 	} {
 		for i, d := range deltas {
 			r := priority.Request{Level: row.level, PreemptDelta: d, NeverPreempts: row.never}
@@ -128,7 +129,10 @@ func TestRequestThatNeverPreemptsWaitsForTheLease(t *testing.T) {
 	judge(t, []contention{
 		{"polite", politely.neverPreempts(), by(writer(1, 7*s)), wait(7 * s)},
 		{"forceful", forcefully.neverPreempts(), by(writer(1, 7*s)), wait(7 * s)},
-		{"emergency", forcefully.at(priority.Emergency).neverPreempts(), by(writer(1, 7*s)), wait(7 * s)},
+		{"next to emergency", forcefully.at(priority.Emergency - 1).neverPreempts(), by(writer(1, 7*s)), wait(7 * s)},
+		{"emergency", forcefully.at(priority.Emergency).neverPreempts(), by(writer(1, 7*s).cleanup(2 * s)), preempt(2*s, outranked(0, 2*s))},
+		{"emergency, minimum runtime", forcefully.at(priority.Emergency).neverPreempts(), by(writer(1, 7*s).runsFor(3 * s)), preempt(0, outranked(0, 0))},
+		{"emergency beside an emergency", forcefully.at(priority.Emergency).neverPreempts(), by(writer(priority.Emergency, 7*s)), wait(7 * s)},
 		{"polite that waits for no cleanup", politely.waits(0).neverPreempts(), by(writer(1, 7*s)), wait(7 * s)},
 		{"lease run out", politely.neverPreempts(), by(writer(1, out).cleanup(2 * s)), preempt(2*s, lease(0, 2*s))},
 		{"lease run out, grace over", politely.neverPreempts(), by(writer(1, out).cleanup(2*s).asked(byLease, 2*s)), takeOver},

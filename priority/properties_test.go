@@ -243,7 +243,6 @@ func TestForcefulRequestThatOutranksAllTakesOverAtTheEndOfTheLongestGrace(t *tes
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t)
 		f.First, f.Request.Try, f.Request.Forceful, f.Request.Level = true, false, true, priority.Emergency
-		f.Request.NeverPreempts = false
 		for i := range f.Holders {
 			f.Holders[i].Asked = nil
 		}
@@ -324,11 +323,14 @@ func inTheWay(f priority.Facts) []priority.Holder {
 
 // mayPreempt says in its own words when a holder may be asked for the level.
 func mayPreempt(r priority.Request, h priority.Holder) bool {
-	if r.NeverPreempts || h.Level >= r.Level {
+	if h.Level >= r.Level {
 		return false
 	}
 	if r.Level == priority.Emergency {
 		return true
+	}
+	if r.NeverPreempts {
+		return false
 	}
 	above := int(r.Level - h.Level)
 	return above >= r.PreemptDelta && h.MinRuntimeLeft <= 0

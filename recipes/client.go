@@ -25,11 +25,16 @@ type Client struct {
 	cfg     Config
 	log     *slog.Logger
 	root    string // chroot included
-	acl     []zk.ACL
 	host    string
 	pid     int
 	closing context.Context // ends with Close
 	stop    context.CancelFunc
+
+	// Who the client is, see identify.
+	identity  string
+	self      aclID
+	operators []aclID
+	acl       []zk.ACL // of what it creates
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	epoch   atomic.Int32 // data version of the root, -1 when not known
@@ -44,6 +49,7 @@ type Client struct {
 	backlog backlog        // nodes to delete, releases to finish, calls whose callers have left
 	waiting map[string]int // requests in the queue, by scope
 	server  serverClock
+	time    clusterTime
 }
 
 // NewClient validates cfg and starts to connect in the background; it never
@@ -58,11 +64,9 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: cfg.Logger, root: cfg.Chroot + cfg.Root, host: host, pid: os.Getpid(),
-		acl: zk.WorldACL(zk.PermAll), changed: make(chan struct{}), waiting: make(map[string]int),
+		changed: make(chan struct{}), waiting: make(map[string]int), time: newClusterTime(),
 	}
-	if cfg.Auth != nil {
-		c.acl = zk.AuthACL(zk.PermAll)
-	}
+	c.identify()
 	c.epoch.Store(-1)
 	c.closing, c.stop = context.WithCancel(context.Background())
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{

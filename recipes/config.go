@@ -15,7 +15,7 @@ import (
 // Config says how to reach ZooKeeper.
 type Config struct {
 	// Auth, when set, authenticates with the digest scheme. Everything that
-	// the client creates is then for that user only.
+	// the client creates is then for that user and for Operators only.
 	Auth *Digest
 
 	// Chroot is put before every path, for example "/tenants/a". Created when
@@ -41,6 +41,13 @@ type Config struct {
 	// ZooKeeper's tick of 2s and the default timeout that is 3.75s.
 	Margin time.Duration
 
+	// Operators are who may apply overrides, decide about approvals and set
+	// right whatever this client creates, as ZooKeeper's access control lists
+	// name them: "digest:USER:HASH" (see DigestID) or "x509:SUBJECT". The same
+	// list belongs into every process of the cluster. Defaults to none: then
+	// whoever has the rights on the root is an operator.
+	Operators []string
+
 	// Root is the node under which everything lives: any path but "/" and
 	// ZooKeeper's own, "/zookeeper". Defaults to "/lockkeeper".
 	Root string
@@ -57,6 +64,12 @@ type Config struct {
 	// TLS, when set, is used for every connection. ServerName defaults to the
 	// host of each server.
 	TLS *tls.Config
+
+	// X509 says that the servers authenticate the client by the first
+	// certificate in TLS, as they do on ZooKeeper's secureClientPort. It
+	// excludes Auth. Everything that the client creates is then for the
+	// certificate's subject and for Operators only.
+	X509 bool
 }
 
 // Digest is a user of ZooKeeper's digest scheme.
@@ -162,6 +175,21 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Auth != nil && (cfg.Auth.User == "" || strings.Contains(cfg.Auth.User, ":")) {
 		bad("auth", "the digest user %q must not be empty nor contain a colon", cfg.Auth.User)
+	}
+	for _, s := range cfg.Operators {
+		if _, err := parseOperator(s); err != nil {
+			bad("operators", "%v", err)
+		}
+	}
+	if cfg.X509 {
+		if cfg.Auth != nil {
+			bad("x509", "the client has a digest user already; give one of the two")
+		}
+		if subject, err := certificateSubject(cfg.TLS); err != nil {
+			bad("x509", "%v", err)
+		} else if _, err := parseOperator("x509:" + subject); err != nil {
+			bad("x509", "the subject of the client certificate cannot be used: %v", err)
+		}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -96,6 +98,8 @@ const (
 	LossTaken      LossReason = "taken"      // taken over after the grace
 	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator
 	LossSuperseded LossReason = "superseded" // a newer attempt of the same work runs
+	LossOverridden LossReason = "overridden" // taken over for an operator's override
+	LossBroken     LossReason = "broken"     // an operator broke the lock
 )
 
 // LostError says that a lock is no longer held: the cause of the context of a
@@ -104,25 +108,35 @@ type LostError struct {
 	Scope  string
 	Token  Token // 0 when it was lost before it was known
 	Reason LossReason
-	By     string          // owner of the one that took it; only for LossTaken
-	For    priority.Reason // why it was taken; only for LossTaken
-	Err    error           // what was noticed, if anything
+	By     string          // owner of the one that took it, or who broke it; only for LossTaken, LossOverridden and LossBroken
+	For    priority.Reason // why it was taken; only for LossTaken and LossOverridden
+
+	// Override is for which it was taken; only for LossOverridden.
+	Override *Mark
+
+	Why string // the lock was broken; only for LossBroken
+	Err error  // what was noticed, if anything
 }
 
 func (e *LostError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lock %q lost: ", e.Scope)
 	switch e.Reason {
-	case LossTaken:
+	case LossTaken, LossOverridden:
 		b.WriteString("taken")
 		if e.By != "" {
 			fmt.Fprintf(&b, " by %q", e.By)
+		}
+		if o := e.Override; o != nil {
+			fmt.Fprintf(&b, " for the override %q of %q (%s)", o.ID, o.By, legible(o.Reason))
 		}
 		if e.For == priority.LeaseExpired {
 			b.WriteString(" after the lease and the grace had ended")
 		} else {
 			b.WriteString(" after the grace had ended")
 		}
+	case LossBroken:
+		fmt.Fprintf(&b, "broken by %q: %s", e.By, legible(e.Why))
 	case LossDeleted:
 		b.WriteString("the holder's node was deleted by an administrator")
 	case LossSuperseded:
@@ -169,7 +183,7 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 type AccessError struct {
 	Node  string
 	Below bool   // it is Node or a node below it
-	User  string // of the digest scheme; "" without credentials
+	User  string // who was refused: a user of the digest scheme, or "x509:..."; "" without credentials
 	Err   error
 }
 
@@ -178,7 +192,10 @@ func (e *AccessError) Error() string {
 	if e.Below {
 		node += " or a node below it"
 	}
-	if e.User != "" {
+	switch {
+	case strings.HasPrefix(e.User, "x509:"):
+		who, check = fmt.Sprintf("the certificate %q", e.User), "check that it is the right one"
+	case e.User != "":
 		who, check = fmt.Sprintf("the digest user %q", e.User), "check the user and the password"
 	}
 	return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), or let an administrator change the ACL", node, who, check)
@@ -191,8 +208,11 @@ func (e *AccessError) Unwrap() error { return e.Err }
 // node it was.
 func (c *Client) forbidden(err error) error {
 	e := &AccessError{Node: c.root, Below: true, Err: err}
-	if c.cfg.Auth != nil {
+	switch {
+	case c.cfg.Auth != nil:
 		e.User = c.cfg.Auth.User
+	case c.cfg.X509:
+		e.User = c.identity
 	}
 	return e
 }
@@ -205,6 +225,17 @@ func denied(err error, node string) error {
 	return err
 }
 
+// legible keeps what others have written into ZooKeeper from looking like lines
+// of its own in an error, or from telling a terminal what to do.
+func legible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
 func describeHolders(holders []Contender) string {
 	if len(holders) == 0 {
 		return ""
@@ -214,7 +245,7 @@ func describeHolders(holders []Contender) string {
 	if h.Host != "" || h.Token != 0 || h.Priority != 0 { // else it is one of a classic recipe
 		s += fmt.Sprintf(" (priority %d", h.Priority)
 		if h.Host != "" {
-			s += fmt.Sprintf(", host %s, pid %d", h.Host, h.PID)
+			s += fmt.Sprintf(", host %s, pid %d", legible(h.Host), h.PID)
 		}
 		if h.Token != 0 {
 			s += fmt.Sprintf(", token %s", h.Token)

@@ -56,9 +56,14 @@ const (
 	stateLost
 )
 
+// askKey tells one note in the mailbox from another. Whoever asks again under
+// other terms replaces its note: that is another one.
 type askKey struct {
-	id     string
-	reason priority.Reason
+	id       string
+	reason   priority.Reason
+	at       int64
+	grace    int64
+	forceful bool
 }
 
 // Scope returns what the lock protects.
@@ -202,7 +207,7 @@ func (g *Grant) inspect(ctx context.Context) error {
 	return nil
 }
 
-// whyGone tells a takeover from an administrator's delete.
+// whyGone tells a takeover and a break from an administrator's delete.
 func (g *Grant) whyGone(ctx context.Context) *LostError {
 	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted}
 	data, _, err := g.s.get(ctx, g.lock.path)
@@ -221,7 +226,7 @@ func (g *Grant) whyGone(ctx context.Context) *LostError {
 	}
 	for _, e := range record.Evicted {
 		if e.ID == g.guid {
-			loss.Reason, loss.By, loss.For = LossTaken, e.By, e.Reason
+			loss = e.loss(g.lock.scope)
 		}
 	}
 	return loss
@@ -241,7 +246,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 	var news []Notice
 	standing := make(map[askKey]instant, len(rec.Preempt))
 	for _, n := range rec.Preempt {
-		key := askKey{n.ID, n.Reason}
+		key := askKey{n.ID, n.Reason, n.at(stat), n.Grace, n.Forceful}
 		end, known := g.asked[key]
 		if !known {
 			// Counted on the server's clock, and never longer than the grace.
@@ -250,8 +255,8 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 			left := max(0, min(grace, grace-gone))
 			end = now.add(left)
 			news = append(news, PreemptAsked{
-				By:     Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace},
-				Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left), Forceful: n.Forceful, Trace: n.Trace,
+				By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
+				Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
 			})
 		}
 		standing[key] = end
@@ -441,8 +446,8 @@ func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat
 		for _, c := range children {
 			if c.guid == n.ID {
 				return PreemptAsked{
-					By:     Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace},
-					Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond, Forceful: n.Forceful, Trace: n.Trace,
+					By: n.author(), Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond,
+					Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
 				}, true, nil
 			}
 		}

@@ -21,7 +21,8 @@ type heir struct {
 	guid, path string
 	data       []byte // as granted
 	version    int32
-	seen       instant // when the list that shows it was asked for
+	seen       instant        // when the list that shows it was asked for
+	evicted    []evictionNote // to be handed on
 }
 
 // freshFor is how long an heir may be granted without another look. Somebody
@@ -39,7 +40,7 @@ type succession struct {
 	others   bool           // somebody is there, though there may be no heir
 	together bool           // others hold the lock as well: nobody is granted
 	version  int32          // of the lock node, at which this is so; -1: it cannot change while the holder holds
-	evicted  []evictionNote // by the last takeover, to be handed on
+	evicted  []evictionNote // to be handed on: the evicted may not have heard of it
 }
 
 // maxHeirs bounds a hand-over. Further shared waiters see the last of them
@@ -63,12 +64,17 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 		if err != nil {
 			return next, err
 		}
-		holders, next.version, next.evicted = record.Holders, stat.Version, record.Evicted
+		holders, next.version, next.evicted = record.Holders, stat.Version, record.news(stat.Mtime)
 	}
 	seen := g.s.clock.now()
-	children, me, err := g.lock.queueAround(ctx, g.s, g.guid)
+	children, me, stat, err := g.lock.queueAround(ctx, g.s, g.guid)
 	if err != nil {
 		return next, err
+	}
+	if next.version < 0 && len(next.evicted) == 0 { // whoever handed the lock to this one has handed them on
+		if next.evicted, err = g.lock.news(ctx, g.s, stat); err != nil {
+			return next, err
+		}
 	}
 	waiters := slices.Delete(children, me, me+1)
 	next.others = len(waiters) > 0
@@ -100,28 +106,43 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 		case heirs[i] == nil:
 			return next, nil
 		}
+		heirs[i].evicted = next.evicted
 		next.heirs = append(next.heirs, heirs[i])
 	}
 	return next, nil
 }
 
 // queueAround lists the contenders in order, and tells which of them is guid;
-// zk.ErrNoNode: none.
-func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, err error) {
-	names, _, err := s.list(ctx, l.path)
+// zk.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
+func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, stat *zk.Stat, err error) {
+	names, stat, err := s.list(ctx, l.path)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	children, _ = parseChildren(names)
 	me = slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
 	if me < 0 {
-		return nil, 0, zk.ErrNoNode
+		return nil, 0, nil, zk.ErrNoNode
 	}
 	l.c.hints.update(l.path, func(h *hint) {
 		h.waiting, h.waitingAt = len(children)-1, time.Now()
 		h.lowest = children[len(children)-1].level() // at most: of the holder itself, too
 	})
-	return children, me, nil
+	return children, me, stat, nil
+}
+
+// news is what a grant keeps of the lock node: what those who were evicted a
+// moment ago may not have read yet. It costs nothing where there is none.
+func (l *PriorityLock) news(ctx context.Context, s *session, seen *zk.Stat) ([]evictionNote, error) {
+	if int(seen.DataLength) <= soleHolderLength {
+		return nil, nil
+	}
+	data, _, err := s.get(ctx, l.path)
+	if err != nil {
+		return nil, err
+	}
+	g, err := decodeLock(data)
+	return g.news(seen.Mtime), err
 }
 
 // inherit makes an heir of a waiter, seen in a list that was asked for then. It

@@ -126,7 +126,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		return state, err
 	}
 	for _, e := range g.Evicted {
-		state.Evicted = append(state.Evicted, Eviction(e))
+		state.Evicted = append(state.Evicted, e.eviction())
 	}
 	children, foreign := parseChildren(names)
 	state.Foreign = foreign

@@ -1,8 +1,10 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -32,7 +34,7 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	if err != nil {
 		return nil, 0, err
 	}
-	if p.newcomer(children, holders) {
+	if p.newcomer(children, holders) || p.a.outdated() {
 		return nil, 0, errAgain
 	}
 	p.a.holders = p.a.holders[:0:0]
@@ -44,7 +46,17 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		p.a.notices.send(Queued{Position: 1, Holders: p.a.holders})
 	}
 
-	v := priority.Judge(p.facts(holders))
+	if p.othersThanPending(holders) {
+		return nil, 0, cmp.Or(p.pendingOver(ctx), errAgain)
+	}
+
+	facts := p.facts(holders)
+	v := priority.Judge(facts)
+	impatient := v.Action == priority.GiveUp
+	if impatient && p.a.req.Patient {
+		facts.Request.WaitingTimeout = nil
+		v = priority.Judge(facts)
+	}
 	again := false
 	for _, ask := range v.Asks {
 		switch err := p.preempt(ctx, children, holders[ask.Holder], ask); {
@@ -64,6 +76,12 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	if again {
 		return nil, 0, errAgain
 	}
+	if impatient && p.a.req.Patient && p.a.pending == nil {
+		for _, h := range holders {
+			p.a.pending = append(p.a.pending, h.guid)
+		}
+		p.a.notices.send(CleanupPending{Holders: p.a.holders, Waited: p.oldestAsk()})
+	}
 	switch v.Action {
 	case priority.Grant:
 		grant, err := p.grantSelf(ctx, version, g, alive)
@@ -82,6 +100,26 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		return nil, safetyPoll, nil
 	}
 	return nil, v.After, nil
+}
+
+// othersThanPending reports whether somebody holds the lock of whom
+// CleanupPending has not told, though it was sent.
+func (p *place) othersThanPending(holders []*holding) bool {
+	return p.a.pending != nil && slices.ContainsFunc(holders, func(h *holding) bool { return !slices.Contains(p.a.pending, h.guid) })
+}
+
+// pendingOver tells that what was pending is so no more, and returns when the
+// listener knows: what was decided about others must not meet these holders.
+func (p *place) pendingOver(ctx context.Context) error {
+	p.a.pending = nil
+	told := make(chan struct{})
+	p.a.notices.sendThen(PendingOver{Holders: p.a.holders}, func() { close(told) })
+	select {
+	case <-told:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // lookAt reads what the holders say, and watches them alone. It returns errAgain
@@ -178,6 +216,12 @@ func (p *place) facts(holders []*holding) priority.Facts {
 			if n.ID != p.guid {
 				continue
 			}
+			if !p.stands(n, h) { // it asks anew, under other terms
+				if ask != nil {
+					delete(ask.reasons, n.Reason)
+				}
+				continue
+			}
 			if ask == nil {
 				ask = &standingAsk{reasons: make(map[priority.Reason]instant)}
 			}
@@ -201,6 +245,15 @@ func (p *place) facts(holders []*holding) priority.Facts {
 	return f
 }
 
+// stands reports whether a note of this request says what the request would ask
+// for now. If not, the holder was promised another grace, or must be told for
+// whom it goes.
+func (p *place) stands(n askingNote, h *holding) bool {
+	req := &p.a.req
+	grace := priority.Grace(n.Reason, req.rules(), time.Duration(h.rec.CleanupTimeout)*time.Millisecond)
+	return n.Forceful == req.Forceful && n.Grace == grace.Milliseconds() && sameMark(n.Override, req.Override)
+}
+
 func (p *place) oldestAsk() time.Duration {
 	now := p.s.clock.now()
 	var oldest time.Duration
@@ -215,6 +268,9 @@ func (p *place) oldestAsk() time.Duration {
 // grantSelf is T3: every holder in G is dead, or admits this request and is
 // kept.
 func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord, keep []child) (*Grant, error) {
+	if p.a.outdated() {
+		return nil, errAgain
+	}
 	next := lockRecord{Format: recordFormat, Evicted: g.Evicted}
 	for _, c := range keep {
 		next.Holders = append(next.Holders, c.guid)
@@ -240,10 +296,14 @@ func (p *place) makePeace() {
 // an exclusive one has the lock alone, and shared ones are in the way of an
 // exclusive request alone.
 func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
+	if p.a.req.Authorize != nil {
+		if err := p.authorize(ctx, holders); err != nil {
+			return nil, err
+		}
+	}
 	ops := make([]any, 0, len(holders)+2)
-	// Who was evicted before may not have heard of it yet.
-	next := lockRecord{Format: recordFormat, Evicted: g.Evicted[max(0, len(g.Evicted)-maxEvictions):]}
-	next.Evicted = slices.Clone(next.Evicted)
+	now := p.stamp.notAhead(p.s.clock.now())
+	var evicted []evictionNote
 	var from []Contender
 	for _, h := range holders {
 		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
@@ -253,9 +313,10 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 				reason = priority.LeaseExpired
 			}
 		}
-		next.Evicted = append(next.Evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason})
+		evicted = append(evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now})
 		from = append(from, h.rec.contender(h.child, h.stat))
 	}
+	next := lockRecord{Format: recordFormat, Evicted: g.evict(evicted...)}
 	ops = append(ops,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
 		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})
@@ -272,8 +333,26 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 	return p.ownGrant(r, len(holders), nil, next.Evicted, err)
 }
 
-// maxEvictions is how many earlier evictions a takeover keeps in G.
-const maxEvictions = 8
+// authorize lets the caller agree to the eviction of these holders, unless it
+// has done so. It returns errAgain after that: much may have happened meanwhile.
+func (p *place) authorize(ctx context.Context, holders []*holding) error {
+	guids := make([]string, 0, len(holders))
+	for _, h := range holders {
+		guids = append(guids, h.guid)
+	}
+	slices.Sort(guids)
+	if slices.Equal(guids, p.a.authorized) {
+		return nil
+	}
+	if err := p.a.req.Authorize(ctx, slices.Clone(p.a.holders)); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &finalError{fmt.Errorf("lock %q not acquired: the takeover was not authorized: %w", p.a.l.scope, err)}
+	}
+	p.a.authorized = guids
+	return errAgain
+}
 
 // seizure is a takeover whose fate is not known.
 type seizure struct {
@@ -291,7 +370,7 @@ func (p *place) settle(ctx context.Context, g *Grant) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(record.Holders, p.guid) && slices.Equal(record.Evicted, p.seizure.evicted) {
+	if slices.Contains(record.Holders, p.guid) && slices.EqualFunc(record.Evicted, p.seizure.evicted, evictionNote.same) {
 		g.evicted = record.Evicted
 		p.a.notices.send(TookOver{From: p.seizure.from})
 	}
@@ -336,7 +415,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 	rec.void(children)
 	rec.ask(askingNote{
 		ID: p.guid, Owner: p.a.req.Owner, Priority: p.a.req.Priority, Reason: ask.Reason,
-		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace,
+		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace, Override: p.a.req.Override,
 	})
 	_, _, err := p.s.multi(ctx,
 		&zk.CheckVersionRequest{Path: p.path, Version: -1},

@@ -53,6 +53,7 @@ func (s *session) delete(ctx context.Context, node string, version int32) error 
 // multi runs ops as one transaction. A failed one returns the error of the
 // operation that failed, and its index.
 func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, int, error) {
+	sent := s.c.time.clock.now()
 	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 	if err != nil {
 		failed := culprit(r, err)
@@ -60,6 +61,12 @@ func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 			err = denied(err, operand(ops[failed]))
 		}
 		return nil, failed, err
+	}
+	for i := range r {
+		if stat := r[i].Stat; stat != nil {
+			s.c.time.learn(stat.Mtime, sent, s.c.time.clock.now())
+			break
+		}
 	}
 	return r, -1, nil
 }
@@ -117,7 +124,11 @@ func (s *session) create(ctx context.Context, node string, data []byte, flags in
 }
 
 func (s *session) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+	sent := s.c.time.clock.now()
 	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(path, data, version) })
+	if err == nil {
+		s.c.time.learn(stat.Mtime, sent, s.c.time.clock.now())
+	}
 	return stat, denied(err, path)
 }
 

@@ -77,7 +77,9 @@ func (s LockState) Plan(r Request) Plan {
 	if at < 0 {
 		at = len(s.Waiters)
 	}
-	return s.plan(r.rules(), s.Waiters[:at], s.Waiters[at:], "", r.AcquireTimeout)
+	rules := r.rules()
+	rules.WaitingTimeout = r.patience()
+	return s.plan(rules, s.Waiters[:at], s.Waiters[at:], "", r.AcquireTimeout)
 }
 
 // PlanOf returns what will become of a waiter: why it does not preempt yet, and
@@ -158,9 +160,20 @@ func (r *Request) rules() priority.Request {
 	}
 }
 
+// patience returns how long the request waits for a cleanup; nil: for ever. A
+// patient one goes on waiting when its waiting timeout is over, unless somebody
+// decides otherwise.
+func (r *Request) patience() *time.Duration {
+	if r.Patient && !r.Forceful {
+		return nil
+	}
+	return r.WaitingTimeout
+}
+
 func (c *Contender) rules() priority.Request {
+	r := Request{Patient: c.Patient, Forceful: c.Forceful, WaitingTimeout: c.WaitingTimeout}
 	return priority.Request{
-		Level: c.Priority, Mode: c.Mode, WaitingTimeout: c.WaitingTimeout, Forceful: c.Forceful,
+		Level: c.Priority, Mode: c.Mode, WaitingTimeout: r.patience(), Forceful: c.Forceful,
 		PreemptDelta: c.PreemptDelta, NeverPreempts: c.NeverPreempts,
 	}
 }

@@ -77,6 +77,16 @@ func TestPlanOfARequest(t *testing.T) {
 			Request{Priority: 9, WaitingTimeout: new(2 * minute)},
 			Plan{Outcome: OutcomeGivesUp, After: 2 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
+		"patient: it stays, and has the lock after the lease unless somebody decides": {
+			lockOf(one),
+			Request{Priority: 9, WaitingTimeout: new(2 * minute), Patient: true},
+			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute), byLease(8*minute, minute)}}}},
+		},
+		"patient and forceful": {
+			lockOf(one),
+			Request{Priority: 9, WaitingTimeout: new(10 * time.Second), Forceful: true, Patient: true},
+			Plan{Outcome: OutcomeTakesOver, After: 10 * time.Second, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, 10*time.Second)}}}},
+		},
 		"acquire timeout first": {
 			lockOf(one),
 			Request{Priority: 9, AcquireTimeout: new(4 * minute)},
@@ -95,6 +105,11 @@ func TestPlanOfARequest(t *testing.T) {
 		"emergency": {
 			lockOf([]Contender{protected}),
 			Request{Priority: priority.Emergency, Forceful: true, PreemptDelta: 3},
+			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Asks: []PlannedAsk{byRank(0, minute)}}}},
+		},
+		"emergency that never preempts": {
+			lockOf([]Contender{protected}),
+			Request{Priority: priority.Emergency, Forceful: true, NeverPreempts: true},
 			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"delta": {

@@ -22,7 +22,7 @@ import (
 // In ZooKeeper a lock is one persistent node, whose data G says who was
 // granted, with one ephemeral sequential child for each request. A request
 // holds the lock if and only if G names it and its node exists. Comments name
-// the transactions T1 to T11 of docs/protocol.md.
+// the transactions T1 to T13 of docs/protocol.md.
 type PriorityLock struct {
 	c     *Client
 	scope string
@@ -60,7 +60,8 @@ var (
 //   - *EvictedError: an administrator deleted the request
 //   - *LostError: granted, and taken over before this process heard of it
 //   - *UnavailableError: ZooKeeper does not answer
-//   - *RequestError: the request can never work
+//   - *RequestError: the request can never work, or its Terms cannot
+//   - one that wraps Terms.Withdraw, or what Request.Authorize has returned
 //   - ErrClosed: the client is closed
 //   - else the cause of ctx
 //
@@ -83,8 +84,8 @@ func (a *attempt) run(ctx context.Context) (*Grant, error) {
 		if err == nil {
 			return g, nil
 		}
-		if !errors.Is(err, errSessionOver) || c.isClosing() {
-			if errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.usable() {
+		if isFinal(err) || !errors.Is(err, errSessionOver) || c.isClosing() {
+			if !isFinal(err) && errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.usable() {
 				a.describe(c.closing, s)
 			}
 			break
@@ -141,6 +142,17 @@ func (r *Request) complete(c *Client) error {
 			bad(text.field, "takes %d bytes; the limit is %d", len(text.value), text.limit)
 		}
 	}
+	if o := r.Override; o != nil {
+		r.Override = o.valid()
+		for _, text := range []struct {
+			field, value string
+			limit        int
+		}{{"id", o.ID, maxMarkID}, {"by", o.By, maxMarkBy}, {"reason", o.Reason, maxMarkReason}} {
+			if len(text.value) > text.limit {
+				bad("override", "its %s takes %d bytes; the limit is %d", text.field, len(text.value), text.limit)
+			}
+		}
+	}
 	if r.Priority < 0 {
 		bad("priority", "%v", r.Priority.CheckJob())
 	}
@@ -161,6 +173,14 @@ type attempt struct {
 	seen    []child // contenders, as last seen
 	holders []Contender
 	notices *notices
+
+	// What the request becomes, see Terms.
+	made       bool            // it was asked for
+	consulted  bool            // in this session
+	changed    <-chan struct{} // closed when the terms may have changed; nil: they cannot
+	next       *revision       // what it has not become yet
+	authorized []string        // guids of those whom it may evict
+	pending    []string        // guids of the holders of whom CleanupPending was sent
 }
 
 func (a *attempt) try() bool { return a.req.AcquireTimeout != nil && *a.req.AcquireTimeout == 0 }
@@ -173,6 +193,10 @@ func (a *attempt) outranksSeen() bool {
 
 // in makes the attempt within one session.
 func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
+	a.consulted = false
+	if err := a.renew(); err != nil {
+		return nil, err
+	}
 	g, err := a.fast(ctx, s)
 	if !errors.Is(err, errCrowded) {
 		return g, err
@@ -195,12 +219,18 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	if h.idle {
 		a.epoch = h.epoch
 		g, err := a.take(ctx, s, h.version, lockRecord{})
-		if !errors.Is(err, errCrowded) {
+		switch {
+		case errors.Is(err, errAgain):
+		case errors.Is(err, errCrowded):
+			l.c.hints.update(l.path, func(h *hint) { h.idle = false })
+		default:
 			return g, err
 		}
-		l.c.hints.update(l.path, func(h *hint) { h.idle = false })
 	}
 	for tries := 0; ; tries++ {
+		if err := a.renew(); err != nil {
+			return nil, err
+		}
 		// The epoch comes first: a version means nothing after a removal.
 		epoch, err := l.c.rootEpoch(ctx, s)
 		if errors.Is(err, errAmbiguous) {
@@ -226,13 +256,22 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		if a.seen, _ = parseChildren(names); len(a.seen) > 0 {
 			l.c.hints.crowded(l.path)
 			g, err := a.accompany(ctx, s)
-			if errors.Is(err, zk.ErrNoNode) {
-				continue // the lock node was removed
+			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
+				continue // the lock node was removed, or the terms are others
 			}
 			return g, err
 		}
-		g, err := a.take(ctx, s, stat.Version, lockRecord{})
-		if errors.Is(err, errCrowded) {
+		evicted, err := l.news(ctx, s, stat)
+		if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		g, err := a.take(ctx, s, stat.Version, lockRecord{Format: recordFormat, Evicted: evicted})
+		switch {
+		case errors.Is(err, errAgain):
+			continue
+		case errors.Is(err, errCrowded):
 			l.c.hints.crowded(l.path)
 			if a.try() && tries < 3 {
 				continue // whoever was faster may be gone already
@@ -326,16 +365,20 @@ func (l *PriorityLock) allShare(ctx context.Context, s *session, holders []child
 }
 
 // take is T1: it takes the lock if nothing has been granted since version, and
-// no lock node was removed since a.epoch. It joins the holders of keep.
+// no lock node was removed since a.epoch. It joins the holders of keep. It
+// returns errAgain when the terms may have changed.
 func (a *attempt) take(ctx context.Context, s *session, version int32, keep lockRecord) (*Grant, error) {
 	l := a.l
 	rec := newRecord(l.c, a.req)
 	rec.Granted = true
 	data := rec.encode()
 	for {
+		if a.outdated() {
+			return nil, errAgain
+		}
 		guid := newGUID()
 		record := soleHolder(guid)
-		if len(keep.Holders) > 0 {
+		if len(keep.Holders)+len(keep.Evicted) > 0 {
 			record = keep.with(guid).encode()
 		}
 		sent := s.clock.now()
@@ -348,7 +391,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 			stamp := serverStamp{at: r[2].Stat.Mtime, sent: sent, replied: s.clock.now()}
 			g := &Grant{
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
-				token: Token(r[2].Stat.Mzxid), version: r[2].Stat.Version, epoch: a.epoch,
+				token: Token(r[2].Stat.Mzxid), version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
 			}
 			if len(keep.Holders) > 0 {
 				g.version = -1 // at which the lock is not idle when this one leaves
@@ -384,13 +427,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 
 // adopt makes a grant of a node whose creation was not acknowledged.
 func (a *attempt) adopt(ctx context.Context, s *session, guid, path string, sent instant) (*Grant, error) {
-	p := newPlace(a, s, guid, path, sent, s.clock.now())
-	defer p.forget()
-	g, err := p.wait(ctx) // finds itself in G
-	if err != nil {
-		p.leave()
-	}
-	return g, err
+	return newPlace(a, s, guid, path, sent, s.clock.now()).stay(ctx) // finds itself in G
 }
 
 // rootEpoch returns the data version of the root, which garbage collection
@@ -454,6 +491,7 @@ func (a *attempt) describe(ctx context.Context, s *session) {
 func (a *attempt) explain(err error) error {
 	waited := time.Since(a.start)
 	switch {
+	case isFinal(err):
 	case errors.Is(err, errSessionOver) && a.l.c.isClosing():
 		return ErrClosed
 	case errors.Is(err, errTrySlow):

@@ -39,9 +39,15 @@ type place struct {
 	known   bool // the node was read: version and stamp are set
 
 	wake    chan struct{}
-	granted atomic.Bool // the node was written: that is a grant
+	granted atomic.Bool // the node was written: that is a grant, unless rewritten
 	gone    atomic.Bool // the node was deleted
 	stale   atomic.Bool // the watch on the node must be armed again
+
+	rewritten atomic.Bool // the node may have been written by the request itself
+	unsettled *revision   // a rewriting whose reply was lost
+	moved     *place      // where the request stands now
+	former    func(context.Context)
+
 	own     watcher
 	others  watcher
 	watched map[string]struct{} // paths that others watches
@@ -79,7 +85,9 @@ func newPlace(a *attempt, s *session, guid, path string, sent, joined instant) *
 	p.own = func(k watchKind) {
 		switch k {
 		case watchChanged:
-			p.granted.Store(true)
+			if !p.rewritten.Load() { // else the node tells
+				p.granted.Store(true)
+			}
 		case watchDeleted:
 			p.gone.Store(true)
 		case watchLost:
@@ -101,8 +109,11 @@ func (p *place) poke() {
 // queue is T2: it joins the queue and waits for the grant.
 func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
-	data := newRecord(l.c, a.req).encode()
 	for {
+		if err := a.renew(); err != nil {
+			return nil, err
+		}
+		data := newRecord(l.c, a.req).encode()
 		guid := newRequestGUID(data)
 		sent := s.clock.now()
 		path, err := s.create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
@@ -128,28 +139,43 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		if a.req.Mode == priority.Exclusive {
 			p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
 		}
+		return p.stay(ctx)
+	}
+}
+
+// stay waits for the grant at one place after the other, and leaves the queue if
+// there is none.
+func (p *place) stay(ctx context.Context) (*Grant, error) {
+	for {
 		g, err := p.wait(ctx)
 		p.forget()
 		switch {
+		case p.moved != nil: // errMoved
+			p = p.moved
+			continue
 		case err != nil:
 			p.leave()
 		case p.sawG: // the watch may have come after the last write of G
-			l.c.backlog.Go(func() { s.fireIdle(context.Background(), l.path) })
+			p.s.c.backlog.Go(func() { p.s.fireIdle(context.Background(), p.a.l.path) })
 		}
 		return g, err
 	}
 }
 
-// wait stays in the queue until the grant.
+// wait stays at this place until the grant.
 func (p *place) wait(ctx context.Context) (*Grant, error) {
+	defer p.tidy()
 	for {
 		g, after, err := p.decide(ctx)
 		switch {
+		case isFinal(err):
+			return nil, err
 		case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
 			continue // reads decide, as soon as there is a connection
 		case g != nil || err != nil:
 			return g, err
 		}
+		p.tidy()
 		if err := p.block(ctx, after); err != nil {
 			if p.granted.Load() && errors.Is(err, errAcquireTimeout) {
 				continue
@@ -167,6 +193,7 @@ func (p *place) block(ctx context.Context, after time.Duration) error {
 		p.calm = false
 	case <-timer.C:
 		p.calm = p.seen
+	case <-p.a.changed:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-p.s.over:
@@ -195,12 +222,18 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 			return nil, 0, err
 		}
 		p.learn(stat)
-		if rec, err := decodeContender(data); err == nil && rec.Granted {
-			g, err := p.handedOver(ctx, rec.token(stat))
-			return g, 0, err
+		if rec, err := decodeContender(data); err == nil {
+			p.settleRewrite(&rec)
+			if rec.Granted {
+				g, err := p.handedOver(ctx, rec.token(stat))
+				return g, 0, err
+			}
 		}
 	} else if p.gone.Load() {
 		return nil, 0, p.evicted(ctx)
+	}
+	if err := p.revise(ctx); err != nil {
+		return nil, 0, err
 	}
 	if p.trust != nil {
 		if rest, err := p.rely(ctx); rest > 0 || err != nil {
@@ -239,7 +272,7 @@ func (p *place) evicted(ctx context.Context) error {
 	if p.s.isOver() {
 		return p.s.overErr
 	}
-	if loss.Reason == LossTaken {
+	if loss.Reason != LossDeleted {
 		return loss
 	}
 	return &EvictedError{Scope: p.a.l.scope}
@@ -260,6 +293,8 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	// Of several shared holders that leave at once, nobody may hand over.
 	several := slices.ContainsFunc(children, func(c child) bool { return c.mode == priority.Shared })
 	switch {
+	case me == 0 && len(children) == 1 && int(stat.DataLength) > soleHolderLength:
+		return nil, 0, nil // there may be news for those who were evicted: they have to be read
 	case me == 0 && len(children) == 1 && !p.granted.Load():
 		// Whomever G names at this version, which is of the same snapshot, is
 		// dead, or this request itself.

@@ -33,12 +33,15 @@ type contenderRecord struct {
 	WaitingTimeout *int64         `json:"waiting_timeout_ms,omitempty"`
 	AcquireTimeout *int64         `json:"acquire_timeout_ms,omitempty"`
 	Forceful       bool           `json:"forceful,omitempty"`
+	Patient        bool           `json:"patient,omitempty"`
 	MinRuntime     int64          `json:"min_runtime_ms,omitempty"`
 	LeaseOnly      bool           `json:"lease_only,omitempty"` // the minimum runtime is the lease, however long that becomes
 	PreemptDelta   int            `json:"preempt_delta,omitempty"`
 	NeverPreempts  bool           `json:"never_preempts,omitempty"`
 	Message        string         `json:"message,omitempty"`
 	Trace          string         `json:"traceparent,omitempty"`
+	Under          []string       `json:"under,omitempty"`
+	Override       *Mark          `json:"override,omitempty"`
 
 	Granted   bool         `json:"granted,omitempty"`
 	Token     Token        `json:"token,omitempty"`      // 0: the zxid of the node's last write
@@ -58,6 +61,7 @@ type askingNote struct {
 	Grace    int64           `json:"grace_ms"`
 	At       int64           `json:"at,omitempty"` // 0: the time of the node's last write
 	Trace    string          `json:"traceparent,omitempty"`
+	Override *Mark           `json:"override,omitempty"`
 }
 
 // lockRecord is the data of a lock node: the grant record G.
@@ -67,12 +71,45 @@ type lockRecord struct {
 	Evicted []evictionNote `json:"evicted,omitempty"`
 }
 
+// evictionNote says who was evicted, by a takeover or by an operator's break,
+// so that the evicted can be told. A break has no reason, but says why.
 type evictionNote struct {
-	ID     string          `json:"id"`
-	Owner  string          `json:"owner"`
-	By     string          `json:"by"`
-	Reason priority.Reason `json:"reason"`
+	ID       string          `json:"id"`
+	Owner    string          `json:"owner"`
+	By       string          `json:"by"`
+	Reason   priority.Reason `json:"reason,omitempty"`
+	Override *Mark           `json:"override,omitempty"`
+	Why      string          `json:"why,omitempty"`
+	At       int64           `json:"at,omitempty"` // about when
 }
+
+// same reports whether both say the same.
+func (n evictionNote) same(o evictionNote) bool {
+	mark, other := n.Override, o.Override
+	n.Override, o.Override = nil, nil
+	return n == o && sameMark(mark, other)
+}
+
+func sameMark(a, b *Mark) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// evict returns the eviction notes of r with more of them. Who was evicted
+// before may not have heard of it yet.
+func (r lockRecord) evict(more ...evictionNote) []evictionNote {
+	return slices.Concat(r.Evicted[max(0, len(r.Evicted)-maxEvictions):], more)
+}
+
+// news returns the eviction notes that somebody may not have read yet, at a
+// server time. Whoever hears of nothing for so long loses its session.
+func (r lockRecord) news(now int64) []evictionNote {
+	return slices.DeleteFunc(slices.Clone(r.Evicted), func(n evictionNote) bool { return now-n.At > newsFor.Milliseconds() })
+}
+
+// newsFor is how long a newcomer to an idle lock hands eviction notes on. For
+// that it has to read them.
+const newsFor = 2 * time.Minute
+
+// maxEvictions is how many earlier evictions a takeover keeps in G.
+const maxEvictions = 8
 
 // with returns r with one holder more.
 func (r lockRecord) with(guid string) lockRecord {
@@ -87,7 +124,8 @@ func newRecord(c *Client, r Request) contenderRecord {
 		LeaseTimeout: r.LeaseTimeout.Milliseconds(), CleanupTimeout: r.CleanupTimeout.Milliseconds(),
 		WaitingTimeout: millis(r.WaitingTimeout), AcquireTimeout: millis(r.AcquireTimeout),
 		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Forceful: r.Forceful, Message: r.Message, Trace: r.Trace,
+		Forceful: r.Forceful, Patient: r.Patient, Message: r.Message, Trace: r.Trace,
+		Under: r.Under, Override: r.Override,
 	}
 	rec.protect(r.MinRuntime)
 	return rec
@@ -113,6 +151,9 @@ func (r lockRecord) encode() []byte      { return encode(r) }
 func soleHolder(guid string) []byte {
 	return []byte(`{"format":1,"holders":["` + guid + `"]}`)
 }
+
+// soleHolderLength is how long that is: a longer lock node says more.
+const soleHolderLength = len(`{"format":1,"holders":[""]}`) + guidLength
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
@@ -237,6 +278,31 @@ func (r *contenderRecord) withdraw(id string) bool {
 	return len(r.Preempt) != before
 }
 
+// author describes who asks, as far as the note tells.
+func (n *askingNote) author() Contender {
+	return Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace, Override: n.Override}
+}
+
+func (n evictionNote) eviction() Eviction {
+	e := Eviction{ID: n.ID, Owner: n.Owner, By: n.By, Reason: n.Reason, Override: n.Override, Why: n.Why}
+	if n.At != 0 {
+		e.At = time.UnixMilli(n.At)
+	}
+	return e
+}
+
+// loss is what the evicted is told.
+func (n evictionNote) loss(scope string) *LostError {
+	loss := &LostError{Scope: scope, Reason: LossTaken, By: n.By, For: n.Reason, Override: n.Override, Why: n.Why}
+	switch {
+	case n.Reason == "":
+		loss.Reason = LossBroken
+	case n.Override != nil:
+		loss.Reason = LossOverridden
+	}
+	return loss
+}
+
 // at returns when a note was written, in server time.
 func (n *askingNote) at(stat *zk.Stat) int64 {
 	if n.At != 0 {
@@ -249,15 +315,18 @@ func (n *askingNote) at(stat *zk.Stat) int64 {
 func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	out := Contender{
 		ID: c.guid, Owner: r.Owner, Host: r.Host, PID: r.PID,
-		Priority: c.level(), Mode: r.Mode, Message: r.Message, Forceful: r.Forceful,
+		Priority: c.level(), Mode: r.Mode, Message: r.Message, Forceful: r.Forceful, Patient: r.Patient,
 		LeaseTimeout:   time.Duration(r.LeaseTimeout) * time.Millisecond,
 		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Millisecond,
 		MinRuntime:     time.Duration(r.MinRuntime) * time.Millisecond,
 		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Trace: r.Trace, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
+		Trace: r.Trace, Under: r.Under, Override: r.Override, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if r.WaitingTimeout != nil {
 		out.WaitingTimeout = new(time.Duration(*r.WaitingTimeout) * time.Millisecond)
+	}
+	if r.AcquireTimeout != nil {
+		out.AcquireTimeout = new(time.Duration(*r.AcquireTimeout) * time.Millisecond)
 	}
 	if r.Granted {
 		out.Token = r.token(stat)
@@ -266,7 +335,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{
 			ID: n.ID, Owner: n.Owner, Priority: n.Priority, Reason: n.Reason, Forceful: n.Forceful,
-			Grace: time.Duration(n.Grace) * time.Millisecond, At: time.UnixMilli(n.at(stat)),
+			Grace: time.Duration(n.Grace) * time.Millisecond, At: time.UnixMilli(n.at(stat)), Override: n.Override,
 		})
 	}
 	return out

@@ -82,6 +82,9 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 	var line succession
 	if next != nil {
 		line = succession{heirs: []*heir{next}, version: -1, evicted: g.evicted}
+		if len(g.evicted) == 0 {
+			line.evicted = next.evicted
+		}
 	}
 	for {
 		if !look && len(line.heirs) == 0 {
@@ -89,7 +92,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			switch {
 			case err == nil:
 				l.c.hints.update(l.path, func(h *hint) {
-					if h.idle = g.version >= 0 && h.busy == 0; h.idle {
+					if h.idle = g.version >= 0 && h.busy == 0 && len(g.evicted) == 0; h.idle {
 						h.version, h.epoch = g.version, g.epoch
 					}
 				})

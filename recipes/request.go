@@ -1,7 +1,9 @@
 package recipes
 
 import (
+	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -58,8 +60,8 @@ type Request struct {
 	PreemptDelta int
 
 	// NeverPreempts asks nobody to go for Priority, which then orders the queue
-	// alone; those whose lease is over are asked all the same. It excludes a
-	// PreemptDelta.
+	// alone; those whose lease is over are asked all the same. It has no meaning
+	// at priority.Emergency. It excludes a PreemptDelta.
 	NeverPreempts bool
 
 	// Forceful takes the lock when the holder's grace is over. A request that
@@ -70,11 +72,78 @@ type Request struct {
 	// can be followed across processes.
 	Trace string
 
+	// Under are the IDs of the grants that the same work holds while it waits for
+	// this one (Grant.ID). With them a circle of waiting can be seen from
+	// outside, see LockState.
+	Under []string
+
+	// Override, when set, is the operator's override that the request is made
+	// for, or that has changed it. Those whom it asks to go, or evicts, are told.
+	Override *Mark
+
+	// Patient stays in the queue when the WaitingTimeout of a polite request is
+	// over, and tells CleanupPending, once for its holders, instead of failing with a
+	// *CleanupPendingError.
+	Patient bool
+
+	// Terms, when set, says what is asked for by now, in place of the fields of
+	// the same names, and gives a channel that is closed when that may have
+	// changed. It is asked before the request is made, and again after each
+	// change for as long as the request waits: see Terms. It must not block. A
+	// channel that is closed already is taken for one that is closed in 10 ms.
+	Terms func() (Terms, <-chan struct{})
+
+	// Authorize, when set, is called before this request evicts holders, each
+	// time that it is about to: it has to return nil for that to happen. Once it
+	// has, it is asked again for other holders or after a change of the terms
+	// alone. An error ends the request.
+	Authorize func(ctx context.Context, holders []Contender) error
+
 	// Notify, when set, is told of each Notice of this request and, once
 	// granted, of its Grant. Calls come one at a time and must not block.
 	// They may use the grant: what that brings to light is told next.
 	Notify func(Notice)
 }
+
+// Terms are what can change of a request while it waits; nothing of it changes
+// any more when it is granted.
+//
+// A request whose priority changes takes the place that it would have, had it
+// been made just now. It is out of the queue at no time, and cannot be granted
+// twice.
+type Terms struct {
+	Priority       priority.Level
+	Forceful       bool
+	WaitingTimeout *time.Duration
+	LeaseTimeout   time.Duration
+	CleanupTimeout time.Duration
+	Override       *Mark
+
+	// Withdraw, when set, takes the request out of the queue: it fails with an
+	// error that wraps this.
+	Withdraw error
+}
+
+// A Mark names an operator's override, for those whom it meets.
+type Mark struct {
+	ID     string `json:"id"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// valid returns the mark as it comes back from ZooKeeper.
+func (m *Mark) valid() *Mark {
+	return &Mark{ID: valid(m.ID), By: valid(m.By), Reason: valid(m.Reason)}
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// How long the texts of a Mark may be, in bytes.
+const (
+	maxMarkID     = 64
+	maxMarkBy     = 200
+	maxMarkReason = 1000
+)
 
 // How long the texts of a Request may be, in bytes. They live in ZooKeeper's
 // memory.
@@ -124,6 +193,22 @@ type (
 		Grace  time.Duration
 	}
 
+	// Revised: the request asks for something else by now, see Terms. After a
+	// change of its priority it is told its position again.
+	Revised struct{ Terms Terms }
+
+	// CleanupPending: the waiting timeout of a Patient request is over, and the
+	// holders have not gone.
+	CleanupPending struct {
+		Holders []Contender
+		Waited  time.Duration // since the first of them was asked to go
+	}
+
+	// PendingOver: holders of whom CleanupPending told have gone, and others hold
+	// the lock now. These are asked in their turn, under the terms that hold when
+	// Notify has returned; CleanupPending is told anew if they do not go.
+	PendingOver struct{ Holders []Contender }
+
 	// TookOver: the request took the lock from holders whose grace was over.
 	TookOver struct{ From []Contender }
 
@@ -135,6 +220,7 @@ type (
 		Deadline time.Time     // end of the grace on the local monotonic clock, never late
 		Forceful bool
 		Trace    string // traceparent of the preemptor
+		Override *Mark  // for which the preemptor asks; nil: of its own accord
 	}
 
 	// PreemptWithdrawn: nobody asks the holder to go any more.
@@ -153,6 +239,9 @@ type (
 func (Queued) notice()           {}
 func (Displaced) notice()        {}
 func (Requeued) notice()         {}
+func (Revised) notice()          {}
+func (CleanupPending) notice()   {}
+func (PendingOver) notice()      {}
 func (PreemptSent) notice()      {}
 func (TookOver) notice()         {}
 func (PreemptAsked) notice()     {}

@@ -389,9 +389,11 @@ func (s *session) classify(err error) error {
 		return s.overErr
 	case errors.Is(err, zk.ErrNoAuth):
 		return s.c.forbidden(err)
+	case errors.Is(err, zk.ErrInvalidACL):
+		return s.c.unknownIdentity(err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
 		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrAuthFailed),
-		errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrNoChildrenForEphemerals),
+		errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrNoChildrenForEphemerals),
 		errors.Is(err, zk.ErrBadArguments):
 		return err
 	}

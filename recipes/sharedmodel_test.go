@@ -9,15 +9,18 @@ import (
 )
 
 // This file checks the protocol in shared mode, not the code: an explicit-state
-// model of T1 to T10 as docs/protocol.md has them, every interleaving of a few
-// requests, each of which reads, is overtaken, and acts on what it has read.
+// model of T1 to T10, of moves (T12) and of an operator's break as
+// docs/protocol.md has them, every interleaving of a few requests, each of which
+// reads, is overtaken, and acts on what it has read. A request that moves is two
+// of the model: what it was, and what it becomes, with a name of its own.
 // Watches are left out: a waiter may look again at any time. Without one of the
 // guards it finds two that hold; that is tested, too.
 
 const (
 	modelSize = 4 // requests at most
 
-	newcomer uint8 = iota
+	unborn uint8 = iota // what a request becomes if it moves
+	newcomer
 	newcomerHasG
 	newcomerHasList
 	joined
@@ -27,18 +30,26 @@ const (
 	leavesHasG
 	leavesHasList
 	sharesHasG
+	movesIn // has created what it becomes, and has yet to leave; without a guard
 	done
 )
 
 // modelGuards are the guards that can be taken away.
-type modelGuards struct{ t1, t3, t4, t7, t10, ownNode, versionBeforeList bool }
+type modelGuards struct {
+	t1, t3, t4, t7, t10, ownNode, versionBeforeList bool
 
-var allGuards = modelGuards{true, true, true, true, true, true, true}
+	moveVersion bool // a move is under the version of the own node
+	moveAtOnce  bool // it is one transaction
+	breakV      bool // a break is under v
+}
+
+var allGuards = modelGuards{true, true, true, true, true, true, true, true, true, true}
 
 // modelRequest is what a request is, for good.
 type modelRequest struct {
 	shared, forceful, downgrades bool
 	priority                     uint8
+	becomes                      int // the request that it may become; 0: it does not move
 }
 
 // modelState is the server and what everybody has read.
@@ -47,8 +58,10 @@ type modelState struct {
 	g       uint8 // bits of requests
 	seq     uint8
 	expired uint8 // sessions that may still expire
+	granted uint8 // who ever was
 	nodes   [modelSize]modelNode
 	locals  [modelSize]modelLocal
+	breaker modelLocal // an operator; done without one
 }
 
 type modelNode struct {
@@ -67,6 +80,7 @@ type modelLocal struct {
 type model struct {
 	requests []modelRequest
 	guards   modelGuards
+	breaks   bool // an operator breaks the lock of some holder
 }
 
 // before is the order of the queue.
@@ -89,6 +103,11 @@ func (m model) list(s *modelState) (list uint8) {
 
 // wrong says what must never be.
 func (m model) wrong(s *modelState) string {
+	for i, r := range m.requests {
+		if both := uint8(1<<i | 1<<r.becomes); r.becomes != 0 && s.granted&both == both {
+			return fmt.Sprintf("%d was granted twice, as %d, too", i, r.becomes)
+		}
+	}
 	holders, exclusive := 0, false
 	for i, n := range s.nodes {
 		if !n.there {
@@ -113,7 +132,16 @@ func (m model) wrong(s *modelState) string {
 }
 
 // next calls f with each state that one step leads to.
-func (m model) next(s modelState, f func(modelState)) {
+func (m model) next(s modelState, visit func(modelState)) {
+	f := func(t modelState) {
+		for i := range m.requests {
+			if t.nodes[i].granted {
+				t.granted |= 1 << i
+			}
+		}
+		visit(t)
+	}
+	m.breaking(s, f)
 	for i, r := range m.requests {
 		me := uint8(1) << i
 		l := s.locals[i]
@@ -198,6 +226,14 @@ func (m model) next(s modelState, f func(modelState)) {
 			readList(joinedHasList)
 		case joinedHasList:
 			m.decide(&s, i, step)
+			if r.becomes != 0 && l.versions[i] == 0 { // read, and not granted
+				m.move(i, step)
+			}
+		case movesIn:
+			step(func(t *modelState, l *modelLocal) {
+				t.nodes[i].there = false
+				*l = modelLocal{pc: done}
+			})
 		case holds:
 			if s.nodes[i].shared || r.shared {
 				readG(leavesHasG)
@@ -279,6 +315,61 @@ func (m model) decide(s *modelState, i int, step func(func(*modelState, *modelLo
 	}
 }
 
+// move is T12: the old node goes and the new one comes, unless the old one was
+// written to since it was read.
+func (m model) move(i int, step func(func(*modelState, *modelLocal))) {
+	k := m.requests[i].becomes
+	step(func(t *modelState, l *modelLocal) {
+		if !t.nodes[i].there || m.guards.moveVersion && t.nodes[i].version != l.versions[i] {
+			*l = modelLocal{pc: joined}
+			return
+		}
+		t.seq++
+		t.nodes[k] = modelNode{there: true, shared: m.requests[k].shared, seq: t.seq}
+		t.locals[k] = modelLocal{pc: joined}
+		if !m.guards.moveAtOnce {
+			*l = modelLocal{pc: movesIn}
+			return
+		}
+		t.nodes[i].there = false
+		*l = modelLocal{pc: done}
+	})
+}
+
+// breaking is what an operator does who breaks the lock of a holder: it reads
+// G, then who is there, then removes that one's node and its name in G.
+func (m model) breaking(s modelState, f func(modelState)) {
+	b := s.breaker
+	switch b.pc {
+	case newcomer:
+		b.v, b.g, b.pc = s.v, s.g, newcomerHasG
+	case newcomerHasG:
+		b.list, b.pc = m.list(&s), newcomerHasList
+	case newcomerHasList:
+		for j := range m.requests {
+			bit := uint8(1) << j
+			if b.list&b.g&bit == 0 {
+				continue
+			}
+			t := s
+			if t.nodes[j].there && (!m.guards.breakV || t.v == b.v) {
+				t.nodes[j].there = false
+				t.locals[j] = modelLocal{pc: done}
+				t.g, t.v = b.g&^bit, t.v+1
+				t.breaker = modelLocal{pc: done}
+			} else {
+				t.breaker = modelLocal{pc: newcomer} // it looks again
+			}
+			f(t)
+		}
+		b = modelLocal{pc: newcomer} // or nobody is there yet
+	default:
+		return
+	}
+	s.breaker = b
+	f(s)
+}
+
 // leave is what a holder does with what it has read.
 func (m model) leave(s *modelState, i int, step func(func(*modelState, *modelLocal))) {
 	l, me := s.locals[i], uint8(1)<<i
@@ -338,12 +429,20 @@ func (m model) leave(s *modelState, i int, step func(func(*modelState, *modelLoc
 // explore visits every state, and returns how many there are and what is wrong
 // in the first bad one.
 func (m model) explore(expiries uint8) (states int, wrong string) {
-	first := modelState{expired: expiries}
+	first := modelState{expired: expiries, breaker: modelLocal{pc: done}}
+	if m.breaks {
+		first.breaker.pc = newcomer
+	}
 	for i := len(m.requests); i < modelSize; i++ {
 		first.locals[i].pc = done
 	}
 	for i := range m.requests {
 		first.locals[i].pc = newcomer
+	}
+	for _, r := range m.requests {
+		if r.becomes != 0 {
+			first.locals[r.becomes].pc = unborn
+		}
 	}
 	seen := map[modelState]struct{}{first: {}}
 	queue := []modelState{first}
@@ -385,9 +484,63 @@ func TestSharedModeHasNoBadInterleaving(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, wrong := model{requests, allGuards}.explore(1)
+			states, wrong := model{requests, allGuards, false}.explore(1)
 			require.Empty(t, wrong)
 			t.Logf("%d states", states)
+		})
+	}
+}
+
+// The same with a request that moves, up or down, and with an operator who breaks
+// somebody's lock.
+func TestMovesAndBreaksHaveNoBadInterleaving(t *testing.T) {
+	t.Parallel()
+	for name, m := range movesAndBreaks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			states, wrong := m.explore(1)
+			require.Empty(t, wrong)
+			t.Logf("%d states", states)
+		})
+	}
+}
+
+var movesAndBreaks = func() map[string]model {
+	reader, writer := modelRequest{shared: true, priority: 1}, modelRequest{priority: 1}
+	urgentReader, urgentWriter := modelRequest{shared: true, priority: 2}, modelRequest{priority: 2, forceful: true}
+	raised := func(r modelRequest, as int) modelRequest {
+		r.becomes = as
+		return r
+	}
+	return map[string]model{
+		"a writer that is raised":              {[]modelRequest{writer, raised(writer, 3), reader, urgentWriter}, allGuards, false},
+		"a reader that is raised":              {[]modelRequest{raised(reader, 3), writer, reader, urgentReader}, allGuards, false},
+		"a reader that is lowered":             {[]modelRequest{raised(urgentReader, 3), reader, writer, reader}, allGuards, false},
+		"one that takes over is lowered":       {[]modelRequest{raised(urgentWriter, 3), reader, writer, writer}, allGuards, false},
+		"readers, and a writer that is raised": {[]modelRequest{reader, reader, raised(writer, 3), urgentWriter}, allGuards, false},
+		"a break among readers":                {[]modelRequest{reader, reader, writer}, allGuards, true},
+		"a break among writers":                {[]modelRequest{writer, writer, urgentWriter}, allGuards, true},
+		"a break beside one that is raised":    {[]modelRequest{reader, raised(writer, 2), urgentWriter}, allGuards, true},
+	}
+}()
+
+func TestMovesAndBreaksWithoutAGuardGoWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		model  string
+		remove func(*modelGuards)
+	}{
+		"the version in a move":     {"a writer that is raised", func(g *modelGuards) { g.moveVersion = false }},
+		"one transaction of a move": {"a reader that is lowered", func(g *modelGuards) { g.moveAtOnce = false }},
+		"v in a break":              {"a break among readers", func(g *modelGuards) { g.breakV = false }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := movesAndBreaks[c.model]
+			c.remove(&m.guards)
+			_, wrong := m.explore(1)
+			require.NotEmpty(t, wrong)
+			t.Log(wrong)
 		})
 	}
 }
@@ -411,7 +564,7 @@ func TestSharedModeWithoutAGuardGoesWrong(t *testing.T) {
 			t.Parallel()
 			guards := allGuards
 			remove(&guards)
-			_, wrong := model{requests, guards}.explore(1)
+			_, wrong := model{requests, guards, false}.explore(1)
 			require.NotEmpty(t, strings.TrimSpace(wrong))
 		})
 	}

@@ -29,13 +29,17 @@ type Contender struct {
 	Mode           priority.Mode
 	Message        string
 	Forceful       bool
+	Patient        bool // see Request
 	LeaseTimeout   time.Duration
 	CleanupTimeout time.Duration
 	WaitingTimeout *time.Duration
-	MinRuntime     time.Duration // see Request
-	PreemptDelta   int           // likewise
-	NeverPreempts  bool          // likewise
+	AcquireTimeout *time.Duration // nil: none that is known
+	MinRuntime     time.Duration  // see Request
+	PreemptDelta   int            // likewise
+	NeverPreempts  bool           // likewise
 	Trace          string
+	Under          []string  // IDs of what the same work holds while it waits for this one
+	Override       *Mark     // for which it was made, or by which it is what it is; nil: none
 	Session        int64     // ZooKeeper session that the contender lives in
 	Joined         time.Time // server's clock
 
@@ -59,12 +63,16 @@ type Preemptor struct {
 	Forceful bool
 	Grace    time.Duration
 	At       time.Time // server's clock
+	Override *Mark     // see Contender
 }
 
-// Eviction records that a holder was taken over.
+// Eviction records that a holder was taken over, or that its lock was broken.
 type Eviction struct {
-	ID     string          // of the evicted
-	Owner  string          // of the evicted
-	By     string          // owner of the one that took the lock
-	Reason priority.Reason // outranked or lease
+	ID       string          // of the evicted
+	Owner    string          // of the evicted
+	By       string          // owner of the one that took the lock, or who broke it
+	Reason   priority.Reason // outranked or lease; "" when the lock was broken
+	Override *Mark           // for which it was taken; nil: none
+	Why      string          // the lock was broken for
+	At       time.Time       // server's clock, about
 }

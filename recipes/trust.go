@@ -69,7 +69,7 @@ func (p *place) rely(ctx context.Context) (time.Duration, error) {
 func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	seen, known := p.s.clock.now(), p.heir
 	p.heir = nil
-	children, me, err := p.a.l.queueAround(ctx, p.s, p.guid)
+	children, me, stat, err := p.a.l.queueAround(ctx, p.s, p.guid)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		p.stale.Store(true) // the look at the own node tells
@@ -77,7 +77,8 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	if heir, ok := heirBehind(children, me); ok {
+	unread := int(stat.DataLength) > soleHolderLength // news, which whoever hands over has to hand on
+	if heir, ok := heirBehind(children, me); ok && !unread {
 		p.heir, err = p.a.l.inherit(ctx, p.s, heir, known, seen)
 		if errors.Is(err, errAgain) {
 			err = nil // it will be looked for when it is needed

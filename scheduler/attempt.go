@@ -29,7 +29,7 @@ func (r *run) tryUntilDone(about jobs.Run, patience *time.Duration) error {
 		case err == nil, r.isOver():
 			return err
 		case a.worked && isPreemption(err) && r.def.OnPreempt.Then == jobs.PreemptedRequeue:
-			about.Logger.Info("preempted: waiting for the lock again", "preemptions", r.countPreemption(), "error", err)
+			about.Logger.Info("preempted: waiting for the lock again", "preemptions", r.countPreemption(err), "error", err)
 			patience = r.freshPatience(patience)
 		case a.worked && r.isFailure(err) && failures < r.def.Retry.Max:
 			failures++
@@ -84,10 +84,13 @@ func (r *run) hasWorked() bool {
 	return r.working
 }
 
-func (r *run) countPreemption() int {
+func (r *run) countPreemption(err error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.preemptions++
+	if isOverridden(err) {
+		r.overridden++
+	}
 	return r.preemptions
 }
 
@@ -230,10 +233,11 @@ func (a *attempt) keepHold(ctx context.Context, until time.Time) {
 
 // requirements returns the locks that the job needs. patience is the acquire
 // timeout if none of them has one: the shortest counts for all. Once the run was
-// preempted as often as it may, only the end of its lease ends its hold.
+// preempted as often as it may, only the end of its lease ends its hold; what
+// operators' overrides do does not count.
 func (r *run) requirements(patience *time.Duration) []lockguard.Requirement {
 	all := r.def.Owned()
-	if p := r.def.OnPreempt; p.Then == jobs.PreemptedRequeue && r.preemptions >= p.MaxPreemptions {
+	if p := r.def.OnPreempt; p.Then == jobs.PreemptedRequeue && r.preemptions-r.overridden >= p.MaxPreemptions {
 		for i := range all {
 			all[i].MinRuntime = all[i].LeaseTimeout
 			if all[i].MinRuntime == 0 {
@@ -281,6 +285,9 @@ func scopeOf(err error) string {
 		return e.Scope
 	}
 	if e, ok := errors.AsType[*lockguard.LeaseExpiredError](err); ok {
+		return e.Scope
+	}
+	if e, ok := errors.AsType[*lockguard.OverriddenError](err); ok {
 		return e.Scope
 	}
 	return ""

@@ -128,6 +128,42 @@ func TestARunThatWasPreemptedOftenEnoughIsPreemptedNoMore(t *testing.T) {
 	})
 }
 
+func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var began []time.Time
+		overridden := &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}}
+		preempted := &lockguard.PreemptedError{Scope: "db", By: "somebody"}
+		j := locked(job("a", "0 1 * * *", 0))
+		j.OnPreempt = jobs.OnPreempt{Then: jobs.PreemptedRequeue, MaxPreemptions: 1}
+		j.Work = script(&began, overridden, overridden, preempted)
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(time.Hour + time.Minute)
+		d.drain()
+		require.Len(t, d.guard.asked, 4)
+		require.Zero(t, d.guard.asked[2].MinRuntime, "two of an operator do not count")
+		require.NotZero(t, d.guard.asked[3].MinRuntime)
+		require.Equal(t, 3, c.of("a").ends[0].Preemptions, "but they are told")
+		require.Equal(t, "ran", c.outcomes("a")[time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)][0])
+	})
+}
+
+func TestARunThatHadToGoForAnOverrideWasPreempted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var began []time.Time
+		j := locked(job("a", "0 1 * * *", 0))
+		j.Retry = jobs.Retry{Max: 3, Initial: time.Second, MaxInterval: time.Second}
+		j.Work = script(&began, &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}})
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+		time.Sleep(time.Hour + time.Minute)
+		d.drain()
+		require.Len(t, began, 1, "it is no failure that is tried again")
+		require.Equal(t, recipes.TickPreempted, c.of("a").ends[0].Outcome)
+		require.Zero(t, c.of("a").ends[0].Attempts)
+	})
+}
+
 func TestARunThatCannotBeTriedAgainEndsAsItsLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -33,6 +33,11 @@ func (l *lane) takeWaiting() (again time.Duration) {
 	if !expected || l.s.isDraining() {
 		return 0
 	}
+	if o, changed := l.paused(def, l.s.now()); o != nil {
+		l.expectWaiting()
+		l.pokeOn(changed)
+		return pausedPause
+	}
 	ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
 	defer cancel()
 	for {

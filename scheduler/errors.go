@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -51,11 +52,17 @@ func (e *SupersededError) Is(target error) bool { return target == lockguard.Err
 // PausedError is why a tick of a job that is paused is skipped.
 type PausedError struct {
 	Job   string
-	Pause *recipes.TickPause
+	Pause *recipes.TickPause // what the ledger says; nil: an override pauses it
+
+	// Override is the operator's override that pauses it; nil: none does.
+	Override *override.Override
 }
 
 func (e *PausedError) Error() string {
-	if e.Pause == nil {
+	switch o := e.Override; {
+	case o != nil:
+		return fmt.Sprintf("job %q is paused by the override %s of %s until %s: %s", e.Job, o.ID, o.By, orForever(o.Until), o.Reason)
+	case e.Pause == nil:
 		return fmt.Sprintf("job %q is paused", e.Job)
 	}
 	return fmt.Sprintf("job %q is paused by %s until %s: %s", e.Job, e.Pause.By, orForever(e.Pause.Until), e.Pause.Reason)

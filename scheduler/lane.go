@@ -28,6 +28,7 @@ type lane struct {
 	active bool            // a goroutine decides
 	again  bool            // and has to look once more
 	gone   bool            // the job was removed
+	waits  bool            // a goroutine waits until no override pauses the job any more
 	buffer bool            // the ledger may have ticks of the job that wait for the end of a run
 	gaps   []gap           // between ticks of the queue: too many to decide one by one
 
@@ -293,6 +294,11 @@ func (l *lane) decide(tick time.Time, newer int) {
 	}
 	if b, ok := def.blackouts.Cover(tick); ok {
 		l.postpone(skip{instant: tick, reason: SkipBlackout, detail: &BlackoutError{Blackout: b}})
+		_ = l.flush(ctx, farFuture) // else later
+		return
+	}
+	if o, _ := l.paused(def, tick); o != nil {
+		l.postpone(skip{instant: tick, reason: SkipPaused, detail: &PausedError{Job: def.Name, Override: o}})
 		_ = l.flush(ctx, farFuture) // else later
 		return
 	}

@@ -38,6 +38,7 @@ type run struct {
 	took        time.Duration              // work, in all attempts
 	attempts    int                        // that worked, preempted ones apart
 	preemptions int                        // of attempts that worked
+	overridden  int                        // of them, for operators' overrides
 	token       lockguard.Token            // of the first lock
 	tokens      map[string]lockguard.Token // of all
 	trace       string
@@ -222,8 +223,11 @@ func (r *run) outcome(err error) recipes.TickEnd {
 // isPreemption reports whether work had to go because somebody else wanted its
 // lock.
 func isPreemption(err error) bool {
-	return errors.As(err, new(*lockguard.PreemptedError)) || errors.As(err, new(*lockguard.LeaseExpiredError))
+	return errors.As(err, new(*lockguard.PreemptedError)) || errors.As(err, new(*lockguard.LeaseExpiredError)) || isOverridden(err)
 }
+
+// isOverridden reports whether that was for an operator's override.
+func isOverridden(err error) bool { return errors.As(err, new(*lockguard.OverriddenError)) }
 
 // whyNotStarted returns "" for what is no reason to skip but a failure.
 func (r *run) whyNotStarted(err error) SkipReason {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -43,6 +44,11 @@ type Config struct {
 	// differ. Defaults to time.Now.
 	Now func() time.Time
 
+	// Overrides, when set, knows the operators' overrides that pause jobs: ticks
+	// are skipped meanwhile, and those that wait stay. Of several daemons the one
+	// that decides a tick asks its own. Defaults to none.
+	Overrides Overrides
+
 	// Spread, when set, gives each job to one daemon: that one alone asks the
 	// ledger for its ticks, and when it is gone another one goes on. See
 	// SpreadOver. Defaults to nil: every daemon asks for every tick.
@@ -57,6 +63,14 @@ type Config struct {
 type Guard interface {
 	jobs.Guard
 	Observe(ctx context.Context, event lockguard.Event)
+}
+
+// Overrides knows the operators' overrides that are in force.
+type Overrides interface {
+	// Paused returns the override that pauses a job, nil if none does, and a
+	// channel that is closed when that may have changed, for whatever reason: also
+	// because the override has ended. It must not block.
+	Paused(job string, labels map[string]string) (*override.Override, <-chan struct{})
 }
 
 // Ledger is what a Scheduler needs of a *recipes.TickLedger.

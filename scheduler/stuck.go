@@ -52,6 +52,9 @@ func graceOf(cause error) time.Duration {
 	if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
 		return max(0, time.Until(l.Deadline))
 	}
+	if o, ok := errors.AsType[*lockguard.OverriddenError](cause); ok {
+		return max(0, time.Until(o.Deadline))
+	}
 	return 0
 }
 

@@ -102,6 +102,8 @@ func (r right) graceEnd(cause error, timeout time.Duration) time.Time {
 		granted = p.Deadline
 	} else if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
 		granted = l.Deadline
+	} else if o, ok := errors.AsType[*lockguard.OverriddenError](cause); ok {
+		granted = o.Deadline
 	}
 	if timeout > 0 && own.Before(granted) {
 		return own

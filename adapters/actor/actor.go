@@ -110,7 +110,7 @@ func (a actor) once(ctx context.Context) (over bool, err error) {
 func isPassing(err error) bool {
 	for _, passing := range []any{
 		new(*recipes.NotAcquiredError), new(*recipes.CleanupPendingError), new(*recipes.EvictedError), new(*recipes.UnavailableError),
-		new(*lockguard.PreemptedError), new(*lockguard.LeaseExpiredError), new(*lockguard.LostError),
+		new(*lockguard.PreemptedError), new(*lockguard.LeaseExpiredError), new(*lockguard.OverriddenError), new(*lockguard.LostError),
 	} {
 		if errors.As(err, passing) {
 			return true

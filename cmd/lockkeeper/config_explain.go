@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -135,7 +134,7 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 	defer closeClient(client)
 	stopped, stop := untilSignal(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(stopped, planPatience, fmt.Errorf("no answer within %s", planPatience))
+	ctx, cancel := context.WithTimeoutCause(stopped, planPatience, noAnswer(planPatience))
 	defer cancel()
 	states := make(map[string]recipes.LockState, len(job.Requirements))
 	var state recipes.TickState

@@ -26,7 +26,8 @@ type devFlags struct {
 	unsafe  yes
 	dir     string
 
-	client recipes.Config
+	client  recipes.Config
+	scratch string // where the credentials are that end with the run; "" without a server
 }
 
 const (
@@ -48,13 +49,17 @@ development only: the server has no replicas, anybody may connect to it, and it
 keeps what it has in memory, or in a file in --data-dir. The jobs' files are in
 a temporary directory that is removed at the end, or in --dir.
 
+What Lockkeeper has on that server belongs to a user with a password made up for
+the run, so that overrides, approvals and broken locks can be tried from another
+terminal: the beginning says how. With --data-dir the password is kept there.
+
 The server listens at ` + defaultListen + `, or at a free port when that is taken.
 Other commands can use it at the same time, and so can any client of ZooKeeper.
 LOCKKEEPER_ZK is not looked at.
 
 With --zk no server is started: the jobs run on that ZooKeeper, under
-` + devRoot + ` unless --root says otherwise. What they leave there stays; the
-end says how to delete it.
+` + devRoot + ` unless --root says otherwise, with the credentials that are given
+or none. What they leave there stays; the end says how to delete it.
 
 Ctrl-C drains: what runs may go on for a second, is told to go then, and cleans
 up. Then all data is read again. A second signal, a second later or more, stops
@@ -112,9 +117,9 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	if given("zk") {
 		without("zk", "listen", "data-dir", "no-jobs")
 	} else {
-		for _, flag := range []string{"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file"} {
+		for _, flag := range []string{"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file", "zk-x509", "zk-operators"} {
 			if given(flag) {
-				p.problems.add(fmt.Sprintf("--%s: the server of dev takes no credentials; name another one with --zk, or leave it out", flag))
+				p.problems.add(fmt.Sprintf("--%s: the server of dev takes no credentials but its own; name another one with --zk, or leave it out", flag))
 			}
 		}
 	}
@@ -165,6 +170,13 @@ func (p *program) develop(ctx context.Context, d *devFlags) error {
 		ctx, cancel = context.WithTimeout(ctx, *length)
 		defer cancel()
 	}
+	if len(d.client.Servers) == 0 {
+		var err error
+		if d.scratch, err = os.MkdirTemp("", "lockkeeper-dev-"); err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(d.scratch) }()
+	}
 	ended := make(chan error, 1)
 	place := make(chan string, 1)
 	go func() { ended <- d.verdict(ctx, p.show(ctx, d, place)) }()
@@ -209,6 +221,10 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 		defer func() { err = errors.Join(err, server.Close()) }()
 		d.client.Servers = []string{server.Addr()}
 		about.embedded, about.taken = true, taken
+		if about.credentials, failure = d.secure(); failure != nil {
+			return failure
+		}
+		about.open = d.isOpen(ctx)
 	}
 	ready := func() { about.print(p.stdout, colour) }
 	if d.noJobs.is {

@@ -18,6 +18,9 @@ type banner struct {
 	embedded  bool // the server is ours
 	taken     bool // and not where it usually is
 	ready     bool // it has been printed
+
+	credentials string // the file with those of our server
+	open        bool   // what our server has belongs to everybody all the same
 }
 
 func (b banner) print(out io.Writer, colour bool) {
@@ -68,12 +71,16 @@ func (b banner) title() string {
 	if host, _, _ := net.SplitHostPort(address); net.ParseIP(host).IsLoopback() {
 		lines = append(lines, "It has no replicas, and anybody on this machine may connect.")
 	} else {
-		lines = append(lines, "It has no replicas, and anybody may connect: whoever can reach that", "address can read and change everything in it.")
+		lines = append(lines, "It has no replicas, and anybody may connect: whoever can reach that", "address can hear its password, and change everything in it.")
 	}
 	if d.dataDir == "" {
 		lines = append(lines, "What it has is in memory, and gone at the end; --data-dir DIR keeps it.")
 	} else {
 		lines = append(lines, "What it has is kept in "+d.dataDir+".")
+	}
+	if b.open {
+		lines = append(lines, "That is from a run without credentials, and open to everybody: overrides,",
+			"approvals and broken locks are refused. Name a new --data-dir to try them.")
 	}
 	return strings.Join(lines, "\n  ")
 }
@@ -85,9 +92,9 @@ func (b banner) commands() []string {
 	if b.flags.unsafe.is {
 		return nil
 	}
-	scope, level := "shop/orders", 99 // above all jobs of the example
+	scope, pattern, level := "shop/orders", "shop/orders", 99 // above all jobs of the example
 	if b.flags.noJobs.is {
-		scope, level = "cluster/orders", 0
+		scope, pattern, level = "cluster/orders", "'cluster/*'", 0
 	}
 	commands, program, tls := b.environment(), b.start.program, ""
 	if b.start.dir != "" {
@@ -96,17 +103,30 @@ func (b banner) commands() []string {
 	if !b.embedded && b.zookeeper.tls.is {
 		tls = " --zk-tls"
 	}
-	return append(commands,
+	commands = append(commands,
 		program+" locks ls"+tls,
-		program+" locks show "+scope+tls,
+		program+" locks why "+scope+tls,
 		fmt.Sprintf("%s exec --scope %s --priority %d%s -- sleep 3", program, scope, level, tls))
+	if b.open || b.flags.client.Auth == nil && !b.flags.client.X509 {
+		return commands // nobody could tell who it was
+	}
+	commands = append(commands, program+" override apply stop --kind freeze -s "+pattern+" --for 1m -r test"+tls)
+	if !b.flags.noJobs.is {
+		commands = append(commands, program+" locks preempt "+scope+" -r test"+tls)
+	}
+	return append(commands,
+		program+" override ls"+tls,
+		program+" override clear stop -r test"+tls,
+		program+" audit"+tls)
 }
+
+const digestVariable = "LOCKKEEPER_ZK_DIGEST_FILE"
 
 // environment makes a shell look at our ZooKeeper, wherever it looked before.
 func (b banner) environment() []string {
 	export := "export LOCKKEEPER_ZK=" + quote(b.connect()) + " LOCKKEEPER_ROOT=" + quote(b.flags.client.Root)
 	files := []struct{ name, value string }{
-		{"LOCKKEEPER_ZK_DIGEST_FILE", b.zookeeper.digestFile},
+		{digestVariable, b.zookeeper.digestFile},
 		{"LOCKKEEPER_ZK_CA_FILE", b.zookeeper.caFile},
 		{"LOCKKEEPER_ZK_CERT_FILE", b.zookeeper.certFile},
 		{"LOCKKEEPER_ZK_KEY_FILE", b.zookeeper.keyFile},
@@ -116,6 +136,8 @@ func (b banner) environment() []string {
 	for _, file := range files {
 		value := cmp.Or(file.value, os.Getenv(file.name))
 		switch {
+		case b.embedded && b.credentials != "" && file.name == digestVariable:
+			lines = append(lines, "export "+file.name+"="+quote(b.credentials))
 		case value == "":
 		case b.embedded:
 			unset = append(unset, file.name)
@@ -124,6 +146,11 @@ func (b banner) environment() []string {
 				value = path
 			}
 			lines = append(lines, "export "+file.name+"="+quote(value))
+		}
+	}
+	for _, name := range []string{"LOCKKEEPER_ZK_X509", "LOCKKEEPER_ZK_OPERATORS"} {
+		if b.embedded && os.Getenv(name) != "" {
+			unset = append(unset, name)
 		}
 	}
 	if len(unset) > 1 {

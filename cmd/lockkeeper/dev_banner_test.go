@@ -14,10 +14,12 @@ import (
 )
 
 func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
-	for _, name := range []string{"DIGEST", "CA", "CERT", "KEY"} {
-		t.Setenv("LOCKKEEPER_ZK_"+name+"_FILE", "")
-	}
 	local := recipes.Config{Servers: []string{"127.0.0.1:2181"}, Root: "/lockkeeper"}
+	for _, name := range []string{"DIGEST_FILE", "CA_FILE", "CERT_FILE", "KEY_FILE", "X509", "OPERATORS"} {
+		t.Setenv("LOCKKEEPER_ZK_"+name, "")
+	}
+	secured := local
+	secured.Auth = &recipes.Digest{User: devUser, Password: "secret"}
 	tests := map[string]struct {
 		banner banner
 		want   []string
@@ -29,7 +31,27 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181 LOCKKEEPER_ROOT=/lockkeeper\n",
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
 			},
-			[]string{"taken", "whoever", "unset"},
+			[]string{"taken", "whoever", "unset", "override"},
+		},
+		"secured": {
+			banner{flags: &devFlags{client: secured}, embedded: true, credentials: "/tmp/dev/credentials"},
+			[]string{
+				"    export LOCKKEEPER_ZK_DIGEST_FILE=/tmp/dev/credentials\n",
+				"    lockkeeper override apply stop --kind freeze -s shop/orders --for 1m -r test\n",
+				"    lockkeeper locks preempt shop/orders -r test\n", "    lockkeeper override ls\n",
+				"    lockkeeper override clear stop -r test\n", "    lockkeeper audit\n",
+			},
+			[]string{"open to everybody"},
+		},
+		"secured, server only": {
+			banner{flags: &devFlags{client: secured, noJobs: yes{is: true}}, embedded: true, credentials: "/tmp/dev/credentials"},
+			[]string{"    lockkeeper override apply stop --kind freeze -s 'cluster/*' --for 1m -r test\n"},
+			[]string{"preempt"}, // nobody is at work
+		},
+		"kept from before there were credentials": {
+			banner{flags: &devFlags{client: secured, dataDir: "state"}, embedded: true, credentials: "/srv/state/credentials", open: true},
+			[]string{"  That is from a run without credentials, and open to everybody: ", "    export LOCKKEEPER_ZK_DIGEST_FILE=/srv/state/credentials\n"},
+			[]string{"override apply", "audit"},
 		},
 		"taken": {
 			banner{flags: &devFlags{client: local}, embedded: true, taken: true},
@@ -43,7 +65,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		},
 		"for everybody": {
 			banner{flags: &devFlags{client: recipes.Config{Servers: []string{"[::]:2181"}, Root: "/lockkeeper"}}, embedded: true},
-			[]string{"and anybody may connect: whoever can reach that\n  address can read and change everything in it.\n"},
+			[]string{"and anybody may connect: whoever can reach that\n  address can hear its password, and change everything in it.\n"},
 			nil,
 		},
 		"without locks": {
@@ -102,14 +124,15 @@ func TestCommandsWorkInAShellThatIsSetUpOtherwise(t *testing.T) {
 		"export LOCKKEEPER_ZK_CA_FILE=/etc/ca",
 		`cd '/it'\''s here'`,
 		"go run . locks ls --zk-tls",
-		"go run . locks show shop/orders --zk-tls",
+		"go run . locks why shop/orders --zk-tls",
 		"go run . exec --scope shop/orders --priority 99 --zk-tls -- sleep 3",
 	}, b.commands())
 
 	b.embedded = true
+	t.Setenv("LOCKKEEPER_ZK_OPERATORS", "digest:ana:x")
 	require.Equal(t, []string{
 		"export LOCKKEEPER_ZK=zk:2181 LOCKKEEPER_ROOT='/a b'",
-		"unset LOCKKEEPER_ZK_DIGEST_FILE LOCKKEEPER_ZK_CA_FILE",
+		"unset LOCKKEEPER_ZK_DIGEST_FILE LOCKKEEPER_ZK_CA_FILE LOCKKEEPER_ZK_OPERATORS",
 	}, b.commands()[:2])
 }
 

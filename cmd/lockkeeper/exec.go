@@ -31,6 +31,7 @@ type execFlags struct {
 	acquire  duration
 	forceful yes
 	message  string
+	owner    string
 }
 
 func (p *program) exec() *cobra.Command {
@@ -54,6 +55,11 @@ gets SIGKILL. The next one starts when nobody of the group is left.
 
 If the lock is lost all the same, the command gets SIGKILL at once: somebody else
 may hold the lock then, and there is nothing that it may still clean up.
+
+Overrides that operators have posted in ZooKeeper count (lockkeeper override): a
+frozen request waits outside of the queue, a boosted one goes first. What stands
+in the overrides file of the daemons does not, and no override lets the command
+run without its lock.
 
 A signal to lockkeeper is passed on to the command; while waiting, it leaves the
 queue. Without --acquire it waits for ever, unless ZooKeeper does not answer at
@@ -120,6 +126,7 @@ Exit code: that of the command, or
 	flags.Var(&f.acquire, "acquire", "how long to wait for the lock; 0: take it only if it is free (default for ever)")
 	flags.Var(&f.waiting, "waiting", "how long to wait for the cleanup of a holder that was asked to go (default for ever)")
 	flags.VarPF(&f.forceful, "forceful", "", "take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
+	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
 	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
 	return c
 }
@@ -137,9 +144,10 @@ func (f *execFlags) requirements(argv []string) []lockguard.Requirement {
 		Message:        f.message,
 		Mode:           f.mode.is,
 		Priority:       f.priority.is,
+		Owner:          f.owner,
 		WaitingTimeout: f.waiting.limit(),
 	}
-	if len(argv) > 0 {
+	if len(argv) > 0 && r.Owner == "" {
 		r.Owner = filepath.Base(argv[0])
 	}
 	if len(f.scopes) == 0 {
@@ -199,7 +207,12 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 		return err
 	}
 	defer closeClient(client)
-	guard, err := p.execGuard(client)
+	overrides, err := p.obey(ctx, client)
+	if err != nil {
+		return err
+	}
+	defer overrides.end()
+	guard, err := p.execGuard(client, overrides)
 	if err != nil {
 		return err
 	}
@@ -212,6 +225,9 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 	}
 	ctx, queue := waitInQueue(ctx, received)
 	defer queue.leave()
+	if err := overrides.ready(ctx, requirements); err != nil {
+		return refused(requirements, err)
+	}
 	var ran bool
 	var result error
 	err = guard.DoAll(ctx, requirements, func(ctx context.Context) error {
@@ -227,12 +243,12 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 	return finished(result, err)
 }
 
-func (p *program) execGuard(client *recipes.Client) (*lockguard.Guard, error) {
+func (p *program) execGuard(client *recipes.Client, overrides *obedience) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())
 	}
-	options := []lockguard.Option{lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet())}
+	options := append(overrides.options(), lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet()))
 	traceparent := regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 	if trace := os.Getenv("TRACEPARENT"); traceparent.MatchString(trace) {
 		options = append(options, lockguard.WithTrace(func(context.Context, lockguard.Subject) string { return trace }))

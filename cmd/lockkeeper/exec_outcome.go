@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -81,7 +82,7 @@ func finished(result, err error) error {
 	)
 	isLost := errors.As(err, &lost)
 	switch {
-	case isLost && lost.Reason == recipes.LossTaken && hadToGo(result): // by force, after its grace
+	case isLost && wasTaken(lost) && hadToGo(result): // by force, after its grace
 		return &codeError{exitPreempted, result.Error()}
 	case isLost, errors.Is(result, jobs.ErrAtRisk):
 		return &codeError{exitLost, err.Error()}
@@ -99,11 +100,17 @@ func finished(result, err error) error {
 	return result
 }
 
+// wasTaken reports whether somebody else has the lock, by right.
+func wasTaken(lost *lockguard.LostError) bool {
+	return lost.Reason == recipes.LossTaken || lost.Reason == recipes.LossOverridden
+}
+
 // hadToGo reports whether somebody else was to have the lock.
 func hadToGo(err error) bool {
 	var preempted *lockguard.PreemptedError
 	var lease *lockguard.LeaseExpiredError
-	return errors.As(err, &preempted) || errors.As(err, &lease)
+	var overridden *lockguard.OverriddenError
+	return errors.As(err, &preempted) || errors.As(err, &lease) || errors.As(err, &overridden)
 }
 
 // narrate says what a person at the terminal wants to know.
@@ -113,9 +120,28 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 		p.say("waiting for lock %q%s, place %d in the queue", e.Scope, heldBy(e.Holders), e.Position)
 	case lockguard.Requeued:
 		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", e.Scope)
+	case lockguard.Frozen:
+		p.say("lock %q is frozen until %s by %s (%s: %s): out of the queue until then", e.Scope, e.Override.Until.Local().Format(time.DateTime), e.Override.By, e.Override.ID, e.Override.Reason)
+	case lockguard.Thawed:
+		p.say("lock %q is not frozen any more", e.Scope)
+	case lockguard.Overridden:
+		if o := e.Effect.By(); o != nil {
+			p.say("override %s of %s (%s) changes the request for lock %q: priority %s%s", o.ID, o.By, o.Reason, e.Scope,
+				levelText(e.Effect.Terms.Priority), map[bool]string{true: ", forceful"}[e.Effect.Terms.Forceful])
+			break
+		}
+		p.say("no override changes the request for lock %q any more: priority %s", e.Scope, levelText(e.Effect.Terms.Priority))
+	case lockguard.Bypassed:
+		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s", e.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
+	case lockguard.ApprovalPending:
+		p.say("lock %q: %s did not finish cleaning up in time; waiting until somebody approves to take it by force, or not", e.Scope, owners(e.Holders))
 	case lockguard.TakenOver:
 		p.say("took lock %q from %s, whose time to clean up was over", e.Scope, owners(e.From))
 	case lockguard.PreemptRequested:
+		if o := e.Override; o != nil {
+			p.say("override %s of %s (%s) asks for lock %q: the command has %s to clean up", o.ID, o.By, o.Reason, e.Scope, human(e.Grace))
+			break
+		}
 		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, e.Scope, human(e.Grace))
 	case lockguard.AtRisk:
 		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is told to go", e.Scope)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -21,6 +22,8 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 		preempted = &lockguard.PreemptedError{Scope: "db", By: "hotfix", Priority: 90, Grace: time.Second}
 		lease     = &lockguard.LeaseExpiredError{Scope: "db", By: "hotfix"}
 		session   = &lockguard.LostError{Scope: "db", Reason: recipes.LossSession}
+		overruled = &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}}
+		evicted   = &lockguard.LostError{Scope: "db", Reason: recipes.LossOverridden, By: "ana"}
 		taken     = &lockguard.LostError{Scope: "db", Reason: recipes.LossTaken, By: "hotfix"}
 		deleted   = &lockguard.LostError{Scope: "db", Reason: recipes.LossDeleted}
 	)
@@ -48,6 +51,9 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 		{name: "preempted when it had ended by itself", guard: preempted, code: 0, silent: true},
 		{name: "preempted when it had failed by itself", result: failed, guard: preempted, code: 3, silent: true},
 		{name: "lease over", result: stopped(lease), code: 76},
+		{name: "overridden", result: stopped(overruled), code: 76},
+		{name: "overridden, and the lock taken at that moment", result: killed(overruled), guard: evicted, code: 76},
+		{name: "evicted for an override before it heard of that", guard: evicted, code: 77},
 		{name: "lost", result: killed(session), code: 77},
 		{name: "lost when it had ended by itself", guard: session, code: 77},
 		{name: "taken before it heard that it was to go", guard: taken, code: 77},
@@ -77,6 +83,8 @@ func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
 		says string
 	}{
 		{"busy", busy, 75, `lock "db" not acquired: held by "compact" (priority 4); see: lockkeeper locks show db`},
+		{"frozen", &lockguard.FrozenError{Scope: "db", Override: override.Override{ID: "INC-7", By: "ana", Reason: "disks"}, Err: &recipes.NotAcquiredError{Scope: "db"}}, 75, `lock "db" not acquired: frozen by ana until`},
+		{"overridden at once", &lockguard.OverriddenError{Scope: "db"}, 76, "the command was not started"},
 		{"cleanup pending", &recipes.CleanupPendingError{Scope: "db"}, 75, "see: lockkeeper locks show db"},
 		{"evicted", &recipes.EvictedError{Scope: "db"}, 75, "removed from the queue by an administrator"},
 		{"no ZooKeeper", &recipes.UnavailableError{Servers: []string{"zk:2181"}}, 75, "ZooKeeper at zk:2181 does not answer"},

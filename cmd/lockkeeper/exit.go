@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
@@ -28,6 +30,14 @@ type codeError struct {
 
 func (e *codeError) Error() string { return e.text }
 
+// A silentError says that ZooKeeper has not answered in the time that it had. Where
+// the client knows why, a *recipes.UnavailableError comes with it.
+type silentError struct{ within time.Duration }
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("no answer from ZooKeeper within %s", e.within)
+}
+
 // exit says what went wrong, and returns the exit code.
 func (p *program) exit(err error) int {
 	code := exitCode(err)
@@ -41,6 +51,9 @@ func (p *program) exit(err error) int {
 	text := err.Error()
 	if _, denied := errors.AsType[*recipes.AccessError](err); denied {
 		text = strings.ReplaceAll(text, "zookeeper.auth", zookeeperFlag("auth"))
+	}
+	if errors.As(err, new(*silentError)) && !errors.As(err, new(*recipes.UnavailableError)) {
+		text += "; check that the servers run and can be reached from here: lockkeeper doctor"
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		p.say("%s", line)
@@ -68,12 +81,21 @@ func exitCode(err error) int {
 		access      *recipes.AccessError
 		unavailable *recipes.UnavailableError
 		stranger    *recipes.NotParticipantError
+		silent      *silentError
 		taken       *recipes.NameTakenError
+		identity    *recipes.IdentityError
+		untrusted   *recipes.UntrustedError
+		noOverride  *recipes.NoOverrideError
+		noApproval  *recipes.NoApprovalError
+		stale       *recipes.StaleTokenError
+		notHeld     *recipes.NotHeldError
 	)
 	switch {
-	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access), errors.As(err, &stranger):
+	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access), errors.As(err, &stranger),
+		errors.As(err, &identity), errors.As(err, &untrusted), errors.As(err, &noOverride), errors.As(err, &noApproval),
+		errors.As(err, &stale), errors.As(err, &notHeld):
 		return exitConfig
-	case errors.As(err, &unavailable), errors.As(err, &taken):
+	case errors.As(err, &unavailable), errors.As(err, &silent), errors.As(err, &taken):
 		return exitNotAcquired
 	}
 	return exitFailed

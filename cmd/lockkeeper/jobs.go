@@ -30,21 +30,29 @@ func (p *program) jobs() *cobra.Command {
 }
 
 // jobsFile is the configuration file of commands that can do without one.
-type jobsFile struct{ name string }
+type jobsFile struct {
+	name string
+	flag string // that names it; "": file
+}
+
+// given reports whether somebody has named the file.
+func (f jobsFile) given(c *cobra.Command) bool { return c.Flags().Changed(cmp.Or(f.flag, "file")) }
 
 func (f *jobsFile) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.name, "file", "f", defaultFile, "configuration `file`; without -f only if it is there")
 }
 
 // jobsConfig reads the file if there is one, and says how to reach ZooKeeper:
-// what flags say counts before the file, and that before the environment. The
-// configuration is nil without a file. One that nobody has named must not
+// what flags say counts before the file, and that before the environment, but for
+// credentials: the file has those of the daemons, the environment those of the
+// person whose name the deeds are to have. The configuration is nil without a file. One that nobody has named must not
 // keep anybody from pausing a job: it is left out when it cannot be used.
 func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, recipes.Config, error) {
 	cfg, broken := config.Load(file.name, config.Options{})
 	var client recipes.Config
 	if broken == nil {
 		client = cfg.Client
+		p.inPerson(&client)
 	}
 	p.applyZooKeeper(&client)
 	p.problems.addRequest(client.Validate(), zookeeperFlag)
@@ -52,7 +60,7 @@ func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, r
 		return nil, client, err
 	}
 	if broken != nil {
-		if c.Flags().Changed("file") {
+		if file.given(c) {
 			return nil, client, broken
 		}
 		if _, err := os.Stat(file.name); !errors.Is(err, fs.ErrNotExist) {
@@ -61,6 +69,17 @@ func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, r
 	}
 	client.Logger = p.quiet()
 	return cfg, client, nil
+}
+
+// inPerson leaves out the credentials of a file where the environment has some.
+func (p *program) inPerson(client *recipes.Config) {
+	switch {
+	case p.zookeeper.digestFile != "", p.zookeeper.x509.is: // these go before both
+	case os.Getenv("LOCKKEEPER_ZK_DIGEST_FILE") != "":
+		client.Auth, client.X509 = nil, false
+	case os.Getenv("LOCKKEEPER_ZK_X509") != "":
+		client.Auth, client.X509, client.TLS = nil, false, nil
+	}
 }
 
 // withLedger lets do work with the ledger of all jobs.
@@ -81,8 +100,11 @@ const ledgerPatience = 5 * time.Second
 
 // shortly bounds calls of the ledger, which else waits for ZooKeeper for ever.
 func shortly(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, ledgerPatience, fmt.Errorf("no answer within %s", ledgerPatience))
+	return context.WithTimeoutCause(ctx, ledgerPatience, noAnswer(ledgerPatience))
 }
+
+// noAnswer is the cause of a context whose time is over.
+func noAnswer(within time.Duration) error { return &silentError{within} }
 
 // jobOf returns the job with a name; nil when the file has none, or there is
 // no file.

@@ -59,14 +59,19 @@ func newLockPlan(r lockguard.Requirement, s *recipes.LockState) lockPlanView {
 	for _, h := range plan.Beside {
 		v.Beside = append(v.Beside, newHolderView(h))
 	}
-	for _, o := range plan.Obstacles {
-		obstacle := obstacleView{Holder: newHolderView(o.Holder), Bar: string(o.Bar), Asks: make([]askView, 0, len(o.Asks))}
-		for _, a := range o.Asks {
-			obstacle.Asks = append(obstacle.Asks, askView{Reason: a.Reason, After: a.After.Milliseconds(), Grace: a.Grace.Milliseconds()})
-		}
-		v.Obstacles = append(v.Obstacles, obstacle)
-	}
+	v.Obstacles = append(v.Obstacles, newObstacleViews(plan)...)
 	return v
+}
+
+func newObstacleViews(plan recipes.Plan) []obstacleView {
+	views := make([]obstacleView, len(plan.Obstacles))
+	for i, o := range plan.Obstacles {
+		views[i] = obstacleView{Holder: newHolderView(o.Holder), Bar: string(o.Bar), Asks: make([]askView, 0, len(o.Asks))}
+		for _, a := range o.Asks {
+			views[i].Asks = append(views[i].Asks, askView{Reason: a.Reason, After: a.After.Milliseconds(), Grace: a.Grace.Milliseconds()})
+		}
+	}
+	return views
 }
 
 // writeLockPlans says for each lock whom a job would wait for and whom it would
@@ -85,7 +90,7 @@ func writeLockPlans(w io.Writer, plans []lockPlanView) {
 }
 
 func requirementWords(r lockguard.Requirement) string {
-	words := []string{r.Mode.String(), fmt.Sprintf("priority %d", r.Priority)}
+	words := []string{r.Mode.String(), levelWords(r.Priority)}
 	if r.NeverPreempts {
 		words = append(words, "never preempts")
 	}
@@ -137,7 +142,7 @@ func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
 		line(w, "    held by %s", contender(o.Holder))
 		line(w, "      since %s; %s", both(o.Holder.Since, p.At), lease(o.Holder))
 		for _, by := range o.Holder.PreemptedBy {
-			line(w, "      asked to go already by %s (priority %d), %s", by.Owner, by.Priority, relative(by.At, p.At))
+			line(w, "      asked to go already by %s (%s), %s", by.Owner, levelWords(by.Priority), relative(by.At, p.At))
 		}
 		if text := barWords(o, r); text != "" {
 			line(w, "      %s", text)
@@ -156,11 +161,11 @@ func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
 func barWords(o recipes.Obstacle, r lockguard.Requirement) string {
 	switch o.Bar {
 	case priority.BarLevel:
-		return fmt.Sprintf("not preempted: its priority %d is not below %d", o.Holder.Priority, r.Priority)
+		return fmt.Sprintf("not preempted: its %s is not below %s", levelWords(o.Holder.Priority), levelText(r.Priority))
 	case priority.BarNever:
 		return "not preempted: this lock is one that never preempts"
 	case priority.BarDelta:
-		return fmt.Sprintf("not preempted: its priority %d is not %d below %d", o.Holder.Priority, r.PreemptDelta, r.Priority)
+		return fmt.Sprintf("not preempted: its %s is not %d below %s", levelWords(o.Holder.Priority), r.PreemptDelta, levelText(r.Priority))
 	case priority.BarMinRuntime:
 		return fmt.Sprintf("not preempted yet: %s left of the %s that it is to have in peace", human(o.Holder.MinRuntimeLeft), human(o.Holder.MinRuntime))
 	case priority.NoBar:

@@ -17,10 +17,10 @@ import (
 func (p *program) locks() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "locks",
-		Short: "Show who holds locks and who waits for them",
+		Short: "Show who holds locks and who waits for them, say why, and take them away",
 	}
 	p.group(c)
-	c.AddCommand(p.locksLs(), p.locksShow())
+	c.AddCommand(p.locksLs(), p.locksShow(), p.locksWhy(), p.locksPreempt(), p.locksBreak())
 	return c
 }
 
@@ -32,7 +32,9 @@ func (p *program) locksLs() *cobra.Command {
 
 A lock is listed from its first use on, also while it is free. Times are those
 of the ZooKeeper servers. When the lease of a holder is over it keeps the lock
-until somebody asks for it.`,
+until somebody asks for it.
+
+Exit code 75 if ZooKeeper does not answer.`,
 		Example: `  lockkeeper locks ls
   lockkeeper locks ls -o wide
   lockkeeper locks ls -o json | jq -r '.[] | select(.state == "held") | .scope'`,
@@ -46,7 +48,9 @@ func (p *program) locksShow() *cobra.Command {
 		Long: `Show one lock: who holds it, who waits for it in which order, who asks the
 holder to go, and until when the holder may clean up.
 
-A scope that was never locked is free.`,
+A scope that was never locked is free.
+
+Exit code 75 if ZooKeeper does not answer, 78 for a scope that cannot be.`,
 		Example: `  lockkeeper locks show cluster/orders`,
 	}, []string{"SCOPE"}, p.showLock)
 }
@@ -95,13 +99,18 @@ func (p *program) inspect(c *cobra.Command, look func(context.Context, *recipes.
 	if err := p.usage(c); err != nil {
 		return err
 	}
+	return p.inspectWith(c.Context(), cfg, look)
+}
+
+// inspectWith is inspect for those who know how to reach ZooKeeper.
+func (p *program) inspectWith(ctx context.Context, cfg recipes.Config, look func(context.Context, *recipes.Client) error) error {
 	cfg.Logger = p.quiet()
 	client, err := recipes.NewClient(cfg)
 	if err != nil {
 		return err
 	}
 	defer closeClient(client)
-	ctx, stop := untilSignal(c.Context())
+	ctx, stop := untilSignal(ctx)
 	defer stop()
 	return look(ctx, client)
 }

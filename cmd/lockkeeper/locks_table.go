@@ -16,7 +16,7 @@ import (
 // holder.
 func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 	if wide {
-		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID", "TOKEN", "PREEMPTED BY", "MESSAGE")
+		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID", "TOKEN", "MIN RUNTIME", "PREEMPTED BY", "MESSAGE")
 	} else {
 		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS")
 	}
@@ -26,13 +26,13 @@ func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 			continue
 		}
 		if !wide {
-			row(w, s.Scope, "held", owners(s.Holders), highest(s.Holders), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
+			row(w, s.Scope, "held", owners(s.Holders), levelText(highest(s.Holders)), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
 			continue
 		}
 		for _, h := range s.Holders {
 			one := []recipes.Contender{h}
-			row(w, s.Scope, "held", h.Owner, h.Priority, since(s, h.Since), leaseLeft(one), len(s.Waiters),
-				h.Mode, h.Host, h.PID, h.Token, cmp.Or(preemptors(h), "-"), h.Message)
+			row(w, s.Scope, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
+				h.Mode, h.Host, h.PID, h.Token, minRuntimeLeft(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
 	}
 }
@@ -57,6 +57,18 @@ func leaseLeft(holders []recipes.Contender) string {
 	return human(left)
 }
 
+// minRuntimeLeft is what is left of the time in which a holder is not asked to go
+// for a priority.
+func minRuntimeLeft(h recipes.Contender) string {
+	switch {
+	case h.MinRuntime <= 0:
+		return "-"
+	case h.MinRuntimeLeft <= 0:
+		return "over"
+	}
+	return human(h.MinRuntimeLeft)
+}
+
 func preemptors(h recipes.Contender) string {
 	names := make([]string, len(h.PreemptedBy))
 	for i, by := range h.PreemptedBy {
@@ -79,6 +91,9 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		line(w, "\nholder  %s", contender(h))
 		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
 		line(w, "        token %s", h.Token)
+		if h.MinRuntimeLeft > 0 {
+			line(w, "        not asked to go for a higher priority %s", minRuntimeWords(s, h))
+		}
 		details(w, h, wide)
 		for _, by := range h.PreemptedBy {
 			line(w, "        %s", demand(s, by))
@@ -101,7 +116,7 @@ func line(w io.Writer, format string, args ...any) {
 }
 
 func contender(c recipes.Contender) string {
-	text := fmt.Sprintf("%s  priority %d  host %s  pid %d", c.Owner, c.Priority, c.Host, c.PID)
+	text := fmt.Sprintf("%s  %s  host %s  pid %d", c.Owner, levelWords(c.Priority), c.Host, c.PID)
 	if c.Mode == priority.Shared {
 		text += "  shared"
 	}
@@ -129,13 +144,20 @@ func lease(h recipes.Contender) string {
 
 // manner is how a waiter deals with a holder that it outranks.
 func manner(c recipes.Contender) string {
+	text := ""
 	switch {
 	case c.Forceful:
-		return "; forceful"
+		text = "; forceful"
 	case c.WaitingTimeout != nil:
-		return fmt.Sprintf("; waits %s for a cleanup", human(*c.WaitingTimeout))
+		text = fmt.Sprintf("; waits %s for a cleanup", human(*c.WaitingTimeout))
 	}
-	return ""
+	switch {
+	case c.NeverPreempts:
+		text += "; never preempts"
+	case c.PreemptDelta > 1:
+		text += fmt.Sprintf("; preempts those %d below it", c.PreemptDelta)
+	}
+	return text
 }
 
 // demand says who asks a holder to go, why, until when, and what then.
@@ -144,7 +166,7 @@ func demand(s recipes.LockState, by recipes.Preemptor) string {
 	if by.Reason == priority.LeaseExpired {
 		why = "asks, and its lease is over"
 	}
-	return fmt.Sprintf("must go: %s (priority %d) %s; %s; %s", by.Owner, by.Priority, why, grace(s, by), patience(s, by))
+	return fmt.Sprintf("must go: %s (%s) %s; %s; %s", by.Owner, levelWords(by.Priority), why, grace(s, by), patience(s, by))
 }
 
 func grace(s recipes.LockState, by recipes.Preemptor) string {

@@ -74,6 +74,31 @@ holder  reindex  priority 40  host h3  pid 811
 `, out.String())
 }
 
+func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
+	s := contended()
+	s.Holders[0].MinRuntime, s.Holders[0].MinRuntimeLeft, s.Holders[0].PreemptedBy = 7*time.Minute, 48*time.Second, nil
+	s.Waiters[0].NeverPreempts, s.Waiters[1].PreemptDelta = true, 20
+	var out bytes.Buffer
+	writeLock(&out, s, false)
+	require.Contains(t, out.String(), "\n        not asked to go for a higher priority before 12:00:48, in 48s (min_runtime 7m)\n")
+	require.Contains(t, out.String(), "42s ago; forceful; never preempts\n")
+	require.Contains(t, out.String(), "1m15s ago; waits 5m for a cleanup; preempts those 20 below it\n")
+
+	out.Reset()
+	writeLocks(&out, []recipes.LockState{s}, true)
+	require.Regexp(t, `(?m)TOKEN\tMIN RUNTIME\tPREEMPTED BY`, out.String())
+	require.Contains(t, out.String(), "\t7301444\t48s\t-\tnightly\n")
+
+	s.Holders[0].MinRuntimeLeft = 0
+	out.Reset()
+	writeLocks(&out, []recipes.LockState{s}, true)
+	require.Contains(t, out.String(), "\t7301444\tover\t-\t")
+	s.Holders[0].MinRuntimeLeft, s.Holders[0].LeaseLeft = 48*time.Second, 48*time.Second
+	out.Reset()
+	writeLock(&out, s, false)
+	require.Contains(t, out.String(), "not asked to go for a higher priority before its lease is over (min_runtime)\n")
+}
+
 func TestTextOfOthersCannotPlayTricksOnTheTerminal(t *testing.T) {
 	s := contended()
 	s.Holders[0].Message = "\x1b[2J\nscope: free"

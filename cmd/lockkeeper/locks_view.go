@@ -26,6 +26,10 @@ type contenderView struct {
 	Priority priority.Level `json:"priority"`
 	Mode     priority.Mode  `json:"mode"`
 	Message  string         `json:"message"`
+
+	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
+	MinRuntime     int64         `json:"min_runtime_ms"` // how long the holder is not asked to go for a priority
+	Override       *recipes.Mark `json:"override"`       // for which it was made, or which has changed it; null: none
 }
 
 type holderView struct {
@@ -34,6 +38,7 @@ type holderView struct {
 	Since        time.Time       `json:"since"`
 	LeaseTimeout int64           `json:"lease_timeout_ms"`
 	LeaseLeft    int64           `json:"lease_left_ms"`
+	MinLeft      int64           `json:"min_runtime_left_ms"`
 	PreemptedBy  []preemptorView `json:"preempted_by"`
 }
 
@@ -42,6 +47,12 @@ type waiterView struct {
 	LeaseTimeout int64     `json:"lease_timeout_ms"`
 	Position     int       `json:"position"`
 	WaitingSince time.Time `json:"waiting_since"`
+
+	Forceful       bool   `json:"forceful"`
+	WaitingTimeout *int64 `json:"waiting_timeout_ms"` // null: for ever
+	AcquireTimeout *int64 `json:"acquire_timeout_ms"` // null: for ever, or not known
+	PreemptDelta   int    `json:"preempt_delta"`      // 0: any higher priority preempts
+	NeverPreempts  bool   `json:"never_preempts"`
 }
 
 // preemptorView is one who asks a holder to go.
@@ -53,7 +64,8 @@ type preemptorView struct {
 	Forceful bool            `json:"forceful"`
 	Grace    int64           `json:"grace_ms"`
 	Since    time.Time       `json:"since"`
-	Until    time.Time       `json:"until"` // end of the grace
+	Until    time.Time       `json:"until"`    // end of the grace
+	Override *recipes.Mark   `json:"override"` // for which it asks; null: of its own accord
 }
 
 func newLockView(state recipes.LockState) lockView {
@@ -67,12 +79,7 @@ func newLockView(state recipes.LockState) lockView {
 		v.Holders = append(v.Holders, newHolderView(h))
 	}
 	for _, w := range state.Waiters {
-		v.Waiters = append(v.Waiters, waiterView{
-			contenderView: newContenderView(w),
-			LeaseTimeout:  w.LeaseTimeout.Milliseconds(),
-			Position:      w.Position,
-			WaitingSince:  w.Joined.UTC(),
-		})
+		v.Waiters = append(v.Waiters, newWaiterView(w))
 	}
 	return v
 }
@@ -81,7 +88,26 @@ func newContenderView(c recipes.Contender) contenderView {
 	return contenderView{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
 		Priority: c.Priority, Mode: c.Mode, Message: c.Message,
+		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), Override: c.Override,
 	}
+}
+
+func newWaiterView(w recipes.Contender) waiterView {
+	return waiterView{
+		contenderView: newContenderView(w),
+		LeaseTimeout:  w.LeaseTimeout.Milliseconds(),
+		Position:      w.Position,
+		WaitingSince:  w.Joined.UTC(),
+		Forceful:      w.Forceful, WaitingTimeout: someMillis(w.WaitingTimeout), AcquireTimeout: someMillis(w.AcquireTimeout),
+		PreemptDelta: w.PreemptDelta, NeverPreempts: w.NeverPreempts,
+	}
+}
+
+func someMillis(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Milliseconds())
 }
 
 func newHolderView(h recipes.Contender) holderView {
@@ -91,12 +117,13 @@ func newHolderView(h recipes.Contender) holderView {
 		Since:         h.Since.UTC(),
 		LeaseTimeout:  h.LeaseTimeout.Milliseconds(),
 		LeaseLeft:     h.LeaseLeft.Milliseconds(),
+		MinLeft:       h.MinRuntimeLeft.Milliseconds(),
 		PreemptedBy:   make([]preemptorView, 0, len(h.PreemptedBy)),
 	}
 	for _, by := range h.PreemptedBy {
 		v.PreemptedBy = append(v.PreemptedBy, preemptorView{
 			ID: by.ID, Owner: by.Owner, Priority: by.Priority, Reason: by.Reason, Forceful: by.Forceful,
-			Grace: by.Grace.Milliseconds(), Since: by.At.UTC(), Until: by.At.Add(by.Grace).UTC(),
+			Grace: by.Grace.Milliseconds(), Since: by.At.UTC(), Until: by.At.Add(by.Grace).UTC(), Override: by.Override,
 		})
 	}
 	return v

@@ -23,7 +23,11 @@ func TestProgram(t *testing.T) {
 		Dir:                "testdata",
 		Cmds:               map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
 		RequireUniqueNames: true,
-		UpdateScripts:      *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector's default is a second for each command
+			return nil
+		},
+		UpdateScripts: *update,
 	})
 }
 

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -63,7 +65,7 @@ func cannotListen(file, address string, err error) error {
 }
 
 // serve answers until close. ctx ends when the daemon drains.
-func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, schedule *scheduler.Scheduler, reloader *config.Reloader) error {
+func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, schedule *scheduler.Scheduler, reloader *config.Reloader, operators *operations) error {
 	if m == nil {
 		return nil
 	}
@@ -75,6 +77,7 @@ func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, sched
 			s := reloader.Status()
 			return metrics.Reload{At: s.At, Generation: s.Generation, OK: s.OK}
 		}),
+		metrics.Overrides(meter, overrideKinds(), []string{string(emergency.File), string(emergency.ZooKeeper)}, operators.measure),
 		metrics.Build(meter, metrics.Version{Version: build.Version, Commit: build.Commit, Go: build.Go}),
 	)
 	if err != nil {
@@ -95,6 +98,13 @@ func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, sched
 	}()
 	m.log.Info("metrics are served", "address", m.listener.Addr().String())
 	return nil
+}
+
+func overrideKinds() (kinds []string) {
+	for _, kind := range override.Kinds() {
+		kinds = append(kinds, string(kind))
+	}
+	return kinds
 }
 
 // closeMetrics is how long the end of the program waits for a scrape that goes on.

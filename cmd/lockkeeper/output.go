@@ -32,6 +32,13 @@ func (p *program) writeJSON(v any) error {
 	return e.Encode(v)
 }
 
+// writeJSONLine writes v on one line, for what has no end.
+func (p *program) writeJSONLine(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
 // writeYAML writes what JSON would, which is YAML already, in another style.
 func (p *program) writeYAML(v any) error {
 	text, err := json.Marshal(v)

@@ -64,6 +64,9 @@ func (e *usageError) Error() string {
 // pflag stops at the first of them; here the rest is looked at as well, so that
 // all that is wrong is said at once.
 func (p *program) parse(root *cobra.Command, args []string) []string {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args // a shell asks how the line may go on; nothing is wrong with it yet
+	}
 	args = slices.Clone(args)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultVersionFlag()

@@ -54,22 +54,48 @@ and gives way.`,
 	flags := c.PersistentFlags()
 	p.zookeeper.add(flags)
 	p.output = choice{is: "table", of: []string{"table", "wide", "json", "yaml"}}
-	flags.VarP(&p.output, "output", "o", "`format` of what locks, jobs, group, config explain and version write: "+p.output.list())
+	flags.VarP(&p.output, "output", "o", "`format` of what locks, jobs, override, approvals, group, audit, config explain, doctor, bench and version write: "+p.output.list())
 	p.logging.add(flags)
 
 	p.group(c)
-	c.AddCommand(p.dev(), p.run(), p.exec(), p.locks(), p.jobs(), p.lockGroup(), p.config(), p.version())
+	for _, part := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run something under locks:", []*cobra.Command{p.exec(), p.run(), p.lockGroup(), p.dev()}},
+		{"See what happens, and change it:", []*cobra.Command{p.locks(), p.jobs(), p.override(), p.approvals(), p.audit()}},
+		{"Check, before it happens:", []*cobra.Command{p.config(), p.doctor(), p.bench(), p.version()}},
+	} {
+		c.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, command := range part.commands {
+			command.GroupID = part.title
+			c.AddCommand(command)
+		}
+	}
 	return c
 }
 
+// alone marks a command that does something itself, and has others in it.
+func alone(c *cobra.Command) { c.Annotations = map[string]string{"alone": "true"} }
+
 // usage is what help says after the description.
 const usage = `Usage:
-{{- if .HasAvailableSubCommands}}
-  {{.CommandPath}} COMMAND
-{{- else}}
+{{- if or (not .HasAvailableSubCommands) .Annotations.alone}}
   {{.UseLine}}
 {{- end}}
 {{- if .HasAvailableSubCommands}}
+  {{.CommandPath}} COMMAND
+{{- end}}
+{{- if .Groups}}
+{{- $all := .Commands}}
+{{- range $part := .Groups}}
+
+{{.Title}}
+{{- range $all}}{{if and .IsAvailableCommand (eq .GroupID $part.ID)}}
+  {{rpad .Name .NamePadding}} {{.Short}}
+{{- end}}{{end}}
+{{- end}}
+{{- else if .HasAvailableSubCommands}}
 
 Commands:
 {{- range .Commands}}{{if and .IsAvailableCommand (ne .Name "help")}}
@@ -149,5 +175,5 @@ func (p *program) usage(c *cobra.Command) error {
 
 // say writes one line for people.
 func (p *program) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.stderr, "lockkeeper: "+format+"\n", args...)
+	_, _ = fmt.Fprintln(p.stderr, "lockkeeper: "+printable(fmt.Sprintf(format, args...)))
 }

@@ -18,13 +18,17 @@ type reloads struct {
 }
 
 // reload keeps the jobs up to date with the file until ctx ends.
-func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, hangup <-chan os.Signal, logger *slog.Logger) (*reloads, error) {
+func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, operators *operations, hangup <-chan os.Signal, logger *slog.Logger) (*reloads, error) {
 	reloader, err := config.NewReloader(config.ReloadConfig{
 		Apply: func(_ context.Context, next *config.Config, _ config.Diff) error {
 			_, err := schedule.Reconcile(next.Jobs)
+			if err == nil {
+				operators.reload(next)
+			}
 			return err
 		},
 		Current: cfg,
+		Live:    liveOperations(),
 		Logger:  logger,
 		Prepare: func(next *config.Config) error {
 			before := p.problems

@@ -102,18 +102,27 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	go tellAccess(ctx, client, logger)
 	measured, stopMeasuring := measure(cfg.StateDir, logger)
 	defer stopMeasuring()
-	schedule, err := newScheduler(client, cfg, logger, measured)
+	operators, err := newOperations(client, cfg, logger)
 	if err != nil {
 		closeClient(client)
 		return err
 	}
-	reloaded, err := p.reload(ctx, cfg, schedule, hangup, logger)
+	guard, schedule, err := newScheduler(client, cfg, logger, measured, operators)
+	var reloaded *reloads
 	if err == nil {
-		err = exposed.serve(ctx, client, schedule, reloaded.Reloader)
+		reloaded, err = p.reload(ctx, cfg, schedule, operators, hangup, logger)
+	}
+	if err == nil {
+		err = exposed.serve(ctx, client, schedule, reloaded.Reloader, operators)
+	}
+	if err == nil {
+		err = operators.start(ctx, guard)
 	}
 	if err != nil {
+		operators.end()
 		closeClient(client)
 		return err
 	}
@@ -131,6 +140,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 				return err // its locks have to last as long as this process
 			}
 			reloaded.end()
+			operators.end()
 			closeClient(client)
 			logger.Info("lockkeeper stopped")
 			return err
@@ -149,29 +159,30 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	}
 }
 
-// newScheduler returns a scheduler with the jobs of cfg; measured may be nil.
-func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, measured lockguard.Observer) (*scheduler.Scheduler, error) {
-	options := []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}
+// newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may
+// be nil.
+func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, measured lockguard.Observer, operators *operations) (*lockguard.Guard, *scheduler.Scheduler, error) {
+	options := append(operators.options(), lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger))
 	if measured != nil {
 		options = append(options, lockguard.WithObserver(measured))
 	}
 	guard, err := lockguard.New(client, options...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	settings := scheduler.Config{Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger}
+	settings := scheduler.Config{Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger, Overrides: operators.desk}
 	if cfg.Scheduler.Spread {
 		settings.Spread, settings.SpreadStrategy = scheduler.SpreadOver(client, cfg.Scheduler.Name), cfg.Scheduler.Strategy
 	}
 	s, err := scheduler.New(settings)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var problems []error
 	for _, job := range cfg.Jobs {
 		problems = append(problems, s.Add(job))
 	}
-	return s, errors.Join(problems...)
+	return guard, s, errors.Join(problems...)
 }
 
 // lockEvents logs what happens to locks. Skipped ticks are logged by the

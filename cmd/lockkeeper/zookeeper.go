@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ type zookeeperFlags struct {
 	caFile         string
 	certFile       string
 	keyFile        string
+	x509           yes
+	operators      []string
 }
 
 const defaultServers = "localhost:2181"
@@ -43,6 +46,8 @@ func (z *zookeeperFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&z.caFile, "zk-ca-file", "", "use TLS, with the certificate authorities of this `file` (env LOCKKEEPER_ZK_CA_FILE)")
 	flags.StringVar(&z.certFile, "zk-cert-file", "", "`file` with the certificate of this client (env LOCKKEEPER_ZK_CERT_FILE)")
 	flags.StringVar(&z.keyFile, "zk-key-file", "", "`file` with its private key (env LOCKKEEPER_ZK_KEY_FILE)")
+	flags.VarPF(&z.x509, "zk-x509", "", "ZooKeeper knows this client by its certificate (env LOCKKEEPER_ZK_X509)").NoOptDefVal = "true"
+	flags.StringArrayVar(&z.operators, "zk-operators", nil, "`who` may apply overrides and decide, as lockkeeper config operator prints it; may be given again (env LOCKKEEPER_ZK_OPERATORS, separated by semicolons)")
 }
 
 // zookeeperFlag is how the flag for a field of recipes.Config is spelt.
@@ -54,6 +59,8 @@ func zookeeperFlag(field string) string {
 		return "--zk-session-timeout"
 	case "auth":
 		return "--zk-digest-file"
+	case "x509", "operators":
+		return "--zk-" + field
 	}
 	return "--" + field
 }
@@ -87,6 +94,13 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 			cfg.Auth = p.digest(file)
 		}
 	}
+	if operators := z.operators; len(operators) > 0 || len(cfg.Operators) == 0 {
+		if len(operators) == 0 {
+			operators = splitOperators(os.Getenv("LOCKKEEPER_ZK_OPERATORS"))
+		}
+		cfg.Operators = operators
+	}
+	p.applyX509(cfg)
 	ca, cert, key := z.caFile, z.certFile, z.keyFile
 	if ca+cert+key == "" && !z.tls.is && cfg.TLS != nil {
 		return
@@ -97,6 +111,40 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 	if z.tls.is || ca+cert+key != "" {
 		cfg.TLS = p.tls(ca, cert, key)
 	}
+}
+
+// applyX509 makes the client one that is known by its certificate, unless it has
+// a digest user.
+func (p *program) applyX509(cfg *recipes.Config) {
+	x509 := p.zookeeper.x509.is
+	if text := os.Getenv("LOCKKEEPER_ZK_X509"); text != "" && !x509 && cfg.Auth == nil {
+		var err error
+		if x509, err = strconv.ParseBool(text); err != nil {
+			p.problems.add(fmt.Sprintf("LOCKKEEPER_ZK_X509: %q is neither true nor false", text))
+		}
+	}
+	cfg.X509 = cfg.X509 || x509
+}
+
+// splitOperators splits at semicolons: the subject of a certificate has commas
+// in it, and a semicolon only behind a backslash.
+func splitOperators(s string) (operators []string) {
+	var one strings.Builder
+	end := func() {
+		if text := strings.TrimSpace(one.String()); text != "" {
+			operators = append(operators, text)
+		}
+		one.Reset()
+	}
+	for i, r := range s {
+		if r == ';' && (i == 0 || s[i-1] != '\\') {
+			end()
+			continue
+		}
+		one.WriteRune(r)
+	}
+	end()
+	return operators
 }
 
 // digest reads a file with user:password.
@@ -146,13 +194,18 @@ func (p *program) tls(caFile, certFile, keyFile string) *tls.Config {
 func (p *program) read(flag, file string) []byte {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		if path, ok := errors.AsType[*fs.PathError](err); ok {
-			err = path.Err
-		}
-		p.problems.add(fmt.Sprintf("%s: %s cannot be read: %v; name a file that this user can read", flag, file, err))
+		p.problems.add(fmt.Sprintf("%s: %s cannot be read: %v; name a file that this user can read", flag, file, withoutPath(err)))
 		return nil
 	}
 	return text
+}
+
+// withoutPath leaves out the name of the file, which is said beside.
+func withoutPath(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
 
 // closeTimeout is how long the end of the program waits for ZooKeeper. What is

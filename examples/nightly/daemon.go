@@ -27,6 +27,7 @@ type daemon struct {
 	ledger   *recipes.TickLedger
 	tell     func(step)
 	schedule *scheduler.Scheduler
+	obeys    *operators
 }
 
 // newDaemon is all that a program of one's own needs to do: read the
@@ -54,18 +55,27 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 			d.close()
 		}
 	}()
-	guard, err := lockguard.New(client,
-		lockguard.WithLogger(logger),
-		lockguard.WithObserver(lockguard.LogObserver(logger)),
-		lockguard.WithObserver(story.observe))
+	d.obeys, err = newOperators(client, file.Emergency.Limits(time.Time{}), logger)
 	if err != nil {
 		return nil, err
 	}
+	guard, err := lockguard.New(client, append([]lockguard.Option{
+		lockguard.WithLogger(logger),
+		lockguard.WithObserver(lockguard.LogObserver(logger)),
+		lockguard.WithObserver(story.observe), // first: the record may have to wait for ZooKeeper
+	}, d.obeys.options()...)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.obeys.carryOut(guard); err != nil {
+		return nil, err
+	}
 	d.schedule, err = scheduler.New(scheduler.Config{
-		Drain:  file.Drain,
-		Guard:  guard,
-		Ledger: d.ledger,
-		Logger: logger,
+		Drain:     file.Drain,
+		Guard:     guard,
+		Ledger:    d.ledger,
+		Logger:    logger,
+		Overrides: d.obeys.desk,
 	})
 	if err != nil {
 		return nil, err
@@ -98,7 +108,10 @@ func (d *daemon) look(ctx context.Context) error {
 }
 
 // run returns when ctx has ended and all jobs have.
-func (d *daemon) run(ctx context.Context) { _ = d.schedule.Run(ctx) } // fails when it is called twice
+func (d *daemon) run(ctx context.Context) {
+	d.obeys.start(ctx)
+	_ = d.schedule.Run(ctx) // fails when it is called twice
+}
 
 // runNow runs a job by hand after a while, unless ctx ends before. What the
 // narrator does not hear of is told here. The error is an *recipes.AccessError.
@@ -126,6 +139,9 @@ func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) er
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	if d.obeys != nil {
+		_ = d.obeys.end(ctx) // what is not on record is logged
+	}
 	_ = d.client.Close(ctx)
 }
 

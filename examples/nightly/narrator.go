@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -73,6 +75,15 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 		}
 	case lockguard.PreemptRequested:
 		s.Kind, s.Text = preempted, fmt.Sprintf("by %s (priority %d), %s to clean up", e.By.Owner, e.By.Priority, seconds(e.Grace))
+		if o := e.Override; o != nil {
+			s.Text = fmt.Sprintf("by %s (override %s), %s to clean up", o.By, o.ID, seconds(e.Grace))
+		}
+	case lockguard.Frozen:
+		s.Kind, s.Text = frozen, "until "+e.Override.Until.Local().Format(time.TimeOnly)+" by "+e.Override.By+" (override "+e.Override.ID+")"
+	case lockguard.Thawed:
+		s.Kind, s.Text = thawed, "asks for the lock again"
+	case lockguard.Overridden:
+		s.Kind, s.Text = overridden, overruled(e.Effect)
 	case lockguard.CleanupStarted:
 		s.Kind = cleaning
 	case lockguard.CleanupDone:
@@ -113,7 +124,8 @@ func (n *narrator) release(job string, e lockguard.Released) (kind, string) {
 		held = "release not confirmed"
 	}
 	switch {
-	case errors.As(e.Cause, new(*lockguard.PreemptedError)), errors.As(e.Cause, new(*lockguard.LeaseExpiredError)):
+	case errors.As(e.Cause, new(*lockguard.PreemptedError)), errors.As(e.Cause, new(*lockguard.LeaseExpiredError)),
+		errors.As(e.Cause, new(*lockguard.OverriddenError)):
 		if e.Err != nil {
 			return stopped, held
 		}
@@ -126,6 +138,19 @@ func (n *narrator) release(job string, e lockguard.Released) (kind, string) {
 		return failed, oneLine(failure)
 	}
 	return done, held
+}
+
+// overruled says what overrides have made of a request.
+func overruled(e override.Effect) string {
+	o := e.By()
+	if o == nil {
+		return "as declared again"
+	}
+	level := fmt.Sprint(e.Terms.Priority)
+	if e.Terms.Priority == priority.Emergency {
+		level = "emergency"
+	}
+	return fmt.Sprintf("by %s (override %s): priority %s", o.By, o.ID, level)
 }
 
 func names(contenders []recipes.Contender) string {
@@ -146,6 +171,8 @@ func why(reason string) string {
 		return "no lock in time"
 	case scheduler.SkipDraining:
 		return "the daemon ends"
+	case scheduler.SkipPaused:
+		return "it is paused"
 	case scheduler.SkipUndecided, scheduler.SkipUnavailable:
 		return "ZooKeeper is silent"
 	default:

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
@@ -30,6 +31,12 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 		"acquired at once":    {lockguard.Acquired{Subject: about, Waited: 3 * time.Millisecond}, holding, "token 7"},
 		"acquired":            {lockguard.Acquired{Subject: about, Waited: 1240 * time.Millisecond}, holding, "token 7, after 1.2s"},
 		"preempted":           {lockguard.PreemptRequested{Subject: about, By: hotfix, Grace: 2 * time.Second}, preempted, "by hotfix (priority 90), 2s to clean up"},
+		"for an operator":     {lockguard.PreemptRequested{Subject: about, By: hotfix, Override: &recipes.Mark{ID: "INC-1", By: "ana"}, Grace: 2 * time.Second}, preempted, "by ana (override INC-1), 2s to clean up"},
+		"frozen":              {lockguard.Frozen{Subject: about, Override: override.Override{ID: "INC-1", By: "ana", Until: start.Add(time.Minute)}}, frozen, "until " + start.Add(time.Minute).Local().Format(time.TimeOnly) + " by ana (override INC-1)"},
+		"thawed":              {lockguard.Thawed{Subject: about}, thawed, "asks for the lock again"},
+		"boosted":             {lockguard.Overridden{Subject: about, Effect: boosted(95)}, overridden, "by ana (override INC-1): priority 95"},
+		"emergency":           {lockguard.Overridden{Subject: about, Effect: boosted(priority.Emergency)}, overridden, "by ana (override INC-1): priority emergency"},
+		"as declared":         {lockguard.Overridden{Subject: about}, overridden, "as declared again"},
 		"cleanup":             {lockguard.CleanupStarted{Subject: about}, cleaning, ""},
 		"cleaned up":          {lockguard.CleanupDone{Subject: about, Took: time.Second}, cleaned, "did it, took 1s"},
 		"not cleaned up":      {lockguard.CleanupDone{Subject: about, Err: broken}, unclean, "disk full"},
@@ -53,6 +60,13 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 
 			require.Equal(t, []step{{At: start, Daemon: "A", Job: "compact", Run: "r1", Kind: test.kind, Text: test.text}}, got)
 		})
+	}
+}
+
+func boosted(level priority.Level) override.Effect {
+	return override.Effect{
+		Terms:   override.Terms{Priority: level},
+		Applied: []override.Override{{ID: "INC-1", Kind: override.Boost, By: "ana"}},
 	}
 }
 

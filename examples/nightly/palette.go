@@ -39,6 +39,8 @@ func (k kind) look() look {
 		return look{"→", cyan}
 	case stopped:
 		return look{"■", cyan}
+	case frozen, overridden, thawed:
+		return look{"⚑", yellow}
 	case skipped, left:
 		return look{"-", dim}
 	default:

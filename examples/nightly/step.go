@@ -34,7 +34,10 @@ const (
 	gaveUp     kind = "gave up"
 	left       kind = "left" // the queue, because the daemon ends
 	skipped    kind = "skipped"
-	outage     kind = "outage" // ZooKeeper does not answer
+	frozen     kind = "frozen"     // an override keeps it out of the queue
+	thawed     kind = "thawed"     // not any more
+	overridden kind = "overridden" // an override has changed its request
+	outage     kind = "outage"     // ZooKeeper does not answer
 	answers    kind = "answers"
 )
 

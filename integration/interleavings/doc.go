@@ -65,4 +65,32 @@
 //	23  TestWaiterThatIsGrantedBeforeItWatchesItselfHolds
 //	24  TestHandOverPastAReaderThatGrantsItselfIsRefused
 //	25  TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater
+//
+// Requests that change while they wait, and locks that an operator breaks:
+//
+//	26  TestWaiterMovesToThePlaceOfItsNewPriority
+//	    TestTermsThatAreTheSameAreNotWritten
+//	    TestHolderHearsOfOneThatMovesAndStillAsks
+//	27  TestWaiterThatMovesAsItIsHandedTheLockIsGrantedOnce
+//	    TestWaiterThatChangesInItsPlaceAsItIsHandedTheLockIsGrantedOnce
+//	28  TestWaiterWhosePredecessorGoesAsItMovesIsNext
+//	29  TestMoveWhoseAnswerIsLostIsFoundOrMadeAgain
+//	    TestChangeWhoseAnswerIsLostIsFoundOrMadeAgain
+//	30  TestWaiterWhoseSessionEndsAsItMovesQueuesAgainUnderTheNewTerms
+//	31  TestWaiterThatMovesTwiceStandsWhereItWasSentLast
+//	32  TestRequestThatIsWithdrawnLeaves
+//	    TestRequestWhoseTermsCanNeverWorkLeaves
+//	33  TestTakeoverUnderWayAsTheTermsChange
+//	    TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat
+//	    TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold
+//	    TestHolderIsAskedAgainOnlyForWhatConcernsIt
+//	34  TestPatientRequestWaitsForADecision
+//	35  TestTakeoverWaitsForTheWordOfTheCaller
+//	36  TestCrowdThatIsSentUpAndDownIsServed
+//	37  TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds
+//	    TestReaderWhoseLockIsBrokenIsTheOnlyOne
+//	    TestBreakThatCannotBeIsRefused
+//	38  TestBreakUnderWayHitsTheOneThatIsMeantOrNobody
+//	    TestVictimThatWasAwayLearnsWhoHasBrokenItsLock
+//	    TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold
 package interleavings

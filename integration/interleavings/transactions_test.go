@@ -26,7 +26,7 @@ func T3(scope string) zktest.Match {
 
 // T4 is the hand-over: delete(L/me) · set(L/successor) · set(L).
 func T4(scope string) zktest.Match {
-	return zktest.Op(zktest.Multi).Containing(zktest.Delete).Path(contenders(scope)).Where(func(q zktest.Request) bool { return !takesOver(q) })
+	return zktest.Op(zktest.Multi).Containing(zktest.Delete, zktest.SetData).Path(contenders(scope)).Where(func(q zktest.Request) bool { return !takesOver(q) })
 }
 
 // T5 is a release with nobody in line: delete(L/me). On the wire it is what T8
@@ -49,6 +49,20 @@ func T8(scope string) zktest.Match { return T5(scope) }
 // T11 extends a lease, and Withdraws takes a request out of a holder's mailbox:
 // one write of a contender's node either way.
 func T11(scope string) zktest.Match { return zktest.Op(zktest.SetData).Path(contenders(scope)) }
+
+// T12 moves a waiter to the place of another priority: delete(L/me) · create(L/me2).
+func T12(scope string) zktest.Match {
+	return zktest.Op(zktest.Multi).Path(contenders(scope)).Where(consistsOf(zktest.Delete, zktest.Create))
+}
+
+// T13 changes what a waiter asks for, in its place: set(L/me). See T11.
+func T13(scope string) zktest.Match { return T11(scope) }
+
+// Breaks is an operator's break: delete(L/holder) · set(L, evicted). On the wire
+// it is a takeover that grants nobody.
+func Breaks(scope string) zktest.Match {
+	return zktest.Op(zktest.Multi).Path(contenders(scope)).Where(consistsOf(zktest.Delete, zktest.SetData))
+}
 
 // Withdraws: see T11.
 func Withdraws(scope string) zktest.Match { return T11(scope) }

@@ -37,6 +37,7 @@ import (
 //	holds OWNER SCOPE          wait until OWNER holds SCOPE
 //	traces SCOPE TRACEPARENT   the holder of SCOPE came with that traceparent
 //	queue SCOPE N              wait until N requests wait for SCOPE
+//	cross SCOPE SCOPE          two works, left and right, each hold one lock and wait for the other's
 //	empty SCOPE                SCOPE has neither holder nor waiter, right now
 //	says FILE REGEXP           wait until FILE has a line like that
 //	gone FILE                  wait until the process whose id is in FILE has ended
@@ -61,6 +62,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"holds":   holds,
 		"traces":  traces,
 		"queue":   queue,
+		"cross":   cross,
 		"empty":   empty,
 		"says":    says,
 		"gone":    gone,
@@ -173,7 +175,7 @@ func launch(ts *testscript.TestScript, args []string) *process {
 }
 
 func environment(ts *testscript.TestScript) []string {
-	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "PROXY", "METRICS", "TRACEPARENT", "GORACE"}
+	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "LOCKKEEPER_ZK_DIGEST_FILE", "PROXY", "METRICS", "TRACEPARENT", "GORACE"}
 	env := make([]string, 0, len(names))
 	for _, name := range names {
 		if v := ts.Getenv(name); v != "" {
@@ -299,6 +301,34 @@ func traces(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if len(state.Holders) != 1 || state.Holders[0].Trace != args[1] {
 		ts.Fatalf("the holders of %s are %+v", args[0], state.Holders)
+	}
+}
+
+func cross(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "cross SCOPE SCOPE")
+	s := storyOf(ts)
+	ctx, cancel := context.WithCancel(context.Background())
+	var waits sync.WaitGroup
+	ts.Defer(func() {
+		cancel()
+		waits.Wait()
+	})
+	grants := make([]*recipes.Grant, 2)
+	for i, owner := range []string{"left", "right"} {
+		lock, err := s.client.PriorityLock(args[i])
+		ts.Check(err)
+		grants[i], err = lock.Acquire(ctx, recipes.Request{Owner: owner, Priority: 20})
+		ts.Check(err)
+	}
+	for i, owner := range []string{"left", "right"} {
+		lock, err := s.client.PriorityLock(args[1-i])
+		ts.Check(err)
+		waits.Go(func() {
+			if grant, err := lock.Acquire(ctx, recipes.Request{Owner: owner, Priority: 20, Under: []string{grants[i].ID()}}); err == nil {
+				_ = grant.Release(context.Background())
+			}
+			_ = grants[i].Release(context.Background())
+		})
 	}
 }
 

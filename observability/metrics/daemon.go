@@ -31,11 +31,7 @@ func Reloads(meter metric.Meter, snapshot func() Reload) error {
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		last := snapshot()
-		isOK := int64(0)
-		if last.OK {
-			isOK = 1
-		}
-		o.ObserveInt64(ok, isOK)
+		o.ObserveInt64(ok, oneIf(last.OK))
 		o.ObserveInt64(generation, int64(last.Generation))
 		o.ObserveFloat64(at, float64(last.At.UnixMilli())/1000)
 		return nil

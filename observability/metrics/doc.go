@@ -9,7 +9,7 @@
 //	err = metrics.Jobs(endpoint.Meter(), func() []metrics.Job { ... }) // called once per scrape
 //	http.Handle("/metrics", endpoint.Handler())
 //
-// Jobs, Clock, Reloads and Build make instruments in any metric.Meter, also one
+// Jobs, Clock, Reloads, Overrides and Build make instruments in any metric.Meter, also one
 // of a program that exports by OTLP. docs/metrics.md has a table of what they
 // are called.
 //

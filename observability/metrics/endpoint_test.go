@@ -32,6 +32,9 @@ func withEverything(t *testing.T) *Endpoint {
 	require.NoError(t, observeJobs(endpoint.Meter(), 1, jobs))
 	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { return 0 }))
 	require.NoError(t, Reloads(endpoint.Meter(), func() Reload { return Reload{OK: true, Generation: 1, At: time.Unix(1000, 0)} }))
+	require.NoError(t, Overrides(endpoint.Meter(), []string{"freeze", "hold"}, []string{"file"}, func() OverridesNow {
+		return OverridesNow{Active: []Override{{"freeze", "file"}, {"freeze", "file"}}, FileOK: true}
+	}))
 	require.NoError(t, Build(endpoint.Meter(), Version{Version: "v1", Commit: "c", Go: "go"}))
 	return endpoint
 }
@@ -64,6 +67,10 @@ func TestPrometheusReadsWhatIsShown(t *testing.T) {
 			`lockkeeper_job_stuck{job_name="backup"} 1`,
 			`lockkeeper_config_last_reload_ok 1`,
 			`lockkeeper_config_last_reload_time_seconds 1000`,
+			`lockkeeper_overrides_active{kind="freeze",source="file"} 2`,
+			`lockkeeper_overrides_active{kind="hold",source="file"} 0`,
+			`lockkeeper_overrides_file_ok 1`,
+			`lockkeeper_overrides_zookeeper_ok 0`,
 			`lockkeeper_build_info{commit="c",go_version="go",version="v1"} 1`,
 			`process_start_time_seconds `,
 			`go_goroutines `,

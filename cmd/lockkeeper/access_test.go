@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func TestDaemonTellsThatOthersHaveAccess(t *testing.T) {
+	server := zktest.RunT(t)
+	told := func(cfg recipes.Config) string {
+		t.Helper()
+		var log bytes.Buffer
+		cfg.Servers = []string{server.Addr()}
+		client, err := recipes.NewClient(cfg)
+		require.NoError(t, err)
+		defer closeClient(client)
+		tellAccess(t.Context(), client, slog.New(slog.NewTextHandler(&log, nil)))
+		return log.String()
+	}
+	secured := recipes.Config{Auth: &recipes.Digest{User: "ana", Password: "secret"}}
+	require.Empty(t, told(secured), "there is no root yet")
+
+	client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}})
+	require.NoError(t, err)
+	defer closeClient(client)
+	_, err = client.Locks(t.Context())
+	require.NoError(t, err)
+	lock, err := client.PriorityLock("users")
+	require.NoError(t, err)
+	grant, err := lock.Acquire(t.Context(), recipes.Request{})
+	require.NoError(t, err)
+	require.NoError(t, grant.Release(t.Context()))
+
+	log := told(secured)
+	for _, node := range []string{"node=/lockkeeper ", "node=/lockkeeper/locks "} {
+		require.Contains(t, log, node)
+	}
+	require.Contains(t, log, `level=WARN msg="others have access"`)
+	require.Contains(t, log, "entry=world:anyone:cdrwa")
+	require.Empty(t, told(recipes.Config{}), "an open deployment")
+}

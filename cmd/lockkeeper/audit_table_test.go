@@ -1,0 +1,132 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/audit"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// aNight is an emergency at noon: an override, a preemption, a takeover, an
+// approval and a break.
+func aNight() []recipes.AuditRecord {
+	nightly := recipes.AuditParty{ID: "aaa", Owner: "nightly", Host: "h3", PID: 811, Priority: 20, Token: 7301444}
+	report := recipes.AuditParty{ID: "bbb", Owner: "monthly-report", Host: "h4", PID: 99, Priority: 10, Token: 7301502}
+	hotfix := recipes.AuditParty{Owner: "hotfix", Host: "h1", PID: 12, Priority: priority.Emergency}
+	done := recipes.AuditDone
+	entries := []recipes.AuditEntry{
+		{
+			Act: "A1", Action: recipes.AuditOverrideApply, Phase: recipes.AuditOutcome, Result: done, By: "ana", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "payments are stuck behind the batch", After: map[string]string{"override": "boost of hotfix to emergency until 14:00", "source": "zookeeper"},
+		},
+		{
+			Act: "A2", Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, By: "ana", Override: "INC-4411", Scope: "cluster/orders", Job: "hotfix",
+			Reason: "payments are stuck behind the batch", Requestor: &hotfix, Before: map[string]string{"priority": "90"}, After: map[string]string{"priority": "2147483647"},
+		},
+		{
+			Act: "hold-7301444", Action: recipes.AuditPreempt, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly}, After: map[string]string{"grace": "1m0s"},
+		},
+		{
+			Act: "3q2x8a", Action: recipes.AuditTakeover, Phase: recipes.AuditIntent, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly},
+		},
+		{
+			Act: "3q2x8a", Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly},
+		},
+		{
+			Act: "hold-7301444", Action: recipes.AuditLost, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Victims: []recipes.AuditParty{nightly}, After: map[string]string{"lost": "overridden", "held": "6m12s"},
+		},
+		{
+			Act: "A3", Action: recipes.AuditApprovalOpen, Phase: recipes.AuditOutcome, Result: done, By: "rollup", Approval: "a-0000000003", Scope: "cluster/orders/resource/users",
+			Victims: []recipes.AuditParty{report},
+		},
+		{
+			Act: "A4", Action: recipes.AuditApprovalDecide, Phase: recipes.AuditOutcome, Result: done, By: "bob", Approval: "a-0000000003", Scope: "cluster/orders/resource/users",
+			Reason: "the report can run tomorrow", After: map[string]string{"decision": "approved"},
+		},
+		{Act: "B1", Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: "bob", Scope: "cluster/orders/resource/users", Reason: "h4 is on fire", Victims: []recipes.AuditParty{report}},
+		{
+			Act: "T1", Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed, Error: "not needed: the holders have gone by themselves", By: "bob", Scope: "cluster/orders/resource/users",
+			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{report},
+		},
+		{
+			Act: "B1", Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed, Error: "the holder has gone", By: "bob", Scope: "cluster/orders/resource/users",
+			Reason: "h4 is on fire", Victims: []recipes.AuditParty{report},
+		},
+		{Act: "A5", Action: recipes.AuditOverrideExpire, Phase: recipes.AuditOutcome, Result: done, By: "ana", Override: "INC-4411", Reason: "payments are stuck behind the batch"},
+	}
+	records := make([]recipes.AuditRecord, 0, len(entries))
+	for i, e := range entries {
+		r := recipes.AuditRecord{Seq: int64(1041 + i), At: at(time.Duration(i) * 61 * time.Second), Host: "h1", PID: 12, AuditEntry: e}
+		if e.By == "ana" || e.By == "bob" {
+			r.Identity = "digest:" + e.By
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func TestAuditTrailCanBeReadAtThreeInTheMorning(t *testing.T) {
+	records := aNight()
+	for name, pg := range map[string]struct {
+		width int
+		wide  bool
+	}{"audit.80.golden": {80, false}, "audit.160.golden": {160, false}, "audit_wide.160.golden": {160, true}} {
+		golden(t, name, drawn(pg.width, func(p page) {
+			p.wide = pg.wide
+			writeAudit(p, records, at(time.Hour))
+		}))
+	}
+}
+
+func TestAuditVerdicts(t *testing.T) {
+	intact := newAuditReportView(recipes.AuditReport{Checked: 10_000, From: 1042, To: 11_041, Foreign: []string{"note"}})
+	withFile := intact
+	withFile.withFile("audit.jsonl", audit.FileReport{Checked: 9000, From: 1, To: 11_041, Compared: 9000, Unchained: 1, Torn: 1, Gaps: [][2]int64{{20, 31}}})
+	broken := newAuditReportView(recipes.AuditReport{Checked: 6, From: 1, To: 6, Broken: &recipes.AuditBrokenError{
+		Seq: 7, Fault: recipes.AuditAltered, Why: "it does not continue record 6: one of the two was replaced, together with its hash",
+	}})
+	brokenFile := newAuditReportView(recipes.AuditReport{})
+	brokenFile.withFile("audit.jsonl", audit.FileReport{Checked: 6, From: 1, To: 6, Broken: &audit.FileBrokenError{
+		Line: 9, Seq: 7, Fault: recipes.AuditAltered, Why: "ZooKeeper has another record under this number",
+	}})
+	require.True(t, withFile.Intact)
+	require.False(t, broken.Intact)
+	require.False(t, brokenFile.Intact)
+	golden(t, "audit_verify.80.golden", drawn(80, func(pg page) {
+		for i, v := range []auditReportView{intact, withFile, broken, brokenFile} {
+			if i > 0 {
+				pg.line("")
+			}
+			writeAuditReport(pg, v)
+		}
+	}))
+}
+
+func TestSinceIsADurationOrATime(t *testing.T) {
+	for text, want := range map[string]time.Time{
+		"2h":                   at(-2 * time.Hour),
+		"11:30":                at(-30 * time.Minute),
+		"12:30":                at(30*time.Minute - 24*time.Hour),
+		"2026-11-20T12:00:00Z": at(-24 * time.Hour),
+		"2026-11-20":           at(-36 * time.Hour),
+	} {
+		var v ago
+		require.NoError(t, v.Set(text))
+		require.Empty(t, v.problem(), text)
+		require.Equal(t, want, v.from(at(0)).UTC(), text)
+	}
+	for text, want := range map[string]string{"-2h": "must be positive", "yesterday": "is neither a duration nor a time", "3": "is neither a duration nor a time"} {
+		var v ago
+		require.NoError(t, v.Set(text))
+		require.Contains(t, v.problem(), want, text)
+	}
+	require.True(t, (&ago{}).from(at(0)).IsZero())
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	// devUser is whom ZooKeeper, and the audit trail, know those by who have the
+	// credentials of dev.
+	devUser = "dev"
+
+	// credentialsFile is where they are, in the form of --zk-digest-file.
+	credentialsFile = "credentials"
+)
+
+// secure gives the clients of our server credentials, and returns the file that
+// has them: made up for the run, or those that --data-dir has from the last one.
+func (d *devFlags) secure() (file string, err error) {
+	if file, err = filepath.Abs(filepath.Join(cmp.Or(d.dataDir, d.scratch), credentialsFile)); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		text = []byte(devUser + ":" + rand.Text() + "\n")
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the credentials of the server: %w", err)
+	}
+	user, password, found := strings.Cut(strings.TrimSpace(string(text)), ":")
+	if !found || user == "" || password == "" {
+		return "", fmt.Errorf("--data-dir: %s does not have the form user:password; write those that the data belongs to, or name a new directory", file)
+	}
+	d.client.Auth = &recipes.Digest{User: user, Password: password}
+	return file, nil
+}
+
+// isOpen reports whether the data that our server has found was written without
+// credentials: what anybody could have written there, nobody goes by.
+func (d *devFlags) isOpen(ctx context.Context) bool {
+	if d.dataDir == "" {
+		return false
+	}
+	client, err := recipes.NewClient(d.client)
+	if err != nil {
+		return false // whoever needs one says why
+	}
+	defer closeClient(client)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return errors.As(client.CheckAccess(ctx), new(*recipes.UntrustedError))
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/audit"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// An obedience makes a command heed the overrides in ZooKeeper, and puts on
+// record what it does to others. Nobody is asked for approval: who has started
+// the command is there.
+type obedience struct {
+	client  *recipes.Client
+	auditor *audit.Auditor
+	desk    *emergency.Desk
+	running sync.WaitGroup
+	stop    context.CancelFunc
+}
+
+func (p *program) obey(ctx context.Context, client *recipes.Client) (*obedience, error) {
+	trail, err := client.AuditLog(0)
+	if err != nil {
+		return nil, err
+	}
+	o := &obedience{client: client}
+	var auditErr, deskErr error
+	o.auditor, auditErr = audit.New(audit.Config{Logger: p.quiet(), Trail: trail})
+	o.desk, deskErr = emergency.NewDesk(emergency.DeskConfig{Board: emergency.FromBoard(client.Overrides()), Logger: p.quiet(), Now: client.Now})
+	if err := errors.Join(auditErr, deskErr); err != nil {
+		return nil, err
+	}
+	ctx, o.stop = context.WithCancel(ctx)
+	o.running.Go(func() { o.desk.Run(ctx) })
+	return o, nil
+}
+
+func (o *obedience) options() []lockguard.Option {
+	return []lockguard.Option{lockguard.WithAuditor(o.auditor), lockguard.WithObserver(o.auditor.Observe), lockguard.WithOverrides(o.desk)}
+}
+
+// ready waits until it is known which overrides are in force, and takes that
+// time off the acquire timeouts. It returns why ZooKeeper does not answer: no
+// lock can be had then.
+func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirement) error {
+	start, limit := time.Now(), firstLook
+	for _, r := range requirements {
+		if t := r.AcquireTimeout; t != nil && *t > 0 {
+			limit = min(limit, *t)
+		}
+	}
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	known := o.desk.Ready(waiting) == nil || ctx.Err() != nil
+	var silent *recipes.UnavailableError
+	if !known {
+		silent, _ = errors.AsType[*recipes.UnavailableError](o.client.Ready(waiting))
+	}
+	for i, r := range requirements {
+		if t := r.AcquireTimeout; t != nil && *t > 0 {
+			requirements[i].AcquireTimeout = new(max(time.Millisecond, *t-time.Since(start)))
+			if silent != nil && limit == *t {
+				return &recipes.NotAcquiredError{Scope: r.Scope, Waited: *t, Err: silent}
+			}
+		}
+	}
+	if silent != nil {
+		return silent
+	}
+	return nil
+}
+
+// end is called when no lock is held or wanted any more.
+func (o *obedience) end() {
+	o.stop()
+	o.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = o.auditor.Close(ctx) // what is lost was logged
+}

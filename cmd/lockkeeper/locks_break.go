@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// tokenFlag is the fencing token of a holder.
+type tokenFlag struct {
+	is    recipes.Token
+	given bool
+	bad   string
+}
+
+func (v *tokenFlag) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	*v = tokenFlag{is: recipes.Token(n), given: true}
+	if err != nil || n <= 0 {
+		v.bad = fmt.Sprintf("%q is no token; write that of the holder, see lockkeeper locks why", s)
+	}
+	return nil
+}
+
+func (v *tokenFlag) String() string  { return "" }
+func (v *tokenFlag) Type() string    { return "token" }
+func (v *tokenFlag) problem() string { return v.bad }
+
+type breakFlags struct {
+	operatorFlags
+	file   jobsFile
+	token  tokenFlag
+	dryRun yes
+	yes    yes
+}
+
+func (p *program) locksBreak() *cobra.Command {
+	f := &breakFlags{}
+	c := p.command(&cobra.Command{
+		Use:   "break SCOPE --token TOKEN --reason WHY",
+		Short: "Take a lock from its holder at once, without asking it to go",
+		Long: `Take a lock from the holder with that token, at once: it is not asked to go, and
+has no time to clean up. It is told that its lock was broken, by whom and why. The
+lock goes to the first in line. To ask the holder first: lockkeeper locks preempt.
+
+The token is that of locks why and locks show: when somebody else holds the lock by
+now, nothing is done. The holder goes on working until it hears of it, at the
+latest until its session is over; until then only its token keeps it from doing
+harm. Who did it, to whom and why is on record before it is done (lockkeeper audit).
+
+It needs the credentials of an operator. On a terminal it asks before it acts,
+unless --yes is given.
+
+Exit code 75 if ZooKeeper does not answer; 78 for wrong flags, without credentials,
+or for a token that no holder has.`,
+		Example: `  lockkeeper locks break cluster/orders --token 7301444 --reason 'its host is gone (INC-4411)'
+  lockkeeper locks break cluster/orders --token 7301444 --reason test --dry-run`,
+	}, []string{"SCOPE"}, func(c *cobra.Command, args []string) error { return p.breakLock(c, f, args) })
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.Var(&f.token, "token", "`token` of the holder that is meant; has to be there")
+	f.add(c, "the lock is broken")
+	flags.VarPF(&f.dryRun, "dry-run", "", "show whom it would hit, and do nothing").NoOptDefVal = "true"
+	flags.VarPF(&f.yes, "yes", "y", "do not ask before it is done").NoOptDefVal = "true"
+	f.file.add(c)
+	return c
+}
+
+// brokenView is what has become of a lock that was to be broken, in JSON and
+// YAML. The names of fields are a promise to scripts.
+type brokenView struct {
+	Scope  string     `json:"scope"`
+	Broken bool       `json:"broken"` // false: it was a dry run
+	Victim holderView `json:"victim"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	Act    string     `json:"act"` // what the audit trail calls it; "" for a dry run
+	Now    lockView   `json:"now"` // the lock afterwards, or as it is
+
+	before, after recipes.LockState
+}
+
+func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) error {
+	p.checkScope(args)
+	f.check(p)
+	if !f.token.given && !p.unclear {
+		p.problems.add("--token is missing; write that of the holder that is meant, see lockkeeper locks why")
+	}
+	cfg, reach, err := p.jobsConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	var view brokenView
+	err = p.inspectWith(c.Context(), reach, func(ctx context.Context, client *recipes.Client) error {
+		what := fmt.Sprintf("lock %q not broken", args[0])
+		if !f.dryRun.is && client.Identity() == "" {
+			return &recipes.IdentityError{What: what}
+		}
+		state, victim, err := holderWith(ctx, client, args[0], f.token.is)
+		if err != nil {
+			return err
+		}
+		view = brokenView{Scope: args[0], Victim: newHolderView(victim), By: f.name(client), Reason: f.reason, Now: newLockView(state), before: state, after: state}
+		if f.dryRun.is {
+			return nil
+		}
+		if err := client.CheckOperator(what); err != nil {
+			return err
+		}
+		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, place(victim))); err != nil {
+			return err
+		}
+		trail, err := newTrail(client, cfg, recipes.AuditEntry{Action: recipes.AuditBreak, Scope: args[0], By: view.By, Reason: view.Reason})
+		if err != nil {
+			return err
+		}
+		victim, err = client.Break(ctx, recipes.BreakRequest{
+			Scope: args[0], Token: f.token.is, By: view.By, Reason: view.Reason,
+			Authorize: func(ctx context.Context, holder recipes.Contender) error { return trail.intend(ctx, holder) },
+		})
+		if err == nil {
+			view.Broken, view.Act, view.Victim = true, trail.entry.Act, newHolderView(victim)
+			view.after = whatIsNext(ctx, client, args[0], victim.ID)
+			view.Now = newLockView(view.after)
+			trail.after(view.after)
+		}
+		return errors.Join(err, trail.tell(ctx, err))
+	})
+	if err != nil && !view.Broken {
+		return err
+	}
+	return errors.Join(p.writePage(view, func(pg page) { writeBroken(pg, view) }), err)
+}
+
+// checkScope adds what is wrong with the argument SCOPE.
+func (p *program) checkScope(args []string) {
+	if len(args) == 1 {
+		_, err := recipes.EscapeScope(args[0])
+		p.problems.addRequest(err, func(string) string { return "SCOPE" })
+	}
+}
+
+// holderWith returns the lock and its holder with a token, or why there is none.
+func holderWith(ctx context.Context, client *recipes.Client, scope string, token recipes.Token) (recipes.LockState, recipes.Contender, error) {
+	state, err := client.Lock(ctx, scope)
+	if err != nil {
+		return state, recipes.Contender{}, err
+	}
+	if !state.Held() {
+		return state, recipes.Contender{}, &recipes.NotHeldError{Scope: scope, Token: token}
+	}
+	i := slices.IndexFunc(state.Holders, func(h recipes.Contender) bool { return h.Token == token })
+	if i < 0 {
+		return state, recipes.Contender{}, &recipes.StaleTokenError{Scope: scope, Token: token, Holders: state.Holders}
+	}
+	return state, state.Holders[i], nil
+}
+
+// confirm asks the person at the terminal, if there is one, unless she has said
+// yes already.
+func (p *program) confirm(yes bool, question string) error {
+	if yes || p.stdin == nil || terminalColumns(p.stdin) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintf(p.stderr, "%s Type yes: ", printable(question))
+	answer, _ := bufio.NewReader(p.stdin).ReadString('\n')
+	if strings.TrimSpace(answer) != "yes" {
+		return &codeError{code: exitFailed, text: "nothing was done"}
+	}
+	return nil
+}
+
+// succession is how long it takes at most until the next one holds a lock that
+// has become free: more, and it is not told who that is.
+const succession = 2 * time.Second
+
+// whatIsNext looks at a lock until somebody else than those who have gone holds
+// it, or nobody wants it.
+func whatIsNext(ctx context.Context, client *recipes.Client, scope string, gone ...string) recipes.LockState {
+	ctx, cancel := context.WithTimeout(ctx, succession)
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	last := recipes.LockState{Scope: scope}
+	for {
+		state, err := client.Lock(ctx, scope)
+		if err != nil {
+			return last
+		}
+		state.Holders = slices.DeleteFunc(state.Holders, func(h recipes.Contender) bool { return slices.Contains(gone, h.ID) })
+		if last = state; state.Held() || len(state.Waiters) == 0 {
+			return state
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-again.C:
+		}
+	}
+}
+
+func writeBroken(pg page, v brokenView) {
+	verb := "is broken: it holds it no longer"
+	if !v.Broken {
+		verb = "would be broken; nothing was done"
+	}
+	pg.paragraph("", "%s: the lock of %s %s", v.Scope, v.Victim.Owner, verb)
+	pg.line("")
+	i := slices.IndexFunc(v.before.Holders, func(h recipes.Contender) bool { return h.ID == v.Victim.ID })
+	if i >= 0 {
+		writeVictim(pg, v.before, v.before.Holders[i])
+		pg.line("")
+	}
+	pg.paragraph(lead("by"), "%s: %s", v.By, v.Reason)
+	if v.Broken {
+		writeOnRecord(pg, v.Act, v.Scope)
+		pg.paragraph(lead("note"), "it works on until it hears of it, at the latest until its ZooKeeper session is over; only its token keeps it from doing harm until then")
+	}
+	pg.paragraph(lead(map[bool]string{true: "now", false: "next"}[v.Broken]), "%s", afterWords(v.after, v.Broken))
+}
+
+func writeOnRecord(pg page, act, scope string) {
+	pg.paragraph(whyMargin, "on record as %s", act)
+	pg.line(whyMargin + "  " + printable("lockkeeper audit --scope "+shellWord(scope)))
+}
+
+func writeVictim(pg page, s recipes.LockState, h recipes.Contender) {
+	pg.paragraph(lead("holder"), "%s", who(h))
+	pg.paragraph(whyMargin, "%s, token %s", place(h), h.Token)
+	pg.paragraph(whyMargin, "since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), leaseWords(s, h))
+	writeWhyDetails(func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }, h)
+}
+
+// afterWords says who has a lock; or, before it is taken from its holder, who
+// would get it.
+func afterWords(s recipes.LockState, done bool) string {
+	switch {
+	case !done && len(s.Waiters) > 0:
+		return "it goes to " + nameAndPlace(s.Waiters[0])
+	case !done && len(s.Holders) > 1:
+		return "the other holders keep it"
+	case !done:
+		return "nobody waits: it is free then"
+	case !s.Held() && len(s.Waiters) > 0:
+		return "free; " + s.Waiters[0].Owner + " is about to get it"
+	case !s.Held():
+		return "free; nobody waits for it"
+	}
+	names := make([]string, len(s.Holders))
+	for i, h := range s.Holders {
+		names[i] = fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token)
+	}
+	return "held by " + strings.Join(names, "; ")
+}
+
+func nameAndPlace(c recipes.Contender) string {
+	return fmt.Sprintf("%s (%s, %s)", c.Owner, levelWords(c.Priority), place(c))
+}

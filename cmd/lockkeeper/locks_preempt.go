@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+type preemptFlags struct {
+	operatorFlags
+	file    jobsFile
+	token   tokenFlag
+	force   yes
+	grace   duration
+	waiting duration
+	dryRun  yes
+}
+
+// politeness is how long preempt waits without --force.
+const politeness = time.Minute
+
+func (p *program) locksPreempt() *cobra.Command {
+	f := &preemptFlags{}
+	c := p.command(&cobra.Command{
+		Use:   "preempt SCOPE --reason WHY",
+		Short: "Ask the holder of a lock to go, at emergency priority",
+		Long: `Ask whoever holds a lock to go, at emergency priority: whatever its own priority
+and its min_runtime are. It has its time to clean up. When it has gone, the lock
+goes on to the next in line.
+
+Without --force it is waited for, for --waiting at most; then the request is
+withdrawn, the holder goes when it is ready, and the exit code is 75. With --force
+the lock is taken from it when its time to clean up, or --grace, is over.
+
+With --token it is done only if the holder with that token still has the lock. Who
+did it, to whom and why is on record before it is done (lockkeeper audit).
+
+It needs the credentials of an operator. Where ZooKeeper can be reached by daemons
+alone: an override of the kind preempt-now in the file that emergency.file names.
+
+Exit code 0 if the holder has gone, or nobody held the lock; 75 if it has not gone
+in time, or ZooKeeper does not answer; 78 for wrong flags, without credentials, or
+for a token that no holder has.`,
+		Example: `  lockkeeper locks preempt cluster/orders --reason 'hotfix INC-4411'
+  lockkeeper locks preempt cluster/orders --token 7301444 --force --grace 30s --reason 'hotfix INC-4411'
+  lockkeeper locks preempt cluster/orders --force --reason test --dry-run`,
+	}, []string{"SCOPE"}, func(c *cobra.Command, args []string) error { return p.preemptLock(c, f, args) })
+	flags := c.Flags()
+	flags.SortFlags = false
+	f.add(c, "the holder has to go")
+	flags.Var(&f.token, "token", "`token` of the holder that is meant (default whoever holds the lock)")
+	flags.VarPF(&f.force, "force", "", "take the lock when the time to clean up is over").NoOptDefVal = "true"
+	flags.Var(&f.grace, "grace", "with --force: how long the holder may clean up at most; 0: not at all (default its cleanup timeout)")
+	f.waiting.positive = "1m"
+	flags.Var(&f.waiting, "waiting", "without --force: how long to wait for the holder (default 1m)")
+	flags.VarPF(&f.dryRun, "dry-run", "", "show whom it would hit, and do nothing").NoOptDefVal = "true"
+	f.file.add(c)
+	return c
+}
+
+// What comes of locks preempt.
+const (
+	preemptedGone    = "gone"    // the holders have released the lock
+	preemptedTaken   = "taken"   // they were evicted
+	preemptedPending = "pending" // they have not gone in time
+	preemptedFree    = "free"    // nobody held the lock
+	preemptedDryRun  = "dry_run"
+)
+
+// preemptedView is what has come of a preemption, in JSON and YAML. The names of
+// fields are a promise to scripts.
+type preemptedView struct {
+	Scope   string       `json:"scope"`
+	Outcome string       `json:"outcome"` // gone, taken, pending, free or dry_run
+	Force   bool         `json:"force"`
+	Victims []holderView `json:"victims"`
+	Took    int64        `json:"took_ms"`
+	By      string       `json:"by"`
+	Reason  string       `json:"reason"`
+	Mark    string       `json:"mark"` // the ID by which the holders, and locks why, know it
+	Act     string       `json:"act"`  // what the audit trail calls it; "" when nothing was done
+	Now     lockView     `json:"now"`
+
+	before, after recipes.LockState
+	plan          recipes.Plan
+	waiting       time.Duration
+}
+
+func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) error {
+	p.checkScope(args)
+	f.check(p)
+	if f.grace.given && !f.force.is {
+		p.problems.add("--grace has no meaning without --force; give --waiting, or --force as well")
+	}
+	if f.waiting.given && f.force.is {
+		p.problems.add("--waiting has no meaning with --force; give --grace, or leave --force out")
+	}
+	if f.grace.given && f.grace.bad == "" && f.grace.d < 0 {
+		p.problems.add("--grace is negative; write 0 for no time to clean up")
+	}
+	cfg, reach, err := p.jobsConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	var view preemptedView
+	err = p.inspectWith(c.Context(), reach, func(ctx context.Context, client *recipes.Client) error {
+		var err error
+		view, err = f.preempt(ctx, client, cfg, args[0])
+		return err
+	})
+	if view.Outcome == "" {
+		return err
+	}
+	return errors.Join(p.writePage(view, func(pg page) { writePreempted(pg, view) }), err)
+}
+
+// preempt asks the holders to go. Without an outcome nothing was done.
+func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg *config.Config, scope string) (preemptedView, error) {
+	what := fmt.Sprintf("lock %q not preempted", scope)
+	if !f.dryRun.is && client.Identity() == "" {
+		return preemptedView{}, &recipes.IdentityError{What: what}
+	}
+	state, err := client.Lock(ctx, scope)
+	if err != nil {
+		return preemptedView{}, err
+	}
+	if f.token.given && !hasToken(state.Holders, f.token.is) {
+		return preemptedView{}, f.stale(what, state)
+	}
+	mark := &recipes.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: f.name(client), Reason: f.reason}
+	request := f.request(state, mark)
+	view := preemptedView{
+		Scope: scope, Force: f.force.is, Victims: make([]holderView, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
+		Now: newLockView(state), before: state, after: state, plan: state.Plan(request), waiting: f.waiting.or(politeness),
+	}
+	for _, h := range state.Holders {
+		view.Victims = append(view.Victims, newHolderView(h))
+	}
+	switch {
+	case !state.Held():
+		view.Outcome = preemptedFree
+		return view, nil
+	case f.dryRun.is:
+		view.Outcome = preemptedDryRun
+		return view, nil
+	}
+	if err := client.CheckOperator(what); err != nil {
+		return preemptedView{}, err
+	}
+	return f.carryOut(ctx, client, cfg, request, view)
+}
+
+// stale says that the holder that is meant has the lock no longer.
+func (f *preemptFlags) stale(what string, s recipes.LockState) error {
+	text := "nobody holds it"
+	if s.Held() {
+		text = afterWords(recipes.LockState{Holders: s.Holders}, true)
+	}
+	return &codeError{code: exitConfig, text: fmt.Sprintf("%s: none of its holders has the token %s; %s", what, f.token.is, text)}
+}
+
+func hasToken(all []recipes.Contender, token recipes.Token) bool {
+	return slices.ContainsFunc(all, func(h recipes.Contender) bool { return h.Token == token })
+}
+
+// request is what asks the holders to go. It does not wait for longer than they
+// may take: one at emergency priority is not preempted.
+func (f *preemptFlags) request(s recipes.LockState, mark *recipes.Mark) recipes.Request {
+	const more = 5 * time.Second // for the way
+	r := recipes.Request{
+		Owner: mark.By, Message: "preempts the holder: " + mark.Reason, Priority: priority.Emergency, Override: mark,
+		Forceful: f.force.is, LeaseTimeout: time.Minute,
+	}
+	if f.force.is {
+		r.WaitingTimeout = f.grace.limit()
+		var longest time.Duration
+		for _, h := range s.Holders {
+			longest = max(longest, h.CleanupTimeout)
+		}
+		if r.WaitingTimeout != nil {
+			longest = min(longest, *r.WaitingTimeout)
+		}
+		r.AcquireTimeout = new(longest + more)
+		return r
+	}
+	r.WaitingTimeout = new(f.waiting.or(politeness))
+	r.AcquireTimeout = new(*r.WaitingTimeout + more)
+	return r
+}
+
+// carryOut takes the lock, on record, and gives it on.
+func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg *config.Config, r recipes.Request, view preemptedView) (preemptedView, error) {
+	scope := view.Scope
+	asking, err := newTrail(client, cfg, recipes.AuditEntry{
+		Action: recipes.AuditPreempt, Scope: scope, By: view.By, Reason: view.Reason, Override: view.Mark,
+		Requestor: &recipes.AuditParty{Owner: r.Owner, Priority: r.Priority},
+	})
+	if err != nil {
+		return preemptedView{}, err
+	}
+	taking := *asking
+	taking.entry.Action = recipes.AuditTakeover
+	r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
+		if f.token.given && !hasToken(holders, f.token.is) {
+			return f.stale(fmt.Sprintf("lock %q not taken", scope), recipes.LockState{Holders: holders})
+		}
+		return taking.intend(ctx, holders...)
+	}
+	var took atomic.Bool
+	r.Notify = func(n recipes.Notice) {
+		if _, ok := n.(recipes.TookOver); ok {
+			took.Store(true)
+		}
+	}
+	lock, err := client.PriorityLock(scope)
+	if err != nil {
+		return preemptedView{}, err
+	}
+	if err := asking.intend(ctx, view.before.Holders...); err != nil {
+		return preemptedView{}, err
+	}
+	view.Act = asking.entry.Act
+	start := time.Now()
+	grant, failure := lock.Acquire(ctx, r)
+	view.Took = time.Since(start).Milliseconds()
+	var mine []string
+	if failure == nil {
+		mine = append(mine, grant.ID())
+		failure = grant.Release(context.WithoutCancel(ctx))
+	}
+	view.after = whatIsNext(ctx, client, scope, mine...)
+	view.Now = newLockView(view.after)
+	view.Outcome = preemptedGone
+	if took.Load() || slices.ContainsFunc(view.after.Evicted, func(e recipes.Eviction) bool { return e.Override != nil && e.Override.ID == view.Mark }) {
+		view.Outcome = preemptedTaken
+	}
+	if failure == nil {
+		asking.after(view.after)
+		taking.after(view.after)
+	}
+	told := errors.Join(asking.tell(ctx, failure), taking.tell(ctx, failure))
+	if recipes.IsNotAcquired(failure) {
+		view.Outcome = preemptedPending
+		failure = &codeError{code: exitNotAcquired}
+		return view, errors.Join(told, failure)
+	}
+	if failure != nil {
+		return preemptedView{}, errors.Join(failure, told)
+	}
+	return view, told
+}
+
+func writePreempted(pg page, v preemptedView) {
+	who := owners(v.before.Holders)
+	took := human(time.Duration(v.Took) * time.Millisecond)
+	switch v.Outcome {
+	case preemptedFree:
+		pg.paragraph("", "%s: nobody holds it; there is nothing to do", v.Scope)
+		return
+	case preemptedDryRun:
+		would := "would be asked to go"
+		if !v.asks() {
+			would = "would not be asked to go"
+		}
+		pg.paragraph("", "%s: %s %s; nothing was done", v.Scope, who, would)
+	case preemptedGone:
+		pg.paragraph("", "%s: %s was asked to go and has gone, after %s", v.Scope, who, took)
+	case preemptedTaken:
+		pg.paragraph("", "%s: the lock was taken from %s by force, after %s", v.Scope, who, took)
+	case preemptedPending:
+		pg.paragraph("", "%s: %s was asked to go and has not gone within %s", v.Scope, who, took)
+	}
+	for _, h := range v.before.Holders {
+		pg.line("")
+		writeVictim(pg, v.before, h)
+	}
+	pg.line("")
+	pg.paragraph(lead("by"), "%s: %s", v.By, v.Reason)
+	if v.Act != "" {
+		writeOnRecord(pg, v.Act, v.Scope)
+	}
+	switch v.Outcome {
+	case preemptedDryRun:
+		for _, o := range v.plan.Obstacles {
+			pg.paragraph(lead("next"), "%s", wouldWords(o, v))
+		}
+		if v.asks() {
+			pg.paragraph(lead("then"), "%s", afterWords(v.before, false))
+		}
+	case preemptedPending:
+		pg.paragraph(lead("now"), "%s", afterWords(v.after, true))
+		pg.paragraph(whyMargin, "the request is withdrawn; a holder that has begun to clean up goes when it is ready")
+		pg.paragraph(lead("to do"), "wait and look again: lockkeeper locks why %s", shellWord(v.Scope))
+		for _, h := range v.after.Holders {
+			pg.paragraph(whyMargin, "or by force:")
+			pg.line(whyMargin + "  " + printable(fmt.Sprintf("lockkeeper locks preempt %s --token %s --force --reason WHY", shellWord(v.Scope), h.Token)))
+		}
+	default:
+		pg.paragraph(lead("now"), "%s", afterWords(v.after, true))
+	}
+}
+
+// asks reports whether there is somebody whom it asks to go at once.
+func (v preemptedView) asks() bool { return slices.ContainsFunc(v.plan.Obstacles, goesAtOnce) }
+
+// goesAtOnce reports whether a holder is asked right away: one at emergency
+// priority is not, before its lease is over.
+func goesAtOnce(o recipes.Obstacle) bool { return len(o.Asks) > 0 && o.Asks[0].After <= 0 }
+
+// wouldWords says what would happen to a holder.
+func wouldWords(o recipes.Obstacle, v preemptedView) string {
+	h := o.Holder
+	if !goesAtOnce(o) {
+		return fmt.Sprintf("%s is not preempted: it holds the lock at emergency priority itself; lockkeeper override ls says for whom", h.Owner)
+	}
+	text := fmt.Sprintf("%s is asked to go at once, and may clean up for %s", h.Owner, human(o.Asks[0].Grace))
+	if o.Asks[0].Grace <= 0 {
+		text = h.Owner + " is asked to go at once, and has no time to clean up"
+	}
+	if v.Force {
+		return text + "; then the lock is taken"
+	}
+	return text + fmt.Sprintf("; it is waited for, for %s", human(v.waiting))
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+type whyFlags struct {
+	file  jobsFile
+	ifRun string
+}
+
+func (p *program) locksWhy() *cobra.Command {
+	f := &whyFlags{}
+	c := &cobra.Command{
+		Use:   "why [SCOPE|JOB]",
+		Short: "Say why something waits: who is in the way, what happens next, and when",
+		Long: `Say in words who holds a lock, since when and how much of its lease is used, who
+waits for it in which order, and what happens next and when if nobody does
+anything: who is asked to go, who takes the lock by force, who gives up. Then
+which overrides play a part, which approvals are open, who lost the lock lately,
+and who waits for each other in a circle, with the command that ends it.
+
+With the name of a job (the owner of requests) instead: what each of its requests
+waits for, whoever that waits for, and so on to the end. A lock of that name goes
+before a job of that name.
+
+With --if-run: what would happen if a job of the configuration file were started
+now, with the overrides in force.
+
+Times are those of the ZooKeeper servers, in UTC. What is foreseen comes at the
+latest then, unless somebody more important comes: a release brings it forward.
+
+Exit code 75 if ZooKeeper does not answer, 78 for a scope or a job that cannot be.`,
+		Example: `  lockkeeper locks why cluster/orders
+  lockkeeper locks why nightly-reindex
+  lockkeeper locks why --if-run hotfix-migrate -f lockkeeper.yaml
+  lockkeeper locks why cluster/orders -o json | jq '.lock.waiters[0].prospect'`,
+	}
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error { return p.why(c, f, args) }
+	flags := c.Flags()
+	f.file.add(c)
+	flags.StringVar(&f.ifRun, "if-run", "", "say what would happen if this `job` of the configuration file were started now")
+	return c
+}
+
+func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
+	if f.ifRun != "" {
+		p.checkArgs(c, args, nil)
+		return p.whyIfRun(c, f)
+	}
+	p.checkArgs(c, args, []string{"SCOPE or JOB"})
+	if len(args) == 1 {
+		_, err := recipes.EscapeScope(args[0])
+		p.problems.addRequest(err, func(string) string { return "SCOPE" })
+	}
+	cfg, reach, err := p.jobsConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	facts := &whyFacts{}
+	err = p.inspectWith(c.Context(), reach, func(ctx context.Context, client *recipes.Client) error {
+		return facts.look(ctx, client, cfg, args[0])
+	})
+	if err != nil {
+		return err
+	}
+	return p.writePage(newWhyView(facts), func(pg page) { writeWhy(pg, facts) })
+}
+
+// whyFacts is what an answer follows from.
+type whyFacts struct {
+	about     string
+	states    []recipes.LockState // all that there are
+	graph     recipes.WaitGraph
+	now       time.Time // of the servers; zero: nobody is there, and nobody has asked
+	overrides override.Set
+	approvals []recipes.Approval
+	ticks     *recipes.TickState // of a job without requests
+	job       *jobs.Job          // as the configuration file has it; nil: it does not, or there is none
+	unread    []string           // what could not be read, and why
+}
+
+// newWhyFacts joins what is known about a scope or a job.
+func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
+	f := &whyFacts{about: about, states: states, graph: recipes.WaitFor(states)}
+	for _, s := range states {
+		if s.At.After(f.now) {
+			f.now = s.At
+		}
+	}
+	if s := f.lock(); s != nil && !s.At.IsZero() {
+		f.now = s.At
+	}
+	return f
+}
+
+// look asks ZooKeeper. cfg is the configuration file; nil: there is none.
+func (f *whyFacts) look(ctx context.Context, client *recipes.Client, cfg *config.Config, about string) error {
+	states, err := client.Locks(ctx)
+	if err != nil {
+		return err
+	}
+	*f = *newWhyFacts(about, states)
+	if f.now.IsZero() {
+		f.now = client.Now()
+	}
+	f.job = jobOf(cfg, about)
+	f.readOverrides(ctx, client, cfg)
+	f.readApprovals(ctx, client)
+	if f.lock() == nil && len(f.requests()) == 0 {
+		return f.readTicks(ctx, client)
+	}
+	return nil
+}
+
+// readTicks looks whether it is a job that has run.
+func (f *whyFacts) readTicks(ctx context.Context, client *recipes.Client) error {
+	state, err := client.TickLedger("").State(ctx, f.about)
+	switch {
+	case errors.As(err, new(*recipes.RequestError)): // no name of a job
+	case err != nil:
+		return err
+	case isKnown(state):
+		f.ticks = &state
+	}
+	return nil
+}
+
+// readOverrides reads those that are in force: posted in ZooKeeper, or in the
+// file that cfg names. Of two with one ID that in ZooKeeper counts. What cannot
+// be read is said; the rest of the answer stands without it.
+func (f *whyFacts) readOverrides(ctx context.Context, client *recipes.Client, cfg *config.Config) {
+	var all []override.Override
+	if cfg != nil && cfg.Emergency.File != "" {
+		file, err := config.LoadOverrides(cfg.Emergency.File, config.OverridesOptions{Config: cfg, Now: client.Now})
+		if err != nil {
+			f.unread = append(f.unread, fmt.Sprintf("the overrides file cannot be used: %v", err))
+		} else {
+			all = append(all, file.All...)
+		}
+	}
+	posted, err := client.Overrides().List(ctx)
+	if err != nil { // nobody acts on what cannot be trusted
+		f.unread = append(f.unread, err.Error())
+		posted = nil
+	}
+	for _, o := range posted {
+		all = append(all, o.Override)
+	}
+	f.overrides, _ = override.InForce(all, f.now)
+}
+
+// readApprovals reads those that nobody has decided about.
+func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
+	all, err := client.Approvals().List(ctx)
+	if err != nil {
+		f.unread = append(f.unread, err.Error())
+	}
+	for _, a := range all {
+		if a.Decision == nil {
+			f.approvals = append(f.approvals, a)
+		}
+	}
+}
+
+// lock returns the lock that is asked about; nil: there is none of that name.
+func (f *whyFacts) lock() *recipes.LockState {
+	i := slices.IndexFunc(f.states, func(s recipes.LockState) bool { return s.Scope == f.about })
+	if i < 0 {
+		return nil
+	}
+	return &f.states[i]
+}
+
+// state returns the lock of a scope.
+func (f *whyFacts) state(scope string) recipes.LockState {
+	for _, s := range f.states {
+		if s.Scope == scope {
+			return s
+		}
+	}
+	return recipes.LockState{Scope: scope}
+}
+
+// requests returns those of the job that is asked about: the waiting ones first.
+func (f *whyFacts) requests() []recipes.WaitNode {
+	var waiting, holding []recipes.WaitNode
+	for _, n := range f.graph.Nodes() {
+		switch {
+		case n.Owner != f.about:
+		case n.Holds:
+			holding = append(holding, n)
+		default:
+			waiting = append(waiting, n)
+		}
+	}
+	return append(waiting, holding...)
+}
+
+// isJob reports whether the question is about a job.
+func (f *whyFacts) isJob() bool { return f.lock() == nil && (len(f.requests()) > 0 || f.ticks != nil) }
+
+// prospect returns what is foreseen for a waiter.
+func (f *whyFacts) prospect(n recipes.WaitNode) recipes.Prospect {
+	for _, p := range f.state(n.Scope).Outlook() {
+		if p.Waiter.ID == n.ID {
+			return p
+		}
+	}
+	return recipes.Prospect{Waiter: n.Contender, Outcome: recipes.OutcomeInLine}
+}
+
+// circles returns those that lead through a scope, or through a request of the
+// job.
+func (f *whyFacts) circles() []recipes.Circle {
+	var found []recipes.Circle
+	for _, c := range f.graph.Circles() {
+		if slices.ContainsFunc(c.Edges, func(e recipes.WaitEdge) bool {
+			return e.From.Scope == f.about || f.isJob() && e.From.Owner == f.about
+		}) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// inForce returns the overrides that concern the lock or the job: those whose
+// pattern it fits, whatever else they ask for of a request.
+func (f *whyFacts) inForce() []override.Override {
+	var found []override.Override
+	scopes := map[string]bool{f.about: true}
+	if f.isJob() {
+		delete(scopes, f.about)
+		for _, n := range f.requests() {
+			scopes[n.Scope] = true
+		}
+		if f.job != nil {
+			for _, r := range f.job.Requirements {
+				scopes[r.Scope] = true
+			}
+		}
+	}
+	for _, o := range f.overrides {
+		if f.concerns(o, scopes) || f.mayKeepOut(o) {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+func (f *whyFacts) concerns(o override.Override, scopes map[string]bool) bool {
+	if o.Kind == override.Pause {
+		return f.isJob() && override.Match{Job: o.Match.Job}.Fits(override.Subject{Job: f.about}, 0)
+	}
+	for scope := range scopes {
+		if !(override.Match{Scope: o.Match.Scope}).Fits(override.Subject{Scope: scope}, 0) {
+			continue
+		}
+		job := override.Match{Job: o.Match.Job}
+		fits := func(owner string) bool { return job.Fits(override.Subject{Job: owner}, 0) }
+		switch s := f.state(scope); {
+		case o.Match.Job == "", o.Match.Scope != "" && !f.isJob():
+			return true
+		case f.isJob():
+			return fits(f.about)
+		default:
+			return slices.ContainsFunc(slices.Concat(s.Holders, s.Waiters), func(c recipes.Contender) bool { return fits(c.Owner) })
+		}
+	}
+	return false
+}
+
+// mayKeepOut reports whether a freeze may be why a run has no request: those
+// that are frozen are not in the queue. Without the configuration nobody knows
+// which locks it needs.
+func (f *whyFacts) mayKeepOut(o override.Override) bool {
+	return o.Kind == override.Freeze && f.job == nil && f.runsUnseen() &&
+		(override.Match{Job: o.Match.Job}).Fits(override.Subject{Job: f.about}, 0)
+}
+
+// runsUnseen reports whether the job runs, and neither holds nor waits.
+func (f *whyFacts) runsUnseen() bool {
+	return f.isJob() && len(f.requests()) == 0 && len(f.ticks.Runs) > 0
+}
+
+// frozen reports whether a freeze may keep the job's run out of the queue.
+func (f *whyFacts) frozen() bool {
+	return f.runsUnseen() && slices.ContainsFunc(f.inForce(), func(o override.Override) bool { return o.Kind == override.Freeze })
+}
+
+// open returns the approvals that concern the lock or the job.
+func (f *whyFacts) open() []recipes.Approval {
+	var found []recipes.Approval
+	for _, a := range f.approvals {
+		if a.Scope == f.about || f.isJob() && a.Requestor.Owner == f.about {
+			found = append(found, a)
+		}
+	}
+	slices.SortFunc(found, func(a, b recipes.Approval) int { return strings.Compare(a.ID, b.ID) })
+	return found
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// writeWhyJob says what each request of a job waits for, to the end.
+func writeWhyJob(pg page, f *whyFacts) {
+	requests := f.requests()
+	if len(requests) == 0 {
+		pg.paragraph("", "%s: holds no lock and waits for none (%s)", f.about, clock(f.now))
+		pg.line("")
+		pg.paragraph(lead("job"), "%s", ticksWords(*f.ticks, f.now))
+		if f.frozen() {
+			pg.paragraph(whyMargin, "it runs and is in no queue: a freeze, see below, keeps requests out until it ends")
+		}
+		pg.paragraph(whyMargin, "see: lockkeeper jobs history %s", f.about)
+		return
+	}
+	var waits, holds int
+	for _, n := range requests {
+		if n.Holds {
+			holds++
+		} else {
+			waits++
+		}
+	}
+	pg.paragraph("", "%s: waits for %s, holds %s (%s)", f.about, count(waits, "lock"), count(holds, "lock"), clock(f.now))
+	for _, n := range requests {
+		pg.line("")
+		writeChain(pg, f, n)
+	}
+}
+
+// ticksWords says how a job fared that is not there now.
+func ticksWords(s recipes.TickState, now time.Time) string {
+	words := nowWords(newJobView(nil, s, now), now)
+	if last := s.Latest(); last != nil {
+		if last.Reason != "" {
+			words += fmt.Sprintf(" (%s)", last.Reason)
+		}
+	}
+	return words
+}
+
+// writeChain says what a request waits for, and what that waits for.
+func writeChain(pg page, f *whyFacts, n recipes.WaitNode) {
+	s := f.state(n.Scope)
+	if n.Holds {
+		pg.paragraph(lead("holds"), "%s, %s, token %s", n.Scope, levelWords(n.Priority), n.Token)
+		pg.paragraph(whyMargin, "since %s, %s; %s", short(n.Since, s.At), human(s.At.Sub(n.Since)), leaseWords(s, n.Contender))
+		for _, by := range n.PreemptedBy {
+			pg.paragraph(whyMargin, "%s", askedWords(s, n.Contender, by))
+		}
+		return
+	}
+	pg.paragraph(lead("waits"), "for %s as number %d, %s%s, since %s, %s%s", n.Scope, n.Position, levelWords(n.Priority), mannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), patienceOf(n.Contender))
+	for _, text := range barsOf(s, n.Contender) {
+		pg.paragraph(whyMargin, "%s", text)
+	}
+	pg.paragraph(whyMargin, "next: %s", nextWords(s, f.prospect(n)))
+	writeObstacles(pg, f, n, whyMargin, map[string]bool{n.ID: true})
+}
+
+// writeObstacles goes on with those in the way of a request; seen have been
+// told.
+func writeObstacles(pg page, f *whyFacts, n recipes.WaitNode, margin string, seen map[string]bool) {
+	for _, e := range f.graph.From(n.ID) {
+		s := f.state(e.To.Scope)
+		switch e.Why {
+		case recipes.WaitHeld:
+			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, levelWords(e.To.Priority), place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), leaseWords(s, e.To.Contender))
+		case recipes.WaitAhead:
+			pg.paragraph(margin, "behind %s (%s), number %d", e.To.Owner, levelWords(e.To.Priority), e.To.Position)
+			continue // who holds it is told beside
+		case recipes.WaitUnder:
+			pg.paragraph(margin, "whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
+		}
+		if seen[e.To.ID] {
+			pg.paragraph(margin+"  ", "and so on, in a circle")
+			continue
+		}
+		seen[e.To.ID] = true
+		writeObstacles(pg, f, e.To, margin+"  ", seen)
+	}
+}
+
+// writeCircles says who waits for each other, and what ends it.
+func writeCircles(pg page, f *whyFacts) {
+	for _, c := range f.circles() {
+		pg.line("")
+		what := "circle"
+		if c.Deadlock() {
+			what = "deadlock"
+		}
+		pg.paragraph(lead(what), "%s", circleSummary(c))
+		for i, e := range c.Edges {
+			if e.Why == recipes.WaitUnder {
+				continue
+			}
+			waits := fmt.Sprintf("waits for %s since %s", e.From.Scope, short(e.From.Joined, f.now))
+			if before := c.Edges[(i+len(c.Edges)-1)%len(c.Edges)]; before.Why == recipes.WaitUnder {
+				waits = fmt.Sprintf("holds %s (token %s) and %s", before.From.Scope, before.From.Token, waits)
+			}
+			verb := "which is held by"
+			if e.Why == recipes.WaitAhead {
+				verb = "behind"
+			}
+			pg.paragraph(whyMargin, "%s %s, %s %s", e.From.Owner, waits, verb, e.To.Owner)
+		}
+		pg.paragraph(whyMargin, "%s", circleEndWords(c, f.now))
+		pg.paragraph(whyMargin, "to end it now, at the cost of %s (%s):", c.Cut.Owner, cutReason(c))
+		pg.line(whyMargin + "  " + printable(breakCommand(c.Cut)))
+	}
+}
+
+func circleSummary(c recipes.Circle) string {
+	scopes := map[string]bool{}
+	for _, e := range c.Edges {
+		scopes[e.From.Scope] = true
+	}
+	if len(scopes) == 1 {
+		return "over this one lock: each waits for the next, or for itself, and none can go on"
+	}
+	return fmt.Sprintf("over %d locks: each waits for the next, and none can go on", len(scopes))
+}
+
+// circleEndWords says what ends a circle if nobody does anything.
+func circleEndWords(c recipes.Circle, now time.Time) string {
+	if c.End == nil {
+		return "nothing ends it by itself"
+	}
+	e := c.End
+	at := "at " + when(e.At, now)
+	if e.After <= 0 {
+		at = "about now"
+	}
+	switch {
+	case e.Cause == recipes.EndWaiting, e.Cause == recipes.EndAcquire:
+		return fmt.Sprintf("it ends by itself %s, when %s gives up %s (%s)", at, e.Waiter.Owner, e.Waiter.Scope, e.Cause)
+	case e.Evicted && e.Cause == recipes.EndLease:
+		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s, whose lease is over", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
+	case e.Evicted:
+		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s by force", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
+	case e.Cause == recipes.EndLease:
+		return fmt.Sprintf("it ends by itself %s, when the lease of %s on %s is over and %s asks it to go", at, e.Holder.Owner, e.Holder.Scope, e.Waiter.Owner)
+	}
+	return fmt.Sprintf("it ends by itself %s, when %s preempts %s on %s", at, e.Waiter.Owner, e.Holder.Owner, e.Holder.Scope)
+}
+
+// cutReason says why the cut is the least loss.
+func cutReason(c recipes.Circle) string {
+	holders, lowest := 0, 0
+	for _, e := range c.Edges {
+		if e.From.Holds {
+			holders++
+			if e.From.Priority == c.Cut.Priority {
+				lowest++
+			}
+		}
+	}
+	switch {
+	case holders == 1:
+		return "the only holder in it"
+	case lowest == 1:
+		return fmt.Sprintf("the lowest priority in it, %d", c.Cut.Priority)
+	}
+	return fmt.Sprintf("the youngest of those with the lowest priority, %d", c.Cut.Priority)
+}
+
+// breakCommand is what a person may copy.
+func breakCommand(n recipes.WaitNode) string {
+	return fmt.Sprintf("lockkeeper locks break %s --token %s --reason WHY", shellWord(n.Scope), n.Token)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// whyIfRun says what would happen if a job were started now.
+func (p *program) whyIfRun(c *cobra.Command, f *whyFlags) error {
+	cfg, err := p.daemonConfig(c, f.file.name)
+	if err != nil {
+		return err
+	}
+	if err := unknownNames(c, []string{f.ifRun}, jobNames(cfg), f.file.name+" does not have it"); err != nil {
+		return err
+	}
+	facts := &whyFacts{}
+	err = p.inspectWith(c.Context(), cfg.Client, func(ctx context.Context, client *recipes.Client) error {
+		return facts.look(ctx, client, cfg, f.ifRun)
+	})
+	if err != nil {
+		return err
+	}
+	view := newIfRun(facts, *jobOf(cfg, f.ifRun))
+	return p.writePage(view, func(pg page) { writeIfRun(pg, view, facts.now) })
+}
+
+// ifRunView is what would happen to a job, in JSON and YAML. The names of fields
+// are a promise to scripts.
+type ifRunView struct {
+	Job    string          `json:"job"`
+	At     time.Time       `json:"at"`
+	Paused *overriddenView `json:"paused"` // by an override; a run by hand is not
+	Locks  []ifRunLockView `json:"locks"`
+	Unread []string        `json:"unread"`
+	job    *jobs.Job
+}
+
+// ifRunLockView is what would become of one of its requests, with the overrides
+// in force.
+type ifRunLockView struct {
+	lockPlanView
+	Overrides []overriddenView `json:"overrides"` // that change it, in the order in which they apply
+	Frozen    *overriddenView  `json:"frozen"`    // it would not be granted before that ends
+	Bypass    *overriddenView  `json:"bypass"`    // it would not need the lock
+	asked     lockguard.Requirement
+}
+
+// overriddenView is an override that acts.
+type overriddenView struct {
+	override.Override
+}
+
+func (v overriddenView) MarshalJSON() ([]byte, error) { return v.Override.MarshalJSON() }
+
+func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
+	v := ifRunView{Job: job.Name, At: f.now.UTC(), Locks: []ifRunLockView{}, Unread: append([]string{}, f.unread...), job: &job}
+	if o := f.overrides.Paused(job.Name, job.Labels); o != nil {
+		v.Paused = &overriddenView{*o}
+	}
+	for _, r := range job.Owned() {
+		if r.Job == "" {
+			r.Job = job.Name
+		}
+		if r.Labels == nil {
+			r.Labels = job.Labels
+		}
+		effect := f.overrides.Apply(override.Subject{Scope: r.Scope, Job: r.Job, Labels: r.Labels}, override.Terms{
+			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout, AcquireTimeout: r.AcquireTimeout,
+			LeaseTimeout: leaseOf(r), CleanupTimeout: r.CleanupTimeout,
+		})
+		asked, t := r, effect.Terms
+		r.Priority, r.Forceful, r.WaitingTimeout, r.AcquireTimeout = t.Priority, t.Forceful, t.WaitingTimeout, t.AcquireTimeout
+		r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout, t.CleanupTimeout
+		lock := ifRunLockView{lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Overrides: []overriddenView{}, asked: asked}
+		for _, o := range effect.Applied {
+			lock.Overrides = append(lock.Overrides, overriddenView{o})
+		}
+		if effect.Frozen != nil {
+			lock.Frozen = &overriddenView{*effect.Frozen}
+		}
+		if effect.Bypass != nil {
+			lock.Bypass = &overriddenView{*effect.Bypass}
+		}
+		v.Locks = append(v.Locks, lock)
+	}
+	return v
+}
+
+func writeIfRun(pg page, v ifRunView, now time.Time) {
+	pg.paragraph("", "%s, if it were started now (%s)", v.Job, clock(now))
+	if v.Paused != nil {
+		pg.line("")
+		pg.paragraph(lead("paused"), "its ticks are skipped, only a run by hand would start: %s", v.Paused.Summary(now))
+	}
+	if len(v.Locks) == 0 {
+		pg.line("")
+		pg.paragraph(lead("locks"), "none: it waits for nobody")
+	}
+	for _, l := range v.Locks {
+		pg.line("")
+		pg.paragraph(lead("lock"), "%s: %s", l.Scope, requirementWords(l.requirement))
+		for _, o := range l.Overrides {
+			pg.paragraph(whyMargin, "override: %s", o.Summary(now))
+		}
+		switch {
+		case l.Bypass != nil:
+			pg.paragraph(whyMargin, "override: %s", l.Bypass.Summary(now))
+			pg.paragraph(whyMargin, "the job runs without this lock, beside whoever holds it")
+			continue
+		case l.Frozen != nil:
+			pg.paragraph(whyMargin, "override: %s", l.Frozen.Summary(now))
+			pg.paragraph(whyMargin, "frozen: it does not get the lock, nor a place in the queue, before %s; then, if nothing had changed:", when(l.Frozen.Until, now))
+		}
+		pg.paragraph(whyMargin, "%s", mannerWords(l.requirement))
+		var text bytes.Buffer
+		writeLockPlan(&text, *l.plan, l.requirement)
+		for line := range strings.Lines(text.String()) {
+			line = strings.TrimRight(line, "\n")
+			bare := strings.TrimLeft(line, " ")
+			pg.paragraph(whyMargin+strings.Repeat(" ", max(len(line)-len(bare)-4, 0)), "%s", bare)
+		}
+	}
+	if len(v.Locks) > 1 {
+		pg.line("")
+		pg.paragraph(whyMargin, "it gets all of them or none, in the order of their names")
+	}
+	for _, text := range v.Unread {
+		pg.line("")
+		pg.paragraph(lead("unknown"), "%s", text)
+	}
+}

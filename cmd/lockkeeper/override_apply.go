@@ -1,0 +1,337 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// overrideFlags describe one override.
+type overrideFlags struct {
+	kind, scope, job string
+	labels           labels
+	below, above     overrideLevel
+
+	until  moment
+	forHow duration
+	operatorFlags
+
+	priority                         overrideLevel
+	forceful                         yes
+	isForceful                       bool // it is given
+	waiting, lease, cleanup, acquire duration
+	token                            int64
+}
+
+// applyFlags say what is applied.
+type applyFlags struct {
+	file   string   // of overrides
+	config jobsFile // the daemon's
+	one    overrideFlags
+	dryRun yes
+}
+
+func (p *program) overrideApply() *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply [ID] [flags]",
+		Short: "Put overrides in force: those of a file, or one that flags describe",
+		Long: `Put overrides in force in the whole cluster: all of a file, or one that flags
+describe. They are in ZooKeeper then, take the place of those with the same ID,
+and last until they end or are cleared. All that is wrong with any of them is said,
+and none is applied.
+
+  boost        raises the priority of matching requests (--priority), makes them
+               --forceful, or shortens their --waiting; new and waiting ones
+  cap          the opposite: --priority at most, --forceful=false, --waiting at least
+  freeze       keeps matching requests from getting locks; holders are left alone
+  hold         takes the lock of one scope and keeps it, for a person
+  preempt-now  asks the holder of one scope to go, then takes the lock by force;
+               with --token only if that is the holder's
+  pause        skips the ticks of matching jobs
+  extend       gives matching requests more time: --lease, --cleanup, --waiting,
+               --acquire
+  bypass       lets matching work run without its lock, where the configuration
+               of the daemons has emergency.allow_bypass: true
+
+What it concerns right now is shown, with --dry-run nothing else is done. hold
+and preempt-now are carried out by one of the daemons (lockkeeper run); the
+others by every process that takes locks.
+
+Exit code 75 if ZooKeeper does not answer; 78 for wrong flags, a file that cannot
+be used, or without the credentials of an operator.`,
+		Example: `  lockkeeper override apply INC-4411 --kind freeze --scope 'db/*' --below 80 --for 2h -r 'disk is full'
+  lockkeeper override apply INC-4412 --kind boost --job hotfix --priority emergency --for 30m -r 'payments stuck'
+  lockkeeper override apply INC-4413 --kind hold --scope cluster/orders --for 1h -r 'repair by hand'
+  lockkeeper override apply -f overrides.yaml --dry-run`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error { return p.applyOverrides(c, &f, args) }
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.file, "file", "f", "", "apply all overrides of this `file`, or none")
+	flags.StringVar(&f.one.kind, "kind", "", "`kind` of the override, see above")
+	flags.StringVarP(&f.one.scope, "scope", "s", "", "`scope` that it concerns; * stands for any text, ? for one character")
+	flags.StringVar(&f.one.job, "job", "", "`job` that it concerns, or another owner; a pattern as well")
+	flags.Var(&f.one.labels, "label", "`name=value` that the jobs that it concerns have; several times for several labels")
+	flags.Var(&f.one.below, "below", "it concerns requests with a priority below this `level`")
+	flags.Var(&f.one.above, "above", "it concerns requests with a priority above this `level`")
+	f.one.forHow.positive = "2h"
+	flags.Var(&f.one.forHow, "for", "how long it lasts, for example 2h")
+	flags.Var(&f.one.until, "until", "when it ends: `time` as 15:04, 2006-01-02 15:04 (UTC) or RFC 3339")
+	f.one.add(c, "it is applied")
+	flags.Var(&f.one.priority, "priority", "boost, cap: the `level` of the requests, 0 to 2147483646, or emergency")
+	flags.VarPF(&f.one.forceful, "forceful", "", "boost: take locks by force; cap, with =false: do not").NoOptDefVal = "true"
+	flags.Var(&f.one.waiting, "waiting", "boost: at most, cap, extend: at least; hold, preempt-now: the most that holders get to clean up")
+	flags.Var(&f.one.lease, "lease", "extend: at least this lease timeout")
+	flags.Var(&f.one.cleanup, "cleanup", "extend: at least this cleanup timeout")
+	flags.Var(&f.one.acquire, "acquire", "extend: at least this acquire timeout")
+	flags.Int64Var(&f.one.token, "token", 0, "preempt-now: of the holder that is meant, see lockkeeper locks show")
+	flags.VarPF(&f.dryRun, "dry-run", "", "show what it would concern, and apply nothing").NoOptDefVal = "true"
+	f.config.flag = "config"
+	flags.StringVar(&f.config.name, f.config.flag, defaultFile, "configuration `file` of the daemons, for ZooKeeper and the limits; only if it is there")
+	return c
+}
+
+func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string) error {
+	f.one.isForceful = c.Flags().Changed("forceful")
+	described := 0
+	for _, flag := range []string{"kind", "scope", "job", "label", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
+		if c.Flags().Changed(flag) {
+			described++
+			if f.file != "" {
+				p.problems.add(fmt.Sprintf("--%s does not go with --file, which says everything; leave one of them out", flag))
+			}
+		}
+	}
+	switch {
+	case f.file != "":
+		p.checkArgs(c, args, nil)
+	case len(args) == 0 && described == 0 && !p.unclear:
+		p.problems.add("there is nothing to apply; name a file with -f, or write an ID and flags")
+	case len(args) == 1 && described == 0 && isFile(args[0]):
+		p.problems.add(fmt.Sprintf("%q is a file; write -f in front of its name", args[0]))
+	default:
+		p.checkArgs(c, args, []string{"ID"})
+		switch until, forHow := f.one.until.given(), f.one.forHow.given; {
+		case p.unclear:
+		case until && forHow:
+			p.problems.add("--for, --until: both say when it ends; leave one of them out")
+		case !until && !forHow:
+			p.problems.add("--for, or --until: give one of them, so that it ends")
+		}
+		f.one.check(p)
+		p.addFlagsOf(&f.one, args)
+	}
+	cfg, client, err := p.jobsConfig(c, f.config)
+	if err != nil {
+		return err
+	}
+	limits := override.Limits{}
+	if cfg != nil {
+		limits = cfg.Emergency.Limits(time.Time{})
+	}
+	what := "overrides not applied"
+	if len(args) == 1 {
+		what = fmt.Sprintf("override %q not applied", args[0])
+	}
+	apply := func(ctx context.Context, o *operator) error {
+		now, err := o.client.Time(ctx)
+		if err != nil {
+			return err
+		}
+		limits.Now = now
+		all, err := p.overridesToApply(c, f, cfg, limits, o.client, args)
+		if err != nil {
+			return err
+		}
+		return p.applyAll(ctx, o, all, now, f.dryRun.is, cfg)
+	}
+	if f.dryRun.is { // to look takes no credentials
+		return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
+			return apply(ctx, &operator{client: client})
+		})
+	}
+	return p.asOperator(c, client, what, apply, cfg)
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// addFlagsOf adds what is wrong with the flags whatever the time is.
+func (p *program) addFlagsOf(f *overrideFlags, args []string) {
+	now := time.Now()
+	probe := f.override("ID", now, "somebody")
+	if len(args) > 0 {
+		probe.ID = args[0]
+	}
+	if f.priority.is.bad != "" { // said already, like what follows from it
+		probe.Priority = new(priority.Level)
+	}
+	for _, t := range []struct {
+		flag  *duration
+		value **time.Duration
+	}{
+		{&f.waiting, &probe.WaitingTimeout}, {&f.lease, &probe.LeaseTimeout}, {&f.cleanup, &probe.CleanupTimeout}, {&f.acquire, &probe.AcquireTimeout},
+	} {
+		if t.flag.bad != "" {
+			*t.value = new(time.Second)
+		}
+	}
+	probe.Until, probe.Reason = now.Add(time.Minute), cmp.Or(probe.Reason, "said already")
+	if !p.unclear {
+		p.problems.addOverride(probe.Validate(override.Limits{Now: now, AllowBypass: true}))
+	}
+}
+
+// overridesToApply reads them, and checks all.
+func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.Config, limits override.Limits, client *recipes.Client, args []string) ([]override.Override, error) {
+	if f.file == "" {
+		o := f.one.override(args[0], limits.Now, cmp.Or(f.one.name(client), userAtHost()))
+		p.problems.addOverride(o.Validate(limits))
+		return []override.Override{o}, p.usage(c)
+	}
+	if _, err := os.Stat(f.file); errors.Is(err, fs.ErrNotExist) { // daemons can do without, but this is to do something
+		p.problems.add(fmt.Sprintf("--file: %s is not there; name a file of overrides", f.file))
+		return nil, p.usage(c)
+	}
+	read, err := config.LoadOverrides(f.file, config.OverridesOptions{Config: cfg, Now: func() time.Time { return limits.Now }})
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range read.Warnings {
+		p.say("%s", warning)
+	}
+	if len(read.All) == 0 {
+		p.problems.add(f.file + " has no overrides; write some, or take back those in force: lockkeeper override clear ID")
+	}
+	return read.All, p.usage(c)
+}
+
+// override is the one that the flags describe.
+func (f *overrideFlags) override(id string, now time.Time, by string) override.Override {
+	until := f.until.or(now)
+	if f.forHow.given {
+		until = now.Add(f.forHow.or(0))
+	}
+	o := override.Override{
+		ID: id, Kind: override.Kind(f.kind), Until: until.Truncate(time.Millisecond), By: cmp.Or(f.by, by), Reason: f.reason,
+		Match: override.Match{
+			Scope: f.scope, Job: f.job, Labels: f.labels.is, PriorityBelow: f.below.level(), PriorityAbove: f.above.level(),
+		},
+		Priority:       f.priority.level(),
+		WaitingTimeout: f.waiting.limit(), LeaseTimeout: f.lease.limit(), CleanupTimeout: f.cleanup.limit(), AcquireTimeout: f.acquire.limit(),
+		Token: f.token,
+	}
+	if f.isForceful {
+		o.Forceful = &f.forceful.is
+	}
+	return o
+}
+
+// applyAll shows what overrides concern right now, puts them on record, and in
+// force.
+func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, dryRun bool, cfg *config.Config) error {
+	states, err := o.client.Locks(ctx)
+	if err != nil {
+		return err
+	}
+	ticks, err := o.client.TickLedger("").States(ctx)
+	if err != nil {
+		return err
+	}
+	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is told where it matters
+	views := make([]appliedView, len(all))
+	for i, one := range all {
+		views[i] = appliedView{one, appliedMore{Applied: !dryRun, Concerns: concernsOf(one, states, jobsThatAre(cfg, ticks))}}
+		if at := slices.IndexFunc(posted, func(p recipes.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
+			views[i].more.Was = &posted[at].Override
+		}
+	}
+	shown := views
+	if p.forPeople() { // before it is done
+		shown = nil
+		if err := p.writePage(views, func(pg page) { writeConcerns(pg, views, now, dryRun) }); err != nil {
+			return err
+		}
+	}
+	if !dryRun {
+		if err := o.apply(ctx, all, views); err != nil {
+			return err
+		}
+	}
+	if shown == nil {
+		return p.writePage(views, func(pg page) { writeApplied(pg, views, now) })
+	}
+	return p.writePage(shown, nil)
+}
+
+// apply puts overrides on record and in force, all of them or none.
+func (o *operator) apply(ctx context.Context, all []override.Override, views []appliedView) error {
+	entries := make([]recipes.AuditEntry, len(all))
+	for i, one := range all {
+		entries[i] = recipes.AuditEntry{
+			Action: recipes.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason, Override: one.ID,
+			After: map[string]string{"override": one.String(), "source": "zookeeper"},
+		}
+	}
+	return o.allOnRecord(ctx, entries, func(outcomes []*recipes.AuditEntry) error {
+		was, err := o.client.Overrides().ApplyAll(ctx, all)
+		for i, before := range was {
+			if before != nil {
+				views[i].more.Was = before
+				outcomes[i].Before = map[string]string{"override": before.String()}
+			}
+		}
+		return err
+	})
+}
+
+// addOverride adds what is wrong with an override, as flags have it.
+func (p *problems) addOverride(err error) {
+	if err == nil {
+		return
+	}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range all.Unwrap() {
+			p.addOverride(err)
+		}
+		return
+	}
+	field, ok := errors.AsType[*override.FieldError](err)
+	if !ok {
+		p.add(err.Error())
+		return
+	}
+	p.add(overrideFlag(field.Field) + ": " + field.Reason)
+}
+
+// overrideFlag is how the flag for a field of an override is spelt.
+func overrideFlag(field string) string {
+	field = strings.TrimPrefix(field, "match.")
+	switch {
+	case field == "id":
+		return "ID"
+	case field == "match":
+		return "--scope, --job"
+	case strings.HasPrefix(field, "priority_"):
+		return "--" + strings.TrimPrefix(field, "priority_")
+	case strings.HasPrefix(field, "labels"):
+		return "--label"
+	}
+	return "--" + strings.TrimSuffix(field, "_timeout")
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// appliedView is what apply has done, in JSON and YAML: the fields of the
+// override, and these. The names of fields are a promise to scripts.
+type appliedView struct {
+	override.Override
+	more appliedMore
+}
+
+type appliedMore struct {
+	Applied  bool               `json:"applied"`
+	Was      *override.Override `json:"was"` // in force before, with the same ID
+	Concerns []concern          `json:"concerns"`
+}
+
+// MarshalJSON writes the fields of both in one object.
+func (v appliedView) MarshalJSON() ([]byte, error) { return joined(v.Override, v.more) }
+
+// A concern is a request or a job that an override meets right now.
+type concern struct {
+	Scope    string         `json:"scope,omitempty"`
+	State    string         `json:"state"` // holder, waiter or job
+	Owner    string         `json:"owner"`
+	Host     string         `json:"host,omitempty"`
+	PID      int            `json:"pid,omitempty"`
+	Priority priority.Level `json:"priority"`
+	What     string         `json:"what"` // becomes of it
+}
+
+// aJob is a job as far as pauses can find it.
+type aJob struct {
+	name   string
+	labels map[string]string
+}
+
+// jobsThatAre are those of the file and those that daemons have run.
+func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []aJob {
+	var all []aJob
+	if cfg != nil {
+		for _, j := range cfg.Jobs {
+			all = append(all, aJob{j.Name, j.Labels})
+		}
+	}
+	for _, s := range ticks {
+		if !slices.ContainsFunc(all, func(j aJob) bool { return j.name == s.Job }) {
+			all = append(all, aJob{name: s.Job})
+		}
+	}
+	return all
+}
+
+// concernsOf returns whom an override meets right now. Labels of requests are not
+// known here: those of the jobs with the same name are taken.
+func concernsOf(o override.Override, states []recipes.LockState, jobs []aJob) []concern {
+	concerns := []concern{}
+	set := override.Set{o}
+	if o.Kind == override.Pause {
+		for _, j := range jobs {
+			if set.Paused(j.name, j.labels) != nil {
+				concerns = append(concerns, concern{State: "job", Owner: j.name, What: "its ticks are skipped"})
+			}
+		}
+		return concerns
+	}
+	for _, s := range states {
+		for _, h := range s.Holders {
+			if what := meetsHolder(o, s, h); what != "" {
+				concerns = append(concerns, newConcern(s.Scope, "holder", h, what))
+			}
+		}
+		for _, w := range s.Waiters {
+			about := override.Subject{Scope: s.Scope, Job: w.Owner}
+			if i := slices.IndexFunc(jobs, func(j aJob) bool { return j.name == w.Owner }); i >= 0 {
+				about.Labels = jobs[i].labels
+			}
+			if what := meetsWaiter(o, set, about, w); what != "" {
+				concerns = append(concerns, newConcern(s.Scope, "waiter", w, what))
+			}
+		}
+	}
+	return concerns
+}
+
+func newConcern(scope, state string, c recipes.Contender, what string) concern {
+	return concern{Scope: scope, State: state, Owner: c.Owner, Host: c.Host, PID: c.PID, Priority: c.Priority, What: what}
+}
+
+// meetsHolder says what becomes of a holder; "" for nothing.
+func meetsHolder(o override.Override, s recipes.LockState, h recipes.Contender) string {
+	if o.Kind != override.Hold && o.Kind != override.PreemptNow || o.Match.Scope != s.Scope {
+		return ""
+	}
+	if o.Token != 0 && o.Token != int64(h.Token) {
+		return fmt.Sprintf("is left alone: its token is %s", h.Token)
+	}
+	if h.Priority == priority.Emergency {
+		return "keeps the lock: it has the emergency priority as well"
+	}
+	grace := h.CleanupTimeout
+	if w := o.WaitingTimeout; w != nil {
+		grace = min(grace, *w)
+	}
+	if grace <= 0 {
+		return "loses the lock at once: it has no cleanup timeout"
+	}
+	return fmt.Sprintf("is asked to go, and evicted after %s", human(grace))
+}
+
+// meetsWaiter says what becomes of a waiter; "" for nothing.
+func meetsWaiter(o override.Override, set override.Set, about override.Subject, w recipes.Contender) string {
+	asked := override.Terms{
+		Priority: w.Priority, Forceful: w.Forceful, WaitingTimeout: w.WaitingTimeout, LeaseTimeout: w.LeaseTimeout, CleanupTimeout: w.CleanupTimeout,
+	}
+	effect := set.Apply(about, asked)
+	switch {
+	case effect.Frozen != nil:
+		return "leaves the queue until it is over"
+	case effect.Bypass != nil:
+		return "runs without the lock"
+	case len(effect.Applied) > 0:
+		return "becomes " + overrideWhat(o)
+	}
+	return ""
+}
+
+// writeConcerns says what overrides are, and whom they meet.
+func writeConcerns(pg page, views []appliedView, now time.Time, dryRun bool) {
+	for i, v := range views {
+		if i > 0 {
+			pg.line("")
+		}
+		pg.paragraph("", "%s", v.Summary(now))
+		if v.more.Was != nil {
+			pg.paragraph("  ", "it takes the place of another one with this ID: %s", v.more.Was.Summary(now))
+		}
+		if len(v.more.Concerns) == 0 {
+			pg.line("  right now it meets nobody")
+			continue
+		}
+		pg.line("  right now it meets")
+		g := pg.grid(1)
+		for _, c := range v.more.Concerns {
+			who := c.Owner
+			if c.State != "job" {
+				who = fmt.Sprintf("%s (priority %s, %s)", c.Owner, levelText(c.Priority), c.Host)
+			}
+			g.row("    "+c.State, cmp.Or(c.Scope, "-"), who, c.What)
+		}
+		g.draw()
+	}
+	if dryRun {
+		pg.line("")
+		pg.line("nothing was applied: --dry-run")
+	}
+}
+
+// writeApplied says what was done.
+func writeApplied(pg page, views []appliedView, now time.Time) {
+	for _, v := range views {
+		if !v.more.Applied {
+			continue
+		}
+		pg.paragraph("", "%s: in force until %s", v.ID, both(v.Until.Round(time.Second), now.Round(time.Second)))
+		if v.more.Was != nil {
+			pg.paragraph("  ", "before it was %s", v.more.Was.Summary(now))
+		}
+		if v.Kind == override.Hold || v.Kind == override.PreemptNow {
+			pg.paragraph("  ", "one of the daemons carries it out; see lockkeeper locks show %s", v.Match.Scope)
+		}
+	}
+}
+
+// levelText writes a priority for people.
+func levelText(p priority.Level) string {
+	if p == priority.Emergency {
+		return "emergency"
+	}
+	return fmt.Sprint(int(p))
+}

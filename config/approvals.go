@@ -1,0 +1,215 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// Approvals says what becomes of polite requests whose holders do not finish
+// their cleanup in time.
+type Approvals struct {
+	// Asked is true when the file has the section: somebody decides. Without it
+	// such a request fails.
+	Asked bool
+
+	// Deadline is how long somebody has to decide. Defaults to
+	// DefaultApprovalDeadline.
+	Deadline time.Duration
+
+	// Rules decide by themselves: the first one that fits does. Where none fits,
+	// people are asked.
+	Rules []ApprovalRule
+}
+
+// DefaultApprovalDeadline is how long somebody has to decide about a request.
+const DefaultApprovalDeadline = 15 * time.Minute
+
+// An ApprovalRule decides about the requests that it fits.
+type ApprovalRule struct {
+	// Victim and Requestor say whom it fits: each holder that is in the way, and
+	// the request, with its scope.
+	Victim, Requestor override.Match
+
+	// Then is the decision.
+	Then ApprovalDecision
+
+	// Text names the rule for people, for example "approvals.rules[0] (victim
+	// batch, requestor critical: force)".
+	Text string
+}
+
+// An ApprovalDecision is what becomes of a request.
+type ApprovalDecision string
+
+// What a rule decides.
+const (
+	ApprovalForce ApprovalDecision = "force" // the lock is taken
+	ApprovalDeny  ApprovalDecision = "deny"  // the request fails
+	ApprovalAsk   ApprovalDecision = "ask"   // people decide
+)
+
+var approvalsShape = shape{
+	name:    "approvals",
+	example: "write it like {deadline: 15m, rules: [{when: {victim: batch}, then: force}]}",
+	keys: []key{
+		{"deadline", aDuration, formatDuration(DefaultApprovalDeadline), "How long somebody has to decide; then the request fails."},
+		{"rules", listOf(like(&ruleShape)), "", "What is decided without asking anybody: the first rule that fits."},
+	},
+	hints: map[string]string{"timeout": `did you mean "deadline"?`},
+}
+
+var ruleShape = shape{
+	name:    "a rule",
+	example: "write it like {when: {victim: batch, requestor: critical}, then: force}",
+	keys: []key{
+		{"when", like(&whenShape), "", "Whom it fits; without it, everybody."},
+		{"then", word(string(ApprovalForce), string(ApprovalDeny), string(ApprovalAsk)), "", "force takes the lock, deny lets the request fail, ask leaves it to people."},
+	},
+	must:  []string{"then"},
+	hints: map[string]string{"if": `did you mean "when"?`, "victim": "write it under when", "requestor": "write it under when", "scope": "write it under when"},
+}
+
+var partyKind = oneOf(levelKind, kind{what: "class", scalar: ofName}, like(&partyShape))
+
+var whenShape = shape{
+	name:    "when",
+	example: "write it like {victim: batch, requestor: critical, scope: cluster/*}",
+	keys: []key{
+		{"victim", partyKind, "", "Every holder that is in the way: its priority, or more."},
+		{"requestor", partyKind, "", "The request: its priority, or more."},
+		{"scope", aText, "", "A pattern; * stands for any text, slashes included, ? for one character."},
+	},
+	hints: map[string]string{"holder": `did you mean "victim"?`, "by": `did you mean "requestor"?`, "requester": `did you mean "requestor"?`},
+}
+
+var partyShape = shape{
+	name:    "a party",
+	example: "write a class such as batch, a number, or {job: nightly-*, priority_below: 50}",
+	keys: []key{
+		{"job", aText, "", "A pattern for the name of the job, or of another owner."},
+		{"priority_below", oneOf(levelKind, kind{what: "class", scalar: ofName}), "", "Its priority is lower than this one."},
+		{"priority_above", oneOf(levelKind, kind{what: "class", scalar: ofName}), "", "Its priority is higher than this one."},
+	},
+	hints: map[string]string{"priority": "write the number or the class itself, without a mapping", "owner": `did you mean "job"?`, "name": `did you mean "job"?`},
+}
+
+func (r *reader) approvals(v value) Approvals {
+	a := Approvals{Deadline: DefaultApprovalDeadline}
+	o, ok := r.optional(v, approvalsShape)
+	if !ok {
+		return a
+	}
+	a.Asked = v.exists()
+	if v := o.get("deadline"); v.exists() {
+		a.Deadline, _ = r.positive(v)
+	}
+	if !o.has("rules") {
+		return a
+	}
+	items, _ := r.items(o.get("rules"), "write a list like [{when: {victim: batch, requestor: critical}, then: force}]")
+	var last value // a rule that leaves nothing to those behind it
+	for _, item := range items {
+		if last.exists() {
+			r.warn(item, fmt.Sprintf("no request gets here: the rule at %d:%d fits all", last.line, last.column), "put this one before it, or remove it")
+		}
+		rule, all := r.rule(item)
+		if all && !last.exists() {
+			last = item
+		}
+		a.Rules = append(a.Rules, rule)
+	}
+	return a
+}
+
+// rule reads a rule. It reports whether it fits everybody.
+func (r *reader) rule(v value) (rule ApprovalRule, all bool) {
+	o, ok := r.optional(v, ruleShape)
+	if !ok {
+		return rule, false
+	}
+	text := ""
+	if when, ok := r.optional(o.get("when"), whenShape); ok {
+		rule.Victim, text = r.party(when, "victim", text)
+		rule.Requestor, text = r.party(when, "requestor", text)
+		if v := when.get("scope"); v.exists() {
+			pattern, _ := r.text(v, whenShape.example)
+			rule.Victim.Scope, rule.Requestor.Scope = pattern, pattern
+			text += "scope " + pattern + ", "
+		}
+	}
+	all = text == ""
+	if all {
+		text = "all, "
+	}
+	if o.has("then") {
+		then, _ := r.word(o.get("then"), string(ApprovalForce), string(ApprovalDeny), string(ApprovalAsk))
+		rule.Then = ApprovalDecision(then)
+	} else {
+		r.missing(v, "then is missing", "write then: force, deny or ask")
+	}
+	rule.Text = fmt.Sprintf("%s (%s: %s)", v.path, text[:len(text)-len(", ")], rule.Then)
+	return rule, all && o.exists()
+}
+
+// party reads whom one side of a rule fits, and adds it to the text.
+func (r *reader) party(when object, side, text string) (override.Match, string) {
+	var m override.Match
+	v := when.get(side)
+	if !when.has(side) {
+		return m, text
+	}
+	if v.exists() && v.node.Kind == yaml.MappingNode {
+		before := r.problems()
+		o, ok := r.object(v, partyShape)
+		if !ok {
+			return m, text
+		}
+		if v := o.get("job"); v.exists() {
+			m.Job, _ = r.text(v, "write a pattern such as nightly-*")
+		}
+		m.PriorityBelow = r.bound(o.get("priority_below"), r.priority)
+		m.PriorityAbove = r.bound(o.get("priority_above"), r.priority)
+		if below, above := m.PriorityBelow, m.PriorityAbove; below != nil && (*below == 0 || above != nil && *above+1 >= *below) {
+			r.problem(v, "no priority is "+boundsText(m), "write bounds with a number between them")
+		}
+		if len(o.entries) == 0 && r.problems() == before {
+			r.missing(v, "the mapping says nothing", partyShape.example)
+		}
+		return m, text + side + " " + m.String() + ", "
+	}
+	rank, ok := r.priority(v)
+	if !ok {
+		return m, text
+	}
+	m.PriorityBelow = new(rank.level + 1)
+	if rank.level > priority.Default {
+		m.PriorityAbove = new(rank.level - 1)
+	}
+	return m, text + side + " " + v.node.Value + ", "
+}
+
+func boundsText(m override.Match) string {
+	text := fmt.Sprintf("below %d", *m.PriorityBelow)
+	if m.PriorityAbove != nil {
+		text += fmt.Sprintf(" and above %d", *m.PriorityAbove)
+	}
+	return text
+}
+
+// bound reads a priority that something has to be above or below; nil if there
+// is none.
+func (r *reader) bound(v value, read func(value) (rank, bool)) *priority.Level {
+	if !v.exists() {
+		return nil
+	}
+	rank, ok := read(v)
+	if !ok {
+		return nil
+	}
+	return new(rank.level)
+}

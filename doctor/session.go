@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// defaultSessionTimeout is what clients ask for that say nothing.
+const defaultSessionTimeout = 15 * time.Second
+
+func (o Options) sessionTimeout() time.Duration {
+	if o.Client.SessionTimeout > 0 {
+		return o.Client.SessionTimeout
+	}
+	return defaultSessionTimeout
+}
+
+// checkSession compares the session timeout that was asked for with what the
+// servers grant.
+func checkSession(f *findings, x *facts, o Options) {
+	asked := o.sessionTimeout()
+	for _, s := range x.servers {
+		if !s.up() {
+			continue
+		}
+		if s.timeout != asked {
+			f.warn(s.address, fmt.Sprintf("grants a session timeout of %s in place of %s%s", whole(s.timeout), whole(asked), bounds(s)),
+				fmt.Sprintf("ask for %s (zookeeper.session_timeout, --zk-session-timeout), or set minSessionTimeout and maxSessionTimeout in zoo.cfg", whole(s.timeout)))
+		} else {
+			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", whole(asked)))
+		}
+		margin := o.Client.Margin
+		if margin == 0 {
+			margin = s.timeout / 4
+		}
+		if tick, ok := s.figures.number("tick_time"); ok && margin < milliseconds(tick) {
+			f.warn(s.address, fmt.Sprintf("its tick of %s is longer than the margin of %s that a holder keeps to the end of its session: a lock may be given away a moment before its holder knows", whole(milliseconds(tick)), whole(margin)),
+				fmt.Sprintf("ask for a session timeout of %s or more, or shorten tickTime in zoo.cfg", whole(4*milliseconds(tick))))
+		}
+	}
+}
+
+func bounds(s *server) string {
+	least, ok := s.figures.number("min_session_timeout")
+	most, also := s.figures.number("max_session_timeout")
+	if !ok || !also {
+		return ""
+	}
+	text := fmt.Sprintf(": it allows %s to %s", whole(milliseconds(least)), whole(milliseconds(most)))
+	if tick, ok := s.figures.number("tick_time"); ok {
+		text += fmt.Sprintf(", with a tick of %s", whole(milliseconds(tick)))
+	}
+	return text
+}
+
+// checkLeases compares the session timeout with the locks of the file.
+func checkLeases(f *findings, x *facts, o Options) {
+	if o.Config == nil {
+		if o.File == "" {
+			f.skip("", "no configuration file was named, so the leases of jobs are not known", "name it with -f")
+		}
+		return
+	}
+	timeout := x.granted
+	if timeout == 0 {
+		timeout = o.sessionTimeout()
+	}
+	var shorter, grace []string
+	locks := 0
+	for _, job := range o.Config.Jobs {
+		for _, r := range job.Requirements {
+			locks++
+			if r.LeaseTimeout > 0 && r.LeaseTimeout < timeout {
+				shorter = append(shorter, fmt.Sprintf("%s on %s (%s)", job.Name, r.Scope, whole(r.LeaseTimeout)))
+			}
+			if r.AcquireTimeout != nil && *r.AcquireTimeout > 0 && *r.AcquireTimeout < timeout {
+				grace = append(grace, fmt.Sprintf("%s on %s (%s)", job.Name, r.Scope, whole(*r.AcquireTimeout)))
+			}
+		}
+	}
+	slices.Sort(shorter)
+	slices.Sort(grace)
+	if len(shorter) > 0 {
+		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, its lock is free only when the session ends", whole(timeout), some(shorter)),
+			"shorten the session timeout, or reckon with it")
+	}
+	if len(grace) > 0 {
+		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a holder such a request gives up before the lock is free", whole(timeout), some(grace)),
+			"lengthen the acquire timeout, or shorten the session timeout")
+	}
+	if len(shorter)+len(grace) == 0 {
+		f.ok("", fmt.Sprintf("the timeouts of %s fit a session timeout of %s", countOf(locks, "lock"), whole(timeout)))
+	}
+}
+
+// some names a few of many.
+func some(all []string) string {
+	const few = 5
+	if len(all) <= few {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+}

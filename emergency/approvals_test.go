@@ -1,0 +1,223 @@
+package emergency_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A court has a holder that cleans up for a minute, and a polite request that
+// waits for it only a second.
+type court struct {
+	*world
+	user, client *recipes.Client // of the holder, and of the request
+	log          *logbook
+	holder       chan error
+	request      chan error
+	began        time.Time
+}
+
+func (w *world) court(policy emergency.Policy) *court {
+	w.t.Helper()
+	secured := func(name, user string) *recipes.Client {
+		client, err := recipes.NewClient(recipes.Config{
+			Dialer: w.zk.Dialer(name), SessionTimeout: 4 * time.Second, Auth: &recipes.Digest{User: user, Password: "secret"},
+		})
+		require.NoError(w.t, err)
+		require.NoError(w.t, client.Ready(w.t.Context()))
+		w.t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			require.NoError(w.t, client.Close(ctx))
+		})
+		return client
+	}
+	c := &court{world: w, user: secured("user", "daemons"), client: secured("asker", "daemons"), log: &logbook{}, request: make(chan error, 1)}
+	d := &daemon{w: w, name: "asker"} // writes the trail
+	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
+		Auditor: d, Board: c.client.Approvals(), Logger: slog.New(slog.NewTextHandler(c.log, nil)), Policy: policy,
+	})
+	require.NoError(w.t, err)
+	guard, err := lockguard.New(c.client, lockguard.WithApprover(approvals), lockguard.WithAuditor(d))
+	require.NoError(w.t, err)
+	c.holder = w.job(w.t.Context(), c.user, time.Minute)
+	c.began = time.Now()
+	go func() {
+		waiting := time.Second
+		r := lockguard.Requirement{Scope: orders, Owner: "critical", Priority: 50, WaitingTimeout: &waiting}
+		c.request <- guard.Do(w.t.Context(), r, func(context.Context) error { return nil })
+	}()
+	return c
+}
+
+// asked returns the one question on the board.
+func (c *court) asked() recipes.Approval {
+	c.t.Helper()
+	all, err := c.user.Approvals().List(c.t.Context())
+	require.NoError(c.t, err)
+	require.Len(c.t, all, 1)
+	return all[0]
+}
+
+// nobodyIsAsked makes sure that the board is empty.
+func (c *court) nobodyIsAsked() {
+	c.t.Helper()
+	all, err := c.user.Approvals().List(c.t.Context())
+	require.NoError(c.t, err)
+	require.Empty(c.t, all)
+}
+
+func TestARuleDecidesAtOnceAndSaysSo(t *testing.T) {
+	below := priority.Level(10)
+	batch := override.Match{PriorityBelow: &below}
+	for name, c := range map[string]struct {
+		rules []emergency.Rule
+		force bool
+	}{
+		"by force": {[]emergency.Rule{{Name: "rules[0]", Victim: batch, Then: emergency.Force}}, true},
+		"not":      {[]emergency.Rule{{Name: "rules[0]", Victim: batch, Then: emergency.Deny}}, false},
+		"the first one that fits": {[]emergency.Rule{
+			{Name: "rules[-2]", Requestor: override.Match{Job: "other"}, Then: emergency.Deny},
+			{Name: "rules[-1]", Victim: override.Match{Job: "other"}, Then: emergency.Deny},
+			{Name: "rules[0]", Requestor: override.Match{Job: "crit*"}, Victim: override.Match{Job: "job"}, Then: emergency.Force},
+			{Name: "rules[1]", Then: emergency.Deny},
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				// when
+				court := w.court(emergency.Policy{Rules: c.rules})
+				err := <-court.request
+
+				// then
+				require.InDelta(t, time.Second, time.Since(court.began), float64(100*time.Millisecond))
+				court.nobodyIsAsked()
+				decided := w.entries(recipes.AuditApprovalDecide)
+				require.Len(t, decided, 1)
+				require.Equal(t, "rules[0]", decided[0].By)
+				require.Equal(t, "critical", decided[0].Requestor.Owner)
+				require.Equal(t, "job", decided[0].Victims[0].Owner)
+				require.Empty(t, court.log.lines("level=ERROR"), "nobody is woken up")
+				if c.force {
+					require.NoError(t, err)
+					require.Equal(t, "approved", decided[0].After["decision"])
+					require.ErrorAs(t, <-court.holder, new(*lockguard.LostError))
+					return
+				}
+				denied := &emergency.DeniedError{}
+				require.ErrorAs(t, err, &denied)
+				require.Equal(t, "rules[0]", denied.By)
+				require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
+				require.NotErrorAs(t, <-court.holder, new(*lockguard.LostError))
+			})
+		})
+	}
+}
+
+func TestAPersonDecides(t *testing.T) {
+	for name, approved := range map[string]bool{"by force": true, "not": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				// given a rule that leaves it to people
+				court := w.court(emergency.Policy{Deadline: time.Hour, Rules: []emergency.Rule{{Then: emergency.Ask}, {Then: emergency.Force}}})
+				time.Sleep(10 * time.Second)
+				question := court.asked()
+				require.Equal(t, "critical", question.Requestor.Owner)
+				require.Equal(t, "job", question.Holders[0].Owner)
+				require.Equal(t, time.Hour, question.Deadline.Round(time.Second))
+				require.Empty(t, court.request)
+
+				// the alert says what to type
+				alert := court.log.lines("level=ERROR")
+				require.Len(t, alert, 1)
+				require.Contains(t, alert[0], "lockkeeper approvals approve "+question.ID)
+
+				// when
+				decided := time.Now()
+				require.NoError(t, court.user.Approvals().Decide(t.Context(), question.ID, recipes.Decision{Approved: approved, By: "ana", Reason: "payments"}))
+				err := <-court.request
+
+				// then
+				require.Less(t, time.Since(decided), time.Second)
+				if approved {
+					require.NoError(t, err)
+					require.ErrorAs(t, <-court.holder, new(*lockguard.LostError))
+				} else {
+					require.ErrorContains(t, err, "denied by ana ("+question.ID+"): payments")
+					<-court.holder
+				}
+				court.nobodyIsAsked()
+				require.Len(t, w.entries(recipes.AuditApprovalOpen), 1)
+				require.Empty(t, w.entries(recipes.AuditApprovalDecide), "who decides puts it on record")
+				for _, e := range w.entries(recipes.AuditTakeover) {
+					require.Equal(t, question.ID, e.Approval)
+				}
+			})
+		})
+	}
+}
+
+func TestNobodyDecidesInTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		court := w.court(emergency.Policy{Deadline: 20 * time.Second})
+		err := <-court.request
+		require.InDelta(t, 21*time.Second, time.Since(court.began), float64(100*time.Millisecond))
+		require.ErrorContains(t, err, "denied by the deadline")
+		require.ErrorContains(t, err, "nobody has decided within 20s")
+		require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
+		require.Equal(t, "the deadline", w.entries(recipes.AuditApprovalDecide)[0].By)
+		court.nobodyIsAsked()
+		<-court.holder
+	})
+}
+
+func TestNobodyIsAskedAnyMoreWhenTheHolderHasGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		court := w.court(emergency.Policy{Deadline: time.Hour})
+		time.Sleep(30 * time.Second)
+		court.asked()
+		require.ErrorAs(t, <-court.holder, new(*lockguard.PreemptedError))
+		require.NoError(t, <-court.request)
+		time.Sleep(time.Second)
+		court.nobodyIsAsked()
+	})
+}
+
+func TestPeopleAreAskedAnewWhenTheSessionEnds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		court := w.court(emergency.Policy{Deadline: time.Hour})
+		time.Sleep(5 * time.Second)
+		first := court.asked()
+		id, _ := court.client.Session()
+		w.zk.Expire(id)
+		time.Sleep(5 * time.Second)
+		second := court.asked()
+		require.NotEqual(t, first.ID, second.ID)
+		require.NoError(t, court.user.Approvals().Decide(t.Context(), second.ID, recipes.Decision{Approved: true, By: "ana", Reason: "payments"}))
+		require.NoError(t, <-court.request)
+		<-court.holder
+	})
+}
+
+func TestNobodyTakesALockByARuleThatIsNotOnRecord(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		client := w.client("a")
+		d := &daemon{w: w, deaf: errors.New("the trail is full")}
+		approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
+			Auditor: d, Board: client.Approvals(), Policy: emergency.Policy{Rules: []emergency.Rule{{Name: "all", Then: emergency.Force}}},
+		})
+		require.NoError(t, err)
+		_, err = approvals.Approve(t.Context(), lockguard.Pending{Subject: lockguard.Subject{Scope: orders}, Err: &recipes.CleanupPendingError{}})
+		require.ErrorContains(t, err, "the trail is full")
+	})
+}

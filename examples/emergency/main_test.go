@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var shared testbed.Shared
+
+func TestMain(m *testing.M) {
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+}
+
+func TestItRunsOnAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	tells(t, "")
+}
+
+// What the first run leaves behind is empty, and open to the next one.
+func TestItRunsOnAnotherServerTwice(t *testing.T) {
+	t.Parallel()
+	server := shared.Server(t)
+	for range 2 {
+		tells(t, server.Addr())
+		left, _, err := testbed.Shell(t, server).Children(root)
+		require.NoError(t, err)
+		require.Equal(t, []string{"clock"}, left)
+	}
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	t.Parallel()
+	var out, problems bytes.Buffer
+	require.Equal(t, 1, run(t.Context(), []string{"--zk", "localhost:port"}, &out, &problems))
+	require.Contains(t, problems.String(), `"localhost:port"`)
+	problems.Reset()
+	require.Equal(t, 1, run(t.Context(), []string{"--zk", "127.0.0.1:1"}, &out, &problems))
+	require.Contains(t, problems.String(), "127.0.0.1:1")
+	require.Equal(t, 2, run(t.Context(), []string{"--keeper"}, &out, &problems))
+	require.Empty(t, out.String())
+}
+
+// tells checks what the example tells, and what has come of it.
+func tells(t *testing.T, zk string) {
+	t.Helper()
+	var out bytes.Buffer
+	end, err := show(t.Context(), zk, &out)
+	t.Logf("\n%s", out.String())
+	require.NoError(t, err)
+
+	// The victim learns why.
+	var overridden *lockguard.OverriddenError
+	require.ErrorAs(t, end.gaveWay, &overridden)
+	require.Equal(t, recipes.Mark{ID: incident, By: "ana", Reason: "repair by hand"}, overridden.Override)
+	require.NotErrorAs(t, end.gaveWay, new(*lockguard.LostError), "it has cleaned up in time")
+	var lost *lockguard.LostError
+	require.ErrorAs(t, end.lost, &lost)
+	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, "payments", lost.By)
+
+	requireStory(t, out.String())
+	requireTrail(t, end.records)
+	require.Nil(t, end.report.Broken)
+	require.Nil(t, end.report.Untrusted, "only the daemons and ana can have written it")
+	require.Empty(t, end.report.Foreign)
+	require.Equal(t, len(end.records), end.report.Checked)
+	require.Contains(t, out.String(), "Verified: ")
+}
+
+// mask hides what differs from run to run.
+func mask(out string) string {
+	out = regexp.MustCompile(`(?m)^ +\d+\.\d\ds  `).ReplaceAllString(out, "")
+	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token N")
+	return regexp.MustCompile(` {2,}`).ReplaceAllString(out, " ")
+}
+
+// requireStory checks what follows from what. Lines that come from two sides at
+// the same time may come in either order: they are in different lists.
+func requireStory(t *testing.T, out string) {
+	t.Helper()
+	told, _, found := strings.Cut(mask(out), "\n The audit trail:\n")
+	require.True(t, found, out)
+	for _, side := range [][]string{
+		{
+			"batch wants cluster/orders, at priority 20: nightly accounts",
+			"batch has cluster/orders, token N",
+			"ana writes into overrides.yaml: hold cluster/orders, for an hour (INC-4411)",
+			"ana wants cluster/orders, at emergency priority: override INC-4411: repair by hand",
+			"batch ! has to go: override INC-4411 of ana: repair by hand",
+			"batch cleans up, still under the lock",
+			"batch has cleaned up, and gives way",
+			"ana has cluster/orders, token N",
+			"batch wants cluster/orders, at priority 20: nightly accounts",
+			"batch waits for ana",
+			"ana has repaired the orders, and takes the override out of the file",
+			"batch has cluster/orders, token N",
+			"payments wants cluster/orders, at priority 80: customers wait",
+			"payments ! batch is still at it: somebody has to decide",
+			"ana is woken up: a lock is not given back in time",
+			"bob cannot approve it: he is no operator, and ZooKeeper refuses him",
+			"ana approves a-0000000000, as digest:ana",
+			"payments may take the lock by force: a-0000000000 by ana: payments are stuck",
+			"payments has taken the lock from batch by force",
+			"payments has cluster/orders, token N",
+			"payments has booked all payments",
+			"batch ✗ cleanup: the disk did not answer",
+		},
+		{
+			"payments wants cluster/orders, at priority 80: customers wait",
+			"batch ! has to go: for payments, at priority 80",
+			"batch cleans up, still under the lock",
+			"batch ✗ has lost the lock: taken by payments",
+			"batch ✗ cleanup: the disk did not answer",
+		},
+		{"ana approves a-0000000000, as digest:ana", "batch ✗ has lost the lock: taken by payments"},
+	} {
+		at := 0
+		lines := strings.Split(told, "\n")
+		for _, line := range side {
+			for at < len(lines) && lines[at] != line {
+				at++
+			}
+			require.Less(t, at, len(lines), "%q is not told, or not after what it follows from:\n%s", line, out)
+			at++
+		}
+	}
+	require.Equal(t, 2, strings.Count(told, "✗"), out)
+	require.Equal(t, 1, strings.Count(told, "gives way"), out)
+}
+
+// requireTrail checks that the records alone tell who did what to whom, why, and
+// on whose word.
+func requireTrail(t *testing.T, records []recipes.AuditRecord) {
+	t.Helper()
+	var deeds []string
+	for _, r := range records {
+		deed := strings.Join([]string{string(r.Action), string(r.Phase), "by " + r.By, "to " + victims(r), r.Override + r.Approval}, " ")
+		deeds = append(deeds, deed)
+		if r.Phase == recipes.AuditOutcome {
+			require.Equal(t, recipes.AuditDone, r.Result, deed)
+		}
+		writer := "digest:daemons"
+		if r.Action == recipes.AuditApprovalDecide {
+			writer = "digest:ana"
+		}
+		require.Equal(t, writer, r.Identity, deed)
+	}
+	for _, chain := range [][]string{
+		{
+			"override.apply outcome by ana to - INC-4411",
+			"override.act intent by ana to - INC-4411",
+			"preempt outcome by ana to batch INC-4411",
+			"override.act outcome by ana to - INC-4411",
+			"override.clear outcome by file to - INC-4411",
+		},
+		{"override.act intent by ana to - INC-4411", "preempted outcome by ana to batch INC-4411"},
+		{
+			"preempt outcome by payments to batch ",
+			"approval.open outcome by payments to batch a-0000000000",
+			"approval.decide intent by ana to batch a-0000000000",
+			"takeover intent by payments to batch a-0000000000",
+			"takeover outcome by payments to batch a-0000000000",
+		},
+		{"approval.decide intent by ana to batch a-0000000000", "approval.decide outcome by ana to batch a-0000000000"},
+		{"preempted outcome by payments to batch "},
+		{"takeover intent by payments to batch a-0000000000", "lost outcome by payments to batch "},
+	} {
+		require.Subset(t, deeds, chain)
+		at := -1
+		for _, deed := range chain {
+			found := indexAfter(deeds, deed, at)
+			require.Greater(t, found, at, "%q comes too early in\n%s", deed, strings.Join(deeds, "\n"))
+			at = found
+		}
+	}
+	require.Equal(t, 1, strings.Count(strings.Join(deeds, "\n"), "takeover outcome"), "ana's hold needed no force")
+}
+
+// indexAfter returns where a deed is after a place, or -1.
+func indexAfter(deeds []string, deed string, after int) int {
+	for i := after + 1; i < len(deeds); i++ {
+		if deeds[i] == deed {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A narrator tells what happens, one line each, and lets the story wait for it.
+type narrator struct {
+	mu    sync.Mutex
+	out   io.Writer
+	began time.Time
+	seen  map[string]chan struct{} // by who and what
+}
+
+func newNarrator(out io.Writer) *narrator {
+	return &narrator{out: out, began: time.Now(), seen: map[string]chan struct{}{}}
+}
+
+// say tells a line.
+func (n *narrator) say(who, format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, _ = fmt.Fprintf(n.out, "  %6.2fs  %-10s%s\n", time.Since(n.began).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+// observe tells the events of the guards. Whose locks they are is their owner's
+// name; "ana" is the one for whom a daemon takes a lock.
+func (n *narrator) observe(_ context.Context, event lockguard.Event) {
+	who := event.About().Owner
+	if text := words(event); text != "" {
+		n.say(who, "%s", text)
+	}
+	select {
+	case n.once(who, event) <- struct{}{}:
+	default: // nobody waits for that many
+	}
+}
+
+// once is what an event of somebody is sent to.
+func (n *narrator) once(who string, event lockguard.Event) chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := who + " " + reflect.TypeOf(event).Name()
+	if n.seen[key] == nil {
+		n.seen[key] = make(chan struct{}, 16)
+	}
+	return n.seen[key]
+}
+
+// await waits for the next event of somebody that is like this one. Each is
+// waited for once.
+func (n *narrator) await(ctx context.Context, who string, like lockguard.Event) error {
+	select {
+	case <-n.once(who, like):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s of %s did not come: %w", reflect.TypeOf(like).Name(), who, context.Cause(ctx))
+	}
+}
+
+// words are what is told of an event; "" is nothing. What two sides tell at the
+// same time is told of one.
+func words(event lockguard.Event) string {
+	switch e := event.(type) {
+	case lockguard.Waiting:
+		return fmt.Sprintf("wants %s, at %s: %s", e.Scope, level(e.Priority), e.Message)
+	case lockguard.Queued:
+		return fmt.Sprintf("waits for %s", e.Holders[0].Owner)
+	case lockguard.Acquired:
+		return fmt.Sprintf("has %s, token %s", e.Scope, e.Token)
+	case lockguard.PreemptRequested:
+		if e.Override != nil {
+			return fmt.Sprintf("! has to go: override %s of %s: %s", e.Override.ID, e.Override.By, e.Override.Reason)
+		}
+		if e.Forceful {
+			return fmt.Sprintf("! has to go, by force: for %s", e.By.Owner)
+		}
+		return fmt.Sprintf("! has to go: for %s, at %s", e.By.Owner, level(e.By.Priority))
+	case lockguard.CleanupStarted:
+		return "cleans up, still under the lock"
+	case lockguard.CleanupDone:
+		if e.Err == nil {
+			return "has cleaned up, and gives way"
+		}
+		return fmt.Sprintf("✗ %s", e.Err)
+	case lockguard.ApprovalPending:
+		return fmt.Sprintf("! %s is still at it: somebody has to decide", e.Holders[0].Owner)
+	case lockguard.ApprovalDecided:
+		if e.Err == nil {
+			return fmt.Sprintf("may take the lock by force: %s by %s: %s", e.Decision.ID, e.Decision.By, e.Decision.Reason)
+		}
+		return fmt.Sprintf("may not take the lock by force: %s", e.Err)
+	case lockguard.TakenOver:
+		return fmt.Sprintf("has taken the lock from %s by force", e.From[0].Owner)
+	case lockguard.NotAcquired:
+		return fmt.Sprintf("✗ does not get it: %s", e.Err)
+	case lockguard.Lost:
+		return fmt.Sprintf("✗ has lost the lock: %s by %s", e.Err.Reason, e.Err.By)
+	}
+	return ""
+}
+
+func level(l priority.Level) string {
+	if l == priority.Emergency {
+		return "emergency priority"
+	}
+	return fmt.Sprintf("priority %d", l)
+}

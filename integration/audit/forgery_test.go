@@ -1,0 +1,275 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var hashMember = regexp.MustCompile(`"hash":"([0-9a-f]*)"`)
+
+// rehashed returns a line with the hash that it should have.
+func rehashed(line string) string {
+	sum := sha256.Sum256([]byte(hashMember.ReplaceAllString(line, `"hash":""`)))
+	return hashMember.ReplaceAllString(line, `"hash":"`+hex.EncodeToString(sum[:])+`"`)
+}
+
+func hashOf(line string) string { return hashMember.FindStringSubmatch(line)[1] }
+
+// TestForgeriesAreFound does to a log of ten records, of which the last six are
+// kept, what somebody could do who may write the nodes.
+func TestForgeriesAreFound(t *testing.T) {
+	t.Parallel()
+	const first, last = 5, 10
+	// forged lets somebody else be who did it.
+	forged := func(line string) string { return strings.Replace(line, "owner-", "somebody-", 1) }
+	for name, c := range map[string]struct {
+		do    func(h *house)
+		seq   int64
+		fault recipes.AuditFault
+	}{
+		"changed": {func(h *house) {
+			line, _ := h.read(h.node(7))
+			h.write(h.node(7), forged(line))
+		}, 7, recipes.AuditAltered},
+		"changed, with its hash": {func(h *house) {
+			line, _ := h.read(h.node(7))
+			h.write(h.node(7), rehashed(forged(line)))
+		}, 7, recipes.AuditAltered},
+		"changed, with its hash, the node made anew": {func(h *house) {
+			line, _ := h.read(h.node(7))
+			h.remove(h.node(7))
+			h.put(h.node(7), rehashed(forged(line)))
+		}, 8, recipes.AuditAltered},
+		"written again as it is": {func(h *house) {
+			line, _ := h.read(h.node(7))
+			h.write(h.node(7), line)
+		}, 7, recipes.AuditAltered},
+		"made anew as it is": {func(h *house) {
+			line, _ := h.read(h.node(7))
+			h.remove(h.node(7))
+			h.put(h.node(7), line)
+		}, 7, recipes.AuditAltered},
+		"nonsense":           {func(h *house) { h.write(h.node(7), "{}") }, 7, recipes.AuditAltered},
+		"removed":            {func(h *house) { h.remove(h.node(7)) }, 7, recipes.AuditMissing},
+		"oldest removed":     {func(h *house) { h.remove(h.node(first)) }, first, recipes.AuditMissing},
+		"newest removed":     {func(h *house) { h.remove(h.node(last)) }, last, recipes.AuditMissing},
+		"all removed":        {func(h *house) { removeFrom(h, first, last) }, first, recipes.AuditMissing},
+		"swapped":            {swap, 6, recipes.AuditOutOfOrder},
+		"put in":             {func(h *house) { h.put(h.node(last+1), "{}") }, last, recipes.AuditHeadMismatch},
+		"put in front":       {func(h *house) { h.put(h.node(1), "{}") }, last, recipes.AuditHeadMismatch},
+		"newest changed":     {func(h *house) { reforge(h, last, last, forged) }, last, recipes.AuditHeadMismatch},
+		"all from 7 changed": {func(h *house) { setHead(h, reforge(h, 7, last, forged), last) }, last, recipes.AuditHeadMismatch},
+		"head set back, newest removed": {func(h *house) {
+			line, _ := h.read(h.node(last - 1))
+			setHead(h, hashOf(line), last-1)
+			h.remove(h.node(last))
+		}, last - 1, recipes.AuditHeadMismatch},
+		"head set back": {func(h *house) {
+			line, _ := h.read(h.node(last - 1))
+			setHead(h, hashOf(line), last-1)
+		}, last - 1, recipes.AuditHeadMismatch},
+		"head says nothing was": {func(h *house) {
+			removeFrom(h, first, last)
+			h.write(h.head(), "")
+		}, 0, recipes.AuditHeadMismatch},
+		"head names another hash": {func(h *house) {
+			head, _ := h.read(h.head())
+			h.write(h.head(), strings.Replace(head, `"hash":"`, `"hash":"00`, 1))
+		}, last, recipes.AuditHeadMismatch},
+		"head written again": {func(h *house) {
+			head, _ := h.read(h.head())
+			h.write(h.head(), head)
+		}, last, recipes.AuditHeadMismatch},
+		"head made anew": {func(h *house) { // with the version that it should have, but not at its time
+			head, _ := h.read(h.head())
+			removeThenPut(h, head, last)
+		}, last, recipes.AuditHeadMismatch},
+		"anchor changed": {func(h *house) {
+			head, _ := h.read(h.head())
+			h.write(h.head(), strings.Replace(head, `"anchor":"`, `"anchor":"00`, 1))
+		}, first, recipes.AuditAnchorMismatch},
+		"oldest removed, and the head says so": {func(h *house) {
+			head, _ := h.read(h.head())
+			h.remove(h.node(first))
+			h.write(h.head(), strings.Replace(head, `"first":5`, `"first":6`, 1))
+		}, first + 1, recipes.AuditAnchorMismatch},
+		"oldest removed, and the head says so, with the anchor": {func(h *house) {
+			line, _ := h.read(h.node(first))
+			head, _ := h.read(h.head())
+			h.remove(h.node(first))
+			h.write(h.head(), regexp.MustCompile(`"first":5,"anchor":"\w*"`).ReplaceAllString(head, `"first":6,"anchor":"`+hashOf(line)+`"`))
+		}, last, recipes.AuditHeadMismatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// given
+			h := newHouse(t)
+			l := logOf(t, h.client(), last-first+1)
+			appendAll(t, l, 1, last)
+			holds(t, l, first, last)
+
+			// when
+			c.do(h)
+
+			// then
+			report := verified(t, l)
+			require.NotNil(t, report.Broken)
+			t.Log(report.Broken)
+			require.Equal(t, c.fault, report.Broken.Fault)
+			require.Equal(t, c.seq, report.Broken.Seq)
+			require.NotEmpty(t, report.Broken.Why)
+		})
+	}
+}
+
+func swap(h *house) {
+	six, _ := h.read(h.node(6))
+	seven, _ := h.read(h.node(7))
+	h.write(h.node(6), seven)
+	h.write(h.node(7), six)
+}
+
+func removeFrom(h *house, from, to int) {
+	for n := from; n <= to; n++ {
+		h.remove(h.node(n))
+	}
+}
+
+// reforge changes a record, and makes all from there to the end anew so that
+// they continue each other. It returns the hash of the last.
+func reforge(h *house, from, to int, change func(string) string) (hash string) {
+	lines := make([]string, 0, to-from+1)
+	for n := from; n <= to; n++ {
+		line, _ := h.read(h.node(n))
+		if n == from {
+			line = change(line)
+		} else {
+			line = regexp.MustCompile(`"prev":"\w*"`).ReplaceAllString(line, `"prev":"`+hash+`"`)
+		}
+		line = rehashed(line)
+		lines, hash = append(lines, line), hashOf(line)
+	}
+	for i, line := range lines {
+		h.remove(h.node(from + i))
+		h.put(h.node(from+i), line)
+	}
+	return hash
+}
+
+func setHead(h *house, hash string, seq int) {
+	head, _ := h.read(h.head())
+	h.write(h.head(), regexp.MustCompile(`"seq":\d+,"hash":"\w*"`).ReplaceAllString(head, fmt.Sprintf(`"seq":%d,"hash":"%s"`, seq, hash)))
+}
+
+// removeThenPut makes the whole log anew, written as often as it should be.
+func removeThenPut(h *house, head string, last int) {
+	names, _, err := h.shell.Children(h.head() + "/log")
+	require.NoError(h.t, err)
+	lines := map[string]string{}
+	for _, name := range names {
+		lines[name], _ = h.read(h.head() + "/log/" + name)
+		h.remove(h.head() + "/log/" + name)
+	}
+	h.remove(h.head() + "/log")
+	h.remove(h.head())
+	h.put(h.head(), "")
+	h.put(h.head()+"/log", "")
+	for n := 1; n <= last; n++ {
+		h.write(h.head(), head)
+	}
+	for n := 1; n <= last; n++ {
+		name := fmt.Sprintf("%010d", n)
+		if line, ok := lines[name]; ok {
+			h.put(h.head()+"/log/"+name, line)
+		}
+	}
+}
+
+func TestNodesThatAreNoRecordsAreNamedAndIgnored(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	l := logOf(t, h.client(), 0)
+	appendAll(t, l, 1, 2)
+	h.put(h.head()+"/log/note", "")
+	h.put(h.head()+"/log/3", "")
+	appendAll(t, l, 3, 3)
+	require.Equal(t, recipes.AuditReport{Checked: 3, From: 1, To: 3, Foreign: []string{"3", "note"}}, verified(t, l))
+}
+
+func TestNothingIsAppendedOverARecordThatTheHeadDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	l := logOf(t, h.client(), 0)
+	appendAll(t, l, 1, 3)
+	line, _ := h.read(h.node(2))
+	setHead(h, hashOf(line), 2)
+
+	// when
+	_, err := l.Append(t.Context(), entry(4))
+
+	// then
+	var broken *recipes.AuditBrokenError
+	require.ErrorAs(t, err, &broken)
+	require.Equal(t, recipes.AuditHeadMismatch, broken.Fault)
+	kept, _ := h.read(h.node(3))
+	require.Contains(t, kept, "owner-3")
+}
+
+func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	l := logOf(t, h.client(), 3)
+	appendAll(t, l, 1, 3)
+	h.remove(h.node(1))
+	h.write(h.node(2), "nonsense")
+	appendAll(t, l, 4, 6)
+
+	// then it can be read, and what the head tells of what was done to it stays
+	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"act-4", "act-5", "act-6"}, acts(records))
+	holds(t, l, 4, 6)
+}
+
+func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	c, err := recipes.NewClient(recipes.Config{
+		Servers: []string{h.server.Addr()}, Root: h.root, Auth: &recipes.Digest{User: "ana", Password: "secret"},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(t.Context()) })
+	l := logOf(t, c, 0)
+	record, err := l.Append(t.Context(), entry(1))
+	require.NoError(t, err)
+	require.Equal(t, "digest:ana", record.Identity)
+
+	// when
+	stranger := logOf(t, h.client(), 0)
+	_, appended := stranger.Append(t.Context(), entry(2))
+	_, read := stranger.Read(t.Context(), recipes.AuditQuery{})
+	_, checked := stranger.Verify(t.Context())
+
+	// then
+	for _, err := range []error{appended, read, checked} {
+		var access *recipes.AccessError
+		require.ErrorAs(t, err, &access)
+	}
+	_, err = h.shell.Set(h.node(1), nil, -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorIs(t, h.shell.Delete(h.node(1), -1), zk.ErrNoAuth)
+	_, err = h.shell.Create(h.node(2), nil, 0, zk.WorldACL(zk.PermAll))
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	_, err = h.shell.Set(h.head(), nil, -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	holds(t, l, 1, 1)
+}

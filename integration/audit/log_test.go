@@ -1,0 +1,269 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestEmptyLogIsWhole(t *testing.T) {
+	t.Parallel()
+	l := logOf(t, newHouse(t).client(), 0)
+	require.Equal(t, recipes.AuditReport{}, verified(t, l))
+	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	require.NoError(t, err)
+	require.Empty(t, records)
+	last, err := l.Last(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, last)
+}
+
+func TestRecordSaysWhoWroteItAndContinuesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	l := logOf(t, newHouse(t).client(), 0)
+
+	// when
+	before := time.Now().Add(-time.Second)
+	first, err := l.Append(t.Context(), entry(1))
+	require.NoError(t, err)
+	unnamed := entry(2)
+	unnamed.Act = ""
+	second, err := l.Append(t.Context(), unnamed)
+	require.NoError(t, err)
+
+	// then
+	require.EqualValues(t, 1, first.Seq)
+	require.Empty(t, first.Prev)
+	require.Equal(t, first.Hash, second.Prev)
+	require.NotZero(t, second.PID)
+	require.NotEmpty(t, second.Act, "an act is filled in")
+	require.WithinRange(t, second.At, before, time.Now().Add(time.Second))
+	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	require.NoError(t, err)
+	require.Equal(t, []recipes.AuditRecord{first, second}, records)
+	holds(t, l, 1, 2)
+}
+
+func TestKeepIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newHouse(t).client()
+	for _, keep := range []int{-1, recipes.MaxAuditKeep + 1} {
+		_, err := c.AuditLog(keep)
+		var bad *recipes.RequestError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "keep", bad.Field)
+	}
+}
+
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	l := logOf(t, newHouse(t).client(), 0)
+	appendAll(t, l, 1, 300) // more than are read at once
+	third, err := l.Read(t.Context(), recipes.AuditQuery{From: 298, Limit: 1})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		q    recipes.AuditQuery
+		want []string
+	}{
+		"newest":            {recipes.AuditQuery{Limit: 2}, []string{"act-299", "act-300"}},
+		"from":              {recipes.AuditQuery{From: 299}, []string{"act-299", "act-300"}},
+		"from beyond":       {recipes.AuditQuery{From: 999}, []string{}},
+		"by":                {recipes.AuditQuery{By: "OWNER-299"}, []string{"act-299"}},
+		"scope and limit":   {recipes.AuditQuery{Scope: "cluster/*/0", Limit: 2}, []string{"act-297", "act-300"}},
+		"by nobody":         {recipes.AuditQuery{By: "nobody"}, []string{}},
+		"since the newest":  {recipes.AuditQuery{Since: third[0].At, From: 300}, []string{"act-300"}},
+		"since the morning": {recipes.AuditQuery{Since: time.Now().Add(time.Hour)}, []string{}},
+	} {
+		records, err := l.Read(t.Context(), c.q)
+		require.NoError(t, err)
+		require.Equal(t, c.want, acts(records), name)
+	}
+	records, err := l.Read(t.Context(), recipes.AuditQuery{Since: time.Now().Add(-time.Hour)})
+	require.NoError(t, err)
+	require.Len(t, records, 300)
+}
+
+func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
+	t.Parallel()
+	const clients, writers, each = 3, 4, 12
+	h := newHouse(t)
+	var all sync.WaitGroup
+	errs := make(chan error, clients*writers*each)
+	for c := range clients {
+		l := logOf(t, h.client(), 0)
+		for w := range writers {
+			all.Go(func() {
+				for n := range each {
+					_, err := l.Append(t.Context(), entry((c*writers+w)*each+n))
+					errs <- err
+				}
+			})
+		}
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+
+	// then nothing is missing, nothing is there twice, and the chain is whole
+	l := logOf(t, h.client(), 0)
+	holds(t, l, 1, clients*writers*each)
+	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	require.NoError(t, err)
+	got := acts(records)
+	slices.Sort(got)
+	require.Len(t, slices.Compact(got), clients*writers*each)
+}
+
+func TestNoMoreAreKeptThanWantedAndTheRestVerifies(t *testing.T) {
+	t.Parallel()
+	const keep, clients, each = 10, 3, 40
+	h := newHouse(t)
+	onlooker := logOf(t, h.client(), keep)
+	appendAll(t, onlooker, 1, 1)
+	var all sync.WaitGroup
+	errs := make(chan error, clients*each)
+	for range clients {
+		l := logOf(t, h.client(), keep)
+		all.Go(func() {
+			for n := range each {
+				_, err := l.Append(t.Context(), entry(n))
+				errs <- err
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+
+	// then while they append there are never more, and it verifies all the time
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		names, _, err := h.shell.Children(h.head() + "/log")
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(names), keep)
+		report := verified(t, onlooker)
+		require.Nil(t, report.Broken)
+		require.NotZero(t, report.Checked)
+	}
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	holds(t, onlooker, clients*each+2-keep, clients*each+1)
+}
+
+func TestLogThatIsTooLongGetsShorterWithEachRecord(t *testing.T) {
+	t.Parallel()
+	c := newHouse(t).client()
+	appendAll(t, logOf(t, c, 0), 1, 100)
+
+	// when fewer are to be kept from now on
+	l := logOf(t, c, 20)
+	appendAll(t, l, 101, 101)
+	holds(t, l, 33, 101)
+	appendAll(t, l, 102, 104)
+
+	// then
+	holds(t, l, 85, 104)
+}
+
+func TestFollowTellsEachRecordOnceAndInOrder(t *testing.T) {
+	t.Parallel()
+	const before, after = 150, 60
+	h := newHouse(t)
+	writer := logOf(t, h.client(), 0)
+	follower := h.client()
+	told := make(chan int64, before+after)
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	log := logOf(t, follower, 0)
+	go func() { // from before there is a log on
+		ended <- log.Follow(ctx, 0, func(r recipes.AuditRecord) error { told <- r.Seq; return nil })
+	}()
+	appendAll(t, writer, 1, before)
+
+	// when the session of the one who follows ends meanwhile
+	next(t, told)
+	id, password := follower.Session()
+	require.NoError(t, h.server.Expire(t.Context(), id, password))
+	appendAll(t, writer, before+1, before+after)
+
+	// then
+	for want := int64(2); want <= before+after; want++ {
+		require.Equal(t, want, next(t, told))
+	}
+	enough := errors.New("enough")
+	stop(enough)
+	require.ErrorIs(t, next(t, ended), enough)
+	require.Empty(t, told)
+}
+
+func TestFollowTellsOfRecordsThatAreNotKeptAnyMore(t *testing.T) {
+	t.Parallel()
+	l := logOf(t, newHouse(t).client(), 5)
+	appendAll(t, l, 1, 12)
+
+	// when
+	err := l.Follow(t.Context(), 3, func(recipes.AuditRecord) error { return errors.New("unexpected") })
+
+	// then
+	var gap *recipes.AuditGapError
+	require.ErrorAs(t, err, &gap)
+	require.Equal(t, recipes.AuditGapError{From: 3, To: 7}, *gap)
+	enough := errors.New("enough")
+	var told []int64
+	err = l.Follow(t.Context(), gap.To+1, func(r recipes.AuditRecord) error {
+		if told = append(told, r.Seq); r.Seq == 12 {
+			return enough
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, enough)
+	require.Equal(t, []int64{8, 9, 10, 11, 12}, told)
+}
+
+func TestFollowTellsOfWhatWasTamperedWith(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	l := logOf(t, h.client(), 0)
+	appendAll(t, l, 1, 5)
+	h.remove(h.node(2))
+	h.write(h.node(4), "nonsense")
+
+	broken := func(from int64) *recipes.AuditBrokenError {
+		var e *recipes.AuditBrokenError
+		require.ErrorAs(t, l.Follow(t.Context(), from, func(recipes.AuditRecord) error { return nil }), &e)
+		return e
+	}
+	e := broken(1)
+	require.Equal(t, recipes.AuditMissing, e.Fault)
+	require.EqualValues(t, 3, e.Next())
+	e = broken(e.Next())
+	require.Equal(t, recipes.AuditAltered, e.Fault)
+	require.EqualValues(t, 5, e.Next())
+	e = broken(9)
+	require.Equal(t, recipes.AuditHeadMismatch, e.Fault)
+	require.EqualValues(t, 1, e.Next())
+}
+
+func next[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(soon):
+		require.FailNow(t, "nothing happened", "%T", v)
+	}
+	return v
+}

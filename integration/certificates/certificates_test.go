@@ -1,0 +1,210 @@
+package certificates
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const soon = 30 * time.Second
+
+// An authority signs certificates.
+type authority struct {
+	t    *testing.T
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return authority{t, key, cert}
+}
+
+func (a authority) sign(subject pkix.Name) tls.Certificate {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	require.NoError(a.t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// file writes PEM blocks into a file.
+func (a authority) file(name string, blocks ...*pem.Block) string {
+	a.t.Helper()
+	var text []byte
+	for _, b := range blocks {
+		text = append(text, pem.EncodeToMemory(b)...)
+	}
+	path := filepath.Join(a.t.TempDir(), name)
+	require.NoError(a.t, os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// start runs a server that wants certificates of this authority, and returns its
+// address.
+func (a authority) start() string {
+	a.t.Helper()
+	own := a.sign(pkix.Name{CommonName: "server"})
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	require.NoError(a.t, err)
+	port, err := loopback.Reserve()
+	require.NoError(a.t, err)
+	a.t.Cleanup(func() { require.NoError(a.t, port.Release()) })
+	set := zkserver.WithSetting
+	zkserver.Start(a.t,
+		set("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
+		set("secureClientPort", strconv.Itoa(port.Number())), set("secureClientPortAddress", "127.0.0.1"), set("ssl.clientAuth", "need"),
+		set("ssl.keyStore.type", "PEM"), set("ssl.keyStore.location", a.file("server.pem", &pem.Block{Type: "PRIVATE KEY", Bytes: key}, &pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})),
+		set("ssl.trustStore.type", "PEM"), set("ssl.trustStore.location", a.file("ca.pem", &pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})),
+		// Debian's jar does not name all that its TLS needs.
+		zkserver.WithJVMFlags("-Xbootclasspath/a:"+strings.Join(netty(a.t), ":")))
+	return port.Addr()
+}
+
+func netty(t *testing.T) (jars []string) {
+	t.Helper()
+	for _, part := range []string{"buffer", "codec", "common", "handler", "resolver", "transport", "transport-native-epoll", "transport-native-unix-common"} {
+		jars = append(jars, "/usr/share/java/netty-"+part+".jar")
+	}
+	return jars
+}
+
+func (a authority) tls(own ...tls.Certificate) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(a.cert)
+	return &tls.Config{RootCAs: roots, Certificates: own, MinVersion: tls.VersionTLS12}
+}
+
+func client(t *testing.T, addr string, cfg recipes.Config) *recipes.Client {
+	t.Helper()
+	cfg.Servers, cfg.Root, cfg.SessionTimeout = []string{addr}, "/lockkeeper", 4*time.Second
+	c, err := recipes.NewClient(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		require.NoError(t, c.Close(ctx))
+	})
+	return c
+}
+
+func incident(id string) override.Override {
+	return override.Override{ID: id, Kind: override.Freeze, Until: time.Now().Add(time.Hour), By: "ana", Reason: "disk full"}
+}
+
+func TestClientsAreKnownByTheirCertificates(t *testing.T) {
+	a := newAuthority(t)
+	addr := a.start()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	keeper := a.sign(pkix.Name{CommonName: "keeper", Organization: []string{"example, inc"}, Country: []string{"DE"}, SerialNumber: "17"})
+	ana := a.sign(pkix.Name{CommonName: "ana", Organization: []string{"example"}})
+	eve := a.sign(pkix.Name{CommonName: "eve", Organization: []string{"example"}})
+
+	// given a daemon, and an operator that it knows by name
+	anaID, err := recipes.Config{TLS: a.tls(ana), X509: true}.OperatorID()
+	require.NoError(t, err)
+	require.Equal(t, "x509:CN=ana,O=example", anaID)
+	keeperID, err := recipes.Config{TLS: a.tls(keeper), X509: true}.OperatorID()
+	require.NoError(t, err)
+	operators := []string{anaID, keeperID}
+	daemon := client(t, addr, recipes.Config{TLS: a.tls(keeper), X509: true, Operators: operators})
+	require.Equal(t, `x509:2.5.4.5=#13023137,CN=keeper,O=example\, inc,C=DE`, daemon.Identity())
+	_, err = daemon.Overrides().Apply(ctx, incident("INC-1"))
+	require.NoError(t, err)
+	require.NoError(t, daemon.CheckAccess(ctx), "what ZooKeeper makes of the certificates is what we make of them")
+
+	// when the operator comes
+	_, err = client(t, addr, recipes.Config{TLS: a.tls(ana), X509: true, Operators: operators}).Overrides().Apply(ctx, incident("INC-2"))
+	require.NoError(t, err)
+
+	// then it is known
+	posted, err := daemon.Overrides().List(ctx)
+	require.NoError(t, err)
+	require.Len(t, posted, 2)
+	require.Equal(t, "x509:CN=ana,O=example", posted[1].PostedBy)
+
+	// and others are told that they are not
+	var access *recipes.AccessError
+	var identity *recipes.IdentityError
+	stranger := client(t, addr, recipes.Config{TLS: a.tls(eve), X509: true})
+	_, err = stranger.Overrides().Apply(ctx, incident("INC-3"))
+	require.ErrorAs(t, err, &access)
+	require.ErrorContains(t, err, `does not allow it to the certificate "x509:CN=eve,O=example"`)
+	_, err = stranger.Overrides().List(ctx)
+	require.ErrorAs(t, err, &access)
+	_, err = client(t, addr, recipes.Config{TLS: a.tls(eve), X509: true, Operators: operators}).Overrides().Clear(ctx, "INC-1")
+	require.ErrorAs(t, err, &identity)
+	_, err = client(t, addr, recipes.Config{TLS: a.tls(eve), Auth: &recipes.Digest{User: "ana", Password: "x"}}).Overrides().Clear(ctx, "INC-1")
+	require.ErrorAs(t, err, &access)
+	raw := bare(t, addr, a.tls(eve))
+	for _, node := range []string{"/lockkeeper", "/lockkeeper/overrides"} {
+		_, _, err = raw.Get(node)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = raw.Set(node, nil, -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = raw.SetACL(node, zk.WorldACL(zk.PermAll), -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	}
+	require.ErrorIs(t, raw.Delete("/lockkeeper/overrides", -1), zk.ErrNoAuth)
+}
+
+// bare is a connection of ZooKeeper's own client.
+func bare(t *testing.T, addr string, cfg *tls.Config) *zk.Conn {
+	t.Helper()
+	cfg.ServerName = "localhost"
+	conn, _, err := zk.Connect([]string{addr}, 4*time.Second, zk.WithLogInfo(false), zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, cfg)
+	}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+func TestServersThatKnowNobodyByACertificateAreTold(t *testing.T) {
+	server := zkserver.Start(t) // without TLS
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	ana := recipes.Digest{User: "ana", Password: "secret"}
+	c := client(t, server.Addr(), recipes.Config{Auth: &ana, Operators: []string{recipes.DigestID("ana", "secret"), "x509:CN=bob"}})
+	_, err := c.Overrides().Apply(ctx, incident("INC-1"))
+	require.ErrorIs(t, err, zk.ErrInvalidACL)
+	require.ErrorContains(t, err, "the ZooKeeper servers know nobody by a certificate; configure their secureClientPort, or take x509 from zookeeper.operators")
+}

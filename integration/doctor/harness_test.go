@@ -1,0 +1,129 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/doctor"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var shared zkserver.Shared
+
+func TestMain(m *testing.M) {
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+}
+
+// The shared server grants sessions up to 4s.
+const session = 4 * time.Second
+
+// at is how to reach a server, under a root that no other test uses.
+func at(t *testing.T, addresses ...string) recipes.Config {
+	return recipes.Config{Servers: addresses, Root: zkserver.Root(t), SessionTimeout: session}
+}
+
+// examine examines, and prints the report of a test that fails.
+func examine(t *testing.T, o doctor.Options) doctor.Report {
+	t.Helper()
+	if o.AdminPort == 0 {
+		o.AdminPort = 1 // nobody listens there
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	report := doctor.Examine(ctx, o)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("report of %s:\n%s", t.Name(), words(report))
+		}
+	})
+	return report
+}
+
+func words(r doctor.Report) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s %s: %s: %s\n\tdo: %s\n", f.Result, f.Check, f.Subject, f.Found, f.Do)
+	}
+	return b.String()
+}
+
+// finds requires a finding with this result of this check, whose subject and text
+// contain these, and returns it.
+func finds(t *testing.T, r doctor.Report, result doctor.Result, check, subject, found string) doctor.Finding {
+	t.Helper()
+	for _, f := range r.Findings {
+		if f.Result == result && f.Check == check && strings.Contains(f.Subject, subject) && strings.Contains(f.Found, found) {
+			if result == doctor.Problem {
+				require.NotEmpty(t, f.Do, "a problem says what to do")
+			}
+			return f
+		}
+	}
+	require.Fail(t, "not found", "%s %s %q %q in:\n%s", result, check, subject, found, words(r))
+	return doctor.Finding{}
+}
+
+// none requires that nothing of this result was found, but by the checks that are
+// about this machine.
+func none(t *testing.T, r doctor.Report, results ...doctor.Result) {
+	t.Helper()
+	for _, result := range results {
+		for _, f := range r.Findings {
+			if f.Check != "time_sync" && f.Check != "files" {
+				require.NotEqual(t, result, f.Result, "%+v", f)
+			}
+		}
+	}
+}
+
+// client is a client of these servers, closed by the end of the test.
+func client(t *testing.T, cfg recipes.Config) *recipes.Client {
+	t.Helper()
+	c, err := recipes.NewClient(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, c.Close(ctx))
+	})
+	return c
+}
+
+// use takes a lock and gives it back, as any job does.
+func use(t *testing.T, c *recipes.Client, scope string) {
+	t.Helper()
+	lock, err := c.PriorityLock(scope)
+	require.NoError(t, err)
+	g, err := lock.Acquire(t.Context(), recipes.Request{Owner: "job"})
+	require.NoError(t, err)
+	require.NoError(t, g.Release(t.Context()))
+}
+
+// shell is an administrator's connection.
+func shell(t *testing.T, address string) *zk.Conn {
+	t.Helper()
+	conn, _, err := zk.Connect([]string{address}, 4*time.Second, zk.WithLogger(silent{}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// create creates an open node.
+func create(t *testing.T, conn *zk.Conn, path string) {
+	t.Helper()
+	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+}

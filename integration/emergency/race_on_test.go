@@ -1,0 +1,5 @@
+//go:build race
+
+package emergency
+
+const raceEnabled = true

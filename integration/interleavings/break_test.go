@@ -1,0 +1,430 @@
+package interleavings
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// operator returns a client that can be told from others.
+func (w *world) operator() *client {
+	w.mu.Lock()
+	known := w.clients["ana"]
+	w.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	return w.client("ana", func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ana", Password: "s3cret"} })
+}
+
+// breaks begins to break the lock of the holder with a token. The function that
+// it returns waits for the outcome.
+func (w *world) breaks(token recipes.Token, change ...func(*recipes.BreakRequest)) (outcome func() (recipes.Contender, error)) {
+	w.Helper()
+	r := recipes.BreakRequest{Scope: users, Token: token, By: "ana", Reason: "it hangs"}
+	for _, f := range change {
+		f(&r)
+	}
+	type answer struct {
+		victim recipes.Contender
+		err    error
+	}
+	c, answers := w.operator(), make(chan answer, 1)
+	for _, h := range w.state().Holders {
+		if h.Token == token {
+			w.referee.forgive(h.ID)
+		}
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		victim, err := c.Break(ctx, r)
+		w.story.tell("ana", "has broken the lock of %q: error %v", victim.Owner, err)
+		answers <- answer{victim, err}
+	}()
+	return func() (recipes.Contender, error) {
+		w.Helper()
+		select {
+		case a := <-answers:
+			return a.victim, a.err
+		case <-time.After(2 * soon):
+			require.FailNow(w, "the break has not ended")
+			return recipes.Contender{}, nil
+		}
+	}
+}
+
+// broken waits until a user is told that its lock was broken.
+func (u *user) broken() {
+	u.w.Helper()
+	loss := await[recipes.Lost](u).Err
+	require.Equal(u.w, recipes.LossBroken, loss.Reason)
+	require.Equal(u.w, "ana", loss.By)
+	require.Equal(u.w, "it hangs", loss.Why)
+	require.Empty(u.w, loss.For)
+}
+
+// 37: the lock of one holder is broken: it learns by whom and why, and the first
+// in line holds.
+func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(9), cleanup(time.Hour))
+		s := w.ask("S", at(3))
+		s.queued()
+
+		// when its lock is broken, with its token
+		token := h.token()
+		var shown recipes.Contender
+		victim, err := w.breaks(token, func(r *recipes.BreakRequest) {
+			r.Authorize = func(_ context.Context, holder recipes.Contender) error {
+				shown = holder
+				return nil
+			}
+		})()
+
+		// then it and the operator know, and the other one holds
+		require.NoError(w, err)
+		require.Equal(w, "H", victim.Owner)
+		require.Equal(w, token, victim.Token)
+		require.Equal(w, h.grant.ID(), shown.ID)
+		h.broken()
+		s.granted()
+		require.Greater(w, s.token(), token)
+		state := w.state()
+		require.Equal(w, []string{"S"}, owners(state.Holders))
+		require.False(w, state.Evicted[0].At.IsZero())
+		state.Evicted[0].At = time.Time{}
+		require.Equal(w, recipes.Eviction{ID: victim.ID, Owner: "H", By: "ana", Why: "it hangs"}, state.Evicted[0])
+
+		// and the same words break nobody else's
+		var stale *recipes.StaleTokenError
+		_, err = w.breaks(token)()
+		require.ErrorAs(w, err, &stale)
+		require.Equal(w, []string{"S"}, owners(stale.Holders))
+		require.Equal(w, s.token(), stale.Holders[0].Token)
+		require.ErrorContains(w, err, "lockkeeper locks show users")
+		s.waitsNot()
+		require.Equal(w, []string{"S"}, w.holders())
+	})
+}
+
+// waitsNot checks that the grant is still held.
+func (u *user) waitsNot() {
+	u.w.Helper()
+	u.w.settle()
+	require.Zero(u.w, times[recipes.Lost](u))
+	require.NoError(u.w, u.grant.Check())
+}
+
+// 37: of several that share the lock it is the one with that token.
+func TestReaderWhoseLockIsBrokenIsTheOnlyOne(t *testing.T) {
+	scenario(t, func(w *world) {
+		a := w.hold("A", at(1), sharing)
+		b := w.hold("B", at(2), sharing)
+		c := w.hold("C", at(1), sharing)
+		s := w.ask("S", at(3))
+		await[recipes.PreemptSent](s)
+		_, err := w.breaks(b.token())()
+		require.NoError(w, err)
+		b.broken()
+		require.ElementsMatch(w, []string{"A", "C"}, w.holders())
+		a.waitsNot()
+		c.waitsNot()
+		s.waits()
+		a.release()
+		c.release()
+		s.granted()
+	})
+}
+
+// 37: what needs a name and a reason is refused without.
+func TestBreakThatCannotBeIsRefused(t *testing.T) {
+	t.Run("nobody holds it", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			var free *recipes.NotHeldError
+			_, err := w.breaks(7)()
+			require.ErrorAs(w, err, &free, "it was never locked")
+			h := w.hold("H")
+			token := h.token()
+			h.release()
+			_, err = w.breaks(token)()
+			require.ErrorAs(w, err, &free)
+			require.Equal(w, `lock "users" not broken: nobody holds it (any more); there is nothing to do`, err.Error())
+		})
+	})
+	t.Run("by a stranger", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H")
+			var who *recipes.IdentityError
+			w.never(zktest.Any().Path(contenders(users)).From("stranger"))
+			_, err := w.client("stranger").Break(t.Context(), recipes.BreakRequest{Scope: users, Token: h.token(), By: "ana", Reason: "it hangs"})
+			require.ErrorAs(w, err, &who)
+			h.waitsNot()
+		})
+	})
+	t.Run("not authorized", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H")
+			w.never(Breaks(users))
+			no := errors.New("the audit trail is full")
+			_, err := w.breaks(h.token(), func(r *recipes.BreakRequest) {
+				r.Authorize = func(context.Context, recipes.Contender) error { return no }
+			})()
+			require.ErrorIs(w, err, no)
+			h.waitsNot()
+		})
+	})
+	t.Run("incomplete", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			_, err := w.operator().Break(t.Context(), recipes.BreakRequest{Scope: users})
+			for _, field := range []string{"token", "by", "reason"} {
+				require.ErrorContains(w, err, "lockkeeper: "+field+": ")
+			}
+		})
+	})
+}
+
+// 38: a break under way meets whatever else ends the hold: it is done, or the
+// holder that is meant is gone and nobody else is hit.
+func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
+	// the break is held on its way
+	given := func(w *world, h *user) (breaks *zktest.Rule, outcome func() (recipes.Contender, error)) {
+		breaks = w.On(Breaks(users).From("ana").Nth(1)).Hold()
+		outcome = w.breaks(h.token())
+		w.reached(breaks)
+		return breaks, outcome
+	}
+	t.Run("released before", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(9))
+			breaks, outcome := given(w, h)
+			h.release()
+			breaks.Release()
+			var free *recipes.NotHeldError
+			_, err := outcome()
+			require.ErrorAs(w, err, &free)
+			require.Zero(w, times[recipes.Lost](h))
+			require.Empty(w, w.state().Evicted)
+		})
+	})
+	t.Run("handed over before", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(9))
+			s := w.ask("S", at(3))
+			s.queued()
+			breaks, outcome := given(w, h)
+			h.release()
+			s.granted()
+			breaks.Release()
+			var stale *recipes.StaleTokenError
+			_, err := outcome()
+			require.ErrorAs(w, err, &stale)
+			require.Equal(w, []string{"S"}, owners(stale.Holders))
+			s.waitsNot()
+		})
+	})
+	t.Run("taken over before", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(5))
+			breaks, outcome := given(w, h)
+			p := w.hold("P", at(9), forceful)
+			breaks.Release()
+			var stale *recipes.StaleTokenError
+			_, err := outcome()
+			require.ErrorAs(w, err, &stale)
+			require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
+			p.waitsNot()
+		})
+	})
+	t.Run("asked to go before", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(5), cleanup(time.Hour))
+			asked := 0
+			breaks := w.On(Breaks(users).From("ana").Nth(1)).Hold()
+			outcome := w.breaks(h.token(), func(r *recipes.BreakRequest) {
+				r.Authorize = func(context.Context, recipes.Contender) error { asked++; return nil }
+			})
+			w.reached(breaks)
+			p := w.ask("P", at(9))
+			await[recipes.PreemptSent](p)
+			breaks.Release()
+			victim, err := outcome()
+			require.NoError(w, err)
+			require.Equal(w, []string{"P"}, []string{victim.PreemptedBy[0].Owner})
+			require.Equal(w, 1, asked)
+			h.broken()
+			p.granted()
+		})
+	})
+	t.Run("another reader comes in before", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(1), sharing)
+			breaks, outcome := given(w, h)
+			r := w.hold("R", at(1), sharing)
+			breaks.Release()
+			_, err := outcome()
+			require.NoError(w, err)
+			h.broken()
+			r.waitsNot()
+			require.Equal(w, []string{"R"}, w.holders())
+		})
+	})
+	t.Run("a release comes after", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(9))
+			s := w.ask("S", at(3))
+			s.queued()
+			handsOver := w.On(T4(users).From("H")).Hold()
+			released := h.releases()
+			w.reached(handsOver)
+			_, err := w.breaks(h.token())()
+			require.NoError(w, err)
+			handsOver.Release()
+			var lost *recipes.LostError
+			require.ErrorAs(w, released(), &lost)
+			require.Equal(w, recipes.LossBroken, lost.Reason)
+			require.Equal(w, "it hangs", lost.Why)
+			s.granted()
+			require.Equal(w, []string{"S"}, w.holders())
+		})
+	})
+	t.Run("a takeover comes after", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(5))
+			takes := w.On(T7(users).From("P").Nth(1)).Hold()
+			p := w.ask("P", at(9), forceful)
+			w.reached(takes)
+			_, err := w.breaks(h.token())()
+			require.NoError(w, err)
+			takes.Release()
+			p.granted()
+			require.Zero(w, times[recipes.TookOver](p))
+			h.broken()
+		})
+	})
+	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
+		"its answer is lost": (*zktest.Fault).DropReply, "it is lost": (*zktest.Fault).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				lost := lose(w.On(Breaks(users).From("ana").Nth(1)))
+				outcome := w.breaks(h.token())
+				w.reached(lost)
+				victim, err := outcome()
+				require.NoError(w, err)
+				require.Equal(w, "H", victim.Owner)
+				h.broken()
+			})
+		})
+		t.Run(name+", and the session of the operator", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				s := w.ask("S", at(3))
+				s.queued()
+				w.operator()
+				returns := w.On(zktest.Op(zktest.Connect).From("ana").Nth(1)).Hold()
+				lost := lose(w.On(Breaks(users).From("ana").Nth(1)))
+				outcome := w.breaks(h.token())
+				w.reached(lost)
+				w.reached(returns)
+				w.expire("ana")
+				returns.Release()
+				victim, err := outcome()
+				require.NoError(w, err)
+				require.Equal(w, "H", victim.Owner)
+				h.broken()
+				s.granted()
+			})
+		})
+	}
+}
+
+// 38: who was evicted learns by whom though others have held the lock since,
+// each of which found it idle; after a while nobody hands that on any more.
+func TestVictimThatWasAwayLearnsWhoHasBrokenItsLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder that is away while its lock is broken
+		h := w.hold("H", at(5))
+		gone := w.On(Gone(users, h.grant.ID()).From("H").Nth(1)).DropEvent()
+		returns := w.On(zktest.Op(zktest.Connect).From("H")).Hold()
+		_, err := w.breaks(h.token())()
+		require.NoError(w, err)
+		w.reached(gone)
+		w.reached(returns)
+
+		// when others take the idle lock one after the other, one of them twice
+		w.hold("N").release()
+		w.hold("N").release()
+		n := w.hold("M")
+
+		// then it still learns why
+		returns.Release()
+		h.broken()
+		require.Len(w, w.state().Evicted, 1)
+		if w.z == nil {
+			return
+		}
+		w.pass(3 * time.Minute)
+		n.release()
+		w.hold("N").release() // it cannot tell how old that is
+		w.hold("M").release()
+		require.Empty(w, w.state().Evicted)
+	})
+}
+
+// 38: nor is that forgotten while those who wait hand the lock on to each other.
+func TestVictimThatWasAwayLearnsWhoHasBrokenItsLockThoughItWasHandedOn(t *testing.T) {
+	for _, held := range []time.Duration{0, time.Millisecond, short} { // they look for the next one at the end, before, both
+		t.Run("by those who hold it for "+held.String(), func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(5))
+				line := make([]*user, 5)
+				for i := range line {
+					line[i] = w.client("S"+string(rune('0'+i%3))).ask(users, "S"+string(rune('0'+i)), at(3))
+					line[i].queued()
+				}
+				gone := w.On(Gone(users, h.grant.ID()).From("H").Nth(1)).DropEvent()
+				returns := w.On(zktest.Op(zktest.Connect).From("H")).Hold()
+				_, err := w.breaks(h.token())()
+				require.NoError(w, err)
+				w.reached(gone)
+				w.reached(returns)
+				for _, s := range line {
+					s.granted()
+					w.pass(held)
+					s.release()
+				}
+				returns.Release()
+				h.broken()
+			})
+		})
+	}
+}
+
+// 38: one that was granted while its connection was away, and whose lock was
+// broken before it heard, is told so.
+func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(9))
+		s := w.ask("S", at(3))
+		s.queued()
+		granted := w.On(Changed(users, s.id()).From("S")).DropEvent()
+		returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
+		h.release()
+		w.reached(granted)
+		w.reached(returns)
+		_, err := w.breaks(w.state().Holders[0].Token)()
+		require.NoError(w, err)
+		returns.Release()
+		var lost *recipes.LostError
+		require.ErrorAs(w, s.refused(), &lost)
+		require.Equal(w, recipes.LossBroken, lost.Reason)
+	})
+}

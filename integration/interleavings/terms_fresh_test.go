@@ -1,0 +1,174 @@
+package interleavings
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// 39: the terms change while a newcomer looks whether the lock is idle: it does
+// not take it under what was true before.
+func TestNewcomerTakesTheLockUnderTheTermsOfNow(t *testing.T) {
+	for name, holders := range map[string]bool{"idle": false, "beside others": true} {
+		given := func(w *world, change ...func(*recipes.Terms)) *user {
+			w.hold("H", sharing).release() // the lock node is there
+			if holders {
+				w.hold("R", sharing)
+			}
+			lists := w.On(Lists(users).From("S").Nth(1)).HoldReply()
+			if holders { // it lists again, together with G
+				lists.Remove()
+				lists = w.On(Lists(users).From("S").Nth(2)).HoldReply()
+			}
+			var s terms
+			u := w.ask("S", at(3), sharing, s.under)
+			w.reached(lists)
+			s.change(change...)
+			lists.Release()
+			return u
+		}
+		t.Run(name+", withdrawn", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				w.never(T1(users).From("S"))
+				frozen := errors.New("frozen")
+				u := given(w, func(t *recipes.Terms) { t.Withdraw = frozen })
+				require.ErrorIs(w, u.refused(), frozen)
+			})
+		})
+		t.Run(name+", raised", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				u := given(w, to(7))
+				u.granted()
+				require.Equal(w, 1, times[recipes.Revised](u))
+				for _, h := range w.state().Holders {
+					if h.Owner == "S" {
+						require.Equal(w, priority.Level(7), h.Priority)
+					}
+				}
+			})
+		})
+	}
+}
+
+// 39: the session of a newcomer ends before it has a node: it is told that the
+// terms are others by then.
+func TestNewcomerWhoseSessionEndsIsToldTheTermsOfNow(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H").release()
+		w.client("S")
+		lists := w.On(Lists(users).From("S").Nth(1)).Hold()
+		returns := w.On(zktest.Op(zktest.Connect).From("S").Nth(1)).Hold()
+		var s terms
+		u := w.ask("S", at(3), s.under)
+		w.reached(lists)
+		w.expire("S")
+		w.reached(returns)
+		w.settle()
+		s.change(to(7))
+		returns.Release()
+		lists.Release()
+		u.granted()
+		require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
+		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
+	})
+}
+
+// 39: likewise while a waiter looks whether the holder is alive.
+func TestWaiterGrantsItselfTheLockUnderTheTermsOfNow(t *testing.T) {
+	given := func(w *world, change ...func(*recipes.Terms)) *user {
+		w.hold("H", at(5))
+		var s terms
+		u := w.ask("S", at(3), s.under)
+		u.queued()
+		lists := w.On(Lists(users).From("S").Nth(1)).HoldReply()
+		w.expire("H")
+		w.reached(lists)
+		s.change(change...)
+		lists.Release()
+		return u
+	}
+	t.Run("withdrawn", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			w.never(T3(users).From("S"))
+			frozen := errors.New("frozen")
+			u := given(w, func(t *recipes.Terms) { t.Withdraw = frozen })
+			require.ErrorIs(w, u.refused(), frozen)
+		})
+	})
+	t.Run("raised", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			u := given(w, to(7))
+			u.granted()
+			require.Equal(w, 1, times[recipes.Revised](u))
+			require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
+		})
+	})
+}
+
+// 41: a waiter leaves before it knows whether it has moved: neither place is left.
+func TestWaiterThatLeavesBeforeItKnowsWhereItStandsLeavesNothing(t *testing.T) {
+	withdrawn := errors.New("withdrawn")
+	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
+		"moved": (*zktest.Fault).DropReply, "not moved": (*zktest.Fault).DropRequest,
+	} {
+		for how, leaves := range map[string]func(u *user, s *terms){
+			"cancelled": func(u *user, _ *terms) { u.cancel() },
+			"withdrawn": func(_ *user, s *terms) { s.change(func(t *recipes.Terms) { t.Withdraw = withdrawn }) },
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				scenario(t, func(w *world) {
+					h := w.hold("H", at(9))
+					var s terms
+					u := w.ask("S", at(3), s.under)
+					u.queued()
+					returns := w.On(zktest.Op(zktest.Connect).From("S").Nth(1)).Hold()
+					lost := lose(w.On(T12(users).From("S").Nth(1)))
+					s.change(to(7))
+					w.reached(lost)
+					w.reached(returns)
+					leaves(u, &s)
+					w.pass(short)
+					returns.Release()
+					u.refused()
+					w.eventually("it is gone", func() bool { return len(u.nodes()) == 0 })
+					n := w.ask("N", at(1))
+					n.queued()
+					h.release()
+					n.granted()
+				})
+			})
+		}
+	}
+}
+
+// 40: a channel that is closed already costs little, and keeps nobody from the
+// lock.
+func TestTermsThatAlwaysMayHaveChangedAreAskedForNowAndThen(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", at(5))
+		closed := make(chan struct{})
+		close(closed)
+		var asked terms
+		u := w.ask("S", at(3), asked.under, func(r *recipes.Request) {
+			terms := r.Terms
+			r.Terms = func() (recipes.Terms, <-chan struct{}) {
+				now, _ := terms()
+				return now, closed
+			}
+		})
+		u.joined()
+		w.pass(time.Second)
+		require.Less(w, asked.timesAsked(), 500)
+
+		// when the holder dies, so that nobody hands over
+		w.expire("H")
+		u.granted()
+		require.Greater(w, asked.timesAsked(), 10)
+	})
+}

@@ -1,0 +1,357 @@
+package interleavings
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// 33: a takeover is under way as the terms change. One that was carried out
+// counts, under the terms that it was made with.
+func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
+	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
+		"carried out, its answer lost": (*zktest.Fault).DropReply, "lost": (*zktest.Fault).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				// given a takeover that is sent
+				h := w.hold("H", at(5))
+				returns := w.On(zktest.Op(zktest.Connect).From("P").Nth(2)).Hold()
+				lost := lose(w.On(T7(users).From("P").Nth(1)))
+				var s terms
+				p := w.ask("P", at(9), forceful, s.under)
+				w.reached(lost)
+				w.reached(returns)
+
+				// when its priority changes before the answer
+				s.change(to(8))
+				returns.Release()
+
+				// then it holds, and both were told once
+				p.granted()
+				require.Equal(w, 1, times[recipes.TookOver](p))
+				require.Equal(w, "P", await[recipes.Lost](h).Err.By)
+				want, told := priority.Level(9), 0
+				if name == "lost" {
+					want, told = 8, 1
+				}
+				require.Equal(w, want, w.state().Holders[0].Priority)
+				require.Equal(w, told, times[recipes.Revised](p))
+			})
+		})
+	}
+	t.Run("by another", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			w.hold("H", at(5))
+			var s terms
+			u := w.ask("S", at(3), s.under)
+			u.queued()
+			moves := w.On(T12(users).From("S")).Hold()
+			s.change(to(4))
+			w.reached(moves)
+
+			// when another takes the lock over as a waiter moves
+			p := w.hold("P", at(9), forceful)
+			moves.Release()
+
+			// then that one waits for it
+			await[recipes.Revised](u)
+			u.waits()
+			require.Equal(w, []string{"P"}, w.holders())
+			p.release()
+			require.Greater(w, u.token(), p.token())
+		})
+	})
+}
+
+// 33: a request that was polite becomes forceful in its place: the holder is
+// asked again, by force and for the override, and evicted for it.
+func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a polite request that waits for a long cleanup
+		h := w.hold("H", at(5), cleanup(time.Hour))
+		var s terms
+		p := w.ask("P", at(9), s.under)
+		asked := await[recipes.PreemptAsked](h)
+		require.False(w, asked.Forceful)
+		require.Nil(w, asked.Override)
+		id := p.id()
+
+		// when an operator lets it take the lock
+		w.never(T12(users).From("P"))
+		s.change(byForce(incident))
+
+		// then it does, at once and under its old name, and the holder knows for what
+		p.granted()
+		require.Equal(w, id, p.grant.ID())
+		asked = await[recipes.PreemptAsked](h)
+		require.True(w, asked.Forceful)
+		require.Zero(w, asked.Grace)
+		require.Equal(w, incident, asked.Override)
+		loss := await[recipes.Lost](h).Err
+		require.Equal(w, recipes.LossOverridden, loss.Reason)
+		require.Equal(w, "P", loss.By)
+		require.Equal(w, priority.Outranked, loss.For)
+		require.Equal(w, incident, loss.Override)
+		state := w.state()
+		require.Equal(w, incident, state.Holders[0].Override)
+		require.Equal(w, incident, state.Evicted[0].Override)
+	})
+}
+
+// 33: the mark does not keep a takeover from being recognized when its answer is
+// lost.
+func TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(5))
+		w.On(T7(users).From("P").Nth(1)).DropReply()
+		p := w.ask("P", at(priority.Emergency), forceful, func(r *recipes.Request) { r.Override = incident })
+		p.granted()
+		require.Equal(w, 1, times[recipes.TookOver](p))
+		require.Equal(w, recipes.LossOverridden, await[recipes.Lost](h).Err.Reason)
+	})
+}
+
+// 33: a holder is asked again under other terms alone: whoever asks keeps its
+// right and its time otherwise.
+func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(5), cleanup(time.Hour))
+		var s terms
+		p := w.ask("P", at(9), waiting(time.Minute), s.under)
+		await[recipes.PreemptAsked](h)
+		w.never(T6(users).From("P"))
+
+		// when the request is ready to wait longer, and for a longer lease
+		s.change(func(t *recipes.Terms) { t.WaitingTimeout, t.LeaseTimeout = new(time.Hour), time.Hour })
+		await[recipes.Revised](p)
+		p.waits()
+
+		// then the holder is not asked again
+		require.Equal(w, 1, times[recipes.PreemptAsked](h))
+		require.Zero(w, times[recipes.PreemptWithdrawn](h))
+	})
+}
+
+// 26: a holder is not told that nobody asks it any more when the one that asked
+// has moved, and still asks.
+func TestHolderHearsOfOneThatMovesAndStillAsks(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(5), cleanup(time.Hour))
+		var s terms
+		p := w.ask("P", at(7), s.under)
+		await[recipes.PreemptAsked](h)
+		s.change(to(9))
+		require.Equal(w, priority.Level(9), await[recipes.PreemptAsked](h).By.Priority)
+		p.waits()
+		require.Zero(w, times[recipes.PreemptWithdrawn](h))
+		require.Len(w, w.state().Holders[0].PreemptedBy, 1)
+	})
+}
+
+// 34: a patient request says once that the cleanup takes too long, stays, and
+// acts on what is decided.
+func TestPatientRequestWaitsForADecision(t *testing.T) {
+	patiently := func(r *recipes.Request) { r.Patient = true }
+	given := func(w *world, change ...func(*recipes.Request)) (h, p *user, s *terms) {
+		s = new(terms)
+		h = w.hold("H", at(5), cleanup(time.Hour))
+		p = w.ask("P", append([]func(*recipes.Request){at(9), waiting(100 * time.Millisecond), patiently, s.under}, change...)...)
+		pending := await[recipes.CleanupPending](p)
+		require.Equal(w, []string{"H"}, owners(pending.Holders))
+		require.GreaterOrEqual(w, pending.Waited, 100*time.Millisecond)
+		p.waits()
+		return h, p, s
+	}
+	t.Run("approved", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, s := given(w)
+			since := w.elapsed()
+			s.change(byForce(nil))
+			p.granted()
+			if w.z != nil {
+				require.Equal(w, since, w.elapsed(), "at once")
+			}
+			loss := await[recipes.Lost](h).Err
+			require.Equal(w, recipes.LossTaken, loss.Reason)
+			require.Equal(w, 1, times[recipes.CleanupPending](p))
+		})
+	})
+	t.Run("denied", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, s := given(w)
+			denied := errors.New("denied")
+			s.change(func(t *recipes.Terms) { t.Withdraw = denied })
+			require.ErrorIs(w, p.refused(), denied)
+			await[recipes.PreemptWithdrawn](h)
+			require.Equal(w, []string{"H"}, w.holders())
+		})
+	})
+	t.Run("the holder finishes", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, _ := given(w)
+			w.disconnect("P") // it looks again
+			w.pass(short)
+			h.release()
+			p.granted()
+			require.Equal(w, 1, times[recipes.CleanupPending](p))
+			require.Zero(w, times[recipes.TookOver](p))
+		})
+	})
+	t.Run("the lease ends", func(t *testing.T) {
+		embeddedOnly(t, "it takes an hour", func(w *world) {
+			_, p, _ := given(w)
+			sent, _ := awaitWithin[recipes.PreemptSent](p, 2*time.Hour)
+			require.Equal(w, priority.LeaseExpired, sent.Reason)
+		})
+	})
+	t.Run("that waits for no cleanup", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(5), cleanup(time.Hour))
+			p := w.ask("P", at(9), waiting(0), patiently)
+			await[recipes.CleanupPending](p)
+			await[recipes.PreemptAsked](h)
+			p.waits()
+			h.release()
+			p.granted()
+		})
+	})
+}
+
+// 35: a takeover needs somebody's word: for exactly those whom it evicts.
+func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
+	type question struct {
+		holders []recipes.Contender
+		answer  chan error
+	}
+	asking := func(questions chan question) func(*recipes.Request) {
+		return func(r *recipes.Request) {
+			r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
+				q := question{holders, make(chan error)}
+				select {
+				case questions <- q:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				select {
+				case err := <-q.answer:
+					return err
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+	}
+	t.Run("given", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			h := w.hold("H", at(5))
+			taken := w.must(T7(users).From("P"))
+			p := w.ask("P", at(9), forceful, asking(questions))
+			q := <-questions
+			require.Equal(w, []string{"H"}, owners(q.holders))
+			require.Equal(w, h.token(), q.holders[0].Token)
+			p.waits()
+			require.Zero(w, taken.Fired())
+			require.Equal(w, []string{"H"}, w.holders())
+			q.answer <- nil
+			p.granted()
+		})
+	})
+	t.Run("refused", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			h := w.hold("H", at(5), cleanup(50*time.Millisecond))
+			w.never(T7(users).From("P"))
+			p := w.ask("P", at(9), forceful, asking(questions))
+			no := errors.New("the audit trail is full")
+			(<-questions).answer <- no
+			require.ErrorIs(w, p.refused(), no)
+			require.Empty(w, p.nodes())
+			await[recipes.PreemptWithdrawn](h)
+			require.Equal(w, []string{"H"}, w.holders())
+		})
+	})
+	t.Run("and the holder leaves meanwhile", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			h := w.hold("H", at(5))
+			w.never(T7(users).From("P"))
+			p := w.ask("P", at(9), forceful, asking(questions))
+			q := <-questions
+			h.release()
+			q.answer <- nil
+			p.granted()
+			require.Zero(w, times[recipes.TookOver](p))
+		})
+	})
+	t.Run("and one of the holders leaves meanwhile", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			a := w.hold("A", at(5), sharing)
+			w.hold("B", at(5), sharing)
+			p := w.ask("P", at(9), forceful, asking(questions))
+			q := <-questions
+			require.ElementsMatch(w, []string{"A", "B"}, owners(q.holders))
+			a.release()
+			q.answer <- nil
+			q = <-questions
+			require.Equal(w, []string{"B"}, owners(q.holders))
+			q.answer <- nil
+			p.granted()
+			require.Equal(w, []string{"B"}, owners(await[recipes.TookOver](p).From))
+		})
+	})
+	t.Run("and the caller gives up meanwhile", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			h := w.hold("H", at(5))
+			p := w.ask("P", at(9), forceful, within(200*time.Millisecond), asking(questions))
+			<-questions
+			var late *recipes.NotAcquiredError
+			require.ErrorAs(w, p.refused(), &late)
+			require.Equal(w, []string{"H"}, w.holders())
+			h.release()
+		})
+	})
+	t.Run("and the request is made for an override meanwhile", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			w.hold("H", at(5))
+			takes := w.must(T7(users).From("P"))
+			var s terms
+			p := w.ask("P", at(9), forceful, asking(questions), s.under)
+			q := <-questions
+			s.change(byForce(incident))
+			q.answer <- nil
+			await[recipes.Revised](p)
+			select {
+			case q = <-questions:
+			case <-p.done:
+				require.FailNow(w, "it was not asked again")
+			}
+			require.Zero(w, takes.Fired())
+			require.Equal(w, incident, q.holders[0].PreemptedBy[0].Override)
+			q.answer <- nil
+			p.granted()
+		})
+	})
+	t.Run("once, however often it is tried", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			questions := make(chan question)
+			w.hold("H", at(5))
+			lost := w.On(T7(users).From("P").Nth(1)).DropRequest()
+			p := w.ask("P", at(9), forceful, asking(questions))
+			(<-questions).answer <- nil
+			w.reached(lost)
+			p.granted()
+		})
+	})
+}

@@ -1,0 +1,554 @@
+package interleavings
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// terms are what a request asks for, as somebody else changes them.
+type terms struct {
+	mu      sync.Mutex
+	now     recipes.Terms
+	changed chan struct{}
+	asked   int // how often they were asked for
+}
+
+// under makes a request ask for whatever the terms are, beginning with its own.
+func (t *terms) under(r *recipes.Request) {
+	t.now = recipes.Terms{
+		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
+		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, Override: r.Override,
+	}
+	t.changed = make(chan struct{})
+	r.Terms = func() (recipes.Terms, <-chan struct{}) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.asked++
+		return t.now, t.changed
+	}
+}
+
+// change changes them, or nothing, and says so.
+func (t *terms) change(change ...func(*recipes.Terms)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range change {
+		f(&t.now)
+	}
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+func (t *terms) timesAsked() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked
+}
+
+func to(level priority.Level) func(*recipes.Terms) {
+	return func(t *recipes.Terms) { t.Priority = level }
+}
+
+// byForce is what an operator makes of a request: it takes the lock at once.
+func byForce(mark *recipes.Mark) func(*recipes.Terms) {
+	return func(t *recipes.Terms) { t.Forceful, t.WaitingTimeout, t.Override = true, new(time.Duration), mark }
+}
+
+var incident = &recipes.Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
+
+// 26: a waiter moves past another, and one that was behind it learns that it is
+// next; nobody ever sees it out of the queue.
+func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
+	t.Run("up", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			// given two waiters
+			h := w.hold("H", at(9))
+			a := w.ask("A", at(5))
+			a.queued()
+			var s terms
+			u := w.ask("S", at(3), s.under)
+			require.Equal(w, 2, u.queued().Position)
+			before := u.id()
+
+			// when the second one is raised above the first one
+			w.never(T8(users).From("S"))
+			w.never(T2(users).From("S"))
+			moves := w.must(T12(users).From("S"))
+			s.change(to(7))
+
+			// then it is told, stands in front, and is granted first
+			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
+			require.Equal(w, 1, u.queued().Position)
+			require.Equal(w, 1, moves.Fired())
+			require.NotEqual(w, before, u.id())
+			require.Equal(w, []string{"S", "A"}, w.waiters())
+			h.release()
+			u.granted()
+			a.waits()
+			require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
+			w.pass(short)
+			u.release()
+			require.Greater(w, a.token(), u.token())
+		})
+	})
+	t.Run("down", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			// given a holder that was asked to go, and another waiter behind the one that asked
+			h := w.hold("H", at(2), cleanup(time.Hour))
+			var s terms
+			u := w.ask("S", at(6), s.under)
+			await[recipes.PreemptSent](u)
+			b := w.ask("B", at(4))
+			require.Equal(w, 2, b.queued().Position)
+			require.Equal(w, "S", await[recipes.PreemptAsked](h).By.Owner)
+
+			// when the first one is capped below the holder
+			s.change(to(1))
+
+			// then the other one is the first, and asks the holder; its own asking is void
+			require.Equal(w, "B", await[recipes.PreemptAsked](h).By.Owner)
+			require.Equal(w, 2, u.queued().Position)
+			require.Equal(w, []string{"B", "S"}, w.waiters())
+			w.eventually("only B asks", func() bool {
+				by := w.state().Holders[0].PreemptedBy
+				return len(by) == 1 && by[0].Owner == "B"
+			})
+			h.release()
+			b.granted()
+			u.waits()
+			w.pass(short)
+			b.release()
+			u.granted()
+		})
+	})
+	t.Run("down, with nobody else", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h := w.hold("H", at(2), cleanup(time.Hour))
+			var s terms
+			u := w.ask("S", at(6), s.under)
+			await[recipes.PreemptAsked](h)
+
+			// when the one that asked the holder to go is capped below it
+			s.change(to(1))
+
+			// then nobody asks it any more
+			await[recipes.PreemptWithdrawn](h)
+			u.waits()
+			h.release()
+			u.granted()
+		})
+	})
+}
+
+// 26: what is asked for as before is not written again.
+func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(9))
+		var s terms
+		u := w.ask("S", at(3), waiting(time.Minute), s.under)
+		u.queued()
+		id := u.id()
+
+		// when the terms may have changed, and have not
+		w.never(T12(users).From("S"))
+		w.never(T13(users).From("S"))
+		for n := range 3 {
+			s.change(func(t *recipes.Terms) { t.WaitingTimeout = new(time.Minute) })
+			w.eventually("it has asked again", func() bool { return s.timesAsked() > n+1 })
+		}
+
+		// then it stands where it stood
+		u.waits()
+		require.Equal(w, id, u.id())
+		require.Zero(w, times[recipes.Revised](u))
+		h.release()
+		u.granted()
+	})
+}
+
+// 27: a waiter moves while the holder hands over to it: either it is granted at
+// its old place, under the old terms, or it is granted at its new one.
+func TestWaiterThatMovesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
+	given := func(w *world) (h, u *user, s *terms, released func() error, handsOver, moves *zktest.Rule) {
+		h = w.hold("H", at(5))
+		s = new(terms)
+		u = w.ask("S", at(3), s.under)
+		u.queued()
+		handsOver = w.On(T4(users).From("H").Nth(1)).Hold()
+		moves = w.On(T12(users).From("S").Nth(1)).Hold()
+		released = h.releases()
+		w.reached(handsOver)
+		s.change(to(7))
+		w.reached(moves)
+		return h, u, s, released, handsOver, moves
+	}
+	t.Run("the hand-over comes first", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, u, _, released, handsOver, moves := given(w)
+			handsOver.Release()
+			require.NoError(w, released())
+			moves.Release()
+
+			u.granted()
+			require.Zero(w, times[recipes.Revised](u))
+			state := w.state()
+			require.Equal(w, []string{"S"}, owners(state.Holders))
+			require.Empty(w, state.Waiters)
+			require.Equal(w, priority.Level(3), state.Holders[0].Priority)
+			require.Greater(w, u.token(), h.token())
+		})
+	})
+	t.Run("the move comes first", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, u, _, released, handsOver, moves := given(w)
+			moves.Release()
+			await[recipes.Revised](u)
+			w.must(T4(users).From("H"))
+			handsOver.Release()
+			require.NoError(w, released())
+
+			u.granted()
+			state := w.state()
+			require.Equal(w, []string{"S"}, owners(state.Holders))
+			require.Empty(w, state.Waiters)
+			require.Equal(w, priority.Level(7), state.Holders[0].Priority)
+			require.Greater(w, u.token(), h.token())
+		})
+	})
+}
+
+// 27: likewise for a change in its place: the holder knows the old data, and the
+// waiter does not take its own write for a grant.
+func TestWaiterThatChangesInItsPlaceAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
+	lengthen := func(t *recipes.Terms) { t.LeaseTimeout = time.Hour }
+	given := func(w *world) (u *user, released func() error, handsOver, changes *zktest.Rule) {
+		h := w.hold("H", at(5))
+		var s terms
+		u = w.ask("S", at(3), lease(time.Minute), s.under)
+		u.queued()
+		handsOver = w.On(T4(users).From("H").Nth(1)).Hold()
+		changes = w.On(T13(users).From("S").Nth(1)).Hold()
+		released = h.releases()
+		w.reached(handsOver)
+		s.change(lengthen)
+		w.reached(changes)
+		return u, released, handsOver, changes
+	}
+	for first, want := range map[string]time.Duration{"the hand-over": time.Minute, "the change": time.Hour} {
+		t.Run(first+" comes first", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				u, released, handsOver, changes := given(w)
+				if first == "the hand-over" {
+					handsOver.Release()
+					require.NoError(w, released())
+					changes.Release()
+					u.granted()
+				} else {
+					changes.Release()
+					await[recipes.Revised](u)
+					u.waits()
+					require.Equal(w, []string{"H"}, w.holders())
+					handsOver.Release()
+					require.NoError(w, released())
+					u.granted()
+				}
+				state := w.state()
+				require.Equal(w, []string{"S"}, owners(state.Holders))
+				require.Equal(w, want, state.Holders[0].LeaseTimeout)
+			})
+		})
+	}
+}
+
+// 28: the one in front leaves, or is granted, as a waiter moves: it finds its
+// place, and is granted.
+func TestWaiterWhosePredecessorGoesAsItMovesIsNext(t *testing.T) {
+	for _, level := range []priority.Level{1, 7} {
+		for _, first := range []string{"the move", "the leaving"} {
+			t.Run(first+" comes first", func(t *testing.T) {
+				scenario(t, func(w *world) {
+					// given a waiter in front that leaves, and one that moves
+					h := w.hold("H", at(9))
+					a := w.ask("A", at(5))
+					a.queued()
+					var s terms
+					u := w.ask("S", at(3), s.under)
+					u.queued()
+					leaves := w.On(T8(users).From("A")).Hold()
+					moves := w.On(T12(users).From("S")).Hold()
+					a.cancel()
+					w.reached(leaves)
+					s.change(to(level))
+					w.reached(moves)
+
+					// when one comes first
+					if first == "the move" {
+						moves.Release()
+						await[recipes.Revised](u)
+						leaves.Release()
+						a.refused()
+					} else {
+						leaves.Release()
+						a.refused()
+						moves.Release()
+						await[recipes.Revised](u)
+					}
+
+					// then it is the next
+					h.release()
+					u.granted()
+				})
+			})
+		}
+	}
+}
+
+// 29: the reply to a move, or the move itself, is lost: either the old place is
+// there or the new one, and it is found.
+func TestMoveWhoseAnswerIsLostIsFoundOrMadeAgain(t *testing.T) {
+	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
+		"done": (*zktest.Fault).DropReply, "not done": (*zktest.Fault).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				a := w.ask("A", at(5))
+				a.queued()
+				var s terms
+				u := w.ask("S", at(3), s.under)
+				u.queued()
+
+				// when the connection breaks over the move
+				lost := lose(w.On(T12(users).From("S").Nth(1)))
+				s.change(to(7))
+				w.reached(lost)
+
+				// then it stands at its new place, once
+				require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
+				require.Equal(w, 1, u.queued().Position)
+				require.Equal(w, []string{"S", "A"}, w.waiters())
+				require.Equal(w, 1, times[recipes.Revised](u))
+				h.release()
+				u.granted()
+				a.waits()
+			})
+		})
+	}
+}
+
+// 29: the same for a change in its place, also when the lock is handed over
+// before the waiter has found out.
+func TestChangeWhoseAnswerIsLostIsFoundOrMadeAgain(t *testing.T) {
+	lengthen := func(t *recipes.Terms) { t.LeaseTimeout = time.Hour }
+	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
+		"done": (*zktest.Fault).DropReply, "not done": (*zktest.Fault).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				var s terms
+				u := w.ask("S", at(3), lease(time.Minute), s.under)
+				u.queued()
+
+				// when the connection breaks over the change
+				lost := lose(w.On(T13(users).From("S").Nth(1)))
+				s.change(lengthen)
+				w.reached(lost)
+
+				// then it is made, once
+				require.Equal(w, time.Hour, await[recipes.Revised](u).Terms.LeaseTimeout)
+				u.waits()
+				require.Equal(w, time.Hour, w.state().Waiters[0].LeaseTimeout)
+				require.Equal(w, 1, times[recipes.Revised](u))
+				h.release()
+				u.granted()
+				require.Equal(w, time.Hour, w.state().Holders[0].LeaseTimeout)
+			})
+		})
+		t.Run(name+", and granted meanwhile", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				var s terms
+				u := w.ask("S", at(3), lease(time.Minute), s.under)
+				u.queued()
+				returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
+
+				// when the connection breaks over the change, and the lock is handed over before it is back
+				lost := lose(w.On(T13(users).From("S").Nth(1)))
+				s.change(lengthen)
+				w.reached(lost)
+				w.reached(returns)
+				h.release()
+				returns.Release()
+
+				// then it holds under the terms that the server knows
+				u.granted()
+				want, told := time.Minute, 0
+				if name == "done" {
+					want, told = time.Hour, 1
+				}
+				require.Equal(w, want, w.state().Holders[0].LeaseTimeout)
+				require.Equal(w, told, times[recipes.Revised](u))
+			})
+		})
+	}
+}
+
+// 30: the session of a waiter ends as it moves: it queues again, once, under the
+// new terms.
+func TestWaiterWhoseSessionEndsAsItMovesQueuesAgainUnderTheNewTerms(t *testing.T) {
+	for _, reaches := range []bool{false, true} {
+		t.Run(map[bool]string{false: "before the move", true: "after the move"}[reaches], func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				a := w.ask("A", at(5))
+				a.queued()
+				var s terms
+				u := w.ask("S", at(3), s.under)
+				u.queued()
+				moves := w.On(T12(users).From("S").Nth(1))
+				var rule *zktest.Rule
+				if reaches {
+					rule = moves.HoldReply()
+				} else {
+					rule = moves.Hold()
+				}
+				s.change(to(7))
+				w.reached(rule)
+
+				// when its session expires
+				w.expire("S")
+				rule.Release()
+
+				// then it stands in front, once
+				await[recipes.Requeued](u)
+				require.Equal(w, 1, u.queued().Position)
+				require.Equal(w, []string{"S", "A"}, w.waiters())
+				require.Len(w, u.nodes(), 1)
+				h.release()
+				u.granted()
+				a.waits()
+			})
+		})
+	}
+}
+
+// 31: the terms change again while a move is under way: the last ones count.
+func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
+	for name, levels := range map[string][]priority.Level{
+		"up and down": {7, 1}, "down and up": {1, 7}, "up and back": {7, 3}, "up and up": {7, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				a := w.ask("A", at(5))
+				a.queued()
+				var s terms
+				u := w.ask("S", at(3), s.under)
+				u.queued()
+				moves := w.On(T12(users).From("S").Nth(1)).Hold()
+				s.change(to(levels[0]))
+				w.reached(moves)
+
+				// when it is sent elsewhere before it has arrived
+				s.change(to(levels[1]))
+				moves.Release()
+				await[recipes.Revised](u)
+
+				// then that is where it stands
+				require.Equal(w, levels[1], await[recipes.Revised](u).Terms.Priority)
+				u.queued()
+				order := []string{"A", "S"}
+				if levels[1] > 5 {
+					order = []string{"S", "A"}
+				}
+				require.Equal(w, order, w.waiters())
+				h.release()
+				w.eventually("the first one holds", func() bool { return len(w.holders()) == 1 })
+				require.Equal(w, order[:1], w.holders())
+			})
+		})
+	}
+}
+
+// 32: a request is withdrawn: it leaves the queue, and what is granted to it at
+// that moment goes on to the next.
+func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
+	frozen := errors.New("frozen")
+	freeze := func(t *recipes.Terms) { t.Withdraw = frozen }
+	t.Run("before it is made", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			w.client("S")
+			w.never(zktest.Any().Path(contenders(users)).From("S"))
+			var s terms
+			u := w.ask("S", s.under, func(r *recipes.Request) { s.now.Withdraw = frozen })
+			require.ErrorIs(w, u.refused(), frozen)
+			require.ErrorContains(w, u.err, `lock "users" not acquired`)
+		})
+	})
+	t.Run("while it waits", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			w.hold("H", at(9))
+			var s terms
+			u := w.ask("S", at(3), s.under)
+			u.queued()
+			s.change(freeze)
+			require.ErrorIs(w, u.refused(), frozen)
+			require.Empty(w, u.nodes())
+		})
+	})
+	for _, first := range []string{"the leaving", "the hand-over"} {
+		t.Run("as it is granted, "+first+" first", func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", at(9))
+				var s terms
+				u := w.ask("S", at(3), s.under)
+				u.queued()
+				n := w.ask("N", at(1))
+				n.queued()
+				handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
+				leaves := w.On(T8(users).From("S")).Hold()
+				released := h.releases()
+				w.reached(handsOver)
+				s.change(freeze)
+				w.reached(leaves)
+				if first == "the leaving" {
+					leaves.Release()
+					require.ErrorIs(w, u.refused(), frozen)
+					handsOver.Release()
+					require.NoError(w, released())
+				} else {
+					handsOver.Release()
+					require.NoError(w, released())
+					leaves.Release()
+					require.ErrorIs(w, u.refused(), frozen)
+				}
+				n.granted()
+				require.Equal(w, []string{"N"}, w.holders())
+			})
+		})
+	}
+}
+
+// 32: terms that can never work end the request.
+func TestRequestWhoseTermsCanNeverWorkLeaves(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", at(9))
+		var s terms
+		u := w.ask("S", at(3), s.under)
+		u.queued()
+		s.change(func(t *recipes.Terms) { t.LeaseTimeout = -1 })
+		var wrong *recipes.RequestError
+		require.ErrorAs(w, u.refused(), &wrong)
+		require.Equal(w, "lease_timeout", wrong.Field)
+		require.Empty(w, u.nodes())
+	})
+}

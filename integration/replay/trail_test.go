@@ -1,0 +1,196 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A hold is one grant of a scope.
+type hold struct {
+	scope string
+	token recipes.Token
+}
+
+// A story is what the trail alone tells.
+type story struct {
+	evicted   map[hold]string // why, in words
+	announced map[hold]bool   // evictions whose outcome is not on record
+	asked     map[hold][]recipes.AuditRecord
+	applied   map[string]bool // overrides
+	acted     map[string]bool // likewise
+}
+
+// replay reads the trail from its beginning. It needs nothing else.
+func replay(records []recipes.AuditRecord) (story, []string) {
+	s := story{
+		evicted: map[hold]string{}, announced: map[hold]bool{}, asked: map[hold][]recipes.AuditRecord{},
+		applied: map[string]bool{}, acted: map[string]bool{},
+	}
+	var odd []string
+	complain := func(r recipes.AuditRecord, what string) {
+		odd = append(odd, fmt.Sprintf("%d %s %s of %s: %s", r.Seq, r.Action, r.Phase, r.Act, what))
+	}
+	open := map[string]recipes.AuditRecord{} // announcements by act
+	for _, r := range records {
+		if r.By == "" {
+			complain(r, "nobody did it")
+		}
+		switch r.Action {
+		case recipes.AuditPreempt, recipes.AuditPreempted:
+			if len(r.Victims) != 1 || r.Requestor == nil || r.Reason == "" {
+				complain(r, "who, whom or why is missing")
+				continue
+			}
+			h := hold{r.Scope, r.Victims[0].Token}
+			s.asked[h] = append(s.asked[h], r)
+			if r.Override != "" && !s.acted[r.Override] {
+				complain(r, "override "+r.Override+" has acted before it was announced")
+			}
+		case recipes.AuditTakeover, recipes.AuditBreak:
+			if len(r.Victims) == 0 && r.Result != recipes.AuditFailed {
+				complain(r, "nobody is evicted")
+			}
+			if _, wrong := explain(r); wrong != "" {
+				complain(r, wrong)
+			}
+			before, announced := open[r.Act]
+			switch {
+			case r.Phase == recipes.AuditIntent:
+				open[r.Act] = r
+				for _, v := range r.Victims {
+					s.announced[hold{r.Scope, v.Token}] = true
+				}
+				continue
+			case !announced:
+				complain(r, "was not announced")
+				continue
+			}
+			why, _ := explain(before)
+			for _, v := range before.Victims {
+				delete(s.announced, hold{r.Scope, v.Token})
+			}
+			if r.Result == recipes.AuditDone {
+				for _, v := range r.Victims {
+					s.evicted[hold{r.Scope, v.Token}] = why
+				}
+			}
+		case recipes.AuditOverrideApply:
+			s.applied[r.Override] = true
+		case recipes.AuditOverrideAct:
+			if !s.applied[r.Override] {
+				complain(r, "override "+r.Override+" acts before it was applied")
+			}
+			s.acted[r.Override] = true
+		case recipes.AuditLost, recipes.AuditOverrideClear, recipes.AuditOverrideExpire,
+			recipes.AuditApprovalOpen, recipes.AuditApprovalDecide:
+		}
+	}
+	return s, odd
+}
+
+// explain says in words why somebody may be evicted, or what is wrong with it.
+func explain(r recipes.AuditRecord) (why, wrong string) {
+	switch {
+	case r.Action == recipes.AuditBreak:
+		if r.Identity == "" || r.Reason == "" {
+			return "", "who broke it, or why, is missing"
+		}
+		return fmt.Sprintf("broken by %s (%s): %s", r.By, r.Identity, r.Reason), ""
+	case r.Phase == recipes.AuditOutcome:
+		return "", ""
+	case r.Requestor == nil:
+		return "", "the requestor is missing"
+	}
+	for _, v := range r.Victims {
+		if !strings.Contains(r.Reason, string(priority.LeaseExpired)) && !r.Requestor.Priority.Outranks(v.Priority) {
+			return "", fmt.Sprintf("%s (%d) does not outrank %s (%d)", r.Requestor.Owner, r.Requestor.Priority, v.Owner, v.Priority)
+		}
+	}
+	return fmt.Sprintf("taken by %s (%d) for %s %s", r.By, r.Requestor.Priority, r.Reason, r.Override), ""
+}
+
+// check compares what the trail tells with what has happened.
+func (w *world) check() {
+	t := w.t
+	records, err := w.trail.Read(t.Context(), recipes.AuditQuery{})
+	require.NoError(t, err)
+	report, err := w.trail.Verify(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, report.Broken)
+	require.Nil(t, report.Untrusted)
+	require.Equal(t, len(records), report.Checked)
+	for _, r := range records {
+		w.tell("trail", "%d %s %s %s by %s: %s %s %v -> %v %s %s", r.Seq, r.Action, r.Phase, r.Act, r.By, r.Reason, r.Override, r.Requestor, r.Victims, r.Result, r.Error)
+	}
+	s, odd := replay(records)
+	require.Empty(t, odd, "the trail contradicts itself")
+
+	for _, e := range w.tap.evictions {
+		require.True(t, e.announced, "contender %s was about to be evicted, and that was not on record", e.guid)
+	}
+	known := func(h hold) bool { _, done := s.evicted[h]; return done || s.announced[h] }
+	met := map[hold]bool{}
+	for _, b := range w.broken {
+		met[hold{b.scope, b.token}] = true
+		require.Contains(t, s.evicted, hold{b.scope, b.token}, "a lock was broken")
+	}
+	for _, f := range w.facts {
+		h := hold{f.scope, f.token}
+		switch e := f.event.(type) {
+		case lockguard.Lost:
+			switch e.Err.Reason {
+			case recipes.LossTaken, recipes.LossOverridden, recipes.LossBroken:
+				met[h] = true
+				require.True(t, known(h), "%s was evicted from %v (%s by %s), and the trail does not tell why", e.Owner, h, e.Err.Reason, e.Err.By)
+			case recipes.LossDeleted:
+				t.Fatalf("%s has lost %v, and nobody says to have done it", e.Owner, h)
+			case recipes.LossSession, recipes.LossSuperseded:
+			}
+		case lockguard.TakenOver:
+			met[h] = true
+			if f.daemon.counts(f.at) {
+				require.Contains(t, s.evicted, h, "%s has evicted the holder of %v", e.Owner, h)
+			}
+			require.True(t, known(h), "%s has evicted the holder of %v", e.Owner, h)
+		case lockguard.PreemptRequested:
+			if !f.daemon.counts(f.at) {
+				continue
+			}
+			i := slices.IndexFunc(s.asked[h], func(r recipes.AuditRecord) bool { return r.Requestor.ID == e.By.ID && r.Reason == string(e.Reason) })
+			require.GreaterOrEqual(t, i, 0, "%s was asked to leave %v by %s (%s), and the trail does not tell", e.Owner, h, e.By.Owner, e.Reason)
+			if e.Override != nil {
+				require.True(t, s.acted[e.Override.ID], "override %s has asked the holder of %v to go, and the trail does not tell", e.Override.ID, h)
+			}
+		case lockguard.PreemptSent:
+			if f.daemon.counts(f.at) {
+				require.NotEmpty(t, s.asked[h], "%s has asked the holder of %v to go, and the trail does not tell", e.Owner, h)
+			}
+		}
+	}
+	for h, why := range s.evicted {
+		require.True(t, met[h], "the trail tells of an eviction from %v that nobody has met: %s", h, why)
+	}
+	w.tally(s)
+}
+
+// tally counts what the schedules have brought about.
+func (w *world) tally(s story) {
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	seen.evicted += len(s.evicted)
+	seen.asked += len(s.asked)
+	seen.uncertain += len(s.announced)
+	seen.broken += len(w.broken)
+	for _, why := range s.evicted {
+		if strings.Contains(why, "op-") {
+			seen.overridden++
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A fakeApprover decides when a test does.
+type fakeApprover struct {
+	asked chan Pending
+	ended chan error // the context of one that was not needed any more
+	say   chan func() (Decision, error)
+}
+
+func newFakeApprover() *fakeApprover {
+	return &fakeApprover{asked: make(chan Pending, 9), ended: make(chan error, 9), say: make(chan func() (Decision, error))}
+}
+
+func (f *fakeApprover) Approve(ctx context.Context, pending Pending) (Decision, error) {
+	f.asked <- pending
+	select {
+	case decide := <-f.say:
+		return decide()
+	case <-ctx.Done():
+		f.ended <- ctx.Err()
+		return Decision{}, ctx.Err()
+	}
+}
+
+func (f *fakeApprover) decide(d Decision, err error) {
+	f.say <- func() (Decision, error) { return d, err }
+	synctest.Wait()
+}
+
+var batch = []recipes.Contender{{ID: "g1", Owner: "batch", Token: 42}, {ID: "g2", Owner: "report", Token: 43}}
+
+// pending brings a polite request to where somebody has to decide.
+func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirement)) (*call, *queuePlace, Pending) {
+	t.Helper()
+	r := Requirement{Scope: scope, Priority: 9, Job: "nightly", Labels: map[string]string{"team": "orders"}, WaitingTimeout: new(30 * time.Second)}
+	for _, f := range change {
+		f(&r)
+	}
+	c := o.do(t.Context(), r)
+	place := o.queue.only()
+	require.True(t, place.request.Patient)
+	time.Sleep(30 * time.Second)
+	place.request.Notify(recipes.CleanupPending{Holders: batch, Waited: 30 * time.Second})
+	synctest.Wait()
+	return c, place, <-f.asked
+}
+
+func TestApprovedRequestTakesTheLockByForceInItsPlace(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given a polite request whose holders do not finish
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		c, place, asked := pending(t, o, approver)
+		require.Equal(t, Pending{
+			Subject: asked.Subject, Job: "nightly", Labels: map[string]string{"team": "orders"}, Holders: batch,
+			Err: &recipes.CleanupPendingError{Scope: scope, Waited: 30 * time.Second, Holders: batch},
+		}, asked)
+		require.Equal(t, c.id(t, o), asked.Subject.ID)
+		require.False(t, place.asks().Forceful)
+
+		// when that is approved
+		approver.decide(Decision{ID: "a-7", By: "ana", Reason: "month's end"}, nil)
+
+		// then it becomes forceful, at once, in its place
+		require.Same(t, place, o.queue.only())
+		require.True(t, place.asks().Forceful)
+		require.Zero(t, *place.asks().WaitingTimeout)
+
+		// and what it does then names the approval
+		require.NoError(t, place.request.Authorize(t.Context(), batch))
+		require.Equal(t, "a-7", o.audit.list()[0].Approval)
+
+		// overrides change other things
+		o.overrides.put(boost(20), incident(override.Cap, func(o *override.Override) { o.ID, o.Forceful = "INC-8", new(false) }))
+		synctest.Wait()
+		require.True(t, place.asks().Forceful)
+		require.EqualValues(t, 20, place.asks().Priority)
+
+		close(place.open)
+		require.NoError(t, c.finish(t))
+		require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "ApprovalDecided", "Overridden", "Acquired", "Released"}, o.events.names())
+		require.Equal(t, batch, only[ApprovalPending](t, o.events).Holders)
+		require.Equal(t, Decision{ID: "a-7", By: "ana", Reason: "month's end"}, only[ApprovalDecided](t, o.events).Decision)
+	})
+}
+
+// id is that of the only request.
+func (c *call) id(t *testing.T, o operated) string {
+	t.Helper()
+	return only[Waiting](t, o.events).ID
+}
+
+func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
+	story(t, func(t *testing.T) {
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		c, _, asked := pending(t, o, approver)
+		errNo := errors.New("denied by ana: let it finish")
+		approver.decide(Decision{ID: "a-7", By: "ana"}, errNo)
+		err := c.returned(t)
+		require.ErrorIs(t, err, errNo)
+		var cleanup *recipes.CleanupPendingError
+		require.ErrorAs(t, err, &cleanup)
+		require.Equal(t, asked.Err, cleanup)
+		require.EqualError(t, err, asked.Err.Error()+"; denied by ana: let it finish")
+		require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "ApprovalDecided", "NotAcquired"}, o.events.names())
+		require.Equal(t, errNo, only[ApprovalDecided](t, o.events).Err)
+	})
+}
+
+func TestApproverThatPanicsHasDenied(t *testing.T) {
+	story(t, func(t *testing.T) {
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		c, _, _ := pending(t, o, approver)
+		approver.say <- func() (Decision, error) { panic("broken rule") }
+		err := c.returned(t)
+		var panicked *PanicError
+		require.ErrorAs(t, err, &panicked)
+		require.Equal(t, "approver", panicked.In)
+		require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
+	})
+}
+
+func TestDecisionIsNotNeededAnyMoreWhenTheHolderHasGone(t *testing.T) {
+	story(t, func(t *testing.T) {
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		c, place, _ := pending(t, o, approver)
+		close(place.open)
+		synctest.Wait()
+		require.ErrorIs(t, <-approver.ended, context.Canceled)
+		require.NotNil(t, c.hold)
+		require.NoError(t, c.finish(t))
+		require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "Acquired", "Released"}, o.events.names())
+	})
+}
+
+func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {
+	for _, no := range []error{nil, errors.New("denied")} {
+		story(t, func(t *testing.T) {
+			approver := newFakeApprover()
+			o := newQueued(t, WithApprover(approver))
+			o.locker.prepare = func(g *fakeGrant) {
+				token := g.token
+				g.token = func(ctx context.Context) (recipes.Token, error) { // granted, and not open yet
+					approver.say <- func() (Decision, error) { return Decision{ID: "a-7"}, no }
+					time.Sleep(time.Second)
+					return token(ctx)
+				}
+			}
+			c, place, _ := pending(t, o, approver)
+			close(place.open)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			require.NotNil(t, c.hold)
+			require.NoError(t, c.finish(t))
+		})
+	}
+}
+
+func TestTimeoutAndCallerEndTheWaitForADecision(t *testing.T) {
+	story(t, func(t *testing.T) {
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		start := time.Now()
+		c, _, _ := pending(t, o, approver, func(r *Requirement) { r.AcquireTimeout = new(time.Minute) })
+		<-c.done
+		require.Equal(t, time.Minute, time.Since(start))
+		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+		require.ErrorIs(t, <-approver.ended, context.Canceled)
+	})
+}
+
+func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
+	story(t, func(t *testing.T) {
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		c, place, _ := pending(t, o, approver)
+		approver.decide(Decision{}, nil)
+		require.True(t, place.asks().Forceful)
+
+		o.overrides.put(freeze())
+		synctest.Wait()
+		o.overrides.put()
+		synctest.Wait()
+		place = o.queue.only()
+		require.False(t, place.asks().Forceful, "the holder may be another one")
+		place.request.Notify(recipes.CleanupPending{Holders: batch})
+		place.request.Notify(recipes.CleanupPending{Holders: batch})
+		synctest.Wait()
+		require.Len(t, approver.asked, 1, "once for each time that it is made")
+
+		o.overrides.put(freeze())
+		synctest.Wait()
+		require.Len(t, approver.ended, 1)
+		o.overrides.put()
+		synctest.Wait()
+		close(o.queue.only().open)
+		require.NoError(t, c.finish(t))
+	})
+}
+
+func TestEachOfSeveralLocksIsDecidedAbout(t *testing.T) {
+	story(t, func(t *testing.T) {
+		approver := newFakeApprover()
+		o := newQueued(t, WithApprover(approver))
+		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})
+		close(o.queue.only().open)
+		synctest.Wait()
+		place := o.queue.only()
+		place.request.Notify(recipes.CleanupPending{Holders: batch})
+		approver.decide(Decision{}, errors.New("denied"))
+		require.ErrorAs(t, c.returned(t), new(*recipes.CleanupPendingError))
+		require.Equal(t, 1, o.locker.of(t, "a").released())
+	})
+}

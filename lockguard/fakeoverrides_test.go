@@ -1,0 +1,198 @@
+package lockguard
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// incident is an override that ends in an hour, for a test with a clock of its
+// own.
+func incident(kind override.Kind, change ...func(*override.Override)) override.Override {
+	o := override.Override{
+		ID: "INC-7", Kind: kind, By: "ana", Reason: "failing disks",
+		Until: time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC),
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	return o
+}
+
+// fakeOverrides are what a test says is in force.
+type fakeOverrides struct {
+	mu      sync.Mutex
+	set     override.Set
+	changed chan struct{}
+	at      time.Time // of the last change
+}
+
+func (f *fakeOverrides) InForce() (override.Set, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	return f.set, f.changed
+}
+
+// put brings these into force, in place of all others.
+func (f *fakeOverrides) put(all ...override.Override) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.set, f.at = all, time.Now()
+	if f.changed != nil {
+		close(f.changed)
+	}
+	f.changed = make(chan struct{})
+}
+
+// since returns when they came into force.
+func (f *fakeOverrides) since() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at
+}
+
+// fakeAuditor keeps the entries that it is given.
+type fakeAuditor struct {
+	mu      sync.Mutex
+	entries []recipes.AuditEntry
+	err     error
+	write   func(ctx context.Context, entry recipes.AuditEntry) error
+}
+
+func (f *fakeAuditor) Audit(ctx context.Context, entry recipes.AuditEntry) error {
+	f.mu.Lock()
+	write := f.write
+	f.mu.Unlock()
+	if write != nil {
+		if err := write(ctx, entry); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return f.err
+	}
+	f.entries = append(f.entries, entry)
+	return nil
+}
+
+func (f *fakeAuditor) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *fakeAuditor) list() []recipes.AuditEntry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]recipes.AuditEntry(nil), f.entries...)
+}
+
+// A queue makes a fake locker's requests wait as the real one does: they follow
+// their terms, until they are withdrawn or let in.
+type queue struct {
+	mu     sync.Mutex
+	places []*queuePlace
+}
+
+type queuePlace struct {
+	scope   string
+	request recipes.Request
+	grant   *fakeGrant
+	open    chan struct{} // closed to grant
+	done    chan struct{} // closed when it has left the queue
+
+	mu    sync.Mutex
+	terms recipes.Terms
+}
+
+// wait is for fakeLocker.before.
+func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
+	p := &queuePlace{scope: g.scope, request: g.request, grant: g, open: make(chan struct{}), done: make(chan struct{})}
+	defer close(p.done)
+	terms, changed := recipes.Terms{Priority: g.request.Priority}, (<-chan struct{})(nil)
+	if g.request.Terms != nil {
+		terms, changed = g.request.Terms()
+	}
+	if terms.Withdraw != nil {
+		return withdrawn(terms.Withdraw)
+	}
+	p.terms = terms
+	q.mu.Lock()
+	q.places = append(q.places, p)
+	q.mu.Unlock()
+	g.request.Notify(recipes.Queued{Position: 1})
+	var over <-chan time.Time
+	if d := g.request.AcquireTimeout; d != nil {
+		timer := time.NewTimer(*d)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		select {
+		case <-p.open:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-over:
+			return &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
+		case <-changed:
+			terms, changed = g.request.Terms()
+			if terms.Withdraw != nil {
+				return withdrawn(terms.Withdraw)
+			}
+			if !sameTerms(terms, p.terms) {
+				p.mu.Lock()
+				p.terms = terms
+				p.mu.Unlock()
+				g.request.Notify(recipes.Revised{Terms: terms})
+			}
+		}
+	}
+}
+
+type withdrawnError struct{ why error }
+
+func withdrawn(why error) error         { return &withdrawnError{why} }
+func (e *withdrawnError) Error() string { return "request withdrawn: " + e.why.Error() }
+func (e *withdrawnError) Unwrap() error { return e.why }
+
+// waiting are the requests that stand in the queue.
+func (q *queue) waiting() []*queuePlace {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []*queuePlace
+	for _, p := range q.places {
+		if !isClosed(p.done) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// only is the one request that waits.
+func (q *queue) only() *queuePlace {
+	all := q.waiting()
+	if len(all) != 1 {
+		panic("there is not exactly one request in the queue")
+	}
+	return all[0]
+}
+
+// asks returns the terms with which the request stands in the queue.
+func (p *queuePlace) asks() recipes.Terms {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.terms
+}
+
+// quiet is a logger for what a test does not want to read.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,330 @@
+package lockguard
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// frozen freezes one scope.
+func frozen(scope string) override.Override {
+	return incident(override.Freeze, func(o *override.Override) { o.ID, o.Match.Scope = "freeze-"+scope, scope })
+}
+
+func TestFrozenRequestIsNotMadeUntilItThaws(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given a freeze
+		o := newOperated(t)
+		o.overrides.put(freeze())
+
+		// when a request comes
+		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Hour)})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+
+		// then it stands in no queue, also when something else changes
+		o.overrides.put(freeze(), boost(3))
+		synctest.Wait()
+		require.Empty(t, o.locker.grants)
+		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.names())
+		require.Equal(t, "INC-7", only[Frozen](t, o.events).Override.ID)
+
+		// and is made with what is left of its time afterwards
+		o.overrides.put()
+		synctest.Wait()
+		require.Equal(t, 50*time.Minute, *o.locker.last().request.AcquireTimeout)
+		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Acquired"}, o.events.names())
+		require.Equal(t, 10*time.Minute, only[Acquired](t, o.events).Waited)
+		require.NoError(t, c.finish(t))
+	})
+}
+
+func TestWaitingRequestLeavesTheQueueWhileItIsFrozen(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newQueued(t)
+		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Hour)})
+		first := o.queue.only()
+		for range 3 {
+			time.Sleep(time.Minute)
+			o.overrides.put(freeze())
+			synctest.Wait()
+			require.Empty(t, o.queue.waiting())
+			time.Sleep(time.Minute)
+			o.overrides.put()
+			synctest.Wait()
+		}
+		place := o.queue.only()
+		require.NotSame(t, first, place)
+		require.Equal(t, 54*time.Minute, *place.request.AcquireTimeout)
+		close(place.open)
+		require.NoError(t, c.finish(t))
+		require.Equal(t, []string{
+			"Waiting", "Queued", "Frozen", "Thawed", "Queued", "Frozen", "Thawed", "Queued", "Frozen", "Thawed", "Queued", "Acquired", "Released",
+		}, o.events.names())
+	})
+}
+
+func TestFreezeThatIsOverBeforeItIsNoticedCostsNoPlace(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newQueued(t)
+		c := o.do(t.Context(), Requirement{Scope: scope})
+		place := o.queue.only()
+		o.overrides.put(freeze())
+		o.overrides.put()
+		synctest.Wait()
+		require.Same(t, place, o.queue.only())
+		close(place.open)
+		require.NoError(t, c.finish(t))
+	})
+}
+
+func TestHolderIsNoConcernOfAFreeze(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newOperated(t)
+		c := o.do(t.Context(), required())
+		o.overrides.put(freeze())
+		synctest.Wait()
+		require.NoError(t, c.hold.Context().Err())
+		require.NoError(t, c.finish(t))
+		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, o.events.names())
+	})
+}
+
+func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given a grant that comes when the freeze does
+		o := newOperated(t)
+		once := true
+		o.locker.prepare = func(g *fakeGrant) {
+			if once {
+				once = false
+				o.overrides.put(freeze())
+				g.release = func(context.Context) error {
+					// whoever asks for it, or takes it, finds nobody
+					g.preempt(time.Second)
+					g.request.Notify(recipes.Lost{Err: &LostError{Scope: scope}})
+					return nil
+				}
+			}
+		}
+
+		// when it arrives
+		c := o.do(t.Context(), required())
+
+		// then it is given back, and nobody has worked
+		require.Equal(t, 1, o.locker.last().released())
+		require.Nil(t, c.hold)
+		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.names())
+
+		// and it is made anew afterwards, unimpressed by what became of that grant
+		o.overrides.put()
+		synctest.Wait()
+		require.Len(t, o.locker.grants, 2)
+		require.NoError(t, c.hold.Context().Err())
+		require.NoError(t, c.finish(t))
+		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Acquired", "Released"}, o.events.names())
+	})
+}
+
+func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newOperated(t)
+		o.overrides.put(freeze())
+		err := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Duration(0))}).returned(t)
+		require.True(t, recipes.IsNotAcquired(err))
+		var frozen *FrozenError
+		require.ErrorAs(t, err, &frozen)
+		require.Equal(t, freeze(), frozen.Override)
+		require.EqualError(t, err, `lock "cluster/orders" not acquired: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`)
+		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired"}, o.events.names())
+		require.Empty(t, o.locker.grants)
+
+		err = o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", AcquireTimeout: new(time.Duration(0))}).returned(t)
+		require.ErrorAs(t, err, &frozen, "of several")
+	})
+}
+
+func TestRequestWhoseTimeEndsWhileItIsFrozenSaysWhatKeptItOut(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newQueued(t)
+		start := time.Now()
+		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Minute)})
+		time.Sleep(20 * time.Second)
+		o.overrides.put(freeze())
+		<-c.done
+		require.Equal(t, time.Minute, time.Since(start))
+		require.EqualError(t, c.err, `lock "cluster/orders" not acquired within 1m0s: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`)
+		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c = o.do(ctx, Requirement{Scope: scope})
+		cancel(ErrShutdown)
+		err := c.returned(t)
+		require.ErrorIs(t, err, ErrShutdown)
+		require.ErrorAs(t, err, new(*FrozenError))
+	})
+}
+
+func TestBoostLiftsARequestOverAFreeze(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newOperated(t)
+		below := incident(override.Freeze, func(o *override.Override) { o.ID, o.Match.PriorityBelow = "INC-9", new(priority.Level(10)) })
+		o.overrides.put(below)
+		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
+		require.Empty(t, o.locker.grants)
+		o.overrides.put(boost(10), below)
+		require.NoError(t, c.finish(t))
+		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Overridden", "Acquired", "Released"}, o.events.names())
+	})
+}
+
+func TestOfSeveralLocksNoneIsHeldWhileOneIsFrozen(t *testing.T) {
+	story(t, func(t *testing.T) {
+		// given a request for three locks, one of which is frozen when it comes to it
+		o := newOperated(t)
+		o.locker.before = func(_ context.Context, g *fakeGrant) error {
+			if g.scope == "a" && len(o.locker.grants) == 0 {
+				o.overrides.put(frozen("b"))
+			}
+			return nil
+		}
+
+		// when the others are there already
+		c := o.do(t.Context(), three(func(r *Requirement) { r.AcquireTimeout = new(time.Hour) })...)
+
+		// then they are given back, and all wait together
+		require.Nil(t, c.hold)
+		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, o.events.of("a"))
+		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.of("b"))
+		require.Empty(t, o.events.of("c"))
+		require.Equal(t, 1, o.locker.of(t, "a").released())
+
+		// and another freeze goes on with that
+		o.overrides.put(frozen("c"))
+		synctest.Wait()
+		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.of("c"))
+		require.Len(t, o.locker.grants, 1)
+
+		// until nothing is frozen any more
+		time.Sleep(time.Minute)
+		o.overrides.put()
+		synctest.Wait()
+		require.NotNil(t, c.hold)
+		require.Equal(t, 59*time.Minute, *o.locker.of(t, "a").request.AcquireTimeout)
+		require.Equal(t, 59*time.Minute, *o.locker.of(t, "c").request.AcquireTimeout)
+		require.Equal(t, []string{"Waiting", "Acquired", "Released", "Waiting", "Acquired"}, o.events.of("a"))
+		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Acquired"}, o.events.of("b"))
+		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Acquired"}, o.events.of("c"))
+		require.NoError(t, c.finish(t))
+	})
+}
+
+func TestLockThatIsHeldWhileOthersAreWaitedForIsGivenBackWhenItFreezes(t *testing.T) {
+	for _, when := range []string{"while b is waited for", "with the grant of b"} {
+		t.Run(when, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				// given a request that has one lock and waits for another
+				o := newOperated(t)
+				o.locker.before = func(ctx context.Context, g *fakeGrant) error {
+					if g.scope == "b" && len(o.locker.grants) == 1 {
+						return o.queue.wait(ctx, g)
+					}
+					return nil
+				}
+				if when == "with the grant of b" {
+					o.locker.prepare = func(g *fakeGrant) {
+						if g.scope == "b" && len(o.locker.grants) == 2 {
+							o.overrides.put(frozen("a"))
+						}
+					}
+				}
+				c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})
+				require.Equal(t, []string{"Waiting", "Acquired"}, o.events.of("a"))
+
+				// when the first freezes
+				if when == "with the grant of b" {
+					close(o.queue.only().open)
+				} else {
+					o.overrides.put(frozen("a"))
+				}
+				synctest.Wait()
+
+				// then it is given back, and nothing is waited for
+				require.Nil(t, c.hold)
+				require.Empty(t, o.queue.waiting())
+				require.Equal(t, []string{"Waiting", "Acquired", "Released", "Waiting", "Frozen"}, o.events.of("a"))
+				for _, g := range o.locker.grants {
+					require.Equal(t, 1, g.released(), g.scope)
+				}
+
+				// until it thaws
+				o.overrides.put()
+				require.NoError(t, c.finish(t))
+				require.NotNil(t, c.hold)
+			})
+		})
+	}
+}
+
+func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newOperated(t)
+		o.overrides.put(frozen("b"))
+		start := time.Now()
+		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", AcquireTimeout: new(time.Minute)})
+		<-c.done
+		require.Equal(t, time.Minute, time.Since(start))
+		require.ErrorAs(t, c.err, new(*FrozenError))
+		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired"}, o.events.names())
+		require.Empty(t, o.locker.grants)
+
+		// also when what thaws cannot be acquired any more
+		o.locker.before = func(_ context.Context, g *fakeGrant) error {
+			return &recipes.NotAcquiredError{Scope: g.scope, Waited: time.Second}
+		}
+		c = o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})
+		o.overrides.put()
+		<-c.done
+		synctest.Wait()
+		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+		require.Equal(t, []string{"Waiting", "NotAcquired"}, o.events.of("a"))
+		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired", "Waiting", "Frozen", "Thawed", "NotAcquired"}, o.events.of("b"))
+	})
+}
+
+func TestSeveralLocksShareTheLongestTimeThatAnExtensionGivesThem(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newQueued(t)
+		o.overrides.put(incident(override.Extend, func(o *override.Override) { o.AcquireTimeout = new(time.Hour) }))
+		start := time.Now()
+		c := o.do(t.Context(), Requirement{Scope: "a", AcquireTimeout: new(time.Minute)}, Requirement{Scope: "b"})
+		require.Equal(t, time.Hour, *o.queue.only().request.AcquireTimeout)
+		time.Sleep(20 * time.Minute)
+		close(o.queue.only().open)
+		synctest.Wait()
+		require.Equal(t, 40*time.Minute, *o.queue.only().request.AcquireTimeout, "of b: it is the call that has an hour")
+		<-c.done
+		require.Equal(t, time.Hour, time.Since(start))
+	})
+}
+
+func TestRetriesGoOnUntilAFreezeIsOver(t *testing.T) {
+	story(t, func(t *testing.T) {
+		o := newOperated(t)
+		o.overrides.put(freeze())
+		retrying, err := o.Retrying(Retry{Pause: time.Second, MaxPause: time.Second})
+		require.NoError(t, err)
+		go func() {
+			time.Sleep(time.Minute)
+			o.overrides.put()
+		}()
+		require.NoError(t, retrying.Do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Duration(0))}, func(context.Context) error { return nil }))
+	})
+}

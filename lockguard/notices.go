@@ -1,0 +1,144 @@
+package lockguard
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// notice is told by the layer below what happens. It must not block.
+func (t *tenure) notice(attempt int, notice recipes.Notice) {
+	t.mu.Lock()
+	if t.attempt == attempt {
+		t.noticeLocked(notice)
+	}
+	t.unlock()
+	t.stream.deliverSoon()
+}
+
+func (t *tenure) noticeLocked(notice recipes.Notice) {
+	about := t.aboutLocked()
+	if lost, ok := notice.(recipes.Lost); ok {
+		t.loseLocked(lost.Err)
+		return
+	}
+	if t.phase == leaving || t.lost != nil {
+		return // it comes too late to change anything
+	}
+	switch n := notice.(type) {
+	case recipes.Queued:
+		t.stream.add(Queued{about, n.Position, n.Holders})
+	case recipes.Displaced:
+		t.stream.add(Displaced{about, n.By})
+	case recipes.Requeued:
+		t.stream.add(Requeued{about, n.Cause})
+	case recipes.Revised:
+		t.revisedLocked(n.Terms)
+	case recipes.CleanupPending:
+		t.seekApprovalLocked(n)
+	case recipes.PendingOver:
+		t.voidApprovalLocked()
+	case recipes.PreemptSent:
+		t.askedLocked(n)
+		t.stream.add(PreemptSent{about, n.Holder, n.Reason, n.Grace})
+	case recipes.TookOver:
+		t.stream.add(TakenOver{about, n.From})
+	case recipes.PreemptAsked:
+		t.askLocked(n)
+	case recipes.PreemptWithdrawn:
+		if t.phase == holding {
+			t.stream.add(PreemptionWithdrawn{about})
+		}
+	case recipes.AtRisk:
+		t.markRiskLocked(n.Deadline)
+		if t.phase == holding {
+			t.stream.add(AtRisk{about, n.Deadline})
+		}
+	}
+}
+
+// askLocked interrupts the work. The first request is the cause, also when it
+// is withdrawn; later ones can only shorten the grace.
+func (t *tenure) askLocked(n recipes.PreemptAsked) {
+	if t.asked == nil {
+		t.asked = t.cause(n)
+	}
+	for _, h := range t.holds {
+		h.askLocked(t.asked, n.Deadline, n.Grace)
+	}
+	if t.phase == holding {
+		t.stream.add(PreemptRequested{t.aboutLocked(), n.By, n.Reason, n.Grace, n.Deadline, n.Forceful, n.Trace, n.Override})
+	}
+}
+
+func (t *tenure) cause(n recipes.PreemptAsked) error {
+	if n.Override != nil {
+		return &OverriddenError{
+			Scope: t.requirement.Scope, Override: *n.Override,
+			Grace: n.Grace, Deadline: n.Deadline, Forceful: n.Forceful,
+		}
+	}
+	if n.Reason == priority.LeaseExpired {
+		return &LeaseExpiredError{
+			Scope: t.requirement.Scope, By: n.By.Owner, Priority: n.By.Priority,
+			Lease: t.lease, Grace: n.Grace, Deadline: n.Deadline,
+		}
+	}
+	return &PreemptedError{
+		Scope: t.requirement.Scope, By: n.By.Owner, Priority: n.By.Priority,
+		Grace: n.Grace, Deadline: n.Deadline, Forceful: n.Forceful,
+	}
+}
+
+// loseLocked interrupts work and hooks. A loss that is noticed when both have
+// returned is left to release.
+func (t *tenure) loseLocked(lost *LostError) {
+	if !t.markLostLocked(lost) {
+		return
+	}
+	if t.phase == holding {
+		t.stream.add(Lost{t.aboutLocked(), time.Since(t.since), lost})
+	}
+}
+
+func (t *tenure) markLostLocked(lost *LostError) (first bool) {
+	if t.lost != nil {
+		return false
+	}
+	t.lost = lost
+	for _, h := range t.holds {
+		h.loseLocked(lost)
+	}
+	close(t.lostSignal) // whoever sees it finds the contexts ended
+	return true
+}
+
+func (t *tenure) markRiskLocked(deadline time.Time) {
+	t.riskEnd = deadline
+	if !isClosed(t.risk) {
+		close(t.risk)
+	}
+}
+
+// atRisk returns what is closed in a silence. The deadline moves on with the
+// answer that ends it.
+func (t *tenure) atRisk() <-chan struct{} {
+	const sameDeadline = time.Millisecond // computed at another moment
+	now := t.grant.Deadline()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if isClosed(t.risk) && now.Sub(t.riskEnd) > sameDeadline {
+		t.risk = make(chan struct{})
+	}
+	return t.risk
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,121 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Overrides knows the overrides that are in force.
+type Overrides interface {
+	// InForce returns the overrides that are in force now, and a channel that is
+	// closed when that may have changed, for whatever reason: also because an
+	// override has ended. It must not block. The Set is left alone by both sides.
+	InForce() (override.Set, <-chan struct{})
+}
+
+// WithOverrides makes requests subject to operators' overrides, new ones and those
+// that wait. Defaults to none. What becomes of a request is override.Set.Apply's to
+// say; how it comes about:
+//
+//   - Boost, cap, extend: the request asks for that from then on, in the place that
+//     its priority gives it. The acquire timeout is what it is when the call begins.
+//     A boost is named to those whom the request then asks to go; caps and
+//     extensions are no reason to go.
+//   - Freeze: the request leaves the queue, and is made anew when that ends, within
+//     what is left of its acquire timeout; else it fails with a *FrozenError. A grant
+//     that comes at the same time is given back before the work begins. Of several
+//     locks none is kept while one is frozen.
+//   - Bypass: the work runs at once, with a Hold that has no lock: its token is 0,
+//     nothing can happen to it. It goes on when the bypass ends. Of several locks the
+//     others are taken.
+//   - Holders: an extension makes their lease as long, counted from the grant, unless
+//     somebody has asked them to go. Nothing else is done to them.
+//
+// A Hold that is nested in another one is not a request, and is left alone.
+func WithOverrides(overrides Overrides) Option {
+	return func(g *Guard) error {
+		if overrides == nil {
+			return errors.New("lockguard: WithOverrides: the overrides are nil; leave the option out for none")
+		}
+		g.overrides = overrides
+		return nil
+	}
+}
+
+// An Auditor puts on record what is done to holders against their will, and
+// what overrides do. Everything else about audit is an Observer.
+type Auditor interface {
+	// Audit returns nil when entry is on record. An error keeps the Guard from
+	// doing what the entry announces, see WithAuditor. Its panics are errors.
+	Audit(ctx context.Context, entry recipes.AuditEntry) error
+}
+
+// WithAuditor has the auditor called before a takeover, and before an override
+// acts. Defaults to none: nothing is on record.
+//
+// A takeover is announced with the holders that are to be evicted as its victims
+// (AuditTakeover); without a record the request fails. What Guard.Override does is
+// announced likewise (AuditOverrideAct). In both, Act is the ID of the request, as
+// in its events.
+//
+// What an override makes of a request, or does to a holder, is announced once for
+// each lock, job and owner (AuditOverrideAct; Before and After are the terms that
+// it changes). That may take 5s. Without a record a boost, an extension or a bypass
+// does not act, as if it were not there, until a try with the next change of the
+// overrides, or with the next request, succeeds; a freeze or a cap acts all the
+// same, because that is the safe side. Either is logged.
+func WithAuditor(auditor Auditor) Option {
+	return func(g *Guard) error {
+		if auditor == nil {
+			return errors.New("lockguard: WithAuditor: the auditor is nil; leave the option out for none")
+		}
+		g.auditor = auditor
+		return nil
+	}
+}
+
+// An Approver decides what becomes of a polite request whose holder does not
+// finish its cleanup in time: by asking people, by a rule, or in a workflow.
+type Approver interface {
+	// Approve returns when it is decided: nil to take the lock by force, else
+	// why not. Its context ends when the decision is not needed any more: the
+	// holder has gone, or the request was given up or frozen. It must return then.
+	// What it decided about some holders does not concern those who come to hold
+	// the lock after them: it is called again for these.
+	// A panic is a no.
+	Approve(ctx context.Context, pending Pending) (Decision, error)
+}
+
+// A Decision says who has decided about a Pending request, for the audit trail.
+type Decision struct {
+	ID     string // of the approval
+	By     string // a person, or a rule
+	Reason string
+}
+
+// Pending is a polite request that could not finish its preemption.
+type Pending struct {
+	Subject Subject // of the request
+	Job     string
+	Labels  map[string]string
+	Holders []recipes.Contender
+	Err     *recipes.CleanupPendingError // what the request fails with unless it is approved
+}
+
+// WithApprover has somebody decide when the waiting timeout of a polite request
+// is over. The request keeps its place in the queue meanwhile, and gets the
+// lock if the holder goes; the acquire timeout bounds this too. Approved, it takes
+// the lock by force at once. Denied, it fails with a *recipes.CleanupPendingError
+// and the reason. Defaults to none: it fails with that error at once.
+func WithApprover(approver Approver) Option {
+	return func(g *Guard) error {
+		if approver == nil {
+			return errors.New("lockguard: WithApprover: the approver is nil; leave the option out for none")
+		}
+		g.approver = approver
+		return nil
+	}
+}

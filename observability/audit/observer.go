@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// observeTimeout is how long an event waits for its record. Then the record is
+// written in the background.
+const observeTimeout = 2 * time.Second
+
+var errHadGone = errors.New("not needed: the holders have gone by themselves")
+
+// Observe is the lockguard.Observer that puts outcomes on record: the package's
+// documentation has which. It returns when they are, and after 2s at the latest;
+// then they are written in the background, in their order.
+func (a *Auditor) Observe(ctx context.Context, event lockguard.Event) {
+	entries := a.entries(event)
+	if len(entries) == 0 {
+		return
+	}
+	limit := time.NewTimer(observeTimeout)
+	defer limit.Stop()
+	for _, entry := range entries {
+		select {
+		case <-a.spool.put(entry):
+		case <-limit.C:
+			limit.Reset(0)
+		case <-ctx.Done():
+			limit.Reset(0)
+		}
+	}
+}
+
+// entries are what is to be put on record of an event.
+func (a *Auditor) entries(event lockguard.Event) []recipes.AuditEntry {
+	switch e := event.(type) {
+	case lockguard.Overridden:
+		a.overridden(e)
+	case lockguard.PreemptSent:
+		return []recipes.AuditEntry{a.preempt(e)}
+	case lockguard.PreemptRequested:
+		return []recipes.AuditEntry{preempted(e)}
+	case lockguard.TakenOver:
+		return []recipes.AuditEntry{a.takeover(e)}
+	case lockguard.Acquired:
+		return a.settle(e.About(), errHadGone, nil)
+	case lockguard.NotAcquired:
+		a.end(e.About())
+		why := cmp.Or(e.Err, errors.New("not acquired"))
+		return a.settle(e.About(), why, why)
+	case lockguard.Released:
+		a.end(e.About())
+	case lockguard.Lost:
+		a.end(e.About())
+		if entry, ok := lost(e); ok {
+			return []recipes.AuditEntry{entry}
+		}
+	}
+	return nil
+}
+
+// overridden remembers for which override a request acts from now on.
+func (a *Auditor) overridden(e lockguard.Overridden) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if by := e.Effect.By(); by != nil {
+		a.overrides[e.ID] = by.ID
+	} else {
+		delete(a.overrides, e.ID)
+	}
+}
+
+func (a *Auditor) preempt(e lockguard.PreemptSent) recipes.AuditEntry {
+	return recipes.AuditEntry{
+		Act: aboutHold(e.Holder.Token), Action: recipes.AuditPreempt, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: e.Scope, By: e.Owner, Reason: string(e.Reason), Override: a.announcedOverride(e.ID),
+		Requestor: party(e.Subject), Victims: []recipes.AuditParty{e.Holder.Party()},
+		After: map[string]string{"grace": e.Grace.String()},
+	}
+}
+
+func preempted(e lockguard.PreemptRequested) recipes.AuditEntry {
+	entry := recipes.AuditEntry{
+		Act: aboutHold(e.Token), Action: recipes.AuditPreempted, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: e.Scope, By: e.By.Owner, Reason: string(e.Reason),
+		Requestor: new(e.By.Party()), Victims: []recipes.AuditParty{*party(e.Subject)},
+		After: map[string]string{"grace": e.Grace.String(), "forceful": fmt.Sprint(e.Forceful)},
+	}
+	if e.Override != nil {
+		entry.Override = e.Override.ID
+	}
+	return entry
+}
+
+// takeover is the outcome of the announcement, if there was one.
+func (a *Auditor) takeover(e lockguard.TakenOver) recipes.AuditEntry {
+	entry := recipes.AuditEntry{
+		Act: e.ID, Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: e.Scope, By: e.Owner, Override: a.announcedOverride(e.ID),
+	}
+	for _, announced := range a.take(e.ID, recipes.AuditTakeover) {
+		entry = outcome(announced, nil)
+	}
+	entry.Requestor, entry.Victims = party(e.Subject), nil
+	for _, holder := range e.From {
+		entry.Victims = append(entry.Victims, holder.Party())
+	}
+	return entry
+}
+
+// settle is what became of what a request has announced, now that it has its lock
+// or has failed: of a takeover that was not told as done, and of an override
+// that takes a lock.
+func (a *Auditor) settle(about lockguard.Subject, takeover, act error) (entries []recipes.AuditEntry) {
+	for _, announced := range a.take(about.ID) {
+		switch announced.Action {
+		case recipes.AuditTakeover:
+			entries = append(entries, outcome(announced, takeover))
+		case recipes.AuditOverrideAct:
+			entry := outcome(announced, act)
+			entry.Requestor = party(about) // with its token
+			entries = append(entries, entry)
+		default:
+		}
+	}
+	return entries
+}
+
+// end forgets a request.
+func (a *Auditor) end(about lockguard.Subject) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.overrides, about.ID)
+}
+
+// lost is about a hold that somebody has ended.
+func lost(e lockguard.Lost) (entry recipes.AuditEntry, ok bool) {
+	entry = recipes.AuditEntry{
+		Act: aboutHold(e.Token), Action: recipes.AuditLost, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: e.Scope, Victims: []recipes.AuditParty{*party(e.Subject)},
+		After: map[string]string{"lost": string(e.Err.Reason), "held": e.Held.Round(time.Millisecond).String()},
+	}
+	switch e.Err.Reason {
+	case recipes.LossTaken, recipes.LossOverridden:
+		entry.By, entry.Reason = cmp.Or(e.Err.By, "somebody else"), string(cmp.Or(e.Err.For, priority.Outranked))
+	case recipes.LossBroken:
+		entry.By, entry.Reason = cmp.Or(e.Err.By, "an operator"), e.Err.Why
+	case recipes.LossDeleted:
+		entry.By, entry.Reason = "somebody by hand", "the holder's node was deleted in ZooKeeper"
+	case recipes.LossSession, recipes.LossSuperseded:
+		return entry, false
+	}
+	if e.Err.Override != nil {
+		entry.Override = e.Err.Override.ID
+	}
+	return entry, true
+}
+
+// aboutHold names what is done about one hold. "" before its token is known.
+func aboutHold(token recipes.Token) string {
+	if token == 0 {
+		return ""
+	}
+	return "hold-" + token.String()
+}
+
+// party is a request of this process.
+func party(about lockguard.Subject) *recipes.AuditParty {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return &recipes.AuditParty{Owner: about.Owner, Host: host, PID: os.Getpid(), Priority: about.Priority, Token: about.Token}
+}

@@ -1,0 +1,123 @@
+package override
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A Kind is what an override does.
+type Kind string
+
+// The kinds of overrides.
+const (
+	// Boost raises the priority of matching requests, makes them forceful or
+	// shortens their waiting timeout. Holders are left alone.
+	Boost Kind = "boost"
+
+	// Cap lowers the priority of matching requests, makes them polite or
+	// lengthens their waiting timeout. Holders are left alone.
+	Cap Kind = "cap"
+
+	// Freeze lets no matching request be granted: it leaves the queue, and
+	// comes back afterwards. Holders are left alone.
+	Freeze Kind = "freeze"
+
+	// Hold takes the lock of one scope at emergency priority and keeps it, for a
+	// person.
+	Hold Kind = "hold"
+
+	// PreemptNow asks whoever holds the lock of one scope to go, and takes it by
+	// force at the end of the grace. It is done once.
+	PreemptNow Kind = "preempt-now"
+
+	// Pause skips the ticks of matching jobs.
+	Pause Kind = "pause"
+
+	// Extend gives matching requests more time.
+	Extend Kind = "extend"
+
+	// Bypass lets matching work run without its lock.
+	Bypass Kind = "bypass"
+)
+
+// Kinds returns all kinds, in the order of their constants.
+func Kinds() []Kind {
+	return []Kind{Boost, Cap, Freeze, Hold, PreemptNow, Pause, Extend, Bypass}
+}
+
+// An Override is an operator's word that goes before what jobs declare, for a
+// limited time. Every one has ID, Kind, Match, Until, By and Reason; which of
+// the others it has depends on its kind.
+type Override struct {
+	// ID names it for people, for example the number of the incident: 1 to 64
+	// letters, digits, dots, underscores and hyphens, the first a letter or a
+	// digit.
+	ID string
+
+	Kind Kind
+
+	// Match says whom it concerns. Hold and PreemptNow need a Scope without
+	// wildcards and nothing else; Pause has no Scope and no priorities.
+	Match Match
+
+	// Until is when it ends by itself, by the clock of the ZooKeeper servers.
+	Until time.Time
+
+	// By is who says so, Reason why: at most 200 and 1000 bytes.
+	By, Reason string
+
+	// Priority is what the priority of a request becomes: at least, with Boost,
+	// where it may be priority.Emergency; at most, with Cap. nil: as it is.
+	Priority *priority.Level
+
+	// Forceful is what the request becomes: true with Boost, false with Cap.
+	// nil: as it is.
+	Forceful *bool
+
+	// WaitingTimeout is what the waiting timeout of the request becomes: at
+	// most with Boost, at least with Cap and Extend. With Hold and PreemptNow it
+	// bounds the grace of whoever holds the lock; nil: their cleanup timeout.
+	WaitingTimeout *time.Duration
+
+	// What Extend makes of the other timeouts: at least this. nil: as they are.
+	LeaseTimeout, CleanupTimeout, AcquireTimeout *time.Duration
+
+	// Token, with PreemptNow, is that of the holder that is meant: nobody else
+	// is asked to go. 0: whoever holds the lock.
+	Token int64
+}
+
+// Match says whom an override concerns: whoever fits all that is given. An
+// empty one fits everybody.
+type Match struct {
+	// Scope and Job are patterns: * stands for any text, slashes included, ? for
+	// one character. Empty: any.
+	Scope, Job string
+
+	// Labels must all be there with these values.
+	Labels map[string]string
+
+	// PriorityBelow and PriorityAbove bound the priority, themselves excluded:
+	// the one that was asked for; with Freeze the one that is left of it when
+	// boosts and caps have been applied.
+	PriorityBelow, PriorityAbove *priority.Level
+}
+
+// A Subject is whom overrides are asked about.
+type Subject struct {
+	Scope  string
+	Job    string
+	Labels map[string]string
+}
+
+// Terms are what a request asks for, as far as overrides can change it. A nil
+// timeout is unset.
+type Terms struct {
+	Priority       priority.Level
+	Forceful       bool
+	WaitingTimeout *time.Duration
+	AcquireTimeout *time.Duration
+	LeaseTimeout   time.Duration
+	CleanupTimeout time.Duration
+}

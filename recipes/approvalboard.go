@@ -1,0 +1,448 @@
+package recipes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// An ApprovalBoard is where polite requests whose holders have not finished in
+// time ask people what to do.
+//
+//	<root>/approvals                persistent
+//	<root>/approvals/a-0000000012   ephemeral: the question, then the decision; operators may write it
+//
+// The question is the node of the process that asks, and lives as long as that
+// wants to know. The decision is written into it. The one who asks trusts it
+// since it has made the node, in its own session, with a list that lets nobody
+// but operators write: in an open deployment, where nobody has credentials,
+// questions are on the board for all to see, and nobody can decide.
+type ApprovalBoard struct{ c *Client }
+
+// Approvals returns the board of the client's root.
+func (c *Client) Approvals() *ApprovalBoard { return &ApprovalBoard{c: c} }
+
+// ApprovalRequest says what is to be decided: whether Requestor may take the
+// lock by force.
+//
+// Long texts are cut, and of very many holders the last one says how many there
+// are besides.
+type ApprovalRequest struct {
+	Scope     string            `json:"scope"`
+	Job       string            `json:"job,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Requestor AuditParty        `json:"requestor"`
+	Holders   []AuditParty      `json:"holders"`
+	Reason    string            `json:"reason,omitempty"` // why the lock is wanted, for people
+
+	// Waited is how long the holders have been asked to go, and Deadline how
+	// long from now on the requestor waits for the decision; 0: it has not said.
+	// Rounded to milliseconds.
+	Waited   time.Duration `json:"-"`
+	Deadline time.Duration `json:"-"`
+}
+
+// fit returns the request with its texts cut: a question has to fit into a node,
+// however many share the lock.
+func (r ApprovalRequest) fit() ApprovalRequest {
+	r.Reason, r.Job = shorten(valid(r.Reason), maxDecision), shorten(valid(r.Job), maxAuditName)
+	r.Labels, r.Requestor = fitChanges(r.Labels), r.Requestor.fit()
+	holders := make([]AuditParty, 0, min(len(r.Holders), maxAuditVictims+1))
+	for i, h := range r.Holders {
+		if i == maxAuditVictims {
+			holders = append(holders, AuditParty{Owner: fmt.Sprintf("%d more", len(r.Holders)-i)})
+			break
+		}
+		holders = append(holders, h.fit())
+	}
+	r.Holders = holders
+	return r
+}
+
+// Approval is a question on the board.
+type Approval struct {
+	ID string // "a-0000000012"
+	ApprovalRequest
+	By       string    // Identity of the client that asks, as that one says
+	Host     string    // likewise
+	PID      int       // likewise
+	Opened   time.Time // by the servers' clock
+	Until    time.Time // Opened and the Deadline; zero without one
+	Decision *Decision // nil: none yet
+}
+
+// Decision is what somebody says.
+type Decision struct {
+	Approved bool
+	By       string // a person, or a rule
+	Reason   string
+
+	// Identity is that of the client that decided, as that one says, and At when,
+	// by the servers' clock. Both are filled in by Decide.
+	Identity string
+	At       time.Time
+}
+
+// OpenApproval is a question that this client has put on the board.
+type OpenApproval struct {
+	b    *ApprovalBoard
+	s    *session
+	id   string
+	path string
+}
+
+// ID returns the name of the question, for example "a-0000000012".
+func (o *OpenApproval) ID() string { return o.id }
+
+// Open puts a question on the board. It stays there until Close, or until the
+// client's session ends.
+func (b *ApprovalBoard) Open(ctx context.Context, r ApprovalRequest) (*OpenApproval, error) {
+	rec := approvalRecord{
+		Format: recordFormat, GUID: newGUID(), By: b.c.identity, Host: b.c.host, PID: b.c.pid, ApprovalRequest: r.fit(),
+		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
+	}
+	o, err := promptly(ctx, b.c, func() (*OpenApproval, error) {
+		return inSessions(ctx, b.c, func(s *session) (*OpenApproval, error) { return b.openOn(ctx, s, rec) })
+	}, func(o *OpenApproval, err error) {
+		if err == nil {
+			_ = o.Close(context.Background())
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("approval for %q not opened: %w", r.Scope, err)
+	}
+	return o, nil
+}
+
+func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalRecord) (*OpenApproval, error) {
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ensure(ctx, b.path()); err != nil {
+		return nil, err
+	}
+	acl, err := b.acl(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		created, err := s.createNamed(ctx, b.path()+"/"+approvalPrefix, data, zk.FlagEphemeral|zk.FlagSequence, acl)
+		if err == nil {
+			return &OpenApproval{b: b, s: s, id: path.Base(created), path: created}, nil
+		}
+		if !errors.Is(err, errAmbiguous) {
+			return nil, err
+		}
+		all, err := b.list(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range all {
+			if n.rec.GUID == rec.GUID && n.stat.EphemeralOwner == s.idNow() {
+				return &OpenApproval{b: b, s: s, id: n.id, path: b.node(n.id)}, nil
+			}
+		}
+	}
+}
+
+// acl returns that of a question: operators write, the others of the root read.
+func (b *ApprovalBoard) acl(ctx context.Context, s *session) ([]zk.ACL, error) {
+	root, err := b.c.vouchRoot(ctx, s)
+	switch {
+	case isUntrusted(err):
+		return b.c.operatorACL(nil), nil // those of the configuration alone
+	case err != nil:
+		return nil, err
+	}
+	return b.c.operatorACL(root), nil
+}
+
+// Decision waits for the decision. It returns the cause of ctx when that ends
+// first, and a *NoApprovalError when the question is not on the board any more:
+// the session has ended, or somebody removed it. Open it again then.
+func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
+	var d Decision
+	gone := &NoApprovalError{ID: o.id}
+	err := o.s.awaitNode(ctx, o.path, false, func(sight tickSight) (bool, error) {
+		if sight.stat == nil || sight.stat.EphemeralOwner != o.s.idNow() {
+			return false, gone // what is there now has been put there by somebody else
+		}
+		rec, err := decodeApproval(sight.data)
+		if err != nil {
+			return false, err
+		}
+		if rec.Decision == nil || o.b.nobodyDecides() {
+			return false, nil
+		}
+		d = rec.Decision.public(sight.stat)
+		return true, nil
+	})
+	if errors.Is(err, errSessionOver) {
+		err = errors.Join(gone, err)
+	} else if errors.Is(err, errAmbiguous) {
+		return o.Decision(ctx)
+	}
+	return d, err
+}
+
+// nobodyDecides reports whether there is nobody to trust: neither credentials
+// nor operators.
+func (b *ApprovalBoard) nobodyDecides() bool { return b.c.identity == "" && len(b.c.operators) == 0 }
+
+// Close takes the question from the board. It may be called again.
+func (o *OpenApproval) Close(ctx context.Context) error {
+	_, err := promptly(ctx, o.b.c, func() (struct{}, error) {
+		for {
+			err := o.s.delete(ctx, o.path, -1)
+			if !errors.Is(err, errAmbiguous) {
+				return struct{}{}, err
+			}
+		}
+	}, nil)
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver) {
+		return nil
+	}
+	return err
+}
+
+// List returns what is on the board, in the order in which it was opened. What
+// it says of decisions is for people: only who asked can trust it.
+func (b *ApprovalBoard) List(ctx context.Context) ([]Approval, error) {
+	nodes, err := promptly(ctx, b.c, func() ([]approvalNode, error) {
+		return inSessions(ctx, b.c, func(s *session) ([]approvalNode, error) { return b.list(ctx, s) })
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("approvals: %w", err)
+	}
+	all := make([]Approval, 0, len(nodes))
+	for _, n := range nodes {
+		all = append(all, n.public())
+	}
+	return all, nil
+}
+
+// Decide writes the decision into a question. It returns an *IdentityError for a
+// client that is no operator, a *NoApprovalError when there is no such question
+// any more, and a *DecidedError when it has been decided already.
+func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error {
+	what := fmt.Sprintf("approval %q not decided", id)
+	if err := b.c.requireOperator(what); err != nil {
+		return err
+	}
+	if d.By == "" || len(d.By) > maxDecision {
+		return &RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
+	}
+	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, By: d.By, Reason: shorten(d.Reason, maxDecision), Identity: b.c.identity}
+	_, err := promptly(ctx, b.c, func() (struct{}, error) {
+		sent := false
+		return inSessions(ctx, b.c, func(s *session) (struct{}, error) {
+			err := b.decideOn(ctx, s, id, rec, &sent)
+			if gone, ok := errors.AsType[*NoApprovalError](err); ok {
+				gone.Sent = sent // who asked may have read it, and gone
+			}
+			return struct{}{}, err
+		})
+	}, nil)
+	switch {
+	case err == nil, errors.As(err, new(*NoApprovalError)), errors.As(err, new(*DecidedError)):
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func (b *ApprovalBoard) decideOn(ctx context.Context, s *session, id string, d decisionRecord, sent *bool) error {
+	for {
+		n, err := b.read(ctx, s, id)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return b.unknown(ctx, s, id)
+		case err != nil:
+			return err
+		case n.rec.Decision != nil && n.rec.Decision.Write == d.Write:
+			return nil // before the connection was lost
+		case n.rec.Decision != nil:
+			return &DecidedError{ID: id, Decision: n.rec.Decision.public(n.stat)}
+		}
+		n.rec.Decision = &d
+		data, err := json.Marshal(n.rec)
+		if err != nil {
+			return err
+		}
+		_, err = s.set(ctx, b.node(id), data, n.stat.Version)
+		*sent = *sent || errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver)
+		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+}
+
+// unknown says which questions there are instead.
+func (b *ApprovalBoard) unknown(ctx context.Context, s *session, id string) error {
+	e := &NoApprovalError{ID: id}
+	nodes, err := b.list(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.rec.Decision == nil {
+			e.Open = append(e.Open, n.id)
+		}
+	}
+	return e
+}
+
+// --- nodes ---------------------------------------------------------------------------
+
+const approvalPrefix = "a-"
+
+// maxDecision bounds each text of a question or a decision, in bytes.
+const maxDecision = 1000
+
+func (b *ApprovalBoard) path() string { return b.c.root + "/approvals" }
+
+func (b *ApprovalBoard) node(id string) string { return b.path() + "/" + id }
+
+// isApprovalID reports whether id can be the name of a question, and nothing else.
+func isApprovalID(id string) bool {
+	digits, ok := strings.CutPrefix(id, approvalPrefix)
+	return ok && len(digits) >= 10 && strings.Trim(digits, "0123456789") == ""
+}
+
+// approvalNode is a question as it stands in ZooKeeper.
+type approvalNode struct {
+	id   string
+	rec  approvalRecord
+	stat *zk.Stat
+}
+
+type approvalRecord struct {
+	Format int    `json:"format"`
+	GUID   string `json:"guid"`
+	By     string `json:"by,omitempty"`
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	ApprovalRequest
+	WaitedMS   int64           `json:"waited_ms"`
+	DeadlineMS int64           `json:"deadline_ms,omitempty"`
+	Decision   *decisionRecord `json:"decision,omitempty"`
+}
+
+type decisionRecord struct {
+	Write    string `json:"write"` // the call that decided
+	Approved bool   `json:"approved"`
+	By       string `json:"by"`
+	Reason   string `json:"reason,omitempty"`
+	Identity string `json:"identity"`
+}
+
+func decodeApproval(data []byte) (rec approvalRecord, err error) {
+	err = decode(data, &rec, &rec.Format)
+	rec.Waited, rec.Deadline = time.Duration(rec.WaitedMS)*time.Millisecond, time.Duration(rec.DeadlineMS)*time.Millisecond
+	return rec, err
+}
+
+func (d *decisionRecord) public(stat *zk.Stat) Decision {
+	return Decision{Approved: d.Approved, By: d.By, Reason: d.Reason, Identity: d.Identity, At: time.UnixMilli(stat.Mtime).UTC()}
+}
+
+func (n approvalNode) public() Approval {
+	a := Approval{
+		ID: n.id, ApprovalRequest: n.rec.ApprovalRequest, By: n.rec.By, Host: n.rec.Host, PID: n.rec.PID,
+		Opened: time.UnixMilli(n.stat.Ctime).UTC(),
+	}
+	if a.Deadline > 0 {
+		a.Until = a.Opened.Add(a.Deadline)
+	}
+	if n.rec.Decision != nil {
+		a.Decision = new(n.rec.Decision.public(n.stat))
+	}
+	return a
+}
+
+func (b *ApprovalBoard) read(ctx context.Context, s *session, id string) (approvalNode, error) {
+	if !isApprovalID(id) {
+		return approvalNode{}, zk.ErrNoNode
+	}
+	data, stat, err := s.get(ctx, b.node(id))
+	if err != nil {
+		return approvalNode{}, err
+	}
+	rec, err := decodeApproval(data)
+	return approvalNode{id: id, rec: rec, stat: stat}, err
+}
+
+// list reads the questions that there are. What is none is left out.
+func (b *ApprovalBoard) list(ctx context.Context, s *session) ([]approvalNode, error) {
+	names, _, err := s.list(ctx, b.path())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var nodes []approvalNode
+	for _, name := range names {
+		n, err := b.read(ctx, s, name)
+		switch {
+		case err == nil:
+			nodes = append(nodes, n)
+		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver), ctx.Err() != nil:
+			return nil, err
+		}
+	}
+	slices.SortFunc(nodes, func(a, b approvalNode) int { return strings.Compare(a.id, b.id) })
+	return nodes, nil
+}
+
+func (s *session) idNow() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// NoApprovalError is returned for a question that is not on the board, or not
+// any more: it was withdrawn, or the process that asked has gone.
+type NoApprovalError struct {
+	ID   string
+	Open []string // those that wait for a decision, if that was looked up
+
+	// Sent: the decision was sent, ZooKeeper did not answer, and the question has
+	// gone since: who asked may have acted on it.
+	Sent bool
+}
+
+func (e *NoApprovalError) Error() string {
+	if e.Sent {
+		return fmt.Sprintf("approval %q may be decided: ZooKeeper did not answer to the decision, and the question has gone since, maybe because of it; look what has become of the request: lockkeeper audit", e.ID)
+	}
+	s := fmt.Sprintf("there is no approval %q, or not any more: the request has got its lock, was given up, or its process has gone", e.ID)
+	if len(e.Open) > 0 {
+		s += "; open are " + strings.Join(e.Open, ", ")
+	}
+	return s
+}
+
+// DecidedError is returned for a question that has been decided already.
+type DecidedError struct {
+	ID       string
+	Decision Decision
+}
+
+func (e *DecidedError) Error() string {
+	verdict := "denied"
+	if e.Decision.Approved {
+		verdict = "approved"
+	}
+	s := fmt.Sprintf("approval %q was %s already, by %s", e.ID, verdict, e.Decision.By)
+	if e.Decision.Identity != "" {
+		s += " (" + e.Decision.Identity + ")"
+	}
+	return fmt.Sprintf("%s at %s", s, e.Decision.At.Format(time.RFC3339))
+}

@@ -1,0 +1,255 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A BreakRequest says whose lock is broken, by whom and why. All of it is
+// required but Authorize.
+type BreakRequest struct {
+	Scope string
+
+	// Token is that of the holder that is meant. A later holder has a greater
+	// one, so a token that was noted down too early breaks nobody's lock.
+	Token Token
+
+	// By is who does it, for the victim and for the record: at most 200 bytes.
+	// Reason is why: at most 1000 bytes.
+	By, Reason string
+
+	// Authorize, when set, is called once, with the holder, before its lock is
+	// broken. An error keeps it from being broken. It may still run when Break has
+	// returned because its context has ended.
+	Authorize func(ctx context.Context, holder Contender) error
+}
+
+// Break takes the lock of a scope from the one holder with that token, without
+// asking it to go: its node is deleted and the lock node says by whom and why,
+// in one transaction. The holder is told Lost with LossBroken. The lock goes to
+// the first in line; other shared holders keep it. Break returns the holder as
+// it was.
+//
+// The holder may go on working until it hears of it: at the latest at its
+// session's deadline, see Grant.Deadline. Until then its token alone keeps it
+// from doing harm.
+//
+// When ctx ends first the lock may be broken all the same. Break returns
+//
+//   - *StaleTokenError: nobody holds the lock with that token (any more)
+//   - *NotHeldError: nobody holds the lock
+//   - *IdentityError: the client has no credentials, or is no operator's
+//   - *RequestError: something is missing or too long
+//   - *UnavailableError: ZooKeeper does not answer
+//   - what Authorize has returned, wrapped
+func (c *Client) Break(ctx context.Context, r BreakRequest) (Contender, error) {
+	name, err := r.complete()
+	if err != nil {
+		return Contender{}, err
+	}
+	if err := c.requireOperator(fmt.Sprintf("lock %q not broken", r.Scope)); err != nil {
+		return Contender{}, err
+	}
+	b := &breaking{c: c, req: r, lock: lockPath(c.root, name)}
+	return promptly(ctx, c, func() (Contender, error) {
+		err := c.inspecting(ctx, func(s *session) error { return b.in(ctx, s) })
+		if err = cmp.Or(err, b.refused); err != nil {
+			return Contender{}, err
+		}
+		return b.victim, nil
+	}, nil)
+}
+
+// complete reports what is missing, and returns the name of the lock's node.
+func (r *BreakRequest) complete() (name string, err error) {
+	name, err = EscapeScope(r.Scope)
+	errs := []error{err}
+	if r.Token <= 0 {
+		errs = append(errs, &RequestError{Field: "token", Reason: fmt.Sprintf("%s is no token; write that of the holder, see `lockkeeper locks show %s`", r.Token, r.Scope)})
+	}
+	for _, text := range []struct {
+		field, meaning string
+		value          *string
+		limit          int
+	}{{"by", "who breaks the lock", &r.By, maxMarkBy}, {"reason", "why the lock is broken", &r.Reason, maxMarkReason}} {
+		switch *text.value = valid(*text.value); {
+		case strings.TrimSpace(*text.value) == "":
+			errs = append(errs, &RequestError{Field: text.field, Reason: "is empty; write " + text.meaning})
+		case len(*text.value) > text.limit:
+			errs = append(errs, &RequestError{Field: text.field, Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(*text.value), text.limit)})
+		}
+	}
+	return name, errors.Join(errs...)
+}
+
+// breaking is one call of Break, over several sessions if need be.
+type breaking struct {
+	c      *Client
+	req    BreakRequest
+	lock   string // path
+	victim Contender
+	agreed bool // Authorize was called
+	unsure bool // an earlier try may have done it
+
+	at int64 // server's time when the holder was found
+
+	refused error // by Authorize
+}
+
+// in breaks the lock, within one session.
+func (b *breaking) in(ctx context.Context, s *session) error {
+	for {
+		v, err := b.look(ctx, s)
+		switch {
+		case errors.Is(err, errAgain):
+			continue
+		case err != nil:
+			return err
+		case v.guid == "":
+			if b.unsure && slices.ContainsFunc(v.g.Evicted, b.note().same) {
+				return nil
+			}
+			return b.missed(v)
+		}
+		b.victim = v.holder
+		if b.at == 0 {
+			b.at = v.now
+		}
+		if b.req.Authorize != nil && !b.agreed {
+			if err := b.req.Authorize(ctx, v.holder); err != nil {
+				b.refused = fmt.Errorf("lock %q not broken: not authorized: %w", b.req.Scope, err)
+				return nil // whatever it wraps, it is not to be tried again
+			}
+			b.agreed = true
+			continue // that may have taken its time
+		}
+		next := lockRecord{Format: recordFormat, Holders: []string{}, Evicted: v.g.evict(b.note())}
+		for _, guid := range v.g.Holders {
+			if guid != v.guid {
+				next.Holders = append(next.Holders, guid)
+			}
+		}
+		_, _, err = s.multi(ctx,
+			&zk.DeleteRequest{Path: v.path, Version: v.stat.Version},
+			&zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.version})
+		switch {
+		case err == nil:
+			b.c.hints.crowded(b.lock)
+			return nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // something has happened: look again
+		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+			b.unsure = true
+			return err
+		default:
+			return err
+		}
+	}
+}
+
+// note is what the lock node says of the victim.
+func (b *breaking) note() evictionNote {
+	return evictionNote{ID: b.victim.ID, Owner: b.victim.Owner, By: b.req.By, Why: b.req.Reason, At: b.at}
+}
+
+// A breakView is the lock as one that breaks it sees it.
+type breakView struct {
+	version int32 // of the lock node, read before all else
+	g       lockRecord
+	guid    string // of the holder with the token; "": there is none
+	path    string // of its node
+	stat    *zk.Stat
+	holder  Contender
+	present []Contender // all who hold
+	now     int64       // server's time; 0: nobody holds
+}
+
+// look finds the holder with the token. It returns errAgain when one has left
+// meanwhile.
+func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error) {
+	data, stat, err := s.get(ctx, b.lock)
+	if errors.Is(err, zk.ErrNoNode) {
+		return v, nil // it was never locked
+	} else if err != nil {
+		return v, err
+	}
+	v.version = stat.Version
+	if v.g, err = decodeLock(data); err != nil {
+		return v, err
+	}
+	names, _, err := s.list(ctx, b.lock)
+	if errors.Is(err, zk.ErrNoNode) {
+		return v, errAgain
+	} else if err != nil {
+		return v, err
+	}
+	children, _ := parseChildren(names)
+	for _, child := range children {
+		if !slices.Contains(v.g.Holders, child.guid) {
+			continue
+		}
+		if v.now == 0 {
+			if v.now, err = b.c.serverNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
+				v.now = time.Now().UnixMilli() // nearly right
+			} else if err != nil {
+				return v, err
+			}
+		}
+		path := b.lock + "/" + child.name
+		data, stat, err := s.get(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return v, errAgain
+		} else if err != nil {
+			return v, err
+		}
+		rec, err := decodeContender(data)
+		if err != nil {
+			return v, err
+		}
+		holder := rec.contender(child, stat)
+		holder.LeaseLeft, holder.MinRuntimeLeft = rec.leaseLeft(stat, v.now), rec.minRuntimeLeft(stat, v.now)
+		v.present = append(v.present, holder)
+		if rec.token(stat) == b.req.Token {
+			v.guid, v.path, v.stat, v.holder = child.guid, path, stat, holder
+		}
+	}
+	return v, nil
+}
+
+// missed says why there is nobody whose lock could be broken.
+func (b *breaking) missed(v breakView) error {
+	if len(v.present) == 0 {
+		return &NotHeldError{Scope: b.req.Scope, Token: b.req.Token}
+	}
+	return &StaleTokenError{Scope: b.req.Scope, Token: b.req.Token, Holders: v.present}
+}
+
+// NotHeldError is returned by Client.Break for a lock that nobody holds.
+type NotHeldError struct {
+	Scope string
+	Token Token // of the holder that was meant
+}
+
+func (e *NotHeldError) Error() string {
+	return fmt.Sprintf("lock %q not broken: nobody holds it (any more); there is nothing to do", e.Scope)
+}
+
+// StaleTokenError is returned by Client.Break when none of those who hold the
+// lock has that token: most likely the one that was meant has left. Nothing has
+// changed.
+type StaleTokenError struct {
+	Scope   string
+	Token   Token       // that was given
+	Holders []Contender // who has the lock now
+}
+
+func (e *StaleTokenError) Error() string {
+	return fmt.Sprintf("lock %q not broken: none of its holders has the token %s%s; look who has it now and with which token: lockkeeper locks show %s",
+		e.Scope, e.Token, describeHolders(e.Holders), e.Scope)
+}

@@ -1,0 +1,145 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Now returns about what the clock of the ZooKeeper servers shows: what they
+// last said on one of the client's writes, and the time since by a clock of this
+// process that never steps. Before the first contact it is the local clock. It
+// never waits. Whoever goes by it gets the servers asked, in the background and
+// at most once a minute. A correction, as after a change of the leader, is the
+// only thing that can set it back.
+func (c *Client) Now() time.Time {
+	now, stale := c.time.read()
+	if stale {
+		c.refreshTime()
+	}
+	return now
+}
+
+// Time is Now, once the servers' clock is known: it waits for them. It returns
+// the cause of ctx when that ends first.
+func (c *Client) Time(ctx context.Context) (time.Time, error) {
+	_, err := promptly(ctx, c, func() (struct{}, error) {
+		return struct{}{}, c.reading(ctx, func(s *session) error { return c.primeTime(ctx, s) })
+	}, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return c.Now(), nil
+}
+
+// A clusterTime is the time by the servers' clock.
+type clusterTime struct {
+	clock *clock
+
+	mu     sync.Mutex
+	known  bool
+	at     instant       // of what follows
+	low    time.Duration // the servers' clock there, since the epoch: at least
+	high   time.Duration // at most
+	asking bool
+	next   instant // when the servers may be asked again
+}
+
+const (
+	// timeStale is how old the last stamp may be until the servers are asked.
+	timeStale = time.Minute
+	// clockDrift is by how much two clocks may drift apart: a 2000th.
+	clockDrift = 2000
+)
+
+func newClusterTime() clusterTime { return clusterTime{clock: newClock()} }
+
+// read returns the time, and whether the servers should be asked.
+func (t *clusterTime) read() (now time.Time, stale bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	here := t.clock.awake()
+	if !t.known {
+		return time.Now().UTC().Round(0), true
+	}
+	age := here.sub(t.at)
+	return time.Unix(0, 0).Add((t.low + t.high) / 2).Add(age).UTC(), age > timeStale
+}
+
+// learn takes note of a stamp: milliseconds of the servers' clock, between sent
+// and replied. What is known already makes it more precise, unless the two
+// contradict each other: then the new one counts.
+func (t *clusterTime) learn(stamp int64, sent, replied instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := time.Duration(stamp) * time.Millisecond
+	low, high := at, at+time.Millisecond+replied.sub(sent)
+	if t.known {
+		age := replied.sub(t.at)
+		slack := max(age, -age) / clockDrift
+		if l, h := max(low, t.low+age-slack), min(high, t.high+age+slack); l <= h {
+			low, high = l, h
+		}
+	}
+	t.known, t.at, t.low, t.high = true, replied, low, high
+}
+
+// ask reports whether the caller is to ask the servers, and then to tell with
+// hasAsked what became of it.
+func (t *clusterTime) ask() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asking || t.clock.now() < t.next {
+		return false
+	}
+	t.asking = true
+	return true
+}
+
+func (t *clusterTime) hasAsked(err error) {
+	pause := timeStale
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) { // else it will not be any better
+		pause = time.Second
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asking, t.next = false, t.clock.now().add(pause)
+}
+
+// refreshTime asks the servers in the background.
+func (c *Client) refreshTime() {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if c.isClosing() || !s.usable() || !c.time.ask() {
+		return
+	}
+	c.backlog.Go(func() {
+		c.time.hasAsked(c.askTime(c.closing, s))
+	})
+}
+
+// askTime makes the client know the servers' clock.
+func (c *Client) askTime(ctx context.Context, s *session) error {
+	c.server.reset()
+	_, err := c.serverNow(ctx, s)
+	return err
+}
+
+// primeTime makes sure that the servers' clock is known. Who may not write in
+// the root goes by the local clock.
+func (c *Client) primeTime(ctx context.Context, s *session) error {
+	c.time.mu.Lock()
+	known := c.time.known
+	c.time.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := c.askTime(ctx, s); err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package recipes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// fate is the end of a prospect.
+type fate struct {
+	id      string
+	outcome Outcome
+	after   time.Duration
+}
+
+func endsOf(prospects []Prospect) []fate {
+	var all []fate
+	for _, p := range prospects {
+		all = append(all, fate{p.Waiter.ID, p.Outcome, p.After})
+	}
+	return all
+}
+
+func TestOutlookOfAQueue(t *testing.T) {
+	const minute = time.Minute
+	asks := func(level priority.Level, forceful bool) func(string) Contender {
+		return func(id string) Contender {
+			c := aWaiter(id)
+			c.Priority, c.Forceful, c.CleanupTimeout = level, forceful, 30*time.Second
+			return c
+		}
+	}
+	forceful, polite := asks(9, true), asks(0, false)
+	limited := func(c Contender, acquire time.Duration) Contender {
+		c.AcquireTimeout = new(acquire)
+		return c
+	}
+	patient := func(c Contender, waiting time.Duration) Contender {
+		c.WaitingTimeout = new(waiting)
+		return c
+	}
+	asked := aHolder("h", func(c *Contender) {
+		c.PreemptedBy = []Preemptor{{ID: "a", Reason: priority.Outranked, Grace: minute, At: planned.Add(-5 * minute)}}
+	})
+	for name, c := range map[string]struct {
+		state LockState
+		want  []fate
+	}{
+		"nobody waits": {lockNamed("l", []Contender{aHolder("h")}), nil},
+		"free":         {lockNamed("l", nil, polite("a")), []fate{{"a", OutcomeGranted, 0}}},
+		"the lease and the cleanup of each before": {
+			lockNamed("l", []Contender{aHolder("h")}, polite("a"), polite("b")),
+			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeTakesOver, 16*minute + 30*time.Second}},
+		},
+		"the forceful first": {
+			lockNamed("l", []Contender{aHolder("h")}, forceful("a"), polite("b")),
+			[]fate{{"a", OutcomeTakesOver, minute}, {"b", OutcomeTakesOver, 11*minute + 30*time.Second}},
+		},
+		"readers together": {
+			lockNamed("l", []Contender{aHolder("h")}, reading(polite("a")), reading(polite("b")), polite("c")),
+			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeGranted, 6 * minute}, {"c", OutcomeTakesOver, 16*minute + 30*time.Second}},
+		},
+		"one gives up, and the next is first": {
+			lockNamed("l", []Contender{aHolder("h")}, patient(asks(9, false)("a"), minute), polite("b")),
+			[]fate{{"a", OutcomeGivesUp, minute}, {"b", OutcomeTakesOver, 6 * minute}},
+		},
+		"the second's time is over before its turn": {
+			lockNamed("l", []Contender{aHolder("h")}, polite("a"), limited(polite("b"), 3*minute)),
+			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeTimesOut, 2 * minute}},
+		},
+		"the first's time is over": {
+			lockNamed("l", []Contender{aHolder("h")}, limited(forceful("a"), 90*time.Second), polite("b")),
+			[]fate{{"a", OutcomeTimesOut, 30 * time.Second}, {"b", OutcomeTakesOver, 6 * minute}},
+		},
+		"overdue: it stays until somebody decides": {
+			lockNamed("l", []Contender{asked}, patient(asks(9, false)("a"), 2*minute)),
+			[]fate{{"a", OutcomeTakesOver, 6 * minute}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := lockNamed("l", c.state.Holders, c.state.Waiters...)
+			require.Equal(t, c.want, endsOf(c.state.Outlook()))
+			require.Equal(t, before, c.state, "it is looked at, not changed")
+		})
+	}
+}
+
+func TestOutlookNamesWhoIsAskedAndWhen(t *testing.T) {
+	// given: a minimum runtime of one more minute, and somebody behind
+	first, second := aWaiter("a"), aWaiter("b")
+	first.Priority, first.Forceful, first.CleanupTimeout = 9, true, 30*time.Second
+	s := lockNamed("l", []Contender{aHolder("h", func(c *Contender) { c.MinRuntimeLeft = time.Minute })}, first, second)
+
+	// when
+	got := s.Outlook()
+
+	// then
+	require.Len(t, got[0].Asks, 1)
+	require.Equal(t, "h", got[0].Asks[0].Holder.ID)
+	require.Equal(t, PlannedAsk{Reason: priority.Outranked, After: time.Minute, Grace: time.Minute}, got[0].Asks[0].PlannedAsk)
+	require.Len(t, got[1].Asks, 1)
+	require.Equal(t, "a", got[1].Asks[0].Holder.ID)
+	require.Equal(t, PlannedAsk{Reason: priority.LeaseExpired, After: 12 * time.Minute, Grace: 30 * time.Second}, got[1].Asks[0].PlannedAsk)
+	require.Zero(t, got[0].Overdue)
+
+	// given: one that was asked, and a polite one that has not left since
+	s.Holders[0].PreemptedBy = []Preemptor{{ID: "a", Reason: priority.Outranked, At: planned.Add(-3 * time.Minute)}}
+	s.Waiters[0].Forceful, s.Waiters[0].WaitingTimeout = false, new(time.Minute)
+	require.Equal(t, 2*time.Minute, s.Outlook()[0].Overdue)
+
+	// given: one that is just about to leave
+	s.Waiters[0].WaitingTimeout = new(3*time.Minute - time.Second)
+	require.Zero(t, s.Outlook()[0].Overdue)
+}
+
+// Everybody comes to an end, and the first in line to the one that Plan says.
+func TestOutlookAgreesWithPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, s := range drawStates(t) {
+			outlook := s.Outlook()
+			require.Len(t, outlook, len(s.Waiters))
+			for i, p := range outlook {
+				require.NotEqual(t, OutcomeInLine, p.Outcome)
+				require.Equal(t, s.Waiters[i].ID, p.Waiter.ID)
+			}
+			if len(outlook) > 0 {
+				plan, ok := s.PlanOf(outlook[0].Waiter.ID)
+				require.True(t, ok)
+				require.Equal(t, plan.Outcome, outlook[0].Outcome)
+				require.Equal(t, plan.After, outlook[0].After)
+			}
+		}
+	})
+}

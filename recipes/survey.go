@@ -1,0 +1,392 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// SurveyOptions say what a survey looks for.
+type SurveyOptions struct {
+	// IdleSince: a scope without requests counts as idle when it was last locked
+	// before that, by the servers' clock. Zero: none does.
+	IdleSince time.Time
+
+	// Nodes bounds how many nodes are looked at. Defaults to 20,000.
+	Nodes int
+}
+
+// Survey is what lies below the root of a client: not of one moment.
+type Survey struct {
+	Root   string // chroot included
+	Exists bool
+
+	// Complete: all nodes were looked at. Else the bound of the options was
+	// reached, or the context has ended.
+	Complete bool
+
+	Nodes     int // that were looked at
+	Scopes    int // that have a node: every one that was ever locked
+	Requests  int // that hold or wait for a lock
+	Idle      int // scopes, see SurveyOptions
+	Longest   ChildList
+	Strangers []Stranger // by path
+	ACLs      []NodeACL  // by path
+	Refused   []string   // nodes that this client may not read, by path
+}
+
+// A ChildList is a node's list of children.
+type ChildList struct {
+	Path     string
+	Children int
+	Bytes    int // of a reply that lists them
+}
+
+// A Stranger is a node that does not belong where it is.
+type Stranger struct {
+	Path string
+	Why  string // for people
+}
+
+// NodeACL is the access control list of a node.
+type NodeACL struct {
+	Path string
+	ACL  []ACL
+}
+
+const surveyNodes = 20_000
+
+// Survey looks at what lies below the root, without writing. When ctx ends
+// first, what was seen until then is returned, and is not complete. The error is
+// an *UnavailableError, or tells why the root cannot be read.
+func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
+	v := &surveyor{o: o, survey: Survey{Root: c.root, Complete: true}}
+	v.o.Nodes = cmp.Or(o.Nodes, surveyNodes)
+	_, err := c.stat(ctx, c.root)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return v.survey, nil
+	case err != nil:
+		return v.survey, err
+	}
+	v.survey.Exists = true
+	// What is under way when ctx ends has no need to be waited for: it goes on
+	// with a survey that nobody reads.
+	_, err = promptly(ctx, c, func() (struct{}, error) {
+		s, err := c.session(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		v.s = s
+		return struct{}{}, v.walk(ctx, c.root)
+	}, nil)
+	survey := v.result()
+	if ctx.Err() != nil {
+		survey.Complete, err = false, nil
+	}
+	return survey, err
+}
+
+// A surveyor walks through the tree, level by level.
+type surveyor struct {
+	s *session
+	o SurveyOptions
+
+	mu     sync.Mutex
+	survey Survey
+}
+
+// A visit is a node that is to be looked at: kind says what it is.
+type visit struct {
+	path string
+	kind nodeKind
+}
+
+// nodeKind is a kind of node: what its children may be.
+type nodeKind func(v *surveyor, parent visit, name string) (child nodeKind, why string)
+
+func (v *surveyor) walk(ctx context.Context, root string) error {
+	level := []visit{{root, childOfRoot}}
+	for len(level) > 0 {
+		var mu sync.Mutex
+		var next []visit
+		work, inner := errgroup.WithContext(ctx)
+		work.SetLimit(16)
+		for _, at := range level {
+			work.Go(func() error {
+				below, err := v.look(inner, at)
+				mu.Lock()
+				defer mu.Unlock()
+				next = append(next, below...)
+				return err
+			})
+		}
+		if err := work.Wait(); err != nil {
+			return err
+		}
+		level = next
+	}
+	return nil
+}
+
+// look looks at one node and returns those below it that are to be looked at.
+func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
+	if !v.mayLook() {
+		return nil, nil
+	}
+	acl, stat, err := v.s.acl(ctx, at.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil // gone since
+	case errors.As(err, new(*AccessError)): // nor may it list the children, usually
+		if at.kind == nil {
+			v.note(func(s *Survey) { s.Refused = append(s.Refused, at.path) })
+		}
+	case err != nil:
+		return nil, err
+	default:
+		v.note(func(s *Survey) { s.ACLs = append(s.ACLs, NodeACL{at.path, acl}) })
+	}
+	if at.kind == nil || stat != nil && stat.NumChildren == 0 {
+		v.idle(at, stat)
+		return nil, nil
+	}
+	names, stat, err := v.s.list(ctx, at.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case errors.As(err, new(*AccessError)):
+		v.note(func(s *Survey) { s.Refused = append(s.Refused, at.path) })
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if len(names) == 0 {
+		v.idle(at, stat)
+	}
+	v.measure(at.path, names)
+	var below []visit
+	for _, name := range names {
+		path := at.path + "/" + name
+		kind, why := at.kind(v, at, name)
+		if why != "" {
+			v.note(func(s *Survey) { s.Strangers = append(s.Strangers, Stranger{path, why}) })
+			continue
+		}
+		below = append(below, visit{path, kind})
+	}
+	return below, nil
+}
+
+// mayLook counts a node, unless there were enough.
+func (v *surveyor) mayLook() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.survey.Nodes >= v.o.Nodes {
+		v.survey.Complete = false
+		return false
+	}
+	v.survey.Nodes++
+	return true
+}
+
+func (v *surveyor) note(f func(*Survey)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f(&v.survey)
+}
+
+// idle counts a scope that nobody uses.
+func (v *surveyor) idle(at visit, stat *zk.Stat) {
+	if stat == nil || !isLockNode(v.survey.Root, at.path) || v.o.IdleSince.IsZero() {
+		return
+	}
+	if time.UnixMilli(stat.Mtime).Before(v.o.IdleSince) {
+		v.note(func(s *Survey) { s.Idle++ })
+	}
+}
+
+func isLockNode(root, path string) bool {
+	rest, ok := strings.CutPrefix(path, root+"/locks/")
+	return ok && strings.Count(rest, "/") == 1
+}
+
+// measure takes note of a list of children.
+func (v *surveyor) measure(path string, names []string) {
+	bytes := 4
+	for _, name := range names {
+		bytes += 4 + len(name)
+	}
+	v.note(func(s *Survey) {
+		if len(names) > s.Longest.Children {
+			s.Longest = ChildList{Path: path, Children: len(names), Bytes: bytes}
+		}
+	})
+}
+
+// result returns what was seen so far, in order.
+func (v *surveyor) result() Survey {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.survey
+	s.Strangers, s.ACLs, s.Refused = slices.Clone(s.Strangers), slices.Clone(s.ACLs), slices.Clone(s.Refused)
+	slices.SortFunc(s.Strangers, func(a, b Stranger) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(s.ACLs, func(a, b NodeACL) int { return strings.Compare(a.Path, b.Path) })
+	slices.Sort(s.Refused)
+	return s
+}
+
+// acl returns the ACL of a node.
+func (s *session) acl(ctx context.Context, path string) ([]ACL, *zk.Stat, error) {
+	type answer struct {
+		acl  []zk.ACL
+		stat *zk.Stat
+	}
+	r, err := call(ctx, s, func(c *zk.Conn) (answer, error) {
+		acl, stat, err := c.GetACL(path)
+		return answer{acl, stat}, err
+	})
+	if err != nil {
+		return nil, nil, denied(err, path)
+	}
+	list := make([]ACL, len(r.acl))
+	for i, a := range r.acl {
+		list[i] = ACL{Permissions: Permission(a.Perms), Scheme: a.Scheme, ID: a.ID}
+	}
+	return list, r.stat, nil
+}
+
+// --- what belongs where ------------------------------------------------------------
+
+// rooms are the children of the root, each with what its children are.
+var rooms = map[string]nodeKind{
+	"approvals": childOfApprovals,
+	"audit":     childOfAudit,
+	"clock":     nothing,
+	"emergency": childOfEmergency,
+	"groups":    childOfGroups,
+	"locks":     childOfLocks,
+	"overrides": nothing,
+	"requests":  anything, // for runs by hand
+	"ticks":     childOfTicks,
+}
+
+func childOfRoot(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if kind, known := rooms[name]; known {
+		return kind, ""
+	}
+	switch {
+	case isScratch(name):
+		return nil, "left by a measurement that did not end in good order, unless one runs now"
+	case strings.HasPrefix(name, probeName):
+		return nil, "" // a probe, which goes with its session
+	}
+	return nil, "nothing of this version's"
+}
+
+func anything(_ *surveyor, _ visit, _ string) (nodeKind, string) { return nil, "" }
+
+func nothing(_ *surveyor, _ visit, _ string) (nodeKind, string) {
+	return nil, "its parent has no children"
+}
+
+func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if !strings.HasPrefix(name, approvalPrefix) {
+		return nil, "its name is no question's"
+	}
+	return nil, ""
+}
+
+func childOfEmergency(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	switch name {
+	case "notes", "turns":
+		return anything, ""
+	}
+	return nil, "those who carry out overrides have turns and notes only"
+}
+
+func childOfLocks(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if len(name) == 2 && strings.Trim(name, "0123456789abcdef") == "" {
+		return childOfBucket, ""
+	}
+	return nil, "not one of the 256 buckets of the locks"
+}
+
+func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
+	if _, ok := unescapeScope(name); !ok {
+		return nil, "its name is no scope"
+	}
+	if right := lockPath(v.survey.Root, name); right != parent.path+"/"+name {
+		return nil, fmt.Sprintf("the lock of this scope is %s", right)
+	}
+	v.note(func(s *Survey) { s.Scopes++ })
+	return childOfLock, ""
+}
+
+func childOfLock(v *surveyor, _ visit, name string) (nodeKind, string) {
+	if _, ok := parseChild(name); !ok {
+		return nil, "neither holds nor waits for the lock: its name is no request's"
+	}
+	v.note(func(s *Survey) { s.Requests++ })
+	return nil, ""
+}
+
+func childOfTicks(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if _, ok := unescapeScope(name); !ok {
+		return nil, "its name is no job's"
+	}
+	return childOfJob, ""
+}
+
+func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if !strings.HasPrefix(name, markerPrefix) {
+		return nil, "marks no run of the job"
+	}
+	return nil, ""
+}
+
+func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if _, ok := unescapeScope(name); !ok {
+		return nil, "its name is no group's"
+	}
+	return childOfGroup, ""
+}
+
+func childOfGroup(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	switch name {
+	case "members":
+		return childOfMembers, ""
+	case "assignment":
+		return nil, ""
+	}
+	return nil, "a group has members and an assignment only"
+}
+
+func childOfMembers(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if _, ok := parseMember(name); !ok {
+		return nil, "its name is no participant's"
+	}
+	return nil, ""
+}
+
+func childOfAudit(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if name != "log" {
+		return nil, "the audit trail has its log only"
+	}
+	return childOfAuditLog, ""
+}
+
+func childOfAuditLog(_ *surveyor, _ visit, name string) (nodeKind, string) {
+	if len(name) != 10 || strings.Trim(name, "0123456789") != "" {
+		return nil, "its name is no record's"
+	}
+	return nil, ""
+}
