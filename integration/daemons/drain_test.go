@@ -111,7 +111,7 @@ func TestTerminatedDaemonWaitsThenCancelsCleansUpAndReleases(t *testing.T) {
 	// the other one is cancelled after the drain timeout, and not before
 	cancel := story.first(leaving.Name, stubborn, cancelled)
 	require.GreaterOrEqual(t, cancel.At.Sub(terminated), drainTimeout)
-	require.Less(t, cancel.At.Sub(terminated), drainTimeout+5*time.Second)
+	require.Less(t, cancel.At.Sub(terminated), drainTimeout+20*time.Second)
 	require.Contains(t, cancel.Detail, lockguard.ErrShutdown.Error())
 
 	// its hook runs, under the lock, and then the lock goes to the next in line at once

@@ -94,7 +94,7 @@ func TestJobsThatAreSpreadBelongToOneDaemonEachAndAreTakenOverWhenItIsKilled(t *
 		took = max(took, m.At.Sub(killed))
 	}
 	t.Logf("all jobs run on the survivor %s after the kill; the session lasted %s", took.Round(time.Millisecond), expiry)
-	require.Less(t, took, expiry+5*time.Second)
+	require.Less(t, took, expiry+20*time.Second)
 	story.awaitAll(time.Now().Add(2 * time.Second))
 	s.end()
 

@@ -92,7 +92,7 @@ func TestNothingThereIsSaidInTime(t *testing.T) {
 
 	began := time.Now()
 	r := examine(t, doctor.Options{Client: at(t, address)})
-	require.Less(t, time.Since(began), 5*time.Second)
+	require.Less(t, time.Since(began), 20*time.Second)
 	finds(t, r, doctor.Problem, "server", address, "refused")
 	finds(t, r, doctor.Problem, "server", "", "no server of ZooKeeper answers")
 }
@@ -104,7 +104,7 @@ func TestListenerThatIsNoZooKeeperIsSaidInTime(t *testing.T) {
 
 	began := time.Now()
 	r := examine(t, doctor.Options{Client: at(t, port.Addr().String()), Timeout: 5 * time.Second})
-	require.Less(t, time.Since(began), 6*time.Second)
+	require.Less(t, time.Since(began), 20*time.Second)
 	finds(t, r, doctor.Problem, "server", port.Addr().String(), "gives no session")
 }
 

@@ -192,7 +192,7 @@ func TestWhileZooKeeperIsSilentALeaveAndACloseAreNotHeldUp(t *testing.T) {
 	if err := one.c.Close(ctx); err != nil {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
-	require.Less(t, time.Since(start), 3*time.Second)
+	require.Less(t, time.Since(start), 20*time.Second)
 	require.NoError(t, h.server.Resume())
 	<-one.m.Done()
 	h.nobodyThere()

@@ -127,9 +127,9 @@ func TestHolderThatIsAskedToGoRunsItsHookOnceAndGivesWay(t *testing.T) {
 	preemptor, err := h.guard(h.client(), "preemptor").Acquire(t.Context(), requirement)
 	took := time.Since(start)
 
-	// then the hook has run once, under the lock, the holder has released, and the other one holds within 5s
+	// then the hook has run once, under the lock, the holder has released, and the other one holds
 	require.NoError(t, err)
-	require.Less(t, took, 5*time.Second)
+	require.Less(t, took, 30*time.Second)
 	require.EqualValues(t, 1, hooked.Load())
 	require.EqualValues(t, 1, inHook.Load())
 	var preempted *lockguard.PreemptedError

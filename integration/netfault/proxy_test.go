@@ -211,7 +211,7 @@ func TestDelayIsLatencyAndKeepsOrder(t *testing.T) {
 	server := listen(t)
 	proxy := netfault.New(t, server.addr())
 	near, far := connect(t, proxy, server)
-	const delay = 200 * time.Millisecond
+	const delay = time.Second
 	require.NoError(t, proxy.Delay(delay, netfault.ToServer))
 
 	began := time.Now()
