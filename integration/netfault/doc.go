@@ -12,5 +12,5 @@
 //
 // The states differ in what the two ends can know. Cut: both are told at once. HalfOpen: the server is told, the client
 // is not. Blackhole: nobody is told, what is sent is lost. Stall: nobody is told, what is sent arrives later, as after a
-// network partition that TCP survived. Delay: a slow network.
+// network partition that TCP survived. Delay, Jitter: a slow network. Refuse: whoever is in stays in, nobody else comes in.
 package netfault

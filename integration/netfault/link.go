@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -151,6 +152,7 @@ type chunk struct {
 	data []byte
 	end  error // nil while there is data; io.EOF: no more will come; else the end that sent it is gone
 	at   time.Time
+	luck float64 // the part of the jitter that it gets, 0 to 1
 }
 
 const (
@@ -160,11 +162,27 @@ const (
 
 // read passes on what comes from one end, with the time it came.
 func (l *link) read(from net.Conn, to Direction, chunks chan<- chunk) {
+	edit := l.proxy.edit
+	if to == ToClient {
+		edit = nil
+	}
+	var head []byte // what edit has not seen enough of yet
 	buffer := make([]byte, chunkSize)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 {
-			l.pass(to, chunks, chunk{data: append([]byte(nil), buffer[:n]...), at: time.Now()})
+		data := append(head, buffer[:n]...)
+		head = nil
+		if edit != nil && len(data) > 0 {
+			edited, done := edit(data)
+			switch {
+			case done:
+				data, edit = edited, nil
+			case err == nil:
+				data, head = nil, data
+			}
+		}
+		if len(data) > 0 {
+			l.pass(to, chunks, chunk{data: data, at: time.Now(), luck: rand.Float64()})
 		}
 		if err != nil {
 			l.pass(to, chunks, chunk{end: err, at: time.Now()})
@@ -218,7 +236,7 @@ func (l *link) deliver(dst net.Conn, to Direction, c chunk) error {
 	for l.ctx.Err() == nil {
 		l.gates[to].Lock()
 		s, changed := l.look()
-		wait := time.Until(c.at.Add(s.delay[to]))
+		wait := time.Until(c.at.Add(s.delay[to] + time.Duration(c.luck*float64(s.jitter[to]))))
 		switch {
 		case l.swallows(to):
 			l.gates[to].Unlock()

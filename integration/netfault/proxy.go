@@ -27,6 +27,7 @@ const (
 type Proxy struct {
 	port   *loopback.Port
 	target string
+	edit   Editor // nil: nothing is changed
 
 	switching sync.Mutex // one change of state at a time
 
@@ -44,6 +45,7 @@ type Proxy struct {
 type state struct {
 	ways   [2]way
 	delay  [2]time.Duration
+	jitter [2]time.Duration
 	orphan bool // the server's side of every connection is gone
 }
 
@@ -71,12 +73,19 @@ func New(t testing.TB, target string) *Proxy {
 }
 
 // Listen starts a proxy in front of the server at target, in the state Pass. It ends with Close.
-func Listen(target string) (*Proxy, error) {
+func Listen(target string) (*Proxy, error) { return ListenEditing(target, nil) }
+
+// Editor changes how a stream begins, such as an address that the client announces there. It is called with all that the
+// client has sent so far, again and again until it is done, and returns what the server is to get instead.
+type Editor func(head []byte) (edited []byte, done bool)
+
+// ListenEditing is Listen with an Editor of what each client sends first; nil changes nothing.
+func ListenEditing(target string, edit Editor) (*Proxy, error) {
 	port, err := loopback.Reserve()
 	if err != nil {
 		return nil, fmt.Errorf("netfault: %w", err)
 	}
-	p := &Proxy{port: port, target: target, changed: make(chan struct{}), links: map[*link]struct{}{}}
+	p := &Proxy{port: port, target: target, edit: edit, changed: make(chan struct{}), links: map[*link]struct{}{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.listen(); err != nil {
@@ -144,6 +153,30 @@ func (p *Proxy) Delay(d time.Duration, ways ...Direction) error {
 		s.delay[w] = d
 	}
 	return p.become(s)
+}
+
+// Jitter is Delay by a time between least and most, drawn anew for what is read at once. The order stays.
+func (p *Proxy) Jitter(least, most time.Duration, ways ...Direction) error {
+	if least < 0 || most < least {
+		return fmt.Errorf("netfault: jitter from %s to %s: neither may be negative, and the first is the smaller", least, most)
+	}
+	var s state
+	for _, w := range all(ways) {
+		s.delay[w], s.jitter[w] = least, most-least
+	}
+	return p.become(s)
+}
+
+// Refuse refuses new connections and leaves those that exist, and what is done to them, as they are.
+func (p *Proxy) Refuse() error {
+	p.switching.Lock()
+	defer p.switching.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.check(); err != nil {
+		return err
+	}
+	return p.refuse()
 }
 
 // HalfOpen closes the server's side of all connections, while their clients believe that they are connected and hear

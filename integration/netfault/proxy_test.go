@@ -207,6 +207,78 @@ func TestStallOneWayLetsTheOtherPass(t *testing.T) {
 	hear(t, near, "reply")
 }
 
+func TestRefuseLetsNobodyInAndNobodyOut(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+
+	require.NoError(t, proxy.Refuse())
+
+	_, err := net.Dial("tcp", proxy.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	say(t, near, "still here")
+	hear(t, far, "still here")
+
+	require.NoError(t, proxy.Pass())
+	again, other := connect(t, proxy, server)
+	say(t, again, "let in")
+	hear(t, other, "let in")
+	say(t, near, "both")
+	hear(t, far, "both")
+}
+
+func TestJitterDelaysWithinItsBoundsAndKeepsOrder(t *testing.T) {
+	server := listen(t)
+	proxy := netfault.New(t, server.addr())
+	near, far := connect(t, proxy, server)
+	const least = 100 * time.Millisecond
+	require.NoError(t, proxy.Jitter(least, 3*least))
+
+	for range 4 {
+		sent := time.Now()
+		say(t, near, "ping")
+		hear(t, far, "ping")
+		require.GreaterOrEqual(t, time.Since(sent), least)
+	}
+	for _, word := range []string{"one", "two", "three"} {
+		say(t, near, word)
+	}
+	hear(t, far, "onetwothree")
+	require.Error(t, proxy.Jitter(-1, 1))
+	require.Error(t, proxy.Jitter(2, 1))
+}
+
+// An address in the first bytes may come in pieces, and be longer afterwards.
+func TestEditorChangesHowStreamsBegin(t *testing.T) {
+	server := listen(t)
+	proxy, err := netfault.ListenEditing(server.addr(), func(head []byte) ([]byte, bool) {
+		if len(head) < 4 {
+			return nil, false
+		}
+		return append([]byte("longer"), head[4:]...), true
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
+	near := dial(t, proxy)
+	far := server.next(t)
+
+	say(t, near, "ab")
+	hearNothing(t, far)
+	say(t, near, "cdef")
+	hear(t, far, "longeref")
+	say(t, near, "abcd")
+	hear(t, far, "abcd")
+	say(t, far, "abcd")
+	hear(t, near, "abcd")
+
+	near = dial(t, proxy)
+	far = server.next(t)
+	say(t, near, "abc")
+	require.NoError(t, near.CloseWrite())
+	hear(t, far, "abc") // it ended before the editor was done
+	hearEnd(t, far)
+}
+
 func TestDelayIsLatencyAndKeepsOrder(t *testing.T) {
 	server := listen(t)
 	proxy := netfault.New(t, server.addr())
