@@ -61,6 +61,7 @@ func removeAbandoned(parent string) {
 		if err != nil {
 			continue
 		}
+		_ = unmountData(dataDir(dir))
 		_ = os.RemoveAll(dir)
 		_ = lock.Close()
 	}

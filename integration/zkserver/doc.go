@@ -15,6 +15,9 @@
 //		…
 //	}
 //
+// What else can go wrong is asked for when the server starts: the network between the members of an ensemble
+// (WithPeerLinks), its wall clock (WithSteppableClock), its disk (WithFullableDisk).
+//
 // A start costs about half a second. A package with many tests that do no harm to the server shares one (see Shared) and
 // gives each test a root path of its own (see Root). Programs use Run and RunEnsemble, and end with Close.
 //

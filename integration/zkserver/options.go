@@ -13,12 +13,15 @@ type Option func(*options) error
 
 type options struct {
 	disk         bool
+	faketime     string // path of the library; "" for the true time
 	fsync        bool
+	fullable     bool
 	heapMB       int
 	jvmFlags     []string
 	maxSession   time.Duration
 	minSession   time.Duration
 	optimise     bool
+	peerLinks    bool
 	settings     []setting
 	startTimeout time.Duration
 	tick         time.Duration

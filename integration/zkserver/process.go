@@ -18,9 +18,10 @@ type process struct {
 	err    error // how it ended; valid when exited is closed
 }
 
-func launch(java string, args []string, dir string, output *os.File) (*process, error) {
+func launch(java string, args []string, dir string, output *os.File, env []string) (*process, error) {
 	cmd := exec.Command(java, args...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = childAttributes()
 
@@ -37,6 +38,9 @@ func launch(java string, args []string, dir string, output *os.File) (*process, 
 		p.handle = cmd.Process
 		started <- nil
 		p.err = cmd.Wait()
+		if len(env) > 0 {
+			removeClockShare(p.handle.Pid)
+		}
 		close(p.exited)
 	}()
 	if err := <-started; err != nil {

@@ -18,8 +18,10 @@ import (
 // called from any goroutine.
 type Server struct {
 	dir     *directory
+	disk    *disk // nil: it cannot be filled
 	id      int
 	ports   []*loopback.Port
+	peers   []PeerLink // on which it connects to others
 	options options
 
 	java string
@@ -81,6 +83,16 @@ func prepare(in Installation, o options, n int) (servers []*Server, err error) {
 		if s.dir, err = newDirectory(o.disk); err != nil {
 			return servers, err
 		}
+		if o.fullable {
+			if s.disk, err = newDisk(s.dir.path); err != nil {
+				return servers, err
+			}
+		}
+		if o.faketime != "" {
+			if err = writeClock(s.dir.path, 0); err != nil {
+				return servers, err
+			}
+		}
 		s.args = command(in, o, s.dir.path)
 		wanted := []**loopback.Port{&members[i].client, &members[i].quorum, &members[i].ballot}
 		if n == 1 {
@@ -94,8 +106,18 @@ func prepare(in Installation, o options, n int) (servers []*Server, err error) {
 		}
 		members[i].id = s.id
 	}
+	var views []map[int]addresses
+	if o.peerLinks && n > 1 {
+		if views, err = linkPeers(servers, members); err != nil {
+			return servers, err
+		}
+	}
 	for i, s := range servers {
-		if err = writeConfig(s.dir.path, o, members[i], members); err != nil {
+		var view map[int]addresses
+		if views != nil {
+			view = views[i]
+		}
+		if err = writeConfig(s.dir.path, o, members[i], members, view); err != nil {
 			return servers, err
 		}
 	}
@@ -145,7 +167,7 @@ func (s *Server) Launch() error {
 	if err != nil {
 		return s.errorf("open the log: %w", err)
 	}
-	started, err := launch(s.java, s.args, s.dir.path, log)
+	started, err := launch(s.java, s.args, s.dir.path, log, clockEnvironment(s.options, s.dir.path))
 	if err = errors.Join(err, log.Close()); err != nil {
 		return s.errorf("%w", err)
 	}
@@ -228,6 +250,7 @@ func (s *Server) Close() error {
 	if s.process != nil {
 		errs = append(errs, s.process.kill())
 	}
+	errs = append(errs, s.closePeers(), s.disk.remove())
 	if s.dir != nil {
 		errs = append(errs, s.dir.remove())
 	}

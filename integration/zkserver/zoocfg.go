@@ -17,8 +17,9 @@ type member struct {
 	quorum, ballot *loopback.Port // nil: standalone
 }
 
-// writeConfig writes zoo.cfg, myid and the loggers' configuration into dir.
-func writeConfig(dir string, o options, me member, all []member) error {
+// writeConfig writes zoo.cfg, myid and the loggers' configuration into dir. view tells where this member finds the others;
+// nil is at their own addresses.
+func writeConfig(dir string, o options, me member, all []member, view map[int]addresses) error {
 	lines := []string{
 		"tickTime=" + strconv.FormatInt(o.tick.Milliseconds(), 10),
 		"dataDir=" + dataDir(dir),
@@ -38,7 +39,11 @@ func writeConfig(dir string, o options, me member, all []member) error {
 		// A busy machine may hold a JVM back for a second: with short ticks allow more of them than usual.
 		lines = append(lines, ticks("initLimit", 10_000, o), ticks("syncLimit", 3_000, o))
 		for _, m := range all {
-			lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", m.id, m.quorum.Number(), m.ballot.Number()))
+			at, ok := view[m.id]
+			if !ok {
+				at = m.addresses()
+			}
+			lines = append(lines, fmt.Sprintf("server.%d=%s:%s", m.id, at.quorum, at.ballot[strings.LastIndexByte(at.ballot, ':')+1:]))
 		}
 	}
 	for _, s := range o.settings {

@@ -1,0 +1,145 @@
+package zkserver_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+)
+
+const eventually = 60 * time.Second
+
+func TestSessionsPasswordFollowsFromItsID(t *testing.T) {
+	c := connect(t, shared.Server(t).Addr(), 4*time.Second)
+	session := c.session(t)
+	require.Equal(t, session.Password, zkserver.Password(session.ID))
+}
+
+func TestSteppedClockShowsInNewNodesAndEndsNoSession(t *testing.T) {
+	server := zkserver.Start(t, zkserver.WithSteppableClock())
+	c := connect(t, server.Addr(), 4*time.Second)
+	id := c.SessionID()
+	_, err := c.Create("/alive", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	c.write(t, "/now", "")
+	for _, offset := range []time.Duration{0, time.Hour, -time.Hour, 0} {
+		require.NoError(t, server.StepClock(offset))
+		before := time.Now()
+		stat, err := c.Set("/now", nil, -1)
+		require.NoError(t, err)
+		stamp := time.UnixMilli(stat.Mtime)
+		require.WithinRange(t, stamp, before.Add(offset-time.Second), time.Now().Add(offset+time.Second))
+	}
+	require.Equal(t, id, c.SessionID())
+	there, _, err := c.Exists("/alive")
+	require.NoError(t, err)
+	require.True(t, there, "a step of the wall clock ended a session")
+	require.Error(t, shared.Server(t).StepClock(time.Hour), "started without a clock that can be stepped")
+}
+
+func TestLeaderThatIsCutOffFromItsFollowersIsReplacedAndComesBack(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t, zkserver.WithPeerLinks())
+	leader, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	links := ensemble.PeerLinks(leader)
+	require.Len(t, links, 8, "to and from two others, each for elections and replication")
+	require.Len(t, ensemble.PeerLinks(nil), 12)
+
+	for _, l := range links {
+		require.NoError(t, l.Blackhole())
+	}
+	var next *zkserver.Server
+	require.Eventually(t, func() bool {
+		next, err = ensemble.Leader(t.Context())
+		return err == nil && next != leader
+	}, eventually, 50*time.Millisecond, "nobody replaced the leader")
+	connect(t, next.Addr(), 4*time.Second).write(t, "/meanwhile", "written")
+	require.Eventually(t, func() bool {
+		_, err := leader.Mode(t.Context())
+		return err != nil
+	}, eventually, 50*time.Millisecond, "a leader without followers serves on")
+
+	for _, l := range links {
+		require.NoError(t, l.Pass())
+	}
+	require.NoError(t, leader.WaitServing(t.Context()))
+	c := connect(t, leader.Addr(), 4*time.Second)
+	_, err = c.Sync("/")
+	require.NoError(t, err)
+	require.Equal(t, "written", c.read(t, "/meanwhile"))
+}
+
+// Were the announced addresses not changed, members would call each other back past the proxies.
+func TestMembersThatCannotReachEachOtherHaveNoLeader(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t, zkserver.WithPeerLinks())
+	for _, l := range ensemble.PeerLinks(nil) {
+		require.NoError(t, l.Cut())
+	}
+	require.NoError(t, ensemble.Kill())
+	for _, s := range ensemble.Servers() {
+		require.NoError(t, s.Launch())
+	}
+	// Each link is tried, and refused; one that is let through one way only makes an election all the same, by calling back.
+	for _, l := range ensemble.PeerLinks(nil) {
+		if l.From.ID() < l.To.ID() {
+			require.NoError(t, l.Pass())
+		}
+	}
+	require.Never(t, func() bool {
+		for _, s := range ensemble.Servers() {
+			if _, err := s.Mode(t.Context()); err == nil {
+				return true
+			}
+		}
+		return false
+	}, 4*time.Second, 100*time.Millisecond, "elected past the proxies")
+	for _, l := range ensemble.PeerLinks(nil) {
+		require.NoError(t, l.Pass())
+	}
+	require.NoError(t, ensemble.WaitServing(t.Context()))
+}
+
+func TestMemberThatIsHeardByNobodyHasNoSay(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t, zkserver.WithPeerLinks())
+	leader, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	for _, l := range ensemble.PeerLinks(leader) {
+		require.NoError(t, l.Blackhole(l.Outward(leader)))
+	}
+	require.Eventually(t, func() bool {
+		next, err := ensemble.Leader(t.Context())
+		return err == nil && next != leader
+	}, eventually, 50*time.Millisecond)
+	for _, l := range ensemble.PeerLinks(leader) {
+		require.NoError(t, l.Pass(), "%v", netfault.ToServer)
+	}
+	require.NoError(t, ensemble.WaitServing(t.Context()))
+}
+
+func TestServerWithAFullDiskServesNobodyAndComesBackOnceThereIsSpace(t *testing.T) {
+	server := zkserver.Start(t, zkserver.WithFullableDisk())
+	t.Log(server.Disk())
+	testFullDisk(t, server)
+}
+
+func testFullDisk(t *testing.T, server *zkserver.Server) {
+	t.Helper()
+	c := connect(t, server.Addr(), 4*time.Second)
+	c.write(t, "/kept", "data")
+	require.NoError(t, server.FillDisk())
+	require.Eventually(t, func() bool {
+		_, err := c.Set("/kept", make([]byte, 4096), -1)
+		_, down := server.Mode(t.Context())
+		return err != nil && down != nil
+	}, eventually, 10*time.Millisecond, "it serves on with a full disk")
+
+	require.NoError(t, server.FreeDisk())
+	require.NoError(t, server.Restart(t.Context()))
+	after := connect(t, server.Addr(), 4*time.Second)
+	require.Contains(t, []string{"data", string(make([]byte, 4096))}, after.read(t, "/kept"))
+	after.write(t, "/written", "after")
+}
