@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that the tests can start real ZooKeeper servers: $ZOOKEEPER_HOME if set, else Debian's package, which is
 # installed when it is missing. So are Kazoo and Curator, the other people's clients that integration/clients plays on
-# real servers and on ours: with ZooKeeper there they take 3 MB to fetch, 9 MB of disk, and 7 seconds.
+# real servers and on ours: with ZooKeeper there they take 3 MB to fetch, 9 MB of disk, and 7 seconds. And libfaketime, by
+# which integration/nemesis steps the servers' clocks.
 # Says nothing when there is nothing to do. Run it as `make setup`.
 set -euo pipefail
 
@@ -50,6 +51,11 @@ compiler_found() {
   [[ -e $debian_compiler || -x ${JAVA_HOME:-}/bin/javac ]] || command -v javac >/dev/null
 }
 
+# The same place as integration/zkserver looks in.
+faketime_found() {
+  compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null
+}
+
 as_root() {
   if [[ $(id -u) -eq 0 ]]; then
     "$@"
@@ -89,13 +95,14 @@ clients=()
 kazoo_found || clients+=(python3-kazoo)
 curator_found || clients+=(libcurator-recipes-java)
 compiler_found || clients+=(libeclipse-jdt-core-java)
+faketime_found || clients+=(libfaketime)
 if [[ ${#clients[@]} -gt 0 ]]; then
   if command -v apt-get >/dev/null; then
     packages+=("${clients[@]}")
   else
     # Most of the tests, the benchmarks and the demonstration do without.
     printf 'setup: %s\n' "${clients[*]} not found, and this system has no apt-get to install it with: the tests in" \
-      "integration/clients will fail, and say what they need." >&2
+      "integration/clients, zkserver and nemesis that need it will fail, and say so." >&2
   fi
 fi
 
@@ -111,5 +118,6 @@ if [[ ${#packages[@]} -gt 0 ]]; then
   java_found || fail "still no java on PATH." "$what_to_do"
   kazoo_found || fail "the package python3-kazoo is installed, but there is no $debian_kazoo."
   curator_found || fail "the package libcurator-recipes-java is installed, but there is no $debian_curator."
+  faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
   compiler_found || fail "the package libeclipse-jdt-core-java is installed, but there is no $debian_compiler."
 fi

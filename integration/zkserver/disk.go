@@ -73,9 +73,12 @@ func (s *Server) FreeDisk() error {
 }
 
 // newDisk mounts a file system for the data, or notes why it cannot.
-func newDisk(dir string) (*disk, error) {
+func newDisk(dir string, unmountable error) (*disk, error) {
 	if err := os.MkdirAll(dataDir(dir), 0o700); err != nil {
 		return nil, err
+	}
+	if unmountable != nil {
+		return &disk{why: unmountable}, nil
 	}
 	if err := mountData(dataDir(dir)); err != nil {
 		return &disk{why: err}, nil

@@ -25,6 +25,7 @@ type options struct {
 	settings     []setting
 	startTimeout time.Duration
 	tick         time.Duration
+	unmountable  error // why there is to be no mount, for tests
 }
 
 type setting struct{ key, value string }

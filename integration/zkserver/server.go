@@ -84,7 +84,7 @@ func prepare(in Installation, o options, n int) (servers []*Server, err error) {
 			return servers, err
 		}
 		if o.fullable {
-			if s.disk, err = newDisk(s.dir.path); err != nil {
+			if s.disk, err = newDisk(s.dir.path, o.unmountable); err != nil {
 				return servers, err
 			}
 		}

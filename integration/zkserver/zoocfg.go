@@ -88,6 +88,10 @@ func command(in Installation, o options, dir string) []string {
 	if !o.optimise {
 		args = append(args, "-XX:TieredStopAtLevel=1")
 	}
+	if o.peerLinks {
+		// Where networks break all the time, members ask again sooner than after up to a minute.
+		args = append(args, "-Dzookeeper.fastleader.maxNotificationInterval=400", "-Dzookeeper.cnxTimeout=1000")
+	}
 	args = append(args, o.jvmFlags...)
 	classpath := strings.Join(append([]string{dir}, in.Classpath...), string(filepath.ListSeparator))
 	return append(args, "-cp", classpath, mainClass, configFile(dir))

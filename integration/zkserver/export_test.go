@@ -1,0 +1,11 @@
+package zkserver
+
+import "errors"
+
+// WithoutMount makes WithFullableDisk do as on a machine that lets nobody mount.
+func WithoutMount() Option {
+	return func(o *options) error {
+		o.unmountable = errors.New("not here, for a test")
+		return nil
+	}
+}
