@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff lint fmt bench soak demo clean
+.PHONY: help setup unit test test-temporal adapters diff lint fmt bench soak robust robust-sum robust-bugs demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -11,6 +11,10 @@ BENCH ?= .
 BENCHFLAGS ?=
 STEPS ?= 1000000
 SOAK ?= 10m
+DURATION ?= 10m
+CLIENTS ?= 12
+OUT ?= dist/robust
+BUG ?=
 SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
@@ -57,6 +61,15 @@ bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name t
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK)
+
+robust: setup ## Break servers, networks and clients at random for DURATION, judge what clients were told (SEED=n CLIENTS=n); docs/robustness.md
+	go run ./integration/robust/cmd run -duration $(DURATION) -seed $(SEED) -clients $(CLIENTS) -out $(OUT)
+
+robust-sum: ## Add up the reports of `make robust`
+	go run ./integration/robust/cmd sum $(OUT)/report-*.json
+
+robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); half an hour
+	go run ./integration/robust/cmd bugs -each 3m $(BUG)
 
 bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
 	cd integration/schedulers && go test -run '^$$' -bench '$(BENCH)' -timeout 20m $(BENCHFLAGS) .

@@ -1,0 +1,66 @@
+package bugs
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// A Bug is what somebody may get wrong.
+type Bug struct {
+	Name    string // a word
+	What    string // is wrong, and what follows from that
+	Patches []Patch
+}
+
+// A Patch replaces text that a file of the repository has exactly once.
+type Patch struct {
+	File     string // from the root of the repository
+	Old, New string
+}
+
+// Lay makes the file for go build -overlay that plants these bugs, with what it
+// needs, in dir.
+func Lay(dir string, planted ...Bug) (overlay string, err error) {
+	root := Root()
+	texts := make(map[string]string)
+	for _, b := range planted {
+		for _, p := range b.Patches {
+			text, ok := texts[p.File]
+			if !ok {
+				original, err := os.ReadFile(filepath.Join(root, p.File))
+				if err != nil {
+					return "", fmt.Errorf("bug %s: %w", b.Name, err)
+				}
+				text = string(original)
+			}
+			if n := strings.Count(text, p.Old); n != 1 {
+				return "", fmt.Errorf("bug %s: %s has the text to be replaced %d times: change integration/robust/bugs with the product\n%s", b.Name, p.File, n, p.Old)
+			}
+			texts[p.File] = strings.Replace(text, p.Old, p.New, 1)
+		}
+	}
+	replace := make(map[string]string)
+	for file, text := range texts {
+		laid := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(laid, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, file)] = laid
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+// Root is the root of the repository that this package was built from.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}

@@ -1,0 +1,102 @@
+package robust
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/nemesis"
+)
+
+// Options say what a run does. Only Dir and Worker must be set.
+type Options struct {
+	Clients  int           // processes; default 10
+	Players  int           // goroutines that take locks, in each of them; default 3
+	Scopes   int           // locks at a time; default 4
+	Dir      string        // an empty directory for histories and resources
+	Duration time.Duration // of the faults; default 1m
+	Season   time.Duration // how long the names of locks last; default 15s
+	Seed     uint64
+	Session  time.Duration // the session timeout that clients ask for; default 3s
+	Tempo    float64       // by how much processes are slower than on an idle laptop; default 1
+	Worker   string        // the program of the clients, see Build
+
+	Kinds []nemesis.Kind // of faults; default: all that can be made here
+	Lanes int            // faults at a time; default 1
+	Rest  time.Duration  // mean pause between two; default 1s
+
+	// Steps, when set, are the faults: these and no others, within Duration.
+	Steps []nemesis.Step
+
+	// Drain is for how long what was begun may go on after all faults have been
+	// healed. Default 2m: nothing waits for longer than a minute for a watch
+	// that never fires.
+	Drain time.Duration
+
+	// Peek, when set, is how often the history so far is judged; a violation
+	// ends the run.
+	Peek time.Duration
+
+	// Evidence is the directory for what shows violations, created if there are
+	// any. Default: it is not kept.
+	Evidence string
+
+	// Log, when set, is told what happens, in lines.
+	Log func(format string, args ...any)
+}
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	count := func(n *int, value int) {
+		if *n == 0 {
+			*n = value
+		}
+	}
+	count(&o.Clients, 10)
+	count(&o.Players, 3)
+	count(&o.Scopes, 4)
+	set(&o.Duration, time.Minute)
+	set(&o.Season, 15*time.Second)
+	set(&o.Session, 3*time.Second)
+	set(&o.Drain, 2*time.Minute)
+	if o.Tempo == 0 {
+		o.Tempo = 1
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	return o
+}
+
+// Build builds the program of the clients in dir: with the race detector, or
+// with other sources laid over those of the product (a file for go build
+// -overlay; "": none).
+func Build(ctx context.Context, dir string, race bool, overlay string) (program string, err error) {
+	program = filepath.Join(dir, "worker")
+	args := []string{"build", "-o", program}
+	if race {
+		args = append(args, "-race")
+	}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./worker")...)
+	cmd.Dir = here()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("robust: build the worker: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// here is the directory of this package.
+func here() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(file)
+}

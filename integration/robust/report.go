@@ -1,0 +1,159 @@
+package robust
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/nemesis"
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+	"github.com/lockkeeper/lockkeeper/integration/robust/verdict"
+)
+
+// A Report is what came of a run, or of several.
+type Report struct {
+	Seeds    []uint64
+	Runs     int
+	Clients  int
+	Duration time.Duration
+	Drained  time.Duration // how long everything took to end
+	Faults   []nemesis.Fault
+
+	Absent map[nemesis.Kind]string // kinds that cannot be made here, and why
+	Notes  []string
+
+	Figures     verdict.Figures
+	Violations  []verdict.Violation
+	Unknown     []string
+	Unavailable map[nemesis.Kind]time.Duration
+}
+
+func (r *Report) take(v verdict.Verdict, events []history.Event) {
+	r.Figures, r.Unknown = v.Figures, v.Unknown
+	r.Violations = append(r.Violations, v.Violations...)
+	r.Unavailable = unavailable(r.Faults, events)
+}
+
+// unavailable returns for each kind of fault for how long nobody at all acquired
+// a lock, at most: from the beginning of such a fault, or from a grant during it,
+// to the next grant.
+func unavailable(faults []nemesis.Fault, events []history.Event) map[nemesis.Kind]time.Duration {
+	var grants []time.Duration
+	for _, e := range events {
+		if e.Kind == history.Granted {
+			grants = append(grants, e.At)
+		}
+	}
+	longest := make(map[nemesis.Kind]time.Duration)
+	for _, f := range faults {
+		last := f.Began
+		i, _ := slices.BinarySearch(grants, f.Began)
+		for ; i < len(grants) && last <= f.Ended; i++ {
+			longest[f.Kind] = max(longest[f.Kind], grants[i]-last)
+			last = grants[i]
+		}
+	}
+	return longest
+}
+
+// Write writes the report as text.
+func (r *Report) Write(out io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-22s"+format+"\n", append([]any{name}, args...)...)
+	}
+	f := &r.Figures
+	line("seeds", "%s", strings.Trim(fmt.Sprint(r.Seeds), "[]"))
+	line("faults", "%d in %s, in %d runs", len(r.Faults), r.Duration.Round(time.Second), r.Runs)
+	line("everything ended", "%s after the last fault, at the latest", r.Drained.Round(100*time.Millisecond))
+	line("processes", "%d at a time, %d in all; %d times one was starved by the machine", r.Clients, f.Processes, f.Stalls)
+	line("requests", "%d, of which %d failed as asked for (timeouts, tries, given up)", f.Requests, f.Failed)
+	line("grants", "%d (%d shared, %d through lockguard, %d downgraded) of %d locks", f.Grants, f.Shared, f.Guarded, f.Downgrades, f.Scopes)
+	line("asked to go", "%d, taken over %d", f.Asked, f.Takeovers)
+	line("losses told", "%s", counts(f.Losses))
+	line("ends of holds", "%s", counts(f.Ends))
+	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (nobody newer had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
+	line("VIOLATIONS", "%d", len(r.Violations))
+	line("unknown verdicts", "%d of %d", len(r.Unknown), f.Scopes)
+
+	b.WriteString("\nend of a hold, as its holder was told, after the next conflicting grant (ms; negative: told before)\n")
+	fmt.Fprintf(&b, "  %-42s %8s %10s %10s %10s %10s\n", "how it ended", "count", "median", "p99", "p99.9", "max")
+	for _, how := range slices.Sorted(maps.Keys(f.Overlaps)) {
+		s := f.Overlaps[how]
+		ms := func(p float64) string { return fmt.Sprintf("%.1f", float64(s.Percentile(p))/float64(time.Millisecond)) }
+		fmt.Fprintf(&b, "  %-42s %8d %10s %10s %10s %10s\n", how, s.Count(), ms(50), ms(99), ms(99.9), ms(100))
+	}
+
+	b.WriteString("\nfaults, and for how long nobody at all acquired a lock from the beginning of one of the kind, at most\n")
+	kinds, failed := make(map[nemesis.Kind]int), make(map[nemesis.Kind]int)
+	for _, fault := range r.Faults {
+		kinds[fault.Kind]++
+		if fault.Err != "" {
+			failed[fault.Kind]++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		note := ""
+		if n := failed[kind]; n > 0 {
+			note = fmt.Sprintf("   (%d could not be made)", n)
+		}
+		fmt.Fprintf(&b, "  %-20s %6d %10.1fs%s\n", kind, kinds[kind], r.Unavailable[kind].Seconds(), note)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Absent)) {
+		fmt.Fprintf(&b, "  %-20s cannot be made here: %s\n", kind, r.Absent[kind])
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", note)
+	}
+	for _, v := range r.Violations {
+		b.WriteString("\n" + v.String())
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func counts(m map[string]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", cmp.Or(k, "open"), m[k]))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+// Checks returns which checks have found something, and how often.
+func (r *Report) Checks() string {
+	found := make(map[string]int)
+	for _, v := range r.Violations {
+		found[v.Check]++
+	}
+	return counts(found)
+}
+
+// Merge adds another report to this one.
+func (r *Report) Merge(o *Report) {
+	r.Runs += o.Runs
+	r.Clients = max(r.Clients, o.Clients)
+	r.Duration += o.Duration
+	r.Drained = max(r.Drained, o.Drained)
+	r.Seeds = append(r.Seeds, o.Seeds...)
+	r.Faults = append(r.Faults, o.Faults...)
+	r.Violations = append(r.Violations, o.Violations...)
+	r.Unknown = append(r.Unknown, o.Unknown...)
+	r.Figures.Merge(o.Figures)
+	r.Absent = o.Absent
+	for _, note := range o.Notes {
+		if !slices.Contains(r.Notes, note) {
+			r.Notes = append(r.Notes, note)
+		}
+	}
+	if r.Unavailable == nil {
+		r.Unavailable = make(map[nemesis.Kind]time.Duration)
+	}
+	for kind, d := range o.Unavailable {
+		r.Unavailable[kind] = max(r.Unavailable[kind], d)
+	}
+}

@@ -1,0 +1,232 @@
+package robust
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/nemesis"
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+	"github.com/lockkeeper/lockkeeper/integration/robust/verdict"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A run is one after the other: servers, clients, faults, drain, verdict.
+type run struct {
+	options Options
+	nemesis *nemesis.Nemesis
+	crew    *crew
+	reader  *history.Reader
+}
+
+// Run makes faults for as long as the options say, lets everything end, and
+// judges. The error says what kept it from doing so.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	o = o.withDefaults()
+	r := &run{options: o, reader: history.NewReader(o.Dir), crew: newCrew(o)}
+	r.nemesis, err = nemesis.New(ctx, nemesis.Options{
+		Seed: o.Seed, Clients: o.names(), Session: o.Session, Kinds: o.Kinds, Lanes: o.Lanes, Rest: o.Rest, Now: history.Now,
+		Processes: r.crew, Observe: func(f nemesis.Fault) { o.Log("%s", f) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.nemesis.Close()) }()
+	defer func() { // in case of an error
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		r.crew.drain(gone)
+	}()
+	if err := r.crew.start(r.nemesis.Connect); err != nil {
+		return nil, err
+	}
+	began := history.Now()
+	seen, err := r.blow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	healed := history.Now()
+	o.Log("all faults are healed")
+	calm, cancel := context.WithTimeout(ctx, o.Drain)
+	defer cancel()
+	late := r.crew.drain(calm)
+	report = &Report{
+		Seeds: []uint64{o.Seed}, Clients: o.Clients, Duration: healed - began, Drained: history.Now() - healed, Runs: 1, Faults: r.nemesis.Faults(), Absent: r.nemesis.Unavailable(), Notes: r.nemesis.Notes(),
+	}
+	for _, client := range late {
+		report.Violations = append(report.Violations, verdict.Violation{
+			Check: verdict.CheckEnd, Text: fmt.Sprintf("client %s has not ended what it had begun %s after the last fault was healed", client, o.Drain),
+		})
+	}
+	if seen == nil {
+		report.Violations = append(report.Violations, r.residue(ctx)...)
+	}
+	for _, text := range r.crew.troubles {
+		report.Violations = append(report.Violations, verdict.Violation{Check: verdict.CheckProcess, Text: text})
+	}
+	events, err := r.events(history.Now())
+	if err != nil {
+		return nil, err
+	}
+	v := verdict.Judge(events, r.settings())
+	report.take(v, events)
+	if o.Evidence != "" && len(report.Violations) > 0 {
+		if err := keepEvidence(o.Evidence, report.Violations, events); err != nil {
+			return nil, err
+		}
+		o.Log("what shows the violations is in %s", o.Evidence)
+	}
+	for _, s := range seen {
+		if !slices.ContainsFunc(report.Violations, func(v verdict.Violation) bool { return v.Check == s.Check && v.Scope == s.Scope }) {
+			o.Log("taken back: %s: %s", s.Check, s.Text)
+		}
+	}
+	return report, nil
+}
+
+// blow makes faults until the time is over or a violation is seen.
+func (r *run) blow(ctx context.Context) ([]verdict.Violation, error) {
+	blowing, cancel := context.WithTimeout(ctx, r.options.Duration)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- r.strike(blowing) }()
+	var peek <-chan time.Time
+	if r.options.Peek > 0 {
+		ticker := time.NewTicker(r.options.Peek)
+		defer ticker.Stop()
+		peek = ticker.C
+	}
+	for {
+		select {
+		case err := <-done:
+			return nil, err
+		case <-peek:
+			events, err := r.events(history.Now() - 3*time.Second)
+			if err != nil {
+				return nil, err
+			}
+			if v := verdict.Judge(events, r.settings()); len(v.Violations) > 0 {
+				cancel()
+				return v.Violations, <-done
+			}
+		}
+	}
+}
+
+// strike plays the fixed list of faults, or draws them.
+func (r *run) strike(ctx context.Context) error {
+	if len(r.options.Steps) == 0 {
+		return r.nemesis.Run(ctx)
+	}
+	for _, step := range r.options.Steps {
+		if err := r.nemesis.Play(ctx, step); err != nil {
+			r.options.Log("%v", err) // what could not be done; what could not be healed is told by Heal
+		}
+	}
+	return r.nemesis.Heal(context.WithoutCancel(ctx))
+}
+
+func (r *run) settings() verdict.Settings {
+	return verdict.Settings{Window: r.options.Session, Patience: 30 * time.Second}
+}
+
+// events returns the history up to now, with what the suite knows.
+func (r *run) events(until time.Duration) ([]history.Event, error) {
+	own := r.crew.told(until)
+	events, err := r.reader.Events()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range r.nemesis.Faults() {
+		if f.Kind != nemesis.SessionExpire && f.Kind != nemesis.SessionsExpire {
+			continue
+		}
+		for _, name := range f.Clients {
+			for _, client := range r.crew.clients(name) {
+				own = append(own, history.Event{At: min(until, cmp.Or(f.Ended, until)), Kind: history.Expired, Client: client, From: f.Began})
+			}
+		}
+	}
+	events = append(events, own...)
+	history.Sort(events)
+	return slices.DeleteFunc(events, func(e history.Event) bool { return e.At > until }), nil
+}
+
+// residue looks whether anything is left: nobody may hold or wait, and each lock
+// can be had.
+func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Drain)
+	defer cancel()
+	fail := func(scope, format string, args ...any) {
+		found = append(found, verdict.Violation{Check: verdict.CheckEnd, Scope: scope, Text: fmt.Sprintf(format, args...)})
+	}
+	servers, _, err := recipes.ParseServers(r.nemesis.Direct())
+	if err != nil {
+		fail("", "%v", err)
+		return found
+	}
+	client, err := recipes.NewClient(recipes.Config{Servers: servers})
+	if err != nil {
+		fail("", "%v", err)
+		return found
+	}
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
+	// The sessions of the killed end by themselves.
+	var busy []recipes.LockState
+	for ctx.Err() == nil {
+		locks, err := client.Locks(ctx)
+		if err != nil {
+			continue
+		}
+		busy = slices.DeleteFunc(slices.Clone(locks), func(l recipes.LockState) bool { return len(l.Holders)+len(l.Waiters)+len(l.Foreign) == 0 })
+		if len(busy) > 0 {
+			pause(ctx, 200*time.Millisecond)
+			continue
+		}
+		for _, l := range locks {
+			if err := takeOnce(ctx, client, l.Scope); err != nil {
+				fail(l.Scope, "the lock cannot be had when all is over: %v", err)
+			}
+		}
+		return found
+	}
+	if len(busy) == 0 {
+		fail("", "ZooKeeper did not answer for %s after all faults were healed", r.options.Drain)
+	}
+	for _, l := range busy {
+		fail(l.Scope, "left behind when all is over: holders %v, waiters %v, foreign %v", owners(l.Holders), owners(l.Waiters), l.Foreign)
+	}
+	return found
+}
+
+func takeOnce(ctx context.Context, client *recipes.Client, scope string) error {
+	lock, err := client.PriorityLock(scope)
+	if err != nil {
+		return err
+	}
+	grant, err := lock.Acquire(ctx, recipes.Request{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)})
+	if err != nil {
+		return err
+	}
+	return grant.Release(ctx)
+}
+
+func owners(all []recipes.Contender) (names []string) {
+	for _, c := range all {
+		names = append(names, c.Owner)
+	}
+	return names
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

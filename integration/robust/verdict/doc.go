@@ -1,0 +1,59 @@
+// Package verdict judges a history of the robustness suite: were the promises
+// of the lock kept?
+//
+// The one idea: what counts is what clients were told. A hold begins when its
+// Acquire has returned (Granted) and ends when its holder is told that it is
+// lost, or is about to release it (Ended): what happens at the servers between
+// those is the product's business, and shows only if it lets two clients believe
+// what cannot be.
+//
+// # The model
+//
+// The model, which porcupine checks for each scope, is a lock with fencing
+// tokens. Its state is who holds it, in which mode, and the greatest token of a
+// grant. There are three acts, each of which happens at one instant:
+//
+//   - a grant, between the call of Acquire and its return. It is impossible while
+//     somebody holds whose mode conflicts, except those whom it evicts (the
+//     notice TookOver, or the victim's loss, which names the taker): they hold no
+//     more. Its token is greater than that of every grant before; of two shared
+//     grants that follow each other it may be the same, for one hand-over grants
+//     several readers.
+//   - a downgrade, when it is called: from then on others may share.
+//   - an end, at Ended; not of those who are evicted, whose end is the grant of
+//     the one that evicts them. A process that is killed ends when the suite is
+//     about to kill it: until then it believed, and nobody else may have been
+//     granted; afterwards nobody does, whenever the server notices. For a hold
+//     that goes on at the end of the history there is no end.
+//
+// Acquires that failed, or were not told before their process died, are not in
+// it: nobody believed. They can only keep others out, and whether they do so for
+// ever is a matter of liveness. An act that is put at the earliest instant that
+// it can have had allows all that a later one does; so the three are points, or
+// short intervals, and porcupine has next to nothing to search: names of scopes
+// last for a season only, so no history is long. If it runs out of patience all
+// the same, the verdict is unknown, and not counted as a pass.
+//
+// # What is not promised
+//
+// A process that does not run cannot be told anything. If it was stopped
+// (SIGSTOP), or starved by the machine for longer than a third of the margin
+// (each process feels its own pulse), within one session timeout before its hold
+// ended, then this may have been over from the beginning of that pause (Loose):
+// that is where its end may be put. The same is true if others have closed its
+// session, from then on. And a takeover does not wait until a holder that is cut
+// off, has no grace or overruns it hears of it. For these only the token
+// protects; their overlaps are measured apart and no violation.
+//
+// # Checks beside the model
+//
+//   - told: a holder that lost the lock was told before another was granted, by
+//     comparing stamps alone; so the promise does not hang on a search.
+//   - token: no two grants of a scope have one token, shared ones apart.
+//   - fence: the resource, a file for each scope, accepted no smaller token after
+//     a greater one.
+//   - stale: nobody who certainly holds the lock was refused by the resource.
+//   - reader: what a reader reads does not change while it certainly holds.
+//   - process, liveness: found by the suite; processes do not crash, everything
+//     ends, nothing is left behind, every lock can be had.
+package verdict

@@ -1,0 +1,261 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+)
+
+// A Hold is a lock that somebody was told to hold, from Granted to Ended.
+type Hold struct {
+	Who, Client, Scope string
+	Shared             bool // from the beginning
+	Guarded            bool
+	Terms              string
+	Priority           int32
+	Token              int64 // 0: it was never known
+
+	Invoked   time.Duration // Acquire was called
+	Granted   time.Duration // it has returned
+	Softening time.Duration // Downgrade was called; 0: never
+	Ended     time.Duration // the holder was told, or gave up; 0: it goes on
+	Why       Why           // it ended
+	By        string        // who has taken it, as the holder was told
+
+	// Loose is from when on the lock may have been somebody else's although the
+	// holder did not know, by no fault of the product: it did not run, or
+	// others have closed its session. Ended where there is no excuse, the end of
+	// the history where the hold goes on.
+	Loose  time.Duration
+	Excuse Excuse
+
+	Evicts []string // who had to go for this grant
+	taker  *Hold    // by whom it was evicted
+
+	seizures []history.Event // Took
+	requeued time.Duration   // when its last attempt began, if that is not the first; 0: it is
+	spans    []span          // of its process
+	window   time.Duration
+	asked    []history.Event
+	uses     []history.Event
+}
+
+// Why a hold has ended.
+type Why string
+
+// The ways in which a hold ends.
+const (
+	Open     Why = ""         // it has not
+	Released Why = "released" // the holder gave it back
+	Killed   Why = "killed"   // the process was killed
+	// The rest are reasons for a loss, as the holder was told: "session", "taken" ...
+)
+
+// Excuse is why a holder may have believed too long.
+type Excuse string
+
+// The excuses.
+const (
+	None    Excuse = ""
+	Pause   Excuse = "paused"  // the process was stopped, or starved
+	Expired Excuse = "expired" // others closed its session
+)
+
+// span is a time in which something was out of order with a process.
+type span struct {
+	from, to time.Duration
+	what     Excuse
+}
+
+// A chronicle is a history, by requests.
+type chronicle struct {
+	holds    map[string]*Hold // by Who; also those that were not granted (yet)
+	order    []*Hold          // granted ones, by Granted
+	spans    map[string][]span
+	killed   map[string]time.Duration
+	failed   int
+	requests int
+	asks     int
+	losses   map[string]int
+	stalls   int
+	cannot   []string
+	broken   []string // clients that could not be closed
+}
+
+// read sorts events, which are in the order of their stamps, into holds.
+func read(events []history.Event, window time.Duration) *chronicle {
+	c := &chronicle{holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration), losses: make(map[string]int)}
+	for _, e := range events {
+		c.take(e)
+	}
+	for _, h := range c.holds {
+		if h.Granted == 0 {
+			continue
+		}
+		c.order = append(c.order, h)
+		if at, ok := c.killed[h.Client]; ok {
+			h.end(at, Killed)
+		}
+		h.spans, h.window = c.spans[h.Client], window
+		h.excuse(events[len(events)-1].At)
+	}
+	slices.SortFunc(c.order, func(a, b *Hold) int { return cmp.Or(cmp.Compare(a.Granted, b.Granted), cmp.Compare(a.Who, b.Who)) })
+	for _, h := range c.holds {
+		for _, e := range h.seizures {
+			for i, who := range e.Of {
+				c.evict(c.holds[who], e.Tokens[i], h, e.At)
+			}
+		}
+	}
+	for _, h := range c.order {
+		if h.By != "" && h.taker == nil && c.holds[h.By] != nil {
+			c.evict(h, h.Token, c.holds[h.By], 0)
+		}
+	}
+	return c
+}
+
+// evict notes that the holder with a token was evicted, and by whom: a victim
+// that was told that it held.
+func (c *chronicle) evict(victim *Hold, token int64, taker *Hold, at time.Duration) {
+	if victim == nil || victim.Granted == 0 || victim.Token != 0 && victim.Token != token {
+		return // it was another attempt of that request, of which nobody was told
+	}
+	if taker.Granted == 0 || at <= taker.requeued && taker.requeued != 0 {
+		// The attempt that has taken it died, or was given up, before anybody was
+		// told that it held: the lock may have been others' since then.
+		if victim.Ended != 0 {
+			victim.Loose = min(victim.Loose, max(victim.Granted, taker.Invoked))
+		}
+		return
+	}
+	victim.taker = taker
+	if !slices.Contains(taker.Evicts, victim.Who) {
+		taker.Evicts = append(taker.Evicts, victim.Who)
+	}
+}
+
+func (c *chronicle) take(e history.Event) {
+	switch e.Kind {
+	case history.Killed:
+		c.killed[e.Client] = e.At
+	case history.Stalled:
+		c.stalls++
+		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Pause})
+	case history.Paused:
+		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Pause})
+	case history.Expired:
+		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Expired})
+	case history.Cannot:
+		c.cannot = append(c.cannot, e.Client+": "+e.Err)
+	case history.Stopped:
+		if e.Err != "" {
+			c.broken = append(c.broken, fmt.Sprintf("client %s was not closed: %s", e.Client, e.Err))
+		}
+	case history.Started:
+	default:
+		c.request(e)
+	}
+}
+
+func (c *chronicle) request(e history.Event) {
+	h := c.holds[e.Who]
+	if h == nil {
+		h = &Hold{Who: e.Who, Client: e.Client, Scope: e.Scope}
+		c.holds[e.Who] = h
+	}
+	switch e.Kind {
+	case history.Invoked:
+		c.requests++
+		h.Invoked, h.Shared, h.Guarded, h.Priority, h.Terms = e.At, e.Shared, e.Guarded, e.Priority, e.Terms
+	case history.Granted:
+		h.Granted = e.At
+	case history.Tokened:
+		h.Token = e.Token
+	case history.Failed:
+		c.failed++
+	case history.Took:
+		h.seizures = append(h.seizures, e)
+	case history.Requeued:
+		h.requeued = e.At
+	case history.Asked:
+		c.asks++
+		h.asked = append(h.asked, e)
+	case history.Lost:
+		c.losses[e.Reason]++
+		h.end(e.At, Why(e.Reason))
+		h.By = e.By
+	case history.Releasing:
+		h.end(e.At, Released)
+	case history.Done: // of a guarded one: the last counts, for the hooks run under the lock
+		if h.Why == Released {
+			h.Ended = e.At
+		}
+		h.end(e.At, Released)
+	case history.Downgrading:
+		h.Softening = e.At
+	case history.Wrote, history.Refused, history.Read:
+		h.uses = append(h.uses, e)
+	default: // Withdrawn, Downgraded, Released: nothing depends on them
+	}
+}
+
+// end ends the hold, if nothing else has before.
+func (h *Hold) end(at time.Duration, why Why) {
+	if h.Ended == 0 || at < h.Ended {
+		h.Ended, h.Why = at, why
+	}
+}
+
+// excuse looks for what kept the holder from knowing in time that it had lost:
+// something within the window before it ended the hold. One that goes on at the
+// end of the history may be about to find out.
+func (h *Hold) excuse(now time.Duration) {
+	end := cmp.Or(h.Ended, now)
+	h.Loose = end
+	for _, s := range h.spans {
+		after := h.window
+		if s.what == Expired {
+			after *= 2 // the process finds out when it has connected again
+		}
+		if s.from <= end && s.to >= end-after && s.from < h.Loose {
+			h.Loose, h.Excuse, h.Ended = s.from, s.what, end
+		}
+	}
+}
+
+func (h *Hold) String() string {
+	mode := "exclusive"
+	if h.Shared {
+		mode = "shared"
+	}
+	return fmt.Sprintf("%s %s priority %d token %d", h.Who, mode, h.Priority, h.Token)
+}
+
+// Tale tells the hold in one line, with times since the machine booted.
+func (h *Hold) Tale() string {
+	s := func(d time.Duration) string { return fmt.Sprintf("%.4f", d.Seconds()) }
+	text := fmt.Sprintf("%s: invoked %s, granted %s", h, s(h.Invoked), s(h.Granted))
+	if h.Softening != 0 {
+		text += ", downgrades " + s(h.Softening)
+	}
+	switch {
+	case h.Ended == 0:
+		text += ", goes on"
+	default:
+		text += fmt.Sprintf(", ended %s (%s)", s(h.Ended), h.Why)
+	}
+	if h.Excuse != None {
+		text += fmt.Sprintf(", %s since %s", h.Excuse, s(h.Loose))
+	}
+	if h.By != "" {
+		text += ", taken by " + h.By
+	}
+	if len(h.Evicts) > 0 {
+		text += fmt.Sprintf(", evicts %v", h.Evicts)
+	}
+	return text + " [" + h.Terms + "]"
+}

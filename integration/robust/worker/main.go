@@ -1,0 +1,137 @@
+// Worker is one process of the robustness suite: it takes locks at random, by
+// the public API alone, and writes down what it is told. The suite starts it,
+// and may kill or stop it at any moment.
+//
+// On standard input it understands "drain": make no new requests, wait until
+// those that were made have ended, close the client, exit. At the end of
+// standard input it exits at once: the suite is gone.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// A worker is this process.
+type worker struct {
+	settings settings
+	client   *recipes.Client
+	guard    *lockguard.Guard
+	log      *history.Writer
+	draining chan struct{}
+}
+
+func run() error {
+	s, err := fromEnvironment()
+	if err != nil {
+		return err
+	}
+	log, err := history.Create(filepath.Join(s.Dir, s.Client+".jsonl"))
+	if err != nil {
+		return err
+	}
+	w := &worker{settings: s, log: log, draining: make(chan struct{})}
+	w.client, err = recipes.NewClient(recipes.Config{Servers: s.Servers, SessionTimeout: s.Session})
+	if err != nil {
+		return err
+	}
+	if w.guard, err = lockguard.New(w.client, lockguard.WithObserver(w.observe)); err != nil {
+		return err
+	}
+	w.tell(history.Event{Kind: history.Started, Terms: fmt.Sprintf("pid %d", os.Getpid())})
+	go w.obey()
+	go w.feelThePulse()
+
+	var players sync.WaitGroup
+	for i := range s.Players {
+		p := &player{w: w, number: i + 1, rand: rand.New(rand.NewPCG(s.Seed, uint64(i)))}
+		players.Go(p.play)
+	}
+	players.Wait()
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = w.client.Close(ctx)
+	w.tell(history.Event{Kind: history.Stopped, Err: text(err)})
+	return err
+}
+
+// obey reads what the suite wants.
+func (w *worker) obey() {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		if in.Text() == "drain" {
+			close(w.draining)
+		}
+	}
+	os.Exit(3) // nobody is interested any more
+}
+
+// feelThePulse notices that the process has not run for a while, because the
+// machine is busy or somebody has stopped it: what such a process was told too
+// late is not the product's fault.
+func (w *worker) feelThePulse() {
+	last := history.Now()
+	for range time.Tick(w.settings.Stall / 8) {
+		now := history.Now()
+		if now-last > w.settings.Stall {
+			w.tell(history.Event{At: now, Kind: history.Stalled, From: last})
+		}
+		last = now
+	}
+}
+
+// tell writes an event down. A process that cannot do that is of no use.
+func (w *worker) tell(e history.Event) {
+	if e.At == 0 {
+		e.At = history.Now()
+	}
+	e.Client = w.settings.Client
+	if err := w.log.Write(e); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(4)
+	}
+}
+
+func (w *worker) isDraining() bool {
+	select {
+	case <-w.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits, unless the worker drains.
+func (w *worker) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.draining:
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

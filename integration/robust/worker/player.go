@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A player takes one lock after the other.
+type player struct {
+	w      *worker
+	number int
+	turns  int
+	rand   *rand.Rand
+}
+
+func (p *player) play() {
+	for !p.w.isDraining() {
+		p.turn()
+		p.w.pause(time.Duration(p.rand.Int64N(int64(40 * float64(time.Millisecond) * p.w.settings.Tempo))))
+	}
+}
+
+// turn makes one request and, if it is granted, works under the lock.
+func (p *player) turn() {
+	p.turns++
+	w := draw(p.rand, p.w.settings.Tempo)
+	v := &visit{
+		w: p.w, wish: w, who: fmt.Sprintf("%s/%d.%d", p.w.settings.Client, p.number, p.turns),
+		scope: p.w.settings.scope(p.rand.IntN(p.w.settings.Scopes)), shared: w.request.Mode == priority.Shared,
+		asked: make(chan time.Time, 16), lost: make(chan struct{}), risk: make(chan struct{}, 1), rand: p.rand,
+	}
+	v.wish.request.Owner = v.who
+	v.file = p.w.settings.file(v.scope)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if w.giveUp > 0 {
+		timer := time.AfterFunc(w.giveUp, cancel)
+		defer timer.Stop()
+	}
+	v.tell(history.Event{Kind: history.Invoked, Shared: v.shared, Guarded: w.guarded, Priority: int32(w.request.Priority), Terms: w.String()})
+	if w.guarded {
+		v.guarded(ctx)
+	} else {
+		v.plain(ctx)
+	}
+}
+
+// plain takes the lock by package recipes.
+func (v *visit) plain(ctx context.Context) {
+	lock, err := v.w.client.PriorityLock(v.scope)
+	if err != nil {
+		v.tell(history.Event{Kind: history.Failed, Err: text(err)})
+		return
+	}
+	v.wish.request.Notify = v.notice
+	grant, err := lock.Acquire(ctx, v.wish.request)
+	if err != nil {
+		v.tell(history.Event{Kind: history.Failed, Err: text(err)})
+		return
+	}
+	v.tell(history.Event{Kind: history.Granted})
+	v.hold = grant
+	if token, err := grant.Token(context.Background()); err == nil {
+		v.token = int64(token)
+		v.tell(history.Event{Kind: history.Tokened, Token: v.token})
+		v.work(v.lost)
+	}
+	release, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if v.wish.hasty {
+		cancel()
+	}
+	v.tell(history.Event{Kind: history.Releasing})
+	err = grant.Release(release)
+	v.tell(history.Event{Kind: history.Released, Err: text(err)})
+	v.haunt(err)
+}
+
+// notice writes down what the request is told.
+func (v *visit) notice(n recipes.Notice) {
+	at := history.Now()
+	switch n := n.(type) {
+	case recipes.PreemptAsked:
+		v.askedToGo(at, n.By.Owner, string(n.Reason), n.Grace, n.Deadline)
+	case recipes.PreemptWithdrawn:
+		v.tell(history.Event{At: at, Kind: history.Withdrawn})
+	case recipes.TookOver:
+		v.tookOver(at, n.From)
+	case recipes.Lost:
+		v.tell(history.Event{At: at, Kind: history.Lost, Reason: string(n.Err.Reason), By: n.Err.By, Err: text(n.Err.Err)})
+		close(v.lost)
+	case recipes.Requeued:
+		v.tell(history.Event{At: at, Kind: history.Requeued, Err: text(n.Cause)})
+	case recipes.Queued, recipes.Displaced, recipes.Revised, recipes.CleanupPending, recipes.PendingOver,
+		recipes.PreemptSent:
+	case recipes.AtRisk:
+		v.atRisk()
+	}
+}
+
+// visitKey is that of the visit in the context of a guarded one.
+type visitKey struct{}
+
+// guarded takes the lock by package lockguard.
+func (v *visit) guarded(ctx context.Context) {
+	granted, over := false, make(chan struct{})
+	defer close(over)
+	var hooks []lockguard.Hook
+	if v.wish.request.CleanupTimeout > 0 {
+		hooks = append(hooks, v.cleanUp)
+	}
+	err := v.w.guard.Do(context.WithValue(ctx, visitKey{}, v), v.wish.requirement(v.scope), func(ctx context.Context) error {
+		v.tell(history.Event{Kind: history.Granted})
+		granted = true
+		hold, _ := lockguard.FromContext(ctx)
+		v.hold, v.token = hold, int64(hold.Token())
+		v.tell(history.Event{Kind: history.Tokened, Token: v.token})
+		go func() {
+			select {
+			case <-hold.Lost():
+				v.lostUnderGuard(hold)
+			case <-over: // what is lost now has been given back
+			}
+		}()
+		v.work(hold.Lost())
+		v.tell(history.Event{Kind: history.Done})
+		return nil
+	}, hooks...)
+	if !granted {
+		v.tell(history.Event{Kind: history.Failed, Err: text(err)})
+		return
+	}
+	v.tell(history.Event{Kind: history.Released, Err: text(err)})
+	v.haunt(err)
+}
+
+// cleanUp is the hook of a guarded visit: it goes on working.
+func (v *visit) cleanUp(ctx context.Context) error {
+	hold, _ := lockguard.FromContext(ctx)
+	for range 1 + v.rand.IntN(4) {
+		select {
+		case <-hold.Lost():
+			return nil // told by lostUnderGuard
+		default:
+		}
+		v.use(false)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(v.rand.Int64N(int64(v.wish.request.CleanupTimeout/2) + 1))):
+		}
+	}
+	v.tell(history.Event{Kind: history.Done})
+	return nil
+}
+
+func (v *visit) lostUnderGuard(hold *lockguard.Hold) {
+	at := history.Now()
+	lost := new(lockguard.LostError)
+	if !errors.As(hold.Check(), &lost) {
+		lost.Reason = "found out by the release"
+	}
+	v.tell(history.Event{At: at, Kind: history.Lost, Reason: string(lost.Reason), By: lost.By, Err: text(lost.Err)})
+}
+
+// observe writes down what package lockguard tells of a visit.
+func (w *worker) observe(ctx context.Context, event lockguard.Event) {
+	v, ok := ctx.Value(visitKey{}).(*visit)
+	if !ok {
+		return
+	}
+	switch e := event.(type) {
+	case lockguard.PreemptRequested:
+		v.askedToGo(history.Now(), e.By.Owner, string(e.Reason), e.Grace, e.Deadline)
+	case lockguard.PreemptionWithdrawn:
+		v.tell(history.Event{Kind: history.Withdrawn})
+	case lockguard.AtRisk:
+		v.atRisk()
+	case lockguard.Requeued:
+		v.tell(history.Event{Kind: history.Requeued, Err: text(e.Cause)})
+	case lockguard.TakenOver:
+		v.tookOver(history.Now(), e.From)
+	default: // the rest is written down where it happens
+	}
+}

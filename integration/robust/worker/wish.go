@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A wish is one request as it was drawn, and what its player means to do.
+type wish struct {
+	request recipes.Request
+	guarded bool          // through package lockguard
+	giveUp  time.Duration // when the context ends; 0: never
+	stay    time.Duration // how long the work takes
+	manner  manner        // when it is asked to go
+	soften  bool          // downgrade on the way
+	extend  bool          // ask for a longer lease on the way
+	hasty   bool          // release with a context that has ended
+	clings  bool          // when ZooKeeper is silent it waits what becomes of the lock
+}
+
+// manner is how a holder goes that is asked to.
+type manner int
+
+const (
+	prompt   manner = iota // soon
+	punctual               // at the very end of the grace: when it may be taken over
+	stubborn               // when it is done, or has lost
+	manners
+)
+
+// draw makes up a request. Whatever can meet in a cluster is in it, the odd things
+// more often than there.
+func draw(r *rand.Rand, tempo float64) wish {
+	chance := func(percent int) bool { return r.IntN(100) < percent }
+	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low)+1)) }
+	slow := func(d time.Duration) time.Duration { return time.Duration(float64(d) * tempo) }
+	w := wish{guarded: chance(40), manner: manner(r.IntN(int(manners)))}
+	q := &w.request
+	q.Priority = priority.Level(r.IntN(4)) * 10
+	q.LeaseTimeout = between(5*time.Second, 20*time.Second)
+	if chance(30) {
+		q.LeaseTimeout = between(5*time.Millisecond, 150*time.Millisecond)
+	}
+	if chance(30) {
+		q.Mode = priority.Shared
+	}
+	if chance(60) {
+		q.CleanupTimeout = min(between(5*time.Millisecond, 250*time.Millisecond), q.LeaseTimeout-time.Millisecond)
+	}
+	switch {
+	case chance(20):
+		q.WaitingTimeout = new(time.Duration(0))
+	case chance(40):
+		q.WaitingTimeout = new(between(10*time.Millisecond, 400*time.Millisecond))
+	}
+	switch {
+	case chance(15):
+		q.AcquireTimeout = new(time.Duration(0))
+	case chance(40):
+		q.AcquireTimeout = new(between(20*time.Millisecond, 5*time.Second))
+	}
+	q.Forceful = chance(40)
+	switch {
+	case chance(5):
+		q.MinRuntime = q.LeaseTimeout
+	case chance(10):
+		q.MinRuntime = min(between(time.Millisecond, 200*time.Millisecond), q.LeaseTimeout)
+	}
+	switch {
+	case chance(5):
+		q.NeverPreempts = true
+	case chance(10):
+		q.PreemptDelta = 20
+	}
+	if chance(20) {
+		w.giveUp = between(0, 800*time.Millisecond)
+	}
+	switch n := r.IntN(100); {
+	case n < 45:
+		w.stay = slow(between(0, 8*time.Millisecond))
+	case n < 80:
+		w.stay = slow(between(5*time.Millisecond, 60*time.Millisecond))
+	case n < 96:
+		w.stay = slow(between(60*time.Millisecond, 500*time.Millisecond))
+	default:
+		w.stay = between(500*time.Millisecond, 5*time.Second)
+	}
+	w.soften = q.Mode == priority.Exclusive && chance(10)
+	w.extend, w.hasty, w.clings = chance(5), chance(5), chance(60)
+	return w
+}
+
+// requirement is the request as package lockguard takes it.
+func (w *wish) requirement(scope string) lockguard.Requirement {
+	q := &w.request
+	return lockguard.Requirement{
+		Scope: scope, Owner: q.Owner, Mode: q.Mode, Priority: q.Priority, LeaseTimeout: q.LeaseTimeout, CleanupTimeout: q.CleanupTimeout,
+		WaitingTimeout: q.WaitingTimeout, AcquireTimeout: q.AcquireTimeout, Forceful: q.Forceful,
+		MinRuntime: q.MinRuntime, PreemptDelta: q.PreemptDelta, NeverPreempts: q.NeverPreempts,
+	}
+}
+
+// String tells what the events have no fields for.
+func (w *wish) String() string {
+	q := &w.request
+	var b strings.Builder
+	fmt.Fprintf(&b, "lease %s cleanup %s", q.LeaseTimeout.Round(time.Millisecond), q.CleanupTimeout.Round(time.Millisecond))
+	optional := func(name string, d *time.Duration) {
+		if d != nil {
+			fmt.Fprintf(&b, " %s %s", name, d.Round(time.Millisecond))
+		}
+	}
+	optional("waiting", q.WaitingTimeout)
+	optional("acquire", q.AcquireTimeout)
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{{q.Forceful, "forceful"}, {q.NeverPreempts, "never-preempts"}, {q.PreemptDelta > 0, "delta"}, {q.MinRuntime > 0, "min-runtime"}, {w.soften, "softens"}, {w.extend, "extends"}, {w.hasty, "hasty"}, {w.clings, "clings"}} {
+		if flag.set {
+			b.WriteString(" " + flag.name)
+		}
+	}
+	if w.giveUp > 0 {
+		fmt.Fprintf(&b, " gives up after %s", w.giveUp.Round(time.Millisecond))
+	}
+	fmt.Fprintf(&b, " stays %s, %s", w.stay.Round(time.Millisecond), [...]string{"prompt", "punctual", "stubborn"}[w.manner])
+	return b.String()
+}
