@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff lint fmt bench soak robust robust-sum robust-bugs demo clean
+.PHONY: help setup unit test test-temporal adapters diff lint fmt bench soak robust robust-sum robust-bugs steps demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -15,6 +15,7 @@ DURATION ?= 10m
 CLIENTS ?= 12
 OUT ?= dist/robust
 BUG ?=
+PAIRS ?= 400
 SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
@@ -58,6 +59,9 @@ fmt: ## Format the code as lint wants it
 
 bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name to choose)
 	go test -run '^$$' -bench '$(BENCH)' -timeout 60m $(BENCHFLAGS) ./integration/bench/...
+
+steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); half an hour
+	go test ./integration/steps -timeout 0 -args -every 1 -long -pairs $(PAIRS) -seed $(SEED)
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK)

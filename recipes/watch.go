@@ -240,11 +240,15 @@ func (s *session) fireIdle(ctx context.Context, path string) {
 	}
 }
 
-// idle reports whether a watch stands at the server for nobody.
+// idle reports whether a watch stands at the server for nobody, or will when the
+// connection is back: the library registers it again.
 func (t *watchTable) idle(key watchKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.entries[key]
+	if _, again := t.library[key]; again && e == nil {
+		return true
+	}
 	return e != nil && e.armed && len(e.readers) == 0
 }
 
