@@ -10,11 +10,13 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/integration/robust/verdict"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
 // keepEvidence writes down what shows the violations: for each a text and, if the model
-// has found it, porcupine's picture; and the whole history of the scope.
-func keepEvidence(dir string, violations []verdict.Violation, events []history.Event) error {
+// has found it, porcupine's picture; and the whole history of the scope. And what
+// processes have said on their standard error, and servers in their logs.
+func keepEvidence(dir string, violations []verdict.Violation, events []history.Event, from string, servers *zkserver.Ensemble) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
@@ -42,6 +44,17 @@ func keepEvidence(dir string, violations []verdict.Violation, events []history.E
 			}
 		}
 		errs = append(errs, os.WriteFile(name+".jsonl", lines, 0o600))
+	}
+	for _, s := range servers.Servers() {
+		text, err := s.Log()
+		errs = append(errs, err, os.WriteFile(filepath.Join(dir, fmt.Sprintf("server-%d.log", s.ID())), []byte(text), 0o600))
+	}
+	words, err := filepath.Glob(filepath.Join(from, "*.stderr"))
+	errs = append(errs, err)
+	for _, path := range words {
+		if text, err := os.ReadFile(path); err == nil && len(text) > 0 {
+			errs = append(errs, os.WriteFile(filepath.Join(dir, filepath.Base(path)), text, 0o600))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -28,14 +28,30 @@ type Report struct {
 
 	Figures     verdict.Figures
 	Violations  []verdict.Violation
+	Lapses      []Lapse             // of the servers: they lost acknowledged writes
+	Undermined  []verdict.Violation // found after that
 	Unknown     []string
 	Unavailable map[nemesis.Kind]time.Duration
 }
 
 func (r *Report) take(v verdict.Verdict, events []history.Event) {
 	r.Figures, r.Unknown = v.Figures, v.Unknown
-	r.Violations = append(r.Violations, v.Violations...)
+	r.Violations, r.Undermined = undermined(append(r.Violations, v.Violations...), r.Lapses)
 	r.Unavailable = unavailable(r.Faults, events)
+}
+
+// undermined tells violations that may be due to the servers' having forgotten
+// what they had acknowledged from those that cannot.
+func undermined(violations []verdict.Violation, lapses []Lapse) (ours, theirs []verdict.Violation) {
+	for _, v := range violations {
+		late := slices.ContainsFunc(lapses, func(l Lapse) bool { return v.At == 0 || v.At >= l.Since })
+		if late && v.Check != verdict.CheckProcess && v.Check != verdict.CheckFence {
+			theirs = append(theirs, v)
+		} else {
+			ours = append(ours, v)
+		}
+	}
+	return ours, theirs
 }
 
 // unavailable returns for each kind of fault for how long nobody at all acquired
@@ -78,6 +94,11 @@ func (r *Report) Write(out io.Writer) error {
 	line("ends of holds", "%s", counts(f.Ends))
 	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (nobody newer had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
 	line("VIOLATIONS", "%d", len(r.Violations))
+	if len(r.Lapses) > 0 {
+		line("ZooKeeper lost data", "%d times it forgot acknowledged writes; %d violations found after that are not counted", len(r.Lapses), len(r.Undermined))
+	} else {
+		line("ZooKeeper lost data", "never")
+	}
 	line("unknown verdicts", "%d of %d", len(r.Unknown), f.Scopes)
 
 	b.WriteString("\nend of a hold, as its holder was told, after the next conflicting grant (ms; negative: told before)\n")
@@ -108,6 +129,12 @@ func (r *Report) Write(out io.Writer) error {
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "  note: %s\n", note)
+	}
+	for _, l := range r.Lapses {
+		fmt.Fprintf(&b, "  note: %s\n", l)
+	}
+	for _, v := range r.Undermined {
+		b.WriteString("\nafter ZooKeeper had lost data: " + v.String())
 	}
 	for _, v := range r.Violations {
 		b.WriteString("\n" + v.String())
@@ -142,6 +169,8 @@ func (r *Report) Merge(o *Report) {
 	r.Seeds = append(r.Seeds, o.Seeds...)
 	r.Faults = append(r.Faults, o.Faults...)
 	r.Violations = append(r.Violations, o.Violations...)
+	r.Lapses = append(r.Lapses, o.Lapses...)
+	r.Undermined = append(r.Undermined, o.Undermined...)
 	r.Unknown = append(r.Unknown, o.Unknown...)
 	r.Figures.Merge(o.Figures)
 	r.Absent = o.Absent

@@ -44,6 +44,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := r.crew.start(r.nemesis.Connect); err != nil {
 		return nil, err
 	}
+	bird, err := newCanary(r.nemesis.Direct())
+	if err != nil {
+		return nil, err
+	}
+	defer bird.close()
 	began := history.Now()
 	seen, err := r.blow(ctx)
 	if err != nil {
@@ -68,21 +73,22 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	for _, text := range r.crew.troubles {
 		report.Violations = append(report.Violations, verdict.Violation{Check: verdict.CheckProcess, Text: text})
 	}
+	report.Lapses = bird.close()
 	events, err := r.events(history.Now())
 	if err != nil {
 		return nil, err
 	}
 	v := verdict.Judge(events, r.settings())
 	report.take(v, events)
-	if o.Evidence != "" && len(report.Violations) > 0 {
-		if err := keepEvidence(o.Evidence, report.Violations, events); err != nil {
+	if all := slices.Concat(report.Violations, report.Undermined); o.Evidence != "" && len(all) > 0 {
+		if err := keepEvidence(o.Evidence, all, events, o.Dir, r.nemesis.Ensemble()); err != nil {
 			return nil, err
 		}
 		o.Log("what shows the violations is in %s", o.Evidence)
 	}
 	for _, s := range seen {
-		if !slices.ContainsFunc(report.Violations, func(v verdict.Violation) bool { return v.Check == s.Check && v.Scope == s.Scope }) {
-			o.Log("taken back: %s: %s", s.Check, s.Text)
+		if !slices.ContainsFunc(slices.Concat(report.Violations, report.Undermined), s.Same) {
+			o.Log("taken back: %s", s)
 		}
 	}
 	return report, nil
@@ -100,6 +106,7 @@ func (r *run) blow(ctx context.Context) ([]verdict.Violation, error) {
 		defer ticker.Stop()
 		peek = ticker.C
 	}
+	var suspected []verdict.Violation
 	for {
 		select {
 		case err := <-done:
@@ -109,10 +116,13 @@ func (r *run) blow(ctx context.Context) ([]verdict.Violation, error) {
 			if err != nil {
 				return nil, err
 			}
-			if v := verdict.Judge(events, r.settings()); len(v.Violations) > 0 {
+			v := verdict.Judge(events, r.settings())
+			sure := slices.DeleteFunc(slices.Clone(v.Violations), func(v verdict.Violation) bool { return !slices.ContainsFunc(suspected, v.Same) })
+			if len(sure) > 0 {
 				cancel()
-				return v.Violations, <-done
+				return sure, <-done
 			}
+			suspected = v.Violations // what comes later may explain it
 		}
 	}
 }
@@ -142,12 +152,18 @@ func (r *run) events(until time.Duration) ([]history.Event, error) {
 		return nil, err
 	}
 	for _, f := range r.nemesis.Faults() {
-		if f.Kind != nemesis.SessionExpire && f.Kind != nemesis.SessionsExpire {
+		ended := min(until, cmp.Or(f.Ended, until))
+		switch f.Kind {
+		case nemesis.ServerClock:
+			own = append(own, history.Event{At: ended, Kind: history.Skewed, From: f.Began})
+			continue
+		case nemesis.SessionExpire, nemesis.SessionsExpire:
+		default:
 			continue
 		}
 		for _, name := range f.Clients {
 			for _, client := range r.crew.clients(name) {
-				own = append(own, history.Event{At: min(until, cmp.Or(f.Ended, until)), Kind: history.Expired, Client: client, From: f.Began})
+				own = append(own, history.Event{At: ended, Kind: history.Expired, Client: client, From: f.Began})
 			}
 		}
 	}

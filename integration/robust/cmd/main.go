@@ -81,7 +81,7 @@ func storm(ctx context.Context, args []string) error {
 		return err
 	}
 	seed(o)
-	o.Peek = 20 * time.Second
+	o.Peek = max(20*time.Second, o.Duration/20) // the judge needs a processor, too
 	o.Log = chat
 	report, err := once(ctx, *o, *race, "", *out)
 	if err != nil {
@@ -111,6 +111,14 @@ func hunt(ctx context.Context, args []string) error {
 	}
 	seed(o)
 	o.Peek, o.Drain = 5*time.Second, 30*time.Second
+	if len(o.Kinds) == 0 {
+		// Faults of the clients and their networks: those of servers leave little
+		// time to work, and no bug needs them.
+		o.Kinds = []nemesis.Kind{
+			nemesis.LinkSlow, nemesis.LinkSlow, nemesis.LinkSlow, nemesis.LinkBlackhole, nemesis.LinkMute, nemesis.LinkDeaf,
+			nemesis.ReplyDrop, nemesis.RequestDrop, nemesis.ClientKill, nemesis.ClientPause,
+		}
+	}
 	chosen := bugs.All()
 	if flags.NArg() > 0 {
 		chosen = nil

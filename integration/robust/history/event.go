@@ -65,4 +65,5 @@ const (
 	Killed  Kind = "killed"  // is about to be killed
 	Paused  Kind = "paused"  // was stopped from From to At; At 0: still is
 	Expired Kind = "expired" // its session was closed by others, from From to At
+	Skewed  Kind = "skewed"  // of no process: the servers' wall clocks disagreed, from From to At
 )

@@ -136,13 +136,10 @@ func (f *Figures) overlap(h *Hold, later []*Hold) {
 	case h.taker != nil:
 		next = h.taker
 		how = OverlapUnasked
-		for _, ask := range h.asked {
-			if ask.By != next.Who || ask.At > next.Granted {
-				continue
-			}
+		if by, told := h.early(); told {
 			how = OverlapTaken
-			if ask.Deadline > next.Granted {
-				f.add(OverlapEarly, ask.Deadline-next.Granted)
+			if by > 0 {
+				f.add(OverlapEarly, by)
 			}
 		}
 	case h.Why == Released:

@@ -76,6 +76,7 @@ type chronicle struct {
 	order    []*Hold          // granted ones, by Granted
 	spans    map[string][]span
 	killed   map[string]time.Duration
+	skews    []span // times in which the servers' wall clocks disagreed
 	failed   int
 	requests int
 	asks     int
@@ -149,6 +150,8 @@ func (c *chronicle) take(e history.Event) {
 		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Pause})
 	case history.Expired:
 		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Expired})
+	case history.Skewed:
+		c.skews = append(c.skews, span{from: e.From, to: e.At})
 	case history.Cannot:
 		c.cannot = append(c.cannot, e.Client+": "+e.Err)
 	case history.Stopped:
@@ -221,7 +224,7 @@ func (h *Hold) excuse(now time.Duration) {
 		if s.what == Expired {
 			after *= 2 // the process finds out when it has connected again
 		}
-		if s.from <= end && s.to >= end-after && s.from < h.Loose {
+		if s.from <= end && s.to >= max(end-after, h.Invoked) && s.from < h.Loose {
 			h.Loose, h.Excuse, h.Ended = s.from, s.what, end
 		}
 	}

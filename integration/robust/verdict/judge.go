@@ -33,6 +33,9 @@ type Violation struct {
 	Holds []*Hold // that show it, as few as possible
 }
 
+// Same reports whether both are about the same thing.
+func (v Violation) Same(o Violation) bool { return v.Check == o.Check && v.Scope == o.Scope }
+
 // A Verdict is what a history shows.
 type Verdict struct {
 	Violations []Violation
@@ -44,6 +47,7 @@ type Verdict struct {
 const (
 	CheckModel   = "model"    // porcupine: no two conflicting holders, tokens grow
 	CheckTold    = "told"     // who lost the lock was told before another was granted
+	CheckGrace   = "grace"    // nobody is evicted before the end of the grace that it was told
 	CheckToken   = "token"    // no two grants have one token, unless both share
 	CheckFence   = "fence"    // the resource accepts no smaller token after a greater one
 	CheckStale   = "stale"    // nobody who holds is refused by the resource
@@ -84,6 +88,7 @@ func Judge(events []history.Event, s Settings) Verdict {
 		case porcupine.Ok:
 		}
 		v.Violations = append(v.Violations, told(holds)...)
+		v.Violations = append(v.Violations, graces(holds, c.skews)...)
 		v.Violations = append(v.Violations, tokens(holds)...)
 		v.Violations = append(v.Violations, fence(holds)...)
 		v.Violations = append(v.Violations, stale(holds)...)
@@ -145,6 +150,37 @@ func told(holds []*Hold) (found []Violation) {
 			}
 			found = append(found, Violation{Check: CheckTold, Scope: h.Scope, At: o.Granted, Text: text, Holds: []*Hold{h, o}})
 			break
+		}
+	}
+	return found
+}
+
+// graceSlack is what times of the servers, in whole milliseconds, are off by.
+const graceSlack = 5 * time.Millisecond
+
+// early returns by how much a hold was evicted before the end of the grace that
+// it was told, at least, and whether it was told any.
+func (h *Hold) early() (by time.Duration, told bool) {
+	for _, ask := range h.asked {
+		if ask.By == h.taker.Who && ask.At <= h.taker.Granted {
+			by, told = max(by, ask.Deadline-h.taker.Granted), true
+		}
+	}
+	return by, told
+}
+
+// graces checks that nobody is evicted early. Both count a grace by the servers'
+// wall clocks: where these disagree, nothing follows.
+func graces(holds []*Hold, skews []span) (found []Violation) {
+	for _, h := range holds {
+		if h.taker == nil || slices.ContainsFunc(skews, func(s span) bool { return s.from <= h.taker.Granted && s.to >= h.Invoked }) {
+			continue
+		}
+		if by, _ := h.early(); by > graceSlack {
+			found = append(found, Violation{
+				Check: CheckGrace, Scope: h.Scope, At: h.taker.Granted, Holds: []*Hold{h, h.taker},
+				Text: fmt.Sprintf("%s was evicted %s before the end of the grace that it was told", h, by),
+			})
 		}
 	}
 	return found

@@ -52,6 +52,11 @@ func (b *book) takeOver(who string, at int, from ...string) *book {
 	})
 }
 
+// ask: it is told at at to go, with a grace until until.
+func (b *book) ask(who string, at int, by string, until int) *book {
+	return b.add(at, history.Asked, who, func(e *history.Event) { e.By, e.Deadline = by, time.Duration(until)*time.Millisecond })
+}
+
 // token is what the request holds by, as far as it was written down.
 func (b *book) token(who string) int64 {
 	for _, e := range *b {
@@ -109,6 +114,9 @@ func TestHistoriesThatKeepThePromises(t *testing.T) {
 			grant("c/1", 0, 20, 7).lose("a/1", 30, "taken", "b/1").release("c/1", 40).grant("b/1", 0, 50, 9),
 		"an earlier attempt was taken over": new(book).add(5, history.Took, "b/1", func(e *history.Event) { e.Of, e.Tokens = []string{"a/1"}, []int64{4} }).
 			grant("b/1", 0, 6, 5).release("b/1", 7).add(8, history.Requeued, "a/1", nil).share("a/1", 0, 10, 6).release("a/1", 11).grant("c/1", 0, 12, 7),
+		"taken over when the grace was over": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 30).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6),
+		"taken over too early, by clocks that disagree": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6).
+			span(history.Skewed, "", 9, 11),
 		"all readers taken over": new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 29, "a/1", "b/1").grant("c/1", 0, 30, 8).
 			lose("a/1", 40, "taken", "c/1").lose("b/1", 41, "taken", "c/1"),
 		"granted and taken over before it was told": new(book).grant("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 0, 60, 6).
@@ -151,9 +159,11 @@ func TestHistoriesThatBreakAPromise(t *testing.T) {
 		"one of two readers taken over": {new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 3, "a/1").grant("c/1", 0, 4, 7).lose("a/1", 5, "taken", "c/1"), []string{CheckModel, CheckTold}},
 		"an earlier attempt taken over, the present not": {new(book).add(5, history.Took, "b/1", func(e *history.Event) { e.Of, e.Tokens = []string{"a/1"}, []int64{4} }).
 			grant("b/1", 0, 6, 5).grant("a/1", 0, 7, 6).release("b/1", 8), []string{CheckModel, CheckTold}},
+		"taken over too early":            {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6), []string{CheckGrace}},
 		"killed after the next":           {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 20, 6).span(history.Killed, "a", 0, 21), []string{CheckModel, CheckTold}},
 		"stopped long before":             {new(book).grant("a/1", 0, 1, 5).span(history.Paused, "a", 2, 10).grant("b/1", 0, 300, 6).lose("a/1", 301, "session", ""), []string{CheckModel, CheckTold}},
 		"stopped, but granted before":     {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 8, 6).span(history.Paused, "a", 10, 50).lose("a/1", 51, "session", ""), []string{CheckModel, CheckTold}},
+		"stopped before it asked":         {new(book).span(history.Paused, "a", 0, 9).grant("a/1", 10, 12, 5).grant("b/1", 0, 20, 6).lose("a/1", 21, "session", ""), []string{CheckModel, CheckTold}},
 		"session closed, granted before":  {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 8, 6).span(history.Expired, "a", 10, 11).lose("a/1", 40, "session", ""), []string{CheckModel, CheckTold}},
 		"hooks run on after the release":  {new(book).grant("a/1", 0, 1, 5).add(2, history.Done, "a/1", nil).grant("b/1", 0, 3, 6).add(9, history.Done, "a/1", nil), []string{CheckModel, CheckTold}},
 		"tokens go back":                  {new(book).grant("a/1", 0, 1, 6).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel}},
@@ -203,7 +213,7 @@ func TestVerdictThatTakesTooLongIsUnknown(t *testing.T) {
 
 func TestOverlapsAreMeasuredByHowTheHoldEnded(t *testing.T) {
 	b := new(book).grant("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 0, 4, 6).
-		add(5, history.Asked, "b/1", func(e *history.Event) { e.By, e.Deadline = "c/1", 15*time.Millisecond }).
+		ask("b/1", 5, "c/1", 15).
 		takeOver("c/1", 20, "b/1").grant("c/1", 0, 20, 7).lose("b/1", 23, "taken", "c/1").
 		lose("c/1", 50, "session", "").grant("d/1", 0, 60, 8).span(history.Killed, "d", 0, 70).grant("e/1", 0, 75, 9)
 	f := b.judge().Figures

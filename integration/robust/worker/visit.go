@@ -99,7 +99,7 @@ func (v *visit) work(lost <-chan struct{}) {
 			case prompt:
 				end.Reset(0)
 			case punctual:
-				end.Reset(max(0, time.Until(deadline)+time.Duration(v.rand.Int64N(int64(6*time.Millisecond)))-3*time.Millisecond))
+				end.Reset(max(0, time.Until(deadline)+time.Duration(v.rand.Int64N(int64(15*time.Millisecond)))-3*time.Millisecond))
 			default: // stays
 			}
 			step.Stop()
