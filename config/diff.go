@@ -289,6 +289,8 @@ func compareSettings(a, b *Config) []Change {
 		c = append(c, Change{Field: "zookeeper.auth"})
 	}
 	compare(&c, "zookeeper.operators", orNone(x.Operators), orNone(y.Operators), nil)
+	compare(&c, "zookeeper.contenders", orNone(x.Contenders), orNone(y.Contenders), nil)
+	compare(&c, "zookeeper.readers", orNone(x.Readers), orNone(y.Readers), nil)
 	if !sameTLS(x.TLS, y.TLS) {
 		c = append(c, Change{Field: "zookeeper.tls"})
 	}

@@ -30,10 +30,13 @@ var zookeeperShape = shape{
 		{"session_timeout", aDuration, "15s", "How long after the last sign of life a dead daemon's locks are freed."},
 		{"auth", like(&authShape), "", "Who the daemon is."},
 		{"operators", listOf(aText), "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too, and every process of the cluster gets the same list."},
+		{"contenders", listOf(aText), "", "Who may contend for locks, run jobs and join groups, named like operators. Once there are contenders or readers, the three lists say all that anybody may do, and the daemon's own identity has to be in one of them."},
+		{"readers", listOf(aText), "", "Who may see everything and write nothing, such as consoles and auditors, named like operators."},
 		{"tls", like(&tlsShape), "", "TLS to the servers; {} trusts the certificate authorities of the system."},
 	},
 	hints: map[string]string{
-		"operator": `did you mean "operators"?`, "admins": `did you mean "operators"?`,
+		"operator": `did you mean "operators"?`, "contender": `did you mean "contenders"?`, "workers": `did you mean "contenders"?`, "members": `did you mean "contenders"?`,
+		"reader": `did you mean "readers"?`, "viewers": `did you mean "readers"?`, "admins": `did you mean "operators"?`,
 		"server": `did you mean "servers"?`, "hosts": `did you mean "servers"?`, "addresses": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
 		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
 	},
@@ -75,11 +78,38 @@ func (r *reader) zookeeper(v value) recipes.Config {
 	default:
 		r.refused(auth, recipes.Config{X509: true, TLS: cfg.TLS}.Validate())
 	}
-	cfg.Operators = r.operators(o.get("operators"))
+	r.identities(o, &cfg)
 	return cfg
 }
 
-func (r *reader) operators(v value) (operators []string) {
+// identities reads who may do what, and looks whether that goes together.
+func (r *reader) identities(o object, cfg *recipes.Config) {
+	before := r.problems()
+	cfg.Operators = r.identityList(o.get("operators"))
+	cfg.Contenders = r.identityList(o.get("contenders"))
+	cfg.Readers = r.identityList(o.get("readers"))
+	if before != r.problems() || o.has("auth") && cfg.Auth == nil && !cfg.X509 {
+		return // who the daemon is is not known
+	}
+	err := recipes.Config{
+		Auth: cfg.Auth, X509: cfg.X509, TLS: cfg.TLS, Operators: cfg.Operators, Contenders: cfg.Contenders, Readers: cfg.Readers,
+	}.Validate()
+	for _, problem := range unjoin(err) {
+		wrong, ok := errors.AsType[*recipes.RequestError](problem)
+		if ok && wrong.Field == "auth" {
+			continue // it may come from the environment
+		}
+		at := o.get("readers")
+		if ok && o.has(wrong.Field) {
+			at = o.get(wrong.Field)
+		} else if o.has("contenders") {
+			at = o.get("contenders")
+		}
+		r.refused(at, problem)
+	}
+}
+
+func (r *reader) identityList(v value) (identities []string) {
 	if !v.exists() {
 		return nil
 	}
@@ -88,10 +118,10 @@ func (r *reader) operators(v value) (operators []string) {
 	for _, item := range items {
 		text, ok := r.text(item, instead)
 		if ok && !r.refused(item, recipes.Config{Operators: []string{text}}.Validate()) {
-			operators = append(operators, text)
+			identities = append(identities, text)
 		}
 	}
-	return operators
+	return identities
 }
 
 // servers reads a list of host:port, or a connect string with a chroot.

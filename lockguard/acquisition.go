@@ -133,6 +133,9 @@ func (t *tenure) requestLocked() recipes.Request {
 			request.Terms = t.terms
 		}
 	}
+	if t.guard.overrides != nil {
+		request.Vouch = t.guard.vouch
+	}
 	if t.guard.auditor != nil {
 		request.Authorize = t.authorize
 	}

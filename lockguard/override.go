@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -43,6 +44,16 @@ func WithOverrides(overrides Overrides) Option {
 		g.overrides = overrides
 		return nil
 	}
+}
+
+// vouch says whether an override is in force: what recipes asks of requests at
+// emergency priority. Where there are no overrides it looks at the board itself.
+func (g *Guard) vouch(_ context.Context, m recipes.Mark) error {
+	set, _ := g.overrides.InForce()
+	if slices.ContainsFunc(set, func(o override.Override) bool { return o.ID == m.ID }) {
+		return nil
+	}
+	return errors.New("this process knows of none of that name in force, from ZooKeeper or from its file")
 }
 
 // An Auditor puts on record what is done to holders against their will, and

@@ -121,3 +121,15 @@ type Terms struct {
 	LeaseTimeout   time.Duration
 	CleanupTimeout time.Duration
 }
+
+// GrantsEmergency reports whether requests are made at, or raised to,
+// priority.Emergency in its name.
+func (o Override) GrantsEmergency() bool {
+	switch o.Kind {
+	case Hold, PreemptNow:
+		return true
+	case Boost:
+		return o.Priority != nil && *o.Priority == priority.Emergency
+	}
+	return false
+}

@@ -259,7 +259,7 @@ func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditReco
 	}
 	return append([]any{
 		&zk.SetDataRequest{Path: l.path, Data: encode(next), Version: head.stat.Version},
-		&zk.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.acl},
+		&zk.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.aclOf(l.node(r.Seq))},
 	}, trimmed...), nil
 }
 

@@ -34,7 +34,9 @@ type Client struct {
 	identity  string
 	self      aclID
 	operators []aclID
-	acl       []zk.ACL // of what it creates
+	acl       []zk.ACL // of what it creates, unless access says otherwise
+	access    access
+	roomsMade atomic.Bool // by this client, or they were there
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	epoch   atomic.Int32 // data version of the root, -1 when not known

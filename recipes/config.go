@@ -22,6 +22,14 @@ type Config struct {
 	// missing. Defaults to none.
 	Chroot string
 
+	// Contenders are the identities that may contend for locks, run jobs and join
+	// groups, named like Operators. Where there are Contenders or Readers, the
+	// three lists say all that anybody may do with any node, whoever makes it, and
+	// this client has to be in one of them; docs/security.md has the table. They
+	// need Operators, and every process of the cluster the same lists. Defaults to none: then a
+	// node is for the identity that makes it, and for Operators.
+	Contenders []string
+
 	// ConnectTimeout is how long a new request waits for ZooKeeper before it
 	// fails with *UnavailableError. Defaults to 5s.
 	ConnectTimeout time.Duration
@@ -48,6 +56,10 @@ type Config struct {
 	// whoever has the rights on the root is an operator.
 	Operators []string
 
+	// Readers are the identities that may see everything and write nothing, named
+	// like Operators. See Contenders. Defaults to none.
+	Readers []string
+
 	// Root is the node under which everything lives: any path but "/" and
 	// ZooKeeper's own, "/zookeeper". Defaults to "/lockkeeper".
 	Root string
@@ -72,8 +84,7 @@ type Config struct {
 	X509 bool
 }
 
-// Digest is a user of ZooKeeper's digest scheme.
-type Digest struct{ User, Password string }
+const defaultRoot = "/lockkeeper"
 
 // ParseServers splits a connect string, host:port[,host:port][/chroot].
 func ParseServers(s string) (servers []string, chroot string, err error) {
@@ -148,7 +159,7 @@ func (cfg *Config) complete() error {
 	}
 	cfg.Servers = servers
 	if cfg.Root == "" {
-		cfg.Root = "/lockkeeper"
+		cfg.Root = defaultRoot
 	}
 	if err := checkOurs("root", cfg.Root); err != nil {
 		errs = append(errs, err)
@@ -176,11 +187,7 @@ func (cfg *Config) complete() error {
 	if cfg.Auth != nil && (cfg.Auth.User == "" || strings.Contains(cfg.Auth.User, ":")) {
 		bad("auth", "the digest user %q must not be empty nor contain a colon", cfg.Auth.User)
 	}
-	for _, s := range cfg.Operators {
-		if _, err := parseOperator(s); err != nil {
-			bad("operators", "%v", err)
-		}
-	}
+	cfg.checkAccess(bad)
 	if cfg.X509 {
 		if cfg.Auth != nil {
 			bad("x509", "the client has a digest user already; give one of the two")

@@ -184,7 +184,10 @@ type AccessError struct {
 	Node  string
 	Below bool   // it is Node or a node below it
 	User  string // who was refused: a user of the digest scheme, or "x509:..."; "" without credentials
-	Err   error
+
+	Reader bool       // the user is one of Config.Readers
+	Right  Permission // that is missing on Node; 0 when that is not known
+	Err    error
 }
 
 func (e *AccessError) Error() string {
@@ -198,7 +201,19 @@ func (e *AccessError) Error() string {
 	case e.User != "":
 		who, check = fmt.Sprintf("the digest user %q", e.User), "check the user and the password"
 	}
-	return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), or let an administrator change the ACL", node, who, check)
+	if e.Reader {
+		check = "it is one of zookeeper.readers, who may read alone: use the credentials of a contender or an operator"
+	}
+	text := fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), or let an administrator change the ACL", node, who, check)
+	if what := rightWords[e.Right]; what != "" {
+		text += fmt.Sprintf("; missing is the right to %s (%s)", what, e.Right)
+	}
+	return text
+}
+
+var rightWords = map[Permission]string{
+	PermissionRead: "read it", PermissionWrite: "write it", PermissionCreate: "create nodes below it",
+	PermissionDelete: "delete nodes below it", PermissionAdmin: "change its ACL",
 }
 
 // Unwrap returns what ZooKeeper said.
@@ -207,7 +222,7 @@ func (e *AccessError) Unwrap() error { return e.Err }
 // forbidden is what is known of a request that ZooKeeper refused: not which
 // node it was.
 func (c *Client) forbidden(err error) error {
-	e := &AccessError{Node: c.root, Below: true, Err: err}
+	e := &AccessError{Node: c.root, Below: true, Reader: c.isReader(), Err: err}
 	switch {
 	case c.cfg.Auth != nil:
 		e.User = c.cfg.Auth.User
@@ -217,10 +232,11 @@ func (c *Client) forbidden(err error) error {
 	return e
 }
 
-// denied says which node it was, if err says that access was refused there.
-func denied(err error, node string) error {
+// denied says which node it was, and which right is missing, if err says that
+// access was refused there.
+func denied(err error, node string, right Permission) error {
 	if e, ok := errors.AsType[*AccessError](err); ok {
-		return &AccessError{Node: node, User: e.User, Err: e.Err}
+		return &AccessError{Node: node, User: e.User, Reader: e.Reader, Right: right, Err: e.Err}
 	}
 	return err
 }

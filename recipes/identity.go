@@ -97,17 +97,30 @@ func (c *Client) identify() {
 			c.operators = append(c.operators, id)
 		}
 	}
+	c.access = c.cfg.access()
 	if c.self == (aclID{}) {
 		c.acl = zk.WorldACL(zk.PermAll)
 		return
 	}
 	c.identity = c.self.known()
+	if c.access.named() {
+		c.acl = c.access.of(c.root + "/locks")
+		return
+	}
 	c.acl = zk.AuthACL(zk.PermAll)
 	for _, id := range c.operators {
 		if id != c.self {
 			c.acl = append(c.acl, id.may(zk.PermAll))
 		}
 	}
+}
+
+// aclOf returns the list with which the client makes a node.
+func (c *Client) aclOf(node string) []zk.ACL {
+	if c.access.named() {
+		return c.access.of(node)
+	}
+	return c.acl
 }
 
 func (a aclID) may(perms int32) zk.ACL { return zk.ACL{Perms: perms, Scheme: a.scheme, ID: a.id} }

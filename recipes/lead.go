@@ -268,6 +268,9 @@ func (p *place) oldestAsk() time.Duration {
 // grantSelf is T3: every holder in G is dead, or admits this request and is
 // kept.
 func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord, keep []child) (*Grant, error) {
+	if err := p.a.vouch(ctx, &p.a.req); err != nil {
+		return nil, err
+	}
 	if p.a.outdated() {
 		return nil, errAgain
 	}
@@ -296,6 +299,9 @@ func (p *place) makePeace() {
 // an exclusive one has the lock alone, and shared ones are in the way of an
 // exclusive request alone.
 func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
+	if err := p.a.vouch(ctx, &p.a.req); err != nil {
+		return nil, err
+	}
 	if p.a.req.Authorize != nil {
 		if err := p.authorize(ctx, holders); err != nil {
 			return nil, err
@@ -409,6 +415,9 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, kept []string, evicted [
 // it holds for as long as its node is there, and its node's version says that it
 // is as it was judged.
 func (p *place) preempt(ctx context.Context, children []child, h *holding, ask priority.Ask) error {
+	if err := p.a.vouch(ctx, &p.a.req); err != nil {
+		return err
+	}
 	rec := h.rec
 	rec.Preempt = slices.Clone(rec.Preempt)
 	rec.freeze(h.stat)

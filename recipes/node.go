@@ -31,7 +31,7 @@ func (s *session) get(ctx context.Context, path string) ([]byte, *zk.Stat, error
 		data, stat, err := c.Get(path)
 		return nodeData{data, stat}, err
 	})
-	return r.data, r.stat, denied(err, path)
+	return r.data, r.stat, denied(err, path, PermissionRead)
 }
 
 // list returns the children of path together with its stat, from one snapshot.
@@ -40,14 +40,14 @@ func (s *session) list(ctx context.Context, path string) ([]string, *zk.Stat, er
 		names, stat, err := c.Children(path)
 		return nodeList{names, stat}, err
 	})
-	return r.names, r.stat, denied(err, path)
+	return r.names, r.stat, denied(err, path, PermissionRead)
 }
 
 func (s *session) delete(ctx context.Context, node string, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
 		return struct{}{}, c.Delete(node, version)
 	})
-	return denied(err, path.Dir(node))
+	return denied(err, path.Dir(node), PermissionDelete)
 }
 
 // multi runs ops as one transaction. A failed one returns the error of the
@@ -58,7 +58,8 @@ func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 	if err != nil {
 		failed := culprit(r, err)
 		if failed >= 0 {
-			err = denied(err, operand(ops[failed]))
+			node, right := operand(ops[failed])
+			err = denied(err, node, right)
 		}
 		return nil, failed, err
 	}
@@ -71,19 +72,20 @@ func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 	return r, -1, nil
 }
 
-// operand returns the node that an operation of a transaction is about.
-func operand(op any) string {
+// operand returns the node whose ACL an operation of a transaction needs, and the
+// right on it.
+func operand(op any) (string, Permission) {
 	switch op := op.(type) {
 	case *zk.CheckVersionRequest:
-		return op.Path
+		return op.Path, PermissionRead
 	case *zk.CreateRequest:
-		return path.Dir(op.Path) // its ACL says who may create below it
+		return path.Dir(op.Path), PermissionCreate
 	case *zk.DeleteRequest:
-		return path.Dir(op.Path)
+		return path.Dir(op.Path), PermissionDelete
 	case *zk.SetDataRequest:
-		return op.Path
+		return op.Path, PermissionWrite
 	}
-	return ""
+	return "", 0
 }
 
 // culprit finds the operation that made a transaction fail: those before it
@@ -97,10 +99,33 @@ func culprit(r []zk.MultiResponse, err error) int {
 	return -1
 }
 
-// ensure creates path and its parents as persistent nodes.
+// ensure creates path and its parents as persistent nodes. Where it takes an
+// operator to make the root, it returns a *NoRootError to others.
 func (s *session) ensure(ctx context.Context, path string) error {
+	from := 1
+	if c := s.c; c.access.named() && (path == c.root || strings.HasPrefix(path, c.root+"/")) {
+		if c.isOperator() {
+			for i := 1; i < len(c.root); i++ {
+				if c.root[i] == '/' {
+					if _, err := s.create(ctx, c.root[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
+						return err
+					}
+				}
+			}
+			if err := s.makeRooms(ctx); err != nil {
+				return err
+			}
+		} else {
+			if _, err := s.stat(ctx, c.root); errors.Is(err, zk.ErrNoNode) {
+				return &NoRootError{Root: c.root}
+			} else if err != nil {
+				return err
+			}
+		}
+		from = len(c.root) + 1
+	}
 	var refused error // a parent may exist although we may not create it
-	for i := 1; i <= len(path); i++ {
+	for i := from; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
 			continue
 		}
@@ -111,6 +136,11 @@ func (s *session) ensure(ctx context.Context, path string) error {
 			return refused
 		case errors.Is(err, zk.ErrNoAuth) && i < len(path):
 			refused = err
+		case errors.Is(err, zk.ErrNoAuth):
+			if _, gone := s.stat(ctx, path); gone == nil {
+				return nil
+			}
+			return err
 		default:
 			return err
 		}
@@ -119,8 +149,8 @@ func (s *session) ensure(ctx context.Context, path string) error {
 }
 
 func (s *session) create(ctx context.Context, node string, data []byte, flags int32) (string, error) {
-	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, s.c.acl) })
-	return created, denied(err, path.Dir(node))
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, s.c.aclOf(node)) })
+	return created, denied(err, path.Dir(node), PermissionCreate)
 }
 
 func (s *session) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
@@ -129,7 +159,7 @@ func (s *session) set(ctx context.Context, path string, data []byte, version int
 	if err == nil {
 		s.c.time.learn(stat.Mtime, sent, s.c.time.clock.now())
 	}
-	return stat, denied(err, path)
+	return stat, denied(err, path, PermissionWrite)
 }
 
 // --- the same on whatever session there is, for what is bound to none ------

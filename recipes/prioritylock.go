@@ -61,6 +61,7 @@ var (
 //   - *LostError: granted, and taken over before this process heard of it
 //   - *UnavailableError: ZooKeeper does not answer
 //   - *RequestError: the request can never work, or its Terms cannot
+//   - *EmergencyError: it is at priority.Emergency, and no override that is in force says so
 //   - one that wraps Terms.Withdraw, or what Request.Authorize has returned
 //   - ErrClosed: the client is closed
 //   - else the cause of ctx
@@ -194,7 +195,7 @@ func (a *attempt) outranksSeen() bool {
 // in makes the attempt within one session.
 func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 	a.consulted = false
-	if err := a.renew(); err != nil {
+	if err := a.renew(ctx); err != nil {
 		return nil, err
 	}
 	g, err := a.fast(ctx, s)
@@ -228,7 +229,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 	}
 	for tries := 0; ; tries++ {
-		if err := a.renew(); err != nil {
+		if err := a.renew(ctx); err != nil {
 			return nil, err
 		}
 		// The epoch comes first: a version means nothing after a removal.

@@ -110,7 +110,7 @@ func (p *place) poke() {
 func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
 	for {
-		if err := a.renew(); err != nil {
+		if err := a.renew(ctx); err != nil {
 			return nil, err
 		}
 		data := newRecord(l.c, a.req).encode()

@@ -81,6 +81,13 @@ type Request struct {
 	// for, or that has changed it. Those whom it asks to go, or evicts, are told.
 	Override *Mark
 
+	// Vouch, when set, says whether that override is in force: nil, or why not. It
+	// is asked, in place of a look at the OverrideBoard, by a request at
+	// priority.Emergency, which needs one: before the request is made, asks a
+	// holder to go, or takes the lock. It is for a program that has overrides from
+	// elsewhere, such as a file.
+	Vouch func(ctx context.Context, m Mark) error
+
 	// Patient stays in the queue when the WaitingTimeout of a polite request is
 	// over, and tells CleanupPending, once for its holders, instead of failing with a
 	// *CleanupPendingError.

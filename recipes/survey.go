@@ -255,7 +255,7 @@ func (s *session) acl(ctx context.Context, path string) ([]ACL, *zk.Stat, error)
 		return answer{acl, stat}, err
 	})
 	if err != nil {
-		return nil, nil, denied(err, path)
+		return nil, nil, denied(err, path, PermissionRead)
 	}
 	list := make([]ACL, len(r.acl))
 	for i, a := range r.acl {
@@ -274,6 +274,7 @@ var rooms = map[string]nodeKind{
 	"emergency": childOfEmergency,
 	"groups":    childOfGroups,
 	"locks":     childOfLocks,
+	"seal":      nothing,
 	"overrides": nothing,
 	"requests":  anything, // for runs by hand
 	"ticks":     childOfTicks,

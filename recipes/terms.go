@@ -116,14 +116,18 @@ func (a *attempt) outdated() bool {
 }
 
 // renew is for a request that has no node: it is made under the terms of now.
-func (a *attempt) renew() error {
-	if err := a.consult(); err != nil {
-		return err
+func (a *attempt) renew(ctx context.Context) error {
+	for {
+		if err := a.consult(); err != nil {
+			return err
+		}
+		if a.next != nil {
+			a.revised(a.next)
+		}
+		if err := a.vouch(ctx, &a.req); !errors.Is(err, errAgain) {
+			return err
+		}
 	}
-	if a.next != nil {
-		a.revised(a.next)
-	}
-	return nil
 }
 
 // revised: the request asks for something else by now.
@@ -145,10 +149,13 @@ func (p *place) revise(ctx context.Context) error {
 	if err := a.consult(); err != nil {
 		return err
 	}
-	switch {
-	case a.next == nil:
+	if a.next == nil {
 		return nil
-	case a.next.req.Priority != a.req.Priority:
+	}
+	if err := a.vouch(ctx, &a.next.req); err != nil {
+		return err
+	}
+	if a.next.req.Priority != a.req.Priority {
 		return p.move(ctx, a.next)
 	}
 	return p.rewrite(ctx, a.next)

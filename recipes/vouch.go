@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -82,10 +81,23 @@ func (c *Client) vouchRoot(ctx context.Context, s *session) (root []zk.ACL, err 
 	}
 	members := c.members(root)
 	for _, a := range root {
-		if a.Perms&makesNodes != 0 {
-			if why := c.stranger(aclID{a.Scheme, a.ID}, members, true); why != "" {
-				return root, &UntrustedError{Node: c.root, Entry: describeACL(a), Why: why}
+		if a.Perms&makesNodes == 0 {
+			continue
+		}
+		id := aclID{a.Scheme, a.ID}
+		why := c.stranger(id, members, true)
+		if why != "" && id.masked() && c.access.named() {
+			is, err := c.sealed(ctx, s, id)
+			if err != nil {
+				return root, err
 			}
+			if is {
+				continue
+			}
+			why = "of which ZooKeeper shows no more to this client, and " + c.root + "/" + roomSeal + " does not say that it is one of zookeeper.operators; let an operator run lockkeeper init"
+		}
+		if why != "" {
+			return root, &UntrustedError{Node: c.root, Entry: describeACL(a), Why: why}
 		}
 	}
 	return root, nil
@@ -105,8 +117,8 @@ func (c *Client) vouchRights(ctx context.Context, s *session, root []zk.ACL, nod
 	}
 	members := c.members(root)
 	for _, a := range acl {
-		if a.Perms&rights != 0 {
-			if why := c.stranger(aclID{a.Scheme, a.ID}, members, false); why != "" {
+		if id := (aclID{a.Scheme, a.ID}); a.Perms&rights != 0 && !c.access.grants(node, id, a.Perms&rights) {
+			if why := c.stranger(id, members, false); why != "" {
 				return &UntrustedError{Node: node, Entry: describeACL(a), Why: why}
 			}
 		}
@@ -164,18 +176,15 @@ func (a aclID) mayBe(b aclID) bool {
 
 // describeACL writes an entry as ZooKeeper's shell does, without a hash.
 func describeACL(a zk.ACL) string {
-	var rights strings.Builder
-	for i, perm := range []int32{zk.PermCreate, zk.PermDelete, zk.PermRead, zk.PermWrite, zk.PermAdmin} {
-		if a.Perms&perm != 0 {
-			rights.WriteByte("cdrwa"[i])
-		}
-	}
-	return legible(aclID{a.Scheme, a.ID}.known()) + ":" + rights.String()
+	return legible(aclID{a.Scheme, a.ID}.known()) + ":" + Permission(a.Perms).String()
 }
 
 // operatorACL is the list of a node that operators write, and all others who
 // may use the root read.
 func (c *Client) operatorACL(root []zk.ACL) []zk.ACL {
+	if c.access.named() {
+		return c.access.of(c.root + "/" + roomOverrides)
+	}
 	var acl []zk.ACL
 	grant := func(id aclID, perms int32) {
 		if !slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Scheme == id.scheme && a.ID == id.id }) {
@@ -216,10 +225,10 @@ func (s *session) getACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, 
 		acl, stat, err := c.GetACL(path)
 		return list{acl, stat}, err
 	})
-	return r.acl, r.stat, denied(err, path)
+	return r.acl, r.stat, denied(err, path, PermissionRead)
 }
 
 func (s *session) setACL(ctx context.Context, path string, acl []zk.ACL, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.SetACL(path, acl, version) })
-	return denied(err, path)
+	return denied(err, path, PermissionAdmin)
 }

@@ -125,7 +125,7 @@ func lookWith[T any](ctx context.Context, s *session, key watchKey, w *watcher, 
 		t.sweep(key, e)
 		return r, err
 	})
-	return r, denied(err, key.path)
+	return r, denied(err, key.path, PermissionRead)
 }
 
 // entry returns what is known of a key. The caller holds t.mu, and gives the

@@ -117,7 +117,7 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	if given("zk") {
 		without("zk", "listen", "data-dir", "no-jobs")
 	} else {
-		for _, flag := range []string{"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file", "zk-x509", "zk-operators"} {
+		for _, flag := range []string{"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file", "zk-x509", "zk-operators", "zk-contenders", "zk-readers"} {
 			if given(flag) {
 				p.problems.add(fmt.Sprintf("--%s: the server of dev takes no credentials but its own; name another one with --zk, or leave it out", flag))
 			}

@@ -148,7 +148,7 @@ func (b banner) environment() []string {
 			lines = append(lines, "export "+file.name+"="+quote(value))
 		}
 	}
-	for _, name := range []string{"LOCKKEEPER_ZK_X509", "LOCKKEEPER_ZK_OPERATORS"} {
+	for _, name := range []string{"LOCKKEEPER_ZK_X509", "LOCKKEEPER_ZK_OPERATORS", "LOCKKEEPER_ZK_CONTENDERS", "LOCKKEEPER_ZK_READERS"} {
 		if b.embedded && os.Getenv(name) != "" {
 			unset = append(unset, name)
 		}

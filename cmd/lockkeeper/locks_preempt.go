@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -231,6 +232,11 @@ func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg
 		return preemptedView{}, err
 	}
 	view.Act = asking.entry.Act
+	cleared, err := f.post(ctx, client, scope, r)
+	if err != nil {
+		return preemptedView{}, errors.Join(err, asking.tell(ctx, err))
+	}
+	defer cleared()
 	start := time.Now()
 	grant, failure := lock.Acquire(ctx, r)
 	view.Took = time.Since(start).Milliseconds()
@@ -259,6 +265,29 @@ func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg
 		return preemptedView{}, errors.Join(failure, told)
 	}
 	return view, told
+}
+
+// post puts on the board, for as long as the request takes, what it is made in the name
+// of: nobody is at emergency priority without. It concerns no job, since none is
+// called that.
+func (f *preemptFlags) post(ctx context.Context, client *recipes.Client, scope string, r recipes.Request) (cleared func(), err error) {
+	now, err := client.Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	board := client.Overrides()
+	_, err = board.Apply(ctx, override.Override{
+		ID: r.Override.ID, Kind: override.Boost, Match: override.Match{Scope: scope, Job: r.Override.ID}, Priority: new(priority.Emergency),
+		Until: now.Add(*r.AcquireTimeout + actPatience), By: r.Override.By, Reason: r.Override.Reason,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock %q not preempted: %w", scope, err)
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_, _ = board.Clear(ctx, r.Override.ID) // else it ends by itself
+	}, nil
 }
 
 func writePreempted(pg page, v preemptedView) {

@@ -64,7 +64,7 @@ and gives way.`,
 	}{
 		{"Run something under locks:", []*cobra.Command{p.exec(), p.run(), p.lockGroup(), p.dev()}},
 		{"See what happens, and change it:", []*cobra.Command{p.locks(), p.jobs(), p.override(), p.approvals(), p.audit()}},
-		{"Check, before it happens:", []*cobra.Command{p.config(), p.doctor(), p.bench(), p.version()}},
+		{"Check, before it happens:", []*cobra.Command{p.config(), p.initRoot(), p.doctor(), p.bench(), p.version()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
 		for _, command := range part.commands {

@@ -32,6 +32,8 @@ type zookeeperFlags struct {
 	keyFile        string
 	x509           yes
 	operators      []string
+	contenders     []string
+	readers        []string
 }
 
 const defaultServers = "localhost:2181"
@@ -48,6 +50,8 @@ func (z *zookeeperFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&z.keyFile, "zk-key-file", "", "`file` with its private key (env LOCKKEEPER_ZK_KEY_FILE)")
 	flags.VarPF(&z.x509, "zk-x509", "", "ZooKeeper knows this client by its certificate (env LOCKKEEPER_ZK_X509)").NoOptDefVal = "true"
 	flags.StringArrayVar(&z.operators, "zk-operators", nil, "`who` may apply overrides and decide, as lockkeeper config operator prints it; may be given again (env LOCKKEEPER_ZK_OPERATORS, separated by semicolons)")
+	flags.StringArrayVar(&z.contenders, "zk-contenders", nil, "`who` may contend for locks, likewise (env LOCKKEEPER_ZK_CONTENDERS)")
+	flags.StringArrayVar(&z.readers, "zk-readers", nil, "`who` may see everything and write nothing, likewise (env LOCKKEEPER_ZK_READERS)")
 }
 
 // zookeeperFlag is how the flag for a field of recipes.Config is spelt.
@@ -59,7 +63,7 @@ func zookeeperFlag(field string) string {
 		return "--zk-session-timeout"
 	case "auth":
 		return "--zk-digest-file"
-	case "x509", "operators":
+	case "x509", "operators", "contenders", "readers":
 		return "--zk-" + field
 	}
 	return "--" + field
@@ -94,11 +98,21 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 			cfg.Auth = p.digest(file)
 		}
 	}
-	if operators := z.operators; len(operators) > 0 || len(cfg.Operators) == 0 {
-		if len(operators) == 0 {
-			operators = splitOperators(os.Getenv("LOCKKEEPER_ZK_OPERATORS"))
+	for _, list := range []struct {
+		given []string
+		env   string
+		into  *[]string
+	}{
+		{z.operators, "LOCKKEEPER_ZK_OPERATORS", &cfg.Operators},
+		{z.contenders, "LOCKKEEPER_ZK_CONTENDERS", &cfg.Contenders},
+		{z.readers, "LOCKKEEPER_ZK_READERS", &cfg.Readers},
+	} {
+		switch {
+		case len(list.given) > 0:
+			*list.into = list.given
+		case len(*list.into) == 0:
+			*list.into = splitOperators(os.Getenv(list.env))
 		}
-		cfg.Operators = operators
 	}
 	p.applyX509(cfg)
 	ca, cert, key := z.caFile, z.certFile, z.keyFile

@@ -112,7 +112,9 @@ func TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(5))
 		w.On(T7(users).From("P").Nth(1)).DropReply()
-		p := w.ask("P", at(priority.Emergency), forceful, func(r *recipes.Request) { r.Override = incident })
+		p := w.ask("P", at(priority.Emergency), forceful, func(r *recipes.Request) {
+			r.Override, r.Vouch = incident, func(context.Context, recipes.Mark) error { return nil }
+		})
 		p.granted()
 		require.Equal(w, 1, times[recipes.TookOver](p))
 		require.Equal(w, recipes.LossOverridden, await[recipes.Lost](h).Err.Reason)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,13 +83,21 @@ func (w *world) lock(p *program) recipes.LockState {
 type board struct {
 	mu      sync.Mutex
 	set     override.Set
+	posted  override.Set // for as long as the test lasts
 	changed chan struct{}
 }
 
 func (b *board) InForce() (override.Set, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.set, b.changed
+	return slices.Concat(b.set, b.posted), b.changed
+}
+
+// post brings one into force that put leaves alone.
+func (b *board) post(o override.Override) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.posted = append(slices.Clone(b.posted), o)
 }
 
 // put brings these into force, in place of all others.

@@ -213,6 +213,7 @@ func TestOperatorTakesTheLockAndKeepsIt(t *testing.T) {
 				o := incident(override.Hold, func(o *override.Override) {
 					o.Match.Scope, o.WaitingTimeout, o.Until = scope, c.grace, time.Now().Add(30*time.Minute)
 				})
+				w.board.post(o)
 				taken := desk.run(func(x *run) error {
 					return desk.guard.Override(t.Context(), o, func(ctx context.Context) error {
 						x.begin(ctx)

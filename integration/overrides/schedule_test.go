@@ -184,6 +184,7 @@ func holdForAWhile(ctx context.Context, t *testing.T, p *program, d *dice, scope
 	o := incident(override.Hold, func(o *override.Override) {
 		o.ID, o.Match.Scope, o.WaitingTimeout = "INC-9", scopes[d.pick(3)], new(500*time.Millisecond)
 	})
+	p.w.board.post(o)
 	err := p.guard.Override(ctx, o, func(context.Context) error {
 		<-time.After(time.Second)
 		return nil

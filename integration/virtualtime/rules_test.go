@@ -1,6 +1,7 @@
 package virtualtime
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,7 +113,10 @@ func TestEmergencyDoesNotWaitForTheMinimumRuntime(t *testing.T) {
 				// when an operator asks, by the way that no job has, with a delta that counts for nothing
 				lock, err := operator.client.PriorityLock(scope)
 				require.NoError(t, err)
-				g, err := lock.Acquire(t.Context(), recipes.Request{Priority: priority.Emergency, PreemptDelta: 1 << 31})
+				g, err := lock.Acquire(t.Context(), recipes.Request{
+					Priority: priority.Emergency, PreemptDelta: 1 << 31,
+					Override: &recipes.Mark{ID: "INC-1"}, Vouch: func(context.Context, recipes.Mark) error { return nil },
+				})
 				require.NoError(t, err)
 
 				// then the holder goes at once

@@ -1,0 +1,113 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A request at priority.Emergency is made in the name of an operator's override,
+// which has to be in force: when the request is made or raised to that level, and
+// again each time that it asks a holder to go, or takes the lock. What others write
+// into the lock tree past this client is not looked at: whoever may write there
+// is trusted.
+
+// EmergencyError is returned for a request at priority.Emergency without an
+// override that is in force. It is withdrawn.
+type EmergencyError struct {
+	Scope    string
+	Override *Mark // nil: the request names none
+	Err      error // why it does not count; nil when there is none
+}
+
+func (e *EmergencyError) Error() string {
+	s := fmt.Sprintf("lock %q not acquired: emergency priority takes an operator's override that is in force, and ", e.Scope)
+	if e.Override == nil {
+		return s + "the request names none; apply one (lockkeeper override apply), or ask for a lower priority"
+	}
+	return s + fmt.Sprintf("%q is not: %v; apply one (lockkeeper override apply), or ask for a lower priority", e.Override.ID, e.Err)
+}
+
+// Unwrap returns why the override does not count.
+func (e *EmergencyError) Unwrap() error { return e.Err }
+
+// vouchPatience is how long a request whose override has just ended waits for
+// the terms that it has without.
+const vouchPatience = 5 * time.Second
+
+// vouch makes sure that the request may ask for what it asks for. It returns
+// errAgain when it asks for something else by now.
+func (a *attempt) vouch(ctx context.Context, req *Request) error {
+	if req.Priority != priority.Emergency {
+		return nil
+	}
+	err := a.l.vouchEmergency(ctx, req)
+	if !errors.As(err, new(*EmergencyError)) {
+		return err
+	}
+	if req.Terms == nil {
+		return &finalError{err}
+	}
+	timer := time.NewTimer(vouchPatience)
+	defer timer.Stop()
+	select {
+	case <-a.changed:
+		return errAgain
+	case <-timer.C:
+		return &finalError{err}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *PriorityLock) vouchEmergency(ctx context.Context, req *Request) error {
+	refused := &EmergencyError{Scope: l.scope, Override: req.Override}
+	switch {
+	case req.Override == nil:
+		return refused
+	case req.Vouch != nil:
+		refused.Err = req.Vouch(ctx, *req.Override)
+	default:
+		var err error
+		if refused.Err, err = l.c.Overrides().grantsEmergency(ctx, l.scope, req.Override.ID); err != nil {
+			return err
+		}
+	}
+	if refused.Err == nil {
+		return nil
+	}
+	return refused
+}
+
+// grantsEmergency says why an override does not grant emergency priority for a
+// scope. The error is that of a look that could not be had.
+func (b *OverrideBoard) grantsEmergency(ctx context.Context, scope, id string) (why, err error) {
+	sight, err := promptly(ctx, b.c, func() (boardSight, error) {
+		return inSessions(ctx, b.c, func(s *session) (boardSight, error) {
+			if err := b.c.primeTime(ctx, s); err != nil {
+				return boardSight{}, err
+			}
+			return b.sight(ctx, s, nil)
+		})
+	}, nil)
+	if err != nil || sight.doubt != nil {
+		return sight.doubt, err
+	}
+	i := sight.rec.find(id)
+	if i < 0 {
+		return errors.New("there is none of that name on the board"), nil
+	}
+	switch o := sight.rec.Posted[i].Override; {
+	case !b.c.Now().Before(o.Until):
+		return fmt.Errorf("it has ended at %s", o.Until.UTC().Format(time.RFC3339)), nil
+	case !o.GrantsEmergency():
+		return fmt.Errorf("it is one of the kind %s, which grants no emergency priority", o.Kind), nil
+	case !(override.Match{Scope: o.Match.Scope}).Fits(override.Subject{Scope: scope}, 0):
+		return fmt.Errorf("it is for %s", o.Match.Scope), nil
+	}
+	return nil, nil
+}
