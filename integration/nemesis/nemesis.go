@@ -82,7 +82,7 @@ func New(ctx context.Context, o Options) (*Nemesis, error) {
 	if len(n.Available()) == 0 {
 		return nil, fmt.Errorf("nemesis: none of the kinds %v can be played here: %v", o.Kinds, n.Unavailable())
 	}
-	options := []zkserver.Option{zkserver.WithPeerLinks(), zkserver.WithFullableDisk(), zkserver.WithStartTimeout(healTimeout / 2)}
+	options := []zkserver.Option{zkserver.WithPeerLinks(), zkserver.WithFullableDisk(), zkserver.WithStartTimeout(healTimeout * 4 / 5)}
 	if slices.Contains(n.Available(), ServerClock) {
 		options = append(options, zkserver.WithSteppableClock())
 	}

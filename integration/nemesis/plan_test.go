@@ -30,7 +30,7 @@ func TestDrawnStepsLastAsLongAsTheirKindAsks(t *testing.T) {
 	require.NoError(t, err)
 	p := newPlanner(o, 1, All())
 	kinds, clients, servers := map[Kind]int{}, map[string]int{}, map[int]int{}
-	for range 5000 {
+	for range 1000 {
 		s := p.next()
 		kinds[s.Kind]++
 		clients[s.Client]++
@@ -64,10 +64,10 @@ func TestStepKeepsWhatItNames(t *testing.T) {
 
 func TestOptionsThatCannotBe(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no clients":     {},
-		"occurs twice":   {Clients: []string{"a", "b", "a"}},
+		"no clients":      {},
+		"occurs twice":    {Clients: []string{"a", "b", "a"}},
 		"called \"fire\"": {Clients: []string{"a"}, Kinds: []Kind{"fire"}},
-		"negative":       {Clients: []string{"a"}, Hold: -1},
+		"negative":        {Clients: []string{"a"}, Hold: -1},
 	} {
 		_, err := New(t.Context(), o)
 		require.ErrorContains(t, err, want)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	healTimeout = 4 * time.Minute // on a machine that is busy with other things
+	healTimeout = 5 * time.Minute // on a machine that is busy with other things
 	aimTimeout  = 20 * time.Second
 )
 

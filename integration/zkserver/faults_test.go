@@ -19,6 +19,7 @@ func TestSessionsPasswordFollowsFromItsID(t *testing.T) {
 }
 
 func TestSteppedClockShowsInNewNodesAndEndsNoSession(t *testing.T) {
+	t.Parallel()
 	server := zkserver.Start(t, zkserver.WithSteppableClock())
 	c := connect(t, server.Addr(), 4*time.Second)
 	id := c.SessionID()
@@ -42,6 +43,7 @@ func TestSteppedClockShowsInNewNodesAndEndsNoSession(t *testing.T) {
 
 // Were the announced addresses not changed, members would call each other back past the proxies.
 func TestMembersThatCannotReachEachOtherHaveNoLeader(t *testing.T) {
+	t.Parallel()
 	ensemble := zkserver.StartEnsemble(t, zkserver.WithPeerLinks())
 	for _, l := range ensemble.PeerLinks(nil) {
 		require.NoError(t, l.Cut())
@@ -73,6 +75,7 @@ func TestMembersThatCannotReachEachOtherHaveNoLeader(t *testing.T) {
 }
 
 func TestServerWithAFullDiskServesNobodyAndComesBackOnceThereIsSpace(t *testing.T) {
+	t.Parallel()
 	server := zkserver.Start(t, zkserver.WithFullableDisk())
 	t.Log(server.Disk())
 	testFullDisk(t, server)
@@ -80,6 +83,7 @@ func TestServerWithAFullDiskServesNobodyAndComesBackOnceThereIsSpace(t *testing.
 
 // Containers may not mount: then a limit on the size of files takes the place of the file system.
 func TestFullDiskIsAlsoMadeByALimitOnFiles(t *testing.T) {
+	t.Parallel()
 	server := zkserver.Start(t, zkserver.WithFullableDisk(), zkserver.WithoutMount())
 	require.Contains(t, server.Disk(), "RLIMIT_FSIZE")
 	testFullDisk(t, server)
