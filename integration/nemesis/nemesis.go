@@ -266,7 +266,7 @@ func (n *Nemesis) Heal(ctx context.Context) error {
 			errs = append(errs, s.Resume())
 		}
 	}
-	errs = append(errs, n.ensemble.Restart(ctx), n.ensemble.WaitServing(ctx))
+	errs = append(errs, n.ensemble.Restart(ctx), n.ensemble.WaitCommitting(ctx))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("nemesis: heal: %w", err)
 	}

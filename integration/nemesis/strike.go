@@ -43,15 +43,15 @@ func (n *Nemesis) strike(ctx context.Context, a *attack) error {
 func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 	switch a.Kind {
 	case ServerKill, LeaderKill, MajorityKill, AllRestart:
-		return errors.Join(n.ensemble.Restart(ctx), n.ensemble.WaitServing(ctx))
+		return errors.Join(n.ensemble.Restart(ctx), n.ensemble.WaitCommitting(ctx))
 	case ServerPause, LeaderPause:
-		return errors.Join(all(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitServing(ctx))
+		return errors.Join(all(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitCommitting(ctx))
 	case LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow:
 		var errs []error
 		for _, l := range n.ensemble.PeerLinks(nil) {
 			errs = append(errs, l.Pass())
 		}
-		errs = append(errs, pass(a.routes), n.ensemble.WaitServing(ctx))
+		errs = append(errs, pass(a.routes), n.ensemble.WaitCommitting(ctx))
 		return errors.Join(errs...)
 	case ServerClock:
 		return all(a.servers, func(s *zkserver.Server) error { return s.StepClock(0) })
@@ -59,7 +59,7 @@ func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 		return errors.Join(
 			all(a.servers, (*zkserver.Server).FreeDisk),
 			all(a.servers, func(s *zkserver.Server) error { return s.Restart(ctx) }),
-			n.ensemble.WaitServing(ctx))
+			n.ensemble.WaitCommitting(ctx))
 	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall, LinkSlow, LeaderCutOff:
 		return pass(a.routes)
 	case ReplyDrop, RequestDrop:

@@ -106,3 +106,24 @@ func testFullDisk(t *testing.T, server *zkserver.Server) {
 	require.Contains(t, []string{"data", string(make([]byte, 4096))}, after.read(t, "/kept"))
 	after.write(t, "/written", "after")
 }
+
+func TestLeaderThatWakesUpCommitsOnlyOnceItFollows(t *testing.T) {
+	t.Parallel()
+	ensemble := zkserver.StartEnsemble(t)
+	leader, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, leader.Pause())
+	next, err := ensemble.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, next.WaitCommitting(t.Context()))
+
+	require.NoError(t, leader.Resume())
+	require.NoError(t, ensemble.WaitCommitting(t.Context()))
+	leaders := 0
+	for _, s := range ensemble.Servers() {
+		if mode, err := s.Mode(t.Context()); err == nil && mode == zkserver.Leader {
+			leaders++
+		}
+	}
+	require.Equal(t, 1, leaders, "the old leader still believes that it leads")
+}
