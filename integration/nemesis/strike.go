@@ -56,9 +56,11 @@ func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 	case ServerClock:
 		return all(a.servers, func(s *zkserver.Server) error { return s.StepClock(0) })
 	case DiskFull:
+		// In this order: a server that has gone on in memory would write behind the gap that the full disk has left in its log.
 		return errors.Join(
+			all(a.servers, (*zkserver.Server).Kill),
 			all(a.servers, (*zkserver.Server).FreeDisk),
-			all(a.servers, func(s *zkserver.Server) error { return s.Restart(ctx) }),
+			n.ensemble.Restart(ctx),
 			n.ensemble.WaitCommitting(ctx))
 	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall, LinkSlow, LeaderCutOff:
 		return pass(a.routes)

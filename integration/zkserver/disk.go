@@ -52,7 +52,8 @@ func (s *Server) FillDisk() error {
 	}
 }
 
-// FreeDisk gives the space back. A server that has stopped serving meanwhile may need a Restart.
+// FreeDisk gives the space back. End the server before, and start it again afterwards: a member of an ensemble goes on in
+// memory with a full disk, and would write on behind the gap in its log.
 func (s *Server) FreeDisk() error {
 	switch {
 	case s.disk == nil:

@@ -100,6 +100,7 @@ func testFullDisk(t *testing.T, server *zkserver.Server) {
 		return err != nil && down != nil
 	}, eventually, 10*time.Millisecond, "it serves on with a full disk")
 
+	require.NoError(t, server.Kill())
 	require.NoError(t, server.FreeDisk())
 	require.NoError(t, server.Restart(t.Context()))
 	after := connect(t, server.Addr(), 4*time.Second)
