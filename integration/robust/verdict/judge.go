@@ -159,14 +159,17 @@ func told(holds []*Hold) (found []Violation) {
 const graceSlack = 5 * time.Millisecond
 
 // early returns by how much a hold was evicted before the end of the grace that
-// it was told, at least, and whether it was told any.
+// it was told, and whether it was told any. One that is asked twice, for its
+// priority and for its lease, has until the earlier end.
 func (h *Hold) early() (by time.Duration, told bool) {
 	for _, ask := range h.asked {
 		if ask.By == h.taker.Who && ask.At <= h.taker.Granted {
-			by, told = max(by, ask.Deadline-h.taker.Granted), true
+			if left := ask.Deadline - h.taker.Granted; !told || left < by {
+				by, told = left, true
+			}
 		}
 	}
-	return by, told
+	return max(by, 0), told
 }
 
 // graces checks that nobody is evicted early. Both count a grace by the servers'

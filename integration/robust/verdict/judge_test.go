@@ -114,7 +114,8 @@ func TestHistoriesThatKeepThePromises(t *testing.T) {
 			grant("c/1", 0, 20, 7).lose("a/1", 30, "taken", "b/1").release("c/1", 40).grant("b/1", 0, 50, 9),
 		"an earlier attempt was taken over": new(book).add(5, history.Took, "b/1", func(e *history.Event) { e.Of, e.Tokens = []string{"a/1"}, []int64{4} }).
 			grant("b/1", 0, 6, 5).release("b/1", 7).add(8, history.Requeued, "a/1", nil).share("a/1", 0, 10, 6).release("a/1", 11).grant("c/1", 0, 12, 7),
-		"taken over when the grace was over": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 30).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6),
+		"taken over when the grace was over":         new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 30).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6),
+		"asked twice by one, the earlier end counts": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 30).ask("a/1", 20, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6),
 		"taken over too early, by clocks that disagree": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6).
 			span(history.Skewed, "", 9, 11),
 		"all readers taken over": new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 29, "a/1", "b/1").grant("c/1", 0, 30, 8).
