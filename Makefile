@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff lint fmt bench soak robust robust-sum robust-bugs steps demo clean
+.PHONY: help setup unit test test-temporal adapters diff model lint fmt bench soak robust robust-sum robust-bugs steps demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -48,6 +48,9 @@ test-temporal: ## Test workflows on a real Temporal server, a module of its own 
 
 diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)
+
+model: ## Check the lock protocol by machine, in every state of every configuration; and what each guard is for. Minutes, and gigabytes
+	go run ./recipes/model/check
 
 lint: ## Check style, import table and formatting (the first run builds the linter: minutes)
 	$(GOLANGCI) run ./...

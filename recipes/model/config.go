@@ -1,0 +1,211 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxRequests is how many requests a state has room for.
+const maxRequests = 4
+
+// A Request is one request for the lock, for good. A client makes its requests
+// one after the other.
+type Request struct {
+	Client     int
+	Shared     bool
+	Priority   int
+	Forceful   bool // takes the lock when the grace is over
+	Downgrades bool // may share the lock that it holds alone (T10)
+	Revises    bool // may rewrite its data while it waits (T13)
+	Becomes    int  // the request that it may move to (T12); 0: none
+	Delay      bool // declares a lock delay
+}
+
+// A Config is who contends for one lock, and what may go wrong, how often.
+type Config struct {
+	Name     string
+	Requests []Request
+	Lag      int // servers are up to so many transactions behind, at most 2
+
+	Expiries   int // sessions that end on the server
+	LostReply  int // connections that break at a write, executed or not
+	Late       int // requests that are sent under the next session
+	Leases     int // holders whose lease ends
+	Breaks     int // operators who break a lock
+	Deletes    int // contenders that an administrator deletes
+	Removals   int // removals of the idle lock
+	Lapses     int // holders that give up by their own clock, and keep the session
+	NoGiveUp   bool
+	Foresees   bool // holders hand over by a list from before their grant
+	Knocks     bool
+	Idle       int  // version that the idle lock begins with
+	Held       bool // A holds the lock when it begins
+	NoFastPath bool // nobody remembers versions
+}
+
+// validate reports what the model has no room for.
+func (c *Config) validate() error {
+	if len(c.Requests) > maxRequests || c.Lag > maxLag {
+		return fmt.Errorf("model %q: at most %d requests and a lag of %d", c.Name, maxRequests, maxLag)
+	}
+	return nil
+}
+
+// delays reports whether anybody declares a lock delay.
+func (c *Config) delays() bool {
+	for _, r := range c.Requests {
+		if r.Delay {
+			return true
+		}
+	}
+	return false
+}
+
+// A Guard is something that the protocol insists on.
+type Guard uint8
+
+// Protocol is the protocol without some of its guards. The zero value has them
+// all.
+type Protocol uint64
+
+// Without returns the protocol that lacks these guards.
+func Without(missing ...Guard) (p Protocol) {
+	for _, g := range missing {
+		p |= 1 << g
+	}
+	return p
+}
+
+// String names the guards that are missing.
+func (p Protocol) String() string {
+	var missing []string
+	for _, g := range Guards() {
+		if p&(1<<g) != 0 {
+			missing = append(missing, g.String())
+		}
+	}
+	return strings.Join(missing, "; ")
+}
+
+// The guards. Those of the lock delay matter only where somebody declares one.
+const (
+	NoGuard Guard = iota
+	VersionInT1
+	VersionInT1Beside
+	VersionInT3
+	VersionInT4
+	VersionInT7
+	VersionInT10
+	VersionInBreak
+	VersionBeforeList
+	OwnNodeInT3
+	OwnNodeInT4
+	OwnNodeInT6
+	OwnNodeInT7
+	OwnNodeInT10
+	OwnNodeInKnock
+	OwnWatchFirst
+	T3WritesOwnNode
+	T7WritesOwnNode
+	LookAtPredecessor
+	FirstWatchesL
+	LookAtLWhenArmed
+	MoveVersion
+	MoveAtOnce
+	HandOverMarksNode
+	HeirVersion
+	MailboxVersion
+	ReviseVersion
+	RevisedReads
+	TokenOfOwnGrant
+	TokenIsKept
+	EpochInT1
+	EpochBeforeVersion
+	NewGUID
+	LateUndone
+	SyncAfterLoss
+	Deadline
+	RememberedAlone
+	DelayInT1
+	DelayKeptBeside
+	DelayKeptByT3
+	DelayBeforeT3
+	DelayBeforeT4
+	DelayWithHeir
+	DelayBeforeT7
+	DelayKeptByT7
+	DelayKeptByBreak
+	CleanEndVersion
+	SameVersion
+	DelayWatchesL
+	LeaveVersion
+	RemovalMindsDelay
+	RemovalVersion
+	guards
+)
+
+// Guards returns all guards.
+func Guards() []Guard {
+	all := make([]Guard, 0, guards-1)
+	for g := NoGuard + 1; g < guards; g++ {
+		all = append(all, g)
+	}
+	return all
+}
+
+var guardNames = [guards]string{
+	NoGuard:            "none",
+	VersionInT1:        "v in T1",
+	VersionInT1Beside:  "v in T1 beside others",
+	VersionInT3:        "v in T3",
+	VersionInT4:        "v in the T4 of a shared holder",
+	VersionInT7:        "v in T7",
+	VersionInT10:       "v in T10",
+	VersionInBreak:     "v in a break",
+	VersionBeforeList:  "v read before the list",
+	OwnNodeInT3:        "the own node in T3",
+	OwnNodeInT4:        "the own node in T4",
+	OwnNodeInT6:        "the own node in T6",
+	OwnNodeInT7:        "the own node in T7",
+	OwnNodeInT10:       "the own node in T10",
+	OwnNodeInKnock:     "the own node in a knock",
+	OwnWatchFirst:      "the own watch armed before reading",
+	T3WritesOwnNode:    "T3 writes the own node",
+	T7WritesOwnNode:    "T7 writes the own node",
+	LookAtPredecessor:  "the one in front found granted when its watch is armed",
+	FirstWatchesL:      "the first waiter watches L behind shared holders",
+	LookAtLWhenArmed:   "v looked at again when that watch is armed",
+	MoveVersion:        "the version in a move",
+	MoveAtOnce:         "a move in one transaction",
+	HandOverMarksNode:  "T4 writes the heir's node, not L alone",
+	HeirVersion:        "the heir's version in T4",
+	MailboxVersion:     "the holder's version in T6",
+	ReviseVersion:      "the version in T13",
+	RevisedReads:       "after T13 an event is no proof of a grant",
+	TokenOfOwnGrant:    "the token taken from the own node, not from L",
+	TokenIsKept:        "the token kept by later writers",
+	EpochInT1:          "the epoch in T1",
+	EpochBeforeVersion: "the epoch read before v",
+	NewGUID:            "a new guid for every attempt",
+	LateUndone:         "creations that come late are undone",
+	SyncAfterLoss:      "sync after a lost reply",
+	Deadline:           "a hold ends before its session can",
+	RememberedAlone:    "v remembered only of a grant beside nobody",
+	DelayInT1:          "T1 heeds a delay in G",
+	DelayKeptBeside:    "T1 beside others keeps the delays of the dead",
+	DelayKeptByT3:      "T3 beside others keeps the delays of the dead",
+	DelayBeforeT3:      "T3 waits the delay out",
+	DelayBeforeT4:      "no hand-over while a delay of the dead is in G",
+	DelayWithHeir:      "T4 writes the heir's delay",
+	DelayBeforeT7:      "T7 grants nothing where a delay is due",
+	DelayKeptByT7:      "T7 keeps the delay of whom it evicts",
+	DelayKeptByBreak:   "a break keeps the delay",
+	CleanEndVersion:    "v in the clean end of a shared holder",
+	SameVersion:        "G and list of one version before an end is believed",
+	DelayWatchesL:      "who waits out a reader's delay watches L",
+	LeaveVersion:       "the version in T8",
+	RemovalMindsDelay:  "no removal while a delay is in G",
+	RemovalVersion:     "v in a removal",
+}
+
+func (g Guard) String() string { return guardNames[g] }

@@ -1,0 +1,252 @@
+package model
+
+func exclusive(client, priority int) Request { return Request{Client: client, Priority: priority} }
+
+func reader(client, priority int) Request {
+	return Request{Client: client, Priority: priority, Shared: true}
+}
+
+func with(r Request, changes ...func(*Request)) Request {
+	for _, change := range changes {
+		change(&r)
+	}
+	return r
+}
+
+func forceful(r *Request)   { r.Forceful = true }
+func delays(r *Request)     { r.Delay = true }
+func downgrades(r *Request) { r.Downgrades = true }
+func revises(r *Request)    { r.Revises = true }
+
+func becomes(k int) func(*Request) { return func(r *Request) { r.Becomes = k } }
+
+// Bounded returns the configurations that a test explores to the end in seconds.
+// Their requests are called A, B, C and D.
+func Bounded() []Config {
+	return []Config{
+		{
+			Name: "two clients, two sessions end, late requests", Lag: 2, Expiries: 2, Late: 2,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "two clients, replies are lost", Lag: 2, Expiries: 1, LostReply: 2, Late: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "a reader and a writer, late requests, lost replies", Lag: 2, Expiries: 1, LostReply: 1, Late: 1,
+			Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "a writer that shares, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
+			Requests: []Request{with(exclusive(0, 1), downgrades), reader(1, 1)},
+		},
+		{
+			Name: "a client comes again", Lag: 1, Expiries: 1, Knocks: true, Foresees: true,
+			Requests: []Request{exclusive(0, 1), exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "a client comes again, another with it", Lag: 0, Foresees: true, Knocks: true,
+			Requests: []Request{exclusive(0, 1), exclusive(0, 1), exclusive(1, 1), exclusive(1, 1)},
+		},
+		{
+			Name: "an administrator deletes nodes, a deadline passes", Lag: 1, Deletes: 1, Lapses: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "a writer that moves up", Lag: 0,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), becomes(3)), with(exclusive(2, 2), forceful), exclusive(1, 2)},
+		},
+		{
+			Name: "a reader that moves down", Lag: 0,
+			Requests: []Request{with(reader(0, 2), becomes(3)), reader(1, 1), exclusive(2, 1), reader(0, 1)},
+		},
+		{
+			Name: "a move whose reply is lost", Lag: 1, LostReply: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), becomes(2)), exclusive(1, 2)},
+		},
+		{
+			Name: "one that revises", Lag: 2, LostReply: 1, Leases: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), revises)},
+		},
+		{
+			Name: "the idle lock is removed", Lag: 1, Expiries: 1, Removals: 1, Idle: 1, Late: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1)},
+		},
+		{
+			Name: "delays, deletes, lapses and removals", Lag: 1, Expiries: 1, Deletes: 1, Lapses: 1, Removals: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), with(exclusive(1, 1), delays)},
+		},
+		{
+			Name: "delays, a client comes again", Lag: 0, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), exclusive(0, 1), with(exclusive(1, 1), delays)},
+		},
+		{
+			Name: "a reader with a delay, one without, and a writer", Lag: 0, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), delays), reader(1, 1), exclusive(2, 1)},
+		},
+	}
+}
+
+// Narrow returns configurations that each are made to miss a guard soon.
+func Narrow() []Config {
+	return []Config{
+		{
+			Name: "one takes over past another", Held: true, NoGiveUp: true,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a reader comes in beside one that is asked to go", Held: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 2)},
+		},
+		{
+			Name: "a reader comes in beside one that died", Held: true, NoGiveUp: true, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), delays), reader(1, 1), exclusive(2, 2)},
+		},
+		{
+			Name: "a reader with a delay, two without, a writer", Held: true, NoGiveUp: true, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), delays), reader(1, 1), reader(2, 1), exclusive(1, 1)},
+		},
+		{
+			Name: "readers, and one that takes over", Held: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a reader's lock is broken", Held: true, NoGiveUp: true, Breaks: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1)},
+		},
+		{
+			Name: "a writer that shares is asked to go", Held: true, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), downgrades), exclusive(1, 2)},
+		},
+		{
+			Name: "a reader comes again beside another", Held: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), reader(1, 1)},
+		},
+		{
+			Name: "a delay, a break and a takeover", Held: true, NoGiveUp: true, Expiries: 1, Breaks: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "readers with delays, a writer that takes over", Held: true, NoGiveUp: true, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), delays), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a late hand-over", Held: true, NoGiveUp: true, Expiries: 1, Late: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(2, 2)},
+		},
+		{
+			Name: "a knock comes late, after a removal", Held: true, NoGiveUp: true, Expiries: 1, Late: 1, Removals: 1, Knocks: true,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(0, 1), with(exclusive(1, 1), downgrades)},
+		},
+	}
+}
+
+// Large returns the configurations that take minutes.
+func Large() []Config {
+	return []Config{
+		{
+			Name: "three of two priorities", Lag: 1, Expiries: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "three of two priorities, late requests", Lag: 0, Expiries: 1, Late: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a lease ends", Lag: 1, Leases: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(2, 1)},
+		},
+		{
+			Name: "readers and a writer that takes over", Lag: 0, Expiries: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a reader passes the writer", Lag: 1,
+			Requests: []Request{reader(0, 1), exclusive(1, 1), reader(2, 2)},
+		},
+		{
+			Name: "a writer that shares", Lag: 0, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), downgrades), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a break among readers", Lag: 0, Breaks: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 1)},
+		},
+		{
+			Name: "one that revises, and one that takes over", Lag: 0,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), revises), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "the idle lock is removed, a knock is late", Lag: 0, Expiries: 1, Removals: 1, Late: 1, Knocks: true, NoGiveUp: true,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(0, 1), with(exclusive(1, 1), downgrades)},
+		},
+		{
+			Name: "delays, all ends", Lag: 1, Expiries: 1, LostReply: 1, Late: 1, Breaks: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), with(exclusive(1, 2), forceful, delays)},
+		},
+		{
+			Name: "readers with delays and a writer", Lag: 0, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), delays), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a reader with a delay, two without, and a writer", Lag: 0, Expiries: 1, NoGiveUp: true,
+			Requests: []Request{with(reader(0, 1), delays), reader(1, 1), reader(2, 1), exclusive(1, 1)},
+		},
+		{
+			Name: "a reader with a delay comes again", Lag: 0, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), delays), reader(1, 1), reader(1, 1), exclusive(2, 1)},
+		},
+		{
+			Name: "three of two priorities, replies are lost", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "three priorities, two behind", Lag: 2, Expiries: 1, Leases: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(1, 2), with(exclusive(2, 3), forceful)},
+		},
+		{
+			Name: "readers and a writer, two behind", Lag: 2, Expiries: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "readers and a writer, replies are lost", Lag: 1, LostReply: 1, Late: 1, Expiries: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "four exclusive, two clients twice", Lag: 1, Foresees: true, Knocks: true, Expiries: 1,
+			Requests: []Request{exclusive(0, 1), exclusive(0, 1), exclusive(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "four of mixed modes", Lag: 0,
+			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 1), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "four, an important reader", Lag: 0, NoGiveUp: true, Expiries: 1,
+			Requests: []Request{reader(0, 1), exclusive(1, 1), reader(2, 2), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "a writer that shares, two behind", Lag: 2, Expiries: 1, Leases: 1,
+			Requests: []Request{with(exclusive(0, 1), downgrades), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a break among readers and a writer that takes over", Lag: 1, Breaks: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "three with delays", Lag: 1, Expiries: 1, Breaks: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), with(exclusive(1, 1), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "readers with delays, replies are lost", Lag: 1, Expiries: 1, LostReply: 1,
+			Requests: []Request{with(reader(0, 1), delays), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a writer with a delay that shares", Lag: 1, Expiries: 1, Breaks: 1,
+			Requests: []Request{with(exclusive(0, 1), delays, downgrades), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "delays, removals, two sessions end", Lag: 1, Expiries: 2, Removals: 1, Late: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), exclusive(0, 1), with(exclusive(1, 1), delays)},
+		},
+	}
+}

@@ -1,0 +1,426 @@
+package model
+
+import "fmt"
+
+// explorer makes the steps of one configuration.
+type explorer struct {
+	c        *Config
+	off      Protocol
+	delaying uint8 // requests that declare a delay
+	sharing  uint8 // shared requests
+	twin     [maxRequests]int
+	target   uint8 // requests that others become
+	before   [maxRequests]int
+
+	several bool // one transaction grants more than one
+
+	wrong string // of the step that is being made
+	emit  func(*state, action)
+	went  bool // a step of the protocol itself was made
+}
+
+func newExplorer(c *Config, off Protocol) *explorer {
+	x := &explorer{c: c, off: off}
+	for i := range x.twin {
+		x.twin[i], x.before[i] = -1, -1
+	}
+	for i, r := range c.Requests {
+		if r.Delay {
+			x.delaying |= 1 << i
+		}
+		if r.Shared {
+			x.sharing |= 1 << i
+		}
+		if r.Becomes != 0 {
+			x.twin[i], x.twin[r.Becomes] = r.Becomes, i
+			x.target |= 1 << r.Becomes
+		}
+	}
+	for i, r := range c.Requests {
+		for j := range i {
+			if c.Requests[j].Client == r.Client && x.target&(1<<j) == 0 {
+				x.before[i] = j
+			}
+		}
+	}
+	return x
+}
+
+//go:norace
+func (x *explorer) on(g Guard) bool { return x.off&(1<<g) == 0 }
+
+//go:norace
+func (x *explorer) fail(format string, i int) {
+	if x.wrong == "" {
+		x.wrong = fmt.Sprintf(format, requestName(i))
+	}
+}
+
+func requestName(i int) string { return string(rune('A' + i)) }
+
+// action is what a step was, for the trace.
+type action struct {
+	kind  kind
+	who   uint8
+	about uint8 // an op, a request, or a set
+	env   bool  // nobody can rely on it: a fault, a timer, a wish
+	yes   bool
+}
+
+type kind uint8
+
+const (
+	actArrives kind = iota
+	actReadsEpoch
+	actReads
+	actRemembers
+	actWrites
+	actLost
+	actLostUndone
+	actLate
+	actLooksOwn
+	actReadsG
+	actLists
+	actFollows
+	actLooksHolders
+	actWatchesL
+	actMourns
+	actWaits
+	actWoken
+	actToldGranted
+	actToldGone
+	actLooksAtHold
+	actLetsGo
+	actHeirKnown
+	actShares
+	actReadsNode
+	actTimer
+	actDelayTimer
+	actHears
+	actExpires
+	actReconnects
+	actLeaseEnds
+	actDelayEnds
+	actDeleted
+	actLapses
+	actOperatorReads
+	actOperatorLists
+	actOperatorBreaks
+	actRemoverReads
+	actRemoves
+	actCut
+)
+
+func (a action) String() string {
+	who := requestName(int(a.who))
+	switch a.kind {
+	case actArrives:
+		return who + " comes, and knows the epoch"
+	case actReadsEpoch:
+		return who + " reads the epoch"
+	case actReads:
+		return who + " reads G, v and the list"
+	case actRemembers:
+		return who + " comes, and remembers v"
+	case actWrites:
+		if a.yes {
+			return who + ": " + opNames[a.about]
+		}
+		return who + ": " + opNames[a.about] + " is refused"
+	case actLost:
+		return who + ": " + opNames[a.about] + " is carried out, and the reply is lost"
+	case actLostUndone:
+		return who + ": " + opNames[a.about] + " is lost before it is carried out"
+	case actLate:
+		if a.yes {
+			return who + ": " + opNames[a.about] + " is carried out late, under another session"
+		}
+		return who + ": " + opNames[a.about] + " comes late, and is refused"
+	case actLooksOwn:
+		return who + " looks at its own node, and watches it"
+	case actReadsG:
+		return who + " reads G and v"
+	case actLists:
+		return who + " lists"
+	case actFollows:
+		return who + " looks at the one in front, and watches it"
+	case actLooksHolders:
+		return who + " is first, looks at the holders, and watches them"
+	case actWatchesL:
+		return who + " watches L"
+	case actMourns:
+		return who + " is first, and finds a lock delay to wait out"
+	case actWaits:
+		return who + " waits"
+	case actWoken:
+		return who + " is woken, and decides again"
+	case actToldGranted:
+		return who + " hears that it was granted"
+	case actToldGone:
+		return who + " hears that its node is gone"
+	case actLooksAtHold:
+		return who + " holds, looks at its own node, and watches it"
+	case actLetsGo:
+		return who + " lets go"
+	case actHeirKnown:
+		return who + " lets go, and knows its heir from before its grant"
+	case actShares:
+		return who + " wants to share"
+	case actReadsNode:
+		return who + " reads its own node"
+	case actTimer:
+		return who + "'s timer fires"
+	case actDelayTimer:
+		return who + " has waited a lock delay out"
+	case actHears:
+		return "a server of client " + requestName(int(a.who)) + "'s shows one transaction more"
+	case actExpires:
+		return "the session of client " + requestName(int(a.who)) + " expires"
+	case actReconnects:
+		return who + " reconnects, syncs, and looks for its guid"
+	case actLeaseEnds:
+		return who + "'s lease ends"
+	case actDelayEnds:
+		return who + "'s lock delay is over"
+	case actDeleted:
+		return "an administrator deletes the node of " + who
+	case actLapses:
+		return who + "'s deadline passes; its session lives on"
+	case actOperatorReads:
+		return "the operator reads G and v"
+	case actOperatorLists:
+		return "the operator lists"
+	case actOperatorBreaks:
+		if a.yes {
+			return "the operator breaks the lock of " + who
+		}
+		return "the operator's break is refused"
+	case actRemoverReads:
+		return "the removal reads L and the list"
+	case actRemoves:
+		if a.yes {
+			return "L is removed, the epoch raised"
+		}
+		return "the removal is refused"
+	case actCut:
+		return who + "'s connection breaks while it waits"
+	}
+	return "?"
+}
+
+// give hands a state on.
+//
+//go:norace
+func (x *explorer) give(t *state, a action) {
+	x.went = x.went || !a.env
+	x.tidy(t)
+	if x.wrong == "" {
+		x.wrong = x.unsafe(t)
+	}
+	x.emit(t, a)
+	x.wrong = ""
+}
+
+// start is the state that everything begins with.
+//
+//go:norace
+func (x *explorer) start() *state {
+	c := x.c
+	s := &state{
+		expiries: uint8(c.Expiries), lost: uint8(c.LostReply), late: uint8(c.Late), leases: uint8(c.Leases),
+		breaks: uint8(c.Breaks), deletes: uint8(c.Deletes), removals: uint8(c.Removals), lapses: uint8(c.Lapses),
+	}
+	s.past[0].lives, s.past[0].v = 1, uint8(c.Idle)
+	for i := range s.locals {
+		if i >= len(c.Requests) {
+			s.locals[i].pc = ended
+		} else if x.target&(1<<i) != 0 {
+			s.locals[i].pc = unborn
+		}
+	}
+	if c.Held {
+		h := s.past[0]
+		s.locals[0] = local{pc: looked, v: h.v}
+		x.transact(s, &h, 0, opT1)
+		s.past[0] = h
+		x.reply(s, 0, opT1, true)
+	}
+	return s
+}
+
+// next makes every step that one state allows, and reports whether one of them
+// was the protocol's own.
+//
+//go:norace
+func (x *explorer) next(s *state) bool {
+	x.went = false
+	for i := range x.c.Requests {
+		x.request(s, i)
+	}
+	for c := range s.lag {
+		if s.lag[c] > 0 {
+			t := *s
+			x.step(&t, c)
+			x.give(&t, action{kind: actHears, who: uint8(c)})
+		}
+	}
+	x.faults(s)
+	return x.went
+}
+
+// view is what a request's server shows.
+//
+//go:norace
+func (x *explorer) view(s *state, i int) *snapshot {
+	return &s.past[s.lag[x.c.Requests[i].Client]]
+}
+
+// request makes the steps of one request.
+//
+//go:norace
+func (x *explorer) request(s *state, i int) {
+	l := &s.locals[i]
+	if l.late != 0 {
+		if o := x.pending(s, i); o != opNone {
+			x.write(s, i, o)
+		}
+		return
+	}
+	switch l.pc {
+	case idle:
+		x.arrive(s, i)
+	case fresh, wantsEpoch, looked, mustJoin:
+		x.newcomer(s, i)
+	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, knocksG, knocks, movesIn:
+		x.waiter(s, i)
+	case holdsNew, holds, leavesG, leavesList, leaves, sharesG, sharesNode, shares:
+		x.holder(s, i)
+	case unsureCreate, unsureWait, unsureMove, unsureHold, unsureLeave:
+		x.reconnect(s, i)
+	case undoes:
+		x.write(s, i, opUndo)
+	case unborn, ended:
+	}
+}
+
+// write carries out a transaction of i and hands on what comes of it, the reply
+// lost as well.
+//
+//go:norace
+func (x *explorer) write(s *state, i int, o op) {
+	client := x.c.Requests[i].Client
+	t := *s
+	h := t.past[0]
+	ok := x.transact(&t, &h, i, o)
+	if ok {
+		x.commit(&t, &h)
+	}
+	if s.locals[i].late != 0 {
+		x.afterLate(&t, i, o, ok)
+		x.give(&t, action{kind: actLate, who: uint8(i), about: uint8(o), yes: ok})
+		return
+	}
+	if s.lost > 0 && ok && o != opEnsure {
+		u := t
+		u.lost--
+		x.cutOff(&u, i, o)
+		wrong := x.wrong
+		x.give(&u, action{kind: actLost, who: uint8(i), about: uint8(o), env: true})
+		x.wrong = wrong
+	}
+	x.catchUp(&t, client)
+	x.reply(&t, i, o, ok)
+	x.give(&t, action{kind: actWrites, who: uint8(i), about: uint8(o), yes: ok, env: o == opT8 || o == opT7 || o == opT12 || o == opT13})
+	if s.lost > 0 && o != opEnsure && o != opUndo {
+		u := *s
+		u.lost--
+		x.cutOff(&u, i, o)
+		x.give(&u, action{kind: actLostUndone, who: uint8(i), about: uint8(o), env: true})
+	}
+}
+
+// cutOff leaves i not knowing what became of its transaction.
+//
+//go:norace
+func (x *explorer) cutOff(t *state, i int, o op) {
+	l := &t.locals[i]
+	switch o {
+	case opT1, opT1Beside, opT2:
+		*l = local{pc: unsureCreate, epoch: l.epoch}
+	case opT4, opT5:
+		*l = local{pc: unsureLeave, modes: l.modes & (1 << i), token: l.token}
+	case opT8, opUndo:
+		*l = local{pc: undoes}
+	case opT10:
+		*l = local{pc: unsureHold, modes: l.modes & (1 << i), token: l.token}
+	case opT12:
+		*l = local{pc: unsureMove}
+	case opT12Leave:
+		*l = local{pc: movesIn}
+	default:
+		*l = local{pc: unsureWait, flags: l.flags & (rewrote | knocked), seen: l.seen, early: l.early, out: l.out}
+	}
+}
+
+// afterLate: the library notices that a request was answered under another
+// session.
+//
+//go:norace
+func (x *explorer) afterLate(t *state, i int, o op, ok bool) {
+	creates := o == opT1 || o == opT1Beside || o == opT2
+	t.locals[i] = local{pc: ended}
+	if creates && ok && x.on(LateUndone) {
+		t.locals[i] = local{pc: undoes}
+	}
+}
+
+// reconnect is what happens after a lost reply: sync, then reads decide.
+//
+//go:norace
+func (x *explorer) reconnect(s *state, i int) {
+	t := *s
+	client := x.c.Requests[i].Client
+	if x.on(SyncAfterLoss) {
+		x.catchUp(&t, client)
+	}
+	h := x.view(&t, i)
+	l := &t.locals[i]
+	found := h.nodes[i].there()
+	switch l.pc {
+	case unsureCreate:
+		switch {
+		case found:
+			*l = local{pc: joined}
+		case t.order[i] != 0:
+			*l = local{pc: ended} // it was created, though this server does not show it: a new attempt has another name
+		default:
+			*l = local{pc: fresh, epoch: h.epoch}
+		}
+	case unsureWait:
+		l.pc = joined
+	case unsureMove:
+		k := x.c.Requests[i].Becomes
+		switch {
+		case found:
+			*l = local{pc: joined}
+		case h.nodes[k].there():
+			*l = local{pc: ended}
+			t.locals[k] = local{pc: joined}
+		default:
+			*l = local{pc: ended}
+			t.locals[k] = local{pc: ended}
+		}
+	case unsureHold:
+		if l.pc = sharesG; !found {
+			*l = local{pc: ended}
+		}
+	case unsureLeave:
+		if !found {
+			*l = local{pc: ended}
+		} else {
+			x.letGo(l, i)
+		}
+	default:
+	}
+	x.give(&t, action{kind: actReconnects, who: uint8(i)})
+}

@@ -1,0 +1,358 @@
+package model
+
+// An op is a transaction, all or nothing.
+type op uint8
+
+const (
+	opNone op = iota
+	opT1
+	opT1Beside
+	opT2
+	opT3
+	opT4
+	opT5
+	opT6
+	opT7
+	opT8
+	opT10
+	opT12
+	opT12Leave
+	opT13
+	opKnock
+	opUndo
+	opEnsure
+)
+
+var opNames = [...]string{
+	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T6 preempt", "T7 takeover", "T8 leave",
+	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "knock", "the undoing of a creation", "creation of L",
+}
+
+// own is the actor's node in its transaction.
+//
+//go:norace
+func (x *explorer) own(h *snapshot, i int, g Guard) bool { return h.nodes[i].there() || !x.on(g) }
+
+//go:norace
+func (x *explorer) create(t *state, h *snapshot, i int, bits uint8) {
+	t.created++
+	t.order[i] = t.created
+	if x.c.Requests[i].Shared {
+		bits |= shared
+	}
+	h.nodes[i] = node{bits: bits | there}
+}
+
+// name makes G name these, with the delays that it names already and that of
+// each new one.
+//
+//go:norace
+func (x *explorer) name(h *snapshot, g, granted uint8) {
+	h.g, h.d = g, h.d&g|granted&x.delaying
+	h.v++
+}
+
+// grant is what every grant means for i.
+//
+//go:norace
+func (x *explorer) grant(t *state, h *snapshot, i int) {
+	bit := uint8(1) << i
+	n := &h.nodes[i]
+	switch {
+	case !n.there():
+		x.fail("%s is granted and does not exist", i)
+	case n.granted():
+		x.fail("%s is granted twice", i)
+	case x.twin[i] >= 0 && t.ever&(1<<x.twin[i]) != 0:
+		x.fail("%s is granted, and what it was or became was granted, too", i)
+	case t.dueAlone != 0, t.dueShared != 0 && !x.c.Requests[i].Shared:
+		x.fail("%s is granted before the lock delay is over", i)
+	case h.token() < t.lastToken, h.token() == t.lastToken && !x.several: // readers that one T4 grants have one token
+		x.fail("%s gets a token that is no higher than the last one", i)
+	}
+	n.bits |= granted
+	n.token = h.token()
+	t.ever |= bit
+	t.tokens[i], t.lastToken = n.token, n.token
+}
+
+// remove deletes the node of somebody whose end is not a clean one.
+//
+//go:norace
+func (x *explorer) remove(t *state, h *snapshot, i int) {
+	bit := uint8(1) << i
+	if h.nodes[i].there() && h.g&bit != 0 && x.delaying&bit != 0 {
+		t.unclean |= bit
+		if h.nodes[i].shared() {
+			t.dueShared |= bit
+		} else {
+			t.dueAlone |= bit
+		}
+	}
+	h.nodes[i] = node{}
+}
+
+// transact carries a transaction out, or refuses it whole.
+//
+//go:norace
+func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
+	l, me := &t.locals[i], uint8(1)<<i
+	if h.lives == 0 && o != opEnsure {
+		return false
+	}
+	switch o {
+	case opEnsure:
+		if h.lives == 0 {
+			*h = snapshot{lives: 1, epoch: h.epoch}
+		}
+	case opT1:
+		if x.on(EpochInT1) && h.epoch != l.epoch || x.on(VersionInT1) && h.v != l.v {
+			return false
+		}
+		x.create(t, h, i, 0)
+		x.name(h, me|x.keep(l, DelayInT1), me)
+		x.grant(t, h, i)
+	case opT1Beside:
+		if x.on(EpochInT1) && h.epoch != l.epoch || x.on(VersionInT1Beside) && h.v != l.v {
+			return false
+		}
+		x.create(t, h, i, 0)
+		x.name(h, l.list&l.g|x.keep(l, DelayKeptBeside)|me, me)
+		x.grant(t, h, i)
+	case opT2:
+		x.create(t, h, i, 0)
+	case opT3:
+		if !x.own(h, i, OwnNodeInT3) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT3) && h.v != l.v {
+			return false
+		}
+		x.name(h, l.list&l.g|x.keep(l, DelayKeptByT3)&^x.foes(i)|me, me)
+		x.touch(h, i, T3WritesOwnNode)
+		x.grant(t, h, i)
+	case opT4:
+		return x.handOver(t, h, i)
+	case opT5:
+		if !h.nodes[i].there() {
+			return false
+		}
+		if x.cleanly(l, i) {
+			if x.c.Requests[i].Shared || l.modes&me != 0 {
+				if x.on(CleanEndVersion) && h.v != l.v {
+					return false
+				}
+				h.g, h.d = l.g&^me, l.d&^me
+			} else {
+				h.g, h.d = h.g&^me, h.d&^me
+			}
+			h.v++
+		}
+		h.nodes[i] = node{}
+	case opT6:
+		j := x.toAsk(t, i)
+		n := &h.nodes[j]
+		if !x.own(h, i, OwnNodeInT6) || !n.there() || x.on(MailboxVersion) && n.version != l.versions[j] {
+			return false
+		}
+		if !h.nodes[i].there() {
+			x.fail("%s asks a holder to go, and does not exist", i)
+		}
+		if !x.on(MailboxVersion) { // what was read comes back
+			n.mail = l.mails[j]
+			if n.bits &^= shared; l.modes&(1<<j) != 0 {
+				n.bits |= shared
+			}
+		}
+		n.mail |= me
+		n.version++
+		if !x.on(TokenIsKept) {
+			n.token = h.token() | 0x80
+		}
+	case opT7:
+		return x.takeOver(t, h, i)
+	case opT8:
+		if !h.nodes[i].there() || x.delaying&me != 0 && x.on(LeaveVersion) && h.nodes[i].version != l.versions[i] {
+			return false
+		}
+		h.nodes[i] = node{}
+	case opT10:
+		if !x.own(h, i, OwnNodeInT10) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT10) && h.v != l.v {
+			return false
+		}
+		if h.nodes[i].there() {
+			h.nodes[i].bits |= shared
+			h.nodes[i].version++
+		}
+		h.g, h.d = l.g, l.d
+		h.v++
+	case opT12:
+		if !h.nodes[i].there() || x.on(MoveVersion) && h.nodes[i].version != l.versions[i] {
+			return false
+		}
+		x.create(t, h, x.c.Requests[i].Becomes, 0)
+		if x.on(MoveAtOnce) {
+			h.nodes[i] = node{}
+		}
+	case opT12Leave, opUndo:
+		if !h.nodes[i].there() {
+			return false
+		}
+		if o == opUndo {
+			x.remove(t, h, i)
+		}
+		h.nodes[i] = node{}
+	case opT13:
+		n := &h.nodes[i]
+		l.flags |= rewrote // before its event can come
+		if !n.there() || x.on(ReviseVersion) && n.version != l.versions[i] {
+			return false
+		}
+		if n.granted() {
+			n.token = h.token() | 0x80
+		}
+		n.bits = n.bits&^granted | revised
+		n.version++
+	case opKnock:
+		if !x.own(h, i, OwnNodeInKnock) || h.v != l.v {
+			return false
+		}
+		h.g, h.d = l.g, l.d
+		h.v++
+	case opNone:
+	}
+	return true
+}
+
+// touch is the grant's mark on the own node.
+//
+//go:norace
+func (x *explorer) touch(h *snapshot, i int, g Guard) {
+	if x.on(g) && h.nodes[i].there() {
+		h.nodes[i].version++
+		h.nodes[i].mail = 0
+	}
+}
+
+// cleanly reports whether a release of i changes G.
+//
+//go:norace
+func (x *explorer) cleanly(l *local, i int) bool {
+	return x.delaying&(1<<i) != 0
+}
+
+// foes are those of G beside whom i may not hold, as G tells their modes.
+//
+//go:norace
+func (x *explorer) foes(i int) uint8 {
+	if x.c.Requests[i].Shared {
+		return ^x.sharing
+	}
+	return 0xff
+}
+
+// rivals are the live holders beside whom i may not hold, as it has read them.
+//
+//go:norace
+func (x *explorer) rivals(l *local, i int) uint8 {
+	alive := l.list & l.g &^ (1 << i)
+	if x.c.Requests[i].Shared {
+		alive &^= l.modes
+	}
+	return alive
+}
+
+// dead are those whose delay G names and who are gone.
+//
+//go:norace
+func dead(l *local) uint8 { return l.g & l.d &^ l.list }
+
+// keep is what a grant keeps of the dead: those whose delay it has not waited
+// out.
+//
+//go:norace
+func (x *explorer) keep(l *local, g Guard) uint8 {
+	if !x.on(g) {
+		return 0
+	}
+	return dead(l) &^ l.out
+}
+
+// handOver is T4.
+//
+//go:norace
+func (x *explorer) handOver(t *state, h *snapshot, i int) bool {
+	l := &t.locals[i]
+	together := x.c.Requests[i].Shared || l.modes&(1<<i) != 0
+	heirs := x.heirs(t, i)
+	if !x.own(h, i, OwnNodeInT4) || together && x.on(VersionInT4) && h.v != l.v {
+		return false
+	}
+	for s := heirs; s != 0; s &= s - 1 {
+		j := lowest(s)
+		n := h.nodes[j]
+		if !n.there() || x.on(HeirVersion) && n.version != l.versions[j] {
+			return false
+		}
+		if n.version != l.versions[j] && n.bits&revised != 0 {
+			x.fail("%s is granted what it asked for before", j)
+		}
+	}
+	h.nodes[i] = node{}
+	h.g, h.d = heirs, heirs&x.delaying
+	if together {
+		h.g |= dead(l)
+		h.d |= dead(l)
+	}
+	if !x.on(DelayWithHeir) {
+		h.d &^= heirs
+	}
+	h.v++
+	for s := heirs; s != 0; s &= s - 1 {
+		j := lowest(s)
+		if x.on(HandOverMarksNode) {
+			h.nodes[j].version++
+		}
+		x.grant(t, h, j)
+		x.several = true
+	}
+	x.several = false
+	return true
+}
+
+// takeOver is T7. Where a delay is due it only deletes.
+//
+//go:norace
+func (x *explorer) takeOver(t *state, h *snapshot, i int) bool {
+	l, me := &t.locals[i], uint8(1)<<i
+	rivals := x.rivals(l, i)
+	if !x.own(h, i, OwnNodeInT7) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT7) && h.v != l.v {
+		return false
+	}
+	for s := rivals; s != 0; s &= s - 1 {
+		if !h.nodes[lowest(s)].there() {
+			return false
+		}
+	}
+	for s := rivals; s != 0; s &= s - 1 {
+		j := lowest(s)
+		if h.nodes[j].mail&me == 0 {
+			x.fail("%s takes the lock from somebody who was not asked to go", i)
+		}
+		x.remove(t, h, j)
+		t.evicted |= 1 << j
+	}
+	rest := l.list & l.g &^ rivals
+	due := (rivals | dead(l)) & l.d &^ l.out
+	if x.on(DelayKeptByT7) {
+		rest |= due
+	}
+	if due != 0 && x.on(DelayBeforeT7) {
+		x.name(h, rest, 0)
+		return true
+	}
+	if x.on(DelayKeptByT7) {
+		rest &^= due
+	}
+	x.name(h, rest|me, me)
+	x.touch(h, i, T7WritesOwnNode)
+	x.grant(t, h, i)
+	return true
+}

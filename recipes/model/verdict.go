@@ -1,0 +1,111 @@
+package model
+
+import "fmt"
+
+// believes reports whether a request takes itself for a holder.
+//
+//go:norace
+func (l *local) believes() bool {
+	return l.late == 0 && l.pc >= holdsNew && l.pc <= shares
+}
+
+// unsafe says which promise a state breaks.
+//
+//go:norace
+func (x *explorer) unsafe(s *state) string {
+	h := s.head()
+	holders := h.list() & h.g
+	if holders&(holders-1) != 0 {
+		for i := range x.c.Requests {
+			if holders&(1<<i) != 0 && !h.nodes[i].shared() {
+				return fmt.Sprintf("%s holds the lock alone, and others hold it, too", requestName(i))
+			}
+		}
+	}
+	for i := range x.c.Requests {
+		n, l, bit := &h.nodes[i], &s.locals[i], uint8(1)<<i
+		switch {
+		case n.there() && n.granted() && h.g&bit == 0:
+			return requestName(i) + " was granted, and G forgot it"
+		case n.there() && h.g&bit != 0 && n.token != s.tokens[i]:
+			return requestName(i) + "'s node shows another token than that of its grant"
+		case n.there() && l.pc == holds && l.modes&bit != 0 && !n.shared():
+			return requestName(i) + " shares the lock, and its node has forgotten that"
+		case !l.believes():
+		case s.evicted&bit == 0 && (!n.there() || h.g&bit == 0) && !x.left(s, i):
+			return requestName(i) + " believes that it holds, and does not"
+		case l.token != 0 && l.token != s.tokens[i]:
+			return requestName(i) + " takes another grant's token for its own"
+		}
+	}
+	return ""
+}
+
+// left reports whether i is past its own release.
+//
+//go:norace
+func (x *explorer) left(s *state, i int) bool {
+	return s.locals[i].pc == unsureLeave
+}
+
+// stuck says who waits in vain in a state in which nothing goes on.
+//
+//go:norace
+func (x *explorer) stuck(s *state) string {
+	h := s.head()
+	list := h.list()
+	waiters, holders := list&^h.g, list&h.g
+	for i := range x.c.Requests {
+		l, bit := &s.locals[i], uint8(1)<<i
+		switch {
+		case list&bit == 0:
+		case l.pc == ended || l.pc == unborn || l.late != 0:
+			return requestName(i) + "'s node stays, and nobody knows of it"
+		case holders&bit != 0 && l.pc == waits:
+			return requestName(i) + " was granted, and never hears of it"
+		case l.pc == holds && h.nodes[i].mail&waiters&^l.heard != 0:
+			return requestName(i) + " is asked to go, and never hears of it"
+		}
+	}
+	if waiters == 0 {
+		return ""
+	}
+	f := x.firstOf(s, waiters)
+	l, bit := &s.locals[f], uint8(1)<<f
+	rivals := holders
+	if x.c.Requests[f].Shared {
+		for i := range x.c.Requests {
+			if h.nodes[i].shared() {
+				rivals &^= 1 << i
+			}
+		}
+	}
+	if rivals == 0 {
+		due := h.g & h.d &^ list & x.foes(f) &^ l.out
+		switch {
+		case due == 0 && l.seen&^l.out&^s.unclean != 0:
+			return requestName(f) + " waits out a lock delay that is none"
+		case due == 0:
+			return requestName(f) + " waits for a lock that is free, and nothing will wake it"
+		case due&^s.unclean != 0:
+			return requestName(f) + " waits out a lock delay after a clean end"
+		case due&^l.seen != 0:
+			return requestName(f) + " waits for the end of a lock delay, without a timer"
+		}
+		return ""
+	}
+	if l.flags&first == 0 {
+		return requestName(f) + " is first, and does not know it: nobody minds leases and graces"
+	}
+	for r := rivals; r != 0; r &= r - 1 {
+		if j := lowest(r); h.nodes[j].mail&bit == 0 && !x.mayAsk(s, f, j) {
+			return ""
+		}
+	}
+	for r := rivals; r != 0; r &= r - 1 {
+		if j := lowest(r); h.nodes[j].mail&bit == 0 && x.c.Requests[f].Priority > x.c.Requests[j].Priority {
+			return fmt.Sprintf("%s outranks %s, and never asks it to go", requestName(f), requestName(j))
+		}
+	}
+	return ""
+}

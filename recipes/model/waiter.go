@@ -1,0 +1,385 @@
+package model
+
+// waiter makes the steps of one that queues.
+//
+//go:norace
+func (x *explorer) waiter(s *state, i int) {
+	l, me := &s.locals[i], uint8(1)<<i
+	h := x.view(s, i)
+	t := *s
+	n := &t.locals[i]
+	if l.pc != movesIn && !x.c.NoGiveUp {
+		x.giveUp(s, i)
+	}
+	switch l.pc {
+	case joined:
+		if !x.on(OwnWatchFirst) {
+			n.pc = wantsG
+			x.give(&t, action{kind: actLooksOwn, who: uint8(i)})
+			return
+		}
+		n.watch, n.flags = l.watch|me, l.flags&^(told|gone)
+		own := h.nodes[i]
+		switch {
+		case !own.there():
+			*n = local{pc: ended}
+		case own.granted():
+			x.begin(&t, i, own.token)
+		default:
+			n.versions[i] = own.version
+			n.pc = wantsG
+		}
+		x.give(&t, action{kind: actLooksOwn, who: uint8(i)})
+	case wantsG:
+		switch {
+		case l.flags&told != 0:
+			x.begin(&t, i, 0)
+			x.give(&t, action{kind: actToldGranted, who: uint8(i)})
+			return
+		case l.flags&gone != 0:
+			*n = local{pc: ended}
+			x.give(&t, action{kind: actToldGone, who: uint8(i)})
+			return
+		}
+		if r := x.c.Requests[i]; r.Becomes != 0 {
+			x.write(s, i, opT12)
+		} else if r.Revises && l.flags&rewrote == 0 {
+			x.write(s, i, opT13)
+		}
+		if x.on(VersionBeforeList) {
+			n.v, n.g, n.d, n.pc = h.v, h.g, h.d, wantsList
+			x.give(&t, action{kind: actReadsG, who: uint8(i)})
+		} else {
+			n.list, n.pc = h.list(), wantsList
+			x.give(&t, action{kind: actLists, who: uint8(i)})
+		}
+	case wantsList:
+		switch {
+		case !x.on(VersionBeforeList):
+			n.v, n.g, n.d, n.pc = h.v, h.g, h.d, decides
+		case x.delaying != 0 && x.on(SameVersion) && (h.v != l.v || h.epoch != 0 && h.lives == 0):
+			x.again(n, i, wantsG)
+		default:
+			n.list, n.pc = h.list(), decides
+		}
+		kind := actLists
+		if !x.on(VersionBeforeList) {
+			kind = actReadsG
+		}
+		x.give(&t, action{kind: kind, who: uint8(i)})
+	case decides:
+		x.decide(s, i)
+	case leads:
+		x.lead(s, i)
+	case leadsReady:
+		if x.mayTakeOver(s, i) {
+			x.write(s, i, opT7)
+		}
+		x.wait(n, i)
+		x.give(&t, action{kind: actWaits, who: uint8(i)})
+	case waits:
+		x.wake(s, i)
+	case knocksG:
+		n.v, n.g, n.d, n.pc = h.v, h.g, h.d, knocks
+		x.give(&t, action{kind: actReadsG, who: uint8(i)})
+	case knocks:
+		x.write(s, i, opKnock)
+	case movesIn:
+		x.write(s, i, opT12Leave)
+	default:
+	}
+}
+
+// giveUp is T8, or what makes a granted one let go.
+//
+//go:norace
+func (x *explorer) giveUp(s *state, i int) {
+	l := &s.locals[i]
+	// One that was adopted may be granted at version 0: it looks first.
+	adopted := l.pc == joined && x.delaying&(1<<i) != 0 && x.on(LeaveVersion)
+	if l.flags&told == 0 && !adopted {
+		x.write(s, i, opT8)
+	}
+}
+
+// begin makes a holder of a waiter. The token is 0 if it was not read.
+//
+//go:norace
+func (x *explorer) begin(t *state, i int, token uint8) {
+	l := &t.locals[i]
+	next := local{pc: holdsNew, token: token, epoch: l.epoch, watch: l.watch & (1 << i)}
+	if x.c.Foresees {
+		next.list = l.list
+	}
+	*l = next
+}
+
+// decide is what a waiter does with G and the list.
+//
+//go:norace
+func (x *explorer) decide(s *state, i int) {
+	l, me := &s.locals[i], uint8(1)<<i
+	t := *s
+	n := &t.locals[i]
+	switch {
+	case l.g&me != 0 && l.list&me != 0:
+		x.begin(&t, i, 0)
+		x.give(&t, action{kind: actToldGranted, who: uint8(i)})
+		return
+	case l.list&me == 0:
+		x.again(n, i, joined)
+		x.give(&t, action{kind: actWoken, who: uint8(i)})
+		return
+	}
+	h := x.view(s, i)
+	alive := l.list & l.g
+	front := uint8(0)
+	for w := l.list &^ alive &^ me; w != 0; w &= w - 1 {
+		if j := lowest(w); x.precedes(s, j, i) {
+			front |= 1 << j
+		}
+	}
+	if front != 0 {
+		pred := i
+		for ; front != 0; front &= front - 1 {
+			if j := lowest(front); pred == i || x.precedes(s, pred, j) {
+				pred = j
+			}
+		}
+		n.flags &^= first | watchesL
+		n.watch = l.watch&me | 1<<pred
+		p := h.nodes[pred]
+		if !p.there() || p.granted() && x.on(LookAtPredecessor) {
+			n.watch &= me | 1<<pred
+			if !p.there() {
+				n.watch &= me
+			}
+			x.again(n, i, wantsG)
+		} else {
+			x.wait(n, i)
+		}
+		x.give(&t, action{kind: actFollows, who: uint8(i)})
+		return
+	}
+	if x.c.Knocks && l.flags&knocked == 0 {
+		for a := alive; a != 0; a &= a - 1 {
+			j := lowest(a)
+			if s.order[j] > s.order[i] && x.c.Requests[j].Priority <= x.c.Requests[i].Priority {
+				x.again(n, i, knocksG)
+				x.give(&t, action{kind: actWoken, who: uint8(i)})
+				return
+			}
+		}
+	}
+	if x.mayGrantSelf(s, i) {
+		x.write(s, i, opT3)
+		return
+	}
+	n.flags |= first
+	x.mourn(s, n, i)
+	if alive == 0 || x.c.Requests[i].Shared && alive&^x.sharing == 0 {
+		n.watch = l.watch & me
+		n.flags &^= watchesL
+		n.modes = alive // they came as shared ones
+		n.pc = leads
+		x.give(&t, action{kind: actMourns, who: uint8(i)})
+		return
+	}
+	n.watch = l.watch & me
+	n.flags &^= watchesL
+	missing := false
+	for a := alive; a != 0; a &= a - 1 {
+		j := lowest(a)
+		holder := h.nodes[j]
+		if !holder.there() {
+			missing = true
+			continue
+		}
+		n.watch |= 1 << j
+		n.versions[j] = holder.version
+		if holder.shared() {
+			n.modes |= 1 << j
+		}
+		if holder.mail&me != 0 {
+			n.mail |= 1 << j
+		}
+		if !x.on(MailboxVersion) {
+			n.mails[j] = holder.mail
+		}
+	}
+	if n.pc = leads; missing {
+		x.again(n, i, wantsG)
+	}
+	x.give(&t, action{kind: actLooksHolders, who: uint8(i)})
+}
+
+// mourn begins to wait out the delays of the dead.
+//
+//go:norace
+func (x *explorer) mourn(s *state, l *local, i int) {
+	due := dead(l) & x.foes(i) &^ l.seen
+	l.seen |= due
+	l.early |= due & s.head().list() // they live: the clock starts too early
+}
+
+// waitedOut reports whether no delay stands in the way.
+//
+//go:norace
+func (x *explorer) waitedOut(l *local, i int) bool {
+	return !x.on(DelayBeforeT3) || dead(l)&x.foes(i)&^l.out == 0
+}
+
+// mayGrantSelf reports whether G and the list alone allow T3.
+//
+//go:norace
+func (x *explorer) mayGrantSelf(s *state, i int) bool {
+	l, me := &s.locals[i], uint8(1)<<i
+	alive := l.list & l.g
+	if l.list&me == 0 || l.g&me != 0 || alive != 0 && (!x.c.Requests[i].Shared || alive&^x.sharing != 0) {
+		return false
+	}
+	for w := l.list &^ alive &^ me; w != 0; w &= w - 1 {
+		if x.precedes(s, lowest(w), i) {
+			return false
+		}
+	}
+	return x.waitedOut(l, i)
+}
+
+// asks reports whether i has to ask j to go, and may.
+//
+//go:norace
+func (x *explorer) asks(s *state, i, j int) bool {
+	l, bit := &s.locals[i], uint8(1)<<j
+	return x.rivals(l, i)&bit != 0 && l.mail&bit == 0
+}
+
+//go:norace
+func (x *explorer) mayAsk(s *state, i, j int) bool {
+	return x.c.Requests[i].Priority > x.c.Requests[j].Priority || s.leaseOver&(1<<j) != 0
+}
+
+// toAsk is the next holder that i asks to go, -1 if there is none. Nobody is
+// asked in vain.
+//
+//go:norace
+func (x *explorer) toAsk(s *state, i int) int {
+	l := &s.locals[i]
+	next := -1
+	for r := x.rivals(l, i); r != 0; r &= r - 1 {
+		j := lowest(r)
+		switch {
+		case !x.asks(s, i, j):
+		case !x.mayAsk(s, i, j):
+			return -1
+		case next < 0:
+			next = j
+		}
+	}
+	return next
+}
+
+// mayTakeOver reports whether every grace may be over.
+//
+//go:norace
+func (x *explorer) mayTakeOver(s *state, i int) bool {
+	l := &s.locals[i]
+	rivals := x.rivals(l, i)
+	if rivals == 0 || rivals&^l.mail != 0 {
+		return false
+	}
+	if x.c.Requests[i].Forceful {
+		return true
+	}
+	return rivals&^s.leaseOver == 0
+}
+
+// lead makes the steps of the first one, which has read the holders.
+//
+//go:norace
+func (x *explorer) lead(s *state, i int) {
+	l := &s.locals[i]
+	if o := x.pending(s, i); o != opNone {
+		x.write(s, i, o)
+		return
+	}
+	t := *s
+	n := &t.locals[i]
+	mourned := dead(l) & x.foes(i) & x.sharing
+	if x.rivals(l, i)&l.modes != 0 && x.on(FirstWatchesL) || mourned != 0 && x.on(DelayWatchesL) {
+		h := x.view(s, i)
+		n.flags |= watchesL
+		if n.pc = leadsReady; (h.v != l.v || h.lives == 0) && x.on(LookAtLWhenArmed) {
+			x.again(n, i, wantsG)
+		}
+		x.give(&t, action{kind: actWatchesL, who: uint8(i)})
+		return
+	}
+	if x.mayTakeOver(s, i) {
+		n.pc = leadsReady
+	} else {
+		x.wait(n, i)
+	}
+	x.give(&t, action{kind: actWaits, who: uint8(i)})
+}
+
+// wait makes a waiter rest until something happens. What it has read is
+// forgotten, but for what its timers are about.
+//
+//go:norace
+func (x *explorer) wait(l *local, i int) {
+	mail, list := l.mail, l.list
+	poke := l.flags & poked
+	x.again(l, i, waits)
+	l.flags |= poke
+	l.mail = mail
+	if x.c.Foresees {
+		l.list = list
+	}
+	if !x.on(OwnWatchFirst) {
+		l.watch |= 1 << i
+	}
+}
+
+// wake makes the steps of one that waits.
+//
+//go:norace
+func (x *explorer) wake(s *state, i int) {
+	l, me := &s.locals[i], uint8(1)<<i
+	t := *s
+	n := &t.locals[i]
+	switch {
+	case l.flags&told != 0:
+		x.begin(&t, i, 0)
+		x.give(&t, action{kind: actToldGranted, who: uint8(i)})
+		return
+	case l.flags&gone != 0:
+		*n = local{pc: ended}
+		x.give(&t, action{kind: actToldGone, who: uint8(i)})
+		return
+	case l.flags&poked != 0:
+		x.again(n, i, wantsG)
+		if l.watch&me == 0 && x.on(OwnWatchFirst) {
+			n.pc = joined
+		}
+		x.give(&t, action{kind: actWoken, who: uint8(i)})
+	}
+	if l.flags&first != 0 && l.flags&poked == 0 {
+		// Its timers: the end of a grace, or of a lease.
+		if l.mail != 0 && x.c.Requests[i].Forceful || l.watch&^me&s.leaseOver != 0 {
+			t := *s
+			x.again(&t.locals[i], i, wantsG)
+			x.give(&t, action{kind: actTimer, who: uint8(i), env: true})
+		}
+		for d := l.seen &^ l.out; d != 0; d &= d - 1 {
+			j := lowest(d)
+			if bit := uint8(1) << j; (s.dueAlone|s.dueShared)&bit == 0 && s.unclean&bit != 0 || l.early&bit != 0 || s.head().nodes[j].there() == false && s.unclean&bit == 0 {
+				t := *s
+				n := &t.locals[i]
+				x.again(n, i, wantsG)
+				n.out |= bit
+				x.give(&t, action{kind: actDelayTimer, who: uint8(i), env: true})
+			}
+		}
+	}
+}
