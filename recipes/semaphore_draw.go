@@ -165,6 +165,9 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 	}
 }
 
+// unwatch ends the interest in events. At the server the watch on the permits, one
+// for each client at most, may stand until the next permit is given or taken: the
+// library cannot take it back, and there is nothing to write that would not concern others.
 func (m *Semaphore) unwatch(s *session, p *stand, bell *bell) {
 	s.unwatchChildren(m.leases.path, &bell.watch)
 	s.unwatch(m.count, &bell.watch)

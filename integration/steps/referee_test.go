@@ -35,19 +35,23 @@ func (r *referee) force(h *hold) bool {
 func (r *referee) enters(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	there := r.s.z.Tree(root)
-	if h.guid != "" && !r.holds(there, h) && !h.told() && !r.force(h) {
+	there := r.s.z.Tree("/")
+	if h.node != "" && !r.holds(there, h) && !h.told() && !r.force(h) {
 		r.s.foul("%s was granted %s, and the server knows nothing of it", h.u.name, h.scope)
 	}
 	if h.told() {
 		return
 	}
+	with := 0
 	for _, other := range r.inside {
-		if other.scope != h.scope || other.told() || other.mode.Admits(h.mode) {
+		if other.scope != h.scope || other.told() || h.most == 0 && other.mode.Admits(h.mode) {
 			continue
 		}
 		if r.force(other) && !r.holds(there, other) || r.force(h) && !r.holds(there, h) {
 			continue // it will be told
+		}
+		if with++; with < h.most {
+			continue
 		}
 		r.s.foul("%s and %s both believe that they hold %s", other.u.name, h.u.name, h.scope)
 	}
@@ -72,8 +76,8 @@ func (r *referee) shares(h *hold) {
 func (r *referee) left(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, n := range r.s.z.Tree(root) {
-		if h.guid != "" && strings.Contains(n.Path, h.guid) {
+	for _, n := range r.s.z.Tree("/") {
+		if h.node != "" && strings.Contains(n.Path, h.node) {
 			r.s.foul("%s has released %s, and its node is there", h.u.name, h.scope)
 		}
 	}
@@ -91,8 +95,8 @@ func (r *referee) token(h *hold, token recipes.Token) {
 // holds tells whether the server says that a hold is one.
 func (r *referee) holds(there []zktest.Node, h *hold) bool {
 	for _, n := range there {
-		if guidOf(n.Path) == h.guid {
-			return slices.Contains(holdersOf(there, parent(n.Path)), h.guid)
+		if h.node != "" && strings.Contains(n.Path, h.node) {
+			return h.guid == "" || slices.Contains(holdersOf(there, parent(n.Path)), h.guid)
 		}
 	}
 	return false

@@ -25,6 +25,10 @@ type scene struct {
 	// long others hold who would be asked to go.
 	stay time.Duration
 
+	// stands is a watch that may stay at the server, once for each client, until
+	// somebody uses the recipe again: none that others had to be disturbed for.
+	stands string
+
 	// probes take each lock and give it back.
 	probes []func(ctx context.Context, c *recipes.Client) error
 }

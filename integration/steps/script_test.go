@@ -98,7 +98,7 @@ func (s *script) text(user string, q zktest.Request) string {
 
 // learn takes note of whose node it will be.
 func (s *script) learn(user string, q zktest.Request) {
-	if !q.Sequential || s.names[q.Path] != "" {
+	if !q.Sequential && !q.Ephemeral || s.names[q.Path] != "" {
 		return
 	}
 	s.count[user]++
@@ -126,6 +126,9 @@ func (s *script) short(path string) string {
 	}
 	if rest, ok := strings.CutPrefix(path, root+"/locks/"); ok && strings.Contains(rest, "/") {
 		return rest[strings.IndexByte(rest, '/')+1:]
+	}
+	if rest, ok := strings.CutPrefix(path, "/classic/"); ok {
+		return rest
 	}
 	if rest, ok := strings.CutPrefix(path, root); ok {
 		return "root" + rest

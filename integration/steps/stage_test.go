@@ -129,7 +129,7 @@ func (s *stage) afterwards(took, bound time.Duration) {
 	}
 	// What is undone in the background is done soon, as everybody is connected.
 	s.becomes("a node is left", func() []string { return s.nodes() })
-	s.becomes("a watch is left", func() []string { return s.watches() })
+	s.becomes("a watch is left", func() []string { return s.watches(s.scene.stands) })
 	for _, u := range s.everybody() {
 		u.concludes()
 	}
@@ -166,17 +166,28 @@ func (s *stage) nodes() (left []string) {
 	return left
 }
 
-func (s *stage) watches() (left []string) {
+// watches are those at the server, but for one kind.
+func (s *stage) watches(but string) (left []string) {
 	for _, w := range s.z.Watches() {
-		left = append(left, fmt.Sprintf("%s on %s by %s", w.Kind, s.script.plain(w.Path), w.Name))
+		if what := fmt.Sprintf("%s on %s", w.Kind, s.script.plain(w.Path)); what != but {
+			left = append(left, what+" by "+w.Name)
+		}
 	}
 	return left
 }
 
 func (s *stage) remembered() (left []string) {
+	standing := len(s.watches("")) - len(s.watches(s.scene.stands))
 	for _, u := range s.everybody() {
-		if !u.closed.Load() {
-			left = append(left, inventory(u.name, u.client)...)
+		if u.closed.Load() {
+			continue
+		}
+		for _, line := range inventory(u.name, u.client) {
+			if standing > 0 && strings.HasPrefix(line, "1 in current.watches.entries") {
+				standing--
+				continue
+			}
+			left = append(left, line)
 		}
 	}
 	return left
@@ -203,7 +214,7 @@ func (s *stage) probe() {
 		}
 	}
 	s.becomes("a node is left by a probe", func() []string { return s.nodes() })
-	s.becomes("a watch is left by a probe", func() []string { return s.watches() })
+	s.becomes("a watch is left by a probe", func() []string { return s.watches("") })
 }
 
 func (s *stage) close() {

@@ -29,9 +29,13 @@ func step() int {
 
 func TestSteps(t *testing.T) { matrix(t, scenes) }
 
+func TestStepsOfClassicRecipes(t *testing.T) { matrix(t, classics) }
+
+func TestStepsOfGuards(t *testing.T) { matrix(t, guarded) }
+
 // everyScene is each scene of each recipe.
 func everyScene() (all []*scene) {
-	for _, list := range [][]scene{scenes} {
+	for _, list := range [][]scene{scenes, classics, guarded} {
 		for i := range list {
 			all = append(all, &list[i])
 		}

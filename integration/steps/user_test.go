@@ -115,7 +115,9 @@ type hold struct {
 	scope string
 	mode  priority.Mode
 	grant grant
-	guid  string // of the node; "" if the recipe does not tell
+	guid  string // of a priority lock's node
+	node  string // a part of its path, that no other has; "" if the recipe does not tell
+	most  int    // how many may hold at a time; 0: as the mode says
 
 	mu       sync.Mutex
 	notices  []recipes.Notice
@@ -144,7 +146,7 @@ func (u *user) acquire(scope string, r recipes.Request) *hold {
 	r.Owner, r.Notify = u.name, h.hear
 	g, err := l.Acquire(u.life, r)
 	if g != nil {
-		h.guid = g.ID()
+		h.guid, h.node = g.ID(), g.ID()
 		return h.answer(g, err)
 	}
 	return h.answer(nil, err)
