@@ -18,6 +18,12 @@ type frame struct {
 
 func (f frame) String() string { return fmt.Sprintf("%s %s, number %d", f.user, f.text, f.n) }
 
+// writes tells whether the frame may change anything.
+func (f frame) writes() bool {
+	op, _, _ := strings.Cut(f.text, " ")
+	return slices.Contains([]zktest.OpType{zktest.Multi, zktest.Create, zktest.SetData, zktest.Delete}, zktest.OpType(op))
+}
+
 // slug is the frame as a part of a test's name.
 func (f frame) slug() string {
 	text := strings.NewReplacer(" ", "-", "/", ".", ",", "", "(", "", ")", "").Replace(f.text)

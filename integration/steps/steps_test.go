@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	every = flag.Int("every", 23, "play every n-th case; all of a frame that -run names")
+	every = flag.Int("every", 41, "play every n-th case, and those that tell most; all of a frame that -run names")
 	long  = flag.Bool("long", false, "two faults at a time, too")
 	seed  = flag.Uint64("seed", 1, "of the choice of two faults")
 	pairs = flag.Int("pairs", 400, "how many pairs of faults each scene is played with")
@@ -25,6 +25,12 @@ func step() int {
 		return 1
 	}
 	return max(1, *every)
+}
+
+// telling are the cases that break a careless recipe first: a write that is done,
+// and nobody hears of it.
+func telling(f frame, fault *fault) bool {
+	return f.writes() && (fault.name == "drop-reply" || fault.name == "cancel-drop-reply")
 }
 
 func TestSteps(t *testing.T) { matrix(t, scenes) }
@@ -60,7 +66,7 @@ func matrix(t *testing.T, scenes []scene) {
 				t.Run(fmt.Sprintf("%03d-%s", n+1, f.slug()), func(t *testing.T) {
 					for j := range faults {
 						fault := &faults[j]
-						if (n*len(faults)+j+i)%step() != 0 {
+						if !telling(f, fault) && (n*len(faults)+j+i)%step() != 0 {
 							continue
 						}
 						t.Run(fault.name, func(t *testing.T) {
