@@ -63,7 +63,7 @@ fmt: ## Format the code as lint wants it
 bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name to choose)
 	go test -run '^$$' -bench '$(BENCH)' -timeout 60m $(BENCHFLAGS) ./integration/bench/...
 
-steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); half an hour
+steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); a quarter of an hour
 	go test ./integration/steps -timeout 0 -args -every 1 -long -pairs $(PAIRS) -seed $(SEED)
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
@@ -75,7 +75,7 @@ robust: setup ## Break servers, networks and clients at random for DURATION, jud
 robust-sum: ## Add up the reports of `make robust`
 	go run ./integration/robust/cmd sum $(OUT)/report-*.json
 
-robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); half an hour
+robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); a quarter of an hour
 	go run ./integration/robust/cmd bugs -each 3m $(BUG)
 
 bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
