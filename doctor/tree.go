@@ -190,7 +190,7 @@ func checkSize(f *findings, x *facts, o Options) {
 	}
 	switch {
 	case x.survey.Idle >= manyIdle:
-		f.warn("", fmt.Sprintf("%d of %d scopes were not locked for %s: each stays as a small node", x.survey.Idle, x.survey.Scopes, days(o)), "use scopes whose names come back, without dates and ids; they slow down only what lists all locks")
+		f.warn("", fmt.Sprintf("%d of %d scopes were not locked for %s: each stays as a small node", x.survey.Idle, x.survey.Scopes, days(o)), "let lockkeeper gc remove them, from cron; or use scopes whose names come back, without dates and ids")
 	case x.survey.Idle > 0:
 		f.ok("", fmt.Sprintf("%d of %d scopes were not locked for %s", x.survey.Idle, x.survey.Scopes, days(o)))
 	}

@@ -217,6 +217,9 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	if h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive {
 		return nil, errCrowded // others were seen just now: join them without looking
 	}
+	if h.idle && l.c.epoch.Load() > h.epoch { // scopes were removed since
+		h.idle = false
+	}
 	if h.idle {
 		a.epoch = h.epoch
 		g, err := a.take(ctx, s, h.version, lockRecord{})
@@ -399,8 +402,11 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 			}
 			return a.granted(g)
 		case errors.Is(err, zk.ErrBadVersion) && failed == 0:
-			l.c.epoch.Store(-1) // scopes were removed meanwhile: what version says may be old
-			return nil, errCrowded
+			// Scopes were removed meanwhile, this one maybe among them: what
+			// version says may be old. Nobody need be there.
+			l.c.epoch.CompareAndSwap(a.epoch, -1)
+			l.c.hints.update(l.path, func(h *hint) { h.idle = false })
+			return nil, errAgain
 		case errors.Is(err, zk.ErrBadVersion):
 			return nil, errCrowded
 		case errors.Is(err, zk.ErrNoNode) && len(keep.Holders) > 0:

@@ -445,7 +445,10 @@ func (p *place) knock(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = p.s.set(ctx, p.a.l.path, data, stat.Version)
+		// With its own node, so that the lock is the one that was read.
+		_, _, err = p.s.multi(ctx,
+			&zk.SetDataRequest{Path: p.a.l.path, Data: data, Version: stat.Version},
+			&zk.CheckVersionRequest{Path: p.path, Version: -1})
 		if !errors.Is(err, zk.ErrBadVersion) {
 			p.knocked = err == nil
 			return err

@@ -272,6 +272,7 @@ var rooms = map[string]nodeKind{
 	"audit":     childOfAudit,
 	"clock":     nothing,
 	"emergency": childOfEmergency,
+	"gc":        nothing,
 	"groups":    childOfGroups,
 	"locks":     childOfLocks,
 	"seal":      nothing,

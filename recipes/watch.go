@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -232,11 +233,22 @@ func (s *session) fireIdle(ctx context.Context, path string) {
 		if !s.watches.idle(watchKey{path: path}) {
 			return
 		}
+		// Nobody of ours need be at the lock any more, so it may be removed, and
+		// be there anew with the version that is read here: the epoch tells.
+		epoch, err := s.c.rootEpoch(ctx, s)
+		if err != nil {
+			return
+		}
 		data, stat, err := s.get(ctx, path)
 		if err != nil {
 			return
 		}
-		_, _ = s.set(ctx, path, data, stat.Version)
+		_, failed, err := s.multi(ctx,
+			&zk.CheckVersionRequest{Path: s.c.root, Version: epoch},
+			&zk.SetDataRequest{Path: path, Data: data, Version: stat.Version})
+		if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
+			s.c.epoch.CompareAndSwap(epoch, -1)
+		}
 	}
 }
 

@@ -67,8 +67,10 @@ func Breaks(scope string) zktest.Match {
 // Withdraws: see T11.
 func Withdraws(scope string) zktest.Match { return T11(scope) }
 
-// Knocks raises the version of the lock node.
-func Knocks(scope string) zktest.Match { return zktest.Op(zktest.SetData).Path(lockNode(scope)) }
+// Knocks raises the version of the lock node: set(L) · check(L/me).
+func Knocks(scope string) zktest.Match {
+	return zktest.Op(zktest.Multi).Containing(zktest.SetData).Path(lockNode(scope)).Where(consistsOf(zktest.SetData, zktest.Check))
+}
 
 // Lists reads who is there.
 func Lists(scope string) zktest.Match { return zktest.Op(zktest.GetChildren).Path(lockNode(scope)) }

@@ -279,7 +279,7 @@ func TestTransactionThatWasDecidedOnOldNewsChangesNothing(t *testing.T) {
 		knocked := make(chan string, 1)
 		wire.set(beforeTransaction, 0, func() {
 			first := takes(one)
-			wire.set(beforeSet, 0, func() {
+			wire.set(beforeTransaction, 0, func() {
 				if err := shell.Delete(first, -1); err != nil {
 					t.Error(err)
 				}

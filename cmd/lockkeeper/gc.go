@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+type gcFlags struct {
+	older  age
+	dryRun yes
+	scope  string
+}
+
+func (p *program) gc() *cobra.Command {
+	f := &gcFlags{}
+	c := p.command(&cobra.Command{
+		Use:   "gc",
+		Short: "Remove the nodes of scopes that nobody has used for long",
+		Long: `Remove the nodes of scopes that nobody has used for long.
+
+A scope keeps a small node in ZooKeeper from its first lock on. Where the names of
+scopes have dates or ids in them, these become many. A scope is removed when nobody
+holds the lock or waits for it, and nobody has for the time of --older, by the
+servers' clock. It may be locked again at any time: it is made anew, and its
+tokens go on growing.
+
+It may run at any time, from cron, on several machines at once: whoever comes to
+a lock just as it goes tries again and notices nothing.
+
+Nothing else is removed. What is known of the ticks of jobs stays, also of jobs
+that are in no configuration any more, and so do groups, overrides and the audit
+trail.
+
+Exit code 1 if some could not be removed, 75 if ZooKeeper does not answer, 78 for
+wrong flags.`,
+		Example: `  lockkeeper gc --dry-run
+  lockkeeper gc --older 30d --scope 'import/*'
+  lockkeeper gc -o json | jq -r '.removed[].scope'`,
+	}, nil, func(c *cobra.Command, _ []string) error { return p.collectIdle(c, f) })
+	flags := c.Flags()
+	flags.Var(&f.older, "older", "how long nobody has used what is removed (default 7d)")
+	flags.VarPF(&f.dryRun, "dry-run", "", "remove nothing, say what would be removed").NoOptDefVal = "true"
+	flags.StringVar(&f.scope, "scope", "", "remove only scopes like this `pattern`: * stands for any text, ? for one character")
+	return c
+}
+
+// age is a duration that may be given in days.
+type age struct{ duration }
+
+// leastAge is the least that makes sense: what is used more often than that would
+// be made anew all the time.
+const leastAge = time.Second
+
+func (v *age) Set(s string) error {
+	text := s
+	if days, rest, found := strings.Cut(s, "d"); found {
+		if n, err := strconv.ParseUint(days, 10, 15); err == nil {
+			text = strconv.FormatUint(n*24, 10) + "h" + rest
+		}
+	}
+	if err := v.duration.Set(text); err != nil {
+		return err
+	}
+	switch {
+	case v.bad != "" && text == s:
+		v.bad = fmt.Sprintf("%q is not a duration; write it like 7d, 36h or 90m", s)
+	case v.bad != "":
+		v.bad = fmt.Sprintf("%q is not a duration; write it like 7d, 1d12h or 90m", s)
+	case v.d < leastAge:
+		v.bad = fmt.Sprintf("%q is too short: scopes that are in use would be removed and made anew all the time; write at least %s", s, human(leastAge))
+	}
+	return nil
+}
+
+// scopePattern returns what chooses the scopes; nil: all.
+func (p *program) scopePattern(pattern string, given bool) func(scope string) bool {
+	if !given {
+		return nil
+	}
+	switch {
+	case pattern == "":
+		p.problems.add("--scope: is empty; write a pattern such as import/*, or leave it out")
+	case strings.HasPrefix(pattern, "/"), strings.HasSuffix(pattern, "/"):
+		p.problems.add(fmt.Sprintf("--scope: %q fits no scope: none begins or ends with a slash; write it like import/*", pattern))
+	case !strings.ContainsAny(pattern, "*?"):
+		_, err := recipes.EscapeScope(pattern)
+		p.problems.addRequest(err, func(string) string { return "--scope" })
+	}
+	match := override.Match{Scope: pattern}
+	return func(scope string) bool { return match.Fits(override.Subject{Scope: scope}, 0) }
+}
+
+func (p *program) collectIdle(c *cobra.Command, f *gcFlags) error {
+	o := recipes.IdleOptions{Older: f.older.or(recipes.DefaultIdle), DryRun: f.dryRun.is}
+	o.Match = p.scopePattern(f.scope, c.Flags().Changed("scope"))
+	var found recipes.Collection
+	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+		found, err = client.CollectIdle(ctx, o)
+		return err
+	})
+	if err != nil && len(found.Removed) == 0 {
+		return err
+	}
+	v := newGCView(found, o)
+	if err := p.writePage(v, func(pg page) { writeGC(pg, v) }); err != nil {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("not all is done: %w", err)
+	}
+	for _, l := range found.Left {
+		if l.Why == recipes.LeftDenied {
+			return &codeError{code: exitFailed}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,333 @@
+package interleavings
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// Removes is a collection of idle locks: set(root) · delete(L1) · delete(L2) …
+func Removes() zktest.Match {
+	return zktest.Op(zktest.Multi).Where(func(q zktest.Request) bool {
+		kinds := kindsOf(q)
+		return len(kinds) > 1 && kinds[0] == zktest.SetData && kinds[1] == zktest.Delete
+	})
+}
+
+// Rewrites writes the lock node as it is, under the epoch, so that a watch on it
+// fires that nobody needs: check(root) · set(L).
+func Rewrites(scope string) zktest.Match {
+	return zktest.Op(zktest.Multi).Containing(zktest.SetData).Path(lockNode(scope)).Where(consistsOf(zktest.Check, zktest.SetData))
+}
+
+// collects begins to remove the locks that nobody uses at the moment, as a
+// client of its own. The function that it returns waits for the outcome.
+func (w *world) collects(name string, change ...func(*recipes.IdleOptions)) (outcome func() recipes.Collection) {
+	w.Helper()
+	o := recipes.IdleOptions{Older: 1}
+	for _, f := range change {
+		f(&o)
+	}
+	type answer struct {
+		recipes.Collection
+		err error
+	}
+	c, answers := w.client(name), make(chan answer, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		found, err := c.CollectIdle(ctx, o)
+		w.story.tell(name, "has removed %v, left %v: error %v", found.Removed, found.Left, err)
+		answers <- answer{found, err}
+	}()
+	return func() recipes.Collection {
+		w.Helper()
+		select {
+		case a := <-answers:
+			require.NoError(w, a.err)
+			return a.Collection
+		case <-time.After(2 * soon):
+			require.FailNow(w, "the collection has not ended")
+			return recipes.Collection{}
+		}
+	}
+}
+
+func older(d time.Duration) func(*recipes.IdleOptions) {
+	return func(o *recipes.IdleOptions) { o.Older = d }
+}
+
+func removed(c recipes.Collection) []string {
+	scopes := make([]string, len(c.Removed))
+	for i, x := range c.Removed {
+		scopes[i] = x.Scope
+	}
+	return scopes
+}
+
+func left(c recipes.Collection) map[string]recipes.LeftReason {
+	scopes := make(map[string]recipes.LeftReason, len(c.Left))
+	for _, x := range c.Left {
+		scopes[x.Scope] = x.Why
+	}
+	return scopes
+}
+
+// uses locks a scope and gives it back.
+func (w *world) uses(name, scope string) {
+	w.Helper()
+	u := w.client(name).ask(scope, name)
+	u.granted()
+	u.release()
+}
+
+// 39: a newcomer has read an idle lock; before it takes it the lock is removed,
+// and there anew with the version that it has read, and a holder. The epoch tells.
+func TestNewcomerIsRefusedByTheEpochWhenTheLockWasRemovedMeanwhile(t *testing.T) {
+	for name, warm := range map[string]bool{"one that has looked": false, "one that remembers": true} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				// given a lock that was held once, by the newcomer if it is to remember that
+				before := "B"
+				if warm {
+					before = "N"
+				}
+				w.uses(before, users)
+				takes := w.On(T1(users).From("N")).Hold()
+				n := w.ask("N", at(3))
+				w.reached(takes)
+
+				// when it is removed, and another one takes it at the same version
+				require.Equal(w, []string{users}, removed(w.collects("gc")()))
+				x := w.hold("X", at(5))
+				takes.Release()
+
+				// then the newcomer waits, and holds after that one
+				n.waits()
+				require.Equal(w, []string{"X"}, w.holders())
+				x.release()
+				n.granted()
+				require.Greater(w, n.token(), x.token())
+			})
+		})
+	}
+}
+
+// 39: the newcomer is refused by the epoch alone although nobody is there: it
+// does not queue, nor does a try fail.
+func TestTryIsGrantedThoughTheLockGoesAsItComes(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.uses("N", users)
+		takes := w.On(T1(users).From("N")).Hold()
+		n := w.ask("N", within(0))
+		w.reached(takes)
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+		takes.Release()
+		n.granted()
+	})
+}
+
+// 39: one that joins as the lock goes finds none, makes it anew and holds.
+func TestOneThatJoinsALockThatIsRemovedMakesItAnew(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given one that joins without a look, for it has seen others just now
+		h := w.hold("H", at(5))
+		n := w.ask("N", at(3))
+		n.queued()
+		n.cancel()
+		n.returned()
+		joins := w.On(T2(users).From("N")).Hold()
+		again := w.ask("N", at(3))
+		w.reached(joins)
+		h.release()
+		w.eventually("the holder has gone", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+		joins.Release()
+		again.granted()
+	})
+}
+
+// 40: whoever comes as a lock is to be removed is left alone, and the others go.
+func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
+	for name, comes := range map[string]func(w *world){
+		"somebody holds it":    func(w *world) { w.hold("N") },
+		"somebody has held it": func(w *world) { w.uses("N", users) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				w.uses("A", "first")
+				w.uses("A", users)
+				w.uses("A", "last")
+				removes := w.On(Removes().From("gc").Nth(1)).Hold()
+				outcome := w.collects("gc")
+				w.reached(removes)
+				comes(w)
+				removes.Release()
+				found := outcome()
+				require.Equal(w, []string{"first", "last"}, removed(found))
+				require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftCame}, left(found))
+			})
+		})
+	}
+}
+
+// 41: two collectors at once. The later one looks again: what the other one has
+// removed, and somebody has used since, is not idle.
+func TestSecondCollectorLooksAgain(t *testing.T) {
+	embeddedOnly(t, "minutes", func(w *world) {
+		w.uses("A", users)
+		w.uses("A", "other")
+		w.uses("A", "third")
+		w.pass(2 * time.Minute)
+		w.uses("A", "clock") // so that it is known how old the others are
+		w.pass(90 * time.Second)
+		removes := w.On(Removes().From("gc").Nth(1)).Hold()
+		outcome := w.collects("gc", older(time.Minute))
+		w.reached(removes)
+		require.Equal(w, []string{"other", "third", users}, removed(w.collects("gc2", older(time.Minute))()))
+		w.uses("A", users) // with the version of before
+		removes.Release()
+		found := outcome()
+		require.Empty(w, removed(found))
+		require.Equal(w, recipes.LeftRecent, left(found)[users])
+	})
+}
+
+// 41: a removal whose answer is lost is looked after, and told once.
+func TestRemovalWhoseAnswerIsLostIsTold(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Fault) *zktest.Rule{"request": (*zktest.Fault).DropRequest, "answer": (*zktest.Fault).DropReply} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				w.uses("A", users)
+				w.uses("A", "other")
+				fault(w.On(Removes().From("gc").Nth(1)))
+				found := w.collects("gc")()
+				require.Equal(w, []string{"other", users}, removed(found))
+				require.Empty(w, found.Left)
+			})
+		})
+	}
+}
+
+// 42: a waiter that has left still has to rid itself of its watch on the lock,
+// by writing that as it is: not the one that is there by then.
+func TestWaiterThatHasLeftDoesNotWriteALockThatIsThereAnew(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given one that has left, having waited for a reader
+		r := w.hold("R", at(5), sharing)
+		x := w.ask("X", at(3))
+		x.queued()
+		rewrites := w.On(Rewrites(users).From("X")).Hold()
+		x.cancel()
+		w.reached(rewrites)
+
+		// when the lock is removed, and another one holds it at the version that it has read
+		r.release()
+		w.eventually("the reader has gone", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+		h := w.hold("H", at(9))
+		rewrites.Release()
+		x.returned()
+
+		// then that one goes on holding it
+		n := w.ask("N", at(1))
+		n.waits()
+		require.Equal(w, []string{"H"}, w.holders())
+		h.waitsNot()
+		h.release()
+		n.granted()
+	})
+}
+
+// 43: for how long nobody has used a lock counts from the end of the last use,
+// by the servers' clock.
+func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
+	embeddedOnly(t, "minutes", func(w *world) {
+		// given one that was held for nine minutes until a second ago, and one that was not
+		w.uses("A", "other")
+		h := w.hold("H", lease(time.Hour))
+		w.pass(9 * time.Minute)
+		h.release()
+		w.pass(time.Second)
+
+		// when locks are removed that nobody has used for seven minutes
+		found := w.collects("gc", older(7*time.Minute), func(o *recipes.IdleOptions) { o.DryRun = true })()
+		require.Equal(w, []string{"other"}, removed(found))
+		require.Zero(w, found.Transactions)
+		found = w.collects("gc", older(7*time.Minute))()
+
+		// then it stays
+		require.Equal(w, []string{"other"}, removed(found))
+		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftReleased}, left(found))
+		require.Equal(w, 7*time.Minute, found.Older)
+
+		// until that has passed, whether anybody else writes or not
+		w.pass(6 * time.Minute)
+		require.Empty(w, removed(w.collects("gc", older(7*time.Minute))()))
+		w.pass(2 * time.Minute)
+		require.Equal(w, []string{users}, removed(w.collects("gc", older(7*time.Minute))()))
+	})
+}
+
+// 43: collectors that come often do not hide from each other how old a lock is.
+func TestLockIsFoundIdleByCollectorsThatComeOften(t *testing.T) {
+	embeddedOnly(t, "minutes", func(w *world) {
+		w.uses("A", users)
+		for minutes := 1; ; minutes++ {
+			w.pass(time.Minute)
+			if len(w.collects("gc", older(10*time.Minute))().Removed) > 0 {
+				require.GreaterOrEqual(w, minutes, 10)
+				require.LessOrEqual(w, minutes, 25)
+				return
+			}
+			require.Less(w, minutes, 40)
+		}
+	})
+}
+
+// 44: whoever lost a lock and has not heard of it still reads by whom.
+func TestLockStaysWhileItTellsOfAnEviction(t *testing.T) {
+	embeddedOnly(t, "two minutes", func(w *world) {
+		victim := w.client("V", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }).ask(users, "V", at(1))
+		victim.granted()
+		w.pass(short)
+		w.referee.forgive(victim.grant.ID())
+		w.Partition("V")
+		taker := w.ask("T", at(5), forceful)
+		taker.granted()
+		taker.release()
+		require.Equal(w, recipes.LeftNews, left(w.collects("gc")())[users])
+		w.Heal("V")
+		require.Equal(w, recipes.LossTaken, await[recipes.Lost](victim).Err.Reason)
+		w.pass(3 * time.Minute)
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+	})
+}
+
+// 45: many at once, in one transaction; who asks for what makes no sense is told.
+func TestManyIdleLocksGoInOneTransaction(t *testing.T) {
+	scenario(t, func(w *world) {
+		for i := range 20 {
+			w.uses("A", fmt.Sprintf("many/%d", i))
+		}
+		h := w.hold("H")
+		found := w.collects("gc", func(o *recipes.IdleOptions) {
+			o.Match = func(scope string) bool { return scope != "many/7" }
+		})()
+		require.Len(w, found.Removed, 19)
+		require.Equal(w, 1, found.Transactions)
+		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftInUse}, left(found))
+		h.waitsNot()
+		w.uses("A", "many/8")
+		_, err := w.client("gc").CollectIdle(w.Context(), recipes.IdleOptions{Older: -time.Hour})
+		var bad *recipes.RequestError
+		require.ErrorAs(w, err, &bad)
+		require.Equal(w, "older", bad.Field)
+	})
+}

@@ -1,0 +1,301 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// IdleOptions say which scopes CollectIdle removes.
+type IdleOptions struct {
+	// Older is for how long nobody has used a scope that is removed, by the
+	// servers' clock. Defaults to DefaultIdle.
+	Older time.Duration
+
+	// DryRun removes nothing: Collection.Removed is what would be removed.
+	DryRun bool
+
+	// Match, when set, chooses among the scopes; all others stay.
+	Match func(scope string) bool
+}
+
+// DefaultIdle is for how long nobody has used a scope that CollectIdle removes,
+// unless it is told.
+const DefaultIdle = 7 * 24 * time.Hour
+
+// A Collection is what CollectIdle has done, or would do. Scopes are sorted.
+type Collection struct {
+	Older        time.Duration
+	At           time.Time // the servers' clock at the beginning
+	Removed      []IdleScope
+	Left         []LeftScope
+	Transactions int // that removed something
+}
+
+// An IdleScope is one that nobody uses.
+type IdleScope struct {
+	Scope   string
+	Granted time.Time // when it was locked last, by the servers' clock
+}
+
+// A LeftScope is one that stays, and why.
+type LeftScope struct {
+	IdleScope
+	Why LeftReason
+}
+
+// A LeftReason is why a scope is not removed.
+type LeftReason string
+
+// The reasons to leave a scope.
+const (
+	LeftInUse    LeftReason = "in_use"   // there are nodes below it: it is held, or waited for
+	LeftRecent   LeftReason = "recent"   // it was made or locked too lately
+	LeftReleased LeftReason = "released" // its last request may have ended too lately
+	LeftNews     LeftReason = "news"     // somebody who lost the lock may not have read yet to whom
+	LeftUnclean  LeftReason = "unclean"  // it has a lock-delay, which may still run
+	LeftCame     LeftReason = "came"     // somebody came just as it was to be removed
+	LeftDenied   LeftReason = "denied"   // its bucket's access control list does not allow it
+)
+
+// CollectIdle removes the nodes of scopes that nobody has used for long. A scope
+// that is locked again later has its node again, and its tokens go on growing. It
+// may run at any time, several at once: whoever comes to a lock as it goes
+// tries again. Each transaction that removes scopes costs every client one
+// request at its next look at a lock that it remembers.
+//
+// Nothing else is removed: what is known of the ticks of jobs, also of those that
+// there are no more, stays.
+//
+// What was done until an error is returned with it:
+//
+//   - *RequestError: the options make no sense
+//   - *AccessError: the client may not write below its root
+//   - *UnavailableError: ZooKeeper does not answer
+//   - else the cause of ctx
+func (c *Client) CollectIdle(ctx context.Context, o IdleOptions) (Collection, error) {
+	if o.Older < 0 {
+		return Collection{}, &RequestError{Field: "older", Reason: fmt.Sprintf("%s is negative; write for how long nobody has used what is removed, for example 7d", o.Older)}
+	}
+	if o.Older == 0 {
+		o.Older = DefaultIdle
+	}
+	k := &collector{c: c, o: o, settled: make(map[string]bool)}
+	_, err := promptly(ctx, c, func() (struct{}, error) {
+		return struct{}{}, c.inspecting(ctx, func(s *session) error { return k.in(ctx, s) })
+	}, nil)
+	return k.result(), err
+}
+
+// A collector is one call of CollectIdle, over several sessions if need be.
+type collector struct {
+	c *Client
+	o IdleOptions
+
+	start   int32 // data version of the root, before the first look at a lock
+	raised  int32 // by how much this collector has raised it since
+	newest  int64 // a zxid from before the limit: what has happened up to it is old
+	limit   int64 // server's time: what is later is young
+	unsure  []candidate
+	settled map[string]bool // scopes that are told of
+
+	mu         sync.Mutex
+	collection Collection
+}
+
+// A candidate is the node of a scope as it was looked at.
+type candidate struct {
+	scope, path string
+	stat        *zk.Stat
+}
+
+func (x candidate) idle() IdleScope {
+	return IdleScope{Scope: x.scope, Granted: time.UnixMilli(x.stat.Mtime)}
+}
+
+// in goes through all scopes, within one session.
+func (k *collector) in(ctx context.Context, s *session) error {
+	if err := k.settle(ctx, s); err != nil {
+		return err
+	}
+	if err := k.begin(ctx, s); err != nil {
+		return err
+	}
+	_, root, err := s.get(ctx, k.c.root)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	k.start, k.raised = root.Version, 0
+	k.date(root.Mzxid, root.Mtime)
+	all, err := k.lookAround(ctx, s)
+	if err != nil {
+		return err
+	}
+	var idle []candidate
+	for _, x := range all {
+		why, err := k.judge(ctx, s, x)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return err
+		case why != "":
+			k.left(x, why)
+		default:
+			idle = append(idle, x)
+		}
+	}
+	// Two collectors that go the same way would be in each other's way.
+	rand.Shuffle(len(idle), func(i, j int) { idle[i], idle[j] = idle[j], idle[i] })
+	for len(idle) > 0 {
+		n := batchSize(idle)
+		if err := k.remove(ctx, s, idle[:n]); err != nil {
+			return err
+		}
+		idle = idle[n:]
+	}
+	return nil
+}
+
+// lookAround looks at the node of each scope.
+func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, error) {
+	buckets, _, err := s.list(ctx, k.c.root+"/locks")
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var all []candidate
+	for _, bucket := range buckets {
+		path := k.c.root + "/locks/" + bucket
+		names, _, err := s.list(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		var found []candidate
+		for _, name := range names {
+			scope, ok := unescapeScope(name)
+			if ok && !k.settled[scope] && lockPath(k.c.root, name) == path+"/"+name && (k.o.Match == nil || k.o.Match(scope)) {
+				found = append(found, candidate{scope: scope, path: path + "/" + name})
+			}
+		}
+		if found, err = k.look(ctx, s, found); err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// look looks at nodes, and returns those that are there.
+func (k *collector) look(ctx context.Context, s *session, at []candidate) ([]candidate, error) {
+	var looks errgroup.Group
+	looks.SetLimit(16)
+	for i := range at {
+		looks.Go(func() error {
+			stat, err := s.exists(ctx, at[i].path)
+			if errors.Is(err, zk.ErrNoNode) {
+				stat, err = nil, nil
+			}
+			at[i].stat = stat
+			return err
+		})
+	}
+	if err := looks.Wait(); err != nil {
+		return nil, err
+	}
+	there := slices.DeleteFunc(at, func(x candidate) bool { return x.stat == nil })
+	for _, x := range there {
+		k.date(x.stat.Mzxid, x.stat.Mtime)
+		k.date(x.stat.Czxid, x.stat.Ctime)
+	}
+	return there, nil
+}
+
+// date takes note of when a transaction was.
+func (k *collector) date(zxid, at int64) {
+	if at <= k.limit {
+		k.newest = max(k.newest, zxid)
+	}
+}
+
+// judge returns why a scope has to stay; "": nobody uses it.
+func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftReason, error) {
+	switch {
+	case x.stat.NumChildren > 0:
+		return LeftInUse, nil
+	case max(x.stat.Mtime, x.stat.Ctime) > k.limit:
+		return LeftRecent, nil
+	case x.stat.Pzxid > k.newest:
+		return LeftReleased, nil
+	case int(x.stat.DataLength) <= soleHolderLength:
+		return "", nil
+	}
+	data, stat, err := s.get(ctx, x.path)
+	if err != nil {
+		return "", err
+	}
+	if stat.Version != x.stat.Version {
+		return LeftCame, nil
+	}
+	g, err := decodeLock(data)
+	if err != nil {
+		return "", nil //nolint:nilerr // nobody can use it as it is
+	}
+	if len(g.news(k.collection.At.UnixMilli())) > 0 {
+		return LeftNews, nil
+	}
+	return "", nil
+}
+
+func (k *collector) left(x candidate, why LeftReason) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.settled[x.scope] = true
+	k.collection.Left = append(k.collection.Left, LeftScope{IdleScope: x.idle(), Why: why})
+}
+
+func (k *collector) removed(transactions int, gone ...candidate) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.collection.Transactions += transactions
+	for _, x := range gone {
+		k.settled[x.scope] = true
+		k.collection.Removed = append(k.collection.Removed, x.idle())
+	}
+}
+
+// result returns what was done so far.
+func (k *collector) result() Collection {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.collection
+	r.Older = k.o.Older
+	r.Removed, r.Left = slices.Clone(r.Removed), slices.Clone(r.Left)
+	slices.SortFunc(r.Removed, func(a, b IdleScope) int { return strings.Compare(a.Scope, b.Scope) })
+	slices.SortFunc(r.Left, func(a, b LeftScope) int { return strings.Compare(a.Scope, b.Scope) })
+	return r
+}
+
+// exists returns the stat of a node; zk.ErrNoNode: there is none.
+func (s *session) exists(ctx context.Context, path string) (*zk.Stat, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (r nodePresence, err error) {
+		r.there, r.stat, err = c.Exists(path)
+		return r, err
+	})
+	if err == nil && !r.there {
+		err = zk.ErrNoNode
+	}
+	return r.stat, denied(err, path, PermissionRead)
+}
