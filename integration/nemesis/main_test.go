@@ -15,8 +15,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
 const (
@@ -64,7 +62,6 @@ func (p *processes) StepClock(name string, offset time.Duration) error {
 // client is a plain ZooKeeper client that keeps the events of its session.
 type client struct {
 	*zk.Conn
-	tap    zkserver.Tap
 	mu     sync.Mutex
 	states map[zk.State]int
 }
@@ -75,7 +72,8 @@ func connect(t *testing.T, servers string) *client {
 	conn, _, err := zk.Connect(strings.Split(servers, ","), session,
 		zk.WithLogger(log.New(io.Discard, "", 0)),
 		zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
-			return c.tap.DialTimeout(network, addr, timeout)
+			conn, err := net.DialTimeout(network, addr, timeout)
+			return impatient{conn}, err
 		}),
 		zk.WithEventCallback(func(e zk.Event) {
 			c.mu.Lock()
@@ -89,6 +87,16 @@ func connect(t *testing.T, servers string) *client {
 	c.Conn = conn
 	c.serves(t)
 	return c
+}
+
+// impatient waits for no answer longer than a session lives: the library gives a server ten times as long to accept it.
+type impatient struct{ net.Conn }
+
+func (c impatient) SetReadDeadline(at time.Time) error {
+	if soon := time.Now().Add(session); at.After(soon) {
+		at = soon
+	}
+	return c.Conn.SetReadDeadline(at)
 }
 
 // count tells how often the client has been in a state.

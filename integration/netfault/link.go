@@ -129,8 +129,7 @@ func (l *link) dial() (net.Conn, error) {
 			return nil, err
 		}
 	}
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(l.ctx, "tcp", l.proxy.target)
+	conn, err := l.reach()
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +144,18 @@ func (l *link) dial() (net.Conn, error) {
 	}
 	l.server = conn
 	return conn, nil
+}
+
+// reach connects to the server, and asks again for as long as the proxy's patience lasts.
+func (l *link) reach() (net.Conn, error) {
+	var dialer net.Dialer
+	for until := time.Now().Add(l.proxy.manner.Patience); ; {
+		conn, err := dialer.DialContext(l.ctx, "tcp", l.proxy.target)
+		if err == nil || l.ctx.Err() != nil || !time.Now().Before(until) {
+			return conn, err
+		}
+		l.sleep(nil, 20*time.Millisecond)
+	}
 }
 
 // chunk is what was read at once: data, or how the stream ended.
@@ -162,7 +173,7 @@ const (
 
 // read passes on what comes from one end, with the time it came.
 func (l *link) read(from net.Conn, to Direction, chunks chan<- chunk) {
-	edit := l.proxy.edit
+	edit := l.proxy.manner.Edit
 	if to == ToClient {
 		edit = nil
 	}

@@ -27,7 +27,7 @@ const (
 type Proxy struct {
 	port   *loopback.Port
 	target string
-	edit   Editor // nil: nothing is changed
+	manner Manner
 
 	switching sync.Mutex // one change of state at a time
 
@@ -73,19 +73,25 @@ func New(t testing.TB, target string) *Proxy {
 }
 
 // Listen starts a proxy in front of the server at target, in the state Pass. It ends with Close.
-func Listen(target string) (*Proxy, error) { return ListenEditing(target, nil) }
+func Listen(target string) (*Proxy, error) { return ListenWith(target, Manner{}) }
 
-// Editor changes how a stream begins, such as an address that the client announces there. It is called with all that the
-// client has sent so far, again and again until it is done, and returns what the server is to get instead.
-type Editor func(head []byte) (edited []byte, done bool)
+// Manner is what a proxy does beside passing on. The zero value is nothing.
+type Manner struct {
+	// Edit changes how streams begin, such as an address that the client announces there. It is called with all that a
+	// client has sent so far, again and again until it is done, and returns what the server is to get instead.
+	Edit func(head []byte) (edited []byte, done bool)
+	// Patience is how long a server that refuses the connection is asked again. The client has been let in by then: one that
+	// would try again when it is refused may take the reset that it gets instead for something worse.
+	Patience time.Duration
+}
 
-// ListenEditing is Listen with an Editor of what each client sends first; nil changes nothing.
-func ListenEditing(target string, edit Editor) (*Proxy, error) {
+// ListenWith is Listen with a Manner.
+func ListenWith(target string, manner Manner) (*Proxy, error) {
 	port, err := loopback.Reserve()
 	if err != nil {
 		return nil, fmt.Errorf("netfault: %w", err)
 	}
-	p := &Proxy{port: port, target: target, edit: edit, changed: make(chan struct{}), links: map[*link]struct{}{}}
+	p := &Proxy{port: port, target: target, manner: manner, changed: make(chan struct{}), links: map[*link]struct{}{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.listen(); err != nil {

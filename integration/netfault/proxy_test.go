@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 )
 
@@ -251,12 +252,12 @@ func TestJitterDelaysWithinItsBoundsAndKeepsOrder(t *testing.T) {
 // An address in the first bytes may come in pieces, and be longer afterwards.
 func TestEditorChangesHowStreamsBegin(t *testing.T) {
 	server := listen(t)
-	proxy, err := netfault.ListenEditing(server.addr(), func(head []byte) ([]byte, bool) {
+	proxy, err := netfault.ListenWith(server.addr(), netfault.Manner{Edit: func(head []byte) ([]byte, bool) {
 		if len(head) < 4 {
 			return nil, false
 		}
 		return append([]byte("longer"), head[4:]...), true
-	})
+	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
 	near := dial(t, proxy)
@@ -277,6 +278,26 @@ func TestEditorChangesHowStreamsBegin(t *testing.T) {
 	require.NoError(t, near.CloseWrite())
 	hear(t, far, "abc") // it ended before the editor was done
 	hearEnd(t, far)
+}
+
+func TestPatientProxyWaitsForItsServer(t *testing.T) {
+	port, err := loopback.Reserve()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, port.Release()) })
+	proxy, err := netfault.ListenWith(port.Addr(), netfault.Manner{Patience: time.Hour})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
+	near := dial(t, proxy)
+	say(t, near, "anybody there?")
+	hearNothing(t, near)
+
+	listener, err := net.Listen("tcp4", port.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, listener.Close()) })
+	far, err := listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = far.Close() })
+	hear(t, far, "anybody there?")
 }
 
 func TestDelayIsLatencyAndKeepsOrder(t *testing.T) {

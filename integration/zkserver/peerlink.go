@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
@@ -58,6 +59,10 @@ func (m member) addresses() addresses {
 	return addresses{quorum: m.quorum.Addr(), ballot: m.ballot.Addr()}
 }
 
+// learnerPatience: a follower may be elected faster than its leader listens. Refused, it asks again; reset, it would start
+// an election of its own, and the leader would wait for it in vain for as long as initLimit says.
+const learnerPatience = 5 * time.Second
+
 // linkPeers makes the links between all members. views tells for each where it finds each.
 func linkPeers(servers []*Server, members []member) (views []map[int]addresses, err error) {
 	// Where i finds j for elections. A link asks for the one the other way, which may be made after it.
@@ -70,16 +75,16 @@ func linkPeers(servers []*Server, members []member) (views []map[int]addresses, 
 			if i == j {
 				continue
 			}
-			quorum, err := from.linkTo(to, members[j].quorum, nil)
+			quorum, err := from.linkTo(to, members[j].quorum, netfault.Manner{Patience: learnerPatience})
 			if err != nil {
 				return nil, err
 			}
-			ballot, err := from.linkTo(to, members[j].ballot, func(head []byte) ([]byte, bool) {
+			ballot, err := from.linkTo(to, members[j].ballot, netfault.Manner{Edit: func(head []byte) ([]byte, bool) {
 				if back := slot(j, i).Load(); back != nil {
 					return announce(head, back.Addr())
 				}
 				return head, true // a stranger: no member runs yet
-			})
+			}})
 			if err != nil {
 				return nil, err
 			}
@@ -90,8 +95,8 @@ func linkPeers(servers []*Server, members []member) (views []map[int]addresses, 
 	return views, nil
 }
 
-func (s *Server) linkTo(to *Server, port *loopback.Port, edit netfault.Editor) (*netfault.Proxy, error) {
-	proxy, err := netfault.ListenEditing(port.Addr(), edit)
+func (s *Server) linkTo(to *Server, port *loopback.Port, manner netfault.Manner) (*netfault.Proxy, error) {
+	proxy, err := netfault.ListenWith(port.Addr(), manner)
 	if err != nil {
 		return nil, err
 	}
