@@ -42,6 +42,9 @@ func (o *Override) UnmarshalJSON(data []byte) error {
 	if err := decoder.Decode(&w); err != nil {
 		return fmt.Errorf("override: %w", err)
 	}
+	if year := w.Until.UTC().Year(); year < 0 || year > 9999 { // which could not be written again
+		return fmt.Errorf("override: until is in the year %d; write one from 0 to 9999", year)
+	}
 	*o = Override{
 		ID: w.ID, Kind: w.Kind, Match: Match{
 			Scope: w.Match.Scope, Job: w.Match.Job, Labels: w.Match.Labels,

@@ -313,7 +313,10 @@ func (b *ApprovalBoard) node(id string) string { return b.path() + "/" + id }
 // isApprovalID reports whether id can be the name of a question, and nothing else.
 func isApprovalID(id string) bool {
 	digits, ok := strings.CutPrefix(id, approvalPrefix)
-	return ok && len(digits) >= 10 && strings.Trim(digits, "0123456789") == ""
+	if ok {
+		_, ok = parseSequence(digits)
+	}
+	return ok
 }
 
 // approvalNode is a question as it stands in ZooKeeper.

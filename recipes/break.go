@@ -180,7 +180,8 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 		return v, err
 	}
 	v.version = stat.Version
-	if v.g, err = decodeLock(data); err != nil {
+	lock := &PriorityLock{c: b.c, scope: b.req.Scope, path: b.lock}
+	if v.g, err = lock.grants(ctx, s, data, stat.Version); err != nil {
 		return v, err
 	}
 	names, _, err := s.list(ctx, b.lock)
@@ -209,10 +210,11 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 			return v, err
 		}
 		rec, err := decodeContender(data)
-		if err != nil {
-			return v, err
-		}
 		holder := rec.contender(child, stat)
+		if err != nil {
+			holder = unreadable(child, stat, inNode(err, path), true)
+			rec.Token = holder.Token
+		}
 		holder.LeaseLeft, holder.MinRuntimeLeft = rec.leaseLeft(stat, v.now), rec.minRuntimeLeft(stat, v.now)
 		v.present = append(v.present, holder)
 		if rec.token(stat) == b.req.Token {

@@ -42,7 +42,8 @@ type Client struct {
 	epoch   atomic.Int32 // data version of the root, -1 when not known
 	hints   hintTable
 	// What waiters ask for, as read.
-	requests requestCache
+	requests  requestCache
+	strangers strangers
 
 	mu      sync.Mutex
 	current *session

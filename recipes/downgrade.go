@@ -44,9 +44,11 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		} else if err != nil {
 			return g.lossOr(err)
 		}
-		record, err := decodeLock(lock)
-		if err != nil {
-			return err
+		record, err := g.lock.grants(ctx, g.s, lock, at.Version)
+		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+			continue
+		} else if err != nil {
+			return g.lossOr(err)
 		}
 		data, stat, err := g.s.look(ctx, g.path, &g.watch)
 		if !g.held() { // released or lost meanwhile
@@ -66,11 +68,12 @@ func (g *Grant) downgrade(ctx context.Context) error {
 			return g.lossOr(err)
 		case !slices.Contains(record.Holders, g.guid):
 			g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("the lock node was overwritten")})
+			g.s.discard(g.path)
 			continue
 		}
 		rec, err := decodeContender(data)
 		if err != nil {
-			return err
+			return g.overwritten()
 		}
 		g.absorb(&rec, stat)
 		if rec.Mode == priority.Shared {

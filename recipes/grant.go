@@ -195,16 +195,23 @@ func (g *Grant) inspect(ctx context.Context) error {
 		return err
 	}
 	rec, err := decodeContender(data)
-	if err != nil {
-		return err
-	}
-	if !rec.Granted {
-		loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("its node was overwritten")}
-		g.lose(loss)
-		return loss
+	if err != nil || !rec.Granted {
+		return g.overwritten()
 	}
 	g.absorb(&rec, stat)
 	return nil
+}
+
+// overwritten ends a grant whose node says something else by now. Whether it was
+// granted at all cannot be told, nor who asks it to go: so it goes.
+func (g *Grant) overwritten() error {
+	if !g.held() {
+		return g.lossOr(ErrReleased)
+	}
+	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("its node was overwritten")}
+	g.lose(loss)
+	g.s.discard(g.path)
+	return loss
 }
 
 // whyGone tells a takeover and a break from an administrator's delete.
@@ -250,7 +257,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 		end, known := g.asked[key]
 		if !known {
 			// Counted on the server's clock, and never longer than the grace.
-			grace := time.Duration(n.Grace) * time.Millisecond
+			grace := milliseconds(n.Grace)
 			gone := time.Duration(g.stamp.notBehind(now)-n.at(stat)) * time.Millisecond
 			left := max(0, min(grace, grace-gone))
 			end = now.add(left)
@@ -396,7 +403,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 		}
 		rec, err := decodeContender(data)
 		if err != nil {
-			return 0, err
+			return 0, g.overwritten()
 		}
 		g.absorb(&rec, stat)
 		by, asked, err := g.whoAsks(ctx, &rec, stat)
@@ -446,7 +453,7 @@ func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat
 		for _, c := range children {
 			if c.guid == n.ID {
 				return PreemptAsked{
-					By: n.author(), Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond,
+					By: n.author(), Reason: n.Reason, Grace: milliseconds(n.Grace),
 					Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
 				}, true, nil
 			}

@@ -1,10 +1,10 @@
 package recipes
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -97,16 +97,16 @@ func parseMember(node string) (groupChild, bool) {
 	if strings.HasSuffix(head, "-") { // a sequence that has wrapped is negative
 		head, digits = head[:len(head)-1], "-"+digits
 	}
-	seq, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil {
+	seq, ok := parseSequence(digits)
+	if !ok {
 		return groupChild{}, false
 	}
 	escaped, guid, ok := cutLast(head, '-')
-	if !ok || len(guid) != guidLength {
+	if !ok || len(guid) != guidLength || strings.Trim(guid, "0123456789abcdef") != "" {
 		return groupChild{}, false
 	}
 	name, ok := unescapeScope(escaped)
-	return groupChild{node: node, name: name, guid: guid, seq: int32(seq)}, ok
+	return groupChild{node: node, name: name, guid: guid, seq: seq}, ok
 }
 
 func cutLast(s string, sep byte) (before, after string, ok bool) {
@@ -125,7 +125,10 @@ func parseMembers(nodes []string) []groupChild {
 			children = append(children, c)
 		}
 	}
-	slices.SortFunc(children, func(a, b groupChild) int { return int(a.seq - b.seq) })
+	slices.SortFunc(children, func(a, b groupChild) int {
+		return cmp.Or(compareSequence(a.seq, b.seq), strings.Compare(a.node, b.node))
+	})
+	unwrap(children, func(c groupChild) int32 { return c.seq })
 	return children
 }
 

@@ -61,8 +61,9 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 			return next, err
 		}
 		record, err := decodeLock(data)
-		if err != nil {
-			return next, err
+		if err != nil { // nobody can tell who else holds: those who wait find out
+			next.others = true
+			return next, nil //nolint:nilerr // so nobody is granted
 		}
 		holders, next.version, next.evicted = record.Holders, stat.Version, record.news(stat.Mtime)
 	}
@@ -82,6 +83,24 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 	if next.together {
 		return next, nil
 	}
+	for {
+		heirs, strange, err := g.read(ctx, waiters, known, seen, most)
+		if len(strange) > 0 {
+			waiters = slices.DeleteFunc(waiters, func(c child) bool { return slices.Contains(strange, c.guid) })
+			continue
+		}
+		for _, h := range heirs {
+			h.evicted = next.evicted
+		}
+		next.heirs = heirs
+		return next, err
+	}
+}
+
+// read makes heirs of the first waiter and, if that is shared, of those shared
+// ones right behind it, unless it returns the guids of strangers among them. With
+// an error there is none, and without one perhaps.
+func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen instant, most int) (all []*heir, strange []string, err error) {
 	run := 0
 	for run < min(len(waiters), most) && (run == 0 || waiters[0].mode == priority.Shared && waiters[run].mode == priority.Shared) {
 		run++
@@ -98,18 +117,25 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 	}
 	_ = reads.Wait()
 	for i, err := range errs {
+		if errors.Is(err, errStranger) {
+			strange = append(strange, waiters[i].guid)
+		}
+	}
+	if len(strange) > 0 {
+		return nil, strange, nil
+	}
+	for i, err := range errs {
 		switch {
 		case i > 0 && (errors.Is(err, errAgain) || heirs[i] == nil && err == nil):
-			return next, nil
+			return all, nil, nil
 		case err != nil:
-			return next, err
+			return nil, nil, err
 		case heirs[i] == nil:
-			return next, nil
+			return all, nil, nil
 		}
-		heirs[i].evicted = next.evicted
-		next.heirs = append(next.heirs, heirs[i])
+		all = append(all, heirs[i])
 	}
-	return next, nil
+	return all, nil, nil
 }
 
 // queueAround lists the contenders in order, and tells which of them is guid;
@@ -119,7 +145,7 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	children, _ = parseChildren(names)
+	children = l.contenders(names, guid)
 	me = slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
 	if me < 0 {
 		return nil, 0, nil, zk.ErrNoNode
@@ -142,12 +168,15 @@ func (l *PriorityLock) news(ctx context.Context, s *session, seen *zk.Stat) ([]e
 		return nil, err
 	}
 	g, err := decodeLock(data)
-	return g.news(seen.Mtime), err
+	if err != nil && !isNewer(err) {
+		return nil, nil // overwritten, and about to be written again
+	}
+	return g.news(seen.Mtime), inNode(err, l.path)
 }
 
 // inherit makes an heir of a waiter, seen in a list that was asked for then. It
-// returns errAgain when the waiter is gone, and no heir when this version does
-// not understand it.
+// returns errAgain when the waiter is gone, errStranger when it is to be passed
+// over, and no heir when a newer program's request has to grant itself.
 func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *heir, seen instant) (*heir, error) {
 	if known != nil && known.guid == c.guid { // its version says whether it was written to
 		again := *known
@@ -159,14 +188,17 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		return next, nil // of version 0: as it was created
 	}
 	data, stat, err := s.get(ctx, next.path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if why := whyStranger(data, stat, err); why != "" {
+		l.pass(c.name, why)
+		return nil, errStranger
+	} else if errors.Is(err, zk.ErrNoNode) {
 		return nil, errAgain
 	} else if err != nil {
 		return nil, err
 	}
 	rec, err := decodeContender(data)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // nobody that this version understands: no heir
+		return nil, nil //nolint:nilerr,nilnil // it is newer: no heir
 	}
 	rec.Granted = true
 	next.data, next.version = rec.encode(), stat.Version

@@ -52,6 +52,9 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 		work.SetLimit(16)
 		for _, bucket := range buckets {
 			work.Go(func() error {
+				if !isBucket(bucket) {
+					return nil
+				}
 				path := c.root + "/locks/" + bucket
 				names, _, err := s.list(inner, path)
 				if errors.Is(err, zk.ErrNoNode) {
@@ -61,10 +64,13 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 				}
 				for _, name := range names {
 					scope, ok := unescapeScope(name)
-					if !ok {
+					if !ok || lockPath(c.root, name) != path+"/"+name {
 						continue // not ours
 					}
 					state, err := c.snapshot(inner, s, scope, path+"/"+name, true)
+					if isUnusable(err) { // the others can be listed
+						state, err = LockState{Scope: scope, Damage: err.Error()}, nil
+					}
 					if err != nil {
 						return err
 					}
@@ -95,17 +101,21 @@ func (c *Client) inspecting(ctx context.Context, op func(*session) error) error 
 }
 
 // lockAt reads G and who is there: of one moment, unless the lock changes hands
-// all the time.
-func (s *session) lockAt(ctx context.Context, path string) (g lockRecord, names []string, err error) {
+// all the time. With a *RecordError g is what the requests tell.
+func (s *session) lockAt(ctx context.Context, l *PriorityLock) (g lockRecord, names []string, err error) {
+	var bad error
 	for range 4 {
-		data, before, err := s.get(ctx, path)
+		data, before, err := s.get(ctx, l.path)
 		if err != nil {
 			return g, nil, err
 		}
-		if g, err = decodeLock(data); err != nil {
-			return g, nil, err
+		if g, bad = decodeLock(data); bad != nil {
+			bad = inNode(bad, l.path)
+			if g, err = l.restored(ctx, s); err != nil {
+				return g, nil, err
+			}
 		}
-		list, after, err := s.list(ctx, path)
+		list, after, err := s.list(ctx, l.path)
 		if err != nil {
 			return g, nil, err
 		}
@@ -113,15 +123,30 @@ func (s *session) lockAt(ctx context.Context, path string) (g lockRecord, names 
 			break
 		}
 	}
-	return g, names, nil
+	return g, names, bad
+}
+
+// unreadable describes a request that this program cannot read, as far as its
+// name and its node's stat tell.
+func unreadable(c child, stat *zk.Stat, why error, holds bool) Contender {
+	out := Contender{
+		ID: c.guid, Owner: "<unreadable>", Priority: c.level(), Mode: c.mode, Message: why.Error(),
+		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
+	}
+	if holds {
+		out.Token, out.Since = Token(stat.Mzxid), time.UnixMilli(stat.Mtime)
+	}
+	return out
 }
 
 // snapshot reads one lock: G, then who is there, then what they say.
 func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, all bool) (LockState, error) {
 	state := LockState{Scope: scope}
-	g, names, err := s.lockAt(ctx, path)
+	g, names, err := s.lockAt(ctx, &PriorityLock{c: c, scope: scope, path: path})
 	if errors.Is(err, zk.ErrNoNode) {
 		return state, nil
+	} else if errors.As(err, new(*RecordError)) {
+		state.Damage = err.Error()
 	} else if err != nil {
 		return state, err
 	}
@@ -147,15 +172,19 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		data, stat, err := s.get(ctx, path+"/"+child.name)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue // left meanwhile
+		}
+		strange := whyStranger(data, stat, err)
+		if strange != "" && !holds {
+			state.Foreign = append(state.Foreign, child.name)
+			continue
 		} else if err != nil {
 			return state, err
 		}
 		rec, err := decodeContender(data)
-		if err != nil {
-			state.Foreign = append(state.Foreign, child.name)
-			continue
-		}
 		contender := rec.contender(child, stat)
+		if err != nil {
+			contender = unreadable(child, stat, inNode(err, path+"/"+child.name), holds)
+		}
 		if holds {
 			contender.LeaseLeft, contender.MinRuntimeLeft = rec.leaseLeft(stat, now), rec.minRuntimeLeft(stat, now)
 			state.Holders = append(state.Holders, contender)

@@ -31,7 +31,10 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		return grant, 0, err
 	}
 	holders, err := p.lookAt(ctx, alive)
-	if err != nil {
+	if errors.Is(err, errStranger) { // who holds the lock
+		p.tellQueued(ctx, 1, nil)
+		return nil, strangeHolderFor / 4, nil
+	} else if err != nil {
 		return nil, 0, err
 	}
 	if p.newcomer(children, holders) || p.a.outdated() {
@@ -145,11 +148,28 @@ func (p *place) lookAt(ctx context.Context, alive []child) ([]*holding, error) {
 			}
 			h.stat = stat
 			h.rec, err = decodeContender(data)
-			return err
+			return inNode(err, h.path)
 		})
 	}
-	return holders, looks.Wait()
+	err := looks.Wait()
+	if !errors.As(err, new(*RecordError)) || isNewer(err) {
+		p.baffled = 0
+		return holders, err
+	}
+	// A client of ours whose node somebody has overwritten leaves it at once.
+	now := p.s.clock.now()
+	if p.baffled == 0 {
+		p.baffled = now
+	}
+	if now.sub(p.baffled) < strangeHolderFor {
+		return nil, errStranger
+	}
+	return nil, fmt.Errorf("lock %q not acquired: the data of its holder say nothing (lockkeeper locks show; lockkeeper locks break): %w", p.a.l.scope, err)
 }
+
+// strangeHolderFor is how long a request waits for a holder whose data are no
+// request: nothing says when its time is over.
+const strangeHolderFor = 10 * time.Second
 
 // watchG arms the watch on the lock node, and returns its version.
 func (p *place) watchG(ctx context.Context) (version int32, err error) {
@@ -205,7 +225,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 	for _, h := range holders {
 		held := priority.Holder{
 			Level: h.level(), Mode: h.rec.Mode, // its name has the mode that it came with
-			CleanupTimeout: time.Duration(h.rec.CleanupTimeout) * time.Millisecond,
+			CleanupTimeout: milliseconds(h.rec.CleanupTimeout),
 			LeaseLeft:      h.rec.leaseLeft(h.stat, serverNow),
 			MinRuntimeLeft: h.rec.minRuntimeLeft(h.stat, serverNow),
 		}
@@ -230,7 +250,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 				at = now
 				ask.reasons[n.Reason] = now
 				p.a.notices.send(PreemptSent{
-					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: time.Duration(n.Grace) * time.Millisecond,
+					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: milliseconds(n.Grace),
 				})
 			}
 			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.sub(at)})
@@ -250,7 +270,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 // whom it goes.
 func (p *place) stands(n askingNote, h *holding) bool {
 	req := &p.a.req
-	grace := priority.Grace(n.Reason, req.rules(), time.Duration(h.rec.CleanupTimeout)*time.Millisecond)
+	grace := priority.Grace(n.Reason, req.rules(), milliseconds(h.rec.CleanupTimeout))
 	return n.Forceful == req.Forceful && n.Grace == grace.Milliseconds() && sameMark(n.Override, req.Override)
 }
 
@@ -373,10 +393,7 @@ func (p *place) settle(ctx context.Context, g *Grant) error {
 		return err
 	}
 	record, err := decodeLock(data)
-	if err != nil {
-		return err
-	}
-	if slices.Contains(record.Holders, p.guid) && slices.EqualFunc(record.Evicted, p.seizure.evicted, evictionNote.same) {
+	if err == nil && slices.Contains(record.Holders, p.guid) && slices.EqualFunc(record.Evicted, p.seizure.evicted, evictionNote.same) {
 		g.evicted = record.Evicted
 		p.a.notices.send(TookOver{From: p.seizure.from})
 	}

@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -133,7 +132,7 @@ func (l *line) order(names []string) []ticket {
 	slices.SortFunc(tickets, func(a, b ticket) int {
 		switch {
 		case a.sequence != b.sequence:
-			return cmp.Compare(a.sequence-b.sequence, 0)
+			return compareSequence(a.sequence, b.sequence)
 		case a.mark.shared != b.mark.shared && b.mark.shared:
 			return -1
 		case a.mark.shared != b.mark.shared:
@@ -141,6 +140,7 @@ func (l *line) order(names []string) []ticket {
 		}
 		return strings.Compare(a.name, b.name)
 	})
+	unwrap(tickets, func(t ticket) int32 { return t.sequence })
 	return tickets
 }
 

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -182,8 +183,8 @@ func parseChild(name string) (child, bool) {
 	if err != nil || rank > math.MaxInt32 {
 		return child{}, false
 	}
-	seq, err := strconv.ParseInt(name[head+guidLength+1:], 10, 32) // negative after a wrap
-	if err != nil {
+	seq, ok := parseSequence(name[head+guidLength+1:])
+	if !ok {
 		return child{}, false
 	}
 	c := child{name: name, guid: name[head : head+guidLength]}
@@ -200,7 +201,7 @@ func parseChild(name string) (child, bool) {
 			return child{}, false
 		}
 	}
-	c.place = priority.Place{Level: priority.Level(math.MaxInt32 - rank), Sequence: int32(seq)}
+	c.place = priority.Place{Level: priority.Level(math.MaxInt32 - rank), Sequence: seq}
 	return c, true
 }
 
@@ -216,10 +217,49 @@ func parseChildren(names []string) (children []child, foreign []string) {
 		}
 	}
 	slices.SortFunc(children, func(a, b child) int {
-		if a.place.Before(b.place) {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), compareSequence(a.place.Sequence, b.place.Sequence), strings.Compare(a.name, b.name))
 	})
+	for at := 0; at < len(children); {
+		end := at + 1
+		for end < len(children) && children[end].level() == children[at].level() {
+			end++
+		}
+		unwrap(children[at:end], func(c child) int32 { return c.place.Sequence })
+		at = end
+	}
 	return children, foreign
+}
+
+// parseSequence reads the sequence number of a node as ZooKeeper writes it: ten
+// places, the sign included if there is room; negative after a wrap.
+func parseSequence(digits string) (int32, bool) {
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil || len(digits) < 10 || digits[0] == '+' {
+		return 0, false
+	}
+	return int32(n), len(digits) == 10 || n <= -1_000_000_000 && len(digits) == 11
+}
+
+// compareSequence orders sequence numbers as they are given out, from 0 on to
+// the last negative one.
+func compareSequence(a, b int32) int { return cmp.Compare(uint32(a), uint32(b)) }
+
+// unwrap makes an order out of a round: what is sorted by compareSequence
+// begins behind the longest stretch of numbers that nobody has. Where all were
+// given out within 2³¹ of each other the earliest is first, as the difference of
+// any two says. Numbers that are further apart are foreign; with them differences
+// make no order, and this makes one that everybody finds who sees the same.
+func unwrap[T any](sorted []T, number func(T) int32) {
+	if len(sorted) < 2 || uint32(number(sorted[len(sorted)-1]))-uint32(number(sorted[0])) < math.MaxInt32 {
+		return
+	}
+	first, longest := 0, uint32(0)
+	for i := range sorted {
+		before := sorted[(i+len(sorted)-1)%len(sorted)]
+		if gap := uint32(number(sorted[i])) - uint32(number(before)); gap > longest {
+			first, longest = i, gap
+		}
+	}
+	rotated := slices.Concat(sorted[first:], sorted[:first])
+	copy(sorted, rotated)
 }

@@ -202,10 +202,17 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 	if !errors.Is(err, errCrowded) {
 		return g, err
 	}
-	if a.try() {
-		return nil, a.refuse(ctx, s)
+	if !a.try() {
+		return a.queue(ctx, s)
 	}
-	return a.queue(ctx, s)
+	a.describe(ctx, s)
+	if len(a.holders) == 0 && a.l.unmask(ctx, s, a.seen) {
+		if g, err := a.fast(ctx, s); !errors.Is(err, errCrowded) {
+			return g, err
+		}
+		a.describe(ctx, s)
+	}
+	return nil, a.refuse()
 }
 
 // fast takes an idle lock in one transaction. It returns errCrowded when
@@ -257,7 +264,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
-		if a.seen, _ = parseChildren(names); len(a.seen) > 0 {
+		if a.seen = l.contenders(names, ""); len(a.seen) > 0 {
 			l.c.hints.crowded(l.path)
 			g, err := a.accompany(ctx, s)
 			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
@@ -308,8 +315,10 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		g, err := decodeLock(data)
-		if err != nil {
+		g, err := l.grants(ctx, s, data, stat.Version)
+		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		names, now, err := s.list(ctx, l.path)
@@ -321,7 +330,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		case now.Version != stat.Version:
 			continue // whom G does not name may hold by now
 		}
-		a.seen, _ = parseChildren(names)
+		a.seen = l.contenders(names, "")
 		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
 		var holders []child
 		for _, c := range a.seen {
@@ -475,8 +484,7 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 }
 
 // refuse describes why a try fails.
-func (a *attempt) refuse(ctx context.Context, s *session) error {
-	a.describe(ctx, s)
+func (a *attempt) refuse() error {
 	a.ahead = 0
 	for _, c := range a.seen {
 		holds := slices.ContainsFunc(a.holders, func(h Contender) bool { return h.ID == c.guid })

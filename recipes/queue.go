@@ -65,6 +65,7 @@ type place struct {
 	beaten  bool                    // another took the lock although this request is first
 	knocked bool                    // nobody can do that again
 	sawG    bool                    // has watched the lock node
+	baffled instant                 // since then the holder says nothing; 0: it does
 }
 
 // standingAsk is what this request has asked of one holder.
@@ -222,12 +223,17 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 			return nil, 0, err
 		}
 		p.learn(stat)
-		if rec, err := decodeContender(data); err == nil {
-			p.settleRewrite(&rec)
-			if rec.Granted {
-				g, err := p.handedOver(ctx, rec.token(stat))
-				return g, 0, err
+		rec, err := decodeContender(data)
+		if err != nil { // overwritten; whether it was granted, G tells
+			if err := p.mend(ctx, stat); err != nil {
+				return nil, 0, err
 			}
+			return p.weigh(ctx)
+		}
+		p.settleRewrite(&rec)
+		if rec.Granted {
+			g, err := p.handedOver(ctx, rec.token(stat))
+			return g, 0, err
 		}
 	} else if p.gone.Load() {
 		return nil, 0, p.evicted(ctx)
@@ -254,6 +260,22 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 	}
 	return p.weigh(ctx)
+}
+
+// mend writes the own node anew that somebody else has overwritten.
+func (p *place) mend(ctx context.Context, seen *zk.Stat) error {
+	p.a.l.c.log.Warn("the request's node is overwritten: writing it anew", "node", p.path)
+	p.rewritten.Store(true) // before its event can come
+	p.stale.Store(true)
+	stat, err := p.s.set(ctx, p.path, p.rec.encode(), seen.Version)
+	switch {
+	case err == nil:
+		p.version = stat.Version
+		return nil
+	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		return errAgain
+	}
+	return err
 }
 
 func (p *place) learn(stat *zk.Stat) {
@@ -287,7 +309,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	p.seen = true
-	children, _ := parseChildren(names)
+	children := p.a.l.contenders(names, p.guid)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
 	below := slices.ContainsFunc(children, func(c child) bool { return p.a.req.Priority.Outranks(c.level()) })
 	// Of several shared holders that leave at once, nobody may hand over.
@@ -306,7 +328,10 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		// The one in front may leave without having seen this request.
 		front := p.a.l.path + "/" + children[0].name
 		p.watchOnly(front)
-		if _, _, err := p.s.look(ctx, front, &p.others); errors.Is(err, zk.ErrNoNode) {
+		data, stat, err := p.s.look(ctx, front, &p.others)
+		if why := whyStranger(data, stat, err); why != "" {
+			return nil, 0, nil // a closer look tells whether it holds the lock
+		} else if errors.Is(err, zk.ErrNoNode) {
 			return nil, 0, errAgain
 		} else if err != nil {
 			return nil, 0, err
@@ -324,7 +349,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	g, err := decodeLock(data)
+	g, err := l.grants(ctx, s, data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -333,6 +358,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	children, foreign := parseChildren(names)
+	children = l.c.strangers.drop(l.path, children, p.guid)
 	if len(foreign) > 0 && !p.odd {
 		p.odd = true
 		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
@@ -385,7 +411,11 @@ func (p *place) follow(ctx context.Context, waiters []child, pos int, alive []ch
 	}
 	pred := waiters[pos-1]
 	p.watchOnly(l.path + "/" + pred.name)
-	data, _, err := p.s.look(ctx, l.path+"/"+pred.name, &p.others)
+	data, stat, err := p.s.look(ctx, l.path+"/"+pred.name, &p.others)
+	if why := whyStranger(data, stat, err); why != "" {
+		l.pass(pred.name, why)
+		return errAgain
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return errAgain

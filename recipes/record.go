@@ -2,8 +2,11 @@ package recipes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -49,6 +52,8 @@ type contenderRecord struct {
 	LeaseFrom int64        `json:"lease_from,omitempty"` // likewise
 	RunsFrom  int64        `json:"runs_from,omitempty"`  // of the minimum runtime; 0: granted_at, -1: the time of the node's last write
 	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
+
+	unknown map[string]json.RawMessage // members that a newer program has written; kept
 }
 
 // askingNote is a request to the holder to go, in its mailbox.
@@ -62,6 +67,23 @@ type askingNote struct {
 	At       int64           `json:"at,omitempty"` // 0: the time of the node's last write
 	Trace    string          `json:"traceparent,omitempty"`
 	Override *Mark           `json:"override,omitempty"`
+
+	unknown map[string]json.RawMessage // see contenderRecord
+}
+
+// UnmarshalJSON keeps what it does not know.
+func (n *askingNote) UnmarshalJSON(data []byte) error {
+	type plain askingNote
+	err := json.Unmarshal(data, (*plain)(n))
+	n.unknown = unknownIn(data, askingFields)
+	return err
+}
+
+// MarshalJSON writes that again.
+func (n askingNote) MarshalJSON() ([]byte, error) {
+	type plain askingNote
+	data, err := json.Marshal(plain(n))
+	return withUnknown(data, n.unknown), err
 }
 
 // lockRecord is the data of a lock node: the grant record G.
@@ -144,7 +166,7 @@ func millis(d *time.Duration) *int64 {
 	return new(d.Milliseconds())
 }
 
-func (r contenderRecord) encode() []byte { return encode(r) }
+func (r contenderRecord) encode() []byte { return withUnknown(encode(r), r.unknown) }
 func (r lockRecord) encode() []byte      { return encode(r) }
 
 // soleHolder is the encoded lockRecord of one holder: written by each grant.
@@ -165,6 +187,9 @@ func encode(v any) []byte {
 
 func decodeContender(data []byte) (r contenderRecord, err error) {
 	err = decode(data, &r, &r.Format)
+	if err == nil {
+		r.unknown = unknownIn(data, contenderFields)
+	}
 	return r, err
 }
 
@@ -177,14 +202,24 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 	return r, err
 }
 
+// decode reads a record. The error is a *RecordError without the node.
 func decode(data []byte, v any, format *int) error {
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("lockkeeper: unreadable record in ZooKeeper: %w", err)
+	err := json.Unmarshal(data, v)
+	if err == nil && *format == recordFormat {
+		return nil
 	}
-	if *format != recordFormat {
-		return fmt.Errorf("lockkeeper: record in ZooKeeper has format %d, this program knows %d; upgrade it", *format, recordFormat)
+	// A newer one may have other things in the same places.
+	var its struct {
+		Format json.RawMessage `json:"format"`
 	}
-	return nil
+	_ = json.Unmarshal(data, &its) // as far as that goes
+	if n, atoi := strconv.Atoi(string(its.Format)); atoi == nil && n > recordFormat && json.Valid(data) {
+		return &RecordError{Format: n}
+	}
+	if err == nil {
+		err = errors.New("it does not say which format it has")
+	}
+	return &RecordError{Err: err}
 }
 
 // token returns the token of the grant.
@@ -214,8 +249,27 @@ func (r *contenderRecord) leaseFrom(stat *zk.Stat) int64 {
 // leaseLeft returns what is left of the lease at a server time. Two servers'
 // clocks may meet in it: it is kept between nothing and the whole lease.
 func (r *contenderRecord) leaseLeft(stat *zk.Stat, now int64) time.Duration {
-	left := r.leaseFrom(stat) + r.LeaseTimeout - now
-	return time.Duration(max(0, min(left, r.LeaseTimeout))) * time.Millisecond
+	return timeLeft(r.leaseFrom(stat), r.LeaseTimeout, now)
+}
+
+// timeLeft returns what is left of a time that began at from, between nothing and
+// all of it. Anybody may have written the numbers, however large.
+func timeLeft(from, length, now int64) time.Duration {
+	gone := now - from
+	switch {
+	case now >= from && gone < 0: // too large to tell
+		gone = math.MaxInt64
+	case now < from:
+		gone = 0
+	}
+	return milliseconds(max(0, length)) - min(milliseconds(max(0, length)), milliseconds(gone))
+}
+
+// milliseconds is the duration of a number that stands in a record; what is too
+// long is the longest there is.
+func milliseconds(n int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
 // runsFrom returns when the minimum runtime began, in server time.
@@ -239,8 +293,7 @@ func (r *contenderRecord) minRuntimeLeft(stat *zk.Stat, now int64) time.Duration
 	if r.LeaseOnly {
 		return lease
 	}
-	left := r.runsFrom(stat) + r.MinRuntime - now
-	return min(lease, time.Duration(max(0, min(left, r.MinRuntime)))*time.Millisecond)
+	return min(lease, timeLeft(r.runsFrom(stat), r.MinRuntime, now))
 }
 
 // freeze writes down what the last write meant, before another write.
@@ -316,17 +369,17 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	out := Contender{
 		ID: c.guid, Owner: r.Owner, Host: r.Host, PID: r.PID,
 		Priority: c.level(), Mode: r.Mode, Message: r.Message, Forceful: r.Forceful, Patient: r.Patient,
-		LeaseTimeout:   time.Duration(r.LeaseTimeout) * time.Millisecond,
-		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Millisecond,
-		MinRuntime:     time.Duration(r.MinRuntime) * time.Millisecond,
+		LeaseTimeout:   milliseconds(r.LeaseTimeout),
+		CleanupTimeout: milliseconds(r.CleanupTimeout),
+		MinRuntime:     milliseconds(r.MinRuntime),
 		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
 		Trace: r.Trace, Under: r.Under, Override: r.Override, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if r.WaitingTimeout != nil {
-		out.WaitingTimeout = new(time.Duration(*r.WaitingTimeout) * time.Millisecond)
+		out.WaitingTimeout = new(milliseconds(*r.WaitingTimeout))
 	}
 	if r.AcquireTimeout != nil {
-		out.AcquireTimeout = new(time.Duration(*r.AcquireTimeout) * time.Millisecond)
+		out.AcquireTimeout = new(milliseconds(*r.AcquireTimeout))
 	}
 	if r.Granted {
 		out.Token = r.token(stat)
@@ -335,7 +388,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{
 			ID: n.ID, Owner: n.Owner, Priority: n.Priority, Reason: n.Reason, Forceful: n.Forceful,
-			Grace: time.Duration(n.Grace) * time.Millisecond, At: time.UnixMilli(n.at(stat)), Override: n.Override,
+			Grace: milliseconds(n.Grace), At: time.UnixMilli(n.at(stat)), Override: n.Override,
 		})
 	}
 	return out

@@ -110,6 +110,9 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
 				line = succession{}
 				continue
+			case isUnusable(err): // those who wait find out by themselves
+				look, line = false, succession{}
+				continue
 			case err != nil:
 				return gone(err)
 			case !line.others && l.c.hints.get(l.path).busy == busyLooks:
@@ -135,6 +138,9 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			// A successor left or was written to, or another came to hold: look again.
 		case errors.Is(err, errAmbiguous):
 			unsure = true
+		case isUnusable(err): // a successor, or the lock node, that must not be written
+			look, line = false, succession{}
+			continue
 		default:
 			return gone(err)
 		}

@@ -12,6 +12,7 @@ type LockState struct {
 	Holders []Contender
 	Waiters []Contender // in the order in which they would be granted
 	Foreign []string    // children of the lock node that are no contenders; ignored by the protocol
+	Damage  string      // what is wrong with the lock node itself, for people; "": nothing
 	Evicted []Eviction  // who was evicted lately, by the last takeover and a few before it
 	At      time.Time   // of the look, by the server's clock; zero when nobody is there
 }
@@ -22,7 +23,7 @@ func (s LockState) Held() bool { return len(s.Holders) > 0 }
 // Contender is a request as it stands in ZooKeeper: a holder or a waiter.
 type Contender struct {
 	ID             string // guid, new for every attempt
-	Owner          string
+	Owner          string // unreadable, in angle brackets, when this program cannot read its node
 	Host           string
 	PID            int
 	Priority       priority.Level

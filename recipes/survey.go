@@ -301,7 +301,7 @@ func nothing(_ *surveyor, _ visit, _ string) (nodeKind, string) {
 }
 
 func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if !strings.HasPrefix(name, approvalPrefix) {
+	if !isApprovalID(name) {
 		return nil, "its name is no question's"
 	}
 	return nil, ""
@@ -316,10 +316,14 @@ func childOfEmergency(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfLocks(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if len(name) == 2 && strings.Trim(name, "0123456789abcdef") == "" {
+	if isBucket(name) {
 		return childOfBucket, ""
 	}
 	return nil, "not one of the 256 buckets of the locks"
+}
+
+func isBucket(name string) bool {
+	return len(name) == 2 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {

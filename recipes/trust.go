@@ -80,7 +80,7 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	unread := int(stat.DataLength) > soleHolderLength // news, which whoever hands over has to hand on
 	if heir, ok := heirBehind(children, me); ok && !unread {
 		p.heir, err = p.a.l.inherit(ctx, p.s, heir, known, seen)
-		if errors.Is(err, errAgain) {
+		if errors.Is(err, errAgain) || errors.Is(err, errStranger) {
 			err = nil // it will be looked for when it is needed
 		}
 	}

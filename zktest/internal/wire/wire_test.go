@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -120,5 +122,55 @@ func FuzzRequest(f *testing.F) {
 			_, _, _ = ParseNotification(rest)
 		}
 		require.Equal(t, before, body, "it only reads")
+	})
+}
+
+// FuzzFrames: what the encoder writes the decoder reads, and a frame that is cut
+// off anywhere is malformed.
+func FuzzFrames(f *testing.F) {
+	f.Add(int32(1), int64(2), int64(3), []byte("x"), "/a", true, uint8(3))
+	f.Add(int32(-1), int64(-1), int64(0), []byte(nil), "", false, uint8(0))
+	f.Fuzz(func(t *testing.T, n int32, zxid, session int64, data []byte, path string, flag bool, cut uint8) {
+		path = text([]byte(path)) // what is no UTF-8 comes as something else
+		basic := utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return r > 0xffff })
+		connect := ConnectResponse{Timeout: n, Session: session, Password: data, Old: flag}
+		frame := connect.Append(nil)
+		require.Equal(t, int32(len(frame)-4), NewDecoder(frame).Int32())
+		got, err := ParseConnectResponse(frame[4:])
+		require.NoError(t, err)
+		require.Equal(t, connect, got)
+
+		h, rest, err := ParseReplyHeader(ReplyHeader{Xid: n, Zxid: zxid, Code: Code(n)}.Append(nil))
+		require.NoError(t, err)
+		require.Empty(t, rest)
+		require.Equal(t, ReplyHeader{Xid: n, Zxid: zxid, Code: Code(n)}, h)
+
+		_, rest, err = ParseReplyHeader(AppendNotification(nil, EventType(n), path)[4:])
+		require.NoError(t, err)
+		kind, told, err := ParseNotification(rest)
+		require.NoError(t, err)
+		require.Equal(t, EventType(n), kind)
+		if basic {
+			require.Equal(t, path, told)
+		}
+
+		op := Int32(Int32(nil, n), int32(OpSetData))
+		op = Int32(Buffer(String(op, path), data), n)
+		r, err := ParseRequest(op)
+		require.NoError(t, err)
+		require.Equal(t, data, r.Data)
+		require.Equal(t, n, r.Version)
+		if basic {
+			require.Equal(t, path, r.Path)
+		}
+		_, err = ParseRequest(op[:len(op)-1-int(cut)%4])
+		require.ErrorIs(t, err, ErrMalformed)
+
+		acl := []ACL{{Perms: n, ID: ID{Scheme: "world", Name: "anyone"}}}
+		d := NewDecoder(Strings(ACLs(nil, acl), []string{"a", "", "b"}))
+		require.Equal(t, acl, d.ACLs())
+		require.Equal(t, []string{"a", "", "b"}, d.Strings())
+		require.NoError(t, d.Err())
+		require.Zero(t, d.Rest())
 	})
 }

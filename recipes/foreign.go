@@ -1,0 +1,279 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// What others have put where only clients of this package should write: see
+// "Foreign nodes" in docs/protocol.md.
+
+// RecordError is returned for a node whose data this program cannot use: a newer
+// program has written them, or something that is none of ours. They are never
+// overwritten.
+type RecordError struct {
+	Node   string // "" when not known
+	Format int    // of the newer program's record; 0: it is no record
+	Err    error  // why it cannot be read; nil for a newer one
+}
+
+func (e *RecordError) Error() string {
+	at := ""
+	if e.Node != "" {
+		at = " at " + e.Node
+	}
+	if e.Format != 0 {
+		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it", at, e.Format, recordFormat)
+	}
+	return fmt.Sprintf("lockkeeper: unreadable record in ZooKeeper%s: %v; somebody else has written there: put it right, or delete the node if it is none of ours", at, e.Err)
+}
+
+// Unwrap returns why it cannot be read.
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// inNode says which node it was, if err is about what stands in one.
+func inNode(err error, node string) error {
+	if e, ok := errors.AsType[*RecordError](err); ok && e.Node == "" {
+		return &RecordError{Node: node, Format: e.Format, Err: e.Err}
+	}
+	return err
+}
+
+// isNewer reports whether a newer program has written what cannot be read.
+func isNewer(err error) bool {
+	e, ok := errors.AsType[*RecordError](err)
+	return ok && e.Format != 0
+}
+
+// isUnusable reports whether err is about one node alone, which cannot be read
+// by this program or must not be: it says nothing about the connection.
+func isUnusable(err error) bool {
+	return errors.As(err, new(*RecordError)) || errors.As(err, new(*AccessError))
+}
+
+// isEphemeral reports whether a node lives as long as a session. Containers and
+// nodes with a time to live have special owners.
+func isEphemeral(stat *zk.Stat) bool {
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64 && uint64(stat.EphemeralOwner)>>56 != 0xff
+}
+
+// maxContender bounds the data of a contender's node. A hand-over writes them
+// again, and what is longer than a request of ZooKeeper cannot be written.
+const maxContender = 512 << 10
+
+// errStranger: a node with a contender's name that is none.
+var errStranger = errors.New("the node is no request")
+
+// whyStranger says why a node with a contender's name is none, for whoever
+// would have to wait for it; "" if it is one, or a newer program's. err is of
+// the attempt to read it.
+func whyStranger(data []byte, stat *zk.Stat, err error) string {
+	switch {
+	case errors.As(err, new(*AccessError)):
+		return "its ACL does not let this client read it"
+	case err != nil:
+		return ""
+	case !isEphemeral(stat):
+		return "it is not ephemeral"
+	case len(data) > maxContender:
+		return fmt.Sprintf("its data take %d bytes", len(data))
+	}
+	if _, err := decodeContender(data); err != nil && !isNewer(err) {
+		return "its data are no request"
+	}
+	return ""
+}
+
+// strangers are the nodes in queues that have a contender's name and are none:
+// known by what stands in them, so nobody can tell from a list. They are passed
+// over. After a while each is looked at again: a request whose node somebody has
+// overwritten puts it right.
+type strangers struct {
+	mu sync.Mutex
+	m  map[string]time.Time // until when they are passed over, by path
+}
+
+const (
+	strangerFor  = 5 * time.Second
+	maxStrangers = 1 << 14 // when there are more it starts afresh
+)
+
+// meet takes note of a stranger, and reports whether it is new.
+func (t *strangers) meet(path string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil || len(t.m) >= maxStrangers {
+		t.m = make(map[string]time.Time)
+	}
+	_, known := t.m[path]
+	t.m[path] = time.Now().Add(strangerFor)
+	return !known
+}
+
+// drop takes those out of the contenders of a lock that are strangers; never
+// the one with the guid.
+func (t *strangers) drop(lock string, children []child, guid string) []child {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.m) == 0 {
+		return children
+	}
+	now := time.Now()
+	return slices.DeleteFunc(children, func(c child) bool {
+		until, known := t.m[lock+"/"+c.name]
+		return known && now.Before(until) && c.guid != guid
+	})
+}
+
+// contenders returns those of the names that are requests, as far as is known,
+// in the order in which they are served. The one with the guid always is.
+func (l *PriorityLock) contenders(names []string, guid string) []child {
+	children, _ := parseChildren(names)
+	return l.c.strangers.drop(l.path, children, guid)
+}
+
+// pass takes note of a node that is to be passed over.
+func (l *PriorityLock) pass(name, why string) {
+	path := l.path + "/" + name
+	if l.c.strangers.meet(path) {
+		l.c.log.Warn("passing over a node that is no request", "node", path, "why", why)
+	}
+}
+
+// unmask looks at those of whom nobody is known to hold the lock, and reports
+// whether some of them are no requests.
+func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) bool {
+	found := false
+	for _, c := range seen[:min(len(seen), 64)] {
+		data, stat, err := s.get(ctx, l.path+"/"+c.name)
+		if why := whyStranger(data, stat, err); why != "" {
+			l.pass(c.name, why)
+			found = true
+		} else if err == nil {
+			break // somebody is there
+		}
+	}
+	return found
+}
+
+// grants reads G at a version, and mends it when somebody else has written there:
+// whoever was granted has that in its own node as well, and leaves the lock with
+// it. Requests that cannot be read count as granted. It returns errAgain when it
+// was mended, or has changed.
+func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, version int32) (lockRecord, error) {
+	g, err := decodeLock(data)
+	if err == nil || isNewer(err) {
+		return g, inNode(err, l.path)
+	}
+	g, err = l.restored(ctx, s)
+	if err != nil {
+		return g, err
+	}
+	l.c.log.Warn("the lock node is overwritten: restoring it from the requests", "node", l.path, "holders", g.Holders)
+	_, err = s.set(ctx, l.path, g.encode(), version)
+	if err == nil || errors.Is(err, zk.ErrBadVersion) {
+		err = errAgain
+	}
+	return g, err
+}
+
+// restored is G as the requests tell it. It counts only if nobody has written G
+// since before.
+func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, error) {
+	names, _, err := s.list(ctx, l.path)
+	if err != nil {
+		return lockRecord{}, err
+	}
+	children, _ := parseChildren(names)
+	granted := make([]bool, len(children))
+	reads, inner := errgroup.WithContext(ctx)
+	reads.SetLimit(16)
+	for i, c := range children {
+		reads.Go(func() error {
+			data, stat, err := s.get(inner, l.path+"/"+c.name)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				return nil
+			case errors.As(err, new(*AccessError)):
+				granted[i] = true
+				return nil
+			case err != nil:
+				return err
+			}
+			rec, err := decodeContender(data)
+			granted[i] = rec.Granted || err != nil && isEphemeral(stat)
+			return nil
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return lockRecord{}, err
+	}
+	g := lockRecord{Format: recordFormat, Holders: []string{}}
+	for i, c := range children {
+		if granted[i] {
+			g.Holders = append(g.Holders, c.guid)
+		}
+	}
+	return g, nil
+}
+
+// --- members of a record that this program does not know --------------------------
+
+// fieldsOf returns the names of a record's members.
+func fieldsOf(record any) []string {
+	var names []string
+	t := reflect.TypeOf(record)
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+var (
+	contenderFields = fieldsOf(contenderRecord{})
+	askingFields    = fieldsOf(askingNote{})
+)
+
+// unknownIn returns the members of an object that are none of those known: a
+// newer program with the same format may have more, and whoever writes its
+// node for it keeps them. Nil: there are none.
+func unknownIn(data []byte, known []string) map[string]json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return nil
+	}
+	for name := range all {
+		// As the decoder does, which takes "Owner" for "owner".
+		if slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			delete(all, name)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// withUnknown appends members to an encoded object that is not empty.
+func withUnknown(object []byte, unknown map[string]json.RawMessage) []byte {
+	if len(unknown) == 0 {
+		return object
+	}
+	more := encode(unknown)
+	return slices.Concat(bytes.TrimSuffix(object, []byte("}")), []byte(","), more[1:])
+}
