@@ -60,9 +60,17 @@ func acquire[G interface {
 	n.mute()
 	var none G
 	c.backlog.Go(func() {
-		if o := <-outcomes; o.g != none {
-			_ = o.g.Release(context.Background())
+		o := <-outcomes
+		if o.g == none {
+			return
 		}
+		if g, ok := any(o.g).(*Grant); ok {
+			// It has to be one, to be handed on.
+			if _, err := g.Token(context.Background()); err != nil {
+				return
+			}
+		}
+		_ = o.g.Release(context.Background())
 	})
 	err := context.Cause(limited)
 	switch {

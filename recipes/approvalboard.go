@@ -177,7 +177,7 @@ func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 		}
 		rec, err := decodeApproval(sight.data)
 		if err != nil {
-			return false, err
+			return false, inNode(err, o.path)
 		}
 		if rec.Decision == nil || o.b.nobodyDecides() {
 			return false, nil
@@ -379,7 +379,7 @@ func (b *ApprovalBoard) read(ctx context.Context, s *session, id string) (approv
 		return approvalNode{}, err
 	}
 	rec, err := decodeApproval(data)
-	return approvalNode{id: id, rec: rec, stat: stat}, err
+	return approvalNode{id: id, rec: rec, stat: stat}, inNode(err, b.node(id))
 }
 
 // list reads the questions that there are. What is none is left out.

@@ -75,6 +75,7 @@ func decodeAuditHead(data []byte, stat *zk.Stat) (s auditSight, err error) {
 	if len(data) == 0 {
 		return s, nil
 	}
+	s.Format = 0 // it has to say
 	if err := decode(data, &s.auditHeadRecord, &s.Format); err != nil {
 		return s, fmt.Errorf("head of the audit trail: %w", err)
 	}
@@ -94,7 +95,8 @@ func (l *AuditLog) head(ctx context.Context) (auditSight, error) {
 	} else if err != nil {
 		return auditSight{}, err
 	}
-	return decodeAuditHead(data, stat)
+	head, err := decodeAuditHead(data, stat)
+	return head, inNode(err, l.path)
 }
 
 func (l *AuditLog) records() string { return path.Join(l.path, "log") }

@@ -149,7 +149,7 @@ func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) e
 			if bad, ok := errors.AsType[*AuditBrokenError](err); ok {
 				bad.next = next
 			}
-			end = err
+			end = inNode(err, l.path)
 			return true, nil
 		}
 		if next == 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -111,20 +112,21 @@ const (
 )
 
 // meet takes note of a stranger, and reports whether it is new.
-func (t *strangers) meet(path string) bool {
+func (t *strangers) meet(node string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m == nil || len(t.m) >= maxStrangers {
 		t.m = make(map[string]time.Time)
 	}
-	_, known := t.m[path]
-	t.m[path] = time.Now().Add(strangerFor)
+	_, known := t.m[node]
+	t.m[node] = time.Now().Add(strangerFor)
 	return !known
 }
 
 // drop takes those out of the contenders of a lock that are strangers; never
-// the one with the guid.
-func (t *strangers) drop(lock string, children []child, guid string) []child {
+// those with these guids: of whoever asks, and those in G. Whoever has not read G
+// must not take a lock where any were dropped: one may have been granted since.
+func (t *strangers) drop(lock string, children []child, but ...string) []child {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.m) == 0 {
@@ -133,28 +135,29 @@ func (t *strangers) drop(lock string, children []child, guid string) []child {
 	now := time.Now()
 	return slices.DeleteFunc(children, func(c child) bool {
 		until, known := t.m[lock+"/"+c.name]
-		return known && now.Before(until) && c.guid != guid
+		return known && now.Before(until) && !slices.Contains(but, c.guid)
 	})
-}
-
-// contenders returns those of the names that are requests, as far as is known,
-// in the order in which they are served. The one with the guid always is.
-func (l *PriorityLock) contenders(names []string, guid string) []child {
-	children, _ := parseChildren(names)
-	return l.c.strangers.drop(l.path, children, guid)
 }
 
 // pass takes note of a node that is to be passed over.
 func (l *PriorityLock) pass(name, why string) {
-	path := l.path + "/" + name
-	if l.c.strangers.meet(path) {
-		l.c.log.Warn("passing over a node that is no request", "node", path, "why", why)
+	node := l.path + "/" + name
+	if l.c.strangers.meet(node) {
+		l.c.log.Warn("passing over a node that is no request", "node", node, "why", why)
 	}
 }
 
-// unmask looks at those of whom nobody is known to hold the lock, and reports
-// whether some of them are no requests.
+// unmask looks at those who keep a try from the lock, and reports whether some of
+// them are no requests. Whom G names holds the lock, whatever it says.
 func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) bool {
+	data, _, err := s.get(ctx, l.path)
+	if err != nil {
+		return false
+	}
+	g, err := decodeLock(data)
+	if err != nil || slices.ContainsFunc(seen, func(c child) bool { return slices.Contains(g.Holders, c.guid) }) {
+		return false
+	}
 	found := false
 	for _, c := range seen[:min(len(seen), 64)] {
 		data, stat, err := s.get(ctx, l.path+"/"+c.name)
@@ -166,6 +169,20 @@ func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) boo
 		}
 	}
 	return found
+}
+
+// deserted reports whether nobody is at a lock whose list shows nobody but
+// strangers, at that version.
+func (l *PriorityLock) deserted(ctx context.Context, s *session, children []child, version int32) (bool, error) {
+	data, stat, err := s.get(ctx, l.path)
+	if err != nil {
+		return false, err
+	}
+	g, err := decodeLock(data)
+	if err != nil || stat.Version != version {
+		return false, nil //nolint:nilerr // a closer look tells
+	}
+	return !slices.ContainsFunc(children, func(c child) bool { return slices.Contains(g.Holders, c.guid) }), nil
 }
 
 // grants reads G at a version, and mends it when somebody else has written there:
@@ -227,6 +244,38 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 		}
 	}
 	return g, nil
+}
+
+// ghosts are the nodes among the participants of a group that look like one in a
+// list: what is not ephemeral is nobody, and what may not be read says nothing.
+// No name of a participant is used again.
+type ghosts struct {
+	mu sync.Mutex
+	m  map[string]bool // whether it is nobody, by the node's name
+}
+
+// judge takes note of what a look at a participant's node has shown, and reports
+// whether it is a ghost's.
+func (g *ghosts) judge(node string, stat *zk.Stat, err error) bool {
+	nobody := err == nil && !isEphemeral(stat)
+	if !nobody && !errors.As(err, new(*AccessError)) {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.m == nil {
+		g.m = make(map[string]bool)
+	}
+	g.m[path.Base(node)] = nobody
+	return true
+}
+
+// know reports whether a node is known to be a ghost's, and nobody's.
+func (g *ghosts) know(name string) (nobody, strange bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	nobody, strange = g.m[name]
+	return nobody, strange
 }
 
 // --- members of a record that this program does not know --------------------------

@@ -87,7 +87,8 @@ func (g *Grant) Deadline() time.Time {
 }
 
 // Token returns the fencing token. After a hand-over it has to be read first,
-// once. It returns the *LostError if the lock was lost before it was known.
+// once; that read also proves the grant, where others than clients may have
+// written to its node: see "Foreign nodes" in docs/protocol.md. It returns the *LostError if the lock was lost before it was known.
 func (g *Grant) Token(ctx context.Context) (Token, error) {
 	g.mu.Lock()
 	token := g.token

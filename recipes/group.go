@@ -140,7 +140,7 @@ func (g *Group) apply(ctx context.Context) (changed bool, err error) {
 			return changed, nil
 		default:
 			if _, err := decodeSpec(data); err != nil {
-				return false, err // of a newer version: not ours to overwrite
+				return false, inNode(err, g.path) // of a newer version: not ours to overwrite
 			}
 		}
 		_, err = g.c.multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})

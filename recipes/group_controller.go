@@ -297,7 +297,14 @@ func (c *controller) read() error {
 			continue
 		}
 		data, stat, err := inc.s.look(inc.ctx, w.path, &w.w)
+		strange := inc.m.ghosts.judge(w.path, stat, err)
 		switch {
+		case strange && err == nil:
+			c.forget(guid)
+			continue
+		case strange: // it is there, and more is not known
+			inc.m.tell(GroupFault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
+			continue
 		case errors.Is(err, zk.ErrNoNode):
 			c.forget(guid)
 			continue
@@ -329,7 +336,7 @@ func (c *controller) readPlaces() error {
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return err
+		return inNode(err, c.inc.m.g.assignment())
 	}
 	c.learn(a, stat.Version)
 	return nil
@@ -355,7 +362,7 @@ func (c *controller) readSpec() error {
 	}
 	spec, err := decodeSpec(data)
 	if err != nil {
-		return err
+		return inNode(err, c.inc.m.g.path)
 	}
 	spec.complete()
 	c.spec, c.specAt = spec, stat.Version
@@ -375,6 +382,9 @@ func (c *controller) readList() error {
 	}
 	there := make(map[string]bool, len(nodes))
 	for _, child := range parseMembers(nodes) {
+		if nobody, _ := inc.m.ghosts.know(child.node); nobody {
+			continue
+		}
 		there[child.guid] = true
 		if c.peers[child.guid] != nil {
 			continue

@@ -284,7 +284,7 @@ func (inc *incarnation) lookAtPlaces() error {
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return err
+		return inNode(err, m.g.assignment())
 	}
 	inc.seen = stat.Mzxid
 	if inc.controller != nil {
@@ -383,8 +383,8 @@ func (inc *incarnation) lookAhead() error {
 		return nil
 	}
 	if inc.front != "" {
-		_, _, err := inc.s.look(inc.ctx, inc.front, &inc.frontWatch)
-		if !errors.Is(err, zk.ErrNoNode) {
+		_, stat, err := inc.s.look(inc.ctx, inc.front, &inc.frontWatch)
+		if strange := m.ghosts.judge(inc.front, stat, err); !strange && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 		inc.s.unwatch(inc.front, &inc.frontWatch)
@@ -398,6 +398,9 @@ func (inc *incarnation) lookAhead() error {
 	for _, c := range parseMembers(nodes) {
 		if c.node == own {
 			break
+		}
+		if _, strange := m.ghosts.know(c.node); strange {
+			continue
 		}
 		inc.front = m.g.members() + "/" + c.node
 	}

@@ -31,6 +31,7 @@ type Member struct {
 	work    backlog
 	rival   atomic.Pointer[NameTakenError] // who has the name, while Join waits
 	wrecked bool                           // nodes of the group were deleted; run's alone
+	ghosts  ghosts
 
 	telling sync.Mutex
 	untold  []GroupNotice // guarded by telling
@@ -421,7 +422,7 @@ func (inc *incarnation) first() error {
 				there = true
 				break
 			}
-			if c.name == m.name {
+			if _, strange := m.ghosts.know(c.node); c.name == m.name && !strange {
 				rival = m.g.members() + "/" + c.node
 			}
 		}
@@ -433,6 +434,10 @@ func (inc *incarnation) first() error {
 			return nil
 		}
 		data, stat, err := s.look(m.stopped, rival, &w)
+		if m.ghosts.judge(rival, stat, err) {
+			s.unwatch(rival, &w)
+			continue
+		}
 		if err == nil {
 			taken := &NameTakenError{Group: m.g.spec.Name, Name: m.name, Since: time.UnixMilli(stat.Ctime)}
 			if rec, err := decodeMember(data); err == nil {

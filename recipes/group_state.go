@@ -139,7 +139,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		return state, err
 	}
 	if state.Spec, err = decodeSpec(data); err != nil {
-		return state, err
+		return state, inNode(err, path)
 	}
 	// In the controller's order: whoever the assignment names and the list does
 	// not is gone.
@@ -164,9 +164,12 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		if err != nil {
 			return state, err
 		}
+		if !isEphemeral(stat) {
+			continue // no session keeps it: nobody's
+		}
 		rec, err := decodeMember(data)
-		if err != nil {
-			return state, err
+		if err != nil { // it is there, and more is not known
+			rec = memberRecord{Host: "<unreadable>"}
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
 		state.Members = append(state.Members, GroupMember{

@@ -83,6 +83,7 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 	if next.together {
 		return next, nil
 	}
+	waiters = g.lock.c.strangers.drop(g.lock.path, waiters)
 	for {
 		heirs, strange, err := g.read(ctx, waiters, known, seen, most)
 		if len(strange) > 0 {
@@ -145,7 +146,7 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	children = l.contenders(names, guid)
+	children, _ = parseChildren(names)
 	me = slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
 	if me < 0 {
 		return nil, 0, nil, zk.ErrNoNode

@@ -266,7 +266,7 @@ func (b *OverrideBoard) sight(ctx context.Context, s *session, w *watcher) (sigh
 			continue
 		}
 		if sight.rec, err = decodeBoard(data); err != nil && sight.doubt == nil {
-			sight.doubt = err
+			sight.doubt = fmt.Errorf("the list cannot be read: %w", inNode(err, b.path()))
 		}
 		return sight, nil
 	}
@@ -387,8 +387,9 @@ func decodeBoard(data []byte) (boardRecord, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return rec, nil
 	}
+	rec.Format = 0 // it has to say
 	if err := decode(data, &rec, &rec.Format); err != nil {
-		return boardRecord{}, fmt.Errorf("the list cannot be read: %w", err)
+		return boardRecord{}, err
 	}
 	return rec, nil
 }

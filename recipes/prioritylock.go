@@ -264,7 +264,20 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
-		if a.seen = l.contenders(names, ""); len(a.seen) > 0 {
+		all, _ := parseChildren(names)
+		a.seen = l.c.strangers.drop(l.path, slices.Clone(all))
+		if len(a.seen) == 0 && len(all) > 0 {
+			nobody, err := l.deserted(ctx, s, all, stat.Version)
+			if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+			if !nobody {
+				a.seen = all
+			}
+		}
+		if len(a.seen) > 0 {
 			l.c.hints.crowded(l.path)
 			g, err := a.accompany(ctx, s)
 			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
@@ -330,7 +343,8 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		case now.Version != stat.Version:
 			continue // whom G does not name may hold by now
 		}
-		a.seen = l.contenders(names, "")
+		a.seen, _ = parseChildren(names)
+		a.seen = l.c.strangers.drop(l.path, a.seen, g.Holders...)
 		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
 		var holders []child
 		for _, c := range a.seen {

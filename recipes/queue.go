@@ -52,20 +52,21 @@ type place struct {
 	others  watcher
 	watched map[string]struct{} // paths that others watches
 
-	asks    map[string]*standingAsk // by the holder's guid
-	authors map[string]struct{}     // of notes whose requests were looked for
-	seizure *seizure                // a takeover whose reply was lost
-	first   bool                    // was first at the last look
-	told    bool                    // Queued was sent
-	trust   *trust                  // others were in front a moment ago: no need to look right away
-	heir    *heir                   // whom it will grant when it has held the lock
-	calm    bool                    // the rest is over, and nothing has happened since
-	seen    bool                    // has glanced
-	odd     bool                    // foreign nodes were reported
-	beaten  bool                    // another took the lock although this request is first
-	knocked bool                    // nobody can do that again
-	sawG    bool                    // has watched the lock node
-	baffled instant                 // since then the holder says nothing; 0: it does
+	asks     map[string]*standingAsk // by the holder's guid
+	authors  map[string]struct{}     // of notes whose requests were looked for
+	seizure  *seizure                // a takeover whose reply was lost
+	first    bool                    // was first at the last look
+	told     bool                    // Queued was sent
+	trust    *trust                  // others were in front a moment ago: no need to look right away
+	heir     *heir                   // whom it will grant when it has held the lock
+	calm     bool                    // the rest is over, and nothing has happened since
+	seen     bool                    // has glanced
+	odd      bool                    // foreign nodes were reported
+	promoted string                  // guid of one in front that was found granted
+	beaten   bool                    // another took the lock although this request is first
+	knocked  bool                    // nobody can do that again
+	sawG     bool                    // has watched the lock node
+	baffled  instant                 // since then the holder says nothing; 0: it does
 }
 
 // standingAsk is what this request has asked of one holder.
@@ -309,12 +310,16 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	p.seen = true
-	children := p.a.l.contenders(names, p.guid)
+	children, _ := parseChildren(names)
+	all := len(children)
+	children = p.a.l.c.strangers.drop(p.a.l.path, children, p.guid)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
 	below := slices.ContainsFunc(children, func(c child) bool { return p.a.req.Priority.Outranks(c.level()) })
 	// Of several shared holders that leave at once, nobody may hand over.
 	several := slices.ContainsFunc(children, func(c child) bool { return c.mode == priority.Shared })
 	switch {
+	case len(children) < all:
+		return nil, 0, nil // G tells whether they are strangers still
 	case me == 0 && len(children) == 1 && int(stat.DataLength) > soleHolderLength:
 		return nil, 0, nil // there may be news for those who were evicted: they have to be read
 	case me == 0 && len(children) == 1 && !p.granted.Load():
@@ -358,7 +363,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	children, foreign := parseChildren(names)
-	children = l.c.strangers.drop(l.path, children, p.guid)
+	children = l.c.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
 	if len(foreign) > 0 && !p.odd {
 		p.odd = true
 		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
@@ -422,8 +427,9 @@ func (p *place) follow(ctx context.Context, waiters []child, pos int, alive []ch
 	case err != nil:
 		return err
 	}
-	if rec, err := decodeContender(data); err == nil && rec.Granted {
-		return errAgain // it holds by now, so this request may be the first
+	if rec, err := decodeContender(data); err == nil && rec.Granted && p.promoted != pred.guid {
+		p.promoted = pred.guid
+		return errAgain // it holds by now, so this request may be the first; else somebody has written that there
 	}
 	p.tellQueued(ctx, pos+1, alive)
 	return nil
@@ -540,7 +546,7 @@ func (p *place) leave() {
 	}
 	ctx := context.Background()
 	p.withdraw(ctx)
-	if p.granted.Load() {
+	if p.granted.Load() && p.isGranted(ctx) {
 		g := p.newGrant()
 		g.version, g.born = -1, p.s.clock.now()
 		_ = g.Release(ctx)
@@ -551,5 +557,18 @@ func (p *place) leave() {
 	}
 	if p.sawG {
 		p.s.fireIdle(ctx, p.a.l.path)
+	}
+}
+
+// isGranted reports whether the own node, which was written to, says that it was
+// granted: somebody else may have written there.
+func (p *place) isGranted(ctx context.Context) bool {
+	for {
+		data, _, err := p.s.get(ctx, p.path)
+		if errors.Is(err, errAmbiguous) {
+			continue
+		}
+		rec, bad := decodeContender(data)
+		return err == nil && bad == nil && rec.Granted
 	}
 }

@@ -154,6 +154,11 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 		return nil, err
 	default:
 		v.note(func(s *Survey) { s.ACLs = append(s.ACLs, NodeACL{at.path, acl}) })
+		if isRequestNode(v.survey.Root, at.path) && !isEphemeral(stat) {
+			v.note(func(s *Survey) {
+				s.Strangers = append(s.Strangers, Stranger{at.path, "has the name of a request and is not ephemeral: no session keeps it"})
+			})
+		}
 	}
 	if at.kind == nil || stat != nil && stat.NumChildren == 0 {
 		v.idle(at, stat)
@@ -212,6 +217,12 @@ func (v *surveyor) idle(at visit, stat *zk.Stat) {
 	if time.UnixMilli(stat.Mtime).Before(v.o.IdleSince) {
 		v.note(func(s *Survey) { s.Idle++ })
 	}
+}
+
+// isRequestNode reports whether a node that has passed for one is a request's.
+func isRequestNode(root, path string) bool {
+	rest, ok := strings.CutPrefix(path, root+"/locks/")
+	return ok && strings.Count(rest, "/") == 2
 }
 
 func isLockNode(root, path string) bool {

@@ -138,7 +138,7 @@ func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	rec, err := decodeTick(data, stat)
-	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, err
+	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, inNode(err, path)
 }
 
 // AwaitRequests returns the requests that stand, oldest first, as soon as they

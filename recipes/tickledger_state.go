@@ -241,7 +241,7 @@ func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (sta
 		}
 		v, err := sight.view()
 		if err != nil {
-			return false, err
+			return false, inNode(err, path)
 		}
 		state = v.state(job)
 		same := func(a, b TickRun) bool { return a.ID == b.ID && a.Alive == b.Alive }

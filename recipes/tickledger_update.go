@@ -168,7 +168,7 @@ func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
 		return nil, err
 	}
 	rec, err := decodeTick(data, stat)
-	return &tickView{record: rec, stat: stat}, err
+	return &tickView{record: rec, stat: stat}, inNode(err, path)
 }
 
 func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView) error {

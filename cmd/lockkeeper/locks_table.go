@@ -104,6 +104,9 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		line(w, "        since %s, %s%s", clock(c.Joined), since(s, c.Joined), manner(c))
 		details(w, c, wide)
 	}
+	if s.Damage != "" {
+		line(w, "\ndamaged  %s", s.Damage)
+	}
 	if len(s.Foreign) > 0 {
 		line(w, "\nnodes that are no requests, ignored: %s", strings.Join(s.Foreign, ", "))
 	}

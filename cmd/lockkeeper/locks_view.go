@@ -15,6 +15,9 @@ type lockView struct {
 	State   string         `json:"state"` // held or free
 	Holders []holderView   `json:"holders"`
 	Waiters []waiterView   `json:"waiters"`
+
+	Damage  string   `json:"damage,omitempty"`  // what is wrong with the lock's node
+	Foreign []string `json:"foreign,omitempty"` // nodes that are no requests
 }
 
 // contenderView is what holders and waiters have in common.
@@ -73,6 +76,7 @@ func newLockView(state recipes.LockState) lockView {
 		Scope: state.Scope, State: "free",
 		Holders: make([]holderView, 0, len(state.Holders)),
 		Waiters: make([]waiterView, 0, len(state.Waiters)),
+		Damage:  state.Damage, Foreign: state.Foreign,
 	}
 	for _, h := range state.Holders {
 		v.State, v.Mode = "held", &h.Mode

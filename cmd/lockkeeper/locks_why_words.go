@@ -67,6 +67,10 @@ func writeWhyLock(pg page, f *whyFacts) {
 		}
 		pg.paragraph(map[bool]string{true: lead("before"), false: whyMargin}[i == 0], "%s", evictionWords(e, f.now))
 	}
+	if s.Damage != "" {
+		pg.line("")
+		pg.paragraph(lead("damaged"), "%s", s.Damage)
+	}
 	if len(s.Foreign) > 0 {
 		pg.line("")
 		pg.paragraph(lead("ignored"), "nodes that are no requests: %s", strings.Join(s.Foreign, ", "))

@@ -1,0 +1,228 @@
+package foreign
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const newer = `{"format":2,"job":{"name":"x"},"holders":7}`
+
+// What stands in the one node of a job, a group or a trail is about that alone:
+// it is told by name, and never overwritten.
+func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
+	for what, data := range map[string]string{"garbage": "\x00{", "newer": newer, "another type": `[1]`, "no format": `{}`} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t)
+			c := h.client()
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			ledger := c.TickLedger("daemon")
+			trail, err := c.AuditLog(0)
+			require.NoError(t, err)
+			spec := recipes.GroupSpec{Name: "g", Locks: []string{"a"}}
+			group, err := c.Group(spec)
+			require.NoError(t, err)
+			tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+			for node, use := range map[string]func() error{
+				h.root + "/ticks/backup": func() error {
+					_, err := ledger.Claim(ctx, "backup", tick, recipes.TickAsk{})
+					return err
+				},
+				h.root + "/ticks/report": func() error {
+					_, err := ledger.State(ctx, "report")
+					return err
+				},
+				h.root + "/audit": func() error {
+					_, err := trail.Append(ctx, recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: "ana"})
+					return err
+				},
+				h.root + "/groups/g": func() error {
+					_, err := group.Apply(ctx)
+					return err
+				},
+			} {
+				h.put(node, data, 0, world)
+				err := use()
+				var bad *recipes.RecordError
+				require.ErrorAs(t, err, &bad, node)
+				require.Equal(t, node, bad.Node)
+				require.Equal(t, what == "newer", bad.Format == 2)
+				require.ErrorContains(t, err, node)
+				got, stat := h.read(node)
+				require.Equal(t, data, got)
+				require.Zero(t, stat.Version)
+			}
+			// and other jobs and groups go on
+			claim, err := ledger.Claim(ctx, "other", tick, recipes.TickAsk{})
+			require.NoError(t, err)
+			require.Equal(t, recipes.TickClaimed, claim.Verdict)
+			_, err = ledger.Finish(ctx, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+			require.NoError(t, err)
+			spec.Name = "other"
+			group, err = c.Group(spec)
+			require.NoError(t, err)
+			_, err = group.Apply(ctx)
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
+	h := newHouse(t)
+	ledger := h.client().TickLedger("daemon")
+	tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, data := range map[string]string{"run-" + guid(1): "x", "run-": "", "x": "y", "größe": ""} {
+		h.put(h.root+"/ticks/backup/"+name, data, 0, world)
+	}
+	h.put(h.root+"/ticks/a%2", "x", 0, world)
+	for name, data := range map[string]string{guid(1): "garbage", guid(2): newer, "x": "", guid(3): `{"format":1}`} {
+		h.put(h.root+"/requests/"+name, data, 0, world)
+	}
+	h.put(h.root+"/requests/"+guid(4), `{"format":1,"job":"backup"}`, 0, zk.DigestACL(zk.PermAll, "ann", "x"))
+
+	asked, err := ledger.Request(t.Context(), recipes.TickRequest{Job: "backup", By: "ana"})
+	require.NoError(t, err)
+	standing, err := ledger.AwaitRequests(t.Context(), nil)
+	require.NoError(t, err)
+	var found bool
+	for _, r := range standing {
+		found = found || r.ID == asked.ID()
+	}
+	require.True(t, found)
+	claim, err := ledger.Claim(t.Context(), "backup", tick, recipes.TickAsk{})
+	require.NoError(t, err)
+	require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	_, err = ledger.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+	require.NoError(t, err)
+	states, err := ledger.States(t.Context())
+	require.NoError(t, err)
+	require.Len(t, states, 1)
+}
+
+func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
+	h := newHouse(t)
+	board := h.client().Approvals()
+	for name, data := range map[string]string{"a-0000000777": "garbage", "a-0000000778": newer, "a-x": "", "x": "", "a-0000000779": ""} {
+		h.put(h.root+"/approvals/"+name, data, 0, world)
+	}
+	open, err := board.Open(t.Context(), recipes.ApprovalRequest{Scope: scope})
+	require.NoError(t, err)
+	all, err := board.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, open.ID(), all[0].ID)
+
+	h.write(h.root+"/approvals/"+open.ID(), "garbage")
+	_, err = open.Decision(t.Context())
+	require.ErrorContains(t, err, h.root+"/approvals/"+open.ID())
+	require.NoError(t, open.Close(t.Context()))
+}
+
+func TestOverridesThatCannotBeReadAreInForceForNobodyAndKept(t *testing.T) {
+	for what, data := range map[string]string{"garbage": "x", "newer": newer, "unknown member": `{"format":1,"overrides":[{"override":{"id":"a","shard":1}}]}`} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t)
+			h.put(h.root+"/overrides", data, 0, world)
+			posted, err := h.client().Overrides().List(t.Context())
+			require.Error(t, err)
+			require.Empty(t, posted)
+			h.works()
+			got, _ := h.read(h.root + "/overrides")
+			require.Equal(t, data, got)
+		})
+	}
+}
+
+// Participants that no session keeps, or that say nothing, hold nothing up.
+func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
+	h := newHouse(t)
+	c := h.client()
+	group, err := c.Group(recipes.GroupSpec{Name: "g", Locks: []string{"a", "b"}})
+	require.NoError(t, err)
+	_, err = group.Apply(t.Context())
+	require.NoError(t, err)
+	members := h.root + "/groups/g/members/"
+	h.put(members+"ghost-"+guid(1)+"-0000000000", `{"format":1,"name":"ghost"}`, 0, world)
+	h.put(members+"me-"+guid(2)+"--000000001", `{"format":1,"name":"me"}`, 0, world)
+	h.put(members+"x", "garbage", zk.FlagEphemeral, world)
+	h.put(members+"ghost-"+guid(3)+"-1", "", 0, world)
+	h.put(h.root+"/groups/g/x", "garbage", 0, world)
+	h.put(h.root+"/groups/%", "garbage", 0, world)
+
+	held := make(chan string, 10)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	member, err := group.Join(ctx, "me", handler(func(ctx context.Context, grant recipes.LockGrant) {
+		held <- grant.Lock
+		<-ctx.Done()
+	}))
+	require.NoError(t, err)
+	var locks []string
+	for range 2 {
+		select {
+		case lock := <-held:
+			locks = append(locks, lock)
+		case <-ctx.Done():
+			require.FailNow(t, "the only participant that lives does not hold all locks", "%q", locks)
+		}
+	}
+	require.ElementsMatch(t, []string{"a", "b"}, locks)
+	states, err := c.Groups(ctx)
+	require.NoError(t, err)
+	require.Len(t, states, 1)
+	require.Len(t, states[0].Members, 1)
+	require.NoError(t, member.Leave(ctx))
+}
+
+// All that does not belong where it is is found by the survey, which doctor
+// tells.
+func TestSurveyNamesWhatDoesNotBelong(t *testing.T) {
+	h := newHouse(t)
+	strangers := []string{
+		"/clock/child", "/approvals/a-x", "/audit/x", "/audit/log/1", "/groups/%", "/groups/g/x", "/groups/g/members/x", "/groups/g/members/m-" + guid(1) + "-1", "/locks/zz", "/locks/ab/a%2", "/ticks/a%2",
+		"/ticks/job/x", "/overrides/x", "/emergency/x", "/whatever", "/" + scope,
+		strings.TrimPrefix(h.node(), h.root) + "/x", strings.TrimPrefix(h.node(), h.root) + "/" + request(5, 5),
+	}
+	for _, path := range strangers {
+		h.put(h.root+path, "", 0, world)
+	}
+	survey, err := h.client().Survey(t.Context(), recipes.SurveyOptions{})
+	require.NoError(t, err)
+	var found []string
+	for _, s := range survey.Strangers {
+		require.NotEmpty(t, s.Why)
+		found = append(found, strings.TrimPrefix(s.Path, h.root))
+	}
+	require.ElementsMatch(t, strangers, found)
+	h.works()
+}
+
+// Classic recipes are shared with other libraries: names decide.
+func TestForeignNodesInALineAreIgnoredByClassicRecipes(t *testing.T) {
+	h := newHouse(t)
+	c := h.client()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	for _, name := range []string{"x", "lock-1", "_c_lock-+000000001", "__lock__", "größe", "lock-99999999999"} {
+		h.put(h.root+"/mutex/"+name, "x", 0, world)
+	}
+	m, err := c.Mutex(h.root+"/mutex", recipes.MutexOptions{})
+	require.NoError(t, err)
+	grant, err := m.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, grant.Release(ctx))
+}
+
+// A handler is told which locks it holds.
+type handler func(ctx context.Context, grant recipes.LockGrant)
+
+func (f handler) OnLocked(ctx context.Context, grant recipes.LockGrant) { f(ctx, grant) }
+func (handler) OnReleased(context.Context, string)                      {}
+func (handler) OnDropped(context.Context, string)                       {}

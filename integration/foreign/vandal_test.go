@@ -1,0 +1,280 @@
+package foreign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A site is what the lock protects: it notices when two are inside of whom
+// nobody has lost the lock to the vandal.
+type site struct {
+	mu     sync.Mutex
+	inside map[string]priority.Mode // by id
+	robbed map[string]bool          // by id: the vandal has deleted or overwritten its node
+	visits int
+	faults []string
+}
+
+func (s *site) enter(id string, mode priority.Mode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other, m := range s.inside {
+		if !s.robbed[other] && !s.robbed[id] && !mode.Admits(m) {
+			s.faults = append(s.faults, fmt.Sprintf("%s enters, %s is inside", id, other))
+		}
+	}
+	s.inside[id] = mode
+	s.visits++
+}
+
+func (s *site) leave(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.inside, id)
+}
+
+func (s *site) rob(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if parts := strings.Split(name, "-"); len(parts) > 2 {
+		s.robbed[parts[2]] = true
+	}
+}
+
+// A vandal does something bad every few milliseconds.
+type vandal struct {
+	t    *testing.T
+	rand *rand.Rand
+	zk   *zktest.Server
+	conn *zk.Conn
+	site *site
+	lock string
+	made []string
+	n    int
+	did  map[string]int
+}
+
+var junk = []string{"", "garbage", "\x00", "null", "[1]", "{}", `{"format":1}`, `{"format":1,"owner":7}`, valid}
+
+// act does one thing. What it may not do is write G, or a grant, as the protocol
+// would: see docs/protocol.md.
+func (v *vandal) act() {
+	v.n++
+	children := v.zk.Tree(v.lock)[1:]
+	data := []byte(junk[v.rand.IntN(len(junk))])
+	create := func(what, name string, flags int32, acl []zk.ACL) {
+		v.did[what]++
+		if _, err := v.conn.Create(v.lock+"/"+name, data, flags, acl); err == nil {
+			v.made = append(v.made, v.lock+"/"+name)
+		}
+	}
+	victim := func() (zktest.Node, bool) {
+		own := slices.DeleteFunc(slices.Clone(children), func(n zktest.Node) bool { return slices.Contains(v.made, n.Path) })
+		if len(own) == 0 {
+			return zktest.Node{}, false
+		}
+		return own[v.rand.IntN(len(own))], true
+	}
+	name := request(v.rand.IntN(12), 1_000_000+v.n*7919)
+	if v.rand.IntN(2) == 0 {
+		name = strings.Replace(name, "-x-", "-s-", 1)
+	}
+	switch v.rand.IntN(10) {
+	case 0, 1:
+		create("no request", fmt.Sprintf("foreign-%d", v.n), int32(v.rand.IntN(2))*zk.FlagEphemeral, world)
+	case 2:
+		create("persistent", name, 0, world)
+	case 3:
+		if data = []byte("garbage"); v.rand.IntN(2) == 0 {
+			create("closed", name, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "ann", "x"))
+		} else {
+			create("garbage", name, zk.FlagEphemeral, world)
+		}
+	case 4, 5, 6:
+		if len(v.made) > 0 {
+			v.did["gone"]++
+			i := v.rand.IntN(len(v.made))
+			_ = v.zk.Delete(v.made[i])
+			v.made = slices.Delete(v.made, i, i+1)
+		}
+	case 7:
+		if n, ok := victim(); ok {
+			v.did["deleted"]++
+			v.site.rob(n.Path[len(v.lock)+1:])
+			_ = v.zk.Delete(n.Path)
+		}
+	case 8:
+		if n, ok := victim(); ok {
+			v.did["overwritten"]++
+			v.site.rob(n.Path[len(v.lock)+1:])
+			_ = v.zk.Set(n.Path, data)
+		}
+	case 9:
+		if string(data) == `{"format":1}` || len(data) == 0 || string(data) == valid {
+			data = []byte("garbage") // those say that nobody holds the lock
+		}
+		v.did["G"]++
+		_ = v.zk.Set(v.lock, data)
+	}
+}
+
+// A worker takes the lock, works, and gives it back, n times.
+func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n int) error {
+	r := rand.New(rand.NewPCG(seed, 1))
+	for done := 0; done < n; {
+		lost := make(chan struct{}, 1)
+		mode := priority.Mode(r.IntN(2))
+		request := recipes.Request{
+			Owner: fmt.Sprint(seed), Mode: mode, Priority: priority.Level(r.IntN(10)), Forceful: r.IntN(3) == 0, LeaseTimeout: time.Duration(1+r.IntN(200)) * time.Millisecond,
+			CleanupTimeout: time.Second, // whoever is asked to go leaves long before
+			Notify: func(n recipes.Notice) {
+				switch n.(type) {
+				case recipes.Lost, recipes.PreemptAsked:
+					select {
+					case lost <- struct{}{}:
+					default:
+					}
+				}
+			},
+		}
+		if r.IntN(4) == 0 {
+			request.AcquireTimeout = new(time.Duration(r.IntN(3)) * 50 * time.Millisecond)
+		}
+		g, err := l.Acquire(ctx, request)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("worker %d is stuck after %d of %d: %w", seed, done, n, err)
+		case err != nil && !recipes.IsNotAcquired(err) && !bearable(err):
+			return fmt.Errorf("worker %d: %w", seed, err)
+		case err != nil:
+			done++
+			continue
+		}
+		// Whoever has not read its token works for nothing: see docs/protocol.md.
+		if _, err := g.Token(ctx); err == nil {
+			s.enter(g.ID(), mode)
+			select {
+			case <-time.After(time.Duration(r.IntN(30)) * time.Millisecond):
+			case <-lost:
+			}
+			s.leave(g.ID())
+		} else if !bearable(err) {
+			return fmt.Errorf("worker %d has no token: %w", seed, err)
+		}
+		if err := g.Release(ctx); err != nil && !bearable(err) {
+			return fmt.Errorf("worker %d does not get rid of the lock: %w", seed, err)
+		}
+		done++
+	}
+	return nil
+}
+
+// bearable reports whether an error is one that the vandal may cause.
+func bearable(err error) bool {
+	return errors.As(err, new(*recipes.LostError)) || errors.As(err, new(*recipes.EvictedError)) ||
+		errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
+}
+
+func TestTenClientsGoOnWhateverAVandalDoes(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { vandalize(t, seed, 40) })
+		})
+	}
+}
+
+func vandalize(t *testing.T, seed uint64, each int) {
+	server := zktest.RunT(t, zktest.Pipe())
+	s := &site{inside: map[string]priority.Mode{}, robbed: map[string]bool{}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+	defer cancel()
+	var locks []*recipes.PriorityLock
+	for i := range 10 {
+		c, err := recipes.NewClient(recipes.Config{Dialer: server.Dialer(fmt.Sprint("client ", i))})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			require.NoError(t, c.Close(ctx))
+		})
+		l, err := c.PriorityLock(scope)
+		require.NoError(t, err)
+		locks = append(locks, l)
+	}
+	first, err := locks[0].Acquire(ctx, recipes.Request{})
+	require.NoError(t, err)
+	require.NoError(t, first.Release(ctx))
+
+	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, time.Minute, zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
+		return server.Dialer("vandal")(context.Background(), network, address)
+	}), zk.WithLogger(silent{}))
+	require.NoError(t, err)
+	defer conn.Close()
+	h := house{root: "/lockkeeper"}
+	v := &vandal{t: t, rand: rand.New(rand.NewPCG(seed, 7)), zk: server, conn: conn, site: s, lock: h.node(), did: map[string]int{}}
+	stop := make(chan struct{})
+	var gang, crew sync.WaitGroup
+	gang.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(1+v.rand.IntN(15)) * time.Millisecond):
+				v.act()
+			}
+		}
+	})
+	errs := make([]error, len(locks))
+	for i, l := range locks {
+		crew.Go(func() { errs[i] = s.work(ctx, l, seed*100+uint64(i), each) })
+	}
+	crew.Wait()
+	close(stop)
+	gang.Wait()
+	require.NoError(t, errors.Join(errs...), "%s", server.Dump())
+	require.Empty(t, s.faults)
+	t.Logf("%d visits; the vandal: %v", s.visits, v.did)
+	require.Greater(t, s.visits, each)
+
+	// and when he is gone, leaving all that he has made, the lock works, at the
+	// latest when an operator has deleted what errors name
+	for _, l := range locks[:3] {
+		g, err := l.Acquire(ctx, recipes.Request{Owner: "after", Priority: 5})
+		for range len(v.made) {
+			var unreadable *recipes.RecordError
+			var closed *recipes.AccessError
+			switch {
+			case errors.As(err, &unreadable):
+				require.NoError(t, server.Delete(unreadable.Node))
+			case errors.As(err, &closed):
+				require.NoError(t, server.Delete(closed.Node))
+			default:
+				require.NoError(t, err)
+			}
+			if err == nil {
+				break
+			}
+			g, err = l.Acquire(ctx, recipes.Request{Owner: "after", Priority: 5})
+		}
+		require.NoError(t, err)
+		_, err = g.Token(ctx)
+		require.NoError(t, err)
+		require.NoError(t, g.Release(ctx))
+	}
+}
