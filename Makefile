@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff model lint fmt bench soak robust robust-sum robust-bugs steps demo clean
+.PHONY: help setup unit test test-temporal adapters diff model lint fmt bench soak fuzz robust robust-sum robust-bugs steps demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -10,6 +10,8 @@ TIMEOUT ?= 10m
 BENCH ?= .
 BENCHFLAGS ?=
 STEPS ?= 1000000
+FUZZTIME ?= 1m
+FUZZ ?= .
 SOAK ?= 10m
 DURATION ?= 10m
 CLIENTS ?= 12
@@ -20,7 +22,7 @@ SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
 # no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
-CONFORMANCE := $(addprefix ./integration/,locks helix tickledger multi classic groups identity testbed)
+CONFORMANCE := $(addprefix ./integration/,foreign locks helix tickledger multi classic groups identity testbed)
 
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 
@@ -51,6 +53,9 @@ diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (S
 
 model: ## Check the lock protocol by machine, in every state of every configuration; and what each guard is for. Minutes, and gigabytes
 	go run ./recipes/model/check
+
+fuzz: ## Put anything into all that is parsed, one target after the other (FUZZTIME=1m or 2000x for each, FUZZ=regexp); what breaks is kept in testdata/fuzz
+	@scripts/fuzz.sh '$(FUZZTIME)' '$(FUZZ)'
 
 lint: ## Check style, import table and formatting (the first run builds the linter: minutes)
 	$(GOLANGCI) run ./...

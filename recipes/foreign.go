@@ -123,6 +123,14 @@ func (t *strangers) meet(node string) bool {
 	return !known
 }
 
+// knows reports whether a node was a stranger when somebody looked.
+func (t *strangers) knows(node string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, known := t.m[node]
+	return known
+}
+
 // drop takes those out of the contenders of a lock that are strangers; never
 // those with these guids: of whoever asks, and those in G. Whoever has not read G
 // must not take a lock where any were dropped: one may have been granted since.
@@ -187,7 +195,8 @@ func (l *PriorityLock) deserted(ctx context.Context, s *session, children []chil
 
 // grants reads G at a version, and mends it when somebody else has written there:
 // whoever was granted has that in its own node as well, and leaves the lock with
-// it. Requests that cannot be read count as granted. It returns errAgain when it
+// it. Requests that cannot be read count as granted, unless
+// they were strangers before. It returns errAgain when it
 // was mended, or has changed.
 func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, version int32) (lockRecord, error) {
 	g, err := decodeLock(data)
@@ -219,18 +228,19 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 	reads.SetLimit(16)
 	for i, c := range children {
 		reads.Go(func() error {
-			data, stat, err := s.get(inner, l.path+"/"+c.name)
+			node := l.path + "/" + c.name
+			data, stat, err := s.get(inner, node)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return nil
 			case errors.As(err, new(*AccessError)):
-				granted[i] = true
+				granted[i] = !l.c.strangers.knows(node)
 				return nil
 			case err != nil:
 				return err
 			}
 			rec, err := decodeContender(data)
-			granted[i] = rec.Granted || err != nil && isEphemeral(stat)
+			granted[i] = rec.Granted || err != nil && isEphemeral(stat) && !l.c.strangers.knows(node)
 			return nil
 		})
 	}
