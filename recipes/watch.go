@@ -229,27 +229,36 @@ func (t *watchTable) reset(tell bool) {
 // never deleted may not change for long.
 func (s *session) fireIdle(ctx context.Context, path string) {
 	const tries = 3 // each fails only if the node changes, and then the watch fires
-	for range tries {
-		if !s.watches.idle(watchKey{path: path}) {
+	for try := 0; try < tries && s.watches.idle(watchKey{path: path}); {
+		switch err := s.rewrite(ctx, path); {
+		case errors.Is(err, errAmbiguous): // the watch is set again with the connection
+		case err == nil, errors.Is(err, zk.ErrBadVersion):
+			try++
+		default:
 			return
-		}
-		// Nobody of ours need be at the lock any more, so it may be removed, and
-		// be there anew with the version that is read here: the epoch tells.
-		epoch, err := s.c.rootEpoch(ctx, s)
-		if err != nil {
-			return
-		}
-		data, stat, err := s.get(ctx, path)
-		if err != nil {
-			return
-		}
-		_, failed, err := s.multi(ctx,
-			&zk.CheckVersionRequest{Path: s.c.root, Version: epoch},
-			&zk.SetDataRequest{Path: path, Data: data, Version: stat.Version})
-		if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
-			s.c.epoch.CompareAndSwap(epoch, -1)
 		}
 	}
+}
+
+// rewrite writes a lock node as it is.
+func (s *session) rewrite(ctx context.Context, path string) error {
+	// Nobody of ours need be at the lock any more, so it may be removed, and
+	// be there anew with the version that is read here: the epoch tells.
+	epoch, err := s.c.rootEpoch(ctx, s)
+	if err != nil {
+		return err
+	}
+	data, stat, err := s.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	_, failed, err := s.multi(ctx,
+		&zk.CheckVersionRequest{Path: s.c.root, Version: epoch},
+		&zk.SetDataRequest{Path: path, Data: data, Version: stat.Version})
+	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
+		s.c.epoch.CompareAndSwap(epoch, -1)
+	}
+	return err
 }
 
 // idle reports whether a watch stands at the server for nobody, or will when the

@@ -1,27 +1,47 @@
 package steps
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Cases that failed once, whatever -every says.
 var past = []struct {
 	scene *[]scene
 	name  string
-	frame frame
-	fault string
+	hits  []hit
 }{
 	// The library registered the watch on the lock node again after the reconnect,
 	// for a request that had left meanwhile: it stayed until the lock was used again.
-	{&scenes, "downgrade", frame{"C", "getChildren users", 6}, "cancel-drop-request"},
-	{&scenes, "downgrade", frame{"C", "getChildren users", 6}, "cancel-drop-reply"},
+	{&scenes, "downgrade", []hit{{frame{"C", "getChildren users", 6}, "cancel-drop-request"}}},
+	{&scenes, "downgrade", []hit{{frame{"C", "getChildren users", 6}, "cancel-drop-reply"}}},
+
+	// The connection broke as one that had left took its watch back, and it did not
+	// try again.
+	{&scenes, "shared, preempted", []hit{
+		{frame{"C", "getData users", 6}, "cancel-after-long"}, {frame{"C", "getData users", 7}, "restart-after"},
+	}},
+}
+
+type hit struct {
+	frame frame
+	fault string
 }
 
 func TestCasesThatFailedOnce(t *testing.T) {
 	for _, c := range past {
-		t.Run(slug(c.name)+"/"+c.frame.slug()+"/"+c.fault, func(t *testing.T) {
-			k := &strike{fault: faultNamed(t, c.fault), frame: c.frame}
-			play(t, sceneNamed(t, *c.scene, c.name), 0, k)
-			if !k.happened() {
-				t.Errorf("there is no %s in this scene any more: find it another one", c.frame)
+		var strikes []*strike
+		name := slug(c.name) + "/"
+		for _, h := range c.hits {
+			strikes = append(strikes, &strike{fault: faultNamed(t, h.fault), frame: h.frame})
+			name += h.frame.slug() + "-" + h.fault + "-"
+		}
+		t.Run(strings.TrimSuffix(name, "-"), func(t *testing.T) {
+			play(t, sceneNamed(t, *c.scene, c.name), 0, strikes...)
+			for _, k := range strikes {
+				if !k.happened() {
+					t.Errorf("there is no %s in this scene any more: find another one that shows it", k.frame)
+				}
 			}
 		})
 	}
