@@ -282,7 +282,7 @@ func vandalize(t *testing.T, seed uint64, each int) {
 	require.NoError(t, errors.Join(errs...), "%s", server.Dump())
 	require.Empty(t, s.faults, "%s", s.story)
 	t.Logf("%d visits; the vandal: %v", s.visits, v.did)
-	require.Greater(t, s.visits, each)
+	require.Positive(t, s.visits)
 
 	// and when he is gone, leaving all that he has made, the lock works, at the
 	// latest when an operator has deleted what errors name
