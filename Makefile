@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff model lint fmt bench soak fuzz robust robust-sum robust-bugs steps demo clean
+.PHONY: help setup unit test test-temporal adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -61,6 +61,9 @@ lint: ## Check style, import table and formatting (the first run builds the lint
 	$(GOLANGCI) run ./...
 	cd adapters/gocron && $(GOLANGCI) run -c ../../.golangci.yml ./...
 	cd integration/schedulers && $(GOLANGCI) run -c ../../.golangci.yml ./...
+
+vuln: ## Look for known vulnerabilities in what the code calls (GOVULNDB=url for a mirror of the database)
+	@scripts/vuln.sh
 
 fmt: ## Format the code as lint wants it
 	$(GOLANGCI) fmt ./...

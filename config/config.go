@@ -72,6 +72,9 @@ type Config struct {
 	// no others.
 	Scopes []Scope
 
+	// Secrets are the files with passwords and private keys that the file names.
+	Secrets []string
+
 	// StateDir is where the daemon keeps what is of this machine alone. Empty:
 	// nowhere.
 	StateDir string
@@ -87,6 +90,18 @@ type Config struct {
 	client  temporalClient    // of the Temporal server, if a job needs it
 	recipes map[string]recipe // what each job runs, by its name
 }
+
+// String names the file and says how much is in it: what jobs send along and
+// have in their environment may be secret.
+func (c Config) String() string {
+	return fmt.Sprintf("configuration %s: %d jobs, %d groups", c.File, len(c.Jobs), len(c.Groups))
+}
+
+// Format writes String, whatever the verb.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
+
+// LogValue returns String.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // Defaults are what the jobs of a file have unless they say otherwise.
 type Defaults struct {
@@ -215,6 +230,7 @@ func (r *reader) config(src source) *Config {
 	cfg.Client = r.zookeeper(o.get("zookeeper"))
 	r.temporal = r.temporalServer(o.get("temporal"))
 	cfg.Temporal = r.temporal
+	cfg.Secrets = r.secrets
 	r.priorities(o.get("priorities"))
 	policies, locks := r.defaults(o.get("defaults"), &cfg.Defaults)
 	r.adviseClasses(locks)

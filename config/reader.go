@@ -18,8 +18,11 @@ import (
 // each other.
 type reader struct {
 	*decoder
-	dir   string // where relative files are looked for
-	read  contents
+	dir  string // where relative files are looked for
+	read contents
+	// secrets are the files with passwords and keys, of those that were read.
+	secrets []string
+
 	works map[string]jobs.Work
 	// strategies are those of the program's own.
 	strategies []string

@@ -81,12 +81,18 @@ func (r *reader) temporalServer(v value) temporal.Options {
 		}
 	}
 	options.APIKeyFile = r.named(o.get("api_key_file"))
+	if options.APIKeyFile != "" {
+		r.secrets = append(r.secrets, options.APIKeyFile)
+	}
 	if t, ok := r.optional(o.get("tls"), temporalTLSShape); ok {
 		options.TLS = &temporal.TLS{
 			CAFile: r.named(t.get("ca_file")), CertFile: r.named(t.get("cert_file")), KeyFile: r.named(t.get("key_file")),
 		}
 		if v := t.get("server_name"); v.exists() {
 			options.TLS.ServerName, _ = r.text(v, "write the name in the server's certificate")
+		}
+		if options.TLS.KeyFile != "" {
+			r.secrets = append(r.secrets, options.TLS.KeyFile)
 		}
 		if !r.pair(t) {
 			return options

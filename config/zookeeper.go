@@ -196,7 +196,7 @@ func (r *reader) auth(v value) (digest *recipes.Digest, x509 bool) {
 }
 
 func (r *reader) digest(file value) *recipes.Digest {
-	data, ok := r.file(file)
+	data, ok := r.privateFile(file)
 	if !ok {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (r *reader) tls(v value) *tls.Config {
 	cert, key := o.get("cert_file"), o.get("key_file")
 	if r.pair(o) && cert.exists() && key.exists() {
 		certPEM, okCert := r.file(cert)
-		keyPEM, okKey := r.file(key)
+		keyPEM, okKey := r.privateFile(key)
 		if !okCert || !okKey {
 			return cfg
 		}
@@ -290,6 +290,16 @@ func (r *reader) file(v value) ([]byte, bool) {
 		return nil, false
 	}
 	return data, true
+}
+
+// privateFile is file for one with a password or a private key in it.
+func (r *reader) privateFile(v value) ([]byte, bool) {
+	data, ok := r.file(v)
+	if ok {
+		name, _ := r.text(v, "write the name of a file")
+		r.secrets = append(r.secrets, r.resolve(name))
+	}
+	return data, ok
 }
 
 func (r *reader) resolve(name string) string {

@@ -38,6 +38,9 @@ type Options struct {
 	// nor is the clock of the leader.
 	ReadOnly bool
 
+	// Secrets are the files with passwords and keys that are not in Config.
+	Secrets []string
+
 	// Timeout bounds the whole examination. Defaults to 10s.
 	Timeout time.Duration
 }
@@ -83,6 +86,11 @@ type facts struct {
 	surveyErr error
 	audit     recipes.AuditReport
 	auditErr  error
+	urgent    []urgent
+	urgentErr error
+	posted    []recipes.PostedOverride
+	postedErr error
+	serverNow time.Time
 	temporal  error
 	host      host
 	now       time.Time
@@ -157,6 +165,7 @@ func (x *examiner) look(ctx context.Context) {
 	})
 	looking.Go(func() { x.facts.audit, x.facts.auditErr = verify(ctx, client) })
 	looking.Wait()
+	x.lookAtEmergencies(ctx, client)
 }
 
 // close closes a client in the background; Examine waits for that.
@@ -190,6 +199,8 @@ func judge(f facts, o Options) []Finding {
 		{"lease", checkLeases},
 		{"clock", checkClocks},
 		{"access", checkAccess},
+		{"secrets", checkSecrets},
+		{"emergency", checkEmergency},
 		{"nodes", checkNodes},
 		{"size", checkSize},
 		{"audit", checkAudit},

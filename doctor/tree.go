@@ -21,6 +21,10 @@ func checkAccess(f *findings, x *facts, o Options) {
 		f.ok(x.survey.Root, "does not exist yet: the first client creates it")
 		return
 	}
+	if o.Client.NodeACL(x.survey.Root) != nil {
+		checkMatrix(f, x, o)
+		return
+	}
 	if n := len(x.survey.Refused); n > 0 {
 		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s", countOf(n, "node"), credentials(o)),
 			"give the credentials of those who created them (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")

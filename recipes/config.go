@@ -73,8 +73,10 @@ type Config struct {
 	// of its ticks). Defaults to 15s.
 	SessionTimeout time.Duration
 
-	// TLS, when set, is used for every connection. ServerName defaults to the
-	// host of each server.
+	// TLS, when set, is used for every connection. ServerName, which the servers'
+	// certificates have to be for, defaults to the host of each server, and
+	// MinVersion to TLS 1.2, below which nothing is accepted; nor is
+	// InsecureSkipVerify, without a check of one's own.
 	TLS *tls.Config
 
 	// X509 says that the servers authenticate the client by the first
@@ -198,6 +200,14 @@ func (cfg *Config) complete() error {
 			bad("x509", "the subject of the client certificate cannot be used: %v", err)
 		}
 	}
+	if t := cfg.TLS; t != nil {
+		if t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
+			bad("tls", "InsecureSkipVerify lets anybody be the server; put the certificate authority into RootCAs, and the name of the servers' certificates into ServerName")
+		}
+		if t.MinVersion != 0 && t.MinVersion < tls.VersionTLS12 {
+			bad("tls", "a minimum of %s can be broken into; leave MinVersion out for %s", tls.VersionName(t.MinVersion), tls.VersionName(tls.VersionTLS12))
+		}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -225,6 +235,7 @@ func dialTLS(dial func(context.Context, string, string) (net.Conn, error), cfg *
 			return nil, err
 		}
 		own := cfg.Clone()
+		own.MinVersion = max(own.MinVersion, tls.VersionTLS12)
 		if own.ServerName == "" {
 			own.ServerName, _, _ = net.SplitHostPort(address)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // SurveyOptions say what a survey looks for.
@@ -33,9 +36,13 @@ type Survey struct {
 	// reached, or the context has ended.
 	Complete bool
 
-	Nodes     int // that were looked at
-	Scopes    int // that have a node: every one that was ever locked
-	Requests  int // that hold or wait for a lock
+	Nodes    int // that were looked at
+	Scopes   int // that have a node: every one that was ever locked
+	Requests int // that hold or wait for a lock
+
+	// Emergencies are the requests at priority.Emergency, by path.
+	Emergencies []EmergencyRequest
+
 	Idle      int // scopes, see SurveyOptions
 	Longest   ChildList
 	Strangers []Stranger // by path
@@ -54,6 +61,13 @@ type ChildList struct {
 type Stranger struct {
 	Path string
 	Why  string // for people
+}
+
+// An EmergencyRequest is a request at priority.Emergency, holding or waiting.
+type EmergencyRequest struct {
+	Path  string // of its node
+	Scope string
+	ID    string // as in LockState
 }
 
 // NodeACL is the access control list of a node.
@@ -249,6 +263,8 @@ func (v *surveyor) result() Survey {
 	defer v.mu.Unlock()
 	s := v.survey
 	s.Strangers, s.ACLs, s.Refused = slices.Clone(s.Strangers), slices.Clone(s.ACLs), slices.Clone(s.Refused)
+	s.Emergencies = slices.Clone(s.Emergencies)
+	slices.SortFunc(s.Emergencies, func(a, b EmergencyRequest) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(s.Strangers, func(a, b Stranger) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(s.ACLs, func(a, b NodeACL) int { return strings.Compare(a.Path, b.Path) })
 	slices.Sort(s.Refused)
@@ -348,11 +364,17 @@ func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
 	return childOfLock, ""
 }
 
-func childOfLock(v *surveyor, _ visit, name string) (nodeKind, string) {
-	if _, ok := parseChild(name); !ok {
+func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
+	c, ok := parseChild(name)
+	if !ok {
 		return nil, "neither holds nor waits for the lock: its name is no request's"
 	}
-	v.note(func(s *Survey) { s.Requests++ })
+	v.note(func(s *Survey) {
+		s.Requests++
+		if scope, ok := unescapeScope(path.Base(parent.path)); ok && c.level() == priority.Emergency {
+			s.Emergencies = append(s.Emergencies, EmergencyRequest{Path: parent.path + "/" + name, Scope: scope, ID: c.guid})
+		}
+	})
 	return nil, ""
 }
 

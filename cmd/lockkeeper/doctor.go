@@ -101,6 +101,7 @@ func (p *program) examine(c *cobra.Command, f *doctorFlags) error {
 		return err
 	}
 	o.Client = cfg
+	o.Secrets = p.zookeeper.secrets()
 	ctx, stop := untilSignal(c.Context())
 	defer stop()
 	report := doctor.Examine(ctx, o)

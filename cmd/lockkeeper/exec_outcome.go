@@ -18,13 +18,14 @@ func refused(requirements []lockguard.Requirement, err error) error {
 		signal      *jobs.SignalError
 		request     *lockguard.RequestError
 		access      *recipes.AccessError
+		rootless    *recipes.NoRootError
 		lost        *lockguard.LostError
 		unavailable *recipes.UnavailableError
 	)
 	switch {
 	case errors.As(err, &signal):
 		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue", signal, locksOf(requirements))}
-	case errors.As(err, &request), errors.As(err, &access):
+	case errors.As(err, &request), errors.As(err, &access), errors.As(err, &rootless):
 		return err
 	case errors.As(err, &lost):
 		return &codeError{exitLost, err.Error() + "; the command was not started"}

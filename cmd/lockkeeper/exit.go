@@ -79,6 +79,8 @@ func exitCode(err error) int {
 		broken      *config.Errors
 		request     *recipes.RequestError
 		access      *recipes.AccessError
+		rootless    *recipes.NoRootError
+		emergency   *recipes.EmergencyError
 		unavailable *recipes.UnavailableError
 		stranger    *recipes.NotParticipantError
 		silent      *silentError
@@ -93,7 +95,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access), errors.As(err, &stranger),
 		errors.As(err, &identity), errors.As(err, &untrusted), errors.As(err, &noOverride), errors.As(err, &noApproval),
-		errors.As(err, &stale), errors.As(err, &notHeld):
+		errors.As(err, &stale), errors.As(err, &notHeld), errors.As(err, &rootless), errors.As(err, &emergency):
 		return exitConfig
 	case errors.As(err, &unavailable), errors.As(err, &silent), errors.As(err, &taken):
 		return exitNotAcquired

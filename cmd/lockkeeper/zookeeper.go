@@ -54,6 +54,19 @@ func (z *zookeeperFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&z.readers, "zk-readers", nil, "`who` may see everything and write nothing, likewise (env LOCKKEEPER_ZK_READERS)")
 }
 
+// secrets are the files with a password or a private key that flags and
+// environment name.
+func (z *zookeeperFlags) secrets() (names []string) {
+	for _, name := range []string{
+		cmp.Or(z.digestFile, os.Getenv("LOCKKEEPER_ZK_DIGEST_FILE")), cmp.Or(z.keyFile, os.Getenv("LOCKKEEPER_ZK_KEY_FILE")),
+	} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // zookeeperFlag is how the flag for a field of recipes.Config is spelt.
 func zookeeperFlag(field string) string {
 	switch field {

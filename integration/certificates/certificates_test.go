@@ -52,13 +52,18 @@ func newAuthority(t *testing.T) authority {
 }
 
 func (a authority) sign(subject pkix.Name) tls.Certificate {
+	return a.signFor(subject, []string{"localhost"}, net.IPv4(127, 0, 0, 1))
+}
+
+// signFor signs for a machine of these names and addresses.
+func (a authority) signFor(subject pkix.Name, names []string, ips ...net.IP) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(a.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: names, IPAddresses: ips,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	require.NoError(a.t, err)
@@ -80,8 +85,11 @@ func (a authority) file(name string, blocks ...*pem.Block) string {
 // start runs a server that wants certificates of this authority, and returns its
 // address.
 func (a authority) start() string {
+	return a.startAs(a.sign(pkix.Name{CommonName: "server"}))
+}
+
+func (a authority) startAs(own tls.Certificate) string {
 	a.t.Helper()
-	own := a.sign(pkix.Name{CommonName: "server"})
 	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
 	require.NoError(a.t, err)
 	port, err := loopback.Reserve()
@@ -184,6 +192,115 @@ func TestClientsAreKnownByTheirCertificates(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
 	require.ErrorIs(t, raw.Delete("/lockkeeper/overrides", -1), zk.ErrNoAuth)
+}
+
+// The three lists, by certificates: who may do what, by our client and by the
+// bare protocol.
+func TestContendersAndReadersAreKnownByTheirCertificates(t *testing.T) {
+	a := newAuthority(t)
+	addr := a.start()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	who := map[string]tls.Certificate{}
+	ids := map[string]string{}
+	for _, name := range []string{"ana", "worker", "keeper", "rita", "eve"} {
+		who[name] = a.sign(pkix.Name{CommonName: name, Organization: []string{"example, inc"}})
+		id, err := recipes.Config{TLS: a.tls(who[name]), X509: true}.OperatorID()
+		require.NoError(t, err)
+		ids[name] = id
+	}
+	named := func(name string) *recipes.Client {
+		return client(t, addr, recipes.Config{
+			TLS: a.tls(who[name]), X509: true, Operators: []string{ids["ana"]}, Contenders: []string{ids["worker"], ids["keeper"]}, Readers: []string{ids["rita"]},
+		})
+	}
+	require.ErrorAs(t, take(ctx, named("keeper")), new(*recipes.NoRootError))
+	_, err := named("ana").Overrides().Apply(ctx, incident("INC-1"))
+	require.NoError(t, err)
+	for _, name := range []string{"keeper", "worker", "ana"} {
+		require.NoError(t, take(ctx, named(name)), name)
+	}
+	for _, name := range []string{"keeper", "worker", "rita"} {
+		c := named(name)
+		posted, err := c.Overrides().List(ctx)
+		require.NoError(t, err, "%s believes the operator", name)
+		require.Len(t, posted, 1)
+		require.NoError(t, c.CheckAccess(ctx))
+		_, err = c.Overrides().Clear(ctx, "INC-1")
+		require.ErrorAs(t, err, new(*recipes.IdentityError))
+		raw := bare(t, addr, a.tls(who[name]))
+		_, err = raw.Set("/lockkeeper/overrides", nil, -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		require.ErrorIs(t, raw.Delete("/lockkeeper/overrides", -1), zk.ErrNoAuth, name)
+		_, err = raw.SetACL("/lockkeeper/locks", zk.WorldACL(zk.PermAll), -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		_, err = raw.Set("/lockkeeper/locks", nil, -1)
+		if name == "rita" {
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	err = take(ctx, named("rita"))
+	require.ErrorContains(t, err, "is one of zookeeper.readers, who may read alone")
+	_, err = recipes.NewClient(recipes.Config{
+		TLS: a.tls(who["eve"]), X509: true, Operators: []string{ids["ana"]}, Contenders: []string{ids["keeper"]},
+	})
+	require.ErrorContains(t, err, "which this client is, is named nowhere")
+	_, _, err = bare(t, addr, a.tls(who["eve"])).Get("/lockkeeper/locks")
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+func take(ctx context.Context, c *recipes.Client) error {
+	lock, err := c.PriorityLock("cluster/orders")
+	if err != nil {
+		return err
+	}
+	g, err := lock.Acquire(ctx, recipes.Request{})
+	if err != nil {
+		return err
+	}
+	return g.Release(ctx)
+}
+
+// The certificate of a server has to be for the server that was asked for, or for
+// the name that the client was told.
+func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
+	a := newAuthority(t)
+	addr := a.startAs(a.signFor(pkix.Name{CommonName: "server"}, []string{"zk1.example.com"}))
+	keeper := a.sign(pkix.Name{CommonName: "keeper"})
+	told := a.tls(keeper)
+	told.ServerName = "zk1.example.com"
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	require.NoError(t, client(t, addr, recipes.Config{TLS: told, X509: true}).Ready(ctx))
+
+	elsewhere := a.tls(keeper)
+	elsewhere.ServerName = "zk2.example.com"
+	for what, cfg := range map[string]*tls.Config{"by its address": a.tls(keeper), "by another name": elsewhere} {
+		c := client(t, addr, recipes.Config{TLS: cfg, X509: true})
+		_, err := c.Locks(ctx)
+		var unavailable *recipes.UnavailableError
+		require.ErrorAs(t, err, &unavailable, what)
+		require.ErrorContains(t, err, "TLS handshake with "+addr, what)
+		require.ErrorContains(t, err, "x509: c", what) // "certificate is valid for", "cannot validate certificate"
+	}
+	stranger := newAuthority(t)
+	mistaken := told.Clone()
+	mistaken.RootCAs = stranger.tls().RootCAs
+	_, err := client(t, addr, recipes.Config{TLS: mistaken, X509: true}).Locks(ctx)
+	require.ErrorContains(t, err, "certificate signed by unknown authority")
+}
+
+func TestTLSWithoutACheckOfTheServerIsRefused(t *testing.T) {
+	a := newAuthority(t)
+	careless, old := a.tls(), a.tls()
+	careless.InsecureSkipVerify = true
+	old.MinVersion = tls.VersionTLS10
+	for why, cfg := range map[string]*tls.Config{"InsecureSkipVerify lets anybody be the server": careless, "a minimum of TLS 1.0 can be broken into": old} {
+		_, err := recipes.NewClient(recipes.Config{TLS: cfg})
+		require.ErrorContains(t, err, why)
+	}
 }
 
 // bare is a connection of ZooKeeper's own client.

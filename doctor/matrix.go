@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// checkMatrix compares the lists of the nodes with those that the configuration
+// gives them, where it names who may do what. It names a few nodes of each room
+// that has others, and how ZooKeeper's shell sets them right.
+func checkMatrix(f *findings, x *facts, o Options) {
+	if n := len(x.survey.Refused); n > 0 {
+		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s: %s", countOf(n, "node"), credentials(o), some(x.survey.Refused)),
+			setACLs(o, x.survey.Refused[0]))
+	}
+	differ := map[string][]string{} // by what is to be set
+	var order []string
+	for _, node := range x.survey.ACLs {
+		if isPassing(x.survey.Root, node.Path) || sameList(node.ACL, o.Client.NodeACL(node.Path)) {
+			continue
+		}
+		do := setACLs(o, node.Path)
+		if room := roomOf(x.survey.Root, node.Path); uniform(x.survey.Root, node.Path) {
+			do = setACLs(o, room)
+		}
+		if differ[do] == nil {
+			order = append(order, do)
+		}
+		differ[do] = append(differ[do], node.Path)
+	}
+	const few = 10
+	for i, do := range order {
+		nodes := differ[do]
+		if i == few {
+			f.problem("", fmt.Sprintf("and the lists of nodes in %d more places", len(order)-few), "set these right, and look again")
+			break
+		}
+		f.problem(nodes[0], fmt.Sprintf("the ACLs of %s are not those of the configuration (%s): %s", countOf(len(nodes), "node"), wrong(x, o, nodes[0]), some(nodes)), do)
+	}
+	var missing []string
+	if x.survey.Complete {
+		for _, room := range o.Client.Rooms() {
+			there := slices.ContainsFunc(x.survey.ACLs, func(n recipes.NodeACL) bool { return n.Path == room }) || slices.Contains(x.survey.Refused, room)
+			if !there {
+				missing = append(missing, room)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		f.problem(missing[0], fmt.Sprintf("%s of this version's are not there, and only operators may make them: %s", countOf(len(missing), "node"), some(missing)), "lockkeeper init, with the credentials of an operator")
+	}
+	if len(order) == 0 && len(missing) == 0 && len(x.survey.Refused) == 0 {
+		f.ok(x.survey.Root, fmt.Sprintf("%s, each with the ACL that the configuration gives it", countOf(len(x.survey.ACLs), "node")))
+	}
+}
+
+// setACLs is how ZooKeeper's shell gives a node its list, with all below it
+// where they have the same.
+func setACLs(o Options, node string) string {
+	var entries []string
+	hard := false
+	for _, a := range o.Client.NodeACL(node) {
+		entries = append(entries, a.String())
+		hard = hard || a.Scheme == "x509" && strings.Contains(a.ID, ",")
+	}
+	command := "setAcl "
+	if uniform(o.Client.Chroot+root(o), node) {
+		command += "-R "
+	}
+	command += node + " " + strings.Join(entries, ",")
+	if hard {
+		command += " (that shell cannot name a subject with a comma in it; Kazoo can, by set_acls)"
+	}
+	return command
+}
+
+func root(o Options) string {
+	if o.Client.Root == "" {
+		return "/lockkeeper"
+	}
+	return o.Client.Root
+}
+
+// uniform reports whether all that is below a node has its list.
+func uniform(root, node string) bool {
+	room := roomOf(root, node)
+	return room != root && !restricted(root, node) && room != root+"/seal"
+}
+
+// roomOf is the child of the root that a node is in, or the root itself.
+func roomOf(root, node string) string {
+	rest, below := strings.CutPrefix(node, root+"/")
+	if !below {
+		return root
+	}
+	room, _, _ := strings.Cut(rest, "/")
+	return root + "/" + room
+}
+
+// isPassing reports whether a node is a measurement's, with the lists of its own root.
+func isPassing(root, node string) bool {
+	room := strings.TrimPrefix(roomOf(root, node), root+"/")
+	return strings.HasPrefix(room, "scratch-") || strings.HasPrefix(room, "probe-")
+}
+
+// wrong names the first entry that should not be there, or is missing.
+func wrong(x *facts, o Options, node string) string {
+	i := slices.IndexFunc(x.survey.ACLs, func(n recipes.NodeACL) bool { return n.Path == node })
+	has, want := x.survey.ACLs[i].ACL, o.Client.NodeACL(node)
+	for _, a := range has {
+		if !slices.ContainsFunc(want, func(b recipes.ACL) bool { return sameEntry(a, b) }) {
+			return "there is " + knownEntry(a)
+		}
+	}
+	for _, b := range want {
+		if !slices.ContainsFunc(has, func(a recipes.ACL) bool { return sameEntry(a, b) }) {
+			return knownEntry(b) + " is missing"
+		}
+	}
+	return ""
+}
+
+func knownEntry(a recipes.ACL) string { return known(a.Scheme+":"+a.ID) + ":" + a.Permissions.String() }
+
+func sameList(has, want []recipes.ACL) bool {
+	within := func(all []recipes.ACL, flip bool) func(recipes.ACL) bool {
+		return func(a recipes.ACL) bool {
+			return !slices.ContainsFunc(all, func(b recipes.ACL) bool {
+				if flip {
+					return sameEntry(b, a)
+				}
+				return sameEntry(a, b)
+			})
+		}
+	}
+	return !slices.ContainsFunc(has, within(want, false)) && !slices.ContainsFunc(want, within(has, true))
+}
+
+// sameEntry compares an entry as ZooKeeper shows it, perhaps without the hash,
+// with one of the configuration.
+func sameEntry(has, want recipes.ACL) bool {
+	if has.Scheme != want.Scheme || has.Permissions != want.Permissions {
+		return false
+	}
+	user, hash, _ := strings.Cut(has.ID, ":")
+	wanted, _, _ := strings.Cut(want.ID, ":")
+	return has.ID == want.ID || has.Scheme == "digest" && hash == "x" && user == wanted
+}

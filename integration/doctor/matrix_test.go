@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/doctor"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// named is a configuration in which ana operates, keeper contends, and rita reads.
+func named(t *testing.T, user string) recipes.Config {
+	cfg := at(t, shared.Server(t).Addr())
+	cfg.Auth = &recipes.Digest{User: user, Password: "secret"}
+	cfg.Operators = []string{recipes.DigestID("ana", "secret")}
+	cfg.Contenders = []string{recipes.DigestID("keeper", "secret")}
+	cfg.Readers = []string{recipes.DigestID("rita", "secret")}
+	return cfg
+}
+
+func TestACLsThatAreNotThoseOfTheConfiguration(t *testing.T) {
+	cfg := named(t, "ana")
+	require.NoError(t, client(t, cfg).MakeRoot(t.Context()))
+	keeper := cfg
+	keeper.Auth = &recipes.Digest{User: "keeper", Password: "secret"}
+	use(t, client(t, keeper), "cluster/orders")
+	rita := cfg
+	rita.Auth = &recipes.Digest{User: "rita", Password: "secret"}
+	for _, as := range []recipes.Config{cfg, keeper, rita} { // also for those from whom hashes are hidden
+		r := examine(t, doctor.Options{Client: as})
+		finds(t, r, doctor.OK, "access", cfg.Root, "each with the ACL that the configuration gives it")
+	}
+
+	// given lists that somebody has changed, and a room that is gone
+	conn := shell(t, shared.Server(t).Addr())
+	require.NoError(t, conn.AddAuth("digest", []byte("ana:secret")))
+	ana, worker := zk.DigestACL(zk.PermAll, "ana", "secret"), zk.DigestACL(zk.PermAll, "keeper", "secret")
+	for node, acl := range map[string][]zk.ACL{
+		"":           append(ana, worker...),
+		"/locks":     ana,
+		"/audit":     append(ana, zk.WorldACL(zk.PermRead)...),
+		"/audit/log": append(ana, worker...),
+		"/approvals": append(ana, worker...),
+	} {
+		_, err := conn.SetACL(cfg.Root+node, acl, -1)
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Delete(cfg.Root+"/clock", -1))
+
+	// when the doctor looks
+	r := examine(t, doctor.Options{Client: cfg})
+
+	// then it names them, and what it says to do sets them right
+	finds(t, r, doctor.Problem, "access", cfg.Root, "there is digest:keeper:cdrwa")
+	finds(t, r, doctor.Problem, "access", cfg.Root+"/locks", "digest:keeper:cdrw is missing")
+	finds(t, r, doctor.Problem, "access", cfg.Root+"/audit", "there is world:anyone:r")
+	missing := finds(t, r, doctor.Problem, "access", cfg.Root+"/clock", "not there")
+	require.Contains(t, missing.Do, "lockkeeper init")
+	done := 0
+	for _, f := range r.Findings {
+		if command, ok := strings.CutPrefix(f.Do, "setAcl "); ok && f.Check == "access" {
+			setACL(t, conn, command)
+			done++
+		}
+	}
+	require.Equal(t, 5, done)
+	require.NoError(t, client(t, cfg).MakeRoot(t.Context()))
+	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "access", cfg.Root, "each with the ACL that the configuration gives it")
+}
+
+// setACL does what ZooKeeper's shell does.
+func setACL(t *testing.T, conn *zk.Conn, command string) {
+	t.Helper()
+	command, all := strings.CutPrefix(command, "-R ")
+	node, list, _ := strings.Cut(command, " ")
+	var acl []zk.ACL
+	for entry := range strings.SplitSeq(list, ",") {
+		at := strings.LastIndex(entry, ":")
+		scheme, id, _ := strings.Cut(entry[:at], ":")
+		a := zk.ACL{Scheme: scheme, ID: id}
+		for _, letter := range entry[at+1:] {
+			a.Perms |= map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}[letter]
+		}
+		acl = append(acl, a)
+	}
+	var set func(node string)
+	set = func(node string) {
+		_, err := conn.SetACL(node, acl, -1)
+		require.NoError(t, err)
+		if all {
+			names, _, err := conn.Children(node)
+			require.NoError(t, err)
+			for _, name := range names {
+				set(node + "/" + name)
+			}
+		}
+	}
+	set(node)
+}
+
+func TestEmergencyRequestsWithoutAnOverrideInForce(t *testing.T) {
+	cfg := named(t, "ana")
+	ana := client(t, cfg)
+	hold := func(id string) override.Override {
+		return override.Override{ID: id, Kind: override.Hold, Match: override.Match{Scope: "cluster/orders"}, Until: time.Now().Add(time.Hour).UTC(), By: "ana", Reason: "disk full"}
+	}
+	_, err := ana.Overrides().Apply(t.Context(), hold("INC-1"))
+	require.NoError(t, err)
+	urgently := func(id string, vouch func(context.Context, recipes.Mark) error) {
+		lock, err := ana.PriorityLock("cluster/orders")
+		require.NoError(t, err)
+		asked := make(chan struct{})
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			g, err := lock.Acquire(ctx, recipes.Request{
+				Owner: "ana", Priority: priority.Emergency, Override: &recipes.Mark{ID: id, By: "ana", Reason: "disk full"}, Vouch: vouch,
+				Notify: func(n recipes.Notice) {
+					if _, ok := n.(recipes.Queued); ok {
+						close(asked)
+					}
+				},
+			})
+			if err == nil {
+				close(asked)
+				<-ctx.Done()
+				_ = g.Release(context.Background())
+			}
+		}()
+		t.Cleanup(func() { cancel(); <-ended })
+		select {
+		case <-asked:
+		case <-time.After(30 * time.Second):
+			require.Fail(t, "not asked")
+		}
+	}
+	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", "", "nobody is at emergency priority")
+	urgently("INC-1", nil)
+	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", cfg.Root+"/locks/", "by the override INC-1 on the board")
+	urgently("INC-2", func(context.Context, recipes.Mark) error { return nil }) // a program that lies
+
+	r := examine(t, doctor.Options{Client: cfg})
+
+	f := finds(t, r, doctor.Problem, "emergency", cfg.Root+"/locks/", `waits for the lock "cluster/orders" at emergency priority: "ana", host `)
+	require.Regexp(t, `pid \d+, session 0x[0-9a-f]+, without an override in force: it names INC-2, which is not on the board`, f.Found)
+	require.Contains(t, f.Do, "(delete "+f.Subject+")")
+	finds(t, r, doctor.OK, "emergency", cfg.Root+"/locks/", "by the override INC-1 on the board")
+
+	_, err = ana.Overrides().Clear(t.Context(), "INC-1")
+	require.NoError(t, err)
+	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.Warning, "emergency", cfg.Root+"/locks/", "it names INC-1, which is not on the board")
+}
+
+func TestSecretsThatOthersMayRead(t *testing.T) {
+	cfg := at(t, shared.Server(t).Addr())
+	dir := t.TempDir()
+	open, closed := filepath.Join(dir, "open.digest"), filepath.Join(dir, "closed.key")
+	require.NoError(t, os.WriteFile(open, nil, 0o600))
+	require.NoError(t, os.Chmod(open, 0o644))
+	require.NoError(t, os.WriteFile(closed, nil, 0o600))
+	r := examine(t, doctor.Options{Client: cfg, Secrets: []string{open, closed, filepath.Join(dir, "none")}})
+	f := finds(t, r, doctor.Warning, "secrets", open, "others may read or change it (-rw-r--r--)")
+	require.Equal(t, "chmod 600 "+open, f.Do)
+	finds(t, r, doctor.OK, "secrets", closed, "is for its owner alone")
+}
