@@ -39,7 +39,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, "UTC", cfg.Defaults.Job.TimeZone)
 	require.Equal(t, []Scope{
 		{Name: "cluster/orders/resource/carts", Owner: "team-carts"},
-		{Name: "cluster/orders/resource/totals", Owner: "team-orders"},
+		{LockDelay: ptr(30 * time.Second), Name: "cluster/orders/resource/totals", Owner: "team-orders"},
 		{Name: "cluster/orders/resource/users", Owner: "team-orders"},
 	}, cfg.Scopes)
 	require.Equal(t, time.Minute, cfg.Drain.Finish)
@@ -86,7 +86,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 		},
 		{
 			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "move", Priority: 20,
-			Scope: "cluster/orders/resource/totals", Mode: priority.Shared, WaitingTimeout: ptr(5 * time.Minute),
+			LockDelay: 30 * time.Second, Scope: "cluster/orders/resource/totals", Mode: priority.Shared, WaitingTimeout: ptr(5 * time.Minute),
 		},
 	}, move.Requirements)
 

@@ -18,6 +18,9 @@ const (
 	builtin = "the default" // where a setting comes from that nobody wrote
 )
 
+// lockDelay is a key of scopes and of locks.
+const lockDelay = "lock_delay"
+
 // lockKeys are the settings that defaults.lock and the locks of jobs share.
 var lockKeys = []key{
 	{"mode", word("exclusive", "shared"), "exclusive", "exclusive has the lock alone, shared together with other shared ones."},
@@ -28,10 +31,11 @@ var lockKeys = []key{
 	{"acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt."},
 	{"forceful", aBoolean, "false", "Takes the lock when the holder's grace is over."},
 	{"min_runtime", aDuration, "0s", "How long the holder is not asked to go for somebody's priority."},
+	{lockDelay, aDuration, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; " + formatDuration(recipes.MaxLockDelay) + " at most."},
 }
 
 var laterLockFields = []string{
-	"permits", "max_hold", "hold_at_least", "lock_delay", "max_preemptions", "preempts", "hook", "hooks",
+	"permits", "max_hold", "hold_at_least", "max_preemptions", "preempts", "hook", "hooks",
 }
 
 var lockShape = shape{
@@ -60,6 +64,7 @@ type lockSettings struct {
 	acquire  setting[*time.Duration]
 	forceful setting[bool]
 	minimum  setting[time.Duration]
+	delay    setting[time.Duration]
 }
 
 // A lockEntry is what one lock of a job was made of.
@@ -98,7 +103,7 @@ func (s lockSettings) inherited() lockSettings {
 	return lockSettings{
 		mode: s.mode.inherited(from), priority: s.priority.inherited(from), lease: s.lease.inherited(from), cleanup: s.cleanup.inherited(from),
 		waiting: s.waiting.inherited(from), acquire: s.acquire.inherited(from), forceful: s.forceful.inherited(from),
-		minimum: s.minimum.inherited(from),
+		minimum: s.minimum.inherited(from), delay: s.delay.inherited(from),
 	}
 }
 
@@ -136,11 +141,22 @@ func (r *reader) lockSettings(o object, base lockSettings) lockSettings {
 		acquire:  field(o, "acquire_timeout", base.acquire, r.limit),
 		forceful: field(o, "forceful", base.forceful, r.boolean),
 		minimum:  field(o, "min_runtime", base.minimum, r.notNegative),
+		delay:    field(o, lockDelay, base.delay, r.delay),
 	}
 }
 
 func (r *reader) positive(v value) (time.Duration, bool)    { return r.duration(v, false) }
 func (r *reader) notNegative(v value) (time.Duration, bool) { return r.duration(v, true) }
+
+// delay reads a lock-delay.
+func (r *reader) delay(v value) (time.Duration, bool) {
+	d, ok := r.duration(v, true)
+	if ok && d > recipes.MaxLockDelay {
+		r.problem(v, fmt.Sprintf("%s is longer than %s", formatDuration(d), formatDuration(recipes.MaxLockDelay)), "write how long work that was cut off may still do harm")
+		return 0, false
+	}
+	return d, ok
+}
 
 // limit reads a duration that may be missing: the word unset takes back what
 // defaults.lock says.
@@ -176,6 +192,9 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 		entry.scopeAt = o.get("scope")
 		requirement.Scope, _ = r.scope(entry.scopeAt)
 		entry.scope = requirement.Scope
+		if s := r.scopes[entry.scope]; s.LockDelay != nil && !entry.delay.given {
+			requirement.LockDelay = *s.LockDelay
+		}
 	} else {
 		r.missing(v, "scope is missing", "write what the lock protects, for example scope: cluster/orders")
 	}
@@ -203,6 +222,7 @@ func (r *reader) requirement(s lockSettings) lockguard.Requirement {
 		CleanupTimeout: s.cleanup.v,
 		Forceful:       s.forceful.v,
 		LeaseTimeout:   s.lease.v,
+		LockDelay:      s.delay.v,
 		MinRuntime:     s.minimum.v,
 		Mode:           s.mode.v,
 		NeverPreempts:  s.priority.v.neverPreempts,

@@ -183,6 +183,9 @@ func TestPolicyRules(t *testing.T) {
 		"least runtime over the lease":  {lock("min_runtime: 11m"), "4:37 jobs[a].locks[0].min_runtime: min_runtime (11m) is longer than lease_timeout (10m, the default); shorten the one or lengthen the other"},
 		"least runtime of the defaults": {file("defaults: {lock: {min_runtime: 5m}}\njobs:\n  a: {schedule: '@daily', run: [x], locks: [{scope: s, lease_timeout: 2m}]}\n"), "4:71 jobs[a].locks[0].lease_timeout: min_runtime (5m, from defaults.lock) is longer than lease_timeout (2m); shorten the one or lengthen the other"},
 		"least runtime is negative":     {lock("min_runtime: -1s"), `4:37 jobs[a].locks[0].min_runtime: "-1s" is negative; write "1s"`},
+		"lock-delay is negative":        {lock("lock_delay: -1s"), `4:36 jobs[a].locks[0].lock_delay: "-1s" is negative; write "1s"`},
+		"lock-delay without end":        {lock("lock_delay: 11m"), "4:36 jobs[a].locks[0].lock_delay: 11m is longer than 10m; write how long work that was cut off may still do harm"},
+		"lock-delay of a scope":         {file("scopes: {s: {lock_delay: 1h}}\n"), "2:26 scopes[s].lock_delay: 1h is longer than 10m; write how long work that was cut off may still do harm"},
 		"delta is negative":             {file("priorities: {preempt_delta: -1}\n"), "2:29 priorities.preempt_delta: -1 is less than 0; write by how much a priority has to be higher to preempt, 0 or more"},
 		"class that preempts":           {file("priorities: {classes: {a: {value: 5, preempts: always}}}\n"), `2:48 priorities.classes[a].preempts: "always" is not possible here; write never`},
 		"class with a least runtime":    {file("priorities: {min_runtime: 5m}\n"), `2:14 priorities: unknown field "min_runtime"; it belongs to a lock, or to all: defaults: {lock: {min_runtime: ...}}`},
@@ -237,6 +240,19 @@ jobs:
 	require.EqualValues(t, 5, scavenger.Priority)
 	require.False(t, number.NeverPreempts, "a number belongs to no class")
 	require.Equal(t, 10, number.PreemptDelta)
+}
+
+func TestLockDelayIsThatOfTheLockOrOfTheScopeOrOfTheDefaults(t *testing.T) {
+	cfg := mustParse(t, file(`defaults: {lock: {lock_delay: 5s}}
+scopes: {own: {lock_delay: 10s}, scope: {lock_delay: 10s}, none: {lock_delay: 0}, defaults: {}}
+jobs:
+  a: {schedule: '@daily', run: [x], locks: [{scope: own, lock_delay: 15s}, {scope: scope}, {scope: none}, {scope: defaults}]}
+`))
+	var delays []time.Duration
+	for _, r := range cfg.Jobs[0].Requirements {
+		delays = append(delays, r.LockDelay)
+	}
+	require.Equal(t, []time.Duration{15 * time.Second, 10 * time.Second, 0, 5 * time.Second}, delays)
 }
 
 func TestScheduleThatIsSpreadByTheNameOfItsJob(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -12,6 +13,10 @@ import (
 
 // A Scope is something that locks protect, as documented in the file.
 type Scope struct {
+	// LockDelay is that of all locks of the scope that do not say otherwise; nil: the
+	// file does not say.
+	LockDelay *time.Duration
+
 	Mode  priority.Mode // exclusive, if the file says so, forbids shared locks
 	Name  string
 	Owner string // who looks after what the scope protects, for people
@@ -22,9 +27,10 @@ var scopeShape = shape{
 	example: "write it like cluster/orders: {owner: team-orders}",
 	keys: []key{
 		{"mode", word("exclusive", "shared"), "", "exclusive: nobody may have it with others."},
+		{lockDelay, aDuration, "", "How long nobody is granted its lock after a holder has gone without releasing it, unless the lock of a job says otherwise."},
 		{"owner", aText, "", "Who looks after what the scope protects, for people."},
 	},
-	later: []string{"permits", "max_hold", "limits", "hold_at_least", "lock_delay", "description"},
+	later: []string{"permits", "max_hold", "limits", "hold_at_least", "description"},
 }
 
 // scopes reads the documented scopes. Once there is one, jobs can use no
@@ -50,6 +56,11 @@ func (r *reader) readScopes(v value) {
 				scope.Mode = mode
 				if ok && mode == priority.Exclusive {
 					r.exclusive[e.name] = v
+				}
+			}
+			if v := o.get(lockDelay); v.exists() {
+				if d, ok := r.delay(v); ok {
+					scope.LockDelay = &d
 				}
 			}
 			if v := o.get("owner"); v.exists() {

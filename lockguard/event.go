@@ -58,6 +58,15 @@ type (
 		Holders  []recipes.Contender // who has the lock
 	}
 
+	// Delayed: the lock is free and the request next in line, but the hold of others
+	// ended uncleanly, and they had a LockDelay. Told again when that is because of
+	// others.
+	Delayed struct {
+		Subject
+		After []recipes.Delay
+		Until time.Time // on the local clock, at the latest
+	}
+
 	// Displaced: a more important request came and is next in line instead.
 	Displaced struct {
 		Subject
@@ -237,6 +246,7 @@ type Stuck struct {
 
 func (Waiting) event()             {}
 func (Queued) event()              {}
+func (Delayed) event()             {}
 func (Displaced) event()           {}
 func (Requeued) event()            {}
 func (PreemptSent) event()         {}

@@ -28,6 +28,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			for _, notice := range []recipes.Notice{
 				recipes.Queued{Position: 1, Holders: []recipes.Contender{holder}},
+				recipes.Delayed{After: []recipes.Delay{{Owner: "backup"}}},
 				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}},
 				recipes.Requeued{Cause: errWork},
 				recipes.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
@@ -49,7 +50,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		require.NoError(t, hold.Release(t.Context()))
 
 		require.Equal(t, []string{
-			"Waiting", "Queued", "Displaced", "Requeued", "PreemptSent", "TakenOver", "Acquired", "Extended",
+			"Waiting", "Queued", "Delayed", "Displaced", "Requeued", "PreemptSent", "TakenOver", "Acquired", "Extended",
 			"AtRisk", "PreemptRequested", "PreemptionWithdrawn", "CleanupStarted", "CleanupDone", "Released",
 		}, s.events.names())
 
@@ -65,7 +66,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		}
 		require.Zero(t, only[TakenOver](t, s.events).Token)
 		require.Equal(t, Token(101), only[Acquired](t, s.events).Token)
-		require.Equal(t, 5*time.Second, only[Acquired](t, s.events).Waited)
+		require.Equal(t, 6*time.Second, only[Acquired](t, s.events).Waited)
 		require.Equal(t, time.Minute, only[Released](t, s.events).Held)
 		asked := only[PreemptRequested](t, s.events)
 		require.Equal(t, "hotfix", asked.By.Owner)
@@ -235,6 +236,7 @@ var oneOfEach = []struct {
 }{
 	{Waiting{}, slog.LevelDebug, []string{"lock requested"}},
 	{Queued{Position: 2, Holders: []recipes.Contender{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
+	{Delayed{After: []recipes.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
 	{Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
 	{Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
 	{PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},

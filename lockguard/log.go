@@ -57,6 +57,8 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	case Queued:
 		return slog.LevelInfo, "waiting for lock", append(
 			[]slog.Attr{slog.Int("position", e.Position)}, contenders("holder", e.Holders)...)
+	case Delayed:
+		return slog.LevelInfo, "lock is free, and delayed after the unclean end of a hold", delays(e)
 	case Displaced:
 		return slog.LevelInfo, "displaced by a more important request", contender("by", e.By)
 	case Requeued:
@@ -212,6 +214,14 @@ func contender(key string, c recipes.Contender) []slog.Attr {
 		attrs = append(attrs, slog.String(key+"_host", c.Host), slog.Int(key+"_pid", c.PID))
 	}
 	return attrs
+}
+
+func delays(e Delayed) []slog.Attr {
+	owners := make([]string, len(e.After))
+	for i, d := range e.After {
+		owners[i] = d.Owner
+	}
+	return []slog.Attr{slog.String("after", strings.Join(owners, ", ")), slog.Time("until", e.Until)}
 }
 
 func contenders(key string, all []recipes.Contender) []slog.Attr {

@@ -29,6 +29,8 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 	switch n := notice.(type) {
 	case recipes.Queued:
 		t.stream.add(Queued{about, n.Position, n.Holders})
+	case recipes.Delayed:
+		t.stream.add(Delayed{about, n.After, n.Until})
 	case recipes.Displaced:
 		t.stream.add(Displaced{about, n.By})
 	case recipes.Requeued:

@@ -37,6 +37,12 @@ type Requirement struct {
 	// keeps the lock until somebody else asks. Defaults to 10m.
 	LeaseTimeout time.Duration
 
+	// LockDelay is how long nobody is granted the lock after an unclean end of the
+	// hold: a crash, the end of the session, an eviction. A release is not delayed.
+	// It is for work on something that cannot refuse an old token. At most
+	// recipes.MaxLockDelay. Defaults to 0: none.
+	LockDelay time.Duration
+
 	// Message says, for people, why the lock is wanted: at most
 	// recipes.MaxMessage bytes.
 	Message string
@@ -109,6 +115,12 @@ func (r Requirement) Validate() error {
 		refuse("cleanup_timeout", "%s is negative; write how long the cleanup needs, or leave it out when there is none", r.CleanupTimeout)
 	case lease >= 0 && r.CleanupTimeout >= lease:
 		refuse("cleanup_timeout", "cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other", r.CleanupTimeout, lease)
+	}
+	switch {
+	case r.LockDelay < 0:
+		refuse("lock_delay", "%s is negative; write how long work that was cut off may still do harm, or leave it out", r.LockDelay)
+	case r.LockDelay > recipes.MaxLockDelay:
+		refuse("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", r.LockDelay, recipes.MaxLockDelay)
 	}
 	switch {
 	case r.MinRuntime < 0:
@@ -191,6 +203,7 @@ func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.
 		WaitingTimeout: r.WaitingTimeout,
 		AcquireTimeout: r.AcquireTimeout,
 		Forceful:       r.Forceful,
+		LockDelay:      r.LockDelay,
 		MinRuntime:     r.MinRuntime,
 		PreemptDelta:   r.PreemptDelta,
 		NeverPreempts:  r.NeverPreempts,

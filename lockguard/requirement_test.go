@@ -18,6 +18,7 @@ func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
 		Priority:       priority.Emergency,
 		LeaseTimeout:   -time.Second,
 		CleanupTimeout: -time.Second,
+		LockDelay:      -time.Second,
 		MinRuntime:     -time.Second,
 		PreemptDelta:   -1,
 		WaitingTimeout: new(-time.Second),
@@ -33,7 +34,7 @@ func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
 		fields = append(fields, request.Field)
 	}
 	require.Equal(t, []string{
-		"scope", "mode", "priority", "lease_timeout", "cleanup_timeout", "min_runtime", "preempt_delta", "waiting_timeout", "acquire_timeout",
+		"scope", "mode", "priority", "lease_timeout", "cleanup_timeout", "lock_delay", "min_runtime", "preempt_delta", "waiting_timeout", "acquire_timeout",
 	}, fields)
 }
 
@@ -55,6 +56,8 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		"negative cleanup":                 {Requirement{Scope: scope, CleanupTimeout: -1}, []string{"cleanup_timeout", "negative"}},
 		"runtime over lease":               {Requirement{Scope: scope, LeaseTimeout: time.Minute, MinRuntime: time.Minute + 1}, []string{"min_runtime (1m0.000000001s)", "lease_timeout (1m0s)"}},
 		"runtime over default lease":       {Requirement{Scope: scope, MinRuntime: time.Hour}, []string{"min_runtime (1h0m0s)", "lease_timeout (10m0s)"}},
+		"negative delay":                   {Requirement{Scope: scope, LockDelay: -1}, []string{"lock_delay", "negative", "leave it out"}},
+		"delay without end":                {Requirement{Scope: scope, LockDelay: recipes.MaxLockDelay + 1}, []string{"lock_delay", "longer than 10m0s"}},
 		"negative runtime":                 {Requirement{Scope: scope, MinRuntime: -1}, []string{"min_runtime", "negative", "leave it out"}},
 		"negative delta":                   {Requirement{Scope: scope, PreemptDelta: -1}, []string{"preempt_delta", "-1", "write 1"}},
 		"delta of one that never preempts": {Requirement{Scope: scope, PreemptDelta: 1, NeverPreempts: true}, []string{"preempt_delta", "never preempts", "leave one of them out"}},
@@ -100,7 +103,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	requirement := Requirement{
 		Scope: scope, Priority: 5, CleanupTimeout: time.Second, WaitingTimeout: new(2 * time.Second),
 		AcquireTimeout: new(3 * time.Second), Forceful: true, Message: "nightly",
-		MinRuntime: time.Minute, NeverPreempts: true,
+		MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
 	}
 
 	hold, err := s.Acquire(t.Context(), requirement)
@@ -112,7 +115,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	require.Equal(t, recipes.Request{
 		Owner: "compact", Message: "nightly", Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
 		WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
-		Forceful: true, Trace: "trace of " + scope, MinRuntime: time.Minute, NeverPreempts: true,
+		Forceful: true, Trace: "trace of " + scope, MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
 	}, got)
 
 	requirement.PreemptDelta, requirement.NeverPreempts = 4, false

@@ -130,7 +130,7 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 			b.agreed = true
 			continue // that may have taken its time
 		}
-		next := lockRecord{Format: recordFormat, Holders: []string{}, Evicted: v.g.evict(b.note())}
+		next := lockRecord{Evicted: v.g.evict(b.note()), Delays: v.g.carry(v.lock, v.others())}
 		for _, guid := range v.g.Holders {
 			if guid != v.guid {
 				next.Holders = append(next.Holders, guid)
@@ -138,7 +138,7 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 		}
 		_, _, err = s.multi(ctx,
 			&zk.DeleteRequest{Path: v.path, Version: v.stat.Version},
-			&zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.version})
+			&zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.lock.Version})
 		switch {
 		case err == nil:
 			b.c.hints.crowded(b.lock)
@@ -160,8 +160,9 @@ func (b *breaking) note() evictionNote {
 
 // A breakView is the lock as one that breaks it sees it.
 type breakView struct {
-	version int32 // of the lock node, read before all else
+	lock    *zk.Stat // of the lock node, read before all else
 	g       lockRecord
+	there   []child
 	guid    string // of the holder with the token; "": there is none
 	path    string // of its node
 	stat    *zk.Stat
@@ -179,7 +180,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 	} else if err != nil {
 		return v, err
 	}
-	v.version = stat.Version
+	v.lock = stat
 	lock := &PriorityLock{c: b.c, scope: b.req.Scope, path: b.lock}
 	if v.g, err = lock.grants(ctx, s, data, stat.Version); err != nil {
 		return v, err
@@ -190,8 +191,8 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 	} else if err != nil {
 		return v, err
 	}
-	children, _ := parseChildren(names)
-	for _, child := range children {
+	v.there, _ = parseChildren(names)
+	for _, child := range v.there {
 		if !slices.Contains(v.g.Holders, child.guid) {
 			continue
 		}
@@ -222,6 +223,11 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 		}
 	}
 	return v, nil
+}
+
+// others are those who are there but the holder that is meant.
+func (v *breakView) others() []child {
+	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return c.guid == v.guid })
 }
 
 // missed says why there is nobody whose lock could be broken.

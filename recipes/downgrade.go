@@ -81,6 +81,13 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		}
 		rec.freeze(stat)
 		rec.Mode = priority.Shared
+		if len(record.Delays) > 0 {
+			record.freeze(at)
+			for i, n := range record.Delays {
+				record.Delays[i].Shared = n.Shared || n.ID == g.guid
+			}
+			lock = record.encode()
+		}
 		_, _, err = g.s.multi(ctx,
 			&zk.SetDataRequest{Path: g.path, Data: rec.encode(), Version: stat.Version},
 			&zk.SetDataRequest{Path: g.lock.path, Data: lock, Version: at.Version})

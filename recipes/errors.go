@@ -3,6 +3,7 @@ package recipes
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -31,6 +32,7 @@ type NotAcquiredError struct {
 	Scope   string
 	Waited  time.Duration // 0 for a try
 	Holders []Contender   // who has the lock, as last seen
+	Delays  []Delay       // what kept a free lock from being granted, as last seen
 	Ahead   int           // how many waiters stood in front
 	Err     error         // *UnavailableError when ZooKeeper did not answer
 }
@@ -42,6 +44,9 @@ func (e *NotAcquiredError) Error() string {
 		fmt.Fprintf(&b, " within %s", e.Waited.Round(time.Millisecond))
 	}
 	b.WriteString(describeHolders(e.Holders))
+	if len(e.Holders) == 0 {
+		b.WriteString(describeDelays(e.Delays))
+	}
 	if e.Ahead > 0 {
 		fmt.Fprintf(&b, "; %d waiting in front", e.Ahead)
 	}
@@ -250,6 +255,18 @@ func legible(s string) string {
 		}
 		return r
 	}, s)
+}
+
+func describeDelays(delays []Delay) string {
+	if len(delays) == 0 {
+		return ""
+	}
+	last := slices.MaxFunc(delays, func(a, b Delay) int { return a.Until.Compare(b.Until) })
+	s := fmt.Sprintf(": delayed by %s", last.LockDelay)
+	if !last.Until.IsZero() {
+		s = fmt.Sprintf(": delayed until about %s", last.Until.UTC().Format("15:04:05Z"))
+	}
+	return s + fmt.Sprintf(", after the unclean end of %q (lock_delay %s)", legible(last.Owner), last.LockDelay)
 }
 
 func describeHolders(holders []Contender) string {

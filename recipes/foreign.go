@@ -28,6 +28,8 @@ type RecordError struct {
 	Node   string // "" when not known
 	Format int    // of the newer program's record; 0: it is no record
 	Err    error  // why it cannot be read; nil for a newer one
+
+	knows int // the newest format of such records
 }
 
 func (e *RecordError) Error() string {
@@ -36,7 +38,7 @@ func (e *RecordError) Error() string {
 		at = " at " + e.Node
 	}
 	if e.Format != 0 {
-		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it", at, e.Format, recordFormat)
+		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it", at, e.Format, max(e.knows, recordFormat))
 	}
 	return fmt.Sprintf("lockkeeper: unreadable record in ZooKeeper%s: %v; somebody else has written there: put it right, or delete the node if it is none of ours", at, e.Err)
 }
@@ -47,7 +49,7 @@ func (e *RecordError) Unwrap() error { return e.Err }
 // inNode says which node it was, if err is about what stands in one.
 func inNode(err error, node string) error {
 	if e, ok := errors.AsType[*RecordError](err); ok && e.Node == "" {
-		return &RecordError{Node: node, Format: e.Format, Err: e.Err}
+		return &RecordError{Node: node, Format: e.Format, Err: e.Err, knows: e.knows}
 	}
 	return err
 }
@@ -224,6 +226,7 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 	}
 	children, _ := parseChildren(names)
 	granted := make([]bool, len(children))
+	notes := make([][]delayNote, len(children))
 	reads, inner := errgroup.WithContext(ctx)
 	reads.SetLimit(16)
 	for i, c := range children {
@@ -240,6 +243,7 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 				return err
 			}
 			rec, err := decodeContender(data)
+			notes[i] = rec.delayNotes(c.guid)
 			granted[i] = rec.Granted || err != nil && isEphemeral(stat) && !l.c.strangers.knows(node)
 			return nil
 		})
@@ -250,7 +254,7 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 	g := lockRecord{Format: recordFormat, Holders: []string{}}
 	for i, c := range children {
 		if granted[i] {
-			g.Holders = append(g.Holders, c.guid)
+			g.Holders, g.Delays = append(g.Holders, c.guid), append(g.Delays, notes[i]...)
 		}
 	}
 	return g, nil

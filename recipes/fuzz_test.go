@@ -21,6 +21,12 @@ import (
 // checkRefusal looks at an error about data, which come from anybody.
 func checkRefusal(t *testing.T, data []byte, err error) {
 	t.Helper()
+	checkRefusalUpTo(t, recordFormat, data, err)
+}
+
+// checkRefusalUpTo is checkRefusal for records of any format up to the newest.
+func checkRefusalUpTo(t *testing.T, newest int, data []byte, err error) {
+	t.Helper()
 	require.NotEmpty(t, err.Error())
 	require.Less(t, len(err.Error()), 1000)
 	if bad, ok := errors.AsType[*RecordError](err); ok {
@@ -28,19 +34,19 @@ func checkRefusal(t *testing.T, data []byte, err error) {
 		told := inNode(err, "/lockkeeper/x")
 		require.ErrorContains(t, told, "/lockkeeper/x")
 	}
-	require.Equal(t, newerFormat(data), isNewer(err), "%v", err)
+	require.Equal(t, newerFormat(newest, data), isNewer(err), "%v", err)
 }
 
 // newerFormat reports whether data is an object that says it is of a later
 // format.
-func newerFormat(data []byte) bool {
+func newerFormat(newest int, data []byte) bool {
 	var its struct {
 		Format json.RawMessage `json:"format"`
 	}
 	if json.Unmarshal(data, &its) != nil || strings.Trim(string(its.Format), "0123456789") != "" || len(its.Format) > 18 {
 		return false
 	}
-	return len(its.Format) > 1 || len(its.Format) == 1 && its.Format[0] > '1'
+	return len(its.Format) > 1 || len(its.Format) == 1 && int(its.Format[0]-'0') > newest
 }
 
 func FuzzContenderRecord(f *testing.F) {
@@ -61,7 +67,7 @@ func FuzzContenderRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, now, written int64) {
 		rec, err := decodeContender(data)
 		if err != nil {
-			checkRefusal(t, data, err)
+			checkRefusalUpTo(t, delayFormat, data, err)
 			return
 		}
 		again, err := decodeContender(rec.encode())
@@ -116,13 +122,13 @@ func kept(t *testing.T, before, after []byte, known []string) {
 func FuzzLockRecord(f *testing.F) {
 	f.Add(soleHolder(newGUID()))
 	f.Add(lockRecord{Format: 1, Holders: []string{"a", "b"}, Evicted: []evictionNote{{ID: "x", Owner: "o", By: "b", Reason: priority.LeaseExpired, Override: &Mark{ID: "m"}, At: 5}}}.encode())
-	for _, text := range []string{"", "{", "null", `{"format":1}`, `{"format":1,"holders":null,"evicted":[null,{}]}`, `{"format":3,"holders":{}}`, `{"format":1,"holders":[1]}`, `{"format":1e0}`} {
+	for _, text := range []string{`{"format":2,"delays":[{"id":"x","delay_ms":1000,"ended":{}},{"delay_ms":-1},{"delay_ms":9223372036854775807,"ended":{"at":-9223372036854775808}}]}`, "", "{", "null", `{"format":1}`, `{"format":1,"holders":null,"evicted":[null,{}]}`, `{"format":3,"holders":{}}`, `{"format":1,"holders":[1]}`, `{"format":1e0}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := decodeLock(data)
 		if err != nil {
-			checkRefusal(t, data, err)
+			checkRefusalUpTo(t, delayFormat, data, err)
 			return
 		}
 		again, err := decodeLock(g.encode())
@@ -130,7 +136,17 @@ func FuzzLockRecord(f *testing.F) {
 		require.Equal(t, g.encode(), again.encode())
 		require.LessOrEqual(t, len(g.evict(evictionNote{ID: "new"})), maxEvictions+1)
 		require.LessOrEqual(t, len(g.news(1767225600000)), len(g.Evicted))
-		require.Len(t, g.with("me").Holders, len(g.Holders)+1)
+		require.Len(t, g.with("me", nil).Holders, len(g.Holders)+1)
+		stat := &zk.Stat{Mtime: 1767225600000, Mzxid: 7}
+		carried := lockRecord{Delays: g.carry(stat, nil)}
+		require.LessOrEqual(t, len(carried.Delays), len(g.Delays))
+		later, err := decodeLock(carried.encode())
+		require.NoError(t, err)
+		for _, n := range later.carry(&zk.Stat{Mtime: 1767225600001, Mzxid: 8}, nil) {
+			require.NotNil(t, n.Ended)
+			require.True(t, n.comparable(stat) || n.comparable(&zk.Stat{Mtime: 1767225600001, Mzxid: 8}))
+			n.describe()
+		}
 		for _, e := range g.Evicted {
 			require.NotEmpty(t, e.loss("a").Error())
 			require.True(t, e.same(e))

@@ -256,7 +256,25 @@ func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftRea
 	if len(g.news(k.collection.At.UnixMilli())) > 0 {
 		return LeftNews, nil
 	}
+	if g.Delays = g.carry(stat, nil); len(g.Delays) > 0 {
+		return LeftUnclean, k.notice(ctx, s, x, g)
+	}
 	return "", nil
+}
+
+// notice writes that an unclean end was noticed, or how late it is by now, so that
+// the scope can be removed one of the next times.
+func (k *collector) notice(ctx context.Context, s *session, x candidate, g lockRecord) error {
+	if k.o.DryRun {
+		return nil
+	}
+	_, _, err := s.multi(ctx,
+		&zk.CheckVersionRequest{Path: k.c.root, Version: k.start},
+		&zk.SetDataRequest{Path: x.path, Data: g.encode(), Version: x.stat.Version})
+	if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
+		return err
+	}
+	return nil // else somebody came, or it is not allowed: it stays as it is
 }
 
 func (k *collector) left(x candidate, why LeftReason) {

@@ -21,6 +21,7 @@ type heir struct {
 	guid, path string
 	data       []byte // as granted
 	version    int32
+	notes      []delayNote    // that its lock-delay writes
 	seen       instant        // when the list that shows it was asked for
 	evicted    []evictionNote // to be handed on
 }
@@ -41,6 +42,7 @@ type succession struct {
 	together bool           // others hold the lock as well: nobody is granted
 	version  int32          // of the lock node, at which this is so; -1: it cannot change while the holder holds
 	evicted  []evictionNote // to be handed on: the evicted may not have heard of it
+	rest     *lockRecord    // G without the holder; nil: nobody can tell
 }
 
 // maxHeirs bounds a hand-over. Further shared waiters see the last of them
@@ -51,8 +53,9 @@ const maxHeirs = 64
 // again if they are of the one that is known; most bounds how many. It returns zk.ErrNoNode when the
 // holder itself is gone.
 func (g *Grant) successors(ctx context.Context, known *heir, most int) (succession, error) {
-	next := succession{version: -1, evicted: g.evicted}
-	var holders []string
+	next := g.unseen()
+	var held lockRecord
+	var heldAt *zk.Stat
 	if g.Mode() == priority.Shared {
 		// Before the children are listed: one that is not seen there and
 		// comes to hold raises the version.
@@ -62,10 +65,10 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 		}
 		record, err := decodeLock(data)
 		if err != nil { // nobody can tell who else holds: those who wait find out
-			next.others = true
+			next.others, next.rest = true, nil
 			return next, nil //nolint:nilerr // so nobody is granted
 		}
-		holders, next.version, next.evicted = record.Holders, stat.Version, record.news(stat.Mtime)
+		held, heldAt, next.version, next.evicted = record, stat, stat.Version, record.news(stat.Mtime)
 	}
 	seen := g.s.clock.now()
 	children, me, stat, err := g.lock.queueAround(ctx, g.s, g.guid)
@@ -73,18 +76,26 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 		return next, err
 	}
 	if next.version < 0 && len(next.evicted) == 0 { // whoever handed the lock to this one has handed them on
-		if next.evicted, err = g.lock.news(ctx, g.s, stat); err != nil {
+		if next.evicted, err = g.lock.news(ctx, g.s, stat, g.soleLength()); err != nil {
 			return next, err
 		}
+		next.rest = &lockRecord{Evicted: next.evicted}
 	}
 	waiters := slices.Delete(children, me, me+1)
+	if heldAt != nil {
+		next.rest = new(held.without(g.guid, heldAt, waiters))
+	}
 	next.others = len(waiters) > 0
-	next.together = slices.ContainsFunc(waiters, func(c child) bool { return slices.Contains(holders, c.guid) })
+	next.together = slices.ContainsFunc(waiters, func(c child) bool { return slices.Contains(held.Holders, c.guid) })
 	if next.together {
 		return next, nil
 	}
-	waiters = g.lock.c.strangers.drop(g.lock.path, waiters)
+	present := waiters
+	waiters = g.lock.c.strangers.drop(g.lock.path, slices.Clone(waiters))
 	for {
+		if len(waiters) > 0 && len(barring(next.rest.Delays, waiters[0].mode, present)) > 0 {
+			return next, nil // in a delay nobody is granted: the first waiter sees to that
+		}
 		heirs, strange, err := g.read(ctx, waiters, known, seen, most)
 		if len(strange) > 0 {
 			waiters = slices.DeleteFunc(waiters, func(c child) bool { return slices.Contains(strange, c.guid) })
@@ -139,6 +150,25 @@ func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen ins
 	return all, nil, nil
 }
 
+// unseen is what a holder knows of its succession when it has not looked.
+func (g *Grant) unseen() succession {
+	next := succession{version: -1, evicted: g.evicted}
+	if g.Mode() != priority.Shared { // else others may be in G
+		next.rest = &lockRecord{Evicted: g.evicted}
+	}
+	return next
+}
+
+// soleLength is how long the lock node is if it says nothing but that this grant
+// holds the lock.
+func (g *Grant) soleLength() int {
+	rec := newRecord(g.lock.c, g.req)
+	if own := rec.delayNotes(g.guid); own != nil {
+		return len(lockRecord{}.with(g.guid, own).encode())
+	}
+	return soleHolderLength
+}
+
 // queueAround lists the contenders in order, and tells which of them is guid;
 // zk.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
 func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, stat *zk.Stat, err error) {
@@ -159,9 +189,10 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string)
 }
 
 // news is what a grant keeps of the lock node: what those who were evicted a
-// moment ago may not have read yet. It costs nothing where there is none.
-func (l *PriorityLock) news(ctx context.Context, s *session, seen *zk.Stat) ([]evictionNote, error) {
-	if int(seen.DataLength) <= soleHolderLength {
+// moment ago may not have read yet. It costs nothing where there is none: the node
+// is as long as usual.
+func (l *PriorityLock) news(ctx context.Context, s *session, seen *zk.Stat, usual int) ([]evictionNote, error) {
+	if int(seen.DataLength) <= usual {
 		return nil, nil
 	}
 	data, _, err := s.get(ctx, l.path)
@@ -185,7 +216,8 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		return &again, nil
 	}
 	next := &heir{guid: c.guid, path: l.path + "/" + c.name, seen: seen}
-	if next.data = l.c.requests.get(c.guid); next.data != nil && known != suspect {
+	if r, ok := l.c.requests.get(c.guid); ok && known != suspect {
+		next.data, next.notes = r.granted, r.rec.delayNotes(c.guid)
 		return next, nil // of version 0: as it was created
 	}
 	data, stat, err := s.get(ctx, next.path)
@@ -202,9 +234,9 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		return nil, nil //nolint:nilerr,nilnil // it is newer: no heir
 	}
 	rec.Granted = true
-	next.data, next.version = rec.encode(), stat.Version
+	next.data, next.version, next.notes = rec.encode(), stat.Version, rec.delayNotes(c.guid)
 	if stat.Version == 0 {
-		l.c.requests.put(c.guid, data, next.data)
+		l.c.requests.put(c.guid, data, knownRequest{next.data, rec})
 	}
 	return next, nil
 }
@@ -220,20 +252,26 @@ var suspect = new(heir)
 // to the node since.
 type requestCache struct {
 	mu sync.Mutex
-	m  map[string][]byte // data as granted, by digest
+	m  map[string]knownRequest // by digest
+}
+
+type knownRequest struct {
+	granted []byte // data as granted
+	rec     contenderRecord
 }
 
 // maxRequests bounds a cache: when it is full it starts afresh.
 const maxRequests = 256
 
-func (r *requestCache) get(guid string) (granted []byte) {
+func (r *requestCache) get(guid string) (known knownRequest, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.m[digest(guid)]
+	known, ok = r.m[digest(guid)]
+	return known, ok
 }
 
 // put takes note of created data, unless guid says nothing about them.
-func (r *requestCache) put(guid string, created, granted []byte) {
+func (r *requestCache) put(guid string, created []byte, known knownRequest) {
 	sum := sha256.Sum256(created)
 	if hex.EncodeToString(sum[:])[:guidLength/2] != digest(guid) {
 		return
@@ -241,7 +279,7 @@ func (r *requestCache) put(guid string, created, granted []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.m == nil || len(r.m) >= maxRequests {
-		r.m = make(map[string][]byte)
+		r.m = make(map[string]knownRequest)
 	}
-	r.m[digest(guid)] = granted
+	r.m[digest(guid)] = known
 }

@@ -101,7 +101,7 @@ func (c *Client) inspecting(ctx context.Context, op func(*session) error) error 
 }
 
 // lockAt reads G and who is there: of one moment, unless the lock changes hands
-// all the time. With a *RecordError g is what the requests tell.
+// all the time. The marks of G are frozen. With a *RecordError g is what the requests tell.
 func (s *session) lockAt(ctx context.Context, l *PriorityLock) (g lockRecord, names []string, err error) {
 	var bad error
 	for range 4 {
@@ -115,6 +115,7 @@ func (s *session) lockAt(ctx context.Context, l *PriorityLock) (g lockRecord, na
 				return g, nil, err
 			}
 		}
+		g.freeze(before)
 		list, after, err := s.list(ctx, l.path)
 		if err != nil {
 			return g, nil, err
@@ -156,13 +157,19 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	children, foreign := parseChildren(names)
 	state.Foreign = foreign
 	var now int64
-	if len(children) > 0 {
+	delays := slices.DeleteFunc(g.Delays, func(n delayNote) bool { return isPresent(children, n.ID) })
+	if len(children)+len(delays) > 0 {
 		if now, err = c.serverNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
 			now = time.Now().UnixMilli() // an onlooker that may not write: nearly right
 		} else if err != nil {
 			return state, err
 		}
 		state.At = time.UnixMilli(now)
+	}
+	for _, n := range delays {
+		if d := n.describe(); d.Until.IsZero() || d.Until.After(state.At) {
+			state.Delays = append(state.Delays, d)
+		}
 	}
 	for _, child := range children {
 		holds := slices.Contains(g.Holders, child.guid)

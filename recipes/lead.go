@@ -19,15 +19,23 @@ import (
 // the lock, and G itself where shared holders are in its way: others may come
 // to hold beside them. As long as the holder is exclusive, G cannot change
 // without a change of the holder's node or of this one's.
-func (p *place) lead(ctx context.Context, version int32, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
+func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l := p.a.l
+	delayed, err := p.heed(ctx, stat, g, children)
+	if err != nil {
+		return nil, 0, err
+	}
 	if len(alive) == 0 {
-		grant, err := p.grantSelf(ctx, version, g, nil)
+		if delayed > 0 {
+			p.a.holders = nil
+			return nil, delayed, nil
+		}
+		grant, err := p.grantSelf(ctx, stat, g, children, nil)
 		return grant, 0, err
 	}
 	exclusive := func(c child) bool { return c.mode != priority.Shared }
-	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && !slices.ContainsFunc(alive, exclusive) {
-		grant, err := p.grantSelf(ctx, version, g, alive) // nobody in its way, whatever they say
+	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && delayed == 0 && !slices.ContainsFunc(alive, exclusive) {
+		grant, err := p.grantSelf(ctx, stat, g, children, alive) // nobody in its way, whatever they say
 		return grant, 0, err
 	}
 	holders, err := p.lookAt(ctx, alive)
@@ -74,7 +82,7 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 		if err != nil {
 			return nil, 0, err
 		}
-		again = again || now != version
+		again = again || now != stat.Version
 	}
 	if again {
 		return nil, 0, errAgain
@@ -87,11 +95,17 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	}
 	switch v.Action {
 	case priority.Grant:
-		grant, err := p.grantSelf(ctx, version, g, alive)
+		if delayed > 0 {
+			return nil, delayed, nil
+		}
+		grant, err := p.grantSelf(ctx, stat, g, children, alive)
 		return grant, 0, err
 	case priority.Preempt: // done
 	case priority.TakeOver:
-		grant, err := p.takeOver(ctx, version, g, holders)
+		if !g.delaysAfter(alive) && delayed > 0 {
+			return nil, delayed, nil // an eviction would gain nothing before that
+		}
+		grant, err := p.takeOver(ctx, stat, g, children, holders)
 		return grant, 0, err
 	case priority.GiveUp:
 		return nil, 0, &CleanupPendingError{Scope: l.scope, Waited: p.oldestAsk(), Holders: p.a.holders}
@@ -287,24 +301,24 @@ func (p *place) oldestAsk() time.Duration {
 
 // grantSelf is T3: every holder in G is dead, or admits this request and is
 // kept.
-func (p *place) grantSelf(ctx context.Context, version int32, g lockRecord, keep []child) (*Grant, error) {
+func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, children, keep []child) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
 	}
 	if p.a.outdated() {
 		return nil, errAgain
 	}
-	next := lockRecord{Format: recordFormat, Evicted: g.Evicted}
+	next := lockRecord{Evicted: g.Evicted, Delays: p.remains(stat, g, children)}
 	for _, c := range keep {
 		next.Holders = append(next.Holders, c.guid)
 	}
 	r, _, err := p.s.multi(ctx,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})
+		&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	if err == nil {
 		p.makePeace()
 	}
-	return p.ownGrant(r, 0, next.Holders, next.Evicted, err)
+	return p.ownGrant(r, 0, next, err)
 }
 
 // makePeace takes back, in the background, what was asked of holders that the
@@ -317,8 +331,9 @@ func (p *place) makePeace() {
 
 // takeOver is T7: every holder has had its grace. All of them are in the way:
 // an exclusive one has the lock alone, and shared ones are in the way of an
-// exclusive request alone.
-func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holders []*holding) (*Grant, error) {
+// exclusive request alone. It returns errAgain when those had a lock-delay: the
+// lock is free then, and nobody's until that is over.
+func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, children []child, holders []*holding) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
 	}
@@ -342,21 +357,46 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 		evicted = append(evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now})
 		from = append(from, h.rec.contender(h.child, h.stat))
 	}
-	next := lockRecord{Format: recordFormat, Evicted: g.evict(evicted...)}
-	ops = append(ops,
-		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})
-	p.seizure = &seizure{evicted: next.Evicted, from: from}
+	next := lockRecord{Evicted: g.evict(evicted...)}
+	left := slices.DeleteFunc(slices.Clone(children), func(c child) bool { // by the time of the write
+		return slices.ContainsFunc(holders, func(h *holding) bool { return h.guid == c.guid })
+	})
+	delayed := g.delaysAfter(aliveOf(holders))
+	if delayed {
+		next.Delays = g.carry(stat, left)
+		ops = append(ops,
+			&zk.CheckVersionRequest{Path: p.path, Version: -1},
+			&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: stat.Version})
+	} else {
+		next.Delays = p.remains(stat, g, left)
+		ops = append(ops,
+			&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
+			&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
+	}
+	p.seizure = &seizure{evicted: evicted, from: from, delayed: delayed}
 	r, _, err := p.s.multi(ctx, ops...)
 	switch {
 	case err == nil:
-		p.asks = nil
+		p.asks = make(map[string]*standingAsk)
 		p.a.notices.send(TookOver{From: from})
 	case errors.Is(err, errAmbiguous):
 		return nil, err
 	}
 	p.seizure = nil
-	return p.ownGrant(r, len(holders), nil, next.Evicted, err)
+	if delayed && err == nil {
+		p.noticed(barring(next.Delays, p.a.req.Mode, left), r[len(holders)+1].Stat)
+		p.a.l.c.hints.crowded(p.a.l.path)
+		return nil, errAgain
+	}
+	return p.ownGrant(r, len(holders), next, err)
+}
+
+func aliveOf(holders []*holding) []child {
+	alive := make([]child, len(holders))
+	for i, h := range holders {
+		alive[i] = h.child
+	}
+	return alive
 }
 
 // authorize lets the caller agree to the eviction of these holders, unless it
@@ -382,8 +422,19 @@ func (p *place) authorize(ctx context.Context, holders []*holding) error {
 
 // seizure is a takeover whose fate is not known.
 type seizure struct {
-	evicted []evictionNote
+	evicted []evictionNote // by it
 	from    []Contender
+	delayed bool // it grants nothing yet
+}
+
+// happened reports whether the lock node tells of the takeover.
+func (s *seizure) happened(g lockRecord) bool {
+	for _, n := range s.evicted {
+		if !slices.ContainsFunc(g.Evicted, n.same) {
+			return false
+		}
+	}
+	return true
 }
 
 // settle finds out, for a grant, whether it is due to the takeover.
@@ -393,13 +444,28 @@ func (p *place) settle(ctx context.Context, g *Grant) error {
 		return err
 	}
 	record, err := decodeLock(data)
-	if err == nil && slices.Contains(record.Holders, p.guid) && slices.EqualFunc(record.Evicted, p.seizure.evicted, evictionNote.same) {
+	if err == nil && slices.Contains(record.Holders, p.guid) && p.seizure.happened(record) {
 		g.evicted = record.Evicted
 		p.a.notices.send(TookOver{From: p.seizure.from})
 	}
 	p.seizure = nil
 	return nil
 }
+
+// settleDelayed finds out what became of a takeover that grants nothing yet.
+func (p *place) settleDelayed(g lockRecord) {
+	if p.seizure == nil || !p.seizure.delayed {
+		return
+	}
+	if p.seizure.happened(g) {
+		p.asks = make(map[string]*standingAsk)
+		p.a.notices.send(TookOver{From: p.seizure.from})
+	}
+	p.seizure = nil
+}
+
+// joining is G with this request as one holder more.
+func (p *place) joining(g lockRecord) lockRecord { return g.with(p.guid, p.rec.delayNotes(p.guid)) }
 
 func (p *place) grantedData() []byte {
 	rec := p.rec
@@ -408,15 +474,15 @@ func (p *place) grantedData() []byte {
 }
 
 // ownGrant reads the reply of a transaction in which the request granted
-// itself, beside those whom it kept: ops own and own+1 wrote its node and the
+// itself, beside those of kept: ops own and own+1 wrote its node and the
 // lock node.
-func (p *place) ownGrant(r []zk.MultiResponse, own int, kept []string, evicted []evictionNote, err error) (*Grant, error) {
+func (p *place) ownGrant(r []zk.MultiResponse, own int, kept lockRecord, err error) (*Grant, error) {
 	switch {
 	case err == nil:
 		p.a.l.c.hints.crowded(p.a.l.path)
 		g := p.newGrant()
-		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, evicted
-		if len(kept) > 0 {
+		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, kept.Evicted
+		if kept.occupied() {
 			g.version = -1 // at which the lock is not idle when this one leaves
 		}
 		return p.a.granted(g)

@@ -144,6 +144,9 @@ func (s *LockState) sent(first Contender, p Plan, step, passed time.Duration) []
 // pass lets time pass for the holders.
 func (s *LockState) pass(d time.Duration) {
 	s.At = s.At.Add(d)
+	if d > 0 { // those that had not begun are over as well, for whoever has waited for them
+		s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(x Delay) bool { return !x.Until.After(s.At) })
+	}
 	for i := range s.Holders {
 		h := &s.Holders[i]
 		h.LeaseLeft, h.MinRuntimeLeft = max(h.LeaseLeft-d, 0), max(h.MinRuntimeLeft-d, 0)

@@ -22,7 +22,7 @@ type Plan struct {
 	After   time.Duration
 
 	// Position is the place in the queue: 1 is next in line. 0: the request does
-	// not queue (OutcomeGranted, OutcomeRefused).
+	// not queue (OutcomeGranted at once, OutcomeRefused).
 	Position int
 
 	// Ahead are the waiters that come before it, Behind those that it comes
@@ -63,7 +63,7 @@ type Outcome string
 
 // The outcomes of a Plan.
 const (
-	OutcomeGranted   Outcome = "granted"    // at once, with nobody's consent
+	OutcomeGranted   Outcome = "granted"    // with nobody's consent: at once, or as soon as no lock-delay bars it
 	OutcomeRefused   Outcome = "refused"    // a try (acquire timeout 0) that is not granted at once
 	OutcomeInLine    Outcome = "in_line"    // it waits behind others, who act first: Plan.Ahead
 	OutcomeTakesOver Outcome = "takes_over" // it evicts the obstacles, if they have not left by then
@@ -114,13 +114,20 @@ func (s LockState) plan(r priority.Request, ahead, behind []Contender, id string
 	}
 	forecast := priority.Foresee(f)
 	p.After = forecast.After
+	delay := s.Delay(r.Mode)
 	switch forecast.End {
 	case priority.Grant:
 		p.Outcome, p.Position = OutcomeGranted, 0
+		if delay > 0 && f.Request.Try {
+			p.Outcome = OutcomeRefused
+		} else if delay > p.After {
+			p.After, p.Position = delay, len(ahead)+1
+		}
 	case priority.Refuse:
 		p.Outcome, p.Position = OutcomeRefused, 0
 	case priority.TakeOver:
 		p.Outcome = OutcomeTakesOver
+		p.After = max(p.After+lockDelay(p.Obstacles), delay)
 	case priority.GiveUp:
 		p.Outcome = OutcomeGivesUp
 	default:
@@ -136,6 +143,15 @@ func (s LockState) plan(r priority.Request, ahead, behind []Contender, id string
 		}
 	}
 	return p
+}
+
+// lockDelay is how long the eviction of all these delays the lock.
+func lockDelay(evicted []Obstacle) time.Duration {
+	var delay time.Duration
+	for _, o := range evicted {
+		delay = max(delay, o.Holder.LockDelay)
+	}
+	return delay
 }
 
 // held hands the rulebook a holder, as the waiter with this id sees it.

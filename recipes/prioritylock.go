@@ -135,6 +135,12 @@ func (r *Request) complete(c *Client) error {
 	case r.PreemptDelta > 0 && r.NeverPreempts:
 		bad("preempt_delta", "has no meaning for a request that never preempts; leave one of them out")
 	}
+	switch {
+	case r.LockDelay < 0:
+		bad("lock_delay", "%s is negative; write how long the lock is to stay free after an unclean end, or leave it out", r.LockDelay)
+	case r.LockDelay > MaxLockDelay:
+		bad("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", r.LockDelay, MaxLockDelay)
+	}
 	for _, text := range []struct {
 		field, value string
 		limit        int
@@ -173,6 +179,9 @@ type attempt struct {
 	ahead   int     // waiters in front, as last seen
 	seen    []child // contenders, as last seen
 	holders []Contender
+	delays  []Delay // that bar it, as last seen
+	delayed bool    // Delayed was sent for them
+	timed   bool    // a try has found out since when
 	notices *notices
 
 	// What the request becomes, see Terms.
@@ -285,13 +294,13 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			}
 			return g, err
 		}
-		evicted, err := l.news(ctx, s, stat)
-		if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
+		keep, err := a.leftover(ctx, s, stat)
+		if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		g, err := a.take(ctx, s, stat.Version, lockRecord{Format: recordFormat, Evicted: evicted})
+		g, err := a.take(ctx, s, stat.Version, keep)
 		switch {
 		case errors.Is(err, errAgain):
 			continue
@@ -345,7 +354,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		}
 		a.seen, _ = parseChildren(names)
 		a.seen = l.c.strangers.drop(l.path, a.seen, g.Holders...)
-		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
+		keep := lockRecord{Evicted: g.Evicted, Delays: g.carry(stat, a.seen)}
 		var holders []child
 		for _, c := range a.seen {
 			switch {
@@ -355,6 +364,9 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 			case c.mode != priority.Shared && !a.req.Priority.Outranks(c.level()):
 				return nil, errCrowded // it comes first
 			}
+		}
+		if len(barring(keep.Delays, a.req.Mode, a.seen)) > 0 {
+			return nil, errCrowded
 		}
 		err = l.allShare(ctx, s, holders)
 		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
@@ -405,8 +417,8 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 		}
 		guid := newGUID()
 		record := soleHolder(guid)
-		if len(keep.Holders)+len(keep.Evicted) > 0 {
-			record = keep.with(guid).encode()
+		if own := rec.delayNotes(guid); len(own)+len(keep.Evicted) > 0 || keep.occupied() {
+			record = keep.with(guid, own).encode()
 		}
 		sent := s.clock.now()
 		r, failed, err := s.multi(ctx,
@@ -420,7 +432,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
 				token: Token(r[2].Stat.Mzxid), version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
 			}
-			if len(keep.Holders) > 0 {
+			if keep.occupied() {
 				g.version = -1 // at which the lock is not idle when this one leaves
 			}
 			return a.granted(g)
@@ -442,7 +454,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 		case errors.Is(err, errAmbiguous):
 			own, lost := s.find(ctx, l.path, guid)
 			if lost != nil {
-				s.undoCreate(l.path, guid)
+				a.undoTake(s, guid)
 				return nil, lost
 			}
 			if own == "" {
@@ -455,9 +467,28 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 	}
 }
 
+// undoTake removes, in the background, the node of a T1 that may have happened:
+// as the clean end of a hold if that has to be told from an unclean one.
+func (a *attempt) undoTake(s *session, guid string) {
+	if a.req.LockDelay == 0 {
+		s.undoCreate(a.l.path, guid)
+		return
+	}
+	g := &Grant{lock: a.l, s: s, req: a.req, mode: a.req.Mode, guid: guid, version: -1, notices: a.notices}
+	s.c.backlog.Go(func() {
+		ctx := context.Background()
+		if path, err := s.find(ctx, a.l.path, guid); err == nil && path != "" {
+			g.path = path
+			_ = g.depart(ctx, true, nil, nil)
+		}
+	})
+}
+
 // adopt makes a grant of a node whose creation was not acknowledged.
 func (a *attempt) adopt(ctx context.Context, s *session, guid, path string, sent instant) (*Grant, error) {
-	return newPlace(a, s, guid, path, sent, s.clock.now()).stay(ctx) // finds itself in G
+	p := newPlace(a, s, guid, path, sent, s.clock.now())
+	p.adopted = true
+	return p.stay(ctx) // finds itself in G
 }
 
 // rootEpoch returns the data version of the root, which garbage collection
@@ -506,13 +537,16 @@ func (a *attempt) refuse() error {
 			a.ahead++
 		}
 	}
-	return &NotAcquiredError{Scope: a.l.scope, Holders: a.holders, Ahead: a.ahead}
+	return &NotAcquiredError{Scope: a.l.scope, Holders: a.holders, Delays: a.delays, Ahead: a.ahead}
 }
 
 // describe learns who has the lock, for an error message.
 func (a *attempt) describe(ctx context.Context, s *session) {
 	if state, err := a.l.c.snapshot(ctx, s, a.l.scope, a.l.path, false); err == nil {
 		a.holders = state.Holders
+		if delays := state.delaysOf(a.req.Mode); len(delays)+len(a.holders) > 0 { // else they were over just now
+			a.delays, a.delayed = delays, false
+		}
 	}
 }
 
@@ -526,7 +560,7 @@ func (a *attempt) explain(err error) error {
 	case errors.Is(err, errTrySlow):
 		return a.l.c.unavailable()
 	case errors.Is(err, errAcquireTimeout):
-		e := &NotAcquiredError{Scope: a.l.scope, Waited: waited, Holders: a.holders, Ahead: a.ahead}
+		e := &NotAcquiredError{Scope: a.l.scope, Waited: waited, Holders: a.holders, Delays: a.delays, Ahead: a.ahead}
 		if gone, ok := errors.AsType[*UnavailableError](err); ok {
 			e.Err = gone
 		}

@@ -67,6 +67,8 @@ type place struct {
 	knocked  bool                    // nobody can do that again
 	sawG     bool                    // has watched the lock node
 	baffled  instant                 // since then the holder says nothing; 0: it does
+	adopted  bool                    // its creation was a T1, so it may hold from the beginning
+	sights   map[string]sight        // by the guid of a holder that has gone uncleanly
 }
 
 // standingAsk is what this request has asked of one holder.
@@ -325,7 +327,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	case me == 0 && len(children) == 1 && !p.granted.Load():
 		// Whomever G names at this version, which is of the same snapshot, is
 		// dead, or this request itself.
-		grant, err := p.grantSelf(ctx, stat.Version, lockRecord{}, nil)
+		grant, err := p.grantSelf(ctx, stat, lockRecord{}, children, nil)
 		return grant, 0, err
 	case me <= 0 || below || several:
 		return nil, 0, nil
@@ -358,9 +360,13 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	names, _, err := s.list(ctx, l.path)
+	p.settleDelayed(g)
+	names, now, err := s.list(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
+	}
+	if len(g.Delays) > 0 && now.Version != stat.Version {
+		return nil, 0, errAgain // a clean end meanwhile would look like an unclean one
 	}
 	children, foreign := parseChildren(names)
 	children = l.c.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
@@ -401,7 +407,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, safetyPoll, p.follow(ctx, waiters, pos, alive)
 	}
 	p.first = true
-	return p.lead(ctx, stat.Version, g, children, alive)
+	return p.lead(ctx, stat, g, children, alive)
 }
 
 // follow is step 4: it watches the waiter right in front.
@@ -483,7 +489,7 @@ func (p *place) knock(ctx context.Context) error {
 		}
 		// With its own node, so that the lock is the one that was read.
 		_, _, err = p.s.multi(ctx,
-			&zk.SetDataRequest{Path: p.a.l.path, Data: data, Version: stat.Version},
+			&zk.SetDataRequest{Path: p.a.l.path, Data: again(data, stat), Version: stat.Version},
 			&zk.CheckVersionRequest{Path: p.path, Version: -1})
 		if !errors.Is(err, zk.ErrBadVersion) {
 			p.knocked = err == nil
@@ -516,7 +522,7 @@ func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
 }
 
 func (p *place) newGrant() *Grant {
-	return &Grant{lock: p.a.l, s: p.s, guid: p.guid, path: p.path, mode: p.a.req.Mode, stamp: p.stamp, notices: p.a.notices}
+	return &Grant{lock: p.a.l, s: p.s, req: p.a.req, guid: p.guid, path: p.path, mode: p.a.req.Mode, stamp: p.stamp, notices: p.a.notices}
 }
 
 // watchOnly drops the watches on others than these.
@@ -547,12 +553,15 @@ func (p *place) leave() {
 	ctx := context.Background()
 	p.withdraw(ctx)
 	if p.granted.Load() && p.isGranted(ctx) {
-		g := p.newGrant()
-		g.version, g.born = -1, p.s.clock.now()
-		_ = g.Release(ctx)
+		p.releaseUnused(ctx)
 		return
 	}
-	if err := p.s.deleteSurely(ctx, p.path); err != nil {
+	granted, err := p.depart(ctx)
+	switch {
+	case granted:
+		p.releaseUnused(ctx)
+		return
+	case err != nil:
 		p.a.l.c.log.Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
 	}
 	if p.sawG {
@@ -570,5 +579,48 @@ func (p *place) isGranted(ctx context.Context) bool {
 		}
 		rec, bad := decodeContender(data)
 		return err == nil && bad == nil && rec.Granted
+	}
+}
+
+// releaseUnused gives back what was granted to a request that leaves.
+func (p *place) releaseUnused(ctx context.Context) {
+	g := p.newGrant()
+	g.version, g.born = -1, p.s.clock.now()
+	_ = g.Release(ctx)
+}
+
+// depart deletes the node, however often it takes. A request with a lock-delay
+// that was granted meanwhile must not: that would look like the unclean end of
+// a hold.
+func (p *place) depart(ctx context.Context) (granted bool, err error) {
+	if p.a.req.LockDelay == 0 {
+		return false, p.s.deleteSurely(ctx, p.path)
+	}
+	for look := p.adopted; ; look = true {
+		var err error = zk.ErrBadVersion
+		if !look || p.known {
+			err = p.s.delete(ctx, p.path, p.version) // 0 when it was not read yet: as it was created
+		}
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+			return false, nil
+		case errors.Is(err, errAmbiguous):
+			continue
+		case !errors.Is(err, zk.ErrBadVersion):
+			return false, err
+		}
+		data, stat, err := p.s.get(ctx, p.path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+			return false, nil
+		case errors.Is(err, errAmbiguous):
+			continue
+		case err != nil:
+			return false, err
+		}
+		p.version, p.known = stat.Version, true
+		if rec, err := decodeContender(data); err == nil && rec.Granted {
+			return true, nil
+		}
 	}
 }

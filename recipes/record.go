@@ -18,6 +18,11 @@ import (
 // a newer one rather than guess.
 const recordFormat = 1
 
+// delayFormat is the version of a lock record and of a contender's record in
+// which there is a lock-delay. A program that does not know it must not grant such
+// a lock, nor hand it over, so it has to refuse the record.
+const delayFormat = 2
+
 // contenderRecord is the data of a contender's node: its request, then its
 // mailbox. Times are server times in milliseconds.
 //
@@ -41,6 +46,7 @@ type contenderRecord struct {
 	LeaseOnly      bool           `json:"lease_only,omitempty"` // the minimum runtime is the lease, however long that becomes
 	PreemptDelta   int            `json:"preempt_delta,omitempty"`
 	NeverPreempts  bool           `json:"never_preempts,omitempty"`
+	LockDelay      int64          `json:"lock_delay_ms,omitempty"` // then the format is delayFormat
 	Message        string         `json:"message,omitempty"`
 	Trace          string         `json:"traceparent,omitempty"`
 	Under          []string       `json:"under,omitempty"`
@@ -91,6 +97,7 @@ type lockRecord struct {
 	Format  int            `json:"format"`
 	Holders []string       `json:"holders"` // guids
 	Evicted []evictionNote `json:"evicted,omitempty"`
+	Delays  []delayNote    `json:"delays,omitempty"` // then the format is delayFormat
 }
 
 // evictionNote says who was evicted, by a takeover or by an operator's break,
@@ -133,9 +140,10 @@ const newsFor = 2 * time.Minute
 // maxEvictions is how many earlier evictions a takeover keeps in G.
 const maxEvictions = 8
 
-// with returns r with one holder more.
-func (r lockRecord) with(guid string) lockRecord {
+// with returns r with one holder more, and what its lock-delay writes.
+func (r lockRecord) with(guid string, own []delayNote) lockRecord {
 	r.Holders = append(slices.Clone(r.Holders), guid)
+	r.Delays = slices.Concat(r.Delays, own)
 	return r
 }
 
@@ -150,6 +158,9 @@ func newRecord(c *Client, r Request) contenderRecord {
 		Under: r.Under, Override: r.Override,
 	}
 	rec.protect(r.MinRuntime)
+	if r.LockDelay > 0 {
+		rec.Format, rec.LockDelay = delayFormat, delayMillis(r.LockDelay)
+	}
 	return rec
 }
 
@@ -167,7 +178,17 @@ func millis(d *time.Duration) *int64 {
 }
 
 func (r contenderRecord) encode() []byte { return withUnknown(encode(r), r.unknown) }
-func (r lockRecord) encode() []byte      { return encode(r) }
+
+func (r lockRecord) encode() []byte {
+	r.Format = recordFormat
+	if len(r.Delays) > 0 {
+		r.Format = delayFormat
+	}
+	if r.Holders == nil {
+		r.Holders = []string{}
+	}
+	return encode(r)
+}
 
 // soleHolder is the encoded lockRecord of one holder: written by each grant.
 func soleHolder(guid string) []byte {
@@ -186,7 +207,7 @@ func encode(v any) []byte {
 }
 
 func decodeContender(data []byte) (r contenderRecord, err error) {
-	err = decode(data, &r, &r.Format)
+	err = decodeUpTo(delayFormat, data, &r, &r.Format)
 	if err == nil {
 		r.unknown = unknownIn(data, contenderFields)
 	}
@@ -198,14 +219,17 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 	if len(data) == 0 {
 		return lockRecord{Format: recordFormat}, nil
 	}
-	err = decode(data, &r, &r.Format)
+	err = decodeUpTo(delayFormat, data, &r, &r.Format)
 	return r, err
 }
 
-// decode reads a record. The error is a *RecordError without the node.
-func decode(data []byte, v any, format *int) error {
+func decode(data []byte, v any, format *int) error { return decodeUpTo(recordFormat, data, v, format) }
+
+// decodeUpTo reads a record of any format up to the newest. The error is a
+// *RecordError without the node.
+func decodeUpTo(newest int, data []byte, v any, format *int) error {
 	err := json.Unmarshal(data, v)
-	if err == nil && *format == recordFormat {
+	if err == nil && *format >= recordFormat && *format <= newest {
 		return nil
 	}
 	// A newer one may have other things in the same places.
@@ -213,8 +237,8 @@ func decode(data []byte, v any, format *int) error {
 		Format json.RawMessage `json:"format"`
 	}
 	_ = json.Unmarshal(data, &its) // as far as that goes
-	if n, atoi := strconv.Atoi(string(its.Format)); atoi == nil && n > recordFormat && json.Valid(data) {
-		return &RecordError{Format: n}
+	if n, atoi := strconv.Atoi(string(its.Format)); atoi == nil && n > newest && json.Valid(data) {
+		return &RecordError{Format: n, knows: newest}
 	}
 	if err == nil {
 		err = errors.New("it does not say which format it has")
@@ -372,6 +396,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 		LeaseTimeout:   milliseconds(r.LeaseTimeout),
 		CleanupTimeout: milliseconds(r.CleanupTimeout),
 		MinRuntime:     milliseconds(r.MinRuntime),
+		LockDelay:      milliseconds(r.LockDelay),
 		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
 		Trace: r.Trace, Under: r.Under, Override: r.Override, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}

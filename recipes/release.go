@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Release gives the lock back: to the first in line if there is one (T4), in
-// one transaction either way. Of several shared holders, the last one does so. It returns ErrReleased when it was released
+// one transaction either way. No lock-delay follows. Of several shared holders, the last one does so. It returns ErrReleased when it was released
 // before, and the *LostError when it was lost, even if only Release found out.
 //
 // When ctx ends first, Release returns an error and goes on in the background
@@ -48,7 +49,8 @@ func (g *Grant) Release(ctx context.Context) error {
 	// A short hold of a lock at which nobody was seen leaves without looking:
 	// whoever came meanwhile watches the holder's node, and takes over when
 	// that is gone.
-	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter
+	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter ||
+		g.req.LockDelay > 0 && g.Mode() == priority.Shared // of several, each has its note in G
 	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
 		return struct{}{}, g.depart(context.Background(), look, next, known)
 	}, nil)
@@ -62,7 +64,7 @@ func (g *Grant) Release(ctx context.Context) error {
 // With next at hand, or without look, it does not look first; known was the
 // first waiter a while ago.
 func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error {
-	l, s := g.lock, g.s
+	l := g.lock
 	g.mu.Lock()
 	token := g.token
 	g.mu.Unlock()
@@ -79,24 +81,27 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 		}
 		return err
 	}
-	var line succession
+	line := g.unseen()
 	if next != nil {
-		line = succession{heirs: []*heir{next}, version: -1, evicted: g.evicted}
+		line.heirs = []*heir{next}
 		if len(g.evicted) == 0 {
 			line.evicted = next.evicted
 		}
 	}
 	for {
 		if !look && len(line.heirs) == 0 {
-			err := s.delete(ctx, g.path, -1) // T5
+			version, err := g.vacate(ctx, line)
 			switch {
 			case err == nil:
 				l.c.hints.update(l.path, func(h *hint) {
-					if h.idle = g.version >= 0 && h.busy == 0 && len(g.evicted) == 0; h.idle {
-						h.version, h.epoch = g.version, g.epoch
+					if h.idle = version >= 0 && h.busy == 0 && len(line.evicted) == 0; h.idle {
+						h.version, h.epoch = version, g.epoch
 					}
 				})
 				return nil
+			case errors.Is(err, zk.ErrBadVersion): // of several holders with a lock-delay, another was faster
+				look = true
+				continue
 			case errors.Is(err, errAmbiguous):
 				look, unsure = true, true
 				continue
@@ -111,7 +116,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 				line = succession{}
 				continue
 			case isUnusable(err): // those who wait find out by themselves
-				look, line = false, succession{}
+				look, line.heirs = false, nil
 				continue
 			case err != nil:
 				return gone(err)
@@ -139,7 +144,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 		case errors.Is(err, errAmbiguous):
 			unsure = true
 		case isUnusable(err): // a successor, or the lock node, that must not be written
-			look, line = false, succession{}
+			look, line.heirs = false, nil
 			continue
 		default:
 			return gone(err)
@@ -152,14 +157,38 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 // errHolderGone: the node of the holder that hands over is not there.
 var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
 
+// vacate is T5: it removes the holder's node. One that has a lock-delay takes its
+// note out of G with it: a note that stays tells of an unclean end. It returns the version at
+// which nobody has held the lock since, or -1.
+func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err error) {
+	if g.req.LockDelay == 0 || line.rest == nil {
+		return g.version, g.s.delete(ctx, g.path, -1)
+	}
+	r, failed, err := g.s.multi(ctx,
+		&zk.DeleteRequest{Path: g.path, Version: -1},
+		&zk.SetDataRequest{Path: g.lock.path, Data: line.rest.encode(), Version: line.version})
+	switch {
+	case err == nil && g.version >= 0 && !line.rest.occupied():
+		return r[1].Stat.Version, nil
+	case failed == 0 && errors.Is(err, zk.ErrNoNode):
+		return -1, errHolderGone
+	case isUnusable(err): // the lock node must not be written: then its note stays
+		return -1, g.s.delete(ctx, g.path, -1)
+	}
+	return -1, err
+}
+
 // handOver is T4: it removes the holder's node and grants the heirs.
 func (g *Grant) handOver(ctx context.Context, line succession) error {
 	ops := make([]any, 0, len(line.heirs)+2)
 	ops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})
-	next := lockRecord{Format: recordFormat, Evicted: line.evicted}
+	next := lockRecord{Evicted: line.evicted}
+	if line.rest != nil {
+		next.Delays = slices.Clone(line.rest.Delays)
+	}
 	for _, h := range line.heirs {
 		ops = append(ops, &zk.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
-		next.Holders = append(next.Holders, h.guid)
+		next.Holders, next.Delays = append(next.Holders, h.guid), append(next.Delays, h.notes...)
 	}
 	ops = append(ops, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
 	_, failed, err := g.s.multi(ctx, ops...)

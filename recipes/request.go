@@ -53,6 +53,13 @@ type Request struct {
 	// hold, also when the lease is extended. Defaults to 0. See Grant.Protect.
 	MinRuntime time.Duration
 
+	// LockDelay is how long nobody is granted the lock after an unclean end of the
+	// hold: a crash, the end of the session, an eviction. It is for work on something that
+	// cannot refuse an old Token. A release, in time or late, is not delayed. A
+	// shared holder's unclean end delays exclusive requests alone. At most
+	// MaxLockDelay. Defaults to 0: none.
+	LockDelay time.Duration
+
 	// PreemptDelta is by how much Priority has to be higher than a holder's to
 	// ask it to go for that. It does not change the order of the queue, nor
 	// what happens at the end of a lease. Defaults to 0, which is 1: any higher
@@ -189,6 +196,14 @@ type (
 	// It keeps its place behind that one.
 	Displaced struct{ By Contender }
 
+	// Delayed: the lock is free and the request next in line, but has to wait: the
+	// hold of others ended uncleanly, see Request.LockDelay. Sent again when that is
+	// because of others.
+	Delayed struct {
+		After []Delay
+		Until time.Time // on the local clock, at the latest
+	}
+
 	// Requeued: the request's session ended. It queues again under a new name,
 	// and has lost its place.
 	Requeued struct{ Cause error }
@@ -245,6 +260,7 @@ type (
 
 func (Queued) notice()           {}
 func (Displaced) notice()        {}
+func (Delayed) notice()          {}
 func (Requeued) notice()         {}
 func (Revised) notice()          {}
 func (CleanupPending) notice()   {}

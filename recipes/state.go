@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -13,8 +14,28 @@ type LockState struct {
 	Waiters []Contender // in the order in which they would be granted
 	Foreign []string    // children of the lock node that are no contenders; ignored by the protocol
 	Damage  string      // what is wrong with the lock node itself, for people; "": nothing
+	Delays  []Delay     // of holders that have gone uncleanly, as far as they are not over
 	Evicted []Eviction  // who was evicted lately, by the last takeover and a few before it
 	At      time.Time   // of the look, by the server's clock; zero when nobody is there
+}
+
+// delaysOf returns those that a request of this mode has to wait for.
+func (s LockState) delaysOf(mode priority.Mode) []Delay {
+	return slices.DeleteFunc(slices.Clone(s.Delays), func(d Delay) bool { return d.Mode.Admits(mode) })
+}
+
+// Delay returns how long a request of this mode will have to wait for unclean ends
+// of others; 0: it does not.
+func (s LockState) Delay(mode priority.Mode) time.Duration {
+	var left time.Duration
+	for _, d := range s.delaysOf(mode) {
+		if d.Until.IsZero() {
+			left = max(left, d.LockDelay)
+		} else {
+			left = max(left, d.Until.Sub(s.At))
+		}
+	}
+	return left
 }
 
 // Held reports whether somebody holds the lock.
@@ -36,6 +57,7 @@ type Contender struct {
 	WaitingTimeout *time.Duration
 	AcquireTimeout *time.Duration // nil: none that is known
 	MinRuntime     time.Duration  // see Request
+	LockDelay      time.Duration  // likewise
 	PreemptDelta   int            // likewise
 	NeverPreempts  bool           // likewise
 	Trace          string

@@ -252,7 +252,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 func (p *place) movedTo(r *revision, guid, path string, sent instant) error {
 	p.a.revised(r)
 	next := newPlace(p.a, p.s, guid, path, sent, p.s.clock.now())
-	next.odd, next.sawG = p.odd, p.sawG
+	next.odd, next.sawG, next.sights = p.odd, p.sawG, p.sights
 	next.authors = map[string]struct{}{p.guid: {}} // its notes say nothing new
 	if asks := p.takeAsks(); len(asks) > 0 {
 		// They are void, and go when the new place asks the same holders. Taken back

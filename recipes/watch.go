@@ -225,7 +225,7 @@ func (t *watchTable) reset(tell bool) {
 }
 
 // fireIdle makes a watch on a node fire that nobody needs any more: the node is
-// written as it is. go-zookeeper cannot take a watch back, and a node that is
+// written so that it says the same. go-zookeeper cannot take a watch back, and a node that is
 // never deleted may not change for long.
 func (s *session) fireIdle(ctx context.Context, path string) {
 	const tries = 3 // each fails only if the node changes, and then the watch fires
@@ -240,7 +240,7 @@ func (s *session) fireIdle(ctx context.Context, path string) {
 	}
 }
 
-// rewrite writes a lock node as it is.
+// rewrite writes a lock node so that it says the same.
 func (s *session) rewrite(ctx context.Context, path string) error {
 	// Nobody of ours need be at the lock any more, so it may be removed, and
 	// be there anew with the version that is read here: the epoch tells.
@@ -254,7 +254,7 @@ func (s *session) rewrite(ctx context.Context, path string) error {
 	}
 	_, failed, err := s.multi(ctx,
 		&zk.CheckVersionRequest{Path: s.c.root, Version: epoch},
-		&zk.SetDataRequest{Path: path, Data: data, Version: stat.Version})
+		&zk.SetDataRequest{Path: path, Data: again(data, stat), Version: stat.Version})
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
 		s.c.epoch.CompareAndSwap(epoch, -1)
 	}

@@ -29,6 +29,7 @@ type execFlags struct {
 	waiting  duration
 	cleanup  duration
 	acquire  duration
+	delay    duration
 	forceful yes
 	message  string
 	owner    string
@@ -125,6 +126,7 @@ Exit code: that of the command, or
 	flags.Var(&f.cleanup, "cleanup", "how long the command has from SIGTERM to SIGKILL (default 10s)")
 	flags.Var(&f.acquire, "acquire", "how long to wait for the lock; 0: take it only if it is free (default for ever)")
 	flags.Var(&f.waiting, "waiting", "how long to wait for the cleanup of a holder that was asked to go (default for ever)")
+	flags.Var(&f.delay, "lock-delay", "how long nobody is granted the lock if this program dies before the command has ended (default 0)")
 	flags.VarPF(&f.forceful, "forceful", "", "take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
 	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
 	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
@@ -141,6 +143,7 @@ func (f *execFlags) requirements(argv []string) []lockguard.Requirement {
 		CleanupTimeout: f.cleanup.or(defaultCleanup),
 		Forceful:       f.forceful.is,
 		LeaseTimeout:   f.lease.or(recipes.DefaultLeaseTimeout),
+		LockDelay:      f.delay.or(0),
 		Message:        f.message,
 		Mode:           f.mode.is,
 		Priority:       f.priority.is,
@@ -169,6 +172,8 @@ func execFlag(field string) string {
 		return "--cleanup"
 	case "lease_timeout":
 		return "--lease"
+	case "lock_delay":
+		return "--lock-delay"
 	case "waiting_timeout":
 		return "--waiting"
 	}

@@ -119,6 +119,8 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 	switch e := event.(type) {
 	case lockguard.Queued:
 		p.say("waiting for lock %q%s, place %d in the queue", e.Scope, heldBy(e.Holders), e.Position)
+	case lockguard.Delayed:
+		p.say("lock %q is free but delayed until about %s, %s", e.Scope, e.Until.Local().Format(time.TimeOnly), uncleanEnds(e.After))
 	case lockguard.Requeued:
 		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", e.Scope)
 	case lockguard.Frozen:

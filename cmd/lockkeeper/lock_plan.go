@@ -101,6 +101,9 @@ func requirementWords(r lockguard.Requirement) string {
 	if r.MinRuntime > 0 {
 		words = append(words, "not preempted for "+human(r.MinRuntime))
 	}
+	if r.LockDelay > 0 {
+		words = append(words, "lock delay "+human(r.LockDelay))
+	}
 	return strings.Join(words, ", ")
 }
 

@@ -22,7 +22,7 @@ func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 	}
 	for _, s := range states {
 		if len(s.Holders) == 0 {
-			row(w, s.Scope, "free", "-", "-", "-", "-", len(s.Waiters))
+			row(w, s.Scope, stateWord(s), "-", "-", "-", "-", len(s.Waiters))
 			continue
 		}
 		if !wide {
@@ -35,6 +35,40 @@ func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 				h.Mode, h.Host, h.PID, h.Token, minRuntimeLeft(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
 	}
+}
+
+// stateWord is the state of a lock: held, delayed (free, and not to be had yet) or free.
+func stateWord(s recipes.LockState) string {
+	switch {
+	case s.Held():
+		return "held"
+	case len(s.Delays) > 0:
+		return "delayed"
+	}
+	return "free"
+}
+
+// delayWords says until when nobody is granted a lock because of a holder that has
+// gone without releasing it.
+func delayWords(s recipes.LockState, d recipes.Delay) string {
+	whom := "nobody is"
+	if d.Mode == priority.Shared {
+		whom = "no exclusive request is"
+	}
+	if d.Until.IsZero() {
+		return fmt.Sprintf("delayed after the unclean end of %s: %s granted it for %s from when somebody asks for it (lock_delay)", d.Owner, whom, human(d.LockDelay))
+	}
+	return fmt.Sprintf("delayed until about %s, %s more, after the unclean end of %s: %s granted it before (lock_delay %s)",
+		clock(d.Until), human(d.Until.Sub(s.At)), d.Owner, whom, human(d.LockDelay))
+}
+
+// uncleanEnds names those whose ends delay a lock.
+func uncleanEnds(delays []recipes.Delay) string {
+	names := make([]string, len(delays))
+	for i, d := range delays {
+		names[i] = fmt.Sprintf("%q", d.Owner)
+	}
+	return "after the unclean end of " + strings.Join(names, ", ")
 }
 
 // since says how long ago something was when s was looked at.
@@ -79,7 +113,7 @@ func preemptors(h recipes.Contender) string {
 
 // writeLock writes all that is known about one lock.
 func writeLock(w io.Writer, s recipes.LockState, wide bool) {
-	state := "free"
+	state := stateWord(s)
 	if s.Held() {
 		state = "held, " + s.Holders[0].Mode.String()
 	}
@@ -87,6 +121,9 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		state += fmt.Sprintf(", %d waiting", n)
 	}
 	line(w, "%s: %s", s.Scope, state)
+	for _, d := range s.Delays {
+		line(w, "\ndelay   %s", delayWords(s, d))
+	}
 	for _, h := range s.Holders {
 		line(w, "\nholder  %s", contender(h))
 		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))

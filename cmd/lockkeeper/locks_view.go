@@ -12,9 +12,10 @@ import (
 type lockView struct {
 	Scope   string         `json:"scope"`
 	Mode    *priority.Mode `json:"mode"`  // null while nobody holds the lock
-	State   string         `json:"state"` // held or free
+	State   string         `json:"state"` // held, free or delayed: free, and not to be had yet
 	Holders []holderView   `json:"holders"`
 	Waiters []waiterView   `json:"waiters"`
+	Delays  []delayView    `json:"delays,omitempty"`
 
 	Damage  string   `json:"damage,omitempty"`  // what is wrong with the lock's node
 	Foreign []string `json:"foreign,omitempty"` // nodes that are no requests
@@ -31,8 +32,19 @@ type contenderView struct {
 	Message  string         `json:"message"`
 
 	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
-	MinRuntime     int64         `json:"min_runtime_ms"` // how long the holder is not asked to go for a priority
-	Override       *recipes.Mark `json:"override"`       // for which it was made, or which has changed it; null: none
+	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not asked to go for a priority
+	LockDelay      int64         `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
+	Override       *recipes.Mark `json:"override"`                // for which it was made, or which has changed it; null: none
+}
+
+// delayView is a holder that has gone without releasing the lock, which for that
+// reason is not granted yet.
+type delayView struct {
+	ID        string        `json:"id"`
+	Owner     string        `json:"owner"`
+	Mode      priority.Mode `json:"mode"` // shared: it bars exclusive requests alone
+	LockDelay int64         `json:"lock_delay_ms"`
+	Until     *time.Time    `json:"until"` // null: it begins when somebody asks for the lock
 }
 
 type holderView struct {
@@ -73,17 +85,28 @@ type preemptorView struct {
 
 func newLockView(state recipes.LockState) lockView {
 	v := lockView{
-		Scope: state.Scope, State: "free",
+		Scope: state.Scope, State: stateWord(state),
 		Holders: make([]holderView, 0, len(state.Holders)),
 		Waiters: make([]waiterView, 0, len(state.Waiters)),
 		Damage:  state.Damage, Foreign: state.Foreign,
 	}
 	for _, h := range state.Holders {
-		v.State, v.Mode = "held", &h.Mode
+		v.Mode = &h.Mode
 		v.Holders = append(v.Holders, newHolderView(h))
+	}
+	for _, d := range state.Delays {
+		v.Delays = append(v.Delays, newDelayView(d))
 	}
 	for _, w := range state.Waiters {
 		v.Waiters = append(v.Waiters, newWaiterView(w))
+	}
+	return v
+}
+
+func newDelayView(d recipes.Delay) delayView {
+	v := delayView{ID: d.ID, Owner: d.Owner, Mode: d.Mode, LockDelay: d.LockDelay.Milliseconds()}
+	if !d.Until.IsZero() {
+		v.Until = new(d.Until.UTC())
 	}
 	return v
 }
@@ -92,7 +115,7 @@ func newContenderView(c recipes.Contender) contenderView {
 	return contenderView{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
 		Priority: c.Priority, Mode: c.Mode, Message: c.Message,
-		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), Override: c.Override,
+		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
 	}
 }
 

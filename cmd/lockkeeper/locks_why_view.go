@@ -26,10 +26,11 @@ type whyView struct {
 // whyLockView is a lock, and what is foreseen of it.
 type whyLockView struct {
 	Scope   string          `json:"scope"`
-	State   string          `json:"state"` // held or free
+	State   string          `json:"state"` // held, free or delayed: free, and not to be had yet
 	Mode    *priority.Mode  `json:"mode"`  // null while nobody holds the lock
 	Holders []whyHolderView `json:"holders"`
 	Waiters []whyWaiterView `json:"waiters"`
+	Delays  []delayView     `json:"delays,omitempty"`
 	Evicted []evictionView  `json:"evicted"` // lately
 	Foreign []string        `json:"foreign"` // nodes that are no requests
 }
@@ -165,11 +166,11 @@ func someTime(t time.Time) *time.Time {
 
 func newWhyLockView(f *whyFacts, s recipes.LockState) whyLockView {
 	v := whyLockView{
-		Scope: s.Scope, State: "free", Holders: []whyHolderView{}, Waiters: []whyWaiterView{},
+		Scope: s.Scope, State: stateWord(s), Holders: []whyHolderView{}, Waiters: []whyWaiterView{},
 		Evicted: []evictionView{}, Foreign: append([]string{}, s.Foreign...),
 	}
 	for _, h := range s.Holders {
-		v.State, v.Mode = "held", &h.Mode
+		v.Mode = &h.Mode
 		v.Holders = append(v.Holders, newWhyHolderView(f, s, h))
 	}
 	for _, p := range s.Outlook() {

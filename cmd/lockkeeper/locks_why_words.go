@@ -53,6 +53,10 @@ func writeWhyLock(pg page, f *whyFacts) {
 		pg.line("")
 		writeWhyHolder(pg, f, s, h, i == 0)
 	}
+	for _, d := range s.Delays {
+		pg.line("")
+		pg.paragraph(lead("delayed"), "%s", delayWords(s, d))
+	}
 	for i, prospect := range s.Outlook() {
 		pg.line("")
 		if i == manyWaiters {
@@ -148,6 +152,13 @@ func whySummary(s recipes.LockState, now time.Time) string {
 		asOf = fmt.Sprintf(" (%s)", clock(now))
 	}
 	switch {
+	case len(s.Holders) == 0 && len(s.Delays) > 0:
+		d := s.Delays[0]
+		until := fmt.Sprintf("for %s from when somebody asks for it", human(d.LockDelay))
+		if !d.Until.IsZero() {
+			until = "until about " + when(d.Until, s.At)
+		}
+		return fmt.Sprintf("free, and delayed %s, %s%s", until, uncleanEnds(s.Delays), asOf)
 	case len(s.Holders) == 0 && len(s.Waiters) == 0:
 		return "free; nobody holds it or waits for it" + asOf
 	case len(s.Holders) == 0:

@@ -93,4 +93,7 @@
 //	38  TestBreakUnderWayHitsTheOneThatIsMeantOrNobody
 //	    TestVictimThatWasAwayLearnsWhoHasBrokenItsLock
 //	    TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold
+//
+// 39 to 45 are about the removal of idle locks (collection_test.go), 50 to 57
+// about lock-delays (delay_test.go).
 package interleavings

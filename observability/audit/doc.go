@@ -34,7 +34,7 @@
 // have the same Act: that of a request is the ID of its events. An announcement
 // may come again with the same Act, when the first try has failed.
 //
-// Not on record are: what a request does to itself (Waiting, Queued, Displaced,
+// Not on record are: what a request does to itself (Waiting, Queued, Delayed, Displaced,
 // Requeued, Acquired, Extended, Downgraded, Released, NotAcquired without an
 // announcement), what follows from a record without anybody's doing
 // (PreemptionWithdrawn: whoever asked has left, and the holder goes all the same;

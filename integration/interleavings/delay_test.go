@@ -1,0 +1,519 @@
+package interleavings
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// delay is the lock-delay of those whose end is waited for, never the one of
+// those who must not be delayed.
+const delay = 300 * time.Millisecond
+
+// delaying makes a holder whose unclean end delays the lock.
+func delaying(d time.Duration) func(*recipes.Request) {
+	return func(r *recipes.Request) { r.LockDelay = d }
+}
+
+// Notices writes that an unclean end was noticed: check(L/me) · set(L).
+func Notices(scope string) zktest.Match {
+	return zktest.Op(zktest.Multi).Path(lockNode(scope)).Where(consistsOf(zktest.Check, zktest.SetData))
+}
+
+// CleanT5 is the release of a holder with a lock-delay: delete(L/me) · set(L).
+func CleanT5(scope string) zktest.Match { return Breaks(scope) }
+
+// grantedAfter waits for the grant, and requires that the delay is over. In
+// virtual time it also is no longer than that: to the millisecond, in which a
+// server's time is told.
+func (u *user) grantedAfter(ended, d time.Duration) {
+	u.w.Helper()
+	u.granted()
+	at := u.grantedAt()
+	require.GreaterOrEqual(u.w, at-ended, d, "%s holds before the delay is over", u.owner)
+	if u.w.z != nil {
+		require.LessOrEqual(u.w, at-ended, d+2*time.Millisecond, "%s waits for longer than the delay", u.owner)
+	}
+}
+
+// isDelayed waits until the request is told that H's end delays the lock. On the real
+// server the delay may be over by the time that it looks.
+func (u *user) isDelayed() {
+	u.w.Helper()
+	if u.w.z == nil {
+		return
+	}
+	told := await[recipes.Delayed](u)
+	require.Len(u.w, told.After, 1)
+	require.Equal(u.w, "H", told.After[0].Owner)
+	require.Equal(u.w, delay, told.After[0].LockDelay)
+}
+
+// grantedAt returns when the request was granted, by the clock of its server.
+func (u *user) grantedAt() time.Duration {
+	u.w.Helper()
+	for _, n := range u.w.admin.contenders(u.w.root) {
+		if guid(n.Path) == u.grant.ID() {
+			var r struct {
+				At int64 `json:"granted_at"`
+			}
+			require.NoError(u.w, json.Unmarshal(n.Data, &r))
+			if r.At != 0 {
+				return time.UnixMilli(r.At).Sub(u.w.start)
+			}
+			return n.Stat.Mtime.Sub(u.w.start)
+		}
+	}
+	require.FailNow(u.w, u.owner+" does not hold")
+	return 0
+}
+
+// serverNow is the time of the server, not later than it is.
+func (w *world) serverNow() time.Duration { return w.elapsed().Truncate(time.Millisecond) }
+
+// uncleanEnds are all ways in which a hold of h ends without a release.
+var uncleanEnds = map[string]func(w *world, h *user){
+	"its session expires": func(w *world, _ *user) { w.expire("H") },
+	"an administrator deletes its node": func(w *world, h *user) {
+		w.evict(h)
+	},
+	"an operator breaks it": func(w *world, h *user) {
+		_, err := w.breaks(h.token())()
+		require.NoError(w, err)
+	},
+}
+
+// 50: after an unclean end nobody is granted the lock until the delay is over.
+func TestUncleanEndDelaysTheLock(t *testing.T) {
+	t.Parallel()
+	for name, end := range uncleanEnds {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				// given a holder with a lock-delay and one that waits
+				h := w.hold("H", delaying(delay))
+				s := w.ask("S")
+				s.queued()
+
+				// when the hold ends uncleanly
+				ended := w.serverNow()
+				end(w, h)
+
+				// then the first in line is told that the lock is free and delayed, and why
+				s.isDelayed()
+
+				// and holds when that is over
+				s.grantedAfter(ended, delay)
+				require.LessOrEqual(w, times[recipes.Delayed](s), 1)
+			})
+		})
+	}
+}
+
+func TestTakeoverIsDelayedAndTheVictimGoesAtOnce(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder with a lock-delay
+		h := w.hold("H", at(1), delaying(delay))
+
+		// when somebody takes the lock by force
+		begun := w.serverNow()
+		p := w.ask("P", at(5), forceful)
+
+		// then the holder is told at once, by whom
+		require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
+		await[recipes.TookOver](p)
+
+		// and the lock is the other one's when the delay is over
+		p.isDelayed()
+		p.grantedAfter(begun, delay)
+		require.Equal(w, 1, times[recipes.TookOver](p))
+	})
+}
+
+// A takeover whose answer is lost has happened, though it grants nothing.
+func TestDelayedTakeoverWhoseAnswerIsLostIsToldOnce(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", at(1), delaying(delay))
+		lost := w.On(T7(users).From("P").Nth(1)).DropReply()
+		begun := w.serverNow()
+		p := w.ask("P", at(5), forceful)
+		w.reached(lost)
+		await[recipes.Lost](h)
+		p.granted()
+		require.GreaterOrEqual(w, p.grantedAt()-begun, delay)
+		require.Equal(w, 1, times[recipes.TookOver](p))
+	})
+}
+
+// cleanEnds are ways in which a hold of h ends in good order, though it may have
+// been asked to go.
+var cleanEnds = map[string]struct {
+	holder, next []func(*recipes.Request)
+	asked        bool
+}{
+	"handed over": {},
+	"released when preempted": {
+		holder: []func(*recipes.Request){at(1), cleanup(time.Hour)}, next: []func(*recipes.Request){at(5), forceful}, asked: true,
+	},
+	"released after the end of its lease": {
+		holder: []func(*recipes.Request){lease(10 * time.Millisecond), cleanup(time.Hour)}, asked: true,
+	},
+}
+
+// 51: a release delays nobody, in time or late.
+func TestCleanEndDelaysNobody(t *testing.T) {
+	t.Parallel()
+	for name, c := range cleanEnds {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", append(c.holder, delaying(recipes.MaxLockDelay))...)
+				s := w.ask("S", c.next...)
+				if c.asked {
+					await[recipes.PreemptAsked](h)
+				} else {
+					s.queued()
+				}
+				h.release()
+				s.granted()
+				require.Zero(w, times[recipes.Delayed](s))
+
+				// and one that comes later is not delayed either
+				s.release()
+				w.ask("T").granted()
+			})
+		})
+	}
+}
+
+// A release with nobody in line leaves a lock that whoever comes takes at once:
+// in one transaction, the same client without a look.
+func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
+	embeddedOnly(t, "it counts requests", func(w *world) {
+		first := w.ask("H", delaying(recipes.MaxLockDelay))
+		first.granted()
+		first.release()
+		sent := regexp.MustCompile(`→ #-?\d+ (\w+)`)
+		trace := func(do func()) (ops []string) {
+			before := len(w.Trace())
+			do()
+			for _, x := range w.Trace()[before:] {
+				if op := sent.FindStringSubmatch(x.String()); op != nil && !x.ToClient {
+					ops = append(ops, op[1])
+				}
+			}
+			return ops
+		}
+		for _, row := range []struct {
+			change  []func(*recipes.Request)
+			release string
+		}{{[]func(*recipes.Request){delaying(recipes.MaxLockDelay)}, "multi"}, {nil, "delete"}, {nil, "delete"}} {
+			var u *user
+			require.Equal(w, []string{"multi"}, trace(func() {
+				u = w.ask("H", row.change...)
+				u.granted()
+			}))
+			require.Equal(w, []string{row.release}, trace(u.release))
+		}
+	})
+}
+
+// 52: nobody was there when the hold ended; the delay begins when somebody asks.
+func TestNewcomerWaitsForTheDelayOfAnEndThatNobodyHasSeen(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		w.pass(2 * delay)
+		asked := w.serverNow()
+		n := w.ask("N")
+		n.isDelayed()
+		n.grantedAfter(asked, delay)
+	})
+}
+
+// 53: a try is refused as long as the lock is delayed, and leaves nothing behind
+// but the time since when it is.
+func TestTryIsRefusedUntilTheDelayIsOver(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		asked := w.serverNow()
+		var busy *recipes.NotAcquiredError
+		require.ErrorAs(w, w.ask("N", within(0)).refused(), &busy)
+		require.Empty(w, busy.Holders)
+		require.Len(w, busy.Delays, 1)
+		require.Regexp(w, `^lock "users" not acquired: delayed until about \d\d:\d\d:\d\dZ, after the unclean end of "H" \(lock_delay 300ms\)$`, busy.Error())
+		require.GreaterOrEqual(w, busy.Delays[0].Until.Sub(w.start), asked+delay)
+
+		// and tries find out by themselves when it is over
+		var u *user
+		w.eventually("a try succeeds", func() bool {
+			w.pass(20 * time.Millisecond)
+			u = w.ask("N", within(0))
+			u.returned()
+			return u.err == nil
+		})
+		require.GreaterOrEqual(w, u.grantedAt()-asked, delay)
+	})
+}
+
+func TestAcquireTimeoutThatEndsInADelaySaysSo(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(recipes.MaxLockDelay))
+		w.expire("H")
+		var busy *recipes.NotAcquiredError
+		require.ErrorAs(w, w.ask("N", within(50*time.Millisecond)).refused(), &busy)
+		require.Len(w, busy.Delays, 1)
+		require.ErrorContains(w, busy, "delayed ")
+	})
+}
+
+// 54: who comes first later does not wait anew, and does not come in early.
+func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
+	const delay = time.Second // two waiters come and go in it
+	for name, change := range map[string]func(w *world, first *user) (next *user){
+		"the first waiter dies": func(w *world, _ *user) *user {
+			second := w.ask("T")
+			second.queued()
+			w.expire("S")
+			return second
+		},
+		"the first waiter gives up": func(w *world, s *user) *user {
+			second := w.ask("T")
+			second.queued()
+			s.cancel()
+			s.refused()
+			return second
+		},
+		"somebody more important comes": func(w *world, _ *user) *user {
+			return w.ask("T", at(9))
+		},
+		"the first waiter begins anew": func(w *world, s *user) *user {
+			w.expire("S")
+			await[recipes.Requeued](s)
+			return s
+		},
+		"the first waiter is the only one, and another comes when it has left": func(w *world, s *user) *user {
+			s.cancel()
+			s.refused()
+			return w.ask("T")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			embeddedOnly(t, "on a slow machine the delay is over before the next one comes", func(w *world) {
+				w.hold("H", delaying(delay))
+				s := w.ask("S")
+				s.queued()
+				ended := w.serverNow()
+				w.expire("H")
+				await[recipes.Delayed](s)
+				w.pass(delay / 4)
+				change(w, s).grantedAfter(ended, delay)
+			})
+		})
+	}
+}
+
+// 55: what a reader that was cut off still reads harms no other reader.
+func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given two readers with a lock-delay, one of which dies
+		r := w.hold("R", sharing, delaying(delay))
+		h := w.hold("H", sharing, delaying(delay))
+		ended := w.serverNow()
+		w.expire("H")
+
+		// then readers come and go, and the lock remembers
+		w.ask("Q", sharing, delaying(delay)).granted()
+		q := w.askers[len(w.askers)-1]
+		wr := w.ask("W", at(5), cleanup(time.Hour))
+		await[recipes.PreemptAsked](r)
+		await[recipes.PreemptAsked](q)
+		r.release()
+		q.release()
+
+		// and no reader hands the lock to a writer before the delay is over
+		wr.granted()
+		require.GreaterOrEqual(w, wr.grantedAt()-ended, delay)
+		_ = h
+	})
+}
+
+func TestNewReadersAreNotDelayedByOneThatIsGone(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+		w.expire("H")
+		r := w.ask("R", sharing)
+		r.granted()
+		require.ErrorContains(w, w.ask("W", within(0)).refused(), `held by "R"`)
+		r.release()
+		// the reader's clean end does not make the lock free for a writer
+		require.ErrorContains(w, w.ask("W", within(0)).refused(), "delayed until about")
+		w.ask("R", sharing, within(0)).granted()
+	})
+}
+
+// A writer that shares by now delays as a reader does.
+func TestHolderThatSharesByNowDelaysAsAReader(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", delaying(recipes.MaxLockDelay))
+		h.downgrades()
+		w.expire("H")
+		w.ask("R", sharing, within(0)).granted()
+	})
+}
+
+// Many readers with a lock-delay leave at once: each takes its own note away.
+func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
+	scenario(t, func(w *world) {
+		const many = 12
+		readers := make([]*user, many)
+		for i := range readers {
+			readers[i] = w.hold(fmt.Sprintf("R%d", i), sharing, delaying(recipes.MaxLockDelay))
+		}
+		wr := w.ask("W")
+		wr.queued()
+		outcomes := make([]func() error, many)
+		for i, r := range readers {
+			outcomes[i] = r.releases()
+		}
+		for _, released := range outcomes {
+			require.NoError(w, released())
+		}
+		wr.granted()
+		require.Zero(w, times[recipes.Delayed](wr))
+	})
+}
+
+// 56: a release whose answer is lost is a release.
+func TestReleaseOfADelayedLockWhoseAnswerIsLostIsClean(t *testing.T) {
+	for name, drop := range map[string]func(*zktest.Fault) *zktest.Rule{
+		"request": (*zktest.Fault).DropRequest, "answer": (*zktest.Fault).DropReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", delaying(recipes.MaxLockDelay))
+				lost := drop(w.On(CleanT5(users).From("H").Nth(1)))
+				released := h.releases()
+				w.reached(lost)
+				require.NoError(w, released())
+				w.ask("N", within(0)).granted()
+			})
+		})
+	}
+}
+
+// A request that leaves as it is granted has held nothing.
+func TestWaiterThatLeavesAsItIsGrantedDelaysNobody(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H")
+		s := w.ask("S", delaying(recipes.MaxLockDelay))
+		s.queued()
+		unheard := w.On(Changed(users, s.id())).Hold() // it does not know of its grant
+		leaves := w.On(T8(users).From("S").Nth(1)).Hold()
+		s.cancel()
+		w.reached(leaves)
+		h.release()
+		leaves.Release()
+		w.reached(unheard)
+		unheard.Release()
+		s.refused()
+		n := w.ask("N")
+		n.granted()
+		require.Zero(w, times[recipes.Delayed](n))
+	})
+}
+
+// A request that is sent late cannot bring an old G back.
+func TestNoticeOfAnEndThatComesLateChangesNothing(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(delay))
+		s := w.ask("S")
+		s.queued()
+		late := w.On(Notices(users).From("S").Nth(1)).Hold()
+		ended := w.serverNow()
+		w.expire("H")
+		w.reached(late)
+		p := w.ask("P", at(5), delaying(recipes.MaxLockDelay))
+		p.granted()
+		require.GreaterOrEqual(w, p.grantedAt()-ended, delay)
+		late.Release()
+		s.waits()
+		p.release()
+		s.granted()
+	})
+}
+
+// 57: the one that is named in G and has a lock-delay is there in a format that
+// a program which does not know it refuses.
+func TestProgramsThatDoNotKnowLockDelayRefuseTheLock(t *testing.T) {
+	embeddedOnly(t, "it reads nodes", func(w *world) {
+		format := func(data []byte) int {
+			var r struct {
+				Format int `json:"format"`
+			}
+			require.NoError(w, json.Unmarshal(data, &r))
+			return r.Format
+		}
+		plain := w.hold("P")
+		lock, children := w.admin.lock(w.root, users)
+		require.Equal(w, `{"format":1,"holders":["`+plain.grant.ID()+`"]}`, string(lock.Data))
+		require.Equal(w, 1, format(children[0].Data))
+		plain.release()
+
+		h := w.hold("H", delaying(delay))
+		lock, children = w.admin.lock(w.root, users)
+		require.Equal(w, 2, format(lock.Data))
+		require.Equal(w, 2, format(children[0].Data))
+		h.release()
+		lock, _ = w.admin.lock(w.root, users)
+		require.Equal(w, `{"format":1,"holders":[]}`, string(lock.Data))
+	})
+}
+
+// The state of a lock tells of its delay, and what is foreseen counts with it.
+func TestStateTellsOfADelay(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", delaying(recipes.MaxLockDelay))
+		require.Equal(w, recipes.MaxLockDelay, w.state().Holders[0].LockDelay)
+		require.Empty(w, w.state().Delays)
+		w.expire("H")
+		w.eventually("the state says so", func() bool { return len(w.state().Delays) == 1 })
+		state := w.state()
+		require.Equal(w, h.grant.ID(), state.Delays[0].ID)
+		require.Zero(w, state.Delays[0].Until, "it has not begun")
+		require.Equal(w, recipes.MaxLockDelay, state.Delay(priority.Exclusive))
+
+		s := w.ask("S")
+		await[recipes.Delayed](s)
+		state = w.state()
+		require.NotZero(w, state.Delays[0].Until)
+		require.Len(w, state.Outlook(), 1)
+		require.Equal(w, recipes.OutcomeGranted, state.Outlook()[0].Outcome)
+		require.InDelta(w, recipes.MaxLockDelay, state.Outlook()[0].After, float64(time.Minute))
+		require.Equal(w, recipes.OutcomeRefused, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
+		s.cancel()
+	})
+}
+
+// A collection of idle locks leaves one that is delayed, and begins a delay that
+// nobody else ever would.
+func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
+	scenario(t, func(w *world) {
+		unclean := map[string]recipes.LeftReason{users: recipes.LeftUnclean}
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		w.pass(2 * delay)
+		require.Equal(w, unclean, left(w.collects("gc")()), "it has not begun")
+		w.pass(2 * delay)
+		require.Equal(w, unclean, left(w.collects("gc")()), "nobody knows how late it is")
+		w.pass(2 * delay)
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+	})
+}

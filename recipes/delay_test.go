@@ -1,0 +1,103 @@
+package recipes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+const (
+	deadID, aliveID = "dead00000000000000000000", "a11e00000000000000000000"
+	firstLeader     = int64(3) << 32
+	nextLeader      = int64(4) << 32
+)
+
+// writtenAt is the stat of a lock node that was written then.
+func writtenAt(at, zxid int64) *zk.Stat { return &zk.Stat{Mtime: at, Mzxid: zxid + at} }
+
+// unclean is a G in which the end of one hold, with a delay of a second, is
+// marked.
+func unclean(mark *endMark) lockRecord {
+	return lockRecord{Delays: []delayNote{{ID: deadID, Delay: 1000, Ended: mark}}}
+}
+
+func TestEndOfAHoldIsMarkedByTheNextWriteAndCountsFromIt(t *testing.T) {
+	// given a G in which nobody has noticed the end of a hold
+	g := unclean(nil)
+	require.False(t, g.Delays[0].over(writtenAt(1_000_000, firstLeader)), "however old it is")
+
+	// when it is written, and again
+	g.Delays = g.carry(writtenAt(5000, firstLeader), nil)
+	require.Equal(t, &endMark{}, g.Delays[0].Ended)
+	g.Delays = g.carry(writtenAt(7000, firstLeader), nil)
+	require.Equal(t, &endMark{At: 7000, Epoch: 3}, g.Delays[0].Ended, "7000 was when the mark was written")
+
+	// then it is over when the node was written more than the delay later
+	g.Delays = g.carry(writtenAt(8000, firstLeader), nil)
+	require.Len(t, g.Delays, 1, "the times may be cut by nearly a millisecond")
+	g.Delays = g.carry(writtenAt(8001, firstLeader), nil)
+	require.Empty(t, g.Delays)
+}
+
+func TestMarkOfAnotherLeaderOrOfAClockThatWasSetBackCountsAnew(t *testing.T) {
+	for name, stat := range map[string]*zk.Stat{
+		"another leader's clock": writtenAt(90_000, nextLeader),
+		"a clock set back":       writtenAt(6999, firstLeader),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := unclean(&endMark{At: 7000, Epoch: 3})
+			require.False(t, g.Delays[0].over(stat))
+			g.Delays = g.carry(stat, nil)
+			require.Equal(t, &endMark{}, g.Delays[0].Ended)
+		})
+	}
+}
+
+func TestWriteThatChangesNothingLeavesTheTimeOfAMark(t *testing.T) {
+	g := unclean(&endMark{})
+	data := again(g.encode(), writtenAt(7000, firstLeader))
+	g, err := decodeLock(data)
+	require.NoError(t, err)
+	require.Equal(t, &endMark{At: 7000, Epoch: 3}, g.Delays[0].Ended)
+
+	for _, data := range [][]byte{nil, soleHolder(aliveID), lockRecord{Holders: []string{deadID, aliveID}}.encode(), []byte(`{"format":9,"holders":["` + deadID + `"],"more":"to come"}`)} {
+		require.Equal(t, data, again(data, writtenAt(7000, firstLeader)))
+	}
+}
+
+func TestNoteOfOneThatIsPresentTellsOfNoEnd(t *testing.T) {
+	present := []child{{guid: aliveID}}
+	g := lockRecord{Delays: []delayNote{{ID: aliveID, Delay: 1000}, {ID: deadID, Delay: 1000, Shared: true}}}
+	stat := writtenAt(7000, firstLeader)
+	carried := g.carry(stat, present)
+	require.Equal(t, []delayNote{{ID: aliveID, Delay: 1000}, {ID: deadID, Delay: 1000, Shared: true, Ended: &endMark{}}}, carried)
+	require.Equal(t, carried[1:], barring(carried, priority.Exclusive, present))
+	require.Empty(t, barring(carried, priority.Shared, present))
+	require.Len(t, barring(carried, priority.Shared, nil), 1)
+
+	// a clean end takes one's own note away, and leaves those of others
+	rest := g.without(aliveID, stat, nil)
+	require.Equal(t, carried[1:], rest.Delays)
+}
+
+func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
+	require.JSONEq(t, `{"format":2,"holders":[],"delays":[{"id":"`+deadID+`","delay_ms":1000,"ended":{}}]}`, string(unclean(&endMark{}).encode()))
+	require.Equal(t, `{"format":1,"holders":[]}`, string(lockRecord{}.encode()))
+	require.Greater(t, len(unclean(nil).encode()), soleHolderLength, "whoever looks at the length alone reads it")
+}
+
+func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {
+	c := &Client{}
+	require.Equal(t, recordFormat, newRecord(c, Request{}).Format)
+	r := newRecord(c, Request{LockDelay: time.Second + 1, Owner: string(make([]byte, 100)), Mode: priority.Shared})
+	require.Equal(t, delayFormat, r.Format)
+	notes := r.delayNotes(deadID)
+	require.Len(t, notes, 1)
+	require.Equal(t, int64(1001), notes[0].Delay, "rather longer than shorter")
+	require.Len(t, notes[0].Owner, maxDelayOwner)
+	require.True(t, notes[0].Shared)
+}
