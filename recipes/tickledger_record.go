@@ -156,13 +156,14 @@ func (r *tickRecord) ownerOf(n *runNote) tickOwner {
 	return tickOwner{}
 }
 
-// tidyOwners drops those that nothing is about any more.
+// tidyOwners drops those that nothing is about any more, and what cannot be one:
+// 0 is nobody.
 func (r *tickRecord) tidyOwners() {
 	used := r.history.owners()
 	for i := range r.Runs {
 		used[r.Runs[i].Owner] = true
 	}
-	r.Owners = slices.DeleteFunc(r.Owners, func(o ownerNote) bool { return !used[o.Number] })
+	r.Owners = slices.DeleteFunc(r.Owners, func(o ownerNote) bool { return o.Number < 1 || !used[o.Number] })
 }
 
 // --- runs ---------------------------------------------------------------------
