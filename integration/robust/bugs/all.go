@@ -23,8 +23,9 @@ func All() []Bug {
 			}},
 		},
 		{
-			Name: "list-before-version",
-			What: "a waiter lists the contenders before it reads G: a holder that came in between looks dead",
+			Name:  "list-before-version",
+			What:  "a waiter lists the contenders before it reads G: a holder that came in between looks dead",
+			Quiet: true,
 			Patches: []Patch{{
 				"recipes/queue.go",
 				`	data, stat, err := s.get(ctx, l.path)
@@ -103,8 +104,9 @@ func All() []Bug {
 			},
 		},
 		{
-			Name: "no-session-deadline",
-			What: "a holder that is cut off goes on until it hears that its session is over",
+			Name:  "no-session-deadline",
+			What:  "a holder that is cut off goes on until it hears that its session is over",
+			Quiet: true,
 			Patches: []Patch{{
 				"recipes/watchdog.go",
 				"\t\tif now >= end {\n\t\t\ts.lose(",

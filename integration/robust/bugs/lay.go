@@ -13,6 +13,7 @@ import (
 type Bug struct {
 	Name    string // a word
 	What    string // is wrong, and what follows from that
+	Quiet   bool   // it shows where few contend for a lock, and hardly in a crowd
 	Patches []Patch
 }
 

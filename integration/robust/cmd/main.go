@@ -106,10 +106,16 @@ func hunt(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bugs", flag.ExitOnError)
 	o := settings(flags)
 	flags.DurationVar(&o.Duration, "each", 3*time.Minute, "for how long each bug is looked for")
+	out := flags.String("out", "", "where what shows a bug goes; default: nowhere")
+	verbose := flags.Bool("v", false, "tell what happens")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	seed(o)
+	if *verbose {
+		o.Log = chat
+	}
+	o.Scopes = (o.Scopes + 1) / 2 // a crowd at each
 	o.Peek, o.Drain = 5*time.Second, 30*time.Second
 	if len(o.Kinds) == 0 {
 		// Faults of the clients and their networks: those of servers leave little
@@ -132,7 +138,7 @@ func hunt(ctx context.Context, args []string) error {
 	}
 	missed := 0
 	for _, b := range chosen {
-		found, err := look(ctx, *o, b)
+		found, err := look(ctx, *o, b, *out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.Name, err)
 		}
@@ -147,7 +153,13 @@ func hunt(ctx context.Context, args []string) error {
 	return nil
 }
 
-func look(ctx context.Context, o robust.Options, b bugs.Bug) (string, error) {
+func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string, error) {
+	if out != "" {
+		out = filepath.Join(out, b.Name)
+	}
+	if b.Quiet {
+		o.Scopes *= 4
+	}
 	dir, err := os.MkdirTemp("", "robust-bug-")
 	if err != nil {
 		return "", err
@@ -157,7 +169,7 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	report, err := once(ctx, o, false, overlay, "")
+	report, err := once(ctx, o, false, overlay, out)
 	if err != nil {
 		return "", err
 	}

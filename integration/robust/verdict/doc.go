@@ -51,6 +51,8 @@
 //     comparing stamps alone; so the promise does not hang on a search.
 //   - grace: nobody is evicted before the end of the grace that it was told, except
 //     while the servers' wall clocks disagree, by which it is counted.
+//   - evicted: whoever was evicted is told that within a session timeout, connected or
+//     not.
 //   - token: no two grants of a scope have one token, shared ones apart.
 //   - fence: the resource, a file for each scope, accepted no smaller token after
 //     a greater one.

@@ -14,9 +14,9 @@ import (
 
 // Settings say how to judge.
 type Settings struct {
-	// Window is for how long after a pause a holder need not have noticed that
-	// it has lost. It bounds an excuse, so it should be short: the session
-	// timeout will do.
+	// Window is the session timeout: for so long after a pause a holder need not
+	// have noticed that it has lost, and somebody who is cut off that it was
+	// evicted.
 	Window time.Duration
 
 	// Patience is for how long porcupine may think about one scope. Then its
@@ -33,8 +33,8 @@ type Violation struct {
 	Holds []*Hold // that show it, as few as possible
 }
 
-// Same reports whether both are about the same thing.
-func (v Violation) Same(o Violation) bool { return v.Check == o.Check && v.Scope == o.Scope }
+// Same reports whether both are the same, found at two times.
+func (v Violation) Same(o Violation) bool { return v.Check == o.Check && v.Scope == o.Scope && v.At == o.At }
 
 // A Verdict is what a history shows.
 type Verdict struct {
@@ -48,6 +48,7 @@ const (
 	CheckModel   = "model"    // porcupine: no two conflicting holders, tokens grow
 	CheckTold    = "told"     // who lost the lock was told before another was granted
 	CheckGrace   = "grace"    // nobody is evicted before the end of the grace that it was told
+	CheckEvicted = "evicted"  // who was evicted is told, within a session timeout
 	CheckToken   = "token"    // no two grants have one token, unless both share
 	CheckFence   = "fence"    // the resource accepts no smaller token after a greater one
 	CheckStale   = "stale"    // nobody who holds is refused by the resource
@@ -89,6 +90,7 @@ func Judge(events []history.Event, s Settings) Verdict {
 		}
 		v.Violations = append(v.Violations, told(holds)...)
 		v.Violations = append(v.Violations, graces(holds, c.skews)...)
+		v.Violations = append(v.Violations, evicted(holds)...)
 		v.Violations = append(v.Violations, tokens(holds)...)
 		v.Violations = append(v.Violations, fence(holds)...)
 		v.Violations = append(v.Violations, stale(holds)...)
@@ -185,6 +187,26 @@ func graces(holds []*Hold, skews []span) (found []Violation) {
 				Text: fmt.Sprintf("%s was evicted %s before the end of the grace that it was told", h, by),
 			})
 		}
+	}
+	return found
+}
+
+// evicted checks that whoever was evicted is told: by the servers or, when it is
+// cut off, by its own clock, within a session timeout.
+func evicted(holds []*Hold) (found []Violation) {
+	for _, h := range holds {
+		if h.taker == nil || h.Excuse != None {
+			continue
+		}
+		end := cmp.Or(h.Ended, h.Loose)
+		late := end - h.taker.Granted
+		if late <= h.window || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= h.taker.Granted-h.window }) {
+			continue
+		}
+		found = append(found, Violation{
+			Check: CheckEvicted, Scope: h.Scope, At: h.taker.Granted, Holds: []*Hold{h, h.taker},
+			Text: fmt.Sprintf("%s was evicted, and still had not been told %s later", h, late),
+		})
 	}
 	return found
 }

@@ -118,6 +118,8 @@ func TestHistoriesThatKeepThePromises(t *testing.T) {
 		"asked twice by one, the earlier end counts": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 30).ask("a/1", 20, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6),
 		"taken over too early, by clocks that disagree": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6).
 			span(history.Skewed, "", 9, 11),
+		"evicted when it was stopped": new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6).release("b/1", 32).
+			span(history.Paused, "a", 20, 500).release("a/1", 501),
 		"all readers taken over": new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 29, "a/1", "b/1").grant("c/1", 0, 30, 8).
 			lose("a/1", 40, "taken", "c/1").lose("b/1", 41, "taken", "c/1"),
 		"granted and taken over before it was told": new(book).grant("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 0, 60, 6).
@@ -160,22 +162,24 @@ func TestHistoriesThatBreakAPromise(t *testing.T) {
 		"one of two readers taken over": {new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 3, "a/1").grant("c/1", 0, 4, 7).lose("a/1", 5, "taken", "c/1"), []string{CheckModel, CheckTold}},
 		"an earlier attempt taken over, the present not": {new(book).add(5, history.Took, "b/1", func(e *history.Event) { e.Of, e.Tokens = []string{"a/1"}, []int64{4} }).
 			grant("b/1", 0, 6, 5).grant("a/1", 0, 7, 6).release("b/1", 8), []string{CheckModel, CheckTold}},
-		"taken over too early":            {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6), []string{CheckGrace}},
-		"killed after the next":           {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 20, 6).span(history.Killed, "a", 0, 21), []string{CheckModel, CheckTold}},
-		"stopped long before":             {new(book).grant("a/1", 0, 1, 5).span(history.Paused, "a", 2, 10).grant("b/1", 0, 300, 6).lose("a/1", 301, "session", ""), []string{CheckModel, CheckTold}},
-		"stopped, but granted before":     {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 8, 6).span(history.Paused, "a", 10, 50).lose("a/1", 51, "session", ""), []string{CheckModel, CheckTold}},
-		"stopped before it asked":         {new(book).span(history.Paused, "a", 0, 9).grant("a/1", 10, 12, 5).grant("b/1", 0, 20, 6).lose("a/1", 21, "session", ""), []string{CheckModel, CheckTold}},
-		"session closed, granted before":  {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 8, 6).span(history.Expired, "a", 10, 11).lose("a/1", 40, "session", ""), []string{CheckModel, CheckTold}},
-		"hooks run on after the release":  {new(book).grant("a/1", 0, 1, 5).add(2, history.Done, "a/1", nil).grant("b/1", 0, 3, 6).add(9, history.Done, "a/1", nil), []string{CheckModel, CheckTold}},
-		"tokens go back":                  {new(book).grant("a/1", 0, 1, 6).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel}},
-		"a writer with a reader's token":  {new(book).share("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel, CheckToken}},
-		"one token twice":                 {new(book).grant("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel, CheckToken}},
-		"the resource takes older writes": {new(book).grant("a/1", 0, 1, 5).lose("a/1", 2, "session", "").grant("b/1", 0, 3, 6).use(history.Wrote, "b/1", 4, 6, 1).use(history.Wrote, "a/1", 5, 5, 2), []string{CheckFence}},
-		"the resource forgets":            {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).use(history.Wrote, "a/1", 3, 5, 1), []string{CheckFence}},
-		"a holder is refused":             {new(book).grant("a/1", 0, 1, 5).use(history.Refused, "a/1", 2, 5, 0).release("a/1", 3), []string{CheckStale}},
-		"a reader sees a write":           {new(book).share("a/1", 0, 1, 5).use(history.Read, "a/1", 2, 5, 7).use(history.Read, "a/1", 3, 5, 8).release("a/1", 4), []string{CheckReader}},
-		"a client that cannot be closed":  {new(book).add(1, history.Stopped, "a", func(e *history.Event) { e.Err = "busy" }), []string{CheckEnd}},
-		"a process that gives up":         {new(book).add(1, history.Cannot, "a", func(e *history.Event) { e.Err = "no space" }), []string{CheckProcess}},
+		"evicted, and never told":          {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6).release("b/1", 32).release("a/1", 140), []string{CheckEvicted}},
+		"evicted, and not told by the end": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6).release("b/1", 140), []string{CheckEvicted}},
+		"taken over too early":             {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 50).takeOver("b/1", 31, "a/1").grant("b/1", 0, 31, 6), []string{CheckGrace}},
+		"killed after the next":            {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 20, 6).span(history.Killed, "a", 0, 21), []string{CheckModel, CheckTold}},
+		"stopped long before":              {new(book).grant("a/1", 0, 1, 5).span(history.Paused, "a", 2, 10).grant("b/1", 0, 300, 6).lose("a/1", 301, "session", ""), []string{CheckModel, CheckTold}},
+		"stopped, but granted before":      {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 8, 6).span(history.Paused, "a", 10, 50).lose("a/1", 51, "session", ""), []string{CheckModel, CheckTold}},
+		"stopped before it asked":          {new(book).span(history.Paused, "a", 0, 9).grant("a/1", 10, 12, 5).grant("b/1", 0, 20, 6).lose("a/1", 21, "session", ""), []string{CheckModel, CheckTold}},
+		"session closed, granted before":   {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 8, 6).span(history.Expired, "a", 10, 11).lose("a/1", 40, "session", ""), []string{CheckModel, CheckTold}},
+		"hooks run on after the release":   {new(book).grant("a/1", 0, 1, 5).add(2, history.Done, "a/1", nil).grant("b/1", 0, 3, 6).add(9, history.Done, "a/1", nil), []string{CheckModel, CheckTold}},
+		"tokens go back":                   {new(book).grant("a/1", 0, 1, 6).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel}},
+		"a writer with a reader's token":   {new(book).share("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel, CheckToken}},
+		"one token twice":                  {new(book).grant("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 3, 4, 5), []string{CheckModel, CheckToken}},
+		"the resource takes older writes":  {new(book).grant("a/1", 0, 1, 5).lose("a/1", 2, "session", "").grant("b/1", 0, 3, 6).use(history.Wrote, "b/1", 4, 6, 1).use(history.Wrote, "a/1", 5, 5, 2), []string{CheckFence}},
+		"the resource forgets":             {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).use(history.Wrote, "a/1", 3, 5, 1), []string{CheckFence}},
+		"a holder is refused":              {new(book).grant("a/1", 0, 1, 5).use(history.Refused, "a/1", 2, 5, 0).release("a/1", 3), []string{CheckStale}},
+		"a reader sees a write":            {new(book).share("a/1", 0, 1, 5).use(history.Read, "a/1", 2, 5, 7).use(history.Read, "a/1", 3, 5, 8).release("a/1", 4), []string{CheckReader}},
+		"a client that cannot be closed":   {new(book).add(1, history.Stopped, "a", func(e *history.Event) { e.Err = "busy" }), []string{CheckEnd}},
+		"a process that gives up":          {new(book).add(1, history.Cannot, "a", func(e *history.Event) { e.Err = "no space" }), []string{CheckProcess}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, c.b.found()) })
 	}

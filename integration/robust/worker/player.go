@@ -19,10 +19,16 @@ type player struct {
 	number int
 	turns  int
 	rand   *rand.Rand
+	lock   int // of the last turn
 }
 
 func (p *player) play() {
 	for !p.w.isDraining() {
+		if p.rand.IntN(100) < 30 { // the same one at once, as in a tight loop
+			p.turn()
+			continue
+		}
+		p.lock = p.rand.IntN(p.w.settings.Scopes)
 		p.turn()
 		p.w.pause(time.Duration(p.rand.Int64N(int64(40 * float64(time.Millisecond) * p.w.settings.Tempo))))
 	}
@@ -34,7 +40,7 @@ func (p *player) turn() {
 	w := draw(p.rand, p.w.settings.Tempo)
 	v := &visit{
 		w: p.w, wish: w, who: fmt.Sprintf("%s/%d.%d", p.w.settings.Client, p.number, p.turns),
-		scope: p.w.settings.scope(p.rand.IntN(p.w.settings.Scopes)), shared: w.request.Mode == priority.Shared,
+		scope: p.w.settings.scope(p.lock), shared: w.request.Mode == priority.Shared,
 		asked: make(chan time.Time, 16), lost: make(chan struct{}), risk: make(chan struct{}, 1), rand: p.rand,
 	}
 	v.wish.request.Owner = v.who

@@ -86,10 +86,13 @@ func draw(r *rand.Rand, tempo float64) wish {
 		w.stay = slow(between(0, 8*time.Millisecond))
 	case n < 80:
 		w.stay = slow(between(5*time.Millisecond, 60*time.Millisecond))
-	case n < 96:
+	case n < 94:
 		w.stay = slow(between(60*time.Millisecond, 500*time.Millisecond))
 	default:
 		w.stay = between(500*time.Millisecond, 5*time.Second)
+	}
+	if q.Mode == priority.Shared && chance(10) { // readers stay, and many at a time
+		w.stay = between(time.Second, 6*time.Second)
 	}
 	w.soften = q.Mode == priority.Exclusive && chance(10)
 	w.extend, w.hasty, w.clings = chance(5), chance(5), chance(60)
