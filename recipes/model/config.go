@@ -137,7 +137,9 @@ const (
 	DelayKeptByBreak
 	CleanEndVersion
 	SameVersion
-	DelayWatchesL
+	MarkBeforeWait
+	VersionInMark
+	OwnNodeInMark
 	LeaveVersion
 	RemovalMindsDelay
 	RemovalVersion
@@ -202,7 +204,9 @@ var guardNames = [guards]string{
 	DelayKeptByBreak:   "a break keeps the delay",
 	CleanEndVersion:    "v in the clean end of a shared holder",
 	SameVersion:        "G and list of one version before an end is believed",
-	DelayWatchesL:      "who waits out a reader's delay watches L",
+	MarkBeforeWait:     "who waits a lock delay out writes L first",
+	VersionInMark:      "v in the noticing of an unclean end",
+	OwnNodeInMark:      "the own node in the noticing of an unclean end",
 	LeaveVersion:       "the version in T8",
 	RemovalMindsDelay:  "no removal while a delay is in G",
 	RemovalVersion:     "v in a removal",

@@ -135,6 +135,10 @@ func Narrow() []Config {
 			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(2, 2)},
 		},
 		{
+			Name: "an end is noticed late, after a removal", Held: true, NoGiveUp: true, NoFastPath: true, Expiries: 2, Late: 1, Removals: 1,
+			Requests: []Request{with(exclusive(0, 1), delays), exclusive(1, 1), exclusive(2, 1), exclusive(2, 1)},
+		},
+		{
 			Name: "a knock comes late, after a removal", Held: true, NoGiveUp: true, Expiries: 1, Late: 1, Removals: 1, Knocks: true,
 			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(0, 1), with(exclusive(1, 1), downgrades)},
 		},
@@ -241,7 +245,7 @@ func Large() []Config {
 			Requests: []Request{with(reader(0, 1), delays), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
 		},
 		{
-			Name: "a writer with a delay that shares", Lag: 1, Expiries: 1, Breaks: 1,
+			Name: "a writer with a delay that shares", Lag: 1, Expiries: 1, NoGiveUp: true,
 			Requests: []Request{with(exclusive(0, 1), delays, downgrades), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
 		},
 		{

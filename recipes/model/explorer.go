@@ -291,7 +291,7 @@ func (x *explorer) request(s *state, i int) {
 		x.arrive(s, i)
 	case fresh, wantsEpoch, looked, mustJoin:
 		x.newcomer(s, i)
-	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, knocksG, knocks, movesIn:
+	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
 		x.waiter(s, i)
 	case holdsNew, holds, leavesG, leavesList, leaves, sharesG, sharesNode, shares:
 		x.holder(s, i)

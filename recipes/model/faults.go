@@ -163,6 +163,7 @@ func (x *explorer) operator(s *state) {
 					out = 0
 				}
 				after.g, after.d = b.g&^out, b.d&^out
+				after.m = after.m&after.d | bit&after.d
 				after.v++
 				x.commit(&t, &after)
 			} else {
@@ -184,7 +185,7 @@ func (x *explorer) remover(s *state) {
 	o := &t.remover
 	switch r.pc {
 	case idle:
-		if s.removals == 0 || h.lives == 0 || h.list() != 0 || h.d != 0 && x.on(RemovalMindsDelay) {
+		if s.removals == 0 || h.lives == 0 || h.list() != 0 || h.d&^x.over(s, h) != 0 && x.on(RemovalMindsDelay) {
 			return
 		}
 		o.v, o.pc = h.v, decides
@@ -192,7 +193,7 @@ func (x *explorer) remover(s *state) {
 		x.give(&t, action{kind: actRemoverReads, env: true})
 	case decides:
 		*o = agent{}
-		ok := h.lives == 1 && h.list() == 0 && (h.v == r.v || !x.on(RemovalVersion) || x.delaying == 0)
+		ok := h.lives == 1 && h.list() == 0 && (h.v == r.v || !x.on(RemovalVersion))
 		if ok {
 			after := snapshot{epoch: h.epoch + 1}
 			x.commit(&t, &after)

@@ -54,7 +54,7 @@ func (x *explorer) holder(s *state, i int) {
 			x.give(&u, action{kind: actShares, who: uint8(i), env: true})
 		}
 	case leavesG:
-		n.v, n.g, n.d, n.pc = h.v, h.g, h.d, leavesList
+		n.v, n.g, n.d, n.over, n.pc = h.v, h.g, h.d, x.over(s, h), leavesList
 		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	case leavesList:
 		n.list, n.pc = h.list(), leaves

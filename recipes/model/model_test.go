@@ -46,7 +46,7 @@ func TestNarrowConfigurationsAreFineWithAllGuards(t *testing.T) {
 	for _, c := range Narrow() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			r := c.Explore(Limits{States: 60_000})
+			r := c.Explore(Limits{States: 40_000})
 			require.Empty(t, r.Violation, strings.Join(r.Trace, "\n"))
 			t.Logf("%d states, complete: %t", r.States, r.Complete)
 		})

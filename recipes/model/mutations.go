@@ -27,6 +27,7 @@ func Mutations() []Mutation {
 		revising  = "one that revises"
 		breaking  = "a reader's lock is broken"
 		removed   = "the idle lock is removed"
+		markLate  = "an end is noticed late, after a removal"
 		knock     = "a knock comes late, after a removal"
 		delay     = "delays, a client comes again"
 		delayEnds = "delays, deletes, lapses and removals"
@@ -82,8 +83,11 @@ func Mutations() []Mutation {
 		one(DelayKeptByT7, delayDies),
 		one(DelayKeptByBreak, delayDies),
 		one(CleanEndVersion, delayRead),
-		one(SameVersion, delay),
-		one(DelayWatchesL, died),
+		{Without: []Guard{SameVersion}, Redundant: "who believes in an end writes L under v before it waits, and learns then that G has changed; this spares it the write"},
+		{Without: []Guard{SameVersion, MarkBeforeWait}, Config: delay},
+		one(MarkBeforeWait, died),
+		one(VersionInMark, died),
+		one(OwnNodeInMark, markLate),
 		one(LeaveVersion, delay),
 		one(RemovalMindsDelay, delayEnds),
 		one(RemovalVersion, delayEnds),

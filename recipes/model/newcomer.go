@@ -57,6 +57,7 @@ func (x *explorer) newcomer(s *state, i int) {
 		t := *s
 		l := &t.locals[i]
 		l.v, l.g, l.d, l.list, l.pc = h.v, h.g, h.d, h.list(), looked
+		l.over = x.over(s, h)
 		for a := l.list & l.g; a != 0; a &= a - 1 {
 			if j := lowest(a); h.nodes[j].shared() {
 				l.modes |= 1 << j
@@ -146,6 +147,8 @@ func (x *explorer) pending(s *state, i int) op {
 		}
 	case knocks:
 		return opKnock
+	case marks:
+		return opMark
 	case movesIn:
 		return opT12Leave
 	case leaves:
@@ -278,6 +281,11 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 		} else {
 			x.again(l, i, knocksG)
 		}
+	case opMark:
+		if ok {
+			l.seen |= dead(l) & x.foes(i) &^ l.out
+		}
+		x.again(l, i, joined)
 	case opNone:
 	}
 }

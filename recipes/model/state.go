@@ -32,6 +32,7 @@ type snapshot struct {
 	v     uint8
 	g     uint8 // G
 	d     uint8 // those in G whose delay it names
+	m     uint8 // those of them whose end somebody has noticed
 	epoch uint8
 	nodes [maxRequests]node
 }
@@ -69,6 +70,7 @@ const (
 	leads              // is first, and has read the holders
 	leadsReady         // has asked whom it may
 	waits              // until something happens
+	marks              // has found a lock delay, and not told anybody
 	knocksG            // has to read G to knock
 	knocks             // has read it
 	holdsNew           // holds, and has to look at its own node
@@ -115,6 +117,7 @@ type local struct {
 	watch uint8 // nodes that it watches
 	seen  uint8 // the dead whose delay it waits out
 	early uint8 // those of them that were alive
+	over  uint8 // whose delay is over, as L tells
 	out   uint8 // whose delay is over
 	token uint8
 	heard uint8 // who asks it to go, as far as it knows
@@ -148,6 +151,7 @@ type state struct {
 	lastToken uint8
 	leaseOver uint8
 	unclean   uint8 // ended so, with a delay
+	tooEarly  uint8 // were marked as ended while they lived
 	dueAlone  uint8 // of those: the delay goes on; exclusive
 	dueShared uint8 // shared
 

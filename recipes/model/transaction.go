@@ -19,13 +19,14 @@ const (
 	opT12Leave
 	opT13
 	opKnock
+	opMark
 	opUndo
 	opEnsure
 )
 
 var opNames = [...]string{
 	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T6 preempt", "T7 takeover", "T8 leave",
-	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "knock", "the undoing of a creation", "creation of L",
+	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
 }
 
 // own is the actor's node in its transaction.
@@ -49,6 +50,7 @@ func (x *explorer) create(t *state, h *snapshot, i int, bits uint8) {
 //go:norace
 func (x *explorer) name(h *snapshot, g, granted uint8) {
 	h.g, h.d = g, h.d&g|granted&x.delaying
+	h.m &= h.d &^ granted
 	h.v++
 }
 
@@ -143,6 +145,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			} else {
 				h.g, h.d = h.g&^me, h.d&^me
 			}
+			h.m &= h.d
 			h.v++
 		}
 		h.nodes[i] = node{}
@@ -216,6 +219,15 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		}
 		h.g, h.d = l.g, l.d
 		h.v++
+	case opMark:
+		if !x.own(h, i, OwnNodeInMark) || x.on(VersionInMark) && h.v != l.v {
+			return false
+		}
+		ends := dead(l) &^ h.m
+		t.tooEarly |= ends & h.list()
+		h.g, h.d = l.g, l.d
+		h.m |= ends
+		h.v++
 	case opNone:
 	}
 	return true
@@ -259,10 +271,10 @@ func (x *explorer) rivals(l *local, i int) uint8 {
 	return alive
 }
 
-// dead are those whose delay G names and who are gone.
+// dead are those whose delay G names, and who are gone, unless that is over.
 //
 //go:norace
-func dead(l *local) uint8 { return l.g & l.d &^ l.list }
+func dead(l *local) uint8 { return l.g & l.d &^ l.list &^ l.over }
 
 // keep is what a grant keeps of the dead: those whose delay it has not waited
 // out.
@@ -296,7 +308,7 @@ func (x *explorer) handOver(t *state, h *snapshot, i int) bool {
 		}
 	}
 	h.nodes[i] = node{}
-	h.g, h.d = heirs, heirs&x.delaying
+	h.g, h.d, h.m = heirs, heirs&x.delaying, 0
 	if together {
 		h.g |= dead(l)
 		h.d |= dead(l)
@@ -346,6 +358,7 @@ func (x *explorer) takeOver(t *state, h *snapshot, i int) bool {
 	}
 	if due != 0 && x.on(DelayBeforeT7) {
 		x.name(h, rest, 0)
+		h.m |= due
 		return true
 	}
 	if x.on(DelayKeptByT7) {

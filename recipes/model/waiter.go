@@ -47,7 +47,7 @@ func (x *explorer) waiter(s *state, i int) {
 			x.write(s, i, opT13)
 		}
 		if x.on(VersionBeforeList) {
-			n.v, n.g, n.d, n.pc = h.v, h.g, h.d, wantsList
+			n.v, n.g, n.d, n.over, n.pc = h.v, h.g, h.d, x.over(s, h), wantsList
 			x.give(&t, action{kind: actReadsG, who: uint8(i)})
 		} else {
 			n.list, n.pc = h.list(), wantsList
@@ -56,7 +56,7 @@ func (x *explorer) waiter(s *state, i int) {
 	case wantsList:
 		switch {
 		case !x.on(VersionBeforeList):
-			n.v, n.g, n.d, n.pc = h.v, h.g, h.d, decides
+			n.v, n.g, n.d, n.over, n.pc = h.v, h.g, h.d, x.over(s, h), decides
 		case x.delaying != 0 && x.on(SameVersion) && (h.v != l.v || h.epoch != 0 && h.lives == 0):
 			x.again(n, i, wantsG)
 		default:
@@ -84,6 +84,8 @@ func (x *explorer) waiter(s *state, i int) {
 		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	case knocks:
 		x.write(s, i, opKnock)
+	case marks:
+		x.write(s, i, opMark)
 	case movesIn:
 		x.write(s, i, opT12Leave)
 	default:
@@ -176,13 +178,16 @@ func (x *explorer) decide(s *state, i int) {
 		return
 	}
 	n.flags |= first
-	x.mourn(s, n, i)
+	if x.mourn(s, n, i) {
+		n.pc = marks
+		x.give(&t, action{kind: actMourns, who: uint8(i)})
+		return
+	}
 	if alive == 0 || x.c.Requests[i].Shared && alive&^x.sharing == 0 {
 		n.watch = l.watch & me
 		n.flags &^= watchesL
-		n.modes = alive // they came as shared ones
-		n.pc = leads
-		x.give(&t, action{kind: actMourns, who: uint8(i)})
+		x.wait(n, i)
+		x.give(&t, action{kind: actWaits, who: uint8(i)})
 		return
 	}
 	n.watch = l.watch & me
@@ -213,13 +218,26 @@ func (x *explorer) decide(s *state, i int) {
 	x.give(&t, action{kind: actLooksHolders, who: uint8(i)})
 }
 
-// mourn begins to wait out the delays of the dead.
+// mourn begins to wait out the delays of the dead. It reports whether L has to
+// be written first: whoever reads the v of that write sees who waits.
 //
 //go:norace
-func (x *explorer) mourn(s *state, l *local, i int) {
+func (x *explorer) mourn(s *state, l *local, i int) bool {
 	due := dead(l) & x.foes(i) &^ l.seen
-	l.seen |= due
 	l.early |= due & s.head().list() // they live: the clock starts too early
+	if due != 0 && x.on(MarkBeforeWait) {
+		return true
+	}
+	l.seen |= due
+	return false
+}
+
+// over are those whose delay is over, as L tells: it says when their ends were
+// noticed.
+//
+//go:norace
+func (x *explorer) over(s *state, h *snapshot) uint8 {
+	return h.m & (s.tooEarly | s.unclean&^(s.dueAlone|s.dueShared))
 }
 
 // waitedOut reports whether no delay stands in the way.
@@ -305,8 +323,7 @@ func (x *explorer) lead(s *state, i int) {
 	}
 	t := *s
 	n := &t.locals[i]
-	mourned := dead(l) & x.foes(i) & x.sharing
-	if x.rivals(l, i)&l.modes != 0 && x.on(FirstWatchesL) || mourned != 0 && x.on(DelayWatchesL) {
+	if x.rivals(l, i)&l.modes != 0 && x.on(FirstWatchesL) {
 		h := x.view(s, i)
 		n.flags |= watchesL
 		if n.pc = leadsReady; (h.v != l.v || h.lives == 0) && x.on(LookAtLWhenArmed) {
