@@ -18,8 +18,8 @@ func All() []Bug {
 			What: "T3 does not check the version of G: the first waiter grants itself beside a newcomer that was faster",
 			Patches: []Patch{{
 				"recipes/lead.go",
-				"&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})\n\tif err == nil {\n\t\tp.makePeace()",
-				"&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: -1})\n\t_ = version\n\tif err == nil {\n\t\tp.makePeace()",
+				"&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})\n\tif err == nil {\n\t\tp.makePeace()",
+				"&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: -1})\n\tif err == nil {\n\t\tp.makePeace()",
 			}},
 		},
 		{
@@ -32,16 +32,17 @@ func All() []Bug {
 	if err != nil {
 		return nil, 0, err
 	}
-	g, err := decodeLock(data)
+	g, err := l.grants(ctx, s, data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
-	names, _, err := s.list(ctx, l.path)
+	p.settleDelayed(g)
+	names, now, err := s.list(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
 `,
-				`	names, _, err := s.list(ctx, l.path)
+				`	names, now, err := s.list(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -49,10 +50,11 @@ func All() []Bug {
 	if err != nil {
 		return nil, 0, err
 	}
-	g, err := decodeLock(data)
+	g, err := l.grants(ctx, s, data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
+	p.settleDelayed(g)
 `,
 			}},
 		},
@@ -98,8 +100,8 @@ func All() []Bug {
 				},
 				{
 					"recipes/lead.go",
-					"return p.ownGrant(r, len(holders), nil, next.Evicted, err)",
-					"return p.ownGrant(r, len(ops)-2, nil, next.Evicted, err)",
+					"return p.ownGrant(r, len(holders), ",
+					"return p.ownGrant(r, len(ops)-2, ",
 				},
 			},
 		},
