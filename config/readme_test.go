@@ -3,10 +3,13 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 func TestSampleInTheReadmeIsValid(t *testing.T) {
@@ -39,6 +42,7 @@ func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
 				sample = file(sample)
 			}
 			sample = strings.ReplaceAll(sample, "/etc/lockkeeper/lockkeeper.digest", secret)
+			sample = regexp.MustCompile(`digest:lockkeeper:\S+`).ReplaceAllString(sample, recipes.DigestID("lockkeeper", "secret"))
 			_, problems, warnings := parse(t, sample)
 			require.Empty(t, problems, "%s:\n%s", page, sample)
 			require.Empty(t, warnings, "%s:\n%s", page, sample)

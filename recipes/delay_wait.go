@@ -136,8 +136,11 @@ func (a *attempt) leftover(ctx context.Context, s *session, seen *zk.Stat) (keep
 		return keep, err
 	}
 	g, err := decodeLock(data)
-	if err != nil {
-		return keep, err
+	switch {
+	case isNewer(err):
+		return keep, inNode(err, a.l.path)
+	case err != nil:
+		return keep, nil //nolint:nilerr // overwritten, and about to be written again
 	}
 	if len(g.Delays) > 0 && stat.Version != seen.Version {
 		return keep, errAgain // somebody else may be there

@@ -26,7 +26,7 @@ func TestHolderThatSaysNothingIsNamed(t *testing.T) {
 		says string
 	}{
 		"garbage":  {"garbage", world, "unreadable record"},
-		"newer":    {`{"format":2,"owner":7}`, world, "has format 2, this program knows 1; upgrade it"},
+		"newer":    {`{"format":9,"owner":7}`, world, "has format 9, this program knows 2; upgrade it"},
 		"not ours": {valid, zk.DigestACL(zk.PermAll, "ann", "x"), "the ACL of"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -158,14 +158,14 @@ func TestLockNodeThatIsOverwrittenIsRestoredFromTheRequests(t *testing.T) {
 // grant writes: see docs/protocol.md.
 func TestNewerLockNodeIsRefusedAndStays(t *testing.T) {
 	h := newHouse(t)
-	newer := fmt.Sprintf(`{"format":2,"holders":[],"delay":{"until":"%060d"}}`, 1)
+	newer := fmt.Sprintf(`{"format":9,"holders":[],"delay":{"until":"%060d"}}`, 1)
 	h.write(h.node(), newer)
 	for _, change := range []func(*recipes.Request){try, boss, reader} {
 		err := h.ask(h.client(), "old program", change).refused()
 		var bad *recipes.RecordError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, h.node(), bad.Node)
-		require.Equal(t, 2, bad.Format)
+		require.Equal(t, 9, bad.Format)
 	}
 	got, _ := h.read(h.node())
 	require.Equal(t, newer, got)

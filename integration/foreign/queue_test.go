@@ -20,7 +20,7 @@ var nonsense = map[string]string{
 }
 
 func TestPersistentNodesWithARequestsNameArePassedOver(t *testing.T) {
-	for what, data := range map[string]string{"empty": "", "garbage": "x", "right": valid, "newer": `{"format":2}`} {
+	for what, data := range map[string]string{"empty": "", "garbage": "x", "right": valid, "newer": `{"format":9}`} {
 		t.Run(what, func(t *testing.T) {
 			h := newHouse(t)
 			// given nodes that no session keeps, before everybody: as important as can be, one
@@ -110,7 +110,7 @@ func TestNamesThatAreNoRequestsAreIgnored(t *testing.T) {
 // A newer program's request is one: nobody can grant it who does not understand
 // it, so it grants itself, and nobody passes it meanwhile.
 func TestNewerProgramsRequestIsNeitherWrittenNorPassed(t *testing.T) {
-	const newer = `{"format":2,"owner":{"name":"x"},"mode":7}`
+	const newer = `{"format":9,"owner":{"name":"x"},"mode":7}`
 	h := newHouse(t)
 	holder := h.hold(h.client(), "holder")
 	node := h.node() + "/" + request(9, 99)

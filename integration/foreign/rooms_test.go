@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-const newer = `{"format":2,"job":{"name":"x"},"holders":7}`
+const newer = `{"format":9,"job":{"name":"x"},"holders":7}`
 
 // What stands in the one node of a job, a group or a trail is about that alone:
 // it is told by name, and never overwritten.

@@ -221,8 +221,11 @@ func TestWaiterThatHasLeftDoesNotWriteALockThatIsThereAnew(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given one that has left, having waited for a reader
 		r := w.hold("R", at(5), sharing)
+		watches := w.On(ReadsG(users).From("X").Where(func(q zktest.Request) bool { return q.Watch }).Nth(1)).HoldReply()
 		x := w.ask("X", at(3))
 		x.queued()
+		w.reached(watches)
+		watches.Release()
 		rewrites := w.On(Rewrites(users).From("X")).Hold()
 		x.cancel()
 		w.reached(rewrites)

@@ -23,6 +23,7 @@ type referee struct {
 	mu       sync.Mutex
 	inside   map[string][]*user // who believes to hold, by scope
 	scopes   map[*user]string
+	cutOff   map[*user]bool  // requests that may be granted in a session that is over, and not know it
 	forgiven map[string]bool // guids of those who may not know yet that they are out
 	tokens   map[string]map[string]recipes.Token
 	fouls    []string
@@ -31,7 +32,7 @@ type referee struct {
 func newReferee(w *world) *referee {
 	r := &referee{
 		w: w, inside: make(map[string][]*user), scopes: make(map[*user]string),
-		forgiven: make(map[string]bool), tokens: make(map[string]map[string]recipes.Token),
+		forgiven: make(map[string]bool), cutOff: make(map[*user]bool), tokens: make(map[string]map[string]recipes.Token),
 	}
 	if w.z != nil {
 		eye := w.On(zktest.Any().Where(func(zktest.Request) bool { r.look(users); return false })).Delay(0)
@@ -60,7 +61,7 @@ func (r *referee) enters(u *user, scope string) {
 		return // told already
 	}
 	for _, other := range r.inside[scope] {
-		if !r.forgiven[other.grant.ID()] && !u.mode.Admits(other.mode) {
+		if !r.forgiven[other.grant.ID()] && !r.cutOff[other] && !u.mode.Admits(other.mode) {
 			r.foul("%s and %s both believe that they hold %s", other.owner, u.owner, scope)
 		}
 	}
@@ -97,6 +98,16 @@ func (r *referee) forgive(guids ...string) {
 	defer r.mu.Unlock()
 	for _, guid := range guids {
 		r.forgiven[guid] = true
+	}
+}
+
+// forgiveWhoAsks names the requests of a client whose session is about to be
+// closed by somebody else: one that is granted just then cannot be told before.
+func (r *referee) forgiveWhoAsks(pending []*user) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, u := range pending {
+		r.cutOff[u] = true
 	}
 }
 

@@ -378,3 +378,17 @@ func (w *world) holdersOf(name string) []string {
 	}
 	return guids
 }
+
+// pending is the requests of a client that have not returned yet.
+func (w *world) pending(name string) []*user {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.askers), func(u *user) bool {
+		select {
+		case <-u.done:
+			return true
+		default:
+			return u.c.name != name
+		}
+	})
+}

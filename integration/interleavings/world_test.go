@@ -173,6 +173,9 @@ func (w *world) expire(name string) {
 	w.Helper()
 	id, password := w.client(name).Session()
 	require.NotZero(w, id)
+	if w.z == nil { // it takes a while
+		w.referee.forgiveWhoAsks(w.pending(name))
+	}
 	w.referee.forgive(w.holdersOf(name)...)
 	if w.z == nil { // there a session is ended by another connection: its owner must not come back first
 		away := w.On(zktest.Op(zktest.Connect).From(name)).Hold()
