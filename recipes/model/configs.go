@@ -245,7 +245,7 @@ func Large() []Config {
 			Requests: []Request{with(reader(0, 1), delays), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
 		},
 		{
-			Name: "a writer with a delay that shares", Lag: 1, Expiries: 1, NoGiveUp: true,
+			Name: "a writer with a delay that shares", Lag: 0, Expiries: 1, NoGiveUp: true,
 			Requests: []Request{with(exclusive(0, 1), delays, downgrades), with(reader(1, 1), delays), with(exclusive(2, 2), forceful)},
 		},
 		{
