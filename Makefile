@@ -38,7 +38,7 @@ unit: ## Test what needs no server: all packages; with the race detector
 	$(EMBEDDED) -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
 test: setup adapters ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
-	LOCKKEEPER_TEST_ZK=real go test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
 
 adapters: ## Test what is a module of its own: the adapter for gocron, and the benchmark against it
