@@ -3,13 +3,14 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"slices"
 )
 
 // checkSecrets is about who may read the files with passwords and keys.
 func checkSecrets(f *findings, _ *facts, o Options) {
 	names := o.Secrets
 	if o.Config != nil {
-		names = append(names[:len(names):len(names)], o.Config.Secrets...)
+		names = slices.Concat(names, o.Config.Secrets)
 	}
 	told := map[string]bool{}
 	for _, name := range names {

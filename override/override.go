@@ -130,6 +130,7 @@ func (o Override) GrantsEmergency() bool {
 		return true
 	case Boost:
 		return o.Priority != nil && *o.Priority == priority.Emergency
+	case Cap, Freeze, Pause, Extend, Bypass:
 	}
 	return false
 }

@@ -86,7 +86,7 @@ func TestNoteOfOneThatIsPresentTellsOfNoEnd(t *testing.T) {
 
 func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 	require.JSONEq(t, `{"format":2,"holders":[],"delays":[{"id":"`+deadID+`","delay_ms":1000,"ended":{}}]}`, string(unclean(&endMark{}).encode()))
-	require.Equal(t, `{"format":1,"holders":[]}`, string(lockRecord{}.encode()))
+	require.Equal(t, `{"format":1,"holders":[]}`, string(lockRecord{}.encode())) //nolint:testifylint // to the byte
 	require.Greater(t, len(unclean(nil).encode()), soleHolderLength, "whoever looks at the length alone reads it")
 }
 

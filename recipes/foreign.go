@@ -315,9 +315,8 @@ func (g *ghosts) know(name string) (nobody, strange bool) {
 // fieldsOf returns the names of a record's members.
 func fieldsOf(record any) []string {
 	var names []string
-	t := reflect.TypeOf(record)
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range reflect.TypeOf(record).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name != "" {
 			names = append(names, name)
 		}

@@ -30,7 +30,7 @@ func checkRefusalUpTo(t *testing.T, newest int, data []byte, err error) {
 	require.NotEmpty(t, err.Error())
 	require.Less(t, len(err.Error()), 1000)
 	if bad, ok := errors.AsType[*RecordError](err); ok {
-		require.True(t, (bad.Format == 0) == (bad.Err != nil))
+		require.Equal(t, bad.Format == 0, bad.Err != nil)
 		told := inNode(err, "/lockkeeper/x")
 		require.ErrorContains(t, told, "/lockkeeper/x")
 	}

@@ -55,10 +55,10 @@ func (s fuzzSpec) due(t time.Time) bool {
 
 // next walks: day by day, hour by hour, minute by minute.
 func (s fuzzSpec) next(after time.Time, last time.Time) time.Time {
-	any := fuzzSpec{days: s.days, months: s.months, week: s.week}
+	daily := fuzzSpec{days: s.days, months: s.months, week: s.week}
 	for t := after.Truncate(time.Minute).Add(time.Minute); t.Before(last); {
 		switch {
-		case !any.due(t):
+		case !daily.due(t):
 			t = t.Truncate(24 * time.Hour).Add(24 * time.Hour)
 		case s.due(t):
 			return t

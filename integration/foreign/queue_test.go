@@ -122,7 +122,7 @@ func TestNewerProgramsRequestIsNeitherWrittenNorPassed(t *testing.T) {
 	holder.release()
 
 	got, stat := h.read(node)
-	require.Equal(t, newer, got)
+	require.Equal(t, newer, got) //nolint:testifylint // to the byte
 	require.Zero(t, stat.Version)
 	waiter.waits()
 	require.NoError(t, h.shell.Delete(node, -1))

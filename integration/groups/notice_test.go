@@ -1,9 +1,9 @@
 package groups
 
 import (
-	"sync"
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 

@@ -473,7 +473,7 @@ func TestProgramsThatDoNotKnowLockDelayRefuseTheLock(t *testing.T) {
 		require.Equal(w, 2, format(children[0].Data))
 		h.release()
 		lock, _ = w.admin.lock(w.root, users)
-		require.Equal(w, `{"format":1,"holders":[]}`, string(lock.Data))
+		require.Equal(w, `{"format":1,"holders":[]}`, string(lock.Data)) //nolint:testifylint // to the byte
 	})
 }
 

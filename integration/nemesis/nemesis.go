@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,14 +176,11 @@ func unavailable(o Options) map[Kind]string {
 
 // Connect returns the connect string of a client: its own links to all servers.
 func (n *Nemesis) Connect(client string) string {
-	text := ""
-	for i, r := range n.routes[client] {
-		if i > 0 {
-			text += ","
-		}
-		text += r.net.Addr()
+	var addresses []string
+	for _, r := range n.routes[client] {
+		addresses = append(addresses, r.net.Addr())
 	}
-	return text
+	return strings.Join(addresses, ",")
 }
 
 // Direct returns a connect string past all links, for observers that no fault of the network concerns.
@@ -230,20 +228,21 @@ func (n *Nemesis) Notes() []string {
 
 // Report is all that happened, in words: what was played, what could not be, and the ends of the servers' logs.
 func (n *Nemesis) Report() string {
-	text := fmt.Sprintf("nemesis with seed %d:\n", n.options.Seed)
+	var text strings.Builder
+	fmt.Fprintf(&text, "nemesis with seed %d:\n", n.options.Seed)
 	for _, f := range n.Faults() {
-		text += f.String() + "\n"
+		fmt.Fprintln(&text, f)
 	}
 	for k, why := range n.Unavailable() {
-		text += fmt.Sprintf("not available: %s: %s\n", k, why)
+		fmt.Fprintf(&text, "not available: %s: %s\n", k, why)
 	}
 	for _, note := range n.Notes() {
-		text += note + "\n"
+		fmt.Fprintln(&text, note)
 	}
 	for _, s := range n.ensemble.Servers() {
-		text += fmt.Sprintf("end of the log of server %d at %s:\n%s\n", s.ID(), s.Addr(), s.LogTail(30))
+		fmt.Fprintf(&text, "end of the log of server %d at %s:\n%s\n", s.ID(), s.Addr(), s.LogTail(30))
 	}
-	return text
+	return text.String()
 }
 
 // Heal puts everything right that may be wrong, and returns when all servers serve. Run and Play do it themselves.

@@ -146,7 +146,8 @@ func (n *Nemesis) expire(ctx context.Context, sessions []int64) error {
 
 // process does something to a client's process.
 func (n *Nemesis) process(a *attack) error {
-	client, err := a.Clients[0], error(nil)
+	client := a.Clients[0]
+	var err error
 	switch p := n.options.Processes; a.Kind {
 	case ClientKill:
 		err = p.Kill(client)

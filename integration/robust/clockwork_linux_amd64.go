@@ -124,7 +124,7 @@ func vdsoOffset(function string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer memory.Close() //nolint:errcheck // it was only read
+	defer memory.Close()
 	image := make([]byte, to-from)
 	if _, err := io.ReadFull(io.NewSectionReader(memory, int64(from), int64(to-from)), image); err != nil {
 		return 0, fmt.Errorf("read the vDSO: %w", err)

@@ -119,7 +119,7 @@ func (c *crew) command(client string, environment []string, start func(*exec.Cmd
 	if err != nil {
 		return nil, nil, err
 	}
-	defer words.Close() //nolint:errcheck // the process has its own
+	defer words.Close()
 	cmd := exec.Command(c.options.Worker)
 	cmd.Env, cmd.Stderr = environment, words
 	stdin, err := cmd.StdinPipe()

@@ -68,7 +68,6 @@ type scene struct {
 	server    testbed.Server
 	env       []string
 
-	mu  sync.Mutex
 	out map[string]*bytes.Buffer // by where it came out
 }
 

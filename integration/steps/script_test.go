@@ -91,6 +91,7 @@ func (s *script) text(user string, q zktest.Request) string {
 		return strings.Join(parts, " ")
 	case zktest.Create:
 		s.learn(user, q)
+	default:
 	}
 	text := string(q.Op)
 	if q.Path != "" {

@@ -42,7 +42,6 @@ type stage struct {
 	users []*user
 	fouls []string
 	story []string
-	grown bool // the fault has happened
 }
 
 // play plays a scene with faults, and returns what the users have sent, and

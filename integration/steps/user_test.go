@@ -60,7 +60,7 @@ func (u *user) shut(hard bool) {
 			time.Sleep(time.Second)
 			continue
 		}
-		if err != nil && !hard && !(u.closed.Load() && errors.Is(err, recipes.ErrClosed)) {
+		if err != nil && !hard && (!u.closed.Load() || !errors.Is(err, recipes.ErrClosed)) {
 			u.s.foul("close %s: %v", u.name, err)
 		}
 		return
@@ -126,9 +126,8 @@ type hold struct {
 	lost     int
 	asked    chan struct{} // closed when the holder is asked to go
 	gone     chan struct{} // closed when it is told that it has lost
-	released bool
-	end      error // of Release
-	ended    bool  // Release has answered
+	end      error         // of Release
+	ended    bool          // Release has answered
 }
 
 type grant interface {

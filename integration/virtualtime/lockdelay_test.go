@@ -71,7 +71,7 @@ func TestTakeoverAfterTheGraceIsDelayed(t *testing.T) {
 		cleanup time.Duration
 		told    []string
 	}{
-		"goes in its grace":  {time.Minute, []string{"0s PreemptSent", "1m0s Acquired"}},
+		"goes in its grace":  {time.Minute, []string{"0s PreemptSent", "1m0.01s Acquired"}},
 		"outstays its grace": {time.Hour, []string{"0s PreemptSent", "10m0s TakenOver", "10m0s Delayed", "15m0s Acquired"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,10 +79,10 @@ func newDisk(dir string, unmountable error) (*disk, error) {
 		return nil, err
 	}
 	if unmountable != nil {
-		return &disk{why: unmountable}, nil
+		return &disk{why: unmountable}, nil //nolint:nilerr // there is another way
 	}
 	if err := mountData(dataDir(dir)); err != nil {
-		return &disk{why: err}, nil
+		return &disk{why: err}, nil //nolint:nilerr // likewise
 	}
 	return &disk{mounted: dataDir(dir)}, nil
 }

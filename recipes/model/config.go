@@ -51,16 +51,6 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// delays reports whether anybody declares a lock delay.
-func (c *Config) delays() bool {
-	for _, r := range c.Requests {
-		if r.Delay {
-			return true
-		}
-	}
-	return false
-}
-
 // A Guard is something that the protocol insists on.
 type Guard uint8
 

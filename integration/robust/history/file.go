@@ -69,7 +69,7 @@ func (r *Reader) follow(path string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
 		return err

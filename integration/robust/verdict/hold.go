@@ -245,8 +245,8 @@ func (h *Hold) Tale() string {
 	if h.Softening != 0 {
 		text += ", downgrades " + s(h.Softening)
 	}
-	switch {
-	case h.Ended == 0:
+	switch h.Ended {
+	case 0:
 		text += ", goes on"
 	default:
 		text += fmt.Sprintf(", ended %s (%s)", s(h.Ended), h.Why)

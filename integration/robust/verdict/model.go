@@ -68,6 +68,7 @@ func (s *state) step(a act) (bool, any) {
 		next := *s
 		next.holders = slices.DeleteFunc(slices.Clone(s.holders), func(h holder) bool { return h.who == a.who })
 		return len(next.holders) < len(s.holders), &next // not before it was granted
+	case granted:
 	}
 	next := *s
 	next.holders = nil
@@ -97,6 +98,7 @@ func (a act) String() string {
 		return a.who + " shares"
 	case ended:
 		return a.who + " ends"
+	case granted:
 	}
 	mode := "exclusive"
 	if a.shared {

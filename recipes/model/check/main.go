@@ -20,7 +20,7 @@ func main() {
 	without := flag.String("without", "", "take this guard away")
 	states := flag.Int("states", 0, "visit so many states at most, of each configuration; 0: all")
 	flag.Parse()
-	ok := true
+	var ok bool
 	switch {
 	case *config != "":
 		ok = one(*config, *without, model.Limits{States: *states})
