@@ -229,12 +229,22 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 	for _, args := range [][]string{
 		{"config", "validate", "-f", "lockkeeper.yaml"},
 		{"config", "operator", "--zk-digest-file", "keeper"},
-		{"locks", "ls", "-o", "json"}, {"locks", "show", "town/works"}, {"locks", "why", "works"},
-		{"jobs", "ls", "-o", "yaml"}, {"jobs", "history", "fails", "-o", "json"}, {"jobs", "history", "asks"}, {"jobs", "next"},
+		{"locks", "ls", "-o", "json"},
+		{"locks", "show", "town/works"},
+		{"locks", "why", "works"},
+		{"jobs", "ls", "-o", "yaml"},
+		{"jobs", "history", "fails", "-o", "json"},
+		{"jobs", "history", "asks"},
+		{"jobs", "next"},
 		{"override", "apply", "INC-1", "--kind", "freeze", "--scope", "town/other", "--for", "1h", "--reason", "disk full"},
-		{"override", "ls", "-o", "json"}, {"override", "clear", "INC-1", "--reason", "over"}, {"audit", "-o", "json"}, {"audit", "verify"},
-		{"doctor", "-f", "lockkeeper.yaml", "-o", "json"}, {"init", "-f", "lockkeeper.yaml"},
-		{"exec", "--scope", "town/exec", "--", "sh", "-c", "exit 5"}, {"exec", "--scope", "town/exec", "--", "/no/such/program"},
+		{"override", "ls", "-o", "json"},
+		{"override", "clear", "INC-1", "--reason", "over"},
+		{"audit", "-o", "json"},
+		{"audit", "verify"},
+		{"doctor", "-f", "lockkeeper.yaml", "-o", "json"},
+		{"init", "-f", "lockkeeper.yaml"},
+		{"exec", "--scope", "town/exec", "--", "sh", "-c", "exit 5"},
+		{"exec", "--scope", "town/exec", "--", "/no/such/program"},
 	} {
 		s.run(append(ana, "OF_EXEC="+secret("environment of exec")), args...)
 	}
@@ -245,8 +255,13 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 	// and what they give is wrong
 	wrong := []string{"LOCKKEEPER_ZK_DIGEST_FILE=" + filepath.Join(s.dir, "wrong")}
 	for _, args := range [][]string{
-		{"locks", "ls"}, {"doctor"}, {"override", "ls"}, {"override", "clear", "INC-1", "--reason", "over"}, {"audit"},
-		{"exec", "--scope", "town/exec", "--log-level", "debug", "--", "true"}, {"init"},
+		{"locks", "ls"},
+		{"doctor"},
+		{"override", "ls"},
+		{"override", "clear", "INC-1", "--reason", "over"},
+		{"audit"},
+		{"exec", "--scope", "town/exec", "--log-level", "debug", "--", "true"},
+		{"init"},
 	} {
 		s.run(wrong, args...)
 	}

@@ -1,11 +1,10 @@
 package steps
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
-
-	"context"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"

@@ -163,9 +163,21 @@ func (f *Figures) Merge(o Figures) {
 		to   *int
 		from int
 	}{
-		{&f.Processes, o.Processes}, {&f.Requests, o.Requests}, {&f.Grants, o.Grants}, {&f.Shared, o.Shared}, {&f.Guarded, o.Guarded},
-		{&f.Failed, o.Failed}, {&f.Asked, o.Asked}, {&f.Takeovers, o.Takeovers}, {&f.Downgrades, o.Downgrades}, {&f.Stalls, o.Stalls},
-		{&f.Writes, o.Writes}, {&f.Reads, o.Reads}, {&f.RefusedLate, o.RefusedLate}, {&f.AcceptedLate, o.AcceptedLate}, {&f.Scopes, o.Scopes},
+		{&f.Processes, o.Processes},
+		{&f.Requests, o.Requests},
+		{&f.Grants, o.Grants},
+		{&f.Shared, o.Shared},
+		{&f.Guarded, o.Guarded},
+		{&f.Failed, o.Failed},
+		{&f.Asked, o.Asked},
+		{&f.Takeovers, o.Takeovers},
+		{&f.Downgrades, o.Downgrades},
+		{&f.Stalls, o.Stalls},
+		{&f.Writes, o.Writes},
+		{&f.Reads, o.Reads},
+		{&f.RefusedLate, o.RefusedLate},
+		{&f.AcceptedLate, o.AcceptedLate},
+		{&f.Scopes, o.Scopes},
 	} {
 		*n.to += n.from
 	}

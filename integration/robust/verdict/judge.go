@@ -34,7 +34,9 @@ type Violation struct {
 }
 
 // Same reports whether both are the same, found at two times.
-func (v Violation) Same(o Violation) bool { return v.Check == o.Check && v.Scope == o.Scope && v.At == o.At }
+func (v Violation) Same(o Violation) bool {
+	return v.Check == o.Check && v.Scope == o.Scope && v.At == o.At
+}
 
 // A Verdict is what a history shows.
 type Verdict struct {
