@@ -597,7 +597,7 @@ func (p *place) depart(ctx context.Context) (granted bool, err error) {
 		return false, p.s.deleteSurely(ctx, p.path)
 	}
 	for look := p.adopted; ; look = true {
-		err := error(zk.ErrBadVersion)
+		err := zk.ErrBadVersion
 		if !look || p.known {
 			err = p.s.delete(ctx, p.path, p.version) // 0 when it was not read yet: as it was created
 		}
