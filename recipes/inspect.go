@@ -164,17 +164,24 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		}
 		state.At = time.UnixMilli(now)
 	}
-	for _, child := range children {
-		holds := slices.Contains(g.Holders, child.guid)
-		if !holds && !all {
-			continue
-		}
-		data, stat, err := s.get(ctx, path+"/"+child.name)
+	holding := make(map[string]bool, len(g.Holders))
+	for _, guid := range g.Holders {
+		holding[guid] = true
+	}
+	if !all {
+		children = slices.DeleteFunc(children, func(c child) bool { return !holding[c.guid] })
+	}
+	nodes, err := s.readAll(ctx, path, children)
+	if err != nil {
+		return state, err
+	}
+	for i, child := range children {
+		data, stat, err := nodes[i].data, nodes[i].stat, nodes[i].err
 		if errors.Is(err, zk.ErrNoNode) {
 			continue // left meanwhile
 		}
 		strange := whyStranger(data, stat, err)
-		if strange != "" && !holds {
+		if strange != "" && !holding[child.guid] {
 			state.Foreign = append(state.Foreign, child.name)
 			continue
 		} else if err != nil {
@@ -183,9 +190,9 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		rec, err := decodeContender(data)
 		contender := rec.contender(child, stat)
 		if err != nil {
-			contender = unreadable(child, stat, inNode(err, path+"/"+child.name), holds)
+			contender = unreadable(child, stat, inNode(err, path+"/"+child.name), holding[child.guid])
 		}
-		if holds {
+		if holding[child.guid] {
 			contender.LeaseLeft, contender.MinRuntimeLeft = rec.leaseLeft(stat, now), rec.minRuntimeLeft(stat, now)
 			state.Holders = append(state.Holders, contender)
 			continue
@@ -194,6 +201,32 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		state.Waiters = append(state.Waiters, contender)
 	}
 	return state, nil
+}
+
+// readAll reads the nodes of contenders, several at a time. It returns an error
+// where nothing more can be read.
+func (s *session) readAll(ctx context.Context, lock string, children []child) ([]contenderNode, error) {
+	nodes := make([]contenderNode, len(children))
+	work, inner := errgroup.WithContext(ctx)
+	work.SetLimit(16) // on one connection, one after the other: this saves the waits between
+	for i, c := range children {
+		work.Go(func() error {
+			n := &nodes[i]
+			n.data, n.stat, n.err = s.get(inner, lock+"/"+c.name)
+			if errors.Is(n.err, errAmbiguous) || errors.Is(n.err, errSessionOver) {
+				return n.err
+			}
+			return inner.Err()
+		})
+	}
+	err := work.Wait()
+	return nodes, err
+}
+
+// contenderNode is what a read of a contender's node returns.
+type contenderNode struct {
+	nodeData
+	err error
 }
 
 // IsNotAcquired reports whether err says that a lock was busy for as long as

@@ -3,6 +3,8 @@ package recipes
 import (
 	"slices"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A Prospect is what becomes of a waiter if from the moment of a LockState on
@@ -40,38 +42,57 @@ type ProspectAsk struct {
 // may still be seen.
 const staying = 2 * time.Second
 
-// Outlook foresees what becomes of the waiters, in the order of the queue.
+// Outlook foresees what becomes of the waiters, in the order of the queue. It
+// takes a time that grows with the number of requests, not with its square.
 func (s LockState) Outlook() []Prospect {
 	prospects := make([]Prospect, len(s.Waiters))
-	index := make(map[string]int, len(s.Waiters))
-	for i, w := range s.Waiters {
-		prospects[i] = Prospect{Waiter: w, Outcome: OutcomeInLine, Overdue: s.overdue(w)}
-		index[w.ID] = i
-	}
 	start := s.At
 	s.Holders, s.Waiters = slices.Clone(s.Holders), slices.Clone(s.Waiters)
-	for i := range s.Waiters {
+	asked := map[string]bool{} // who has a request to go in a holder's mailbox
+	for _, h := range s.Holders {
+		for _, n := range h.PreemptedBy {
+			asked[n.ID] = true
+		}
+	}
+	for i, w := range s.Waiters {
+		prospects[i] = Prospect{Waiter: w, Outcome: OutcomeInLine}
+		if asked[w.ID] {
+			prospects[i].Overdue = s.overdue(w)
+		}
 		if prospects[i].Overdue > 0 {
 			s.Waiters[i].WaitingTimeout = nil
 		}
 	}
-	for len(s.Waiters) > 0 {
-		first := s.Waiters[0]
-		p := s.plan(first.rules(), nil, nil, first.ID, nil)
-		if p.Outcome == OutcomeInLine {
-			break // does not happen to the first
+	late := s.timeouts()
+	gone := make([]bool, len(s.Waiters))
+	for at := 0; ; {
+		for at < len(gone) && gone[at] {
+			at++
 		}
-		leaver, outcome, step := 0, p.Outcome, p.After
-		if late, left, ok := s.firstToTimeOut(); ok && left < step {
-			leaver, outcome, step = late, OutcomeTimesOut, left
+		for len(late) > 0 && gone[late[0].waiter] {
+			late = late[1:]
+		}
+		if at == len(gone) {
+			return prospects
+		}
+		first := s.Waiters[at]
+		p := s.planOfFirst(first)
+		if p.Outcome == OutcomeInLine {
+			return prospects // does not happen to the first
+		}
+		leaver, outcome, step := at, p.Outcome, p.After
+		if len(late) > 0 && late[0].at.Sub(s.At) < step {
+			leaver, outcome, step = late[0].waiter, OutcomeTimesOut, late[0].at.Sub(s.At)
 		}
 		passed := s.At.Sub(start)
-		mine := &prospects[index[first.ID]]
-		mine.Asks = append(mine.Asks, s.sent(first, p, step, passed)...)
+		for _, ask := range s.sent(first, p, step, passed) {
+			prospects[at].Asks = append(prospects[at].Asks, ask)
+			asked[first.ID] = true
+		}
 		s.pass(step)
 		w := s.Waiters[leaver]
-		done := &prospects[index[w.ID]]
-		done.Outcome, done.After = outcome, passed+step
+		gone[leaver] = true
+		prospects[leaver].Outcome, prospects[leaver].After = outcome, passed+step
 		switch outcome {
 		case OutcomeTakesOver:
 			s.Holders = slices.DeleteFunc(s.Holders, func(h Contender) bool { return !w.Mode.Admits(h.Mode) })
@@ -79,11 +100,44 @@ func (s LockState) Outlook() []Prospect {
 		case OutcomeGranted:
 			s.admit(w)
 		case OutcomeGivesUp, OutcomeTimesOut, OutcomeRefused, OutcomeInLine:
+		}
+		if asked[w.ID] {
 			s.forget(w.ID)
 		}
-		s.Waiters = slices.Delete(s.Waiters, leaver, leaver+1)
 	}
-	return prospects
+}
+
+// planOfFirst is the plan of the first in line. A reader among readers has
+// nobody in its way, however many they are.
+func (s *LockState) planOfFirst(first Contender) Plan {
+	if first.Mode == priority.Shared && !slices.ContainsFunc(s.Holders, func(h Contender) bool { return h.Mode != priority.Shared }) {
+		return Plan{Outcome: OutcomeGranted}
+	}
+	return s.plan(first.rules(), nil, nil, first.ID, nil)
+}
+
+// A timeout is when a waiter leaves.
+type timeout struct {
+	waiter int
+	at     time.Time
+}
+
+// timeouts returns when waiters leave, the first one first. For one that should
+// have left that is now.
+func (s LockState) timeouts() []timeout {
+	var all []timeout
+	for i, w := range s.Waiters {
+		if w.AcquireTimeout == nil {
+			continue
+		}
+		at := w.Joined.Add(*w.AcquireTimeout)
+		if at.Before(s.At) {
+			at = s.At
+		}
+		all = append(all, timeout{i, at})
+	}
+	slices.SortStableFunc(all, func(a, b timeout) int { return a.at.Compare(b.at) })
+	return all
 }
 
 // overdue returns by how much the waiting timeout of a polite waiter is over.
@@ -103,20 +157,6 @@ func (s LockState) overdue(w Contender) time.Duration {
 		return 0
 	}
 	return over
-}
-
-// firstToTimeOut returns the waiter whose acquire timeout ends first, and in how
-// long.
-func (s LockState) firstToTimeOut() (at int, left time.Duration, found bool) {
-	for i, w := range s.Waiters {
-		if w.AcquireTimeout == nil {
-			continue
-		}
-		if l := max(w.Joined.Add(*w.AcquireTimeout).Sub(s.At), 0); !found || l < left {
-			at, left, found = i, l, true
-		}
-	}
-	return at, left, found
 }
 
 // sent puts what the first in line asks within step into the mailboxes, and
@@ -144,6 +184,9 @@ func (s *LockState) sent(first Contender, p Plan, step, passed time.Duration) []
 // pass lets time pass for the holders.
 func (s *LockState) pass(d time.Duration) {
 	s.At = s.At.Add(d)
+	if d == 0 {
+		return
+	}
 	for i := range s.Holders {
 		h := &s.Holders[i]
 		h.LeaseLeft, h.MinRuntimeLeft = max(h.LeaseLeft-d, 0), max(h.MinRuntimeLeft-d, 0)
@@ -154,13 +197,15 @@ func (s *LockState) pass(d time.Duration) {
 func (s *LockState) admit(w Contender) {
 	w.Since, w.LeaseLeft, w.MinRuntimeLeft, w.Position = s.At, w.LeaseTimeout, w.MinRuntime, 0
 	s.Holders = append(s.Holders, w)
-	s.forget(w.ID)
 }
 
 // forget drops what a waiter has asked for that waits no more.
 func (s *LockState) forget(id string) {
 	for i := range s.Holders {
 		h := &s.Holders[i]
+		if len(h.PreemptedBy) == 0 {
+			continue
+		}
 		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n Preemptor) bool { return n.ID == id })
 	}
 }

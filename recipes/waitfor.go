@@ -16,11 +16,19 @@ import (
 // state is a look of its own, so an edge may be gone by the time that it is
 // seen.
 type WaitGraph struct {
-	nodes   map[string]WaitNode
-	order   []string // of the IDs: as in the states, holders first
-	edges   map[string][]WaitEdge
+	nodes   []WaitNode     // as in the states, holders first
+	index   map[string]int // of the nodes, by ID
+	edges   [][]arc        // of each node
 	circles []Circle
 }
+
+// An arc is an edge as a graph keeps it: there may be many.
+type arc struct {
+	to  int32
+	why uint8 // index of waitReasons
+}
+
+var waitReasons = [...]WaitReason{WaitHeld, WaitAhead, WaitUnder}
 
 // A WaitNode is a request in a WaitGraph.
 type WaitNode struct {
@@ -93,7 +101,7 @@ const (
 // WaitFor returns who waits for whom in these locks. A circle shows only if all
 // its locks are among them, see Client.Locks.
 func WaitFor(states []LockState) WaitGraph {
-	g := WaitGraph{nodes: map[string]WaitNode{}, edges: map[string][]WaitEdge{}}
+	g := WaitGraph{index: map[string]int{}}
 	for _, s := range states {
 		for _, h := range s.Holders {
 			g.add(WaitNode{Scope: s.Scope, Holds: true, Contender: h, at: s.At})
@@ -102,6 +110,7 @@ func WaitFor(states []LockState) WaitGraph {
 			g.add(WaitNode{Scope: s.Scope, Contender: w, at: s.At})
 		}
 	}
+	g.edges = make([][]arc, len(g.nodes))
 	for _, s := range states {
 		g.join(s)
 	}
@@ -110,17 +119,25 @@ func WaitFor(states []LockState) WaitGraph {
 }
 
 // Nodes returns all requests, in the order of the states, holders first.
-func (g WaitGraph) Nodes() []WaitNode {
-	nodes := make([]WaitNode, len(g.order))
-	for i, id := range g.order {
-		nodes[i] = g.nodes[id]
-	}
-	return nodes
-}
+func (g WaitGraph) Nodes() []WaitNode { return slices.Clone(g.nodes) }
 
 // From returns what a request waits for. Of the waiters ahead it is the nearest
 // in its way; those wait for the ones before them.
-func (g WaitGraph) From(id string) []WaitEdge { return g.edges[id] }
+func (g WaitGraph) From(id string) []WaitEdge {
+	from, ok := g.index[id]
+	if !ok || len(g.edges[from]) == 0 {
+		return nil
+	}
+	edges := make([]WaitEdge, len(g.edges[from]))
+	for i, a := range g.edges[from] {
+		edges[i] = g.drawn(from, a)
+	}
+	return edges
+}
+
+func (g *WaitGraph) drawn(from int, a arc) WaitEdge {
+	return WaitEdge{From: g.nodes[from], To: g.nodes[a.to], Why: waitReasons[a.why]}
+}
 
 // Circles returns the circles: when the Cut of each is broken, none is left.
 // Circles that share requests are listed as far as it takes for that.
@@ -128,44 +145,58 @@ func (g WaitGraph) Circles() []Circle { return g.circles }
 
 // Request returns the request with this ID.
 func (g WaitGraph) Request(id string) (WaitNode, bool) {
-	n, ok := g.nodes[id]
-	return n, ok
+	i, ok := g.index[id]
+	if !ok {
+		return WaitNode{}, false
+	}
+	return g.nodes[i], true
+}
+
+// node is Request for an ID that there is; else it is nobody.
+func (g *WaitGraph) node(id string) WaitNode {
+	n, _ := g.Request(id)
+	return n
 }
 
 func (g *WaitGraph) add(n WaitNode) {
-	if _, twice := g.nodes[n.ID]; !twice {
-		g.order = append(g.order, n.ID)
+	if i, twice := g.index[n.ID]; twice {
+		g.nodes[i] = n
+		return
 	}
-	g.nodes[n.ID] = n
+	g.index[n.ID] = len(g.nodes)
+	g.nodes = append(g.nodes, n)
 }
 
 func (g *WaitGraph) edge(from, to string, why WaitReason) {
-	a, knownFrom := g.nodes[from]
-	b, knownTo := g.nodes[to]
+	a, knownFrom := g.index[from]
+	b, knownTo := g.index[to]
 	if knownFrom && knownTo {
-		g.edges[from] = append(g.edges[from], WaitEdge{From: a, To: b, Why: why})
+		g.edges[a] = append(g.edges[a], arc{int32(b), uint8(slices.Index(waitReasons[:], why))})
 	}
 }
 
 // join draws what the waiters of one lock wait for.
 func (g *WaitGraph) join(s LockState) {
+	alone := -1 // the last one before that wants the lock for itself: it waits for all before it
 	for i, w := range s.Waiters {
 		for _, h := range s.Holders {
 			if !w.Mode.Admits(h.Mode) {
 				g.edge(w.ID, h.ID, WaitHeld)
 			}
 		}
-		for _, before := range slices.Backward(s.Waiters[:i]) {
-			if w.Mode.Admits(before.Mode) {
-				continue // granted together
-			}
-			g.edge(w.ID, before.ID, WaitAhead)
-			if before.Mode != priority.Shared {
-				break // which itself waits for all before it
+		if w.Mode != priority.Shared { // those between are granted together, and before it
+			for _, before := range slices.Backward(s.Waiters[alone+1 : i]) {
+				g.edge(w.ID, before.ID, WaitAhead)
 			}
 		}
+		if alone >= 0 {
+			g.edge(w.ID, s.Waiters[alone].ID, WaitAhead)
+		}
+		if w.Mode != priority.Shared {
+			alone = i
+		}
 		for _, id := range w.Under {
-			if h, ok := g.nodes[id]; ok && h.Holds {
+			if h, ok := g.index[id]; ok && g.nodes[h].Holds {
 				g.edge(id, w.ID, WaitUnder)
 			}
 		}
@@ -175,7 +206,7 @@ func (g *WaitGraph) join(s LockState) {
 // findCircles finds a shortest circle, takes its cut out of the graph, and goes
 // on until there is none.
 func (g *WaitGraph) findCircles(states []LockState) {
-	gone := map[string]bool{}
+	gone := make([]bool, len(g.nodes))
 	var ends map[string]ending
 	for {
 		edges := g.shortestCircle(gone)
@@ -192,44 +223,57 @@ func (g *WaitGraph) findCircles(states []LockState) {
 			}
 		}
 		g.circles = append(g.circles, c)
-		gone[c.Cut.ID] = true
+		gone[g.index[c.Cut.ID]] = true
 	}
 }
 
 // shortestCircle returns the shortest circle among those who are not gone; of
 // several the first in the order of the states.
-func (g *WaitGraph) shortestCircle(gone map[string]bool) []WaitEdge {
+func (g *WaitGraph) shortestCircle(gone []bool) []WaitEdge {
 	var best []WaitEdge
-	for _, id := range g.order {
+	knots := g.knots(gone)
+	for i, n := range g.nodes {
 		// Every circle leads through a waiter whose work holds another lock.
-		if n := g.nodes[id]; gone[id] || n.Holds || len(n.Under) == 0 {
+		if knots[i] < 0 || n.Holds || len(n.Under) == 0 {
 			continue
 		}
-		if edges := g.back(id, gone); edges != nil && (best == nil || len(edges) < len(best)) {
+		if edges := g.back(i, knots, len(best)); edges != nil && (best == nil || len(edges) < len(best)) {
 			best = edges
 		}
 	}
 	return best
 }
 
-// back returns the shortest way from a request back to itself; nil: none.
-func (g *WaitGraph) back(start string, gone map[string]bool) []WaitEdge {
-	came := map[string]WaitEdge{}
-	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
-		for _, e := range g.edges[queue[0]] {
-			id := e.To.ID
-			if _, seen := came[id]; seen || gone[id] {
+// back returns the shortest way from a request back to itself, if it is shorter
+// than limit (0: none); nil: there is none. It does not leave the request's knot.
+func (g *WaitGraph) back(start int, knots []int, limit int) []WaitEdge {
+	type step struct {
+		from int
+		arc
+		long int // the way so far
+	}
+	came := map[int]step{}
+	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		long := came[at].long + 1
+		if limit > 0 && long >= limit {
+			return nil
+		}
+		for _, a := range g.edges[at] {
+			to := int(a.to)
+			if _, seen := came[to]; seen || knots[to] != knots[start] {
 				continue
 			}
-			came[id] = e
-			if id != start {
-				queue = append(queue, id)
+			came[to] = step{at, a, long}
+			if to != start {
+				queue = append(queue, to)
 				continue
 			}
-			edges := []WaitEdge{e}
-			for e.From.ID != start {
-				e = came[e.From.ID]
-				edges = append(edges, e)
+			last := came[start]
+			edges := []WaitEdge{g.drawn(last.from, last.arc)}
+			for last.from != start {
+				last = came[last.from]
+				edges = append(edges, g.drawn(last.from, last.arc))
 			}
 			slices.Reverse(edges)
 			return edges
@@ -267,7 +311,7 @@ func endings(states []LockState, g *WaitGraph) map[string]ending {
 	}
 	for _, s := range states {
 		for _, p := range s.Outlook() {
-			w := g.nodes[p.Waiter.ID]
+			w := g.node(p.Waiter.ID)
 			e := ending{At: s.At.Add(p.After), After: p.After, Waiter: w}
 			switch p.Outcome {
 			case OutcomeGivesUp:
@@ -279,14 +323,14 @@ func endings(states []LockState, g *WaitGraph) map[string]ending {
 			case OutcomeTakesOver:
 				for _, h := range s.Holders {
 					if !w.Mode.Admits(h.Mode) {
-						e.Holder, e.Evicted, e.Cause = g.nodes[h.ID], true, causeOf(p, h)
+						e.Holder, e.Evicted, e.Cause = g.node(h.ID), true, causeOf(p, h)
 						sooner(h.ID, e)
 					}
 				}
 			case OutcomeGranted, OutcomeRefused, OutcomeInLine:
 			}
 			for _, ask := range p.Asks {
-				h, ok := g.nodes[ask.Holder.ID]
+				h, ok := g.Request(ask.Holder.ID)
 				if !ok || !h.Holds || len(h.PreemptedBy) > 0 {
 					continue
 				}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -143,4 +144,13 @@ func owners(all []recipes.Contender) string {
 		names[i] = c.Owner
 	}
 	return strings.Join(names, ", ")
+}
+
+// fewOwners is owners for a column of a table.
+func fewOwners(all []recipes.Contender) string {
+	const few = 5
+	if len(all) <= few+1 {
+		return owners(all)
+	}
+	return fmt.Sprintf("%s and %d more", owners(all[:few]), len(all)-few)
 }

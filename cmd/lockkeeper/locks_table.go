@@ -26,10 +26,14 @@ func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 			continue
 		}
 		if !wide {
-			row(w, s.Scope, "held", owners(s.Holders), levelText(highest(s.Holders)), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
+			row(w, s.Scope, "held", fewOwners(s.Holders), levelText(highest(s.Holders)), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
 			continue
 		}
-		for _, h := range s.Holders {
+		for i, h := range s.Holders {
+			if i == manyWaiters {
+				row(w, s.Scope, "held", fmt.Sprintf("… and %d more", len(s.Holders)-i), "-", "-", "-", len(s.Waiters))
+				break
+			}
 			one := []recipes.Contender{h}
 			row(w, s.Scope, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
 				h.Mode, h.Host, h.PID, h.Token, minRuntimeLeft(h), cmp.Or(preemptors(h), "-"), h.Message)
@@ -87,7 +91,11 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		state += fmt.Sprintf(", %d waiting", n)
 	}
 	line(w, "%s: %s", s.Scope, state)
-	for _, h := range s.Holders {
+	for i, h := range s.Holders {
+		if i == manyWaiters && !wide {
+			line(w, "\n… and %d more that hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, shellWord(s.Scope))
+			break
+		}
 		line(w, "\nholder  %s", contender(h))
 		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
 		line(w, "        token %s", h.Token)
@@ -99,7 +107,11 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 			line(w, "        %s", demand(s, by))
 		}
 	}
-	for _, c := range s.Waiters {
+	for i, c := range s.Waiters {
+		if i == manyWaiters && !wide {
+			line(w, "\n… and %d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, shellWord(s.Scope))
+			break
+		}
 		line(w, "\nwaiter  %d. %s", c.Position, contender(c))
 		line(w, "        since %s, %s%s", clock(c.Joined), since(s, c.Joined), manner(c))
 		details(w, c, wide)

@@ -91,11 +91,15 @@ type whyFacts struct {
 	ticks     *recipes.TickState // of a job without requests
 	job       *jobs.Job          // as the configuration file has it; nil: it does not, or there is none
 	unread    []string           // what could not be read, and why
+
+	asked    []recipes.WaitNode                     // requests
+	foreseen map[string]map[string]recipes.Prospect // by scope and ID
 }
 
 // newWhyFacts joins what is known about a scope or a job.
 func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
-	f := &whyFacts{about: about, states: states, graph: recipes.WaitFor(states)}
+	f := &whyFacts{about: about, states: states, graph: recipes.WaitFor(states), foreseen: map[string]map[string]recipes.Prospect{}}
+	f.asked = f.requestsOf(f.graph.Nodes())
 	for _, s := range states {
 		if s.At.After(f.now) {
 			f.now = s.At
@@ -196,9 +200,11 @@ func (f *whyFacts) state(scope string) recipes.LockState {
 }
 
 // requests returns those of the job that is asked about: the waiting ones first.
-func (f *whyFacts) requests() []recipes.WaitNode {
+func (f *whyFacts) requests() []recipes.WaitNode { return f.asked }
+
+func (f *whyFacts) requestsOf(all []recipes.WaitNode) []recipes.WaitNode {
 	var waiting, holding []recipes.WaitNode
-	for _, n := range f.graph.Nodes() {
+	for _, n := range all {
 		switch {
 		case n.Owner != f.about:
 		case n.Holds:
@@ -215,10 +221,15 @@ func (f *whyFacts) isJob() bool { return f.lock() == nil && (len(f.requests()) >
 
 // prospect returns what is foreseen for a waiter.
 func (f *whyFacts) prospect(n recipes.WaitNode) recipes.Prospect {
-	for _, p := range f.state(n.Scope).Outlook() {
-		if p.Waiter.ID == n.ID {
-			return p
+	if f.foreseen[n.Scope] == nil {
+		all := f.state(n.Scope).Outlook()
+		f.foreseen[n.Scope] = make(map[string]recipes.Prospect, len(all))
+		for _, p := range all {
+			f.foreseen[n.Scope][p.Waiter.ID] = p
 		}
+	}
+	if p, ok := f.foreseen[n.Scope][n.ID]; ok {
+		return p
 	}
 	return recipes.Prospect{Waiter: n.Contender, Outcome: recipes.OutcomeInLine}
 }

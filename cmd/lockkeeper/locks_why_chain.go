@@ -29,8 +29,12 @@ func writeWhyJob(pg page, f *whyFacts) {
 		}
 	}
 	pg.paragraph("", "%s: waits for %s, holds %s (%s)", f.about, count(waits, "lock"), count(holds, "lock"), clock(f.now))
-	for _, n := range requests {
+	for i, n := range requests {
 		pg.line("")
+		if i == manyWaiters {
+			pg.paragraph(lead("more"), "%d more of its requests; all of them: lockkeeper locks why %s -o json", len(requests)-i, shellWord(f.about))
+			break
+		}
 		writeChain(pg, f, n)
 	}
 }

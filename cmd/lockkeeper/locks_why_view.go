@@ -47,7 +47,7 @@ type whyWaiterView struct {
 	waiterView
 	WaitingFor int64          `json:"waiting_for_ms"`
 	Obstacles  []obstacleView `json:"obstacles"` // the holders in its way; asks are those that it is going to send
-	Behind     []refView      `json:"behind"`    // waiters that come before it
+	Behind     []refView      `json:"behind"`    // waiters that come before it; of many, those right before it
 	Prospect   prospectView   `json:"prospect"`
 }
 
@@ -93,8 +93,12 @@ type whyRequestView struct {
 	refView
 	Waiter   *whyWaiterView `json:"waiter"` // null when it holds
 	Holder   *whyHolderView `json:"holder"` // null when it waits
-	WaitsFor []edgeView     `json:"waits_for"`
+	WaitsFor []edgeView     `json:"waits_for"` // of many, the first
 }
+
+// manyEdges is how many of those that a request waits for, or stands behind, are
+// listed: with all of them the answer would grow with the square of the queue.
+const manyEdges = 100
 
 type edgeView struct {
 	From refView            `json:"from"`
@@ -203,13 +207,23 @@ func newWhyWaiterView(s recipes.LockState, p recipes.Prospect) whyWaiterView {
 		waiterView: newWaiterView(p.Waiter), WaitingFor: s.At.Sub(p.Waiter.Joined).Milliseconds(),
 		Obstacles: []obstacleView{}, Behind: []refView{}, Prospect: newProspectView(s, p),
 	}
-	if plan, ok := s.PlanOf(p.Waiter.ID); ok {
+	at := p.Waiter.Position - 1 // in the state that it is of
+	if plan, ok := near(s, at).PlanOf(p.Waiter.ID); ok {
 		v.Obstacles = append(v.Obstacles, newObstacleViews(plan)...)
 		for _, a := range plan.Ahead {
 			v.Behind = append(v.Behind, newRefView(recipes.WaitNode{Scope: s.Scope, Contender: a}))
 		}
 	}
 	return v
+}
+
+// near is a lock without those who stand far from one of its waiters.
+func near(s recipes.LockState, at int) recipes.LockState {
+	if at < 0 || at >= len(s.Waiters) {
+		return s
+	}
+	s.Waiters = s.Waiters[max(0, at-manyEdges) : at+1]
+	return s
 }
 
 func newProspectView(s recipes.LockState, p recipes.Prospect) prospectView {
@@ -245,6 +259,9 @@ func newWhyRequestView(f *whyFacts, n recipes.WaitNode) whyRequestView {
 	seen := map[string]bool{n.ID: true}
 	for queue := []string{n.ID}; len(queue) > 0; queue = queue[1:] {
 		for _, e := range f.graph.From(queue[0]) {
+			if len(v.WaitsFor) == manyEdges {
+				return v
+			}
 			v.WaitsFor = append(v.WaitsFor, newEdgeView(e))
 			if !seen[e.To.ID] {
 				seen[e.To.ID] = true

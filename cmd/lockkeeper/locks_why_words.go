@@ -51,12 +51,16 @@ func writeWhyLock(pg page, f *whyFacts) {
 	pg.paragraph("", "%s: %s", s.Scope, whySummary(s, f.now))
 	for i, h := range s.Holders {
 		pg.line("")
+		if i == manyWaiters {
+			pg.paragraph(whyMargin, "%d more hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, shellWord(s.Scope))
+			break
+		}
 		writeWhyHolder(pg, f, s, h, i == 0)
 	}
 	for i, prospect := range s.Outlook() {
 		pg.line("")
 		if i == manyWaiters {
-			pg.paragraph(lead("waiting"), "%d more; all of them: lockkeeper locks show %s", len(s.Waiters)-i, shellWord(s.Scope))
+			pg.paragraph(lead("waiting"), "%d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, shellWord(s.Scope))
 			break
 		}
 		writeWhyWaiter(pg, s, prospect)
