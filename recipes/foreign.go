@@ -141,7 +141,7 @@ func (t *strangers) drop(lock string, children []child, but ...string) []child {
 		return children
 	}
 	now := time.Now()
-	return slices.DeleteFunc(children, func(c child) bool {
+	return slices.DeleteFunc(slices.Clone(children), func(c child) bool {
 		until, known := t.m[lock+"/"+c.name]
 		return known && now.Before(until) && !slices.Contains(but, c.guid)
 	})
@@ -203,12 +203,30 @@ func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, vers
 	if err == nil || isNewer(err) {
 		return g, inNode(err, l.path)
 	}
+	// Whoever restores it need not be there, so the lock may be removed, and be
+	// there anew with that version: the epoch tells, from before the version on.
+	epoch, err := l.c.rootEpoch(ctx, s)
+	if err != nil {
+		return g, err
+	}
+	_, now, err := s.get(ctx, l.path)
+	switch {
+	case err != nil:
+		return g, err
+	case now.Version != version:
+		return g, errAgain
+	}
 	g, err = l.restored(ctx, s)
 	if err != nil {
 		return g, err
 	}
 	l.c.log.Warn("the lock node is overwritten: restoring it from the requests", "node", l.path, "holders", g.Holders)
-	_, err = s.set(ctx, l.path, g.encode(), version)
+	_, failed, err := s.multi(ctx,
+		&zk.CheckVersionRequest{Path: l.c.root, Version: epoch},
+		&zk.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
+	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
+		l.c.epoch.CompareAndSwap(epoch, -1)
+	}
 	if err == nil || errors.Is(err, zk.ErrBadVersion) {
 		err = errAgain
 	}

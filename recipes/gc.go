@@ -62,6 +62,7 @@ const (
 	LeftReleased LeftReason = "released" // its last request may have ended too lately
 	LeftNews     LeftReason = "news"     // somebody who lost the lock may not have read yet to whom
 	LeftUnclean  LeftReason = "unclean"  // it has a lock-delay, which may still run
+	LeftNewer    LeftReason = "newer"    // a newer program has written it
 	LeftCame     LeftReason = "came"     // somebody came just as it was to be removed
 	LeftDenied   LeftReason = "denied"   // its bucket's access control list does not allow it
 )
@@ -250,7 +251,10 @@ func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftRea
 		return LeftCame, nil
 	}
 	g, err := decodeLock(data)
-	if err != nil {
+	switch {
+	case isNewer(err):
+		return LeftNewer, nil
+	case err != nil:
 		return "", nil //nolint:nilerr // nobody can use it as it is
 	}
 	if len(g.news(k.collection.At.UnixMilli())) > 0 {

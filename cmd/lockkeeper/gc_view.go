@@ -26,7 +26,7 @@ type idleView struct {
 
 type gcLeftView struct {
 	idleView
-	Why recipes.LeftReason `json:"why"` // in_use, recent, released, news, unclean, came or denied
+	Why recipes.LeftReason `json:"why"` // in_use, recent, released, news, unclean, newer, came or denied
 }
 
 func newGCView(found recipes.Collection, o recipes.IdleOptions) gcView {
@@ -87,6 +87,7 @@ var gcReasons = []struct {
 }{
 	{recipes.LeftDenied, "its bucket's ACL does not let this user delete it: see lockkeeper doctor", "denied"},
 	{recipes.LeftCame, "somebody came just now", "used just now"},
+	{recipes.LeftNewer, "a newer lockkeeper has written it: upgrade this one", "of a newer lockkeeper"},
 	{recipes.LeftNews, "it tells somebody that he has lost the lock, and to whom, for two minutes", "tells of a loss"},
 	{recipes.LeftUnclean, "its last holder ended uncleanly, and it has a lock-delay", "lock-delay"},
 	{recipes.LeftReleased, "its last request may have ended since", "may have been used since"},
