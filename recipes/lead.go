@@ -27,6 +27,9 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	}
 	exclusive := func(c child) bool { return c.mode != priority.Shared }
 	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && !slices.ContainsFunc(alive, exclusive) {
+		if len(alive) >= maxSharing {
+			return nil, roomAfter, p.awaitRoom(ctx, alive)
+		}
 		grant, err := p.grantSelf(ctx, version, g, alive) // nobody in its way, whatever they say
 		return grant, 0, err
 	}
@@ -87,6 +90,9 @@ func (p *place) lead(ctx context.Context, version int32, g lockRecord, children,
 	}
 	switch v.Action {
 	case priority.Grant:
+		if len(alive) >= maxSharing {
+			return nil, roomAfter, nil
+		}
 		grant, err := p.grantSelf(ctx, version, g, alive)
 		return grant, 0, err
 	case priority.Preempt: // done
@@ -342,7 +348,7 @@ func (p *place) takeOver(ctx context.Context, version int32, g lockRecord, holde
 		evicted = append(evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now})
 		from = append(from, h.rec.contender(h.child, h.stat))
 	}
-	next := lockRecord{Format: recordFormat, Evicted: g.evict(evicted...)}
+	next := lockRecord{Format: recordFormat, Evicted: g.evict(brief(evicted)...)}
 	ops = append(ops,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
 		&zk.SetDataRequest{Path: p.a.l.path, Data: next.with(p.guid).encode(), Version: version})

@@ -57,6 +57,7 @@ var (
 //
 //   - *NotAcquiredError: the acquire timeout is over
 //   - *CleanupPendingError: the waiting timeout of a polite preemptor is over
+//   - *QueueFullError: too many stand in the queue, see Config.QueueLimit
 //   - *EvictedError: an administrator deleted the request
 //   - *LostError: granted, and taken over before this process heard of it
 //   - *UnavailableError: ZooKeeper does not answer
@@ -154,6 +155,9 @@ func (r *Request) complete(c *Client) error {
 			}
 		}
 	}
+	if len(r.Under) > maxUnder {
+		bad("under", "names %d grants; the limit is %d", len(r.Under), maxUnder)
+	}
 	if r.Priority < 0 {
 		bad("priority", "%v", r.Priority.CheckJob())
 	}
@@ -203,6 +207,9 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 		return g, err
 	}
 	if !a.try() {
+		if err := a.tooMany(a.seen, ""); err != nil {
+			return nil, err
+		}
 		return a.queue(ctx, s)
 	}
 	a.describe(ctx, s)
@@ -219,6 +226,7 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 // somebody else is there.
 func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
+	a.seen = nil                       // in another session, others may be there
 	a.epoch = max(0, l.c.epoch.Load()) // one that is too old costs a request
 	h := l.c.hints.get(l.path)
 	if h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive {
@@ -250,7 +258,8 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			return nil, err
 		}
 		a.epoch = epoch
-		names, stat, err := s.list(ctx, l.path)
+		there, err := s.contenders(ctx, l.path)
+		stat := there.stat
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
@@ -264,8 +273,8 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
-		all, _ := parseChildren(names)
-		a.seen = l.c.strangers.drop(l.path, slices.Clone(all))
+		all := there.children
+		a.seen = l.c.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)
 			if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
@@ -334,16 +343,19 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		names, now, err := s.list(ctx, l.path)
+		there, err := s.contenders(ctx, l.path)
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
 		case err != nil:
 			return nil, err
-		case now.Version != stat.Version:
+		case there.stat.Version != stat.Version:
 			continue // whom G does not name may hold by now
 		}
-		a.seen, _ = parseChildren(names)
+		a.seen = there.children
+		if len(g.Holders) >= maxSharing {
+			return nil, errCrowded
+		}
 		a.seen = l.c.strangers.drop(l.path, a.seen, g.Holders...)
 		keep := lockRecord{Format: recordFormat, Evicted: g.Evicted}
 		var holders []child

@@ -23,6 +23,12 @@ func restFor(before int) time.Duration {
 // safetyPoll bounds what a watch that never fires can cost.
 const safetyPoll = time.Minute
 
+// pollAfter is safetyPoll for one that stands behind many: each look is at all of
+// them, and nothing happens to it soon.
+func pollAfter(before int) time.Duration {
+	return max(safetyPoll, time.Duration(before)*time.Second)
+}
+
 // A place is a request in the queue, from the creation of its node to the
 // grant or its removal.
 type place struct {
@@ -65,6 +71,7 @@ type place struct {
 	promoted string                  // guid of one in front that was found granted
 	beaten   bool                    // another took the lock although this request is first
 	knocked  bool                    // nobody can do that again
+	counted  bool                    // the queue was not too long when it joined
 	sawG     bool                    // has watched the lock node
 	baffled  instant                 // since then the holder says nothing; 0: it does
 }
@@ -305,12 +312,15 @@ func (p *place) evicted(ctx context.Context) error {
 // else, and returns how long to rest while there can be nothing to do:
 // somebody stands before this request, and there is nobody that it outranks.
 func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
-	names, stat, err := p.s.list(ctx, p.a.l.path)
+	there, err := p.s.contenders(ctx, p.a.l.path)
 	if err != nil {
 		return nil, 0, err
 	}
 	p.seen = true
-	children, _ := parseChildren(names)
+	children, stat := there.children, there.stat
+	if err := p.admitted(children); err != nil {
+		return nil, 0, err
+	}
 	all := len(children)
 	children = p.a.l.c.strangers.drop(p.a.l.path, children, p.guid)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
@@ -358,32 +368,41 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	names, _, err := s.list(ctx, l.path)
+	there, err := s.contenders(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
-	children, foreign := parseChildren(names)
+	if err := p.admitted(there.children); err != nil {
+		return nil, 0, err
+	}
+	children, foreign := there.children, there.foreign
 	children = l.c.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
 	if len(foreign) > 0 && !p.odd {
 		p.odd = true
 		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
 	}
-	var alive, waiters []child
-	pos := -1
+	var alive []child
+	var first, pred child // of the waiters; right in front of this one
+	waiting, pos := 0, -1
+	holding := g.named()
 	for _, c := range children {
-		holds := slices.Contains(g.Holders, c.guid)
+		holds := holding(c.guid)
 		switch {
 		case c.guid == p.guid && holds:
 			grant, err := p.handedOver(ctx, 0)
 			return grant, 0, err
-		case c.guid == p.guid:
-			pos = len(waiters)
-			waiters = append(waiters, c)
 		case holds:
 			alive = append(alive, c)
-		default:
-			waiters = append(waiters, c)
+			continue
+		case c.guid == p.guid:
+			pos = waiting
+		case pos < 0:
+			pred = c
 		}
+		if waiting == 0 {
+			first = c
+		}
+		waiting++
 	}
 	if pos < 0 {
 		if p.gone.Load() || s.isOver() {
@@ -398,23 +417,22 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, errAgain
 	}
 	if pos > 0 {
-		return nil, safetyPoll, p.follow(ctx, waiters, pos, alive)
+		return nil, pollAfter(pos), p.follow(ctx, first, pred, pos, alive)
 	}
 	p.first = true
 	return p.lead(ctx, stat.Version, g, children, alive)
 }
 
 // follow is step 4: it watches the waiter right in front.
-func (p *place) follow(ctx context.Context, waiters []child, pos int, alive []child) error {
+func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []child) error {
 	l := p.a.l
 	if p.first || len(p.asks) > 0 {
 		p.first = false
 		p.withdraw(ctx)
-		if by, err := p.read(ctx, waiters[0]); err == nil {
+		if by, err := p.read(ctx, first); err == nil {
 			p.a.notices.send(Displaced{By: by})
 		}
 	}
-	pred := waiters[pos-1]
 	p.watchOnly(l.path + "/" + pred.name)
 	data, stat, err := p.s.look(ctx, l.path+"/"+pred.name, &p.others)
 	if why := whyStranger(data, stat, err); why != "" {

@@ -91,8 +91,8 @@ type evictionView struct {
 // whyRequestView is a request of a job, and the way to who is in its way.
 type whyRequestView struct {
 	refView
-	Waiter   *whyWaiterView `json:"waiter"` // null when it holds
-	Holder   *whyHolderView `json:"holder"` // null when it waits
+	Waiter   *whyWaiterView `json:"waiter"`    // null when it holds
+	Holder   *whyHolderView `json:"holder"`    // null when it waits
 	WaitsFor []edgeView     `json:"waits_for"` // of many, the first
 }
 
