@@ -136,3 +136,14 @@ func TestOutlookAgreesWithPlan(t *testing.T) {
 		}
 	})
 }
+
+func TestOutlookOfAReaderWaitsForTheDelayOfAWriterThatIsGone(t *testing.T) {
+	reader := aWaiter("reader")
+	reader.Mode = priority.Shared
+	at := reader.Joined
+	s := LockState{
+		Scope: "orders", At: at, Waiters: []Contender{reader},
+		Delays: []Delay{{ID: "gone", Mode: priority.Exclusive, LockDelay: time.Minute, Since: at, Until: at.Add(time.Minute)}},
+	}
+	require.Equal(t, []fate{{"reader", OutcomeGranted, time.Minute}}, endsOf(s.Outlook()))
+}
