@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -22,7 +23,10 @@ import (
 //
 // Whoever opens the barrier writes the directory as it is, so that nobody who is
 // slow to leave takes the "ready" of another round away. Curator does not: what
-// it opens a straggler may close, and its own stragglers do not look.
+// it opens a straggler may close, and its own stragglers do not look. Nor does
+// its Leave wait for the last: with one member left inside, even one that has
+// not seen "ready" yet, it returns and takes "ready" away. A member of ours that
+// waits hears of the opening all the same.
 type DoubleBarrier struct {
 	c       *Client
 	name    string // the path as its user writes it
@@ -96,14 +100,23 @@ func (b *DoubleBarrier) isOpen(ctx context.Context, s *session) bool {
 func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 	b, s := m.b, m.s
 	bell := newBell()
-	defer s.unwatch(b.ready, &bell.watch)
+	var opened atomic.Bool // since this member has its node; a fast straggler of Curator's may have closed it again
+	opening := watcher(func(kind watchKind) {
+		if kind == watchChanged {
+			opened.Store(true)
+		}
+		bell.ring()
+	})
+	defer s.unwatch(b.ready, &opening)
 	defer s.unwatch(m.path, &bell.watch)
 	for {
-		open, _, err := s.lookFor(ctx, b.ready, &bell.watch)
+		open, _, err := s.lookFor(ctx, b.ready, &opening)
 		if err == nil && !made {
 			err = m.create(ctx)
 			made = err == nil
+			opened.Store(false)
 		}
+		open = open || made && opened.Load()
 		if err == nil && !open {
 			open, err = m.gather(ctx)
 		}

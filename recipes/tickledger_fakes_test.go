@@ -40,6 +40,7 @@ func newTickServer() *tickServer {
 type tickSession struct {
 	server *tickServer
 	fault  func() fault // asked once for each transaction
+	onList func()       // called before the next list
 	after  func()       // called when a transaction was executed whose reply is lost; nil: nothing
 	giveUp func()       // what the caller does who waits for an answer in vain; nil: he waits for the end of his context
 
@@ -109,6 +110,10 @@ func (n *tickNode) stat() *zk.Stat {
 }
 
 func (c *tickSession) list(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	if before := c.onList; before != nil {
+		c.onList = nil
+		before()
+	}
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	c.requests.Add(1)

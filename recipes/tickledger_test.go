@@ -117,6 +117,18 @@ func TestARunWhoseProcessDiedIsRecordedAsInterruptedByTheNextClaimant(t *testing
 	require.EqualValues(t, 2, state(t, b).Counts.Total())
 }
 
+func TestARunThatEndsDuringALookIsNotTakenForDead(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	b, looking := server.ledger("b")
+	run := claimed(t, a, at(1))
+
+	looking.onList = func() { require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan})) }
+	s := state(t, b)
+	require.Empty(t, s.Runs)
+	require.Equal(t, TickRan, s.Latest().Outcome)
+}
+
 func TestARunThatLostItsSessionFinishesIfNobodyHasNoticed(t *testing.T) {
 	server := newTickServer()
 	a, session := server.ledger("a")

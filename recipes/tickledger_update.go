@@ -102,8 +102,10 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 				l.saw(job, &v.record)
 				return &v.record, nil
 			}
-			if err := l.lookWhoLives(ctx, path, v); err != nil {
-				return nil, err
+			if len(v.record.Runs) > 0 { // if one ends meanwhile, the write will tell
+				if _, err := l.lookWhoLives(ctx, path, v); err != nil {
+					return nil, err
+				}
 			}
 		}
 		write := plan(v)
@@ -153,13 +155,19 @@ func (l *TickLedger) transaction(path string, data []byte, version int32, w tick
 
 // look reads the record, then which of its runs live. A marker is made and
 // removed together with a change of the record, and never comes back: if it is
-// gone though the record still names it, its session has ended.
+// gone though the record still names it, its session has ended. That holds for
+// one moment: between the two reads a run may end.
 func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
-	v, err := l.read(ctx, path)
-	if err == nil {
-		err = l.lookWhoLives(ctx, path, v)
+	for {
+		v, err := l.read(ctx, path)
+		if err != nil || len(v.record.Runs) == 0 {
+			return v, err
+		}
+		version, err := l.lookWhoLives(ctx, path, v)
+		if err != nil || version == v.stat.Version {
+			return v, err
+		}
 	}
-	return v, err
 }
 
 func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
@@ -171,13 +179,15 @@ func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
 	return &tickView{record: rec, stat: stat}, inNode(err, path)
 }
 
-func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView) error {
-	if len(v.record.Runs) == 0 {
-		return nil
+// lookWhoLives adds to a view which runs live, and returns the version that the
+// record has by then.
+func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView) (version int32, err error) {
+	names, stat, err := l.store.list(ctx, path)
+	if err != nil {
+		return 0, err
 	}
-	names, _, err := l.store.list(ctx, path)
 	v.markers = markers(names)
-	return err
+	return stat.Version, nil
 }
 
 // view is what a sight of a job's node and its children shows.

@@ -180,6 +180,23 @@ func TestDoubleBarrierDoesNotOpenForOneThatHasGivenUpMeanwhile(t *testing.T) {
 	third.inside()
 }
 
+// Curator's members leave, and take "ready" away, when one is left inside: even
+// one that has not seen it.
+func TestMemberGoesInWhenOthersHaveOpenedAndShutMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	conn := h.shell()
+	g := h.enter(h.doubleBarrier(h.client(), 2))
+	h.fills(conn, meeting, 1)
+	h.becomesWatched(meeting+"/"+h.memberName(), 1)
+
+	ready := h.at(meeting) + "/ready"
+	_, err := conn.Multi(&zk.CreateRequest{Path: ready, Acl: zk.WorldACL(zk.PermAll)}, &zk.DeleteRequest{Path: ready, Version: -1})
+	require.NoError(t, err)
+
+	require.NoError(t, g.inside().Leave(t.Context()))
+}
+
 func TestMemberWhoseSessionEndsWhileItWaitsComesAgain(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)

@@ -168,7 +168,8 @@ func TestJavaAndGoBeginAndEndTogether(t *testing.T) {
 	g.play()
 	require.Empty(t, h.fouls)
 	for round := range rounds {
-		require.Equal(t, 2*threads, h.count(fmt.Sprint("out ", round)), "round %d", round)
+		require.Equal(t, threads, h.count(fmt.Sprint("out ", round)), "round %d", round)
+		require.Equal(t, threads, h.count(fmt.Sprint("away ", round)), "round %d", round)
 	}
 }
 

@@ -91,7 +91,10 @@ public final class Main {
         }
     }
 
-    /** Begins and ends each round together with the others. */
+    /**
+     * Begins each round together with the others, and ends it. Curator's leave() returns when one member is left inside,
+     * whether that one is leaving or not (its list then has size 1): "away" says less than "out".
+     */
     private static void doubleBarrier(CuratorFramework client, String path, int members, int rounds, Host host) throws Exception {
         for (int round = 0; round < rounds; round++) {
             DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, path + "-" + round, members);
@@ -100,7 +103,7 @@ public final class Main {
             host.ask("inside " + round);
             host.ask("leaving " + round);
             barrier.leave();
-            host.ask("out " + round);
+            host.ask("away " + round);
         }
     }
 
