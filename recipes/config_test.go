@@ -94,7 +94,7 @@ func TestLimitsOfTextsAreThoseThatAreDocumented(t *testing.T) {
 }
 
 func TestDeadEnsembleFailsFastOnceTheBreakerIsOpen(t *testing.T) {
-	c, err := NewClient(Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 50 * time.Millisecond})
+	c, err := NewClient(Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 400 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	l, err := c.PriorityLock("orders")

@@ -129,7 +129,7 @@ func TestFrameThatIsTooLongEndsTheConnectionWhole(t *testing.T) {
 	c.exists("/x", true)
 	c.write(binary.BigEndian.AppendUint32(nil, 0x7fffffff))
 	c.isCut()
-	require.Eventually(t, func() bool { return !s.Sessions()[0].Connected }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !s.Sessions()[0].Connected }, 30*time.Second, time.Millisecond)
 	require.Empty(t, s.Watches())
 
 	p := RunProxyT(t, s.Addr())
@@ -198,7 +198,7 @@ func TestStartThatFailsTouchesNoDataAnyMore(t *testing.T) {
 		text, err := os.ReadFile(path)
 		return err == nil && strings.Contains(string(text), "/precious")
 	}
-	require.Eventually(t, holds, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, holds, 30*time.Second, 10*time.Millisecond)
 	require.Never(t, func() bool { return !holds() }, 2500*time.Millisecond, 50*time.Millisecond)
 }
 

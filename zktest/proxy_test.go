@@ -37,14 +37,14 @@ func TestProxyTellsTheClientThatTheServerHasHungUp(t *testing.T) {
 	require.True(t, s.Expire(c.session))
 
 	c.isCut()
-	require.Eventually(t, func() bool { return p.connections() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.connections() == 0 }, 30*time.Second, time.Millisecond)
 }
 
 func TestProxyTellsTheServerThatTheClientHasHungUp(t *testing.T) {
 	s := RunT(t)
 	c := through(t, RunProxyT(t, s.Addr()), "A")
 	require.NoError(t, c.nc.Close())
-	require.Eventually(t, func() bool { return !s.Sessions()[0].Connected }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !s.Sessions()[0].Connected }, 30*time.Second, time.Millisecond)
 }
 
 func TestProxyDropsAReplyInFrontOfAServer(t *testing.T) {
@@ -70,5 +70,5 @@ func TestProxyLetsGoOfAClientThatDoesNotCloseItsSide(t *testing.T) {
 
 	c.ask(wire.OpCreate, "/a", []byte{}, tree.OpenACL, wire.Persistent)
 
-	require.Eventually(t, func() bool { return p.connections() == 0 }, 10*time.Second, 10*time.Millisecond, "after a moment")
+	require.Eventually(t, func() bool { return p.connections() == 0 }, 30*time.Second, 10*time.Millisecond, "after a moment")
 }

@@ -109,7 +109,7 @@ func newFortress(t *testing.T, cleanup time.Duration) *fortress {
 	f.client, err = recipes.NewClient(recipes.Config{Servers: []string{f.zk.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = f.client.Close(ctx)
 	})

@@ -66,7 +66,7 @@ func TestCloseReturnsThoughZooKeeperStaysSilent(t *testing.T) {
 	require.NoError(t, closing.ended())
 
 	// then it waits for the length of a session, and what is left ends with that
-	require.Less(t, time.Since(start), 4*time.Second+4*time.Second)
+	require.Less(t, time.Since(start), 4*time.Second+soon)
 	require.NoError(t, proxy.Reset())
 	h.nobodyThere()
 }

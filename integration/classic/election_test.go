@@ -416,14 +416,14 @@ func TestLeaderThatIsStoppedWhileTheServerIsDownIsGoneWhenItReturns(t *testing.T
 	require.NoError(t, h.server.Stop())
 	start := time.Now()
 	leader.stop()
-	require.Less(t, time.Since(start), 10*time.Second)
+	require.Less(t, time.Since(start), 35*time.Second)
 
 	// then its node goes as soon as the server is back, long before its session could expire
 	require.NoError(t, h.server.Restart(t.Context()))
 	require.NoError(t, mine.Ready(t.Context()))
 	start = time.Now()
 	h.nobodyThere()
-	require.Less(t, time.Since(start), 20*time.Second)
+	require.Less(t, time.Since(start), 35*time.Second)
 }
 
 // Curator E11

@@ -92,7 +92,7 @@ func newDaemon(s settings, log io.Writer, tell func(mark), all ...jobs.Job) (*da
 // run runs the daemon until ctx ends and it has drained.
 func (d *daemon) run(ctx context.Context) error {
 	err := d.scheduler.Run(ctx)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, d.client.Close(closing))
 }

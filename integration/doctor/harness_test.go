@@ -91,7 +91,7 @@ func client(t *testing.T, cfg recipes.Config) *recipes.Client {
 	c, err := recipes.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		require.NoError(t, c.Close(ctx))
 	})

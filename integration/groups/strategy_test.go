@@ -129,7 +129,7 @@ func TestStrategyThatTakesForeverHoldsUpNobodyWhoLeaves(t *testing.T) {
 	one.join(s, own)
 	<-asked
 
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	require.NoError(t, one.m.Leave(ctx))
 	h.nobodyThere()

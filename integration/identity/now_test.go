@@ -26,10 +26,10 @@ func TestOverridesEndByTheClockOfTheServers(t *testing.T) {
 	require.ErrorContains(t, err, "until: ")
 	_, err = c.Overrides().Apply(ctx, incident("INC-1", time.Now().Add(70*time.Minute)))
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now().Add(time.Hour), c.Now(), 5*time.Second)
+	require.WithinDuration(t, time.Now().Add(time.Hour), c.Now(), time.Minute)
 	posted, err := c.Overrides().List(ctx)
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now().Add(time.Hour), posted[0].PostedAt, 5*time.Second)
+	require.WithinDuration(t, time.Now().Add(time.Hour), posted[0].PostedAt, time.Minute)
 }
 
 func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
@@ -42,6 +42,6 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 	t.Cleanup(cancel)
 	t.Cleanup(func() { require.NoError(t, c.Close(ctx)) })
 	require.NoError(t, c.Ready(ctx))
-	require.WithinDuration(t, time.Now(), c.Now(), 5*time.Second)
+	require.WithinDuration(t, time.Now(), c.Now(), time.Minute)
 	eventually(t, func() bool { return c.Now().After(time.Now().Add(59 * time.Minute)) }, "the servers have been asked in the background")
 }

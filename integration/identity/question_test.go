@@ -23,7 +23,7 @@ func TestQuestionAboutVeryManyHolders(t *testing.T) {
 	for range 1200 {
 		q.Holders = append(q.Holders, recipes.AuditParty{Owner: strings.Repeat("\x1b", 1000)})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	o, err := c.Approvals().Open(ctx, q)
 	require.NoError(t, err)
