@@ -167,6 +167,9 @@ func (w *boardWatch) on(ctx context.Context, s *session) error {
 	defer forget()
 	for {
 		sight, err := promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, &bell.watch) }, func(boardSight, error) { forget() })
+		if err == nil {
+			err = context.Cause(ctx) // its end may come together with the answer
+		}
 		if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) || ctx.Err() != nil {
 			return err
 		}

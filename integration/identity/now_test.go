@@ -45,3 +45,15 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 	require.WithinDuration(t, time.Now(), c.Now(), time.Minute)
 	eventually(t, func() bool { return c.Now().After(time.Now().Add(59 * time.Minute)) }, "the servers have been asked in the background")
 }
+
+// A latecomer is a context whose end nobody has noticed yet.
+type latecomer struct{ context.Context }
+
+func (latecomer) Err() error { return context.Canceled }
+
+func TestWatchThatEndsTogetherWithAnAnswerSaysSo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	err := h.client(keeper).Overrides().Watch(latecomer{h.context()}, func([]recipes.PostedOverride, error) {})
+	require.ErrorIs(t, err, context.Canceled)
+}
