@@ -167,11 +167,11 @@ func (w *boardWatch) on(ctx context.Context, s *session) error {
 	defer forget()
 	for {
 		sight, err := promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, &bell.watch) }, func(boardSight, error) { forget() })
-		if err == nil {
-			err = context.Cause(ctx) // its end may come together with the answer
-		}
-		if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) || ctx.Err() != nil {
+		switch {
+		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
 			return err
+		case ctx.Err() != nil: // which may come together with an answer
+			return context.Cause(ctx)
 		}
 		if err == nil && len(sight.rec.Posted) > 0 { // else nobody has to know when they end
 			if err := w.b.c.primeTime(ctx, s); err != nil {

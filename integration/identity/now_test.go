@@ -2,6 +2,8 @@ package identity
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,14 +48,42 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 	eventually(t, func() bool { return c.Now().After(time.Now().Add(59 * time.Minute)) }, "the servers have been asked in the background")
 }
 
-// A latecomer is a context whose end nobody has noticed yet.
-type latecomer struct{ context.Context }
+// A latecomer is a context that ends when it is asked for the n-th time whether
+// it has.
+type latecomer struct {
+	context.Context
+	left  atomic.Int64
+	ended chan struct{}
+	end   func()
+}
 
-func (latecomer) Err() error { return context.Canceled }
+func newLatecomer(n int64) *latecomer {
+	l := &latecomer{Context: context.Background(), ended: make(chan struct{})}
+	l.left.Store(n)
+	l.end = sync.OnceFunc(func() { close(l.ended) })
+	return l
+}
+
+func (l *latecomer) Done() <-chan struct{} { return l.ended }
+
+func (l *latecomer) Err() error {
+	if l.left.Add(-1) < 0 {
+		l.end()
+	}
+	select {
+	case <-l.ended:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
 
 func TestWatchThatEndsTogetherWithAnAnswerSaysSo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	err := h.client(keeper).Overrides().Watch(latecomer{h.context()}, func([]recipes.PostedOverride, error) {})
-	require.ErrorIs(t, err, context.Canceled)
+	c := newHouse(t).client(keeper)
+	for n := range int64(20) {
+		ctx := newLatecomer(n)
+		err := c.Overrides().Watch(ctx, func([]recipes.PostedOverride, error) { ctx.end() })
+		require.ErrorIs(t, err, context.Canceled, "it ends at question %d", n)
+	}
 }
