@@ -454,7 +454,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 		case errors.Is(err, errAmbiguous):
 			own, lost := s.find(ctx, l.path, guid)
 			if lost != nil {
-				a.undoTake(s, guid)
+				a.undo(s, guid)
 				return nil, lost
 			}
 			if own == "" {
@@ -467,19 +467,21 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 	}
 }
 
-// undoTake removes, in the background, the node of a T1 that may have happened:
-// as the clean end of a hold if that has to be told from an unclean one.
-func (a *attempt) undoTake(s *session, guid string) {
-	if a.req.LockDelay == 0 {
-		s.undoCreate(a.l.path, guid)
-		return
-	}
-	g := &Grant{lock: a.l, s: s, req: a.req, mode: a.req.Mode, guid: guid, version: -1, notices: a.notices}
+// undo removes, in the background, the node of a T1, T2 or T12 that may have
+// happened. What was granted by then is released if the clean end of a hold has to
+// be told from an unclean one.
+func (a *attempt) undo(s *session, guid string) {
 	s.c.backlog.Go(func() {
-		ctx := context.Background()
-		if path, err := s.find(ctx, a.l.path, guid); err == nil && path != "" {
-			g.path = path
-			_ = g.depart(ctx, true, nil, nil)
+		path, err := s.find(context.Background(), a.l.path, guid)
+		switch {
+		case err != nil || path == "":
+		case a.req.LockDelay == 0:
+			_ = s.deleteSurely(context.Background(), path)
+		default:
+			now := s.clock.now()
+			p := newPlace(a, s, guid, path, now, now)
+			p.adopted = true
+			p.leave()
 		}
 	})
 }
@@ -588,17 +590,6 @@ func (s *session) find(ctx context.Context, lock, guid string) (string, error) {
 			return "", err
 		}
 	}
-}
-
-// undoCreate removes, in the background, a contender that nobody wants any
-// more and whose creation may have happened.
-func (s *session) undoCreate(lock, guid string) {
-	s.c.backlog.Go(func() {
-		ctx := context.Background()
-		if path, err := s.find(ctx, lock, guid); err == nil && path != "" {
-			_ = s.deleteSurely(ctx, path)
-		}
-	})
 }
 
 // discard deletes a node in the background until it is certain to be gone.

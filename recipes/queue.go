@@ -129,7 +129,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 			continue
 		case errors.Is(err, errAmbiguous):
 			if path, err = s.find(ctx, l.path, guid); err != nil {
-				s.undoCreate(l.path, guid)
+				a.undo(s, guid)
 				return nil, err
 			}
 			if path == "" {

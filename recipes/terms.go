@@ -228,7 +228,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	path, err := s.find(ctx, l.path, guid)
 	switch {
 	case err != nil:
-		s.undoCreate(l.path, guid)
+		p.a.undo(s, guid)
 		return err
 	case path != "":
 		return p.movedTo(r, guid, path, sent)

@@ -1,6 +1,7 @@
 package interleavings
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -516,4 +517,57 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 		w.pass(2 * delay)
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 	})
+}
+
+// A request that was given up when nobody knew whether it had come to be has held
+// nothing, though it was granted before it could be taken back.
+func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(w *world) (h, a *user, lost, returns *zktest.Rule){
+		"T1": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
+			lost = w.On(T1(users).From("A").Nth(1)).DropReply()
+			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
+			return nil, w.ask("A", delaying(recipes.MaxLockDelay)), lost, returns
+		},
+		"T2": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
+			h = w.hold("H")
+			lost = w.On(T2(users).From("A").Nth(1)).DropReply()
+			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
+			return h, w.ask("A", delaying(recipes.MaxLockDelay)), lost, returns
+		},
+		"T12": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
+			h = w.hold("H", at(9))
+			var s terms
+			a = w.ask("A", delaying(recipes.MaxLockDelay), s.under)
+			a.queued()
+			lost = w.On(T12(users).From("A").Nth(1)).DropReply()
+			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
+			s.change(to(7))
+			return h, a, lost, returns
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				// given a caller that leaves after its connection broke as it asked
+				w.client("A")
+				h, a, lost, returns := begin(w)
+				w.reached(lost)
+				w.reached(returns)
+				a.cancel()
+				require.ErrorIs(w, a.refused(), context.Canceled)
+
+				// when the lock is handed to it, and it is connected again
+				if h != nil {
+					h.release()
+				}
+				require.Equal(w, []string{"A"}, w.holders())
+				returns.Release()
+
+				// then whoever comes next has the lock at once
+				n := w.ask("N")
+				n.granted()
+				require.Zero(w, times[recipes.Delayed](n))
+			})
+		})
+	}
 }
