@@ -519,7 +519,7 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 	})
 }
 
-// A request that was given up when nobody knew whether it had come to be has held
+// 58: a request that was given up when nobody knew whether it had come to be has held
 // nothing, though it was granted before it could be taken back.
 func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 	t.Parallel()
