@@ -75,7 +75,7 @@ steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n
 	go test ./integration/steps -timeout 0 -args -every 1 -long -pairs $(PAIRS) -seed $(SEED)
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
-	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK)
+	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK) -soak-cast 'soak 500'
 
 robust: setup ## Break servers, networks and clients at random for DURATION, judge what clients were told (SEED=n CLIENTS=n); docs/robustness.md
 	go run ./integration/robust/cmd run -duration $(DURATION) -seed $(SEED) -clients $(CLIENTS) -out $(OUT)

@@ -26,9 +26,10 @@ var casts = map[string]func(daemon string, tell func(mark)) []jobs.Job{
 	"crowd and endless": func(daemon string, tell func(mark)) []jobs.Job {
 		return append(crowd(daemon, tell), endless(daemon, tell))
 	},
-	"crowd": crowd,
-	"drain": drainJobs,
-	"soak":  soakCast,
+	"crowd":    crowd,
+	"drain":    drainJobs,
+	"soak 200": soak(200),
+	"soak 500": soak(500),
 }
 
 // beChild is a daemon as a process: SIGTERM drains it, and it ends with its

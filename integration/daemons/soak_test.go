@@ -28,18 +28,22 @@ import (
 var (
 	soakFor  = flag.Duration("soak", time.Minute, "how long daemons are stopped, killed and paused at random")
 	soakSeed = flag.Uint64("seed", 0, "of the soak's random numbers; 0: another one each time")
+	soakCast = flag.String("soak-cast", "soak 200", "of the soak: \"soak 200\" or \"soak 500\", so many jobs")
 )
 
 const (
-	soakJobs    = 500
 	soakDaemons = 3
 	soakSession = 4 * time.Second
 )
 
-// soakCast is five hundred jobs that are due every second. One in five needs a
-// lock of its own, one in fifty one that it shares with nine others.
-func soakCast(daemon string, tell func(mark)) (all []jobs.Job) {
-	for i := range soakJobs {
+// soak is so many jobs that are due every second. One in five needs a lock of its
+// own, one in fifty one that it shares with the others.
+func soak(n int) func(daemon string, tell func(mark)) []jobs.Job {
+	return func(daemon string, tell func(mark)) []jobs.Job { return soakJobs(n, daemon, tell) }
+}
+
+func soakJobs(n int, daemon string, tell func(mark)) (all []jobs.Job) {
+	for i := range n {
 		job := jobs.Job{
 			Name:     fmt.Sprintf("soak-%03d", i),
 			Schedule: "* * * * * *",
@@ -137,9 +141,12 @@ func (s *soaker) end(sig syscall.Signal) {
 }
 
 // TestEveryTickRunsOnceOrItsSkipHasAReason lets three daemons with clocks that
-// differ run 500 jobs a second, while they are restarted, killed and paused.
+// differ run hundreds of jobs a second, while they are restarted, killed and paused.
 // What the ledger has recorded is then compared with what has happened.
 func TestEveryTickRunsOnceOrItsSkipHasAReason(t *testing.T) {
+	var soakJobs int
+	_, err := fmt.Sscanf(*soakCast, "soak %d", &soakJobs)
+	require.NoError(t, err)
 	seed := *soakSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -155,7 +162,7 @@ func TestEveryTickRunsOnceOrItsSkipHasAReason(t *testing.T) {
 	for i := range places {
 		places[i] = &soaker{t: t, tally: began, settings: settings{
 			Name: fmt.Sprintf("place-%d", i), ZK: server.Connect(), Root: root, Session: soakSession, Drain: 2 * time.Second,
-			Cast: "soak", Skew: time.Duration(i-1) * time.Second, Drift: time.Duration(i-1) * time.Millisecond,
+			Cast: *soakCast, Skew: time.Duration(i-1) * time.Second, Drift: time.Duration(i-1) * time.Millisecond,
 		}}
 		places[i].start()
 	}
