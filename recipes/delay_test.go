@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -47,9 +48,13 @@ func TestMarkOfAnotherLeaderOrOfAClockThatWasSetBackCountsAnew(t *testing.T) {
 	for name, stat := range map[string]*zk.Stat{
 		"another leader's clock": writtenAt(90_000, nextLeader),
 		"a clock set back":       writtenAt(6999, firstLeader),
+		"no clock":               writtenAt(7000, firstLeader),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := unclean(&endMark{At: 7000, Epoch: 3})
+			if name == "no clock" {
+				g.Delays[0].Ended.At = math.MinInt64 // somebody else has written it
+			}
 			require.False(t, g.Delays[0].over(stat))
 			g.Delays = g.carry(stat, nil)
 			require.Equal(t, &endMark{}, g.Delays[0].Ended)
@@ -80,8 +85,41 @@ func TestNoteOfOneThatIsPresentTellsOfNoEnd(t *testing.T) {
 	require.Len(t, barring(carried, priority.Shared, nil), 1)
 
 	// a clean end takes one's own note away, and leaves those of others
+	g.Holders = []string{deadID, aliveID}
 	rest := g.without(aliveID, stat, nil)
 	require.Equal(t, carried[1:], rest.Delays)
+	require.Equal(t, []string{deadID}, rest.Holders)
+
+	// and one that is there has not ended, whatever a note says
+	g.Delays[0].Ended = &endMark{At: 1, Epoch: 3}
+	require.Nil(t, g.carry(stat, present)[0].Ended)
+}
+
+func TestDelayThatCannotBeIsBounded(t *testing.T) {
+	data := []byte(`{"format":2,"holders":[],"delays":[{"id":"` + deadID + `","delay_ms":-1},{"id":"` + aliveID + `","delay_ms":9223372036854775807}]}`)
+	g, err := decodeLock(data)
+	require.NoError(t, err)
+	left := g.carry(writtenAt(7000, firstLeader), nil)
+	require.Len(t, left, 1)
+	require.Equal(t, MaxLockDelay, left[0].delay())
+}
+
+// What the server's clock tells and what the own one has counted: the earlier one
+// counts, and of the server's times, which are cut to milliseconds, the later.
+func TestReplyTellsHowMuchOfADelayIsLeft(t *testing.T) {
+	p := &place{s: &session{clock: newClock()}}
+	marked := unclean(&endMark{At: 7000, Epoch: 3}).Delays
+
+	before := p.s.clock.now()
+	p.noticed(marked, writtenAt(7400, firstLeader))
+	over := p.sights[deadID].over
+	require.GreaterOrEqual(t, over.sub(before), 601*time.Millisecond)
+	require.LessOrEqual(t, over.sub(p.s.clock.now()), 601*time.Millisecond)
+
+	own := p.s.clock.now().add(time.Millisecond)
+	p.see(deadID, sight{over: own})
+	p.noticed(marked, writtenAt(7400, firstLeader))
+	require.Equal(t, sight{over: own, timed: true}, p.sights[deadID])
 }
 
 func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {

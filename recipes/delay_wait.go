@@ -119,9 +119,7 @@ func (p *place) remains(stat *zk.Stat, g lockRecord, children []child) []delayNo
 	if len(g.Delays) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(g.carry(stat, children), func(n delayNote) bool {
-		return n.bars(p.a.req.Mode) && !isPresent(children, n.ID)
-	})
+	return slices.DeleteFunc(g.carry(stat, children), func(n delayNote) bool { return n.bars(p.a.req.Mode) })
 }
 
 // leftover is what a grant of an idle lock keeps of the lock node, seen with

@@ -82,7 +82,6 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		rec.freeze(stat)
 		rec.Mode = priority.Shared
 		if len(record.Delays) > 0 {
-			record.freeze(at)
 			for i, n := range record.Delays {
 				record.Delays[i].Shared = n.Shared || n.ID == g.guid
 			}

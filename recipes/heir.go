@@ -90,10 +90,9 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 	if next.together {
 		return next, nil
 	}
-	present := waiters
 	waiters = g.lock.c.strangers.drop(g.lock.path, slices.Clone(waiters))
 	for {
-		if len(waiters) > 0 && len(barring(next.rest.Delays, waiters[0].mode, present)) > 0 {
+		if len(waiters) > 0 && len(barring(next.rest.Delays, waiters[0].mode, nil)) > 0 {
 			return next, nil // in a delay nobody is granted: the first waiter sees to that
 		}
 		heirs, strange, err := g.read(ctx, waiters, known, seen, most)

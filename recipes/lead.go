@@ -33,8 +33,10 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 		grant, err := p.grantSelf(ctx, stat, g, children, nil)
 		return grant, 0, err
 	}
+	// While others share the lock, what is delayed is delayed for exclusive
+	// requests alone: nobody holds after the unclean end of an exclusive holder.
 	exclusive := func(c child) bool { return c.mode != priority.Shared }
-	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && delayed == 0 && !slices.ContainsFunc(alive, exclusive) {
+	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && !slices.ContainsFunc(alive, exclusive) {
 		grant, err := p.grantSelf(ctx, stat, g, children, alive) // nobody in its way, whatever they say
 		return grant, 0, err
 	}
@@ -95,9 +97,6 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	}
 	switch v.Action {
 	case priority.Grant:
-		if delayed > 0 {
-			return nil, delayed, nil
-		}
 		grant, err := p.grantSelf(ctx, stat, g, children, alive)
 		return grant, 0, err
 	case priority.Preempt: // done
@@ -368,7 +367,6 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 			&zk.CheckVersionRequest{Path: p.path, Version: -1},
 			&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: stat.Version})
 	} else {
-		next.Delays = p.remains(stat, g, left)
 		ops = append(ops,
 			&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
 			&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
@@ -384,8 +382,6 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 	}
 	p.seizure = nil
 	if delayed && err == nil {
-		p.noticed(barring(next.Delays, p.a.req.Mode, left), r[len(holders)+1].Stat)
-		p.a.l.c.hints.crowded(p.a.l.path)
 		return nil, errAgain
 	}
 	return p.ownGrant(r, len(holders), next, err)

@@ -220,6 +220,9 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 		return lockRecord{Format: recordFormat}, nil
 	}
 	err = decodeUpTo(delayFormat, data, &r, &r.Format)
+	for i, n := range r.Delays { // whoever has written it
+		r.Delays[i].Delay = min(n.Delay, MaxLockDelay.Milliseconds())
+	}
 	return r, err
 }
 

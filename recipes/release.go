@@ -164,14 +164,12 @@ func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err
 	if g.req.LockDelay == 0 || line.rest == nil {
 		return g.version, g.s.delete(ctx, g.path, -1)
 	}
-	r, failed, err := g.s.multi(ctx,
+	r, _, err := g.s.multi(ctx,
 		&zk.DeleteRequest{Path: g.path, Version: -1},
 		&zk.SetDataRequest{Path: g.lock.path, Data: line.rest.encode(), Version: line.version})
 	switch {
 	case err == nil && g.version >= 0 && !line.rest.occupied():
 		return r[1].Stat.Version, nil
-	case failed == 0 && errors.Is(err, zk.ErrNoNode):
-		return -1, errHolderGone
 	case isUnusable(err): // the lock node must not be written: then its note stays
 		return -1, g.s.delete(ctx, g.path, -1)
 	}

@@ -1,0 +1,340 @@
+package interleavings
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// 59: whoever holds by a hand-over delays the lock as one that took it. The second
+// time the holder in front knows the request already, and does not read it.
+func TestHolderThatWasHandedTheLockDelaysIt(t *testing.T) {
+	t.Parallel()
+	for name, rounds := range map[string]int{"read": 1, "known": 2} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				for round := 1; ; round++ {
+					h := w.hold("H")
+					s := w.ask("S", delaying(delay))
+					s.queued()
+					h.release()
+					s.granted()
+					if round < rounds {
+						s.release()
+						continue
+					}
+					n := w.ask("N")
+					n.joined()
+					ended := w.serverNow()
+					w.expire("S")
+					n.grantedAfter(ended, delay)
+					return
+				}
+			})
+		})
+	}
+}
+
+// 60: a reader that comes when a writer has gone uncleanly waits, though others
+// are there: they wait as well.
+func TestReaderThatComesInADelayWaitsLikeTheOneInFront(t *testing.T) {
+	scenario(t, func(w *world) {
+		h := w.hold("H", delaying(delay))
+		s := w.ask("S", sharing)
+		s.queued()
+		ended := w.serverNow()
+		w.expire("H")
+		s.isDelayed()
+		r := w.ask("R", sharing)
+		r.grantedAfter(ended, delay)
+		s.grantedAfter(ended, delay)
+		require.NotContains(w, string(w.lockData()), h.grant.ID(), "what is over is forgotten")
+	})
+}
+
+// lockData is what the lock node says.
+func (w *world) lockData() []byte {
+	lock, _ := w.admin.lock(w.root, users)
+	return lock.Data
+}
+
+// 61: readers go on past a note of one of them, however they come to hold, and
+// none of them forgets it.
+func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]func(w *world, first *user) *user{
+		"T1, and the same client again": func(w *world, first *user) *user {
+			first.release()
+			again := w.ask("R", sharing)
+			again.granted()
+			return again
+		},
+		"T3": func(w *world, first *user) *user {
+			wr := w.ask("W")
+			wr.queued()
+			q := w.ask("Q", sharing)
+			q.queued()
+			first.release()
+			require.NotContains(w, w.holders(), "Q")
+			wr.cancel()
+			wr.refused()
+			q.granted()
+			return q
+		},
+		"T4": func(w *world, first *user) *user {
+			wr := w.ask("W")
+			wr.queued()
+			q := w.ask("Q", sharing)
+			q.queued()
+			late := w.On(Gone(users, wr.id())).Hold() // else it grants itself
+			wr.cancel()
+			wr.refused()
+			w.reached(late)
+			hands := w.must(T4(users).From("R"))
+			first.release()
+			require.Equal(w, 1, hands.Fired())
+			late.Release()
+			q.granted()
+			return q
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				h := w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+				w.expire("H")
+				r := w.ask("R", sharing)
+				r.granted()
+				w.pass(short)
+				r = second(w, r)
+				require.Contains(w, string(w.lockData()), h.grant.ID())
+				r.release()
+				require.ErrorContains(w, w.ask("R", within(0)).refused(), "delayed until about")
+			})
+		})
+	}
+}
+
+// A reader that has held beside one that is gone does not take the lock alone by
+// what it remembers of its release.
+func TestReaderWithADelayRemembersNoLockThatIsDelayed(t *testing.T) {
+	scenario(t, func(w *world) {
+		r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
+		r.granted()
+		w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+		w.expire("H")
+		r.release()
+		require.ErrorContains(w, w.ask("R", within(0)).refused(), "delayed until about")
+	})
+}
+
+func TestReaderThatLeavesAtOnceTakesItsNoteAway(t *testing.T) {
+	scenario(t, func(w *world) {
+		r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
+		r.granted()
+		r.release()
+		w.ask("N", within(0)).granted()
+	})
+}
+
+// 62: nobody is evicted for a lock that is delayed anyway, and of those who are
+// evicted the delay begins at once.
+func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
+	t.Parallel()
+	t.Run("without a lock-delay it holds on until then", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			r := w.hold("R", sharing)
+			w.hold("H", sharing, delaying(delay))
+			ended := w.serverNow()
+			w.expire("H")
+			p := w.ask("P", at(5), forceful)
+			p.isDelayed()
+			p.grantedAfter(ended, delay)
+			_, lost := awaitAt[recipes.Lost](r)
+			require.GreaterOrEqual(w, lost, delay)
+		})
+	})
+	t.Run("with one it goes at once", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			w.hold("R", sharing, delaying(delay))
+			w.hold("H", sharing, delaying(delay))
+			ended := w.serverNow()
+			w.expire("H")
+			p := w.ask("P", at(5), forceful)
+			p.grantedAfter(ended, delay)
+			require.Equal(w, 1, times[recipes.TookOver](p))
+		})
+	})
+}
+
+// 63: a takeover that grants nothing yet is under the guards of any takeover.
+func TestDelayedTakeoverThatComesLateEvictsNobody(t *testing.T) {
+	t.Parallel()
+	given := func(w *world) (h, p *user, late *zktest.Rule) {
+		h = w.hold("H", at(1), sharing, delaying(delay))
+		late = w.On(T7(users).From("P").Nth(1)).Hold()
+		p = w.ask("P", at(5), forceful)
+		w.reached(late)
+		return h, p, late
+	}
+	t.Run("its request is gone", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			h, p, late := given(w)
+			w.evict(p)
+			late.Release()
+			require.Error(w, p.refused())
+			require.Equal(w, []string{"H"}, w.holders())
+			require.Zero(w, times[recipes.Lost](h))
+			h.release()
+		})
+	})
+	t.Run("another reader has come", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			_, p, late := given(w)
+			r := w.ask("R", at(9), sharing)
+			r.granted()
+			late.Release()
+			p.waits()
+			require.Contains(w, w.holders(), "R")
+			require.Contains(w, string(w.lockData()), r.grant.ID())
+			r.release()
+			p.granted()
+		})
+	})
+}
+
+// 64: a try that reads the lock late does not take one that has come meanwhile for
+// gone.
+func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a lock that is delayed, and a try that has seen nobody there
+		w.hold("X", delaying(20*time.Millisecond))
+		w.expire("X")
+		require.Error(w, w.ask("M", within(0)).refused())
+		reads := w.On(ReadsG(users).From("N").Nth(1)).Hold()
+		n := w.ask("N", within(0))
+		w.reached(reads)
+
+		// when another one holds the lock as it goes on
+		h := w.ask("H", delaying(delay))
+		h.granted()
+		reads.Release()
+		n.refused()
+
+		// then the delay begins with the end of that hold
+		s := w.ask("S")
+		s.joined()
+		w.pass(2 * delay)
+		ended := w.serverNow()
+		w.expire("H")
+		s.grantedAfter(ended, delay)
+	})
+}
+
+// A try that begins a delay late writes over nobody's grant.
+func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(w *world){
+		"somebody has waited": func(w *world) {
+			s := w.ask("S")
+			s.granted()
+		},
+		"the lock was removed, and is there anew": func(w *world) {
+			for len(removed(w.collects("gc")())) == 0 {
+				w.pass(2 * delay)
+			}
+			s := w.ask("S")
+			s.granted()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				w.hold("H", delaying(delay))
+				w.expire("H")
+				w.pass(2 * short)
+				late := w.On(Rewrites(users).From("N").Nth(1)).Hold()
+				n := w.ask("N", within(0))
+				w.reached(late)
+				meanwhile(w)
+				late.Release()
+				n.refused()
+				require.Equal(w, []string{"S"}, w.holders())
+			})
+		})
+	}
+}
+
+// 65: a notice of one whose node is gone changes nothing at a lock that was removed
+// and is there anew, with the same version.
+func TestNoticeOfOneThatIsGoneChangesNoLockThatIsThereAnew(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(delay))
+		s := w.ask("S")
+		s.queued()
+		late := w.On(Notices(users).From("S").Nth(1)).Hold()
+		w.expire("H")
+		w.reached(late)
+		w.evict(s)
+		w.pass(2 * short)
+		for len(removed(w.collects("gc")())) == 0 {
+			w.pass(2 * delay)
+		}
+		n := w.ask("N")
+		n.granted()
+		late.Release()
+		require.Error(w, s.refused())
+		require.Equal(w, []string{"N"}, w.holders())
+	})
+}
+
+// 66: a break begins the delay, whether anybody waits or not, and a watch that is
+// made to fire does not begin it anew.
+func TestDelayBeginsWithTheBreak(t *testing.T) {
+	embeddedOnly(t, "on a slow machine the delay is over before the next one comes", func(w *world) {
+		h := w.hold("H", delaying(time.Second))
+		ended := w.serverNow()
+		_, err := w.breaks(h.token())()
+		require.NoError(w, err)
+		w.pass(time.Second / 2)
+		w.ask("N").grantedAfter(ended, time.Second)
+	})
+}
+
+func TestWriterThatLeavesDoesNotBeginTheDelayAnew(t *testing.T) {
+	embeddedOnly(t, "on a slow machine the delay is over before the next one comes", func(w *world) {
+		// given a writer that waits for a reader, and for the delay of one that is gone
+		r := w.hold("R", sharing)
+		w.hold("H", sharing, delaying(time.Second))
+		ended := w.serverNow()
+		w.expire("H")
+		wr := w.ask("W")
+		await[recipes.Delayed](wr)
+		w.pass(time.Second / 2)
+
+		// when it leaves, and makes its watch on the lock fire
+		fires := w.must(Rewrites(users).From("W"))
+		wr.cancel()
+		wr.refused()
+		w.eventually("its watch has fired", func() bool { return fires.Fired() > 0 })
+
+		// then the next one waits for the rest
+		r.release()
+		w.ask("N").grantedAfter(ended, time.Second)
+	})
+}
+
+// What is over is not shown.
+func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		require.Error(w, w.ask("N", within(0)).refused())
+		w.pass(2 * delay)
+		state := w.state()
+		require.Empty(w, state.Delays)
+		require.Equal(w, recipes.OutcomeGranted, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
+	})
+}
