@@ -147,3 +147,32 @@ func TestOutlookOfAReaderWaitsForTheDelayOfAWriterThatIsGone(t *testing.T) {
 	}
 	require.Equal(t, []fate{{"reader", OutcomeGranted, time.Minute}}, endsOf(s.Outlook()))
 }
+
+func TestPlanCountsWithADelayOfAnEndAndOfAnEviction(t *testing.T) {
+	at := time.Unix(1000, 0)
+	gone := Delay{ID: "gone", Mode: priority.Exclusive, LockDelay: time.Minute}
+	begun := gone
+	begun.Since, begun.Until = at.Add(-20*time.Second), at.Add(40*time.Second)
+
+	for name, c := range map[string]struct {
+		state   LockState
+		request Request
+		outcome Outcome
+		after   time.Duration
+		place   int
+	}{
+		"begun":            {LockState{At: at, Delays: []Delay{begun}}, Request{}, OutcomeGranted, 40 * time.Second, 1},
+		"not begun":        {LockState{At: at, Delays: []Delay{gone}}, Request{}, OutcomeGranted, time.Minute, 1},
+		"a try":            {LockState{At: at, Delays: []Delay{begun}}, Request{AcquireTimeout: new(time.Duration)}, OutcomeRefused, 0, 0},
+		"a reader's":       {LockState{At: at, Delays: []Delay{{ID: "gone", Mode: priority.Shared, LockDelay: time.Minute}}}, Request{Mode: priority.Shared}, OutcomeGranted, 0, 0},
+		"of the evicted":   {LockState{At: at, Holders: []Contender{{ID: "h", LockDelay: time.Minute, LeaseLeft: time.Hour}}}, Request{Priority: 5, Forceful: true}, OutcomeTakesOver, time.Minute, 1},
+		"beside the other": {LockState{At: at, Holders: []Contender{{ID: "h", Mode: priority.Shared, LeaseLeft: time.Hour}}, Delays: []Delay{begun}}, Request{Priority: 5, Forceful: true}, OutcomeTakesOver, 40 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := c.state.Plan(c.request)
+			require.Equal(t, c.outcome, p.Outcome)
+			require.Equal(t, c.after, p.After)
+			require.Equal(t, c.place, p.Position)
+		})
+	}
+}

@@ -158,6 +158,11 @@ func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
 	for name, comes := range map[string]func(w *world){
 		"somebody holds it":    func(w *world) { w.hold("N") },
 		"somebody has held it": func(w *world) { w.uses("N", users) },
+		"something is below it": func(w *world) {
+			lock, _ := w.admin.lock(w.root, users)
+			require.NoError(w, w.admin.create(lock.Path+"/stray", nil))
+			w.Cleanup(func() { require.NoError(w, w.admin.remove(lock.Path+"/stray")) })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
@@ -175,6 +180,48 @@ func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// 40: one that an administrator removes first is not told of, and the others go.
+func TestLockThatIsGoneAsItIsToBeRemovedKeepsNoOtherOne(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.uses("A", users)
+		w.uses("A", "other")
+		removes := w.On(Removes().From("gc").Nth(1)).Hold()
+		outcome := w.collects("gc")
+		w.reached(removes)
+		lock, _ := w.admin.lock(w.root, users)
+		require.NoError(w, w.admin.remove(lock.Path))
+		removes.Release()
+		found := outcome()
+		require.Equal(w, []string{"other"}, removed(found))
+		require.Empty(w, found.Left)
+	})
+}
+
+// 41: two collectors write when they were there, and neither is in the other's way.
+func TestCollectorsThatBeginAtOnceBothCollect(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.uses("A", users)
+		marks := w.On(zktest.Op(zktest.SetData).From("gc").Path("/**/gc").Nth(1)).Hold()
+		outcome := w.collects("gc")
+		w.reached(marks)
+		require.Equal(w, []string{users}, removed(w.collects("gc2")()))
+		w.uses("A", users)
+		marks.Release()
+		require.Equal(w, []string{users}, removed(outcome()))
+	})
+}
+
+// What a newer program has written stays.
+func TestLockOfANewerFormatIsNotRemoved(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.uses("A", users)
+		lock, _ := w.admin.lock(w.root, users)
+		require.NoError(w, w.admin.set(lock.Path, []byte(`{"format":9,"holders":[],"more":"than this program can know of it"}`)))
+		w.pass(2 * short)
+		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftNewer}, left(w.collects("gc")()))
+	})
 }
 
 // 41: two collectors at once. The later one looks again: what the other one has

@@ -338,3 +338,47 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 		require.Equal(w, recipes.OutcomeGranted, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
 	})
 }
+
+// 67: a collector that notices an unclean end late writes over nobody's grant.
+func TestCollectorThatNoticesAnEndLateChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(w *world){
+		"somebody has waited": func(*world) {},
+		"the lock was removed, and is there anew": func(w *world) {
+			for len(removed(w.collects("gc2")())) == 0 {
+				w.pass(2 * delay)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				w.hold("H", delaying(delay))
+				w.expire("H")
+				w.pass(2 * short)
+				late := w.On(Rewrites(users).From("gc").Nth(1)).Hold()
+				outcome := w.collects("gc")
+				w.reached(late)
+				meanwhile(w)
+				s := w.ask("S")
+				s.granted()
+				late.Release()
+				require.Contains(w, left(outcome()), users)
+				require.Equal(w, []string{"S"}, w.holders())
+			})
+		})
+	}
+}
+
+func TestCollectionThatIsOnlyPlannedBeginsNoDelay(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		w.pass(2 * short)
+		w.uses("A", "clock") // so that it is known how old that is
+		w.pass(2 * short)
+		before := string(w.lockData())
+		found := w.collects("gc", func(o *recipes.IdleOptions) { o.DryRun = true })()
+		require.Equal(w, recipes.LeftUnclean, left(found)[users])
+		require.Equal(w, before, string(w.lockData()))
+	})
+}

@@ -94,6 +94,6 @@
 //	    TestVictimThatWasAwayLearnsWhoHasBrokenItsLock
 //	    TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold
 //
-// 39 to 45 are about the removal of idle locks (collection_test.go), 50 to 66
+// 39 to 45 are about the removal of idle locks (collection_test.go), 50 to 67
 // about lock-delays (delay_test.go, delay_notes_test.go).
 package interleavings
