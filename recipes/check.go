@@ -21,6 +21,8 @@ func (g *Grant) Check() error {
 	switch {
 	case now >= end:
 		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: fmt.Errorf("no answer for %s", silent.Round(time.Millisecond))})
+	case g.blind(now):
+		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: errBlind})
 	case exposed && g.overdue(now):
 		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
 	}

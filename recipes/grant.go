@@ -40,6 +40,8 @@ type Grant struct {
 	asked   map[askKey]instant
 	graceTo instant // end of the earliest grace, while asked
 	leaseTo instant // end of the lease
+	blindTo instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
+	blinks  int     // how often that began
 	timer   *time.Timer
 	looking bool  // an inspection is under way
 	again   bool  // and what it sees may be old
@@ -81,9 +83,16 @@ func (g *Grant) Mode() priority.Mode {
 }
 
 // Deadline returns until when the lock is certainly held if ZooKeeper does not
-// answer any more, on the local monotonic clock. It moves on with every answer.
+// answer any more, on the local monotonic clock. It moves on with every answer,
+// once it is known that the lock is held yet.
 func (g *Grant) Deadline() time.Time {
-	return time.Now().Add(g.s.deadline().sub(g.s.clock.awake()))
+	end := g.s.deadline()
+	g.mu.Lock()
+	if g.blindTo != 0 {
+		end = min(end, g.blindTo)
+	}
+	g.mu.Unlock()
+	return time.Now().Add(end.sub(g.s.clock.awake()))
 }
 
 // Token returns the fencing token. After a hand-over it has to be read first,
@@ -182,6 +191,9 @@ func (g *Grant) inspect(ctx context.Context) error {
 	if !g.held() {
 		return ErrReleased
 	}
+	g.mu.Lock()
+	blinks := g.blinks
+	g.mu.Unlock()
 	data, stat, err := g.s.look(ctx, g.path, &g.watch)
 	if !g.held() {
 		g.s.unwatch(g.path, &g.watch)
@@ -200,8 +212,35 @@ func (g *Grant) inspect(ctx context.Context) error {
 		return g.overwritten()
 	}
 	g.absorb(&rec, stat)
+	g.mu.Lock()
+	if g.blinks == blinks {
+		g.blindTo = 0
+	}
+	g.mu.Unlock()
 	return nil
 }
+
+// blink notes that the own node may change unheard of until it is looked at
+// again. What is answered meanwhile keeps the session, but says nothing of the
+// hold: whoever has been evicted would believe in it for one more session.
+func (g *Grant) blink() {
+	end := g.s.deadline()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.blinks++
+	if g.blindTo == 0 {
+		g.blindTo = end
+	}
+}
+
+// blind reports whether the own node should have been looked at by now.
+func (g *Grant) blind(now instant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.blindTo != 0 && now >= g.blindTo
+}
+
+var errBlind = errors.New("no answer in time to the question whether it is held yet")
 
 // overwritten ends a grant whose node says something else by now. Whether it was
 // granted at all cannot be told, nor who asks it to go: so it goes.

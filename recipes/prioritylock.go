@@ -520,7 +520,11 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 	g.req, g.mode = a.req, a.req.Mode
 	g.born = g.s.clock.now()
 	g.leaseTo = g.born.add(a.req.LeaseTimeout)
-	g.watch = func(watchKind) { go g.changed() }
+	g.watch = func(watchKind) {
+		g.blink()
+		go g.changed()
+	}
+	g.blink() // it may have been evicted before it hears of its grant
 	if !g.s.hold(g) {
 		// Granted at the server, but too late for this session to vouch for.
 		g.s.discard(g.path)

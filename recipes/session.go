@@ -73,6 +73,18 @@ type tenant interface {
 	lose(loss *LostError)
 }
 
+// An evictable tenant can be taken away while the session lives. It hears of that
+// from its own node.
+type evictable interface {
+	tenant
+	// blink notes that its node may change unheard of until it is looked at again.
+	blink()
+	// blind reports whether that should have been done by now.
+	blind(now instant) bool
+}
+
+var _ evictable = (*Grant)(nil)
+
 // errSessionOver wraps every error of a request whose session has ended.
 var errSessionOver = errors.New("the ZooKeeper session has ended")
 
@@ -250,6 +262,11 @@ func (s *session) disconnected() {
 	id, cause, ready := s.id, s.lastErr, s.ready
 	s.mu.Unlock()
 	s.watches.disconnected()
+	for _, t := range s.holding() {
+		if t, ok := t.(evictable); ok {
+			t.blink()
+		}
+	}
 	if fresh && !s.isOver() {
 		attrs := []any{"session", sessionName(id)}
 		if cause != nil { // the server may have hung up without a word

@@ -52,8 +52,11 @@ func (s *session) watchdog() {
 		}
 		if now >= end {
 			s.lose(fmt.Errorf("no answer for %s", now.sub(s.lastAckNow()).Round(time.Millisecond)))
-		} else if exposed {
-			s.loseExposed()
+		} else {
+			if exposed {
+				s.loseExposed()
+			}
+			s.loseBlind(now)
 		}
 		if stuck && s.timesDialled() == 0 {
 			s.end(fmt.Errorf("%w: the client library is stuck", errSessionOver))
@@ -146,6 +149,16 @@ func (s *session) loseExposed() {
 	beside(overdue, func(t tenant) {
 		t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
 	})
+}
+
+// loseBlind ends what may have been taken over unheard of: nobody has been able to
+// look for as long as a session lasts, though others got answers.
+func (s *session) loseBlind(now instant) {
+	blind := slices.DeleteFunc(s.holding(), func(t tenant) bool {
+		e, ok := t.(evictable)
+		return !ok || !e.blind(now)
+	})
+	beside(blind, func(t tenant) { t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errBlind}) })
 }
 
 // tellingTakes is how long the watchdog waits for listeners.

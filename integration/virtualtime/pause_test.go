@@ -131,3 +131,62 @@ func TestHolderWhoseSessionDiesWhileItIsAnsweredIsToldInTheInstantOfTheExpiry(t 
 		require.ErrorAs(t, book.write(held.hold().Token()), &stale)
 	})
 }
+
+// A waiter is granted the lock and evicted again while it is cut off. It hears of
+// the grant, and for a moment the servers answer; then it is cut off again. What
+// was answered in that moment says nothing of the hold.
+func TestAnswersToOthersDoNotKeepAHoldThatNobodyHasLookedAt(t *testing.T) {
+	const session = 16 * time.Second
+	story(t, func(t *testing.T, w *world) {
+		// given a holder and a waiter
+		freezer := newFreezer()
+		first, mine, forceful := w.program("first", long), w.program("mine", session, through(freezer)), w.program("forceful", long)
+		over := make(chan struct{})
+		held := first.do(lockguard.Requirement{}, func(context.Context) error {
+			<-over
+			return nil
+		})
+		require.True(t, held.holds())
+		lock, err := mine.client.PriorityLock(scope)
+		require.NoError(t, err)
+		other, err := mine.client.PriorityLock("other")
+		require.NoError(t, err)
+		var heard, lost time.Duration
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := lock.Acquire(t.Context(), recipes.Request{LeaseTimeout: time.Hour, Notify: func(n recipes.Notice) {
+				if _, ok := n.(recipes.Lost); ok {
+					lost = w.now()
+				}
+			}})
+			acquired <- err
+		}()
+
+		// when it is granted and evicted while it is cut off
+		w.until(time.Second)
+		freezer.freeze()
+		w.until(2 * time.Second)
+		close(over)
+		require.NoError(t, held.returned())
+		w.until(3 * time.Second)
+		taken := forceful.do(lockguard.Requirement{Priority: 9, Forceful: true}, untilCancelled)
+		require.True(t, taken.holds())
+
+		// and hears of the former alone before it is cut off again
+		w.until(3500 * time.Millisecond)
+		freezer.thaw()
+		require.NoError(t, <-acquired)
+		heard = w.now()
+		_, err = other.Acquire(t.Context(), recipes.Request{})
+		require.NoError(t, err)
+		require.Equal(t, heard, w.now(), "that was answered at once")
+		freezer.freeze()
+
+		// then it gives up when its session would have ended without that moment
+		w.until(time.Minute)
+		require.Positive(t, lost)
+		require.Less(t, lost, heard+session*3/4-2*time.Second)
+		freezer.thaw()
+		w.until(2 * time.Minute)
+	})
+}
