@@ -177,12 +177,13 @@ func notAcquired(ctx context.Context, scope string, err error) error {
 	var (
 		timeout *recipes.NotAcquiredError
 		pending *recipes.CleanupPendingError
+		full    *recipes.QueueFullError
 		evicted *recipes.EvictedError
 		lost    *LostError
 		frozen  *FrozenError
 	)
 	switch {
-	case errors.As(err, &frozen), errors.As(err, &timeout), errors.As(err, &pending), errors.As(err, &evicted), errors.As(err, &lost):
+	case errors.As(err, &frozen), errors.As(err, &timeout), errors.As(err, &pending), errors.As(err, &full), errors.As(err, &evicted), errors.As(err, &lost):
 		return err
 	}
 	for _, why := range []error{context.Cause(ctx), ctx.Err()} {

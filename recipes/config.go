@@ -56,6 +56,11 @@ type Config struct {
 	// whoever has the rights on the root is an operator.
 	Operators []string
 
+	// QueueLimit is how many requests may stand before one that joins the queue of
+	// a lock: one that finds more fails with a *QueueFullError. At most MaxQueueLimit.
+	// Defaults to DefaultQueueLimit.
+	QueueLimit int
+
 	// Readers are the identities that may see everything and write nothing, named
 	// like Operators. See Contenders. Defaults to none.
 	Readers []string
@@ -170,6 +175,12 @@ func (cfg *Config) complete() error {
 		if err := checkOurs("chroot", cfg.Chroot); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if cfg.QueueLimit == 0 {
+		cfg.QueueLimit = DefaultQueueLimit
+	}
+	if cfg.QueueLimit < 1 || cfg.QueueLimit > MaxQueueLimit {
+		bad("queue_limit", "%d is not between 1 and %d, how many names of requests fit into one answer of ZooKeeper", cfg.QueueLimit, MaxQueueLimit)
 	}
 	if cfg.SessionTimeout == 0 {
 		cfg.SessionTimeout = 15 * time.Second

@@ -57,11 +57,7 @@ func (r *contenderRecord) delayNotes(guid string) []delayNote {
 	if r.LockDelay <= 0 {
 		return nil
 	}
-	owner := r.Owner
-	if len(owner) > maxDelayOwner {
-		owner = valid(owner[:maxDelayOwner])
-	}
-	return []delayNote{{ID: guid, Owner: owner, Delay: r.LockDelay, Shared: r.Mode == priority.Shared}}
+	return []delayNote{{ID: guid, Owner: beginning(r.Owner, maxDelayOwner), Delay: r.LockDelay, Shared: r.Mode == priority.Shared}}
 }
 
 func (n delayNote) delay() time.Duration { return milliseconds(n.Delay) }

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,11 +132,14 @@ func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {
 	c := &Client{}
 	require.Equal(t, recordFormat, newRecord(c, Request{}).Format)
-	r := newRecord(c, Request{LockDelay: time.Second + 1, Owner: string(make([]byte, 100)), Mode: priority.Shared})
+	r := newRecord(c, Request{LockDelay: time.Second + 1, Owner: strings.Repeat("o", 100), Mode: priority.Shared})
 	require.Equal(t, delayFormat, r.Format)
 	notes := r.delayNotes(deadID)
 	require.Len(t, notes, 1)
 	require.Equal(t, int64(1001), notes[0].Delay, "rather longer than shorter")
 	require.Len(t, notes[0].Owner, maxDelayOwner)
 	require.True(t, notes[0].Shared)
+
+	r.Owner = string(make([]byte, 100)) // six bytes each, as they are written
+	require.Len(t, r.delayNotes(deadID)[0].Owner, maxDelayOwner/6)
 }

@@ -61,9 +61,10 @@ func isNewer(err error) bool {
 }
 
 // isUnusable reports whether err is about one node alone, which cannot be read
-// by this program or must not be: it says nothing about the connection.
+// by this program, must not be, or has no room for what is to be written: it says
+// nothing about the connection.
 func isUnusable(err error) bool {
-	return errors.As(err, new(*RecordError)) || errors.As(err, new(*AccessError))
+	return errors.As(err, new(*RecordError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*TooLargeError))
 }
 
 // isEphemeral reports whether a node lives as long as a session. Containers and

@@ -484,11 +484,11 @@ func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat
 	if len(rec.Preempt) == 0 {
 		return PreemptAsked{}, false, nil
 	}
-	names, _, err := g.s.list(ctx, g.lock.path)
+	there, err := g.s.contenders(ctx, g.lock.path)
 	if err != nil {
 		return PreemptAsked{}, false, err
 	}
-	children, _ := parseChildren(names)
+	children := there.children
 	for _, n := range rec.Preempt {
 		for _, c := range children {
 			if c.guid == n.ID {

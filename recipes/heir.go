@@ -49,6 +49,10 @@ type succession struct {
 // granted, and follow by themselves.
 const maxHeirs = 64
 
+// maxHeirsBytes bounds it where requests are large, so that it fits into one
+// request to ZooKeeper: the first of them always does.
+const maxHeirsBytes = 512 << 10
+
 // successors finds out whom the holder would grant now. The nodes are not read
 // again if they are of the one that is known; most bounds how many. It returns zk.ErrNoNode when the
 // holder itself is gone.
@@ -81,7 +85,7 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 		}
 		next.rest = &lockRecord{Evicted: next.evicted}
 	}
-	waiters := slices.Delete(children, me, me+1)
+	waiters := slices.Concat(children[:me], children[me+1:])
 	if heldAt != nil {
 		next.rest = new(held.without(g.guid, heldAt, waiters))
 	}
@@ -135,6 +139,7 @@ func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen ins
 	if len(strange) > 0 {
 		return nil, strange, nil
 	}
+	bytes := 0
 	for i, err := range errs {
 		switch {
 		case i > 0 && (errors.Is(err, errAgain) || heirs[i] == nil && err == nil):
@@ -142,6 +147,9 @@ func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen ins
 		case err != nil:
 			return nil, nil, err
 		case heirs[i] == nil:
+			return all, nil, nil
+		}
+		if bytes += len(heirs[i].data) + len(heirs[i].path); i > 0 && bytes > maxHeirsBytes {
 			return all, nil, nil
 		}
 		all = append(all, heirs[i])
@@ -171,11 +179,11 @@ func (g *Grant) soleLength() int {
 // queueAround lists the contenders in order, and tells which of them is guid;
 // zk.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
 func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, stat *zk.Stat, err error) {
-	names, stat, err := s.list(ctx, l.path)
+	there, err := s.contenders(ctx, l.path)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	children, _ = parseChildren(names)
+	children, stat = there.children, there.stat
 	me = slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
 	if me < 0 {
 		return nil, 0, nil, zk.ErrNoNode

@@ -171,12 +171,9 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 			state.Delays = append(state.Delays, d)
 		}
 	}
-	holding := make(map[string]bool, len(g.Holders))
-	for _, guid := range g.Holders {
-		holding[guid] = true
-	}
+	holding := g.named()
 	if !all {
-		children = slices.DeleteFunc(children, func(c child) bool { return !holding[c.guid] })
+		children = slices.DeleteFunc(children, func(c child) bool { return !holding(c.guid) })
 	}
 	nodes, err := s.readAll(ctx, path, children)
 	if err != nil {
@@ -188,7 +185,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 			continue // left meanwhile
 		}
 		strange := whyStranger(data, stat, err)
-		if strange != "" && !holding[child.guid] {
+		if strange != "" && !holding(child.guid) {
 			state.Foreign = append(state.Foreign, child.name)
 			continue
 		} else if err != nil {
@@ -197,9 +194,9 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		rec, err := decodeContender(data)
 		contender := rec.contender(child, stat)
 		if err != nil {
-			contender = unreadable(child, stat, inNode(err, path+"/"+child.name), holding[child.guid])
+			contender = unreadable(child, stat, inNode(err, path+"/"+child.name), holding(child.guid))
 		}
-		if holding[child.guid] {
+		if holding(child.guid) {
 			contender.LeaseLeft, contender.MinRuntimeLeft = rec.leaseLeft(stat, now), rec.minRuntimeLeft(stat, now)
 			state.Holders = append(state.Holders, contender)
 			continue
@@ -241,5 +238,6 @@ type contenderNode struct {
 func IsNotAcquired(err error) bool {
 	var busy *NotAcquiredError
 	var pending *CleanupPendingError
-	return errors.As(err, &busy) || errors.As(err, &pending)
+	var full *QueueFullError
+	return errors.As(err, &busy) || errors.As(err, &pending) || errors.As(err, &full)
 }

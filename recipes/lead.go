@@ -37,6 +37,9 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	// requests alone: nobody holds after the unclean end of an exclusive holder.
 	exclusive := func(c child) bool { return c.mode != priority.Shared }
 	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && !slices.ContainsFunc(alive, exclusive) {
+		if len(alive) >= maxSharing {
+			return nil, roomAfter, p.awaitRoom(ctx, alive)
+		}
 		grant, err := p.grantSelf(ctx, stat, g, children, alive) // nobody in its way, whatever they say
 		return grant, 0, err
 	}
@@ -97,6 +100,9 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	}
 	switch v.Action {
 	case priority.Grant:
+		if len(alive) >= maxSharing {
+			return nil, roomAfter, nil
+		}
 		grant, err := p.grantSelf(ctx, stat, g, children, alive)
 		return grant, 0, err
 	case priority.Preempt: // done
@@ -356,6 +362,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 		evicted = append(evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now})
 		from = append(from, h.rec.contender(h.child, h.stat))
 	}
+	evicted = brief(evicted)
 	next := lockRecord{Evicted: g.evict(evicted...)}
 	left := slices.DeleteFunc(slices.Clone(children), func(c child) bool { // by the time of the write
 		return slices.ContainsFunc(holders, func(h *holding) bool { return h.guid == c.guid })

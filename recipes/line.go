@@ -234,6 +234,9 @@ func (l *line) createDirectory(ctx context.Context, s *session, node string, con
 
 // createNamed creates a node with an ACL of its own, and returns its path.
 func (s *session) createNamed(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) (string, error) {
+	if err := fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
+		return "", err
+	}
 	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
 	return created, denied(err, path.Dir(node), PermissionCreate)
 }

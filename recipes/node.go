@@ -54,6 +54,9 @@ func (s *session) delete(ctx context.Context, node string, version int32) error 
 // operation that failed, and its index.
 func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, int, error) {
 	sent := s.c.time.clock.now()
+	if err := fits(ops...); err != nil {
+		return nil, -1, err
+	}
 	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 	if err != nil {
 		failed := culprit(r, err)
@@ -149,12 +152,19 @@ func (s *session) ensure(ctx context.Context, path string) error {
 }
 
 func (s *session) create(ctx context.Context, node string, data []byte, flags int32) (string, error) {
-	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, s.c.aclOf(node)) })
+	acl := s.c.aclOf(node)
+	if err := fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
+		return "", err
+	}
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
 	return created, denied(err, path.Dir(node), PermissionCreate)
 }
 
 func (s *session) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	sent := s.c.time.clock.now()
+	if err := fits(&zk.SetDataRequest{Path: path, Data: data}); err != nil {
+		return nil, err
+	}
 	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(path, data, version) })
 	if err == nil {
 		s.c.time.learn(stat.Mtime, sent, s.c.time.clock.now())

@@ -57,6 +57,7 @@ var (
 //
 //   - *NotAcquiredError: the acquire timeout is over
 //   - *CleanupPendingError: the waiting timeout of a polite preemptor is over
+//   - *QueueFullError: too many stand in the queue, see Config.QueueLimit
 //   - *EvictedError: an administrator deleted the request
 //   - *LostError: granted, and taken over before this process heard of it
 //   - *UnavailableError: ZooKeeper does not answer
@@ -160,6 +161,9 @@ func (r *Request) complete(c *Client) error {
 			}
 		}
 	}
+	if len(r.Under) > maxUnder {
+		bad("under", "names %d grants; the limit is %d", len(r.Under), maxUnder)
+	}
 	if r.Priority < 0 {
 		bad("priority", "%v", r.Priority.CheckJob())
 	}
@@ -177,7 +181,8 @@ type attempt struct {
 	epoch   int32   // of the root, as it was before the first look at the lock
 	queued  bool    // it has stood in the queue
 	ahead   int     // waiters in front, as last seen
-	seen    []child // contenders, as last seen
+	seen    []child // contenders, as seen before it joined the queue
+	below   bool    // some of them came behind it
 	holders []Contender
 	delays  []Delay // that bar it, as last seen
 	delayed bool    // Delayed was sent for them
@@ -212,6 +217,9 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 		return g, err
 	}
 	if !a.try() {
+		if err := a.tooMany(a.seen, ""); err != nil {
+			return nil, err
+		}
 		return a.queue(ctx, s)
 	}
 	a.describe(ctx, s)
@@ -228,6 +236,7 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 // somebody else is there.
 func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
+	a.seen = nil                       // in another session, others may be there
 	a.epoch = max(0, l.c.epoch.Load()) // one that is too old costs a request
 	h := l.c.hints.get(l.path)
 	if h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive {
@@ -259,7 +268,8 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			return nil, err
 		}
 		a.epoch = epoch
-		names, stat, err := s.list(ctx, l.path)
+		there, err := s.contenders(ctx, l.path)
+		stat := there.stat
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
@@ -273,8 +283,8 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
-		all, _ := parseChildren(names)
-		a.seen = l.c.strangers.drop(l.path, slices.Clone(all))
+		all := there.children
+		a.seen = l.c.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)
 			if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
@@ -343,16 +353,19 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		names, now, err := s.list(ctx, l.path)
+		there, err := s.contenders(ctx, l.path)
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
 		case err != nil:
 			return nil, err
-		case now.Version != stat.Version:
+		case there.stat.Version != stat.Version:
 			continue // whom G does not name may hold by now
 		}
-		a.seen, _ = parseChildren(names)
+		a.seen = there.children
+		if len(g.Holders) >= maxSharing {
+			return nil, errCrowded
+		}
 		a.seen = l.c.strangers.drop(l.path, a.seen, g.Holders...)
 		keep := lockRecord{Evicted: g.Evicted, Delays: g.carry(stat, a.seen)}
 		var holders []child

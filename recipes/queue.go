@@ -65,6 +65,9 @@ type place struct {
 	promoted string                  // guid of one in front that was found granted
 	beaten   bool                    // another took the lock although this request is first
 	knocked  bool                    // nobody can do that again
+	counted  bool                    // the queue was not too long when it joined
+	follows  string                  // path of the one right in front, if that is all there is to know
+	polled   bool                    // nothing has happened since that was so
 	sawG     bool                    // has watched the lock node
 	baffled  instant                 // since then the holder says nothing; 0: it does
 	adopted  bool                    // its creation was a T1, so it may hold from the beginning
@@ -113,6 +116,7 @@ func (p *place) poke() {
 // queue is T2: it joins the queue and waits for the grant.
 func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
+	a.below, a.seen = a.outranksSeen(), nil // a list that each of many requests keeps is many lists
 	for {
 		if err := a.renew(ctx); err != nil {
 			return nil, err
@@ -194,10 +198,11 @@ func (p *place) block(ctx context.Context, after time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-p.wake:
-		p.calm = false
+		p.calm, p.polled = false, false
 	case <-timer.C:
-		p.calm = p.seen
+		p.calm, p.polled = p.seen, p.follows != ""
 	case <-p.a.changed:
+		p.polled = false
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-p.s.over:
@@ -244,6 +249,11 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	if err := p.revise(ctx); err != nil {
 		return nil, 0, err
 	}
+	if p.polled {
+		if quiet, err := p.undisturbed(ctx); quiet || err != nil {
+			return nil, safetyPoll, err
+		}
+	}
 	if p.trust != nil {
 		if rest, err := p.rely(ctx); rest > 0 || err != nil {
 			return nil, rest, err
@@ -256,7 +266,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 	}
 	// A shared request that stands behind others may hold beside them.
-	if !p.calm && len(p.asks) == 0 && p.a.req.Mode == priority.Exclusive && !p.a.outranksSeen() {
+	if !p.calm && len(p.asks) == 0 && p.a.req.Mode == priority.Exclusive && !p.a.below {
 		grant, rest, err := p.glance(ctx)
 		if grant != nil || rest > 0 || err != nil {
 			return grant, rest, err
@@ -307,12 +317,15 @@ func (p *place) evicted(ctx context.Context) error {
 // else, and returns how long to rest while there can be nothing to do:
 // somebody stands before this request, and there is nobody that it outranks.
 func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
-	names, stat, err := p.s.list(ctx, p.a.l.path)
+	there, err := p.s.contenders(ctx, p.a.l.path)
 	if err != nil {
 		return nil, 0, err
 	}
 	p.seen = true
-	children, _ := parseChildren(names)
+	children, stat := there.children, there.stat
+	if err := p.admitted(children); err != nil {
+		return nil, 0, err
+	}
 	all := len(children)
 	children = p.a.l.c.strangers.drop(p.a.l.path, children, p.guid)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
@@ -350,6 +363,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 // weigh is steps 2 to 5 of the protocol.
 func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	l, s := p.a.l, p.s
+	p.follows = ""
 	// G before the children: a list that is older than G could show a holder
 	// as alive that G no longer knows.
 	data, stat, err := s.get(ctx, l.path)
@@ -361,35 +375,44 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	p.settleDelayed(g)
-	names, now, err := s.list(ctx, l.path)
+	there, err := s.contenders(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(g.Delays) > 0 && now.Version != stat.Version {
+	if len(g.Delays) > 0 && there.stat.Version != stat.Version {
 		return nil, 0, errAgain // a clean end meanwhile would look like an unclean one
 	}
-	children, foreign := parseChildren(names)
+	if err := p.admitted(there.children); err != nil {
+		return nil, 0, err
+	}
+	children, foreign := there.children, there.foreign
 	children = l.c.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
 	if len(foreign) > 0 && !p.odd {
 		p.odd = true
 		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
 	}
-	var alive, waiters []child
-	pos := -1
+	var alive []child
+	var first, pred child // of the waiters; right in front of this one
+	waiting, pos := 0, -1
+	holding := g.named()
 	for _, c := range children {
-		holds := slices.Contains(g.Holders, c.guid)
+		holds := holding(c.guid)
 		switch {
 		case c.guid == p.guid && holds:
 			grant, err := p.handedOver(ctx, 0)
 			return grant, 0, err
-		case c.guid == p.guid:
-			pos = len(waiters)
-			waiters = append(waiters, c)
 		case holds:
 			alive = append(alive, c)
-		default:
-			waiters = append(waiters, c)
+			continue
+		case c.guid == p.guid:
+			pos = waiting
+		case pos < 0:
+			pred = c
 		}
+		if waiting == 0 {
+			first = c
+		}
+		waiting++
 	}
 	if pos < 0 {
 		if p.gone.Load() || s.isOver() {
@@ -404,23 +427,22 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, errAgain
 	}
 	if pos > 0 {
-		return nil, safetyPoll, p.follow(ctx, waiters, pos, alive)
+		return nil, safetyPoll, p.follow(ctx, first, pred, pos, alive)
 	}
 	p.first = true
 	return p.lead(ctx, stat, g, children, alive)
 }
 
 // follow is step 4: it watches the waiter right in front.
-func (p *place) follow(ctx context.Context, waiters []child, pos int, alive []child) error {
+func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []child) error {
 	l := p.a.l
 	if p.first || len(p.asks) > 0 {
 		p.first = false
 		p.withdraw(ctx)
-		if by, err := p.read(ctx, waiters[0]); err == nil {
+		if by, err := p.read(ctx, first); err == nil {
 			p.a.notices.send(Displaced{By: by})
 		}
 	}
-	pred := waiters[pos-1]
 	p.watchOnly(l.path + "/" + pred.name)
 	data, stat, err := p.s.look(ctx, l.path+"/"+pred.name, &p.others)
 	if why := whyStranger(data, stat, err); why != "" {
@@ -437,8 +459,34 @@ func (p *place) follow(ctx context.Context, waiters []child, pos int, alive []ch
 		p.promoted = pred.guid
 		return errAgain // it holds by now, so this request may be the first; else somebody has written that there
 	}
+	p.follows = l.path + "/" + pred.name
 	p.tellQueued(ctx, pos+1, alive)
 	return nil
+}
+
+// undisturbed reports whether the own node and that of the one right in front are
+// as they were. For one that stands behind another there is no more to know, and a
+// look at all who are there is long where they are many.
+func (p *place) undisturbed(ctx context.Context) (bool, error) {
+	_, own, err := p.s.get(ctx, p.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
+	case own.Version != p.version:
+		p.stale.Store(true)
+		return false, errAgain
+	}
+	data, stat, err := p.s.get(ctx, p.follows)
+	switch {
+	case whyStranger(data, stat, err) != "", errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	rec, err := decodeContender(data)
+	return err == nil && !rec.Granted, nil
 }
 
 // tellQueued sends Queued once a wait turns out to be more than a short one.

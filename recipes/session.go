@@ -50,6 +50,7 @@ type session struct {
 	risk     bool // holders were told that they are at risk
 
 	watches watchTable
+	crowds  crowdTable
 	late    lateWatches
 
 	over    chan struct{}

@@ -269,6 +269,7 @@ func (p *place) movedTo(r *revision, guid, path string, sent instant) error {
 		}
 		p.former = nil
 	}
+	next.counted = p.counted
 	p.moved = next
 	return errMoved
 }

@@ -275,6 +275,9 @@ func scopeOf(err error) string {
 	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
 		return e.Scope
 	}
+	if e, ok := errors.AsType[*recipes.QueueFullError](err); ok {
+		return e.Scope
+	}
 	if e, ok := errors.AsType[*recipes.EvictedError](err); ok {
 		return e.Scope
 	}

@@ -241,7 +241,7 @@ func (r *run) whyNotStarted(err error) SkipReason {
 	case errors.As(err, new(*recipes.UnavailableError)):
 		return SkipUnavailable
 	case errors.As(err, new(*recipes.NotAcquiredError)), errors.As(err, new(*recipes.CleanupPendingError)),
-		errors.As(err, new(*recipes.EvictedError)), errors.As(err, new(*lockguard.LostError)), isPreemption(err):
+		errors.As(err, new(*recipes.QueueFullError)), errors.As(err, new(*recipes.EvictedError)), errors.As(err, new(*lockguard.LostError)), isPreemption(err):
 		return SkipLock
 	}
 	return ""

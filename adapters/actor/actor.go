@@ -109,7 +109,7 @@ func (a actor) once(ctx context.Context) (over bool, err error) {
 // isPassing reports whether a lock that was not acquired may be acquired later.
 func isPassing(err error) bool {
 	for _, passing := range []any{
-		new(*recipes.NotAcquiredError), new(*recipes.CleanupPendingError), new(*recipes.EvictedError), new(*recipes.UnavailableError),
+		new(*recipes.NotAcquiredError), new(*recipes.CleanupPendingError), new(*recipes.QueueFullError), new(*recipes.EvictedError), new(*recipes.UnavailableError),
 		new(*lockguard.PreemptedError), new(*lockguard.LeaseExpiredError), new(*lockguard.OverriddenError), new(*lockguard.LostError),
 	} {
 		if errors.As(err, passing) {

@@ -25,7 +25,7 @@ func explain(err error) (status int, detail string) {
 		return http.StatusInternalServerError, "the lock of this request is declared in a way that cannot work"
 	case is(new(*recipes.UnavailableError)):
 		return http.StatusServiceUnavailable, "the locks cannot be reached; try again later"
-	case is(new(*recipes.NotAcquiredError)), is(new(*recipes.CleanupPendingError)), is(new(*recipes.EvictedError)):
+	case is(new(*recipes.NotAcquiredError)), is(new(*recipes.CleanupPendingError)), is(new(*recipes.QueueFullError)), is(new(*recipes.EvictedError)):
 		return http.StatusLocked, "somebody else is at it; try again later"
 	}
 	return http.StatusServiceUnavailable, "the request was interrupted; try again later"

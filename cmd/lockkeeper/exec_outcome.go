@@ -58,6 +58,9 @@ func missing(requirements []lockguard.Requirement, err error) string {
 	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
 		return e.Scope
 	}
+	if e, ok := errors.AsType[*recipes.QueueFullError](err); ok {
+		return e.Scope
+	}
 	return requirements[0].Scope
 }
 

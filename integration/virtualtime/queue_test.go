@@ -1,0 +1,70 @@
+package virtualtime
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// Those who wait look after themselves now and then, in case that an event never
+// came: each at its own node and at the one in front. Only the first in line looks
+// at all of them.
+func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a queue in which everybody has settled
+		const waiters = 20
+		holder, crew := w.program("holder", long), w.program("crew", long)
+		lock := func(p *program) *recipes.PriorityLock {
+			l, err := p.client.PriorityLock(scope)
+			require.NoError(t, err)
+			return l
+		}
+		held, err := lock(holder).Acquire(t.Context(), recipes.Request{LeaseTimeout: day})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var crowd sync.WaitGroup
+		var mu sync.Mutex
+		var order []time.Duration
+		for range waiters {
+			crowd.Go(func() {
+				g, err := lock(crew).Acquire(ctx, recipes.Request{LeaseTimeout: day})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order = append(order, w.now())
+				mu.Unlock()
+				if err := g.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		w.until(time.Minute)
+		require.Len(t, w.contenders(), waiters+1)
+
+		// when hours pass
+		lists := w.zk.On(zktest.Op(zktest.GetChildren)).Delay(time.Nanosecond)
+		reads := w.zk.On(zktest.Op(zktest.GetData)).Delay(time.Nanosecond)
+		const minutes = 120
+		w.until((minutes + 1) * time.Minute)
+
+		// then the first has listed once a minute, and all others have looked twice
+		require.InDelta(t, minutes, lists.Fired(), 5)
+		require.InDelta(t, minutes*waiters*2, reads.Fired(), minutes*3)
+
+		// and what no event tells is noticed a minute later: an event of each that is lost
+		w.zk.On(zktest.Event(zktest.NodeDataChanged).Times(1000)).DropEvent()
+		require.NoError(t, held.Release(t.Context()))
+		crowd.Wait()
+		require.Len(t, order, waiters)
+		require.LessOrEqual(t, order[waiters-1]-order[0], waiters*time.Minute)
+	})
+}

@@ -1,0 +1,132 @@
+package recipes
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A company is who is at a lock, in the order in which they are served, and the
+// lock node's stat of the same snapshot. It may be shared: nobody changes it.
+type company struct {
+	children []child
+	foreign  []string // nodes that are no requests
+	stat     *zk.Stat
+}
+
+// maxCrowdLists is how many lists of one lock a session has under way at once.
+// A few, so that nobody at a short queue waits for somebody else's list.
+const maxCrowdLists = 4
+
+// crowdTable lets those who want to know who is at a lock ask together when
+// very many do at the same time: with thousands of requests of one process in a
+// queue each list is long, and all of them would read it. Whoever asks gets a
+// list that is sent for after it has asked, as if it had sent for it itself: G that
+// was read before is older than the list.
+type crowdTable struct {
+	mu    sync.Mutex
+	locks map[string]*crowdLooks // by the lock's path; only while somebody looks
+}
+
+// crowdLooks are the lists of one lock that are on their way.
+type crowdLooks struct {
+	flying int        // sent for
+	next   *crowdLook // is sent for when one of those has come; nil: nobody has asked
+}
+
+// crowdLook is a list that several may have asked for.
+type crowdLook struct {
+	turn    chan struct{} // closed when it may be sent for
+	done    chan struct{} // closed when it has come, or will not
+	company company
+	err     error
+	void    bool // whoever was to send for it has left
+}
+
+// contenders lists who is at a lock.
+func (s *session) contenders(ctx context.Context, lock string) (company, error) {
+	for {
+		look, mine := s.crowds.join(lock)
+		if mine {
+			return s.fetchCrowd(ctx, lock, look)
+		}
+		select {
+		case <-look.done:
+			if !look.void {
+				return look.company, look.err
+			}
+		case <-ctx.Done():
+			return company{}, context.Cause(ctx)
+		}
+	}
+}
+
+// fetchCrowd sends for a list when it is its turn.
+func (s *session) fetchCrowd(ctx context.Context, lock string, look *crowdLook) (company, error) {
+	select {
+	case <-look.turn:
+	case <-ctx.Done():
+	}
+	if look.err = context.Cause(ctx); look.err == nil {
+		look.company, look.err = s.companyAt(ctx, lock)
+	}
+	look.void = look.err != nil && ctx.Err() != nil // that is nobody else's error
+	s.crowds.leave(lock, look)
+	return look.company, look.err
+}
+
+func (s *session) companyAt(ctx context.Context, lock string) (c company, err error) {
+	names, stat, err := s.list(ctx, lock)
+	if err == nil {
+		c.stat = stat
+		c.children, c.foreign = parseChildren(names)
+	}
+	return c, err
+}
+
+// join returns a list that is not sent for yet. If it is mine, the caller has to
+// do that when its turn comes, and to leave.
+func (t *crowdTable) join(lock string) (look *crowdLook, mine bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.locks[lock]
+	if l == nil {
+		if t.locks == nil {
+			t.locks = make(map[string]*crowdLooks)
+		}
+		l = new(crowdLooks)
+		t.locks[lock] = l
+	}
+	if l.next != nil {
+		return l.next, false
+	}
+	look = &crowdLook{turn: make(chan struct{}), done: make(chan struct{})}
+	if l.flying < maxCrowdLists {
+		l.flying++
+		close(look.turn)
+	} else {
+		l.next = look
+	}
+	return look, true
+}
+
+// leave tells that a list has come, or will not.
+func (t *crowdTable) leave(lock string, look *crowdLook) {
+	t.mu.Lock()
+	l := t.locks[lock]
+	switch {
+	case l.next == look: // its turn has not come
+		l.next = nil
+	case l.next != nil: // takes the place; whoever asks from now on asks for another one
+		close(l.next.turn)
+		l.next = nil
+	default:
+		l.flying--
+	}
+	if l.flying == 0 {
+		delete(t.locks, lock)
+	}
+	t.mu.Unlock()
+	close(look.done)
+}

@@ -1,0 +1,214 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A server of ZooKeeper hangs up on a request that is longer than its
+// jute.maxbuffer, 1,048,575 bytes unless it is told, and all that is held by the
+// session is at risk then. So no request of ours is. Answers may be longer: the
+// servers send them and this client reads them, but clients in Java, zkCli.sh
+// among them, do not.
+
+// maxRequestBytes is the longest request that is sent. The rest is for what the
+// servers add when they pass it on among themselves. They may be set to less:
+// then, too, what is longer costs the connection.
+const maxRequestBytes = 1_000_000
+
+// How many requests may wait for one lock. A name of one takes 52 bytes in a
+// list: 15,000 of them 780 kB.
+const (
+	DefaultQueueLimit = 15_000
+	MaxQueueLimit     = 17_500
+)
+
+// maxSharing is how many may hold a lock together. All of them have to fit into
+// the one request that takes the lock from them (T7).
+const maxSharing = 1000
+
+// maxUnder bounds Request.Under.
+const maxUnder = 1000
+
+// roomAfter is how often the first in line looks whether one of too many shared
+// holders has left of whom it does not hear.
+const roomAfter = time.Second
+
+// TooLargeError is returned for what cannot be written because it does not fit
+// into one request to ZooKeeper. Nothing was sent.
+type TooLargeError struct {
+	Node  string // that takes most of it
+	Bytes int    // of the request
+	Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("lockkeeper: %s is not written: the request takes %d bytes, and ZooKeeper takes %d (jute.maxbuffer) and hangs up on more; shorten what is to be written", e.Node, e.Bytes, e.Limit)
+}
+
+// QueueFullError is returned to a request that finds too many others in the
+// queue. It is withdrawn.
+type QueueFullError struct {
+	Scope  string
+	Length int // how many hold the lock or wait for it
+	Ahead  int // how many of them come first
+	Limit  int // see Config.QueueLimit
+}
+
+func (e *QueueFullError) Error() string {
+	return fmt.Sprintf("lock %q not acquired: its queue is full: %d hold it or wait, %d of them in front, and the limit is %d (queue_limit); let fewer wait (acquire_timeout), or spread the work over more scopes",
+		e.Scope, e.Length, e.Ahead, e.Limit)
+}
+
+// tooMany returns an error if the queue was too long already when a request came
+// to it, or would come: too many stand before it, or so many in all that even
+// those who come first must not come, except for an operator's emergency. Those
+// who have come after it do not count: they leave.
+func (a *attempt) tooMany(children []child, guid string) error {
+	limit := a.l.c.cfg.QueueLimit
+	if len(children) < limit {
+		return nil
+	}
+	me := slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
+	all, ahead := 0, 0
+	for i, c := range children {
+		switch {
+		case i == me, me >= 0 && c.place.Sequence-children[me].place.Sequence > 0:
+			continue
+		case me >= 0 && i < me, me < 0 && !a.req.Priority.Outranks(c.level()):
+			ahead++
+		}
+		all++
+	}
+	if ahead < limit && (all < limit+limit/8 || a.req.Priority == priority.Emergency) {
+		return nil
+	}
+	return &QueueFullError{Scope: a.l.scope, Length: all, Ahead: ahead, Limit: limit}
+}
+
+// admitted is tooMany for one that stands in the queue: once, when it first
+// looks around.
+func (p *place) admitted(children []child) error {
+	if p.counted {
+		return nil
+	}
+	p.counted = true
+	return p.a.tooMany(children, p.guid)
+}
+
+// awaitRoom waits as first in line beside as many shared holders as there may
+// be, by watches on some of them.
+func (p *place) awaitRoom(ctx context.Context, alive []child) error {
+	some := alive[:min(len(alive), 8)]
+	paths := make([]string, len(some))
+	for i, c := range some {
+		paths[i] = p.a.l.path + "/" + c.name
+	}
+	p.watchOnly(paths...)
+	for _, path := range paths {
+		if _, _, err := p.s.look(ctx, path, &p.others); errors.Is(err, zk.ErrNoNode) {
+			return errAgain
+		} else if err != nil {
+			return err
+		}
+	}
+	p.tellQueued(ctx, 1, some)
+	return nil
+}
+
+// named returns what tells whether a guid is in G.
+func (r lockRecord) named() func(guid string) bool {
+	const few = 8
+	if len(r.Holders) <= few {
+		return func(guid string) bool { return slices.Contains(r.Holders, guid) }
+	}
+	all := make(map[string]bool, len(r.Holders))
+	for _, guid := range r.Holders {
+		all[guid] = true
+	}
+	return func(guid string) bool { return all[guid] }
+}
+
+// maxNotes bounds what one takeover writes about those whom it evicts.
+const maxNotes = 200 << 10
+
+// brief shortens notes about very many that are evicted at once, so that they
+// fit: each still tells its victim for what, and by whom.
+func brief(notes []evictionNote) []evictionNote {
+	if len(encode(notes)) <= maxNotes {
+		return notes
+	}
+	const few = 32 // bytes of a name
+	short := slices.Clone(notes)
+	for i := range short {
+		n := &short[i]
+		n.Owner = ""
+		if by := beginning(n.By, few); by != n.By {
+			n.By = by + "…"
+		}
+		if n.Override != nil {
+			n.Override = &Mark{ID: beginning(n.Override.ID, few)}
+		}
+	}
+	return short
+}
+
+// beginning returns as much of a text as takes no more than so many bytes in a
+// record, where some characters take six.
+func beginning(text string, most int) string {
+	if len(text) > most {
+		text = valid(text[:most])
+	}
+	for len(encode(text))-len(`""`) > most {
+		_, last := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-last]
+	}
+	return text
+}
+
+// fits returns a *TooLargeError for operations that do not fit into one request.
+func fits(ops ...any) error {
+	const (
+		head  = 64 // of a request, and of each operation in it
+		entry = 16 // of an ACL
+	)
+	bytes, most, node := head, 0, ""
+	for _, op := range ops {
+		n, path := head, ""
+		list := func(acl []zk.ACL) {
+			for _, e := range acl {
+				n += entry + len(e.Scheme) + len(e.ID)
+			}
+		}
+		switch op := op.(type) {
+		case *zk.CheckVersionRequest:
+			path = op.Path
+		case *zk.CreateRequest:
+			path = op.Path
+			n += len(op.Data)
+			list(op.Acl)
+		case *zk.DeleteRequest:
+			path = op.Path
+		case *zk.SetDataRequest:
+			path = op.Path
+			n += len(op.Data)
+		}
+		n += len(path)
+		if n > most {
+			most, node = n, path
+		}
+		bytes += n
+	}
+	if bytes <= maxRequestBytes {
+		return nil
+	}
+	return &TooLargeError{Node: node, Bytes: bytes, Limit: maxRequestBytes}
+}

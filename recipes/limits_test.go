@@ -1,0 +1,141 @@
+package recipes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+func TestRequestThatIsTooLongIsRefusedWithWhatIsTooLong(t *testing.T) {
+	require.NoError(t, fits(&zk.SetDataRequest{Path: "/a", Data: make([]byte, maxRequestBytes-200)}))
+	large := []any{
+		&zk.CheckVersionRequest{Path: "/root"},
+		&zk.SetDataRequest{Path: "/a", Data: make([]byte, 400_000)},
+		&zk.CreateRequest{Path: "/b", Data: make([]byte, 600_000), Acl: zk.WorldACL(zk.PermAll)},
+		&zk.DeleteRequest{Path: "/c"},
+	}
+	err := fits(large...)
+	var tooLarge *TooLargeError
+	require.ErrorAs(t, err, &tooLarge)
+	require.Equal(t, "/b", tooLarge.Node)
+	require.Equal(t, maxRequestBytes, tooLarge.Limit)
+	require.Greater(t, tooLarge.Bytes, maxRequestBytes)
+	require.ErrorContains(t, err, "/b is not written")
+	require.ErrorContains(t, err, "jute.maxbuffer")
+	require.ErrorContains(t, err, "shorten what is to be written")
+	require.True(t, isUnusable(err), "a holder that cannot hand over so much leaves all the same")
+
+	paths := make([]any, 0, 8000)
+	for i := range 8000 {
+		paths = append(paths, &zk.DeleteRequest{Path: fmt.Sprintf("/%0100d", i)})
+	}
+	require.ErrorAs(t, fits(paths...), &tooLarge, "many small operations are one large request")
+}
+
+// Each line of the queue: level and how early it came.
+func queueOf(levels ...priority.Level) []child {
+	names := make([]string, 0, len(levels))
+	for i, level := range levels {
+		names = append(names, fmt.Sprintf("%s%010d", contenderName(level, priority.Exclusive, fmt.Sprintf("%024x", i)), i))
+	}
+	children, _ := parseChildren(names)
+	return children
+}
+
+func TestFullQueueIsForThoseWhoComeLast(t *testing.T) {
+	at := func(level priority.Level) *attempt {
+		return &attempt{l: &PriorityLock{scope: "orders", c: &Client{cfg: Config{QueueLimit: 16}}}, req: Request{Priority: level}}
+	}
+	guid := func(i int) string { return fmt.Sprintf("%024x", i) }
+	levels := func(n int, level priority.Level) []priority.Level {
+		all := make([]priority.Level, n)
+		for i := range all {
+			all[i] = level
+		}
+		return all
+	}
+
+	full := queueOf(levels(16, 1)...)
+	require.NoError(t, at(1).tooMany(full[:15], ""), "one more fits")
+	require.Equal(t, &QueueFullError{Scope: "orders", Length: 16, Ahead: 16, Limit: 16}, at(1).tooMany(full, ""))
+	require.NoError(t, at(2).tooMany(full, ""), "it comes before them all")
+	require.Equal(t, &QueueFullError{Scope: "orders", Length: 18, Limit: 16}, at(2).tooMany(queueOf(levels(18, 1)...), ""))
+	require.NoError(t, at(priority.Emergency).tooMany(queueOf(levels(18, 1)...), ""))
+
+	// of those who have come at once, the last have to go, wherever they stand
+	many := queueOf(levels(40, 1)...)
+	for i := range 40 {
+		err := at(1).tooMany(many, guid(i))
+		if i < 16 {
+			require.NoError(t, err, "%d", i)
+		} else {
+			require.Equal(t, &QueueFullError{Scope: "orders", Length: i, Ahead: i, Limit: 16}, err)
+		}
+	}
+	rising := make([]priority.Level, 40) // each comes before all
+	for i := range rising {
+		rising[i] = priority.Level(i)
+	}
+	for i := range 40 {
+		err := at(rising[i]).tooMany(queueOf(rising...), guid(i))
+		if i < 18 {
+			require.NoError(t, err, "%d", i)
+		} else {
+			require.Equal(t, &QueueFullError{Scope: "orders", Length: i, Limit: 16}, err)
+		}
+	}
+}
+
+// Given as many shared holders as there may be, with names and delays that take as
+// much as they can, the takeover of all of them is one request that fits.
+func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
+	const root = "/tenants/a/lockkeeper"
+	l := &PriorityLock{path: lockPath(root, strings.Repeat("s", maxScope))}
+	worst := func(n int) string { return strings.Repeat("\x01", n) } // six bytes each
+	c := &Client{}
+	var g lockRecord
+	var ops []any
+	var notes []evictionNote
+	for i := range maxSharing {
+		guid := fmt.Sprintf("%024x", i)
+		rec := newRecord(c, Request{Owner: worst(MaxOwner), Mode: priority.Shared, LockDelay: MaxLockDelay})
+		g = g.with(guid, rec.delayNotes(guid))
+		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + contenderName(1, priority.Shared, guid) + "0000000000"})
+		notes = append(notes, evictionNote{
+			ID: guid, Owner: rec.Owner, By: worst(MaxOwner), Reason: priority.LeaseExpired, At: time.Now().UnixMilli(),
+			Override: &Mark{ID: worst(maxMarkID), By: worst(maxMarkBy), Reason: worst(maxMarkReason)},
+		})
+	}
+	require.Error(t, fits(&zk.SetDataRequest{Data: lockRecord{Evicted: notes}.encode()}), "as it is, it does not")
+	short := brief(notes)
+	require.Len(t, short, maxSharing)
+	for i, n := range short {
+		require.Equal(t, notes[i].ID, n.ID)
+		require.Equal(t, notes[i].Reason, n.Reason)
+		require.NotEmpty(t, n.By)
+		require.NotEmpty(t, n.Override.ID)
+	}
+	stat := writtenAt(7000, firstLeader)
+	next := lockRecord{Evicted: g.evict(short...), Delays: g.carry(stat, nil)}
+	require.Len(t, next.Delays, maxSharing)
+	ops = append(ops, &zk.CheckVersionRequest{Path: l.path}, &zk.SetDataRequest{Path: l.path, Data: next.encode()})
+	require.NoError(t, fits(ops...))
+
+	few := notes[:10]
+	require.Equal(t, few, brief(few), "of few, all is told")
+}
+
+func TestBeginningOfATextTakesNoMoreThanItMay(t *testing.T) {
+	require.Equal(t, "abc", beginning("abc", 3))
+	require.Equal(t, "abc", beginning("abcd", 3))
+	require.Equal(t, "ab", beginning("abü", 3), "no half characters")
+	require.Equal(t, "a", beginning("a<b", 6), "as JSON it takes six bytes")
+	require.Equal(t, "a<", beginning("a<b", 7))
+	require.Empty(t, beginning("\x00", 5))
+}
