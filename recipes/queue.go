@@ -66,8 +66,8 @@ type place struct {
 	beaten   bool                    // another took the lock although this request is first
 	knocked  bool                    // nobody can do that again
 	counted  bool                    // the queue was not too long when it joined
-	follows  string                  // path of the one right in front, if that is all there is to know
-	polled   bool                    // nothing has happened since that was so
+	follows  string                  // path of the one right in front, if it is watched and nothing has happened since
+	polled   bool                    // that was so for as long as there was to wait
 	sawG     bool                    // has watched the lock node
 	baffled  instant                 // since then the holder says nothing; 0: it does
 	adopted  bool                    // its creation was a T1, so it may hold from the beginning
@@ -198,11 +198,11 @@ func (p *place) block(ctx context.Context, after time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-p.wake:
-		p.calm, p.polled = false, false
+		p.calm, p.follows = false, ""
 	case <-timer.C:
 		p.calm, p.polled = p.seen, p.follows != ""
 	case <-p.a.changed:
-		p.polled = false
+		p.follows = ""
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-p.s.over:
@@ -250,6 +250,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	if p.polled {
+		p.polled = false
 		if quiet, err := p.undisturbed(ctx); quiet || err != nil {
 			return nil, safetyPoll, err
 		}

@@ -68,3 +68,61 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 		require.LessOrEqual(t, order[waiters-1]-order[0], waiters*time.Minute)
 	})
 }
+
+// Given one that waits right behind another, when that one changes what it asks for
+// and gives up some time later, then the one behind notices that at once, and so
+// also that the holder is gone.
+func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		holder, front, behind := w.program("holder", long), w.program("front", long), w.program("behind", long)
+		acquire := func(p *program, r recipes.Request) (*recipes.Grant, error) {
+			l, err := p.client.PriorityLock(scope)
+			require.NoError(t, err)
+			r.LeaseTimeout = day
+			return l.Acquire(t.Context(), r)
+		}
+		held, err := acquire(holder, recipes.Request{})
+		require.NoError(t, err)
+		change := make(chan struct{})
+		terms := func() (recipes.Terms, <-chan struct{}) {
+			select {
+			case <-change:
+				return recipes.Terms{LeaseTimeout: time.Hour}, nil
+			default:
+				return recipes.Terms{LeaseTimeout: day}, change
+			}
+		}
+		var crowd sync.WaitGroup
+		crowd.Go(func() {
+			_, err := acquire(front, recipes.Request{AcquireTimeout: new(30 * time.Minute), Terms: terms})
+			if !recipes.IsNotAcquired(err) {
+				t.Error(err)
+			}
+		})
+		w.until(time.Second)
+		var took time.Duration
+		crowd.Go(func() {
+			g, err := acquire(behind, recipes.Request{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			took = w.now()
+			if err := g.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+
+		// when the one in front changes what it asks for, and gives up at 30m, and then the holder is gone
+		w.until(10*time.Minute + 45*time.Second)
+		close(change)
+		w.until(30*time.Minute + 10*time.Second)
+		require.Len(t, w.contenders(), 2)
+		require.True(t, w.zk.Expire(holder.session().ID))
+		crowd.Wait()
+
+		// then the one behind takes the lock in that instant, and not when it looks after itself
+		require.Equal(t, 30*time.Minute+10*time.Second, took.Truncate(time.Second))
+		require.Error(t, held.Release(t.Context()))
+	})
+}

@@ -1,0 +1,13 @@
+// Package limits plays with numbers: thousands of waiters at one lock, thousands
+// of locks in one process, a million cycles, locks that are removed all the time,
+// and requests that do not fit into what ZooKeeper takes.
+//
+// The one idea: whatever grows is measured at several sizes, so that one sees how
+// it grows, and everything has to return to where it began: memory, goroutines,
+// file descriptors, nodes and watches. No test asks how fast the machine is;
+// times are told, not judged.
+//
+// As part of all tests the numbers are small. `make limits` plays with all of
+// them, and prints what the tables of docs/operating.md and docs/performance.md
+// are made of.
+package limits

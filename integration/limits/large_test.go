@@ -1,0 +1,241 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// What a request may say of itself is bounded, and which part is too long is said.
+func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
+	h := newHouse(t)
+	c := h.client()
+	for field, r := range map[string]recipes.Request{
+		"message":     {Message: strings.Repeat("m", 1<<20)},
+		"owner":       {Owner: strings.Repeat("o", 1<<20)},
+		"traceparent": {Trace: strings.Repeat("t", 1<<20)},
+		"under":       {Under: make([]string, 10_000)},
+		"override":    {Override: &recipes.Mark{ID: strings.Repeat("i", 1<<20)}},
+	} {
+		_, err := h.lock(c, "large").Acquire(t.Context(), r)
+		var bad *recipes.RequestError
+		require.ErrorAs(t, err, &bad, field)
+		require.Equal(t, field, bad.Field)
+		require.Contains(t, bad.Reason, "the limit is")
+	}
+	_, err := recipes.NewClient(recipes.Config{QueueLimit: 20_000})
+	require.ErrorContains(t, err, "queue_limit")
+}
+
+// Given a holder whose node a newer program has made almost as long as a request to
+// ZooKeeper may be, when somebody asks it to go, then that is written, up to the
+// limit; what is longer is refused before it is sent, and says what is too long: the
+// connection, and with it all that is held, is not at risk.
+func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
+	h := newHouse(t)
+	c, asker := h.client(), h.client()
+	shell := testbed.Shell(t, h.server)
+	id, _ := asker.Session()
+	safe := h.acquire(asker, "safe", recipes.Request{})
+	const limit = 1_000_000 // of ours: ZooKeeper's is 1,048,575
+	for name, try := range map[string]struct {
+		bytes int
+		fits  bool
+	}{
+		"just below the limit": {limit - 1000, true},
+		"just above the limit": {limit, false},
+		"what breaks servers":  {1_048_575 - 256, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			held := h.acquire(c, "large", recipes.Request{Notify: func(n recipes.Notice) {
+				if _, ok := n.(recipes.PreemptAsked); ok {
+					asked <- struct{}{}
+				}
+			}})
+			path := h.root + "/locks/" + bucketOf(t, shell, h.root, "large") + "/large"
+			names, _, err := shell.Children(path)
+			require.NoError(t, err)
+			require.Len(t, names, 1)
+			node := path + "/" + names[0]
+			data, stat, err := shell.Get(node)
+			require.NoError(t, err)
+			more := strings.Repeat("x", try.bytes-len(data)-len(`"future":"",`))
+			_, err = shell.Set(node, []byte(`{"future":"`+more+`",`+strings.TrimPrefix(string(data), "{")), stat.Version)
+			require.NoError(t, err)
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			outcome := make(chan error, 1)
+			l := h.lock(asker, "large")
+			go func() {
+				_, err := l.Acquire(ctx, recipes.Request{Owner: "asker", Priority: 5})
+				outcome <- err
+			}()
+			if try.fits {
+				select {
+				case <-asked:
+				case err := <-outcome:
+					require.NoError(t, err)
+				case <-time.After(soon):
+					require.FailNow(t, "nobody is asked")
+				}
+				cancel()
+				require.ErrorIs(t, <-outcome, context.Canceled)
+			} else {
+				select {
+				case err := <-outcome:
+					var tooLarge *recipes.TooLargeError
+					require.ErrorAs(t, err, &tooLarge)
+					require.Equal(t, node, tooLarge.Node)
+					require.Equal(t, limit, tooLarge.Limit)
+					require.Greater(t, tooLarge.Bytes, limit)
+				case <-time.After(soon):
+					require.FailNow(t, "nobody is told")
+				}
+			}
+			require.NoError(t, safe.Check())
+			again, _ := asker.Session()
+			require.Equal(t, id, again)
+			h.release(held)
+			h.eventually(func() bool { return h.requests() == 1 }, "somebody is left")
+		})
+	}
+	h.release(safe)
+}
+
+// bucketOf finds where a lock is.
+func bucketOf(t *testing.T, shell *zk.Conn, root, scope string) string {
+	t.Helper()
+	buckets, _, err := shell.Children(root + "/locks")
+	require.NoError(t, err)
+	for _, bucket := range buckets {
+		if there, _, err := shell.Exists(root + "/locks/" + bucket + "/" + scope); err == nil && there {
+			return bucket
+		}
+	}
+	require.FailNow(t, "no such lock", scope)
+	return ""
+}
+
+// Given many readers behind a writer, whose requests together are larger than a
+// request to ZooKeeper may be, when it hands over, then all of them hold, and
+// nobody's connection has broken.
+func TestHandOverToLargeRequestsFits(t *testing.T) {
+	h := newHouse(t)
+	c := h.client()
+	id, _ := c.Session()
+	holder := h.acquire(c, "large", recipes.Request{Owner: "writer", Priority: 9})
+	const readers = 48
+	var crowd sync.WaitGroup
+	var holding atomic.Int32
+	together := make(chan struct{})
+	message := strings.Repeat("\x01", recipes.MaxMessage) // six bytes each, as it is written
+	for i := range readers {
+		l := h.lock(c, "large")
+		crowd.Go(func() {
+			g, err := l.Acquire(t.Context(), recipes.Request{Owner: fmt.Sprintf("reader %d", i), Mode: priority.Shared, Message: message})
+			if err != nil {
+				t.Errorf("reader %d: %v", i, err)
+				return
+			}
+			if holding.Add(1) == readers {
+				close(together)
+			}
+			select {
+			case <-together:
+			case <-time.After(soon):
+			}
+			if err := g.Release(context.Background()); err != nil {
+				t.Errorf("reader %d: %v", i, err)
+			}
+		})
+	}
+	h.eventually(func() bool { return h.requests() == readers+1 }, "not all stand in the queue")
+	h.release(holder)
+	crowd.Wait()
+	require.EqualValues(t, readers, holding.Load(), "all held it at one time")
+	again, _ := c.Session()
+	require.Equal(t, id, again)
+}
+
+// Given as many readers as may hold a lock together, when more come, then those
+// wait; when one takes it by force, all lose it at once, and know by whom.
+func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
+	h := newHouse(t)
+	const most = 1000 // as docs/operating.md says
+	readers := size(300, most+50)
+	c, taker := h.client(), h.client()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var crowd sync.WaitGroup
+	var lost, told, queued atomic.Int32
+	for range 8 {
+		mine := h.client()
+		crowd.Go(func() {
+			for i := range readers / 8 {
+				l, err := mine.PriorityLock("readers")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				crowd.Go(func() {
+					gone := make(chan struct{})
+					g, err := l.Acquire(ctx, recipes.Request{
+						Owner: strings.Repeat("r", recipes.MaxOwner-5) + fmt.Sprint(i), Mode: priority.Shared,
+						Notify: func(n recipes.Notice) {
+							switch n := n.(type) {
+							case recipes.Queued:
+								queued.Add(1)
+							case recipes.Lost:
+								lost.Add(1)
+								if n.Err.Reason == recipes.LossTaken && n.Err.By == "taker" {
+									told.Add(1)
+								}
+								close(gone)
+							}
+						},
+					})
+					if err != nil {
+						return // cancelled
+					}
+					select {
+					case <-gone:
+					case <-ctx.Done():
+					}
+					_ = g.Release(context.Background())
+				})
+			}
+		})
+	}
+	there := readers / 8 * 8
+	h.eventually(func() bool { return h.requests() == there }, "not all are there")
+	holders := func() int {
+		state, err := c.Lock(t.Context(), "readers")
+		require.NoError(t, err)
+		return len(state.Holders)
+	}
+	h.eventually(func() bool { return holders() == min(there, most) }, "they do not hold it")
+
+	start := time.Now()
+	g := h.acquire(taker, "readers", recipes.Request{Owner: "taker", Priority: 5, Forceful: true})
+	took := time.Since(start)
+	h.eventually(func() bool { return int(lost.Load()) >= min(there, most) }, "not all are told")
+	require.Equal(t, lost.Load(), told.Load(), "and know by whom")
+	t.Logf("the lock was taken from %d readers in %v", min(there, most), took.Round(time.Millisecond))
+	cancel()
+	h.release(g)
+	crowd.Wait()
+	h.eventually(func() bool { return h.requests() == 0 }, "somebody is left")
+}

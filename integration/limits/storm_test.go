@@ -1,0 +1,145 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A post is a scope, and who believes to hold it.
+type post struct {
+	mu      sync.Mutex
+	writers int
+	readers int
+	token   recipes.Token // the last one's
+}
+
+// Given users of many locks, when every few milliseconds all locks are removed
+// that nobody uses at that moment, then nobody fails, no two hold one lock, and
+// its tokens grow across all removals.
+func TestLocksThatGoAllTheTime(t *testing.T) {
+	h := newHouse(t)
+	const users, scopes = 20, 50
+	posts := make([]post, scopes)
+	clients := make([]*recipes.Client, 5)
+	for i := range clients {
+		clients[i] = h.client()
+	}
+	collector, rival := h.client(), h.client()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	var crowd, sweep sync.WaitGroup
+	var cycles, removed, transactions atomic.Int64
+	over := make(chan struct{})
+	for _, c := range []*recipes.Client{collector, rival} {
+		sweep.Go(func() {
+			for {
+				found, err := c.CollectIdle(ctx, recipes.IdleOptions{Older: 1})
+				if err != nil {
+					t.Errorf("collect: %v", err)
+					return
+				}
+				removed.Add(int64(len(found.Removed)))
+				transactions.Add(int64(found.Transactions))
+				select {
+				case <-over:
+					return
+				case <-time.After(time.Millisecond):
+				}
+			}
+		})
+	}
+	want := int64(size(3000, 100_000))
+	for u := range users {
+		c := clients[u%len(clients)]
+		crowd.Go(func() {
+			for cycles.Add(1) <= want && !t.Failed() {
+				if err := posts[0].visit(ctx, c, posts, u); err != nil {
+					t.Errorf("user %d: %v", u, err)
+					return
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	close(over)
+	sweep.Wait()
+	t.Logf("%d cycles, while %d locks were removed in %d transactions", want, removed.Load(), transactions.Load())
+	require.Positive(t, removed.Load())
+	require.Zero(t, h.requests())
+	h.eventually(func() bool {
+		_, err := collector.CollectIdle(ctx, recipes.IdleOptions{Older: 1})
+		require.NoError(t, err)
+		return h.scopes(collector) == 0
+	}, "locks that nobody uses are left")
+}
+
+// visit takes one lock, at random, and gives it back.
+func (*post) visit(ctx context.Context, c *recipes.Client, posts []post, user int) error {
+	i := rand.N(len(posts))
+	r := recipes.Request{Owner: fmt.Sprintf("user %d", user), Priority: priority.Level(rand.N(3))}
+	if rand.N(4) == 0 {
+		r.Mode = priority.Shared
+	}
+	l, err := c.PriorityLock(fmt.Sprintf("storm/%d", i))
+	if err != nil {
+		return err
+	}
+	g, err := l.Acquire(ctx, r)
+	if err != nil {
+		return err
+	}
+	token, err := g.Token(ctx)
+	if err == nil {
+		err = posts[i].enter(token, r.Mode)
+	}
+	if rand.N(3) == 0 {
+		select {
+		case <-time.After(time.Duration(rand.N(2000)) * time.Microsecond):
+		case <-ctx.Done():
+		}
+	}
+	posts[i].leave(r.Mode)
+	if released := g.Release(context.WithoutCancel(ctx)); err == nil {
+		err = released
+	}
+	return err
+}
+
+func (p *post) enter(token recipes.Token, mode priority.Mode) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shared := mode == priority.Shared
+	if shared {
+		p.readers++
+	} else {
+		p.writers++
+	}
+	switch {
+	case p.writers > 1, p.writers == 1 && p.readers > 0:
+		return fmt.Errorf("%d writers and %d readers hold one lock", p.writers, p.readers)
+	case !shared && token <= p.token:
+		return fmt.Errorf("token %d comes after %d", token, p.token)
+	}
+	p.token = max(p.token, token)
+	return nil
+}
+
+func (p *post) leave(mode priority.Mode) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if mode == priority.Shared {
+		p.readers--
+	} else {
+		p.writers--
+	}
+}
