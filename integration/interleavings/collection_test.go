@@ -295,6 +295,39 @@ func TestWaiterThatHasLeftDoesNotWriteALockThatIsThereAnew(t *testing.T) {
 	})
 }
 
+// 42: a newcomer that finds the lock node overwritten restores it as the requests
+// tell: that of the lock that it has read, not the one that is there by then.
+func TestOverwrittenLockIsNotRestoredOverOneThatIsThereAnew(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a reader, and one that comes to read and finds what is no record
+		r := w.hold("R", sharing)
+		lock, _ := w.admin.lock(w.root, users)
+		require.NotNil(w, lock)
+		w.referee.expectDamage(users)
+		require.NoError(w, w.admin.set(lock.Path, []byte("none of ours")))
+		rewrites := w.On(Rewrites(users).From("N")).Hold()
+		n := w.ask("N", sharing, within(time.Hour))
+		w.reached(rewrites)
+
+		// when the lock is removed before that is written, and another one holds it at the same version
+		r.release()
+		w.eventually("the reader has gone", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+		w.uses("A", users)
+		h := w.hold("H")
+		again, _ := w.admin.lock(w.root, users)
+		require.Equal(w, lock.Stat.Version+1, again.Stat.Version)
+		rewrites.Release()
+
+		// then that one goes on holding it, alone
+		n.waits()
+		require.Equal(w, []string{"H"}, w.holders())
+		h.waitsNot()
+		h.release()
+		n.granted()
+	})
+}
+
 // 43: for how long nobody has used a lock counts from the end of the last use,
 // by the servers' clock.
 func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
