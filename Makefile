@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps demo clean
+.PHONY: help setup unit test test-temporal adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -73,6 +73,9 @@ bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name t
 
 steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); a quarter of an hour
 	go test ./integration/steps -timeout 0 -args -every 1 -long -pairs $(PAIRS) -seed $(SEED)
+
+limits: setup ## Ten thousand waiters, ten thousand locks, a million cycles, requests as long as they may be; prints what each costs. A quarter of an hour
+	go test ./integration/limits -v -count 1 -timeout 0 $(TESTFLAGS) -args -full
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK) -soak-cast 'soak 500'

@@ -137,7 +137,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	c := h.client()
 	id, _ := c.Session()
 	holder := h.acquire(c, "large", recipes.Request{Owner: "writer", Priority: 9})
-	const readers = 48
+	const readers = 16
 	var crowd sync.WaitGroup
 	var holding atomic.Int32
 	together := make(chan struct{})
@@ -175,7 +175,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	h := newHouse(t)
 	const most = 1000 // as docs/operating.md says
-	readers := size(300, most+50)
+	readers := size(120, most+50)
 	c, taker := h.client(), h.client()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 // that ends, each hold is told; and all can be given back.
 func TestOneProcessHoldsManyLocks(t *testing.T) {
 	h := newHouse(t)
-	n := size(1000, 10_000)
+	n := size(600, 10_000)
 	c := h.client(func(cfg *recipes.Config) { cfg.SessionTimeout = 20 * time.Second })
 	h.release(h.acquire(c, "warm", recipes.Request{}))
 	before := h.sample()
@@ -142,7 +142,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 // then after very many times it has no more than after few.
 func TestCyclesLeaveNothingBehind(t *testing.T) {
 	h := newHouse(t)
-	cycles, tries := size(6000, 1_000_000), size(10_000, 200_000)
+	cycles, tries := size(4000, 1_000_000), size(4000, 200_000)
 	c, other := h.client(), h.client()
 	held := h.acquire(other, "held", recipes.Request{Owner: "holder", Priority: 1})
 	h.release(h.acquire(c, "warm", recipes.Request{}))

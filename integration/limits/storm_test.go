@@ -28,7 +28,7 @@ type post struct {
 // its tokens grow across all removals.
 func TestLocksThatGoAllTheTime(t *testing.T) {
 	h := newHouse(t)
-	const users, scopes = 20, 50
+	const users, scopes = 20, 400
 	posts := make([]post, scopes)
 	clients := make([]*recipes.Client, 5)
 	for i := range clients {

@@ -114,7 +114,7 @@ func (h *house) queue(holder *recipes.Client, clients []*recipes.Client, n int) 
 // who are there, then the last need no more memory than the first.
 func TestMemoryOfAWaiterDoesNotGrowWithTheQueue(t *testing.T) {
 	h := newHouse(t)
-	few, many := size(200, 1000), size(1000, 5000)
+	few, many := size(150, 1000), size(600, 5000)
 	holder, c := h.client(), h.client()
 	held := h.acquire(holder, "readers wait", recipes.Request{Owner: "writer"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -149,7 +149,7 @@ func TestMemoryOfAWaiterDoesNotGrowWithTheQueue(t *testing.T) {
 	of := func(a, b sample, n int) int64 { return (b.heap + b.stacks - a.heap - a.stacks) / int64(n) }
 	each, last := of(first, early, few-1), of(early, late, many-few)
 	t.Logf("bytes for each waiter: %d for the first %d, %d for each up to %d", each, few, last, many)
-	require.Less(t, last, each+each/2+8<<10)
+	require.Less(t, last, each+each/4+6<<10)
 	cancel()
 	crowd.Wait()
 	h.release(held)
