@@ -2,6 +2,8 @@ package recipes
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -271,3 +273,76 @@ func (PreemptAsked) notice()     {}
 func (PreemptWithdrawn) notice() {}
 func (AtRisk) notice()           {}
 func (Lost) notice()             {}
+
+// complete fills in defaults and reports everything that can never work.
+func (r *Request) complete(c *Client) error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+	}
+	if r.Owner == "" {
+		r.Owner = fmt.Sprintf("%s:%d", c.host, c.pid)
+	}
+	if r.LeaseTimeout == 0 {
+		r.LeaseTimeout = DefaultLeaseTimeout
+	}
+	if r.LeaseTimeout < time.Millisecond {
+		bad("lease_timeout", "%s must be positive; write how long the work needs, for example 10m", r.LeaseTimeout)
+	}
+	if r.CleanupTimeout < 0 {
+		bad("cleanup_timeout", "%s is negative; write 0 for no cleanup", r.CleanupTimeout)
+	}
+	if r.WaitingTimeout != nil && *r.WaitingTimeout < 0 {
+		bad("waiting_timeout", "%s is negative; write 0 for now, or leave it out for ever", *r.WaitingTimeout)
+	}
+	if r.AcquireTimeout != nil && *r.AcquireTimeout < 0 {
+		bad("acquire_timeout", "%s is negative; write 0 for a try, or leave it out", *r.AcquireTimeout)
+	}
+	switch {
+	case r.MinRuntime < 0:
+		bad("min_runtime", "%s is negative; write how long the work is not to be preempted, or leave it out", r.MinRuntime)
+	case r.MinRuntime > r.LeaseTimeout:
+		bad("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other", r.MinRuntime, r.LeaseTimeout)
+	}
+	switch {
+	case r.PreemptDelta < 0:
+		bad("preempt_delta", "%d is negative; write 1 for any higher priority, or leave it out", r.PreemptDelta)
+	case r.PreemptDelta > 0 && r.NeverPreempts:
+		bad("preempt_delta", "has no meaning for a request that never preempts; leave one of them out")
+	}
+	switch {
+	case r.LockDelay < 0:
+		bad("lock_delay", "%s is negative; write how long the lock is to stay free after an unclean end, or leave it out", r.LockDelay)
+	case r.LockDelay > MaxLockDelay:
+		bad("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", r.LockDelay, MaxLockDelay)
+	}
+	for _, text := range []struct {
+		field, value string
+		limit        int
+	}{{"owner", r.Owner, 1 << 10}, {"message", r.Message, 16 << 10}, {"traceparent", r.Trace, 1 << 10}} {
+		if len(text.value) > text.limit {
+			bad(text.field, "takes %d bytes; the limit is %d", len(text.value), text.limit)
+		}
+	}
+	if o := r.Override; o != nil {
+		r.Override = o.valid()
+		for _, text := range []struct {
+			field, value string
+			limit        int
+		}{{"id", o.ID, maxMarkID}, {"by", o.By, maxMarkBy}, {"reason", o.Reason, maxMarkReason}} {
+			if len(text.value) > text.limit {
+				bad("override", "its %s takes %d bytes; the limit is %d", text.field, len(text.value), text.limit)
+			}
+		}
+	}
+	if len(r.Under) > maxUnder {
+		bad("under", "names %d grants; the limit is %d", len(r.Under), maxUnder)
+	}
+	if r.Priority < 0 {
+		bad("priority", "%v", r.Priority.CheckJob())
+	}
+	if r.Mode != priority.Exclusive && r.Mode != priority.Shared {
+		bad("mode", "%s is unknown; write exclusive or shared", r.Mode)
+	}
+	return errors.Join(errs...)
+}

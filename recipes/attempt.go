@@ -1,0 +1,152 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// attempt is one call of Acquire.
+type attempt struct {
+	l       *PriorityLock
+	req     Request
+	start   time.Time
+	epoch   int32   // of the root, as it was before the first look at the lock
+	queued  bool    // it has stood in the queue
+	ahead   int     // waiters in front, as last seen
+	seen    []child // contenders, as seen before it joined the queue
+	below   bool    // some of them came behind it
+	holders []Contender
+	delays  []Delay // that bar it, as last seen
+	delayed bool    // Delayed was sent for them
+	timed   bool    // a try has found out since when
+	notices *notices
+
+	// What the request becomes, see Terms.
+	made       bool            // it was asked for
+	consulted  bool            // in this session
+	changed    <-chan struct{} // closed when the terms may have changed; nil: they cannot
+	next       *revision       // what it has not become yet
+	authorized []string        // guids of those whom it may evict
+	pending    []string        // guids of the holders of whom CleanupPending was sent
+}
+
+// run makes the attempt, in one session after the other.
+func (a *attempt) run(ctx context.Context) (*Grant, error) {
+	c := a.l.c
+	s, err := c.admit(ctx)
+	for err == nil {
+		var g *Grant
+		g, err = a.in(ctx, s)
+		if err == nil {
+			return g, nil
+		}
+		if isFinal(err) || !errors.Is(err, errSessionOver) || c.isClosing() {
+			if !isFinal(err) && errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.usable() {
+				a.describe(c.closing, s)
+			}
+			break
+		}
+		if a.queued {
+			a.notices.send(Requeued{Cause: err})
+		}
+		s, err = c.session(ctx)
+	}
+	return nil, a.explain(err)
+}
+
+func (a *attempt) try() bool { return a.req.AcquireTimeout != nil && *a.req.AcquireTimeout == 0 }
+
+// outranksSeen reports whether anybody seen so far is outranked, and so may be
+// a holder to preempt.
+func (a *attempt) outranksSeen() bool {
+	return slices.ContainsFunc(a.seen, func(c child) bool { return a.req.Priority.Outranks(c.level()) })
+}
+
+// in makes the attempt within one session.
+func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
+	a.consulted = false
+	if err := a.renew(ctx); err != nil {
+		return nil, err
+	}
+	g, err := a.fast(ctx, s)
+	if !errors.Is(err, errCrowded) {
+		return g, err
+	}
+	if !a.try() {
+		if err := a.tooMany(a.seen, ""); err != nil {
+			return nil, err
+		}
+		return a.queue(ctx, s)
+	}
+	a.describe(ctx, s)
+	if len(a.holders) == 0 && a.l.unmask(ctx, s, a.seen) {
+		if g, err := a.fast(ctx, s); !errors.Is(err, errCrowded) {
+			return g, err
+		}
+		a.describe(ctx, s)
+	}
+	return nil, a.refuse()
+}
+
+// granted makes the session carry a new grant.
+func (a *attempt) granted(g *Grant) (*Grant, error) {
+	g.req, g.mode = a.req, a.req.Mode
+	g.born = g.s.clock.now()
+	g.leaseTo = g.born.add(a.req.LeaseTimeout)
+	g.watch = func(watchKind) {
+		g.blink()
+		go g.changed()
+	}
+	g.blink() // it may have been evicted before it hears of its grant
+	if !g.s.hold(g) {
+		// Granted at the server, but too late for this session to vouch for.
+		g.s.discard(g.path)
+		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", errSessionOver)
+	}
+	g.watchLater()
+	return g, nil
+}
+
+// refuse describes why a try fails.
+func (a *attempt) refuse() error {
+	a.ahead = 0
+	for _, c := range a.seen {
+		holds := slices.ContainsFunc(a.holders, func(h Contender) bool { return h.ID == c.guid })
+		if !holds && !a.req.Priority.Outranks(c.level()) {
+			a.ahead++
+		}
+	}
+	return &NotAcquiredError{Scope: a.l.scope, Holders: a.holders, Delays: a.delays, Ahead: a.ahead}
+}
+
+// describe learns who has the lock, for an error message.
+func (a *attempt) describe(ctx context.Context, s *session) {
+	if state, err := a.l.c.snapshot(ctx, s, a.l.scope, a.l.path, false); err == nil {
+		a.holders = state.Holders
+		if delays := state.delaysOf(a.req.Mode); len(delays)+len(a.holders) > 0 { // else they were over just now
+			a.delays, a.delayed = delays, false
+		}
+	}
+}
+
+// explain turns what ended an attempt into what its caller is told.
+func (a *attempt) explain(err error) error {
+	waited := time.Since(a.start)
+	switch {
+	case isFinal(err):
+	case errors.Is(err, errSessionOver) && a.l.c.isClosing():
+		return ErrClosed
+	case errors.Is(err, errTrySlow):
+		return a.l.c.unavailable()
+	case errors.Is(err, errAcquireTimeout):
+		e := &NotAcquiredError{Scope: a.l.scope, Waited: waited, Holders: a.holders, Delays: a.delays, Ahead: a.ahead}
+		if gone, ok := errors.AsType[*UnavailableError](err); ok {
+			e.Err = gone
+		}
+		return e
+	}
+	return err
+}

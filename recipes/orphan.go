@@ -1,0 +1,70 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// undo removes, in the background, the node of a T1, T2 or T12 that may have
+// happened. What was granted by then is released if the clean end of a hold has to
+// be told from an unclean one.
+func (a *attempt) undo(s *session, guid string) {
+	s.c.backlog.Go(func() {
+		path, err := s.find(context.Background(), a.l.path, guid)
+		switch {
+		case err != nil || path == "":
+		case a.req.LockDelay == 0:
+			_ = s.deleteSurely(context.Background(), path)
+		default:
+			now := s.clock.now()
+			p := newPlace(a, s, guid, path, now, now)
+			p.adopted = true
+			p.leave()
+		}
+	})
+}
+
+// find looks for a contender by its guid after a lost reply. The session has
+// caught up since, so what is not there was not executed. "": not there.
+func (s *session) find(ctx context.Context, lock, guid string) (string, error) {
+	for {
+		names, _, err := s.list(ctx, lock)
+		switch {
+		case err == nil:
+			for _, name := range names {
+				if c, ok := parseChild(name); ok && c.guid == guid {
+					return lock + "/" + name, nil
+				}
+			}
+			return "", nil
+		case errors.Is(err, zk.ErrNoNode):
+			return "", nil
+		case !errors.Is(err, errAmbiguous):
+			return "", err
+		}
+	}
+}
+
+// discard deletes a node in the background until it is certain to be gone.
+func (s *session) discard(path string) {
+	if s.isOver() {
+		return // its nodes go with it
+	}
+	s.c.backlog.Go(func() { _ = s.deleteSurely(context.Background(), path) })
+}
+
+// deleteSurely deletes path however often it takes; the end of the session
+// does it too.
+func (s *session) deleteSurely(ctx context.Context, path string) error {
+	for {
+		err := s.delete(ctx, path, -1)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+			return nil
+		case !errors.Is(err, errAmbiguous):
+			return err
+		}
+	}
+}
