@@ -162,6 +162,11 @@ func (s sample) String() string {
 func (h *house) returnsTo(before sample, slack int64) sample {
 	h.Helper()
 	var now sample
+	defer func() {
+		if h.Failed() {
+			h.Logf("it has %v", now)
+		}
+	}()
 	h.eventually(func() bool {
 		now = h.sample()
 		return now.heap <= before.heap+slack && now.goroutines <= before.goroutines+2 && now.files <= before.files+1 &&
