@@ -13,7 +13,9 @@ import (
 
 // Release gives the lock back: to the first in line if there is one (T4), in
 // one transaction either way. No lock-delay follows. Of several shared holders, the last one does so. It returns ErrReleased when it was released
-// before, and the *LostError when it was lost, even if only Release found out.
+// before, the *LostError when it was lost, even if only Release found out, and
+// ErrClosed when the client was closed while nobody answered: then the lock is free
+// when the session has ended at the latest.
 //
 // When ctx ends first, Release returns an error and goes on in the background
 // until the lock is free.
@@ -72,6 +74,8 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 	unsure := false // an earlier try may have done it
 	gone := func(err error) error {
 		switch {
+		case unsure && errors.Is(err, ErrClosed): // the client has not waited for the servers
+			return fmt.Errorf("release of lock %q has not been confirmed, it ends with its session: %w", l.scope, ErrClosed)
 		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver)):
 			return nil
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):

@@ -21,6 +21,15 @@ var past = []struct {
 	{&scenes, "shared, preempted", []hit{
 		{frame{"C", "getData users", 6}, "cancel-after-long"}, {frame{"C", "getData users", 7}, "restart-after"},
 	}},
+
+	// A client that was closed while nobody answered told that a lock was released
+	// whose node was there yet.
+	{&scenes, "alone", []hit{
+		{frame{"A", "getChildren users", 3}, "close-before"}, {frame{"A", "delete A", 1}, "silence-before"},
+	}},
+	{&scenes, "shared", []hit{
+		{frame{"C", "getChildren users", 6}, "close-after"}, {frame{"C", "multi delete C setData D setData E setData users", 1}, "silence-before"},
+	}},
 }
 
 type hit struct {
