@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/wallclock"
 	"github.com/lockkeeper/lockkeeper/integration/nemesis"
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 )
@@ -42,11 +44,11 @@ type seat struct {
 	runs    int // processes so far
 	process *os.Process
 	stdin   io.WriteCloser
-	gone    chan struct{} // closed when the process has ended
-	doomed  bool          // it is to be killed
-	paused  time.Duration // since when; 0: it is not
-	clock   *clockwork    // nil: it cannot be set
-	ahead   time.Duration // what it is set to
+	gone    chan struct{}    // closed when the process has ended
+	doomed  bool             // it is to be killed
+	paused  time.Duration    // since when; 0: it is not
+	clock   *wallclock.Clock // nil: it cannot be set
+	ahead   time.Duration    // what it is set to
 }
 
 var errNobody = errors.New("robust: no process has this seat")
@@ -98,11 +100,9 @@ func (c *crew) launch(s *seat) error {
 		return err
 	}
 	environment := append(os.Environ(), "LOCKKEEPER_ROBUST="+string(settings), "GORACE=halt_on_error=1")
-	clock := new(clockwork)
-	cmd, stdin, err := c.command(client, environment, clock.start)
-	if err == nil {
-		err = clock.step(s.ahead)
-	} else { // not on this machine
+	clock := new(wallclock.Clock)
+	cmd, stdin, err := c.command(client, environment, func(cmd *exec.Cmd) error { return clock.Start(cmd, s.ahead) })
+	if err != nil { // not on this machine
 		clock = nil
 		cmd, stdin, err = c.command(client, environment, (*exec.Cmd).Start)
 	}
@@ -233,7 +233,7 @@ func (c *crew) StepClock(name string, offset time.Duration) error {
 		return fmt.Errorf("the wall clock of one process cannot be set here: %w", errors.ErrUnsupported)
 	}
 	s.ahead = offset
-	return s.clock.step(offset)
+	return s.clock.Step(offset)
 }
 
 // told returns what the suite knows of the processes up to now, pauses that go
@@ -261,6 +261,13 @@ func (c *crew) clients(name string) []string {
 		}
 	}
 	return all
+}
+
+// wasKilled reports whether a process was killed, by its name in the history.
+func (c *crew) wasKilled(client string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.events, func(e history.Event) bool { return e.Kind == history.Killed && e.Client == client })
 }
 
 // drain has all processes end what they have begun, and returns the names of

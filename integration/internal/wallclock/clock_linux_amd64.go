@@ -1,4 +1,4 @@
-package helix
+package wallclock
 
 import (
 	"bytes"
@@ -12,34 +12,50 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 )
 
-// startAhead starts a command whose wall clock is ahead of the machine's, or
-// behind it; its other clocks are not changed. Programs read clocks by a
-// function that the kernel puts into their memory (the vDSO). The command is
-// stopped before its first instruction, and this function replaced by one that
-// asks the kernel and adds to the answer.
-func startAhead(t testing.TB, cmd *exec.Cmd, ahead time.Duration) error {
-	t.Helper()
+// A Clock is the wall clock of one process. Go programs read clocks by a function
+// that the kernel puts into their memory (the vDSO). The process is stopped before
+// its first instruction, and that function replaced by one that asks the kernel
+// and adds to the answer.
+type Clock struct {
+	pid int
+	at  int64 // where the offset is in the memory of the process
+}
+
+// Start starts a command whose wall clock shows the true time plus an offset, in
+// whole seconds. An error that is os.ErrPermission or errors.ErrUnsupported says
+// that it cannot be done here; nothing runs then.
+func (c *Clock) Start(cmd *exec.Cmd, ahead time.Duration) error {
 	offset, err := vdsoOffset("__vdso_clock_gettime")
 	if err != nil {
 		return err
 	}
 	runtime.LockOSThread() // only the thread that traces may touch the traced
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		if errors.Is(err, syscall.EPERM) {
-			t.Skip("may not trace a process here, so its clock cannot be changed")
-		}
 		return err
 	}
 	pid := cmd.Process.Pid
+	if err := errors.Join(c.wind(pid, offset), c.Step(ahead), syscall.PtraceDetach(pid)); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return err
+	}
+	return nil
+}
+
+func (c *Clock) wind(pid int, offset uint64) error {
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
-		return fmt.Errorf("wait for the start of process %d: %w", pid, err)
+	for {
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		if err == nil {
+			break
+		} else if !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("wait for the start of process %d: %w", pid, err)
+		}
 	}
 	if !status.Stopped() {
 		return fmt.Errorf("process %d has not stopped at its start: status %#x", pid, status)
@@ -48,24 +64,43 @@ func startAhead(t testing.TB, cmd *exec.Cmd, ahead time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if _, err := syscall.PtracePokeText(pid, uintptr(base+offset), shiftedClock(ahead)); err != nil {
+	code, seconds := shiftedClock(base + offset)
+	if _, err := syscall.PtracePokeText(pid, uintptr(base+offset), code); err != nil {
 		return fmt.Errorf("change the clock of process %d: %w", pid, err)
 	}
-	return syscall.PtraceDetach(pid)
+	c.pid, c.at = pid, int64(base+offset)+seconds
+	return nil
 }
 
-// shiftedClock is clock_gettime(edi: which clock, rsi: result) with an offset
-// on clock 0, the wall clock.
-func shiftedClock(ahead time.Duration) []byte {
-	code := []byte{
+// Step sets the clock to the true time plus an offset, in whole seconds.
+func (c *Clock) Step(ahead time.Duration) error {
+	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = memory.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(int32(ahead/time.Second))), c.at)
+	return errors.Join(err, memory.Close())
+}
+
+// shiftedClock is clock_gettime(edi: which clock, rsi: result) at an address, with
+// an offset on clock 0, the wall clock. The offset is aligned, so that it can be
+// changed in one piece.
+func shiftedClock(at uint64) (code []byte, seconds int64) {
+	code = []byte{
 		0xb8, 0xe4, 0, 0, 0, // mov eax, 228 (clock_gettime)
 		0x0f, 0x05, //          syscall
 		0x85, 0xff, //          test edi, edi
-		0x75, 0x07, //          jne end
-		0x48, 0x81, 0x06, //    add qword [rsi], seconds
+		0x75, 0, //             jne end
 	}
-	code = binary.LittleEndian.AppendUint32(code, uint32(int32(ahead/time.Second)))
-	return append(code, 0xc3) // end: ret
+	jump := len(code)
+	for (at+uint64(len(code))+3)%4 != 0 {
+		code = append(code, 0x90) // nop
+	}
+	code = append(code, 0x48, 0x81, 0x06) // add qword [rsi], seconds
+	seconds = int64(len(code))
+	code = append(code, 0, 0, 0, 0)
+	code[jump-1] = byte(len(code) - jump)
+	return append(code, 0xc3), seconds // end: ret
 }
 
 // vdsoOffset returns where a function is in the vDSO, which is the same for all

@@ -1,4 +1,4 @@
-package robust
+package wallclock
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ import (
 )
 
 // clockVariable makes this test binary tell the time, again and again.
-const clockVariable = "ROBUST_TEST_CLOCK"
+const clockVariable = "WALLCLOCK_TEST"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(clockVariable) != "" {
@@ -37,8 +37,8 @@ func TestWallClockOfOneProcessIsSteppedAndNoOtherClock(t *testing.T) {
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	var clock clockwork
-	if err := clock.start(cmd); errors.Is(err, errors.ErrUnsupported) {
+	var clock Clock
+	if err := clock.Start(cmd, 5*time.Hour); errors.Is(err, errors.ErrUnsupported) {
 		return // not on this kind of machine
 	} else {
 		require.NoError(t, err)
@@ -55,8 +55,10 @@ func TestWallClockOfOneProcessIsSteppedAndNoOtherClock(t *testing.T) {
 		require.NoError(t, err)
 		return wall - time.Now().Unix(), elapsed
 	}
+	ahead, _ := ask()
+	require.InDelta(t, (5 * time.Hour).Seconds(), ahead, 60, "from the first instruction on")
 	for _, offset := range []time.Duration{0, 10 * time.Hour, -3 * time.Hour, 0} {
-		require.NoError(t, clock.step(offset))
+		require.NoError(t, clock.Step(offset))
 		ahead, elapsed := ask()
 		require.InDelta(t, offset.Seconds(), ahead, 60)
 		require.Less(t, elapsed, int64(600))
