@@ -47,13 +47,23 @@ func TestCanaryNoticesServersThatForget(t *testing.T) {
 
 func TestViolationsOfServersThatForgetAreToldApart(t *testing.T) {
 	violations := []verdict.Violation{
-		{Check: verdict.CheckModel, At: 10}, {Check: verdict.CheckModel, At: 30}, {Check: verdict.CheckEnd}, {Check: verdict.CheckProcess},
+		{Check: verdict.CheckModel, At: 10, Scope: "old"},
+		{Check: verdict.CheckModel, At: 30, Scope: "old"},
+		{Check: verdict.CheckModel, At: 30, Scope: "new"},
+		{Check: verdict.CheckEnd},
+		{Check: verdict.CheckEnd, Scope: "new"},
+		{Check: verdict.CheckProcess},
 	}
-	ours, theirs := undermined(violations, []Lapse{{Since: 40}, {Since: 20}})
-	require.Equal(t, []verdict.Violation{violations[0], violations[3]}, ours)
-	require.Equal(t, violations[1:3], theirs)
+	born := map[string]time.Duration{"old": 5, "new": 26}
+	ours, theirs := undermined(violations, []Lapse{{Since: 40, Seen: 45}, {Since: 20, Seen: 25}}, born)
+	require.Equal(t, []verdict.Violation{violations[0], violations[2], violations[5]}, ours)
+	require.Equal(t, []verdict.Violation{violations[1], violations[3], violations[4]}, theirs)
 
-	ours, theirs = undermined(violations, nil)
+	ours, theirs = undermined(violations, []Lapse{{Since: 20, Seen: 25}}, born)
+	require.Equal(t, []verdict.Violation{violations[0], violations[2], violations[4], violations[5]}, ours)
+	require.Equal(t, []verdict.Violation{violations[1], violations[3]}, theirs)
+
+	ours, theirs = undermined(violations, nil, nil)
 	require.Equal(t, violations, ours)
 	require.Empty(t, theirs)
 	require.Positive(t, history.Now())

@@ -1,5 +1,5 @@
-// Package robust is the robustness suite: a real ensemble of three servers, tens
-// of client processes that take locks at random, faults of every kind that
+// Package robust is the robustness suite: a real ensemble of three servers, a dozen
+// client processes that take locks at random, faults of every kind that
 // package nemesis can make, and a verdict on what the clients were told.
 //
 // The one idea: nobody in it knows how the lock works. Clients use the public

@@ -32,8 +32,8 @@ type Options struct {
 	Steps []nemesis.Step
 
 	// Drain is for how long what was begun may go on after all faults have been
-	// healed. Default 2m: nothing waits for longer than a minute for a watch
-	// that never fires.
+	// healed. Default 45s, which is a few times what it takes: requests look again
+	// by themselves once a minute, and that must not hide that nobody told them.
 	Drain time.Duration
 
 	// Peek, when set, is how often the history so far is judged; a violation
@@ -65,7 +65,7 @@ func (o Options) withDefaults() Options {
 	set(&o.Duration, time.Minute)
 	set(&o.Season, 15*time.Second)
 	set(&o.Session, 3*time.Second)
-	set(&o.Drain, 2*time.Minute)
+	set(&o.Drain, 45*time.Second)
 	if o.Tempo == 0 {
 		o.Tempo = 1
 	}

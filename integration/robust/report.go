@@ -36,15 +36,22 @@ type Report struct {
 
 func (r *Report) take(v verdict.Verdict, events []history.Event) {
 	r.Figures, r.Unknown = v.Figures, v.Unknown
-	r.Violations, r.Undermined = undermined(append(r.Violations, v.Violations...), r.Lapses)
+	born := make(map[string]time.Duration)
+	for _, e := range events {
+		if _, known := born[e.Scope]; !known && e.Kind == history.Invoked {
+			born[e.Scope] = e.At
+		}
+	}
+	r.Violations, r.Undermined = undermined(append(r.Violations, v.Violations...), r.Lapses, born)
 	r.Unavailable = unavailable(r.Faults, events)
 }
 
 // undermined tells violations that may be due to the servers' having forgotten
-// what they had acknowledged from those that cannot.
-func undermined(violations []verdict.Violation, lapses []Lapse) (ours, theirs []verdict.Violation) {
+// what they had acknowledged from those that cannot: they came before, or it is a
+// lock that nobody had used by then.
+func undermined(violations []verdict.Violation, lapses []Lapse, born map[string]time.Duration) (ours, theirs []verdict.Violation) {
 	for _, v := range violations {
-		late := slices.ContainsFunc(lapses, func(l Lapse) bool { return v.At == 0 || v.At >= l.Since })
+		late := slices.ContainsFunc(lapses, func(l Lapse) bool { return (v.At == 0 || v.At >= l.Since) && born[v.Scope] <= l.Seen })
 		if late && v.Check != verdict.CheckProcess && v.Check != verdict.CheckFence {
 			theirs = append(theirs, v)
 		} else {
@@ -92,6 +99,7 @@ func (r *Report) Write(out io.Writer) error {
 	line("asked to go", "%d, taken over %d", f.Asked, f.Takeovers)
 	line("losses told", "%s", counts(f.Losses))
 	line("ends of holds", "%s", counts(f.Ends))
+	line("excused", "%s", counts(f.Excused))
 	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (nobody newer had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
 	line("VIOLATIONS", "%d", len(r.Violations))
 	if len(r.Lapses) > 0 {

@@ -38,7 +38,7 @@ func TestReportsAreAddedUp(t *testing.T) {
 			Unavailable: map[nemesis.Kind]time.Duration{nemesis.LinkCut: time.Duration(seed) * time.Second},
 			Violations:  []verdict.Violation{{Check: verdict.CheckTold, Scope: "s", Text: "wrong", Holds: []*verdict.Hold{{Who: "c01.1/1.1"}}}},
 			Figures: verdict.Figures{
-				Grants: 100, Losses: map[string]int{"session": 2}, Ends: map[string]int{"": 1},
+				Grants: 100, Losses: map[string]int{"session": 2}, Ends: map[string]int{"": 1}, Excused: map[string]int{"paused": 3},
 				Overlaps: map[string]verdict.Spread{verdict.OverlapLost: {-5000: 1, -3000: 1}},
 			},
 		}
@@ -55,7 +55,7 @@ func TestReportsAreAddedUp(t *testing.T) {
 	var text strings.Builder
 	require.NoError(t, total.Write(&text))
 	for _, want := range []string{
-		`(?m)^seeds +3 4$`, `(?m)^faults +4 in 2m0s, in 2 runs$`, `4s after the last fault`, `(?m)^grants +200 `, `(?m)^losses told +session 4$`,
+		`(?m)^seeds +3 4$`, `(?m)^faults +4 in 2m0s, in 2 runs$`, `4s after the last fault`, `(?m)^grants +200 `, `(?m)^losses told +session 4$`, `(?m)^excused +paused 6$`,
 		`(?m)^VIOLATIONS +2$`, `lost, told before +4 +-500\.0 +-300\.0 +-300\.0 +-300\.0`, `link-cut +2 +4\.0s`, `disk-full +2 +0\.0s +\(2 could not be made\)`,
 		`server-clock +cannot be made here: no library`, `note: a note`, `VIOLATION \(told\) of "s"`, `c01\.1/1\.1 exclusive`,
 	} {

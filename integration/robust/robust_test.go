@@ -39,7 +39,8 @@ func TestPromisesHoldUnderAFixedListOfFaults(t *testing.T) {
 
 	report, err := Run(t.Context(), Options{
 		Clients: 8, Dir: dir, Duration: 5 * time.Minute, Log: t.Logf, Scopes: 3,
-		Evidence: filepath.Join(os.TempDir(), fmt.Sprintf("robust-violation-%d", os.Getpid())), // only if there is any Season: 8 * time.Second,
+		Evidence: filepath.Join(os.TempDir(), fmt.Sprintf("robust-violation-%d", os.Getpid())), // only if there is any
+		Season:   8 * time.Second,
 		Seed:     20, Session: 3 * time.Second, Steps: fixedList(), Worker: worker,
 	})
 
@@ -48,6 +49,7 @@ func TestPromisesHoldUnderAFixedListOfFaults(t *testing.T) {
 	require.NoError(t, report.Write(&text))
 	t.Log(text.String())
 	require.Empty(t, report.Violations)
+	require.Empty(t, report.Unknown)
 	require.Positive(t, report.Figures.Grants)
 	require.Len(t, report.Faults, len(fixedList()))
 }

@@ -78,6 +78,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, client := range r.reader.Torn() {
+		if !r.crew.wasKilled(client) && !slices.Contains(late, client) {
+			return nil, fmt.Errorf("robust: the history of %s ends in the middle of a line, and nobody had killed it", client)
+		}
+	}
 	v := verdict.Judge(events, r.settings())
 	report.take(v, events)
 	if all := slices.Concat(report.Violations, report.Undermined); o.Evidence != "" && len(all) > 0 {
@@ -153,6 +158,14 @@ func (r *run) events(until time.Duration) ([]history.Event, error) {
 	}
 	for _, f := range r.nemesis.Faults() {
 		ended := min(until, cmp.Or(f.Ended, until))
+		if len(f.Clients) == 0 || f.Kind == nemesis.LeaderTrap {
+			own = append(own, history.Event{At: ended, Kind: history.Faulty, From: f.Began})
+		}
+		for _, name := range f.Clients {
+			for _, client := range r.crew.clients(name) {
+				own = append(own, history.Event{At: ended, Kind: history.Faulty, Client: client, From: f.Began})
+			}
+		}
 		switch f.Kind {
 		case nemesis.ServerClock:
 			own = append(own, history.Event{At: ended, Kind: history.Skewed, From: f.Began})

@@ -1,5 +1,7 @@
 package bugs
 
+import "github.com/lockkeeper/lockkeeper/integration/nemesis"
+
 // All returns all bugs. What each does to the protocol is told in docs/protocol.md,
 // under "Why each guard".
 func All() []Bug {
@@ -131,6 +133,128 @@ func All() []Bug {
 				{"recipes/record.go", "\treturn Token(stat.Mzxid)\n", "\treturn Token(stat.Czxid)\n"},
 				{"recipes/lead.go", "= Token(r[own].Stat.Mzxid), r[own+1]", "= Token(r[own].Stat.Czxid), r[own+1]"},
 			},
+		},
+		{
+			Name: "dead-waiter-goes-on",
+			What: "T3, T6 and T7 do not contain the waiter's own node, and it does not look at that node either: one whose session has ended goes on in the next one, and takes the lock although its place is gone",
+			// Without the node in those transactions alone nothing follows: requests
+			// are never sent in another session than they were made for.
+			Quiet: true,
+			Kinds: []nemesis.Kind{nemesis.LinkBlackhole, nemesis.LinkMute, nemesis.LinkHalfOpen, nemesis.SessionExpire, nemesis.SessionsExpire, nemesis.ClientKill},
+			Patches: []Patch{
+				{
+					"recipes/lead.go",
+					"\tr, _, err := p.s.multi(ctx,\n\t\t&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},\n",
+					"\tr, _, err := p.s.multi(ctx,\n",
+				},
+				{
+					"recipes/lead.go",
+					"\t\tp.makePeace()\n\t}\n\treturn p.ownGrant(r, 0, next, err)\n}\n",
+					`		p.makePeace()
+		r = p.mark(ctx, r)
+	}
+	return p.ownGrant(r, 0, next, err)
+}
+
+// mark writes the own node apart.
+func (p *place) mark(ctx context.Context, r []zk.MultiResponse) []zk.MultiResponse {
+	_, _ = p.s.set(ctx, p.path, p.grantedData(), p.version)
+	return append(r, r[len(r)-1])
+}
+
+// follows goes on in the next session.
+func (p *place) follows(ctx context.Context, err error) bool {
+	if !errors.Is(err, errSessionOver) {
+		return false
+	}
+	s, err := p.a.l.c.session(ctx)
+	if err == nil {
+		p.s = s
+	}
+	return err == nil
+}
+`,
+				},
+				{"recipes/lead.go", "\t\t\t&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},\n", ""},
+				{
+					"recipes/lead.go",
+					"\t\tp.asks = make(map[string]*standingAsk)\n\t\tp.a.notices.send(TookOver{From: from})\n",
+					"\t\tp.asks = make(map[string]*standingAsk)\n\t\tr = p.mark(ctx, r)\n\t\tp.a.notices.send(TookOver{From: from})\n",
+				},
+				{
+					"recipes/lead.go",
+					"\t\t&zk.CheckVersionRequest{Path: p.path, Version: -1},\n\t\t&zk.SetDataRequest{Path: h.path,",
+					"\t\t&zk.SetDataRequest{Path: h.path,",
+				},
+				{
+					"recipes/queue.go",
+					"\t\tg, after, err := p.decide(ctx)\n",
+					"\t\tg, after, err := p.decide(ctx)\n\t\tif p.follows(ctx, err) {\n\t\t\tcontinue\n\t\t}\n",
+				},
+				{
+					"recipes/queue.go",
+					"\t\tif err := p.block(ctx, after); err != nil {\n",
+					"\t\tif err := p.block(ctx, after); err != nil {\n\t\t\tif p.follows(ctx, err) {\n\t\t\t\tcontinue\n\t\t\t}\n",
+				},
+				{
+					"recipes/queue.go",
+					"\t\t\treturn nil, 0, p.evicted(ctx)\n\t\tcase err != nil:\n\t\t\tp.stale.Store(true)\n",
+					"\t\t\treturn p.weigh(ctx)\n\t\tcase err != nil:\n\t\t\tp.stale.Store(true)\n",
+				},
+				{"recipes/queue.go", "\t} else if p.gone.Load() {\n\t\treturn nil, 0, p.evicted(ctx)\n\t}\n", "\t}\n"},
+				{
+					"recipes/queue.go",
+					`	if pos < 0 {
+		if p.gone.Load() || s.isOver() {
+			return nil, 0, p.evicted(ctx)
+		}
+		p.stale.Store(true) // the look at the own node tells
+		return nil, 0, errAgain
+	}
+`,
+					`	if pos < 0 {
+		me, _ := parseChild(p.name)
+		pos = 0
+		for pos < len(waiters) && waiters[pos].place.Before(me.place) {
+			pos++
+		}
+	}
+`,
+				},
+			},
+		},
+		{
+			Name:  "grant-of-another-session",
+			What:  "a grant is believed although the session under which it was made had ended, or may have, when its reply was read; and nobody tells its holder any more",
+			Quiet: true,
+			// Processes that are stopped while a slow ensemble answers, and that work
+			// for long when they run again.
+			Tempo: 4,
+			Kinds: []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
+			Patches: []Patch{{
+				"recipes/watchdog.go",
+				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn false\n",
+				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn true\n",
+			}},
+		},
+		{
+			Name: "queue-without-priority",
+			What: "the queue is in the order of the sequence numbers alone: first come, first served, however important",
+			Patches: []Patch{{
+				"recipes/name.go",
+				"cmp.Or(cmp.Compare(b.place.Level, a.place.Level), compareSequence(a.place.Sequence, b.place.Sequence), ",
+				"cmp.Or(compareSequence(a.place.Sequence, b.place.Sequence), ",
+			}},
+		},
+		{
+			Name:  "late-creates-stay",
+			What:  "a node whose creation was acknowledged after its caller had given up is not deleted: nobody knows of it, and it keeps the lock for as long as the session lives",
+			Kinds: []nemesis.Kind{nemesis.ReplyDrop, nemesis.ReplyDrop, nemesis.LinkCut, nemesis.LinkReset, nemesis.LinkSlow},
+			Patches: []Patch{{
+				"recipes/prioritylock.go",
+				"\t\tif path, err := s.find(ctx, lock, guid); err == nil && path != \"\" {\n\t\t\t_ = s.deleteSurely(ctx, path)\n\t\t}\n",
+				"\t\t_, _ = s.find(ctx, lock, guid)\n",
+			}},
 		},
 	}
 }

@@ -7,13 +7,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/integration/nemesis"
 )
 
 // A Bug is what somebody may get wrong.
 type Bug struct {
-	Name    string // a word
-	What    string // is wrong, and what follows from that
-	Quiet   bool   // it shows where few contend for a lock, and hardly in a crowd
+	Name    string         // a word
+	What    string         // is wrong, and what follows from that
+	Quiet   bool           // it shows where few contend for a lock, and hardly in a crowd
+	Tempo   float64        // by how much clients work longer than in other hunts; 0: as long
+	Kinds   []nemesis.Kind // the faults that provoke it; nil: those of all hunts
 	Patches []Patch
 }
 

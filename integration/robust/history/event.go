@@ -16,6 +16,8 @@ type Event struct {
 	Priority int32  `json:"priority,omitempty"`
 	Terms    string `json:"terms,omitempty"` // the rest of the request, for people
 
+	Request *Request `json:"request,omitempty"` // of Invoked: the rest, for the judge
+
 	Token    int64         `json:"token,omitempty"`
 	From     time.Duration `json:"from,omitempty"`     // when it began
 	Deadline time.Duration `json:"deadline,omitempty"` // of Asked: end of the grace
@@ -26,6 +28,19 @@ type Event struct {
 	Count    int64         `json:"count,omitempty"`  // of writes to the resource, this one included
 	Late     bool          `json:"late,omitempty"`   // done on purpose after the hold had ended
 	Err      string        `json:"err,omitempty"`
+}
+
+// A Request is what was asked for, besides the scope, the mode and the priority.
+type Request struct {
+	Lease      time.Duration  `json:"lease"`
+	Cleanup    time.Duration  `json:"cleanup,omitempty"`
+	MinRuntime time.Duration  `json:"min_runtime,omitempty"`
+	Waiting    *time.Duration `json:"waiting,omitempty"`
+	Acquire    *time.Duration `json:"acquire,omitempty"`
+	GiveUp     time.Duration  `json:"give_up,omitempty"` // when its context ends, counted from Invoked; 0: never
+	Delta      int            `json:"delta,omitempty"`
+	Forceful   bool           `json:"forceful,omitempty"`
+	Never      bool           `json:"never,omitempty"` // preempts nobody
 }
 
 // Kind is what an Event is about.
@@ -41,19 +56,21 @@ const (
 	Invoked Kind = "invoked" // Acquire or Do is called
 	Granted Kind = "granted" // Acquire has returned, or the work begins
 	Tokened Kind = "tokened" // the token is known
-	Failed  Kind = "failed"  // Acquire or Do has returned, without a grant
+	Failed  Kind = "failed"  // Acquire or Do has returned, without a grant; Reason: one of the answers
 
+	Queued    Kind = "queued"    // it stands in the queue
 	Requeued  Kind = "requeued"  // its session has ended, it begins anew
 	Took      Kind = "took"      // took over from Of
 	Asked     Kind = "asked"     // is asked to go, by By
 	Withdrawn Kind = "withdrawn" // is asked no more
 	Lost      Kind = "lost"      // is told that the lock is no longer held
 
+	Extending   Kind = "extending" // Extend is called, for a lease that ends no earlier than Deadline
 	Downgrading Kind = "downgrading"
 	Downgraded  Kind = "downgraded"
 	Done        Kind = "done"      // the work has returned, or a hook
 	Releasing   Kind = "releasing" // Release is called
-	Released    Kind = "released"  // it has returned, or Do has
+	Released    Kind = "released"  // it has returned, or Do has; Reason: one of the answers
 
 	Wrote   Kind = "wrote"   // the resource has accepted a write that began at From
 	Refused Kind = "refused" // likewise, refused it
@@ -66,4 +83,16 @@ const (
 	Paused  Kind = "paused"  // was stopped from From to At; At 0: still is
 	Expired Kind = "expired" // its session was closed by others, from From to At
 	Skewed  Kind = "skewed"  // of no process: the servers' wall clocks disagreed, from From to At
+	Faulty  Kind = "faulty"  // there was any fault of it or of its network, from From to At; without a Client: of the servers
+)
+
+// Answers are how a call can end, as the type of its error tells.
+const (
+	AnswerDone        = ""
+	AnswerTimeout     = "timeout"     // the acquire timeout is over, or it was a try
+	AnswerPending     = "pending"     // the waiting timeout is over
+	AnswerGaveUp      = "gave up"     // its context has ended
+	AnswerLost        = "lost"        // it was granted, and lost
+	AnswerUnavailable = "unavailable" // ZooKeeper does not answer
+	AnswerAsked       = "asked"       // the work was interrupted: asked to go, or its context has ended
 )

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A Writer appends events to the file of one process. It may be used by any
@@ -42,11 +43,14 @@ func (w *Writer) Close() error { return w.file.Close() }
 type Reader struct {
 	dir  string
 	read map[string]int64 // bytes of each file
+	torn map[string]bool  // files whose last line is not complete
 	all  []Event
 }
 
 // NewReader returns a reader of the files *.jsonl in dir.
-func NewReader(dir string) *Reader { return &Reader{dir: dir, read: make(map[string]int64)} }
+func NewReader(dir string) *Reader {
+	return &Reader{dir: dir, read: make(map[string]int64), torn: make(map[string]bool)}
+}
 
 // Events returns all events so far, in the order of their stamps. A line that is
 // not complete yet is left for the next call.
@@ -62,6 +66,18 @@ func (r *Reader) Events() ([]Event, error) {
 	}
 	Sort(r.all)
 	return slices.Clone(r.all), nil
+}
+
+// Torn returns the names of those files, without the extension, whose last line is
+// not complete: their processes were ended while they wrote.
+func (r *Reader) Torn() (names []string) {
+	for path, torn := range r.torn {
+		if torn {
+			names = append(names, strings.TrimSuffix(filepath.Base(path), ".jsonl"))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (r *Reader) follow(path string) error {
@@ -81,6 +97,7 @@ func (r *Reader) follow(path string) error {
 	for {
 		line, rest, complete := bytes.Cut(fresh, []byte("\n"))
 		if !complete {
+			r.torn[path] = len(fresh) > 0
 			return nil
 		}
 		var e Event

@@ -30,11 +30,13 @@ func TestReaderFollowsFilesAndWaitsForTheRestOfALine(t *testing.T) {
 	events, err = r.Events()
 	require.NoError(t, err)
 	require.Len(t, events, 3)
+	require.Equal(t, []string{"b"}, r.Torn())
 	_, err = b.file.WriteString(",\"kind\":\"stopped\"}\n")
 	require.NoError(t, err)
 	events, err = r.Events()
 	require.NoError(t, err)
 	require.Equal(t, Event{At: 4, Client: "b", Kind: Stopped}, events[3])
+	require.Empty(t, r.Torn())
 	require.NoError(t, a.Close())
 	require.NoError(t, b.Close())
 }

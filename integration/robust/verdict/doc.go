@@ -38,12 +38,13 @@
 //
 // A process that does not run cannot be told anything. If it was stopped
 // (SIGSTOP), or starved by the machine for longer than a third of the margin
-// (each process feels its own pulse), within one session timeout before its hold
-// ended, then this may have been over from the beginning of that pause (Loose):
+// (each process feels its own pulse), and its hold ended while it was or right
+// after that, then this may have been over from the beginning of that pause (Loose):
 // that is where its end may be put. The same is true if others have closed its
-// session, from then on. And a takeover does not wait until a holder that is cut
-// off, has no grace or overruns it hears of it. For these only the token
-// protects; their overlaps are measured apart and no violation.
+// session, for what was granted before, up to its own deadline. And a takeover
+// does not wait until a holder that is cut off, has no grace or overruns it hears of
+// it. For these only the token protects; their overlaps are measured apart and no
+// violation.
 //
 // # Checks beside the model
 //
@@ -53,11 +54,27 @@
 //     while the servers' wall clocks disagree, by which it is counted.
 //   - evicted: whoever was evicted is told that within a session timeout, connected or
 //     not.
+//   - right: nobody is asked to go, or evicted, by one that may not: that is not
+//     more important, or polite, while the lease runs; and nobody is evicted who had a
+//     grace and was not asked, unless something was wrong with one of the two networks.
+//   - turn: while a request stands in the queue, connected, not more than a few less
+//     important ones are granted; and no lock is free for long while somebody waits.
+//   - answer: calls return in time, and fail only for a reason that the request
+//     allows. What fails always would keep all other promises.
 //   - token: no two grants of a scope have one token, shared ones apart.
 //   - fence: the resource, a file for each scope, accepted no smaller token after
 //     a greater one.
 //   - stale: nobody who certainly holds the lock was refused by the resource.
-//   - reader: what a reader reads does not change while it certainly holds.
+//   - reader: nobody else writes to the resource while somebody certainly holds the
+//     lock.
 //   - process, liveness: found by the suite; processes do not crash, everything
-//     ends, nothing is left behind, every lock can be had.
+//     ends, nothing is left behind, neither by a process that goes on nor at the end,
+//     every lock can be had.
+//
+// # What it cannot see
+//
+// Which of two waiters of one priority came first, for nobody is told its place
+// in time. Whether a grant was told late, as long as nobody waits for long. What
+// happens to a lock that nobody else wants. And nothing in which all processes
+// were stopped.
 package verdict

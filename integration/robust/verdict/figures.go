@@ -24,6 +24,7 @@ type Figures struct {
 	Stalls       int // times that a process did not run although nobody had stopped it
 	Losses       map[string]int
 	Ends         map[string]int // of holds, by Why; Excuse apart
+	Excused      map[string]int // holds, by Excuse: nothing follows from what they overlap with
 	Writes       int            // that the resource accepted
 	Reads        int
 	RefusedLate  int // writes that the resource refused to those who had lost
@@ -81,7 +82,7 @@ const (
 func (c *chronicle) figures(events []history.Event, scopes map[string][]*Hold) Figures {
 	f := Figures{
 		Requests: c.requests, Grants: len(c.order), Failed: c.failed, Asked: c.asks, Stalls: c.stalls, Losses: c.losses,
-		Ends: make(map[string]int), Overlaps: make(map[string]Spread), Scopes: len(scopes),
+		Ends: make(map[string]int), Excused: make(map[string]int), Overlaps: make(map[string]Spread), Scopes: len(scopes),
 	}
 	for _, e := range events {
 		switch {
@@ -110,6 +111,9 @@ func (c *chronicle) figures(events []history.Event, scopes map[string][]*Hold) F
 				f.Guarded++
 			}
 			f.Ends[string(h.Why)]++
+			if h.Excuse != None {
+				f.Excused[string(h.Excuse)]++
+			}
 			if h.Ended != 0 {
 				f.overlap(h, holds[i+1:])
 			}
@@ -181,7 +185,7 @@ func (f *Figures) Merge(o Figures) {
 	} {
 		*n.to += n.from
 	}
-	f.Losses, f.Ends = merge(f.Losses, o.Losses), merge(f.Ends, o.Ends)
+	f.Losses, f.Ends, f.Excused = merge(f.Losses, o.Losses), merge(f.Ends, o.Ends), merge(f.Excused, o.Excused)
 	all := make(map[string]Spread)
 	for _, m := range []map[string]Spread{f.Overlaps, o.Overlaps} {
 		for how, s := range m {

@@ -32,14 +32,22 @@ type Hold struct {
 	Loose  time.Duration
 	Excuse Excuse
 
-	Evicts []string // who had to go for this grant
-	taker  *Hold    // by whom it was evicted
+	Evicts  []string // who had to go for this grant
+	taker   *Hold    // by whom it was evicted
+	undone  bool     // by an attempt that died before anybody was told that it held
+	request *history.Request
 
+	queued   time.Duration   // it was told that it stands in the queue, for the last time; 0: never
+	answered time.Duration   // the call has returned, without a grant
+	answer   history.Event   // that
+	released history.Event   // what became of the release
+	leaseEnd time.Duration   // no lease ends before that; 0: not known
 	seizures []history.Event // Took
 	requeued time.Duration   // when its last attempt began, if that is not the first; 0: it is
 	spans    []span          // of its process
 	window   time.Duration
-	asked    []history.Event
+	asked    []history.Event // that stand
+	everAsks []history.Event
 	uses     []history.Event
 }
 
@@ -76,7 +84,8 @@ type chronicle struct {
 	order    []*Hold          // granted ones, by Granted
 	spans    map[string][]span
 	killed   map[string]time.Duration
-	skews    []span // times in which the servers' wall clocks disagreed
+	faults   map[string][]span // of clients and their networks; of "": the servers
+	skews    []span            // times in which the servers' wall clocks disagreed
 	failed   int
 	requests int
 	asks     int
@@ -88,11 +97,12 @@ type chronicle struct {
 
 // read sorts events, which are in the order of their stamps, into holds.
 func read(events []history.Event, window time.Duration) *chronicle {
-	c := &chronicle{holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration), losses: make(map[string]int)}
+	c := &chronicle{holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration), faults: make(map[string][]span), losses: make(map[string]int)}
 	for _, e := range events {
 		c.take(e)
 	}
 	for _, h := range c.holds {
+		h.spans, h.window = c.spans[h.Client], window
 		if h.Granted == 0 {
 			continue
 		}
@@ -100,7 +110,6 @@ func read(events []history.Event, window time.Duration) *chronicle {
 		if at, ok := c.killed[h.Client]; ok {
 			h.end(at, Killed)
 		}
-		h.spans, h.window = c.spans[h.Client], window
 		h.excuse(events[len(events)-1].At)
 	}
 	slices.SortFunc(c.order, func(a, b *Hold) int { return cmp.Or(cmp.Compare(a.Granted, b.Granted), cmp.Compare(a.Who, b.Who)) })
@@ -131,6 +140,7 @@ func (c *chronicle) evict(victim *Hold, token int64, taker *Hold, at time.Durati
 		if victim.Ended != 0 {
 			victim.Loose = min(victim.Loose, max(victim.Granted, taker.Invoked))
 		}
+		victim.undone = true
 		return
 	}
 	victim.taker = taker
@@ -150,6 +160,8 @@ func (c *chronicle) take(e history.Event) {
 		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Pause})
 	case history.Expired:
 		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Expired})
+	case history.Faulty:
+		c.faults[e.Client] = append(c.faults[e.Client], span{from: e.From, to: e.At})
 	case history.Skewed:
 		c.skews = append(c.skews, span{from: e.From, to: e.At})
 	case history.Cannot:
@@ -174,19 +186,29 @@ func (c *chronicle) request(e history.Event) {
 	case history.Invoked:
 		c.requests++
 		h.Invoked, h.Shared, h.Guarded, h.Priority, h.Terms = e.At, e.Shared, e.Guarded, e.Priority, e.Terms
+		if h.request = e.Request; h.request != nil {
+			h.leaseEnd = e.At + h.request.Lease
+		}
 	case history.Granted:
 		h.Granted = e.At
 	case history.Tokened:
 		h.Token = e.Token
 	case history.Failed:
 		c.failed++
+		h.answered, h.answer = e.At, e
+	case history.Queued:
+		h.queued = e.At
+	case history.Extending:
+		h.leaseEnd = min(h.leaseEnd, e.Deadline)
 	case history.Took:
 		h.seizures = append(h.seizures, e)
 	case history.Requeued:
-		h.requeued = e.At
+		h.requeued, h.queued = e.At, 0
 	case history.Asked:
 		c.asks++
-		h.asked = append(h.asked, e)
+		h.asked, h.everAsks = append(h.asked, e), append(h.everAsks, e)
+	case history.Withdrawn: // by all
+		h.asked = nil
 	case history.Lost:
 		c.losses[e.Reason]++
 		h.end(e.At, Why(e.Reason))
@@ -202,7 +224,9 @@ func (c *chronicle) request(e history.Event) {
 		h.Softening = e.At
 	case history.Wrote, history.Refused, history.Read:
 		h.uses = append(h.uses, e)
-	default: // Withdrawn, Downgraded, Released: nothing depends on them
+	case history.Released:
+		h.released = e
+	default: // Downgraded: nothing depends on it
 	}
 }
 
@@ -213,21 +237,39 @@ func (h *Hold) end(at time.Duration, why Why) {
 	}
 }
 
-// excuse looks for what kept the holder from knowing in time that it had lost:
-// something within the window before it ended the hold. One that goes on at the
-// end of the history may be about to find out.
+// excuse looks for what kept the holder from knowing in time that it had lost: a
+// pause that had ended just before, or the end of its session at the hand of
+// others, which it finds out at its own deadline at the latest. It is none for what
+// was granted after that. A hold that goes on at the end of the history may be
+// about to find out.
 func (h *Hold) excuse(now time.Duration) {
 	end := cmp.Or(h.Ended, now)
 	h.Loose = end
 	for _, s := range h.spans {
-		after := h.window
+		after := h.reaction()
 		if s.what == Expired {
-			after *= 2 // the process finds out when it has connected again
+			if h.Granted > s.to+after {
+				continue
+			}
+			after += h.window
 		}
 		if s.from <= end && s.to >= max(end-after, h.Invoked) && s.from < h.Loose {
 			h.Loose, h.Excuse, h.Ended = s.from, s.what, end
 		}
 	}
+}
+
+// reaction is how long a process may take, once it runs again, to find out what has
+// become of its locks: its timers are due. It is twice what counts as starved.
+func (h *Hold) reaction() time.Duration { return h.window / 6 }
+
+// quiet reports whether nothing was wrong with the servers or with a process and
+// its network from one time to another, nor shortly before: connections are
+// whole again, and clocks have recovered from what was.
+func (c *chronicle) quiet(h *Hold, from, to time.Duration) bool {
+	from -= 2 * h.window
+	in := func(s span) bool { return s.from <= to && s.to >= from }
+	return !slices.ContainsFunc(c.faults[""], in) && !slices.ContainsFunc(c.faults[h.Client], in) && !slices.ContainsFunc(h.spans, in)
 }
 
 func (h *Hold) String() string {

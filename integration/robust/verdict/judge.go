@@ -51,10 +51,13 @@ const (
 	CheckTold    = "told"     // who lost the lock was told before another was granted
 	CheckGrace   = "grace"    // nobody is evicted before the end of the grace that it was told
 	CheckEvicted = "evicted"  // who was evicted is told, within a session timeout
+	CheckRight   = "right"    // nobody is asked to go, or evicted, by one that may not
+	CheckAnswer  = "answer"   // calls return in time, with a grant or for a reason
+	CheckTurn    = "turn"     // the more important go first, and no lock is free while somebody waits
 	CheckToken   = "token"    // no two grants have one token, unless both share
 	CheckFence   = "fence"    // the resource accepts no smaller token after a greater one
 	CheckStale   = "stale"    // nobody who holds is refused by the resource
-	CheckReader  = "reader"   // what a reader reads does not change while it holds
+	CheckReader  = "reader"   // nobody else writes to the resource while somebody holds the lock
 	CheckProcess = "process"  // processes neither crash nor fail
 	CheckEnd     = "liveness" // everything ends when the faults have
 )
@@ -77,8 +80,14 @@ func Judge(events []history.Event, s Settings) Verdict {
 	for _, text := range c.broken {
 		v.Violations = append(v.Violations, Violation{Check: CheckEnd, Text: text})
 	}
+	end := events[len(events)-1].At
+	v.Violations = append(v.Violations, c.answers(end)...)
+	waiters := c.waiters(end)
 	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
 		holds := scopes[scope]
+		v.Violations = append(v.Violations, c.rights(holds)...)
+		v.Violations = append(v.Violations, c.turns(holds, waiters[scope])...)
+		v.Violations = append(v.Violations, c.idles(holds, waiters[scope], end)...)
 		switch linearizable(holds, s.Patience) {
 		case porcupine.Unknown:
 			v.Unknown = append(v.Unknown, scope)
@@ -159,60 +168,6 @@ func told(holds []*Hold) (found []Violation) {
 	return found
 }
 
-// graceSlack is what times of the servers, in whole milliseconds, are off by.
-const graceSlack = 5 * time.Millisecond
-
-// early returns by how much a hold was evicted before the end of the grace that
-// it was told, and whether it was told any. One that is asked twice, for its
-// priority and for its lease, has until the earlier end.
-func (h *Hold) early() (by time.Duration, told bool) {
-	for _, ask := range h.asked {
-		if ask.By == h.taker.Who && ask.At <= h.taker.Granted {
-			if left := ask.Deadline - h.taker.Granted; !told || left < by {
-				by, told = left, true
-			}
-		}
-	}
-	return max(by, 0), told
-}
-
-// graces checks that nobody is evicted early. Both count a grace by the servers'
-// wall clocks: where these disagree, nothing follows.
-func graces(holds []*Hold, skews []span) (found []Violation) {
-	for _, h := range holds {
-		if h.taker == nil || slices.ContainsFunc(skews, func(s span) bool { return s.from <= h.taker.Granted && s.to >= h.Invoked }) {
-			continue
-		}
-		if by, _ := h.early(); by > graceSlack {
-			found = append(found, Violation{
-				Check: CheckGrace, Scope: h.Scope, At: h.taker.Granted, Holds: []*Hold{h, h.taker},
-				Text: fmt.Sprintf("%s was evicted %s before the end of the grace that it was told", h, by),
-			})
-		}
-	}
-	return found
-}
-
-// evicted checks that whoever was evicted is told: by the servers or, when it is
-// cut off, by its own clock, within a session timeout.
-func evicted(holds []*Hold) (found []Violation) {
-	for _, h := range holds {
-		if h.taker == nil || h.Excuse != None {
-			continue
-		}
-		end := cmp.Or(h.Ended, h.Loose)
-		late := end - h.taker.Granted
-		if late <= h.window || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= h.taker.Granted-h.window }) {
-			continue
-		}
-		found = append(found, Violation{
-			Check: CheckEvicted, Scope: h.Scope, At: h.taker.Granted, Holds: []*Hold{h, h.taker},
-			Text: fmt.Sprintf("%s was evicted, and still had not been told %s later", h, late),
-		})
-	}
-	return found
-}
-
 func tokens(holds []*Hold) (found []Violation) {
 	by := make(map[int64]*Hold)
 	for _, h := range holds {
@@ -273,21 +228,32 @@ func stale(holds []*Hold) (found []Violation) {
 	return found
 }
 
+// readers checks that nobody else writes while somebody holds the lock: a reader
+// sees one state of the resource, and a writer sees its own writes alone.
 func readers(holds []*Hold) (found []Violation) {
 	for _, h := range holds {
-		var first history.Event
-		for _, e := range h.uses {
-			if e.Kind != history.Read || e.Late || !h.sure(e) {
+		uses := slices.SortedFunc(slices.Values(h.uses), func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(a.At, b.At)) })
+		var last history.Event
+		for _, e := range uses {
+			if e.Kind != history.Read && e.Kind != history.Wrote {
 				continue
 			}
-			if first.At != 0 && e.Count != first.Count {
+			if e.Late || !h.sure(e) {
+				last = history.Event{}
+				continue
+			}
+			own := int64(0)
+			if e.Kind == history.Wrote {
+				own = 1
+			}
+			if others := e.Count - last.Count - own; last.At != 0 && others > 0 {
 				found = append(found, Violation{
 					Check: CheckReader, Scope: h.Scope, At: e.At, Holds: []*Hold{h},
-					Text: fmt.Sprintf("%s saw %d writes to the resource while it held the lock", h, e.Count-first.Count),
+					Text: fmt.Sprintf("there were %d writes of others to the resource while %s held the lock", others, h),
 				})
 				break
 			}
-			first = e
+			last = e
 		}
 	}
 	return found
@@ -302,5 +268,11 @@ func (h *Hold) sure(use history.Event) bool {
 	case h.Ended != 0 && use.At >= min(h.Ended, h.Loose):
 		return false
 	}
-	return !slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= use.At && s.to >= use.From-h.window })
+	return !slices.ContainsFunc(h.spans, func(s span) bool {
+		after := h.reaction()
+		if s.what == Expired {
+			after += h.window
+		}
+		return s.from <= use.At && s.to >= use.From-after
+	})
 }

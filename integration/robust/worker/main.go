@@ -10,10 +10,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,9 +71,40 @@ func run() error {
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err = w.client.Close(ctx)
+	err = errors.Join(w.leftovers(ctx), w.client.Close(ctx))
 	w.tell(history.Event{Kind: history.Stopped, Err: text(err)})
-	return err
+	return nil
+}
+
+// leftovers looks for requests of this process that are in ZooKeeper although all
+// calls have returned: what is undone in the background has to be gone soon, and
+// not by the end of the session alone.
+func (w *worker) leftovers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	var left []string
+	for {
+		locks, err := w.client.Locks(ctx)
+		if err == nil {
+			left = nil
+			for _, lock := range locks {
+				for _, c := range slices.Concat(lock.Holders, lock.Waiters) {
+					if strings.HasPrefix(c.Owner, w.settings.Client+"/") {
+						left = append(left, fmt.Sprintf("%s at %s", c.Owner, lock.Scope))
+					}
+				}
+			}
+			if len(left) == 0 {
+				return nil
+			}
+		}
+		pause := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return fmt.Errorf("all calls have returned, and there are requests left (%v): %w", left, errors.Join(err, ctx.Err()))
+		}
+	}
 }
 
 // obey reads what the suite wants.

@@ -45,13 +45,13 @@ func (p *player) turn() {
 	}
 	v.wish.request.Owner = v.who
 	v.file = p.w.settings.file(v.scope)
+	v.tell(history.Event{Kind: history.Invoked, Shared: v.shared, Guarded: w.guarded, Priority: int32(w.request.Priority), Terms: w.String(), Request: w.asked()})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if w.giveUp > 0 {
 		timer := time.AfterFunc(w.giveUp, cancel)
 		defer timer.Stop()
 	}
-	v.tell(history.Event{Kind: history.Invoked, Shared: v.shared, Guarded: w.guarded, Priority: int32(w.request.Priority), Terms: w.String()})
 	if w.guarded {
 		v.guarded(ctx)
 	} else {
@@ -63,13 +63,13 @@ func (p *player) turn() {
 func (v *visit) plain(ctx context.Context) {
 	lock, err := v.w.client.PriorityLock(v.scope)
 	if err != nil {
-		v.tell(history.Event{Kind: history.Failed, Err: text(err)})
+		v.tell(history.Event{Kind: history.Failed, Reason: answer(err), Err: text(err)})
 		return
 	}
 	v.wish.request.Notify = v.notice
 	grant, err := lock.Acquire(ctx, v.wish.request)
 	if err != nil {
-		v.tell(history.Event{Kind: history.Failed, Err: text(err)})
+		v.tell(history.Event{Kind: history.Failed, Reason: answer(err), Err: text(err)})
 		return
 	}
 	v.tell(history.Event{Kind: history.Granted})
@@ -86,7 +86,7 @@ func (v *visit) plain(ctx context.Context) {
 	}
 	v.tell(history.Event{Kind: history.Releasing})
 	err = grant.Release(release)
-	v.tell(history.Event{Kind: history.Released, Err: text(err)})
+	v.tell(history.Event{Kind: history.Released, Reason: answer(err), Err: text(err)})
 	v.haunt(err)
 }
 
@@ -105,7 +105,9 @@ func (v *visit) notice(n recipes.Notice) {
 		close(v.lost)
 	case recipes.Requeued:
 		v.tell(history.Event{At: at, Kind: history.Requeued, Err: text(n.Cause)})
-	case recipes.Queued, recipes.Displaced, recipes.Revised, recipes.CleanupPending, recipes.PendingOver,
+	case recipes.Queued:
+		v.tell(history.Event{At: at, Kind: history.Queued})
+	case recipes.Displaced, recipes.Revised, recipes.CleanupPending, recipes.PendingOver,
 		recipes.PreemptSent:
 	case recipes.AtRisk:
 		v.atRisk()
@@ -127,24 +129,18 @@ func (v *visit) guarded(ctx context.Context) {
 		v.tell(history.Event{Kind: history.Granted})
 		granted = true
 		hold, _ := lockguard.FromContext(ctx)
-		v.hold, v.token = hold, int64(hold.Token())
+		v.hold, v.token, v.ctx = hold, int64(hold.Token()), ctx
 		v.tell(history.Event{Kind: history.Tokened, Token: v.token})
-		go func() {
-			select {
-			case <-hold.Lost():
-				v.lostUnderGuard(hold)
-			case <-over: // what is lost now has been given back
-			}
-		}()
-		v.work(hold.Lost())
+		go v.awaitLoss(ctx, hold, over)
+		v.work(v.lost)
 		v.tell(history.Event{Kind: history.Done})
 		return nil
 	}, hooks...)
 	if !granted {
-		v.tell(history.Event{Kind: history.Failed, Err: text(err)})
+		v.tell(history.Event{Kind: history.Failed, Reason: answer(err), Err: text(err)})
 		return
 	}
-	v.tell(history.Event{Kind: history.Released, Err: text(err)})
+	v.tell(history.Event{Kind: history.Released, Reason: answer(err), Err: text(err)})
 	v.haunt(err)
 }
 
@@ -154,7 +150,7 @@ func (v *visit) cleanUp(ctx context.Context) error {
 	for range 1 + v.rand.IntN(4) {
 		select {
 		case <-hold.Lost():
-			return nil // told by lostUnderGuard
+			return nil // told by awaitLoss
 		default:
 		}
 		v.use(false)
@@ -167,13 +163,23 @@ func (v *visit) cleanUp(ctx context.Context) error {
 	return nil
 }
 
-func (v *visit) lostUnderGuard(hold *lockguard.Hold) {
+// awaitLoss writes down that the lock is lost. Whoever works by package lockguard
+// knows that when the context of the work has ended as well.
+func (v *visit) awaitLoss(ctx context.Context, hold *lockguard.Hold, over <-chan struct{}) {
+	for _, told := range []<-chan struct{}{hold.Lost(), ctx.Done()} {
+		select {
+		case <-told:
+		case <-over: // what is lost now has been given back
+			return
+		}
+	}
 	at := history.Now()
 	lost := new(lockguard.LostError)
 	if !errors.As(hold.Check(), &lost) {
 		lost.Reason = "found out by the release"
 	}
 	v.tell(history.Event{At: at, Kind: history.Lost, Reason: string(lost.Reason), By: lost.By, Err: text(lost.Err)})
+	close(v.lost)
 }
 
 // observe writes down what package lockguard tells of a visit.
@@ -189,6 +195,8 @@ func (w *worker) observe(ctx context.Context, event lockguard.Event) {
 		v.tell(history.Event{Kind: history.Withdrawn})
 	case lockguard.AtRisk:
 		v.atRisk()
+	case lockguard.Queued:
+		v.tell(history.Event{Kind: history.Queued})
 	case lockguard.Requeued:
 		v.tell(history.Event{Kind: history.Requeued, Err: text(e.Cause)})
 	case lockguard.TakenOver:

@@ -23,9 +23,10 @@ type visit struct {
 
 	hold  hold
 	token int64
-	asked chan time.Time // ends of graces
-	lost  chan struct{}  // closed by notice
-	risk  chan struct{}  // ZooKeeper is silent
+	ctx   context.Context // of the work, when it is guarded
+	asked chan time.Time  // ends of graces
+	lost  chan struct{}   // closed when that is written down
+	risk  chan struct{}   // ZooKeeper is silent
 }
 
 // hold is what both packages offer.
@@ -66,6 +67,9 @@ func (v *visit) tookOver(at time.Duration, from []recipes.Contender) {
 	v.tell(e)
 }
 
+// extension is the lease that is asked for on the way.
+const extension = 5 * time.Second
+
 // work uses the resource, again and again, until it is done, has been asked to
 // go, or has lost the lock.
 func (v *visit) work(lost <-chan struct{}) {
@@ -76,8 +80,9 @@ func (v *visit) work(lost <-chan struct{}) {
 	for {
 		if v.wish.extend {
 			v.wish.extend = false
+			v.tell(history.Event{Kind: history.Extending, Deadline: history.Now() + extension})
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			_ = v.hold.Extend(ctx, 5*time.Second)
+			_ = v.hold.Extend(ctx, extension)
 			cancel()
 		}
 		if soften {
@@ -95,6 +100,9 @@ func (v *visit) work(lost <-chan struct{}) {
 			v.use(false)
 			return
 		case deadline := <-v.asked:
+			if v.ctx != nil && v.ctx.Err() == nil {
+				v.tell(history.Event{Kind: history.Cannot, Err: "asked to go, and the context of the work goes on"})
+			}
 			switch v.wish.manner {
 			case prompt:
 				end.Reset(0)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -109,7 +110,16 @@ func (w *wish) requirement(scope string) lockguard.Requirement {
 	}
 }
 
-// String tells what the events have no fields for.
+// asked is the request as the judge reads it.
+func (w *wish) asked() *history.Request {
+	q := &w.request
+	return &history.Request{
+		Lease: q.LeaseTimeout, Cleanup: q.CleanupTimeout, MinRuntime: q.MinRuntime, Waiting: q.WaitingTimeout, Acquire: q.AcquireTimeout,
+		GiveUp: w.giveUp, Delta: q.PreemptDelta, Forceful: q.Forceful, Never: q.NeverPreempts,
+	}
+}
+
+// String tells all that for people.
 func (w *wish) String() string {
 	q := &w.request
 	var b strings.Builder

@@ -1,0 +1,129 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// graceSlack is what times of the servers, in whole milliseconds, are off by.
+const graceSlack = 5 * time.Millisecond
+
+// early returns by how much a hold was evicted before the end of the grace that
+// it was told, and whether it was told any. One that is asked twice, for its
+// priority and for its lease, has until the earlier end.
+func (h *Hold) early() (by time.Duration, told bool) {
+	for _, ask := range h.asked {
+		if ask.By == h.taker.Who && ask.At <= h.taker.Granted {
+			if left := ask.Deadline - h.taker.Granted; !told || left < by {
+				by, told = left, true
+			}
+		}
+	}
+	return max(by, 0), told
+}
+
+// graces checks that nobody is evicted early. Both count a grace by the servers'
+// wall clocks: where these disagree, nothing follows.
+func graces(holds []*Hold, skews []span) (found []Violation) {
+	for _, h := range holds {
+		if h.taker == nil || slices.ContainsFunc(skews, func(s span) bool { return s.from <= h.taker.Granted && s.to >= h.Invoked }) {
+			continue
+		}
+		if by, _ := h.early(); by > graceSlack {
+			found = append(found, Violation{
+				Check: CheckGrace, Scope: h.Scope, At: h.taker.Granted, Holds: []*Hold{h, h.taker},
+				Text: fmt.Sprintf("%s was evicted %s before the end of the grace that it was told", h, by),
+			})
+		}
+	}
+	return found
+}
+
+// evicted checks that whoever was evicted is told: by the servers or, when it is
+// cut off, by its own clock, within a session timeout; of the last answer, which may
+// be what told it that it holds.
+func evicted(holds []*Hold) (found []Violation) {
+	for i, h := range holds {
+		by := h.taker
+		if by == nil && h.undone { // the next who was told that it holds
+			if n := slices.IndexFunc(holds[i+1:], func(o *Hold) bool { return h.excludes(o) && o.taker == nil && o.Excuse == None }); n >= 0 {
+				by = holds[i+1+n]
+			}
+		}
+		if by == nil || h.Excuse != None {
+			continue
+		}
+		end := cmp.Or(h.Ended, h.Loose)
+		late := end - max(by.Granted, h.Granted)
+		if late <= h.window || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
+			continue
+		}
+		found = append(found, Violation{
+			Check: CheckEvicted, Scope: h.Scope, At: by.Granted, Holds: []*Hold{h, by},
+			Text: fmt.Sprintf("%s was evicted, and still had not been told %s later", h, late),
+		})
+	}
+	return found
+}
+
+// outranks reports whether a request may ask a holder to go for its priority.
+func (h *Hold) outranks(o *Hold) bool {
+	return !h.request.Never && h.Priority >= o.Priority+int32(max(1, h.request.Delta))
+}
+
+// grace is what a holder has when that request asks it to go.
+func (h *Hold) grace(by *Hold) time.Duration {
+	if by.request.Forceful && by.request.Waiting != nil {
+		return min(h.request.Cleanup, *by.request.Waiting)
+	}
+	return h.request.Cleanup
+}
+
+// rights checks that nobody is asked to go, or evicted, by one that may not: that
+// is not more important, while the lease runs. Leases are counted by the servers'
+// wall clocks, and begin no earlier than the call.
+func (c *chronicle) rights(holds []*Hold) (found []Violation) {
+	for _, h := range holds {
+		if h.request == nil || slices.ContainsFunc(c.skews, func(s span) bool { return s.to >= h.Invoked }) {
+			continue
+		}
+		fail := func(at time.Duration, by *Hold, format string, args ...any) {
+			found = append(found, Violation{Check: CheckRight, Scope: h.Scope, At: at, Holds: []*Hold{h, by}, Text: fmt.Sprintf(format, args...)})
+		}
+		for _, ask := range h.everAsks {
+			by := c.holds[ask.By]
+			if by == nil || by.request == nil {
+				continue
+			}
+			switch lease := ask.Reason == string(priority.LeaseExpired); {
+			case lease && ask.At < h.leaseEnd-graceSlack:
+				fail(ask.At, by, "%s was asked to go by %s for its lease, which had %s left", h, by, h.leaseEnd-ask.At)
+			case lease:
+			case !by.outranks(h):
+				fail(ask.At, by, "%s was asked to go by %s, which is not more important", h, by)
+			case ask.At < h.Invoked+h.request.MinRuntime-graceSlack:
+				fail(ask.At, by, "%s was asked to go by %s within its minimum runtime", h, by)
+			}
+		}
+		t := h.taker
+		if t == nil || t.request == nil {
+			continue
+		}
+		if !(t.request.Forceful && t.outranks(h)) && t.Granted < h.leaseEnd-graceSlack {
+			fail(t.Granted, t, "%s was evicted by %s, which may not", h, t)
+		}
+		// Long enough to be told: it holds, and the grace begins with the asking.
+		told := slices.ContainsFunc(h.everAsks, func(e history.Event) bool { return e.By == t.Who })
+		since := max(h.Granted, t.Granted-h.grace(t))
+		holding := h.Ended == 0 || h.Ended >= t.Granted || h.Why != Released
+		if !told && holding && t.Granted-since >= h.window/30 && c.quiet(h, since, t.Granted) && c.quiet(t, since, t.Granted) {
+			fail(t.Granted, t, "%s was evicted by %s, and had not been asked to go", h, t)
+		}
+	}
+	return found
+}

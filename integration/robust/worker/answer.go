@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/integration/robust/history"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// answer tells how a call has ended, by the type of its error alone: one that a
+// caller could not tell either is told as its text.
+func answer(err error) string {
+	is := func(target any) bool { return errors.As(err, target) }
+	switch {
+	case err == nil:
+		return history.AnswerDone
+	case is(new(*recipes.LostError)):
+		return history.AnswerLost
+	case is(new(*lockguard.PreemptedError)), is(new(*lockguard.LeaseExpiredError)), is(new(*lockguard.ShutdownError)):
+		return history.AnswerAsked
+	case is(new(*recipes.NotAcquiredError)):
+		return history.AnswerTimeout
+	case is(new(*recipes.CleanupPendingError)):
+		return history.AnswerPending
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return history.AnswerGaveUp
+	case is(new(*recipes.UnavailableError)):
+		return history.AnswerUnavailable
+	}
+	return err.Error()
+}
