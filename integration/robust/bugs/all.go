@@ -230,7 +230,8 @@ func (p *place) follows(ctx context.Context, err error) bool {
 			// Processes that are stopped while a slow ensemble answers, and that work
 			// for long when they run again.
 			Tempo: 4,
-			Kinds: []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
+			Lanes: 6,
+			Kinds: []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
 			Patches: []Patch{{
 				"recipes/watchdog.go",
 				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn false\n",
@@ -247,9 +248,11 @@ func (p *place) follows(ctx context.Context, err error) bool {
 			}},
 		},
 		{
-			Name:  "late-creates-stay",
-			What:  "a node whose creation was acknowledged after its caller had given up is not deleted: nobody knows of it, and it keeps the lock for as long as the session lives",
-			Kinds: []nemesis.Kind{nemesis.ReplyDrop, nemesis.ReplyDrop, nemesis.LinkCut, nemesis.LinkReset, nemesis.LinkSlow},
+			Name: "late-creates-stay",
+			What: "a node whose creation was acknowledged after its caller had given up is not deleted: nobody knows of it, and it keeps the lock for as long as the session lives",
+			// The create arrives, its reply does not, and the connection is not back before
+			// the caller has given up.
+			Kinds: []nemesis.Kind{nemesis.LinkMute, nemesis.LinkMute, nemesis.LinkStall, nemesis.ReplyDrop},
 			Patches: []Patch{{
 				"recipes/prioritylock.go",
 				"\t\tif path, err := s.find(ctx, lock, guid); err == nil && path != \"\" {\n\t\t\t_ = s.deleteSurely(ctx, path)\n\t\t}\n",
