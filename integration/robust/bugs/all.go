@@ -255,8 +255,8 @@ func (p *place) follows(ctx context.Context, err error) bool {
 			Kinds: []nemesis.Kind{nemesis.LinkMute, nemesis.LinkMute, nemesis.LinkStall, nemesis.ReplyDrop},
 			Patches: []Patch{{
 				"recipes/prioritylock.go",
-				"\t\tif path, err := s.find(ctx, lock, guid); err == nil && path != \"\" {\n\t\t\t_ = s.deleteSurely(ctx, path)\n\t\t}\n",
-				"\t\t_, _ = s.find(ctx, lock, guid)\n",
+				"func (a *attempt) undo(s *session, guid string) {\n",
+				"func (a *attempt) undo(s *session, guid string) {\n\tif !a.l.c.isClosing() {\n\t\treturn\n\t}\n",
 			}},
 		},
 	}
