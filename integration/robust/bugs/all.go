@@ -10,7 +10,7 @@ func All() []Bug {
 			Name: "grab-without-version",
 			What: "T1 does not check the version of G: two newcomers find the lock idle, and both take it",
 			Patches: []Patch{{
-				"recipes/prioritylock.go",
+				"recipes",
 				"&zk.SetDataRequest{Path: l.path, Data: record, Version: version})",
 				"&zk.SetDataRequest{Path: l.path, Data: record, Version: -1})",
 			}},
@@ -19,7 +19,7 @@ func All() []Bug {
 			Name: "self-grant-without-version",
 			What: "T3 does not check the version of G: the first waiter grants itself beside a newcomer that was faster",
 			Patches: []Patch{{
-				"recipes/lead.go",
+				"recipes",
 				"&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})\n\tif err == nil {\n\t\tp.makePeace()",
 				"&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: -1})\n\tif err == nil {\n\t\tp.makePeace()",
 			}},
@@ -28,9 +28,10 @@ func All() []Bug {
 			Name:  "list-before-version",
 			What:  "a waiter lists the contenders before it reads G: a holder that came in between looks dead",
 			Quiet: true,
-			Patches: []Patch{{
-				"recipes/queue.go",
-				`	data, stat, err := s.get(ctx, l.path)
+			Patches: []Patch{
+				{
+					"recipes",
+					`	data, stat, err := s.get(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -39,12 +40,12 @@ func All() []Bug {
 		return nil, 0, err
 	}
 	p.settleDelayed(g)
-	names, now, err := s.list(ctx, l.path)
+	there, err := s.contenders(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
 `,
-				`	names, now, err := s.list(ctx, l.path)
+					`	there, err := s.contenders(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -58,15 +59,16 @@ func All() []Bug {
 	}
 	p.settleDelayed(g)
 `,
-			}},
+				},
+			},
 		},
 		{
 			Name: "hand-over-without-own-node",
 			What: "T4 does not contain the holder's own node: one that was taken over a moment ago hands over all the same",
 			Patches: []Patch{
-				{"recipes/release.go", "\tops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})\n", ""},
+				{"recipes", "\tops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})\n", ""},
 				{
-					"recipes/release.go",
+					"recipes",
 					`	_, failed, err := g.s.multi(ctx, ops...)
 	if failed == 0 && errors.Is(err, zk.ErrNoNode) {
 		return errHolderGone
@@ -86,7 +88,7 @@ func All() []Bug {
 			Name: "readers-hand-over-without-version",
 			What: "T4 of a shared holder does not check the version of G: a reader that came in meanwhile is forgotten, and believes that it holds",
 			Patches: []Patch{{
-				"recipes/release.go",
+				"recipes",
 				"Data: next.encode(), Version: line.version})",
 				"Data: next.encode(), Version: -1})",
 			}},
@@ -96,12 +98,12 @@ func All() []Bug {
 			What: "T7 evicts one of several readers only",
 			Patches: []Patch{
 				{
-					"recipes/lead.go",
+					"recipes",
 					"\t\tops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})\n",
 					"\t\tif len(ops) == 0 {\n\t\t\tops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})\n\t\t}\n",
 				},
 				{
-					"recipes/lead.go",
+					"recipes",
 					"return p.ownGrant(r, len(holders), ",
 					"return p.ownGrant(r, len(ops)-2, ",
 				},
@@ -112,7 +114,7 @@ func All() []Bug {
 			What:  "a holder that is cut off goes on until it hears that its session is over",
 			Quiet: true,
 			Patches: []Patch{{
-				"recipes/watchdog.go",
+				"recipes",
 				"\t\tif now >= end {\n\t\t\ts.lose(",
 				"\t\tif now >= end.add(time.Hour) {\n\t\t\ts.lose(",
 			}},
@@ -121,7 +123,7 @@ func All() []Bug {
 			Name: "release-before-cleanup",
 			What: "the lock is given away while cleanup hooks run",
 			Patches: []Patch{{
-				"lockguard/hold.go",
+				"lockguard",
 				"\tif cause != nil {\n\t\tend.hooks = h.cleanUp()\n\t}\n",
 				"\tif cause != nil {\n\t\tgo func() { _ = h.cleanUp() }()\n\t}\n",
 			}},
@@ -130,8 +132,8 @@ func All() []Bug {
 			Name: "token-of-the-place",
 			What: "the token is that of the place in the queue, as a sequence number is, and not of the grant: whoever is more important came later",
 			Patches: []Patch{
-				{"recipes/record.go", "\treturn Token(stat.Mzxid)\n", "\treturn Token(stat.Czxid)\n"},
-				{"recipes/lead.go", "= Token(r[own].Stat.Mzxid), r[own+1]", "= Token(r[own].Stat.Czxid), r[own+1]"},
+				{"recipes", "\treturn Token(stat.Mzxid)\n", "\treturn Token(stat.Czxid)\n"},
+				{"recipes", "= Token(r[own].Stat.Mzxid), r[own+1]", "= Token(r[own].Stat.Czxid), r[own+1]"},
 			},
 		},
 		{
@@ -143,12 +145,12 @@ func All() []Bug {
 			Kinds: []nemesis.Kind{nemesis.LinkBlackhole, nemesis.LinkMute, nemesis.LinkHalfOpen, nemesis.SessionExpire, nemesis.SessionsExpire, nemesis.ClientKill},
 			Patches: []Patch{
 				{
-					"recipes/lead.go",
+					"recipes",
 					"\tr, _, err := p.s.multi(ctx,\n\t\t&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},\n",
 					"\tr, _, err := p.s.multi(ctx,\n",
 				},
 				{
-					"recipes/lead.go",
+					"recipes",
 					"\t\tp.makePeace()\n\t}\n\treturn p.ownGrant(r, 0, next, err)\n}\n",
 					`		p.makePeace()
 		r = p.mark(ctx, r)
@@ -162,8 +164,8 @@ func (p *place) mark(ctx context.Context, r []zk.MultiResponse) []zk.MultiRespon
 	return append(r, r[len(r)-1])
 }
 
-// follows goes on in the next session.
-func (p *place) follows(ctx context.Context, err error) bool {
+// goesOn goes on in the next session.
+func (p *place) goesOn(ctx context.Context, err error) bool {
 	if !errors.Is(err, errSessionOver) {
 		return false
 	}
@@ -175,35 +177,35 @@ func (p *place) follows(ctx context.Context, err error) bool {
 }
 `,
 				},
-				{"recipes/lead.go", "\t\t\t&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},\n", ""},
+				{"recipes", "\t\t\t&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},\n", ""},
 				{
-					"recipes/lead.go",
+					"recipes",
 					"\t\tp.asks = make(map[string]*standingAsk)\n\t\tp.a.notices.send(TookOver{From: from})\n",
 					"\t\tp.asks = make(map[string]*standingAsk)\n\t\tr = p.mark(ctx, r)\n\t\tp.a.notices.send(TookOver{From: from})\n",
 				},
 				{
-					"recipes/lead.go",
+					"recipes",
 					"\t\t&zk.CheckVersionRequest{Path: p.path, Version: -1},\n\t\t&zk.SetDataRequest{Path: h.path,",
 					"\t\t&zk.SetDataRequest{Path: h.path,",
 				},
 				{
-					"recipes/queue.go",
+					"recipes",
 					"\t\tg, after, err := p.decide(ctx)\n",
-					"\t\tg, after, err := p.decide(ctx)\n\t\tif p.follows(ctx, err) {\n\t\t\tcontinue\n\t\t}\n",
+					"\t\tg, after, err := p.decide(ctx)\n\t\tif p.goesOn(ctx, err) {\n\t\t\tcontinue\n\t\t}\n",
 				},
 				{
-					"recipes/queue.go",
+					"recipes",
 					"\t\tif err := p.block(ctx, after); err != nil {\n",
-					"\t\tif err := p.block(ctx, after); err != nil {\n\t\t\tif p.follows(ctx, err) {\n\t\t\t\tcontinue\n\t\t\t}\n",
+					"\t\tif err := p.block(ctx, after); err != nil {\n\t\t\tif p.goesOn(ctx, err) {\n\t\t\t\tcontinue\n\t\t\t}\n",
 				},
 				{
-					"recipes/queue.go",
+					"recipes",
 					"\t\t\treturn nil, 0, p.evicted(ctx)\n\t\tcase err != nil:\n\t\t\tp.stale.Store(true)\n",
 					"\t\t\treturn p.weigh(ctx)\n\t\tcase err != nil:\n\t\t\tp.stale.Store(true)\n",
 				},
-				{"recipes/queue.go", "\t} else if p.gone.Load() {\n\t\treturn nil, 0, p.evicted(ctx)\n\t}\n", "\t}\n"},
+				{"recipes", "\t} else if p.gone.Load() {\n\t\treturn nil, 0, p.evicted(ctx)\n\t}\n", "\t}\n"},
 				{
-					"recipes/queue.go",
+					"recipes",
 					`	if pos < 0 {
 		if p.gone.Load() || s.isOver() {
 			return nil, 0, p.evicted(ctx)
@@ -214,9 +216,11 @@ func (p *place) follows(ctx context.Context, err error) bool {
 `,
 					`	if pos < 0 {
 		me, _ := parseChild(p.name)
-		pos = 0
-		for pos < len(waiters) && waiters[pos].place.Before(me.place) {
-			pos++
+		pos, pred = 0, child{}
+		for _, c := range children {
+			if !holding(c.guid) && c.place.Before(me.place) {
+				pos, pred = pos+1, c
+			}
 		}
 	}
 `,
@@ -233,7 +237,7 @@ func (p *place) follows(ctx context.Context, err error) bool {
 			Lanes: 6,
 			Kinds: []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
 			Patches: []Patch{{
-				"recipes/watchdog.go",
+				"recipes",
 				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn false\n",
 				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn true\n",
 			}},
@@ -242,7 +246,7 @@ func (p *place) follows(ctx context.Context, err error) bool {
 			Name: "queue-without-priority",
 			What: "the queue is in the order of the sequence numbers alone: first come, first served, however important",
 			Patches: []Patch{{
-				"recipes/name.go",
+				"recipes",
 				"cmp.Or(cmp.Compare(b.place.Level, a.place.Level), compareSequence(a.place.Sequence, b.place.Sequence), ",
 				"cmp.Or(compareSequence(a.place.Sequence, b.place.Sequence), ",
 			}},
@@ -254,7 +258,7 @@ func (p *place) follows(ctx context.Context, err error) bool {
 			// the caller has given up.
 			Kinds: []nemesis.Kind{nemesis.LinkMute, nemesis.LinkMute, nemesis.LinkStall, nemesis.ReplyDrop},
 			Patches: []Patch{{
-				"recipes/prioritylock.go",
+				"recipes",
 				"func (a *attempt) undo(s *session, guid string) {\n",
 				"func (a *attempt) undo(s *session, guid string) {\n\tif !a.l.c.isClosing() {\n\t\treturn\n\t}\n",
 			}},

@@ -22,9 +22,9 @@ type Bug struct {
 	Patches []Patch
 }
 
-// A Patch replaces text that a file of the repository has exactly once.
+// A Patch replaces text that a package has exactly once, in whatever file.
 type Patch struct {
-	File     string // from the root of the repository
+	Package  string // its directory, from the root of the repository
 	Old, New string
 }
 
@@ -32,21 +32,28 @@ type Patch struct {
 // needs, in dir.
 func Lay(dir string, planted ...Bug) (overlay string, err error) {
 	root := Root()
-	texts := make(map[string]string)
+	sources := make(map[string]map[string]string) // by package and path
+	texts := make(map[string]string)              // those that are changed
 	for _, b := range planted {
 		for _, p := range b.Patches {
-			text, ok := texts[p.File]
-			if !ok {
-				original, err := os.ReadFile(filepath.Join(root, p.File))
-				if err != nil {
+			files := sources[p.Package]
+			if files == nil {
+				if files, err = read(root, p.Package); err != nil {
 					return "", fmt.Errorf("bug %s: %w", b.Name, err)
 				}
-				text = string(original)
+				sources[p.Package] = files
 			}
-			if n := strings.Count(text, p.Old); n != 1 {
-				return "", fmt.Errorf("bug %s: %s has the text to be replaced %d times: change integration/robust/bugs with the product\n%s", b.Name, p.File, n, p.Old)
+			n, in := 0, ""
+			for file, text := range files {
+				if k := strings.Count(text, p.Old); k > 0 {
+					n, in = n+k, file
+				}
 			}
-			texts[p.File] = strings.Replace(text, p.Old, p.New, 1)
+			if n != 1 {
+				return "", fmt.Errorf("bug %s: package %s has the text to be replaced %d times: change integration/robust/bugs with the product\n%s", b.Name, p.Package, n, p.Old)
+			}
+			files[in] = strings.Replace(files[in], p.Old, p.New, 1)
+			texts[in] = files[in]
 		}
 	}
 	replace := make(map[string]string)
@@ -63,6 +70,27 @@ func Lay(dir string, planted ...Bug) (overlay string, err error) {
 	}
 	overlay = filepath.Join(dir, "overlay.json")
 	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+// read returns the sources of a package, without its tests, by their paths from the
+// root.
+func read(root, pkg string) (map[string]string, error) {
+	paths, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]string)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files[pkg+"/"+filepath.Base(path)] = string(text)
+	}
+	return files, nil
 }
 
 // Root is the root of the repository that this package was built from.

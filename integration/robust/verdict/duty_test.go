@@ -104,7 +104,7 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 		"an eviction that nobody was told of, noticed in time": new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 110, "taken", "b/1"),
 		"evicted before it heard that it held, told in time after that": new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
-			release("b/1", 20).lose("a/1", 170, "session", ""),
+			release("b/1", 20).lose("a/1", 110, "session", ""),
 		"writes of its own, some of them after a pause": new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).span(history.Paused, "a", 3, 4).
 			use(history.Wrote, "a/1", 5, 5, 2).use(history.Wrote, "a/1", 300, 5, 3).use(history.Wrote, "a/1", 301, 5, 4).release("a/1", 302),
 		"asked again after all had withdrawn": new(book).grant("a/1", 0, 1, 5).ask("a/1", 2, "b/1", 300).add(3, history.Withdrawn, "a/1", nil).
@@ -164,7 +164,7 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 		"an eviction that nobody was told of, noticed late": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 130, "taken", "b/1"), CheckEvicted},
 		"evicted before it heard that it held, told late": {new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
-			release("b/1", 20).lose("a/1", 190, "session", ""), CheckEvicted},
+			release("b/1", 20).lose("a/1", 120, "session", ""), CheckEvicted},
 		"others write meanwhile":        {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).use(history.Wrote, "a/1", 5, 5, 3).release("a/1", 6), CheckReader},
 		"others write before it shares": {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).add(3, history.Downgrading, "a/1", nil).use(history.Read, "a/1", 5, 5, 2).release("a/1", 6), CheckReader},
 		"evicted too early, when asked anew": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 2, "b/1", 30).add(31, history.Withdrawn, "a/1", nil).

@@ -45,8 +45,7 @@ func graces(holds []*Hold, skews []span) (found []Violation) {
 }
 
 // evicted checks that whoever was evicted is told: by the servers or, when it is
-// cut off, by its own clock, within a session timeout; of the last answer, which may
-// be what told it that it holds.
+// cut off, by its own clock, within a session timeout.
 func evicted(holds []*Hold) (found []Violation) {
 	for i, h := range holds {
 		by := h.taker
@@ -59,7 +58,7 @@ func evicted(holds []*Hold) (found []Violation) {
 			continue
 		}
 		end := cmp.Or(h.Ended, h.Loose)
-		late := end - max(by.Granted, h.Granted)
+		late := end - by.Granted
 		if late <= h.window || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
 			continue
 		}
