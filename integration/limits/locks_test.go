@@ -20,7 +20,18 @@ func TestOneProcessHoldsManyLocks(t *testing.T) {
 	h := newHouse(t)
 	n := size(600, 10_000)
 	c := h.client(func(cfg *recipes.Config) { cfg.SessionTimeout = 20 * time.Second })
-	h.release(h.acquire(c, "warm", recipes.Request{}))
+	giveBack := func(grants []*recipes.Grant) {
+		all(n, func(i int) {
+			if err := grants[i].Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	early := h.takeAll(c, "many", n, nil) // tables keep their size
+	h.eventually(func() bool { return h.watches() >= n }, "not all watch")
+	giveBack(early)
+	crowd(2 * n) // when a session ends, each hold looks at that by itself
+	h.eventually(func() bool { return h.requests()+h.watches() == 0 }, "somebody is left")
 	before := h.sample()
 
 	var lost atomic.Int32
@@ -67,13 +78,26 @@ func TestOneProcessHoldsManyLocks(t *testing.T) {
 
 	// and once more, in the new session
 	grants = h.takeAll(c, "many", n, nil)
+	h.eventually(func() bool { return h.watches() >= n }, "not all watch")
 	start = time.Now()
-	all(n, func(i int) {
-		if err := grants[i].Release(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Logf("given back in %v; %v", time.Since(start).Round(time.Millisecond), h.returnsTo(before, 6<<20))
+	giveBack(grants)
+	t.Logf("given back in %v; %v", time.Since(start).Round(time.Millisecond), h.returnsTo(before, 2<<20))
+}
+
+// crowd has so many goroutines at once: what the runtime makes for one it keeps.
+func crowd(n int) {
+	var there, gone sync.WaitGroup
+	leave := make(chan struct{})
+	there.Add(n)
+	for range n {
+		gone.Go(func() {
+			there.Done()
+			<-leave
+		})
+	}
+	there.Wait()
+	close(leave)
+	gone.Wait()
 }
 
 func (h *house) takeAll(c *recipes.Client, scope string, n int, notify func(recipes.Notice)) []*recipes.Grant {
