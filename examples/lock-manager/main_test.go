@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -24,8 +25,12 @@ func TestMain(m *testing.M) {
 // play runs the example on its own server, and returns what it says.
 func play(t *testing.T, args ...string) string {
 	t.Helper()
+	patient := bytes.Replace(sample, []byte("session_timeout: 2s"), []byte("session_timeout: 10s"), 1) // busy machines
+	require.NotEqual(t, sample, patient)
+	file := filepath.Join(t.TempDir(), "lock-manager.yaml")
+	require.NoError(t, os.WriteFile(file, patient, 0o600))
 	var out, problems bytes.Buffer
-	code := run(t.Context(), args, strings.NewReader(""), &out, &problems)
+	code := run(t.Context(), append([]string{"-f", file}, args...), strings.NewReader(""), &out, &problems)
 	require.Zero(t, code, "%s%s", out.String(), problems.String())
 	require.Empty(t, problems.String())
 	t.Logf("\n%s", out.String())

@@ -154,6 +154,7 @@ func TestStragglerClosesWhatNobodyElseHasClosed(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 	shell := h.shell()
+	h.make(shell, meeting, nil, 0) // one that no server removes meanwhile because it is empty
 	late := h.straggle()
 	h.make(shell, ready, nil, 0) // as if the last had died
 

@@ -321,7 +321,7 @@ func TestRequestForAHeldPermitTimesOut(t *testing.T) {
 	o := permits(1)
 	o.AcquireTimeout = &wait
 	s := h.semaphore(h.client(), o)
-	h.hold("first", s.Acquire)
+	h.hold("first", h.semaphore(h.client(), permits(1)).Acquire)
 
 	start := time.Now()
 	g, err := s.Acquire(t.Context())
