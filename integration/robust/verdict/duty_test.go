@@ -64,8 +64,11 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 		"gave up":        new(book).fail("a/1", 0, 10, history.AnswerGaveUp).want("a/1", 0, history.Request{GiveUp: 10 * ms}),
 		"polite":         new(book).fail("a/1", 0, 10, history.AnswerPending).want("a/1", 0, history.Request{Waiting: new(10 * ms)}),
 		"granted, and taken over before it heard": new(book).fail("a/1", 0, 10, history.AnswerLost).want("a/1", 0, history.Request{}),
-		"nobody answered":                         new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "a", 5, 6).want("a/1", 0, history.Request{}),
-		"no server answered":                      new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "", 5, 6).want("a/1", 0, history.Request{}),
+		"granted in time to a guard, whose token never came": new(book).
+			add(0, history.Invoked, "a/1", func(e *history.Event) { e.Guarded = true }).add(4000, history.Failed, "a/1", nil).why(history.AnswerLost).
+			want("a/1", 0, history.Request{Acquire: new(10 * ms)}),
+		"nobody answered":    new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "a", 5, 6).want("a/1", 0, history.Request{}),
+		"no server answered": new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "", 5, 6).want("a/1", 0, history.Request{}),
 		"late, because it was stopped": new(book).fail("a/1", 0, 9000, history.AnswerTimeout).span(history.Paused, "a", 5, 8999).
 			want("a/1", 0, history.Request{Acquire: new(10 * ms)}),
 		"killed before its time was over": new(book).add(0, history.Invoked, "a/1", nil).want("a/1", 0, history.Request{Acquire: new(10 * ms)}).
