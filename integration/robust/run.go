@@ -67,13 +67,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 			Check: verdict.CheckEnd, Text: fmt.Sprintf("client %s has not ended what it had begun %s after the last fault was healed", client, o.Drain),
 		})
 	}
-	if seen == nil {
-		report.Violations = append(report.Violations, r.residue(ctx)...)
-	}
 	for _, text := range r.crew.troubles {
 		report.Violations = append(report.Violations, verdict.Violation{Check: verdict.CheckProcess, Text: text})
 	}
-	report.Lapses = bird.close()
 	events, err := r.events(history.Now())
 	if err != nil {
 		return nil, err
@@ -84,6 +80,10 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		}
 	}
 	v := verdict.Judge(events, r.settings())
+	if len(v.Violations) == 0 { // else what is left behind follows from them
+		report.Violations = append(report.Violations, r.residue(ctx)...)
+	}
+	report.Lapses = bird.close()
 	report.take(v, events)
 	if all := slices.Concat(report.Violations, report.Undermined); o.Evidence != "" && len(all) > 0 {
 		if err := keepEvidence(o.Evidence, all, events, o.Dir, r.nemesis.Ensemble()); err != nil {

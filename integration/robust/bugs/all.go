@@ -65,6 +65,11 @@ func All() []Bug {
 		{
 			Name: "hand-over-without-own-node",
 			What: "T4 does not contain the holder's own node: one that was taken over a moment ago hands over all the same",
+			// It has to release when it is taken over, and to find somebody in front who
+			// came after that; and whoever has taken over has to stay.
+			Tempo: 3,
+			Lanes: 3,
+			Kinds: []nemesis.Kind{nemesis.LinkSlow},
 			Patches: []Patch{
 				{"recipes", "\tops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})\n", ""},
 				{
@@ -96,6 +101,8 @@ func All() []Bug {
 		{
 			Name: "one-reader-evicted",
 			What: "T7 evicts one of several readers only",
+			// Readers have to stay until somebody is forceful: faults that do not disturb.
+			Kinds: []nemesis.Kind{nemesis.ClientClock},
 			Patches: []Patch{
 				{
 					"recipes",
@@ -113,11 +120,18 @@ func All() []Bug {
 			Name:  "no-session-deadline",
 			What:  "a holder that is cut off goes on until it hears that its session is over",
 			Quiet: true,
-			Patches: []Patch{{
-				"recipes",
-				"\t\tif now >= end {\n\t\t\ts.lose(",
-				"\t\tif now >= end.add(time.Hour) {\n\t\t\ts.lose(",
-			}},
+			Patches: []Patch{
+				{
+					"recipes",
+					"\t\tif now >= end {\n\t\t\ts.lose(",
+					"\t\tif now >= end.add(time.Hour) {\n\t\t\ts.lose(",
+				},
+				{
+					"recipes",
+					"return g.blindTo != 0 && now >= g.blindTo",
+					"return g.blindTo != 0 && now >= g.blindTo.add(time.Hour)",
+				},
+			},
 		},
 		{
 			Name: "release-before-cleanup",
@@ -138,7 +152,8 @@ func All() []Bug {
 		},
 		{
 			Name: "dead-waiter-goes-on",
-			What: "T3, T6 and T7 do not contain the waiter's own node, and it does not look at that node either: one whose session has ended goes on in the next one, and takes the lock although its place is gone",
+			What: "T3, T6 and T7 do not contain the waiter's own node, and it does not look there either: " +
+				"one whose session has ended goes on in the next one, and takes the lock although its place is gone",
 			// Without the node in those transactions alone nothing follows: requests
 			// are never sent in another session than they were made for.
 			Quiet: true,
@@ -231,11 +246,12 @@ func (p *place) goesOn(ctx context.Context, err error) bool {
 			Name:  "grant-of-another-session",
 			What:  "a grant is believed although the session under which it was made had ended, or may have, when its reply was read; and nobody tells its holder any more",
 			Quiet: true,
-			// Processes that are stopped while a slow ensemble answers, and that work
-			// for long when they run again.
-			Tempo: 4,
-			Lanes: 6,
-			Kinds: []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
+			// Many processes that are stopped while many requests of theirs are on the
+			// way, and that work for long when they run again.
+			Tempo:   4,
+			Lanes:   8,
+			Players: 12,
+			Kinds:   []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
 			Patches: []Patch{{
 				"recipes",
 				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn false\n",

@@ -83,7 +83,7 @@ func storm(ctx context.Context, args []string) error {
 	seed(o)
 	o.Peek = max(20*time.Second, o.Duration/20) // the judge needs a processor, too
 	o.Log = chat
-	report, err := once(ctx, *o, *race, "", *out)
+	report, err := full(ctx, *o, *race, "", *out)
 	if err != nil {
 		return err
 	}
@@ -166,6 +166,10 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string
 		o.Tempo *= b.Tempo
 	}
 	o.Lanes = max(o.Lanes, b.Lanes)
+	if b.Players > o.Players { // as many at each lock
+		o.Scopes = o.Scopes * b.Players / o.Players
+		o.Players = b.Players
+	}
 	switch {
 	case len(o.Kinds) > 0:
 	case len(b.Kinds) > 0:
@@ -187,14 +191,35 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string
 	if err != nil {
 		return "", err
 	}
-	report, err := once(ctx, o, false, overlay, out)
+	report, err := full(ctx, o, false, overlay, out)
 	if err != nil {
 		return "", err
 	}
 	if len(report.Violations) == 0 {
-		return fmt.Sprintf("NOT found in %s (%d grants, %d faults)", report.Duration.Round(time.Second), report.Figures.Grants, len(report.Faults)), nil
+		return "NOT found in " + effort(report), nil
 	}
-	return fmt.Sprintf("found after %s (%d grants, %d faults) by: %s", report.Duration.Round(time.Second), report.Figures.Grants, len(report.Faults), report.Checks()), nil
+	return "found after " + effort(report) + " by: " + report.Checks(), nil
+}
+
+func effort(r *robust.Report) string {
+	return fmt.Sprintf("%s (%d grants, %d faults)", r.Duration.Round(time.Second), r.Figures.Grants, len(r.Faults))
+}
+
+// full runs the suite until something is violated, or for as long as it is to be.
+// A run ends early when something seems to be violated that what comes later
+// explains; another one, with the next seed, makes up for that.
+func full(ctx context.Context, o robust.Options, race bool, overlay, out string) (*robust.Report, error) {
+	total, length := &robust.Report{}, o.Duration
+	for total.Duration < length && len(total.Violations) == 0 {
+		o.Duration = length - total.Duration
+		report, err := once(ctx, o, race, overlay, out)
+		if err != nil {
+			return nil, err
+		}
+		total.Merge(report)
+		o.Seed++
+	}
+	return total, nil
 }
 
 // once builds the clients and runs the suite. If something was violated, the

@@ -93,6 +93,7 @@ const (
 	AnswerPending     = "pending"     // the waiting timeout is over
 	AnswerGaveUp      = "gave up"     // its context has ended
 	AnswerLost        = "lost"        // it was granted, and lost
+	AnswerEvicted     = "evicted"     // its place was deleted, or granted and taken over
 	AnswerUnavailable = "unavailable" // ZooKeeper does not answer
 	AnswerAsked       = "asked"       // the work was interrupted: asked to go, or its context has ended
 )

@@ -73,6 +73,8 @@ func (h *Hold) unfounded(c *chronicle) string {
 		return before(q.GiveUp)
 	case h.answer.Reason == history.AnswerLost, h.answer.Reason == history.AnswerAsked && h.Guarded: // granted, and before the work began
 		return ""
+	case h.answer.Reason == history.AnswerEvicted && h.seized: // likewise
+		return ""
 	case h.answer.Reason == history.AnswerUnavailable && (!c.quiet(h, h.Invoked, h.answered) || q.GiveUp > 0 && took >= q.GiveUp):
 		return ""
 	}

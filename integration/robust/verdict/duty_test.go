@@ -63,10 +63,11 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 		"a try failed":   new(book).fail("a/1", 0, 1, history.AnswerTimeout).want("a/1", 0, history.Request{Acquire: new(time.Duration(0))}),
 		"gave up":        new(book).fail("a/1", 0, 10, history.AnswerGaveUp).want("a/1", 0, history.Request{GiveUp: 10 * ms}),
 		"polite":         new(book).fail("a/1", 0, 10, history.AnswerPending).want("a/1", 0, history.Request{Waiting: new(10 * ms)}),
-		"granted, and taken over before it heard": new(book).fail("a/1", 0, 10, history.AnswerLost).want("a/1", 0, history.Request{}),
 		"granted in time to a guard, whose token never came": new(book).
 			add(0, history.Invoked, "a/1", func(e *history.Event) { e.Guarded = true }).add(4000, history.Failed, "a/1", nil).why(history.AnswerLost).
 			want("a/1", 0, history.Request{Acquire: new(10 * ms)}),
+		"granted, and taken over before it heard":       new(book).fail("a/1", 0, 10, history.AnswerLost).want("a/1", 0, history.Request{}),
+		"granted, and taken over, and nobody knows why": new(book).fail("a/1", 0, 10, history.AnswerEvicted).want("a/1", 0, history.Request{}).takeOver("b/1", 5, "a/1"),
 		"nobody answered":    new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "a", 5, 6).want("a/1", 0, history.Request{}),
 		"no server answered": new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "", 5, 6).want("a/1", 0, history.Request{}),
 		"late, because it was stopped": new(book).fail("a/1", 0, 9000, history.AnswerTimeout).span(history.Paused, "a", 5, 8999).
@@ -94,20 +95,21 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 			ask("a/1", 150, "b/1", 200).why("lease"),
 		"released before it was evicted": new(book).grant("a/1", 0, 1, 5).release("a/1", 100).takeOver("b/1", 200, "a/1").grant("b/1", 0, 200, 6).
 			want("a/1", 10, lease).want("b/1", 20, force),
-		"a few go first":                    line("w/1", 3).want("w/1", 20, history.Request{}),
-		"equals go first":                   line("w/1", 5).want("w/1", 10, history.Request{}),
-		"many while it is cut off":          line("w/1", 5).want("w/1", 20, history.Request{}).span(history.Faulty, "w", 10, 20),
-		"many, but it queued again":         line("w/1", 5).want("w/1", 20, history.Request{}).add(5990, history.Requeued, "w/1", nil),
-		"it leaves, and that takes a while": new(book).add(0, history.Invoked, "w/1", nil).add(1, history.Queued, "w/1", nil).others(5).add(4800, history.Failed, "w/1", nil).why(history.AnswerGaveUp).want("w/1", 20, history.Request{GiveUp: 2 * time.Second}),
-		"free for a while":                  new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).add(19_000, history.Granted, "a/1", nil),
+		"a few go first":            line("w/1", 3).want("w/1", 20, history.Request{}),
+		"equals go first":           line("w/1", 5).want("w/1", 10, history.Request{}),
+		"many while it is cut off":  line("w/1", 5).want("w/1", 20, history.Request{}).span(history.Faulty, "w", 10, 20),
+		"many, but it queued again": line("w/1", 5).want("w/1", 20, history.Request{}).add(5990, history.Requeued, "w/1", nil),
+		"it leaves, and that takes a while": new(book).add(0, history.Invoked, "w/1", nil).add(1, history.Queued, "w/1", nil).others(5).
+			add(4800, history.Failed, "w/1", nil).why(history.AnswerGaveUp).want("w/1", 20, history.Request{GiveUp: 2 * time.Second}),
+		"free for a while": new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).add(19_000, history.Granted, "a/1", nil),
 		"free while servers were down": new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).add(39_000, history.Granted, "a/1", nil).
 			span(history.Faulty, "", 10_000, 20_000),
 		"somebody holds all the time": new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).add(39_000, history.Granted, "a/1", nil).
 			share("b/1", 0, 2, 0).release("b/1", 30_000).share("d/1", 0, 3, 0).release("d/1", 4).share("c/1", 0, 29_000, 0).release("c/1", 38_000),
 		"an eviction that nobody was told of, noticed in time": new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
-			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 110, "taken", "b/1"),
+			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 110, "taken", "b/1").span(history.Faulty, "a", 15, 100),
 		"evicted before it heard that it held, told in time after that": new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
-			release("b/1", 20).lose("a/1", 110, "session", ""),
+			release("b/1", 20).lose("a/1", 110, "session", "").span(history.Faulty, "", 5, 6),
 		"writes of its own, some of them after a pause": new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).span(history.Paused, "a", 3, 4).
 			use(history.Wrote, "a/1", 5, 5, 2).use(history.Wrote, "a/1", 300, 5, 3).use(history.Wrote, "a/1", 301, 5, 4).release("a/1", 302),
 		"asked again after all had withdrawn": new(book).grant("a/1", 0, 1, 5).ask("a/1", 2, "b/1", 300).add(3, history.Withdrawn, "a/1", nil).
@@ -135,6 +137,7 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 		"polite, and forceful":                   {new(book).fail("a/1", 0, 10, history.AnswerPending).want("a/1", 0, history.Request{Waiting: new(10 * ms), Forceful: true}), CheckAnswer},
 		"polite before its time":                 {new(book).fail("a/1", 0, 9, history.AnswerPending).want("a/1", 0, history.Request{Waiting: new(20 * ms)}), CheckAnswer},
 		"nobody answered, for no reason":         {new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "b", 5, 6).want("a/1", 0, history.Request{}), CheckAnswer},
+		"its place was deleted":                  {new(book).fail("a/1", 0, 10, history.AnswerEvicted).want("a/1", 0, history.Request{}), CheckAnswer},
 		"an error that says nothing":             {new(book).fail("a/1", 0, 10, "bad version").want("a/1", 0, history.Request{GiveUp: 5 * ms, Acquire: new(5 * ms)}), CheckAnswer},
 		"a release that fails":                   {new(book).grant("a/1", 0, 1, 5).release("a/1", 2).released("a/1", 3, "bad version").want("a/1", 0, lease), CheckAnswer},
 		"a release that ZooKeeper does not hear": {new(book).grant("a/1", 0, 1, 5).release("a/1", 2).released("a/1", 3, history.AnswerUnavailable).want("a/1", 0, lease), CheckAnswer},
@@ -168,8 +171,11 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 130, "taken", "b/1"), CheckEvicted},
 		"evicted before it heard that it held, told late": {new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
 			release("b/1", 20).lose("a/1", 120, "session", ""), CheckEvicted},
-		"others write meanwhile":        {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).use(history.Wrote, "a/1", 5, 5, 3).release("a/1", 6), CheckReader},
-		"others write before it shares": {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).add(3, history.Downgrading, "a/1", nil).use(history.Read, "a/1", 5, 5, 2).release("a/1", 6), CheckReader},
+		"evicted, connected, and told late": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
+			release("b/1", 20).lose("a/1", 50, "taken", "b/1"), CheckEvicted},
+		"others write meanwhile": {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).use(history.Wrote, "a/1", 5, 5, 3).release("a/1", 6), CheckReader},
+		"others write before it shares": {new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).
+			add(3, history.Downgrading, "a/1", nil).use(history.Read, "a/1", 5, 5, 2).release("a/1", 6), CheckReader},
 		"evicted too early, when asked anew": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 2, "b/1", 30).add(31, history.Withdrawn, "a/1", nil).
 			ask("a/1", 100, "b/1", 290).takeOver("b/1", 200, "a/1").grant("b/1", 0, 200, 6).lose("a/1", 201, "taken", "b/1"), CheckGrace},
 	} {

@@ -44,9 +44,9 @@ func graces(holds []*Hold, skews []span) (found []Violation) {
 	return found
 }
 
-// evicted checks that whoever was evicted is told: by the servers or, when it is
-// cut off, by its own clock, within a session timeout.
-func evicted(holds []*Hold) (found []Violation) {
+// evicted checks that whoever was evicted is told: by the servers, soon, or, when it
+// is cut off, by its own clock, within a session timeout.
+func (c *chronicle) evicted(holds []*Hold) (found []Violation) {
 	for i, h := range holds {
 		by := h.taker
 		if by == nil && h.undone { // the next who was told that it holds
@@ -58,8 +58,11 @@ func evicted(holds []*Hold) (found []Violation) {
 			continue
 		}
 		end := cmp.Or(h.Ended, h.Loose)
-		late := end - by.Granted
-		if late <= h.window || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
+		late, limit := end-by.Granted, h.window
+		if c.quiet(h, by.Granted, by.Granted+limit) {
+			limit /= 3
+		}
+		if late <= limit || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
 			continue
 		}
 		found = append(found, Violation{

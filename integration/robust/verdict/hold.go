@@ -34,6 +34,7 @@ type Hold struct {
 
 	Evicts  []string // who had to go for this grant
 	taker   *Hold    // by whom it was evicted
+	seized  bool     // somebody said that it had taken over from it
 	undone  bool     // by an attempt that died before anybody was told that it held
 	request *history.Request
 
@@ -116,6 +117,9 @@ func read(events []history.Event, window time.Duration) *chronicle {
 	for _, h := range c.holds {
 		for _, e := range h.seizures {
 			for i, who := range e.Of {
+				if victim := c.holds[who]; victim != nil {
+					victim.seized = true
+				}
 				c.evict(c.holds[who], e.Tokens[i], h, e.At)
 			}
 		}

@@ -101,7 +101,7 @@ func Judge(events []history.Event, s Settings) Verdict {
 		}
 		v.Violations = append(v.Violations, told(holds)...)
 		v.Violations = append(v.Violations, graces(holds, c.skews)...)
-		v.Violations = append(v.Violations, evicted(holds)...)
+		v.Violations = append(v.Violations, c.evicted(holds)...)
 		v.Violations = append(v.Violations, tokens(holds)...)
 		v.Violations = append(v.Violations, fence(holds)...)
 		v.Violations = append(v.Violations, stale(holds)...)

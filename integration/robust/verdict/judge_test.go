@@ -123,7 +123,8 @@ func TestHistoriesThatKeepThePromises(t *testing.T) {
 		"all readers taken over": new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 29, "a/1", "b/1").grant("c/1", 0, 30, 8).
 			lose("a/1", 40, "taken", "c/1").lose("b/1", 41, "taken", "c/1"),
 		"granted and taken over before it was told": new(book).grant("a/1", 0, 1, 5).release("a/1", 2).grant("b/1", 0, 60, 6).
-			takeOver("c/1", 9, "b/1").grant("c/1", 0, 10, 7).release("c/1", 11).grant("d/1", 0, 12, 8).lose("b/1", 61, "taken", "c/1"),
+			takeOver("c/1", 9, "b/1").grant("c/1", 0, 10, 7).release("c/1", 11).grant("d/1", 0, 12, 8).lose("b/1", 61, "taken", "c/1").
+			span(history.Faulty, "b", 5, 55),
 		"killed before the next":         new(book).grant("a/1", 0, 1, 5).span(history.Killed, "a", 0, 20).grant("b/1", 0, 21, 6),
 		"stopped when it lost":           new(book).grant("a/1", 0, 1, 5).span(history.Paused, "a", 10, 50).grant("b/1", 0, 30, 6).lose("a/1", 51, "session", ""),
 		"starved when it lost":           new(book).grant("a/1", 0, 1, 5).span(history.Stalled, "a", 10, 50).grant("b/1", 0, 30, 6).lose("a/1", 51, "session", ""),

@@ -24,6 +24,8 @@ func answer(err error) string {
 		return history.AnswerTimeout
 	case is(new(*recipes.CleanupPendingError)):
 		return history.AnswerPending
+	case is(new(*recipes.EvictedError)):
+		return history.AnswerEvicted
 	case is(new(*recipes.UnavailableError)): // what it wraps may look like the end of a context
 		return history.AnswerUnavailable
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
