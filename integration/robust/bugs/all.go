@@ -244,18 +244,13 @@ func (p *place) goesOn(ctx context.Context, err error) bool {
 		},
 		{
 			Name:  "grant-of-another-session",
-			What:  "a grant is believed although the session under which it was made had ended, or may have, when its reply was read; and nobody tells its holder any more",
+			What:  "a grant is not lost with the session under which it was made: its holder believes in it on while the client has the next one",
 			Quiet: true,
-			// Many processes that are stopped while many requests of theirs are on the
-			// way, and that work for long when they run again.
-			Tempo:   4,
-			Lanes:   8,
-			Players: 12,
-			Kinds:   []nemesis.Kind{nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.ClientPause, nemesis.PeersSlow},
+			Kinds: []nemesis.Kind{nemesis.SessionExpire, nemesis.SessionsExpire},
 			Patches: []Patch{{
 				"recipes",
-				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn false\n",
-				"\tif s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {\n\t\treturn true\n",
+				"func (s *session) finish() {\n\ts.lose(s.overErr)\n",
+				"func (s *session) finish() {\n",
 			}},
 		},
 		{

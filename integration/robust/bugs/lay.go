@@ -18,7 +18,6 @@ type Bug struct {
 	Quiet   bool           // it shows where few contend for a lock, and hardly in a crowd
 	Tempo   float64        // by how much clients work longer than in other hunts; 0: as long
 	Lanes   int            // faults at a time; 0: as in other hunts
-	Players int            // goroutines that take locks, in each process; 0: as in other hunts
 	Kinds   []nemesis.Kind // the faults that provoke it; nil: those of all hunts
 	Patches []Patch
 }

@@ -166,10 +166,6 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string
 		o.Tempo *= b.Tempo
 	}
 	o.Lanes = max(o.Lanes, b.Lanes)
-	if b.Players > o.Players { // as many at each lock
-		o.Scopes = o.Scopes * b.Players / o.Players
-		o.Players = b.Players
-	}
 	switch {
 	case len(o.Kinds) > 0:
 	case len(b.Kinds) > 0:

@@ -110,6 +110,8 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 110, "taken", "b/1").span(history.Faulty, "a", 15, 100),
 		"evicted before it heard that it held, told in time after that": new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
 			release("b/1", 20).lose("a/1", 110, "session", "").span(history.Faulty, "", 5, 6),
+		"stopped again and again": new(book).grant("a/1", 0, 1, 5).span(history.Paused, "a", 10, 200).span(history.Paused, "a", 205, 400).
+			grant("b/1", 0, 150, 6).release("b/1", 160).lose("a/1", 401, "session", ""),
 		"writes of its own, some of them after a pause": new(book).grant("a/1", 0, 1, 5).use(history.Wrote, "a/1", 2, 5, 1).span(history.Paused, "a", 3, 4).
 			use(history.Wrote, "a/1", 5, 5, 2).use(history.Wrote, "a/1", 300, 5, 3).use(history.Wrote, "a/1", 301, 5, 4).release("a/1", 302),
 		"asked again after all had withdrawn": new(book).grant("a/1", 0, 1, 5).ask("a/1", 2, "b/1", 300).add(3, history.Withdrawn, "a/1", nil).
@@ -188,6 +190,7 @@ func TestExcusesReachNoFurtherThanTheyMust(t *testing.T) {
 	for name, b := range map[string]*book{
 		"starved, and told long after that":      new(book).grant("a/1", 0, 1, 5).span(history.Stalled, "a", 10, 20).grant("b/1", 0, 50, 6).lose("a/1", 60, "session", ""),
 		"granted after its session was closed":   new(book).span(history.Expired, "a", 0, 1).grant("a/1", 0, 30, 5).grant("b/1", 0, 50, 6).lose("a/1", 60, "session", ""),
+		"its session was closed again":           new(book).grant("a/1", 0, 1, 5).span(history.Expired, "a", 2, 3).grant("b/1", 0, 50, 6).span(history.Expired, "a", 90, 91).lose("a/1", 150, "session", ""),
 		"its session was closed a long time ago": new(book).grant("a/1", 0, 1, 5).span(history.Expired, "a", 2, 3).grant("b/1", 0, 50, 6).lose("a/1", 150, "session", ""),
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, []string{CheckModel, CheckTold}, b.found()) })

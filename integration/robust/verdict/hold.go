@@ -244,21 +244,24 @@ func (h *Hold) end(at time.Duration, why Why) {
 // excuse looks for what kept the holder from knowing in time that it had lost: a
 // pause that had ended just before, or the end of its session at the hand of
 // others, which it finds out at its own deadline at the latest. It is none for what
-// was granted after that. A hold that goes on at the end of the history may be
-// about to find out.
+// was granted after that. Pauses between which the process hardly ran are one. A
+// hold that goes on at the end of the history may be about to find out.
 func (h *Hold) excuse(now time.Duration) {
 	end := cmp.Or(h.Ended, now)
 	h.Loose = end
-	for _, s := range h.spans {
-		after := h.reaction()
-		if s.what == Expired {
-			if h.Granted > s.to+after {
-				continue
+	for more := true; more; {
+		more = false
+		for _, s := range h.spans {
+			till, after := h.Loose, h.reaction()
+			if s.what == Expired {
+				if h.Granted > s.to+after {
+					continue
+				}
+				till, after = end, after+h.window
 			}
-			after += h.window
-		}
-		if s.from <= end && s.to >= max(end-after, h.Invoked) && s.from < h.Loose {
-			h.Loose, h.Excuse, h.Ended = s.from, s.what, end
+			if s.from <= till && s.to >= max(till-after, h.Invoked) && s.from < h.Loose {
+				h.Loose, h.Excuse, h.Ended, more = s.from, s.what, end, true
+			}
 		}
 	}
 }
