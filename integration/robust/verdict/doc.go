@@ -53,7 +53,7 @@
 //   - grace: nobody is evicted before the end of the grace that it was told, except
 //     while the servers' wall clocks disagree, by which it is counted.
 //   - evicted: whoever was evicted is told that within a session timeout, connected or
-//     not; within a third of it if nothing was wrong.
+//     not; within a sixth of it if nothing was wrong.
 //   - right: nobody is asked to go, or evicted, by one that may not: that is not
 //     more important, or polite, while the lease runs; and nobody is evicted who had a
 //     grace and was not asked, unless something was wrong with one of the two networks.
