@@ -116,7 +116,7 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 		if t == nil || t.request == nil {
 			continue
 		}
-		if !(t.request.Forceful && t.outranks(h)) && t.Granted < h.leaseEnd-graceSlack {
+		if (!t.request.Forceful || !t.outranks(h)) && t.Granted < h.leaseEnd-graceSlack {
 			fail(t.Granted, t, "%s was evicted by %s, which may not", h, t)
 		}
 		// Long enough to be told: it holds, and the grace begins with the asking.
