@@ -16,6 +16,7 @@ type Options struct {
 	Clients  int           // processes; default 10
 	Players  int           // goroutines that take locks, in each of them; default 3
 	Scopes   int           // locks at a time; default 4
+	Readers  int           // percentage of requests that are shared; default 30
 	Dir      string        // an empty directory for histories and resources
 	Duration time.Duration // of the faults; default 1m
 	Season   time.Duration // how long the names of locks last; default 15s
@@ -62,6 +63,7 @@ func (o Options) withDefaults() Options {
 	count(&o.Clients, 10)
 	count(&o.Players, 3)
 	count(&o.Scopes, 4)
+	count(&o.Readers, 30)
 	set(&o.Duration, time.Minute)
 	set(&o.Season, 15*time.Second)
 	set(&o.Session, 3*time.Second)

@@ -101,8 +101,10 @@ func All() []Bug {
 		{
 			Name: "one-reader-evicted",
 			What: "T7 evicts one of several readers only",
-			// Readers have to stay until somebody is forceful: faults that do not disturb.
-			Kinds: []nemesis.Kind{nemesis.ClientClock},
+			// Several have to stay until somebody is forceful: many readers, and faults that
+			// do not disturb.
+			Readers: 75,
+			Kinds:   []nemesis.Kind{nemesis.ClientClock},
 			Patches: []Patch{
 				{
 					"recipes",

@@ -17,6 +17,7 @@ type Bug struct {
 	What    string         // is wrong, and what follows from that
 	Quiet   bool           // it shows where few contend for a lock, and hardly in a crowd
 	Tempo   float64        // by how much clients work longer than in other hunts; 0: as long
+	Readers int            // percentage of requests that are shared; 0: as in other hunts
 	Lanes   int            // faults at a time; 0: as in other hunts
 	Kinds   []nemesis.Kind // the faults that provoke it; nil: those of all hunts
 	Patches []Patch

@@ -165,7 +165,7 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string
 	if b.Tempo > 0 {
 		o.Tempo *= b.Tempo
 	}
-	o.Lanes = max(o.Lanes, b.Lanes)
+	o.Lanes, o.Readers = max(o.Lanes, b.Lanes), b.Readers
 	switch {
 	case len(o.Kinds) > 0:
 	case len(b.Kinds) > 0:

@@ -37,7 +37,7 @@ const (
 
 // draw makes up a request. Whatever can meet in a cluster is in it, the odd things
 // more often than there.
-func draw(r *rand.Rand, tempo float64) wish {
+func draw(r *rand.Rand, tempo float64, readers int) wish {
 	chance := func(percent int) bool { return r.IntN(100) < percent }
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low)+1)) }
 	slow := func(d time.Duration) time.Duration { return time.Duration(float64(d) * tempo) }
@@ -48,7 +48,7 @@ func draw(r *rand.Rand, tempo float64) wish {
 	if chance(30) {
 		q.LeaseTimeout = between(5*time.Millisecond, 150*time.Millisecond)
 	}
-	if chance(30) {
+	if chance(readers) {
 		q.Mode = priority.Shared
 	}
 	if chance(60) {
