@@ -104,6 +104,7 @@ func All() []Bug {
 			// Several have to stay until somebody is forceful: many readers, and faults that
 			// do not disturb.
 			Readers: 75,
+			Tempo:   3,
 			Kinds:   []nemesis.Kind{nemesis.ClientClock},
 			Patches: []Patch{
 				{
