@@ -95,7 +95,9 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 			ask("a/1", 150, "b/1", 200).why("lease"),
 		"released before it was evicted": new(book).grant("a/1", 0, 1, 5).release("a/1", 100).takeOver("b/1", 200, "a/1").grant("b/1", 0, 200, 6).
 			want("a/1", 10, lease).want("b/1", 20, force),
-		"a few go first":            line("w/1", 3).want("w/1", 20, history.Request{}),
+		"a few go first": line("w/1", 3).want("w/1", 20, history.Request{}),
+		"many share, and hear of it first": new(book).add(1, history.Queued, "w/1", nil).share("xA/1", 0, 990, 5).share("xB/1", 0, 991, 5).share("xC/1", 0, 992, 5).
+			share("xD/1", 0, 993, 5).share("xE/1", 0, 994, 5).share("w/1", 0, 1000, 5).want("w/1", 20, history.Request{}),
 		"equals go first":           line("w/1", 5).want("w/1", 10, history.Request{}),
 		"many while it is cut off":  line("w/1", 5).want("w/1", 20, history.Request{}).span(history.Faulty, "w", 10, 20),
 		"many, but it queued again": line("w/1", 5).want("w/1", 20, history.Request{}).add(5990, history.Requeued, "w/1", nil),

@@ -12,7 +12,7 @@ import (
 // for as long as the queue lasts, or until clients look again on their own, which
 // they do once a minute.
 const (
-	settled  = 500 * time.Millisecond // a hand-over under way when somebody joined the queue
+	settled  = 500 * time.Millisecond // a hand-over under way when somebody joined the queue, or to several at a time
 	leaving  = time.Second            // a request that fails leaves the queue before its caller is told
 	overlook = 3                      // that many may go first: in the race for a free lock each may lose
 	idle     = 20 * time.Second       // a lock that is free, and somebody waits
@@ -51,7 +51,7 @@ func (c *chronicle) turns(holds []*Hold, waiters []waiter) (found []Violation) {
 	for _, w := range waiters {
 		var first []*Hold
 		for _, h := range holds {
-			if h.Priority < w.Priority && h.Granted > w.from+settled && h.Granted < w.to && c.quiet(h, h.Granted-settled, h.Granted) {
+			if h.Priority < w.Priority && h.Granted > w.from+settled && h.Granted < w.to-settled && c.quiet(h, h.Granted-settled, h.Granted) {
 				first = append(first, h)
 			}
 		}
