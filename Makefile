@@ -86,7 +86,7 @@ robust: setup ## Break servers, networks and clients at random for DURATION, jud
 robust-sum: ## Add up the reports of `make robust`
 	go run ./integration/robust/cmd sum $(OUT)/report-*.json
 
-robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); a quarter of an hour
+robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); twenty minutes
 	go run ./integration/robust/cmd bugs -each 3m $(BUG)
 
 bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
