@@ -15,9 +15,26 @@ func (t *tenure) announce() {
 		return
 	}
 	t.announced = true
-	t.stream.add(Waiting{t.aboutLocked()}) // nobody else knows t yet
+	about := t.aboutLocked() // nobody else knows t yet
+	t.stream.add(Waiting{about, since(t.stream.ctx, about.At)})
 	t.stream.deliver()
 	t.subject.Trace = t.guard.trace(t.stream.ctx, t.subject)
+}
+
+// WaitingSince returns a context for requests of work that has wanted its lock
+// since then already: an attempt that was made before has given up its turn to
+// run, or its queue was elsewhere. Waiting tells it.
+func WaitingSince(ctx context.Context, then time.Time) context.Context {
+	return context.WithValue(ctx, sinceKey{}, then)
+}
+
+type sinceKey struct{}
+
+func since(ctx context.Context, now time.Time) time.Time {
+	if then, ok := ctx.Value(sinceKey{}).(time.Time); ok && then.Before(now) {
+		return then
+	}
+	return now
 }
 
 // begin acquires the lock and returns the first Hold, which derives from caller.

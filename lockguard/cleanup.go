@@ -75,7 +75,7 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 	t := h.tenure
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	values := context.WithValue(context.WithoutCancel(h.caller), placeKey{}, place{hold: h, inHook: true})
+	values := context.WithValue(context.WithoutCancel(h.values), placeKey{}, place{hold: h, inHook: true})
 	ctx, cancel := context.WithCancelCause(values)
 	if h.lost != nil {
 		cancel(h.lost)

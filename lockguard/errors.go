@@ -150,7 +150,7 @@ func (e *UpgradeError) Error() string {
 // PanicError is what becomes of a panic in work, in a cleanup hook, or in an
 // Approver or Auditor.
 type PanicError struct {
-	In    string // "work", "cleanup hook", "approver" or "auditor"
+	In    string // "work", "cleanup hook", "approver", "auditor" or "context"
 	Value any    // what was given to panic
 	Stack []byte // of the goroutine that panicked
 }

@@ -48,7 +48,10 @@ func (s Subject) About() Subject { return s }
 // Events of a request that has not been granted.
 type (
 	// Waiting: a request is made. Most are granted at once.
-	Waiting struct{ Subject }
+	Waiting struct {
+		Subject
+		Since time.Time // when the work began to want the lock: At, or before it (WaitingSince)
+	}
 
 	// Queued: the request stands in the queue behind somebody. Told again
 	// after Requeued.

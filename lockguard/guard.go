@@ -21,6 +21,7 @@ type Guard struct {
 	observers []Observer
 	owner     string
 	trace     func(context.Context, Subject) string
+	dress     func(context.Context, Subject) context.Context // nil: nothing is added
 	retry     *Retry
 	overrides Overrides // nil: none
 	auditor   Auditor   // nil: none
@@ -81,6 +82,20 @@ func WithTrace(trace func(ctx context.Context, about Subject) string) Option {
 			return errors.New("lockguard: WithTrace: the function is nil; leave the option out")
 		}
 		g.trace = trace
+		return nil
+	}
+}
+
+// WithContext sets what adds values to the context of work and of its hooks, such
+// as the span that they belong to. It is called for each lock when that has been
+// granted, before the Hold is returned. Of the context that f returns the values
+// alone count. Defaults to none.
+func WithContext(f func(ctx context.Context, about Subject) context.Context) Option {
+	return func(g *Guard) error {
+		if f == nil {
+			return errors.New("lockguard: WithContext: the function is nil; leave the option out")
+		}
+		g.dress = f
 		return nil
 	}
 }
@@ -235,6 +250,14 @@ func (g *Guard) acquireAll(ctx context.Context, requirements []Requirement, hook
 	if err := refuse(requirements, hooks); err != nil {
 		return nil, err
 	}
+	hold, err := g.acquireRetrying(ctx, requirements, hooks)
+	if err == nil {
+		hold.dress()
+	}
+	return hold, err
+}
+
+func (g *Guard) acquireRetrying(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
 	if g.retry != nil {
 		return g.retry.acquire(ctx, requirements, func(requirements []Requirement) (*Hold, error) {
 			return g.acquireOnce(ctx, requirements, hooks)

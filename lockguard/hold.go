@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 type Hold struct {
 	tenure         *tenure
 	caller         context.Context // from which the Hold's context derives
+	values         context.Context // of the contexts of work and hooks
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	unwatch        func() bool   // stops waiting for the end of caller
@@ -380,7 +382,7 @@ func (h *Hold) endLocked() {
 
 // addHoldLocked returns a new Hold with a context that derives from caller.
 func (t *tenure) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
-	h := &Hold{tenure: t, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
+	h := &Hold{tenure: t, caller: caller, values: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
 	if h.cleanupTimeout == 0 || h.cleanupTimeout > t.requirement.CleanupTimeout {
 		h.cleanupTimeout = t.requirement.CleanupTimeout
 	}
@@ -393,6 +395,41 @@ func (t *tenure) addHoldLocked(caller context.Context, requirement Requirement, 
 	t.holds = append(t.holds, h)
 	return h
 }
+
+// dress adds what WithContext makes to the values of the contexts of work and
+// hooks. Nobody has seen h yet. What is nested has its caller's values already.
+func (h *Hold) dress() {
+	f := h.tenure.guard.dress
+	if f == nil || h.bundle == nil && h.tenure.first != h {
+		return
+	}
+	ctx := h.ctx
+	for _, t := range h.tenures() {
+		t.mu.Lock()
+		about := t.aboutLocked()
+		t.mu.Unlock()
+		err := protect("context", func() error {
+			if dressed := f(ctx, about); dressed != nil {
+				ctx = dressed
+			}
+			return nil
+		})
+		if err != nil {
+			h.tenure.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
+				slog.String("scope", about.Scope), slog.Any("error", err))
+		}
+	}
+	h.ctx, h.values = valuesOf{h.ctx, ctx}, ctx
+}
+
+// valuesOf is a context with the values of another one.
+type valuesOf struct {
+	context.Context
+	values context.Context
+}
+
+// Value looks at the other context alone.
+func (c valuesOf) Value(key any) any { return c.values.Value(key) }
 
 // workContext is the context of work. It ends when the Hold says so, which
 // knows better than the caller's context why; the deadline is the caller's.

@@ -1,0 +1,41 @@
+// Package traces shows the life of lock requests as OpenTelemetry spans.
+//
+// The one idea: a wait and a hold are spans of their own beside each other, below
+// the span of whoever asked for the lock. The wait ends early, so it is there to
+// be looked at while the hold still lasts; its context is what travels through
+// ZooKeeper with the request, and what others link to.
+//
+//	guard, err := lockguard.New(client, traces.New(provider).Options()...)
+//
+//	RunActivity:Compact           or whatever span the caller's context carries
+//	 ├─ lock.wait                 from the request to the grant, or to the failure
+//	 └─ lock.hold                 from the grant to the release, or to the loss
+//	     ├─ what the work does
+//	     └─ lock.cleanup          the hooks
+//
+// # Links
+//
+// Each has an attribute lockkeeper.link.role. They point to the wait of the
+// other side, and there is one on both sides, for most viewers show a link only
+// where it starts.
+//
+//	wait  blocked_by    who held the lock when the request joined the queue; at most MaxLinks
+//	wait  preempts      a holder that the request asked to go
+//	wait  takes_over    a holder whose lock the request took
+//	hold  acquired_by   its own wait
+//	hold  preempted_by  who asks this holder to go
+//	hold  follows       who held the lock before, as far as the wait has seen it
+//
+// What comes through ZooKeeper is not trusted: it becomes a link, never a parent,
+// and only if it is a valid traceparent.
+//
+// # What a span says
+//
+// A hold that was preempted is no error: that is policy. Its attribute
+// lockkeeper.end says how it ended (released, preempted, lease_expired,
+// overridden, shutdown, lost). An error is a lock that was not acquired for
+// another reason than the caller's own end, one that was lost, and a cleanup that
+// failed or overran its grace.
+//
+// Scopes, owners and messages are told; arguments of jobs are not.
+package traces
