@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits demo clean
+.PHONY: help setup unit test adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -31,22 +31,19 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), install it if need be
+setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package) and Temporal ($TEMPORAL_CLI, else the cache); install, or build, what is missing
 	@scripts/setup.sh
 
 unit: ## Test what needs no server: all packages; with the race detector
 	$(EMBEDDED) -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
-test: setup adapters ## Test everything on real ZooKeeper servers, then the recipes on the embedded one; with the race detector
+test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, then the recipes on the embedded one; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
 
 adapters: ## Test what is a module of its own: the adapter for gocron, and the benchmark against it
 	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
 	cd integration/schedulers && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
-
-test-temporal: ## Test workflows on a real Temporal server, a module of its own (the first run builds the server: many minutes)
-	cd integration/temporal && go test -timeout 3m $(TESTFLAGS) ./...
 
 diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)

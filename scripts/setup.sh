@@ -121,3 +121,22 @@ if [[ ${#packages[@]} -gt 0 ]]; then
   faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
   compiler_found || fail "the package libeclipse-jdt-core-java is installed, but there is no $debian_compiler."
 fi
+
+# The same place as integration/temporal/devserver looks in.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+temporal_version=$(sed -n 's|.*github\.com/temporalio/cli v\([^ ]*\).*|\1|p' "$root/integration/temporalserver/go.mod")
+readonly root temporal_version
+if [[ -n ${TEMPORAL_CLI:-} ]]; then
+  command -v "$TEMPORAL_CLI" >/dev/null ||
+    fail "TEMPORAL_CLI=$TEMPORAL_CLI cannot be run." "Correct it, or unset it to have Temporal's program built."
+else
+  temporal=${XDG_CACHE_HOME:-$HOME/.cache}/lockkeeper/temporal-$temporal_version
+  if [[ ! -x $temporal ]]; then
+    printf 'setup: building Temporal %s, once, into %s: this takes some minutes\n' "$temporal_version" "$temporal" >&2
+    mkdir -p "$(dirname "$temporal")"
+    # Another one may build it, too: whoever is last puts a whole file in place of a whole file.
+    (cd "$root/integration/temporalserver" && go build -ldflags '-s -w' -o "$temporal.$$" github.com/temporalio/cli/cmd/temporal) ||
+      fail "Temporal could not be built, see above." "Or set TEMPORAL_CLI to Temporal's program: https://docs.temporal.io/cli"
+    mv "$temporal.$$" "$temporal"
+  fi
+fi

@@ -1,4 +1,3 @@
-// Package temporal runs jobs that start workflows against a real Temporal
-// server, which is a part of the test binary. It is a module of its own: the
-// server must not become a dependency of the framework.
+// Package temporal tests package temporal of the framework on real servers:
+// Temporal's, of package devserver beside it, and ZooKeeper's.
 package temporal

@@ -2,104 +2,65 @@ package temporal_test
 
 import (
 	"context"
-	"errors"
-	"strconv"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
-	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
-	"go.temporal.io/server/temporaltest"
+	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
-	"github.com/lockkeeper/lockkeeper/temporal"
-	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
-const queue = "orders"
+// The servers of all tests that do them no harm.
+var (
+	zookeeper testbed.Shared
+	temporals devserver.Shared
+)
 
-// instant is that of a schedule.
-var instant = time.Date(2026, 3, 8, 7, 30, 0, 0, time.UTC)
-
-// service is a Temporal server with a worker.
-type service struct {
-	client.Client
-	*temporaltest.TestServer
+func TestMain(m *testing.M) {
+	run := runner(func() int { return zookeeper.Main(m) })
+	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))
 }
 
-// start starts a server, and a worker for the workflows of these tests.
-func start(t *testing.T) service {
+type runner func() int
+
+func (r runner) Run() int { return r() }
+
+// dial returns a client of the shared Temporal server, in a namespace of its own.
+func dial(t *testing.T) client.Client {
 	t.Helper()
-	server := temporaltest.NewServer(temporaltest.WithT(t))
-	server.NewWorker(queue, func(registry worker.Registry) {
-		registry.RegisterWorkflowWithOptions(reports, workflow.RegisterOptions{Name: "Reports"})
-		registry.RegisterWorkflowWithOptions(fails, workflow.RegisterOptions{Name: "Fails"})
-		registry.RegisterWorkflowWithOptions(stays, workflow.RegisterOptions{Name: "Stays"})
-		registry.RegisterWorkflowWithOptions(refuses, workflow.RegisterOptions{Name: "Refuses"})
-	})
-	own, err := temporal.NewClient(temporal.Options{Address: server.GetFrontendHostPort(), Namespace: server.GetDefaultNamespace()})
-	require.NoError(t, err)
-	t.Cleanup(own.Close)
-	return service{Client: own, TestServer: server}
+	return temporals.Server(t).Client(t)
 }
 
-// reports returns what it was told of its job, and its argument.
-func reports(ctx workflow.Context, what string) (map[string]string, error) {
-	origin, ok, err := temporal.OriginOf(ctx)
-	if err != nil || !ok {
-		return nil, errors.Join(err, errors.New("it has no origin"))
+// startWorker runs a worker until the end of the test, on a queue of its own.
+func startWorker(t *testing.T, c client.Client, options worker.Options, register func(worker.Registry)) (queue string) {
+	t.Helper()
+	queue = devserver.Name(t)
+	w := worker.New(c, queue, options)
+	register(w)
+	require.NoError(t, w.Start())
+	t.Cleanup(w.Stop)
+	return queue
+}
+
+// guard returns a guard on the shared ZooKeeper, under a root of its own unless
+// one of the functions says otherwise.
+func guard(t *testing.T, change ...func(*recipes.Config)) *lockguard.Guard {
+	t.Helper()
+	config := recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Chroot: testbed.Root(t)}
+	for _, f := range change {
+		f(&config)
 	}
-	return map[string]string{"job": origin.Job, "what": what, "scope": origin.Scope, "token": strconv.FormatInt(int64(origin.Token), 10)}, nil
-}
-
-func fails(workflow.Context) error {
-	return sdk.NewNonRetryableApplicationError("disk full", "DiskFull", nil)
-}
-
-// stays until it is cancelled.
-func stays(ctx workflow.Context) error {
-	return workflow.Sleep(ctx, time.Hour)
-}
-
-// refuses to go.
-func refuses(ctx workflow.Context) error {
-	lasting, _ := workflow.NewDisconnectedContext(ctx)
-	return workflow.Sleep(lasting, time.Hour)
-}
-
-func (s service) work(workflow string) *temporal.StartWorkflow {
-	return &temporal.StartWorkflow{Client: s, TaskQueue: queue, Workflow: workflow, Wait: true}
-}
-
-// status is how a workflow is seen by the server.
-func (s service) status(t *testing.T, id string) enums.WorkflowExecutionStatus {
-	t.Helper()
-	described, err := s.DescribeWorkflowExecution(t.Context(), id, "")
-	require.NoError(t, err)
-	return described.GetWorkflowExecutionInfo().GetStatus()
-}
-
-func (s service) await(t *testing.T, id string, want enums.WorkflowExecutionStatus) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		described, err := s.DescribeWorkflowExecution(t.Context(), id, "")
-		return err == nil && described.GetWorkflowExecutionInfo().GetStatus() == want
-	}, patience, 10*time.Millisecond, "workflow %s is not %s", id, want)
-}
-
-// guard returns a guard on a ZooKeeper in memory.
-func guard(t *testing.T) *lockguard.Guard {
-	t.Helper()
-	zk := zktest.RunT(t)
-	locks, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+	locks, err := recipes.NewClient(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locks.Close(context.Background())) })
 	g, err := lockguard.New(locks)

@@ -3,20 +3,28 @@ package temporal_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
-// TestJobsStartWorkflows shares one server, which takes a moment to start.
+// instant is that of a schedule.
+var instant = time.Date(2026, 3, 8, 7, 30, 0, 0, time.UTC)
+
+// TestJobsStartWorkflows shares one worker.
 func TestJobsStartWorkflows(t *testing.T) {
 	s := start(t)
 	t.Run("WorkflowKnowsTheTokenOfItsJobsLock", s.knowsItsToken)
@@ -122,4 +130,71 @@ func (s service) isNotWaitedFor(t *testing.T) {
 	require.NoError(t, job.Do(t.Context(), nil, jobs.Run{Attempt: "by-hand"}))
 	s.await(t, "eu/starts-by-hand", enums.WORKFLOW_EXECUTION_STATUS_RUNNING)
 	require.NoError(t, s.TerminateWorkflow(t.Context(), "eu/starts-by-hand", "", "the test is over"))
+}
+
+// service is a client that jobs use, of a server that has a worker for the
+// workflows of these tests.
+type service struct {
+	client.Client
+	queue string
+}
+
+func start(t *testing.T) service {
+	t.Helper()
+	server := temporals.Server(t)
+	namespace := server.Namespace(t)
+	queue := startWorker(t, server.ClientIn(t, namespace), worker.Options{}, func(registry worker.Registry) {
+		registry.RegisterWorkflowWithOptions(reports, workflow.RegisterOptions{Name: "Reports"})
+		registry.RegisterWorkflowWithOptions(fails, workflow.RegisterOptions{Name: "Fails"})
+		registry.RegisterWorkflowWithOptions(stays, workflow.RegisterOptions{Name: "Stays"})
+		registry.RegisterWorkflowWithOptions(refuses, workflow.RegisterOptions{Name: "Refuses"})
+	})
+	own, err := temporal.NewClient(temporal.Options{Address: server.Addr(), Namespace: namespace})
+	require.NoError(t, err)
+	t.Cleanup(own.Close)
+	return service{Client: own, queue: queue}
+}
+
+func (s service) work(workflow string) *temporal.StartWorkflow {
+	return &temporal.StartWorkflow{Client: s, TaskQueue: s.queue, Workflow: workflow, Wait: true}
+}
+
+// status is how a workflow is seen by the server.
+func (s service) status(t *testing.T, id string) enums.WorkflowExecutionStatus {
+	t.Helper()
+	described, err := s.DescribeWorkflowExecution(t.Context(), id, "")
+	require.NoError(t, err)
+	return described.GetWorkflowExecutionInfo().GetStatus()
+}
+
+func (s service) await(t *testing.T, id string, want enums.WorkflowExecutionStatus) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		described, err := s.DescribeWorkflowExecution(t.Context(), id, "")
+		return err == nil && described.GetWorkflowExecutionInfo().GetStatus() == want
+	}, patience, 10*time.Millisecond, "workflow %s is not %s", id, want)
+}
+
+// reports returns what it was told of its job, and its argument.
+func reports(ctx workflow.Context, what string) (map[string]string, error) {
+	origin, ok, err := temporal.OriginOf(ctx)
+	if err != nil || !ok {
+		return nil, errors.Join(err, errors.New("it has no origin"))
+	}
+	return map[string]string{"job": origin.Job, "what": what, "scope": origin.Scope, "token": strconv.FormatInt(int64(origin.Token), 10)}, nil
+}
+
+func fails(workflow.Context) error {
+	return sdk.NewNonRetryableApplicationError("disk full", "DiskFull", nil)
+}
+
+// stays until it is cancelled.
+func stays(ctx workflow.Context) error {
+	return workflow.Sleep(ctx, time.Hour)
+}
+
+// refuses to go.
+func refuses(ctx workflow.Context) error {
+	lasting, _ := workflow.NewDisconnectedContext(ctx)
+	return workflow.Sleep(lasting, time.Hour)
 }

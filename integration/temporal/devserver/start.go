@@ -1,0 +1,174 @@
+package devserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Start runs a server for the length of a test. When the test fails, the end of the server's log is printed with it.
+func Start(t testing.TB, settings Settings) *Server {
+	t.Helper()
+	server, err := Run(t.Context(), settings)
+	if err != nil {
+		t.Fatalf("start Temporal: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the log of Temporal at %s:\n%s", server.Addr(), server.LogTail(60))
+		}
+		if err := server.Close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	return server
+}
+
+// Namespace registers a namespace that no other test uses, named after the test, and returns when it takes workflows.
+func (s *Server) Namespace(t testing.TB) string {
+	t.Helper()
+	name := Name(t)
+	if err := s.register(t.Context(), name); err != nil {
+		t.Fatalf("register the namespace %s: %v", name, err)
+	}
+	return name
+}
+
+func (s *Server) register(ctx context.Context, name string) error {
+	c, err := client.NewLazyClient(s.options(name))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.settings.StartTimeout)
+	defer cancel()
+	return s.poll(ctx, func(ctx context.Context) error { return inNamespace(ctx, c, name) })
+}
+
+// Client returns a client in a namespace of its own (see Namespace), closed at the end of the test.
+func (s *Server) Client(t testing.TB) client.Client {
+	t.Helper()
+	return s.ClientIn(t, s.Namespace(t))
+}
+
+// ClientIn returns a client in a namespace that is there, closed at the end of the test. Each of the functions changes
+// the options that it is made with.
+func (s *Server) ClientIn(t testing.TB, namespace string, change ...func(*client.Options)) client.Client {
+	t.Helper()
+	options := s.options(namespace)
+	for _, f := range change {
+		f(&options)
+	}
+	c, err := client.NewLazyClient(options)
+	if err != nil {
+		t.Fatalf("make a client for %s: %v", s.Addr(), err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Name returns a name for a task queue, a workflow or a namespace that no other test uses, made of the test's.
+func Name(t testing.TB) string {
+	t.Helper()
+	name := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '-'
+	}, t.Name())
+	return strings.ToLower(name[:min(len(name), 100)] + "-" + rand.Text()[:8])
+}
+
+// History returns all events of a workflow, of the run that was last with an empty run id.
+func History(t testing.TB, c client.Client, workflow, run string) []*history.HistoryEvent {
+	t.Helper()
+	var events []*history.HistoryEvent
+	iterator := c.GetWorkflowHistory(t.Context(), workflow, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for iterator.HasNext() {
+		event, err := iterator.Next()
+		if err != nil {
+			t.Fatalf("read the history of %s: %v", workflow, err)
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+// Shared is one server for all tests of a package, started by the first that asks for it. The zero value runs one with
+// default settings. Tests that stop, pause or restart a server Start one of their own instead.
+type Shared struct {
+	// Settings are those of the server. They are read by the first call to Server.
+	Settings Settings
+
+	mu     sync.Mutex
+	server *Server
+	err    error
+}
+
+// Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is printed with it.
+func (s *Shared) Server(t testing.TB) *Server {
+	t.Helper()
+	server, err := s.start()
+	if err != nil {
+		t.Fatalf("start the shared Temporal: %v", err)
+	}
+	before := server.journal.position()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the shared Temporal during this test:\n%s", server.journal.since(before, 60))
+		}
+	})
+	return server
+}
+
+func (s *Shared) start() (*Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil && s.err == nil {
+		// It outlives the test that starts it: that one's context does not bound it.
+		s.server, s.err = Run(context.Background(), s.Settings)
+	}
+	return s.server, s.err
+}
+
+// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the checks are made
+// after the server is gone; one that returns an error makes the code 1. For example:
+//
+//	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
+	code := m.Run()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	if code == 0 {
+		for _, check := range checks {
+			errs = append(errs, check())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintf(os.Stderr, "after the tests: %v\n", err)
+		return max(code, 1)
+	}
+	return code
+}
