@@ -69,7 +69,7 @@ type host struct {
 	plugin    *Plugin
 	key       string
 	taskQueue string
-	slots     parking // nil: a slot is held while its activity waits
+	slots     lots
 
 	mu       sync.Mutex
 	running  bool
@@ -80,10 +80,6 @@ type host struct {
 	idle     chan struct{} // closed when there is none; nil: nobody waits for that
 	longest  time.Duration // cleanup timeout of the attempts
 }
-
-// parking lends out the slot of an activity that waits for its lock, until it
-// calls unpark.
-type parking interface{ park() (unpark func()) }
 
 func newHost(p *Plugin, key, taskQueue string) *host {
 	h := &host{plugin: p, key: key, taskQueue: taskQueue, stopping: make(chan struct{})}
@@ -129,14 +125,6 @@ func (h *host) stops() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stopping
-}
-
-// park lends out a slot.
-func (h *host) park() (unpark func()) {
-	if h.slots == nil {
-		return func() {}
-	}
-	return h.slots.park()
 }
 
 // begin counts an attempt, until it calls end.

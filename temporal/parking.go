@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -189,57 +190,80 @@ func (s *ParkingSlots) serves(queue string) bool {
 	return s.queues[queue]
 }
 
-// parking is where the activities of one worker can be parked: nowhere, those in
-// sessions, or the others.
-type parking []*ParkingSlots
+// lots is where the activities of one worker can be parked: those of its task
+// queue, and those in sessions, if there are both.
+type lots []*ParkingSlots
 
-// parkingOf finds what a tuner has, which may be nil or the user's own.
-func parkingOf(tuner worker.WorkerTuner) parking {
-	var p parking
-	if tuner == nil {
-		return p
-	}
+// lotsOf finds what a tuner has, which may be the user's own.
+func lotsOf(tuner worker.WorkerTuner) lots {
+	var l lots
 	for _, supplier := range []worker.SlotSupplier{tuner.GetActivityTaskSlotSupplier(), tuner.GetSessionActivitySlotSupplier()} {
 		if slots, ok := supplier.(*ParkingSlots); ok {
-			p = append(p, slots)
+			l = append(l, slots)
 		}
 	}
-	return p
+	return l
 }
 
-// park parks the calling activity, whose task is from a queue. See
-// ParkingSlots.Park.
-func (p parking) park(queue string) (unpark func(), parked bool) {
-	for _, slots := range p {
+// park parks the calling activity, whose task is from a queue, if there is a
+// place. See ParkingSlots.Park.
+func (l lots) park(queue string) (unpark func()) {
+	for _, slots := range l {
 		if slots.serves(queue) {
-			return slots.Park()
+			unpark, _ := slots.Park()
+			return unpark
 		}
 	}
-	return func() {}, false
+	return func() {}
+}
+
+// WithMaxParked sets how many activities of a worker may lend out their slots at
+// a time while they wait for their locks, see ParkingSlots; 0 for none: then the
+// plugin leaves the slots of the worker alone. Defaults to as many as the worker
+// has slots.
+//
+// A worker with a tuner of its own parks if that has ParkingSlots, in as many as
+// they say.
+func WithMaxParked(n int) PluginOption {
+	return func(p *Plugin) error {
+		if n < 0 {
+			return fmt.Errorf("temporal: WithMaxParked: %d activities cannot be parked; write 0 for none", n)
+		}
+		p.maxParked = &n
+		return nil
+	}
 }
 
 // tune puts parking slots into the options of a worker that has no tuner, in
-// the sizes that it has, and returns them; a tuner of the user stays.
-func tune(options *worker.Options, maxParked int) (parking, error) {
-	if options.Tuner == nil {
-		if options.MaxConcurrentWorkflowTaskExecutionSize == 1 {
-			return nil, fmt.Errorf("temporal: MaxConcurrentWorkflowTaskExecutionSize 1 cannot be: the SDK needs at least 2")
-		}
-		tuner, err := NewParkingTuner(worker.FixedSizeTunerOptions{
-			NumWorkflowSlots:      options.MaxConcurrentWorkflowTaskExecutionSize,
-			NumActivitySlots:      options.MaxConcurrentActivityExecutionSize,
-			NumLocalActivitySlots: options.MaxConcurrentLocalActivityExecutionSize,
-			NumNexusSlots:         options.MaxConcurrentNexusTaskExecutionSize,
-		}, maxParked)
-		if err != nil {
-			return nil, err
-		}
-		// The SDK refuses sizes beside a tuner.
-		options.MaxConcurrentWorkflowTaskExecutionSize = 0
-		options.MaxConcurrentActivityExecutionSize = 0
-		options.MaxConcurrentLocalActivityExecutionSize = 0
-		options.MaxConcurrentNexusTaskExecutionSize = 0
-		options.Tuner = tuner
+// the sizes that it has, and returns them; a tuner of the user stays. maxParked
+// nil means as many as there are slots.
+func tune(options *worker.Options, maxParked *int) (lots, error) {
+	switch {
+	case options.Tuner != nil:
+		return lotsOf(options.Tuner), nil
+	case maxParked != nil && *maxParked == 0:
+		return nil, nil
+	case options.MaxConcurrentWorkflowTaskExecutionSize == 1: // which it would not see any more
+		return nil, errors.New("temporal: MaxConcurrentWorkflowTaskExecutionSize is 1, with which the SDK runs no workflow; write at least 2")
 	}
-	return parkingOf(options.Tuner), nil
+	var most int
+	if maxParked != nil {
+		most = *maxParked
+	}
+	tuner, err := NewParkingTuner(worker.FixedSizeTunerOptions{
+		NumWorkflowSlots:      options.MaxConcurrentWorkflowTaskExecutionSize,
+		NumActivitySlots:      options.MaxConcurrentActivityExecutionSize,
+		NumLocalActivitySlots: options.MaxConcurrentLocalActivityExecutionSize,
+		NumNexusSlots:         options.MaxConcurrentNexusTaskExecutionSize,
+	}, most)
+	if err != nil {
+		return nil, err
+	}
+	// The SDK refuses sizes beside a tuner.
+	options.MaxConcurrentWorkflowTaskExecutionSize = 0
+	options.MaxConcurrentActivityExecutionSize = 0
+	options.MaxConcurrentLocalActivityExecutionSize = 0
+	options.MaxConcurrentNexusTaskExecutionSize = 0
+	options.Tuner = tuner
+	return lotsOf(tuner), nil
 }

@@ -155,7 +155,7 @@ func TestTunerHasTheSizesThatTheUserHasSet(t *testing.T) {
 	}
 
 	// when
-	lots, err := tune(&options, 0)
+	lots, err := tune(&options, nil)
 
 	// then
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestTunerHasTheSizesThatTheUserHasSet(t *testing.T) {
 
 func TestTunerDefaultsToTheSizesOfTheSDK(t *testing.T) {
 	var options worker.Options
-	_, err := tune(&options, 5)
+	_, err := tune(&options, new(5))
 	require.NoError(t, err)
 	fixed, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{})
 	require.NoError(t, err)
@@ -177,8 +177,17 @@ func TestTunerDefaultsToTheSizesOfTheSDK(t *testing.T) {
 }
 
 func TestWorkflowTaskSizeOfOneIsRefusedAsByTheSDK(t *testing.T) {
-	_, err := tune(&worker.Options{MaxConcurrentWorkflowTaskExecutionSize: 1}, 0)
+	_, err := tune(&worker.Options{MaxConcurrentWorkflowTaskExecutionSize: 1}, nil)
 	require.ErrorContains(t, err, "MaxConcurrentWorkflowTaskExecutionSize")
+}
+
+func TestWorkerWhoseActivitiesMayNotParkKeepsItsSlots(t *testing.T) {
+	options := worker.Options{MaxConcurrentActivityExecutionSize: 7}
+	lots, err := tune(&options, new(0))
+	require.NoError(t, err)
+	require.Empty(t, lots)
+	require.Equal(t, worker.Options{MaxConcurrentActivityExecutionSize: 7}, options)
+	lots.park("orders")()
 }
 
 func TestTunerOfTheUserStays(t *testing.T) {
@@ -186,17 +195,16 @@ func TestTunerOfTheUserStays(t *testing.T) {
 	fixed, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{})
 	require.NoError(t, err)
 	options := worker.Options{Tuner: fixed}
-	lots, err := tune(&options, 0)
+	lots, err := tune(&options, nil)
 	require.NoError(t, err)
 	require.Same(t, fixed, options.Tuner)
-	_, parked := lots.park("orders")
-	require.False(t, parked)
+	require.Empty(t, lots)
 
 	// one that has parking slots
 	own, err := NewParkingTuner(worker.FixedSizeTunerOptions{NumActivitySlots: 1}, 1)
 	require.NoError(t, err)
 	options = worker.Options{Tuner: own}
-	lots, err = tune(&options, 0)
+	lots, err = tune(&options, nil)
 	require.NoError(t, err)
 	require.Same(t, own, options.Tuner)
 	require.Len(t, lots, 2)
@@ -205,7 +213,7 @@ func TestTunerOfTheUserStays(t *testing.T) {
 func TestActivityIsParkedWhereItsSlotIsFrom(t *testing.T) {
 	// given a worker with sessions
 	var options worker.Options
-	lots, err := tune(&options, 0)
+	lots, err := tune(&options, nil)
 	require.NoError(t, err)
 	activities, sessions := options.Tuner.GetActivityTaskSlotSupplier(), options.Tuner.GetSessionActivitySlotSupplier()
 	_, err = activities.ReserveSlot(t.Context(), reservation{queue: "orders"})
@@ -213,14 +221,14 @@ func TestActivityIsParkedWhereItsSlotIsFrom(t *testing.T) {
 	require.NotNil(t, sessions.TryReserveSlot(reservation{queue: "orders-of-this-process"}))
 
 	// when
-	_, parked := lots.park("orders-of-this-process")
+	unpark := lots.park("orders-of-this-process")
+	lots.park("elsewhere")()
 
 	// then
-	require.True(t, parked)
 	require.Equal(t, 1000, activities.MaxSlots())
 	require.Equal(t, 1001, sessions.MaxSlots())
-	_, parked = lots.park("elsewhere")
-	require.False(t, parked)
+	unpark()
+	require.Equal(t, 1000, sessions.MaxSlots())
 }
 
 // No slot is lost and none is made up, whatever happens in whatever order.

@@ -38,6 +38,7 @@ type Plugin struct {
 	components   []component
 	stopPolicy   StopPolicy
 	stopTimeout  time.Duration
+	maxParked    *int // nil: as many as there are slots
 
 	mu    sync.Mutex
 	hosts map[string]*host // by the key of the worker, for good: a test environment starts one again
@@ -114,8 +115,8 @@ func (p *Plugin) ConfigureClient(context.Context, client.PluginConfigureClientOp
 	return nil
 }
 
-// ConfigureWorker adds the interceptor and raises WorkerStopTimeout, if it is
-// shorter, to what cleanups need.
+// ConfigureWorker adds the interceptor and ParkingSlots, and raises
+// WorkerStopTimeout, if it is shorter, to what cleanups need.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	for _, other := range o.WorkerOptions.Interceptors {
 		w, ok := other.(*workerInterceptor)
@@ -133,6 +134,11 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 			return err
 		}
 	}
+	slots, err := tune(o.WorkerOptions, p.maxParked)
+	if err != nil {
+		return err
+	}
+	h.slots = slots
 	o.WorkerOptions.WorkerStopTimeout = max(o.WorkerOptions.WorkerStopTimeout, p.stopTimeout, p.declarations.cleanup()+time.Second)
 	o.WorkerOptions.Interceptors = append(slices.Clip(o.WorkerOptions.Interceptors), &workerInterceptor{host: h})
 
