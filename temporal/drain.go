@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"go.temporal.io/sdk/worker"
 )
 
 // DefaultStopTimeout is how long a worker that stops waits for its activities,
@@ -70,6 +69,8 @@ type host struct {
 	key       string
 	taskQueue string
 	slots     lots
+	tickets   tickets
+	real      atomic.Bool // with a server behind it
 
 	mu       sync.Mutex
 	running  bool
@@ -127,6 +128,8 @@ func (h *host) stops() <-chan struct{} {
 	return h.stopping
 }
 
+func (h *host) isReal() bool { return h.real.Load() }
+
 // begin counts an attempt, until it calls end.
 func (h *host) begin(cleanup time.Duration) (end func()) {
 	h.mu.Lock()
@@ -169,8 +172,5 @@ func (h *host) drain(ctx context.Context) {
 	for _, c := range h.plugin.components {
 		c.drain(ctx, h)
 	}
+	h.tickets.drain(ctx, end)
 }
-
-// shutdownCause is why an attempt has to go that was told by us, before the SDK
-// tells it.
-func shutdownCause() error { return worker.ErrWorkerShutdown }

@@ -13,9 +13,11 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // PluginName is the name of the Plugin among those of workers and clients.
@@ -39,6 +41,11 @@ type Plugin struct {
 	stopPolicy   StopPolicy
 	stopTimeout  time.Duration
 	maxParked    *int // nil: as many as there are slots
+	priorities   func(sdk.Priority) priority.Level
+	maxTickets   int
+	claimWindow  time.Duration
+	keepOptions  bool
+	locks        locks
 
 	mu    sync.Mutex
 	hosts map[string]*host // by the key of the worker, for good: a test environment starts one again
@@ -63,6 +70,10 @@ func NewPlugin(guard *lockguard.Guard, options ...PluginOption) (*Plugin, error)
 		guard:       guard,
 		logger:      slog.New(slog.DiscardHandler),
 		stopTimeout: DefaultStopTimeout,
+		priorities:  PriorityOf,
+		maxTickets:  DefaultMaxTickets,
+		claimWindow: DefaultClaimWindow,
+		locks:       locks{guard},
 		hosts:       make(map[string]*host),
 	}
 	var problems []error
@@ -192,6 +203,8 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	if h == nil || !h.enter() {
 		return next(ctx, o)
 	}
+	_, real := o.WorkerRegistry.(interface{ Stop() }) // a worker registers with itself, a test environment does not
+	h.real.Store(real)
 	for _, c := range p.components {
 		if err := c.start(h.background(), h, o.WorkerRegistry); err != nil {
 			return fmt.Errorf("temporal: the worker of task queue %s cannot start: %w", h.taskQueue, err)

@@ -1,0 +1,242 @@
+package temporal_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/temporal"
+)
+
+// scope is what the activities of these tests have in common.
+const scope = "cluster/orders"
+
+// A farm is workers of one task queue, and strangers who want the same locks.
+type farm struct {
+	client client.Client
+	queue  string
+	root   string
+	locks  *recipes.Client
+}
+
+func newFarm(t *testing.T) farm {
+	t.Helper()
+	root := testbed.Root(t)
+	locks, err := recipes.NewClient(recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Chroot: root})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, locks.Close(context.Background())) })
+	return farm{client: dial(t), queue: devserver.Name(t), root: root, locks: locks}
+}
+
+// guard is a process of its own.
+func (f farm) guard(t *testing.T) *lockguard.Guard {
+	t.Helper()
+	return guard(t, func(c *recipes.Config) { c.Chroot = f.root })
+}
+
+// worker runs activities by their names.
+func (f farm) worker(t *testing.T, lock temporal.Lock, activities map[string]any, change ...func(*worker.Options)) worker.Worker {
+	t.Helper()
+	return f.workerWith(t, lock, activities, nil, change...)
+}
+
+func (f farm) workerWith(t *testing.T, lock temporal.Lock, activities map[string]any, options []temporal.PluginOption, change ...func(*worker.Options)) worker.Worker {
+	t.Helper()
+	for name := range activities {
+		options = append(options, temporal.Declare(name, lock))
+	}
+	plugin, err := temporal.NewPlugin(f.guard(t), options...)
+	require.NoError(t, err)
+	o := worker.Options{Plugins: []worker.Plugin{plugin}}
+	for _, change := range change {
+		change(&o)
+	}
+	w := worker.New(f.client, f.queue, o)
+	w.RegisterWorkflow(single)
+	for name, a := range activities {
+		w.RegisterActivityWithOptions(a, activity.RegisterOptions{Name: name})
+	}
+	require.NoError(t, w.Start())
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// single executes one activity.
+func single(ctx workflow.Context, name string, options workflow.ActivityOptions) (any, error) {
+	var result any
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name).Get(ctx, &result)
+	return result, err
+}
+
+func (f farm) start(t *testing.T, name string, options workflow.ActivityOptions) client.WorkflowRun {
+	t.Helper()
+	run, err := f.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: devserver.Name(t), TaskQueue: f.queue}, single, name, options)
+	require.NoError(t, err)
+	return run
+}
+
+func (f farm) events(t *testing.T, run client.WorkflowRun) []enums.EventType {
+	t.Helper()
+	var types []enums.EventType
+	for _, e := range devserver.History(t, f.client, run.GetID(), run.GetRunID()) {
+		types = append(types, e.GetEventType())
+	}
+	return types
+}
+
+// hold is a stranger who has the lock until the function is called.
+func (f farm) hold(t *testing.T) (release func()) {
+	t.Helper()
+	hold, err := f.guard(t).Acquire(t.Context(), lockguard.Requirement{Scope: scope, Priority: 1000})
+	require.NoError(t, err)
+	return func() { require.NoError(t, hold.Release(context.WithoutCancel(t.Context()))) }
+}
+
+func requirement() lockguard.Requirement { return lockguard.Requirement{Scope: scope} }
+
+func errorType(t *testing.T, err error) string {
+	t.Helper()
+	var failure *sdk.ApplicationError
+	require.ErrorAs(t, err, &failure)
+	return failure.Type()
+}
+
+func eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, condition, patience, 10*time.Millisecond, what)
+}
+
+func receive[T any](t *testing.T, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "timeout", what)
+		panic("unreachable")
+	}
+}
+
+func TestLockedActivitiesOfTwoWorkersExcludeEachOtherAndAddNoEvents(t *testing.T) {
+	f := newFarm(t)
+	var last, running atomic.Int64
+	increment := func(ctx context.Context) (bool, error) {
+		hold, ok := lockguard.FromContext(ctx)
+		if !ok || running.Add(1) != 1 {
+			return false, errors.New("not alone")
+		}
+		defer running.Add(-1)
+		token := int64(hold.Token())
+		return last.Swap(token) < token, nil // a fenced downstream
+	}
+	lock := temporal.Lock{Requirement: requirement(), OnBusy: temporal.BusyWait}
+	for range 2 {
+		f.worker(t, lock, map[string]any{"increment": increment})
+	}
+	once := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: &sdk.RetryPolicy{MaximumAttempts: 1}}
+	var runs []client.WorkflowRun
+	for range 20 {
+		runs = append(runs, f.start(t, "increment", once))
+	}
+	for _, run := range runs {
+		var fenced bool
+		require.NoError(t, run.Get(t.Context(), &fenced))
+		require.True(t, fenced, "a token that is not larger than the one before")
+		require.Equal(t, []enums.EventType{
+			enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
+			enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+			enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_ACTIVITY_TASK_STARTED, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
+			enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+			enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+		}, f.events(t, run))
+	}
+}
+
+func TestWaitingActivityIsCancelledWithItsWorkflow(t *testing.T) {
+	f := newFarm(t)
+	release := f.hold(t)
+	f.worker(t, temporal.Lock{Requirement: requirement(), OnBusy: temporal.BusyWait}, map[string]any{"work": func() error { return nil }})
+	run := f.start(t, "work", workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: 3 * time.Second})
+	f.waits(t)
+	require.NoError(t, f.client.CancelWorkflow(t.Context(), run.GetID(), run.GetRunID()))
+	err := run.Get(t.Context(), nil)
+	require.True(t, sdk.IsCanceledError(err), "%v", err)
+	require.Contains(t, f.events(t, run), enums.EVENT_TYPE_ACTIVITY_TASK_CANCELED)
+	release()
+	f.isFree(t)
+}
+
+func TestWaitingActivityOfATerminatedWorkflowGivesItsPlaceUp(t *testing.T) {
+	f := newFarm(t)
+	release := f.hold(t)
+	f.worker(t, temporal.Lock{Requirement: requirement(), OnBusy: temporal.BusyWait}, map[string]any{"work": func() error { return nil }})
+	run := f.start(t, "work", workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: 3 * time.Second})
+	f.waits(t)
+	require.NoError(t, f.client.TerminateWorkflow(t.Context(), run.GetID(), run.GetRunID(), "over"))
+	f.waiters(t, 0)
+	release()
+	f.isFree(t)
+}
+
+// waiters waits until there are that many in the queue.
+func (f farm) waiters(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, func() bool {
+		state, err := f.locks.Lock(t.Context(), scope)
+		return err == nil && len(state.Waiters) == n
+	}, "waiters")
+}
+
+func (f farm) waits(t *testing.T) { t.Helper(); f.waiters(t, 1) }
+
+// isFree waits until a stranger gets the lock.
+func (f farm) isFree(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, f.guard(t).Do(ctx, requirement(), func(context.Context) error { return nil }))
+}
+
+func TestPreemptedActivityIsToldAtOnceWhateverItsHeartbeatTimeout(t *testing.T) {
+	f := newFarm(t)
+	began, told := make(chan struct{}, 10), make(chan error, 10)
+	var attempts atomic.Int32
+	work := func(ctx context.Context) error {
+		if attempts.Add(1) > 1 {
+			return nil
+		}
+		began <- struct{}{}
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		return ctx.Err()
+	}
+	lock := temporal.Lock{Requirement: requirement()}
+	lock.CleanupTimeout = 10 * time.Second
+	f.worker(t, lock, map[string]any{"work": work})
+	run := f.start(t, "work", workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: 10 * time.Second})
+	receive(t, began, "the work")
+	asked := time.Now()
+	require.NoError(t, f.guard(t).Do(t.Context(), lockguard.Requirement{Scope: scope, Priority: 7, Owner: "emergency job"}, func(context.Context) error { return nil }))
+	var preempted *lockguard.PreemptedError
+	require.ErrorAs(t, receive(t, told, "the cause"), &preempted)
+	t.Logf("told, cleaned up and handed over in %s", time.Since(asked))
+	require.Equal(t, "emergency job", preempted.By)
+
+	// then another attempt follows, and completes
+	require.NoError(t, run.Get(t.Context(), nil))
+	require.EqualValues(t, 2, attempts.Load())
+}

@@ -1,0 +1,286 @@
+package temporal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/worker"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	// parkAfter is how long an attempt waits before it lends out its slot: most
+	// have their lock by then.
+	parkAfter = 10 * time.Millisecond
+
+	// joinTime is how long an attempt that yields waits until its request stands
+	// in the queue.
+	joinTime = time.Second
+)
+
+// errOutOfTime is why an attempt gives up that has no time left to run.
+var errOutOfTime = errors.New("the timeouts of the activity leave no time to wait on")
+
+// acquire waits for the lock as the declaration says. When the attempt is to
+// yield, the error says so to Temporal. The context is that of the Hold; nil for
+// a local activity.
+func (a *locked) acquire() (*lockguard.Hold, *bidContext, error) {
+	if a.isTry() {
+		ctx := newBidContext(a.ctx)
+		hold, err := a.host.plugin.guard.AcquireAll(ctx, a.trying())
+		return hold, ctx, err
+	}
+	w := &wait{locked: a, stops: a.host.stops(), unpark: func() {}}
+	defer func() { w.unpark() }()
+	w.bid, w.ctx = a.firstBid()
+	hold, err := w.run()
+	return hold, w.ctx, err
+}
+
+func (a *locked) isTry() bool {
+	patience := a.lock.patience()
+	return a.lock.OnBusy == BusySkip || a.info.IsLocalActivity || patience != nil && *patience == 0
+}
+
+// trying are the requirements of an attempt that does not wait.
+func (a *locked) trying() []lockguard.Requirement {
+	requirements := slices.Clone(a.requirements)
+	for i := range requirements {
+		requirements[i].AcquireTimeout = new(time.Duration(0))
+	}
+	return requirements
+}
+
+// isBusy reports whether somebody else has the lock.
+func isBusy(err error) bool {
+	late, ok := errors.AsType[*recipes.NotAcquiredError](err)
+	return ok && late.Err == nil || errors.As(err, new(*recipes.QueueFullError)) || errors.As(err, new(*lockguard.FrozenError))
+}
+
+// firstBid goes on where the attempt before has yielded, or asks anew.
+func (a *locked) firstBid() (bid, *bidContext) {
+	if a.slip.Reference == (reference{}) || len(a.requirements) > 1 {
+		return a.newBid()
+	}
+	ctx, ref := newBidContext(a.since()), a.slip.Reference
+	return newPledge(&ref, func() (*lockguard.Hold, error) {
+		return a.host.plugin.locks.adopt(ctx, a.requirements[0], ref)
+	}), ctx
+}
+
+func (a *locked) newBid() (bid, *bidContext) {
+	ctx := newBidContext(a.since())
+	requirements := slices.Clone(a.requirements)
+	for i := range requirements {
+		if requirements[i].AcquireTimeout != nil {
+			requirements[i].AcquireTimeout = new(max(a.patience(), time.Millisecond))
+		}
+	}
+	if len(requirements) > 1 {
+		return newPledge(nil, func() (*lockguard.Hold, error) { return a.host.plugin.guard.AcquireAll(ctx, requirements) }), ctx
+	}
+	return a.host.plugin.locks.enqueue(ctx, requirements[0]), ctx
+}
+
+// since is the context of the attempt, for observers with the time since which
+// the execution waits.
+func (a *locked) since() context.Context {
+	return lockguard.WaitingSince(a.ctx, a.began.Add(-a.waited()))
+}
+
+// waited is how long the attempts before have waited, on the server's clock.
+func (a *locked) waited() time.Duration {
+	if a.slip.Since.IsZero() {
+		return 0
+	}
+	return max(0, a.info.StartedTime.Sub(a.slip.Since))
+}
+
+// patience is how long the attempts may still wait, if that is bounded.
+func (a *locked) patience() time.Duration {
+	return *a.lock.patience() - a.waited() - time.Since(a.began)
+}
+
+// A wait is the time in which an attempt waits in its slot.
+type wait struct {
+	*locked
+	bid    bid
+	ctx    *bidContext
+	stops  <-chan struct{}
+	unpark func()
+}
+
+func (w *wait) run() (*lockguard.Hold, error) {
+	park, yield, patience, end := timers{}, timers{}, timers{}, timers{}
+	defer func() { park.stop(); yield.stop(); patience.stop(); end.stop() }()
+	park.set(parkAfter)
+	switch w.lock.OnBusy {
+	case BusyRetry:
+		yield.set(parkAfter)
+	case BusyHybrid:
+		yield.set(w.lock.inSlotWait())
+	case BusyWait, BusySkip:
+	}
+	if w.lock.patience() != nil {
+		patience.set(w.patience() + time.Second) // the guard knows better who was in the way
+	}
+	if deadline := w.info.Deadline; !deadline.IsZero() {
+		left := time.Until(deadline)
+		end.set(left - w.lock.cleanup() - min(safetyMargin, left/10))
+	}
+	for {
+		select {
+		case <-w.bid.Done():
+			hold, err := w.bid.Hold()
+			if w.isLapsed(err) {
+				w.bid, w.ctx = w.newBid()
+				continue
+			}
+			return hold, err
+		case <-w.locked.ctx.Done():
+			return nil, w.withdraw(context.Cause(w.locked.ctx))
+		case <-w.stops:
+			w.stops = nil
+			if err := w.yield(ErrTypeLockHandover, handoverDelay, worker.ErrWorkerShutdown); err != nil {
+				return nil, err
+			}
+		case <-park.c():
+			w.unpark = w.host.slots.park(w.info.TaskQueue)
+		case <-yield.c():
+			if err := w.yield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields), nil); err != nil {
+				return nil, err
+			}
+			if w.mayYield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields)) { // it could not be told
+				yield.set(w.lock.inSlotWait())
+			}
+		case <-patience.c():
+			return nil, w.withdraw(w.failure(ErrTypeLockWaitTimeout, fmt.Sprintf("was not acquired within %s", *w.lock.patience()), nil, forGood))
+		case <-end.c():
+			if err := w.yield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields), errOutOfTime); err != nil {
+				return nil, err
+			}
+			return nil, w.withdraw(w.failure(ErrTypeLockWaitTimeout, "was not acquired", errOutOfTime))
+		}
+	}
+}
+
+// isLapsed reports whether the place that was kept is gone, and forgets it.
+func (w *wait) isLapsed(err error) bool {
+	if w.slip.Reference == (reference{}) || !isNotThere(err) {
+		return false
+	}
+	w.slip.Reference = reference{}
+	return true
+}
+
+// withdraw takes the request back, and returns why.
+func (w *wait) withdraw(why error) error {
+	w.ctx.end(why)
+	<-w.bid.Done()
+	if hold, err := w.bid.Hold(); err == nil {
+		_ = hold.Release(w.ctx)
+	}
+	return why
+}
+
+// yield ends the attempt so that another one follows, which finds the place in
+// the queue that is kept for it. nil: the attempt has to go on.
+func (w *wait) yield(errorType string, delay time.Duration, cause error) error {
+	if !w.mayYield(errorType, delay) {
+		return nil
+	}
+	join := time.NewTimer(joinTime)
+	defer join.Stop()
+	select {
+	case <-w.bid.Joined():
+	case <-w.bid.Done():
+	case <-w.locked.ctx.Done():
+		return nil
+	case <-join.C:
+	}
+	next := slip{Since: w.slip.Since, Yields: w.slip.Yields + 1}
+	if next.Since.IsZero() {
+		next.Since = w.info.StartedTime
+	}
+	ref, known := w.bid.Reference()
+	_, kept := w.bid.(*pledge) // elsewhere
+	switch {
+	case closed(w.bid.Done()):
+		return nil // granted, or refused
+	case known && kept:
+		next.Reference = ref
+	case known && w.host.tickets.reserve(w.host.plugin.maxTickets):
+		next.Reference = ref
+	case known && w.lock.OnBusy == BusyHybrid && errorType == ErrTypeLockBusy && cause == nil:
+		return nil // as many places are kept as may be
+	}
+	reserved := next.Reference != (reference{}) && !kept
+	if err := w.pulse.leave(next); err != nil || closed(w.bid.Done()) || reserved && !w.ctx.loosen() {
+		w.pulse.take()
+		if reserved {
+			w.host.tickets.free()
+		}
+		return nil
+	}
+	why := w.failure(errorType, fmt.Sprintf("is busy since %s", (w.waited()+time.Since(w.began)).Round(time.Millisecond)), cause, again(delay))
+	if !reserved {
+		return w.withdraw(why)
+	}
+	p := w.host.plugin
+	ticket := parkedTicket{bid: w.bid, ctx: w.ctx, info: w.info, window: p.claimWindow, logger: p.logger}
+	if w.pulse.token != nil {
+		ticket.look = looker(w.client, w.info)
+	}
+	w.host.tickets.keep(w.host.background(), ticket)
+	return why
+}
+
+// mayYield reports whether another attempt will follow one that fails so.
+func (a *locked) mayYield(errorType string, delay time.Duration) bool {
+	if a.pulse == nil || a.ctx.Err() != nil {
+		return false
+	}
+	if a.lock.patience() != nil && a.patience() <= delay {
+		return false
+	}
+	policy := a.info.RetryPolicy
+	switch {
+	case policy == nil: // of a server that does not tell, or of a test environment
+		return a.lock.OnBusy == BusyRetry
+	case policy.MaximumAttempts > 0 && a.info.Attempt >= policy.MaximumAttempts:
+		return false
+	case slices.Contains(policy.NonRetryableErrorTypes, errorType):
+		return false
+	}
+	if total := a.info.ScheduleToCloseTimeout; total > 0 {
+		gone := a.info.StartedTime.Sub(a.info.ScheduledTime) + time.Since(a.began)
+		return total-gone > delay+safetyMargin+a.lock.cleanup()
+	}
+	return true
+}
+
+// timers is a timer that may not be set.
+type timers struct{ timer *time.Timer }
+
+func (t *timers) set(d time.Duration) {
+	t.stop()
+	t.timer = time.NewTimer(max(d, 0))
+}
+
+func (t *timers) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
+func (t *timers) c() <-chan time.Time {
+	if t.timer == nil {
+		return nil
+	}
+	return t.timer.C
+}
