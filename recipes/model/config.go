@@ -19,7 +19,22 @@ type Request struct {
 	Revises    bool // may rewrite its data while it waits (T13)
 	Becomes    int  // the request that it may move to (T12); 0: none
 	Delay      bool // declares a lock delay
+	Hold       int  // the id of its hold; 0: none
+	Role       Role // how it comes to hold
+	Blind      bool // its reference is from before the grant, and tells no token
+	Of         int  // the request that its reference names, if it is not one that queues
 }
+
+// A Role is how a request comes to hold the lock.
+type Role uint8
+
+// The roles.
+const (
+	Queues Role = iota // T1 to T8
+	Joins              // T14
+	Cleans             // T14 for cleanup: although the hold is asked to go
+	Adopts             // T15, T14 or T16
+)
 
 // A Config is who contends for one lock, and what may go wrong, how often.
 type Config struct {
@@ -48,6 +63,11 @@ func (c *Config) validate() error {
 	if len(c.Requests) > maxRequests || c.Lag > maxLag {
 		return fmt.Errorf("model %q: at most %d requests and a lag of %d", c.Name, maxRequests, maxLag)
 	}
+	for i, r := range c.Requests {
+		if r.Role != Queues && (r.Hold == 0 || r.Of >= len(c.Requests) || r.Of == i || c.Requests[r.Of].Hold != r.Hold) {
+			return fmt.Errorf("model %q: the reference of request %d names none of its hold", c.Name, i)
+		}
+	}
 	return nil
 }
 
@@ -56,21 +76,24 @@ type Guard uint8
 
 // Protocol is the protocol without some of its guards. The zero value has them
 // all.
-type Protocol uint64
+type Protocol [2]uint64
 
 // Without returns the protocol that lacks these guards.
 func Without(missing ...Guard) (p Protocol) {
 	for _, g := range missing {
-		p |= 1 << g
+		p[g/64] |= 1 << (g % 64)
 	}
 	return p
 }
+
+//go:norace
+func (p *Protocol) lacks(g Guard) bool { return p[g/64]&(1<<(g%64)) != 0 }
 
 // String names the guards that are missing.
 func (p Protocol) String() string {
 	var missing []string
 	for _, g := range Guards() {
-		if p&(1<<g) != 0 {
+		if p.lacks(g) {
 			missing = append(missing, g.String())
 		}
 	}
@@ -133,6 +156,37 @@ const (
 	LeaveVersion
 	RemovalMindsDelay
 	RemovalVersion
+	VersionInT14
+	MateInT14
+	MateVersionInT14
+	NoJoinWhenAsked
+	MailInT14
+	DeadStayNamed
+	DelayKeptByT14
+	VersionInT15
+	MateInT15
+	MateVersionInT15
+	MailInT15
+	AdoptedForgotten
+	DelayKeptByT15
+	VersionInT16
+	EpochInT16
+	NamedInT16
+	AloneInT16
+	DelayKeptByT16
+	TokenOfHold
+	TokenOfReference
+	NewTokenNamesNobody
+	DelayOfCompanion
+	SyncBeforeSeeking
+	SeekingSameVersion
+	CompanionLooks
+	VersionInT4OfCompanion
+	FirstWatchesLOfHold
+	DelayWatchesL
+	NoDowngradeOfHold
+	BreakTakesAll
+	BreakForgetsDead
 	guards
 )
 
@@ -200,6 +254,38 @@ var guardNames = [guards]string{
 	LeaveVersion:       "the version in T8",
 	RemovalMindsDelay:  "no removal while a delay is in G",
 	RemovalVersion:     "v in a removal",
+
+	VersionInT14:           "v in T14",
+	MateInT14:              "the companion's node in T14",
+	MateVersionInT14:       "the companion's version in T14",
+	NoJoinWhenAsked:        "no T14 while the hold is asked to go",
+	MailInT14:              "the mailbox copied in a T14 for cleanup",
+	DeadStayNamed:          "the dead of the hold stay in G",
+	DelayKeptByT14:         "T14 keeps the delays of the dead",
+	VersionInT15:           "v in T15",
+	MateInT15:              "the node of whom T15 replaces",
+	MateVersionInT15:       "the version of whom T15 replaces",
+	MailInT15:              "the mailbox carried over in T15",
+	AdoptedForgotten:       "whoever is replaced is taken out of G",
+	DelayKeptByT15:         "T15 keeps the delay of whom it replaces",
+	VersionInT16:           "v in T16",
+	EpochInT16:             "the epoch in T16",
+	NamedInT16:             "G names whom T16 replaces",
+	AloneInT16:             "nobody in G lives at T16",
+	DelayKeptByT16:         "T16 keeps the delays of the dead",
+	TokenOfHold:            "the token of the hold in T14, T15 and T16",
+	TokenOfReference:       "T14 by a reference of this very grant",
+	NewTokenNamesNobody:    "a T16 by a new token names nobody else",
+	DelayOfCompanion:       "T14, T15 and T16 write the own delay",
+	SyncBeforeSeeking:      "sync before a reference is looked for",
+	SeekingSameVersion:     "G and list of one version before a reference is given up",
+	CompanionLooks:         "a companion that lets go looks who else holds",
+	VersionInT4OfCompanion: "v in the T4 of a companion",
+	FirstWatchesLOfHold:    "the first waiter watches L behind companions",
+	DelayWatchesL:          "who waits out the delay of a hold watches L",
+	NoDowngradeOfHold:      "no T10 of a hold that may be resumed",
+	BreakTakesAll:          "a break takes all companions",
+	BreakForgetsDead:       "a break forgets the dead companions",
 }
 
 func (g Guard) String() string { return guardNames[g] }

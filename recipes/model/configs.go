@@ -18,6 +18,18 @@ func delays(r *Request)     { r.Delay = true }
 func downgrades(r *Request) { r.Downgrades = true }
 func revises(r *Request)    { r.Revises = true }
 
+func outlives(r *Request) { r.Hold = 1 }
+
+func joins(of int) func(*Request)  { return comes(Joins, of) }
+func cleans(of int) func(*Request) { return comes(Cleans, of) }
+func adopts(of int) func(*Request) { return comes(Adopts, of) }
+
+func blind(r *Request) { r.Blind = true }
+
+func comes(role Role, of int) func(*Request) {
+	return func(r *Request) { r.Hold, r.Role, r.Of = 1, role, of }
+}
+
 func becomes(k int) func(*Request) { return func(r *Request) { r.Becomes = k } }
 
 // Bounded returns the configurations that a test explores to the end in seconds.
@@ -84,6 +96,42 @@ func Bounded() []Config {
 			Name: "a reader with a delay, one without, and a writer", Lag: 0, Expiries: 1,
 			Requests: []Request{with(reader(0, 1), delays), reader(1, 1), exclusive(2, 1)},
 		},
+		{
+			Name: "a companion joins", Lag: 1, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a companion joins for cleanup", Lag: 0, Expiries: 1, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), cleans(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a hold is adopted", Lag: 1, Expiries: 1, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a hold is adopted, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0))},
+		},
+		{
+			Name: "one that waits is adopted", Lag: 1, Expiries: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), outlives), with(exclusive(2, 1), adopts(1))},
+		},
+		{
+			Name: "a hold with a delay is resumed", Lag: 0, Expiries: 2, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), adopts(0), delays), exclusive(2, 2)},
+		},
+		{
+			Name: "a hold of readers", Lag: 0, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), outlives), with(reader(1, 1), joins(0)), exclusive(2, 2)},
+		},
+		{
+			Name: "a hold is broken", Lag: 1, Breaks: 1, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0))},
+		},
+		{
+			Name: "a hold is followed by another of its client", Lag: 1, Foresees: true, Knocks: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), joins(0)), exclusive(1, 1)},
+		},
 	}
 }
 
@@ -141,6 +189,42 @@ func Narrow() []Config {
 		{
 			Name: "a knock comes late, after a removal", Held: true, NoGiveUp: true, Expiries: 1, Late: 1, Removals: 1, Knocks: true,
 			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(0, 1), with(exclusive(1, 1), downgrades)},
+		},
+		{
+			Name: "two join a hold", Held: true, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), joins(1)), exclusive(3, 2)},
+		},
+		{
+			Name: "a hold is joined, or the lock removed", Held: true, NoGiveUp: true, NoFastPath: true, Removals: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), exclusive(2, 1)},
+		},
+		{
+			Name: "a hold is joined after its agent died", Held: true, NoGiveUp: true, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), joins(0)), with(exclusive(3, 1), adopts(0))},
+		},
+		{
+			Name: "the agent of a hold with a delay dies", Held: true, NoGiveUp: true, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0)), exclusive(3, 1)},
+		},
+		{
+			Name: "a hold is granted again", Held: true, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), outlives)},
+		},
+		{
+			Name: "a hold is resumed by a new token", Held: true, NoGiveUp: true, Expiries: 3,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0), blind), with(exclusive(3, 1), adopts(1))},
+		},
+		{
+			Name: "a hold that would share", Held: true, NoGiveUp: true, Expiries: 2,
+			Requests: []Request{with(exclusive(0, 1), outlives, downgrades), reader(1, 1), with(exclusive(2, 1), adopts(0))},
+		},
+		{
+			Name: "two adopt a hold", Lag: 0, Expiries: 1, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 1), adopts(0)), exclusive(3, 2)},
+		},
+		{
+			Name: "a hold is resumed, or the lock removed", Lag: 1, Expiries: 1, Removals: 1, Late: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), exclusive(2, 1)},
 		},
 	}
 }
@@ -251,6 +335,62 @@ func Large() []Config {
 		{
 			Name: "delays, removals, two sessions end", Lag: 1, Expiries: 2, Removals: 1, Late: 1,
 			Requests: []Request{with(exclusive(0, 1), delays), exclusive(0, 1), with(exclusive(1, 1), delays)},
+		},
+		{
+			Name: "the agent of a hold dies", Lag: 0, Expiries: 1, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0)), exclusive(3, 2)},
+		},
+		{
+			Name: "a companion joins, two behind", Lag: 2, Expiries: 1, Leases: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a companion joins, late requests, lost replies", Lag: 1, LostReply: 1, Late: 1, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a hold is adopted, late requests, lost replies, and one that takes over", Lag: 1, LostReply: 1, Late: 1, Expiries: 2,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "one that waits is adopted, and one takes over", Lag: 0, Expiries: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), outlives), with(exclusive(2, 1), adopts(1)), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "one that waits is adopted while it moves", Lag: 1, LostReply: 1,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), outlives, becomes(3)), with(exclusive(2, 1), adopts(1)), with(exclusive(1, 2), outlives)},
+		},
+		{
+			Name: "companions with delays", Lag: 0, Expiries: 2, Breaks: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), joins(0), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a hold with a delay is resumed, all ends", Lag: 0, Expiries: 1, Breaks: 1, Deletes: 1, Lapses: 1, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), adopts(0), delays), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "two adopt a hold, one joins", Lag: 1, Expiries: 2,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 1), adopts(0)), with(exclusive(3, 1), joins(0))},
+		},
+		{
+			Name: "a hold is adopted, and adopted again", Lag: 0, Expiries: 3,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 1), adopts(1)), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "a hold of readers, another reader, a writer that takes over", Lag: 0, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), outlives), with(reader(1, 1), joins(0)), reader(2, 1), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "a hold of readers is adopted", Lag: 1, Expiries: 1,
+			Requests: []Request{with(reader(0, 1), outlives, delays), with(reader(1, 1), adopts(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "two queue for one hold", Lag: 0, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 2), outlives, forceful), with(exclusive(3, 1), joins(2))},
+		},
+		{
+			Name: "a hold is adopted, its client comes again", Lag: 1, Expiries: 1, Removals: 1, Foresees: true, Knocks: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), adopts(0)), exclusive(1, 1)},
 		},
 	}
 }

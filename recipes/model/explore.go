@@ -25,7 +25,7 @@ type Report struct {
 }
 
 // Explore visits every state of the configuration.
-func (c *Config) Explore(limits Limits) Report { return c.ExploreAs(0, limits) }
+func (c *Config) Explore(limits Limits) Report { return c.ExploreAs(Protocol{}, limits) }
 
 // ExploreAs does so for a protocol that lacks guards. It stops at the
 // first violation.

@@ -6,8 +6,11 @@ import "fmt"
 type explorer struct {
 	c        *Config
 	off      Protocol
-	delaying uint8 // requests that declare a delay
-	sharing  uint8 // shared requests
+	delaying uint8              // requests that declare a delay
+	sharing  uint8              // shared requests
+	holding  uint8              // requests with a hold id
+	mates    [maxRequests]uint8 // of the same hold id
+	sought   uint8              // those that references name
 	twin     [maxRequests]int
 	target   uint8 // requests that others become
 	before   [maxRequests]int
@@ -31,6 +34,17 @@ func newExplorer(c *Config, off Protocol) *explorer {
 		if r.Shared {
 			x.sharing |= 1 << i
 		}
+		if r.Hold != 0 {
+			x.holding |= 1 << i
+			for j, q := range c.Requests {
+				if j != i && q.Hold == r.Hold {
+					x.mates[i] |= 1 << j
+				}
+			}
+		}
+		if r.Role != Queues {
+			x.sought |= 1 << r.Of
+		}
 		if r.Becomes != 0 {
 			x.twin[i], x.twin[r.Becomes] = r.Becomes, i
 			x.target |= 1 << r.Becomes
@@ -47,7 +61,7 @@ func newExplorer(c *Config, off Protocol) *explorer {
 }
 
 //go:norace
-func (x *explorer) on(g Guard) bool { return x.off&(1<<g) == 0 }
+func (x *explorer) on(g Guard) bool { return !x.off.lacks(g) }
 
 //go:norace
 func (x *explorer) fail(format string, i int) {
@@ -109,6 +123,11 @@ const (
 	actRemoverReads
 	actRemoves
 	actCut
+	actSeeks
+	actLooksMate
+	actStays
+	actRefused
+	actNotThere
 )
 
 func (a action) String() string {
@@ -204,6 +223,16 @@ func (a action) String() string {
 		return "the removal is refused"
 	case actCut:
 		return who + "'s connection breaks while it waits"
+	case actSeeks:
+		return who + " comes with a reference, syncs, and knows the epoch"
+	case actLooksMate:
+		return who + " looks at the node of a companion"
+	case actStays:
+		return who + " watches the one that it adopts, which waits"
+	case actRefused:
+		return who + " does not join: the hold is asked to go"
+	case actNotThere:
+		return who + " is told that its hold is not there"
 	}
 	return "?"
 }
@@ -291,6 +320,8 @@ func (x *explorer) request(s *state, i int) {
 		x.arrive(s, i)
 	case fresh, wantsEpoch, looked, mustJoin:
 		x.newcomer(s, i)
+	case seeksG, seeksList, seeksNode, seeks, stays:
+		x.seeker(s, i)
 	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
 		x.waiter(s, i)
 	case holdsNew, holds, leavesG, leavesList, leaves, sharesG, sharesNode, shares:
@@ -345,7 +376,7 @@ func (x *explorer) write(s *state, i int, o op) {
 func (x *explorer) cutOff(t *state, i int, o op) {
 	l := &t.locals[i]
 	switch o {
-	case opT1, opT1Beside, opT2:
+	case opT1, opT1Beside, opT2, opT14, opT15, opT16:
 		*l = local{pc: unsureCreate, epoch: l.epoch}
 	case opT4, opT5:
 		*l = local{pc: unsureLeave, modes: l.modes & (1 << i), token: l.token}
@@ -367,7 +398,7 @@ func (x *explorer) cutOff(t *state, i int, o op) {
 //
 //go:norace
 func (x *explorer) afterLate(t *state, i int, o op, ok bool) {
-	creates := o == opT1 || o == opT1Beside || o == opT2
+	creates := o == opT1 || o == opT1Beside || o == opT2 || o >= opT14 && o <= opT16
 	t.locals[i] = local{pc: ended}
 	if creates && ok && x.on(LateUndone) {
 		t.locals[i] = local{pc: undoes}
@@ -393,6 +424,8 @@ func (x *explorer) reconnect(s *state, i int) {
 			*l = local{pc: joined}
 		case t.order[i] != 0:
 			*l = local{pc: ended} // it was created, though this server does not show it: a new attempt has another name
+		case x.c.Requests[i].Role != Queues:
+			*l = local{pc: seeksG, epoch: h.epoch}
 		default:
 			*l = local{pc: fresh, epoch: h.epoch}
 		}

@@ -154,17 +154,35 @@ func (x *explorer) operator(s *state) {
 			bit := uint8(1) << j
 			t := *s
 			after := *h
-			ok := after.nodes[j].there() && after.nodes[j].version == b.versions[j] && (!x.on(VersionInBreak) || h.v == b.v)
+			broken := bit
+			if x.on(BreakTakesAll) {
+				broken |= b.list & x.mates[j]
+			}
+			ok := !x.on(VersionInBreak) || h.v == b.v
+			for set := broken; set != 0; set &= set - 1 {
+				k := lowest(set)
+				ok = ok && after.nodes[k].there() && after.nodes[k].version == b.versions[k]
+			}
 			if ok {
-				x.remove(&t, &after, j)
-				t.evicted |= bit
-				out := bit
-				if x.delaying&bit != 0 && x.on(DelayKeptByBreak) {
-					out = 0
+				for set := broken; set != 0; set &= set - 1 {
+					x.remove(&t, &after, lowest(set))
+					x.takes(&t, lowest(set))
+				}
+				t.evicted |= broken
+				out := broken
+				if x.on(BreakForgetsDead) {
+					out |= b.g &^ b.list & x.holding
+				}
+				if x.on(DelayKeptByBreak) {
+					out &^= b.d
 				}
 				after.g, after.d = b.g&^out, b.d&^out
-				after.m = after.m&after.d | bit&after.d
+				after.m = after.m&after.d | broken&after.d
+				after.k = (after.k | (broken|b.g&^b.list)&x.noted()) & after.d
 				after.v++
+				if left := after.list() & after.g & x.mates[j]; left != 0 {
+					x.fail("%s holds on, and its hold was broken", lowest(left))
+				}
 				x.commit(&t, &after)
 			} else {
 				t.breaks++ // it looks again

@@ -41,20 +41,23 @@ func (x *explorer) holder(s *state, i int) {
 		if x.c.Requests[i].Shared || l.modes&me != 0 {
 			return
 		}
+		hold := x.together(l, i)
 		if x.c.Foresees && l.heard == 0 {
 			x.foresee(s, i)
 		}
-		u = *s // without a look
-		u.locals[i].pc, u.locals[i].list, u.locals[i].g = leaves, me, me
-		x.give(&u, action{kind: actLetsGo, who: uint8(i), env: true})
-		if x.c.Requests[i].Downgrades {
+		if !hold || x.delaying&me == 0 {
+			u = *s // without a look
+			u.locals[i].pc, u.locals[i].list, u.locals[i].g = leaves, me, me
+			x.give(&u, action{kind: actLetsGo, who: uint8(i), env: true})
+		}
+		if x.c.Requests[i].Downgrades && (x.holding&me == 0 || !x.on(NoDowngradeOfHold)) {
 			u = *s
 			u.locals[i].pc = sharesG
 			u.locals[i].modes |= me
 			x.give(&u, action{kind: actShares, who: uint8(i), env: true})
 		}
 	case leavesG:
-		n.v, n.g, n.d, n.over, n.pc = h.v, h.g, h.d, x.over(s, h), leavesList
+		n.v, n.g, n.d, n.k, n.over, n.pc = h.v, h.g, h.d, h.k, x.over(s, h), leavesList
 		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	case leavesList:
 		n.list, n.pc = h.list(), leaves
@@ -76,7 +79,7 @@ func (x *explorer) holder(s *state, i int) {
 	case leaves:
 		x.write(s, i, x.pending(s, i))
 	case sharesG:
-		n.v, n.g, n.d, n.pc = h.v, h.g, h.d, sharesNode
+		n.v, n.g, n.d, n.k, n.pc = h.v, h.g, h.d, h.k, sharesNode
 		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	case sharesNode:
 		own := h.nodes[i]
@@ -118,7 +121,7 @@ func (x *explorer) rest(l *local, i int) {
 //
 //go:norace
 func (x *explorer) letGo(l *local, i int) {
-	alone := !x.c.Requests[i].Shared && l.modes&(1<<i) == 0
+	alone := !x.together(l, i)
 	next := local{pc: leavesG, flags: l.flags & sole, modes: l.modes & (1 << i), token: l.token, epoch: l.epoch, mine: l.mine}
 	if alone {
 		next.pc, next.g = leavesList, 1<<i
@@ -132,8 +135,7 @@ func (x *explorer) letGo(l *local, i int) {
 func (x *explorer) heirs(s *state, i int) (heirs uint8) {
 	l, me := &s.locals[i], uint8(1)<<i
 	waiters := l.list &^ me
-	together := x.c.Requests[i].Shared || l.modes&me != 0
-	if together {
+	if x.together(l, i) {
 		if waiters&l.g != 0 || dead(l)&^me != 0 && x.on(DelayBeforeT4) {
 			return 0 // others hold, or a delay goes on
 		}
@@ -158,7 +160,7 @@ func (x *explorer) heirs(s *state, i int) (heirs uint8) {
 //go:norace
 func (x *explorer) foresee(s *state, i int) {
 	l, me := &s.locals[i], uint8(1)<<i
-	if l.list&me == 0 {
+	if l.list&me == 0 || x.together(l, i) && l.flags&sole == 0 {
 		return
 	}
 	behind := uint8(0)
@@ -174,5 +176,8 @@ func (x *explorer) foresee(s *state, i int) {
 	t := *s
 	n := &t.locals[i]
 	n.pc, n.list, n.g = leaves, me|1<<heir, me
+	if x.together(l, i) {
+		n.v = l.mine // of the own grant: nobody has joined since
+	}
 	x.give(&t, action{kind: actHeirKnown, who: uint8(i), env: true})
 }

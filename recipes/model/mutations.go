@@ -14,25 +14,36 @@ type Mutation struct {
 // Mutations returns one for each guard.
 func Mutations() []Mutation {
 	const (
-		late      = "two clients, two sessions end, late requests"
-		lost      = "two clients, replies are lost"
-		again     = "a client comes again"
-		past      = "one takes over past another"
-		readers   = "a reader comes in beside one that is asked to go"
-		died      = "a reader comes in beside one that died"
-		manyDied  = "a reader with a delay, two without, a writer"
-		shares    = "a writer that shares, late requests, lost replies"
-		moves     = "a move whose reply is lost"
-		movesDown = "a reader that moves down"
-		revising  = "one that revises"
-		breaking  = "a reader's lock is broken"
-		removed   = "the idle lock is removed"
-		markLate  = "an end is noticed late, after a removal"
-		knock     = "a knock comes late, after a removal"
-		delay     = "delays, a client comes again"
-		delayEnds = "delays, deletes, lapses and removals"
-		delayDies = "a delay, a break and a takeover"
-		delayRead = "readers with delays, a writer that takes over"
+		late       = "two clients, two sessions end, late requests"
+		lost       = "two clients, replies are lost"
+		again      = "a client comes again"
+		past       = "one takes over past another"
+		readers    = "a reader comes in beside one that is asked to go"
+		died       = "a reader comes in beside one that died"
+		manyDied   = "a reader with a delay, two without, a writer"
+		shares     = "a writer that shares, late requests, lost replies"
+		moves      = "a move whose reply is lost"
+		movesDown  = "a reader that moves down"
+		revising   = "one that revises"
+		breaking   = "a reader's lock is broken"
+		removed    = "the idle lock is removed"
+		markLate   = "an end is noticed late, after a removal"
+		knock      = "a knock comes late, after a removal"
+		delay      = "delays, a client comes again"
+		delayEnds  = "delays, deletes, lapses and removals"
+		delayDies  = "a delay, a break and a takeover"
+		delayRead  = "readers with delays, a writer that takes over"
+		joinTwo    = "two join a hold"
+		joinGone   = "a hold is joined, or the lock removed"
+		joinDied   = "a hold is joined after its agent died"
+		cleaning   = "a companion joins for cleanup"
+		agentDied  = "the agent of a hold with a delay dies"
+		resumed    = "a hold with a delay is resumed"
+		resumeOld  = "a hold is resumed, or the lock removed"
+		wouldShare = "a hold that would share"
+		heldAgain  = "a hold is granted again"
+		followed   = "a hold is followed by another of its client"
+		broken     = "a hold is broken"
 	)
 	one := func(g Guard, config string) Mutation { return Mutation{Without: []Guard{g}, Config: config} }
 	return []Mutation{
@@ -91,6 +102,37 @@ func Mutations() []Mutation {
 		one(LeaveVersion, delay),
 		one(RemovalMindsDelay, delayEnds),
 		one(RemovalVersion, delayEnds),
+		one(VersionInT14, joinDied),
+		one(MateInT14, joinGone),
+		one(MateVersionInT14, "a hold of readers"),
+		one(NoJoinWhenAsked, "a hold of readers"),
+		one(MailInT14, cleaning),
+		one(DeadStayNamed, joinDied),
+		one(DelayKeptByT14, agentDied),
+		one(VersionInT15, joinDied),
+		one(MateInT15, resumeOld),
+		one(MateVersionInT15, resumed),
+		one(MailInT15, resumed),
+		one(AdoptedForgotten, "two adopt a hold"),
+		one(DelayKeptByT15, agentDied),
+		one(VersionInT16, wouldShare),
+		one(EpochInT16, resumeOld),
+		one(NamedInT16, wouldShare),
+		one(AloneInT16, joinDied),
+		one(DelayKeptByT16, resumed),
+		one(TokenOfHold, followed),
+		one(TokenOfReference, heldAgain),
+		one(NewTokenNamesNobody, "a hold is resumed by a new token"),
+		one(DelayOfCompanion, resumed),
+		one(SyncBeforeSeeking, "a hold is adopted"),
+		one(SeekingSameVersion, resumed),
+		one(CompanionLooks, followed),
+		one(VersionInT4OfCompanion, followed),
+		one(FirstWatchesLOfHold, joinTwo),
+		one(DelayWatchesL, resumed),
+		one(NoDowngradeOfHold, wouldShare),
+		one(BreakTakesAll, broken),
+		one(BreakForgetsDead, broken),
 	}
 }
 

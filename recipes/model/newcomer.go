@@ -16,6 +16,10 @@ func (x *explorer) arrive(s *state, i int) {
 			return
 		}
 	}
+	if r.Role != Queues {
+		x.arriveSeeking(s, i)
+		return
+	}
 	t := *s
 	t.locals[i] = local{pc: fresh, epoch: x.view(s, i).epoch}
 	x.give(&t, action{kind: actArrives, who: uint8(i), env: true})
@@ -34,6 +38,9 @@ func (x *explorer) arrive(s *state, i int) {
 //go:norace
 func (x *explorer) alike(i, j int) bool {
 	a, b := x.c.Requests[i], x.c.Requests[j]
+	if x.sought&(1<<i|1<<j) != 0 {
+		return false
+	}
 	for k, r := range x.c.Requests {
 		if k != i && r.Client == a.Client || k != j && r.Client == b.Client {
 			return false
@@ -56,7 +63,7 @@ func (x *explorer) newcomer(s *state, i int) {
 		}
 		t := *s
 		l := &t.locals[i]
-		l.v, l.g, l.d, l.list, l.pc = h.v, h.g, h.d, h.list(), looked
+		l.v, l.g, l.d, l.k, l.list, l.pc = h.v, h.g, h.d, h.k, h.list(), looked
 		l.over = x.over(s, h)
 		for a := l.list & l.g; a != 0; a &= a - 1 {
 			if j := lowest(a); h.nodes[j].shared() {
@@ -158,6 +165,8 @@ func (x *explorer) pending(s *state, i int) op {
 		return opT5
 	case shares:
 		return opT10
+	case seeks:
+		return x.comesBy(l, i)
 	case undoes:
 		return opUndo
 	default:
@@ -215,6 +224,15 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 		} else {
 			x.letGo(l, i)
 		}
+	case opT14, opT15, opT16:
+		if ok {
+			*l = local{pc: holdsNew, token: h.nodes[i].token, epoch: l.epoch}
+			if h.g == me || !x.on(RememberedAlone) {
+				l.mine, l.flags = h.v, sole
+			}
+		} else {
+			*l = local{pc: seeksG, epoch: h.epoch}
+		}
 	case opT5:
 		r := x.c.Requests[i]
 		switch {
@@ -254,7 +272,7 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 			return
 		}
 		l.pc = sharesG
-		l.v, l.g, l.d, l.versions = 0, 0, 0, [maxRequests]uint8{}
+		l.v, l.g, l.d, l.k, l.versions = 0, 0, 0, 0, [maxRequests]uint8{}
 	case opT12:
 		if !ok {
 			x.again(l, i, joined)

@@ -33,6 +33,7 @@ type snapshot struct {
 	g     uint8 // G
 	d     uint8 // those in G whose delay it names
 	m     uint8 // those of them whose end somebody has noticed
+	k     uint8 // those in G of whom it names the delay alone: they are no holders any more
 	epoch uint8
 	nodes [maxRequests]node
 }
@@ -63,6 +64,10 @@ const (
 	wantsEpoch         // without a guard: knows all but the epoch
 	looked             // knows G, v and the list, of one version
 	mustJoin           // its T1 failed
+	seeksG             // has a reference, and to read G
+	seeksList          // has to list
+	seeksNode          // has to read the node of a companion
+	seeks              // has read all
 	joined             // has to look at its own node
 	wantsG             // has to read G
 	wantsList          // has to list
@@ -70,6 +75,7 @@ const (
 	leads              // is first, and has read the holders
 	leadsReady         // has asked whom it may
 	waits              // until something happens
+	stays              // until the one that it adopts is granted
 	marks              // has found a lock delay, and not told anybody
 	knocksG            // has to read G to knock
 	knocks             // has read it
@@ -108,8 +114,9 @@ type local struct {
 	flags uint8
 	late  uint8 // 1: its session is over, and its request still under way
 	v, g  uint8 // as read
-	d     uint8
+	d, k  uint8
 	list  uint8
+	of    uint8 // the companion beside or after whom it comes to hold, and 1
 	epoch uint8
 	mine  uint8 // v of its own grant, if that was a sole one
 	modes uint8 // holders that were read as shared
@@ -151,6 +158,9 @@ type state struct {
 	lastToken uint8
 	leaseOver uint8
 	unclean   uint8 // ended so, with a delay
+	adopted   uint8 // whose place somebody has taken
+	spent     uint8 // have let go
+	taken     uint8 // whose hold was taken or broken
 	tooEarly  uint8 // were marked as ended while they lived
 	dueAlone  uint8 // of those: the delay goes on; exclusive
 	dueShared uint8 // shared
@@ -233,6 +243,9 @@ func (x *explorer) commit(s *state, h *snapshot) {
 func (x *explorer) tidy(s *state) {
 	var busy [maxRequests]bool
 	for i := range x.c.Requests {
+		if s.locals[i].pc == idle && x.c.Requests[i].Role != Queues && !x.on(SyncBeforeSeeking) {
+			busy[x.c.Requests[i].Client] = true
+		}
 		if pc := s.locals[i].pc; pc > unborn && pc < ended && s.locals[i].late == 0 {
 			busy[x.c.Requests[i].Client] = true
 		}

@@ -18,6 +18,9 @@ const (
 	opT12
 	opT12Leave
 	opT13
+	opT14
+	opT15
+	opT16
 	opKnock
 	opMark
 	opUndo
@@ -26,7 +29,7 @@ const (
 
 var opNames = [...]string{
 	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T6 preempt", "T7 takeover", "T8 leave",
-	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
+	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
 }
 
 // own is the actor's node in its transaction.
@@ -51,6 +54,7 @@ func (x *explorer) create(t *state, h *snapshot, i int, bits uint8) {
 func (x *explorer) name(h *snapshot, g, granted uint8) {
 	h.g, h.d = g, h.d&g|granted&x.delaying
 	h.m &= h.d &^ granted
+	h.k &= h.d &^ granted
 	h.v++
 }
 
@@ -113,6 +117,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		}
 		x.create(t, h, i, 0)
 		x.name(h, me|x.keep(l, DelayInT1), me)
+		x.noteOnly(h, l)
 		x.grant(t, h, i)
 	case opT1Beside:
 		if x.on(EpochInT1) && h.epoch != l.epoch || x.on(VersionInT1Beside) && h.v != l.v {
@@ -120,6 +125,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		}
 		x.create(t, h, i, 0)
 		x.name(h, l.list&l.g|x.keep(l, DelayKeptBeside)|me, me)
+		x.noteOnly(h, l)
 		x.grant(t, h, i)
 	case opT2:
 		x.create(t, h, i, 0)
@@ -128,6 +134,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			return false
 		}
 		x.name(h, l.list&l.g|x.keep(l, DelayKeptByT3)&^x.foes(i)|me, me)
+		x.noteOnly(h, l)
 		x.touch(h, i, T3WritesOwnNode)
 		x.grant(t, h, i)
 	case opT4:
@@ -137,18 +144,20 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			return false
 		}
 		if x.cleanly(l, i) {
-			if x.c.Requests[i].Shared || l.modes&me != 0 {
+			if x.together(l, i) {
 				if x.on(CleanEndVersion) && h.v != l.v {
 					return false
 				}
-				h.g, h.d = l.g&^me, l.d&^me
+				h.g, h.d, h.k = l.g&^me, l.d&^me, l.k
 			} else {
 				h.g, h.d = h.g&^me, h.d&^me
 			}
 			h.m &= h.d
+			h.k &= h.d
 			h.v++
 		}
 		h.nodes[i] = node{}
+		t.spent |= me & x.sought
 	case opT6:
 		j := x.toAsk(t, i)
 		n := &h.nodes[j]
@@ -176,6 +185,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			return false
 		}
 		h.nodes[i] = node{}
+		t.spent |= me & x.sought
 	case opT10:
 		if !x.own(h, i, OwnNodeInT10) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT10) && h.v != l.v {
 			return false
@@ -184,7 +194,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			h.nodes[i].bits |= shared
 			h.nodes[i].version++
 		}
-		h.g, h.d = l.g, l.d
+		h.g, h.d, h.k = l.g, l.d, l.k
 		h.v++
 	case opT12:
 		if !h.nodes[i].there() || x.on(MoveVersion) && h.nodes[i].version != l.versions[i] {
@@ -217,7 +227,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		if !x.own(h, i, OwnNodeInKnock) || h.v != l.v {
 			return false
 		}
-		h.g, h.d = l.g, l.d
+		h.g, h.d, h.k = l.g, l.d, l.k
 		h.v++
 	case opMark:
 		if !x.own(h, i, OwnNodeInMark) || x.on(VersionInMark) && h.v != l.v {
@@ -225,9 +235,11 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		}
 		ends := dead(l) &^ h.m
 		t.tooEarly |= ends & h.list()
-		h.g, h.d = l.g, l.d
+		h.g, h.d, h.k = l.g, l.d, l.k
 		h.m |= ends
 		h.v++
+	case opT14, opT15, opT16:
+		return x.accompany(t, h, i, o)
 	case opNone:
 	}
 	return true
@@ -292,9 +304,9 @@ func (x *explorer) keep(l *local, g Guard) uint8 {
 //go:norace
 func (x *explorer) handOver(t *state, h *snapshot, i int) bool {
 	l := &t.locals[i]
-	together := x.c.Requests[i].Shared || l.modes&(1<<i) != 0
+	together := x.together(l, i)
 	heirs := x.heirs(t, i)
-	if !x.own(h, i, OwnNodeInT4) || together && x.on(VersionInT4) && h.v != l.v {
+	if !x.own(h, i, OwnNodeInT4) || together && x.on(x.versionInT4(i)) && h.v != l.v {
 		return false
 	}
 	for s := heirs; s != 0; s &= s - 1 {
@@ -308,10 +320,12 @@ func (x *explorer) handOver(t *state, h *snapshot, i int) bool {
 		}
 	}
 	h.nodes[i] = node{}
-	h.g, h.d, h.m = heirs, heirs&x.delaying, 0
+	t.spent |= 1 << i & x.sought
+	h.g, h.d, h.m, h.k = heirs, heirs&x.delaying, 0, 0
 	if together {
 		h.g |= dead(l)
 		h.d |= dead(l)
+		h.k = dead(l) & x.noted()
 	}
 	if !x.on(DelayWithHeir) {
 		h.d &^= heirs
@@ -350,6 +364,7 @@ func (x *explorer) takeOver(t *state, h *snapshot, i int) bool {
 		}
 		x.remove(t, h, j)
 		t.evicted |= 1 << j
+		x.takes(t, j)
 	}
 	rest := l.list & l.g &^ rivals
 	due := (rivals | dead(l)) & l.d &^ l.out
@@ -359,6 +374,7 @@ func (x *explorer) takeOver(t *state, h *snapshot, i int) bool {
 	if due != 0 && x.on(DelayBeforeT7) {
 		x.name(h, rest, 0)
 		h.m |= due
+		h.k |= due & x.noted()
 		return true
 	}
 	if x.on(DelayKeptByT7) {

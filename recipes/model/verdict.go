@@ -17,7 +17,7 @@ func (x *explorer) unsafe(s *state) string {
 	holders := h.list() & h.g
 	if holders&(holders-1) != 0 {
 		for i := range x.c.Requests {
-			if holders&(1<<i) != 0 && !h.nodes[i].shared() {
+			if bit := uint8(1) << i; holders&bit != 0 && !h.nodes[i].shared() && holders&^bit&^x.companions(s, i) != 0 {
 				return fmt.Sprintf("%s holds the lock alone, and others hold it, too", requestName(i))
 			}
 		}
@@ -41,6 +41,18 @@ func (x *explorer) unsafe(s *state) string {
 	return ""
 }
 
+// companions are those who hold, or held, by the token of i.
+//
+//go:norace
+func (x *explorer) companions(s *state, i int) (set uint8) {
+	for j := range x.c.Requests {
+		if bit := uint8(1) << j; x.mates[i]&bit != 0 && s.tokens[j] == s.tokens[i] {
+			set |= bit
+		}
+	}
+	return set
+}
+
 // left reports whether i is past its own release.
 //
 //go:norace
@@ -58,6 +70,10 @@ func (x *explorer) stuck(s *state) string {
 	for i := range x.c.Requests {
 		l, bit := &s.locals[i], uint8(1)<<i
 		switch {
+		case l.pc == stays && waiters&(1<<x.c.Requests[i].Of) == 0:
+			return requestName(i) + " stays for one that waits no more"
+		case list&bit == 0 && l.pc == holds:
+			return requestName(i) + " has lost the lock, and never hears of it"
 		case list&bit == 0:
 		case l.pc == ended || l.pc == unborn || l.late != 0:
 			return requestName(i) + "'s node stays, and nobody knows of it"

@@ -47,7 +47,7 @@ func (x *explorer) waiter(s *state, i int) {
 			x.write(s, i, opT13)
 		}
 		if x.on(VersionBeforeList) {
-			n.v, n.g, n.d, n.over, n.pc = h.v, h.g, h.d, x.over(s, h), wantsList
+			n.v, n.g, n.d, n.k, n.over, n.pc = h.v, h.g, h.d, h.k, x.over(s, h), wantsList
 			x.give(&t, action{kind: actReadsG, who: uint8(i)})
 		} else {
 			n.list, n.pc = h.list(), wantsList
@@ -56,7 +56,7 @@ func (x *explorer) waiter(s *state, i int) {
 	case wantsList:
 		switch {
 		case !x.on(VersionBeforeList):
-			n.v, n.g, n.d, n.over, n.pc = h.v, h.g, h.d, x.over(s, h), decides
+			n.v, n.g, n.d, n.k, n.over, n.pc = h.v, h.g, h.d, h.k, x.over(s, h), decides
 		case x.delaying != 0 && x.on(SameVersion) && (h.v != l.v || h.epoch != 0 && h.lives == 0):
 			x.again(n, i, wantsG)
 		default:
@@ -80,7 +80,7 @@ func (x *explorer) waiter(s *state, i int) {
 	case waits:
 		x.wake(s, i)
 	case knocksG:
-		n.v, n.g, n.d, n.pc = h.v, h.g, h.d, knocks
+		n.v, n.g, n.d, n.k, n.pc = h.v, h.g, h.d, h.k, knocks
 		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	case knocks:
 		x.write(s, i, opKnock)
@@ -186,6 +186,14 @@ func (x *explorer) decide(s *state, i int) {
 	if alive == 0 || x.c.Requests[i].Shared && alive&^x.sharing == 0 {
 		n.watch = l.watch & me
 		n.flags &^= watchesL
+		if dead(l)&named(l)&x.holding != 0 && x.on(DelayWatchesL) { // the hold may be resumed
+			n.flags |= watchesL
+			if h.v != l.v || h.lives == 0 {
+				x.again(n, i, wantsG)
+				x.give(&t, action{kind: actWatchesL, who: uint8(i)})
+				return
+			}
+		}
 		x.wait(n, i)
 		x.give(&t, action{kind: actWaits, who: uint8(i)})
 		return
@@ -323,7 +331,7 @@ func (x *explorer) lead(s *state, i int) {
 	}
 	t := *s
 	n := &t.locals[i]
-	if x.rivals(l, i)&l.modes != 0 && x.on(FirstWatchesL) {
+	if r := x.rivals(l, i); r&l.modes != 0 && x.on(FirstWatchesL) || r&x.holding != 0 && x.on(FirstWatchesLOfHold) {
 		h := x.view(s, i)
 		n.flags |= watchesL
 		if n.pc = leadsReady; (h.v != l.v || h.lives == 0) && x.on(LookAtLWhenArmed) {

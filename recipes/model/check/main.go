@@ -2,6 +2,7 @@
 // once, then every configuration to the end. It exits with 1 if a promise is broken.
 //
 //	check                              everything
+//	check -docs FILE                   everything, and the tables of docs/model.md anew
 //	check -config NAME                 one configuration
 //	check -config NAME -without GUARD  and the way to what the guard prevents
 package main
@@ -19,13 +20,19 @@ func main() {
 	config := flag.String("config", "", "explore this configuration alone")
 	without := flag.String("without", "", "take this guard away")
 	states := flag.Int("states", 0, "visit so many states at most, of each configuration; 0: all")
+	docs := flag.String("docs", "", "write the tables into this file")
 	flag.Parse()
 	var ok bool
 	switch {
 	case *config != "":
 		ok = one(*config, *without, model.Limits{States: *states})
 	default:
-		ok = mutations() && everything(model.Limits{States: *states})
+		var t tables
+		ok = mutations(&t) && everything(&t, model.Limits{States: *states})
+		if err := t.write(*docs); ok && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			ok = false
+		}
 	}
 	if !ok {
 		os.Exit(1)
@@ -44,7 +51,7 @@ func one(name, without string, limits model.Limits) bool {
 			p = model.Without(g)
 		}
 	}
-	if without != "" && p == 0 {
+	if without != "" && p == (model.Protocol{}) {
 		fmt.Fprintf(os.Stderr, "no guard %q\n", without)
 		return false
 	}
@@ -53,30 +60,33 @@ func one(name, without string, limits model.Limits) bool {
 	return r.Violation == ""
 }
 
-func mutations() bool {
+func mutations(t *tables) bool {
 	fmt.Println("Without a guard, and where that shows:")
 	ok := true
 	for _, m := range model.Mutations() {
 		p := model.Without(m.Without...)
 		if m.Redundant != "" {
 			fmt.Printf("  %-62s not found: %s\n", p, m.Redundant)
+			t.redundant(p, m.Redundant)
 			continue
 		}
 		c, _ := model.Find(m.Config)
 		r := c.ExploreAs(p, model.Limits{})
 		fmt.Printf("  %-62s %-9s %7d states %3d steps  %s: %s\n", p, r.Kind, r.States, len(r.Trace), c.Name, r.Violation)
+		t.missed(r)
 		ok = ok && r.Violation != ""
 	}
 	return ok
 }
 
-func everything(limits model.Limits) bool {
+func everything(t *tables, limits model.Limits) bool {
 	fmt.Println("\nWith all guards:")
 	ok, states, begin := true, 0, time.Now()
 	for _, all := range [][]model.Config{model.Bounded(), model.Narrow(), model.Large()} {
 		for _, c := range all {
 			r := c.Explore(limits)
 			show(r)
+			t.visited(r)
 			ok = ok && r.Violation == ""
 			states += r.States
 		}
