@@ -182,6 +182,7 @@ const (
 	SeekingSameVersion
 	CompanionLooks
 	VersionInT4OfCompanion
+	VersionInT5OfCompanion
 	FirstWatchesLOfHold
 	DelayWatchesL
 	NoDowngradeOfHold
@@ -281,6 +282,7 @@ var guardNames = [guards]string{
 	SeekingSameVersion:     "G and list of one version before a reference is given up",
 	CompanionLooks:         "a companion that lets go looks who else holds",
 	VersionInT4OfCompanion: "v in the T4 of a companion",
+	VersionInT5OfCompanion: "v in the T5 of a companion",
 	FirstWatchesLOfHold:    "the first waiter watches L behind companions",
 	DelayWatchesL:          "who waits out the delay of a hold watches L",
 	NoDowngradeOfHold:      "no T10 of a hold that may be resumed",

@@ -349,6 +349,18 @@ func Large() []Config {
 			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 2), forceful)},
 		},
 		{
+			Name: "a companion joins for cleanup, two behind", Lag: 2, Expiries: 1,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), cleans(0)), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "the agent of a hold dies, and one takes over", Lag: 0, Expiries: 2, NoGiveUp: true,
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0)), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "one that waits with a delay is adopted", Lag: 1, Expiries: 2,
+			Requests: []Request{with(exclusive(0, 1), delays), with(exclusive(1, 1), outlives, delays), with(exclusive(2, 1), adopts(1), delays)},
+		},
+		{
 			Name: "a hold is adopted, late requests, lost replies, and one that takes over", Lag: 1, LostReply: 1, Late: 1, Expiries: 2,
 			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 2), forceful)},
 		},

@@ -324,7 +324,7 @@ func (x *explorer) request(s *state, i int) {
 		x.seeker(s, i)
 	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
 		x.waiter(s, i)
-	case holdsNew, holds, leavesG, leavesList, leaves, sharesG, sharesNode, shares:
+	case holdsNew, holds, leavesG, leavesList, leaves, leavesUnseen, sharesG, sharesNode, shares:
 		x.holder(s, i)
 	case unsureCreate, unsureWait, unsureMove, unsureHold, unsureLeave:
 		x.reconnect(s, i)
@@ -378,7 +378,7 @@ func (x *explorer) cutOff(t *state, i int, o op) {
 	switch o {
 	case opT1, opT1Beside, opT2, opT14, opT15, opT16:
 		*l = local{pc: unsureCreate, epoch: l.epoch}
-	case opT4, opT5:
+	case opT4, opT5, opT5Bare:
 		*l = local{pc: unsureLeave, modes: l.modes & (1 << i), token: l.token}
 	case opT8, opUndo:
 		*l = local{pc: undoes}

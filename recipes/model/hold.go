@@ -16,6 +16,14 @@ func (x *explorer) versionInT4(i int) Guard {
 	return VersionInT4
 }
 
+//go:norace
+func (x *explorer) versionInT5(i int) Guard {
+	if x.holding&(1<<i) != 0 {
+		return VersionInT5OfCompanion
+	}
+	return CleanEndVersion
+}
+
 // noted are those whom G may name for their delay alone. It matters only where a
 // hold may be resumed.
 //

@@ -47,7 +47,10 @@ func (x *explorer) holder(s *state, i int) {
 		}
 		if !hold || x.delaying&me == 0 {
 			u = *s // without a look
-			u.locals[i].pc, u.locals[i].list, u.locals[i].g = leaves, me, me
+			n := &u.locals[i]
+			if n.pc, n.list, n.g = leaves, me, me; hold {
+				n.pc, n.list, n.g = leavesUnseen, 0, 0
+			}
 			x.give(&u, action{kind: actLetsGo, who: uint8(i), env: true})
 		}
 		if x.c.Requests[i].Downgrades && (x.holding&me == 0 || !x.on(NoDowngradeOfHold)) {
@@ -76,7 +79,7 @@ func (x *explorer) holder(s *state, i int) {
 			}
 		}
 		x.give(&t, action{kind: actLists, who: uint8(i)})
-	case leaves:
+	case leaves, leavesUnseen:
 		x.write(s, i, x.pending(s, i))
 	case sharesG:
 		n.v, n.g, n.d, n.k, n.pc = h.v, h.g, h.d, h.k, sharesNode

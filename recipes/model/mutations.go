@@ -128,6 +128,7 @@ func Mutations() []Mutation {
 		one(SeekingSameVersion, resumed),
 		one(CompanionLooks, followed),
 		one(VersionInT4OfCompanion, followed),
+		one(VersionInT5OfCompanion, joinDied),
 		one(FirstWatchesLOfHold, joinTwo),
 		one(DelayWatchesL, resumed),
 		one(NoDowngradeOfHold, wouldShare),

@@ -158,6 +158,8 @@ func (x *explorer) pending(s *state, i int) op {
 		return opMark
 	case movesIn:
 		return opT12Leave
+	case leavesUnseen:
+		return opT5Bare
 	case leaves:
 		if x.heirs(s, i) != 0 {
 			return opT4
@@ -237,10 +239,10 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 		r := x.c.Requests[i]
 		switch {
 		case ok || !h.nodes[i].there():
-			if ok && l.flags&sole != 0 && !x.c.NoFastPath && (h.g == 0 || !x.cleanly(l, i) || !x.on(RememberedAlone)) {
+			if ok && l.flags&sole != 0 && !x.c.NoFastPath && (h.g == 0 || !x.cleanly(i) || !x.on(RememberedAlone)) {
 				t.remembered |= 1 << r.Client
 				t.version[r.Client], t.ofEpoch[r.Client] = l.mine, l.epoch
-				if x.cleanly(l, i) {
+				if x.cleanly(i) {
 					t.version[r.Client] = h.v
 				}
 			}
@@ -248,6 +250,13 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 		default:
 			x.letGo(l, i)
 		}
+	case opT5Bare:
+		if ok && l.flags&sole != 0 && !x.c.NoFastPath {
+			client := x.c.Requests[i].Client
+			t.remembered |= 1 << client
+			t.version[client], t.ofEpoch[client] = l.mine, l.epoch
+		}
+		*l = local{pc: ended}
 	case opT6:
 		j := x.toAsk(t, i)
 		if !ok {

@@ -84,6 +84,7 @@ const (
 	leavesG            // lets go: has to read G
 	leavesList         // has to list
 	leaves             // has read both
+	leavesUnseen       // a member of a hold: without a look
 	sharesG            // wants to share: has to read G
 	sharesNode         // has to read its own node
 	shares             // has read both

@@ -11,6 +11,7 @@ const (
 	opT3
 	opT4
 	opT5
+	opT5Bare
 	opT6
 	opT7
 	opT8
@@ -28,7 +29,7 @@ const (
 )
 
 var opNames = [...]string{
-	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T6 preempt", "T7 takeover", "T8 leave",
+	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T5 release without a look", "T6 preempt", "T7 takeover", "T8 leave",
 	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
 }
 
@@ -143,9 +144,9 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		if !h.nodes[i].there() {
 			return false
 		}
-		if x.cleanly(l, i) {
+		if x.cleanly(i) {
 			if x.together(l, i) {
-				if x.on(CleanEndVersion) && h.v != l.v {
+				if x.on(x.versionInT5(i)) && h.v != l.v {
 					return false
 				}
 				h.g, h.d, h.k = l.g&^me, l.d&^me, l.k
@@ -155,6 +156,12 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			h.m &= h.d
 			h.k &= h.d
 			h.v++
+		}
+		h.nodes[i] = node{}
+		t.spent |= me & x.sought
+	case opT5Bare:
+		if !h.nodes[i].there() {
+			return false
 		}
 		h.nodes[i] = node{}
 		t.spent |= me & x.sought
@@ -258,9 +265,7 @@ func (x *explorer) touch(h *snapshot, i int, g Guard) {
 // cleanly reports whether a release of i changes G.
 //
 //go:norace
-func (x *explorer) cleanly(l *local, i int) bool {
-	return x.delaying&(1<<i) != 0
-}
+func (x *explorer) cleanly(i int) bool { return (x.delaying|x.holding)&(1<<i) != 0 }
 
 // foes are those of G beside whom i may not hold, as G tells their modes.
 //
