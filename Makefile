@@ -48,7 +48,7 @@ adapters: ## Test what is a module of its own: the adapter for gocron, and the b
 diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)
 
-model: ## Check the lock protocol by machine, in every state of every configuration; and what each guard is for; three minutes, one gigabyte
+model: ## Check the lock protocol by machine, in every state of every configuration; and what each guard is for; four minutes, one gigabyte
 	go run ./recipes/model/check
 
 fuzz: ## Put anything into all that is parsed, one target after the other (FUZZTIME=1m or 2000x for each, FUZZ=regexp); what breaks is kept in testdata/fuzz

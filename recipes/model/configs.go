@@ -377,7 +377,7 @@ func Large() []Config {
 			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), joins(0), delays), with(exclusive(2, 2), forceful)},
 		},
 		{
-			Name: "a hold with a delay is resumed, all ends", Lag: 0, Expiries: 1, Breaks: 1, Deletes: 1, Lapses: 1, NoGiveUp: true,
+			Name: "a hold with a delay is resumed, all ends", Lag: 0, Expiries: 1, Breaks: 1, Lapses: 1,
 			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), adopts(0), delays), with(exclusive(2, 2), forceful)},
 		},
 		{

@@ -132,7 +132,7 @@ func (x *explorer) mayGiveUp(s *state, i int) {
 	switch {
 	case h.nodes[r.Of].there():
 		x.fail("%s is told that its hold is not there, and whom it adopts is", i)
-	case h.g&^h.k&of != 0 && alive == 0:
+	case h.g&^h.k&of != 0 && alive == 0 && s.tokens[r.Of] == s.lastToken:
 		x.fail("%s is told that its hold is not there, and it may be resumed", i)
 	}
 }
