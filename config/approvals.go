@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // Approvals says what becomes of polite requests whose holders do not finish
@@ -24,7 +25,32 @@ type Approvals struct {
 	// Rules decide by themselves: the first one that fits does. Where none fits,
 	// people are asked.
 	Rules []ApprovalRule
+
+	// Temporal has people asked in workflows. nil: on the board in ZooKeeper.
+	Temporal *TemporalApprovals
 }
+
+// TemporalApprovals says how people are asked in workflows.
+type TemporalApprovals struct {
+	// Escalation says who is told when nobody has answered.
+	Escalation []temporal.EscalationStep
+
+	// TaskQueue is where daemons work on these workflows. Defaults to
+	// temporal.DefaultApprovalQueue.
+	TaskQueue string
+
+	// Trusted is who may approve. Defaults to TrustOperators.
+	Trusted Trust
+}
+
+// A Trust says whose approvals are believed that come by a Temporal server.
+type Trust string
+
+// Whose.
+const (
+	TrustOperators Trust = "operators" // those that an operator has put on record in ZooKeeper
+	TrustTemporal  Trust = "temporal"  // those of everybody whom the Temporal server lets update the workflow
+)
 
 // DefaultApprovalDeadline is how long somebody has to decide about a request.
 const DefaultApprovalDeadline = 15 * time.Minute
@@ -59,8 +85,31 @@ var approvalsShape = shape{
 	keys: []key{
 		{"deadline", aDuration, formatDuration(DefaultApprovalDeadline), "How long somebody has to decide; then the request fails."},
 		{"rules", listOf(like(&ruleShape)), "", "What is decided without asking anybody: the first rule that fits."},
+		{"temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper."},
 	},
 	hints: map[string]string{"timeout": `did you mean "deadline"?`},
+}
+
+var approvalsTemporalShape = shape{
+	name:    "approvals.temporal",
+	example: "write it like {task_queue: lockkeeper-approvals, escalation: [{after: 5m, to: on-call}]}",
+	keys: []key{
+		{"task_queue", aText, temporal.DefaultApprovalQueue, "Where daemons work on the workflows; one of its own for each cluster."},
+		{"trust", word(string(TrustOperators), string(TrustTemporal)), string(TrustOperators), "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of everybody whom the Temporal server lets update the workflow."},
+		{"escalation", listOf(like(&escalationShape)), "", "Who is told when nobody has answered."},
+	},
+	hints: map[string]string{"queue": `did you mean "task_queue"?`, "address": "it belongs to the section temporal of the file", "namespace": "it belongs to the section temporal of the file", "deadline": "write it under approvals"},
+}
+
+var escalationShape = shape{
+	name:    "an escalation",
+	example: "write it like {after: 5m, to: on-call}",
+	keys: []key{
+		{"after", aDuration, "", "How long nobody has answered by then."},
+		{"to", aText, "", "Whom it goes to: the name is in the log, in the audit trail and with the approval."},
+	},
+	must:  []string{"after", "to"},
+	hints: map[string]string{"at": `did you mean "after"?`, "in": `did you mean "after"?`, "notify": `did you mean "to"?`},
 }
 
 var ruleShape = shape{
@@ -108,6 +157,7 @@ func (r *reader) approvals(v value) Approvals {
 	if v := o.get("deadline"); v.exists() {
 		a.Deadline, _ = r.positive(v)
 	}
+	a.Temporal = r.approvalsTemporal(o.get("temporal"), a.Deadline)
 	if !o.has("rules") {
 		return a
 	}
@@ -124,6 +174,49 @@ func (r *reader) approvals(v value) Approvals {
 		a.Rules = append(a.Rules, rule)
 	}
 	return a
+}
+
+// approvalsTemporal reads how people are asked in workflows; nil: they are not.
+func (r *reader) approvalsTemporal(v value, deadline time.Duration) *TemporalApprovals {
+	o, ok := r.optional(v, approvalsTemporalShape)
+	if !ok {
+		return nil
+	}
+	t := &TemporalApprovals{TaskQueue: temporal.DefaultApprovalQueue, Trusted: TrustOperators}
+	if v := o.get("task_queue"); v.exists() {
+		t.TaskQueue, _ = r.text(v, "write a name such as orders-approvals")
+	}
+	if v := o.get("trust"); v.exists() {
+		word, _ := r.word(v, string(TrustOperators), string(TrustTemporal))
+		t.Trusted = Trust(word)
+	}
+	if !o.has("escalation") {
+		return t
+	}
+	items, _ := r.items(o.get("escalation"), "write a list like [{after: 5m, to: on-call}]")
+	for _, item := range items {
+		step, ok := r.optional(item, escalationShape)
+		if !ok {
+			continue
+		}
+		var s temporal.EscalationStep
+		for _, name := range escalationShape.must {
+			if !step.has(name) {
+				r.missing(item, name+" is missing", escalationShape.example)
+			}
+		}
+		if v := step.get("after"); v.exists() {
+			after, ok := r.positive(v)
+			if s.AfterMS = after.Milliseconds(); ok && after >= deadline {
+				r.warn(v, fmt.Sprintf("nobody is told: the deadline is over by then, after %s", formatDuration(deadline)), "write less")
+			}
+		}
+		if v := step.get("to"); v.exists() {
+			s.To, _ = r.text(v, "write a name")
+		}
+		t.Escalation = append(t.Escalation, s)
+	}
+	return t
 }
 
 // rule reads a rule. It reports whether it fits everybody.

@@ -202,6 +202,8 @@ var places = []place{
 	{&schedulerShape, "scheduler: {%s}"},
 	{&emergencyShape, "emergency: {%s}"},
 	{&approvalsShape, "approvals: {%s}"},
+	{&approvalsTemporalShape, "approvals: {temporal: {%s}}"},
+	{&escalationShape, "approvals: {temporal: {escalation: [{%s}]}}"},
 	{&ruleShape, "approvals: {rules: [{%s}]}"},
 	{&whenShape, "approvals: {rules: [{when: {%s}}]}"},
 	{&partyShape, "approvals: {rules: [{when: {victim: {%s}}}]}"},

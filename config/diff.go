@@ -315,6 +315,7 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "approvals", a.Approvals.Asked, b.Approvals.Asked, section)
 	compare(&c, "approvals.deadline", a.Approvals.Deadline, b.Approvals.Deadline, period)
 	compare(&c, "approvals.rules", a.Approvals.Rules, b.Approvals.Rules, nil)
+	compare(&c, "approvals.temporal", a.Approvals.Temporal, b.Approvals.Temporal, nil)
 	compare(&c, "audit.keep", a.Audit.Keep, b.Audit.Keep, plain)
 	compare(&c, "audit.file", a.Audit.File, b.Audit.File, quoted)
 	compare(&c, "metrics.listen", a.Metrics.Listen, b.Metrics.Listen, plain)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 const classes = "priorities: {classes: {critical: 90, batch: 20, lowest: 0}}\n"
@@ -89,6 +90,10 @@ func TestEmergencyProblems(t *testing.T) {
 		"party of nothing":           {"approvals: {rules: [{when: {victim: {}}, then: ask}]}\n", `2:37 approvals.rules[0].when.victim: the mapping says nothing; write a class such as batch, a number, or {job: nightly-*, priority_below: 50}`},
 		"priority in a party":        {"approvals: {rules: [{when: {victim: {priority: 5}}, then: ask}]}\n", `2:38 approvals.rules[0].when.victim: unknown field "priority"; write the number or the class itself, without a mapping`},
 		"victim beside when":         {"approvals: {rules: [{victim: 5, then: ask}]}\n", `2:22 approvals.rules[0]: unknown field "victim"; write it under when`},
+		"escalation without whom":    {"approvals: {temporal: {escalation: [{after: 5m}]}}\n", `2:37 approvals.temporal.escalation[0]: to is missing; write it like {after: 5m, to: on-call}`},
+		"escalation without when":    {"approvals: {temporal: {escalation: [{to: ana}]}}\n", `2:37 approvals.temporal.escalation[0]: after is missing; write it like {after: 5m, to: on-call}`},
+		"trust":                      {"approvals: {temporal: {trust: anybody}}\n", `2:31 approvals.temporal.trust: "anybody" is not possible here; write operators or temporal`},
+		"namespace of approvals":     {"approvals: {temporal: {namespace: ops}}\n", `2:24 approvals.temporal: unknown field "namespace"; it belongs to the section temporal of the file`},
 		"rules are a mapping":        {"approvals: {rules: {then: ask}}\n", `2:20 approvals.rules: a mapping is not a list; write a list like [{when: {victim: batch, requestor: critical}, then: force}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +101,18 @@ func TestEmergencyProblems(t *testing.T) {
 			require.ElementsMatch(t, strings.Split(c.want, "\n"), problems)
 		})
 	}
+}
+
+func TestApprovalsAreAskedForInWorkflows(t *testing.T) {
+	cfg := mustParse(t, file("approvals: {temporal: {}}\n"))
+	require.Equal(t, &TemporalApprovals{TaskQueue: "lockkeeper-approvals", Trusted: TrustOperators}, cfg.Approvals.Temporal)
+	cfg = mustParse(t, file("approvals: {deadline: 1h, temporal: {task_queue: ops, trust: temporal, escalation: [{after: 5m, to: on-call}]}}\n"))
+	require.Equal(t, &TemporalApprovals{
+		TaskQueue: "ops", Trusted: TrustTemporal, Escalation: []temporal.EscalationStep{{AfterMS: 300_000, To: "on-call"}},
+	}, cfg.Approvals.Temporal)
+	_, problems, warnings := parse(t, file("approvals: {temporal: {escalation: [{after: 15m, to: ana}]}}\n"))
+	require.Empty(t, problems)
+	require.Equal(t, []string{"2:45 approvals.temporal.escalation[0].after: warning: nobody is told: the deadline is over by then, after 15m; write less"}, warnings)
 }
 
 func TestRuleBehindOneThatFitsAllIsWarnedOf(t *testing.T) {

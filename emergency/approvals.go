@@ -64,26 +64,42 @@ type Policy struct {
 	Rules []Rule
 }
 
-// ApprovalsConfig says what Approvals work with. Board has to be set.
+// A Forum is where people are asked: a board in ZooKeeper (OnBoard), or
+// workflows of a Temporal server (temporal.NewApprovals).
+type Forum interface {
+	// Ask puts a question before people and returns their answer, or that of the
+	// deadline. It returns when ctx ends, and takes the question back.
+	Ask(ctx context.Context, q lockguard.Question) (lockguard.Answer, error)
+}
+
+// A Witness says whether the approval of a person is to be believed. The error says
+// why that cannot be found out; the request fails then.
+type Witness func(ctx context.Context, q lockguard.Question, answer lockguard.Answer) (believed bool, err error)
+
+// ApprovalsConfig says what Approvals work with. Forum has to be set.
 type ApprovalsConfig struct {
 	// Auditor writes down what is asked, and what rules and the deadline have
-	// decided; a person's decision is written down by who takes it. nil: nothing
-	// is.
+	// decided; a person's decision is written down by who takes it, if that one
+	// can. nil: nothing is.
 	Auditor lockguard.Auditor
 
-	// Board is where people are asked.
-	Board *recipes.ApprovalBoard
+	// Forum is where people are asked.
+	Forum Forum
 
 	// Logger gets an error, which is an alert, when somebody has to decide.
 	// Defaults to silence.
 	Logger *slog.Logger
 
 	Policy Policy
+
+	// Witness is asked before a person's approval is acted on. Defaults to none,
+	// for a Forum where nobody but operators can answer, such as the board.
+	Witness Witness
 }
 
 // Approvals decide about polite requests whose holders do not finish their
-// cleanup in time: by a rule at once, or else by asking people. They are one
-// lockguard.Approver; another one may ask in a workflow instead.
+// cleanup in time: by a rule at once, or else by asking people, wherever the
+// Forum does that.
 type Approvals struct {
 	cfg    ApprovalsConfig
 	log    *slog.Logger
@@ -94,8 +110,8 @@ var _ lockguard.Approver = (*Approvals)(nil)
 
 // NewApprovals validates cfg.
 func NewApprovals(cfg ApprovalsConfig) (*Approvals, error) {
-	if cfg.Board == nil {
-		return nil, errors.New("emergency: the board is nil; give that of a recipes.Client")
+	if cfg.Forum == nil {
+		return nil, errors.New("emergency: the forum is nil; give OnBoard of a recipes.Client, or that of a workflow")
 	}
 	a := &Approvals{cfg: cfg, log: cfg.Logger}
 	if a.log == nil {
@@ -140,92 +156,81 @@ func (a *Approvals) Approve(ctx context.Context, p lockguard.Pending) (lockguard
 		if r.Then == Ask {
 			break
 		}
-		d := recipes.Decision{Approved: r.Then == Force, By: r.Name, Reason: "the rule says " + string(r.Then)}
-		return a.decided(ctx, p, "", d)
+		d := lockguard.Decision{By: r.Name, Reason: "the rule says " + string(r.Then)}
+		return a.decided(ctx, p, lockguard.Answer{Decision: d, Approved: r.Then == Force})
 	}
 	return a.ask(ctx, p, policy.Deadline)
 }
 
-// ask asks people, anew when the session ends in which they were asked.
+// ask asks people.
 func (a *Approvals) ask(ctx context.Context, p lockguard.Pending, patience time.Duration) (lockguard.Decision, error) {
-	end := time.Now().Add(patience)
-	for pause := again; ; pause = min(2*pause, longAgain) {
-		d, id, err := a.askOnce(ctx, p, time.Until(end))
-		gone := &recipes.NoApprovalError{}
-		switch {
-		case err == nil:
-			return a.decided(ctx, p, id, d)
-		case ctx.Err() != nil:
-			return lockguard.Decision{ID: id}, context.Cause(ctx)
-		case errors.Is(err, errDeadline):
-			d := recipes.Decision{By: "the deadline", Reason: fmt.Sprintf("nobody has decided within %s", patience)}
-			return a.decided(ctx, p, id, d)
-		case errors.As(err, &gone):
-			a.log.Warn("an approval has gone with its ZooKeeper session; it is asked for anew", "approval", id, "scope", p.Subject.Scope)
-			wait(ctx, nil, pause) // each question is on record, of which no more than so many are kept
-		default:
-			return lockguard.Decision{ID: id}, fmt.Errorf("nobody could be asked whether lock %q may be taken by force: %w", p.Subject.Scope, err)
-		}
-	}
+	q := lockguard.Question{Pending: p, Patience: patience, Opened: func(ctx context.Context, o lockguard.Opened) { a.opened(ctx, p, o) }}
+	return a.heed(ctx, q)
 }
 
-// errDeadline is the cause of contexts in which people decide.
-var errDeadline = errors.New("nobody has decided in time")
+// heed asks, and does what is answered if that is to be believed.
+func (a *Approvals) heed(ctx context.Context, q lockguard.Question) (lockguard.Decision, error) {
+	p := q.Pending
+	answer, err := a.cfg.Forum.Ask(ctx, q)
+	switch {
+	case ctx.Err() != nil:
+		return lockguard.Decision{ID: answer.ID}, context.Cause(ctx)
+	case err != nil:
+		return lockguard.Decision{ID: answer.ID}, fmt.Errorf("nobody could be asked whether lock %q may be taken by force: %w", p.Subject.Scope, err)
+	}
+	if !answer.Approved || !answer.Person || a.cfg.Witness == nil {
+		return a.decided(ctx, p, answer)
+	}
+	switch believed, err := a.cfg.Witness(ctx, q, answer); {
+	case err != nil:
+		return lockguard.Decision{ID: answer.ID}, fmt.Errorf("lock %q not taken by force: whether the approval %s of %s is to be believed is not known: %w", p.Subject.Scope, answer.ID, answer.By, err)
+	case believed:
+		answer.Recorded = true
+		return a.decided(ctx, p, answer)
+	}
+	a.log.Error("an approval is not believed: no operator has put it on record", "approval", answer.ID, "scope", p.Subject.Scope, "by", answer.By)
+	if answer.Before {
+		q.Fresh = true
+		return a.heed(ctx, q)
+	}
+	answer.Reason = fmt.Sprintf("the approval of %s is not believed: no operator has put it on record; decide with lockkeeper approvals, or say approvals: {temporal: {trust: temporal}}", answer.By)
+	answer.Approved, answer.By = false, "the guard"
+	return a.decided(ctx, p, answer)
+}
 
-func (a *Approvals) askOnce(ctx context.Context, p lockguard.Pending, patience time.Duration) (d recipes.Decision, id string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errDeadline)
-	defer cancel()
-	r := recipes.ApprovalRequest{
-		Scope: p.Subject.Scope, Job: p.Job, Labels: p.Labels, Reason: p.Subject.Message,
-		Requestor: recipes.AuditParty{Owner: p.Subject.Owner, Priority: p.Subject.Priority},
-		Waited:    p.Err.Waited, Deadline: patience,
+// opened alerts people.
+func (a *Approvals) opened(ctx context.Context, p lockguard.Pending, o lockguard.Opened) {
+	entry := a.entry(p, recipes.AuditApprovalOpen, o.ID)
+	if o.Attached {
+		entry.After = map[string]string{"question": "goes on"}
 	}
-	for _, h := range p.Holders {
-		r.Holders = append(r.Holders, h.Party())
-	}
-	open, err := a.cfg.Board.Open(ctx, r)
-	if err != nil {
-		return d, "", err
-	}
-	id = open.ID()
-	defer func() { // it goes with the session otherwise
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
-		defer cancel()
-		_ = open.Close(ctx)
-	}()
-	entry := a.entry(p, recipes.AuditApprovalOpen, id)
 	if err := a.audit(ctx, entry); err != nil {
-		a.log.Error("that somebody has to decide was not put on record", "approval", id, "error", err)
+		a.log.Error("that somebody has to decide was not put on record", "approval", o.ID, "error", err)
 	}
 	a.log.Error("a lock is not given back in time: somebody has to decide whether it is taken by force",
-		"approval", id, "scope", p.Subject.Scope, "requestor", p.Subject.Owner, "priority", int(p.Subject.Priority),
-		"holders", owners(p.Holders), "waited", p.Err.Waited.Round(time.Second), "deadline", patience.Round(time.Second),
-		"approve", "lockkeeper approvals approve "+id+" --reason WHY", "deny", "lockkeeper approvals deny "+id+" --reason WHY")
-	d, err = open.Decision(ctx)
-	return d, id, err
+		"approval", o.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner, "priority", int(p.Subject.Priority),
+		"holders", owners(p.Holders), "waited", p.Err.Waited.Round(time.Second), "deadline", o.Patience.Round(time.Second),
+		"approve", "lockkeeper approvals approve "+o.ID+" --reason WHY", "force", "lockkeeper approvals force "+o.ID+" --reason WHY",
+		"deny", "lockkeeper approvals deny "+o.ID+" --reason WHY")
 }
 
 // decided makes a decision known.
-func (a *Approvals) decided(ctx context.Context, p lockguard.Pending, id string, d recipes.Decision) (lockguard.Decision, error) {
-	word := "denied"
-	if d.Approved {
-		word = "approved"
-	}
-	a.log.Warn("taking a lock by force was "+word, "approval", id, "scope", p.Subject.Scope, "requestor", p.Subject.Owner,
+func (a *Approvals) decided(ctx context.Context, p lockguard.Pending, d lockguard.Answer) (lockguard.Decision, error) {
+	word := recipes.Decision{Approved: d.Approved, Force: !d.AfterGrace}.Word()
+	a.log.Warn("taking a lock by force was "+word, "approval", d.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner,
 		"holders", owners(p.Holders), "by", d.By, "reason", d.Reason)
-	if d.Identity == "" { // else a person has, and has told
-		entry := a.entry(p, recipes.AuditApprovalDecide, id)
+	if !d.Recorded {
+		entry := a.entry(p, recipes.AuditApprovalDecide, d.ID)
 		entry.By, entry.Reason = d.By, d.Reason
 		entry.After = map[string]string{"decision": word}
 		if err := a.audit(ctx, entry); err != nil && d.Approved {
 			return lockguard.Decision{}, fmt.Errorf("lock %q not taken by force: that %s allows it could not be put on record: %w", p.Subject.Scope, d.By, err)
 		}
 	}
-	decision := lockguard.Decision{ID: id, By: d.By, Reason: d.Reason}
 	if d.Approved {
-		return decision, nil
+		return d.Decision, nil
 	}
-	return decision, &DeniedError{Scope: p.Subject.Scope, ID: id, By: d.By, Reason: d.Reason}
+	return d.Decision, &DeniedError{Scope: p.Subject.Scope, ID: d.ID, By: d.By, Reason: d.Reason}
 }
 
 func (a *Approvals) entry(p lockguard.Pending, action recipes.AuditAction, id string) recipes.AuditEntry {

@@ -45,7 +45,7 @@ func (w *world) court(policy emergency.Policy) *court {
 	c := &court{world: w, user: secured("user", "daemons"), client: secured("asker", "daemons"), log: &logbook{}, request: make(chan error, 1)}
 	d := &daemon{w: w, name: "asker"} // writes the trail
 	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
-		Auditor: d, Board: c.client.Approvals(), Logger: slog.New(slog.NewTextHandler(c.log, nil)), Policy: policy,
+		Auditor: d, Forum: emergency.OnBoard(c.client.Approvals()), Logger: slog.New(slog.NewTextHandler(c.log, nil)), Policy: policy,
 	})
 	require.NoError(w.t, err)
 	guard, err := lockguard.New(c.client, lockguard.WithApprover(approvals), lockguard.WithAuditor(d))
@@ -110,7 +110,7 @@ func TestARuleDecidesAtOnceAndSaysSo(t *testing.T) {
 				require.Empty(t, court.log.lines("level=ERROR"), "nobody is woken up")
 				if c.force {
 					require.NoError(t, err)
-					require.Equal(t, "approved", decided[0].After["decision"])
+					require.Equal(t, "forced", decided[0].After["decision"])
 					require.ErrorAs(t, <-court.holder, new(*lockguard.LostError))
 					return
 				}
@@ -144,7 +144,7 @@ func TestAPersonDecides(t *testing.T) {
 
 				// when
 				decided := time.Now()
-				require.NoError(t, court.user.Approvals().Decide(t.Context(), question.ID, recipes.Decision{Approved: approved, By: "ana", Reason: "payments"}))
+				require.NoError(t, court.user.Approvals().Decide(t.Context(), question.ID, recipes.Decision{Approved: approved, Force: approved, By: "ana", Reason: "payments"}))
 				err := <-court.request
 
 				// then
@@ -165,6 +165,23 @@ func TestAPersonDecides(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestApprovedRequestLeavesTheHolderTheRestOfItsGrace(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// given a question about a holder that was promised a minute
+		court := w.court(emergency.Policy{Deadline: time.Hour})
+		time.Sleep(20 * time.Second)
+
+		// when
+		require.NoError(t, court.user.Approvals().Decide(t.Context(), court.asked().ID, recipes.Decision{Approved: true, By: "ana", Reason: "payments"}))
+
+		// then it has the rest of that, and finishes in it
+		require.NoError(t, <-court.request)
+		require.InDelta(t, time.Minute, time.Since(court.began), float64(time.Second))
+		require.NotErrorAs(t, <-court.holder, new(*lockguard.LostError))
+		require.Empty(t, w.entries(recipes.AuditTakeover))
+	})
 }
 
 func TestNobodyDecidesInTime(t *testing.T) {
@@ -203,7 +220,7 @@ func TestPeopleAreAskedAnewWhenTheSessionEnds(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		second := court.asked()
 		require.NotEqual(t, first.ID, second.ID)
-		require.NoError(t, court.user.Approvals().Decide(t.Context(), second.ID, recipes.Decision{Approved: true, By: "ana", Reason: "payments"}))
+		require.NoError(t, court.user.Approvals().Decide(t.Context(), second.ID, recipes.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"}))
 		require.NoError(t, <-court.request)
 		<-court.holder
 	})
@@ -214,7 +231,7 @@ func TestNobodyTakesALockByARuleThatIsNotOnRecord(t *testing.T) {
 		client := w.client("a")
 		d := &daemon{w: w, deaf: errors.New("the trail is full")}
 		approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
-			Auditor: d, Board: client.Approvals(), Policy: emergency.Policy{Rules: []emergency.Rule{{Name: "all", Then: emergency.Force}}},
+			Auditor: d, Forum: emergency.OnBoard(client.Approvals()), Policy: emergency.Policy{Rules: []emergency.Rule{{Name: "all", Then: emergency.Force}}},
 		})
 		require.NoError(t, err)
 		_, err = approvals.Approve(t.Context(), lockguard.Pending{Subject: lockguard.Subject{Scope: orders}, Err: &recipes.CleanupPendingError{}})

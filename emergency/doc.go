@@ -16,5 +16,7 @@
 // well, which takes locks for people (hold) and from holders (preempt-now), in
 // one process of the cluster at a time, and writes down what began and ended.
 // Approvals decide, by rule or by asking people, what becomes of polite requests
-// whose holders do not finish their cleanup.
+// whose holders do not finish their cleanup. People are asked in a Forum: on the
+// board in ZooKeeper, or in workflows of a Temporal server (package temporal), whose
+// approvals a Witness looks up in the audit trail.
 package emergency

@@ -104,10 +104,15 @@ func (t *tenure) left() *time.Duration {
 
 // try makes the request. The error is, or wraps, errWithdrawn when it was to be
 // thought over.
-func (t *tenure) try(ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook) (*Hold, error) {
+func (t *tenure) try(ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook) (hold *Hold, err error) {
 	following, unfollow := context.WithCancel(t.stream.ctx)
-	awaiting, decided := context.WithCancel(following)
-	defer decided()
+	awaiting, decided := context.WithCancelCause(following)
+	defer func() {
+		if err == nil {
+			decided(ErrHoldersGone)
+		}
+		decided(err)
+	}()
 
 	t.mu.Lock()
 	t.attempt++
@@ -123,7 +128,7 @@ func (t *tenure) try(ctx, caller context.Context, effect override.Effect, change
 		go t.follow(following, changed, granted)
 	}
 
-	hold, err := t.acquire(ctx, caller, request, hooks)
+	hold, err = t.acquire(ctx, caller, request, hooks)
 	if err != nil {
 		unfollow()
 	}

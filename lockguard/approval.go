@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -16,8 +17,8 @@ func (t *tenure) seekApprovalLocked(n recipes.CleanupPending) {
 	t.deciding = true
 	about := t.aboutLocked()
 	t.stream.add(ApprovalPending{about, n.Holders, n.Waited})
-	ctx, cancel := context.WithCancel(t.awaiting)
-	t.unask = cancel
+	ctx, cancel := context.WithCancelCause(t.awaiting)
+	t.unask, t.askedFor = cancel, time.Now().Add(-n.Waited)
 	go t.seekApproval(ctx, t.attempt, Pending{
 		Subject: about, Job: t.claim.about.Job, Labels: t.claim.about.Labels, Holders: n.Holders,
 		Err: &recipes.CleanupPendingError{Scope: about.Scope, Waited: n.Waited, Holders: n.Holders},
@@ -40,11 +41,24 @@ func (t *tenure) seekApproval(ctx context.Context, attempt int, pending Pending)
 	}
 	t.stream.add(ApprovalDecided{t.aboutLocked(), decision, why})
 	if why == nil {
-		t.approval = &decision
+		t.approval, t.spared = &decision, 0
+		if decision.AfterGrace {
+			t.spared = t.graceLeftLocked(pending.Holders)
+		}
 	} else {
 		t.denied = join(pending.Err, why)
 	}
 	t.publishLocked(t.offers[len(t.offers)-1].effect)
+}
+
+// graceLeftLocked is how long the one of the holders still has that may clean up
+// the longest.
+func (t *tenure) graceLeftLocked(holders []recipes.Contender) time.Duration {
+	left := time.Duration(0)
+	for _, h := range holders {
+		left = max(left, h.CleanupTimeout-time.Since(t.askedFor))
+	}
+	return left.Round(time.Millisecond)
 }
 
 // voidApprovalLocked: others hold the lock than those about whom somebody was
@@ -53,7 +67,7 @@ func (t *tenure) voidApprovalLocked() {
 	if !t.deciding || t.phase != asking {
 		return
 	}
-	t.unask()
+	t.unask(ErrHoldersGone)
 	t.deciding, t.approval = false, nil
 	t.publishLocked(t.offers[len(t.offers)-1].effect)
 }

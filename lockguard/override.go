@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -93,7 +94,8 @@ func WithAuditor(auditor Auditor) Option {
 type Approver interface {
 	// Approve returns when it is decided: nil to take the lock by force, else
 	// why not. Its context ends when the decision is not needed any more: the
-	// holder has gone, or the request was given up or frozen. It must return then.
+	// holders have gone (its cause is ErrHoldersGone then), or the request was
+	// given up or frozen. It must return then.
 	// What it decided about some holders does not concern those who come to hold
 	// the lock after them: it is called again for these.
 	// A panic is a no.
@@ -105,7 +107,17 @@ type Decision struct {
 	ID     string // of the approval
 	By     string // a person, or a rule
 	Reason string
+
+	// AfterGrace leaves the holders what is left of their cleanup timeout, counted
+	// from when the first of them was asked to go. Defaults to false: the lock is
+	// taken at once.
+	AfterGrace bool
 }
+
+// ErrHoldersGone is the cause with which the context of Approver.Approve ends
+// when the holders about whom was asked hold the lock no more: there is nothing
+// left to decide about them, for nobody.
+var ErrHoldersGone = errors.New("lockguard: the holders that were asked about hold the lock no more")
 
 // Pending is a polite request that could not finish its preemption.
 type Pending struct {
@@ -116,10 +128,51 @@ type Pending struct {
 	Err     *recipes.CleanupPendingError // what the request fails with unless it is approved
 }
 
+// A Question is a Pending request that is put before people.
+type Question struct {
+	Pending
+
+	// Fresh: an answer that was given before is not wanted.
+	Fresh bool
+
+	// Patience is how long they have to answer. Positive.
+	Patience time.Duration
+
+	// Opened is told when they can see it, and again when it had to be put before
+	// them anew. It may be nil.
+	Opened func(ctx context.Context, o Opened)
+}
+
+// Opened says where a Question is to be answered.
+type Opened struct {
+	ID       string        // of the approval
+	Patience time.Duration // that is left
+
+	// Attached: it was asked before, and has not been answered since: by a process
+	// that has ended, or by another one with the same request.
+	Attached bool
+}
+
+// An Answer is what people, or the end of their time, say to a Question.
+type Answer struct {
+	Decision
+	Approved bool
+
+	// Person: somebody has answered, who is Decision.By.
+	Person bool
+
+	// Before: it was given to somebody who asked the same, and was not there any
+	// more to hear it.
+	Before bool
+
+	// Recorded: whoever has answered has put it on record.
+	Recorded bool
+}
+
 // WithApprover has somebody decide when the waiting timeout of a polite request
 // is over. The request keeps its place in the queue meanwhile, and gets the
 // lock if the holder goes; the acquire timeout bounds this too. Approved, it takes
-// the lock by force at once. Denied, it fails with a *recipes.CleanupPendingError
+// the lock by force, at once or as Decision.AfterGrace says. Denied, it fails with a *recipes.CleanupPendingError
 // and the reason. Defaults to none: it fails with that error at once.
 func WithApprover(approver Approver) Option {
 	return func(g *Guard) error {

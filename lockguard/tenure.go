@@ -67,8 +67,10 @@ type tenure struct {
 	asks     map[string]priority.Reason // for which holders, by ID, were asked to go
 	deciding bool                       // somebody is to decide, or has decided
 	awaiting context.Context            // ends when there is nothing to decide any more
-	unask    context.CancelFunc         // what is to be decided now is not needed any more
+	unask    context.CancelCauseFunc    // what is to be decided now is not needed any more
+	askedFor time.Time                  // since when the holders are asked to go about whom is decided
 	approval *Decision                  // by which it may take the lock by force
+	spared   time.Duration              // what that leaves the holders
 	denied   error                      // why it may not
 
 	told      override.Effect // with the last Overridden

@@ -88,7 +88,7 @@ func (t *tenure) offerLocked(effect override.Effect) offer {
 		o.terms.Override = m
 	}
 	if t.approval != nil {
-		o.terms.Forceful, o.terms.WaitingTimeout = true, new(time.Duration(0))
+		o.terms.Forceful, o.terms.WaitingTimeout = true, new(t.spared)
 	}
 	switch {
 	case t.denied != nil:

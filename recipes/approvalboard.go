@@ -81,13 +81,29 @@ type Approval struct {
 // Decision is what somebody says.
 type Decision struct {
 	Approved bool
-	By       string // a person, or a rule
-	Reason   string
+
+	// Force, with Approved: the lock is taken at once. Without, as soon as the
+	// grace of its holders is over: nothing that they were promised is cut short.
+	Force bool
+
+	By     string // a person, or a rule
+	Reason string
 
 	// Identity is that of the client that decided, as that one says, and At when,
 	// by the servers' clock. Both are filled in by Decide.
 	Identity string
 	At       time.Time
+}
+
+// Word says what was decided: approved, forced or denied.
+func (d Decision) Word() string {
+	switch {
+	case d.Approved && d.Force:
+		return "forced"
+	case d.Approved:
+		return "approved"
+	}
+	return "denied"
 }
 
 // OpenApproval is a question that this client has put on the board.
@@ -240,7 +256,7 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	if d.By == "" || len(d.By) > maxDecision {
 		return &RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
 	}
-	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, By: d.By, Reason: shorten(d.Reason, maxDecision), Identity: b.c.identity}
+	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: shorten(d.Reason, maxDecision), Identity: b.c.identity}
 	_, err := promptly(ctx, b.c, func() (struct{}, error) {
 		sent := false
 		return inSessions(ctx, b.c, func(s *session) (struct{}, error) {
@@ -341,6 +357,7 @@ type approvalRecord struct {
 type decisionRecord struct {
 	Write    string `json:"write"` // the call that decided
 	Approved bool   `json:"approved"`
+	Force    bool   `json:"force,omitempty"`
 	By       string `json:"by"`
 	Reason   string `json:"reason,omitempty"`
 	Identity string `json:"identity"`
@@ -353,7 +370,7 @@ func decodeApproval(data []byte) (rec approvalRecord, err error) {
 }
 
 func (d *decisionRecord) public(stat *zk.Stat) Decision {
-	return Decision{Approved: d.Approved, By: d.By, Reason: d.Reason, Identity: d.Identity, At: time.UnixMilli(stat.Mtime).UTC()}
+	return Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: time.UnixMilli(stat.Mtime).UTC()}
 }
 
 func (n approvalNode) public() Approval {
@@ -439,11 +456,7 @@ type DecidedError struct {
 }
 
 func (e *DecidedError) Error() string {
-	verdict := "denied"
-	if e.Decision.Approved {
-		verdict = "approved"
-	}
-	s := fmt.Sprintf("approval %q was %s already, by %s", e.ID, verdict, e.Decision.By)
+	s := fmt.Sprintf("approval %q was %s already, by %s", e.ID, e.Decision.Word(), e.Decision.By)
 	if e.Decision.Identity != "" {
 		s += " (" + e.Decision.Identity + ")"
 	}

@@ -21,6 +21,9 @@ const (
 	AuditOverrideExpire AuditAction = "override.expire" // an override has ended by itself
 	AuditOverrideAct    AuditAction = "override.act"    // an override changes a request, keeps it out, pauses a job, takes a lock ...
 	AuditApprovalOpen   AuditAction = "approval.open"   // a polite preemption could not finish, somebody is to decide
+	// AuditApprovalEscalate: nobody has decided for some time, somebody else is told.
+	AuditApprovalEscalate AuditAction = "approval.escalate"
+
 	AuditApprovalDecide AuditAction = "approval.decide" // approved or denied, by a person, a rule or the deadline
 )
 

@@ -181,6 +181,16 @@ func (e *IdentityError) Error() string {
 		e.What, e.Identity, strings.Join(e.Operators, ", "))
 }
 
+// KnowsOperator reports whether an identity, as records have it, such as
+// "digest:ana", is that of an operator: without configured operators, that of
+// anybody who has credentials.
+func (c *Client) KnowsOperator(identity string) bool {
+	if identity == "" || len(c.operators) == 0 {
+		return identity != ""
+	}
+	return slices.ContainsFunc(c.operators, func(id aclID) bool { return id.known() == identity })
+}
+
 // CheckOperator returns nil for a client with the credentials of an operator,
 // else an *IdentityError that says that what was not done.
 func (c *Client) CheckOperator(what string) error { return c.requireOperator(what) }

@@ -113,6 +113,9 @@ func (t *TLS) refuse(refuse func(field, format string, args ...any)) {
 	}
 }
 
+// A Connection is what NewClient returns: a client of the SDK.
+type Connection = client.Client
+
 // NewClient returns a client that connects when it is first used, so that a
 // server that is away keeps nobody from starting. Close it when no work uses it
 // any more. The error is that of Validate.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 func (p *program) approvals() *cobra.Command {
@@ -21,11 +23,16 @@ func (p *program) approvals() *cobra.Command {
 Daemons whose configuration has the section approvals ask, and wait for the
 deadline; a request that is not approved by then fails.
 
-Who approves lets the lock be taken by force: the holder's cleanup is cut short.
-All of it is put on record (lockkeeper audit).`,
+Who approves lets the lock be taken by force when the grace of the holder is over;
+who forces, at once: the holder's cleanup is cut short. All of it is put on record
+(lockkeeper audit).
+
+Where the configuration says approvals: {temporal: {...}}, questions are workflows
+of a Temporal server, w-3f29c1d07ab41122, and outlive whoever asks; a-0000000012 is
+one on the board in ZooKeeper. The commands decide about both.`,
 	}
 	p.group(c)
-	c.AddCommand(p.approvalsLs(), p.approvalsDecide(true), p.approvalsDecide(false))
+	c.AddCommand(p.approvalsLs(), p.approvalsDecide(approveVerb), p.approvalsDecide(forceVerb), p.approvalsDecide(denyVerb))
 	return c
 }
 
@@ -37,7 +44,7 @@ func (p *program) approvalsLs() *cobra.Command {
 		Long: `List what waits for a decision: who wants which lock, who has it, and until when
 somebody has to decide.
 
-Exit code 75 if ZooKeeper does not answer.`,
+Exit code 75 if ZooKeeper does not answer, or Temporal where it is asked there.`,
 		Example: `  lockkeeper approvals ls
   lockkeeper approvals ls -o json | jq -r '.[] | select(.decision == null) | .id'`,
 	}, nil, func(c *cobra.Command, _ []string) error { return p.listApprovals(c, file) })
@@ -46,17 +53,27 @@ Exit code 75 if ZooKeeper does not answer.`,
 }
 
 func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
-	_, client, err := p.jobsConfig(c, file)
+	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err
 	}
 	var (
-		all []recipes.Approval
-		now time.Time
+		all    []openApproval
+		silent error
+		now    time.Time
 	)
-	err = p.withClient(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
-		if all, err = client.Approvals().List(ctx); err == nil {
-			now, err = client.Time(ctx)
+	err = p.withClient(c, client, func(ctx context.Context, locks *recipes.Client) error {
+		board, err := locks.Approvals().List(ctx)
+		if err == nil {
+			now, err = locks.Time(ctx)
+		}
+		for _, a := range board {
+			all = append(all, openApproval{Approval: a})
+		}
+		if err == nil && asksInWorkflows(cfg) {
+			var more []openApproval
+			more, silent = p.listWorkflows(ctx, cfg, client)
+			all = append(all, more...)
 		}
 		return err
 	})
@@ -67,13 +84,23 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 	for i, a := range all {
 		views[i] = newApprovalView(a)
 	}
-	if len(views) == 0 {
+	if len(views) == 0 && silent == nil {
 		p.say("nothing waits for a decision")
-		if p.forPeople() {
-			return nil
+	}
+	if len(views) > 0 || !p.forPeople() {
+		if err := p.writePage(views, func(pg page) { writeApprovals(pg, all, now) }); err != nil {
+			return err
 		}
 	}
-	return p.writePage(views, func(pg page) { writeApprovals(pg, all, now) })
+	return silent
+}
+
+// An openApproval is one of the board in ZooKeeper, or one that is asked in a
+// workflow.
+type openApproval struct {
+	recipes.Approval
+	workflow  bool
+	escalated []temporal.Escalated
 }
 
 // approvalView is an approval in JSON and YAML. The names of fields are a promise
@@ -93,31 +120,39 @@ type approvalView struct {
 	Host      string               `json:"host"`
 	PID       int                  `json:"pid"`
 	Decision  *decisionView        `json:"decision"`
+
+	Kind      string               `json:"kind"`      // board or workflow
+	Escalated []temporal.Escalated `json:"escalated"` // workflows alone
 }
 
 type decisionView struct {
 	Approved bool      `json:"approved"`
+	Force    bool      `json:"force"`
 	By       string    `json:"by"`
 	Reason   string    `json:"reason"`
 	Identity string    `json:"identity"`
 	At       time.Time `json:"at"`
 }
 
-func newApprovalView(a recipes.Approval) approvalView {
+func newApprovalView(a openApproval) approvalView {
 	v := approvalView{
+		Kind: "board", Escalated: slices.Concat([]temporal.Escalated{}, a.escalated),
 		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: a.Holders, Reason: a.Reason,
 		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
+	}
+	if a.workflow {
+		v.Kind = "workflow"
 	}
 	if !a.Until.IsZero() {
 		v.Until = &a.Until
 	}
 	if d := a.Decision; d != nil {
-		v.Decision = &decisionView{d.Approved, d.By, d.Reason, d.Identity, d.At}
+		v.Decision = &decisionView{d.Approved, d.Force, d.By, d.Reason, d.Identity, d.At}
 	}
 	return v
 }
 
-func writeApprovals(pg page, all []recipes.Approval, now time.Time) {
+func writeApprovals(pg page, all []openApproval, now time.Time) {
 	for i, a := range all {
 		if i > 0 {
 			pg.line("")
@@ -125,7 +160,7 @@ func writeApprovals(pg page, all []recipes.Approval, now time.Time) {
 		state := "open"
 		switch d := a.Decision; {
 		case d != nil:
-			state = fmt.Sprintf("%s by %s: %s", decisionWord(d.Approved), d.By, d.Reason)
+			state = fmt.Sprintf("%s by %s: %s", d.Word(), d.By, d.Reason)
 		case !a.Until.IsZero():
 			state = "open until " + both(a.Until, now) + "; then the request fails"
 		}
@@ -138,14 +173,10 @@ func writeApprovals(pg page, all []recipes.Approval, now time.Time) {
 		for _, h := range a.Holders {
 			pg.paragraph("  holder   ", "%s, host %s, pid %d, token %s: has not finished its cleanup", partyText(h), h.Host, h.PID, h.Token)
 		}
+		for _, e := range a.escalated {
+			pg.paragraph("  told     ", "%s, after %s", e.To, human(e.At.Sub(a.Opened)))
+		}
 	}
-}
-
-func decisionWord(approved bool) string {
-	if approved {
-		return "approved"
-	}
-	return "denied"
 }
 
 func partyText(p recipes.AuditParty) string {
@@ -160,32 +191,47 @@ func partiesText(all []recipes.AuditParty) string {
 	return cmp.Or(strings.Join(texts, ", "), "-")
 }
 
-func (p *program) approvalsDecide(approve bool) *cobra.Command {
+// A verb is what somebody can say to a question.
+type verb struct {
+	use, short, long, example, why string
+	update                         string // of the workflow
+	decision                       recipes.Decision
+}
+
+const decideCodes = `
+
+Exit code 75 if ZooKeeper does not answer, or Temporal where it is asked there; 78
+for wrong flags, or without the credentials of an operator.`
+
+var (
+	approveVerb = verb{
+		use: "approve", short: "Let the request take the lock by force, when the grace of the holder is over",
+		long: `Let the request take the lock by force, as soon as the cleanup timeout of the
+holder is over: nothing that it was promised is cut short. If that is over, at once.` + decideCodes,
+		example: `  lockkeeper approvals approve a-0000000012 --reason 'payments are stuck'`,
+		why:     "the lock may be taken", update: temporal.ApproveUpdate, decision: recipes.Decision{Approved: true},
+	}
+	forceVerb = verb{
+		use: "force", short: "Let the request take the lock by force, at once",
+		long: `Let the request take the lock by force, at once: the holder loses it, and what it
+has not cleaned up by then stays as it is.` + decideCodes,
+		example: `  lockkeeper approvals force a-0000000012 --reason 'payments are stuck'`,
+		why:     "the lock may be taken at once", update: temporal.ForceUpdate, decision: recipes.Decision{Approved: true, Force: true},
+	}
+	denyVerb = verb{
+		use: "deny", short: "Let the request fail: the holder finishes its cleanup",
+		long:    "Let the request fail: the holder keeps the lock until it has finished its cleanup." + decideCodes,
+		example: `  lockkeeper approvals deny a-0000000012 --reason 'the backup has to finish'`,
+		why:     "the request is denied", update: temporal.DenyUpdate,
+	}
+)
+
+func (p *program) approvalsDecide(v verb) *cobra.Command {
 	var (
 		file jobsFile
 		by   operatorFlags
 	)
-	about := &cobra.Command{
-		Use:   "deny ID",
-		Short: "Let the request fail: the holder finishes its cleanup",
-		Long: `Let the request fail: the holder keeps the lock until it has finished its cleanup.
-
-Exit code 75 if ZooKeeper does not answer; 78 for wrong flags, or without the
-credentials of an operator.`,
-		Example: `  lockkeeper approvals deny a-0000000012 --reason 'the backup has to finish'`,
-	}
-	why := "the request is denied"
-	if approve {
-		about.Use = "approve ID"
-		about.Short = "Let the request take the lock by force"
-		about.Long = `Let the request take the lock by force, at once: the holder loses it, and what it
-has not cleaned up by then stays as it is.
-
-Exit code 75 if ZooKeeper does not answer; 78 for wrong flags, or without the
-credentials of an operator.`
-		about.Example = `  lockkeeper approvals approve a-0000000012 --reason 'payments are stuck'`
-		why = "the lock may be taken"
-	}
+	about := &cobra.Command{Use: v.use + " ID", Short: v.short, Long: v.long, Example: v.example}
 	c := p.command(about, []string{"ID"}, func(c *cobra.Command, args []string) error {
 		by.check(p)
 		cfg, client, err := p.jobsConfig(c, file)
@@ -193,21 +239,32 @@ credentials of an operator.`
 			return err
 		}
 		id, refused := args[0], fmt.Sprintf("approval %q not decided", args[0])
-		return p.asOperator(c, client, refused, func(ctx context.Context, o *operator) error {
-			return p.decide(ctx, o, id, recipes.Decision{Approved: approve, By: by.name(o.client), Reason: by.reason})
-		}, cfg)
+		decide := func(ctx context.Context, o *operator) error {
+			d := v.decision
+			d.By, d.Reason = by.name(o.client), by.reason
+			if temporal.IsApprovalID(id) {
+				return p.decideWorkflow(ctx, o, cfg, client, id, v.update, d)
+			}
+			return p.decide(ctx, o, id, d)
+		}
+		if temporal.IsApprovalID(id) && asksInWorkflows(cfg) && cfg.Approvals.Temporal.Trusted == config.TrustTemporal {
+			return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
+				audit, err := auditLog(client, cfg)
+				if err != nil {
+					return err
+				}
+				return decide(ctx, &operator{client, audit})
+			})
+		}
+		return p.asOperator(c, client, refused, decide, cfg)
 	})
-	by.add(c, why)
+	by.add(c, v.why)
 	file.add(c)
 	return c
 }
 
 // decide writes a decision where the one who asks finds it.
 func (p *program) decide(ctx context.Context, o *operator, id string, d recipes.Decision) error {
-	entry := recipes.AuditEntry{
-		Action: recipes.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: id,
-		After: map[string]string{"decision": decisionWord(d.Approved)},
-	}
 	all, err := o.client.Approvals().List(ctx)
 	if err != nil {
 		return err
@@ -216,18 +273,33 @@ func (p *program) decide(ctx context.Context, o *operator, id string, d recipes.
 	if i < 0 { // nothing that would have to be on record
 		return fmt.Errorf("%w; look at those that wait: lockkeeper approvals ls", &recipes.NoApprovalError{ID: id})
 	}
-	about := all[i]
-	entry.Scope, entry.Job, entry.Requestor, entry.Victims = about.Scope, about.Job, &about.Requestor, about.Holders
-	err = o.onRecord(ctx, entry, func(*recipes.AuditEntry) error { return o.client.Approvals().Decide(ctx, id, d) })
+	about := openApproval{Approval: all[i]}
+	err = o.onRecord(ctx, about.decideEntry(d), func(*recipes.AuditEntry) error { return o.client.Approvals().Decide(ctx, id, d) })
 	if err != nil {
 		return err
 	}
 	about.Decision = &d
+	return p.writeDecided(about, d)
+}
+
+// decideEntry is what is on record of a decision.
+func (a openApproval) decideEntry(d recipes.Decision) recipes.AuditEntry {
+	return recipes.AuditEntry{
+		Action: recipes.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
+		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": d.Word()},
+	}
+}
+
+// writeDecided says what becomes of the request.
+func (p *program) writeDecided(about openApproval, d recipes.Decision) error {
 	return p.writePage(newApprovalView(about), func(pg page) {
 		what := "the request fails, and the holder finishes its cleanup"
 		if d.Approved {
 			what = fmt.Sprintf("%s takes lock %q from %s", about.Requestor.Owner, about.Scope, partiesText(about.Holders))
 		}
-		pg.paragraph("", "%s: %s; %s", id, decisionWord(d.Approved), what)
+		if d.Approved && !d.Force {
+			what += ", as soon as their grace is over"
+		}
+		pg.paragraph("", "%s: %s; %s", about.ID, d.Word(), what)
 	})
 }

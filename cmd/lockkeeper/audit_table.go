@@ -122,6 +122,8 @@ func auditDeed(r recipes.AuditRecord) string {
 		return on
 	case recipes.AuditApprovalOpen:
 		return fmt.Sprintf("asked for approval %s to take the lock from %s", r.Approval, whom)
+	case recipes.AuditApprovalEscalate:
+		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is told", r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
 	case recipes.AuditApprovalDecide:
 		return tense(intent, failed, "decide", "decided") + " about approval " + r.Approval
 	}

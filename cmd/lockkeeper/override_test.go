@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // someOverrides are, at noon: two that operators have posted, and one of the file.
@@ -213,7 +214,7 @@ INC-4413: in force until 2026-11-21 13:00:00 UTC, in 1h
 `, "\n"+drawn(80, func(pg page) { writeApplied(pg, views[:3], at(0)) }))
 }
 
-func someApprovals() []recipes.Approval {
+func someApprovals() []openApproval {
 	request := recipes.ApprovalRequest{
 		Scope: "cluster/orders/resource/users", Job: "critical", Requestor: recipes.AuditParty{Owner: "critical", Priority: 80},
 		Holders: []recipes.AuditParty{{Owner: "compaction", Host: "db1", PID: 41, Priority: 10, Token: 77}}, Reason: "payments",
@@ -221,13 +222,32 @@ func someApprovals() []recipes.Approval {
 	}
 	decided := request
 	decided.Scope, decided.Holders = "db/users", append(decided.Holders, recipes.AuditParty{Owner: "backup", Priority: 5})
-	return []recipes.Approval{
+	board := []recipes.Approval{
 		{ID: "a-0000000012", ApprovalRequest: request, By: "digest:daemons", Host: "h1", PID: 9, Opened: at(-2 * time.Minute), Until: at(13 * time.Minute)},
 		{
 			ID: "a-0000000013", ApprovalRequest: decided, By: "digest:daemons", Host: "h1", PID: 9, Opened: at(-3 * time.Second), Until: at(14 * time.Minute),
 			Decision: &recipes.Decision{Approved: true, By: "ana", Reason: "payments are stuck", Identity: "digest:ana", At: at(-time.Second)},
 		},
 	}
+	return []openApproval{{Approval: board[0]}, {Approval: board[1]}}
+}
+
+func TestApprovalThatIsAskedInAWorkflowSaysWhoWasTold(t *testing.T) {
+	asked := someApprovals()[:1]
+	asked[0].ID, asked[0].workflow = "w-3f29c1d07ab41122", true
+	asked[0].escalated = []temporal.Escalated{{At: at(-time.Minute), To: "on-call"}}
+	require.Equal(t, `
+w-3f29c1d07ab41122  open until 2026-11-21 12:13:00 UTC, in 13m; then the request fails
+  scope    cluster/orders/resource/users
+  request  critical (priority 80); it has waited for 3m, and is asked for by host h1, pid 9
+  why      payments
+  holder   compaction (priority 10), host db1, pid 41, token 77: has not finished its cleanup
+  told     on-call, after 1m
+`, "\n"+drawn(160, func(pg page) { writeApprovals(pg, asked, at(0)) }))
+	view := newApprovalView(asked[0])
+	require.Equal(t, "workflow", view.Kind)
+	require.Equal(t, asked[0].escalated, view.Escalated)
+	require.Equal(t, "board", newApprovalView(someApprovals()[1]).Kind)
 }
 
 func TestApprovalsAreListed(t *testing.T) {

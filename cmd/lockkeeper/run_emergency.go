@@ -24,6 +24,7 @@ type operations struct {
 	desk      *emergency.Desk
 	file      *config.OverridesReloader
 	approvals *emergency.Approvals // nil: nobody is asked
+	workflows *workflowApprovals   // nil: nobody is asked in workflows
 	executor  *emergency.Executor
 
 	running sync.WaitGroup
@@ -48,15 +49,31 @@ func newOperations(client *recipes.Client, cfg *config.Config, logger *slog.Logg
 		o.file, err = config.NewOverridesReloader(config.OverridesReloadConfig{Apply: o.desk.SetFile, Config: cfg, Logger: logger, Now: client.Now})
 	}
 	if err == nil && cfg.Approvals.Asked {
-		o.approvals, err = emergency.NewApprovals(emergency.ApprovalsConfig{
-			Auditor: o.auditor, Board: client.Approvals(), Logger: logger, Policy: policyOf(cfg.Approvals),
-		})
+		err = o.newApprovals(cfg)
 	}
 	if err != nil {
 		o.end()
 		return nil, err
 	}
 	return o, nil
+}
+
+// newApprovals has people asked where the file says.
+func (o *operations) newApprovals(cfg *config.Config) (err error) {
+	asking := emergency.ApprovalsConfig{
+		Auditor: o.auditor, Forum: emergency.OnBoard(o.client.Approvals()), Logger: o.log, Policy: policyOf(cfg.Approvals),
+	}
+	if where := cfg.Approvals.Temporal; where != nil {
+		if o.workflows, err = newWorkflowApprovals(cfg, cfg.Client, o.log); err != nil {
+			return err
+		}
+		asking.Forum = o.workflows.Approvals
+		if where.Trusted == config.TrustOperators {
+			asking.Witness = emergency.OnRecord(o.client)
+		}
+	}
+	o.approvals, err = emergency.NewApprovals(asking)
+	return err
 }
 
 func policyOf(a config.Approvals) emergency.Policy {
@@ -97,6 +114,10 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 	o.running.Go(func() { o.file.Run(always) })
 	o.running.Go(func() { o.auditor.Run(always) })
 	o.acting.Go(func() { o.executor.Run(ctx) })
+	if w := o.workflows; w != nil {
+		w.KeepQuestions(ctx)
+		o.running.Go(func() { w.work(always, o.auditor) })
+	}
 
 	waiting, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
@@ -123,10 +144,12 @@ func liveOperations() []string {
 // end stops everything. No job runs any more, and the context of start has ended.
 func (o *operations) end() {
 	o.acting.Wait()
+	o.workflows.end() // while there are workers
 	if o.stop != nil {
 		o.stop()
 	}
 	o.running.Wait()
+	o.workflows.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := o.auditor.Close(ctx); err != nil {

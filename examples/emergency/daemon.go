@@ -61,7 +61,7 @@ func startDaemon(ctx context.Context, s site, log *slog.Logger, observe lockguar
 	}
 
 	// Approvals: no rule decides here, so people do.
-	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{Auditor: d.auditor, Board: d.client.Approvals(), Logger: log})
+	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{Auditor: d.auditor, Forum: emergency.OnBoard(d.client.Approvals()), Logger: log})
 	if err != nil {
 		return d, err
 	}

@@ -72,19 +72,19 @@ func (o *operator) write(text string) error {
 	return os.Rename(o.file+".new", o.file)
 }
 
-// approve lets a request take its lock by force. As `lockkeeper approvals
-// approve` does, it announces that first, and then puts on record what became of
+// force lets a request take its lock at once. As `lockkeeper approvals
+// force` does, it announces that first, and then puts on record what became of
 // it: what cannot be announced is not done.
-func (o *operator) approve(ctx context.Context, a recipes.Approval, reason string) error {
+func (o *operator) force(ctx context.Context, a recipes.Approval, reason string) error {
 	entry := recipes.AuditEntry{
 		Act: rand.Text(), Action: recipes.AuditApprovalDecide, Phase: recipes.AuditIntent,
 		Scope: a.Scope, Job: a.Job, By: o.name, Reason: reason, Approval: a.ID,
-		Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": "approved"},
+		Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": "forced"},
 	}
 	if _, err := o.trail.Append(ctx, entry); err != nil {
 		return err
 	}
-	failure := o.client.Approvals().Decide(ctx, a.ID, recipes.Decision{Approved: true, By: o.name, Reason: reason})
+	failure := o.client.Approvals().Decide(ctx, a.ID, recipes.Decision{Approved: true, Force: true, By: o.name, Reason: reason})
 	entry.Phase, entry.Result = recipes.AuditOutcome, recipes.AuditDone
 	if failure != nil {
 		entry.Result, entry.Error = recipes.AuditFailed, failure.Error()

@@ -166,7 +166,7 @@ func (t *story) decide(ctx context.Context) error {
 		return err
 	}
 	t.say("ana", "approves %s, as %s", asked.ID, t.ana.client.Identity())
-	return t.ana.approve(ctx, asked, "payments are stuck")
+	return t.ana.force(ctx, asked, "payments are stuck")
 }
 
 // stranger is what becomes of somebody who tries the same without being an
@@ -177,7 +177,7 @@ func (t *story) stranger(ctx context.Context, asked recipes.Approval) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, closeIn(ctx, bob.client)) }()
-	err = bob.approve(ctx, asked, "it is urgent")
+	err = bob.force(ctx, asked, "it is urgent")
 	if !errors.As(err, new(*recipes.AccessError)) {
 		return fmt.Errorf("bob is no operator, and was not refused: %w", err)
 	}

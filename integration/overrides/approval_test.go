@@ -1,6 +1,7 @@
 package overrides
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -45,6 +46,58 @@ func TestApprovedRequestTakesTheLockFromAHolderThatDoesNotFinish(t *testing.T) {
 		require.Equal(t, recipes.LossTaken, lostBy(t, held.returned()).Reason)
 		require.Equal(t, []string{"Waiting", "Queued", "PreemptSent", "ApprovalPending", "ApprovalDecided", "PreemptSent", "TakenOver", "Acquired", "Released"}, critical.told())
 	})
+}
+
+func TestApprovalAfterTheGraceCutsNothingShort(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a holder that was promised a minute, and wants more
+		ana := operator{asked: make(chan lockguard.Pending, 1), say: make(chan error), gently: true}
+		batch, critical := w.program("batch"), w.program("critical", lockguard.WithApprover(ana))
+		held := batch.do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(hour))
+		waits := critical.do(polite(), lasting(0))
+		<-ana.asked
+
+		// when somebody approves after twenty seconds
+		w.pass(10 * time.Second)
+		ana.say <- nil
+
+		// then the lock is taken when the minute is over
+		require.NoError(t, waits.returned())
+		require.InDelta(t, time.Minute, waits.began(), float64(time.Second))
+		require.Equal(t, recipes.LossTaken, lostBy(t, held.returned()).Reason)
+	})
+}
+
+func TestWhoIsAskedHearsThatTheHolderHasGone(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		causes := make(chan error, 1)
+		batch := w.program("batch")
+		critical := w.program("critical", lockguard.WithApprover(approver(func(ctx context.Context) error {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return context.Cause(ctx)
+		})))
+		batch.do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
+		waits := critical.do(polite(), lasting(0))
+		require.NoError(t, waits.returned())
+		require.ErrorIs(t, <-causes, lockguard.ErrHoldersGone)
+
+		// but not when the request was given up
+		second := batch.do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(hour))
+		w.pass(time.Second)
+		require.NotNil(t, second.hold())
+		r := polite()
+		r.AcquireTimeout = new(time.Minute)
+		require.Error(t, critical.do(r, lasting(0)).returned())
+		require.NotErrorIs(t, <-causes, lockguard.ErrHoldersGone)
+	})
+}
+
+// An approver decides without looking at what is pending.
+type approver func(ctx context.Context) error
+
+func (a approver) Approve(ctx context.Context, _ lockguard.Pending) (lockguard.Decision, error) {
+	return lockguard.Decision{}, a(ctx)
 }
 
 func TestDeniedRequestLeavesTheHolderAlone(t *testing.T) {

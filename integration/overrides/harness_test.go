@@ -149,17 +149,18 @@ func (a *trail) fail(err error) {
 
 // An operator decides when a test says so.
 type operator struct {
-	asked chan lockguard.Pending
-	say   chan error
+	asked  chan lockguard.Pending
+	say    chan error
+	gently bool // nothing that holders were promised is cut short
 }
 
 func (o operator) Approve(ctx context.Context, pending lockguard.Pending) (lockguard.Decision, error) {
 	o.asked <- pending
 	select {
 	case err := <-o.say:
-		return lockguard.Decision{ID: "a-0000000007", By: "ana", Reason: "month's end"}, err
+		return lockguard.Decision{ID: "a-0000000007", By: "ana", Reason: "month's end", AfterGrace: o.gently}, err
 	case <-ctx.Done():
-		return lockguard.Decision{}, ctx.Err()
+		return lockguard.Decision{}, context.Cause(ctx)
 	}
 }
 

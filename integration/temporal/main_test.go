@@ -27,7 +27,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	run := runner(func() int { return zookeeper.Main(m) })
+	run := runner(func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) })
 	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))
 }
 

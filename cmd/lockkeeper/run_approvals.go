@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/temporal"
+)
+
+// workflowApprovals are approvals that are asked for in workflows.
+type workflowApprovals struct {
+	*temporal.Approvals
+	server temporal.Connection
+	where  config.TemporalApprovals
+	log    *slog.Logger
+}
+
+// newWorkflowApprovals connects to nothing yet. The file says that people are
+// asked in workflows; locks says where the locks are that they are asked about.
+func newWorkflowApprovals(cfg *config.Config, locks recipes.Config, logger *slog.Logger) (*workflowApprovals, error) {
+	server, err := temporal.NewClient(cfg.Temporal)
+	if err != nil {
+		return nil, err
+	}
+	w := &workflowApprovals{server: server, where: *cfg.Approvals.Temporal, log: logger}
+	w.Approvals, err = temporal.NewApprovals(temporal.ApprovalsConfig{
+		Client: server, Escalation: w.where.Escalation, Logger: logger, Root: locks.Chroot + locks.Root, TaskQueue: w.where.TaskQueue,
+	})
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// work is done for all who ask in this cluster, until ctx ends: a worker of the
+// daemon's own is there as long as there is a daemon, whatever becomes of the
+// workers of applications, and it alone can write the audit trail.
+func (w *workflowApprovals) work(ctx context.Context, auditor lockguard.Auditor) {
+	temporal.RunApprovalWorker(ctx, w.server, temporal.ApprovalWorker{
+		Logger: w.log, TaskQueue: w.where.TaskQueue,
+		Escalate: func(ctx context.Context, e temporal.Escalation) error { return w.escalate(ctx, auditor, e) },
+	})
+}
+
+// escalate puts on record that somebody else has to decide, and alerts.
+func (w *workflowApprovals) escalate(ctx context.Context, auditor lockguard.Auditor, e temporal.Escalation) error {
+	q := e.Question
+	w.log.Error("an approval waits for a decision; it is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
+		"requestor", q.Requestor.Owner, "until", e.Until.Format(time.RFC3339))
+	entry := recipes.AuditEntry{
+		Action: recipes.AuditApprovalEscalate, Phase: recipes.AuditOutcome, Scope: q.Scope, Job: q.Job, By: q.Requestor.Owner, Approval: q.ID,
+		Reason: q.Reason, Requestor: new(auditParty(q.Requestor)), After: map[string]string{"escalated_to": e.To}, Result: recipes.AuditDone,
+	}
+	for _, h := range q.Holders {
+		entry.Victims = append(entry.Victims, auditParty(h))
+	}
+	return auditor.Audit(ctx, entry)
+}
+
+func auditParty(p temporal.ApprovalParty) recipes.AuditParty {
+	return recipes.AuditParty{ID: p.ID, Owner: p.Owner, Host: p.Host, PID: p.PID, Priority: priority.Level(p.Priority), Token: p.Token}
+}
+
+// end waits until questions that nobody needs any more are closed; w may be nil.
+func (w *workflowApprovals) end() {
+	if w == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := w.Close(ctx); err != nil {
+		w.log.Warn("questions may stay open until their deadline although nobody waits for the decision", "error", err)
+	}
+}
+
+// close gives the connection back; w may be nil.
+func (w *workflowApprovals) close() {
+	if w != nil {
+		w.server.Close()
+	}
+}

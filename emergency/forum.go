@@ -1,0 +1,76 @@
+package emergency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// OnBoard asks on the board of a client: a question lives in ZooKeeper for as
+// long as the process that asks.
+func OnBoard(board *recipes.ApprovalBoard) Forum {
+	if board == nil {
+		return nil
+	}
+	return boardForum{board}
+}
+
+type boardForum struct{ board *recipes.ApprovalBoard }
+
+// errDeadline is the cause of contexts in which people decide.
+var errDeadline = errors.New("nobody has decided in time")
+
+// Ask asks anew when the session ends in which it has asked.
+func (f boardForum) Ask(ctx context.Context, q lockguard.Question) (lockguard.Answer, error) {
+	end := time.Now().Add(q.Patience)
+	for pause := again; ; pause = min(2*pause, longAgain) {
+		answer, err := f.askOnce(ctx, q, time.Until(end))
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return answer, err
+		case errors.Is(err, errDeadline):
+			answer.By, answer.Reason = "the deadline", fmt.Sprintf("nobody has decided within %s", q.Patience)
+			return answer, nil
+		case !errors.As(err, new(*recipes.NoApprovalError)):
+			return answer, err
+		}
+		wait(ctx, nil, pause) // each question is on record, of which no more than so many are kept
+	}
+}
+
+func (f boardForum) askOnce(ctx context.Context, q lockguard.Question, patience time.Duration) (answer lockguard.Answer, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errDeadline)
+	defer cancel()
+	r := recipes.ApprovalRequest{
+		Scope: q.Subject.Scope, Job: q.Job, Labels: q.Labels, Reason: q.Subject.Message,
+		Requestor: recipes.AuditParty{Owner: q.Subject.Owner, Priority: q.Subject.Priority},
+		Waited:    q.Err.Waited, Deadline: patience,
+	}
+	for _, h := range q.Holders {
+		r.Holders = append(r.Holders, h.Party())
+	}
+	open, err := f.board.Open(ctx, r)
+	if err != nil {
+		return answer, err
+	}
+	answer.ID = open.ID()
+	defer func() { // it goes with the session otherwise
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+		defer cancel()
+		_ = open.Close(ctx)
+	}()
+	if q.Opened != nil {
+		q.Opened(ctx, lockguard.Opened{ID: open.ID(), Patience: patience})
+	}
+	d, err := open.Decision(ctx)
+	if err != nil {
+		return answer, err
+	}
+	answer.Decision = lockguard.Decision{ID: open.ID(), By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}
+	answer.Approved, answer.Person, answer.Recorded = d.Approved, true, true // who decides tells
+	return answer, nil
+}
