@@ -177,13 +177,18 @@ func (t *tenure) acquire(ctx, caller context.Context, request recipes.Request, h
 		hold, err = t.open(ctx, caller, g, token, since, hooks)
 	}
 	if err != nil {
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		_ = g.Release(release) // tried on in the background
+		giveBack(ctx, g)
 		return nil, err
 	}
 	t.stream.deliver()
 	return hold, nil
+}
+
+// giveBack releases a grant under which nothing was begun.
+func giveBack(ctx context.Context, g grant) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_ = g.Release(ctx) // tried on in the background
 }
 
 // open returns the first Hold, unless the lock has to be given away before any

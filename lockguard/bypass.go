@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -27,6 +28,10 @@ type noGrant struct{}
 const ages = 100 * 365 * 24 * time.Hour
 
 func (noGrant) ID() string                                   { return "" }
+func (noGrant) Reference() Reference                         { return Reference{} }
+func (noGrant) Terms() recipes.Terms                         { return recipes.Terms{} }
+func (noGrant) Mode() priority.Mode                          { return priority.Exclusive }
+func (noGrant) LeaseDeadline() time.Time                     { return time.Now().Add(ages) }
 func (noGrant) Token(context.Context) (recipes.Token, error) { return 0, nil }
 func (noGrant) Deadline() time.Time                          { return time.Now().Add(ages) }
 func (noGrant) Check() error                                 { return nil }

@@ -132,6 +132,9 @@ func (h *Hold) overrun() {
 	if h.hookCancel != nil && h.deadline.Before(h.hookDeadline) {
 		h.hookCancel(h.graceOverLocked()) // began with a later deadline
 	}
+	if h.cleansUp {
+		h.interruptLocked(h.graceOverLocked())
+	}
 	grace, running := h.grace, h.phase == working
 	t.mu.Unlock()
 	if grace <= 0 {

@@ -32,6 +32,28 @@ func (l clientLocker) acquire(ctx context.Context, scope string, request recipes
 	return g, nil
 }
 
+func (l clientLocker) join(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
+	return l.accede(ctx, ref, request, (*recipes.PriorityLock).Join)
+}
+
+func (l clientLocker) adopt(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
+	return l.accede(ctx, ref, request, (*recipes.PriorityLock).Adopt)
+}
+
+func (l clientLocker) accede(ctx context.Context, ref Reference, request recipes.Request,
+	how func(*recipes.PriorityLock, context.Context, Reference, recipes.Request) (*recipes.Grant, error),
+) (grant, error) {
+	lock, err := l.client.PriorityLock(ref.Scope)
+	if err != nil {
+		return nil, err
+	}
+	g, err := how(lock, ctx, ref, request)
+	if err != nil {
+		return nil, err // not a nil *Grant in an interface
+	}
+	return g, nil
+}
+
 // now is what the servers' clock says.
 func (l clientLocker) now() time.Time { return l.client.Now() }
 

@@ -2,6 +2,7 @@ package lockguard
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -11,7 +12,7 @@ import (
 // locks all become shared. Lease, token and context stay. A shared Hold stays
 // what it is. There is no way back, see UpgradeError.
 //
-// It is refused with a *RequestError while another Hold of the same context
+// It is refused with a *RequestError if the requirement had a Hold, and while another Hold of the same context
 // counts on being alone, with the *LostError after a loss and with ErrReleased
 // after the release. Any other error leaves open whether the lock is shared:
 // exclusive nested requests are refused from then on, and Downgrade may be
@@ -46,6 +47,12 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 func (t *tenure) mayShare(by *Hold) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.requirement.Hold != "" && t.requirement.Mode == priority.Exclusive && t.bypass == nil {
+		return &RequestError{
+			Field:  "mode",
+			Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", t.requirement.Scope, t.requirement.Hold),
+		}
+	}
 	for _, h := range t.holds {
 		own := h == by || h.memberOf != nil && h.memberOf == by.bundle
 		if !own && h.mode == priority.Exclusive && t.requirement.Mode == priority.Exclusive {

@@ -38,6 +38,7 @@ type Subject struct {
 	Message  string
 	Mode     priority.Mode
 	Priority priority.Level
+	Hold     string // Requirement.Hold
 	Token    Token  // 0 before Acquired
 	Trace    string // traceparent of the request, "" when none is made
 }

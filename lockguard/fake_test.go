@@ -56,6 +56,14 @@ func (l *fakeLocker) acquire(ctx context.Context, scope string, request recipes.
 	return g, nil
 }
 
+func (l *fakeLocker) join(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
+	return l.acquire(ctx, ref.Scope, request)
+}
+
+func (l *fakeLocker) adopt(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
+	return l.acquire(ctx, ref.Scope, request)
+}
+
 func (l *fakeLocker) last() *fakeGrant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +102,15 @@ type fakeGrant struct {
 	downgrade    func()
 }
 
-func (g *fakeGrant) ID() string                                       { return "guid-" + g.number.String() }
+func (g *fakeGrant) ID() string { return "guid-" + g.number.String() }
+func (g *fakeGrant) Reference() Reference {
+	return Reference{Scope: g.scope, Hold: g.request.Hold, ID: g.ID(), Token: g.number, Mode: g.request.Mode}
+}
+func (g *fakeGrant) Terms() recipes.Terms {
+	return recipes.Terms{Priority: g.request.Priority, LeaseTimeout: g.request.LeaseTimeout, CleanupTimeout: g.request.CleanupTimeout}
+}
+func (g *fakeGrant) Mode() priority.Mode                              { return g.request.Mode }
+func (g *fakeGrant) LeaseDeadline() time.Time                         { return time.Now().Add(g.request.LeaseTimeout) }
 func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
 func (g *fakeGrant) Deadline() time.Time                              { return g.deadline }
 func (g *fakeGrant) Check() error                                     { return g.check() }

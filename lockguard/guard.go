@@ -23,6 +23,7 @@ type Guard struct {
 	trace     func(context.Context, Subject) string
 	dress     func(context.Context, Subject) context.Context // nil: nothing is added
 	retry     *Retry
+	ticket    *Ticket   // of the one request that this variant makes; nil: none
 	overrides Overrides // nil: none
 	auditor   Auditor   // nil: none
 	approver  Approver  // nil: none

@@ -23,6 +23,7 @@ type Hold struct {
 	unwatch        func() bool   // stops waiting for the end of caller
 	around         place         // what caller carries
 	inCleanup      bool          // acquired by a hook of the same tenure
+	cleansUp       bool          // its work is a cleanup: it ends with the grace
 	cleanupTimeout time.Duration // at most the tenure's
 	mode           priority.Mode // as asked for
 	bundle         *bundle       // of the locks that are held together, if this Hold is on all of them
@@ -340,6 +341,11 @@ func (h *Hold) shutDownLocked() {
 func (h *Hold) askLocked(cause error, deadline time.Time, grace time.Duration) {
 	if h.inCleanup {
 		return // ends with the context of its hook
+	}
+	if h.cleansUp {
+		h.asked = true
+		h.armLocked(deadline, grace)
+		return
 	}
 	h.pressLocked(cause, deadline, grace)
 }

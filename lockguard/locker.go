@@ -4,18 +4,32 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A locker grants locks: what a Guard needs of a *recipes.Client.
 type locker interface {
 	acquire(ctx context.Context, scope string, request recipes.Request) (grant, error)
+
+	// join and adopt are about the hold that ref names.
+	join(ctx context.Context, ref Reference, request recipes.Request) (grant, error)
+	adopt(ctx context.Context, ref Reference, request recipes.Request) (grant, error)
 }
 
 // A grant is what a Guard needs of a *recipes.Grant.
 type grant interface {
 	// ID returns under what the grant stands in ZooKeeper.
 	ID() string
+
+	// Reference names the grant for others.
+	Reference() Reference
+
+	// Terms, Mode and LeaseDeadline say for what, and until when, a grant has joined
+	// or adopted a hold.
+	Terms() recipes.Terms
+	Mode() priority.Mode
+	LeaseDeadline() time.Time
 
 	// Token returns the fencing token, waiting for it if it has to be read.
 	Token(ctx context.Context) (recipes.Token, error)

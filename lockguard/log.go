@@ -40,6 +40,9 @@ func describeSubject(s Subject) []slog.Attr {
 			slog.String("request", s.ID),
 		)
 	}
+	if s.Hold != "" {
+		attrs = append(attrs, slog.String("hold", s.Hold))
+	}
 	if s.Token != 0 {
 		attrs = append(attrs, slog.Int64("token", int64(s.Token)))
 	}

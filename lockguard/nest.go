@@ -81,7 +81,10 @@ func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) 
 		return nil, false, notAcquired(ctx, t.requirement.Scope, ctx.Err())
 	}
 	hold = t.addHoldLocked(ctx, requirement, hooks)
-	hold.inCleanup = p.inHook || p.hold.inCleanup
+	hold.inCleanup, hold.cleansUp = p.inHook || p.hold.inCleanup, p.hold.cleansUp
+	if p.hold.asked && hold.cleansUp && !hold.inCleanup {
+		hold.askLocked(t.asked, p.hold.deadline, p.hold.grace)
+	}
 	return hold, false, nil
 }
 
@@ -106,7 +109,7 @@ func (p place) interruptedLocked() error {
 		return nil
 	case p.hold.cause != nil:
 		return p.hold.cause
-	case p.hold.inCleanup:
+	case p.hold.inCleanup, p.hold.cleansUp:
 		return nil
 	}
 	return t.asked

@@ -29,6 +29,10 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 	switch n := notice.(type) {
 	case recipes.Queued:
 		t.stream.add(Queued{about, n.Position, n.Holders})
+	case recipes.Joined:
+		if t.ticket != nil {
+			t.ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
+		}
 	case recipes.Delayed:
 		t.stream.add(Delayed{about, n.After, n.Until})
 	case recipes.Displaced:
@@ -68,6 +72,9 @@ func (t *tenure) askLocked(n recipes.PreemptAsked) {
 	}
 	for _, h := range t.holds {
 		h.askLocked(t.asked, n.Deadline, n.Grace)
+	}
+	if t.accedes && t.phase == asking {
+		t.askedBefore = append(t.askedBefore, n)
 	}
 	if t.phase == holding {
 		t.stream.add(PreemptRequested{t.aboutLocked(), n.By, n.Reason, n.Grace, n.Deadline, n.Forceful, n.Trace, n.Override})

@@ -26,6 +26,13 @@ type Requirement struct {
 	// Otherwise the request waits for the release, until its WaitingTimeout.
 	Forceful bool
 
+	// Hold is the id of the hold that the requirement leads to: unique for each, as
+	// one made of the names of what runs and of its run is. Others can then join the
+	// Hold or adopt it, also from other processes: Guard.Join, Guard.Adopt. At most
+	// recipes.MaxHold bytes, printable. Such a Hold is not downgraded. Defaults to "":
+	// nobody can.
+	Hold string
+
 	// Job is the name by which operators' overrides find the work. Defaults to
 	// Owner.
 	Job string
@@ -134,6 +141,9 @@ func (r Requirement) Validate() error {
 	case r.PreemptDelta > 0 && r.NeverPreempts:
 		refuse("preempt_delta", "has no meaning for a requirement that never preempts; leave one of them out")
 	}
+	if err := recipes.CheckHold(r.Hold); err != nil {
+		problems = append(problems, err)
+	}
 	if n := len(r.Message); n > recipes.MaxMessage {
 		refuse("message", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxMessage)
 	}
@@ -203,6 +213,7 @@ func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.
 		WaitingTimeout: r.WaitingTimeout,
 		AcquireTimeout: r.AcquireTimeout,
 		Forceful:       r.Forceful,
+		Hold:           r.Hold,
 		LockDelay:      r.LockDelay,
 		MinRuntime:     r.MinRuntime,
 		PreemptDelta:   r.PreemptDelta,

@@ -307,3 +307,11 @@ func isWaiting(event Event) bool {
 	_, ok := event.(Waiting)
 	return ok
 }
+
+func (*fakeTown) join(context.Context, Reference, recipes.Request) (grant, error) {
+	panic("nobody joins here")
+}
+
+func (*fakeTown) adopt(context.Context, Reference, recipes.Request) (grant, error) {
+	panic("nobody adopts here")
+}

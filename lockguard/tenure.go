@@ -33,9 +33,11 @@ type tenure struct {
 	started     time.Time
 	timeout     *time.Duration // for the grant, from started on; nil: none
 	limited     bool           // timeout is set, else it is found out
+	cleansUp    bool           // it joins a hold to clean up for it
 	early       bool           // granted before other locks that the work needs
 	yields      bool           // other locks are held that must not wait for a freeze to end
 	under       []string       // IDs of what the same work holds
+	ticket      *Ticket        // that is told where the request stands; nil: none
 	announced   bool
 	frozen      bool               // and that was told
 	grant       grant              // set before the first Hold
@@ -57,6 +59,9 @@ type tenure struct {
 	risk     chan struct{} // closed in a silence of ZooKeeper
 	riskEnd  time.Time     // when the lock will be lost to that silence
 	lost     *LostError
+
+	accedes     bool                   // it joins or adopts a hold
+	askedBefore []recipes.PreemptAsked // which was asked to go before the first Hold was open
 
 	// Of the present attempt to acquire the lock.
 	attempt  int                        // 1, 2, 3 ...: what an earlier one brings to light is too late
@@ -98,6 +103,7 @@ func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
 		lostSignal:  make(chan struct{}),
 		risk:        make(chan struct{}),
 		lease:       requirement.LeaseTimeout,
+		ticket:      g.ticket,
 		subject: Subject{
 			ID:       strconv.FormatUint(rand.Uint64(), 36),
 			Scope:    requirement.Scope,
@@ -105,6 +111,7 @@ func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
 			Message:  requirement.Message,
 			Mode:     requirement.Mode,
 			Priority: requirement.Priority,
+			Hold:     requirement.Hold,
 		},
 	}
 }

@@ -94,6 +94,9 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 // granted makes the session carry a new grant.
 func (a *attempt) granted(g *Grant) (*Grant, error) {
 	g.req, g.mode = a.req, a.req.Mode
+	if g.req.Hold != "" {
+		g.version = -1 // others may come to hold beside it
+	}
 	g.born = g.s.clock.now()
 	g.leaseTo = g.born.add(a.req.LeaseTimeout)
 	g.watch = func(watchKind) {
@@ -108,6 +111,14 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 	}
 	g.watchLater()
 	return g, nil
+}
+
+// joined tells under which guid the request stands in the queue, if that may be
+// referred to.
+func (a *attempt) joined(guid string) {
+	if a.req.Hold != "" {
+		a.notices.send(Joined{ID: guid})
+	}
 }
 
 // refuse describes why a try fails.

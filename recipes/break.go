@@ -34,8 +34,9 @@ type BreakRequest struct {
 // Break takes the lock of a scope from the one holder with that token, without
 // asking it to go: its node is deleted and the lock node says by whom and why,
 // in one transaction. The holder is told Lost with LossBroken. The lock goes to
-// the first in line; other shared holders keep it. Break returns the holder as
-// it was.
+// the first in line; other shared holders keep it. All members of a hold
+// (Request.Hold) have one token, and go together. Break returns the holder as it
+// was, of several members the first.
 //
 // The holder may go on working until it hears of it: at the latest at its
 // session's deadline, see Grant.Deadline. Until then its token alone keeps it
@@ -95,8 +96,9 @@ type breaking struct {
 	req    BreakRequest
 	lock   string // path
 	victim Contender
-	agreed bool // Authorize was called
-	unsure bool // an earlier try may have done it
+	notes  []evictionNote // of the last try
+	agreed bool           // Authorize was called
+	unsure bool           // an earlier try may have done it
 
 	at int64 // server's time when the holder was found
 
@@ -112,33 +114,39 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 			continue
 		case err != nil:
 			return err
-		case v.guid == "":
-			if b.unsure && slices.ContainsFunc(v.g.Evicted, b.note().same) {
+		case len(v.victims) == 0:
+			if b.unsure && slices.ContainsFunc(v.g.Evicted, b.notes[0].same) {
 				return nil
 			}
 			return b.missed(v)
 		}
-		b.victim = v.holder
+		b.victim = v.victims[0].holder
 		if b.at == 0 {
 			b.at = v.now
 		}
 		if b.req.Authorize != nil && !b.agreed {
-			if err := b.req.Authorize(ctx, v.holder); err != nil {
+			if err := b.req.Authorize(ctx, b.victim); err != nil {
 				b.refused = fmt.Errorf("lock %q not broken: not authorized: %w", b.req.Scope, err)
 				return nil // whatever it wraps, it is not to be tried again
 			}
 			b.agreed = true
 			continue // that may have taken its time
 		}
-		next := lockRecord{Evicted: v.g.evict(b.note()), Delays: v.g.carry(v.lock, v.others())}
-		for _, guid := range v.g.Holders {
-			if guid != v.guid {
-				next.Holders = append(next.Holders, guid)
+		b.notes = b.notes[:0]
+		ops := make([]any, 0, len(v.victims)+1)
+		for _, x := range v.victims {
+			b.notes = append(b.notes, b.note(x.holder))
+			ops = append(ops, &zk.DeleteRequest{Path: x.path, Version: x.version})
+		}
+		b.notes = brief(b.notes)
+		next := lockRecord{Evicted: v.g.evict(b.notes...), Delays: v.g.carry(v.lock, v.others())}
+		for _, holder := range v.present { // a member of the hold that is dead could be resumed
+			if !v.meant(holder.ID) {
+				next.Holders = append(next.Holders, holder.ID)
 			}
 		}
-		_, _, err = s.multi(ctx,
-			&zk.DeleteRequest{Path: v.path, Version: v.stat.Version},
-			&zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.lock.Version})
+		ops = append(ops, &zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.lock.Version})
+		_, _, err = s.multi(ctx, ops...)
 		switch {
 		case err == nil:
 			b.c.hints.crowded(b.lock)
@@ -153,9 +161,9 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 	}
 }
 
-// note is what the lock node says of the victim.
-func (b *breaking) note() evictionNote {
-	return evictionNote{ID: b.victim.ID, Owner: b.victim.Owner, By: b.req.By, Why: b.req.Reason, At: b.at}
+// note is what the lock node says of a victim.
+func (b *breaking) note(victim Contender) evictionNote {
+	return evictionNote{ID: victim.ID, Owner: victim.Owner, By: b.req.By, Why: b.req.Reason, At: b.at}
 }
 
 // A breakView is the lock as one that breaks it sees it.
@@ -163,12 +171,21 @@ type breakView struct {
 	lock    *zk.Stat // of the lock node, read before all else
 	g       lockRecord
 	there   []child
-	guid    string // of the holder with the token; "": there is none
+	victims []breakVictim // the holders with the token: one, or the members of a hold
+	present []Contender   // all who hold
+	now     int64         // server's time; 0: nobody holds
+}
+
+// A breakVictim is a holder that is to be evicted.
+type breakVictim struct {
 	path    string // of its node
-	stat    *zk.Stat
+	version int32
 	holder  Contender
-	present []Contender // all who hold
-	now     int64       // server's time; 0: nobody holds
+}
+
+// meant reports whether a guid is that of a victim.
+func (v *breakView) meant(guid string) bool {
+	return slices.ContainsFunc(v.victims, func(x breakVictim) bool { return x.holder.ID == guid })
 }
 
 // look finds the holder with the token. It returns errAgain when one has left
@@ -219,15 +236,18 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 		holder.LeaseLeft, holder.MinRuntimeLeft = rec.leaseLeft(stat, v.now), rec.minRuntimeLeft(stat, v.now)
 		v.present = append(v.present, holder)
 		if rec.token(stat) == b.req.Token {
-			v.guid, v.path, v.stat, v.holder = child.guid, path, stat, holder
+			if len(v.victims) > 0 && (holder.Hold == "" || holder.Hold != v.victims[0].holder.Hold) {
+				v.victims = v.victims[:0] // shared ones that were granted together have one token, and are strangers
+			}
+			v.victims = append(v.victims, breakVictim{path: path, version: stat.Version, holder: holder})
 		}
 	}
 	return v, nil
 }
 
-// others are those who are there but the holder that is meant.
+// others are those who are there but the holders that are meant.
 func (v *breakView) others() []child {
-	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return c.guid == v.guid })
+	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return v.meant(c.guid) })
 }
 
 // missed says why there is nobody whose lock could be broken.

@@ -35,6 +35,7 @@ type delayNote struct {
 	Owner  string   `json:"owner,omitempty"`
 	Delay  int64    `json:"delay_ms"`
 	Shared bool     `json:"shared,omitempty"`
+	Hold   bool     `json:"hold,omitempty"`  // the holder had a hold id: it may be resumed while the delay lasts
 	Ended  *endMark `json:"ended,omitempty"` // nil: nobody has noticed that
 }
 
@@ -57,7 +58,7 @@ func (r *contenderRecord) delayNotes(guid string) []delayNote {
 	if r.LockDelay <= 0 {
 		return nil
 	}
-	return []delayNote{{ID: guid, Owner: beginning(r.Owner, maxDelayOwner), Delay: r.LockDelay, Shared: r.Mode == priority.Shared}}
+	return []delayNote{{ID: guid, Owner: beginning(r.Owner, maxDelayOwner), Delay: r.LockDelay, Shared: r.Mode == priority.Shared, Hold: r.Hold != ""}}
 }
 
 func (n delayNote) delay() time.Duration { return milliseconds(n.Delay) }

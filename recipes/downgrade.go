@@ -16,9 +16,15 @@ import (
 // stays the same. A shared grant stays what it is.
 //
 // There is no way back: two that shared and both wanted to be alone would wait
-// for each other for ever. It returns the *LostError when the lock is lost, and
+// for each other for ever. A grant whose request had a Hold stays exclusive:
+// *RequestError. Else it returns the *LostError when the lock is lost, and
 // ErrReleased after Release. When ctx ends first, the grant may be either.
 func (g *Grant) Downgrade(ctx context.Context) error {
+	if g.req.Hold != "" && g.Mode() == priority.Exclusive {
+		// Whoever came in beside it would get a younger token than the one that
+		// a later member of the hold has.
+		return &RequestError{Field: "mode", Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", g.lock.scope, g.req.Hold)}
+	}
 	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) { return struct{}{}, g.downgrade(ctx) }, nil)
 	return err
 }

@@ -73,15 +73,37 @@ func (e *CleanupPendingError) Error() string {
 		e.Scope, e.Waited.Round(time.Millisecond), describeHolders(e.Holders))
 }
 
-// PreemptPendingError is returned by Grant.Extend while somebody asks the
-// holder to go.
+// PreemptPendingError is returned by Grant.Extend, and by PriorityLock.Join,
+// while somebody asks the holder to go.
 type PreemptPendingError struct {
 	Scope string
 	By    PreemptAsked
+	Hold  string // that was not joined; "": the holder is the caller
 }
 
 func (e *PreemptPendingError) Error() string {
+	if e.Hold != "" {
+		return fmt.Sprintf("hold %q of lock %q not joined: %q (priority %d) has asked for it; begin nothing new, or join to clean up", e.Hold, e.Scope, e.By.By.Owner, e.By.By.Priority)
+	}
 	return fmt.Sprintf("lock %q not extended: %q (priority %d) has asked for it; finish or clean up", e.Scope, e.By.By.Owner, e.By.By.Priority)
+}
+
+// NotThereError is returned by PriorityLock.Join and PriorityLock.Adopt when there
+// is nothing by that Reference any more: its hold has ended, or was taken up by
+// another one, or its request has left the queue.
+type NotThereError struct {
+	Reference Reference
+
+	// Held: members of the hold are there, though not the one that is named. Adopt
+	// takes over whom it names alone; Join would join those.
+	Held bool
+}
+
+func (e *NotThereError) Error() string {
+	if e.Held {
+		return fmt.Sprintf("hold %q of lock %q not adopted: its member %s has gone, others hold it yet; join them, or ask for the lock anew", e.Reference.Hold, e.Reference.Scope, e.Reference.ID)
+	}
+	return fmt.Sprintf("hold %q of lock %q is not there (any more); ask for the lock anew", e.Reference.Hold, e.Reference.Scope)
 }
 
 // EvictedError is returned to a waiter whose place in the queue was deleted by

@@ -131,8 +131,8 @@ func (g *Grant) watchLater() {
 	g.s.late.add(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != stateHeld || g.mode == priority.Shared || g.lock.c.hints.get(g.lock.path).busy == 0 {
-		return // a shared holder cannot know whether it will be the last
+	if g.state != stateHeld || g.mode == priority.Shared || g.req.Hold != "" || g.lock.c.hints.get(g.lock.path).busy == 0 {
+		return // one of several holders cannot know whether it will be the last
 	}
 	after := prepareAfter
 	if g.next != nil { // until it is too old
@@ -154,6 +154,10 @@ func (g *Grant) prepare() {
 	g.next = next.heirs[0]
 	g.mu.Unlock()
 }
+
+// several reports whether others may hold the lock beside this grant. Then G
+// changes without it, and is read before each release.
+func (g *Grant) several() bool { return g.req.Hold != "" || g.Mode() == priority.Shared }
 
 func (g *Grant) held() bool {
 	g.mu.Lock()
@@ -492,10 +496,7 @@ func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat
 	for _, n := range rec.Preempt {
 		for _, c := range children {
 			if c.guid == n.ID {
-				return PreemptAsked{
-					By: n.author(), Reason: n.Reason, Grace: milliseconds(n.Grace),
-					Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
-				}, true, nil
+				return n.asks(stat, g.lock.c.Now()), true, nil
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 	next := g.unseen()
 	var held lockRecord
 	var heldAt *zk.Stat
-	if g.Mode() == priority.Shared {
+	if g.several() {
 		// Before the children are listed: one that is not seen there and
 		// comes to hold raises the version.
 		data, stat, err := g.s.get(ctx, g.lock.path)
@@ -160,7 +160,7 @@ func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen ins
 // unseen is what a holder knows of its succession when it has not looked.
 func (g *Grant) unseen() succession {
 	next := succession{version: -1, evicted: g.evicted}
-	if g.Mode() != priority.Shared { // else others may be in G
+	if !g.several() { // else others may be in G
 		next.rest = &lockRecord{Evicted: g.evicted}
 	}
 	return next

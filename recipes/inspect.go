@@ -204,6 +204,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		contender.Position = len(state.Waiters) + 1
 		state.Waiters = append(state.Waiters, contender)
 	}
+	lengthenShown(state.Holders)
 	return state, nil
 }
 

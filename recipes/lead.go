@@ -16,8 +16,8 @@ import (
 )
 
 // lead is step 5: the request is first in the queue. It watches whoever holds
-// the lock, and G itself where shared holders are in its way: others may come
-// to hold beside them. As long as the holder is exclusive, G cannot change
+// the lock, and G itself where shared holders or members of a hold are in its way:
+// others may come to hold beside them. As long as any other holder is exclusive, G cannot change
 // without a change of the holder's node or of this one's.
 func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l := p.a.l
@@ -28,7 +28,7 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	if len(alive) == 0 {
 		if delayed > 0 {
 			p.a.holders = nil
-			return nil, delayed, nil
+			return nil, delayed, p.expectResume(ctx, stat, g)
 		}
 		grant, err := p.grantSelf(ctx, stat, g, children, nil)
 		return grant, 0, err
@@ -82,7 +82,7 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 			return nil, 0, err
 		}
 	}
-	if slices.ContainsFunc(holders, func(h *holding) bool { return h.rec.Mode == priority.Shared && !p.admits(h) }) {
+	if slices.ContainsFunc(holders, func(h *holding) bool { return h.mayGrow() && !p.admits(h) }) {
 		now, err := p.watchG(ctx)
 		if err != nil {
 			return nil, 0, err
@@ -235,6 +235,9 @@ type holding struct {
 	stat *zk.Stat
 }
 
+// mayGrow reports whether others may come to hold beside this one.
+func (h *holding) mayGrow() bool { return h.rec.Mode == priority.Shared || h.rec.Hold != "" }
+
 // facts hands the rulebook what it needs.
 func (p *place) facts(holders []*holding) priority.Facts {
 	now := p.s.clock.now()
@@ -266,8 +269,8 @@ func (p *place) facts(holders []*holding) priority.Facts {
 			}
 			at, ok := ask.reasons[n.Reason]
 			if !ok {
-				at = now
-				ask.reasons[n.Reason] = now
+				at = p.askedOf(h, n, asks, now)
+				ask.reasons[n.Reason] = at
 				p.a.notices.send(PreemptSent{
 					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: milliseconds(n.Grace),
 				})
@@ -275,11 +278,12 @@ func (p *place) facts(holders []*holding) priority.Facts {
 			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.sub(at)})
 		}
 		if ask != nil {
-			ask.holder, ask.path = h.rec.contender(h.child, h.stat), h.path
+			ask.holder, ask.path, ask.notes = h.rec.contender(h.child, h.stat), h.path, h.rec.notesOf(p.guid, h.stat)
 			asks[h.guid] = ask
 		}
 		f.Holders = append(f.Holders, held)
 	}
+	lengthen(holders, f.Holders)
 	p.asks = asks // those of holders that are gone are gone with them
 	return f
 }
@@ -512,7 +516,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 		ID: p.guid, Owner: p.a.req.Owner, Priority: p.a.req.Priority, Reason: ask.Reason,
 		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace, Override: p.a.req.Override,
 	})
-	_, _, err := p.s.multi(ctx,
+	r, _, err := p.s.multi(ctx,
 		&zk.CheckVersionRequest{Path: p.path, Version: -1},
 		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
 	switch {
@@ -527,6 +531,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 		p.asks[h.guid] = standing
 	}
 	standing.reasons[ask.Reason] = p.s.clock.now()
+	standing.notes = rec.notesOf(p.guid, r[1].Stat)
 	p.a.notices.send(PreemptSent{Holder: standing.holder, Reason: ask.Reason, Grace: ask.Grace})
 	return nil
 }

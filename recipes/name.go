@@ -135,6 +135,10 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
+func isGUID(s string) bool {
+	return len(s) == guidLength && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
 // newRequestGUID names one attempt of a request whose node is created with
 // data. Its second half tells what that is: see requestCache.
 func newRequestGUID(data []byte) string {
@@ -196,10 +200,8 @@ func parseChild(name string) (child, bool) {
 	default:
 		return child{}, false
 	}
-	for _, d := range []byte(c.guid) {
-		if (d < '0' || d > '9') && (d < 'a' || d > 'f') && (d < 'A' || d > 'F') {
-			return child{}, false
-		}
+	if !isGUID(c.guid) {
+		return child{}, false
 	}
 	c.place = priority.Place{Level: priority.Level(math.MaxInt32 - rank), Sequence: seq}
 	return c, true

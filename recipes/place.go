@@ -67,6 +67,7 @@ type standingAsk struct {
 	holder  Contender
 	path    string
 	reasons map[priority.Reason]instant // when the request was certain to be there
+	notes   map[priority.Reason]int64   // server's time of the notes; of members of a hold alone
 }
 
 func newPlace(a *attempt, s *session, guid, path string, sent, joined instant) *place {

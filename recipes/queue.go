@@ -51,6 +51,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 			return nil, err
 		}
 		a.queued = true
+		a.joined(guid)
 		p := newPlace(a, s, guid, path, sent, s.clock.now())
 		if a.req.Mode == priority.Exclusive {
 			p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())

@@ -47,6 +47,7 @@ type contenderRecord struct {
 	PreemptDelta   int            `json:"preempt_delta,omitempty"`
 	NeverPreempts  bool           `json:"never_preempts,omitempty"`
 	LockDelay      int64          `json:"lock_delay_ms,omitempty"` // then the format is delayFormat
+	Hold           string         `json:"hold,omitempty"`          // the id of the hold that it is a member of, or asks for
 	Message        string         `json:"message,omitempty"`
 	Trace          string         `json:"traceparent,omitempty"`
 	Under          []string       `json:"under,omitempty"`
@@ -154,7 +155,7 @@ func newRecord(c *Client, r Request) contenderRecord {
 		LeaseTimeout: r.LeaseTimeout.Milliseconds(), CleanupTimeout: r.CleanupTimeout.Milliseconds(),
 		WaitingTimeout: millis(r.WaitingTimeout), AcquireTimeout: millis(r.AcquireTimeout),
 		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Forceful: r.Forceful, Patient: r.Patient, Message: r.Message, Trace: r.Trace,
+		Forceful: r.Forceful, Patient: r.Patient, Hold: r.Hold, Message: r.Message, Trace: r.Trace,
 		Under: r.Under, Override: r.Override,
 	}
 	rec.protect(r.MinRuntime)
@@ -358,6 +359,16 @@ func (r *contenderRecord) withdraw(id string) bool {
 	return len(r.Preempt) != before
 }
 
+// asks is what the holder is told of a note, by about the server's time.
+func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptAsked {
+	grace := milliseconds(n.Grace)
+	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
+	return PreemptAsked{
+		By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
+		Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
+	}
+}
+
 // author describes who asks, as far as the note tells.
 func (n *askingNote) author() Contender {
 	return Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace, Override: n.Override}
@@ -375,6 +386,8 @@ func (n evictionNote) eviction() Eviction {
 func (n evictionNote) loss(scope string) *LostError {
 	loss := &LostError{Scope: scope, Reason: LossTaken, By: n.By, For: n.Reason, Override: n.Override, Why: n.Why}
 	switch {
+	case n.Reason == superseded:
+		return &LostError{Scope: scope, Reason: LossSuperseded}
 	case n.Reason == "":
 		loss.Reason = LossBroken
 	case n.Override != nil:
@@ -401,6 +414,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 		MinRuntime:     milliseconds(r.MinRuntime),
 		LockDelay:      milliseconds(r.LockDelay),
 		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
+		Hold:  r.Hold,
 		Trace: r.Trace, Under: r.Under, Override: r.Override, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if r.WaitingTimeout != nil {

@@ -38,7 +38,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known := g.next
 	next := known
-	if asked || g.mode == priority.Shared || !known.fresh(now) || !g.s.usable() {
+	if asked || g.mode == priority.Shared || g.req.Hold != "" || !known.fresh(now) || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
 	g.mu.Unlock()
@@ -52,7 +52,8 @@ func (g *Grant) Release(ctx context.Context) error {
 	// whoever came meanwhile watches the holder's node, and takes over when
 	// that is gone.
 	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter ||
-		g.req.LockDelay > 0 && g.Mode() == priority.Shared // of several, each has its note in G
+		g.req.LockDelay > 0 && g.Mode() == priority.Shared || // of several, each has its note in G
+		g.req.Hold != "" // of a hold, each leaves G clean
 	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
 		return struct{}{}, g.depart(context.Background(), look, next, known)
 	}, nil)
@@ -103,7 +104,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 					}
 				})
 				return nil
-			case errors.Is(err, zk.ErrBadVersion): // of several holders with a lock-delay, another was faster
+			case errors.Is(err, zk.ErrBadVersion): // of several holders, another was faster
 				look = true
 				continue
 			case errors.Is(err, errAmbiguous):
@@ -162,10 +163,12 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
 
 // vacate is T5: it removes the holder's node. One that has a lock-delay takes its
-// note out of G with it: a note that stays tells of an unclean end. It returns the version at
+// note out of G with it: a note that stays tells of an unclean end. A member of a hold
+// takes its guid out: one that stays can be resumed (T16), and of two that leave at
+// once, each taking the other for alive, one fails and looks again. It returns the version at
 // which nobody has held the lock since, or -1.
 func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err error) {
-	if g.req.LockDelay == 0 || line.rest == nil {
+	if g.req.LockDelay == 0 && g.req.Hold == "" || line.rest == nil {
 		return g.version, g.s.delete(ctx, g.path, -1)
 	}
 	r, _, err := g.s.multi(ctx,

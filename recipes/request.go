@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -76,6 +77,18 @@ type Request struct {
 	// Forceful takes the lock when the holder's grace is over. A request that
 	// is not forceful (polite) waits for the release until its WaitingTimeout.
 	Forceful bool
+
+	// Hold is the id of the hold that the request is for: unique for each, as one
+	// made of the name of what runs and of its run is. Others can then hold the lock
+	// together with the grant, and take it over from it, from other processes as
+	// well: PriorityLock.Join, PriorityLock.Adopt. An Acquire with the same id is a
+	// stranger all the same, and queues. At most MaxHold bytes, printable.
+	// Defaults to "": nobody can.
+	Hold string
+
+	// ForCleanup joins a hold although it is asked to go: to help it clean up. It
+	// has a meaning for PriorityLock.Join alone.
+	ForCleanup bool
 
 	// Trace is a W3C traceparent. It travels in the znode, so that contention
 	// can be followed across processes.
@@ -166,6 +179,7 @@ const (
 const (
 	MaxMessage = 16 << 10
 	MaxOwner   = 1 << 10
+	MaxHold    = 200
 )
 
 // DefaultLeaseTimeout is what a Request without a LeaseTimeout asks for.
@@ -193,6 +207,11 @@ type (
 		Position int         // 1 is next in line
 		Holders  []Contender // who has the lock
 	}
+
+	// Joined: the request stands in the queue under this ID (Grant.ID), so that a
+	// Reference can name it. Told of requests with a Hold alone, again after Requeued
+	// and after a change of the priority.
+	Joined struct{ ID string }
 
 	// Displaced: the request was next in line until a more important one came.
 	// It keeps its place behind that one.
@@ -261,6 +280,7 @@ type (
 )
 
 func (Queued) notice()           {}
+func (Joined) notice()           {}
 func (Displaced) notice()        {}
 func (Delayed) notice()          {}
 func (Requeued) notice()         {}
@@ -273,6 +293,26 @@ func (PreemptAsked) notice()     {}
 func (PreemptWithdrawn) notice() {}
 func (AtRisk) notice()           {}
 func (Lost) notice()             {}
+
+// CheckHold returns a *RequestError for what cannot be the id of a hold, see
+// Request.Hold.
+func CheckHold(id string) error {
+	if why := refuseHold(id); why != "" {
+		return &RequestError{Field: "hold", Reason: why}
+	}
+	return nil
+}
+
+// refuseHold says what is wrong with the id of a hold; "": nothing.
+func refuseHold(id string) string {
+	switch {
+	case len(id) > MaxHold:
+		return fmt.Sprintf("takes %d bytes; the limit is %d", len(id), MaxHold)
+	case hasControl(id) || !utf8.ValidString(id):
+		return fmt.Sprintf("%q contains a control character or invalid UTF-8; write printable characters", id)
+	}
+	return ""
+}
 
 // complete fills in defaults and reports everything that can never work.
 func (r *Request) complete(c *Client) error {
@@ -323,6 +363,9 @@ func (r *Request) complete(c *Client) error {
 		if len(text.value) > text.limit {
 			bad(text.field, "takes %d bytes; the limit is %d", len(text.value), text.limit)
 		}
+	}
+	if why := refuseHold(r.Hold); why != "" {
+		bad("hold", "%s", why)
 	}
 	if o := r.Override; o != nil {
 		r.Override = o.valid()

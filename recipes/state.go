@@ -60,6 +60,7 @@ type Contender struct {
 	LockDelay      time.Duration  // likewise
 	PreemptDelta   int            // likewise
 	NeverPreempts  bool           // likewise
+	Hold           string         // likewise: holders with the same one are members of one hold
 	Trace          string
 	Under          []string  // IDs of what the same work holds while it waits for this one
 	Override       *Mark     // for which it was made, or by which it is what it is; nil: none
@@ -94,7 +95,7 @@ type Eviction struct {
 	ID       string          // of the evicted
 	Owner    string          // of the evicted
 	By       string          // owner of the one that took the lock, or who broke it
-	Reason   priority.Reason // outranked or lease; "" when the lock was broken
+	Reason   priority.Reason // outranked or lease; "superseded" when another member of its hold has adopted it; "" when the lock was broken
 	Override *Mark           // for which it was taken; nil: none
 	Why      string          // the lock was broken for
 	At       time.Time       // server's clock, about

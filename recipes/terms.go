@@ -251,6 +251,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 // movedTo starts afresh at the new place.
 func (p *place) movedTo(r *revision, guid, path string, sent instant) error {
 	p.a.revised(r)
+	p.a.joined(guid)
 	next := newPlace(p.a, p.s, guid, path, sent, p.s.clock.now())
 	next.odd, next.sawG, next.sights = p.odd, p.sawG, p.sights
 	next.authors = map[string]struct{}{p.guid: {}} // its notes say nothing new

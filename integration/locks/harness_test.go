@@ -96,6 +96,12 @@ type user struct {
 // ask requests the lock in the background.
 func (h *house) ask(l *recipes.PriorityLock, owner string, change ...func(*recipes.Request)) *user {
 	h.t.Helper()
+	return h.start(owner, l.Acquire, change...)
+}
+
+// start makes a request in the background, by acquire.
+func (h *house) start(owner string, acquire func(context.Context, recipes.Request) (*recipes.Grant, error), change ...func(*recipes.Request)) *user {
+	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	u := &user{h: h, owner: owner, told: newTold(h.story, owner), done: make(chan struct{}), cancel: cancel}
 	r := recipes.Request{Owner: owner, Notify: u.told.note}
@@ -104,7 +110,7 @@ func (h *house) ask(l *recipes.PriorityLock, owner string, change ...func(*recip
 	}
 	go func() {
 		defer close(u.done)
-		u.grant, u.err = l.Acquire(ctx, r)
+		u.grant, u.err = acquire(ctx, r)
 		h.story.tell(owner, "acquire: error %v", u.err)
 	}()
 	h.t.Cleanup(func() { // before the client is closed

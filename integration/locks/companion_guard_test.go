@@ -1,0 +1,104 @@
+package locks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var ofShop = lockguard.Requirement{Scope: "users", Hold: holdID, CleanupTimeout: time.Minute}
+
+func TestHoldLastsAsLongAsAnyOfItsCompanions(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	doomed, onlooker := h.client(), h.client()
+
+	// given an agent with a hold, and an activity in another process
+	agent, err := h.guard(doomed, "agent").Acquire(t.Context(), ofShop)
+	require.NoError(t, err)
+	activity, err := h.guard(h.client(), "activity").Join(t.Context(), lockguard.Requirement{}, agent.Reference())
+	require.NoError(t, err)
+	require.Equal(t, agent.Token(), activity.Token())
+	require.Equal(t, time.Minute, activity.Info().Requirement.CleanupTimeout)
+
+	// when the agent's process dies
+	h.expire(doomed)
+	<-agent.Lost()
+	h.holderIs(onlooker, "activity")
+
+	// then the activity goes on, and another agent takes the place of the first
+	require.NoError(t, activity.Context().Err())
+	again, err := h.guard(h.client(), "agent").Adopt(t.Context(), ofShop, agent.Reference())
+	require.NoError(t, err)
+	require.Equal(t, agent.Token(), again.Token())
+
+	// and a more important request interrupts both, and has the lock after both
+	boss := h.guard(h.client(), "boss").Enqueue(t.Context(), lockguard.Requirement{Scope: "users", Priority: 5})
+	for _, hold := range []*lockguard.Hold{activity, again} {
+		<-hold.Context().Done()
+		require.ErrorAs(t, context.Cause(hold.Context()), new(*lockguard.PreemptedError))
+	}
+	_, err = h.guard(h.client(), "late").Join(t.Context(), lockguard.Requirement{}, again.Reference())
+	require.ErrorAs(t, err, new(*lockguard.PreemptedError))
+	helper, err := h.guard(h.client(), "helper").Join(t.Context(), lockguard.Requirement{}, again.Reference(), lockguard.ForCleanup())
+	require.NoError(t, err)
+	require.NoError(t, again.Release(t.Context()))
+	require.NoError(t, activity.Release(t.Context()))
+	require.NoError(t, helper.Context().Err())
+	require.Equal(t, []string{"helper"}, h.holders(onlooker))
+	require.NoError(t, helper.Release(t.Context()))
+	<-boss.Done()
+	hold, err := boss.Hold()
+	require.NoError(t, err)
+	require.NoError(t, hold.Release(t.Context()))
+}
+
+func TestTicketIsAdoptedByAnotherProcess(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	onlooker := h.client()
+	holder := h.hold(h.lock(h.client()), "holder")
+
+	// given a ticket that waits, and one that has adopted it
+	ticket := h.guard(h.client(), "parked").Enqueue(t.Context(), ofShop)
+	<-ticket.Joined()
+	ref, ok := ticket.Reference()
+	require.True(t, ok)
+	adopted := make(chan *lockguard.Hold, 1)
+	go func() {
+		hold, err := h.guard(h.client(), "next attempt").Adopt(t.Context(), ofShop, ref)
+		if err != nil {
+			t.Error(err)
+		}
+		adopted <- hold
+	}()
+
+	// when it is granted
+	holder.release()
+
+	// then the other one has it
+	hold := <-adopted
+	require.Equal(t, []string{"next attempt"}, h.holders(onlooker))
+	<-ticket.Done()
+	old, err := ticket.Hold()
+	if err == nil {
+		<-old.Context().Done()
+		err = context.Cause(old.Context())
+		var lost *recipes.LostError
+		require.ErrorAs(t, old.Release(t.Context()), &lost)
+	}
+	var lost *recipes.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, recipes.LossSuperseded, lost.Reason)
+	require.NoError(t, hold.Release(t.Context()))
+
+	// and nothing is left
+	_, err = h.guard(h.client(), "late").Adopt(t.Context(), ofShop, hold.Reference())
+	require.ErrorAs(t, err, new(*recipes.NotThereError))
+	h.nobodyThere()
+}

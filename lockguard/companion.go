@@ -1,0 +1,179 @@
+package lockguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Reference names a Hold, or a request for one, across processes: see
+// Hold.Reference, Ticket.Reference, Guard.Join and Guard.Adopt.
+type Reference = recipes.Reference
+
+// Reference names the Hold for others, who can join or adopt it; of several locks
+// the first, of a nested Hold the outer one. It is of use if the requirement has a
+// Hold id: without one, and without the lock (Info.Bypass), its ID or its Hold is
+// empty, and nobody can.
+func (h *Hold) Reference() Reference {
+	t := h.tenures()[0]
+	if t.bypass != nil {
+		return Reference{Scope: t.requirement.Scope, Hold: t.requirement.Hold}
+	}
+	return t.grant.Reference()
+}
+
+// A JoinOption changes what Join does.
+type JoinOption func(*joining)
+
+type joining struct{ cleanup bool }
+
+// ForCleanup joins a hold to clean up for it, also when it is asked to go. The
+// context of such a Hold does not end because somebody asks, but at the end of the
+// grace, with a cause that wraps context.DeadlineExceeded.
+func ForCleanup() JoinOption { return func(j *joining) { j.cleanup = true } }
+
+// Join makes the caller a companion of a Hold, in this process or another one: as if
+// it were nested, but with a life of its own. It shares the token, the lease and the
+// cleanup timeout; the lock is given away when the last companion has been released.
+// It is interrupted when it is asked to go, hears of that by itself, and holds on
+// when the process of the other one ends.
+//
+// Of the requirement, Owner, Message, Job, Labels, Scope, Hold and AcquireTimeout (for
+// an answer) count; Scope and Hold must be those of ref, or empty. All other terms are
+// those of the hold. No override concerns it.
+//
+// A hold that is asked to go is not joined, with the cause: *PreemptedError,
+// *LeaseExpiredError or *OverriddenError. See ForCleanup. Other errors are
+// *RequestError, *recipes.NotThereError, *recipes.UnavailableError, or the cause of
+// ctx.
+func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference, options ...JoinOption) (*Hold, error) {
+	var j joining
+	for _, option := range options {
+		option(&j)
+	}
+	return g.accede(ctx, requirement, ref, func(t *tenure, r recipes.Request) (grant, error) {
+		r.ForCleanup = j.cleanup
+		return g.locker.join(ctx, ref, r)
+	}, j.cleanup)
+}
+
+// Adopt takes a hold over from a process that has ended, or that is to be relieved:
+// the Hold has its token, and what is left of its lease. Whoever had it loses it,
+// with the reason recipes.LossSuperseded. If ref is that of a request that waits,
+// Adopt waits for its grant. Exclusive holds whose processes have all died are
+// resumed, unless somebody else has had the lock since: with the same token, and a
+// new lease, that of the requirement. See recipes.PriorityLock.Adopt.
+//
+// A hold that is asked to go can be adopted: the Hold is interrupted from the
+// beginning, and has what is left of the grace.
+//
+// A *recipes.NotThereError says that there is nothing to adopt: the lock has to be
+// asked for anew, by Acquire; if its Held is set, there are others that can be
+// joined. Scope and Hold of the requirement must be those of ref, or empty; its other
+// terms count if the hold is resumed, Owner, Message, Job, Labels and AcquireTimeout
+// always. Other errors are those of Acquire. No override concerns it.
+func (g *Guard) Adopt(ctx context.Context, requirement Requirement, ref Reference) (*Hold, error) {
+	return g.accede(ctx, requirement, ref, func(_ *tenure, r recipes.Request) (grant, error) {
+		return g.locker.adopt(ctx, ref, r)
+	}, false)
+}
+
+// accede acquires a Hold on a lock that is held already.
+func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(*tenure, recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
+	requirement, err := requirement.of(ref)
+	if err != nil {
+		return nil, err
+	}
+	t := newTenure(ctx, g, requirement.withDefaults(g.owner))
+	t.under, t.cleansUp = heldBy(ctx), cleanup
+	t.announce()
+	hold, err := t.accede(ctx, acquire)
+	if err != nil {
+		return nil, t.refused(ctx, err)
+	}
+	hold.dress()
+	return hold, nil
+}
+
+// of returns r as a requirement for what ref names.
+func (r Requirement) of(ref Reference) (Requirement, error) {
+	refuse := func(field, mine, its string) error {
+		return &RequestError{Field: field, Reason: fmt.Sprintf("%q is not that of the reference, %q; leave it out", mine, its)}
+	}
+	var problems []error
+	if r.Scope != "" && r.Scope != ref.Scope {
+		problems = append(problems, refuse("scope", r.Scope, ref.Scope))
+	}
+	if r.Hold != "" && r.Hold != ref.Hold {
+		problems = append(problems, refuse("hold", r.Hold, ref.Hold))
+	}
+	r.Scope, r.Hold = ref.Scope, ref.Hold
+	return r, errors.Join(append(problems, r.Validate())...)
+}
+
+func (t *tenure) accede(ctx context.Context, acquire func(*tenure, recipes.Request) (grant, error)) (*Hold, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.attempt++
+	attempt := t.attempt
+	t.accedes = true
+	t.limited, t.timeout = true, t.requirement.AcquireTimeout
+	request := t.requirement.request(t.subject.Trace, func(n recipes.Notice) { t.notice(attempt, n) })
+	request.Under = t.under
+	t.mu.Unlock()
+	g, err := acquire(t, request)
+	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
+		t.mu.Lock()
+		t.asked = t.cause(pending.By)
+		err = t.asked
+		t.mu.Unlock()
+	}
+	if err != nil {
+		return nil, err
+	}
+	since := time.Now()
+	token, err := g.Token(ctx)
+	var hold *Hold
+	if err == nil {
+		hold, err = t.openMember(ctx, g, token, since)
+	}
+	if err != nil {
+		giveBack(ctx, g)
+		return nil, err
+	}
+	t.stream.deliver()
+	return hold, nil
+}
+
+// openMember returns the first Hold on a grant that has joined or adopted: what
+// asked the hold to go before asks it, too.
+func (t *tenure) openMember(ctx context.Context, g grant, token Token, since time.Time) (*Hold, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.lost != nil:
+		return nil, t.lost
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	t.grant = g
+	r, terms := &t.requirement, g.Terms()
+	r.Mode, r.Priority, r.Forceful, r.WaitingTimeout = g.Mode(), terms.Priority, terms.Forceful, terms.WaitingTimeout
+	r.LeaseTimeout, r.CleanupTimeout = terms.LeaseTimeout, terms.CleanupTimeout
+	t.lease, t.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
+	t.subject.Token, t.subject.Mode, t.subject.Priority = token, r.Mode, r.Priority
+	hold := t.openLocked(ctx, since, nil, func(about Subject) Event { return Acquired{about, since.Sub(t.started)} })
+	t.leaseEnd = g.LeaseDeadline()
+	hold.cleansUp = t.cleansUp
+	asked := t.askedBefore
+	t.asked, t.askedBefore = nil, nil
+	for _, n := range asked {
+		t.askLocked(n)
+	}
+	return hold, nil
+}

@@ -1,0 +1,509 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// superseded is the reason of an eviction by a companion that has adopted the
+// place.
+const superseded priority.Reason = "superseded"
+
+// An accession is one call of Join or Adopt: how a contender becomes a member of a
+// hold that others have begun.
+type accession struct {
+	a      *attempt
+	ref    Reference
+	adopts bool
+
+	tried []string // guids of own nodes of which nobody knew whether they were made
+	seen  int64    // session of the one that is to be adopted, while that waits
+	told  string   // guid of one whose node has said that it is granted
+}
+
+// run carries the call out, in one session after the other. What was made in one
+// that has ended is a member like any other, or dead.
+func (k *accession) run(ctx context.Context) (*Grant, error) {
+	c := k.a.l.c
+	s, err := c.admit(ctx)
+	for err == nil {
+		var g *Grant
+		if g, err = k.in(ctx, s); err == nil {
+			return g, nil
+		}
+		if isFinal(err) || !errors.Is(err, errSessionOver) || c.isClosing() {
+			break
+		}
+		s, err = c.session(ctx)
+	}
+	return nil, k.a.explain(err)
+}
+
+// in carries it out within one session. It begins with what all others have done
+// by now: a Reference comes past ZooKeeper, and a server that lags would show nothing
+// of what it names.
+func (k *accession) in(ctx context.Context, s *session) (*Grant, error) {
+	_, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(k.a.l.path) })
+	if err != nil && !errors.Is(err, errAmbiguous) { // else the session does it, with the next connection
+		return nil, err
+	}
+	for {
+		g, err := k.look(ctx, s)
+		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+			continue // reads decide, as soon as there is a connection
+		}
+		return g, err
+	}
+}
+
+// A holdView is the lock as one that wants to become a member of a hold sees it.
+type holdView struct {
+	g     lockRecord
+	stat  *zk.Stat // of the lock node, read before all else
+	there []child
+}
+
+// alive are the holders that are there.
+func (v *holdView) alive() []child {
+	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return !slices.Contains(v.g.Holders, c.guid) })
+}
+
+// holders are those of G with one more, in the place of another one if there is
+// one. The dead of an exclusive hold stay named, as long as it goes on: so it is seen that
+// what refers to them is good. All in G are of one hold then, for everybody else's
+// grant drops the dead.
+func (v *holdView) holders(mode priority.Mode, place, guid string) []string {
+	var all []string
+	dead := 0
+	for i, id := range slices.Backward(v.g.Holders) {
+		switch {
+		case id == place:
+			id = guid
+		case isPresent(v.there, id):
+		case mode == priority.Shared:
+			continue
+		default:
+			if dead++; dead > maxDead && i > 0 {
+				continue
+			}
+		}
+		all = append(all, id)
+	}
+	slices.Reverse(all)
+	if !slices.Contains(all, guid) {
+		all = append(all, guid)
+	}
+	return all
+}
+
+// maxDead is how many dead members of a hold G names, beside the first.
+const maxDead = 16
+
+func (v *holdView) find(guid string) (child, bool) {
+	i := slices.IndexFunc(v.there, func(c child) bool { return c.guid == guid })
+	if i < 0 {
+		return child{}, false
+	}
+	return v.there[i], true
+}
+
+// look looks who is at the lock, and does what is to be done. It returns errAgain
+// when that has changed meanwhile.
+func (k *accession) look(ctx context.Context, s *session) (*Grant, error) {
+	l := k.a.l
+	// In this order: a version means nothing after a removal, and a list that is
+	// older than G could show a holder as alive that G no longer knows.
+	epoch, err := l.c.rootEpoch(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	k.a.epoch = epoch
+	data, stat, err := s.get(ctx, l.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, k.notThere(false)
+	} else if err != nil {
+		return nil, err
+	}
+	v := holdView{stat: stat}
+	if v.g, err = l.grants(ctx, s, data, stat.Version); err != nil {
+		return nil, err
+	}
+	there, err := s.contenders(ctx, l.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, errAgain
+	} else if err != nil {
+		return nil, err
+	}
+	if there.stat.Version != stat.Version {
+		return nil, errAgain // one granted and gone in between would be nowhere
+	}
+	v.there = there.children
+	if k.adopts {
+		return k.adopt(ctx, s, &v)
+	}
+	return k.join(ctx, s, &v)
+}
+
+// join is T14, through whoever is a member.
+func (k *accession) join(ctx context.Context, s *session, v *holdView) (*Grant, error) {
+	m, err := k.member(ctx, s, v)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return nil, k.notThere(false)
+	}
+	return k.enter(ctx, s, v, m, "")
+}
+
+// member finds a living member of the hold, the one that is named if it is there;
+// nil: there is none.
+func (k *accession) member(ctx context.Context, s *session, v *holdView) (*holding, error) {
+	alive := v.alive()
+	if i := slices.IndexFunc(alive, func(c child) bool { return c.guid == k.ref.ID }); i > 0 {
+		alive[0], alive[i] = alive[i], alive[0] // of many shared ones, no other has to be read
+	}
+	for _, c := range alive {
+		m, err := k.read(ctx, s, c)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, errAgain
+		case isUnusable(err) && c.guid != k.ref.ID: // it is no companion that could be joined
+		case err != nil:
+			return nil, err
+		case k.isMember(m):
+			return m, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there need be none
+}
+
+// adopt is T15, T14 or T16, in the place of the one that is named; or it waits for
+// the first of these.
+func (k *accession) adopt(ctx context.Context, s *session, v *holdView) (*Grant, error) {
+	names := append([]string{k.ref.ID}, k.tried...)
+	for _, guid := range names {
+		c, there := v.find(guid)
+		switch {
+		case !there:
+			continue
+		case !slices.Contains(v.g.Holders, guid):
+			return nil, k.await(ctx, s, c)
+		}
+		m, err := k.read(ctx, s, c)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, errAgain
+		case err != nil:
+			return nil, err
+		case !k.isMember(m):
+			return nil, k.notThere(false)
+		}
+		return k.enter(ctx, s, v, m, guid)
+	}
+	for _, e := range v.g.Evicted {
+		if slices.Contains(k.tried, e.ID) { // that was made, and has held the lock
+			return nil, e.loss(k.a.l.scope)
+		}
+	}
+	if session := k.seen; session != 0 {
+		k.seen = 0
+		if err := k.follow(ctx, s, v, session); err != nil {
+			return nil, err
+		}
+	}
+	x, err := k.member(ctx, s, v)
+	if err != nil {
+		return nil, err
+	}
+	for _, guid := range names {
+		switch {
+		case !slices.Contains(v.g.Holders, guid):
+		case x != nil:
+			return k.enter(ctx, s, v, x, guid)
+		case k.ref.Mode == priority.Exclusive && len(v.alive()) == 0:
+			return k.resume(ctx, s, v, guid)
+		}
+	}
+	return nil, k.notThere(x != nil)
+}
+
+// read reads what a member says.
+func (k *accession) read(ctx context.Context, s *session, c child) (*holding, error) {
+	h := &holding{child: c, path: k.a.l.path + "/" + c.name}
+	data, stat, err := s.get(ctx, h.path)
+	if err != nil {
+		return nil, err
+	}
+	h.stat = stat
+	h.rec, err = decodeContender(data)
+	return h, inNode(err, h.path)
+}
+
+// isMember reports whether a holder is a member of the hold that is meant: an id
+// may have been used again for a later one.
+func (k *accession) isMember(h *holding) bool {
+	return h.rec.Hold == k.ref.Hold && h.rec.Granted && (k.ref.Token == 0 || h.rec.token(h.stat) == k.ref.Token)
+}
+
+// enter is T14, or T15 when m itself is the place that is taken: it puts a node of
+// the caller's own beside that of m, or in its place. What m says is so at that
+// moment, and so is G. place is the guid that it takes in G; "": one of its own.
+func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holding, place string) (*Grant, error) {
+	l := k.a.l
+	rec := m.rec
+	rec.freeze(m.stat)
+	if !k.adopts {
+		standing, err := k.standing(ctx, s, v, m)
+		if err != nil {
+			return nil, err
+		}
+		rec.Preempt = standing
+	}
+	req := k.a.req
+	rec.Owner, rec.Host, rec.PID = req.Owner, l.c.host, l.c.pid
+	rec.Message, rec.Trace, rec.Under = req.Message, req.Trace, req.Under
+
+	next, others := lockRecord{Evicted: v.g.Evicted}, v.there
+	var op any = &zk.CheckVersionRequest{Path: m.path, Version: m.stat.Version}
+	if place == m.guid {
+		op = &zk.DeleteRequest{Path: m.path, Version: m.stat.Version}
+		next.Evicted = v.g.evict(brief([]evictionNote{{
+			ID: m.guid, Owner: m.rec.Owner, By: rec.Owner, Reason: superseded, At: l.c.Now().UnixMilli(),
+		}})...)
+		others = slices.DeleteFunc(slices.Clone(others), func(c child) bool { return c.guid == m.guid })
+	}
+	if n := len(v.alive()); n >= maxSharing {
+		return nil, &QueueFullError{Scope: l.scope, Length: len(v.there), Ahead: n, Limit: maxSharing}
+	}
+	next.Delays = v.g.carry(v.stat, others)
+	return k.make(ctx, s, v, op, m.level(), rec, next, place)
+}
+
+// standing returns the notes in the mailbox of m whose authors are there, or, if
+// that keeps the caller from joining, a *PreemptPendingError.
+func (k *accession) standing(ctx context.Context, s *session, v *holdView, m *holding) ([]askingNote, error) {
+	there := v.there
+	if slices.ContainsFunc(m.rec.Preempt, func(n askingNote) bool { return !isPresent(there, n.ID) }) {
+		now, err := s.contenders(ctx, k.a.l.path) // it is gone, or has come since
+		if err != nil {
+			return nil, err
+		}
+		there = now.children
+	}
+	notes := slices.Clone(m.rec.Preempt)
+	notes = slices.DeleteFunc(notes, func(n askingNote) bool { return !isPresent(there, n.ID) })
+	if len(notes) > 0 && !k.a.req.ForCleanup {
+		return nil, &PreemptPendingError{Scope: k.a.l.scope, Hold: k.ref.Hold, By: notes[0].asks(m.stat, k.a.l.c.Now())}
+	}
+	for i := range notes {
+		notes[i].At = notes[i].at(m.stat)
+	}
+	return notes, nil
+}
+
+// resume is T16: all members have died, and G is what it was then.
+func (k *accession) resume(ctx context.Context, s *session, v *holdView, place string) (*Grant, error) {
+	l := k.a.l
+	req := k.a.req
+	req.Mode = k.ref.Mode
+	if err := k.a.vouch(ctx, &req); err != nil {
+		return nil, err
+	}
+	rec := newRecord(l.c, req)
+	rec.Granted, rec.Token = true, k.ref.Token
+	next := lockRecord{Evicted: v.g.Evicted, Delays: v.g.carry(v.stat, v.there)}
+	check := &zk.CheckVersionRequest{Path: l.c.root, Version: k.a.epoch}
+	return k.make(ctx, s, v, check, req.Priority, rec, next, place)
+}
+
+// make makes the node, granted, under the condition of op, and G with it, where it
+// takes a place.
+func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, level priority.Level, rec contenderRecord, next lockRecord, place string) (*Grant, error) {
+	l, guid := k.a.l, newGUID()
+	next.Holders = v.holders(rec.Mode, place, guid)
+	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
+	sent := s.clock.now()
+	r, failed, err := s.multi(ctx, op,
+		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
+	switch {
+	case err == nil:
+		written := r[2].Stat
+		return k.granted(s, guid, r[1].String, level, &rec, &zk.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
+	case errors.Is(err, zk.ErrBadVersion):
+		if check, ok := op.(*zk.CheckVersionRequest); ok && check.Path == l.c.root && failed == 0 {
+			l.c.epoch.CompareAndSwap(k.a.epoch, -1) // scopes were removed meanwhile
+		}
+		return nil, errAgain
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, errAgain
+	case errors.Is(err, errAmbiguous):
+		k.tried = append(k.tried, guid)
+		return k.recover(ctx, s, guid, level, next.Evicted, sent)
+	}
+	return nil, err
+}
+
+// recover finds out what became of a transaction whose reply was lost.
+func (k *accession) recover(ctx context.Context, s *session, guid string, level priority.Level, evicted []evictionNote, sent instant) (*Grant, error) {
+	path, err := s.find(ctx, k.a.l.path, guid)
+	if err != nil {
+		k.undo(s, guid)
+		return nil, err
+	}
+	if path == "" {
+		return nil, errAgain // not executed, or evicted since: G tells
+	}
+	for {
+		data, stat, err := s.get(ctx, path)
+		switch {
+		case errors.Is(err, errAmbiguous):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, errAgain
+		case err != nil:
+			k.undo(s, guid)
+			return nil, err
+		}
+		rec, err := decodeContender(data)
+		if err != nil {
+			k.undo(s, guid)
+			return nil, inNode(err, path)
+		}
+		return k.granted(s, guid, path, level, &rec, stat, evicted, sent)
+	}
+}
+
+// granted makes a grant of a node that says rec. The terms are those of the hold.
+func (k *accession) granted(s *session, guid, path string, level priority.Level, rec *contenderRecord, stat *zk.Stat, evicted []evictionNote, sent instant) (*Grant, error) {
+	l := k.a.l
+	k.a.req = rec.onto(k.a.req, level)
+	l.c.hints.crowded(l.path)
+	g := &Grant{
+		lock: l, s: s, guid: guid, path: path, epoch: k.a.epoch, evicted: evicted, notices: k.a.notices,
+		stamp: serverStamp{at: stat.Ctime, sent: sent, replied: s.clock.now()},
+	}
+	g, err := k.a.granted(g)
+	if err != nil {
+		k.tried = append(k.tried, guid)
+		return nil, err
+	}
+	g.absorb(rec, stat)
+	return g, nil
+}
+
+// undo gives back, in the background, what may have been made for a caller who is
+// not there any more.
+func (k *accession) undo(s *session, guid string) {
+	req := k.a.req
+	s.c.backlog.Go(func() {
+		ctx := context.Background()
+		path, err := s.find(ctx, k.a.l.path, guid)
+		if err != nil || path == "" {
+			return
+		}
+		now := s.clock.now()
+		g := &Grant{
+			lock: k.a.l, s: s, req: req, guid: guid, path: path, mode: req.Mode, version: -1, born: now,
+			stamp: serverStamp{sent: now, replied: now}, notices: &notices{},
+		}
+		_ = g.Release(ctx)
+	})
+}
+
+// onto is a request with the terms that a member of a hold has.
+func (r *contenderRecord) onto(req Request, level priority.Level) Request {
+	req.Priority, req.Mode = level, r.Mode
+	req.LeaseTimeout, req.CleanupTimeout = milliseconds(r.LeaseTimeout), milliseconds(r.CleanupTimeout)
+	req.WaitingTimeout = nil
+	if r.WaitingTimeout != nil {
+		req.WaitingTimeout = new(milliseconds(*r.WaitingTimeout))
+	}
+	req.MinRuntime, req.LockDelay = milliseconds(r.MinRuntime), milliseconds(r.LockDelay)
+	req.PreemptDelta, req.NeverPreempts = r.PreemptDelta, r.NeverPreempts
+	req.Forceful, req.Patient, req.Override = r.Forceful, r.Patient, r.Override
+	return req
+}
+
+// await waits until the one that is to be adopted, which was not granted when G was
+// read, changes or goes. It returns errAgain then.
+func (k *accession) await(ctx context.Context, s *session, c child) error {
+	wake := make(chan struct{}, 1)
+	watch := watcher(func(watchKind) {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	path := k.a.l.path + "/" + c.name
+	data, stat, err := s.look(ctx, path, &watch)
+	defer s.unwatch(path, &watch)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return errAgain
+	case err != nil:
+		return err
+	}
+	rec, err := decodeContender(data)
+	switch {
+	case err != nil:
+		return inNode(err, path)
+	case rec.Hold != k.ref.Hold:
+		return k.notThere(false)
+	}
+	k.seen = stat.EphemeralOwner
+	rest := safetyPoll
+	switch {
+	case rec.Granted && k.told != c.guid: // since G was read
+		k.told = c.guid
+		return errAgain
+	case rec.Granted: // somebody else has written that there
+		rest = time.Second
+	case k.a.try():
+		k.a.describe(ctx, s)
+		return &NotAcquiredError{Scope: k.a.l.scope, Holders: k.a.holders, Delays: k.a.delays}
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-wake:
+	case <-timer.C:
+	case <-ctx.Done():
+		if err = context.Cause(ctx); errors.Is(err, errAcquireTimeout) && s.usable() {
+			k.a.describe(s.c.closing, s)
+		}
+		return err
+	case <-s.over:
+		return s.overErr
+	}
+	return errAgain
+}
+
+// follow looks for the request under another name: one whose priority has changed
+// while it waited has moved (T12), in the same session. It returns errAgain if it is
+// there.
+func (k *accession) follow(ctx context.Context, s *session, v *holdView, session int64) error {
+	for _, c := range v.there {
+		m, err := k.read(ctx, s, c)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), isUnusable(err):
+		case err != nil:
+			return err
+		case m.rec.Hold == k.ref.Hold && m.stat.EphemeralOwner == session:
+			k.ref.ID = c.guid
+			return errAgain
+		}
+	}
+	return nil
+}
+
+func (k *accession) notThere(held bool) error {
+	return &NotThereError{Reference: k.ref, Held: held}
+}

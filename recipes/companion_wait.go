@@ -1,0 +1,95 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// What the first waiter has to know of members of a hold: they come and go
+// without it, and together they are one holder.
+
+// askedOf returns when a note of this request has come to a holder, whose mailbox
+// shows it for the first time. One that has copied it from another member was
+// asked with that one: else the grace would begin anew with each that joins to
+// clean up. now: nobody knows.
+func (p *place) askedOf(h *holding, n askingNote, asks map[string]*standingAsk, now instant) instant {
+	if h.rec.Hold == "" {
+		return now
+	}
+	at := n.at(h.stat)
+	for _, known := range []map[string]*standingAsk{p.asks, asks} {
+		for _, ask := range known {
+			since, asked := ask.reasons[n.Reason]
+			if asked && ask.holder.Hold == h.rec.Hold && ask.notes[n.Reason] == at {
+				now = min(now, since)
+			}
+		}
+	}
+	return now
+}
+
+// notesOf returns the server's time of each note that id has put into the mailbox of
+// a member of a hold.
+func (r *contenderRecord) notesOf(id string, stat *zk.Stat) map[priority.Reason]int64 {
+	if r.Hold == "" {
+		return nil
+	}
+	notes := make(map[priority.Reason]int64, len(r.Preempt))
+	for _, n := range r.Preempt {
+		if n.ID == id {
+			notes[n.Reason] = n.at(stat)
+		}
+	}
+	return notes
+}
+
+// lengthen gives each member of a hold the longest lease and the longest minimum
+// runtime that a member has: what one has extended, all have.
+func lengthen(holders []*holding, held []priority.Holder) {
+	for i, h := range holders {
+		if h.rec.Hold == "" {
+			continue
+		}
+		for j, o := range holders {
+			if o.rec.Hold == h.rec.Hold {
+				held[i].LeaseLeft = max(held[i].LeaseLeft, held[j].LeaseLeft)
+				held[i].MinRuntimeLeft = max(held[i].MinRuntimeLeft, held[j].MinRuntimeLeft)
+			}
+		}
+	}
+}
+
+// lengthenShown is lengthen for what is shown of a lock.
+func lengthenShown(holders []Contender) {
+	longest := make(map[string][2]time.Duration)
+	for _, h := range holders {
+		if h.Hold != "" {
+			most := longest[h.Hold]
+			longest[h.Hold] = [2]time.Duration{max(most[0], h.LeaseLeft), max(most[1], h.MinRuntimeLeft)}
+		}
+	}
+	for i, h := range holders {
+		if most, ok := longest[h.Hold]; ok {
+			holders[i].LeaseLeft, holders[i].MinRuntimeLeft = most[0], most[1]
+		}
+	}
+}
+
+// expectResume watches the lock node while the delay of a hold lasts that has ended
+// uncleanly: whoever resumes it holds the lock, and nothing else would tell before
+// the delay is over.
+func (p *place) expectResume(ctx context.Context, stat *zk.Stat, g lockRecord) error {
+	if !slices.ContainsFunc(g.Delays, func(n delayNote) bool { return n.Hold }) {
+		return nil
+	}
+	now, err := p.watchG(ctx)
+	if err == nil && now != stat.Version {
+		err = errAgain
+	}
+	return err
+}
