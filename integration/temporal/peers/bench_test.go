@@ -1,0 +1,63 @@
+package peers
+
+import (
+	"strings"
+	"testing"
+)
+
+const (
+	rounds        = 3
+	sequence      = 20 // locks of one workflow, alone
+	crowd, locked = 10, 10
+)
+
+// BenchmarkUncontended: one workflow takes one lock after the other. The
+// contestants take turns.
+func BenchmarkUncontended(b *testing.B) {
+	for b.Loop() {
+		compare(b, &report.uncontended, 1, sequence)
+	}
+}
+
+// BenchmarkContended: ten workflows want one resource, ten times each.
+func BenchmarkContended(b *testing.B) {
+	for b.Loop() {
+		compare(b, &report.contended, crowd, locked)
+	}
+}
+
+func compare(b *testing.B, to *[]line, workflows, locks int) {
+	b.Helper()
+	var lanes []*lane
+	for _, c := range contestants() {
+		l := c.start(b)
+		l.run(b, 1, 2) // warm
+		lanes = append(lanes, l)
+	}
+	turns := rounds
+	if workflows > 1 {
+		turns = 1
+	}
+	sums := make([]figures, len(lanes))
+	for range turns {
+		for i, l := range lanes {
+			sums[i] = sums[i].plus(l.run(b, workflows, locks))
+		}
+	}
+	for i, l := range lanes {
+		f := sums[i]
+		if i > 0 && workflows == 1 {
+			f = f.more(sums[0])
+		}
+		report.add(to, line{name: l.name, figures: f})
+		b.ReportMetric(float64(f.perLock().Microseconds())/1e3, "ms/lock:"+strings.ReplaceAll(l.name, " ", "-"))
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func (f figures) plus(g figures) figures {
+	return figures{
+		Locks: f.Locks + g.Locks, Caller: f.Caller + g.Caller, Others: f.Others + g.Others, Signals: f.Signals + g.Signals, Tasks: f.Tasks + g.Tasks,
+		Failed: f.Failed + g.Failed, Bytes: f.Bytes + g.Bytes, Took: f.Took + g.Took, Longest: max(f.Longest, g.Longest), around: append(f.around, g.around...),
+	}
+}
