@@ -10,6 +10,10 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
+// DefaultMaxParked is how many activities of a worker with few slots may lend
+// theirs out at a time. With more slots it is as many as those.
+const DefaultMaxParked = 100
+
 // ParkingSlots are the slots of a worker's activities, for a worker whose
 // activities wait for locks. One that waits lends its slot to another activity
 // until it has its lock: it is parked. Otherwise a worker with one slot, in
@@ -52,8 +56,8 @@ func NewParkingSlots(size, maxParked int) (*ParkingSlots, error) {
 
 // NewParkingTuner returns a tuner of fixed sizes whose slots for activities are
 // ParkingSlots, those of sessions on their own. Sizes that are not set default
-// to those of worker.NewFixedSizeTuner; maxParked 0 means as many as there are
-// slots.
+// to those of worker.NewFixedSizeTuner, maxParked 0 to DefaultMaxParked or the
+// number of slots, whichever is more.
 func NewParkingTuner(sizes worker.FixedSizeTunerOptions, maxParked int) (worker.WorkerTuner, error) {
 	fixed, err := worker.NewFixedSizeTuner(sizes)
 	if err != nil {
@@ -61,7 +65,7 @@ func NewParkingTuner(sizes worker.FixedSizeTunerOptions, maxParked int) (worker.
 	}
 	size := fixed.GetActivityTaskSlotSupplier().MaxSlots()
 	if maxParked == 0 {
-		maxParked = size
+		maxParked = max(size, DefaultMaxParked)
 	}
 	activities, err := NewParkingSlots(size, maxParked)
 	if err != nil {
@@ -219,8 +223,8 @@ func (l lots) park(queue string) (unpark func()) {
 
 // WithMaxParked sets how many activities of a worker may lend out their slots at
 // a time while they wait for their locks, see ParkingSlots; 0 for none: then the
-// plugin leaves the slots of the worker alone. Defaults to as many as the worker
-// has slots.
+// plugin leaves the slots of the worker alone. Defaults to DefaultMaxParked or the
+// number of slots, whichever is more.
 //
 // A worker with a tuner of its own parks if that has ParkingSlots, in as many as
 // they say.
@@ -236,7 +240,7 @@ func WithMaxParked(n int) PluginOption {
 
 // tune puts parking slots into the options of a worker that has no tuner, in
 // the sizes that it has, and returns them; a tuner of the user stays. maxParked
-// nil means as many as there are slots.
+// nil means the default.
 func tune(options *worker.Options, maxParked *int) (lots, error) {
 	switch {
 	case options.Tuner != nil:

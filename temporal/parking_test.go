@@ -164,16 +164,23 @@ func TestTunerHasTheSizesThatTheUserHasSet(t *testing.T) {
 	require.Zero(t, options.MaxConcurrentActivityExecutionSize+options.MaxConcurrentLocalActivityExecutionSize+
 		options.MaxConcurrentNexusTaskExecutionSize+options.MaxConcurrentWorkflowTaskExecutionSize, "the SDK refuses sizes beside a tuner")
 	require.Len(t, lots, 2)
-	require.Equal(t, 7, lots[0].maxParked)
+	require.Equal(t, DefaultMaxParked, lots[0].maxParked)
 }
 
 func TestTunerDefaultsToTheSizesOfTheSDK(t *testing.T) {
 	var options worker.Options
-	_, err := tune(&options, new(5))
+	lots, err := tune(&options, new(5))
 	require.NoError(t, err)
 	fixed, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{})
 	require.NoError(t, err)
 	require.Equal(t, sizesOf(fixed), sizesOf(options.Tuner))
+
+	// and so many may be parked as are told, else as many as there are slots if those are many
+	require.Equal(t, 5, lots[0].maxParked)
+	options = worker.Options{}
+	lots, err = tune(&options, nil)
+	require.NoError(t, err)
+	require.Equal(t, 1000, lots[1].maxParked)
 }
 
 func TestWorkflowTaskSizeOfOneIsRefusedAsByTheSDK(t *testing.T) {

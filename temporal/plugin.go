@@ -40,7 +40,7 @@ type Plugin struct {
 	components   []component
 	stopPolicy   StopPolicy
 	stopTimeout  time.Duration
-	maxParked    *int // nil: as many as there are slots
+	maxParked    *int // nil: the default
 	priorities   func(sdk.Priority) priority.Level
 	maxTickets   int
 	claimWindow  time.Duration
