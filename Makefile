@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits demo clean
+.PHONY: help setup unit test adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -88,6 +88,9 @@ robust-bugs: setup ## Plant bugs into the product, and see each found by the rob
 
 bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
 	cd integration/schedulers && go test -run '^$$' -bench '$(BENCH)' -timeout 20m $(BENCHFLAGS) .
+
+bench-temporal: setup ## Measure locks of activities and workflows against those that Temporal's own means make, and how soon an activity knows that it has to go; ten minutes
+	go test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 30m $(BENCHFLAGS) ./integration/temporal/peers
 
 demo: ## Show it at work for half a minute: two daemons, jobs that preempt each other, real files; needs Go alone
 	go run ./cmd/lockkeeper dev --for 25s

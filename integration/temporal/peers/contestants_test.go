@@ -18,7 +18,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -55,23 +54,13 @@ func plainly(_ *lane, ctx workflow.Context, _ string, body func(workflow.Context
 // know of it.
 func withPlugin(t testing.TB, l *lane, options *worker.Options) {
 	t.Helper()
-	plugin, err := temporal.NewPlugin(newGuard(t), temporal.Declare("Touch", temporal.Lock{
+	plugin, err := temporal.NewPlugin(guardAt(t, testbed.Root(t)), temporal.Declare("Touch", temporal.Lock{
 		Requirement: lockguard.Requirement{Scope: "peers/{{.}}"},
 		OnBusy:      temporal.BusyWait,
 	}))
 	require.NoError(t, err)
 	options.Interceptors = append(options.Interceptors, &stopwatch{lane: l}) // around the plugin's
 	options.Plugins = append(options.Plugins, plugin)
-}
-
-func newGuard(t testing.TB) *lockguard.Guard {
-	t.Helper()
-	locks, err := recipes.NewClient(recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Chroot: testbed.Root(t)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, locks.Close(context.Background())) })
-	guard, err := lockguard.New(locks)
-	require.NoError(t, err)
-	return guard
 }
 
 // A lane is a contestant on a worker of its own, in a namespace of its own.
