@@ -125,6 +125,11 @@ func (a *locked) run(work func(ctx context.Context) (any, error)) (any, error) {
 			_ = hold.Release(a.ctx)
 		}
 	}()
+	if a.lock.Cleanup != nil {
+		if err := hold.OnCleanup(a.lock.Cleanup); err != nil {
+			return nil, misdeclared(a.info.ActivityType.Name, err)
+		}
+	}
 	result, failed := work(hold.Context())
 	released = true
 	release := hold.Release(a.ctx)

@@ -88,7 +88,8 @@ const (
 )
 
 // A Locker is a struct of activities that says which locks they need. It is
-// asked when it is registered with a worker.
+// asked when it is registered with a worker, which has to be done with
+// activity.RegisterOptions.SkipInvalidStructFunctions: Locks is no activity.
 type Locker interface {
 	// Locks returns locks by the name of the method, or by that under which the
 	// activity is registered.

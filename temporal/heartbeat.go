@@ -93,6 +93,10 @@ func (p *pulse) run() {
 	timer := time.NewTimer(p.interval)
 	defer timer.Stop()
 	for {
+		select {
+		case <-p.due: // told with this one
+		default:
+		}
 		sent := time.Now()
 		err := p.send(p.lasting, p.limit(accepted))
 		switch {

@@ -173,6 +173,9 @@ func (p *Plugin) ask(a any, options activity.RegisterOptions) {
 	if !ok {
 		return
 	}
+	if !options.SkipInvalidStructFunctions {
+		panic(fmt.Errorf("temporal: %T says with Locks which locks its activities need, which is no activity itself: register it with activity.RegisterOptions{SkipInvalidStructFunctions: true}", a))
+	}
 	names := make(map[string]string)
 	for method := range reflect.TypeOf(a).Methods() {
 		if method.IsExported() && method.Name != "Locks" {
