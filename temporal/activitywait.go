@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +18,10 @@ const (
 	// parkAfter is how long an attempt waits before it lends out its slot: most
 	// have their lock by then.
 	parkAfter = 10 * time.Millisecond
+
+	// adoptTime is how long it may take to take a place over from where it is kept:
+	// an attempt does not yield earlier.
+	adoptTime = 2 * time.Second
 
 	// joinTime is how long an attempt that yields waits until its request stands
 	// in the queue.
@@ -64,12 +69,12 @@ func isBusy(err error) bool {
 
 // firstBid goes on where the attempt before has yielded, or asks anew.
 func (a *locked) firstBid() (bid, *bidContext) {
-	if a.slip.Reference == (reference{}) || len(a.requirements) > 1 {
+	if a.slip.Reference == (lockguard.Reference{}) || len(a.requirements) > 1 {
 		return a.newBid()
 	}
 	ctx, ref := newBidContext(a.since()), a.slip.Reference
 	return newPledge(&ref, func() (*lockguard.Hold, error) {
-		return a.host.plugin.locks.adopt(ctx, a.requirements[0], ref)
+		return a.host.plugin.guard.Adopt(ctx, a.requirements[0], ref)
 	}), ctx
 }
 
@@ -84,7 +89,8 @@ func (a *locked) newBid() (bid, *bidContext) {
 	if len(requirements) > 1 {
 		return newPledge(nil, func() (*lockguard.Hold, error) { return a.host.plugin.guard.AcquireAll(ctx, requirements) }), ctx
 	}
-	return a.host.plugin.locks.enqueue(ctx, requirements[0]), ctx
+	requirements[0].Hold = "activity-" + rand.Text() // so that the next attempt can take it over
+	return a.host.plugin.guard.Enqueue(ctx, requirements[0]), ctx
 }
 
 // since is the context of the attempt, for observers with the time since which
@@ -121,9 +127,9 @@ func (w *wait) run() (*lockguard.Hold, error) {
 	park.set(parkAfter)
 	switch w.lock.OnBusy {
 	case BusyRetry:
-		yield.set(parkAfter)
+		yield.set(w.inSlot(parkAfter))
 	case BusyHybrid:
-		yield.set(w.lock.inSlotWait())
+		yield.set(w.inSlot(w.lock.inSlotWait()))
 	case BusyWait, BusySkip:
 	}
 	if w.lock.patience() != nil {
@@ -139,6 +145,9 @@ func (w *wait) run() (*lockguard.Hold, error) {
 			hold, err := w.bid.Hold()
 			if w.isLapsed(err) {
 				w.bid, w.ctx = w.newBid()
+				if w.lock.OnBusy == BusyRetry {
+					yield.set(parkAfter)
+				}
 				continue
 			}
 			return hold, err
@@ -169,12 +178,20 @@ func (w *wait) run() (*lockguard.Hold, error) {
 	}
 }
 
+// inSlot is how long the attempt waits before it yields.
+func (w *wait) inSlot(d time.Duration) time.Duration {
+	if _, kept := w.bid.(*pledge); kept {
+		return max(d, adoptTime)
+	}
+	return d
+}
+
 // isLapsed reports whether the place that was kept is gone, and forgets it.
 func (w *wait) isLapsed(err error) bool {
-	if w.slip.Reference == (reference{}) || !isNotThere(err) {
+	if w.slip.Reference == (lockguard.Reference{}) || !isNotThere(err) {
 		return false
 	}
-	w.slip.Reference = reference{}
+	w.slip.Reference = lockguard.Reference{}
 	return true
 }
 
@@ -219,7 +236,7 @@ func (w *wait) yield(errorType string, delay time.Duration, cause error) error {
 	case known && w.lock.OnBusy == BusyHybrid && errorType == ErrTypeLockBusy && cause == nil:
 		return nil // as many places are kept as may be
 	}
-	reserved := next.Reference != (reference{}) && !kept
+	reserved := next.Reference != (lockguard.Reference{}) && !kept
 	if err := w.pulse.leave(next); err != nil || closed(w.bid.Done()) || reserved && !w.ctx.loosen() {
 		w.pulse.take()
 		if reserved {

@@ -131,6 +131,9 @@ func (l Lock) compile() (*compiled, error) {
 		if i > 0 {
 			at = fmt.Sprintf("also[%d].", i-1)
 		}
+		if r.Hold != "" {
+			refuse(at+"hold", "%q: the plugin gives each hold an id of its own; leave it out", r.Hold)
+		}
 		scope, err := parseScope(r.Scope)
 		if err != nil {
 			refuse(at+"scope", "%v", err)

@@ -17,7 +17,7 @@ import (
 func TestLockValidateTellsAllAtOnce(t *testing.T) {
 	lock := Lock{
 		Requirement: lockguard.Requirement{Scope: "cluster/{{.ID", CleanupTimeout: -time.Second},
-		Also:        []lockguard.Requirement{{Scope: "a//b"}},
+		Also:        []lockguard.Requirement{{Scope: "a//b", Hold: "h"}},
 		Cleanup:     func(context.Context) error { return nil },
 		InSlotWait:  time.Second,
 		OnBusy:      BusyRetry,
@@ -30,6 +30,7 @@ func TestLockValidateTellsAllAtOnce(t *testing.T) {
 		`lockkeeper: scope: "cluster/{{.ID" is no template: `,
 		`lockkeeper: cleanup_timeout: -1s is negative`,
 		`lockkeeper: also[0].cleanup_timeout: is not set, so the cleanup would have no time to run`,
+		`lockkeeper: also[0].hold: "h": the plugin gives each hold an id of its own`,
 		`lockkeeper: in_slot_wait: has a meaning for hybrid alone, not for retry`,
 		`lockkeeper: on_preempted: Preempted(9) is unknown; write retry, fail or cooperate`,
 		`lockkeeper: retry_delay: -1ns is negative`,

@@ -10,13 +10,15 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	sdk "go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 // A slip is what an attempt that yields leaves for the next one: the last of
 // the heartbeat details, which the activity does not see.
 type slip struct {
 	// Reference is where the place in the queue is kept; zero: nowhere.
-	Reference reference `json:"reference,omitzero"`
+	Reference lockguard.Reference `json:"reference,omitzero"`
 
 	// Since is when the execution began to wait, on the server's clock.
 	Since time.Time `json:"since"`

@@ -45,7 +45,6 @@ type Plugin struct {
 	maxTickets   int
 	claimWindow  time.Duration
 	keepOptions  bool
-	locks        locks
 
 	mu    sync.Mutex
 	hosts map[string]*host // by the key of the worker, for good: a test environment starts one again
@@ -73,7 +72,6 @@ func NewPlugin(guard *lockguard.Guard, options ...PluginOption) (*Plugin, error)
 		priorities:  PriorityOf,
 		maxTickets:  DefaultMaxTickets,
 		claimWindow: DefaultClaimWindow,
-		locks:       locks{guard},
 		hosts:       make(map[string]*host),
 	}
 	var problems []error

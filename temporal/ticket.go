@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 const (
@@ -62,10 +63,15 @@ func WithClaimWindow(window time.Duration) PluginOption {
 // A bid is a request that goes on in the background. *lockguard.Ticket is one.
 type bid interface {
 	Joined() <-chan struct{} // it stands in the queue, and has a Reference
-	Reference() (reference, bool)
+	Reference() (lockguard.Reference, bool)
 	Done() <-chan struct{}
 	Hold() (*lockguard.Hold, error) // after Done
 }
+
+var _ bid = (*lockguard.Ticket)(nil)
+
+// isNotThere reports whether a place that was kept is gone.
+func isNotThere(err error) bool { return errors.As(err, new(*recipes.NotThereError)) }
 
 // bidContext is the context of a bid. It ends with that of an attempt until it
 // is loosened from it, and may get a deadline that becomes known later.
@@ -96,13 +102,13 @@ func (b *bidContext) Deadline() (time.Time, bool) {
 
 // A pledge is a bid that a function makes.
 type pledge struct {
-	ref  *reference
+	ref  *lockguard.Reference
 	done chan struct{}
 	hold *lockguard.Hold
 	err  error
 }
 
-func newPledge(ref *reference, acquire func() (*lockguard.Hold, error)) *pledge {
+func newPledge(ref *lockguard.Reference, acquire func() (*lockguard.Hold, error)) *pledge {
 	p := &pledge{ref: ref, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -122,9 +128,9 @@ func (p *pledge) Joined() <-chan struct{}        { return always() }
 func (p *pledge) Done() <-chan struct{}          { return p.done }
 func (p *pledge) Hold() (*lockguard.Hold, error) { return p.hold, p.err }
 
-func (p *pledge) Reference() (reference, bool) {
+func (p *pledge) Reference() (lockguard.Reference, bool) {
 	if p.ref == nil {
-		return reference{}, false
+		return lockguard.Reference{}, false
 	}
 	return *p.ref, true
 }
@@ -206,7 +212,7 @@ func (p parkedTicket) wait(over context.Context) error {
 	defer looks.Stop()
 	done := p.bid.Done()
 	var unclaimed <-chan time.Time
-	var left, asked <-chan struct{}
+	var asked <-chan struct{}
 	for {
 		select {
 		case <-over.Done():
@@ -216,14 +222,12 @@ func (p parkedTicket) wait(over context.Context) error {
 			if err != nil {
 				return err
 			}
-			done, left, asked = nil, hold.Lost(), hold.Context().Done()
+			done, asked = nil, hold.Context().Done()
 			claim := time.NewTimer(p.window)
 			defer claim.Stop()
 			unclaimed = claim.C
-		case <-left:
-			return errors.New("taken over, or lost")
-		case <-asked:
-			return errors.New("asked for by somebody else")
+		case <-asked: // or lost
+			return errors.New("taken over, lost, or asked for by somebody else")
 		case <-unclaimed:
 			return errUnclaimed
 		case <-looks.C:

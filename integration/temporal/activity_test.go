@@ -3,6 +3,8 @@ package temporal_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ func (f farm) guard(t *testing.T) *lockguard.Guard {
 	return guard(t, func(c *recipes.Config) { c.Chroot = f.root })
 }
 
-// worker runs activities by their names.
+// worker runs activities by their names, under a lock unless they are plain.
 func (f farm) worker(t *testing.T, lock temporal.Lock, activities map[string]any, change ...func(*worker.Options)) worker.Worker {
 	t.Helper()
 	return f.workerWith(t, lock, activities, nil, change...)
@@ -57,7 +59,9 @@ func (f farm) worker(t *testing.T, lock temporal.Lock, activities map[string]any
 func (f farm) workerWith(t *testing.T, lock temporal.Lock, activities map[string]any, options []temporal.PluginOption, change ...func(*worker.Options)) worker.Worker {
 	t.Helper()
 	for name := range activities {
-		options = append(options, temporal.Declare(name, lock))
+		if !strings.HasPrefix(name, "plain") {
+			options = append(options, temporal.Declare(name, lock))
+		}
 	}
 	plugin, err := temporal.NewPlugin(f.guard(t), options...)
 	require.NoError(t, err)
@@ -240,3 +244,244 @@ func TestPreemptedActivityIsToldAtOnceWhateverItsHeartbeatTimeout(t *testing.T) 
 	require.NoError(t, run.Get(t.Context(), nil))
 	require.EqualValues(t, 2, attempts.Load())
 }
+
+// retrying are options of an activity that is attempted again and again.
+func retrying(change ...func(*workflow.ActivityOptions)) workflow.ActivityOptions {
+	o := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: 3 * time.Second, RetryPolicy: &sdk.RetryPolicy{InitialInterval: 100 * time.Millisecond}}
+	for _, f := range change {
+		f(&o)
+	}
+	return o
+}
+
+func TestActivityThatYieldsKeepsItsPlaceForTheNextAttemptOnAnotherWorker(t *testing.T) {
+	f := newFarm(t)
+	release := f.hold(t)
+	var order notes
+	work := func(where string) func(ctx context.Context) (int32, error) {
+		return func(ctx context.Context) (int32, error) {
+			order.add("activity on " + where)
+			return activity.GetInfo(ctx).Attempt, nil
+		}
+	}
+	lock := temporal.Lock{Requirement: requirement(), OnBusy: temporal.BusyRetry}
+
+	// given an attempt that has yielded on one worker
+	blocked, unblock := make(chan struct{}), make(chan struct{})
+	defer close(unblock)
+	block := func() error { close(blocked); <-unblock; return nil }
+	f.worker(t, lock, map[string]any{"work": work("first"), "plain block": block}, func(o *worker.Options) {
+		o.MaxConcurrentActivityExecutionSize = 1
+	})
+	run := f.start(t, "work", retrying())
+	f.attempts(t, run, 2)
+	f.waits(t)
+	id := f.waiterIDs(t)
+
+	// and which is busy with something else from now on
+	f.start(t, "plain block", workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	receive(t, blocked, "the first worker is busy")
+	require.Equal(t, id, f.waiterIDs(t), "there is one place, from the first attempt on")
+
+	// and somebody who came later
+	later := make(chan error, 1)
+	go func() {
+		later <- f.guard(t).Do(t.Context(), requirement(), func(context.Context) error { order.add("later"); return nil })
+	}()
+	f.waiters(t, 2)
+
+	// when another worker is there, and the lock is given away
+	f.worker(t, lock, map[string]any{"work": work("second")})
+	release()
+
+	// then the activity has it first
+	var attempt int32
+	require.NoError(t, run.Get(t.Context(), &attempt))
+	require.GreaterOrEqual(t, attempt, int32(2))
+	require.NoError(t, receive(t, later, "the one who came later"))
+	require.Equal(t, []string{"activity on second", "later"}, order.all())
+	require.Len(t, f.events(t, run), 11, "no more than without a lock")
+}
+
+// notes are what several goroutines write down.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notes) add(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, line)
+}
+
+func (n *notes) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.lines...)
+}
+
+// attempts waits until the activity of a workflow is attempted for the nth time.
+func (f farm) attempts(t *testing.T, run client.WorkflowRun, n int32) {
+	t.Helper()
+	eventually(t, func() bool {
+		w, err := f.client.DescribeWorkflowExecution(t.Context(), run.GetID(), run.GetRunID())
+		return err == nil && len(w.GetPendingActivities()) == 1 && w.GetPendingActivities()[0].GetAttempt() >= n
+	}, "attempts")
+}
+
+func (f farm) waiterIDs(t *testing.T) (ids []string) {
+	t.Helper()
+	state, err := f.locks.Lock(t.Context(), scope)
+	require.NoError(t, err)
+	for _, w := range state.Waiters {
+		ids = append(ids, w.ID)
+	}
+	return ids
+}
+
+func TestLastAttemptDoesNotYield(t *testing.T) {
+	for _, busy := range []temporal.Busy{temporal.BusyRetry, temporal.BusyHybrid} {
+		t.Run(busy.String(), func(t *testing.T) {
+			f := newFarm(t)
+			release := f.hold(t)
+			lock := temporal.Lock{Requirement: requirement(), OnBusy: busy}
+			if busy == temporal.BusyHybrid {
+				lock.InSlotWait = time.Millisecond
+			}
+			f.worker(t, lock, map[string]any{"work": func() error { return nil }})
+			run := f.start(t, "work", retrying(func(o *workflow.ActivityOptions) { o.RetryPolicy.MaximumAttempts = 1 }))
+			f.waits(t)
+			f.heartbeats(t, run, 2) // long after it would have yielded
+			release()
+			require.NoError(t, run.Get(t.Context(), nil))
+		})
+	}
+}
+
+// heartbeats waits for that many heartbeats, from now on.
+func (f farm) heartbeats(t *testing.T, run client.WorkflowRun, n int) {
+	t.Helper()
+	var last time.Time
+	eventually(t, func() bool {
+		w, err := f.client.DescribeWorkflowExecution(t.Context(), run.GetID(), run.GetRunID())
+		if err == nil && len(w.GetPendingActivities()) == 1 {
+			if at := w.GetPendingActivities()[0].GetLastHeartbeatTime().AsTime(); at.After(last) {
+				last = at
+				n--
+			}
+		}
+		return n < 0
+	}, "heartbeats")
+}
+
+func TestWaitThatLeavesNoTimeEndsWithATypedFailureBeforeTheTimeout(t *testing.T) {
+	f := newFarm(t)
+	defer f.hold(t)()
+	f.worker(t, temporal.Lock{Requirement: requirement()}, map[string]any{"work": func() error { return nil }})
+	run := f.start(t, "work", workflow.ActivityOptions{ScheduleToCloseTimeout: 3 * time.Second})
+	err := run.Get(t.Context(), nil)
+	require.Equal(t, temporal.ErrTypeLockWaitTimeout, errorType(t, err))
+	f.waiters(t, 0)
+}
+
+func TestProgressSurvivesWaitingAndYielding(t *testing.T) {
+	f := newFarm(t)
+	var attempts notes
+	failed := make(chan struct{})
+	work := func(ctx context.Context) (string, error) {
+		progress := "none"
+		if activity.HasHeartbeatDetails(ctx) {
+			if err := activity.GetHeartbeatDetails(ctx, &progress); err != nil {
+				return "", err
+			}
+		}
+		attempts.add(progress)
+		if progress == "none" {
+			activity.RecordHeartbeat(ctx, "page 7")
+			defer close(failed)
+			return "", errors.New("try again")
+		}
+		return progress, nil
+	}
+	lock := temporal.Lock{Requirement: requirement(), InSlotWait: 1500 * time.Millisecond}
+	f.worker(t, lock, map[string]any{"work": work})
+
+	// given an attempt that has made progress, and failed
+	run := f.start(t, "work", retrying(func(o *workflow.ActivityOptions) { o.RetryPolicy.InitialInterval = 2 * time.Second }))
+	receive(t, failed, "the first attempt")
+
+	// when the next ones wait, and yield
+	stranger := f.guard(t)
+	hold, err := stranger.Acquire(t.Context(), requirement())
+	require.NoError(t, err)
+	f.attempts(t, run, 3)
+	f.waits(t)
+	f.heartbeats(t, run, 1)
+	require.NoError(t, hold.Release(t.Context()))
+
+	// then the one that runs has the progress, and no more
+	var progress string
+	require.NoError(t, run.Get(t.Context(), &progress))
+	require.Equal(t, "page 7", progress)
+	require.Equal(t, []string{"none", "page 7"}, attempts.all())
+}
+
+func TestActivityWithoutProgressHasNoneAfterItHasYielded(t *testing.T) {
+	f := newFarm(t)
+	release := f.hold(t)
+	work := func(ctx context.Context) (bool, error) { return activity.HasHeartbeatDetails(ctx), nil }
+	f.worker(t, temporal.Lock{Requirement: requirement(), OnBusy: temporal.BusyRetry}, map[string]any{"work": work})
+	run := f.start(t, "work", retrying())
+	f.attempts(t, run, 2)
+	release()
+	has := true
+	require.NoError(t, run.Get(t.Context(), &has))
+	require.False(t, has)
+}
+
+func TestWorkflowWaitsForACleanupLongerThanTheHeartbeatTimeout(t *testing.T) {
+	for name, interrupt := range map[string]func(t *testing.T, f farm, run client.WorkflowRun){
+		"cancel": func(t *testing.T, f farm, run client.WorkflowRun) {
+			require.NoError(t, f.client.CancelWorkflow(t.Context(), run.GetID(), run.GetRunID()))
+		},
+		"preempt": func(t *testing.T, f farm, _ client.WorkflowRun) {
+			require.NoError(t, f.guard(t).Do(t.Context(), lockguard.Requirement{Scope: scope, Priority: 7}, func(context.Context) error { return nil }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFarm(t)
+			began := make(chan struct{}, 10)
+			var cleaned atomic.Bool
+			work := func(ctx context.Context) error {
+				began <- struct{}{}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			lock := temporal.Lock{Requirement: requirement(), OnPreempted: temporal.PreemptedFail}
+			lock.CleanupTimeout = 20 * time.Second
+			lock.Cleanup = func(ctx context.Context) error {
+				f.heartbeatsFor(t, 3500*time.Millisecond)
+				cleaned.Store(ctx.Err() == nil)
+				return nil
+			}
+			f.worker(t, lock, map[string]any{"work": work})
+			run := f.start(t, "work", retrying(func(o *workflow.ActivityOptions) { o.HeartbeatTimeout = time.Second }))
+			receive(t, began, "the work")
+			interrupt(t, f, run)
+			err := run.Get(t.Context(), nil)
+			require.True(t, cleaned.Load(), "the workflow went on before the cleanup was done")
+			if name == "cancel" {
+				require.True(t, sdk.IsCanceledError(err), "%v", err)
+			} else {
+				require.Equal(t, temporal.ErrTypeLockPreempted, errorType(t, err))
+			}
+			for _, e := range f.events(t, run) {
+				require.NotEqual(t, enums.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, e)
+			}
+		})
+	}
+}
+
+// heartbeatsFor lasts longer than a heartbeat timeout.
+func (f farm) heartbeatsFor(_ *testing.T, d time.Duration) { <-time.After(d) }
