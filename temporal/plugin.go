@@ -81,6 +81,7 @@ func NewPlugin(guard *lockguard.Guard, options ...PluginOption) (*Plugin, error)
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	p.components = append(p.components, newWorkflowHolds(p))
 	return p, nil
 }
 
@@ -109,6 +110,12 @@ type component interface {
 	// have returned or were told to go. It returns when nothing is left of the
 	// component, or when ctx ends.
 	drain(ctx context.Context, h *host)
+}
+
+// A replayed component is needed in replays as well.
+type replayed interface {
+	// replay may change the options of a replayer that is being made.
+	replay(options *worker.WorkflowReplayerOptions)
 }
 
 type activityRegistry interface {
@@ -191,6 +198,11 @@ func (p *Plugin) ConfigureWorkflowReplayer(_ context.Context, o worker.PluginCon
 	for _, other := range o.WorkflowReplayerOptions.Interceptors {
 		if w, ok := other.(*workerInterceptor); ok && w.host.plugin == p {
 			return nil
+		}
+	}
+	for _, c := range p.components {
+		if r, ok := c.(replayed); ok {
+			r.replay(o.WorkflowReplayerOptions)
 		}
 	}
 	o.WorkflowReplayerOptions.Interceptors = append(slices.Clip(o.WorkflowReplayerOptions.Interceptors),

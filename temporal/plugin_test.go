@@ -78,7 +78,7 @@ func TestPluginInstalledTwiceLocksOnce(t *testing.T) {
 	service, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Plugins: []client.Plugin{p}})
 	require.NoError(t, err)
 	defer service.Close()
-	options := worker.Options{Interceptors: []interceptor.WorkerInterceptor{&interceptor.WorkerInterceptorBase{}}, Plugins: []worker.Plugin{p, counting{t: t, want: 2}}}
+	options := worker.Options{Interceptors: []interceptor.WorkerInterceptor{&interceptor.WorkerInterceptorBase{}}, Plugins: []worker.Plugin{p, counting{t: t, want: 3}}}
 	require.NotPanics(t, func() { worker.New(service, "orders", options) })
 
 	// but another one of the same kind is refused
