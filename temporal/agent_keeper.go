@@ -348,8 +348,10 @@ func (k *keeper) end(err error) (left *possession, d time.Duration) {
 		return k.leave(d)
 	case errHandover:
 		k.pulse(context.Background()) // what the next attempt has to know
-		k.complete(handover())
-		return k.leave(k.agent.handover)
+		if k.complete(handover()) != errClosed {
+			return k.leave(k.agent.handover)
+		}
+		err = errClosed
 	}
 	k.vacate()
 	switch err {
@@ -358,16 +360,16 @@ func (k *keeper) end(err error) (left *possession, d time.Duration) {
 		select {
 		case <-k.verdict:
 			if k.said == errCanceled {
-				k.complete(sdk.NewCanceledError())
+				_ = k.complete(sdk.NewCanceledError())
 			}
 		case <-k.abandoned:
 		}
 	case errCanceled:
-		k.complete(sdk.NewCanceledError())
+		_ = k.complete(sdk.NewCanceledError())
 	case errMaxHold:
-		k.complete(lostBecause(k.snapshot().Reference, "%v", err).error(nil, true))
+		_ = k.complete(lostBecause(k.snapshot().Reference, "%v", err).error(nil, true))
 	default:
-		k.complete(err)
+		_ = k.complete(err)
 	}
 	return nil, 0
 }

@@ -102,14 +102,18 @@ func (k *keeper) superseded(ctx context.Context) error {
 }
 
 // complete ends the activity. It gives up when Temporal does not know it any more,
-// or for too long a time does not answer: then the heartbeat timeout ends it.
-func (k *keeper) complete(err error) {
+// and says why then; or when Temporal does not answer for too long a time: then the
+// heartbeat timeout ends it.
+func (k *keeper) complete(err error) (unknown error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
 	for {
 		failed := k.service.CompleteActivity(ctx, k.token, nil, err)
-		if failed == nil || errors.As(failed, new(*serviceerror.NotFound)) || ctx.Err() != nil {
-			return
+		switch {
+		case errors.As(failed, new(*serviceerror.NotFound)):
+			return k.superseded(ctx)
+		case failed == nil, ctx.Err() != nil:
+			return nil
 		}
 		k.agent.logger.Warn("end of the lock of a workflow could not be told", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", failed)
 		pause(ctx, k.beatInterval())

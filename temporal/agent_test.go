@@ -73,6 +73,9 @@ func (s *fakeService) SignalWorkflow(_ context.Context, _, _, name string, arg a
 func (s *fakeService) CompleteActivity(_ context.Context, _ []byte, _ any, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return serviceerror.NewNotFound("workflow execution already completed")
+	}
 	s.completions = append(s.completions, err)
 	return nil
 }
@@ -595,6 +598,19 @@ func TestWorkerThatStopsDoesNotWaitForeverForAnother(t *testing.T) {
 		s.drain(context.Background(), "worker")
 		require.Equal(t, DefaultHandover, time.Since(start))
 		synctest.Wait()
+		require.Nil(t, s.locks.holds())
+	})
+}
+
+func TestWorkerThatStopsDoesNotWaitForWorkflowsThatAreClosed(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.keeps(holderDetails{})
+		s.service.mu.Lock()
+		s.service.status = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED // which the keeper has not heard
+		s.service.mu.Unlock()
+		start := time.Now()
+		s.drain(context.Background(), "worker")
+		require.Zero(t, time.Since(start))
 		require.Nil(t, s.locks.holds())
 	})
 }

@@ -97,8 +97,13 @@ func interruptionOf(err error) (interruption, bool) {
 	}
 }
 
-// error is what becomes of an interruption, caused by err, which may be nil.
+// error is what becomes of an interruption, caused by err, which may be nil. The
+// cancellation of the body is hidden: a workflow that returns it would be closed as
+// cancelled, by whoever asked for the lock.
 func (i interruption) error(err error, final bool) error {
+	if sdk.IsCanceledError(err) {
+		err = errors.New(err.Error())
+	}
 	kind := ErrTypeLockPreempted
 	if !i.Held() {
 		kind = ErrTypeLockLost
