@@ -9,12 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -177,6 +179,16 @@ func (y *yard) result(run client.WorkflowRun) ([]report, error) {
 	err := run.Get(ctx, &reports)
 	require.NoError(y.t, ctx.Err(), "the workflow does not end")
 	return reports, err
+}
+
+// sleeping returns when the workflow has done its steps and waits.
+func (y *yard) sleeping(run client.WorkflowRun) {
+	y.t.Helper()
+	require.Eventually(y.t, func() bool {
+		return slices.ContainsFunc(devserver.History(y.t, y.c, run.GetID(), run.GetRunID()), func(e *historypb.HistoryEvent) bool {
+			return e.GetEventType() == enums.EVENT_TYPE_TIMER_STARTED
+		})
+	}, patience, 20*time.Millisecond)
 }
 
 func wait[T any](t *testing.T, c <-chan T, what string) T {
@@ -428,12 +440,8 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 	y.work()
 	last := migration{Steps: []string{"step"}}
 	second := migration{Steps: []string{"step"}, Next: &last}
-	hold, err := y.guard().Acquire(t.Context(), lockguard.Requirement{Scope: ordersLock.Scope})
-	require.NoError(t, err)
 	run := y.start(migration{Steps: []string{"step"}, Next: &second})
-	require.Eventually(t, func() bool {
-		return pendingHolder(t, y.c, run) == enums.PENDING_ACTIVITY_STATE_STARTED
-	}, patience, 20*time.Millisecond)
+	wait(t, y.came, "step")
 	rival := make(chan lockguard.Token, 1)
 	g := y.guard()
 	go func() {
@@ -443,10 +451,9 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 			return nil
 		})
 	}()
-	require.NoError(t, hold.Release(t.Context()))
 
 	// three runs, one token; whoever waits comes after them
-	_, err = y.result(run)
+	_, err := y.result(run)
 	require.NoError(t, err)
 	said := y.said()
 	require.Len(t, said, 3)
@@ -455,23 +462,24 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 }
 
 func TestLockIsHeldWhileTemporalIsAway(t *testing.T) {
-	server := devserver.Start(t, devserver.Settings{OnDisk: true})
 	y := newYard(t)
-	y.c = server.Client(t)
+	namespace := temporals.Server(t).Namespace(t)
+	proxy := netfault.New(t, temporals.Server(t).Addr())
+	y.c = temporals.Server(t).ClientIn(t, namespace, func(o *client.Options) { o.HostPort = proxy.Addr() })
 	y.work()
 	g := y.guard()
-	run := y.start(migration{Steps: []string{"step"}, Then: 30 * time.Second, Heartbeat: 2 * time.Second})
-	wait(t, y.came, "step")
+	run := y.start(migration{Steps: []string{"step"}, Then: 20 * time.Second, Heartbeat: 2 * time.Second})
+	y.sleeping(run)
 
 	// when Temporal does not answer for several heartbeat timeouts
-	require.NoError(t, server.Pause())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	require.NoError(t, proxy.Cut())
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	_, err := g.Acquire(ctx, lockguard.Requirement{Scope: ordersLock.Scope, NeverPreempts: true})
 
 	// then the lock is held all the time, and afterwards too
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, server.Resume())
+	require.NoError(t, proxy.Pass())
 	_, err = y.result(run)
 	require.NoError(t, err)
 	require.Len(t, y.said(), 1)
