@@ -31,6 +31,7 @@ var ordersLock = lockguard.Requirement{Scope: "cluster/orders", Priority: 5, Cle
 type migration struct {
 	Steps     []string      // activities, one after the other
 	Then      time.Duration // to wait after them
+	After     []string      // activities after that
 	Unlocked  bool          // it needs no lock at all, for comparison
 	OnClose   bool
 	Again     bool
@@ -51,20 +52,28 @@ func Migrate(ctx workflow.Context, m migration) ([]report, error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 	var reports []report
 	body := func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-		for _, step := range m.Steps {
-			var r report
-			if err := workflow.ExecuteActivity(ctx, step).Get(ctx, &r); err != nil {
-				return err
+		do := func(steps []string) error {
+			for _, step := range steps {
+				var r report
+				if err := workflow.ExecuteActivity(ctx, step).Get(ctx, &r); err != nil {
+					return err
+				}
+				reports = append(reports, r)
 			}
-			reports = append(reports, r)
+			return nil
+		}
+		if err := do(m.Steps); err != nil {
+			return err
 		}
 		if m.Next != nil {
 			return hold.ContinueAsNew(ctx, Migrate, *m.Next)
 		}
 		if m.Then > 0 {
-			return workflow.Sleep(ctx, m.Then)
+			if err := workflow.Sleep(ctx, m.Then); err != nil {
+				return err
+			}
 		}
-		return nil
+		return do(m.After)
 	}
 	if m.Unlocked {
 		return reports, body(ctx, temporal.WorkflowHold{})
@@ -123,14 +132,18 @@ func (y *yard) work(change ...func(*recipes.Config)) (stop func()) {
 	p, err := temporal.NewPlugin(y.guard(change...))
 	require.NoError(y.t, err)
 	w := worker.New(y.c, y.queue, worker.Options{Plugins: []worker.Plugin{p}})
-	w.RegisterWorkflow(Migrate)
-	w.RegisterActivityWithOptions(y.step, activity.RegisterOptions{Name: "step"})
-	w.RegisterActivityWithOptions(y.block, activity.RegisterOptions{Name: "block"})
-	w.RegisterActivityWithOptions(y.undo, activity.RegisterOptions{Name: "undo"})
+	y.register(w)
 	require.NoError(y.t, w.Start())
 	stop = sync.OnceFunc(w.Stop)
 	y.t.Cleanup(stop)
 	return stop
+}
+
+func (y *yard) register(w worker.Registry) {
+	w.RegisterWorkflow(Migrate)
+	w.RegisterActivityWithOptions(y.step, activity.RegisterOptions{Name: "step"})
+	w.RegisterActivityWithOptions(y.block, activity.RegisterOptions{Name: "block"})
+	w.RegisterActivityWithOptions(y.undo, activity.RegisterOptions{Name: "undo"})
 }
 
 func (y *yard) step(ctx context.Context) (report, error) { return y.report(ctx, "step"), nil }
