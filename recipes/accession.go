@@ -327,7 +327,9 @@ func (k *accession) resume(ctx context.Context, s *session, v *holdView, place s
 // takes a place.
 func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, level priority.Level, rec contenderRecord, next lockRecord, place string) (*Grant, error) {
 	l, guid := k.a.l, newGUID()
-	next.Holders = v.holders(rec.Mode, place, guid)
+	if next.Holders = v.holders(rec.Mode, place, guid); rec.Token == 0 {
+		next.Holders = []string{guid} // the token is a new one: a reference to another of the dead must not bring back theirs
+	}
 	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
 	sent := s.clock.now()
 	r, failed, err := s.multi(ctx, op,
