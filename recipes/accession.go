@@ -11,9 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// superseded is the reason of an eviction by a companion that has adopted the
-// place.
-const superseded priority.Reason = "superseded"
+// Superseded is the reason of an Eviction by one that has adopted the hold.
+const Superseded priority.Reason = "superseded"
 
 // An accession is one call of Join or Adopt: how a contender becomes a member of a
 // hold that others have begun.
@@ -259,7 +258,9 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 	l := k.a.l
 	rec := m.rec
 	rec.freeze(m.stat)
-	if !k.adopts {
+	if k.adopts {
+		k.ref.Token = rec.Token // should it have to be resumed after all
+	} else {
 		standing, err := k.standing(ctx, s, v, m)
 		if err != nil {
 			return nil, err
@@ -275,7 +276,7 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 	if place == m.guid {
 		op = &zk.DeleteRequest{Path: m.path, Version: m.stat.Version}
 		next.Evicted = v.g.evict(brief([]evictionNote{{
-			ID: m.guid, Owner: m.rec.Owner, By: rec.Owner, Reason: superseded, At: l.c.Now().UnixMilli(),
+			ID: m.guid, Owner: m.rec.Owner, By: rec.Owner, Reason: Superseded, At: l.c.Now().UnixMilli(),
 		}})...)
 		others = slices.DeleteFunc(slices.Clone(others), func(c child) bool { return c.guid == m.guid })
 	}

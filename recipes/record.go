@@ -386,7 +386,7 @@ func (n evictionNote) eviction() Eviction {
 func (n evictionNote) loss(scope string) *LostError {
 	loss := &LostError{Scope: scope, Reason: LossTaken, By: n.By, For: n.Reason, Override: n.Override, Why: n.Why}
 	switch {
-	case n.Reason == superseded:
+	case n.Reason == Superseded:
 		return &LostError{Scope: scope, Reason: LossSuperseded}
 	case n.Reason == "":
 		loss.Reason = LossBroken

@@ -95,7 +95,7 @@ type Eviction struct {
 	ID       string          // of the evicted
 	Owner    string          // of the evicted
 	By       string          // owner of the one that took the lock, or who broke it
-	Reason   priority.Reason // outranked or lease; "superseded" when another member of its hold has adopted it; "" when the lock was broken
+	Reason   priority.Reason // outranked or lease; Superseded; "" when the lock was broken
 	Override *Mark           // for which it was taken; nil: none
 	Why      string          // the lock was broken for
 	At       time.Time       // server's clock, about

@@ -246,7 +246,7 @@ func afterWords(s recipes.LockState, done bool) string {
 	switch {
 	case !done && len(s.Waiters) > 0:
 		return "it goes to " + nameAndPlace(s.Waiters[0])
-	case !done && len(s.Holders) > 1:
+	case !done && len(s.Holders) > 1 && !isOneHold(s.Holders):
 		return "the other holders keep it"
 	case !done:
 		return "nobody waits: it is free then"
@@ -260,6 +260,13 @@ func afterWords(s recipes.LockState, done bool) string {
 		names[i] = fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token)
 	}
 	return "held by " + strings.Join(names, "; ")
+}
+
+// isOneHold reports whether all holders are members of one hold, and go together.
+func isOneHold(holders []recipes.Contender) bool {
+	return !slices.ContainsFunc(holders, func(h recipes.Contender) bool {
+		return h.Hold == "" || h.Hold != holders[0].Hold || h.Token != holders[0].Token
+	})
 }
 
 func nameAndPlace(c recipes.Contender) string {

@@ -136,6 +136,9 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		line(w, "\nholder  %s", contender(h))
 		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
 		line(w, "        token %s", h.Token)
+		if h.Hold != "" {
+			line(w, "        %s", holdWords(s, h))
+		}
 		if h.MinRuntimeLeft > 0 {
 			line(w, "        not asked to go for a higher priority %s", minRuntimeWords(s, h))
 		}
@@ -173,6 +176,23 @@ func contender(c recipes.Contender) string {
 		text += "  shared"
 	}
 	return text
+}
+
+// holdWords says with how many others a holder has the lock as one.
+func holdWords(s recipes.LockState, h recipes.Contender) string {
+	others := -1
+	for _, o := range s.Holders {
+		if o.Hold == h.Hold && o.Token == h.Token {
+			others++
+		}
+	}
+	switch {
+	case others <= 0:
+		return "hold " + h.Hold
+	case others == 1:
+		return fmt.Sprintf("hold %s, together with 1 other: the lock is held until both have gone", h.Hold)
+	}
+	return fmt.Sprintf("hold %s, together with %d others: the lock is held until all have gone", h.Hold, others)
 }
 
 func details(w io.Writer, c recipes.Contender, wide bool) {

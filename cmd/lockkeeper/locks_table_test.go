@@ -128,3 +128,33 @@ func TestDurationsForPeople(t *testing.T) {
 		require.Equal(t, want, human(d), d.String())
 	}
 }
+
+func TestShowSaysWhoHoldsTogether(t *testing.T) {
+	s := contended()
+	s.Waiters = nil
+	agent := s.Holders[0]
+	agent.Hold, agent.PreemptedBy = "shop/order-17", nil
+	activity := agent
+	activity.ID, activity.Owner, activity.Host = "ddd", "charge", "h4"
+	s.Holders = []recipes.Contender{agent, activity}
+	var out bytes.Buffer
+	writeLock(&out, s, false)
+	require.Equal(t, `db/orders: held, exclusive
+
+holder  reindex  priority 40  host h3  pid 811
+        since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
+        token 7301444
+        hold shop/order-17, together with 1 other: the lock is held until both have gone
+        message: nightly
+
+holder  charge  priority 40  host h4  pid 811
+        since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
+        token 7301444
+        hold shop/order-17, together with 1 other: the lock is held until both have gone
+        message: nightly
+`, out.String())
+	require.Equal(t, "shop/order-17", newLockView(s).Holders[1].Hold)
+	require.Equal(t, "nobody waits: it is free then", afterWords(s, false))
+	require.Equal(t, "charge lost it to next, who has adopted its hold",
+		evictionWords(recipes.Eviction{Owner: "charge", By: "next", Reason: recipes.Superseded}, at(0)))
+}

@@ -30,6 +30,7 @@ type contenderView struct {
 	Priority priority.Level `json:"priority"`
 	Mode     priority.Mode  `json:"mode"`
 	Message  string         `json:"message"`
+	Hold     string         `json:"hold,omitempty"` // holders with the same one hold the lock together
 
 	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
 	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not asked to go for a priority
@@ -114,7 +115,7 @@ func newDelayView(d recipes.Delay) delayView {
 func newContenderView(c recipes.Contender) contenderView {
 	return contenderView{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
-		Priority: c.Priority, Mode: c.Mode, Message: c.Message,
+		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Hold: c.Hold,
 		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
 	}
 }

@@ -183,6 +183,9 @@ func writeWhyHolder(pg page, f *whyFacts, s recipes.LockState, h recipes.Contend
 	say := func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }
 	say("%s", place(h)+", token "+h.Token.String())
 	say("since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), leaseWords(s, h))
+	if h.Hold != "" {
+		say("%s", holdWords(s, h))
+	}
 	if h.MinRuntimeLeft > 0 {
 		say("not asked to go for a higher priority %s", minRuntimeWords(s, h))
 	}
@@ -422,6 +425,8 @@ func evictionWords(e recipes.Eviction, now time.Time) string {
 	switch e.Reason {
 	case "":
 		text += fmt.Sprintf(" broken by %s: %s", e.By, e.Why)
+	case recipes.Superseded:
+		text += fmt.Sprintf(" to %s, who has adopted its hold", e.By)
 	case priority.LeaseExpired:
 		text += fmt.Sprintf(" to %s, after its lease and its time to clean up", e.By)
 	default:
