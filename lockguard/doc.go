@@ -38,6 +38,12 @@
 // it again through the context: nested holds are counted and share one token.
 // Without that context everybody is a stranger and queues.
 //
+// Work that goes on in another process takes its lock with it: a requirement with a
+// Hold id leads to a Hold whose [Reference] others can join ([Guard.Join]) or, when
+// its process has ended or is to be relieved, adopt ([Guard.Adopt]), with the same
+// token. [Guard.Enqueue] makes a request in the background, which can be adopted
+// while it waits.
+//
 // Operators have the last word ([WithOverrides]). A boost or a cap changes what a
 // request asks for, also while it waits; a freeze takes it out of the queue until
 // it ends; an extension gives requests and holders more time; with a bypass the

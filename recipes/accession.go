@@ -193,6 +193,7 @@ func (k *accession) adopt(ctx context.Context, s *session, v *holdView) (*Grant,
 		case !there:
 			continue
 		case !slices.Contains(v.g.Holders, guid):
+			k.tellQueued(ctx, s, v, c)
 			return nil, k.await(ctx, s, c)
 		}
 		m, err := k.read(ctx, s, c)
@@ -487,6 +488,25 @@ func (k *accession) await(ctx context.Context, s *session, c child) error {
 		return s.overErr
 	}
 	return errAgain
+}
+
+// tellQueued tells, once, where the one stands that is waited for.
+func (k *accession) tellQueued(ctx context.Context, s *session, v *holdView, waiter child) {
+	if k.a.queued || k.a.try() {
+		return
+	}
+	k.a.queued = true
+	position := 1
+	for _, c := range v.there {
+		if c.guid == waiter.guid {
+			break
+		}
+		if !slices.Contains(v.g.Holders, c.guid) {
+			position++
+		}
+	}
+	k.a.describe(ctx, s)
+	k.a.notices.send(Queued{Position: position, Holders: k.a.holders})
 }
 
 // follow looks for the request under another name: one whose priority has changed

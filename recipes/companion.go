@@ -88,7 +88,7 @@ func (l *PriorityLock) Join(ctx context.Context, ref Reference, r Request) (*Gra
 // LossSuperseded.
 //
 //   - It holds the lock: T15.
-//   - It waits: Adopt waits until it is granted, and then adopts it at once. The
+//   - It waits: Adopt waits until it is granted (Queued), and then adopts it at once. The
 //     place in the queue is that of the other one, and lives as long as that does.
 //   - It has died, and others of its hold have not: the caller becomes a companion of
 //     those in its place (T14).

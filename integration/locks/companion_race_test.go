@@ -59,6 +59,9 @@ func TestRequestToGoAgainstAJoin(t *testing.T) {
 	boss := h.ask(h.lock(c), "boss", at(5))
 	require.Equal(t, "boss", await[recipes.PreemptAsked](t, agent.told).By.Owner)
 	require.Equal(t, "boss", await[recipes.PreemptAsked](t, activity.told).By.Owner)
+
+	// and it watches G as well: more may come
+	require.Eventually(t, func() bool { return slices.Contains(h.watches(), h.lockNode(agent.grant.ID())) }, soon, 5*time.Millisecond)
 	agent.release()
 	activity.release()
 	boss.granted()
@@ -190,6 +193,44 @@ func TestAdoptionAgainstARelease(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestJoinAndAdoptionAgainstAJoin(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"join", "adopt", "take the place of a dead one"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			doomed := h.client()
+			agent := h.hold(h.lock(doomed), "agent", ofHold)
+			ref := agent.reference()
+			one := h.join(h.lock(h.client()), "one", ref)
+			one.granted()
+			if how == "take the place of a dead one" {
+				h.expire(doomed)
+				h.holderIs(h.client(), "one")
+			}
+			c, before := h.wired()
+			var faster *user
+			before(0, func() {
+				faster = h.join(h.lock(h.client()), "faster", one.reference())
+				faster.granted()
+			})
+			accede := h.adopt
+			if how == "join" {
+				accede = h.join
+			}
+			slower := accede(h.lock(c), "slower", ref)
+			slower.granted()
+			all := []string{"faster", "one", "slower"}
+			if how == "join" {
+				all = append([]string{"agent"}, all...)
+			}
+			require.Equal(t, all, h.holders(h.client()))
+			slower.release()
+			require.Equal(t, slices.DeleteFunc(all, func(who string) bool { return who == "slower" }), h.holders(h.client()))
+		})
 	}
 }
 
@@ -375,6 +416,40 @@ func TestCompanionWhoseAnswerIsLostAtAnyStepGoesOn(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What was adopted in a session that ended right after it is the adopter's yet.
+func TestAdopterWhoseSessionEndsWithTheAnswerResumes(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"adopt", "adopt a waiter", "resume"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			wire := &tripwire{}
+			c := h.client(through(wire))
+			require.NoError(t, h.warm(c))
+			ref, token, leave := h.somethingTo(how, "users")
+			defer leave()
+			executed := func() bool {
+				state, err := h.client().Lock(context.WithoutCancel(t.Context()), "users")
+				return err == nil && len(state.Holders) == 1 && state.Holders[0].Owner == "new"
+			}
+			wire.set(beforeTransaction, 0, func() {
+				wire.swallow()
+				wire.set(afterRequest, 0, func() {
+					for deadline := time.Now().Add(soon); !executed() && time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+					}
+					h.expire(c)
+					wire.cut()
+				})
+			})
+			again := h.adopt(h.lock(c), "new", ref)
+			require.Equal(t, token, again.token())
+			require.True(t, wire.unset())
+			require.Equal(t, []string{"new"}, h.holders(h.client()))
+			again.release()
+		})
 	}
 }
 

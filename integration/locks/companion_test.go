@@ -290,6 +290,9 @@ func TestAdopterOfAWaiterWaitsForItsGrant(t *testing.T) {
 	require.Equal(t, "holder", busy.Holders[0].Owner)
 	require.ErrorAs(t, h.adopt(h.lock(h.client()), "timely", ref, within(100*time.Millisecond)).refused(), &busy)
 	adopter := h.adopt(h.lock(h.client()), "adopter", ref)
+	queued := adopter.queued()
+	require.Equal(t, 1, queued.Position)
+	require.Equal(t, []string{"holder"}, owners(queued.Holders))
 	adopter.waits()
 
 	// and holds as soon as the ticket does
@@ -496,6 +499,50 @@ func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
 	require.Len(t, state.Delays, 1)
 	require.Equal(t, agent.grant.ID(), state.Delays[0].ID)
 	boss.waits()
+}
+
+func TestLockDelayOfOneThatWasAdoptedIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	old := h.hold(h.lock(h.client()), "old", ofHold, delayed(5*time.Minute))
+	adopter := h.adopt(h.lock(h.client()), "new", old.reference())
+	adopter.granted()
+	activity := h.join(h.lock(h.client()), "activity", adopter.reference())
+	activity.granted()
+	stranger := h.ask(h.lock(h.client()), "stranger")
+	stranger.queued()
+
+	// The process of the old one may be at work yet when the hold ends.
+	adopter.release()
+	activity.release()
+	state := h.state(h.client())
+	require.False(t, state.Held())
+	require.Len(t, state.Delays, 1)
+	require.Equal(t, old.grant.ID(), state.Delays[0].ID)
+	stranger.waits()
+}
+
+// Nobody knows the token of one that was waiting when it was referred to, and died
+// with its hold.
+func TestHoldIsResumedWithANewTokenWhereTheOldOneIsNotKnown(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	doomed := []*recipes.Client{h.client(), h.client()}
+	agent := h.hold(h.lock(doomed[0]), "agent", ofHold)
+	activity := h.join(h.lock(doomed[1]), "activity", agent.reference())
+	other := activity.reference()
+	unknown := agent.reference()
+	unknown.Token = 0
+	h.expire(doomed[0])
+	h.expire(doomed[1])
+	h.nobodyThere()
+
+	again := h.adopt(h.lock(h.client()), "again", unknown)
+	require.Greater(t, again.token(), other.Token)
+
+	// and the old token does not come back
+	again.release()
+	requireNotThere(t, h.adopt(h.lock(h.client()), "late", other).refused())
 }
 
 func TestHoldIsBrokenWhole(t *testing.T) {

@@ -32,6 +32,7 @@ type tripwire struct {
 	act   func() // nil once it was done
 	conn  net.Conn
 	deaf  bool          // what is sent vanishes
+	mute  bool          // what the server answers vanishes, until the next connection
 	slow  time.Duration // how long the next answer takes
 }
 
@@ -73,7 +74,7 @@ func (w *tripwire) dial(ctx context.Context, network, addr string) (net.Conn, er
 		return nil, err
 	}
 	w.mu.Lock()
-	w.conn = conn
+	w.conn, w.mute = conn, false
 	w.mu.Unlock()
 	return &wiredConn{Conn: conn, wire: w}, nil
 }
@@ -93,6 +94,19 @@ func (w *tripwire) lastAnswer(after time.Duration) {
 		defer w.mu.Unlock()
 		w.deaf, w.slow = true, after
 	})
+}
+
+// swallow lets the answers on this connection vanish.
+func (w *tripwire) swallow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mute = true
+}
+
+func (w *tripwire) swallows() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mute
 }
 
 func (w *tripwire) restore() {
@@ -163,6 +177,9 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 
 func (c *wiredConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	for err == nil && c.wire.swallows() {
+		n, err = c.Conn.Read(b)
+	}
 	if n > 0 {
 		c.wire.pass(atAnswer)
 		if d := c.wire.delay(); d > 0 {
