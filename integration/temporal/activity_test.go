@@ -29,10 +29,11 @@ const scope = "cluster/orders"
 
 // A farm is workers of one task queue, and strangers who want the same locks.
 type farm struct {
-	client client.Client
-	queue  string
-	root   string
-	locks  *recipes.Client
+	client    client.Client
+	namespace string
+	queue     string
+	root      string
+	locks     *recipes.Client
 }
 
 func newFarm(t *testing.T) farm {
@@ -41,7 +42,9 @@ func newFarm(t *testing.T) farm {
 	locks, err := recipes.NewClient(recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Chroot: root})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locks.Close(context.Background())) })
-	return farm{client: dial(t), queue: devserver.Name(t), root: root, locks: locks}
+	server := temporals.Server(t)
+	namespace := server.Namespace(t)
+	return farm{client: server.ClientIn(t, namespace), namespace: namespace, queue: devserver.Name(t), root: root, locks: locks}
 }
 
 // guard is a process of its own.
@@ -124,6 +127,14 @@ func eventually(t *testing.T, condition func() bool, what string) {
 	require.Eventually(t, condition, patience, 10*time.Millisecond, what)
 }
 
+// soon is a context that ends when a test has waited long enough.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func receive[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -158,7 +169,7 @@ func TestLockedActivitiesOfTwoWorkersExcludeEachOtherAndAddNoEvents(t *testing.T
 	}
 	for _, run := range runs {
 		var fenced bool
-		require.NoError(t, run.Get(t.Context(), &fenced))
+		require.NoError(t, run.Get(soon(t), &fenced))
 		require.True(t, fenced, "a token that is not larger than the one before")
 		require.Equal(t, []enums.EventType{
 			enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
@@ -177,7 +188,7 @@ func TestWaitingActivityIsCancelledWithItsWorkflow(t *testing.T) {
 	run := f.start(t, "work", workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: 3 * time.Second})
 	f.waits(t)
 	require.NoError(t, f.client.CancelWorkflow(t.Context(), run.GetID(), run.GetRunID()))
-	err := run.Get(t.Context(), nil)
+	err := run.Get(soon(t), nil)
 	require.True(t, sdk.IsCanceledError(err), "%v", err)
 	require.Contains(t, f.events(t, run), enums.EVENT_TYPE_ACTIVITY_TASK_CANCELED)
 	release()
@@ -241,7 +252,7 @@ func TestPreemptedActivityIsToldAtOnceWhateverItsHeartbeatTimeout(t *testing.T) 
 	require.Equal(t, "emergency job", preempted.By)
 
 	// then another attempt follows, and completes
-	require.NoError(t, run.Get(t.Context(), nil))
+	require.NoError(t, run.Get(soon(t), nil))
 	require.EqualValues(t, 2, attempts.Load())
 }
 
@@ -296,7 +307,7 @@ func TestActivityThatYieldsKeepsItsPlaceForTheNextAttemptOnAnotherWorker(t *test
 
 	// then the activity has it first
 	var attempt int32
-	require.NoError(t, run.Get(t.Context(), &attempt))
+	require.NoError(t, run.Get(soon(t), &attempt))
 	require.GreaterOrEqual(t, attempt, int32(2))
 	require.NoError(t, receive(t, later, "the one who came later"))
 	require.Equal(t, []string{"activity on second", "later"}, order.all())
@@ -354,7 +365,7 @@ func TestLastAttemptDoesNotYield(t *testing.T) {
 			f.waits(t)
 			f.heartbeats(t, run, 2) // long after it would have yielded
 			release()
-			require.NoError(t, run.Get(t.Context(), nil))
+			require.NoError(t, run.Get(soon(t), nil))
 		})
 	}
 }
@@ -380,7 +391,7 @@ func TestWaitThatLeavesNoTimeEndsWithATypedFailureBeforeTheTimeout(t *testing.T)
 	defer f.hold(t)()
 	f.worker(t, temporal.Lock{Requirement: requirement()}, map[string]any{"work": func() error { return nil }})
 	run := f.start(t, "work", workflow.ActivityOptions{ScheduleToCloseTimeout: 3 * time.Second})
-	err := run.Get(t.Context(), nil)
+	err := run.Get(soon(t), nil)
 	require.Equal(t, temporal.ErrTypeLockWaitTimeout, errorType(t, err))
 	f.waiters(t, 0)
 }
@@ -422,7 +433,7 @@ func TestProgressSurvivesWaitingAndYielding(t *testing.T) {
 
 	// then the one that runs has the progress, and no more
 	var progress string
-	require.NoError(t, run.Get(t.Context(), &progress))
+	require.NoError(t, run.Get(soon(t), &progress))
 	require.Equal(t, "page 7", progress)
 	require.Equal(t, []string{"none", "page 7"}, attempts.all())
 }
@@ -436,7 +447,7 @@ func TestActivityWithoutProgressHasNoneAfterItHasYielded(t *testing.T) {
 	f.attempts(t, run, 2)
 	release()
 	has := true
-	require.NoError(t, run.Get(t.Context(), &has))
+	require.NoError(t, run.Get(soon(t), &has))
 	require.False(t, has)
 }
 
@@ -469,7 +480,7 @@ func TestWorkflowWaitsForACleanupLongerThanTheHeartbeatTimeout(t *testing.T) {
 			run := f.start(t, "work", retrying(func(o *workflow.ActivityOptions) { o.HeartbeatTimeout = time.Second }))
 			receive(t, began, "the work")
 			interrupt(t, f, run)
-			err := run.Get(t.Context(), nil)
+			err := run.Get(soon(t), nil)
 			require.True(t, cleaned.Load(), "the workflow went on before the cleanup was done")
 			if name == "cancel" {
 				require.True(t, sdk.IsCanceledError(err), "%v", err)
