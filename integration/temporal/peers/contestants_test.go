@@ -42,7 +42,8 @@ func contestants() []contestant {
 		{name: "nothing", under: plainly, free: true},
 		{name: "mutex workflow", under: (*lane).withMutex, others: registerMutex},
 		{name: "permit child", under: (*lane).withPermit, others: registerPermit},
-		{name: "activity lock", under: plainly, enter: withPlugin},
+		{name: "activity lock", under: plainly, enter: withActivityLock},
+		{name: "workflow lock", under: (*lane).withLock, enter: withPlugin},
 	}
 }
 
@@ -50,17 +51,34 @@ func plainly(_ *lane, ctx workflow.Context, _ string, body func(workflow.Context
 	return body(ctx)
 }
 
-// withPlugin is all that there is to the activity lock: the workflow does not
-// know of it.
-func withPlugin(t testing.TB, l *lane, options *worker.Options) {
+// withActivityLock is all that there is to the activity lock: the workflow does
+// not know of it.
+func withActivityLock(t testing.TB, l *lane, options *worker.Options) {
 	t.Helper()
-	plugin, err := temporal.NewPlugin(guardAt(t, testbed.Root(t)), temporal.Declare("Touch", temporal.Lock{
+	options.Interceptors = append(options.Interceptors, &stopwatch{lane: l}) // around the plugin's
+	install(t, options, temporal.Declare("Touch", temporal.Lock{
 		Requirement: lockguard.Requirement{Scope: "peers/{{.}}"},
 		OnBusy:      temporal.BusyWait,
 	}))
+}
+
+func withPlugin(t testing.TB, _ *lane, options *worker.Options) {
+	t.Helper()
+	install(t, options)
+}
+
+func install(t testing.TB, options *worker.Options, of ...temporal.PluginOption) {
+	t.Helper()
+	plugin, err := temporal.NewPlugin(guardAt(t, testbed.Root(t)), of...)
 	require.NoError(t, err)
-	options.Interceptors = append(options.Interceptors, &stopwatch{lane: l}) // around the plugin's
 	options.Plugins = append(options.Plugins, plugin)
+}
+
+// withLock holds the lock for a part of the workflow.
+func (l *lane) withLock(ctx workflow.Context, resource string, body func(workflow.Context) error) error {
+	return temporal.WithLock(ctx, lockguard.Requirement{Scope: "peers/" + resource}, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		return body(ctx)
+	})
 }
 
 // A lane is a contestant on a worker of its own, in a namespace of its own.
