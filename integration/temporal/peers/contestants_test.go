@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -88,6 +89,7 @@ type lane struct {
 	queue  string
 
 	inside atomic.Int32 // how many touch the resource
+	linger atomic.Int64 // how long they do, for others to be seen there
 
 	mu     sync.Mutex
 	others map[workflow.Execution]bool // the workflows beside the callers
@@ -130,7 +132,7 @@ func (l *lane) call(ctx workflow.Context, resource string, locks int) error {
 }
 
 // touch fails when it is not alone.
-func (l *lane) touch(_ context.Context, resource string) error {
+func (l *lane) touch(ctx context.Context, resource string) error {
 	begin := time.Now()
 	defer func() {
 		l.mu.Lock()
@@ -139,9 +141,18 @@ func (l *lane) touch(_ context.Context, resource string) error {
 	}()
 	defer l.inside.Add(-1)
 	if n := l.inside.Add(1); n > 1 && !l.free {
-		return fmt.Errorf("%d touch %s at once", n, resource)
+		return sdk.NewNonRetryableApplicationError(fmt.Sprintf("%d touch %s at once", n, resource), "Overlap", nil)
 	}
-	return nil
+	linger := time.Duration(l.linger.Load())
+	if linger == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(linger):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // beside notes a workflow that runs for a lock. Replays note it again.

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -40,7 +41,9 @@ func TestEachContestantLetsOneAtATimeIn(t *testing.T) {
 	for _, c := range contestants() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.start(t).run(t, 4, 2)
+			l := c.start(t)
+			l.linger.Store(int64(20 * time.Millisecond))
+			l.run(t, 4, 2)
 		})
 	}
 }
