@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo clean
+.PHONY: help setup unit test adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -94,6 +94,9 @@ bench-temporal: setup ## Measure locks of activities and workflows against those
 
 demo: ## Show it at work for half a minute: two daemons, jobs that preempt each other, real files; needs Go alone
 	go run ./cmd/lockkeeper dev --for 25s
+
+demo-temporal: setup ## Show a workflow under a lock and an emergency, on a Temporal server with its web interface, until Ctrl-C
+	go run ./examples/temporal --ui
 
 clean: ## Remove what builds, tests and benchmarks leave behind
 	rm -rf bin dist coverage.out

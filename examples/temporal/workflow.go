@@ -1,0 +1,49 @@
+package main
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/temporal"
+)
+
+// batches is how many there are to copy.
+const batches = 5
+
+// migration is the lock that a migration needs: not more important than most, and
+// with time to undo what it has begun.
+var migration = lockguard.Requirement{
+	Scope: "cluster/orders", Priority: 20, Message: "moves the orders to a new shard",
+	LeaseTimeout: 10 * time.Minute, CleanupTimeout: 20 * time.Second,
+}
+
+// Migrate moves the orders. When it has to give way it undoes what it has begun,
+// and fails with an error that says so, whereupon it is tried again.
+func Migrate(ctx workflow.Context) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+
+	return temporal.WithLock(ctx, migration, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		if err := workflow.ExecuteActivity(ctx, "Freeze").Get(ctx, nil); err != nil {
+			return err
+		}
+		for batch := 1; batch <= batches; batch++ {
+			if err := workflow.ExecuteActivity(ctx, "Copy", batch).Get(ctx, nil); err != nil {
+				return err
+			}
+		}
+		if err := workflow.ExecuteActivity(ctx, "Switch").Get(ctx, nil); err != nil {
+			return err
+		}
+		return workflow.ExecuteActivity(ctx, "Thaw").Get(ctx, nil)
+	}, temporal.OnPreempt(func(ctx workflow.Context, p temporal.Preemption) error {
+		if !p.Held() {
+			return nil // what was begun belongs to somebody else now
+		}
+		if err := workflow.ExecuteActivity(ctx, "Discard").Get(ctx, nil); err != nil {
+			return err
+		}
+		return workflow.ExecuteActivity(ctx, "Thaw").Get(ctx, nil)
+	}))
+}
