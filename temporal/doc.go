@@ -1,4 +1,28 @@
-// Package temporal lets jobs start workflows on a Temporal server.
+// Package temporal runs the activities of Temporal workers under locks, and lets
+// jobs start workflows on a Temporal server.
+//
+// # Locks on activities
+//
+// The one idea: an attempt of an activity runs under a Hold, and all that Temporal
+// hears of it are heartbeats and typed errors. No event is added to a history.
+//
+//	plugin, err := temporal.NewPlugin(guard, temporal.Declare("Migrate", temporal.Lock{
+//		Requirement: lockguard.Requirement{
+//			Scope:          "cluster/{{.Cluster}}/resource/{{arg 1}}",
+//			CleanupTimeout: 30 * time.Second,
+//		},
+//	}))
+//	if err != nil {
+//		return err
+//	}
+//	w := worker.New(service, "orders", worker.Options{Plugins: []worker.Plugin{plugin}})
+//
+// The context of the activity is the lock, as everywhere in this framework: it
+// carries the Hold, and ends within milliseconds when somebody asks for the lock.
+// An activity that waits gives its slot to others, yields after a moment, and
+// keeps its place in the queue for its next attempt ([Busy]). See docs/temporal.md.
+//
+// # Workflows as work of jobs
 //
 // The one idea: a tick is a workflow, by name. The id of the workflow that
 // [StartWorkflow] starts is made of the job and the instant of its schedule,
