@@ -22,7 +22,8 @@ type accession struct {
 	adopts bool
 
 	tried []string // guids of own nodes of which nobody knew whether they were made
-	seen  int64    // session of the one that is to be adopted, while that waits
+	waits bool     // the one that is to be adopted has been seen waiting
+	seen  int64    // its session; 0: not known
 	told  string   // guid of one whose node has said that it is granted
 }
 
@@ -193,8 +194,7 @@ func (k *accession) adopt(ctx context.Context, s *session, v *holdView) (*Grant,
 		case !there:
 			continue
 		case !slices.Contains(v.g.Holders, guid):
-			k.tellQueued(ctx, s, v, c)
-			return nil, k.await(ctx, s, c)
+			return nil, k.await(ctx, s, v, c)
 		}
 		m, err := k.read(ctx, s, c)
 		switch {
@@ -212,9 +212,9 @@ func (k *accession) adopt(ctx context.Context, s *session, v *holdView) (*Grant,
 			return nil, e.loss(k.a.l.scope)
 		}
 	}
-	if session := k.seen; session != 0 {
-		k.seen = 0
-		if err := k.follow(ctx, s, v, session); err != nil {
+	if k.waits {
+		k.waits = false
+		if err := k.follow(ctx, s, v); err != nil {
 			return nil, err
 		}
 	}
@@ -438,7 +438,8 @@ func (r *contenderRecord) onto(req Request, level priority.Level) Request {
 
 // await waits until the one that is to be adopted, which was not granted when G was
 // read, changes or goes. It returns errAgain then.
-func (k *accession) await(ctx context.Context, s *session, c child) error {
+func (k *accession) await(ctx context.Context, s *session, v *holdView, c child) error {
+	k.waits = true
 	wake := make(chan struct{}, 1)
 	watch := watcher(func(watchKind) {
 		select {
@@ -474,6 +475,7 @@ func (k *accession) await(ctx context.Context, s *session, c child) error {
 		k.a.describe(ctx, s)
 		return &NotAcquiredError{Scope: k.a.l.scope, Holders: k.a.holders, Delays: k.a.delays}
 	}
+	k.tellQueued(ctx, s, v, c)
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	select {
@@ -492,7 +494,7 @@ func (k *accession) await(ctx context.Context, s *session, c child) error {
 
 // tellQueued tells, once, where the one stands that is waited for.
 func (k *accession) tellQueued(ctx context.Context, s *session, v *holdView, waiter child) {
-	if k.a.queued || k.a.try() {
+	if k.a.queued {
 		return
 	}
 	k.a.queued = true
@@ -512,14 +514,14 @@ func (k *accession) tellQueued(ctx context.Context, s *session, v *holdView, wai
 // follow looks for the request under another name: one whose priority has changed
 // while it waited has moved (T12), in the same session. It returns errAgain if it is
 // there.
-func (k *accession) follow(ctx context.Context, s *session, v *holdView, session int64) error {
+func (k *accession) follow(ctx context.Context, s *session, v *holdView) error {
 	for _, c := range v.there {
 		m, err := k.read(ctx, s, c)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), isUnusable(err):
 		case err != nil:
 			return err
-		case m.rec.Hold == k.ref.Hold && m.stat.EphemeralOwner == session:
+		case m.rec.Hold == k.ref.Hold && (k.seen == 0 || m.stat.EphemeralOwner == k.seen):
 			k.ref.ID = c.guid
 			return errAgain
 		}

@@ -349,6 +349,30 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 	require.True(t, wire.unset())
 }
 
+// Nor one whose priority changes while it looks: that has another name since.
+func TestAdopterDoesNotMissOneThatMovesWhileItLooks(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	holder := h.hold(h.lock(h.client()), "holder", at(9))
+	terms, revise := changingTerms(recipes.Terms{LeaseTimeout: time.Hour})
+	ticket := h.ask(h.lock(h.client()), "ticket", ofHold, func(r *recipes.Request) { r.Terms = terms })
+	id := await[recipes.Joined](t, ticket.told).ID
+	ticket.queued()
+
+	wire := &tripwire{}
+	c := h.client(through(wire))
+	require.NoError(t, h.warm(c))
+	wire.set(beforeGet, 1, func() { // of the ticket's node, which the list has shown
+		revise(recipes.Terms{Priority: 3, LeaseTimeout: time.Hour})
+		require.NotEqual(t, id, await[recipes.Joined](t, ticket.told).ID)
+	})
+	adopter := h.adopt(h.lock(c), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
+	adopter.queued()
+	require.True(t, wire.unset())
+	holder.release()
+	adopter.granted()
+}
+
 // The connection breaks at each request in turn, right after it was sent; the
 // session ends as well, in its turn.
 func TestCompanionWhoseAnswerIsLostAtAnyStepGoesOn(t *testing.T) {

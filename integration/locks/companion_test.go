@@ -343,14 +343,8 @@ func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 	ticket := h.ask(h.lock(h.client()), "ticket", ofHold, func(r *recipes.Request) { r.Terms = terms })
 	id := await[recipes.Joined](t, ticket.told).ID
 	ticket.queued()
-	wire, looked := &tripwire{}, make(chan struct{})
-	c := h.client(through(wire))
-	require.NoError(t, h.warm(c))
-	wire.set(beforeGet, 1, func() { // of the ticket, after the lock's
-		wire.set(atAnswer, 0, func() { close(looked) })
-	})
-	adopter := h.adopt(h.lock(c), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
-	<-looked
+	adopter := h.adopt(h.lock(h.client()), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
+	adopter.queued()
 
 	// when the ticket gets another priority while it is waited for
 	revise(recipes.Terms{Priority: 3, LeaseTimeout: time.Hour})
