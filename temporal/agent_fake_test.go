@@ -41,6 +41,7 @@ type fakeMember struct {
 	end       context.CancelCauseFunc
 	lost      chan struct{}
 	released  chan struct{}
+	cleaning  chan struct{} // closed when its hooks begin
 	hooks     []lockguard.Hook
 	left      time.Duration // until Deadline
 	once      sync.Once
@@ -50,7 +51,7 @@ type fakeMember struct {
 type memberKey struct{}
 
 func (l *fakeLocks) memberLocked(ctx context.Context, r lockguard.Reference) *fakeMember {
-	m := &fakeMember{locks: l, reference: r, lost: make(chan struct{}), released: make(chan struct{}), left: cmp.Or(l.left, time.Minute)}
+	m := &fakeMember{locks: l, reference: r, lost: make(chan struct{}), released: make(chan struct{}), cleaning: make(chan struct{}), left: cmp.Or(l.left, time.Minute)}
 	ctx = context.WithValue(ctx, memberKey{}, m)
 	m.ctx, m.end = context.WithCancelCause(ctx)
 	l.members[r.Hold] = append(l.members[r.Hold], m)
@@ -217,6 +218,7 @@ func (m *fakeMember) OnCleanup(hook lockguard.Hook) error {
 func (m *fakeMember) Release(context.Context) error {
 	m.once.Do(func() {
 		if m.ctx.Err() != nil {
+			close(m.cleaning)
 			for _, hook := range m.hooks {
 				_ = hook(context.Background())
 			}

@@ -303,6 +303,8 @@ func TestKeeperTellsThePreemptionAndKeepsTheLockUntilTheWorkflowHasPutThingsRigh
 		}, news.Interruption.Preemption)
 		require.Equal(t, "hold", news.Interruption.Hold)
 
+		require.True(t, closed(s.locks.holds().cleaning), "for whoever looks, the workflow cleans up")
+
 		pass(time.Minute)
 		require.NotNil(t, s.locks.holds(), "the grace is the business of whoever takes the lock")
 		_, err := s.release(t.Context(), "hold", releaseInput{})

@@ -258,6 +258,9 @@ func joinHold(ctx context.Context, locks lockService, m membership, info activit
 	if final := refusedToJoin(err, m); final != nil {
 		return nil, final
 	}
+	if unavailable(err) {
+		return nil, failure(ErrTypeLockUnavailable, fmt.Sprintf("hold of lock %q not joined", m.Reference.Scope), err, loud)
+	}
 	return nil, fmt.Errorf("hold of lock %q not joined: %w", m.Reference.Scope, err)
 }
 
