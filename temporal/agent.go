@@ -193,9 +193,10 @@ func (a *agent) release(ctx context.Context, id string, in releaseInput) (lockgu
 		if err := await(ctx, end); err != nil {
 			return lockguard.Reference{}, err
 		}
-		switch context.Cause(k.ctx) {
-		case errReleased, errCanceled, errClosed, errMaxHold:
-			return in.Reference, nil
+		for _, end := range []error{errReleased, errCanceled, errClosed, errMaxHold} {
+			if errors.Is(context.Cause(k.ctx), end) {
+				return in.Reference, nil
+			}
 		}
 		if err := await(ctx, k.done); err != nil { // another one may have it now, or will
 			return lockguard.Reference{}, err

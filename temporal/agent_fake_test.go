@@ -127,10 +127,15 @@ func (l *fakeLocks) adopt(ctx context.Context, _ lockguard.Requirement, r lockgu
 	for i, m := range l.members[r.Hold] {
 		if m.reference.ID == r.ID {
 			l.members[r.Hold] = append(l.members[r.Hold][:i:i], l.members[r.Hold][i+1:]...)
+			asked := context.Cause(m.ctx)
 			m.lose(recipes.LossSuperseded)
 			r.Token = m.reference.Token
 			r.ID += "'"
-			return l.memberLocked(ctx, r), nil
+			heir := l.memberLocked(ctx, r)
+			if asked != nil { // it has the mailbox, too
+				heir.end(asked)
+			}
+			return heir, nil
 		}
 	}
 	return nil, &recipes.NotThereError{Reference: r, Held: len(l.members[r.Hold]) > 0}

@@ -338,35 +338,35 @@ func unavailable(err error) bool {
 // end does what there is to do when the keeper ends because of err. It returns
 // what is left to others, and for how long.
 func (k *keeper) end(err error) (left *possession, d time.Duration) {
-	switch err {
-	case errSucceeded, errSuperseded:
+	switch {
+	case errors.Is(err, errSucceeded), errors.Is(err, errSuperseded):
 		return k.leave(keepTime)
-	case errKept:
+	case errors.Is(err, errKept):
 		k.mu.Lock()
 		d := k.keepFor
 		k.mu.Unlock()
 		return k.leave(d)
-	case errHandover:
+	case errors.Is(err, errHandover):
 		k.pulse(context.Background()) // what the next attempt has to know
-		if k.complete(handover()) != errClosed {
+		if why := k.complete(handover()); !errors.Is(why, errClosed) {
 			return k.leave(k.agent.handover)
 		}
 		err = errClosed
 	}
 	k.vacate()
-	switch err {
-	case errClosed:
-	case errReleased:
+	switch {
+	case errors.Is(err, errClosed):
+	case errors.Is(err, errReleased):
 		select {
 		case <-k.verdict:
-			if k.said == errCanceled {
+			if errors.Is(k.said, errCanceled) {
 				_ = k.complete(sdk.NewCanceledError())
 			}
 		case <-k.abandoned:
 		}
-	case errCanceled:
+	case errors.Is(err, errCanceled):
 		_ = k.complete(sdk.NewCanceledError())
-	case errMaxHold:
+	case errors.Is(err, errMaxHold):
 		_ = k.complete(lostBecause(k.snapshot().Reference, "%v", err).error(nil, true))
 	default:
 		_ = k.complete(err)

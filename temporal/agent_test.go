@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	sdk "go.temporal.io/sdk/temporal"
+	sdkworkflow "go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -452,6 +453,26 @@ func TestNextAttemptTellsAgainWhatMayNotHaveBeenTold(t *testing.T) {
 	})
 }
 
+func TestNextAttemptDoesNotTellAgainOfAPreemption(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		// given a keeper that has told of a preemption, and died
+		dead := newStage(t, s.locks)
+		dead.keeps(holderDetails{})
+		s.locks.preempt(time.Minute)
+		details := dead.service.details()
+		require.True(t, details.Asked)
+
+		// when the next attempt takes over
+		s.keeps(details)
+
+		// then the workflow knows already, and ends it as ever
+		require.Empty(t, s.service.states())
+		_, err := s.release(t.Context(), "hold", releaseInput{})
+		require.NoError(t, err)
+		require.Nil(t, s.locks.holds())
+	})
+}
+
 func TestHoldThatIsGoneWhenTheNextAttemptComesIsLost(t *testing.T) {
 	gone := holderDetails{Reference: lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "guid", Token: 7}, Epoch: epochs + 1, Told: true}
 	t.Run("AndTheWorkflowIsTold", func(t *testing.T) {
@@ -819,6 +840,15 @@ func TestSessionThatIsTooShortForACrashIsToldOf(t *testing.T) {
 			require.Equal(t, warned, strings.Contains(s.log.String(), "session timeout of ZooKeeper is short"), "%s", s.log)
 		})
 	}
+}
+
+func TestHoldOfAnAttempt(t *testing.T) {
+	info := activity.Info{Namespace: "orders", WorkflowExecution: sdkworkflow.Execution{ID: "migrate", RunID: "run"}}
+	kept := &lockguard.Reference{Hold: "of the run before"}
+	inherited := holderDetails{Reference: lockguard.Reference{Hold: "of the attempt before"}}
+	require.Equal(t, "orders/migrate/run/1", holderInput{Name: "1"}.holdID(holderDetails{}, info))
+	require.Equal(t, "of the run before", holderInput{Name: "1", Adopt: kept}.holdID(holderDetails{}, info))
+	require.Equal(t, "of the attempt before", holderInput{Name: "1", Adopt: kept}.holdID(inherited, info))
 }
 
 func TestHoldIDIsShortAndPrintable(t *testing.T) {

@@ -106,18 +106,22 @@ func (h *holder) Hold(ctx context.Context, in holderInput) error {
 			return sdk.NewNonRetryableApplicationError("what the attempt before has left cannot be read", ErrTypeLockLost, err)
 		}
 	}
-	switch {
-	case k.inherited.Reference.Hold != "":
-		k.id = k.inherited.Reference.Hold
-	case in.Adopt != nil:
-		k.id = in.Adopt.Hold
-	default:
-		k.id = holdID(info.Namespace, k.workflow, k.run, in.Name)
-	}
+	k.id = in.holdID(k.inherited, info)
 	if !h.agent.take(k) {
 		return handover()
 	}
 	return activity.ErrResultPending
+}
+
+// holdID is the id of the hold that an attempt is to keep.
+func (in holderInput) holdID(inherited holderDetails, info activity.Info) string {
+	switch {
+	case inherited.Reference.Hold != "":
+		return inherited.Reference.Hold
+	case in.Adopt != nil:
+		return in.Adopt.Hold
+	}
+	return holdID(info.Namespace, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, in.Name)
 }
 
 // Release gives the lock of a workflow away, or keeps it for the next run, and
