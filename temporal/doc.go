@@ -52,4 +52,10 @@
 // The workflow itself may outlive the lock all the same: a worker that has
 // stalled cannot be told anything. So it gets the fencing token, as a memo
 // ([OriginOf]), to give to whatever it writes to.
+//
+// Workflows take locks by themselves, too. [WithLock] holds one over several
+// activities, in workers that have the [Plugin]: a worker keeps it, without a slot,
+// and the next one takes it over when that dies. The activities are members of
+// the hold; when somebody more important asks, they end at once, and the workflow
+// puts things right under the lock.
 package temporal

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -73,4 +74,31 @@ func ExampleStartWorkflow_Validate() {
 	// lockkeeper: temporal: has no client; say where the Temporal server is
 	// lockkeeper: task_queue: is missing; write one such as orders
 	// lockkeeper: terminate: has no meaning without wait; write wait: true, or leave it out
+}
+
+func ExampleWithLock() {
+	requirement := lockguard.Requirement{Scope: "cluster/orders", Priority: 5, CleanupTimeout: time.Minute}
+	migrate := func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Minute})
+		err := temporal.WithLock(ctx, requirement, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+			for _, step := range []string{"Export", "Import"} { // under one lock, with one token
+				if err := workflow.ExecuteActivity(ctx, step, hold.Token()).Get(ctx, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, temporal.OnPreempt(func(ctx workflow.Context, p temporal.Preemption) error {
+			return workflow.ExecuteActivity(ctx, "Restore").Get(ctx, nil) // still under the lock
+		}))
+		if p, ok := temporal.PreemptionOf(err); ok {
+			workflow.GetLogger(ctx).Info("another time", "by", p.By, "priority", p.Priority)
+		}
+		return err
+	}
+
+	// A worker needs the plugin, of temporal.NewPlugin(guard), and runs the workflow.
+	register := func(w worker.Worker) {
+		w.RegisterWorkflowWithOptions(migrate, workflow.RegisterOptions{Name: "Migrate"})
+	}
+	_ = register
 }

@@ -131,6 +131,11 @@ func (y *yard) work(change ...func(*recipes.Config)) (stop func()) {
 	y.t.Helper()
 	p, err := temporal.NewPlugin(y.guard(change...))
 	require.NoError(y.t, err)
+	return y.workWith(p)
+}
+
+func (y *yard) workWith(p *temporal.Plugin) (stop func()) {
+	y.t.Helper()
 	w := worker.New(y.c, y.queue, worker.Options{Plugins: []worker.Plugin{p}})
 	y.register(w)
 	require.NoError(y.t, w.Start())
@@ -362,6 +367,22 @@ func TestCancelledWorkflowPutsThingsRightUnderTheLock(t *testing.T) {
 	require.Equal(t, "undo", said[1].Step)
 	require.Equal(t, said[0].Token, said[1].Token)
 	y.isFree(y.guard())
+}
+
+func TestActivityThatDeclaresTheLockOfItsWorkflowHasItAlready(t *testing.T) {
+	y := newYard(t)
+	p, err := temporal.NewPlugin(y.guard(), temporal.Declare("step", temporal.Lock{Requirement: lockguard.Requirement{Scope: ordersLock.Scope}}))
+	require.NoError(t, err)
+	y.workWith(p)
+	reports, err := y.result(y.start(migration{Steps: []string{"step", "step"}}))
+	require.NoError(t, err)
+	require.Len(t, slices.Compact(reports), 1)
+	require.NotZero(t, reports[0].Token)
+
+	// and by itself it takes the lock
+	reports, err = y.result(y.start(migration{Steps: []string{"step"}, Unlocked: true}))
+	require.NoError(t, err)
+	require.NotZero(t, reports[0].Token)
 }
 
 func TestTerminatedWorkflowLosesItsLockSoon(t *testing.T) {
