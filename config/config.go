@@ -75,6 +75,13 @@ type Config struct {
 	// Secrets are the files with passwords and private keys that the file names.
 	Secrets []string
 
+	// Schedules are those of Jobs that the Temporal server starts at their times,
+	// and not the daemon.
+	Schedules []temporal.Schedule
+
+	// TemporalSchedules says how these are kept there.
+	TemporalSchedules TemporalSchedules
+
 	// StateDir is where the daemon keeps what is of this machine alone. Empty:
 	// nowhere.
 	StateDir string
@@ -128,6 +135,10 @@ type Options struct {
 	// can have beside those of package assignment.
 	Strategies []string
 
+	// TemporalSchedules makes jobs that start workflows schedules of the Temporal
+	// server, as temporal.schedules in the file does.
+	TemporalSchedules bool
+
 	previous *Config // whose Temporal client goes on
 }
 
@@ -156,7 +167,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		opts.Env = os.LookupEnv
 	}
 	src := readSource(data)
-	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies, read: contents{}, previous: opts.previous}
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies, read: contents{}, previous: opts.previous, pushed: opts.TemporalSchedules}
 	r.read.add(name, data, nil)
 	cfg := r.config(src)
 	problems, warnings := r.collect(name)
@@ -230,6 +241,10 @@ func (r *reader) config(src source) *Config {
 	cfg.Client = r.zookeeper(o.get("zookeeper"))
 	r.temporal = r.temporalServer(o.get("temporal"))
 	cfg.Temporal = r.temporal
+	if !o.has("temporal") {
+		r.schedules = r.temporalSchedules(value{})
+	}
+	cfg.TemporalSchedules = r.schedules
 	cfg.Secrets = r.secrets
 	r.priorities(o.get("priorities"))
 	policies, locks := r.defaults(o.get("defaults"), &cfg.Defaults)
@@ -265,6 +280,9 @@ func (r *reader) config(src source) *Config {
 	cfg.recipes = make(map[string]recipe, len(entries))
 	for _, e := range entries {
 		cfg.Jobs = append(cfg.Jobs, e.Job)
+		if e.schedule != nil {
+			cfg.Schedules = append(cfg.Schedules, *e.schedule)
+		}
 		cfg.recipes[e.Name] = e.recipe
 	}
 	return cfg

@@ -202,6 +202,7 @@ var places = []place{
 	{&schedulerShape, "scheduler: {%s}"},
 	{&emergencyShape, "emergency: {%s}"},
 	{&approvalsShape, "approvals: {%s}"},
+	{&schedulesShape, "temporal: {schedules: {%s}}"},
 	{&approvalsTemporalShape, "approvals: {temporal: {%s}}"},
 	{&escalationShape, "approvals: {temporal: {escalation: [{%s}]}}"},
 	{&ruleShape, "approvals: {rules: [{%s}]}"},

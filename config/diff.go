@@ -299,6 +299,7 @@ func compareSettings(a, b *Config) []Change {
 	compare(&c, "temporal.identity", a.Temporal.Identity, b.Temporal.Identity, plain)
 	compare(&c, "temporal.api_key_file", a.Temporal.APIKeyFile, b.Temporal.APIKeyFile, plain)
 	compare(&c, "temporal.tls", a.Temporal.TLS, b.Temporal.TLS, nil)
+	compare(&c, "temporal.schedules", a.TemporalSchedules, b.TemporalSchedules, nil)
 	compare(&c, "priorities.classes", a.Classes, b.Classes, nil)
 	compare(&c, "scopes", a.Scopes, b.Scopes, nil)
 	compare(&c, "groups", a.Groups, b.Groups, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/scheduler"
+	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 var jobShape = shape{
@@ -51,7 +52,8 @@ type jobEntry struct {
 	name        value
 	scheduleAt  value
 	recipe      recipe
-	locks       []lockEntry // as Requirements
+	locks       []lockEntry        // as Requirements
+	schedule    *temporal.Schedule // nil: daemons run it at its times
 }
 
 // readJobs reads the jobs, in the order of the file.
@@ -104,6 +106,7 @@ func (r *reader) job(e entry, inherited policies, base lockSettings) jobEntry {
 	r.checkTask(t, &job, o.has("locks"))
 	r.checkPolicies(job, o.has("locks"))
 	job.Work, job.recipe = t.work(), t.recipe
+	r.temporalSchedule(o, at, t, &job)
 	return job
 }
 

@@ -27,9 +27,12 @@ type reader struct {
 	// strategies are those of the program's own.
 	strategies []string
 
-	temporal temporal.Options
-	client   temporalClient // of the Temporal server, once a job needs it
-	previous *Config
+	temporal  temporal.Options
+	schedules TemporalSchedules
+	pushed    bool           // whatever the file says of schedules
+	flow      object         // the last workflow that was read
+	client    temporalClient // of the Temporal server, once a job needs it
+	previous  *Config
 
 	session setting[time.Duration]
 	// sessionReported: the session timeout does not fit the built-in lease.

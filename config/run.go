@@ -70,6 +70,7 @@ type task struct {
 	at      value
 	command *jobs.Command // if that is what it is
 	tidies  value         // where the cleanup is written
+	flow    object        // what is written of a workflow, if that is what it is
 }
 
 // A recipe is what a job does, such that two of them can be compared.
@@ -77,6 +78,8 @@ type recipe struct {
 	goName  string    // of a Go function
 	main    jobs.Work // nil when it cannot run
 	cleanup jobs.Work // runs under the lock when main was interrupted
+
+	byTemporal bool // started by the Temporal server at its times
 }
 
 // work returns the task as the jobs package wants it, or nil if it cannot run.
@@ -207,7 +210,7 @@ func (r *reader) mapping(v value, t *task) {
 		r.notFor(o, "is for commands", "env", "dir", "user")
 		r.notFor(o, "is for commands and requests", "output")
 		if workflow := r.workflow(o.get("temporal")); workflow != nil {
-			t.main = workflow
+			t.main, t.flow = workflow, r.flow
 		}
 	case "":
 		r.missing(v, "command is missing", "write {command: [/usr/bin/backup, --all]}, or {http: {url: ...}}")

@@ -18,6 +18,7 @@ var temporalShape = shape{
 		{"identity", aText, "pid@host", "What the server knows the daemon by."},
 		{"api_key_file", aFile, "", "A file with the key that proves who the daemon is, as Temporal Cloud wants it; it needs tls."},
 		{"tls", like(&temporalTLSShape), "", "TLS to the server; {} trusts the certificate authorities of the system."},
+		{"schedules", oneOf(aBoolean, like(&schedulesShape)), "false", "Jobs that start workflows become schedules of the server, which starts them itself; the workflow takes the locks, in workers with the plugin."},
 	},
 	hints: map[string]string{
 		"host": `did you mean "address"?`, "hostport": `did you mean "address"?`, "api_key": "put it into a file and name that: api_key_file: FILE",
@@ -45,6 +46,7 @@ var workflowShape = shape{
 		{"execution_timeout", aDuration, "", "Bounds the workflow with all its retries and continuations."},
 		{"run_timeout", aDuration, "", "Bounds each of these."},
 		{"id_prefix", aText, "", "Stands in front of its id, which is the job and the instant of the tick."},
+		{"scheduled_by", word(byLockkeeper, byTemporal), "", "Who starts it at its times: a daemon, or the server as one of its own schedules. Defaults to what temporal.schedules says."},
 	},
 	must: []string{"workflow", "task_queue"},
 	hints: map[string]string{
@@ -80,6 +82,7 @@ func (r *reader) temporalServer(v value) temporal.Options {
 			*text.into, _ = r.text(v, text.instead)
 		}
 	}
+	r.schedules = r.temporalSchedules(o.get("schedules"))
 	options.APIKeyFile = r.named(o.get("api_key_file"))
 	if options.APIKeyFile != "" {
 		r.secrets = append(r.secrets, options.APIKeyFile)
@@ -136,6 +139,7 @@ func (r *reader) workflow(v value) *temporal.StartWorkflow {
 		return nil
 	}
 	w := &temporal.StartWorkflow{}
+	r.flow = o
 	before := r.problems()
 	for _, text := range []struct {
 		key, instead string
@@ -165,6 +169,9 @@ func (r *reader) workflow(v value) *temporal.StartWorkflow {
 	}
 	if v := o.get("cancel_timeout"); v.exists() {
 		w.CancelTimeout, _ = r.positive(v)
+	}
+	if v := o.get("scheduled_by"); v.exists() {
+		_, _ = r.word(v, byLockkeeper, byTemporal) // see temporalSchedule
 	}
 	if v := o.get("execution_timeout"); v.exists() {
 		w.ExecutionTimeout, _ = r.positive(v)

@@ -70,7 +70,7 @@ func (i *workflowInbound) Init(outbound interceptor.WorkflowOutboundInterceptor)
 
 // ExecuteWorkflow runs the workflow.
 func (i *workflowInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	return i.Next.ExecuteWorkflow(i.mark(ctx), in)
+	return underDeclared(i.mark(ctx), func(ctx workflow.Context) (any, error) { return i.Next.ExecuteWorkflow(ctx, in) })
 }
 
 // HandleSignal handles a signal.

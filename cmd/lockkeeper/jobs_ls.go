@@ -25,7 +25,8 @@ under this root; without a file the latter alone, and then nobody knows when the
 run next.
 
   STATE      running, paused, waiting (a tick is due and waits for the end of a
-             run) or idle
+             run), idle, or temporal: a schedule of the Temporal server starts it,
+             and what became of that is to be seen there
   LAST       the outcome of the last tick: ran, failed, preempted, lost (its
              lock), interrupted (its daemon ended) or skipped
   FAILURES   how many runs in a row have failed
@@ -76,6 +77,11 @@ func jobViews(cfg *config.Config, states []recipes.TickState, now time.Time) []j
 	for _, name := range jobNames(cfg) {
 		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) {
 			views = append(views, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, now))
+		}
+	}
+	for i := range views {
+		if isTemporals(cfg, views[i].Name) {
+			views[i].By = "temporal"
 		}
 	}
 	slices.SortFunc(views, func(a, b jobView) int { return strings.Compare(a.Name, b.Name) })

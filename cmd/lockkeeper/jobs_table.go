@@ -41,6 +41,8 @@ func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
 func jobState(v jobView, now time.Time) string {
 	state := v.State
 	switch {
+	case state == "idle" && v.By == "temporal":
+		state = v.By
 	case state == "running":
 		started := slices.MinFunc(v.Runs, func(a, b runView) int { return a.StartedAt.Compare(b.StartedAt) }).StartedAt
 		state += " " + human(now.Sub(started))

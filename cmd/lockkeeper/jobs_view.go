@@ -11,8 +11,9 @@ import (
 // scripts.
 type jobView struct {
 	Name     string        `json:"name"`
-	State    string        `json:"state"`    // idle, running, waiting or paused
-	Schedule *string       `json:"schedule"` // null: it is not in the file, or there is none
+	State    string        `json:"state"`        // idle, running, waiting or paused
+	By       string        `json:"scheduled_by"` // lockkeeper, or temporal: one of that server's schedules
+	Schedule *string       `json:"schedule"`     // null: it is not in the file, or there is none
 	Timezone *string       `json:"timezone"`
 	Next     *time.Time    `json:"next"`  // null: never, or not known
 	Locks    []string      `json:"locks"` // scopes
@@ -80,7 +81,7 @@ type tickCountView struct {
 // ledger knows.
 func newJobView(job *jobs.Job, s recipes.TickState, now time.Time) jobView {
 	v := jobView{
-		Name: s.Job, State: "idle", Locks: []string{}, Runs: make([]runView, 0, len(s.Runs)), Waiting: make([]time.Time, 0, len(s.Waiting)),
+		Name: s.Job, State: "idle", By: "lockkeeper", Locks: []string{}, Runs: make([]runView, 0, len(s.Runs)), Waiting: make([]time.Time, 0, len(s.Waiting)),
 		Paused: newPauseView(s.Paused, now), Failures: s.Failures, Counts: newTickCountView(s.Counts),
 	}
 	if n := len(s.History); n > 0 {

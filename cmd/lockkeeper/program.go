@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/config"
 )
 
 // run runs the program and returns its exit code.
@@ -27,6 +29,8 @@ type program struct {
 	zookeeper zookeeperFlags
 	output    choice
 	logging   loggingFlags
+
+	daemon config.Options // of the file of a daemon
 
 	problems problems // of the command line and of the environment
 	unclear  bool     // a flag was not known: an argument may be its value

@@ -21,7 +21,7 @@ type reloads struct {
 func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, operators *operations, hangup <-chan os.Signal, logger *slog.Logger) (*reloads, error) {
 	reloader, err := config.NewReloader(config.ReloadConfig{
 		Apply: func(_ context.Context, next *config.Config, _ config.Diff) error {
-			_, err := schedule.Reconcile(next.Jobs)
+			_, err := schedule.Reconcile(ownJobs(next))
 			if err == nil {
 				operators.reload(next)
 			}
@@ -29,6 +29,7 @@ func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *sche
 		},
 		Current: cfg,
 		Live:    liveOperations(),
+		Options: p.daemon,
 		Logger:  logger,
 		Prepare: func(next *config.Config) error {
 			before := p.problems
@@ -37,6 +38,9 @@ func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *sche
 			next.Client.Logger = logger
 			if len(next.Jobs) == 0 {
 				return errors.New("the file has no jobs any more; stop the daemon instead")
+			}
+			if len(next.Schedules) > 0 && operators.schedules == nil {
+				return errors.New("the Temporal server is to start jobs by itself, and none before; start the daemon anew for that")
 			}
 			return nil
 		},

@@ -46,6 +46,10 @@ With metrics: {listen: "127.0.0.1:9464"} in the file, Prometheus finds what beco
 of the jobs at /metrics, and the last change of the file; /healthz answers as long
 as the daemon runs.
 
+With --temporal-schedules, or temporal: {schedules: true} in the file, jobs that start
+workflows become schedules of the Temporal server: it starts them itself, also while no
+daemon runs, and the workflow takes the locks of the job.
+
 Exit code 78 for a file that cannot be used; all that is wrong with it is said. 75
 when the address of the metrics is taken.`,
 		Example: `  lockkeeper config validate -f lockkeeper.yaml
@@ -62,6 +66,7 @@ when the address of the metrics is taken.`,
 		return p.serve(c.Context(), cfg)
 	})
 	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
+	c.Flags().BoolVar(&p.daemon.TemporalSchedules, "temporal-schedules", false, "make jobs that start workflows schedules of the Temporal server, as temporal: {schedules: true}")
 	return c
 }
 
@@ -70,7 +75,7 @@ func (p *program) daemonConfig(c *cobra.Command, file string) (*config.Config, e
 	if err := p.usage(c); err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(file, config.Options{})
+	cfg, err := config.Load(file, p.daemon)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +184,7 @@ func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logge
 		return nil, nil, err
 	}
 	var problems []error
-	for _, job := range cfg.Jobs {
+	for _, job := range ownJobs(cfg) {
 		problems = append(problems, s.Add(job))
 	}
 	return guard, s, errors.Join(problems...)

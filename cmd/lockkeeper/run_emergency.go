@@ -25,6 +25,7 @@ type operations struct {
 	file      *config.OverridesReloader
 	approvals *emergency.Approvals // nil: nobody is asked
 	workflows *workflowApprovals   // nil: nobody is asked in workflows
+	schedules *schedulesKeeper     // nil: none are kept on a Temporal server
 	executor  *emergency.Executor
 
 	running sync.WaitGroup
@@ -50,6 +51,9 @@ func newOperations(client *recipes.Client, cfg *config.Config, logger *slog.Logg
 	}
 	if err == nil && cfg.Approvals.Asked {
 		err = o.newApprovals(cfg)
+	}
+	if err == nil {
+		o.schedules, err = newSchedulesKeeper(client, cfg, o.desk, logger)
 	}
 	if err != nil {
 		o.end()
@@ -119,6 +123,9 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 		o.running.Go(func() { w.work(always, o.auditor) })
 	}
 
+	if o.schedules != nil {
+		o.acting.Go(func() { o.schedules.run(ctx) })
+	}
 	waiting, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
 	if o.desk.Ready(waiting) != nil && ctx.Err() == nil {
@@ -131,6 +138,7 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 func (o *operations) reload(next *config.Config) {
 	o.desk.SetLimits(next.Emergency.Limits(time.Time{}))
 	o.file.SetConfig(next)
+	o.schedules.update(next.Schedules)
 	if o.approvals != nil {
 		o.approvals.SetPolicy(policyOf(next.Approvals))
 	}
@@ -150,6 +158,7 @@ func (o *operations) end() {
 	}
 	o.running.Wait()
 	o.workflows.close()
+	o.schedules.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := o.auditor.Close(ctx); err != nil {
