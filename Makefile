@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal clean
+.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -44,6 +44,10 @@ test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, 
 adapters: ## Test what is a module of its own: the adapter for gocron, and the benchmark against it
 	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
 	cd integration/schedulers && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
+
+test-temporal-next: setup ## Test on Temporal's newest server that can be built, by hand: standalone activities, pushed cancellation (the first run builds it: many minutes)
+	cd integration/temporalserver/next && go vet . && go build -o '$(CURDIR)/bin/temporal-next' .
+	TEMPORAL_CLI='$(CURDIR)/bin/temporal-next' go test -p 2 $(RACE) -timeout $(TIMEOUT) -tags temporalnext -skip 'OnDisk' $(TESTFLAGS) ./integration/temporal/...
 
 diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (STEPS=n SEED=n), for as long as that takes
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)
