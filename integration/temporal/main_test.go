@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerProcess) != "" {
 		os.Exit(beWorker())
 	}
+	if text := os.Getenv(postVariable); text != "" {
+		os.Exit(occupy(text))
+	}
 	run := runner(func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) })
 	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))
 }
