@@ -326,3 +326,24 @@ func TestPrioritiesAreThoseOfTemporalUpsideDown(t *testing.T) {
 		require.EqualValues(t, want, temporal.PriorityOf(sdk.Priority{PriorityKey: key}))
 	}
 }
+
+func TestActivityThatLosesItsLockIsToldAndTriedAgain(t *testing.T) {
+	zk := zktest.RunT(t)
+	var cause error
+	work := func(ctx context.Context) (string, error) {
+		for _, session := range zk.Sessions() {
+			zk.Expire(session.ID)
+		}
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return "", ctx.Err()
+	}
+	env := activities(newPlugin(t, newGuard(t, zk, "worker"), temporal.Declare("work", lockOn("s"))))
+	env.RegisterActivityWithOptions(work, activity.RegisterOptions{Name: "work"})
+	_, err := env.ExecuteActivity("work")
+	failure := failed(t, err)
+	require.Equal(t, temporal.ErrTypeLockLost, failure.Type())
+	require.False(t, failure.NonRetryable())
+	require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
+	require.ErrorAs(t, cause, new(*lockguard.LostError))
+}

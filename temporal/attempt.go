@@ -117,6 +117,9 @@ func (a *locked) run(work func(ctx context.Context) (any, error)) (any, error) {
 		}
 		return nil, a.refused(err)
 	}
+	if a.pulse != nil {
+		a.pulse.take()
+	}
 	defer a.limit(ctx)()
 	defer a.yieldAtStop()()
 	released := false

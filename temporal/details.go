@@ -91,9 +91,6 @@ func (d details) split() details {
 	return details{payloads: d.payloads[:last], slip: s}
 }
 
-// visible are the details without the slip.
-func (d details) visible() details { return details{payloads: d.payloads} }
-
 // values are to be given to the SDK.
 func (d details) values() []any {
 	var values []any

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
@@ -17,7 +16,7 @@ import (
 
 // The types of the *temporal.ApplicationError with which an activity fails for
 // the sake of its lock, as ApplicationError.Type returns them and as
-// RetryPolicy.NonRetryableErrorTypes wants them. All but the last two are benign:
+// RetryPolicy.NonRetryableErrorTypes wants them. The first five are benign:
 // the SDK neither logs them as errors nor counts them as failures.
 const (
 	// ErrTypeLockBusy: somebody else has the lock. The attempt has yielded and
@@ -40,6 +39,10 @@ const (
 
 	// ErrTypeLockUnavailable: ZooKeeper does not answer.
 	ErrTypeLockUnavailable = "LockUnavailable"
+
+	// ErrTypeRunTimeout: the activity has run for its StartToCloseTimeout, from
+	// the grant on. Without a lock that would be a *temporal.TimeoutError.
+	ErrTypeRunTimeout = "RunTimeout"
 
 	// ErrTypeLockConfiguration: the lock as declared cannot be, for this call. It is
 	// never retried.
@@ -113,7 +116,7 @@ func (a *locked) shutDown(cause, err error) error {
 	case errors.Is(cause, worker.ErrWorkerShutdown):
 		return a.failure(ErrTypeLockHandover, "was given back", also(worker.ErrWorkerShutdown, err), again(handoverDelay))
 	case errors.Is(cause, context.DeadlineExceeded) && isEnd(err):
-		return sdk.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
+		return a.failure(ErrTypeRunTimeout, "was given back", errRunTimeout, loud) // the server takes no timeout from a worker
 	}
 	return err
 }

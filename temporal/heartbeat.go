@@ -73,7 +73,7 @@ func startPulse(ctx context.Context, token tokenClient, sdk interceptor.Activity
 		interval: maxPulse,
 		due:      make(chan struct{}, 1),
 		ended:    make(chan struct{}),
-		details:  inherited.visible(),
+		details:  inherited, // also the slip, until the lock is there
 	}
 	p.lasting, p.quit = context.WithCancel(context.Background())
 	if timeout := info.HeartbeatTimeout; timeout > 0 {
@@ -237,12 +237,14 @@ func (p *pulse) leave(t slip) error {
 	return p.send(p.lasting, flushTime)
 }
 
-// take takes the ticket back: the attempt goes on.
+// take takes the slip back: the attempt goes on.
 func (p *pulse) take() {
 	p.mu.Lock()
-	p.details.slip = nil
-	p.pending = true
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.details.slip != nil {
+		p.details.slip = nil
+		p.pending = true
+	}
 }
 
 // stop ends the heartbeats, and sends what the activity has told last if

@@ -304,3 +304,18 @@ func TestSlipTravelsBesideTheProgressUntilItIsTaken(t *testing.T) {
 		require.Equal(t, []string{`"progress"`}, beats[2].details)
 	})
 }
+
+func TestSlipOfTheAttemptBeforeIsKeptUntilTheLockIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTemporal{left: []any{"progress", converter.NewRawValue(slip{Yields: 2}.payload())}}
+		p, _ := f.begins(t, 6*time.Second)
+		time.Sleep(3 * time.Second)
+		p.take()
+		p.stop(true)
+		beats := f.all()
+		require.Len(t, beats, 3)
+		require.Len(t, beats[0].details, 2)
+		require.Len(t, beats[1].details, 2)
+		require.Len(t, beats[2].details, 1, "and it is gone when the attempt fails")
+	})
+}

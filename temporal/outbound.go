@@ -190,7 +190,7 @@ func (l Lock) inSlot(patience time.Duration, policy *sdk.RetryPolicy) time.Durat
 	case BusyHybrid:
 		switch {
 		case policy != nil && policy.MaximumAttempts == 1:
-			return patience
+			return max(patience, l.inSlotWait()) // it cannot yield
 		case patience > 0:
 			return min(patience, l.inSlotWait())
 		case l.patience() == nil:

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -496,3 +499,87 @@ func TestWorkflowWaitsForACleanupLongerThanTheHeartbeatTimeout(t *testing.T) {
 
 // heartbeatsFor lasts longer than a heartbeat timeout.
 func (f farm) heartbeatsFor(_ *testing.T, d time.Duration) { <-time.After(d) }
+
+func TestActivityMayRunAsLongAsItsTimeoutSaysFromTheGrantOn(t *testing.T) {
+	f := newFarm(t)
+	release := f.hold(t)
+	lasted := make(chan time.Duration, 1)
+	f.worker(t, temporal.Lock{Requirement: requirement()}, map[string]any{"work": func(ctx context.Context) error {
+		began := time.Now()
+		<-ctx.Done()
+		lasted <- time.Since(began)
+		return ctx.Err()
+	}})
+	run := f.start(t, "work", retrying(func(o *workflow.ActivityOptions) {
+		o.StartToCloseTimeout = 1500 * time.Millisecond
+		o.RetryPolicy.MaximumAttempts = 1
+	}))
+	f.waits(t)
+	f.heartbeats(t, run, 2) // it has waited for longer than it may run
+	release()
+	err := run.Get(soon(t), nil)
+	require.Equal(t, temporal.ErrTypeRunTimeout, errorType(t, err))
+	require.GreaterOrEqual(t, receive(t, lasted, "the work"), 1500*time.Millisecond)
+}
+
+func TestOneLockIsThatOfTwoNamespacesAndOfAJob(t *testing.T) {
+	orders, billing := newFarm(t), newFarm(t)
+	billing.root = orders.root
+	var mu sync.Mutex
+	var tokens []lockguard.Token
+	increment := func(ctx context.Context) error {
+		hold, _ := lockguard.FromContext(ctx)
+		if !mu.TryLock() {
+			return sdk.NewNonRetryableApplicationError("not alone", "NotAlone", nil)
+		}
+		defer mu.Unlock()
+		tokens = append(tokens, hold.Token())
+		return nil
+	}
+	lock := temporal.Lock{Requirement: requirement()}
+	var runs []client.WorkflowRun
+	for _, f := range []farm{orders, billing} {
+		f.worker(t, lock, map[string]any{"work": increment})
+		for range 3 {
+			runs = append(runs, f.start(t, "work", retrying()))
+		}
+	}
+	job := jobs.Job{Name: "nightly", Requirements: []lockguard.Requirement{requirement()}, Work: jobs.Func(func(ctx context.Context, _ jobs.Run) error { return increment(ctx) })}
+	stranger := orders.guard(t)
+	for range 3 {
+		require.NoError(t, job.Do(soon(t), stranger, jobs.Run{}))
+	}
+	for _, run := range runs {
+		require.NoError(t, run.Get(soon(t), nil))
+	}
+	require.Len(t, tokens, 9)
+	require.IsIncreasing(t, tokens)
+}
+
+func TestPausedActivityGivesItsLockBack(t *testing.T) {
+	f := newFarm(t)
+	began, causes := make(chan struct{}, 10), make(chan error, 10)
+	f.worker(t, temporal.Lock{Requirement: requirement()}, map[string]any{"work": func(ctx context.Context) error {
+		if activity.GetInfo(ctx).Attempt > 1 {
+			return nil
+		}
+		began <- struct{}{}
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	}})
+	run := f.start(t, "work", retrying())
+	receive(t, began, "the work")
+	execution := &common.WorkflowExecution{WorkflowId: run.GetID(), RunId: run.GetRunID()}
+	_, err := f.client.WorkflowService().PauseActivity(t.Context(), &workflowservice.PauseActivityRequest{
+		Namespace: f.namespace, Execution: execution, Activity: &workflowservice.PauseActivityRequest_Type{Type: "work"},
+	})
+	require.NoError(t, err)
+	require.ErrorIs(t, receive(t, causes, "the cause"), activity.ErrActivityPaused)
+	f.isFree(t)
+	_, err = f.client.WorkflowService().UnpauseActivity(t.Context(), &workflowservice.UnpauseActivityRequest{
+		Namespace: f.namespace, Execution: execution, Activity: &workflowservice.UnpauseActivityRequest_Type{Type: "work"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, run.Get(soon(t), nil))
+}
