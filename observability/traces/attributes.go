@@ -15,7 +15,8 @@ const (
 	modeKey       = attribute.Key("lockkeeper.mode")
 	priorityKey   = attribute.Key("lockkeeper.priority")
 	requestKey    = attribute.Key("lockkeeper.request.id")
-	tokenKey      = attribute.Key("lockkeeper.token") // decimal: it may be too large for a viewer's numbers
+	holdKey       = attribute.Key("lockkeeper.hold.id") // of a hold that outlives its process
+	tokenKey      = attribute.Key("lockkeeper.token")   // decimal: it may be too large for a viewer's numbers
 	outcomeKey    = attribute.Key("lockkeeper.outcome")
 	endKey        = attribute.Key("lockkeeper.end")
 	lossKey       = attribute.Key("lockkeeper.loss")
@@ -43,6 +44,9 @@ func describe(s lockguard.Subject) []attribute.KeyValue {
 		modeKey.String(s.Mode.String()),
 		priorityKey.Int(int(s.Priority)),
 		requestKey.String(s.ID),
+	}
+	if s.Hold != "" {
+		all = append(all, holdKey.String(s.Hold))
 	}
 	if s.Message != "" {
 		all = append(all, messageKey.String(s.Message))

@@ -200,6 +200,24 @@ func TestWaitBeginsWhenTheWorkBeganToWait(t *testing.T) {
 	require.True(t, p.span(t, "lock.hold", "retried").StartTime().After(then.Add(30*time.Minute)))
 }
 
+func TestSpansOfOneHoldHaveItsName(t *testing.T) {
+	zk := zktest.RunT(t)
+	first, second := start(t, zk), start(t, zk)
+	hold, err := first.guard.Acquire(t.Context(), lockguard.Requirement{Scope: scope, Owner: "agent", Hold: "orders/1"})
+	require.NoError(t, err)
+	joined, err := second.guard.Join(t.Context(), lockguard.Requirement{Scope: scope, Owner: "activity", Hold: "orders/1"}, hold.Reference())
+	require.NoError(t, err)
+	span := trace.SpanFromContext(joined.Context())
+	require.NoError(t, joined.Release(t.Context()))
+	require.NoError(t, hold.Release(t.Context()))
+
+	ours, theirs := first.span(t, "lock.hold", "agent"), second.span(t, "lock.hold", "activity")
+	require.Equal(t, theirs.SpanContext(), span.SpanContext(), "the work of a companion belongs to its span")
+	require.Equal(t, "orders/1", value(ours.Attributes(), "lockkeeper.hold.id"))
+	require.Equal(t, "orders/1", value(theirs.Attributes(), "lockkeeper.hold.id"))
+	require.Equal(t, value(ours.Attributes(), "lockkeeper.token"), value(theirs.Attributes(), "lockkeeper.token"))
+}
+
 func TestNestedHoldStaysBelowItsCaller(t *testing.T) {
 	p := start(t, zktest.RunT(t))
 	require.NoError(t, p.guard.Do(t.Context(), lockguard.Requirement{Scope: scope, Owner: "outer"}, func(ctx context.Context) error {
