@@ -19,7 +19,7 @@ func TestLateWriteOfAWorkerThatWasStoppedIsRefused(t *testing.T) {
 		session time.Duration
 		causes  []string
 	}{
-		"for longer than its session":            {2 * time.Second, []string{"lost", "superseded"}},
+		"for longer than its session":           {2 * time.Second, []string{"lost", "superseded"}},
 		"for longer than the heartbeat timeout": {40 * time.Second, []string{"superseded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
