@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 	sdkworkflow "go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -840,6 +841,14 @@ func TestSessionThatIsTooShortForACrashIsToldOf(t *testing.T) {
 			require.Equal(t, warned, strings.Contains(s.log.String(), "session timeout of ZooKeeper is short"), "%s", s.log)
 		})
 	}
+}
+
+func TestKeeperNeedsAServer(t *testing.T) {
+	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
+	env.RegisterActivity((&holder{agent: newAgent(newFakeLocks(), slog.Default())}).Hold)
+	_, err := env.ExecuteActivity("Hold", holderInput{Name: "1"})
+	requireType(t, ErrTypeLockConfiguration, err)
+	require.ErrorContains(t, err, "temporaltesting")
 }
 
 func TestHoldOfAnAttempt(t *testing.T) {

@@ -22,6 +22,13 @@
 // An activity that waits gives its slot to others, yields after a moment, and
 // keeps its place in the queue for its next attempt ([Busy]). See docs/temporal.md.
 //
+// # A lock over several activities
+//
+// [WithLock] holds a lock for a workflow: a worker keeps it, without a slot, and the
+// next one takes it over when that dies, with the same token. The activities are
+// members of the hold; when somebody more important asks, they end at once, and the
+// workflow puts things right under the lock ([OnPreempt]).
+//
 // # Workflows as work of jobs
 //
 // The one idea: a tick is a workflow, by name. The id of the workflow that
@@ -52,10 +59,4 @@
 // The workflow itself may outlive the lock all the same: a worker that has
 // stalled cannot be told anything. So it gets the fencing token, as a memo
 // ([OriginOf]), to give to whatever it writes to.
-//
-// Workflows take locks by themselves, too. [WithLock] holds one over several
-// activities, in workers that have the [Plugin]: a worker keeps it, without a slot,
-// and the next one takes it over when that dies. The activities are members of
-// the hold; when somebody more important asks, they end at once, and the workflow
-// puts things right under the lock.
 package temporal

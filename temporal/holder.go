@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -95,8 +96,12 @@ type holder struct {
 // activity when the lock has been given away.
 func (h *holder) Hold(ctx context.Context, in holderInput) error {
 	info := activity.GetInfo(ctx)
+	service := activity.GetClient(ctx)
+	if v := reflect.ValueOf(service); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return failure(ErrTypeLockConfiguration, "there is no Temporal server to keep the lock for; in a test environment use package temporaltesting", nil, forGood, loud)
+	}
 	k := &keeper{
-		agent: h.agent, worker: h.worker, input: in, service: activity.GetClient(ctx),
+		agent: h.agent, worker: h.worker, input: in, service: service,
 		token: info.TaskToken, workflow: info.WorkflowExecution.ID, run: info.WorkflowExecution.RunID,
 		heartbeat: info.HeartbeatTimeout, queued: info.StartedTime.Sub(info.ScheduledTime),
 	}
