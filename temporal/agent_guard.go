@@ -65,7 +65,7 @@ func (w *workflowHolds) replay(options *worker.WorkflowReplayerOptions) {
 
 func (w *workflowHolds) start(_ context.Context, h *host, registry activityRegistry) error {
 	w.agent.admit(h.key)
-	activities := &holder{agent: w.agent, worker: h.key}
+	activities := &holder{agent: w.agent, worker: h.key, inTest: func() bool { return !h.isReal() }}
 	for name, f := range map[string]any{HolderActivity: activities.Hold, ReleaseActivity: activities.Release} {
 		registry.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name, DisableAlreadyRegisteredCheck: true})
 	}

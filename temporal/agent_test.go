@@ -845,7 +845,7 @@ func TestSessionThatIsTooShortForACrashIsToldOf(t *testing.T) {
 
 func TestKeeperNeedsAServer(t *testing.T) {
 	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	env.RegisterActivity((&holder{agent: newAgent(newFakeLocks(), slog.Default())}).Hold)
+	env.RegisterActivity((&holder{agent: newAgent(newFakeLocks(), slog.Default()), inTest: func() bool { return true }}).Hold)
 	_, err := env.ExecuteActivity("Hold", holderInput{Name: "1"})
 	requireType(t, ErrTypeLockConfiguration, err)
 	require.ErrorContains(t, err, "temporaltesting")
