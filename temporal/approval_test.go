@@ -112,25 +112,6 @@ func TestAQuestionIsDecidedByTheFirstUpdate(t *testing.T) {
 	}
 }
 
-func TestASecondDecisionIsRefused(t *testing.T) {
-	h := newHearing(t)
-	h.decide(time.Minute, temporal.DenyUpdate, temporal.ApprovalRuling{By: "ana", Reason: "it has to finish"})
-	var late *update
-	h.at(time.Minute, func() {
-		late = &update{}
-		h.UpdateWorkflow(temporal.ForceUpdate, "late", &testsuite.TestUpdateCallback{
-			OnAccept: func() {}, OnReject: func(err error) { late.rejected = err }, OnComplete: func(any, error) {},
-		}, temporal.ApprovalRuling{By: "bob", Reason: "now"})
-	})
-	d, _, err := h.run(aQuestion())
-	require.NoError(t, err)
-	require.Equal(t, "ana", d.By)
-	require.NotNil(t, late)
-	if late.rejected != nil { // else the workflow was closed already
-		require.ErrorContains(t, late.rejected, "denied already, by ana")
-	}
-}
-
 func TestARulingNeedsWhoAndWhy(t *testing.T) {
 	for name, r := range map[string]temporal.ApprovalRuling{
 		"by is missing":     {By: "  ", Reason: "because"},

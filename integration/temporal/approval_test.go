@@ -431,6 +431,38 @@ func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
 	}
 }
 
+func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
+	// given two people whose decisions reach the workflow at the same moment
+	b := newBench(t, emergency.Policy{}, true)
+	b.stubborn(time.Hour)
+	request := b.request(t.Context())
+	q := b.question()
+	type said struct {
+		by  string
+		err error
+	}
+	all := make(chan said, 2)
+	for by, update := range map[string]string{"ana": temporal.DenyUpdate, "bob": temporal.ForceUpdate} {
+		go func() {
+			_, err := b.workflows.Decide(t.Context(), q.ID, update, temporal.ApprovalRuling{By: by, Reason: "because"})
+			all <- said{by, err}
+		}()
+	}
+	b.work()
+
+	// then one counts, and the other one hears of it
+	first, second := <-all, <-all
+	if first.err != nil {
+		first, second = second, first
+	}
+	require.NoError(t, first.err)
+	decided := &temporal.ApprovalDecidedError{}
+	require.ErrorAs(t, second.err, &decided)
+	require.Equal(t, first.by, decided.Decision.By)
+	err := b.await("the request", request)
+	require.Equal(t, first.by == "bob", err == nil, "%v", err)
+}
+
 func TestAForgedApprovalThatNobodyHeardIsAskedForAnew(t *testing.T) {
 	b := newBench(t, emergency.Policy{}, false)
 	b.work()

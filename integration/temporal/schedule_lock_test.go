@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -97,7 +98,7 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	plugin, err := temporal.NewPlugin(own)
 	require.NoError(t, err)
 	w := worker.New(c, queue, worker.Options{Plugins: []worker.Plugin{plugin}})
-	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+	move := func(ctx workflow.Context) error {
 		found, err := temporal.Declared(ctx)
 		if err != nil {
 			return err
@@ -110,7 +111,8 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 			return err
 		}
 		return workflow.ExecuteActivity(ctx, "write", "workflow, second step").Get(ctx, nil)
-	}, workflow.RegisterOptions{Name: "Move"})
+	}
+	w.RegisterWorkflowWithOptions(move, workflow.RegisterOptions{Name: "Move"})
 	w.RegisterActivityWithOptions(book.write, activity.RegisterOptions{Name: "write"})
 	require.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
@@ -145,10 +147,10 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	h := &house{T: t}
 	h.within("both have run", func() bool { return book.has("cron", "workflow, first step", "workflow, second step") })
 	book.mu.Lock()
-	defer book.mu.Unlock()
 	require.Empty(t, book.wrong)
 	require.Equal(t, "db", declared[0].Scope)
 	require.Equal(t, "move", declared[0].Job)
+	book.mu.Unlock()
 
 	// and the priority of the lock is Temporal's
 	found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowType = 'Move'"})
@@ -157,4 +159,10 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	require.True(t, strings.HasPrefix(id, "move-20"), id)
 	events := devserver.History(t, c, id, found.GetExecutions()[0].GetExecution().GetRunId())
 	require.EqualValues(t, 3, events[0].GetWorkflowExecutionStartedEventAttributes().GetPriority().GetPriorityKey())
+
+	// and its history replays with the plugin
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: []worker.Plugin{plugin}})
+	require.NoError(t, err)
+	replayer.RegisterWorkflowWithOptions(move, workflow.RegisterOptions{Name: "Move"})
+	require.NoError(t, replayer.ReplayWorkflowHistory(nil, &historypb.History{Events: events}))
 }
