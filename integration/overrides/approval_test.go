@@ -93,6 +93,28 @@ func TestWhoIsAskedHearsThatTheHolderHasGone(t *testing.T) {
 	})
 }
 
+func TestWhoIsAskedHearsThatSomebodyElseHoldsTheLock(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		causes := make(chan error, 2)
+		batch, vip := w.program("batch"), w.program("vip")
+		critical := w.program("critical", lockguard.WithApprover(approver(func(ctx context.Context) error {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return context.Cause(ctx)
+		})))
+		batch.do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
+		waits := critical.do(polite(), lasting(0))
+		w.pass(20 * time.Second)
+		held := vip.do(lockguard.Requirement{Priority: 9, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, untilCancelled, lasting(9*time.Second))
+		w.pass(time.Minute)
+		require.NotNil(t, held.hold())
+		require.Nil(t, waits.hold())
+		require.Len(t, causes, 1)
+		require.ErrorIs(t, <-causes, lockguard.ErrHoldersGone)
+		require.NoError(t, waits.returned())
+	})
+}
+
 // An approver decides without looking at what is pending.
 type approver func(ctx context.Context) error
 

@@ -109,6 +109,7 @@ func TestSchedulesAreKeptAsTheFileSays(t *testing.T) {
 	} {
 		require.Contains(t, moveJob, change[0])
 		changed := schedules(t, strings.Replace(moveJob, change[0], change[1], 1)+reportJob)
+		p.changes(both)
 		require.Equal(t, temporal.ScheduleChanges{Updated: []string{"move"}}, p.changes(changed), "%v", change)
 		require.False(t, p.changes(changed).Any(), "%v", change)
 	}
