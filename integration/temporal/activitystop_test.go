@@ -73,14 +73,16 @@ func TestWorkerThatStopsHandsOverItsActivities(t *testing.T) {
 				cleaned.Store(ctx.Err() == nil && hold.Check() == nil)
 				return nil
 			}
-			options := []temporal.PluginOption{temporal.WithStopPolicy(policy)}
+			options := []temporal.PluginOption{temporal.WithStopPolicy(policy), temporal.WithStopTimeout(2 * patience)}
 			if policy == temporal.StopDrain {
 				lock.CleanupTimeout, options = time.Second, append(options, temporal.WithStopTimeout(time.Second))
 			}
 			w := f.workerWith(t, lock, map[string]any{"work": work}, options)
 			run := f.start(t, "work", slowly())
 			receive(t, began, "the work")
-			w.Stop()
+			stopped := make(chan struct{})
+			go func() { defer close(stopped); w.Stop() }()
+			receive(t, stopped, "the worker")
 			require.True(t, cleaned.Load(), "the worker has stopped before the cleanup was done")
 			require.ErrorIs(t, receive(t, causes, "the cause"), worker.ErrWorkerShutdown)
 			f.isFree(t)
