@@ -230,7 +230,7 @@ func (a *agent) releaseElsewhere(ctx context.Context, id string, in releaseInput
 	if in.Reference.Token == 0 {
 		return lockguard.Reference{}, errNotHere // it hears of the end by itself
 	}
-	p := newPossession()
+	p := newPossession(ctx)
 	err := p.adopt(ctx, a.locks, in.Requirement, in.Reference)
 	switch {
 	case errors.As(err, new(*recipes.NotThereError)) && in.Keep == 0:

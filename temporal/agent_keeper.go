@@ -32,7 +32,8 @@ type keeper struct {
 	worker      string
 	input       holderInput
 	requirement lockguard.Requirement
-	id          string // of the hold
+	id          string          // of the hold
+	activity    context.Context // has ended; for what it is about
 	service     service
 	token       []byte // of the activity
 	workflow    string
@@ -140,7 +141,7 @@ func (k *keeper) acquire() error {
 // adopt returns when the lock is taken over, or can no longer be.
 func (k *keeper) adopt(before lockguard.Reference) error {
 	for {
-		p := newPossession()
+		p := newPossession(k.activity)
 		err := p.adopt(k.ctx, k.agent.locks, k.requirement, before)
 		if err == nil {
 			k.possession = p
@@ -173,7 +174,7 @@ func (k *keeper) request(as holdState) error {
 			}
 			requirement.AcquireTimeout = &left
 		}
-		k.possession = newPossession()
+		k.possession = newPossession(k.activity)
 		k.possession.request(k.agent.locks, requirement)
 		err := k.obtain(as)
 		if err == nil || !unavailable(err) || k.ctx.Err() != nil {

@@ -30,9 +30,11 @@ type possession struct {
 	idle  chan struct{} // closed when that is over
 }
 
-func newPossession() *possession {
+// newPossession returns one whose spans are parts of what ctx is about. It does not
+// end with it.
+func newPossession(ctx context.Context) *possession {
 	p := &possession{vacated: make(chan struct{}), gone: make(chan struct{})}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return p
 }
 

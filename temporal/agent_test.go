@@ -176,7 +176,7 @@ func newStage(t *testing.T, locks *fakeLocks) *stage {
 func (s *stage) keeps(inherited holderDetails, change ...func(k *keeper)) *keeper {
 	s.t.Helper()
 	k := &keeper{
-		agent: s.agent, worker: "worker", service: s.service, workflow: "migrate", run: "run",
+		agent: s.agent, worker: "worker", activity: s.t.Context(), service: s.service, workflow: "migrate", run: "run",
 		input:       holderInput{Name: "1", MaxHold: 24 * time.Hour},
 		requirement: lockguard.Requirement{Scope: "cluster/orders", CleanupTimeout: time.Minute},
 		heartbeat:   6 * time.Second, inherited: inherited, id: "hold",

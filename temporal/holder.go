@@ -102,7 +102,7 @@ func (h *holder) Hold(ctx context.Context, in holderInput) error {
 		return failure(ErrTypeLockConfiguration, "there is no Temporal server to keep the lock for; in a test environment use package temporaltesting", nil, forGood, loud)
 	}
 	k := &keeper{
-		agent: h.agent, worker: h.worker, input: in, service: service,
+		agent: h.agent, worker: h.worker, input: in, activity: ctx, service: service,
 		token: info.TaskToken, workflow: info.WorkflowExecution.ID, run: info.WorkflowExecution.RunID,
 		heartbeat: info.HeartbeatTimeout, queued: info.StartedTime.Sub(info.ScheduledTime),
 	}
