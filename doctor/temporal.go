@@ -14,7 +14,7 @@ import (
 func (x *examiner) asksTemporal() bool { return x.options.usesTemporal() }
 
 func (o Options) usesTemporal() bool {
-	return o.Config != nil && (o.Config.Temporal != temporal.Options{} || slices.ContainsFunc(o.Config.Jobs, startsWorkflow))
+	return o.Config != nil && (o.Config.Temporal != temporal.Options{} || o.Config.Approvals.Temporal != nil || slices.ContainsFunc(o.Config.Jobs, startsWorkflow))
 }
 
 func startsWorkflow(job jobs.Job) bool {
