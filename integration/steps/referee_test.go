@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,15 +21,16 @@ type referee struct {
 	inside []*hold
 	zxid   int64 // of the last look
 	tokens map[string]map[string]recipes.Token
+	member map[string]string // the hold of which a contender is a member, by guid
 }
 
 func newReferee(s *stage) *referee {
-	return &referee{s: s, tokens: make(map[string]map[string]recipes.Token)}
+	return &referee{s: s, tokens: make(map[string]map[string]recipes.Token), member: make(map[string]string)}
 }
 
 // force tells whether a holder can be out before it can know.
 func (r *referee) force(h *hold) bool {
-	return r.s.scene.forced || h.u.suffer(func(f *fault) bool { return f.expires })
+	return r.s.scene.forced || r.s.scene.adopted && !h.told() || h.u.suffer(func(f *fault) bool { return f.expires })
 }
 
 // enters is called with each grant.
@@ -44,7 +46,7 @@ func (r *referee) enters(h *hold) {
 	}
 	with := 0
 	for _, other := range r.inside {
-		if other.scope != h.scope || other.told() || h.most == 0 && other.mode.Admits(h.mode) {
+		if other.scope != h.scope || other.told() || h.most == 0 && (other.mode.Admits(h.mode) || h.id != "" && other.id == h.id) {
 			continue
 		}
 		if r.force(other) && !r.holds(there, other) || r.force(h) && !r.holds(there, h) {
@@ -132,14 +134,20 @@ func (r *referee) look() {
 			}
 			r.grows(lock, n, rec)
 		}
-		if len(holders) > 1 && exclusive {
+		if len(holders) > 1 && exclusive && !areCompanions(holders) {
 			r.s.foul("by the server %s is held by %s and %s", lock, recordOf(holders[0]).Owner, recordOf(holders[1]).Owner)
 		}
 	}
 }
 
+// areCompanions tells whether all of these are members of one hold.
+func areCompanions(holders []zktest.Node) bool {
+	first := recordOf(holders[0]).Hold
+	return first != "" && !slices.ContainsFunc(holders, func(n zktest.Node) bool { return recordOf(n).Hold != first })
+}
+
 // grows checks a holder's token: it never changes, and is greater than those
-// before.
+// before, but that companions have one.
 func (r *referee) grows(lock string, n zktest.Node, rec contender) {
 	lock = lockOf(lock)
 	tokens := r.tokens[lock]
@@ -157,8 +165,16 @@ func (r *referee) grows(lock string, n zktest.Node, rec contender) {
 	case ok && known != token:
 		r.s.foul("the token of %s was %d and is %d", rec.Owner, known, token)
 	case !ok:
-		for _, before := range tokens {
-			if before > token || before == token && rec.Mode != priority.Shared {
+		joined := rec.Hold != "" && slices.ContainsFunc(slices.Collect(maps.Keys(tokens)), func(other string) bool {
+			return r.member[other] == rec.Hold && tokens[other] == token
+		})
+		r.member[id] = rec.Hold
+		for other, before := range tokens {
+			companion := rec.Hold != "" && r.member[other] == rec.Hold
+			if before > token && rec.Mode == priority.Shared && joined {
+				continue // beside a younger reader
+			}
+			if before > token || before == token && rec.Mode != priority.Shared && !companion {
 				r.s.foul("%s has token %d, after another had %d", rec.Owner, token, before)
 			}
 		}
@@ -173,6 +189,7 @@ type contender struct {
 	Mode    priority.Mode `json:"mode"`
 	Granted bool          `json:"granted"`
 	Token   recipes.Token `json:"token"`
+	Hold    string        `json:"hold"`
 }
 
 func recordOf(n zktest.Node) (c contender) {

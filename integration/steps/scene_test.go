@@ -18,6 +18,8 @@ type scene struct {
 	known  bool   // users have credentials
 	play   func(s *stage)
 
+	adopted bool // locks are adopted from holders that may not know yet
+
 	// excuses are errors that belong to the scene.
 	excuses func(u *user, err error) bool
 

@@ -42,6 +42,7 @@ type stage struct {
 	users []*user
 	fouls []string
 	story []string
+	refs  map[string]recipes.Reference // that users have told everybody, by the user's name
 }
 
 // play plays a scene with faults, and returns what the users have sent, and

@@ -37,11 +37,13 @@ func TestSteps(t *testing.T) { matrix(t, scenes) }
 
 func TestStepsOfClassicRecipes(t *testing.T) { matrix(t, classics) }
 
+func TestStepsOfCompanions(t *testing.T) { matrix(t, companions) }
+
 func TestStepsOfGuards(t *testing.T) { matrix(t, guarded) }
 
 // everyScene is each scene of each recipe.
 func everyScene() (all []*scene) {
-	for _, list := range [][]scene{scenes, classics, guarded} {
+	for _, list := range [][]scene{scenes, companions, classics, guarded} {
 		for i := range list {
 			all = append(all, &list[i])
 		}

@@ -118,6 +118,7 @@ type hold struct {
 	guid  string // of a priority lock's node
 	node  string // a part of its path, that no other has; "" if the recipe does not tell
 	most  int    // how many may hold at a time; 0: as the mode says
+	id    string // Request.Hold
 
 	mu       sync.Mutex
 	notices  []recipes.Notice
@@ -142,6 +143,7 @@ func (u *user) acquire(scope string, r recipes.Request) *hold {
 		return nil
 	}
 	h := u.asks(scope, r.Mode)
+	h.id = r.Hold
 	r.Owner, r.Notify = u.name, h.hear
 	g, err := l.Acquire(u.life, r)
 	if g != nil {
@@ -198,6 +200,8 @@ func (h *hold) hear(n recipes.Notice) {
 	}
 	h.notices = append(h.notices, n)
 	switch n := n.(type) {
+	case recipes.Joined:
+		h.u.s.refers(h.u.name, recipes.Reference{Scope: h.scope, Hold: h.id, ID: n.ID, Mode: h.mode})
 	case recipes.PreemptAsked:
 		select {
 		case <-h.asked:
