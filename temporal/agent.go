@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -77,13 +76,14 @@ type agent struct {
 	mu      sync.Mutex
 	keepers map[string]*keeper     // by the id of the hold
 	kept    map[string]*possession // that have no keeper, for a while
-	stopped map[string]bool        // workers that take no more
+	workers map[string]bool        // that run
+	stopped map[string]bool        // that take no more
 }
 
 func newAgent(locks lockService, logger *slog.Logger) *agent {
 	return &agent{
 		locks: locks, logger: logger, handover: DefaultHandover,
-		keepers: make(map[string]*keeper), kept: make(map[string]*possession), stopped: make(map[string]bool),
+		keepers: make(map[string]*keeper), kept: make(map[string]*possession), workers: make(map[string]bool), stopped: make(map[string]bool),
 	}
 }
 
@@ -116,6 +116,7 @@ func printable(s string) bool {
 func (a *agent) admit(worker string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.workers[worker] = true
 	delete(a.stopped, worker)
 }
 
@@ -247,10 +248,13 @@ func (a *agent) releaseElsewhere(ctx context.Context, id string, in releaseInput
 }
 
 // drain hands the locks over that a worker keeps, which has stopped: to other
-// workers, or to nobody when none has come in time.
+// workers, or to nobody when none has come in time. With the last worker, what is
+// kept for next runs goes the same way.
 func (a *agent) drain(ctx context.Context, worker string) {
 	a.mu.Lock()
 	a.stopped[worker] = true
+	delete(a.workers, worker)
+	last := len(a.workers) == 0
 	var leaving []*keeper
 	for _, k := range a.keepers {
 		if k.worker == worker {
@@ -267,17 +271,27 @@ func (a *agent) drain(ctx context.Context, worker string) {
 			_ = await(ctx, k.leaves.unwanted())
 		}
 	}
+	if last {
+		a.close(ctx)
+	}
 }
 
-// close gives away what is kept for nobody any more: the process ends.
+// close gives away what is kept, when nobody takes it over in time: the process
+// ends.
 func (a *agent) close(ctx context.Context) {
 	a.mu.Lock()
-	kept := slices.Collect(maps.Values(a.kept))
-	clear(a.kept)
+	kept := maps.Clone(a.kept)
 	a.mu.Unlock()
-	for _, p := range kept {
-		if p.unkeep() {
-			_ = p.release(ctx)
+	patient, done := context.WithTimeout(ctx, a.handover)
+	defer done()
+	for id, p := range kept {
+		if await(patient, p.unwanted()) != nil && p.unkeep() {
+			a.mu.Lock()
+			if a.kept[id] == p {
+				delete(a.kept, id)
+			}
+			a.mu.Unlock()
+			_ = p.release(context.WithoutCancel(ctx)) // its time is bounded by itself
 		}
 	}
 }

@@ -739,13 +739,21 @@ func TestLockThatIsKeptCanBeReleased(t *testing.T) {
 	})
 }
 
-func TestAgentThatIsClosedReleasesWhatIsKept(t *testing.T) {
+func TestLastWorkerOfAProcessReleasesWhatIsKeptForNobody(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
+		s.admit("worker")
+		s.admit("other")
 		s.keeps(holderDetails{})
 		_, err := s.release(t.Context(), "hold", releaseInput{Keep: keepTime})
 		require.NoError(t, err)
-		s.close(t.Context())
+
+		s.drain(t.Context(), "other")
+		require.NotNil(t, s.locks.holds())
+		start := time.Now()
+		s.drain(t.Context(), "worker")
+		require.Equal(t, DefaultHandover, time.Since(start), "it might have been taken over")
 		require.Nil(t, s.locks.holds())
+		require.True(t, s.idle())
 	})
 }
 
