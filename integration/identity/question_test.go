@@ -70,7 +70,7 @@ func TestQuestionThatIsRemovedIsAskedAnewInTime(t *testing.T) {
 	c, shell := h.client(keeper), h.shell(keeper)
 	log, err := c.AuditLog(0)
 	require.NoError(t, err)
-	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{Board: c.Approvals(), Auditor: trail{log}})
+	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{Forum: emergency.OnBoard(c.Approvals()), Auditor: trail{log}})
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
