@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
+	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -142,4 +145,54 @@ func TestHooksThatOverrunTheirGraceLoseTheLockToAForcefulRequest(t *testing.T) {
 	require.Contains(t, []string{temporal.ErrTypeLockPreempted, temporal.ErrTypeLockLost}, errorType(t, err))
 	require.False(t, clean.Load(), "the cleanup takes itself for being under the lock")
 	require.Equal(t, []string{"emergency", "cleanup"}, order.all())
+}
+
+// careful is a workflow whose cleanup takes as long as it may.
+func careful(ctx workflow.Context, lock lockguard.Requirement) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute, HeartbeatTimeout: 5 * time.Second, RetryPolicy: &sdk.RetryPolicy{MaximumAttempts: 1},
+	})
+	return temporal.WithLock(ctx, lock, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		return workflow.ExecuteActivity(ctx, "work").Get(ctx, nil)
+	}, temporal.OnPreempt(func(ctx workflow.Context, _ temporal.Preemption) error {
+		return workflow.ExecuteActivity(ctx, "undo").Get(ctx, nil)
+	}))
+}
+
+func TestForcefulRequestCutsTheCleanupOfAWorkflowShort(t *testing.T) {
+	t.Parallel()
+	f, d := newFarm(t), newDownstream(t)
+	f.workerOn(t, f.guard(t), nil, func(r registry) {
+		r.RegisterWorkflow(careful)
+		for _, name := range []string{"work", "undo"} {
+			register(r, name, laborer{newMouth(d, name)}.linger)
+		}
+	})
+	lock := requirement()
+	lock.CleanupTimeout = 5 * time.Second
+	run, err := f.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: devserver.Name(t), TaskQueue: f.queue}, careful, lock)
+	require.NoError(t, err)
+	first := d.awaits(t, "write", by("work"))
+
+	// when somebody takes the lock by force, and does not wait for the cleanup
+	require.NoError(t, f.guard(t).Do(t.Context(), lockguard.Requirement{Scope: scope, Priority: 7, Forceful: true}, func(ctx context.Context) error {
+		hold, _ := lockguard.FromContext(ctx)
+		_, err := newMouth(d, "emergency").say(ctx, word{What: "write", Token: hold.Token()})
+		return err
+	}))
+
+	// then the cleanup had begun under the token of the workflow, and both know that
+	// they have to go
+	require.Equal(t, "preempted", d.awaits(t, "told", by("work")).Cause)
+	require.Equal(t, first.Token, d.awaits(t, "write", by("undo")).Token)
+	d.awaits(t, "told", by("undo"))
+	_, err = result[any](t, run)
+	require.Contains(t, []string{temporal.ErrTypeLockPreempted, temporal.ErrTypeLockLost}, errorType(t, err))
+
+	// and what they still write is refused
+	d.open("late")
+	for _, who := range []string{"work", "undo"} {
+		d.awaits(t, "write", by(who), func(w word) bool { return w.Refused })
+	}
+	require.Equal(t, []bool{false, false, false}, []bool{d.said("write")[0].Refused, d.said("write")[1].Refused, d.said("write")[2].Refused})
 }

@@ -3,10 +3,12 @@ package temporal_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
 	apihistory "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -65,10 +67,10 @@ func part(ctx context.Context) (bool, error) {
 }
 
 // assemblers runs a worker for those workflows.
-func (f farm) assemblers(t *testing.T, code func(workflow.Context) ([]bool, error), plugins ...worker.Plugin) worker.Worker {
+func (f farm) assemblers(t *testing.T, r release) worker.Worker {
 	t.Helper()
-	w := worker.New(f.client, f.queue, worker.Options{Plugins: plugins})
-	w.RegisterWorkflowWithOptions(code, workflow.RegisterOptions{Name: "assemble"})
+	w := worker.New(f.client, f.queue, worker.Options{Plugins: r.plugins})
+	r.register(w)
 	register(w, "part", part)
 	register(w, "plain", func() error { return nil })
 	require.NoError(t, w.Start())
@@ -88,55 +90,83 @@ func (f farm) goOn(t *testing.T, run client.WorkflowRun) {
 	require.NoError(t, f.client.SignalWorkflow(t.Context(), run.GetID(), run.GetRunID(), "go on", nil))
 }
 
-// A declaration is put into running installations, and taken out of them.
-func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
-	t.Parallel()
-	f := newFarm(t)
+// A release is what has been deployed at some time.
+type release struct {
+	what    string
+	code    func(workflow.Context) ([]bool, error)
+	plugins []worker.Plugin
+}
+
+func (f farm) releases(t *testing.T) []release {
+	t.Helper()
 	fits := temporal.Lock{Requirement: requirement()}
 	never := fits // the hurried call does not have so much time
 	never.AcquireTimeout, never.CleanupTimeout = new(time.Minute), time.Minute
-	plugin := func(locks ...temporal.Lock) worker.Plugin {
+	plugin := func(locks ...temporal.Lock) []worker.Plugin {
 		var options []temporal.PluginOption
 		for _, lock := range locks {
 			options = append(options, temporal.Declare("part", lock))
 		}
 		p, err := temporal.NewPlugin(f.guard(t), options...)
 		require.NoError(t, err)
-		return p
+		return []worker.Plugin{p}
 	}
-	type version struct {
-		what    string
-		code    func(workflow.Context) ([]bool, error)
-		plugins []worker.Plugin
-	}
-	versions := []version{
+	return []release{
 		{"without the plugin", assemble, nil},
-		{"without a declaration", assemble, []worker.Plugin{plugin()}},
-		{"with a declaration", assemble, []worker.Plugin{plugin(fits)}},
-		{"with one that its timeouts do not fit", assemble, []worker.Plugin{plugin(never)}},
-		{"with a lock for the call", assembleLocked, []worker.Plugin{plugin()}},
-		{"with both", assembleLocked, []worker.Plugin{plugin(fits)}},
+		{"with a declaration", assemble, plugin(fits)},
+		{"with a lock for the call", assembleLocked, plugin()},
+		{"with both", assembleLocked, plugin(fits)},
+		{"without a declaration", assemble, plugin()},
+		{"with a declaration that its timeouts do not fit", assemble, plugin(never)},
 	}
+}
+
+func (r release) register(to worker.WorkflowRegistry) {
+	to.RegisterWorkflowWithOptions(r.code, workflow.RegisterOptions{Name: "assemble"})
+}
+
+func (r release) replayer(t *testing.T) worker.WorkflowReplayer {
+	t.Helper()
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: r.plugins})
+	require.NoError(t, err)
+	r.register(replayer)
+	return replayer
+}
+
+// longAgo is a history that was recorded without a lock, on some day.
+const longAgo = "testdata/assemble.json"
+
+func TestHistoryOfLongAgoReplaysWithADeclaration(t *testing.T) {
+	t.Parallel()
+	for _, r := range newFarm(t).releases(t) {
+		require.NoError(t, r.replayer(t).ReplayWorkflowHistoryFromJSONFile(nil, longAgo), r.what)
+	}
+}
+
+// A declaration is put into running installations, and taken out of them.
+func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	releases := f.releases(t)
 
 	// given histories that were recorded without a lock, with a declaration, and with
 	// one for the call
-	for _, recorded := range []version{versions[0], versions[2], versions[4]} {
-		w := f.assemblers(t, recorded.code, recorded.plugins...)
+	for i, recorded := range releases[:3] {
+		w := f.assemblers(t, recorded)
 		run := f.assemble(t)
 		f.goOn(t, run)
 		locked, err := result[[]bool](t, run)
 		require.NoError(t, err)
-		want := recorded.plugins != nil
-		require.Equal(t, []bool{want, want, want}, locked, recorded.what)
+		require.Equal(t, []bool{i > 0, i > 0, i > 0}, locked, recorded.what)
 		w.Stop()
+		if i == 0 {
+			record(t, f.client, run.GetID(), longAgo, recorded.register)
+		}
 		events := &apihistory.History{Events: devserver.History(t, f.client, run.GetID(), run.GetRunID())}
 
 		// then each version replays them
-		for _, v := range versions {
-			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: v.plugins})
-			require.NoError(t, err)
-			replayer.RegisterWorkflowWithOptions(v.code, workflow.RegisterOptions{Name: "assemble"})
-			require.NoError(t, replayer.ReplayWorkflowHistory(nil, events), "recorded %s, replayed %s", recorded.what, v.what)
+		for _, r := range releases {
+			require.NoError(t, r.replayer(t).ReplayWorkflowHistory(nil, events), "recorded %s, replayed %s", recorded.what, r.what)
 		}
 	}
 }
@@ -144,19 +174,18 @@ func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
 func TestRunningWorkflowGoesOnUnderADeclarationThatIsAdded(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
+	releases := f.releases(t)
 
 	// given a workflow that has begun without a lock
-	before := f.assemblers(t, assemble)
+	before := f.assemblers(t, releases[0])
 	run := f.assemble(t)
 	eventually(t, func() bool {
-		return len(devserver.History(t, f.client, run.GetID(), run.GetRunID())) >= 12
-	}, "it waits for the signal")
+		return slices.Contains(f.events(t, run), enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+	}, "its first activity")
 	before.Stop()
 
 	// when the workers are replaced by those that declare one
-	p, err := temporal.NewPlugin(f.guard(t), temporal.Declare("part", temporal.Lock{Requirement: requirement()}))
-	require.NoError(t, err)
-	f.assemblers(t, assemble, p)
+	f.assemblers(t, releases[1])
 	f.goOn(t, run)
 
 	// then the rest of it runs under the lock

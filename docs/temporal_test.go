@@ -1,0 +1,38 @@
+package docs
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The table of what is tested with Temporal has each line once, and names tests
+// that there are, where it says that they are.
+func TestTableOfTemporalScenariosNamesOnlyTestsThatThereAre(t *testing.T) {
+	t.Parallel()
+	_, table, found := strings.Cut(read(t, "temporal.md"), "\n## What is tested\n")
+	require.True(t, found)
+	suites := map[string]map[string]bool{
+		"integration": testsIn(t, path.Join("..", "integration", "temporal")),
+		"peers":       testsIn(t, path.Join("..", "integration", "temporal", "peers")),
+		"temporal":    testsIn(t, path.Join("..", "temporal")),
+	}
+	rows := regexp.MustCompile(`(?m)^\| (S\d+) \| .* \| (.*) \|$`).FindAllStringSubmatch(table, -1)
+	require.Len(t, rows, strings.Count(table, "\n| S"))
+	for i, row := range rows {
+		require.Equal(t, fmt.Sprintf("S%d", i+1), row[1])
+		for part := range strings.SplitSeq(row[2], "; ") {
+			suite, names, _ := strings.Cut(part, ": ")
+			require.Contains(t, suites, suite, row[1])
+			tests := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(names, -1)
+			require.NotEmpty(t, tests, row[1])
+			for _, name := range tests {
+				require.True(t, suites[suite][name[1]], "%s: there is no %s in %s", row[1], name[1], suite)
+			}
+		}
+	}
+}
