@@ -106,6 +106,7 @@ func (g *fakeGrant) ID() string { return "guid-" + g.number.String() }
 func (g *fakeGrant) Reference() Reference {
 	return Reference{Scope: g.scope, Hold: g.request.Hold, ID: g.ID(), Token: g.number, Mode: g.request.Mode}
 }
+
 func (g *fakeGrant) Terms() recipes.Terms {
 	return recipes.Terms{Priority: g.request.Priority, LeaseTimeout: g.request.LeaseTimeout, CleanupTimeout: g.request.CleanupTimeout}
 }

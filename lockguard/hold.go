@@ -409,23 +409,27 @@ func (h *Hold) dress() {
 	if f == nil || h.bundle == nil && h.tenure.first != h {
 		return
 	}
-	ctx := h.ctx
+	values := h.ctx
 	for _, t := range h.tenures() {
-		t.mu.Lock()
-		about := t.aboutLocked()
-		t.mu.Unlock()
-		err := protect("context", func() error {
-			if dressed := f(ctx, about); dressed != nil {
-				ctx = dressed
-			}
-			return nil
-		})
-		if err != nil {
-			h.tenure.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
-				slog.String("scope", about.Scope), slog.Any("error", err))
-		}
+		values = t.dress(values, f)
 	}
-	h.ctx, h.values = valuesOf{h.ctx, ctx}, ctx
+	h.ctx, h.values = valuesOf{h.ctx, values}, values
+}
+
+// dress returns what f makes of ctx for this lock.
+func (t *tenure) dress(ctx context.Context, f func(context.Context, Subject) context.Context) context.Context {
+	t.mu.Lock()
+	about := t.aboutLocked()
+	t.mu.Unlock()
+	var dressed context.Context
+	if err := protect("context", func() error { dressed = f(ctx, about); return nil }); err != nil {
+		t.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
+			slog.String("scope", about.Scope), slog.Any("error", err))
+	}
+	if dressed == nil {
+		return ctx
+	}
+	return dressed
 }
 
 // valuesOf is a context with the values of another one.

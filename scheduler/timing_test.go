@@ -28,8 +28,16 @@ func (t Timing) due(at time.Time, loc *time.Location) bool {
 
 func TestATimingIsDueWhenItsScheduleIs(t *testing.T) {
 	for _, c := range []struct{ spec, zone string }{
-		{"*/15 * * * *", "Europe/Berlin"}, {"30 2 * * *", "UTC"}, {"0 12 13 * fri", ""}, {"0 0 * * 7", "Asia/Tokyo"}, {"@hourly", "Europe/Berlin"},
-		{"H H(2-5) * * *", ""}, {"@every 7m", ""}, {"@every 1h/15m", ""}, {"20 10 4 * * 1-5", ""}, {"30 2 * * *", "Europe/Berlin"},
+		{"*/15 * * * *", "Europe/Berlin"},
+		{"30 2 * * *", "UTC"},
+		{"0 12 13 * fri", ""},
+		{"0 0 * * 7", "Asia/Tokyo"},
+		{"@hourly", "Europe/Berlin"},
+		{"H H(2-5) * * *", ""},
+		{"@every 7m", ""},
+		{"@every 1h/15m", ""},
+		{"20 10 4 * * 1-5", ""},
+		{"30 2 * * *", "Europe/Berlin"},
 	} {
 		job := jobs.Job{Name: "move", Schedule: c.spec, TimeZone: c.zone, DST: jobs.DST{Gap: jobs.GapSkip, Overlap: jobs.FoldBoth}}
 		timing, err := TimingOf(job)

@@ -241,7 +241,7 @@ func TestCleanupOfAPreemptedActivityRunsUnderTheLock(t *testing.T) {
 	err := interrupted(t, temporal.Lock{Cleanup: hook("declared")}, func(ctx context.Context) error {
 		hold, _ := lockguard.FromContext(ctx)
 		require.NoError(t, hold.OnCleanup(hook("added")))
-		require.True(t, errors.As(context.Cause(ctx), new(*lockguard.PreemptedError)))
+		require.ErrorAs(t, context.Cause(ctx), new(*lockguard.PreemptedError))
 		return ctx.Err()
 	})
 	require.Equal(t, temporal.ErrTypeLockPreempted, failed(t, err).Type())

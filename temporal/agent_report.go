@@ -94,7 +94,7 @@ func (k *keeper) superseded(ctx context.Context) error {
 	case errors.As(err, new(*serviceerror.NotFound)):
 		return errClosed
 	case err != nil:
-		return nil
+		return nil //nolint:nilerr // whoever does not answer has not said it
 	case described.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return errSuperseded
 	}

@@ -184,7 +184,8 @@ func TestAQuestionThatWaitsIsEscalatedStepByStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := aQuestion()
 			q.Escalation = []temporal.EscalationStep{
-				{AfterMS: (10 * time.Minute).Milliseconds(), To: "the boss"}, {AfterMS: (2 * time.Minute).Milliseconds(), To: "on-call"},
+				{AfterMS: (10 * time.Minute).Milliseconds(), To: "the boss"},
+				{AfterMS: (2 * time.Minute).Milliseconds(), To: "on-call"},
 				{AfterMS: (14 * time.Minute).Milliseconds(), To: "nobody"},
 			}
 			h := newHearing(t)

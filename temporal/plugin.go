@@ -216,8 +216,8 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	if h == nil || !h.enter() {
 		return next(ctx, o)
 	}
-	_, real := o.WorkerRegistry.(interface{ Stop() }) // a worker registers with itself, a test environment does not
-	h.real.Store(real)
+	_, genuine := o.WorkerRegistry.(interface{ Stop() }) // a worker registers with itself, a test environment does not
+	h.real.Store(genuine)
 	for _, c := range p.components {
 		if err := c.start(h.background(), h, o.WorkerRegistry); err != nil {
 			return fmt.Errorf("temporal: the worker of task queue %s cannot start: %w", h.taskQueue, err)

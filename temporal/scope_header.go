@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -45,7 +46,7 @@ func scopesOf(ctx workflow.Context) []scoped {
 // within returns a context in scope of s as well.
 func (s scoped) within(parent workflow.Context) workflow.Context {
 	outer := scopesOf(parent)
-	return workflow.WithValue(parent, scopedKey{}, append(outer[:len(outer):len(outer)], s))
+	return workflow.WithValue(parent, scopedKey{}, append(slices.Clip(outer), s))
 }
 
 // A membership is what an activity is told of a hold in its header. Headers pass

@@ -530,6 +530,10 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 				}
 				who := fmt.Sprintf("stranger %d turn %d", n, turn)
 				token, err := g.Token(ctx)
+				if err != nil {
+					done <- err
+					return
+				}
 				hall.enter(who, token)
 				hall.leave(who)
 				if err := g.Release(ctx); err != nil {

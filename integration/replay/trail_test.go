@@ -89,7 +89,7 @@ func replay(records []recipes.AuditRecord) (story, []string) {
 			}
 			s.acted[r.Override] = true
 		case recipes.AuditLost, recipes.AuditOverrideClear, recipes.AuditOverrideExpire,
-			recipes.AuditApprovalOpen, recipes.AuditApprovalDecide:
+			recipes.AuditApprovalOpen, recipes.AuditApprovalEscalate, recipes.AuditApprovalDecide:
 		}
 	}
 	return s, odd

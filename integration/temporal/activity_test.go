@@ -298,9 +298,9 @@ func TestActivityThatYieldsKeepsItsPlaceForTheNextAttemptOnAnotherWorker(t *test
 	require.Equal(t, id, f.waiterIDs(t), "there is one place, from the first attempt on")
 
 	// and somebody who came later
-	later := make(chan error, 1)
+	later, rival := make(chan error, 1), f.guard(t)
 	go func() {
-		later <- f.guard(t).Do(t.Context(), requirement(), func(context.Context) error { order.add("later"); return nil })
+		later <- rival.Do(t.Context(), requirement(), func(context.Context) error { order.add("later"); return nil })
 	}()
 	f.waiters(t, 2)
 

@@ -2,6 +2,7 @@ package temporal_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestWorkerThatDrainsLetsLockedActivitiesEnd(t *testing.T) {
 		<-stopping
 		<-proceed
 		hold, _ := lockguard.FromContext(ctx)
-		shaken.Store(ctx.Err() != nil || hold.Check() != nil)
+		shaken.Store(errors.Join(ctx.Err(), hold.Check()) != nil)
 		return activity.GetInfo(ctx).Attempt, nil
 	}
 	w := f.worker(t, temporal.Lock{Requirement: requirement()}, map[string]any{"work": work})
@@ -113,9 +114,9 @@ func TestWorkerThatStopsHandsOverThePlacesOfItsActivities(t *testing.T) {
 			run := f.start(t, "work", slowly())
 			f.waits(t)
 			id := f.waiterIDs(t)[0]
-			later := make(chan error, 1)
+			later, rival := make(chan error, 1), f.guard(t)
 			go func() {
-				later <- f.guard(t).Do(t.Context(), requirement(), func(context.Context) error { order.add("later"); return nil })
+				later <- rival.Do(t.Context(), requirement(), func(context.Context) error { order.add("later"); return nil })
 			}()
 			f.waiters(t, 2)
 

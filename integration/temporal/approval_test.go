@@ -88,7 +88,8 @@ func (h *house) asked(file string) (q struct {
 	Kind      string    `json:"kind"`
 	Until     time.Time `json:"until"`
 	Escalated []struct{ To string }
-}) {
+},
+) {
 	h.Helper()
 	h.within("a question is listed", func() bool {
 		out := h.listed("approvals", "ls", "-f", file)

@@ -116,8 +116,6 @@ func (d *downstream) awaits(t *testing.T, what string, fits ...func(word) bool) 
 
 func by(worker string) func(word) bool { return func(w word) bool { return w.Worker == worker } }
 
-func about(key string) func(word) bool { return func(w word) bool { return w.Key == key } }
-
 // gate is closed when it is opened.
 func (d *downstream) gate(name string) chan struct{} {
 	d.mu.Lock()

@@ -29,7 +29,7 @@ var binary struct {
 func program(t *testing.T) string {
 	t.Helper()
 	binary.once.Do(func() {
-		if binary.dir, binary.err = os.MkdirTemp("", "lockkeeper-temporal-"); binary.err != nil {
+		if binary.dir, binary.err = os.MkdirTemp("", "lockkeeper-temporal-"); binary.err != nil { //nolint:usetesting // it is for all tests
 			return
 		}
 		build := exec.Command("go", "build", "-o", filepath.Join(binary.dir, "lockkeeper"), "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")

@@ -103,9 +103,17 @@ func TestSchedulesAreKeptAsTheFileSays(t *testing.T) {
 
 	// and each part of a job counts
 	for _, change := range [][2]string{
-		{"0 4 * * 1-5", "0 4 * * 1-6"}, {"buffer-one", "skip"}, {"jitter: 5m", "jitter: 6m"}, {"window: 1h", "window: 2h"}, {"retry: 2", "retry: 3"},
-		{"scope: db", "scope: dbs"}, {"priority: 20", "priority: 30"}, {"workflow: Move", "workflow: Moves"}, {"queue: orders", "queue: users"},
-		{"dry: true", "dry: false"}, {"id_prefix: eu-", "id_prefix: us-"},
+		{"0 4 * * 1-5", "0 4 * * 1-6"},
+		{"buffer-one", "skip"},
+		{"jitter: 5m", "jitter: 6m"},
+		{"window: 1h", "window: 2h"},
+		{"retry: 2", "retry: 3"},
+		{"scope: db", "scope: dbs"},
+		{"priority: 20", "priority: 30"},
+		{"workflow: Move", "workflow: Moves"},
+		{"queue: orders", "queue: users"},
+		{"dry: true", "dry: false"},
+		{"id_prefix: eu-", "id_prefix: us-"},
 	} {
 		require.Contains(t, moveJob, change[0])
 		changed := schedules(t, strings.Replace(moveJob, change[0], change[1], 1)+reportJob)

@@ -64,7 +64,7 @@ func (p process) span(t *testing.T, name, owner string) sdk.ReadOnlySpan {
 func value(all []attribute.KeyValue, key attribute.Key) string {
 	for _, a := range all {
 		if a.Key == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

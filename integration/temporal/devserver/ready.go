@@ -38,8 +38,7 @@ func (s *Server) ready(ctx context.Context) error {
 // takesWork returns nil when history and matching serve the client's namespace.
 func takesWork(ctx context.Context, c client.Client) error {
 	_, err := c.DescribeWorkflowExecution(ctx, "no-such-workflow", "")
-	var none *serviceerror.NotFound
-	if !errors.As(err, &none) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); !ok {
 		return errors.Join(err, errors.New("history does not answer yet"))
 	}
 	_, err = c.DescribeTaskQueue(ctx, "no-such-queue", enums.TASK_QUEUE_TYPE_WORKFLOW)
