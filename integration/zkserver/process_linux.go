@@ -1,4 +1,4 @@
-package process
+package zkserver
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// attributes: the server dies with its parent however that ends, and does not hear the terminal's interrupt, so
+// childAttributes: the server dies with its parent however that ends, and does not hear the terminal's interrupt, so
 // that the parent can still use it while it winds down.
-func attributes() *syscall.SysProcAttr {
+func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 

@@ -1,0 +1,144 @@
+package temporaltesting_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/temporal"
+	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
+)
+
+// tables are what the activity of the example changes.
+var tables = map[string]string{}
+
+// Import is an activity that puts right what it has begun when it has to go.
+func Import(ctx context.Context, table string) error {
+	hold, _ := lockguard.FromContext(ctx)
+	tables[table] = "half imported"
+	err := hold.OnCleanup(func(context.Context) error {
+		tables[table] = "as before"
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Minute): // work
+		tables[table] = "imported"
+		return nil
+	}
+}
+
+var importLock = temporal.Lock{Requirement: lockguard.Requirement{Scope: "table/{{.}}", CleanupTimeout: 30 * time.Second}}
+
+func TestImportPutsTheTableBack(t *testing.T) {
+	locks := temporaltesting.New(t)
+	env := locks.NewActivityEnvironment(temporal.Declare("Import", importLock))
+	env.RegisterActivity(Import)
+	locks.During("Import", func() { locks.Preempt(lockguard.Requirement{Scope: "table/orders"}) })
+
+	_, err := env.ExecuteActivity(Import, "orders")
+
+	require.ErrorContains(t, err, `preempted by "rival"`)
+	require.Equal(t, "as before", tables["orders"])
+}
+
+func TestDocumentationShowsThisTest(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	code, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	_, shown, ok := strings.Cut(string(doc), "//\tfunc TestImport")
+	require.True(t, ok)
+	shown, _, _ = strings.Cut(shown, "//\n// # One idea")
+	var lines []string
+	for line := range strings.Lines("//\tfunc TestImport" + shown) {
+		line = strings.TrimPrefix(strings.TrimPrefix(line, "//"), "\t")
+		lines = append(lines, line)
+	}
+	require.Contains(t, string(code), strings.Join(lines, ""))
+}
+
+// An activity has to go when somebody more important asks for its lock, and puts
+// things right before that one gets it.
+func Example_activity() {
+	t := &fakeT{} // *testing.T, in a test
+	defer t.end()
+
+	locks := temporaltesting.New(t)
+	env := locks.NewActivityEnvironment(temporal.Declare("Import", importLock))
+	env.RegisterActivity(Import)
+
+	var hotfix *temporaltesting.Rival
+	locks.During("Import", func() {
+		hotfix = locks.Preempt(lockguard.Requirement{Scope: "table/orders", Owner: "hotfix"})
+	})
+	_, err := env.ExecuteActivity(Import, "orders")
+
+	hotfix.AwaitAcquired()
+	fmt.Println("hotfix finds the table", tables["orders"])
+	fmt.Println(strings.Contains(err.Error(), temporal.ErrTypeLockPreempted))
+	// Output:
+	// hotfix finds the table as before
+	// true
+}
+
+// Move is a workflow that moves data under a lock, and moves it back when it has to
+// go before it is done.
+func Move(ctx workflow.Context) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	need := lockguard.Requirement{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}
+	return temporal.WithLock(ctx, need, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		if err := workflow.ExecuteActivity(ctx, "Copy").Get(ctx, nil); err != nil {
+			return err
+		}
+		if err := workflow.Sleep(ctx, time.Hour); err != nil { // for readers of the old place
+			return err
+		}
+		return workflow.ExecuteActivity(ctx, "Delete").Get(ctx, nil)
+	}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
+		return workflow.ExecuteActivity(ctx, "Uncopy", why.By).Get(ctx, nil)
+	}))
+}
+
+// A workflow has to go after ten minutes, and compensates under its lock. The hour
+// that it waits takes no time.
+func Example_workflow() {
+	t := &fakeT{} // *testing.T, in a test
+	defer t.end()
+
+	locks := temporaltesting.New(t)
+	env := locks.NewWorkflowEnvironment()
+	env.RegisterActivityWithOptions(func(context.Context) error { fmt.Println("copy"); return nil }, activity.RegisterOptions{Name: "Copy"})
+	env.RegisterActivityWithOptions(func(context.Context) error { fmt.Println("delete"); return nil }, activity.RegisterOptions{Name: "Delete"})
+	env.RegisterActivityWithOptions(func(ctx context.Context, by string) error {
+		hold, _ := lockguard.FromContext(ctx)
+		fmt.Println("uncopy for", by, "under the lock:", hold.Check() == nil)
+		return nil
+	}, activity.RegisterOptions{Name: "Uncopy"})
+
+	var hotfix *temporaltesting.Rival
+	env.RegisterDelayedCallback(func() {
+		hotfix = locks.Preempt(lockguard.Requirement{Scope: "cluster/orders", Owner: "hotfix"})
+	}, 10*time.Minute)
+	env.ExecuteWorkflow(Move)
+
+	hotfix.AwaitAcquired()
+	why, preempted := temporal.PreemptionOf(env.GetWorkflowError())
+	fmt.Println("preempted:", preempted, why.Reason)
+	// Output:
+	// copy
+	// uncopy for hotfix under the lock: true
+	// preempted: true outranked
+}
