@@ -128,12 +128,18 @@ func (a *locked) run(work func(ctx context.Context) (any, error)) (any, error) {
 			_ = hold.Release(a.ctx)
 		}
 	}()
-	if a.lock.Cleanup != nil {
-		if err := hold.OnCleanup(a.lock.Cleanup); err != nil {
-			return nil, misdeclared(a.info.ActivityType.Name, err)
-		}
+	result, failed := any(nil), error(nil)
+	if a.pulse != nil {
+		failed = a.pulse.confirm(hold.Context())
 	}
-	result, failed := work(hold.Context())
+	if failed == nil {
+		if a.lock.Cleanup != nil {
+			if err := hold.OnCleanup(a.lock.Cleanup); err != nil {
+				return nil, misdeclared(a.info.ActivityType.Name, err)
+			}
+		}
+		result, failed = work(hold.Context())
+	}
 	released = true
 	release := hold.Release(a.ctx)
 	return a.outcome(result, failed, context.Cause(hold.Context()), release)

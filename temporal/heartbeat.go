@@ -60,10 +60,12 @@ type pulse struct {
 	ended    chan struct{}
 
 	mu      sync.Mutex
-	details details // to be sent
-	pending bool    // and not sent yet
-	told    bool    // why the attempt has to go
-	gone    bool    // the server does not know the attempt any more
+	details details       // to be sent
+	pending bool          // and not sent yet
+	told    bool          // why the attempt has to go
+	gone    bool          // the server does not know the attempt any more
+	known   time.Time     // when the last heartbeat was sent that was accepted
+	news    chan struct{} // closed with the next one
 }
 
 // startPulse sends the first heartbeat at once. cancel ends the attempt.
@@ -73,6 +75,7 @@ func startPulse(ctx context.Context, token tokenClient, sdk interceptor.Activity
 		interval: maxPulse,
 		due:      make(chan struct{}, 1),
 		ended:    make(chan struct{}),
+		news:     make(chan struct{}),
 		details:  inherited, // also the slip, until the lock is there
 	}
 	p.lasting, p.quit = context.WithCancel(context.Background())
@@ -104,6 +107,7 @@ func (p *pulse) run() {
 			return
 		case err == nil:
 			accepted = sent
+			p.accept(sent)
 		case p.isWord(err):
 			if !p.tell(err) {
 				return
@@ -131,6 +135,36 @@ func (p *pulse) run() {
 		case <-timer.C:
 		}
 	}
+}
+
+// accept takes note of a heartbeat that was accepted.
+func (p *pulse) accept(sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = sent
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+// confirm returns nil when the server knows the attempt, and cannot have given it
+// up by now. One that begins late, because its worker was stopped meanwhile, would
+// have a larger token than the attempt that Temporal believes in. It ends with ctx,
+// as it does when the server does not know the attempt.
+func (p *pulse) confirm(ctx context.Context) error {
+	for p.token != nil {
+		p.mu.Lock()
+		known, news := p.known, p.news
+		p.mu.Unlock()
+		if timeout := p.info.HeartbeatTimeout; !known.IsZero() && (timeout <= 0 || time.Since(known) < timeout) {
+			break
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
 }
 
 // limit is for how long one heartbeat is tried.

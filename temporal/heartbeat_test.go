@@ -218,6 +218,47 @@ func TestAttemptWhoseHeartbeatsAreNotAcceptedIsSuperseded(t *testing.T) {
 	}
 }
 
+// An attempt begins when it is sure that it is the current one: not before the first
+// heartbeat was accepted, and not when the last one was longer ago than the timeout.
+func TestAttemptIsConfirmedByAHeartbeatThatIsNotTooOld(t *testing.T) {
+	const timeout = 6 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		silent := true
+		f := &fakeTemporal{answer: func(n int) error {
+			if n == 1 || n > 2 && silent {
+				return errors.New("try again")
+			}
+			return nil
+		}}
+		p, ended := f.begins(t, timeout)
+		defer p.stop(false)
+		began := time.Now()
+		require.NoError(t, p.confirm(ended))
+		require.Len(t, f.all(), 2, "not with the one that failed")
+		require.Equal(t, maxPulse, time.Since(began))
+		require.NoError(t, p.confirm(ended), "at once")
+		require.Equal(t, maxPulse, time.Since(began))
+
+		// when none has been accepted for a while, and the process has not noticed
+		p.mu.Lock()
+		p.known = time.Now().Add(-timeout)
+		p.mu.Unlock()
+		silent = false
+		before := len(f.all())
+		require.NoError(t, p.confirm(ended))
+		require.Greater(t, len(f.all()), before)
+	})
+}
+
+func TestAttemptThatTheServerHasGivenUpIsNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTemporal{answer: func(int) error { return serviceerror.NewNotFound("activity is gone") }}
+		p, ended := f.begins(t, 6*time.Second)
+		defer p.stop(false)
+		require.ErrorIs(t, p.confirm(ended), context.Canceled)
+	})
+}
+
 func TestAttemptWithoutAHeartbeatTimeoutIsNotSuperseded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeTemporal{answer: func(int) error { return serviceerror.NewUnavailable("away") }}
