@@ -3,6 +3,8 @@ package zkserver
 import (
 	"fmt"
 	"os"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // diskSize bounds the file system of its own that a server gets. It lies in memory, of which only what is written counts.
@@ -48,7 +50,7 @@ func (s *Server) FillDisk() error {
 		}
 		return nil
 	default:
-		return s.with("fill the disk", func(p *process) error { return limitFiles(p.handle.Pid, true) })
+		return s.with("fill the disk", func(p *process.Process) error { return limitFiles(p.PID(), true) })
 	}
 }
 
@@ -64,11 +66,11 @@ func (s *Server) FreeDisk() error {
 		}
 		return nil
 	default:
-		return s.with("free the disk", func(p *process) error {
-			if !p.alive() {
+		return s.with("free the disk", func(p *process.Process) error {
+			if !p.Alive() {
 				return nil
 			}
-			return limitFiles(p.handle.Pid, false)
+			return limitFiles(p.PID(), false)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // Ensemble is three servers that elect a leader and serve while two of them live.
@@ -45,7 +47,7 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no leader after %s: %w", e.timeout, context.DeadlineExceeded))
 	defer cancel()
 	var leader *Server
-	err := poll(ctx, 20*time.Millisecond, func() error {
+	err := process.Poll(ctx, 20*time.Millisecond, func() error {
 		var errs []error
 		for s, mode := range e.modes(ctx) {
 			if mode.err == nil && mode.mode == Leader {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // WaitCommitting returns when the server takes part in a quorum that commits: it opens a session and closes it again, which
@@ -17,9 +19,9 @@ func (s *Server) WaitCommitting(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.startTimeout,
 		fmt.Errorf("not committing after %s: %w", s.options.startTimeout, context.DeadlineExceeded))
 	defer cancel()
-	err := poll(ctx, 50*time.Millisecond, func() error {
+	err := process.Poll(ctx, 50*time.Millisecond, func() error {
 		if !s.Alive() {
-			return errEnded
+			return process.ErrEnded
 		}
 		attempt, done := context.WithTimeout(ctx, 5*time.Second)
 		defer done()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // Server is one ZooKeeper server: its address and data, and the process that may be running on them. Its methods may be
@@ -28,7 +29,7 @@ type Server struct {
 	args []string
 
 	mu      sync.Mutex
-	process *process // the last one started
+	process *process.Process // the last one started
 	closed  bool
 }
 
@@ -143,14 +144,14 @@ func (s *Server) PID() int {
 	if s.process == nil {
 		return 0
 	}
-	return s.process.handle.Pid
+	return s.process.PID()
 }
 
 // Alive tells whether the process runs, paused or not.
 func (s *Server) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process != nil && s.process.alive()
+	return s.process != nil && s.process.Alive()
 }
 
 // Launch starts the process and does not wait until it serves: for members of an ensemble that has no quorum yet.
@@ -160,8 +161,8 @@ func (s *Server) Launch() error {
 	switch {
 	case s.closed:
 		return s.errorf("launch: already closed")
-	case s.process != nil && s.process.alive():
-		return s.errorf("launch: already running as process %d", s.process.handle.Pid)
+	case s.process != nil && s.process.Alive():
+		return s.errorf("launch: already running as process %d", s.process.PID())
 	}
 	log, err := os.OpenFile(logFile(s.dir.path), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -181,9 +182,9 @@ func (s *Server) WaitServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.startTimeout,
 		fmt.Errorf("not serving after %s: %w", s.options.startTimeout, context.DeadlineExceeded))
 	defer cancel()
-	err := poll(ctx, 10*time.Millisecond, func() error {
+	err := process.Poll(ctx, 10*time.Millisecond, func() error {
 		if !s.Alive() {
-			return errEnded
+			return process.ErrEnded
 		}
 		// A starting server may accept a connection and then forget it.
 		attempt, done := context.WithTimeout(ctx, time.Second)
@@ -212,29 +213,29 @@ func (s *Server) Restart(ctx context.Context) error {
 // Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped server does
 // nothing.
 func (s *Server) Stop() error {
-	return s.with("stop", func(p *process) error { return p.terminate(10 * time.Second) })
+	return s.with("stop", func(p *process.Process) error { return p.Terminate(10 * time.Second) })
 }
 
 // Kill ends the process at once (SIGKILL) and returns when it is gone.
-func (s *Server) Kill() error { return s.with("kill", (*process).kill) }
+func (s *Server) Kill() error { return s.with("kill", (*process.Process).Kill) }
 
 // Pause stops the process from running (SIGSTOP) and returns when it has stopped: connections stay open, nothing is
 // answered. Unlike Stop and Kill it is an error when the process has ended.
 func (s *Server) Pause() error {
-	return s.with("pause", func(p *process) error {
+	return s.with("pause", func(p *process.Process) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		return p.pause(ctx)
+		return p.Pause(ctx)
 	})
 }
 
 // Resume lets a paused process run on (SIGCONT).
 func (s *Server) Resume() error {
-	return s.with("resume", func(p *process) error {
-		if !p.alive() {
-			return errEnded
+	return s.with("resume", func(p *process.Process) error {
+		if !p.Alive() {
+			return process.ErrEnded
 		}
-		return p.signal(syscall.SIGCONT)
+		return p.Signal(syscall.SIGCONT)
 	})
 }
 
@@ -248,7 +249,7 @@ func (s *Server) Close() error {
 	s.closed = true
 	var errs []error
 	if s.process != nil {
-		errs = append(errs, s.process.kill())
+		errs = append(errs, s.process.Kill())
 	}
 	errs = append(errs, s.closePeers(), s.disk.remove())
 	if s.dir != nil {
@@ -288,7 +289,7 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-func (s *Server) with(what string, do func(*process) error) error {
+func (s *Server) with(what string, do func(*process.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {

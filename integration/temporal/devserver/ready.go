@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // ready returns when all parts of the server answer.
@@ -55,9 +57,9 @@ func inNamespace(ctx context.Context, c client.Client, name string) error {
 }
 
 func (s *Server) poll(ctx context.Context, check func(context.Context) error) error {
-	return poll(ctx, 10*time.Millisecond, func() error {
+	return process.Poll(ctx, 10*time.Millisecond, func() error {
 		if !s.Alive() {
-			return errEnded
+			return process.ErrEnded
 		}
 		attempt, done := context.WithTimeout(ctx, 5*time.Second)
 		defer done()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // Settings say how a server runs. The zero value is fit for most tests.
@@ -43,7 +44,7 @@ type Server struct {
 	journal  journal
 
 	mu      sync.Mutex
-	process *process // the last one started
+	process *process.Process // the last one started
 	closed  bool
 }
 
@@ -129,14 +130,14 @@ func (s *Server) PID() int {
 	if s.process == nil {
 		return 0
 	}
-	return s.process.handle.Pid
+	return s.process.PID()
 }
 
 // Alive tells whether the process runs, paused or not.
 func (s *Server) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process != nil && s.process.alive()
+	return s.process != nil && s.process.Alive()
 }
 
 // Restart starts a server again that was stopped or killed, and stops one that runs before that. It returns when the
@@ -174,29 +175,29 @@ func (s *Server) launch() error {
 // Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped server does
 // nothing.
 func (s *Server) Stop() error {
-	return s.with("stop", func(p *process) error { return p.terminate(10 * time.Second) })
+	return s.with("stop", func(p *process.Process) error { return p.Terminate(10 * time.Second) })
 }
 
 // Kill ends the process at once (SIGKILL) and returns when it is gone.
-func (s *Server) Kill() error { return s.with("kill", (*process).kill) }
+func (s *Server) Kill() error { return s.with("kill", (*process.Process).Kill) }
 
 // Pause stops the process from running (SIGSTOP) and returns when it has stopped: connections stay open, nothing is
 // answered. Unlike Stop and Kill it is an error when the process has ended.
 func (s *Server) Pause() error {
-	return s.with("pause", func(p *process) error {
+	return s.with("pause", func(p *process.Process) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		return p.pause(ctx)
+		return p.Pause(ctx)
 	})
 }
 
 // Resume lets a paused process run on (SIGCONT).
 func (s *Server) Resume() error {
-	return s.with("resume", func(p *process) error {
-		if !p.alive() {
-			return errEnded
+	return s.with("resume", func(p *process.Process) error {
+		if !p.Alive() {
+			return process.ErrEnded
 		}
-		return p.signal(syscall.SIGCONT)
+		return p.Signal(syscall.SIGCONT)
 	})
 }
 
@@ -210,7 +211,7 @@ func (s *Server) Close() error {
 	s.closed = true
 	var errs []error
 	if s.process != nil {
-		errs = append(errs, s.process.kill())
+		errs = append(errs, s.process.Kill())
 	}
 	if s.dir != "" {
 		errs = append(errs, os.RemoveAll(s.dir))
@@ -229,7 +230,7 @@ func (s *Server) Close() error {
 // LogTail returns the last lines of what the server has written, over all its starts.
 func (s *Server) LogTail(lines int) string { return s.journal.since(0, lines) }
 
-func (s *Server) with(what string, do func(*process) error) error {
+func (s *Server) with(what string, do func(*process.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {

@@ -1,4 +1,4 @@
-package zkserver
+package process
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// childAttributes: the server dies with its parent however that ends, and does not hear the terminal's interrupt, so
+// attributes: the server dies with its parent however that ends, and does not hear the terminal's interrupt, so
 // that the parent can still use it while it winds down.
-func childAttributes() *syscall.SysProcAttr {
+func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
