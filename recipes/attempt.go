@@ -30,7 +30,7 @@ type attempt struct {
 	changed    <-chan struct{} // closed when the terms may have changed; nil: they cannot
 	next       *revision       // what it has not become yet
 	authorized []string        // guids of those whom it may evict
-	pending    []string        // guids of the holders of whom CleanupPending was sent
+	pending    []string        // the holders of whom CleanupPending was sent, see holding.hold
 }
 
 // run makes the attempt, in one session after the other.

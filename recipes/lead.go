@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -94,7 +95,7 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	}
 	if impatient && p.a.req.Patient && p.a.pending == nil {
 		for _, h := range holders {
-			p.a.pending = append(p.a.pending, h.guid)
+			p.a.pending = append(p.a.pending, h.hold())
 		}
 		p.a.notices.send(CleanupPending{Holders: p.a.holders, Waited: p.oldestAsk()})
 	}
@@ -125,9 +126,10 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 }
 
 // othersThanPending reports whether somebody holds the lock of whom
-// CleanupPending has not told, though it was sent.
+// CleanupPending has not told, though it was sent. Who joins or adopts a hold of which
+// it has told is no news: else each that helps to clean up would void what is decided.
 func (p *place) othersThanPending(holders []*holding) bool {
-	return p.a.pending != nil && slices.ContainsFunc(holders, func(h *holding) bool { return !slices.Contains(p.a.pending, h.guid) })
+	return p.a.pending != nil && slices.ContainsFunc(holders, func(h *holding) bool { return !slices.Contains(p.a.pending, h.hold()) })
 }
 
 // pendingOver tells that what was pending is so no more, and returns when the
@@ -233,6 +235,14 @@ type holding struct {
 	path string
 	rec  contenderRecord
 	stat *zk.Stat
+}
+
+// hold names the hold of which this one is a member: companions have one name.
+func (h *holding) hold() string {
+	if h.rec.Hold == "" {
+		return h.guid
+	}
+	return strconv.FormatInt(int64(h.rec.token(h.stat)), 10) + " " + h.rec.Hold
 }
 
 // mayGrow reports whether others may come to hold beside this one.

@@ -64,7 +64,7 @@ var companions = []scene{
 	},
 	{
 		name: "resume", about: "the session of a holder ends: T16 in its lock-delay, T14 beside that; the stranger waits for both",
-		probes: usersLock, stay: 3 * time.Second,
+		probes: usersLock, adopted: true, stay: 3 * time.Second,
 		excuses: func(u *user, err error) bool {
 			lost, is := errors.AsType[*recipes.LostError](err)
 			return u.name == "A" && is && lost.Reason == recipes.LossSession || unlessAllIsWell(u, err)
@@ -85,7 +85,7 @@ var companions = []scene{
 		probes: usersLock, adopted: true, stay: 7 * time.Second,
 		excuses: func(u *user, err error) bool {
 			_, pending := errors.AsType[*recipes.PreemptPendingError](err)
-			return pending && u.name == "D" || u.name == "B" && isSuperseded(err) || unlessAllIsWell(u, err)
+			return pending || u.name == "B" && isSuperseded(err) || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
 			r := ofHold(1)
@@ -101,9 +101,9 @@ var companions = []scene{
 	{
 		name: "companions, taken over", about: "T6 to each, T7 of all who do not go",
 		probes: usersLock, forced: true, stay: 9 * time.Second,
-		excuses: func(u *user, err error) bool { // late, it is refused
-			_, pending := errors.AsType[*recipes.PreemptPendingError](err)
-			return pending && u.name == "B" || unlessAllIsWell(u, err)
+		excuses: func(u *user, err error) bool {
+			_, pending := errors.AsType[*recipes.PreemptPendingError](err) // B is late
+			return pending || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
 			r := ofHold(1)
