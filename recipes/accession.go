@@ -281,7 +281,7 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 		}})...)
 		others = slices.DeleteFunc(slices.Clone(others), func(c child) bool { return c.guid == m.guid })
 	}
-	if n := len(v.alive()); n >= maxSharing {
+	if n := len(v.alive()); n >= maxSharing && place != m.guid {
 		return nil, &QueueFullError{Scope: l.scope, Length: len(v.there), Ahead: n, Limit: maxSharing}
 	}
 	next.Delays = v.g.carry(v.stat, others)
@@ -351,6 +351,8 @@ func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, l
 	case errors.Is(err, errAmbiguous):
 		k.tried = append(k.tried, guid)
 		return k.recover(ctx, s, guid, level, next.Evicted, sent)
+	case errors.Is(err, errSessionOver):
+		k.tried = append(k.tried, guid) // made and dead, perhaps: then it is what has to be resumed
 	}
 	return nil, err
 }

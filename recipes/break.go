@@ -25,10 +25,11 @@ type BreakRequest struct {
 	// Reason is why: at most 1000 bytes.
 	By, Reason string
 
-	// Authorize, when set, is called once, with the holder, before its lock is
-	// broken. An error keeps it from being broken. It may still run when Break has
-	// returned because its context has ended.
-	Authorize func(ctx context.Context, holder Contender) error
+	// Authorize, when set, is called before the lock is broken, with the holder, or
+	// with all members of its hold; and again if there are others by then. An error
+	// keeps it from being broken. It may still run when Break has returned because its
+	// context has ended.
+	Authorize func(ctx context.Context, holders []Contender) error
 }
 
 // Break takes the lock of a scope from the one holder with that token, without
@@ -97,7 +98,7 @@ type breaking struct {
 	lock   string // path
 	victim Contender
 	notes  []evictionNote // of the last try
-	agreed bool           // Authorize was called
+	agreed []string       // the guids with which Authorize was called
 	unsure bool           // an earlier try may have done it
 
 	at int64 // server's time when the holder was found
@@ -124,12 +125,12 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 		if b.at == 0 {
 			b.at = v.now
 		}
-		if b.req.Authorize != nil && !b.agreed {
-			if err := b.req.Authorize(ctx, b.victim); err != nil {
+		if guids := v.meantAll(); b.req.Authorize != nil && !slices.Equal(guids, b.agreed) {
+			if err := b.req.Authorize(ctx, v.holders()); err != nil {
 				b.refused = fmt.Errorf("lock %q not broken: not authorized: %w", b.req.Scope, err)
 				return nil // whatever it wraps, it is not to be tried again
 			}
-			b.agreed = true
+			b.agreed = guids
 			continue // that may have taken its time
 		}
 		b.notes = b.notes[:0]
@@ -181,6 +182,25 @@ type breakVictim struct {
 	path    string // of its node
 	version int32
 	holder  Contender
+}
+
+// holders describes the victims.
+func (v *breakView) holders() []Contender {
+	all := make([]Contender, len(v.victims))
+	for i, x := range v.victims {
+		all[i] = x.holder
+	}
+	return all
+}
+
+// meantAll are the guids of the victims, sorted.
+func (v *breakView) meantAll() []string {
+	all := make([]string, len(v.victims))
+	for i, x := range v.victims {
+		all[i] = x.holder.ID
+	}
+	slices.Sort(all)
+	return all
 }
 
 // meant reports whether a guid is that of a victim.
@@ -236,11 +256,14 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 		holder.LeaseLeft, holder.MinRuntimeLeft = rec.leaseLeft(stat, v.now), rec.minRuntimeLeft(stat, v.now)
 		v.present = append(v.present, holder)
 		if rec.token(stat) == b.req.Token {
-			if len(v.victims) > 0 && (holder.Hold == "" || holder.Hold != v.victims[0].holder.Hold) {
-				v.victims = v.victims[:0] // shared ones that were granted together have one token, and are strangers
-			}
 			v.victims = append(v.victims, breakVictim{path: path, version: stat.Version, holder: holder})
 		}
+	}
+	if len(v.victims) > 1 { // shared ones that were granted together have one token, and are strangers
+		last := v.victims[len(v.victims)-1].holder
+		v.victims = slices.DeleteFunc(v.victims, func(x breakVictim) bool {
+			return x.holder.ID != last.ID && (last.Hold == "" || x.holder.Hold != last.Hold)
+		})
 	}
 	return v, nil
 }

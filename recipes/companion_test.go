@@ -1,9 +1,11 @@
 package recipes
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -59,4 +61,40 @@ func TestDeadMembersOfAHoldAreNamedWithinLimits(t *testing.T) {
 	require.NotContains(t, adopted, first)
 
 	require.Equal(t, []string{"alive", "me"}, v.holders(priority.Shared, "", "me"))
+}
+
+// The session may end at the moment at which the connection does, and nobody knows what
+// became of the transaction.
+func TestAdopterRemembersWhatItHasTriedInASessionThatHasEnded(t *testing.T) {
+	c := &Client{root: "/lockkeeper", time: newClusterTime(), closing: t.Context()}
+	s := &session{c: c, overErr: errSessionOver, clock: newClock()}
+	k := &accession{a: &attempt{l: &PriorityLock{c: c, scope: "users", path: "/lockkeeper/locks/13/users"}}}
+	v := &holdView{stat: &zk.Stat{}}
+	_, err := k.make(t.Context(), s, v, &zk.CheckVersionRequest{Path: c.root}, 0, contenderRecord{Mode: priority.Exclusive}, lockRecord{}, "")
+	require.ErrorIs(t, err, errSessionOver)
+	require.Len(t, k.tried, 1)
+}
+
+// As many as can share a lock do: nobody joins them, and each can be adopted.
+func TestOfACrowdThatIsFullEachCanBeAdopted(t *testing.T) {
+	c := &Client{root: "/lockkeeper", time: newClusterTime(), closing: t.Context()}
+	s := &session{c: c, overErr: errSessionOver, clock: newClock()}
+	c.current = s
+	v := &holdView{stat: &zk.Stat{}}
+	for range maxSharing {
+		guid := newGUID()
+		v.there = append(v.there, child{guid: guid, mode: priority.Shared})
+		v.g.Holders = append(v.g.Holders, guid)
+	}
+	m := &holding{child: v.there[0], rec: contenderRecord{Granted: true, Hold: "order-17", Mode: priority.Shared}, stat: &zk.Stat{Mzxid: 7}}
+	for _, adopts := range []bool{false, true} {
+		k := &accession{a: &attempt{l: &PriorityLock{c: c, scope: "users"}}, adopts: adopts, ref: Reference{Hold: "order-17"}}
+		place := ""
+		if adopts {
+			place = m.guid
+		}
+		_, err := k.enter(t.Context(), s, v, m, place)
+		require.Equal(t, !adopts, errors.As(err, new(*QueueFullError)), err)
+		require.Equal(t, adopts, errors.Is(err, errSessionOver), err)
+	}
 }

@@ -34,7 +34,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 		require.Equal(t, 1, calls)
 		_, err = c.Break(t.Context(), BreakRequest{
 			Scope: "users", Token: holder.token, By: "ana", Reason: "it hangs",
-			Authorize: func(context.Context, Contender) error { return cause },
+			Authorize: func(context.Context, []Contender) error { return cause },
 		})
 		require.ErrorIs(t, err, cause)
 	}

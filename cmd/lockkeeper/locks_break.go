@@ -125,7 +125,7 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		}
 		victim, err = client.Break(ctx, recipes.BreakRequest{
 			Scope: args[0], Token: f.token.is, By: view.By, Reason: view.Reason,
-			Authorize: func(ctx context.Context, holder recipes.Contender) error { return trail.intend(ctx, holder) },
+			Authorize: func(ctx context.Context, holders []recipes.Contender) error { return trail.intend(ctx, holders...) },
 		})
 		if err == nil {
 			view.Broken, view.Act, view.Victim = true, trail.entry.Act, newHolderView(victim)

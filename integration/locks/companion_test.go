@@ -553,15 +553,85 @@ func TestHoldIsBrokenWhole(t *testing.T) {
 	h.expire(doomed)
 	h.holderIs(onlooker, "agent", "one")
 
-	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{Scope: "users", Token: ref.Token, By: "ann", Reason: "stuck"})
+	// of all of them it was said before that they lose it, of one that came meanwhile, too
+	var late *user
+	var said [][]string
+	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{
+		Scope: "users", Token: ref.Token, By: "ann", Reason: "stuck",
+		Authorize: func(_ context.Context, holders []recipes.Contender) error {
+			all := owners(holders)
+			slices.Sort(all)
+			if said = append(said, all); late == nil {
+				late = h.join(h.lock(h.client(as("ann", "secret"))), "late", ref)
+				late.granted()
+			}
+			return nil
+		},
+	})
 	require.NoError(t, err)
-	for _, u := range []*user{agent, one} {
+	require.Equal(t, [][]string{{"agent", "one"}, {"agent", "late", "one"}}, said)
+	for _, u := range []*user{agent, one, late} {
 		require.Equal(t, recipes.LossBroken, await[recipes.Lost](t, u.told).Err.Reason)
 	}
 	require.False(t, h.state(onlooker).Held())
 	for _, ref := range []recipes.Reference{ref, deadRef} {
 		requireNotThere(t, h.adopt(h.lock(onlooker), "again", ref).refused())
 	}
+}
+
+// Readers that were granted together have one token, though they are strangers.
+func TestHoldOfReadersIsBrokenWholeAndNoStrangerWithIt(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	onlooker := h.client(as("ann", "secret"))
+	writer := h.hold(h.lock(h.client(as("ann", "secret"))), "writer")
+	var readers []*user
+	for i, change := range []func(*recipes.Request){ofHold, func(*recipes.Request) {}} {
+		u := h.ask(h.lock(h.client(as("ann", "secret"))), []string{"agent", "stranger"}[i], inMode(priority.Shared), change)
+		u.queued()
+		readers = append(readers, u)
+	}
+	writer.release()
+	agent, stranger := readers[0], readers[1]
+	require.Equal(t, agent.token(), stranger.token())
+	activity := h.join(h.lock(h.client(as("ann", "secret"))), "activity", agent.reference())
+	activity.granted()
+	require.Equal(t, []string{"activity", "agent", "stranger"}, h.holders(onlooker))
+
+	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{Scope: "users", Token: agent.token(), By: "ann", Reason: "stuck"})
+	require.NoError(t, err)
+	for _, u := range []*user{agent, activity} {
+		require.Equal(t, recipes.LossBroken, await[recipes.Lost](t, u.told).Err.Reason)
+	}
+	require.Equal(t, []string{"stranger"}, h.holders(onlooker))
+	stranger.release()
+}
+
+// Who waits for people to decide about a hold is not told that it has gone when
+// others come to help it, or take its place.
+func TestWhoIsPatientKnowsTheCompanionsOfAHold(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	agent := h.hold(h.lock(h.client()), "agent", ofHold, cleanup(time.Hour))
+	ref := agent.reference()
+	boss := h.ask(h.lock(h.client()), "boss", at(5), func(r *recipes.Request) { r.Patient, r.WaitingTimeout = true, new(time.Millisecond) })
+	require.Equal(t, []string{"agent"}, owners(await[recipes.CleanupPending](t, boss.told).Holders))
+
+	helper := h.join(h.lock(h.client()), "helper", ref, forCleanup)
+	helper.granted()
+	seen := func(n int) {
+		t.Helper()
+		require.Eventually(t, func() bool { return count[recipes.PreemptSent](boss.told) == n }, soon, time.Millisecond)
+	}
+	seen(2)
+	next := h.adopt(h.lock(h.client()), "next", ref)
+	next.granted()
+	seen(3)
+	helper.release()
+	next.release()
+	boss.granted()
+	require.Zero(t, count[recipes.PendingOver](boss.told))
+	boss.release()
 }
 
 func TestHoldStaysExclusive(t *testing.T) {

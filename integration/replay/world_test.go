@@ -285,8 +285,11 @@ func (w *world) breakOne(scope string, stale bool) {
 	}
 	victim, err := w.operator.Break(w.t.Context(), recipes.BreakRequest{
 		Scope: scope, Token: token, By: "ana", Reason: "it hangs",
-		Authorize: func(ctx context.Context, holder recipes.Contender) error {
-			entry.Victims = []recipes.AuditParty{holder.Party()}
+		Authorize: func(ctx context.Context, holders []recipes.Contender) error {
+			entry.Victims = nil
+			for _, h := range holders {
+				entry.Victims = append(entry.Victims, h.Party())
+			}
 			_, err := w.trail.Append(ctx, entry)
 			return err
 		},
