@@ -39,11 +39,13 @@ func TestStepsOfClassicRecipes(t *testing.T) { matrix(t, classics) }
 
 func TestStepsOfCompanions(t *testing.T) { matrix(t, companions) }
 
+func TestStepsOfTickets(t *testing.T) { matrix(t, tickets) }
+
 func TestStepsOfGuards(t *testing.T) { matrix(t, guarded) }
 
 // everyScene is each scene of each recipe.
 func everyScene() (all []*scene) {
-	for _, list := range [][]scene{scenes, companions, classics, guarded} {
+	for _, list := range [][]scene{scenes, companions, classics, guarded, tickets} {
 		for i := range list {
 			all = append(all, &list[i])
 		}

@@ -315,6 +315,8 @@ func (h *hold) release() {
 		u.s.foul("%s was told its loss of %s, and then that it has released it", u.name, h.scope)
 	case err == nil:
 		u.s.referee.left(h)
+	case errors.Is(err, context.DeadlineExceeded) && u.suffer(func(f *fault) bool { return f.silent }):
+		// A Guard does not wait for long: what is left is done in the background.
 	case errors.As(err, &lost), !lostBefore && (errors.Is(err, context.Canceled) || errors.Is(err, recipes.ErrClosed)):
 		if !u.excuses(err) {
 			u.s.foul("%s cannot release %s: %v", u.name, h.scope, err)
