@@ -455,6 +455,7 @@ func TestActivityWithoutProgressHasNoneAfterItHasYielded(t *testing.T) {
 }
 
 func TestWorkflowWaitsForACleanupLongerThanTheHeartbeatTimeout(t *testing.T) {
+	t.Parallel()
 	for name, interrupt := range map[string]func(t *testing.T, f farm, run client.WorkflowRun){
 		"cancel": func(t *testing.T, f farm, run client.WorkflowRun) {
 			require.NoError(t, f.client.CancelWorkflow(t.Context(), run.GetID(), run.GetRunID()))

@@ -34,6 +34,7 @@ func twice(ctx workflow.Context, options workflow.ActivityOptions) (refusals int
 // TestHistoriesReplayWithAndWithoutADeclaration is about a workflow that was
 // recorded before a lock was declared for its activity, or after.
 func TestHistoriesReplayWithAndWithoutADeclaration(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t)
 	fits := temporal.Lock{Requirement: requirement()}
 	tooLong := temporal.Lock{Requirement: requirement()}

@@ -138,6 +138,7 @@ func TestWorkerThatStopsHandsOverThePlacesOfItsActivities(t *testing.T) {
 }
 
 func TestZombieAttemptIsToldByTheWatchdogAndItsTokenIsOld(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t)
 	server := temporals.Server(t)
 	proxy := netfault.New(t, server.Addr())
@@ -195,6 +196,7 @@ func TestRunningActivityOfATerminatedWorkflowEnds(t *testing.T) {
 }
 
 func TestPlaceOfAnActivityThatIsGoneIsGivenUp(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t)
 	defer f.hold(t)()
 	lock := temporal.Lock{Requirement: requirement(), OnBusy: temporal.BusyRetry, RetryDelay: time.Hour}

@@ -130,6 +130,7 @@ func (h *house) entries(c *recipes.Client, action recipes.AuditAction) []recipes
 }
 
 func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
+	t.Parallel()
 	// given a daemon whose request waits for a person
 	h := newHouse(t)
 	server := temporals.Server(t)
@@ -388,6 +389,7 @@ func TestTheWorkflowIsClosedWhenNobodyNeedsTheDecision(t *testing.T) {
 }
 
 func TestApprovedInAWorkflowLeavesTheHolderItsGrace(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, emergency.Policy{}, false)
 	b.work()
 	holder := b.stubborn(10 * time.Second)

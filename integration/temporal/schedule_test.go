@@ -124,6 +124,7 @@ func TestSchedulesAreKeptAsTheFileSays(t *testing.T) {
 }
 
 func TestAPausedJobIsAPausedSchedule(t *testing.T) {
+	t.Parallel()
 	p := &planner{T: t, client: dial(t), paused: map[string]string{"report": "paused by ana: repair"}}
 	both := schedules(t, moveJob+reportJob)
 	p.changes(both)
@@ -144,6 +145,7 @@ func TestAPausedJobIsAPausedSchedule(t *testing.T) {
 }
 
 func TestSchedulesWithoutJobs(t *testing.T) {
+	t.Parallel()
 	for _, orphans := range []temporal.Orphans{temporal.OrphansPause, temporal.OrphansDelete, temporal.OrphansKeep} {
 		t.Run(string(orphans), func(t *testing.T) {
 			// given schedules of this set, of another one, of another root, and of somebody else

@@ -138,6 +138,7 @@ func crash(t *testing.T, session time.Duration, m migration) (y *yard, run clien
 }
 
 func TestLockOfAWorkerThatIsKilledIsTakenOverWithTheSameToken(t *testing.T) {
+	t.Parallel()
 	// given sessions that last longer than Temporal needs to notice
 	y, run, rival := crash(t, 15*time.Second, migration{
 		Steps: []string{"step"}, Then: 18 * time.Second, After: []string{"step"}, Heartbeat: 2 * time.Second,
@@ -152,6 +153,7 @@ func TestLockOfAWorkerThatIsKilledIsTakenOverWithTheSameToken(t *testing.T) {
 }
 
 func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
+	t.Parallel()
 	// given sessions that end before Temporal notices
 	y, run, rival := crash(t, 3*time.Second, migration{
 		Steps: []string{"step"}, Then: 5 * time.Second, After: []string{"step"}, Heartbeat: 8 * time.Second, Again: true,
@@ -168,6 +170,7 @@ func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
 }
 
 func TestLossOfTheSessionEndsTheHoldOfAWorkflow(t *testing.T) {
+	t.Parallel()
 	for again, want := range map[bool]string{false: temporal.ErrTypeLockLost, true: ""} {
 		y := newYard(t)
 		proxy := newProxy(t)
@@ -198,6 +201,7 @@ func newProxy(t *testing.T) *netfault.Proxy {
 }
 
 func TestWorkflowThatIsResetGetsTheLockAnew(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	namespace := temporals.Server(t).Namespace(t)
 	y.c = temporals.Server(t).ClientIn(t, namespace)

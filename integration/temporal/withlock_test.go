@@ -496,6 +496,7 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 }
 
 func TestLockIsHeldWhileTemporalIsAway(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	namespace := temporals.Server(t).Namespace(t)
 	proxy := netfault.New(t, temporals.Server(t).Addr())

@@ -64,7 +64,8 @@ func TestTokensGrowWhileWorkersAreKilledAtRandom(t *testing.T) {
 		hire(fmt.Sprint("worker ", 3+i))
 	}
 
-	// then all is done, one at a time
+	// then all is done, one at a time; what was done when its worker was killed, before
+	// Temporal knew, is done again
 	for _, run := range runs {
 		_, err := result[any](t, run)
 		require.NoError(t, err)
@@ -73,8 +74,12 @@ func TestTokensGrowWhileWorkersAreKilledAtRandom(t *testing.T) {
 	defer mu.Unlock()
 	require.Len(t, killed, kills)
 	d.oneAtATime(t, killed)
-	require.Len(t, d.said("leave"), activities)
-	require.Len(t, d.said("enter"), activities+kills)
+	done := make(map[string]bool)
+	for _, w := range d.said("leave") {
+		done[w.Key] = true
+	}
+	require.Len(t, done, activities)
+	require.GreaterOrEqual(t, len(d.said("enter")), activities+kills)
 }
 
 func TestNextAttemptAfterAKilledWorkerRunsElsewhereUnderALargerToken(t *testing.T) {
