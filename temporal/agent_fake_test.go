@@ -25,6 +25,8 @@ type fakeLocks struct {
 	asked func(requirement lockguard.Requirement)
 	// left is how long each member has until its Deadline. 0: a minute.
 	left time.Duration
+	// leaving is how long a release takes.
+	leaving time.Duration
 	// busy keeps requests waiting until it is closed.
 	busy chan struct{}
 }
@@ -230,6 +232,7 @@ func (m *fakeMember) Release(context.Context) error {
 		}
 		m.end(lockguard.ErrReleased)
 		l := m.locks
+		<-time.After(l.leaving)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for i, other := range l.members[m.reference.Hold] {

@@ -125,9 +125,10 @@ func (p *possession) keep(d time.Duration, over func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	end := func() {
-		if p.unkeep() {
+		if idle := p.claim(); idle != nil {
 			over()
 			_ = p.release(context.Background())
+			close(idle) // not before: whoever waits for it may be about to close the client
 		}
 	}
 	idle := make(chan struct{})
@@ -145,15 +146,25 @@ func (p *possession) keep(d time.Duration, over func()) {
 
 // unkeep stops that; false if it is too late.
 func (p *possession) unkeep() bool {
+	idle := p.claim()
+	if idle == nil {
+		return false
+	}
+	close(idle)
+	return true
+}
+
+// claim returns what its caller has to close; nil: another one has claimed p, or
+// nobody keeps it.
+func (p *possession) claim() (idle chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.idle == nil {
-		return false
+		return nil
 	}
 	p.timer.Stop()
-	close(p.idle)
-	p.idle = nil
-	return true
+	idle, p.idle = p.idle, nil
+	return idle
 }
 
 // unwanted is closed when nobody has to wait any more for somebody to take p over.

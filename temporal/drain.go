@@ -147,6 +147,10 @@ func (h *host) begin(cleanup time.Duration) (end func()) {
 	}
 }
 
+// componentsTimeout bounds how long the components take to leave: to hand over what
+// they have, and then to give away what nobody has taken over.
+const componentsTimeout = DefaultHandover + 6*time.Second
+
 // drain waits until no attempt holds a lock any more, but not longer than their
 // cleanup may take, then for the components.
 func (h *host) drain(ctx context.Context) {
@@ -162,13 +166,15 @@ func (h *host) drain(ctx context.Context) {
 	h.mu.Unlock()
 	defer end()
 
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	attempts, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
 	case <-idle:
-	case <-ctx.Done():
+	case <-attempts.Done():
 		h.plugin.logger.Warn("worker stops although activities hold locks", "task_queue", h.taskQueue)
 	}
+	ctx, cancel = context.WithTimeout(ctx, componentsTimeout)
+	defer cancel()
 	for _, c := range h.plugin.components {
 		c.drain(ctx, h)
 	}
