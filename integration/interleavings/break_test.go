@@ -80,10 +80,10 @@ func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
 
 		// when its lock is broken, with its token
 		token := h.token()
-		var shown recipes.Contender
+		var shown []recipes.Contender
 		victim, err := w.breaks(token, func(r *recipes.BreakRequest) {
-			r.Authorize = func(_ context.Context, holder recipes.Contender) error {
-				shown = holder
+			r.Authorize = func(_ context.Context, holders []recipes.Contender) error {
+				shown = holders
 				return nil
 			}
 		})()
@@ -92,7 +92,8 @@ func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
 		require.NoError(w, err)
 		require.Equal(w, "H", victim.Owner)
 		require.Equal(w, token, victim.Token)
-		require.Equal(w, h.grant.ID(), shown.ID)
+		require.Len(w, shown, 1)
+		require.Equal(w, h.grant.ID(), shown[0].ID)
 		h.broken()
 		s.granted()
 		require.Greater(w, s.token(), token)
@@ -174,7 +175,7 @@ func TestBreakThatCannotBeIsRefused(t *testing.T) {
 			w.never(Breaks(users))
 			no := errors.New("the audit trail is full")
 			_, err := w.breaks(h.token(), func(r *recipes.BreakRequest) {
-				r.Authorize = func(context.Context, recipes.Contender) error { return no }
+				r.Authorize = func(context.Context, []recipes.Contender) error { return no }
 			})()
 			require.ErrorIs(w, err, no)
 			h.waitsNot()
@@ -248,7 +249,7 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			asked := 0
 			breaks := w.On(Breaks(users).From("ana").Nth(1)).Hold()
 			outcome := w.breaks(h.token(), func(r *recipes.BreakRequest) {
-				r.Authorize = func(context.Context, recipes.Contender) error { asked++; return nil }
+				r.Authorize = func(context.Context, []recipes.Contender) error { asked++; return nil }
 			})
 			w.reached(breaks)
 			p := w.ask("P", at(9))
