@@ -144,6 +144,8 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.True(t, temporal.IsApprovalID(question.ID))
 	require.Equal(t, "workflow", question.Kind)
 	first.says("it is escalated", "to=on-call")
+	locks := h.client()
+	h.within("that is on record", func() bool { return len(h.entries(locks, recipes.AuditApprovalEscalate)) == 1 })
 
 	// when that is killed, and another one is stopped
 	first.end(syscall.SIGKILL)
@@ -179,7 +181,6 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	record(t, c, "lockkeeper-approval-"+question.ID, "../../temporal/testdata/approval.json", temporal.RegisterApprovalWorkflow)
 
 	// and all of it is on record
-	locks := h.client()
 	require.Equal(t, question.ID, h.entries(locks, recipes.AuditTakeover)[0].Approval)
 	require.Len(t, h.entries(locks, recipes.AuditApprovalOpen), 3)
 	require.Len(t, h.entries(locks, recipes.AuditApprovalEscalate), 1)

@@ -92,7 +92,7 @@ func TestLeaseOfAHoldIsThatOfAllItsCompanions(t *testing.T) {
 	for _, extends := range []bool{false, true} {
 		story(t, func(t *testing.T, w *world) {
 			agent, activity, other := w.program("agent", long), w.program("activity", long), w.program("other", long)
-			first := agent.hold(lockguard.Requirement{LeaseTimeout: time.Hour})
+			first := agent.hold(lockguard.Requirement{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}) // and time to be asked
 			w.until(50 * time.Minute)
 			second := activity.join(first)
 			require.WithinDuration(t, w.start.Add(time.Hour), second.Info().LeaseDeadline, time.Second)
