@@ -411,7 +411,7 @@ func (h *Hold) dress() {
 	}
 	values := h.ctx
 	for _, t := range h.tenures() {
-		values = t.dress(values, f)
+		values = t.dress(values, f) //nolint:fatcontext // one for each lock that the work holds
 	}
 	h.ctx, h.values = valuesOf{h.ctx, values}, values
 }
@@ -422,7 +422,11 @@ func (t *tenure) dress(ctx context.Context, f func(context.Context, Subject) con
 	about := t.aboutLocked()
 	t.mu.Unlock()
 	var dressed context.Context
-	if err := protect("context", func() error { dressed = f(ctx, about); return nil }); err != nil {
+	err := protect("context", func() error {
+		dressed = f(ctx, about) //nolint:fatcontext // this is called once
+		return nil
+	})
+	if err != nil {
 		t.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
 			slog.String("scope", about.Scope), slog.Any("error", err))
 	}

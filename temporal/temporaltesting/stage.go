@@ -3,6 +3,7 @@ package temporaltesting
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -143,8 +144,11 @@ func inputOf(in *interceptor.ExecuteActivityInput) (input, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &i)
 	}
-	if err != nil || i.Name == "" || i.Requirement.Scope == "" {
-		return i, fmt.Errorf("temporaltesting: the input %s of %T is not understood: %v", text, in.Args[0], err)
+	if err == nil && (i.Name == "" || i.Requirement.Scope == "") {
+		err = errors.New("it has no name, or no scope")
+	}
+	if err != nil {
+		return i, fmt.Errorf("temporaltesting: the input %s of %T is not understood: %w", text, in.Args[0], err)
 	}
 	return i, nil
 }

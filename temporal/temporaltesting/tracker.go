@@ -181,11 +181,11 @@ func (t *tracker) preemptsLocked(k *keeper) bool {
 
 // isDelayedLocked reports whether a free lock is not given away for a while.
 func (t *tracker) isDelayedLocked(scope string) bool {
-	for i := len(t.events) - 1; i >= 0; i-- {
-		if t.events[i].About().Scope != scope {
+	for _, event := range slices.Backward(t.events) {
+		if event.About().Scope != scope {
 			continue
 		}
-		switch t.events[i].(type) {
+		switch event.(type) {
 		case lockguard.Delayed, lockguard.Frozen:
 			return true
 		case lockguard.Acquired, lockguard.Released:
