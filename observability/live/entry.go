@@ -1,0 +1,58 @@
+package live
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// An Entry is something that happened to a lock, in the stream of events.
+type Entry struct {
+	N     uint64        `json:"n"` // grows by one; a gap: those between are kept no more
+	At    time.Time     `json:"at"`
+	Kind  EntryKind     `json:"kind"`
+	Scope string        `json:"scope"`
+	ID    string        `json:"id,omitempty"` // of the request
+	Owner string        `json:"owner,omitempty"`
+	Token recipes.Token `json:"token,omitempty"`
+	By    string        `json:"by,omitempty"` // owner of the other one: who asked it to go, who took the lock from it, to whom it handed it over
+	ByID  string        `json:"by_id,omitempty"`
+	Text  string        `json:"text"` // in words
+	Here  bool          `json:"here"` // told by this process; else seen in ZooKeeper
+}
+
+// An EntryKind is what an Entry is about.
+type EntryKind string
+
+// What is seen in ZooKeeper.
+const (
+	EntryWaiting      EntryKind = "waiting"       // a request has joined the queue
+	EntryLeft         EntryKind = "left"          // a waiter has gone
+	EntryGranted      EntryKind = "granted"       // a request has the lock
+	EntryReleased     EntryKind = "released"      // a holder has given it away
+	EntryPreempted    EntryKind = "preempted"     // a holder is asked to go
+	EntryWithdrawn    EntryKind = "withdrawn"     // nobody asks it any more
+	EntryLeaseExpired EntryKind = "lease_expired" // a holder is asked to go because its lease is over
+	EntryExtended     EntryKind = "extended"      // a holder has a new lease
+	EntryDowngraded   EntryKind = "downgraded"    // a holder shares the lock from now on
+	EntryRevised      EntryKind = "revised"       // a waiter asks for something else
+	EntryTakeover     EntryKind = "takeover"      // a request has taken the lock from a holder
+	EntryBreak        EntryKind = "break"         // an operator has taken the lock from a holder
+	EntryLost         EntryKind = "lost"          // a holder has gone without releasing the lock
+	EntryCollected    EntryKind = "collected"     // the lock was not used for long and is listed no more
+	EntryDamaged      EntryKind = "damaged"       // the lock's node cannot be read
+	EntryBlind        EntryKind = "blind"         // ZooKeeper does not answer
+	EntrySighted      EntryKind = "sighted"       // it answers again
+	EntryDeadlock     EntryKind = "deadlock"      // requests wait for each other
+)
+
+// What this process knows beside.
+const (
+	EntryRefused  EntryKind = "refused"  // a request failed: why
+	EntryCleanup  EntryKind = "cleanup"  // an interrupted work's hooks begin, have returned, or take too long
+	EntryAtRisk   EntryKind = "at_risk"  // ZooKeeper has been silent for long, a hold ends soon
+	EntryOverride EntryKind = "override" // an override has frozen, thawed, changed or let pass a request
+	EntryApproval EntryKind = "approval" // somebody is to decide, or has decided
+	EntrySkipped  EntryKind = "skipped"  // a job did not run
+	EntryStuck    EntryKind = "stuck"    // a work does not return
+)

@@ -1,0 +1,106 @@
+package live
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A Lock is a lock as JSON and YAML show it. The names of fields are a promise to
+// scripts.
+type Lock struct {
+	Scope   string         `json:"scope"`
+	Mode    *priority.Mode `json:"mode"`  // null while nobody holds the lock
+	State   string         `json:"state"` // held, free or delayed: free, and not to be had yet
+	Holders []Holder       `json:"holders"`
+	Waiters []Waiter       `json:"waiters"` // in the order in which they would be granted
+	Delays  []Delay        `json:"delays,omitempty"`
+
+	At          time.Time  `json:"at,omitzero"`            // of what is told here; not there while nobody is there
+	OldestWait  *time.Time `json:"oldest_wait,omitempty"`  // since when the one waits that has waited longest
+	RootBlocker *Ref       `json:"root_blocker,omitempty"` // who has to go first, so that this lock moves: at the end of all that its waiters wait for
+	InCircle    bool       `json:"in_circle,omitempty"`    // there is no such one: they wait for each other
+
+	Damage  string   `json:"damage,omitempty"`  // what is wrong with the lock's node
+	Foreign []string `json:"foreign,omitempty"` // nodes that are no requests
+}
+
+// A Contender is what holders and waiters have in common.
+type Contender struct {
+	ID       string         `json:"id"`
+	Owner    string         `json:"owner"`
+	Host     string         `json:"host"`
+	PID      int            `json:"pid"`
+	Priority priority.Level `json:"priority"`
+	Mode     priority.Mode  `json:"mode"`
+	Message  string         `json:"message"`
+	Hold     string         `json:"hold,omitempty"` // holders with the same one hold the lock together
+
+	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
+	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not asked to go for a priority
+	LockDelay      int64         `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
+	Override       *recipes.Mark `json:"override"`                // for which it was made, or which has changed it; null: none
+}
+
+// A Holder is one who has the lock.
+type Holder struct {
+	Contender
+	Token        recipes.Token `json:"token"`
+	Since        time.Time     `json:"since"`
+	LeaseTimeout int64         `json:"lease_timeout_ms"`
+	LeaseLeft    int64         `json:"lease_left_ms"` // 0: it is over
+	MinLeft      int64         `json:"min_runtime_left_ms"`
+	PreemptedBy  []Preemptor   `json:"preempted_by"`
+}
+
+// A Waiter is one who stands in the queue.
+type Waiter struct {
+	Contender
+	LeaseTimeout int64     `json:"lease_timeout_ms"`
+	Position     int       `json:"position"` // 1 is next in line
+	WaitingSince time.Time `json:"waiting_since"`
+
+	Forceful       bool   `json:"forceful"`
+	WaitingTimeout *int64 `json:"waiting_timeout_ms"` // null: for ever
+	AcquireTimeout *int64 `json:"acquire_timeout_ms"` // null: for ever, or not known
+	PreemptDelta   int    `json:"preempt_delta"`      // 0: any higher priority preempts
+	NeverPreempts  bool   `json:"never_preempts"`
+
+	Why      string   `json:"why,omitempty"`      // what it waits for and what is next, in words
+	Blockers []string `json:"blockers,omitempty"` // IDs of those it waits for directly, holders first; of many, the first
+}
+
+// A Preemptor is one who asks a holder to go.
+type Preemptor struct {
+	ID       string          `json:"id"`
+	Owner    string          `json:"owner"`
+	Priority priority.Level  `json:"priority"`
+	Reason   priority.Reason `json:"reason"` // outranked or lease
+	Forceful bool            `json:"forceful"`
+	Grace    int64           `json:"grace_ms"`
+	Since    time.Time       `json:"since"`
+	Until    time.Time       `json:"until"`    // end of the grace
+	Override *recipes.Mark   `json:"override"` // for which it asks; null: of its own accord
+}
+
+// A Delay is a holder that has gone without releasing the lock, which for that
+// reason is not granted yet.
+type Delay struct {
+	ID        string        `json:"id"`
+	Owner     string        `json:"owner"`
+	Mode      priority.Mode `json:"mode"` // shared: it bars exclusive requests alone
+	LockDelay int64         `json:"lock_delay_ms"`
+	Until     *time.Time    `json:"until"` // null: it begins when somebody asks for the lock
+}
+
+// A Ref names a request.
+type Ref struct {
+	ID       string         `json:"id"`
+	Owner    string         `json:"owner"`
+	Scope    string         `json:"scope"`
+	State    string         `json:"state"` // holds or waits
+	Priority priority.Level `json:"priority"`
+	Token    recipes.Token  `json:"token"`    // 0 while it waits
+	Position int            `json:"position"` // 0 while it holds
+}

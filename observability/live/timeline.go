@@ -1,0 +1,84 @@
+package live
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A Timeline is what happened to one lock.
+type Timeline struct {
+	Scope string    `json:"scope"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+	Known time.Time `json:"known,omitzero"` // nothing is known before, but of those who were there then
+	Rows  []Row     `json:"rows"`           // one for each request, in the order of joining
+	Marks []Mark    `json:"marks"`          // in the order of time
+}
+
+// A Row is a request.
+type Row struct {
+	ID       string         `json:"id"`
+	Owner    string         `json:"owner"`
+	Host     string         `json:"host"`
+	PID      int            `json:"pid"`
+	Priority priority.Level `json:"priority"`
+	Mode     priority.Mode  `json:"mode"`
+	Message  string         `json:"message"`
+	Spells   []Spell        `json:"spells"` // in the order of time, without gaps
+}
+
+// A Spell is a time in which a request did one thing.
+type Spell struct {
+	Kind  SpellKind     `json:"kind"`
+	From  time.Time     `json:"from"`
+	To    time.Time     `json:"to,omitzero"`     // zero: it goes on
+	Token recipes.Token `json:"token,omitempty"` // of a holder
+	End   SpellEnd      `json:"end,omitempty"`   // "": it goes on
+}
+
+// A SpellKind is what a request does in a Spell.
+type SpellKind string
+
+// The kinds of spells.
+const (
+	SpellWaiting SpellKind = "waiting"
+	SpellHolding SpellKind = "holding"
+	SpellLeaving SpellKind = "leaving" // it holds and has been asked to go
+)
+
+// A SpellEnd is how a Spell ended.
+type SpellEnd string
+
+// The ends of spells.
+const (
+	EndGranted      SpellEnd = "granted"       // of waiting: it got the lock
+	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone
+	EndReleased     SpellEnd = "released"      // nobody had asked for that
+	EndPreempted    SpellEnd = "preempted"     // of holding: it was asked to go; of leaving: it went
+	EndLeaseExpired SpellEnd = "lease_expired" // likewise, because its lease was over
+	EndTaken        SpellEnd = "taken"         // the lock was taken away, by a request or an operator
+	EndLost         SpellEnd = "lost"          // its process or its session has gone
+	EndUnknown      SpellEnd = "unknown"       // nobody looked
+)
+
+// A Mark is a moment that concerns two requests, or a request and an operator.
+type Mark struct {
+	At   time.Time `json:"at"`
+	Kind MarkKind  `json:"kind"`
+	From string    `json:"from,omitempty"` // ID of the one who acts, as far as it is one; for a handover, of the one who gives
+	To   string    `json:"to,omitempty"`   // ID of the other
+	Text string    `json:"text"`
+}
+
+// A MarkKind is what a Mark is about.
+type MarkKind string
+
+// The kinds of marks.
+const (
+	MarkPreempt  MarkKind = "preempt"  // From asks To to go
+	MarkTakeover MarkKind = "takeover" // From takes the lock from To
+	MarkBreak    MarkKind = "break"    // an operator takes it from To
+	MarkHandover MarkKind = "handover" // From gives it to To
+)
