@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -80,7 +81,7 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 	if err != nil {
 		return err
 	}
-	views := make([]approvalView, len(all))
+	views := make([]views.Approval, len(all))
 	for i, a := range all {
 		views[i] = newApprovalView(a)
 	}
@@ -103,51 +104,13 @@ type openApproval struct {
 	escalated []temporal.Escalated
 }
 
-// approvalView is an approval in JSON and YAML. The names of fields are a promise
-// to scripts.
-type approvalView struct {
-	ID        string               `json:"id"`
-	Scope     string               `json:"scope"`
-	Job       string               `json:"job,omitempty"`
-	Labels    map[string]string    `json:"labels,omitempty"`
-	Requestor recipes.AuditParty   `json:"requestor"`
-	Holders   []recipes.AuditParty `json:"holders"`
-	Reason    string               `json:"reason,omitempty"`
-	Waited    int64                `json:"waited_ms"`
-	Opened    time.Time            `json:"opened"`
-	Until     *time.Time           `json:"until"`
-	AskedBy   string               `json:"asked_by"`
-	Host      string               `json:"host"`
-	PID       int                  `json:"pid"`
-	Decision  *decisionView        `json:"decision"`
-
-	Kind      string               `json:"kind"`      // board or workflow
-	Escalated []temporal.Escalated `json:"escalated"` // workflows alone
-}
-
-type decisionView struct {
-	Approved bool      `json:"approved"`
-	Force    bool      `json:"force"`
-	By       string    `json:"by"`
-	Reason   string    `json:"reason"`
-	Identity string    `json:"identity"`
-	At       time.Time `json:"at"`
-}
-
-func newApprovalView(a openApproval) approvalView {
-	v := approvalView{
-		Kind: "board", Escalated: slices.Concat([]temporal.Escalated{}, a.escalated),
-		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: a.Holders, Reason: a.Reason,
-		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
+func newApprovalView(a openApproval) views.Approval {
+	v := views.NewApproval(a.Approval)
+	for _, e := range a.escalated {
+		v.Escalated = append(v.Escalated, views.Escalated(e))
 	}
 	if a.workflow {
 		v.Kind = "workflow"
-	}
-	if !a.Until.IsZero() {
-		v.Until = &a.Until
-	}
-	if d := a.Decision; d != nil {
-		v.Decision = &decisionView{d.Approved, d.Force, d.By, d.Reason, d.Identity, d.At}
 	}
 	return v
 }

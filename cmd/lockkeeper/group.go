@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -54,9 +55,9 @@ func (p *program) listGroups(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	views := make([]groupView, len(states))
+	all := make([]groupView, len(states))
 	for i, state := range states {
-		views[i] = newGroupView(state)
+		all[i] = views.NewGroup(state)
 	}
 	if len(states) == 0 {
 		p.say("there are no groups under this root; a group is listed once somebody has joined it")
@@ -64,7 +65,7 @@ func (p *program) listGroups(c *cobra.Command, _ []string) error {
 			return nil
 		}
 	}
-	return p.write(views, func(w io.Writer, wide bool) { writeGroups(w, views, wide) })
+	return p.write(all, func(w io.Writer, wide bool) { writeGroups(w, all, wide) })
 }
 
 func (p *program) showGroup(c *cobra.Command, args []string) error {
@@ -80,7 +81,7 @@ func (p *program) showGroup(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	view := newGroupView(state)
+	view := views.NewGroup(state)
 	return p.write(view, func(w io.Writer, wide bool) { writeGroup(w, view, wide) })
 }
 

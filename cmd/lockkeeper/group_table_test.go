@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 )
@@ -32,7 +33,7 @@ func busy() recipes.GroupState {
 }
 
 func TestTableOfAGroup(t *testing.T) {
-	view := newGroupView(busy())
+	view := views.NewGroup(busy())
 	var out bytes.Buffer
 	writeGroup(&out, view, false)
 	require.Equal(t, strings.TrimLeft(`
@@ -59,9 +60,9 @@ the strategy gave no plan, all stays as it is: strategy panicked: no …
 }
 
 func TestTableOfGroups(t *testing.T) {
-	empty := newGroupView(recipes.GroupState{Spec: recipes.GroupSpec{Name: "e", Strategy: "mod", Holders: 1}})
+	empty := views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "e", Strategy: "mod", Holders: 1}})
 	var out bytes.Buffer
-	writeGroups(&out, []groupView{newGroupView(busy()), empty}, true)
+	writeGroups(&out, []groupView{views.NewGroup(busy()), empty}, true)
 	require.Equal(t, strings.TrimLeft(`
 GROUP	STRATEGY	LOCKS	HELD	MEMBERS	CONTROLLER	MOVED	MOVED IN ALL	HOLDERS	PLANS	PROBLEM
 g	mine	3	2	3	a	2	17	2	3	strategy panicked: no …

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -40,29 +41,6 @@ Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
 	return c
 }
 
-// historyView is the history of a job in JSON and YAML. The names of fields
-// are a promise to scripts.
-type historyView struct {
-	Name     string        `json:"name"`
-	History  []tickView    `json:"history"` // the oldest first
-	Runs     []runView     `json:"runs"`
-	Waiting  []time.Time   `json:"waiting"`
-	Paused   *pauseView    `json:"paused"`
-	Failures int           `json:"failures_in_a_row"`
-	Counts   tickCountView `json:"counts"` // since its first tick
-}
-
-func newHistoryView(s recipes.TickState, n int, now time.Time) historyView {
-	job := newJobView(nil, s, now)
-	v := historyView{
-		Name: s.Job, History: []tickView{}, Runs: job.Runs, Waiting: job.Waiting, Paused: job.Paused, Failures: job.Failures, Counts: job.Counts,
-	}
-	for _, t := range s.History[max(0, len(s.History)-n):] {
-		v.History = append(v.History, newTickView(t))
-	}
-	return v
-}
-
 func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n int) error {
 	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
@@ -92,7 +70,7 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 		states = []recipes.TickState{{Job: args[0]}} // in the file, and not run yet
 	}
 	now := time.Now()
-	view := newHistoryView(states[0], n, now)
+	view := views.NewHistory(states[0], n, now)
 	if len(view.History)+len(view.Runs)+len(view.Waiting) == 0 {
 		p.say("no tick of the job %q has ended yet", args[0])
 		if p.forPeople() && view.Paused == nil {

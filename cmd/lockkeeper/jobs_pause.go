@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -101,7 +102,7 @@ type pauseChange struct {
 }
 
 func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time) pauseChange {
-	return pauseChange{Job: s.Job, Paused: newPauseView(is, now), Was: newPauseView(was, now), Runs: newJobView(nil, s, now).Runs}
+	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, now).Runs}
 }
 
 type changeJob func(context.Context, *recipes.TickLedger, recipes.TickState) (pauseChange, error)

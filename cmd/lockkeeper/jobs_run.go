@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -88,7 +89,7 @@ func (p *program) runJob(c *cobra.Command, f *jobsRunFlags, args []string) error
 		if err := unknownJobs(c, args, cfg, states); err != nil {
 			return err
 		}
-		if pause := newPauseView(stateOf(states, name).Paused, time.Now()); pause != nil {
+		if pause := views.NewPause(stateOf(states, name).Paused, time.Now()); pause != nil {
 			p.say("the job %q is paused, but a run by hand is made all the same", name)
 		}
 		order := &runOrder{ledger: ledger, job: name, within: f.within.or(defaultWithin)}
@@ -248,7 +249,7 @@ func (p *program) tellRun(o *runOrder) error {
 	case run == nil:
 		return &codeError{code: exitFailed, text: fmt.Sprintf("the run of the job %q has ended, but its history does not go back far enough to tell how", o.job)}
 	case run.Alive:
-		return p.write(newRunView(*run), func(w io.Writer, _ bool) {
+		return p.write(views.NewRun(*run), func(w io.Writer, _ bool) {
 			line(w, "%s: runs on %s (pid %d), run %s", o.job, run.Host, run.PID, run.ID)
 		})
 	default: // nobody has recorded it yet
@@ -256,7 +257,7 @@ func (p *program) tellRun(o *runOrder) error {
 			TickRun: *run, TickEnd: recipes.TickEnd{Outcome: recipes.TickInterrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
 		}
 	}
-	view := newTickView(*end)
+	view := views.NewTick(*end)
 	err := p.write(view, func(w io.Writer, _ bool) { writeRunEnd(w, o.job, view) })
 	if code := outcomeCode(end.Outcome); code != 0 {
 		return &codeError{code: code}

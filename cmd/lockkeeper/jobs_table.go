@@ -25,7 +25,7 @@ func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
 		cells = append(cells, orNone(v.Failures), scheduleOf(v), orDash(v.Locks))
 		if wide {
 			c := v.Counts
-			cells = append(cells, orDash(runners(v.Runs)), c.Ran, c.Failed, c.Preempted, c.Lost, c.Interrupted, c.skipped())
+			cells = append(cells, orDash(runners(v.Runs)), c.Ran, c.Failed, c.Preempted, c.Lost, c.Interrupted, c.AllSkipped())
 		}
 		row(w, cells...)
 	}
@@ -221,7 +221,7 @@ func totals(c tickCountView, failures int) string {
 	for _, part := range []struct {
 		n    int64
 		what string
-	}{{c.Ran, "ran"}, {c.Failed, "failed"}, {c.Preempted, "preempted"}, {c.Lost, "lost"}, {c.Interrupted, "interrupted"}, {c.skipped(), "skipped"}} {
+	}{{c.Ran, "ran"}, {c.Failed, "failed"}, {c.Preempted, "preempted"}, {c.Lost, "lost"}, {c.Interrupted, "interrupted"}, {c.AllSkipped(), "skipped"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}

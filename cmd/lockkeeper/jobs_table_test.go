@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -123,7 +124,7 @@ func TestHistoryIsOneLineATickAndSkipsInARowAreOne(t *testing.T) {
 	}
 
 	// when
-	out := table(func(w *tabwriter.Writer) { writeHistory(w, newHistoryView(s, 3, at(0)), at(0), false) })
+	out := table(func(w *tabwriter.Writer) { writeHistory(w, views.NewHistory(s, 3, at(0)), at(0), false) })
 
 	// then
 	require.Equal(t, `
@@ -139,7 +140,7 @@ since its first tick: 120 ran, 1 preempted, 32 skipped (paused 28, overlap 4); t
 `, "\n"+out)
 
 	// when
-	out = table(func(w *tabwriter.Writer) { writeHistory(w, newHistoryView(s, 1, at(0)), at(0), true) })
+	out = table(func(w *tabwriter.Writer) { writeHistory(w, views.NewHistory(s, 1, at(0)), at(0), true) })
 
 	// then
 	require.Contains(t, out, "PREEMPTED  PID  RUN  TRACE\n")
@@ -151,7 +152,7 @@ func TestRunWithoutRetriesWasTriedOnce(t *testing.T) {
 	for outcome, want := range map[recipes.TickOutcome]int{recipes.TickRan: 1, recipes.TickFailed: 1, recipes.TickSkipped: 0, recipes.TickPreempted: 0} {
 		kept := result(at(0), outcome, "")
 		kept.Attempts = 0 // as the ledger has it
-		require.Equal(t, want, newTickView(kept).Attempts, outcome)
+		require.Equal(t, want, views.NewTick(kept).Attempts, outcome)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
 	}
 	out := table(func(w *tabwriter.Writer) {
 		writeJobs(w, []jobView{newJobView(nil, s, at(0))}, at(0), true)
-		writeHistory(w, newHistoryView(s, 1, at(0)), at(0), true)
+		writeHistory(w, views.NewHistory(s, 1, at(0)), at(0), true)
 		writePauseChange(w, newPauseChange(s, s.Paused, s.Paused, at(0)), at(0))
 	})
 	require.NotContains(t, out, "\x1b")

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -75,7 +75,7 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		p.say("%v", err)
 	}
 	all := inForce(p.overridesOfFile(cfg, now), posted, now)
-	views := make([]overrideView, len(all))
+	views := make([]views.Override, len(all))
 	for i, a := range all {
 		views[i] = newOverrideView(a, now)
 	}
@@ -132,41 +132,10 @@ func inForce(file []override.Override, posted []recipes.PostedOverride, now time
 	return all
 }
 
-// overrideView is an override in JSON and YAML: its own fields, as files of
-// ZooKeeper have them, and these. The names of fields are a promise to scripts.
-type overrideView struct {
-	override.Override
-	more overrideMore
-}
-
-type overrideMore struct {
-	Source   emergency.Source `json:"source"`
-	PostedBy string           `json:"posted_by,omitempty"`
-	PostedAt time.Time        `json:"posted_at,omitzero"`
-	Left     int64            `json:"left_ms"`
-}
-
-func newOverrideView(a emergency.Active, now time.Time) overrideView {
-	return overrideView{a.Override, overrideMore{a.Source, a.PostedBy, a.PostedAt.UTC(), a.Until.Sub(now).Milliseconds()}}
-}
-
-// MarshalJSON writes the fields of both in one object.
-func (v overrideView) MarshalJSON() ([]byte, error) { return joined(v.Override, v.more) }
-
-// joined writes the fields of two structs as one object.
-func joined(a, b any) ([]byte, error) {
-	one, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
-	}
-	two, err := json.Marshal(b)
-	if err != nil {
-		return nil, err
-	}
-	if len(two) <= len("{}") {
-		return one, nil
-	}
-	return append(append(one[:len(one)-1], ','), two[1:]...), nil
+func newOverrideView(a emergency.Active, now time.Time) views.Override {
+	return views.Override{Override: a.Override, More: views.OverrideMore{
+		Source: string(a.Source), PostedBy: a.PostedBy, PostedAt: a.PostedAt.UTC(), Left: a.Until.Sub(now).Milliseconds(),
+	}}
 }
 
 // fewColumns is where a page gets too narrow for a table of all that is to be

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -26,7 +27,7 @@ type appliedMore struct {
 }
 
 // MarshalJSON writes the fields of both in one object.
-func (v appliedView) MarshalJSON() ([]byte, error) { return joined(v.Override, v.more) }
+func (v appliedView) MarshalJSON() ([]byte, error) { return views.Joined(v.Override, v.more) }
 
 // A concern is a request or a job that an override meets right now.
 type concern struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -86,7 +87,7 @@ release   pause   job nightly-*    -                 12:20:00 (in 20m)         r
 func TestOverridesAsJSON(t *testing.T) {
 	file, posted := someOverrides()
 	all := inForce(file, posted, at(0))
-	var views []overrideView
+	var views []views.Override
 	for _, a := range all {
 		views = append(views, newOverrideView(a, at(0)))
 	}
@@ -246,7 +247,7 @@ w-3f29c1d07ab41122  open until 2026-11-21 12:13:00 UTC, in 13m; then the request
 `, "\n"+drawn(160, func(pg page) { writeApprovals(pg, asked, at(0)) }))
 	view := newApprovalView(asked[0])
 	require.Equal(t, "workflow", view.Kind)
-	require.Equal(t, asked[0].escalated, view.Escalated)
+	require.Equal(t, []views.Escalated{{At: at(-time.Minute), To: "on-call"}}, view.Escalated)
 	require.Equal(t, "board", newApprovalView(someApprovals()[1]).Kind)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -41,17 +42,9 @@ func nextRun(job jobs.Job, paused *pauseView, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// nextView is a tick to come in JSON and YAML. The names of fields are a
-// promise to scripts.
+// nextView is a tick to come, with what tables need besides.
 type nextView struct {
-	Job      string    `json:"job"`
-	At       time.Time `json:"at"`        // UTC
-	Local    string    `json:"local"`     // the same in the zone of the job
-	Zone     string    `json:"zone"`      // that zone
-	StartsAt time.Time `json:"starts_at"` // with its jitter
-	Runs     bool      `json:"runs"`      // false: it falls into a blackout
-	Notes    []string  `json:"notes"`     // what is special about it
-
+	views.NextTick
 	zoned time.Time
 }
 
@@ -62,23 +55,23 @@ func ticksOf(job jobs.Job, after time.Time, n int) ([]nextView, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := make([]nextView, len(ticks))
+	all := make([]nextView, len(ticks))
 	for i, t := range ticks {
-		views[i] = nextView{
+		all[i] = nextView{zoned: t.Instant, NextTick: views.NextTick{
 			Job: job.Name, At: t.Instant.UTC(), Local: t.Instant.Format(time.RFC3339), Zone: t.Instant.Location().String(),
-			StartsAt: t.StartsAt.UTC(), Runs: t.Blackout == nil, Notes: append([]string{}, t.Notes...), zoned: t.Instant,
-		}
+			StartsAt: t.StartsAt.UTC(), Runs: t.Blackout == nil, Notes: append([]string{}, t.Notes...),
+		}}
 		if b := t.Blackout; b != nil {
 			note := "does not run: blackout"
 			if b.Reason != "" {
 				note += ", " + b.Reason
 			}
-			views[i].Notes = append(views[i].Notes, note)
+			all[i].Notes = append(all[i].Notes, note)
 		} else if later := t.StartsAt.Sub(t.Instant); later > 0 {
-			views[i].Notes = append(views[i].Notes, "starts "+human(later)+" later (jitter)")
+			all[i].Notes = append(all[i].Notes, "starts "+human(later)+" later (jitter)")
 		}
 	}
-	return views, nil
+	return all, nil
 }
 
 // writeTicks writes one line for each tick as seen from now, the name of its job

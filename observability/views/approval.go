@@ -1,0 +1,61 @@
+package views
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Approval is a request whose holders have not gone in time, and about which
+// people are asked.
+type Approval struct {
+	ID        string               `json:"id"`
+	Scope     string               `json:"scope"`
+	Job       string               `json:"job,omitempty"`
+	Labels    map[string]string    `json:"labels,omitempty"`
+	Requestor recipes.AuditParty   `json:"requestor"`
+	Holders   []recipes.AuditParty `json:"holders"`
+	Reason    string               `json:"reason,omitempty"`
+	Waited    int64                `json:"waited_ms"`
+	Opened    time.Time            `json:"opened"`
+	Until     *time.Time           `json:"until"`
+	AskedBy   string               `json:"asked_by"`
+	Host      string               `json:"host"`
+	PID       int                  `json:"pid"`
+	Decision  *Decision            `json:"decision"`
+
+	Kind      string      `json:"kind"`      // board or workflow
+	Escalated []Escalated `json:"escalated"` // workflows alone
+}
+
+// Decision is what somebody has said to a question.
+type Decision struct {
+	Approved bool      `json:"approved"`
+	Force    bool      `json:"force"`
+	By       string    `json:"by"`
+	Reason   string    `json:"reason"`
+	Identity string    `json:"identity"`
+	At       time.Time `json:"at"`
+}
+
+// Escalated is somebody who was told that a question waits.
+type Escalated struct {
+	At time.Time `json:"at"` // by the clock of the Temporal server
+	To string    `json:"to"`
+}
+
+// NewApproval is a question of the board in ZooKeeper.
+func NewApproval(a recipes.Approval) Approval {
+	v := Approval{
+		Kind: "board", Escalated: []Escalated{},
+		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: a.Holders, Reason: a.Reason,
+		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
+	}
+	if !a.Until.IsZero() {
+		v.Until = &a.Until
+	}
+	if d := a.Decision; d != nil {
+		v.Decision = &Decision{d.Approved, d.Force, d.By, d.Reason, d.Identity, d.At}
+	}
+	return v
+}
