@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,15 +31,6 @@ type Job struct {
 	StuckNow int // of them, those whose work does not go although it was told to
 }
 
-// Attributes of the instruments. The name of a job is not called job, which is
-// a label that Prometheus gives to what it scrapes.
-const (
-	jobName  = attribute.Key("job.name")
-	outcome  = attribute.Key("outcome")
-	reason   = attribute.Key("reason")
-	overflow = attribute.Key("otel.metric.overflow") // as the SDK has it
-)
-
 // MaxJobs is how many jobs have series of their own. The numbers of all others
 // are added up in series with the attribute otel.metric.overflow instead of a
 // name. Who was there first keeps its series; a counter never goes back.
@@ -53,33 +43,16 @@ func Jobs(meter metric.Meter, snapshot func() []Job) error {
 }
 
 func observeJobs(meter metric.Meter, most int, snapshot func() []Job) error {
+	m := newMaker(meter)
 	counters := make(map[string]metric.Int64ObservableCounter)
-	var gauges [2]metric.Int64ObservableUpDownCounter
-	var all []metric.Observable
-	var problems []error
-	for _, c := range []struct{ name, unit, help string }{
-		{ticks, "{tick}", "Ticks and runs by hand that have ended here, by their outcome."},
-		{preemptions, "{preemption}", "Preemptions after which a run waited for its locks again."},
-		{retries, "{retry}", "Attempts that failed and were followed by another one."},
-		{stuckRuns, "{run}", "Runs whose work went on long after it was told to go."},
-	} {
-		counter, err := meter.Int64ObservableCounter(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.help))
-		counters[c.name], all, problems = counter, append(all, counter), append(problems, err)
+	for _, name := range []string{ticks, preemptions, retries, stuckRuns} {
+		counters[name] = m.observedCounter(name)
 	}
-	for i, g := range []struct{ name, help string }{
-		{"lockkeeper.job.running", "Runs that go on here, or wait for their locks."},
-		{"lockkeeper.job.stuck", "Runs that go on here although their work was told to go long ago."},
-	} {
-		gauge, err := meter.Int64ObservableUpDownCounter(g.name, metric.WithUnit("{run}"), metric.WithDescription(g.help))
-		gauges[i], all, problems = gauge, append(all, gauge), append(problems, err)
-	}
-	if err := errors.Join(problems...); err != nil {
-		return err
-	}
+	running, stuck := m.sum(jobRunning), m.sum(jobStuck)
 
 	var mu sync.Mutex // collections may overlap
 	known := newSeries(most)
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err := m.observe(func(_ context.Context, o metric.Observer) error {
 		mu.Lock()
 		defer mu.Unlock()
 		known.look(snapshot(), func(s series) {
@@ -87,20 +60,13 @@ func observeJobs(meter metric.Meter, most int, snapshot func() []Job) error {
 				o.ObserveInt64(counters[c.instrument], int64(n), metric.WithAttributeSet(c.attributes(s.whose)))
 			}
 			set := attribute.NewSet(s.whose)
-			o.ObserveInt64(gauges[0], int64(s.running), metric.WithAttributeSet(set))
-			o.ObserveInt64(gauges[1], int64(s.stuck), metric.WithAttributeSet(set))
+			o.ObserveInt64(running, int64(s.running), metric.WithAttributeSet(set))
+			o.ObserveInt64(stuck, int64(s.stuck), metric.WithAttributeSet(set))
 		})
 		return nil
-	}, all...)
+	})
 	return err
 }
-
-const (
-	ticks       = "lockkeeper.job.ticks"
-	preemptions = "lockkeeper.job.preemptions"
-	retries     = "lockkeeper.job.retries"
-	stuckRuns   = "lockkeeper.job.stuck_runs"
-)
 
 // A count is what a number counts.
 type count struct{ instrument, outcome, reason string }

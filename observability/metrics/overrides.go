@@ -2,9 +2,7 @@ package metrics
 
 import (
 	"context"
-	"errors"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -18,26 +16,13 @@ type OverridesNow struct {
 	ZooKeeperOK bool // what ZooKeeper has could be read and trusted
 }
 
-// Attributes of the instruments of overrides.
-const (
-	overrideKind   = attribute.Key("kind")
-	overrideSource = attribute.Key("source")
-)
-
 // Overrides makes the instruments of operators' overrides. kinds and sources are
 // all that there can be, so that each has a series from the start. snapshot is
 // called for each collection, from any goroutine.
 func Overrides(meter metric.Meter, kinds, sources []string, snapshot func() OverridesNow) error {
-	active, errActive := meter.Int64ObservableUpDownCounter("lockkeeper.overrides.active", metric.WithUnit("{override}"),
-		metric.WithDescription("Operators' overrides in force here, by their kind and where they were said."))
-	file, errFile := meter.Int64ObservableGauge("lockkeeper.overrides.file_ok",
-		metric.WithDescription("1 when what the overrides file says is in force, 0 when the file was refused."))
-	zookeeper, errZooKeeper := meter.Int64ObservableGauge("lockkeeper.overrides.zookeeper_ok",
-		metric.WithDescription("1 when the overrides in ZooKeeper could be read and trusted, 0 when those before stay in force."))
-	if err := errors.Join(errActive, errFile, errZooKeeper); err != nil {
-		return err
-	}
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	m := newMaker(meter)
+	active, file, zookeeper := m.sum(overridesActive), m.gauge(overridesFileOK), m.gauge(overridesServerOK)
+	_, err := m.observe(func(_ context.Context, o metric.Observer) error {
 		now := snapshot()
 		counts := make(map[Override]int64)
 		for _, kind := range kinds {
@@ -54,7 +39,7 @@ func Overrides(meter metric.Meter, kinds, sources []string, snapshot func() Over
 		o.ObserveInt64(file, oneIf(now.FileOK))
 		o.ObserveInt64(zookeeper, oneIf(now.ZooKeeperOK))
 		return nil
-	}, active, file, zookeeper)
+	})
 	return err
 }
 
