@@ -127,111 +127,56 @@ func (s *session) lockAt(ctx context.Context, l *PriorityLock) (g lockRecord, na
 	return g, names, bad
 }
 
-// unreadable describes a request that this program cannot read, as far as its
-// name and its node's stat tell.
-func unreadable(c child, stat *zk.Stat, why error, holds bool) Contender {
-	out := Contender{
-		ID: c.guid, Owner: "<unreadable>", Priority: c.level(), Mode: c.mode, Message: why.Error(),
-		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
-	}
-	if holds {
-		out.Token, out.Since = Token(stat.Mzxid), time.UnixMilli(stat.Mtime)
-	}
-	return out
-}
-
 // snapshot reads one lock: G, then who is there, then what they say.
 func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, all bool) (LockState, error) {
-	state := LockState{Scope: scope}
-	g, names, err := s.lockAt(ctx, &PriorityLock{c: c, scope: scope, path: path})
+	look := lockLook{scope: scope, path: path}
+	var names []string
+	var err error
+	look.g, names, err = s.lockAt(ctx, &PriorityLock{c: c, scope: scope, path: path})
 	if errors.Is(err, zk.ErrNoNode) {
-		return state, nil
+		return LockState{Scope: scope}, nil
 	} else if errors.As(err, new(*RecordError)) {
-		state.Damage = err.Error()
+		look.damage = err.Error()
 	} else if err != nil {
-		return state, err
+		return LockState{Scope: scope}, err
 	}
-	for _, e := range g.Evicted {
-		state.Evicted = append(state.Evicted, e.eviction())
-	}
-	children, foreign := parseChildren(names)
-	state.Foreign = foreign
+	look.children, look.foreign = parseChildren(names)
 	var now int64
-	delays := slices.DeleteFunc(g.Delays, func(n delayNote) bool { return isPresent(children, n.ID) })
-	if len(children)+len(delays) > 0 {
+	if look.asksForTime() {
 		if now, err = c.serverNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
 			now = time.Now().UnixMilli() // an onlooker that may not write: nearly right
 		} else if err != nil {
-			return state, err
-		}
-		state.At = time.UnixMilli(now)
-	}
-	for _, n := range delays {
-		if d := n.describe(); d.Until.IsZero() || d.Until.After(state.At) {
-			state.Delays = append(state.Delays, d)
+			return LockState{Scope: scope}, err
 		}
 	}
-	holding := g.named()
-	if !all {
-		children = slices.DeleteFunc(children, func(c child) bool { return !holding(c.guid) })
+	if holding := look.g.named(); !all {
+		look.children = slices.DeleteFunc(look.children, func(c child) bool { return !holding(c.guid) })
 	}
-	nodes, err := s.readAll(ctx, path, children)
+	nodes, err := s.readAll(ctx, path, look.children)
 	if err != nil {
-		return state, err
+		return LockState{Scope: scope}, err
 	}
-	for i, child := range children {
-		data, stat, err := nodes[i].data, nodes[i].stat, nodes[i].err
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // left meanwhile
-		}
-		strange := whyStranger(data, stat, err)
-		if strange != "" && !holding(child.guid) {
-			state.Foreign = append(state.Foreign, child.name)
-			continue
-		} else if err != nil {
-			return state, err
-		}
-		rec, err := decodeContender(data)
-		contender := rec.contender(child, stat)
-		if err != nil {
-			contender = unreadable(child, stat, inNode(err, path+"/"+child.name), holding(child.guid))
-		}
-		if holding(child.guid) {
-			contender.LeaseLeft, contender.MinRuntimeLeft = rec.leaseLeft(stat, now), rec.minRuntimeLeft(stat, now)
-			state.Holders = append(state.Holders, contender)
-			continue
-		}
-		contender.Position = len(state.Waiters) + 1
-		state.Waiters = append(state.Waiters, contender)
-	}
-	lengthenShown(state.Holders)
-	return state, nil
+	return look.state(now, func(i int) *requestNode { return &nodes[i] })
 }
 
 // readAll reads the nodes of contenders, several at a time. It returns an error
 // where nothing more can be read.
-func (s *session) readAll(ctx context.Context, lock string, children []child) ([]contenderNode, error) {
-	nodes := make([]contenderNode, len(children))
+func (s *session) readAll(ctx context.Context, lock string, children []child) ([]requestNode, error) {
+	nodes := make([]requestNode, len(children))
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(16) // on one connection, one after the other: this saves the waits between
 	for i, c := range children {
 		work.Go(func() error {
-			n := &nodes[i]
-			n.data, n.stat, n.err = s.get(inner, lock+"/"+c.name)
-			if errors.Is(n.err, errAmbiguous) || errors.Is(n.err, errSessionOver) {
-				return n.err
+			data, stat, err := s.get(inner, lock+"/"+c.name)
+			nodes[i] = newRequestNode(data, stat, err)
+			if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
+				return err
 			}
 			return inner.Err()
 		})
 	}
 	err := work.Wait()
 	return nodes, err
-}
-
-// contenderNode is what a read of a contender's node returns.
-type contenderNode struct {
-	nodeData
-	err error
 }
 
 // IsNotAcquired reports whether err says that a lock was busy for as long as

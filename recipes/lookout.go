@@ -2,11 +2,18 @@ package recipes
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// A Lookout follows every lock below the root of a client: it is told of changes
-// by watches, and reads only what has changed. It writes nothing.
+// A Lookout follows every lock below the root of a client: it hears of changes
+// by watches, and reads only what has changed. While nothing happens it asks
+// nothing. It writes nothing, but for what the servers' clock takes.
+//
+// Its watches are those of the client's session: one on the node of each request,
+// two on that of each lock. go-zookeeper cannot take a watch back, so those that
+// stand when Run ends go with the next change, or with the session. A program that
+// locks much and looks at much uses a client of its own for looking.
 type Lookout struct {
 	c *Client
 	o LookoutOptions
@@ -15,15 +22,26 @@ type Lookout struct {
 // LookoutOptions are how a Lookout looks. The zero value is good.
 type LookoutOptions struct {
 	// Gap is the least time between two looks at the same lock: of what changes
-	// more often, some states are not seen. Defaults to 100ms.
+	// more often, some states are not seen. Where thousands wait it is longer, at
+	// most 400ms, because their list is. Defaults to 100ms.
 	Gap time.Duration
 }
+
+// DefaultLookoutGap is LookoutOptions.Gap when it is not set.
+const DefaultLookoutGap = 100 * time.Millisecond
 
 // A Sighting is what a Lookout tells: the state of one lock, or, without a
 // State.Scope, something about the whole.
 type Sighting struct {
 	// State is the lock as it was seen.
 	State LockState
+
+	// Written is the transaction that wrote the lock node last: a grant, whose
+	// token it is, but for some that change less. Moved is the one in which a
+	// request came or went last. They are the same after a hand-over, and after a
+	// takeover; a waiter that found the lock abandoned was granted later than its
+	// holder went.
+	Written, Moved Token
 
 	// Gone: the lock was not used for long and has been collected. The State has
 	// a scope alone.
@@ -33,8 +51,8 @@ type Sighting struct {
 	// was Blind.
 	Synced bool
 
-	// Blind is set while ZooKeeper does not answer: until Synced, what was told
-	// may be out of date. Told once for each such time.
+	// Blind is set when ZooKeeper has not answered for a second: until Synced, what
+	// was told may be out of date. Told once for each such time.
 	Blind *Blindness
 }
 
@@ -47,12 +65,37 @@ type Blindness struct {
 // Lookout returns one that has not looked yet, see Run. It returns a
 // *RequestError for options that cannot be.
 func (c *Client) Lookout(o LookoutOptions) (*Lookout, error) {
+	switch {
+	case o.Gap < 0:
+		return nil, &RequestError{Field: "gap", Reason: fmt.Sprintf("%s is negative", o.Gap)}
+	case o.Gap == 0:
+		o.Gap = DefaultLookoutGap
+	}
 	return &Lookout{c: c, o: o}, nil
 }
 
 // Run looks at all locks, and then at those that change, until ctx ends, whose
-// cause it returns, or the client is closed. It calls seen from one goroutine.
+// cause it returns, or the client is closed (ErrClosed), or it may not list the
+// locks (*AccessError). It calls seen from one goroutine; while that does not
+// return, changes add up. It may be called again, and more than once at a time.
+//
+// Each lock is told once at the beginning, and then when its state is another
+// one than was told last. After a lost connection or session everything is read
+// again, and what has changed is told.
 func (l *Lookout) Run(ctx context.Context, seen func(Sighting)) error {
-	<-ctx.Done()
-	return context.Cause(ctx)
+	v := newVigil(l, seen)
+	defer v.end()
+	for {
+		s, err := v.session(ctx)
+		if err != nil {
+			return err
+		}
+		if err := v.on(ctx, s); err != nil {
+			return err
+		}
+	}
 }
+
+// blindAfter is how long ZooKeeper may be silent before that is told: a server
+// that is restarted is no news.
+const blindAfter = time.Second

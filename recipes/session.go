@@ -36,6 +36,7 @@ type session struct {
 	link     *link
 	epoch    int           // counts connects and disconnects
 	ready    chan struct{} // closed while requests may be sent
+	cut      chan struct{} // closed while they may not
 	isReady  bool
 	beating  bool // a heartbeat is under way
 	beat     instant
@@ -96,12 +97,13 @@ var errAmbiguous = errors.New("connection to ZooKeeper lost before the reply")
 func newSession(c *Client) (*session, error) {
 	s := &session{
 		c: c, clock: newClock(), timeout: c.cfg.SessionTimeout,
-		ready: make(chan struct{}), over: make(chan struct{}),
+		ready: make(chan struct{}), cut: make(chan struct{}), over: make(chan struct{}),
 		tenants: make(map[tenant]struct{}), watches: newWatchTable(), down: true,
 	}
 	s.living, s.die = context.WithCancel(context.Background())
 	s.lastAck = s.clock.now()
 	s.downFrom = s.lastAck
+	close(s.cut)
 	s.mu.Lock() // the library's callbacks wait until conn is set
 	defer s.mu.Unlock()
 	conn, _, err := zk.Connect(c.cfg.Servers, c.cfg.SessionTimeout,
@@ -241,6 +243,7 @@ func (s *session) settle(epoch int) {
 	}
 	s.isReady = true
 	close(s.ready)
+	s.cut = make(chan struct{})
 	wasDown := s.clock.now().sub(s.downFrom)
 	s.down, s.lastErr = false, nil
 	id, timeout := s.id, s.timeout
@@ -255,6 +258,7 @@ func (s *session) disconnected() {
 	if s.isReady {
 		s.isReady = false
 		s.ready = make(chan struct{})
+		close(s.cut)
 	}
 	fresh := !s.down
 	if fresh {
@@ -325,6 +329,13 @@ func (s *session) usable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isReady && s.overErr == nil
+}
+
+// cutOff is closed when requests may not be sent any more.
+func (s *session) cutOff() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cut
 }
 
 // await blocks until requests may be sent.

@@ -1,0 +1,101 @@
+package recipes
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A lockLook is what was read of one lock: G, frozen, and who is there.
+type lockLook struct {
+	scope, path string
+	g           lockRecord
+	damage      string // what is wrong with the lock node; g is then what the requests tell
+	children    []child
+	foreign     []string
+}
+
+// delays are the notes of those who are gone.
+func (l *lockLook) delays() []delayNote {
+	return slices.DeleteFunc(slices.Clone(l.g.Delays), func(n delayNote) bool { return isPresent(l.children, n.ID) })
+}
+
+// asksForTime reports whether the state depends on when it is.
+func (l *lockLook) asksForTime() bool { return len(l.children) > 0 || len(l.delays()) > 0 }
+
+// state describes the lock at a server time. nodes returns what was read of each
+// child.
+func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, error) {
+	state := LockState{Scope: l.scope, Damage: l.damage, Foreign: l.foreign}
+	for _, e := range l.g.Evicted {
+		state.Evicted = append(state.Evicted, e.eviction())
+	}
+	if l.asksForTime() {
+		state.At = time.UnixMilli(now)
+	}
+	for _, n := range l.delays() {
+		if d := n.describe(); d.Until.IsZero() || d.Until.After(state.At) {
+			state.Delays = append(state.Delays, d)
+		}
+	}
+	holding := l.g.named()
+	for i, child := range l.children {
+		n, holds := nodes(i), holding(child.guid)
+		if errors.Is(n.err, zk.ErrNoNode) {
+			continue // left meanwhile
+		}
+		if n.strange && !holds {
+			state.Foreign = append(slices.Clip(state.Foreign), child.name)
+			continue
+		} else if n.err != nil {
+			return state, n.err
+		}
+		contender := n.describe(child)
+		if n.bad != nil {
+			contender = unreadable(child, n.stat, inNode(n.bad, l.path+"/"+child.name), holds)
+		}
+		if holds {
+			contender.LeaseLeft, contender.MinRuntimeLeft = n.rec.leaseLeft(n.stat, now), n.rec.minRuntimeLeft(n.stat, now)
+			state.Holders = append(state.Holders, contender)
+			continue
+		}
+		contender.Position = len(state.Waiters) + 1
+		state.Waiters = append(state.Waiters, contender)
+	}
+	lengthenShown(state.Holders)
+	return state, nil
+}
+
+// A requestNode is what was read of a contender's node.
+type requestNode struct {
+	rec     contenderRecord
+	stat    *zk.Stat
+	err     error // of the read
+	bad     error // *RecordError: the data cannot be read
+	strange bool  // it is no request, unless it holds the lock
+}
+
+func newRequestNode(data []byte, stat *zk.Stat, err error) requestNode {
+	n := requestNode{stat: stat, err: err, strange: whyStranger(data, stat, err) != ""}
+	if err == nil {
+		n.rec, n.bad = decodeContender(data)
+	}
+	return n
+}
+
+func (n *requestNode) describe(c child) Contender { return n.rec.contender(c, n.stat) }
+
+// unreadable describes a request that this program cannot read, as far as its
+// name and its node's stat tell.
+func unreadable(c child, stat *zk.Stat, why error, holds bool) Contender {
+	out := Contender{
+		ID: c.guid, Owner: "<unreadable>", Priority: c.level(), Mode: c.mode, Message: why.Error(),
+		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
+	}
+	if holds {
+		out.Token, out.Since = Token(stat.Mzxid), time.UnixMilli(stat.Mtime)
+	}
+	return out
+}

@@ -1,0 +1,298 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// lookLock looks at one lock. It keeps what it has read: G, the list of who is
+// there, and each request's node; a watch says which of them to read again.
+type lookLock struct {
+	scope string
+	round int // in which all was read; 0: not all is known
+
+	onG, onList       watcher
+	staleG, staleList atomic.Bool
+
+	stat   *zk.Stat // of G as read
+	listed *zk.Stat // of the list as read
+	seen   lockLook
+	nodes  map[string]*watchedNode // by the name of the child
+
+	mu         sync.Mutex
+	staleNodes []*watchedNode
+
+	absent  bool  // there is no such lock
+	damaged error // why it cannot be looked at
+	changed bool  // since it was told
+	state   LockState
+
+	// On the goroutine of Run:
+	told   bool
+	isGone bool // absent, as last told
+}
+
+// A watchedNode is the node of a request.
+type watchedNode struct {
+	requestNode
+	name    string
+	onNode  watcher
+	isStale bool // and among lookLock.staleNodes; under lookLock.mu
+}
+
+func newLookLock(scope string) *lookLock {
+	return &lookLock{scope: scope, nodes: make(map[string]*watchedNode)}
+}
+
+func (l *lookLock) size() int { return len(l.nodes) }
+
+func (l *lookLock) look(ctx context.Context, s *session, at *site) error {
+	if l.onG == nil {
+		l.seen.scope, l.seen.path = l.scope, at.path
+		l.onG = func(watchKind) { l.staleG.Store(true); at.mark() }
+		l.onList = func(watchKind) { l.staleList.Store(true); at.mark() }
+	}
+	whole := l.round != at.round
+	l.round = 0
+	state, err := l.read(ctx, s, at, whole)
+	was := l.damaged
+	l.damaged = nil
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		l.forget(s, at)
+		clear(l.nodes)
+		l.absent, l.stat, l.listed = true, nil, nil
+		l.seen.children, l.seen.foreign = nil, nil
+		return nil
+	case isUnusable(err): // the others can be looked at
+		l.damaged = err
+		l.changed = l.changed || was == nil || was.Error() != err.Error()
+		l.state = LockState{Scope: l.scope, Damage: err.Error()}
+		l.absent = false
+		return nil
+	case err != nil:
+		return err
+	}
+	l.changed = l.changed || was != nil
+	l.absent, l.round = false, at.round
+	if l.changed {
+		l.state = state
+	}
+	return nil
+}
+
+// read reads what is stale, or the whole, and describes it if it has changed.
+func (l *lookLock) read(ctx context.Context, s *session, at *site, whole bool) (LockState, error) {
+	if whole || l.staleG.Load() || l.staleList.Load() || l.seen.damage != "" {
+		if err := l.readLock(ctx, s, at, whole); err != nil {
+			return LockState{}, err
+		}
+	}
+	if err := l.readNodes(ctx, s, at, l.stale(s, at, whole)); err != nil {
+		return LockState{}, err
+	}
+	if !l.changed && l.damaged == nil {
+		return LockState{}, nil
+	}
+	if l.seen.asksForTime() {
+		if err := at.v.c.primeTime(ctx, s); err != nil {
+			return LockState{}, err
+		}
+	}
+	return l.seen.state(at.v.c.Now().UnixMilli(), func(i int) *requestNode {
+		return &l.nodes[l.seen.children[i].name].requestNode
+	})
+}
+
+// stale returns the nodes that are to be read, and forgets those that are gone.
+func (l *lookLock) stale(s *session, at *site, whole bool) []*watchedNode {
+	l.mu.Lock()
+	stale := l.staleNodes
+	l.staleNodes = nil
+	for _, n := range stale {
+		n.isStale = false
+	}
+	l.mu.Unlock()
+	if whole {
+		stale = slices.Collect(maps.Values(l.nodes))
+	}
+	there := make(map[string]struct{}, len(l.seen.children))
+	var fresh []*watchedNode
+	for _, c := range l.seen.children {
+		there[c.name] = struct{}{}
+		if l.nodes[c.name] == nil {
+			n := l.newNode(c.name, at)
+			l.nodes[c.name] = n
+			fresh = append(fresh, n)
+		}
+	}
+	if len(there) != len(l.nodes) {
+		for name, n := range l.nodes {
+			if _, stays := there[name]; !stays {
+				s.unwatch(at.path+"/"+name, &n.onNode)
+				delete(l.nodes, name)
+			}
+		}
+	}
+	stale = slices.DeleteFunc(stale, func(n *watchedNode) bool { return l.nodes[n.name] != n })
+	return append(stale, fresh...)
+}
+
+func (l *lookLock) newNode(name string, at *site) *watchedNode {
+	n := &watchedNode{name: name}
+	n.onNode = func(watchKind) {
+		l.mu.Lock()
+		if !n.isStale {
+			n.isStale = true
+			l.staleNodes = append(l.staleNodes, n)
+		}
+		l.mu.Unlock()
+		at.mark()
+	}
+	return n
+}
+
+// readLock reads G, and who is there if that has changed: both of one moment,
+// unless the lock changes hands all the time.
+func (l *lookLock) readLock(ctx context.Context, s *session, at *site, whole bool) error {
+	for range 4 {
+		l.staleG.Store(false)
+		var data []byte
+		var stat *zk.Stat
+		err := at.v.read(ctx, func() (err error) {
+			data, stat, err = s.look(ctx, at.path, &l.onG)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if l.stat == nil || l.seen.damage != "" || l.stat.Mzxid != stat.Mzxid || l.stat.Czxid != stat.Czxid {
+			if err := l.decode(ctx, s, at, data, stat); err != nil {
+				return err
+			}
+			l.changed = true
+		}
+		l.stat = stat
+		if !whole && !l.staleList.Load() && l.listed != nil && sameList(l.listed, stat) {
+			return nil
+		}
+		l.staleList.Store(false)
+		var names []string
+		var listed *zk.Stat
+		err = at.v.read(ctx, func() (err error) {
+			names, listed, err = s.lookAtChildren(ctx, at.path, &l.onList)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if l.listed == nil || !sameList(l.listed, listed) {
+			l.seen.children, l.seen.foreign = parseChildren(names)
+			l.changed = true
+		}
+		l.listed = listed
+		if listed.Version == stat.Version {
+			return nil
+		}
+		whole = false
+	}
+	l.staleG.Store(true)
+	at.mark()
+	return nil
+}
+
+// decode makes use of the data of the lock node.
+func (l *lookLock) decode(ctx context.Context, s *session, at *site, data []byte, stat *zk.Stat) error {
+	g, bad := decodeLock(data)
+	l.seen.damage = ""
+	if bad != nil {
+		l.seen.damage = inNode(bad, at.path).Error()
+		var err error
+		if g, err = (&PriorityLock{c: at.v.c, scope: l.scope, path: at.path}).restored(ctx, s); err != nil {
+			return err
+		}
+	}
+	g.freeze(stat)
+	l.seen.g = g
+	return nil
+}
+
+// sameList reports whether the children of a node were the same at both times.
+func sameList(a, b *zk.Stat) bool {
+	return a.Czxid == b.Czxid && a.Pzxid == b.Pzxid && a.Cversion == b.Cversion && a.NumChildren == b.NumChildren
+}
+
+// readNodes reads the nodes of requests.
+func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []*watchedNode) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	var changed atomic.Bool
+	work, inner := errgroup.WithContext(ctx)
+	work.SetLimit(maxLooks)
+	for _, n := range nodes {
+		work.Go(func() error {
+			var data []byte
+			var stat *zk.Stat
+			path := at.path + "/" + n.name
+			err := at.v.read(inner, func() (err error) {
+				data, stat, err = s.look(inner, path, &n.onNode)
+				return err
+			})
+			if isOutage(err) || inner.Err() != nil {
+				return errors.Join(err, context.Cause(inner))
+			}
+			if errors.Is(err, zk.ErrNoNode) {
+				s.unwatch(path, &n.onNode)
+			}
+			before := n.requestNode
+			if err == nil && before.stat != nil && before.stat.Mzxid == stat.Mzxid {
+				return nil
+			}
+			changed.Store(true)
+			n.requestNode = newRequestNode(data, stat, err)
+			return nil
+		})
+	}
+	err := work.Wait()
+	l.changed = l.changed || changed.Load()
+	return err
+}
+
+func (l *lookLock) tell(at *site) {
+	l.isGone = false
+	switch {
+	case l.absent:
+		l.isGone = true
+		l.tellGone(at)
+	case l.changed:
+		l.changed, l.told = false, true
+		told := Sighting{State: l.state}
+		if l.stat != nil && l.listed != nil {
+			told.Written, told.Moved = Token(l.stat.Mzxid), Token(l.listed.Pzxid)
+		}
+		at.v.seen(told)
+	}
+}
+
+func (l *lookLock) tellGone(at *site) {
+	if l.told {
+		l.told = false
+		at.v.seen(Sighting{State: LockState{Scope: l.scope}, Gone: true})
+	}
+}
+
+func (l *lookLock) forget(s *session, at *site) {
+	s.unwatch(at.path, &l.onG)
+	s.unwatchChildren(at.path, &l.onList)
+	for name, n := range l.nodes {
+		s.unwatch(at.path+"/"+name, &n.onNode)
+	}
+}

@@ -1,0 +1,109 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// lookRoot looks at the list of the buckets.
+type lookRoot struct {
+	onList watcher
+	onNode watcher // while it is not there
+	names  []string
+}
+
+func (r *lookRoot) size() int { return 0 }
+
+func (r *lookRoot) look(ctx context.Context, s *session, at *site) error {
+	if r.onList == nil {
+		r.onList = func(watchKind) { at.mark() }
+		r.onNode = r.onList
+	}
+	for {
+		names, _, err := s.lookAtChildren(ctx, at.path, &r.onList)
+		if !errors.Is(err, zk.ErrNoNode) {
+			s.unwatch(at.path, &r.onNode)
+			r.names = names
+			return err
+		}
+		s.unwatchChildren(at.path, &r.onList)
+		if there, _, err := s.lookFor(ctx, at.path, &r.onNode); err != nil || !there {
+			r.names = nil
+			return err
+		}
+	}
+}
+
+func (r *lookRoot) tell(at *site) {
+	for _, name := range r.names {
+		if !isBucket(name) {
+			continue
+		}
+		path := at.path + "/" + name
+		if bucket := at.v.sites[path]; bucket == nil {
+			at.v.add(path, &lookBucket{locks: make(map[string]*site)})
+		} else if bucket.looking || bucket.what.(*lookBucket).isGone { // it may be there anew
+			bucket.mark()
+		}
+	}
+}
+
+func (r *lookRoot) forget(s *session, at *site) {
+	s.unwatchChildren(at.path, &r.onList)
+	s.unwatch(at.path, &r.onNode)
+}
+
+// lookBucket looks at the list of the locks in a bucket.
+type lookBucket struct {
+	onList watcher
+	absent bool
+	names  []string
+
+	// On the goroutine of Run:
+	isGone bool             // absent, as last told
+	locks  map[string]*site // by name
+}
+
+func (b *lookBucket) size() int { return 0 }
+
+func (b *lookBucket) look(ctx context.Context, s *session, at *site) error {
+	if b.onList == nil {
+		b.onList = func(watchKind) { at.mark() }
+	}
+	names, _, err := s.lookAtChildren(ctx, at.path, &b.onList)
+	if b.absent = errors.Is(err, zk.ErrNoNode); b.absent {
+		s.unwatchChildren(at.path, &b.onList)
+		names, err = nil, nil
+	}
+	b.names = names
+	return err
+}
+
+func (b *lookBucket) tell(at *site) {
+	b.isGone = b.absent
+	there := make(map[string]bool, len(b.names))
+	for _, name := range b.names {
+		scope, ok := unescapeScope(name)
+		path := at.path + "/" + name
+		if !ok || lockPath(at.v.c.root, name) != path {
+			continue // not ours
+		}
+		there[name] = true
+		if lock := b.locks[name]; lock == nil {
+			b.locks[name] = at.v.add(path, newLookLock(scope))
+		} else if lock.looking || lock.what.(*lookLock).isGone { // it may be there anew
+			lock.mark()
+		}
+	}
+	for name, lock := range b.locks {
+		if !there[name] {
+			delete(b.locks, name)
+			lock.what.(*lookLock).tellGone(lock)
+			at.v.drop(lock)
+		}
+	}
+}
+
+func (b *lookBucket) forget(s *session, at *site) { s.unwatchChildren(at.path, &b.onList) }
