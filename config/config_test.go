@@ -65,6 +65,7 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, 50*time.Minute, backup.Timeout)
 	require.Equal(t, []lockguard.Requirement{{
 		AcquireTimeout: ptr(30 * time.Minute), CleanupTimeout: 2 * time.Minute, LeaseTimeout: time.Hour, MinRuntime: time.Minute, PreemptDelta: 10, Message: "nightly backup",
+		Class: "cluster/{name}/resource/{name}",
 		Owner: "backup", Priority: 50, Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
 	}}, backup.Requirements)
 	require.Implements(t, (*jobs.Cleaner)(nil), backup.Work)

@@ -44,7 +44,10 @@ var lockShape = shape{
 	keys: slices.Concat(
 		[]key{{"scope", aText, "", "What the lock protects, for example cluster/orders."}},
 		lockKeys,
-		[]key{{"message", aText, "", "Why the lock is held, for people."}},
+		[]key{
+			{"class", aText, "the scope", "What the lock is counted under in metrics, if many jobs have scopes alike: a template such as tenant/{id}/billing."},
+			{"message", aText, "", "Why the lock is held, for people."},
+		},
 	),
 	must:  []string{"scope"},
 	later: laterLockFields,
@@ -204,6 +207,9 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 	if v := o.get("message"); v.exists() {
 		requirement.Message = r.message(v)
 	}
+	if v := o.get("class"); v.exists() {
+		requirement.Class = r.class(v)
+	}
 	r.checkLock(entry.lockSettings)
 	return requirement, entry
 }
@@ -212,6 +218,14 @@ func (r *reader) message(v value) string {
 	text, ok := r.text(v, "write why the lock is held, for people")
 	if n := len(text); ok && n > recipes.MaxMessage {
 		r.problem(v, fmt.Sprintf("the message takes %d bytes, more than %d", n, recipes.MaxMessage), "write a shorter one")
+	}
+	return text
+}
+
+func (r *reader) class(v value) string {
+	text, ok := r.text(v, "write what the lock is counted under, for example tenant/{id}/billing")
+	if !ok || r.refused(v, recipes.CheckClass(text)) {
+		return ""
 	}
 	return text
 }

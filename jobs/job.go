@@ -198,7 +198,8 @@ func (j Job) Do(ctx context.Context, guard Guard, run Run) error {
 }
 
 // Owned returns the Requirements, each with its owner, and with the name and the
-// labels by which operators' overrides find it.
+// labels by which operators' overrides find it. A class that is not set is the
+// scope: jobs are declared, so there are only so many.
 func (j Job) Owned() []lockguard.Requirement {
 	owned := slices.Clone(j.Requirements)
 	for i := range owned {
@@ -208,6 +209,9 @@ func (j Job) Owned() []lockguard.Requirement {
 		}
 		if r.Job == "" {
 			r.Job = j.Name
+		}
+		if r.Class == "" {
+			r.Class = r.Scope
 		}
 		if len(r.Labels) == 0 {
 			r.Labels = j.Labels

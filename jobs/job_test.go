@@ -189,12 +189,12 @@ func TestRequirementsAreFoundByTheNameAndLabelsOfTheirJob(t *testing.T) {
 	own := map[string]string{"tier": "gold"}
 	job := Job{
 		Name: "nightly", Labels: map[string]string{"team": "orders"},
-		Requirements: []lockguard.Requirement{{Scope: "a"}, {Scope: "b", Owner: "ana", Job: "other", Labels: own}},
+		Requirements: []lockguard.Requirement{{Scope: "a"}, {Scope: "b", Class: "{letter}", Owner: "ana", Job: "other", Labels: own}},
 	}
 
 	owned := job.Owned()
 
-	require.Equal(t, lockguard.Requirement{Scope: "a", Owner: "nightly", Job: "nightly", Labels: job.Labels}, owned[0])
+	require.Equal(t, lockguard.Requirement{Scope: "a", Class: "a", Owner: "nightly", Job: "nightly", Labels: job.Labels}, owned[0])
 	require.Equal(t, job.Requirements[1], owned[1])
 	require.Empty(t, job.Requirements[0].Job, "the job is as it was")
 }

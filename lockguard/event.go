@@ -34,6 +34,7 @@ type Subject struct {
 	At       time.Time // when it happened, on the local clock
 	ID       string    // of the request: the same in all its events, unique
 	Scope    string
+	Class    string // what its lock is counted under; "" when none is declared
 	Owner    string
 	Message  string
 	Mode     priority.Mode

@@ -20,6 +20,7 @@ type Guard struct {
 	logger    *slog.Logger
 	observers []Observer
 	owner     string
+	classes   classes
 	trace     func(context.Context, Subject) string
 	dress     func(context.Context, Subject) context.Context // nil: nothing is added
 	retry     *Retry

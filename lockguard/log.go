@@ -30,6 +30,9 @@ func describeSubject(s Subject) []slog.Attr {
 	if s.Scope != "" {
 		attrs = append(attrs, slog.String("scope", s.Scope))
 	}
+	if s.Class != "" && s.Class != s.Scope {
+		attrs = append(attrs, slog.String("class", s.Class))
+	}
 	if s.Owner != "" {
 		attrs = append(attrs, slog.String("owner", s.Owner))
 	}

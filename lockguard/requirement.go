@@ -17,6 +17,13 @@ type Requirement struct {
 	// nil: as long as the context lives.
 	AcquireTimeout *time.Duration
 
+	// Class is what the lock is counted under in metrics, in place of its scope: the
+	// template that the scope was made from, tenant/{id}/billing, or the scope itself
+	// where there are few. It changes nothing about the lock. At most
+	// recipes.MaxClass bytes, printable. Defaults to what WithClasses says, else "":
+	// it is counted as undeclared.
+	Class string `json:",omitempty"`
+
 	// CleanupTimeout is how long the hooks need to put things right once the
 	// holder is asked to go. Must be below LeaseTimeout. Defaults to 0: there
 	// is nothing to clean up, and hooks are refused.
@@ -144,6 +151,9 @@ func (r Requirement) Validate() error {
 	if err := recipes.CheckHold(r.Hold); err != nil {
 		problems = append(problems, err)
 	}
+	if err := recipes.CheckClass(r.Class); err != nil {
+		problems = append(problems, err)
+	}
 	if n := len(r.Message); n > recipes.MaxMessage {
 		refuse("message", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxMessage)
 	}
@@ -214,6 +224,7 @@ func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.
 		AcquireTimeout: r.AcquireTimeout,
 		Forceful:       r.Forceful,
 		Hold:           r.Hold,
+		Class:          r.Class,
 		LockDelay:      r.LockDelay,
 		MinRuntime:     r.MinRuntime,
 		PreemptDelta:   r.PreemptDelta,

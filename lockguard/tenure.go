@@ -1,6 +1,7 @@
 package lockguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -93,6 +94,7 @@ const (
 )
 
 func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
+	requirement.Class = cmp.Or(requirement.Class, g.classes.of(requirement.Scope))
 	return &tenure{
 		guard:       g,
 		claim:       g.claim(requirement),
@@ -107,6 +109,7 @@ func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
 		subject: Subject{
 			ID:       strconv.FormatUint(rand.Uint64(), 36),
 			Scope:    requirement.Scope,
+			Class:    requirement.Class,
 			Owner:    requirement.Owner,
 			Message:  requirement.Message,
 			Mode:     requirement.Mode,

@@ -48,6 +48,7 @@ type contenderRecord struct {
 	NeverPreempts  bool           `json:"never_preempts,omitempty"`
 	LockDelay      int64          `json:"lock_delay_ms,omitempty"` // then the format is delayFormat
 	Hold           string         `json:"hold,omitempty"`          // the id of the hold that it is a member of, or asks for
+	Class          string         `json:"class,omitempty"`
 	Message        string         `json:"message,omitempty"`
 	Trace          string         `json:"traceparent,omitempty"`
 	Under          []string       `json:"under,omitempty"`
@@ -155,7 +156,7 @@ func newRecord(c *Client, r Request) contenderRecord {
 		LeaseTimeout: r.LeaseTimeout.Milliseconds(), CleanupTimeout: r.CleanupTimeout.Milliseconds(),
 		WaitingTimeout: millis(r.WaitingTimeout), AcquireTimeout: millis(r.AcquireTimeout),
 		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Forceful: r.Forceful, Patient: r.Patient, Hold: r.Hold, Message: r.Message, Trace: r.Trace,
+		Forceful: r.Forceful, Patient: r.Patient, Hold: r.Hold, Class: r.Class, Message: r.Message, Trace: r.Trace,
 		Under: r.Under, Override: r.Override,
 	}
 	rec.protect(r.MinRuntime)
@@ -404,6 +405,14 @@ func (n *askingNote) at(stat *zk.Stat) int64 {
 	return stat.Mtime
 }
 
+// class is what the node says, whoever has written it, if that can be one.
+func (r *contenderRecord) class() string {
+	if refuseClass(r.Class) != "" {
+		return ""
+	}
+	return r.Class
+}
+
 // contender describes the node for people and for the rulebook.
 func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	out := Contender{
@@ -414,7 +423,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 		MinRuntime:     milliseconds(r.MinRuntime),
 		LockDelay:      milliseconds(r.LockDelay),
 		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Hold:  r.Hold,
+		Hold: r.Hold, Class: r.class(),
 		Trace: r.Trace, Under: r.Under, Override: r.Override, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if r.WaitingTimeout != nil {

@@ -1,6 +1,8 @@
 package recipes
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,39 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 	back, err := decodeContender(rec.encode())
 	require.NoError(t, err)
 	require.Equal(t, rec, back)
+}
+
+// The class is there for observers; whoever knows of none keeps it, and is read.
+func TestClassTravelsBetweenProgramsThatKnowOfItAndThoseThatDoNot(t *testing.T) {
+	c := &Client{host: "h3", pid: 811}
+	rec := newRecord(c, Request{Owner: "bill", LeaseTimeout: time.Minute, Class: "tenant/{id}/billing"})
+	require.JSONEq(t, `{"format":1,"owner":"bill","host":"h3","pid":811,"priority":0,"mode":"exclusive",
+		"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"}`, string(rec.encode()))
+	back, err := decodeContender(rec.encode())
+	require.NoError(t, err)
+	require.Equal(t, "tenant/{id}/billing", back.contender(child{}, &zk.Stat{}).Class)
+
+	// an older program, which hands the lock over, writes it back
+	older := slices.DeleteFunc(slices.Clone(contenderFields), func(name string) bool { return name == "class" })
+	unknown := unknownIn(rec.encode(), older)
+	require.JSONEq(t, `"tenant/{id}/billing"`, string(unknown["class"]))
+	require.Len(t, unknown, 1)
+
+	// a newer one reads what an older one has written
+	without, err := decodeContender([]byte(`{"format":1,"owner":"bill","mode":"exclusive","lease_timeout_ms":60000}`))
+	require.NoError(t, err)
+	require.Empty(t, without.contender(child{}, &zk.Stat{}).Class)
+}
+
+func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
+	for _, class := range []string{strings.Repeat("x", MaxClass+1), "a\x00b", "a\nb"} {
+		rec := contenderRecord{Format: recordFormat, Class: class}
+		require.Empty(t, rec.contender(child{}, &zk.Stat{}).Class, "%q", class)
+		require.ErrorContains(t, CheckClass(class), "class: ")
+		require.ErrorContains(t, (&Request{Class: class}).complete(&Client{}), "class: ")
+	}
+	require.NoError(t, CheckClass(strings.Repeat("x", MaxClass)))
+	require.NoError(t, CheckClass(""))
 }
 
 func TestRecordTellsTheRulesOfPreemptionThatThereAre(t *testing.T) {

@@ -90,6 +90,13 @@ type Request struct {
 	// has a meaning for PriorityLock.Join alone.
 	ForCleanup bool
 
+	// Class is what the lock is counted under wherever many are counted, such as in
+	// metrics: the template that its scope was made from, tenant/{id}/billing, or the
+	// scope itself where there are few of them. It travels in the znode, so that an
+	// observer can add up the requests of all processes, and changes nothing about
+	// the lock. At most MaxClass bytes, printable. Defaults to "": it is not known.
+	Class string
+
 	// Trace is a W3C traceparent. It travels in the znode, so that contention
 	// can be followed across processes.
 	Trace string
@@ -180,6 +187,7 @@ const (
 	MaxMessage = 16 << 10
 	MaxOwner   = 1 << 10
 	MaxHold    = 200
+	MaxClass   = 200
 )
 
 // DefaultLeaseTimeout is what a Request without a LeaseTimeout asks for.
@@ -303,6 +311,25 @@ func CheckHold(id string) error {
 	return nil
 }
 
+// CheckClass returns a *RequestError for what cannot be a class, see Request.Class.
+func CheckClass(class string) error {
+	if why := refuseClass(class); why != "" {
+		return &RequestError{Field: "class", Reason: why}
+	}
+	return nil
+}
+
+// refuseClass says what is wrong with a class; "": nothing.
+func refuseClass(class string) string {
+	switch {
+	case len(class) > MaxClass:
+		return fmt.Sprintf("takes %d bytes; the limit is %d", len(class), MaxClass)
+	case hasControl(class) || !utf8.ValidString(class):
+		return fmt.Sprintf("%q contains a control character or invalid UTF-8; write printable characters", class)
+	}
+	return ""
+}
+
 // refuseHold says what is wrong with the id of a hold; "": nothing.
 func refuseHold(id string) string {
 	switch {
@@ -366,6 +393,9 @@ func (r *Request) complete(c *Client) error {
 	}
 	if why := refuseHold(r.Hold); why != "" {
 		bad("hold", "%s", why)
+	}
+	if why := refuseClass(r.Class); why != "" {
+		bad("class", "%s", why)
 	}
 	if o := r.Override; o != nil {
 		r.Override = o.valid()

@@ -61,6 +61,7 @@ type Contender struct {
 	PreemptDelta   int            // likewise
 	NeverPreempts  bool           // likewise
 	Hold           string         // likewise: holders with the same one are members of one hold
+	Class          string         // likewise; "" when its program knows of none
 	Trace          string
 	Under          []string  // IDs of what the same work holds while it waits for this one
 	Override       *Mark     // for which it was made, or by which it is what it is; nil: none

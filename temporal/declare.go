@@ -26,7 +26,8 @@ type Lock struct {
 	//
 	// Scope is a template of text/template over the arguments of the activity:
 	// the dot is the first one, {{arg 1}} the second one, and so on; {{workflowID}}
-	// is that of the workflow. "cluster/{{.Cluster}}/resource/{{arg 1}}".
+	// is that of the workflow. "cluster/{{.Cluster}}/resource/{{arg 1}}". The
+	// template, as it is written, is the Class, unless that is set.
 	//
 	// AcquireTimeout bounds the wait over all attempts that yield, not that of
 	// one attempt. At its end the activity fails with ErrTypeLockWaitTimeout, for
@@ -210,6 +211,7 @@ func (c *compiled) of(args arguments) ([]lockguard.Requirement, error) {
 			return nil, fmt.Errorf("scope %q became %q: %w", requirements[i].Scope, text, err)
 		}
 		requirements[i].Scope = text
+		requirements[i].Class = cmp.Or(requirements[i].Class, scope.class())
 	}
 	return requirements, nil
 }

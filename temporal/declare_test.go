@@ -180,3 +180,32 @@ func TestHeaderThatSaysNothingIsNotWritten(t *testing.T) {
 	_, err = readCall(map[string]*commonpb.Payload{headerLock: {Data: []byte("{")}})
 	require.ErrorContains(t, err, "the header lockkeeper-lock cannot be read")
 }
+
+// What a lock is counted under is what was written, never what became of it.
+func TestClassOfALockIsItsTemplate(t *testing.T) {
+	lock := Lock{
+		Requirement: lockguard.Requirement{Scope: "tenant/{{arg 0}}/billing"},
+		Also:        []lockguard.Requirement{{Scope: "ledger"}, {Scope: "user/{{arg 1}}", Class: "user/{id}"}, {Scope: "x" + strings.Repeat("{{/* long */}}", 20)}},
+	}
+	c, err := lock.compile()
+	require.NoError(t, err)
+	requirements, err := c.of(arguments{args: []any{"acme", "ada"}})
+	require.NoError(t, err)
+	var classes []string
+	for _, r := range requirements {
+		classes = append(classes, r.Class)
+	}
+	require.Equal(t, []string{"tenant/{{arg 0}}/billing", "ledger", "user/{id}", ""}, classes)
+	require.Equal(t, "tenant/acme/billing", requirements[0].Scope)
+	require.Empty(t, lock.Also[0].Class, "the declaration is as it was")
+}
+
+// Daemons with and without classes want the same of a schedule.
+func TestClassThatIsTheScopeDoesNotTravelWithASchedule(t *testing.T) {
+	locks := []lockguard.Requirement{{Scope: "a", Class: "a"}, {Scope: "tenant/7", Class: "tenant/{id}"}}
+	text, err := json.Marshal(withoutClass(locks))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `"Class":"a"`)
+	require.Contains(t, string(text), `"Class":"tenant/{id}"`)
+	require.Equal(t, "a", locks[0].Class)
+}

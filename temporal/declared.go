@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,23 @@ func Declared(ctx workflow.Context) ([]lockguard.Requirement, error) {
 	if err := converter.GetDefaultDataConverter().FromPayload(payload, &declared); err != nil {
 		return nil, fmt.Errorf("memo %q cannot be read: %w", LocksMemoKey, err)
 	}
+	for i := range declared.Locks {
+		r := &declared.Locks[i]
+		r.Class = cmp.Or(r.Class, r.Scope)
+	}
 	return declared.Locks, nil
+}
+
+// withoutClass returns locks that do not say a class which Declared knows without:
+// what is not said is the same for programs that know of no classes.
+func withoutClass(locks []lockguard.Requirement) []lockguard.Requirement {
+	locks = slices.Clone(locks)
+	for i := range locks {
+		if r := &locks[i]; r.Class == r.Scope {
+			r.Class = ""
+		}
+	}
+	return locks
 }
 
 // underDeclared runs a workflow under the locks that it declares, the whole of it:

@@ -197,7 +197,7 @@ func (s Schedule) action(root string) *client.ScheduleWorkflowAction {
 	}
 	maps.Copy(action.Memo, w.Memo)
 	if locks := s.Job.Owned(); len(locks) > 0 {
-		action.Memo[LocksMemoKey] = declaredLocks{Root: root, Locks: locks}
+		action.Memo[LocksMemoKey] = declaredLocks{Root: root, Locks: withoutClass(locks)}
 		highest := priority.Default
 		for _, l := range locks {
 			highest = max(highest, l.Priority)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A scopeTemplate is a scope that may depend on the arguments of an activity.
@@ -31,6 +33,14 @@ func parseScope(text string) (*scopeTemplate, error) {
 	}
 	s.template = t
 	return s, nil
+}
+
+// class is what locks with such scopes are counted under.
+func (s *scopeTemplate) class() string {
+	if recipes.CheckClass(s.text) != nil {
+		return ""
+	}
+	return s.text
 }
 
 func (s *scopeTemplate) varies() bool { return s.template != nil }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ type execFlags struct {
 	acquire  duration
 	delay    duration
 	forceful yes
+	class    string
 	message  string
 	owner    string
 }
@@ -129,6 +131,7 @@ Exit code: that of the command, or
 	flags.Var(&f.delay, "lock-delay", "how long nobody is granted the lock if this program dies before the command has ended (default 0)")
 	flags.VarPF(&f.forceful, "forceful", "", "take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
 	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
+	flags.StringVar(&f.class, "class", "", "what the lock is `counted` under where many are, if its scope is made from variables, for example tenant/{id} (default the scope)")
 	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
 	return c
 }
@@ -158,6 +161,7 @@ func (f *execFlags) requirements(argv []string) []lockguard.Requirement {
 	}
 	all := make([]lockguard.Requirement, 0, len(f.scopes))
 	for _, r.Scope = range f.scopes {
+		r.Class = cmp.Or(f.class, r.Scope)
 		all = append(all, r)
 	}
 	return all
