@@ -304,7 +304,7 @@ func TestRecordsGoToTheLogAndToOpenTelemetry(t *testing.T) {
 	require.Equal(t, "hotfix: takeover (intent) on cluster/orders", r.Body().AsString())
 	attrs := map[string]string{}
 	for kv := range r.WalkAttributes {
-		attrs[kv.Key] = kv.Value.String()
+		attrs[string(kv.Key)] = kv.Value.String()
 	}
 	require.Equal(t, "takeover", attrs["lockkeeper.audit.action"])
 	require.Equal(t, "1", attrs["lockkeeper.audit.seq"])

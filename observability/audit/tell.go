@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -26,23 +27,23 @@ func (a *Auditor) tell(record recipes.AuditRecord, more ...any) {
 	r.SetObservedTimestamp(time.Now())
 	r.SetSeverity(log.SeverityWarn)
 	r.SetSeverityText("WARN")
-	r.SetBody(log.StringValue(sentence(record)))
+	r.SetBody(attribute.StringValue(sentence(record)))
 	for i := 0; i+1 < len(attrs); i += 2 {
 		r.AddAttributes(keyValue("lockkeeper.audit."+attrs[i].(string), attrs[i+1]))
 	}
 	a.cfg.Records.Emit(context.Background(), r)
 }
 
-func keyValue(key string, value any) log.KeyValue {
+func keyValue(key string, value any) attribute.KeyValue {
 	switch v := value.(type) {
 	case int64:
-		return log.Int64(key, v)
+		return attribute.Int64(key, v)
 	case int:
-		return log.Int(key, v)
+		return attribute.Int(key, v)
 	case bool:
-		return log.Bool(key, v)
+		return attribute.Bool(key, v)
 	}
-	return log.String(key, fmt.Sprint(value))
+	return attribute.String(key, fmt.Sprint(value))
 }
 
 // sentence says in a few words what a record is about.
