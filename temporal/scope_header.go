@@ -43,10 +43,43 @@ func scopesOf(ctx workflow.Context) []scoped {
 	return all
 }
 
-// within returns a context in scope of s as well.
+// within returns a context in scope of s as well, in place of what it was in scope of
+// for the same lock before.
 func (s scoped) within(parent workflow.Context) workflow.Context {
-	outer := scopesOf(parent)
-	return workflow.WithValue(parent, scopedKey{}, append(slices.Clip(outer), s))
+	all := slices.DeleteFunc(slices.Clone(scopesOf(parent)), func(outer scoped) bool { return outer.hold.requirement.Scope == s.hold.requirement.Scope })
+	return workflow.WithValue(parent, scopedKey{}, append(all, s))
+}
+
+// withoutLost returns a context that is in scope of no hold that is lost: what puts
+// things right would not begin there.
+func withoutLost(ctx workflow.Context) workflow.Context {
+	held := slices.DeleteFunc(slices.Clone(scopesOf(ctx)), func(s scoped) bool { return s.hold.phase != holdGranted })
+	if len(held) == len(scopesOf(ctx)) {
+		return ctx
+	}
+	return workflow.WithValue(ctx, scopedKey{}, held)
+}
+
+// cleansUp reports whether what begins now puts things right: what else has such a
+// context was cancelled when the workflow was told.
+func (s scoped) cleansUp() bool {
+	return s.cleanup || s.hold.interrupted != nil && s.hold.interrupted.Held()
+}
+
+// learning returns a future of an activity in scope whose failure its holds hear of
+// before anybody else does.
+func learning(ctx workflow.Context, scopes []scoped, activity workflow.Future) workflow.Future {
+	future, settable := workflow.NewFuture(ctx)
+	detached, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(detached, func(ctx workflow.Context) {
+		if err := activity.Get(ctx, nil); err != nil {
+			for _, s := range scopes {
+				s.hold.learn(err)
+			}
+		}
+		settable.Chain(activity)
+	})
+	return future
 }
 
 // A membership is what an activity is told of a hold in its header. Headers pass
@@ -142,7 +175,7 @@ func (o *holdOutbound) ExecuteActivity(ctx workflow.Context, activityType string
 	if grace, ok := graceOf(ctx, scopes); ok && options.ScheduleToCloseTimeout == 0 {
 		options.ScheduleToCloseTimeout = grace
 	}
-	return o.Next.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activityType, args...)
+	return learning(ctx, scopes, o.Next.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activityType, args...))
 }
 
 // ExecuteLocalActivity does the same.
@@ -159,7 +192,7 @@ func (o *holdOutbound) ExecuteLocalActivity(ctx workflow.Context, activityType s
 		options.ScheduleToCloseTimeout = grace
 		ctx = workflow.WithLocalActivityOptions(ctx, options)
 	}
-	return o.Next.ExecuteLocalActivity(ctx, activityType, args...)
+	return learning(ctx, scopes, o.Next.ExecuteLocalActivity(ctx, activityType, args...))
 }
 
 // NewContinueAsNewError tells the next run what is kept for it.
@@ -184,7 +217,7 @@ func (o *holdOutbound) NewContinueAsNewError(ctx workflow.Context, wfn any, args
 func tellScopes(ctx workflow.Context, scopes []scoped) error {
 	members := make([]membership, len(scopes))
 	for i, s := range scopes {
-		members[i] = membership{Reference: s.hold.reference, Cleanup: s.cleanup}
+		members[i] = membership{Reference: s.hold.reference, Cleanup: s.cleansUp()}
 	}
 	payload, err := converter.GetDefaultDataConverter().ToPayload(members)
 	if err != nil {

@@ -47,6 +47,12 @@ const DefaultMaxHold = 24 * time.Hour
 // before body has begun), or ErrTypeLockConfiguration; or the workflow was
 // cancelled.
 //
+// WithLock can be nested, also for a lock that the context is under already, as a
+// workflow is whose Schedule has declared it: body runs under that one then, with
+// its token and its terms. A hook has no more time than the outer CleanupTimeout; a
+// shared lock does not become exclusive. What interrupts an outer lock interrupts all
+// that is in it: the inner hooks run first, under what is still held.
+//
 // The lock is given away before WithLock returns, and at the latest when the
 // workflow is closed, of whatever kind that end is. Before the workflow continues
 // as new it is given away as well, unless WorkflowHold.ContinueAsNew keeps it.
@@ -79,6 +85,9 @@ func WithLock(ctx workflow.Context, requirement lockguard.Requirement, body func
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s, ok := around(ctx, requirement.Scope); ok {
+		return s.hold.nest(ctx, requirement, o, body)
 	}
 	h := newWorkflowHold(ctx, requirement, o)
 	return h.run(body)

@@ -1,8 +1,8 @@
 package temporal
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	sdk "go.temporal.io/sdk/temporal"
@@ -75,9 +75,13 @@ type workflowHold struct {
 	kept        bool          // for the next run
 	interrupted *interruption // nil: not
 	next        *interruption // of the hold that follows a lost one
+	told        bool          // of the loss, by the keeper, which asks for the lock anew
 	failure     error         // how the keeper has failed
-	stop        func()        // what is running under the lock; nil: nothing is
+	running     []*running    // under the lock
 }
+
+// A running is a body or a hook under the lock.
+type running struct{ stop workflow.CancelFunc }
 
 func newWorkflowHold(ctx workflow.Context, requirement lockguard.Requirement, o lockOptions) *workflowHold {
 	h := &workflowHold{ctx: ctx, requirement: requirement, options: o}
@@ -100,6 +104,13 @@ func (h *workflowHold) run(body func(ctx workflow.Context, hold WorkflowHold) er
 		err, again := h.under(body)
 		if !again {
 			return err
+		}
+		if h.phase == holdLost && !h.told {
+			// An activity has found the lock lost, of which the keeper knows nothing: it
+			// may even find it there again, and has nothing to tell then.
+			h.release(h.detached)
+			h = newWorkflowHold(h.ctx, h.requirement, h.options)
+			h.begin()
 		}
 	}
 }
@@ -167,7 +178,7 @@ func (h *workflowHold) under(body func(ctx workflow.Context, hold WorkflowHold) 
 		}
 		return err, false
 	}
-	i := h.interruption(err)
+	i := h.interruption(h.ctx, h.requirement, err)
 	switch {
 	case i == nil && h.options.releaseOnClose:
 		h.releaseWhenAsked()
@@ -176,7 +187,7 @@ func (h *workflowHold) under(body func(ctx workflow.Context, hold WorkflowHold) 
 		h.release(h.detached)
 		return err, false
 	case h.options.hook != nil:
-		err = h.putRight(*i, err)
+		err = h.putRight(h.detached, h.options.hook, *i, err)
 	}
 	if !i.Held() && h.options.again && h.phase != holdOver && h.ctx.Err() == nil {
 		h.interrupted, h.next = h.next, nil
@@ -189,34 +200,54 @@ func (h *workflowHold) under(body func(ctx workflow.Context, hold WorkflowHold) 
 	return i.error(err, false), false
 }
 
-// interruption says what has interrupted body, which returned err; nil: nothing.
-func (h *workflowHold) interruption(err error) *interruption {
+// interruption says what has interrupted body, which was given ctx and has returned
+// err; nil: nothing. The requirement is that of body.
+func (h *workflowHold) interruption(ctx workflow.Context, requirement lockguard.Requirement, err error) *interruption {
+	if h.interrupted == nil {
+		h.learn(err) // an activity was faster than the keeper
+	}
 	if h.interrupted != nil {
 		return h.interrupted
 	}
-	if i, ok := interruptionOf(err); ok && i.Hold == h.reference.Hold && i.Token == h.reference.Token {
-		h.interrupt(i) // an activity was faster than the keeper
-		return h.interrupted
+	if ctx.Err() == nil {
+		return nil
 	}
-	if h.ctx.Err() != nil {
-		return &interruption{Hold: h.reference.Hold, Preemption: Preemption{
-			Reason: PreemptionCanceled, Scope: h.requirement.Scope, Token: h.reference.Token,
-			Grace: h.requirement.CleanupTimeout, Deadline: workflow.Now(h.ctx).Add(h.requirement.CleanupTimeout),
-			Message: fmt.Sprintf("workflow was cancelled under the lock %q", h.requirement.Scope),
-		}}
+	i := &interruption{Hold: h.reference.Hold, Preemption: Preemption{
+		Reason: PreemptionCanceled, Scope: requirement.Scope, Token: h.reference.Token,
+		Grace: requirement.CleanupTimeout, Deadline: workflow.Now(ctx).Add(requirement.CleanupTimeout),
+		Message: fmt.Sprintf("workflow was cancelled under the lock %q", requirement.Scope),
+	}}
+	for _, outer := range scopesOf(ctx) {
+		if o := outer.hold.interrupted; o != nil {
+			i.Message = fmt.Sprintf("what ran under the lock %q was cancelled: %s", requirement.Scope, o.Message)
+			if o.Held() && o.Deadline.Before(i.Deadline) {
+				i.Deadline = o.Deadline
+				i.Grace = max(0, o.Deadline.Sub(workflow.Now(ctx)))
+			}
+		}
 	}
-	return nil
+	return i
 }
 
-// putRight runs the hook after body has returned err.
-func (h *workflowHold) putRight(i interruption, err error) error {
+// learn is told how an activity in scope has failed, or what was in scope of it: it
+// may know what the keeper has not told yet.
+func (h *workflowHold) learn(err error) {
+	if i, ok := interruptionOf(err); ok && h.phase == holdGranted && i.Hold == h.reference.Hold && i.Token == h.reference.Token {
+		h.interrupt(i)
+	}
+}
+
+// putRight runs the hook after what was given a context has returned err. The
+// detached one is like that, and does not end.
+func (h *workflowHold) putRight(detached workflow.Context, hook func(ctx workflow.Context, p Preemption) error, i interruption, err error) error {
+	detached = withoutLost(detached)
 	var problem error
 	if i.Held() && h.phase == holdGranted {
-		ctx, done := h.enter(scoped{hold: h, cleanup: true, deadline: i.Deadline}, h.detached)
-		problem = h.options.hook(ctx, i.Preemption)
+		ctx, done := h.enter(scoped{hold: h, cleanup: true, deadline: i.Deadline}, detached)
+		problem = hook(ctx, i.Preemption)
 		done()
 	} else {
-		problem = h.options.hook(h.detached, i.Preemption) // out of scope
+		problem = hook(detached, i.Preemption) // out of scope
 	}
 	h.hearAll(h.detached)
 	switch {
@@ -232,135 +263,12 @@ func (h *workflowHold) putRight(i interruption, err error) error {
 // or when it is lost if that has happened.
 func (h *workflowHold) enter(s scoped, parent workflow.Context) (ctx workflow.Context, done func()) {
 	ctx, cancel := workflow.WithCancel(s.within(parent))
-	h.stop = cancel
+	r := &running{cancel}
+	h.running = append(h.running, r)
 	if h.interrupted != nil && !s.cleanup || h.phase != holdGranted {
 		cancel()
 	}
-	return ctx, func() { h.stop = nil }
-}
-
-// watch hears what becomes of the hold while something runs under it.
-func (h *workflowHold) watch() (stop func()) {
-	over, settle := workflow.NewFuture(h.detached)
-	workflow.Go(h.detached, func(ctx workflow.Context) {
-		for done := false; !done; {
-			s := h.selector(ctx)
-			s.AddFuture(over, func(workflow.Future) { done = true })
-			s.Select(ctx)
-		}
-	})
-	return func() { settle.Set(nil, nil) }
-}
-
-// selector waits for news of the keeper, in the coroutine of ctx.
-func (h *workflowHold) selector(ctx workflow.Context) workflow.Selector {
-	s := workflow.NewSelector(ctx)
-	s.AddReceive(h.signals, func(c workflow.ReceiveChannel, _ bool) {
-		var news holdSignal
-		c.Receive(ctx, &news)
-		h.hear(news)
-	})
-	if h.phase != holdOver {
-		s.AddFuture(h.keeper, func(f workflow.Future) { h.ended(f.Get(ctx, nil)) })
-	}
-	return s
-}
-
-// hearAll hears what has come already.
-func (h *workflowHold) hearAll(ctx workflow.Context) {
-	var news holdSignal
-	for h.signals.ReceiveAsync(&news) {
-		h.hear(news)
-		news = holdSignal{}
-	}
-	if h.phase != holdOver && h.keeper.IsReady() {
-		h.ended(h.keeper.Get(ctx, nil))
-	}
-}
-
-// hear is told by the keeper. What is old, or told twice, does not count.
-func (h *workflowHold) hear(news holdSignal) {
-	known, token := h.reference.Token, news.Reference.Token
-	if h.phase == holdOver || token < known || token == known && news.Epoch <= h.epoch {
-		return
-	}
-	h.epoch = news.Epoch
-	if token > known && h.phase == holdGranted {
-		// After a reset the keeper begins anew: the hold that is in the history
-		// has ended with the old run.
-		h.lose(lostBecause(h.reference, "the workflow was reset"))
-	}
-	switch news.State {
-	case stateGranted, stateRegranted:
-		h.reference, h.continued = news.Reference, news.Continued
-		h.phase = holdGranted
-	case statePreempting:
-		h.reference = news.Reference
-		h.phase = holdGranted
-		if news.Interruption != nil {
-			h.interrupt(*news.Interruption)
-		}
-	case stateLost:
-		if news.Interruption != nil {
-			h.lose(*news.Interruption)
-		}
-	}
-}
-
-// interrupt stops what runs under the lock.
-func (h *workflowHold) interrupt(i interruption) {
-	if !i.Held() {
-		h.lose(i)
-		return
-	}
-	i.Deadline = workflow.Now(h.detached).Add(i.Grace)
-	switch {
-	case h.interrupted == nil:
-		h.interrupted = &i
-		h.halt()
-	case !h.interrupted.Held() && h.phase == holdGranted:
-		h.next = &i
-	}
-}
-
-// lose stops what runs under the lock, cleanup too.
-func (h *workflowHold) lose(i interruption) {
-	h.phase = holdLost
-	h.interrupted, h.next = &i, nil
-	h.halt()
-}
-
-func (h *workflowHold) halt() {
-	if h.stop != nil {
-		h.stop()
-	}
-}
-
-// ended hears that there is no keeper any more.
-func (h *workflowHold) ended(err error) {
-	before := h.phase
-	h.phase = holdOver
-	if err == nil {
-		err = errors.New("its keeper has ended")
-	}
-	if application, ok := errors.AsType[*sdk.ApplicationError](err); ok {
-		err = application // the activity is none of the caller's business
-	}
-	h.failure = err
-	if i, ok := interruptionOf(err); ok {
-		h.interrupted, h.failure = &i, nil
-		h.halt()
-		return
-	}
-	if timeout, ok := errors.AsType[*sdk.TimeoutError](err); ok && before == holdWaiting {
-		h.failure = failure(ErrTypeLockWaitTimeout, fmt.Sprintf("lock %q not acquired: no worker has asked for it in time", h.requirement.Scope), timeout)
-		return
-	}
-	if before != holdWaiting {
-		i := lostBecause(h.reference, "%v", err)
-		h.interrupted = &i
-		h.halt()
-	}
+	return ctx, func() { h.running = slices.DeleteFunc(h.running, func(other *running) bool { return other == r }) }
 }
 
 // releaseWhenAsked leaves the lock to the end of the workflow, unless somebody

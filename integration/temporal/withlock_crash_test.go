@@ -169,6 +169,24 @@ func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
 	require.Greater(t, last.Token, between)
 }
 
+func TestActivityThatFindsTheLockLostHasItAskedForAnewAtOnce(t *testing.T) {
+	t.Parallel()
+	// given a session that has ended long before Temporal notices, and an activity that
+	// is the first to know
+	y, run, rival := crash(t, 3*time.Second, migration{
+		Steps: []string{"step"}, Then: 4 * time.Second, After: []string{"step"}, Heartbeat: 20 * time.Second, Again: true,
+	})
+
+	// then the workflow does all of it again
+	reports, err := y.result(run)
+	require.NoError(t, err)
+	between := wait(t, rival, "the rival's turn")
+	last := reports[len(reports)-1]
+	require.Equal(t, []report{last, last}, reports[len(reports)-2:], "%v", reports)
+	require.Less(t, reports[0].Token, between)
+	require.Greater(t, last.Token, between)
+}
+
 func TestLossOfTheSessionEndsTheHoldOfAWorkflow(t *testing.T) {
 	t.Parallel()
 	for again, want := range map[bool]string{false: temporal.ErrTypeLockLost, true: ""} {

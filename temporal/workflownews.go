@@ -1,0 +1,135 @@
+package temporal
+
+import (
+	"errors"
+	"fmt"
+
+	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// watch hears what becomes of the hold while something runs under it.
+func (h *workflowHold) watch() (stop func()) {
+	over, settle := workflow.NewFuture(h.detached)
+	workflow.Go(h.detached, func(ctx workflow.Context) {
+		for done := false; !done; {
+			s := h.selector(ctx)
+			s.AddFuture(over, func(workflow.Future) { done = true })
+			s.Select(ctx)
+		}
+	})
+	return func() { settle.Set(nil, nil) }
+}
+
+// selector waits for news of the keeper, in the coroutine of ctx.
+func (h *workflowHold) selector(ctx workflow.Context) workflow.Selector {
+	s := workflow.NewSelector(ctx)
+	s.AddReceive(h.signals, func(c workflow.ReceiveChannel, _ bool) {
+		var news holdSignal
+		if c.ReceiveAsync(&news) { // what a stranger has sent may be none
+			h.hear(news)
+		}
+	})
+	if h.phase != holdOver {
+		s.AddFuture(h.keeper, func(f workflow.Future) { h.ended(f.Get(ctx, nil)) })
+	}
+	return s
+}
+
+// hearAll hears what has come already.
+func (h *workflowHold) hearAll(ctx workflow.Context) {
+	var news holdSignal
+	for h.signals.ReceiveAsync(&news) {
+		h.hear(news)
+		news = holdSignal{}
+	}
+	if h.phase != holdOver && h.keeper.IsReady() {
+		h.ended(h.keeper.Get(ctx, nil))
+	}
+}
+
+// hear is told by the keeper. What is old, or told twice, does not count.
+func (h *workflowHold) hear(news holdSignal) {
+	known, token := h.reference.Token, news.Reference.Token
+	if h.phase == holdOver || token < known || token == known && news.Epoch <= h.epoch {
+		return
+	}
+	h.epoch = news.Epoch
+	if token > known && h.phase == holdGranted {
+		// After a reset the keeper begins anew: the hold that is in the history
+		// has ended with the old run.
+		h.lose(lostBecause(h.reference, "the workflow was reset"))
+	}
+	switch news.State {
+	case stateGranted, stateRegranted:
+		h.reference, h.continued = news.Reference, news.Continued
+		h.phase, h.told = holdGranted, false
+	case statePreempting:
+		h.reference = news.Reference
+		h.phase = holdGranted
+		if news.Interruption != nil {
+			h.interrupt(*news.Interruption)
+		}
+	case stateLost:
+		if news.Interruption != nil && !(h.phase == holdLost && h.told) {
+			h.lose(*news.Interruption)
+			h.told = true
+		}
+	}
+}
+
+// interrupt stops what runs under the lock.
+func (h *workflowHold) interrupt(i interruption) {
+	if !i.Held() {
+		h.lose(i)
+		return
+	}
+	i.Deadline = workflow.Now(h.detached).Add(i.Grace)
+	switch {
+	case h.interrupted == nil:
+		h.interrupted = &i
+		h.halt()
+	case !h.interrupted.Held() && h.phase == holdGranted:
+		h.next = &i
+	}
+}
+
+// lose stops what runs under the lock, cleanup too.
+func (h *workflowHold) lose(i interruption) {
+	h.phase = holdLost
+	h.interrupted, h.next = &i, nil
+	h.halt()
+}
+
+func (h *workflowHold) halt() {
+	for _, r := range h.running {
+		r.stop()
+	}
+}
+
+// ended hears that there is no keeper any more.
+func (h *workflowHold) ended(err error) {
+	before := h.phase
+	h.phase = holdOver
+	if err == nil {
+		err = errors.New("its keeper has ended")
+	}
+	if application, ok := errors.AsType[*sdk.ApplicationError](err); ok {
+		err = application // the activity is none of the caller's business
+	}
+	h.failure = err
+	if i, ok := interruptionOf(err); ok {
+		h.interrupted, h.failure = &i, nil
+		h.halt()
+		return
+	}
+	if timeout, ok := errors.AsType[*sdk.TimeoutError](err); ok && before == holdWaiting {
+		h.failure = failure(ErrTypeLockWaitTimeout, fmt.Sprintf("lock %q not acquired: no worker has asked for it in time", h.requirement.Scope), timeout)
+		return
+	}
+	if before != holdWaiting {
+		i := lostBecause(h.reference, "%v", err)
+		h.interrupted = &i
+		h.halt()
+	}
+}
