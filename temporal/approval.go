@@ -114,7 +114,7 @@ func ApprovalWorkflow(ctx workflow.Context, q ApprovalQuestion) (ApprovalDecisio
 	case a.unwanted:
 		return ApprovalDecision{}, sdk.NewCanceledError("nobody waits for the decision any more")
 	case !inTime:
-		a.decide(ctx, ApprovalDecision{By: "the deadline", Reason: fmt.Sprintf("nobody has decided within %s", q.Deadline())})
+		a.decide(ctx, q.late())
 	}
 	return *a.state.Decision, nil
 }
@@ -175,14 +175,24 @@ func (a *approval) listen(ctx workflow.Context) error {
 	return nil
 }
 
-// refuse validates a decision before it is accepted.
-func (a *approval) refuse(r ApprovalRuling) error {
+// late is what becomes of a question that nobody has answered.
+func (q ApprovalQuestion) late() ApprovalDecision {
+	return ApprovalDecision{By: "the deadline", Reason: fmt.Sprintf("nobody has decided within %s", q.Deadline())}
+}
+
+// refuse validates a decision before it is accepted. The deadline counts also while
+// no worker was there to say so.
+func (a *approval) refuse(ctx workflow.Context, r ApprovalRuling) error {
 	by := strings.TrimSpace(r.By)
+	late := a.state.Question.late()
+	late.At, late.Until = a.state.Until, a.state.Until
 	switch d := a.state.Decision; {
 	case d != nil:
 		return sdk.NewNonRetryableApplicationError(fmt.Sprintf("it was %s already, by %s", d.Word(), d.By), refusedDecided, nil, *d)
 	case a.unwanted:
 		return sdk.NewNonRetryableApplicationError("nobody waits for the decision any more", refusedDecided, nil)
+	case !workflow.Now(ctx).Before(a.state.Until):
+		return sdk.NewNonRetryableApplicationError("its deadline is over: it is denied", refusedDecided, nil, late)
 	case by == "" || len(by) > maxApprovalText:
 		return sdk.NewNonRetryableApplicationError("by is missing, or takes more than 1000 bytes; write who decides", refusedRuling, nil)
 	case strings.TrimSpace(r.Reason) == "":

@@ -365,6 +365,36 @@ func TestTheDeadlineOfAWorkflowDeniesTheRequest(t *testing.T) {
 	require.Equal(t, "the deadline", b.entries(b.locks, recipes.AuditApprovalDecide)[0].By)
 }
 
+func TestADecisionAfterTheDeadlineDoesNotCount(t *testing.T) {
+	// given a deadline that has passed while no worker was there to say so
+	b := newBench(t, emergency.Policy{Deadline: time.Second}, true)
+	b.stubborn(time.Hour)
+	request := b.request(t.Context())
+	q := b.question()
+	b.within("the deadline is over", func() bool {
+		found, err := b.workflows.Find(t.Context(), q.ID)
+		require.NoError(t, err)
+		return time.Now().After(found.Until.Add(time.Second))
+	})
+
+	// when somebody decides then, and there is a worker
+	late := make(chan error, 1)
+	go func() {
+		_, err := b.workflows.Decide(t.Context(), q.ID, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
+		late <- err
+	}()
+	b.work()
+
+	// then it was denied already
+	decided := &temporal.ApprovalDecidedError{}
+	require.ErrorAs(t, b.await("the decision", late), &decided)
+	require.Equal(t, "the deadline", decided.Decision.By)
+	denied := &emergency.DeniedError{}
+	require.ErrorAs(t, b.await("the request", request), &denied)
+	require.Equal(t, "the deadline", denied.By)
+	require.Empty(t, b.entries(b.locks, recipes.AuditTakeover))
+}
+
 func TestTheWorkflowIsClosedWhenNobodyNeedsTheDecision(t *testing.T) {
 	t.Run("the holder has gone", func(t *testing.T) {
 		b := newBench(t, emergency.Policy{}, false)
