@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -34,7 +35,7 @@ func refused(requirements []lockguard.Requirement, err error) error {
 	case errors.As(err, &unavailable):
 		return &codeError{exitNotAcquired, err.Error()}
 	case recipes.IsNotAcquired(err):
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, shellWord(missing(requirements, err)))}
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, live.ShellWord(missing(requirements, err)))}
 	}
 	return &codeError{exitNotAcquired, err.Error()}
 }
@@ -62,17 +63,6 @@ func missing(requirements []lockguard.Requirement, err error) string {
 		return e.Scope
 	}
 	return requirements[0].Scope
-}
-
-// shellWord writes s as one word of a shell.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r > 0x7f || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("/._-:@%+=,", r)
-	}
-	if !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // finished is what exec says of a command that has run: result is what came of
@@ -123,7 +113,7 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 	case lockguard.Queued:
 		p.say("waiting for lock %q%s, place %d in the queue", e.Scope, heldBy(e.Holders), e.Position)
 	case lockguard.Delayed:
-		p.say("lock %q is free but delayed until about %s, %s", e.Scope, e.Until.Local().Format(time.TimeOnly), uncleanEnds(e.After))
+		p.say("lock %q is free but delayed until about %s, %s", e.Scope, e.Until.Local().Format(time.TimeOnly), live.UncleanEnds(e.After))
 	case lockguard.Requeued:
 		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", e.Scope)
 	case lockguard.Frozen:

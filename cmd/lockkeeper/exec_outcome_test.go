@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -122,7 +123,7 @@ func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
 		"it's":            `'it'\''s'`,
 		"-o":              "-o",
 	} {
-		require.Equal(t, want, shellWord(scope))
+		require.Equal(t, want, live.ShellWord(scope))
 		err := refused([]lockguard.Requirement{{Scope: scope}}, &recipes.NotAcquiredError{Scope: scope})
 		require.ErrorContains(t, err, "see: lockkeeper locks show "+want)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -14,64 +15,40 @@ import (
 // lockPlanView is what would become of a request for a lock, in JSON and YAML.
 // The names of fields are a promise to scripts.
 type lockPlanView struct {
-	Scope     string         `json:"scope"`
-	Mode      priority.Mode  `json:"mode"`
-	Priority  priority.Level `json:"priority"`
-	State     string         `json:"state"`   // free, held, or unknown: ZooKeeper was not asked
-	Outcome   *string        `json:"outcome"` // granted, in_line, takes_over, gives_up, times_out or refused; null: unknown
-	After     int64          `json:"after_ms"`
-	Position  int            `json:"position"` // in the queue; 0: it does not queue
-	Ahead     []waiterView   `json:"ahead"`
-	Beside    []holderView   `json:"beside"` // it shares the lock with them
-	Obstacles []obstacleView `json:"obstacles"`
+	Scope     string          `json:"scope"`
+	Mode      priority.Mode   `json:"mode"`
+	Priority  priority.Level  `json:"priority"`
+	State     string          `json:"state"`   // free, held, or unknown: ZooKeeper was not asked
+	Outcome   *string         `json:"outcome"` // granted, in_line, takes_over, gives_up, times_out or refused; null: unknown
+	After     int64           `json:"after_ms"`
+	Position  int             `json:"position"` // in the queue; 0: it does not queue
+	Ahead     []live.Waiter   `json:"ahead"`
+	Beside    []live.Holder   `json:"beside"` // it shares the lock with them
+	Obstacles []live.Obstacle `json:"obstacles"`
 
 	requirement lockguard.Requirement
 	plan        *recipes.Plan // nil: unknown
-}
-
-// obstacleView is a holder in the way.
-type obstacleView struct {
-	Holder holderView `json:"holder"`
-	Bar    string     `json:"bar"`  // what keeps the request from preempting it: level, preempt_delta, min_runtime or never_preempts
-	Asks   []askView  `json:"asks"` // the requests to go that it would be sent
-}
-
-type askView struct {
-	Reason priority.Reason `json:"reason"` // outranked or lease
-	After  int64           `json:"after_ms"`
-	Grace  int64           `json:"grace_ms"`
 }
 
 // newLockPlan foresees a request; s is nil when nobody knows the lock's state.
 func newLockPlan(r lockguard.Requirement, s *recipes.LockState) lockPlanView {
 	v := lockPlanView{
 		Scope: r.Scope, Mode: r.Mode, Priority: r.Priority, State: "unknown",
-		Ahead: []waiterView{}, Beside: []holderView{}, Obstacles: []obstacleView{}, requirement: r,
+		Ahead: []live.Waiter{}, Beside: []live.Holder{}, Obstacles: []live.Obstacle{}, requirement: r,
 	}
 	if s == nil {
 		return v
 	}
 	plan := r.Plan(*s)
-	state := newLockView(*s)
+	state := live.NewLock(*s)
 	v.plan, v.State = &plan, state.State
 	v.Outcome, v.After, v.Position = new(string(plan.Outcome)), plan.After.Milliseconds(), plan.Position
 	v.Ahead = append(v.Ahead, state.Waiters[:len(plan.Ahead)]...)
 	for _, h := range plan.Beside {
-		v.Beside = append(v.Beside, newHolderView(h))
+		v.Beside = append(v.Beside, live.NewHolder(h))
 	}
-	v.Obstacles = append(v.Obstacles, newObstacleViews(plan)...)
+	v.Obstacles = append(v.Obstacles, live.NewObstacles(plan)...)
 	return v
-}
-
-func newObstacleViews(plan recipes.Plan) []obstacleView {
-	views := make([]obstacleView, len(plan.Obstacles))
-	for i, o := range plan.Obstacles {
-		views[i] = obstacleView{Holder: newHolderView(o.Holder), Bar: string(o.Bar), Asks: make([]askView, 0, len(o.Asks))}
-		for _, a := range o.Asks {
-			views[i].Asks = append(views[i].Asks, askView{Reason: a.Reason, After: a.After.Milliseconds(), Grace: a.Grace.Milliseconds()})
-		}
-	}
-	return views
 }
 
 // writeLockPlans says for each lock whom a job would wait for and whom it would
@@ -90,7 +67,7 @@ func writeLockPlans(w io.Writer, plans []lockPlanView) {
 }
 
 func requirementWords(r lockguard.Requirement) string {
-	words := []string{r.Mode.String(), levelWords(r.Priority)}
+	words := []string{r.Mode.String(), live.LevelWords(r.Priority)}
 	if r.NeverPreempts {
 		words = append(words, "never preempts")
 	}
@@ -145,7 +122,7 @@ func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
 		line(w, "    held by %s", contender(o.Holder))
 		line(w, "      since %s; %s", both(o.Holder.Since, p.At), lease(o.Holder))
 		for _, by := range o.Holder.PreemptedBy {
-			line(w, "      asked to go already by %s (%s), %s", by.Owner, levelWords(by.Priority), relative(by.At, p.At))
+			line(w, "      asked to go already by %s (%s), %s", by.Owner, live.LevelWords(by.Priority), relative(by.At, p.At))
 		}
 		if text := barWords(o, r); text != "" {
 			line(w, "      %s", text)
@@ -164,11 +141,11 @@ func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
 func barWords(o recipes.Obstacle, r lockguard.Requirement) string {
 	switch o.Bar {
 	case priority.BarLevel:
-		return fmt.Sprintf("not preempted: its %s is not below %s", levelWords(o.Holder.Priority), levelText(r.Priority))
+		return fmt.Sprintf("not preempted: its %s is not below %s", live.LevelWords(o.Holder.Priority), levelText(r.Priority))
 	case priority.BarNever:
 		return "not preempted: this lock is one that never preempts"
 	case priority.BarDelta:
-		return fmt.Sprintf("not preempted: its %s is not %d below %s", levelWords(o.Holder.Priority), r.PreemptDelta, levelText(r.Priority))
+		return fmt.Sprintf("not preempted: its %s is not %d below %s", live.LevelWords(o.Holder.Priority), r.PreemptDelta, levelText(r.Priority))
 	case priority.BarMinRuntime:
 		return fmt.Sprintf("not preempted yet: %s left of the %s that it is to have in peace", human(o.Holder.MinRuntimeLeft), human(o.Holder.MinRuntime))
 	case priority.NoBar:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -65,9 +66,9 @@ func (p *program) listLocks(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	views := make([]lockView, len(states))
+	views := make([]live.Lock, len(states))
 	for i, state := range states {
-		views[i] = newLockView(state)
+		views[i] = live.NewLock(state)
 	}
 	if len(states) == 0 {
 		p.say("there are no locks under this root; a lock is listed from its first use on")
@@ -91,7 +92,7 @@ func (p *program) showLock(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.write(newLockView(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
+	return p.write(live.NewLock(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
 }
 
 // inspect lets look read from ZooKeeper.

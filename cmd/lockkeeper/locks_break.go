@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -78,13 +79,13 @@ or for a token that no holder has.`,
 // brokenView is what has become of a lock that was to be broken, in JSON and
 // YAML. The names of fields are a promise to scripts.
 type brokenView struct {
-	Scope  string     `json:"scope"`
-	Broken bool       `json:"broken"` // false: it was a dry run
-	Victim holderView `json:"victim"`
-	By     string     `json:"by"`
-	Reason string     `json:"reason"`
-	Act    string     `json:"act"` // what the audit trail calls it; "" for a dry run
-	Now    lockView   `json:"now"` // the lock afterwards, or as it is
+	Scope  string      `json:"scope"`
+	Broken bool        `json:"broken"` // false: it was a dry run
+	Victim live.Holder `json:"victim"`
+	By     string      `json:"by"`
+	Reason string      `json:"reason"`
+	Act    string      `json:"act"` // what the audit trail calls it; "" for a dry run
+	Now    live.Lock   `json:"now"` // the lock afterwards, or as it is
 
 	before, after recipes.LockState
 }
@@ -109,14 +110,14 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		if err != nil {
 			return err
 		}
-		view = brokenView{Scope: args[0], Victim: newHolderView(victim), By: f.name(client), Reason: f.reason, Now: newLockView(state), before: state, after: state}
+		view = brokenView{Scope: args[0], Victim: live.NewHolder(victim), By: f.name(client), Reason: f.reason, Now: live.NewLock(state), before: state, after: state}
 		if f.dryRun.is {
 			return nil
 		}
 		if err := client.CheckOperator(what); err != nil {
 			return err
 		}
-		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, place(victim))); err != nil {
+		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, live.Place(victim))); err != nil {
 			return err
 		}
 		trail, err := newTrail(client, cfg, recipes.AuditEntry{Action: recipes.AuditBreak, Scope: args[0], By: view.By, Reason: view.Reason})
@@ -128,9 +129,9 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 			Authorize: func(ctx context.Context, holders []recipes.Contender) error { return trail.intend(ctx, holders...) },
 		})
 		if err == nil {
-			view.Broken, view.Act, view.Victim = true, trail.entry.Act, newHolderView(victim)
+			view.Broken, view.Act, view.Victim = true, trail.entry.Act, live.NewHolder(victim)
 			view.after = whatIsNext(ctx, client, args[0], victim.ID)
-			view.Now = newLockView(view.after)
+			view.Now = live.NewLock(view.after)
 			trail.after(view.after)
 		}
 		return errors.Join(err, trail.tell(ctx, err))
@@ -230,13 +231,13 @@ func writeBroken(pg page, v brokenView) {
 
 func writeOnRecord(pg page, act, scope string) {
 	pg.paragraph(whyMargin, "on record as %s", act)
-	pg.line(whyMargin + "  " + printable("lockkeeper audit --scope "+shellWord(scope)))
+	pg.line(whyMargin + "  " + printable("lockkeeper audit --scope "+live.ShellWord(scope)))
 }
 
 func writeVictim(pg page, s recipes.LockState, h recipes.Contender) {
-	pg.paragraph(lead("holder"), "%s", who(h))
-	pg.paragraph(whyMargin, "%s, token %s", place(h), h.Token)
-	pg.paragraph(whyMargin, "since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), leaseWords(s, h))
+	pg.paragraph(lead("holder"), "%s", live.Who(h))
+	pg.paragraph(whyMargin, "%s, token %s", live.Place(h), h.Token)
+	pg.paragraph(whyMargin, "since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), live.Words{State: s}.Lease(h))
 	writeWhyDetails(func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }, h)
 }
 
@@ -270,5 +271,5 @@ func isOneHold(holders []recipes.Contender) bool {
 }
 
 func nameAndPlace(c recipes.Contender) string {
-	return fmt.Sprintf("%s (%s, %s)", c.Owner, levelWords(c.Priority), place(c))
+	return fmt.Sprintf("%s (%s, %s)", c.Owner, live.LevelWords(c.Priority), live.Place(c))
 }

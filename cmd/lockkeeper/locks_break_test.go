@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -21,8 +22,8 @@ func TestBrokenInWords(t *testing.T) {
 	before := orders(one(reindex()), hotfix(), rollup())
 	broken := func(after recipes.LockState, change func(*brokenView)) brokenView {
 		v := brokenView{
-			Scope: "db/orders", Broken: true, Victim: newHolderView(reindex()), By: "ana", Reason: "its host is gone, nobody can reach it (INC-4411)",
-			Act: "2136f41f79c0b26374f38691", Now: newLockView(after), before: before, after: after,
+			Scope: "db/orders", Broken: true, Victim: live.NewHolder(reindex()), By: "ana", Reason: "its host is gone, nobody can reach it (INC-4411)",
+			Act: "2136f41f79c0b26374f38691", Now: live.NewLock(after), before: before, after: after,
 		}
 		if change != nil {
 			change(&v)
@@ -39,7 +40,7 @@ func TestBrokenInWords(t *testing.T) {
 		"dry_run_alone": broken(alone, func(v *brokenView) { dry(v); v.before = alone }),
 		"dry_run_shared": broken(together, func(v *brokenView) {
 			dry(v)
-			v.before, v.Victim = together, newHolderView(together.Holders[0])
+			v.before, v.Victim = together, live.NewHolder(together.Holders[0])
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,14 +52,14 @@ func TestBrokenInWords(t *testing.T) {
 func TestPreemptedInWords(t *testing.T) {
 	next := hotfix(func(c *recipes.Contender) { c.Token, c.Position = 7301512, 0 })
 	after := func(s recipes.LockState) func(*preemptedView) {
-		return func(v *preemptedView) { v.after, v.Now = s, newLockView(s) }
+		return func(v *preemptedView) { v.after, v.Now = s, live.NewLock(s) }
 	}
 	preempted := func(outcome string, f preemptFlags, changes ...func(*preemptedView)) preemptedView {
 		before := orders(one(reindex()), rollup(first))
 		v := preemptedView{
-			Scope: "db/orders", Outcome: outcome, Force: f.force.is, Victims: []holderView{newHolderView(reindex())}, Took: 12_400,
+			Scope: "db/orders", Outcome: outcome, Force: f.force.is, Victims: []live.Holder{live.NewHolder(reindex())}, Took: 12_400,
 			By: "ana", Reason: "the hotfix of INC-4411 has to run", Mark: "preempt-k3v9qd", Act: "2136f41f79c0b26374f38691",
-			before: before, after: before, Now: newLockView(before), waiting: f.waiting.or(politeness),
+			before: before, after: before, Now: live.NewLock(before), waiting: f.waiting.or(politeness),
 		}
 		for _, change := range changes {
 			change(&v)
@@ -78,7 +79,7 @@ func TestPreemptedInWords(t *testing.T) {
 		"gone":            preempted(preemptedGone, polite, after(orders(one(next), rollup(first)))),
 		"taken":           preempted(preemptedTaken, force, after(orders(one(next), rollup(first)))),
 		"pending":         preempted(preemptedPending, polite),
-		"free":            preempted(preemptedFree, polite, noAct, func(v *preemptedView) { v.Victims = []holderView{}; v.before = orders(nil); after(v.before)(v) }),
+		"free":            preempted(preemptedFree, polite, noAct, func(v *preemptedView) { v.Victims = []live.Holder{}; v.before = orders(nil); after(v.before)(v) }),
 		"dry_run":         preempted(preemptedDryRun, polite, noAct),
 		"dry_run_force":   preempted(preemptedDryRun, short, noAct),
 		"dry_run_at_once": preempted(preemptedDryRun, notAtAll, noAct),

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -82,16 +83,16 @@ const (
 // preemptedView is what has come of a preemption, in JSON and YAML. The names of
 // fields are a promise to scripts.
 type preemptedView struct {
-	Scope   string       `json:"scope"`
-	Outcome string       `json:"outcome"` // gone, taken, pending, free or dry_run
-	Force   bool         `json:"force"`
-	Victims []holderView `json:"victims"`
-	Took    int64        `json:"took_ms"`
-	By      string       `json:"by"`
-	Reason  string       `json:"reason"`
-	Mark    string       `json:"mark"` // the ID by which the holders, and locks why, know it
-	Act     string       `json:"act"`  // what the audit trail calls it; "" when nothing was done
-	Now     lockView     `json:"now"`
+	Scope   string        `json:"scope"`
+	Outcome string        `json:"outcome"` // gone, taken, pending, free or dry_run
+	Force   bool          `json:"force"`
+	Victims []live.Holder `json:"victims"`
+	Took    int64         `json:"took_ms"`
+	By      string        `json:"by"`
+	Reason  string        `json:"reason"`
+	Mark    string        `json:"mark"` // the ID by which the holders, and locks why, know it
+	Act     string        `json:"act"`  // what the audit trail calls it; "" when nothing was done
+	Now     live.Lock     `json:"now"`
 
 	before, after recipes.LockState
 	plan          recipes.Plan
@@ -142,11 +143,11 @@ func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg 
 	mark := &recipes.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: f.name(client), Reason: f.reason}
 	request := f.request(state, mark)
 	view := preemptedView{
-		Scope: scope, Force: f.force.is, Victims: make([]holderView, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
-		Now: newLockView(state), before: state, after: state, plan: state.Plan(request), waiting: f.waiting.or(politeness),
+		Scope: scope, Force: f.force.is, Victims: make([]live.Holder, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
+		Now: live.NewLock(state), before: state, after: state, plan: state.Plan(request), waiting: f.waiting.or(politeness),
 	}
 	for _, h := range state.Holders {
-		view.Victims = append(view.Victims, newHolderView(h))
+		view.Victims = append(view.Victims, live.NewHolder(h))
 	}
 	switch {
 	case !state.Held():
@@ -246,7 +247,7 @@ func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg
 		failure = grant.Release(context.WithoutCancel(ctx))
 	}
 	view.after = whatIsNext(ctx, client, scope, mine...)
-	view.Now = newLockView(view.after)
+	view.Now = live.NewLock(view.after)
 	view.Outcome = preemptedGone
 	if took.Load() || slices.ContainsFunc(view.after.Evicted, func(e recipes.Eviction) bool { return e.Override != nil && e.Override.ID == view.Mark }) {
 		view.Outcome = preemptedTaken
@@ -330,10 +331,10 @@ func writePreempted(pg page, v preemptedView) {
 	case preemptedPending:
 		pg.paragraph(lead("now"), "%s", afterWords(v.after, true))
 		pg.paragraph(whyMargin, "the request is withdrawn; a holder that has begun to clean up goes when it is ready")
-		pg.paragraph(lead("to do"), "wait and look again: lockkeeper locks why %s", shellWord(v.Scope))
+		pg.paragraph(lead("to do"), "wait and look again: lockkeeper locks why %s", live.ShellWord(v.Scope))
 		for _, h := range v.after.Holders {
 			pg.paragraph(whyMargin, "or by force:")
-			pg.line(whyMargin + "  " + printable(fmt.Sprintf("lockkeeper locks preempt %s --token %s --force --reason WHY", shellWord(v.Scope), h.Token)))
+			pg.line(whyMargin + "  " + printable(fmt.Sprintf("lockkeeper locks preempt %s --token %s --force --reason WHY", live.ShellWord(v.Scope), h.Token)))
 		}
 	default:
 		pg.paragraph(lead("now"), "%s", afterWords(v.after, true))

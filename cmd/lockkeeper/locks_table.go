@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -22,7 +23,7 @@ func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 	}
 	for _, s := range states {
 		if len(s.Holders) == 0 {
-			row(w, s.Scope, stateWord(s), "-", "-", "-", "-", len(s.Waiters))
+			row(w, s.Scope, live.StateWord(s), "-", "-", "-", "-", len(s.Waiters))
 			continue
 		}
 		if !wide {
@@ -39,40 +40,6 @@ func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
 				h.Mode, h.Host, h.PID, h.Token, minRuntimeLeft(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
 	}
-}
-
-// stateWord is the state of a lock: held, delayed (free, and not to be had yet) or free.
-func stateWord(s recipes.LockState) string {
-	switch {
-	case s.Held():
-		return "held"
-	case len(s.Delays) > 0:
-		return "delayed"
-	}
-	return "free"
-}
-
-// delayWords says until when nobody is granted a lock because of a holder that has
-// gone without releasing it.
-func delayWords(s recipes.LockState, d recipes.Delay) string {
-	whom := "nobody is"
-	if d.Mode == priority.Shared {
-		whom = "no exclusive request is"
-	}
-	if d.Until.IsZero() {
-		return fmt.Sprintf("delayed after the unclean end of %s: %s granted it for %s from when somebody asks for it (lock_delay)", d.Owner, whom, human(d.LockDelay))
-	}
-	return fmt.Sprintf("delayed until about %s, %s more, after the unclean end of %s: %s granted it before (lock_delay %s)",
-		clock(d.Until), human(d.Until.Sub(s.At)), d.Owner, whom, human(d.LockDelay))
-}
-
-// uncleanEnds names those whose ends delay a lock.
-func uncleanEnds(delays []recipes.Delay) string {
-	names := make([]string, len(delays))
-	for i, d := range delays {
-		names[i] = fmt.Sprintf("%q", d.Owner)
-	}
-	return "after the unclean end of " + strings.Join(names, ", ")
 }
 
 // since says how long ago something was when s was looked at.
@@ -117,7 +84,7 @@ func preemptors(h recipes.Contender) string {
 
 // writeLock writes all that is known about one lock.
 func writeLock(w io.Writer, s recipes.LockState, wide bool) {
-	state := stateWord(s)
+	state := live.StateWord(s)
 	if s.Held() {
 		state = "held, " + s.Holders[0].Mode.String()
 	}
@@ -126,21 +93,21 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 	}
 	line(w, "%s: %s", s.Scope, state)
 	for _, d := range s.Delays {
-		line(w, "\ndelay   %s", delayWords(s, d))
+		line(w, "\ndelay   %s", live.Words{State: s}.Delay(d))
 	}
 	for i, h := range s.Holders {
 		if i == manyWaiters && !wide {
-			line(w, "\n… and %d more that hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, shellWord(s.Scope))
+			line(w, "\n… and %d more that hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, live.ShellWord(s.Scope))
 			break
 		}
 		line(w, "\nholder  %s", contender(h))
 		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
 		line(w, "        token %s", h.Token)
 		if h.Hold != "" {
-			line(w, "        %s", holdWords(s, h))
+			line(w, "        %s", live.Words{State: s}.Hold(h))
 		}
 		if h.MinRuntimeLeft > 0 {
-			line(w, "        not asked to go for a higher priority %s", minRuntimeWords(s, h))
+			line(w, "        not asked to go for a higher priority %s", live.Words{State: s}.MinRuntime(h))
 		}
 		details(w, h, wide)
 		for _, by := range h.PreemptedBy {
@@ -149,7 +116,7 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 	}
 	for i, c := range s.Waiters {
 		if i == manyWaiters && !wide {
-			line(w, "\n… and %d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, shellWord(s.Scope))
+			line(w, "\n… and %d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, live.ShellWord(s.Scope))
 			break
 		}
 		line(w, "\nwaiter  %d. %s", c.Position, contender(c))
@@ -171,28 +138,11 @@ func line(w io.Writer, format string, args ...any) {
 }
 
 func contender(c recipes.Contender) string {
-	text := fmt.Sprintf("%s  %s  host %s  pid %d", c.Owner, levelWords(c.Priority), c.Host, c.PID)
+	text := fmt.Sprintf("%s  %s  host %s  pid %d", c.Owner, live.LevelWords(c.Priority), c.Host, c.PID)
 	if c.Mode == priority.Shared {
 		text += "  shared"
 	}
 	return text
-}
-
-// holdWords says with how many others a holder has the lock as one.
-func holdWords(s recipes.LockState, h recipes.Contender) string {
-	others := -1
-	for _, o := range s.Holders {
-		if o.Hold == h.Hold && o.Token == h.Token {
-			others++
-		}
-	}
-	switch {
-	case others <= 0:
-		return "hold " + h.Hold
-	case others == 1:
-		return fmt.Sprintf("hold %s, together with 1 other: the lock is held until both have gone", h.Hold)
-	}
-	return fmt.Sprintf("hold %s, together with %d others: the lock is held until all have gone", h.Hold, others)
 }
 
 func details(w io.Writer, c recipes.Contender, wide bool) {
@@ -203,9 +153,6 @@ func details(w io.Writer, c recipes.Contender, wide bool) {
 		line(w, "        id %s, session 0x%x, cleanup timeout %s", c.ID, uint64(c.Session), human(c.CleanupTimeout))
 	}
 }
-
-// clock writes a time of the servers.
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func lease(h recipes.Contender) string {
 	if h.LeaseLeft <= 0 {
@@ -238,7 +185,7 @@ func demand(s recipes.LockState, by recipes.Preemptor) string {
 	if by.Reason == priority.LeaseExpired {
 		why = "asks, and its lease is over"
 	}
-	return fmt.Sprintf("must go: %s (%s) %s; %s; %s", by.Owner, levelWords(by.Priority), why, grace(s, by), patience(s, by))
+	return fmt.Sprintf("must go: %s (%s) %s; %s; %s", by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
 }
 
 func grace(s recipes.LockState, by recipes.Preemptor) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -153,8 +154,8 @@ holder  charge  priority 40  host h4  pid 811
         hold shop/order-17, together with 1 other: the lock is held until both have gone
         message: nightly
 `, out.String())
-	require.Equal(t, "shop/order-17", newLockView(s).Holders[1].Hold)
+	require.Equal(t, "shop/order-17", live.NewLock(s).Holders[1].Hold)
 	require.Equal(t, "nobody waits: it is free then", afterWords(s, false))
 	require.Equal(t, "charge lost it to next, who has adopted its hold",
-		evictionWords(recipes.Eviction{Owner: "charge", By: "next", Reason: recipes.Superseded}, at(0)))
+		live.Words{State: recipes.LockState{At: at(0)}}.Eviction(recipes.Eviction{Owner: "charge", By: "next", Reason: recipes.Superseded}))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -32,7 +33,7 @@ func writeWhyJob(pg page, f *whyFacts) {
 	for i, n := range requests {
 		pg.line("")
 		if i == manyWaiters {
-			pg.paragraph(lead("more"), "%d more of its requests; all of them: lockkeeper locks why %s -o json", len(requests)-i, shellWord(f.about))
+			pg.paragraph(lead("more"), "%d more of its requests; all of them: lockkeeper locks why %s -o json", len(requests)-i, live.ShellWord(f.about))
 			break
 		}
 		writeChain(pg, f, n)
@@ -54,18 +55,18 @@ func ticksWords(s recipes.TickState, now time.Time) string {
 func writeChain(pg page, f *whyFacts, n recipes.WaitNode) {
 	s := f.state(n.Scope)
 	if n.Holds {
-		pg.paragraph(lead("holds"), "%s, %s, token %s", n.Scope, levelWords(n.Priority), n.Token)
-		pg.paragraph(whyMargin, "since %s, %s; %s", short(n.Since, s.At), human(s.At.Sub(n.Since)), leaseWords(s, n.Contender))
+		pg.paragraph(lead("holds"), "%s, %s, token %s", n.Scope, live.LevelWords(n.Priority), n.Token)
+		pg.paragraph(whyMargin, "since %s, %s; %s", short(n.Since, s.At), human(s.At.Sub(n.Since)), live.Words{State: s}.Lease(n.Contender))
 		for _, by := range n.PreemptedBy {
-			pg.paragraph(whyMargin, "%s", askedWords(s, n.Contender, by))
+			pg.paragraph(whyMargin, "%s", live.Words{State: s}.Asked(n.Contender, by))
 		}
 		return
 	}
-	pg.paragraph(lead("waits"), "for %s as number %d, %s%s, since %s, %s%s", n.Scope, n.Position, levelWords(n.Priority), mannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), patienceOf(n.Contender))
-	for _, text := range barsOf(s, n.Contender) {
+	pg.paragraph(lead("waits"), "for %s as number %d, %s%s, since %s, %s%s", n.Scope, n.Position, live.LevelWords(n.Priority), live.MannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), live.PatienceOf(n.Contender))
+	for _, text := range (live.Words{State: s}).Bars(n.Contender) {
 		pg.paragraph(whyMargin, "%s", text)
 	}
-	pg.paragraph(whyMargin, "next: %s", nextWords(s, f.prospect(n)))
+	pg.paragraph(whyMargin, "next: %s", live.Words{State: s}.Next(f.prospect(n)))
 	writeObstacles(pg, f, n, whyMargin, map[string]bool{n.ID: true})
 }
 
@@ -76,9 +77,9 @@ func writeObstacles(pg page, f *whyFacts, n recipes.WaitNode, margin string, see
 		s := f.state(e.To.Scope)
 		switch e.Why {
 		case recipes.WaitHeld:
-			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, levelWords(e.To.Priority), place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), leaseWords(s, e.To.Contender))
+			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, live.LevelWords(e.To.Priority), live.Place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), live.Words{State: s}.Lease(e.To.Contender))
 		case recipes.WaitAhead:
-			pg.paragraph(margin, "behind %s (%s), number %d", e.To.Owner, levelWords(e.To.Priority), e.To.Position)
+			pg.paragraph(margin, "behind %s (%s), number %d", e.To.Owner, live.LevelWords(e.To.Priority), e.To.Position)
 			continue // who holds it is told beside
 		case recipes.WaitUnder:
 			pg.paragraph(margin, "whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
@@ -117,7 +118,7 @@ func writeCircles(pg page, f *whyFacts) {
 		}
 		pg.paragraph(whyMargin, "%s", circleEndWords(c, f.now))
 		pg.paragraph(whyMargin, "to end it now, at the cost of %s (%s):", c.Cut.Owner, cutReason(c))
-		pg.line(whyMargin + "  " + printable(breakCommand(c.Cut)))
+		pg.line(whyMargin + "  " + printable(live.BreakCommand(c.Cut)))
 	}
 }
 
@@ -173,9 +174,4 @@ func cutReason(c recipes.Circle) string {
 		return fmt.Sprintf("the lowest priority in it, %d", c.Cut.Priority)
 	}
 	return fmt.Sprintf("the youngest of those with the lowest priority, %d", c.Cut.Priority)
-}
-
-// breakCommand is what a person may copy.
-func breakCommand(n recipes.WaitNode) string {
-	return fmt.Sprintf("lockkeeper locks break %s --token %s --reason WHY", shellWord(n.Scope), n.Token)
 }

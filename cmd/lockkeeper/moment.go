@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
 )
 
 // moment is the value of a flag that names a point in time. What has no zone is
@@ -66,25 +68,19 @@ func readMoment(s string, now time.Time) (time.Time, bool) {
 
 // short writes a time for a column of times: without the day if that is
 // today's, without the year if it is near.
-func short(t, now time.Time) string {
-	t, now = t.UTC(), now.UTC()
-	const near = 300 * 24 * time.Hour
-	switch distance := t.Sub(now).Abs(); {
-	case distance > near:
-		return t.Format("2006-01-02 15:04")
-	case t.Year() == now.Year() && t.YearDay() == now.YearDay():
-		return t.Format("15:04:05")
-	}
-	return t.Format("01-02 15:04:05")
-}
+func short(t, now time.Time) string { return live.Short(t, now) }
 
 // relative says how far a time is from now.
-func relative(t, now time.Time) string {
-	if t.After(now) {
-		return "in " + human(t.Sub(now))
-	}
-	return human(now.Sub(t)) + " ago"
-}
+func relative(t, now time.Time) string { return live.Relative(t, now) }
+
+// clock writes a time of the servers.
+func clock(t time.Time) string { return live.Clock(t) }
 
 // both writes a time for people: 2026-11-21 14:00:00 UTC, in 2h.
 func both(t, now time.Time) string { return clock(t) + ", " + relative(t, now) }
+
+// when writes a time: 12:11:02, in 40s.
+func when(t, now time.Time) string { return short(t, now) + ", " + relative(t, now) }
+
+// human writes a duration in its two largest units: 850ms, 6m12s, 3h5m, 4d2h.
+func human(d time.Duration) string { return live.Human(d) }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -86,27 +85,4 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// human writes a duration in its two largest units: 850ms, 6m12s, 3h5m, 4d2h.
-func human(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Second:
-		return max(d, 0).Round(time.Millisecond).String()
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return pair(d/time.Minute, "m", d%time.Minute/time.Second, "s")
-	case d < day:
-		return pair(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
-	}
-	return pair(d/day, "d", d%day/time.Hour, "h")
-}
-
-func pair(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
-	if small == 0 {
-		return fmt.Sprintf("%d%s", large, largeUnit)
-	}
-	return fmt.Sprintf("%d%s%d%s", large, largeUnit, small, smallUnit)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -183,10 +184,4 @@ func writeApplied(pg page, views []appliedView, now time.Time) {
 	}
 }
 
-// levelText writes a priority for people.
-func levelText(p priority.Level) string {
-	if p == priority.Emergency {
-		return "emergency"
-	}
-	return fmt.Sprint(int(p))
-}
+func levelText(p priority.Level) string { return live.LevelText(p) }

@@ -1,6 +1,10 @@
 package live
 
-import "github.com/lockkeeper/lockkeeper/recipes"
+import (
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
 
 // A Graph says who waits for whom, see recipes.WaitFor: the requests that wait or
 // are waited for, bounded. Its order is that of the locks, holders first.
@@ -26,4 +30,148 @@ type GraphEdge struct {
 	To       string             `json:"to"`
 	Why      recipes.WaitReason `json:"why"`      // held, ahead, or under: the work of a holder waits for another lock
 	Deadlock bool               `json:"deadlock"` // it is part of a circle that no priority ends
+}
+
+// MaxGraphNodes is how many requests a Graph has at most.
+const MaxGraphNodes = 1000
+
+// perLock is how many holders, and how many waiters, of one lock are in a Graph
+// besides those of whom more is to be said.
+const perLock = 20
+
+// waits is who waits for whom, over all locks.
+type waits struct {
+	recipes.WaitGraph
+	states []recipes.LockState // without those whom nobody waits for, see front
+	hidden int
+}
+
+func newWaits(states []recipes.LockState) waits {
+	g := waits{states: make([]recipes.LockState, len(states))}
+	for i, s := range states {
+		cut := front(s)
+		g.hidden += len(s.Waiters) - len(cut.Waiters)
+		g.states[i] = cut
+	}
+	g.WaitGraph = recipes.WaitFor(g.states)
+	return g
+}
+
+// front is a lock without the end of a long queue: those that hold nothing else,
+// and whom nobody waits for that is not among them. They are in no circle.
+func front(s recipes.LockState) recipes.LockState {
+	end := len(s.Waiters)
+	for end > ManyWaiters && len(s.Waiters[end-1].Under) == 0 {
+		end--
+	}
+	s.Waiters = s.Waiters[:end]
+	return s
+}
+
+// finish says of a lock what depends on others.
+func (g waits) finish(l *Lock) {
+	if len(l.Waiters) == 0 {
+		return
+	}
+	seen := map[string]bool{}
+	at, ok := g.Request(l.Waiters[0].ID)
+	for ok && !seen[at.ID] {
+		seen[at.ID] = true
+		next, more := g.next(at)
+		if !more {
+			if at.Holds {
+				l.RootBlocker = new(NewRef(at))
+			}
+			return
+		}
+		at = next
+	}
+	l.InCircle = ok
+}
+
+// next is whom a request waits for: of holders one that itself waits, else the one
+// that has held longest.
+func (g waits) next(at recipes.WaitNode) (recipes.WaitNode, bool) {
+	var best recipes.WaitNode
+	found, waiting := false, false
+	for _, e := range g.From(at.ID) {
+		if e.Why == recipes.WaitAhead && found {
+			continue
+		}
+		waits := e.To.Holds && len(g.From(e.To.ID)) > 0
+		if !found || waits && !waiting || waits == waiting && e.To.Since.Before(best.Since) {
+			best, found, waiting = e.To, true, waits
+		}
+	}
+	return best, found
+}
+
+// graph draws those of whom there is something to say.
+func (g waits) graph() Graph {
+	out := Graph{Nodes: []GraphNode{}, Edges: []GraphEdge{}, Circles: [][]string{}, Hidden: g.hidden}
+	deadly := map[[2]string]bool{}
+	chosen := map[string]bool{}
+	for _, c := range g.Circles() {
+		ids := make([]string, len(c.Edges))
+		for i, e := range c.Edges {
+			ids[i] = e.From.ID
+			chosen[e.From.ID] = true
+			if c.Deadlock() {
+				deadly[[2]string{e.From.ID, e.To.ID}] = true
+			}
+		}
+		out.Circles = append(out.Circles, ids)
+	}
+	g.choose(chosen)
+	for _, s := range g.states {
+		out.add(s, s.Holders, true, chosen)
+		out.add(s, s.Waiters, false, chosen)
+	}
+	for _, n := range out.Nodes {
+		for _, e := range g.From(n.ID) {
+			if chosen[e.To.ID] {
+				out.Edges = append(out.Edges, GraphEdge{From: n.ID, To: e.To.ID, Why: e.Why, Deadlock: deadly[[2]string{n.ID, e.To.ID}]})
+			}
+		}
+	}
+	return out
+}
+
+// choose takes those who are part of chains over several locks, then the locks
+// with the longest queues, until there are enough.
+func (g waits) choose(chosen map[string]bool) {
+	take := func(all []recipes.Contender, most int) {
+		for _, c := range all[:min(len(all), most)] {
+			if len(chosen) < MaxGraphNodes {
+				chosen[c.ID] = true
+			}
+		}
+	}
+	for _, s := range g.states {
+		for _, w := range s.Waiters {
+			for _, id := range w.Under {
+				if h, ok := g.Request(id); ok && h.Holds && len(chosen) < MaxGraphNodes-1 {
+					chosen[id], chosen[w.ID] = true, true
+				}
+			}
+		}
+	}
+	queues := slices.DeleteFunc(slices.Clone(g.states), func(s recipes.LockState) bool { return len(s.Waiters) == 0 })
+	slices.SortStableFunc(queues, func(a, b recipes.LockState) int { return len(b.Waiters) - len(a.Waiters) })
+	for _, s := range queues {
+		take(s.Holders, perLock)
+		take(s.Waiters, perLock)
+	}
+}
+
+func (out *Graph) add(s recipes.LockState, all []recipes.Contender, holds bool, chosen map[string]bool) {
+	for _, c := range all {
+		switch {
+		case chosen[c.ID]:
+			n := recipes.WaitNode{Scope: s.Scope, Holds: holds, Contender: c}
+			out.Nodes = append(out.Nodes, GraphNode{ID: c.ID, Label: c.Owner + " · " + s.Scope, Scope: s.Scope, Owner: c.Owner, State: NewRef(n).State})
+		case len(s.Waiters) > 0:
+			out.Hidden++
+		}
+	}
 }

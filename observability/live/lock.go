@@ -94,13 +94,90 @@ type Delay struct {
 	Until     *time.Time    `json:"until"` // null: it begins when somebody asks for the lock
 }
 
-// A Ref names a request.
-type Ref struct {
-	ID       string         `json:"id"`
-	Owner    string         `json:"owner"`
-	Scope    string         `json:"scope"`
-	State    string         `json:"state"` // holds or waits
-	Priority priority.Level `json:"priority"`
-	Token    recipes.Token  `json:"token"`    // 0 while it waits
-	Position int            `json:"position"` // 0 while it holds
+// NewLock is a lock as it was seen. What depends on other locks is not there.
+func NewLock(state recipes.LockState) Lock {
+	v := Lock{
+		Scope: state.Scope, State: StateWord(state),
+		Holders: make([]Holder, 0, len(state.Holders)),
+		Waiters: make([]Waiter, 0, len(state.Waiters)),
+		Damage:  state.Damage, Foreign: state.Foreign,
+	}
+	for _, h := range state.Holders {
+		v.Mode = &h.Mode
+		v.Holders = append(v.Holders, NewHolder(h))
+	}
+	for _, d := range state.Delays {
+		v.Delays = append(v.Delays, newDelay(d))
+	}
+	for _, w := range state.Waiters {
+		v.Waiters = append(v.Waiters, NewWaiter(w))
+	}
+	return v
+}
+
+func newDelay(d recipes.Delay) Delay {
+	v := Delay{ID: d.ID, Owner: d.Owner, Mode: d.Mode, LockDelay: d.LockDelay.Milliseconds()}
+	if !d.Until.IsZero() {
+		v.Until = new(d.Until.UTC())
+	}
+	return v
+}
+
+func newContender(c recipes.Contender) Contender {
+	return Contender{
+		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
+		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Hold: c.Hold,
+		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
+	}
+}
+
+// NewWaiter is a waiter as it was seen.
+func NewWaiter(w recipes.Contender) Waiter {
+	return Waiter{
+		Contender:    newContender(w),
+		LeaseTimeout: w.LeaseTimeout.Milliseconds(),
+		Position:     w.Position,
+		WaitingSince: w.Joined.UTC(),
+		Forceful:     w.Forceful, WaitingTimeout: someMillis(w.WaitingTimeout), AcquireTimeout: someMillis(w.AcquireTimeout),
+		PreemptDelta: w.PreemptDelta, NeverPreempts: w.NeverPreempts,
+	}
+}
+
+func someMillis(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Milliseconds())
+}
+
+// NewHolder is a holder as it was seen.
+func NewHolder(h recipes.Contender) Holder {
+	v := Holder{
+		Contender:    newContender(h),
+		Token:        h.Token,
+		Since:        h.Since.UTC(),
+		LeaseTimeout: h.LeaseTimeout.Milliseconds(),
+		LeaseLeft:    h.LeaseLeft.Milliseconds(),
+		MinLeft:      h.MinRuntimeLeft.Milliseconds(),
+		PreemptedBy:  make([]Preemptor, 0, len(h.PreemptedBy)),
+	}
+	for _, by := range h.PreemptedBy {
+		v.PreemptedBy = append(v.PreemptedBy, Preemptor{
+			ID: by.ID, Owner: by.Owner, Priority: by.Priority, Reason: by.Reason, Forceful: by.Forceful,
+			Grace: by.Grace.Milliseconds(), Since: by.At.UTC(), Until: by.At.Add(by.Grace).UTC(), Override: by.Override,
+		})
+	}
+	return v
+}
+
+// StateWord is the state of a lock: held, delayed (free, and not to be had yet) or
+// free.
+func StateWord(s recipes.LockState) string {
+	switch {
+	case s.Held():
+		return "held"
+	case len(s.Delays) > 0:
+		return "delayed"
+	}
+	return "free"
 }

@@ -1,0 +1,54 @@
+package live
+
+import (
+	"fmt"
+	"time"
+)
+
+// Clock writes a time of the servers.
+func Clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// Short writes a time for a column of times: without the day if that is
+// today's, without the year if it is near.
+func Short(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	const near = 300 * 24 * time.Hour
+	switch distance := t.Sub(now).Abs(); {
+	case distance > near:
+		return t.Format("2006-01-02 15:04")
+	case t.Year() == now.Year() && t.YearDay() == now.YearDay():
+		return t.Format("15:04:05")
+	}
+	return t.Format("01-02 15:04:05")
+}
+
+// Relative says how far a time is from now.
+func Relative(t, now time.Time) string {
+	if t.After(now) {
+		return "in " + Human(t.Sub(now))
+	}
+	return Human(now.Sub(t)) + " ago"
+}
+
+// Human writes a duration in its two largest units: 850ms, 6m12s, 3h5m, 4d2h.
+func Human(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return max(d, 0).Round(time.Millisecond).String()
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return pair(d/time.Minute, "m", d%time.Minute/time.Second, "s")
+	case d < day:
+		return pair(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
+	}
+	return pair(d/day, "d", d%day/time.Hour, "h")
+}
+
+func pair(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprintf("%d%s", large, largeUnit)
+	}
+	return fmt.Sprintf("%d%s%d%s", large, largeUnit, small, smallUnit)
+}
