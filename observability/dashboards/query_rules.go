@@ -1,0 +1,51 @@
+package dashboards
+
+// What rules ask beside what panels do.
+
+func overlapsByClass() Query {
+	return Query{
+		Name: "overlaps_by_class", Unit: Plain,
+		Means: overlapsSeen().Means,
+		text:  `sum by ($per lock_class) (increase(` + overlaps + `{$locks}[$span]))`,
+	}
+}
+
+func clusterSeen() Query {
+	return Query{
+		Name: "cluster_seen", Unit: Plain,
+		Means: "Whether anybody sees who holds and who waits.",
+		text:  `max by ($per ) (` + visible + `{$jobs})`,
+	}
+}
+
+func cleanupTimeouts() Query {
+	return Query{
+		Name: "cleanup_timeouts", Unit: Plain,
+		Means: "Cleanups that were not done in time.",
+		text:  `sum by ($per lock_class) (increase(` + cleanups + `_count{result="timeout",$locks}[$span]))`,
+	}
+}
+
+func secondsWaited() Query {
+	return Query{
+		Name: "seconds_waited", Unit: Seconds,
+		Means: "Seconds of waiting that have ended, per second.",
+		text:  `sum by ($per lock_class) (rate(` + waits + `_sum{$locks}[$window]))`,
+	}
+}
+
+func secondsHeld() Query {
+	return Query{
+		Name: "seconds_held", Unit: Seconds,
+		Means: "Seconds of holding that have ended, per second.",
+		text:  `sum by ($per lock_class) (rate(` + holds + `_sum{$locks}[$window]))`,
+	}
+}
+
+func waitersOfClass() Query {
+	return Query{
+		Name: "waiters_of_class", Unit: Plain,
+		Means: "Requests that wait for a lock, of whatever mode.",
+		text:  `sum by ($per lock_class) (max by ($per lock_class, lock_mode) (` + waiters + `{$locks}))`,
+	}
+}
