@@ -2,12 +2,15 @@ package live
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -16,6 +19,8 @@ type Source interface {
 	// Run calls seen from one goroutine until ctx ends, whose cause it returns.
 	Run(ctx context.Context, seen func(recipes.Sighting)) error
 }
+
+var _ Source = (*recipes.Lookout)(nil)
 
 // Options are what a Board is made with. Source and Now are required.
 type Options struct {
@@ -42,39 +47,219 @@ type Keep struct {
 	Heat    int           // locks whose waiting times are kept apart; default 1,000, the rest is added up
 }
 
+func (k *Keep) complete() error {
+	if k.PerLock < 0 || k.Total < 0 || k.Age < 0 || k.Entries < 0 || k.Heat < 0 {
+		return fmt.Errorf("live: Keep has a negative bound: %+v", *k)
+	}
+	set := func(n *int, to int) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	set(&k.PerLock, 500)
+	set(&k.Total, 20_000)
+	set(&k.Entries, 2000)
+	set(&k.Heat, 1000)
+	if k.Age == 0 {
+		k.Age = 24 * time.Hour
+	}
+	return nil
+}
+
 // A Board shows what happens to locks now. All methods may be called from any
 // goroutine.
 type Board struct {
 	o   Options
 	now atomic.Pointer[Snapshot]
+
+	wake chan struct{} // something is to be shown
+
+	mu        sync.Mutex
+	books     map[string]*book
+	blind     *Blind
+	complete  bool
+	began     time.Time // nothing is known before; zero: nothing is known
+	stream    ring
+	heat      warmth
+	ended     []*entrant // of all locks; the one that ended first is first
+	kept      int        // of those
+	knownEnds knownEnds
+	circles   map[string]bool // that were told
+	changed   chan struct{}   // closed by the next snapshot
+	running   bool
 }
 
 // New returns a Board that knows nothing yet, see Run.
 func New(o Options) (*Board, error) {
-	b := &Board{o: o}
-	b.now.Store(&Snapshot{})
+	switch {
+	case o.Source == nil:
+		return nil, errors.New("live: a Board needs a Source; give it a recipes.Lookout")
+	case o.Now == nil:
+		return nil, errors.New("live: a Board needs the servers' clock; give it the Now of a recipes.Client")
+	}
+	if err := o.Keep.complete(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Board{
+		o: o, wake: make(chan struct{}, 1), books: map[string]*book{}, stream: ring{most: o.Keep.Entries},
+		heat: newWarmth(o.Keep.Heat), circles: map[string]bool{}, changed: make(chan struct{}),
+	}
+	b.now.Store(&Snapshot{Locks: []Lock{}, Waits: waits{}.graph()})
 	return b, nil
 }
 
-// Run follows the source until ctx ends, whose cause it returns.
+// Run follows the source until ctx ends, whose cause it returns, or the source
+// does. It runs once at a time; when it runs again, what changed meanwhile shows as
+// if it had just happened, or with an end that is unknown.
 func (b *Board) Run(ctx context.Context) error {
-	return b.o.Source.Run(ctx, func(recipes.Sighting) {})
+	b.mu.Lock()
+	if b.running {
+		b.mu.Unlock()
+		return errors.New("live: the Board runs already")
+	}
+	b.running = true
+	b.mu.Unlock()
+	ctx, stop := context.WithCancelCause(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { b.show(ctx) })
+	err := b.o.Source.Run(ctx, b.see)
+	stop(err)
+	work.Wait()
+	b.mu.Lock()
+	b.running = false
+	b.mu.Unlock()
+	return err
+}
+
+// see takes note of a sighting.
+func (b *Board) see(s recipes.Sighting) {
+	now := b.o.Now()
+	b.mu.Lock()
+	if b.began.IsZero() {
+		b.began = now
+	}
+	switch {
+	case s.Blind != nil:
+		b.lookAway(s.Blind)
+	case s.Synced:
+		b.lookAgain(now)
+	default:
+		b.turn(s, now)
+	}
+	b.mu.Unlock()
+	b.ring()
+}
+
+// ring makes a new snapshot be shown.
+func (b *Board) ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *Board) lookAway(s *recipes.Blindness) {
+	if b.blind != nil {
+		return
+	}
+	reason := "ZooKeeper does not answer"
+	if s.Err != nil {
+		reason = s.Err.Error()
+	}
+	b.blind = &Blind{Since: s.Since.UTC(), Reason: reason}
+	b.news(Entry{At: s.Since, Kind: EntryBlind, Text: clip(reason, longText)})
+	b.o.Logger.Warn("the live view of locks is out of date", "reason", reason)
+}
+
+func (b *Board) lookAgain(now time.Time) {
+	if was := b.blind; was != nil {
+		b.blind = nil
+		b.news(Entry{At: now, Kind: EntrySighted, Text: "ZooKeeper answers again, after " + Human(now.Sub(was.Since))})
+	}
+	b.complete = true
+}
+
+// news puts an entry into the stream.
+func (b *Board) news(e Entry) { b.stream.add(e) }
+
+// warm adds a wait that is over to the heat.
+func (b *Board) warm(e *entrant, end time.Time) {
+	b.heat.add(e.book.scope, latest(e.joined, e.waited), end)
+	e.waited = end
+}
+
+// keep puts a request whose part is over into the history, and forgets what is
+// too much or too old.
+func (b *Board) keep(e *entrant) {
+	e.book.ended = append(e.book.ended, e)
+	b.ended = append(b.ended, e)
+	b.kept++
+	if len(e.book.ended) > b.o.Keep.PerLock {
+		b.drop(e.book.ended[0])
+	}
+	b.tidy(e.over)
+}
+
+// tidy forgets what is too much or too old.
+func (b *Board) tidy(now time.Time) {
+	for len(b.ended) > 0 {
+		oldest := b.ended[0]
+		if !oldest.dropped {
+			if b.kept <= b.o.Keep.Total && now.Sub(oldest.over) <= b.o.Keep.Age {
+				break
+			}
+			b.drop(oldest)
+		}
+		b.ended[0] = nil
+		b.ended = b.ended[1:]
+	}
+	if spare := 64; len(b.ended) > 2*b.kept+spare { // of busy locks, behind those of quiet ones
+		b.ended = slices.DeleteFunc(b.ended, func(e *entrant) bool { return e.dropped })
+	}
+}
+
+// drop forgets a request.
+func (b *Board) drop(e *entrant) {
+	k := e.book
+	b.kept--
+	e.dropped = true
+	e.row, e.marks, e.contender = Row{}, nil, recipes.Contender{}
+	for len(k.ended) > 0 && k.ended[0].dropped {
+		k.ended[0] = nil
+		k.ended = k.ended[1:]
+	}
+	b.close(k)
+}
+
+// close forgets a lock that was collected, and of which nothing is kept.
+func (b *Board) close(k *book) {
+	if k.gone && len(k.ended)+len(k.present) == 0 {
+		delete(b.books, k.scope)
+	}
 }
 
 // Now returns what is known: before the first look, nothing. It is an atomic load.
 func (b *Board) Now() *Snapshot { return b.now.Load() }
 
-// Observe takes note of what this process knows beside what can be seen in
-// ZooKeeper: how requests ended, and what happened to them beside. It is a
-// lockguard.Observer.
-func (b *Board) Observe(context.Context, lockguard.Event) {}
-
 // Changes yields the present snapshot, and then each newer one, until ctx ends.
 // Whoever is slow misses some between, never the last.
 func (b *Board) Changes(ctx context.Context) iter.Seq[*Snapshot] {
 	return func(yield func(*Snapshot) bool) {
-		if yield(b.Now()) {
-			<-ctx.Done()
+		for {
+			b.mu.Lock()
+			changed := b.changed
+			b.mu.Unlock()
+			if ctx.Err() != nil || !yield(b.Now()) {
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }
@@ -82,14 +267,90 @@ func (b *Board) Changes(ctx context.Context) iter.Seq[*Snapshot] {
 // Timeline returns what happened to a lock between two times. A zero to is now, a
 // zero from as far back as is known.
 func (b *Board) Timeline(scope string, from, to time.Time) Timeline {
-	return Timeline{Scope: scope, From: from, To: to}
+	now := b.o.Now()
+	if to.IsZero() {
+		to = now
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tidy(now)
+	t := Timeline{Scope: scope, From: from.UTC(), To: to.UTC(), Rows: []Row{}, Marks: []Mark{}, Known: b.knownSince(now)}
+	if k := b.books[scope]; k != nil {
+		t.Rows, t.Marks = k.timeline(from, to)
+	}
+	if from.IsZero() {
+		t.From = latest(t.Known, time.Time{})
+		if t.From.IsZero() {
+			t.From = t.To
+		}
+		for _, r := range t.Rows {
+			t.From = earliest(t.From, r.Spells[0].From)
+		}
+	}
+	return t
 }
 
-// Heat returns the time lost by waiting between two times, in columns slices.
+func (b *Board) knownSince(now time.Time) time.Time {
+	if b.began.IsZero() {
+		return b.began
+	}
+	return latest(b.began, now.Add(-b.o.Keep.Age)).UTC()
+}
+
+// Heat returns the time lost by waiting between two times, in columns slices: in
+// slices of ten seconds for the last hour, of two minutes before that, for a day.
 func (b *Board) Heat(from, to time.Time, columns int) Heat {
-	return Heat{From: from, Slice: to.Sub(from) / time.Duration(max(columns, 1))}
+	now := b.o.Now()
+	if to.IsZero() {
+		to = now
+	}
+	columns = min(max(columns, 1), maxColumns)
+	h := Heat{From: from.UTC(), Slice: max(to.Sub(from), 0) / time.Duration(columns)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h.Rows = rank(b.heatRows(h, from, to, now, columns), columns)
+	return h
+}
+
+// maxColumns is how many slices a Heat has at most.
+const maxColumns = 1000
+
+func (b *Board) heatRows(h Heat, from, to, now time.Time, n int) []HeatRow {
+	var rows []HeatRow
+	draw := func(scope string, line *warmLine, waiting map[string]*entrant) {
+		c := columns{from: from, slice: h.Slice, sums: make([]float64, n)}
+		if line != nil {
+			line.into(c, to)
+		}
+		for _, e := range waiting {
+			if !e.holds {
+				if begin, end := latest(e.joined, e.waited), earliest(now, to); end.After(begin) {
+					c.add(begin, end, float64(end.Sub(begin)))
+				}
+			}
+		}
+		row := HeatRow{Scope: scope, Waited: c.durations()}
+		if row.Total() > 0 {
+			rows = append(rows, row)
+		}
+	}
+	for scope, k := range b.books {
+		draw(scope, b.heat.scopes[scope], k.present)
+	}
+	for scope, line := range b.heat.scopes {
+		if b.books[scope] == nil {
+			draw(scope, line, nil)
+		}
+	}
+	draw("", b.heat.rest, nil)
+	return rows
 }
 
 // Entries returns what happened after the entry of that number, the oldest first,
-// max at most (0: all that are kept).
-func (b *Board) Entries(after uint64, max int) []Entry { return nil }
+// most at most (0: all that are kept). A first one whose number is greater than the
+// next says that those between are kept no more.
+func (b *Board) Entries(after uint64, most int) []Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stream.after(after, most)
+}

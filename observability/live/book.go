@@ -1,0 +1,151 @@
+package live
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A book is what is known of one lock: its state as seen last, and its history.
+type book struct {
+	scope string
+	state recipes.LockState
+	gone  bool // it was collected
+	stale bool // its view is
+
+	present map[string]*entrant // those who are there, by ID
+	ended   []*entrant          // the one that ended first is first
+}
+
+// An entrant is a request in the history.
+type entrant struct {
+	row    Row
+	joined time.Time
+	marks  []Mark
+	over   time.Time // when its last spell ended
+
+	contender recipes.Contender // as seen last
+	holds     bool
+	seenAt    time.Time // of the look that showed it last
+	waited    time.Time // up to when its waiting is in the warmth
+	book      *book
+	dropped   bool // it is kept no more
+}
+
+// What is kept of texts that others have written: they may be long.
+const (
+	longName = 200
+	longText = 1000
+	maxMarks = 50 // of one request
+)
+
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for end > 0 && s[end]&0xc0 == 0x80 { // inside a letter
+		end--
+	}
+	return s[:end] + "…"
+}
+
+func newEntrant(b *book, c recipes.Contender) *entrant {
+	return &entrant{book: b, joined: c.Joined, row: Row{
+		ID: c.ID, Owner: clip(c.Owner, longName), Host: clip(c.Host, longName), PID: c.PID,
+		Priority: c.Priority, Mode: c.Mode, Message: clip(c.Message, longText),
+	}}
+}
+
+// open begins a spell.
+func (e *entrant) open(kind SpellKind, from time.Time, token recipes.Token) {
+	e.row.Spells = append(e.row.Spells, Spell{Kind: kind, From: from.UTC(), Token: token})
+}
+
+// current is the spell that goes on; nil: none does.
+func (e *entrant) current() *Spell {
+	if n := len(e.row.Spells); n > 0 && e.row.Spells[n-1].To.IsZero() {
+		return &e.row.Spells[n-1]
+	}
+	return nil
+}
+
+// close ends the spell that goes on. Two servers' clocks may meet in it: it is not
+// shorter than nothing.
+func (e *entrant) close(at time.Time, end SpellEnd) time.Time {
+	s := e.current()
+	if s == nil {
+		return at
+	}
+	at = latest(at.UTC(), s.From)
+	s.To, s.End = at, end
+	e.over = at
+	return at
+}
+
+func (e *entrant) mark(m Mark) {
+	m.At, m.Text = m.At.UTC(), clip(m.Text, longText)
+	if len(e.marks) >= maxMarks {
+		e.marks = slices.Delete(e.marks, 0, 1)
+	}
+	e.marks = append(e.marks, m)
+}
+
+// asked returns for which reason it was asked to go first.
+func (e *entrant) asked() (recipes.Preemptor, bool) {
+	notes := e.contender.PreemptedBy
+	if len(notes) == 0 {
+		return recipes.Preemptor{}, false
+	}
+	return slices.MinFunc(notes, func(a, b recipes.Preemptor) int { return a.At.Compare(b.At) }), true
+}
+
+func endOfAsked(reason priority.Reason) SpellEnd {
+	if reason == priority.LeaseExpired {
+		return EndLeaseExpired
+	}
+	return EndPreempted
+}
+
+// overlaps reports whether the request was there between two times.
+func (e *entrant) overlaps(from, to time.Time) bool {
+	return !e.joined.After(to) && (e.current() != nil || !e.over.Before(from))
+}
+
+// timeline is the history between two times.
+func (b *book) timeline(from, to time.Time) (rows []Row, marks []Mark) {
+	rows, marks = []Row{}, []Mark{}
+	var all []*entrant
+	for _, e := range b.ended {
+		if !e.dropped && e.overlaps(from, to) {
+			all = append(all, e)
+		}
+	}
+	for _, e := range b.present {
+		if e.overlaps(from, to) {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *entrant) int {
+		return cmp.Or(a.joined.Compare(b.joined), cmp.Compare(a.row.ID, b.row.ID))
+	})
+	for _, e := range all {
+		row := e.row
+		row.Spells = slices.DeleteFunc(slices.Clone(e.row.Spells), func(s Spell) bool {
+			return s.From.After(to) || !s.To.IsZero() && s.To.Before(from)
+		})
+		if len(row.Spells) > 0 {
+			rows = append(rows, row)
+		}
+		for _, m := range e.marks {
+			if !m.At.Before(from) && !m.At.After(to) {
+				marks = append(marks, m)
+			}
+		}
+	}
+	slices.SortStableFunc(marks, func(a, b Mark) int { return a.At.Compare(b.At) })
+	return rows, marks
+}

@@ -1,0 +1,57 @@
+package live
+
+import (
+	"fmt"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+)
+
+// herald says in words what only the process knows whose request it is; "": what
+// has happened is seen in ZooKeeper as well.
+func herald(event lockguard.Event) (EntryKind, string) {
+	who := event.About().Owner
+	switch e := event.(type) {
+	case lockguard.NotAcquired:
+		return EntryRefused, fmt.Sprintf("%s has not got the lock after %s: %v", who, Human(e.Waited), e.Err)
+	case lockguard.Requeued:
+		return EntryRefused, fmt.Sprintf("%s has lost its place and queues again: %v", who, e.Cause)
+	case lockguard.Frozen:
+		return EntryOverride, fmt.Sprintf("%s is kept out by override %s: %s", who, e.Override.ID, e.Override.Reason)
+	case lockguard.Thawed:
+		return EntryOverride, fmt.Sprintf("%s asks again: no override keeps it out any more", who)
+	case lockguard.Overridden:
+		return EntryOverride, fmt.Sprintf("overrides have changed what %s asks for", who)
+	case lockguard.Bypassed:
+		return EntryOverride, fmt.Sprintf("%s runs without the lock, by override %s: %s", who, e.Override.ID, e.Override.Reason)
+	case lockguard.ApprovalPending:
+		return EntryApproval, fmt.Sprintf("%s asks whether it may take the lock by force, after %s", who, Human(e.Waited))
+	case lockguard.ApprovalDecided:
+		if e.Err != nil {
+			return EntryApproval, fmt.Sprintf("%s may not take the lock by force: %v", who, e.Err)
+		}
+		return EntryApproval, fmt.Sprintf("%s may take the lock by force", who)
+	case lockguard.AtRisk:
+		return EntryAtRisk, fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(e.At)))
+	case lockguard.CleanupStarted:
+		return EntryCleanup, fmt.Sprintf("%s cleans up (%s): %v", who, plural(e.Hooks, "hook"), e.Cause)
+	case lockguard.CleanupDone:
+		if e.Err != nil {
+			return EntryCleanup, fmt.Sprintf("%s has cleaned up in %s, with an error that its log tells", who, Human(e.Took))
+		}
+		return EntryCleanup, fmt.Sprintf("%s has cleaned up in %s", who, Human(e.Took))
+	case lockguard.CleanupOverrun:
+		what := "its hooks run still"
+		if e.WorkRunning {
+			what = "its work has not returned"
+		}
+		return EntryCleanup, fmt.Sprintf("%s has had its %s to clean up: %s", who, Human(e.Grace), what)
+	case lockguard.Skipped:
+		return EntrySkipped, fmt.Sprintf("%s did not run at %s: %s", e.Job, Clock(e.Instant), e.Reason)
+	case lockguard.Stuck:
+		return EntryStuck, fmt.Sprintf("%s was told to stop %s ago and has not returned: %v", e.Job, Human(e.For), e.Cause)
+	case lockguard.Waiting, lockguard.Queued, lockguard.Delayed, lockguard.Displaced, lockguard.PreemptSent, lockguard.TakenOver,
+		lockguard.Acquired, lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.Extended, lockguard.Downgraded,
+		lockguard.Released, lockguard.Lost:
+	}
+	return "", ""
+}

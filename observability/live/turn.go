@@ -1,0 +1,374 @@
+package live
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A turn is what has happened to a lock between two looks, as the tree tells it.
+// The caller holds Board.mu.
+type turn struct {
+	b    *Board
+	k    *book
+	is   recipes.LockState
+	look recipes.Sighting
+	now  time.Time // of the servers
+	tell bool      // what happens is news; else it was so when the first look came
+
+	after []Entry // told when all ends are
+}
+
+// turn brings a book up to date.
+func (b *Board) turn(look recipes.Sighting, now time.Time) {
+	k := b.books[look.State.Scope]
+	if k == nil {
+		k = &book{scope: look.State.Scope, present: map[string]*entrant{}}
+		b.books[look.State.Scope] = k
+	}
+	t := &turn{b: b, k: k, is: look.State, look: look, now: now, tell: b.complete}
+	wasDamaged := k.state.Damage
+	t.ends()
+	for _, h := range t.is.Holders {
+		t.holder(h)
+	}
+	for _, w := range t.is.Waiters {
+		t.waiter(w)
+	}
+	for _, e := range t.after {
+		b.news(e)
+	}
+	k.state, k.gone, k.stale = look.State, look.Gone, true
+	if look.State.Damage != "" && wasDamaged == "" {
+		b.news(Entry{At: now, Kind: EntryDamaged, Scope: k.scope, Text: clip(look.State.Damage, longText)})
+	}
+	b.close(k)
+	if look.Gone && t.tell {
+		b.news(Entry{At: now, Kind: EntryCollected, Scope: k.scope, Text: "nobody has used the lock for long: it is listed no more"})
+	}
+}
+
+// seen is when the state was looked at.
+func (t *turn) seen() time.Time {
+	if t.is.At.IsZero() {
+		return t.now
+	}
+	return t.is.At
+}
+
+// note tells something about a request.
+func (t *turn) note(e *entrant, x Entry) Entry {
+	x.Scope, x.ID, x.Owner = t.k.scope, e.row.ID, e.row.Owner
+	if x.Token == 0 && e.holds {
+		x.Token = e.contender.Token
+	}
+	x.Text = clip(x.Text, longText)
+	return x
+}
+
+func (t *turn) say(e *entrant, x Entry) {
+	if t.tell {
+		t.b.news(t.note(e, x))
+	}
+}
+
+// sayLater is say after all ends of this turn.
+func (t *turn) sayLater(e *entrant, x Entry) {
+	if t.tell {
+		t.after = append(t.after, t.note(e, x))
+	}
+}
+
+// ends closes the spells of those who are there no more.
+func (t *turn) ends() {
+	there := make(map[string]bool, len(t.is.Holders)+len(t.is.Waiters))
+	for _, c := range t.is.Holders {
+		there[c.ID] = true
+	}
+	for _, c := range t.is.Waiters {
+		there[c.ID] = true
+	}
+	var gone []*entrant
+	for id, e := range t.k.present {
+		if !there[id] {
+			gone = append(gone, e)
+		}
+	}
+	slices.SortFunc(gone, func(a, b *entrant) int {
+		return cmp.Or(a.joined.Compare(b.joined), cmp.Compare(a.row.ID, b.row.ID))
+	})
+	for _, e := range gone {
+		if e.holds {
+			t.holderGone(e)
+		} else {
+			t.waiterGone(e)
+		}
+		delete(t.k.present, e.row.ID)
+		t.b.keep(e)
+	}
+}
+
+// waiterGone: it has left, unless it was granted and evicted between two looks.
+func (t *turn) waiterGone(e *entrant) {
+	if x, ok := t.eviction(e.row.ID); ok {
+		at := e.close(t.endOf(x), EndGranted)
+		t.b.warm(e, at)
+		e.holds = true
+		e.open(SpellHolding, at, 0)
+		t.taken(e, x)
+		return
+	}
+	end := EndLeft
+	if t.b.blind != nil {
+		end = EndUnknown
+	}
+	at := e.close(t.now, end)
+	t.b.warm(e, at)
+	t.say(e, Entry{At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s waits no more, after %s", e.row.Owner, Human(at.Sub(e.joined)))})
+}
+
+func (t *turn) eviction(id string) (recipes.Eviction, bool) {
+	i := slices.IndexFunc(t.is.Evicted, func(x recipes.Eviction) bool { return x.ID == id })
+	if i < 0 {
+		return recipes.Eviction{}, false
+	}
+	return t.is.Evicted[i], true
+}
+
+func (t *turn) endOf(x recipes.Eviction) time.Time {
+	for _, h := range t.is.Holders {
+		if h.Owner == x.By && x.Reason != "" && h.Token == t.look.Written {
+			return h.Since
+		}
+	}
+	if x.At.IsZero() {
+		return t.now
+	}
+	return x.At
+}
+
+// taken: the lock was taken from a holder.
+func (t *turn) taken(e *entrant, x recipes.Eviction) {
+	at := t.endOf(x)
+	by := ""
+	for _, h := range t.is.Holders {
+		if h.Owner == x.By && t.k.holder(h.ID) == nil {
+			by = h.ID
+		}
+	}
+	text := Words{State: recipes.LockState{At: t.seen()}, Absolute: true}.Eviction(x)
+	switch x.Reason {
+	case "":
+		at = e.close(at, EndTaken)
+		e.mark(Mark{At: at, Kind: MarkBreak, To: e.row.ID, Text: text})
+		t.say(e, Entry{At: at, Kind: EntryBreak, By: clip(x.By, longName), Text: text})
+	case recipes.Superseded:
+		at = e.close(at, EndReleased)
+		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: by, Text: text})
+		t.say(e, Entry{At: at, Kind: EntryReleased, By: clip(x.By, longName), ByID: by, Text: text})
+	default:
+		at = e.close(at, EndTaken)
+		e.mark(Mark{At: at, Kind: MarkTakeover, From: by, To: e.row.ID, Text: text})
+		t.say(e, Entry{At: at, Kind: EntryTakeover, By: clip(x.By, longName), ByID: by, Text: text})
+	}
+}
+
+// holder returns the entrant of one who held already; nil: it did not.
+func (k *book) holder(id string) *entrant {
+	if e := k.present[id]; e != nil && e.holds {
+		return e
+	}
+	return nil
+}
+
+// holderGone says how a hold ended, by what the tree tells of it.
+func (t *turn) holderGone(e *entrant) {
+	if x, ok := t.eviction(e.row.ID); ok {
+		t.taken(e, x)
+		return
+	}
+	heir, handed := t.heir()
+	at := t.now
+	if heir != nil && handed {
+		at = heir.Since
+	}
+	end, why := EndReleased, "has released it"
+	asked, wasAsked := e.asked()
+	known, isKnown := t.b.knownEnds.take(e.contender.Token)
+	i := slices.IndexFunc(t.is.Delays, func(d recipes.Delay) bool { return d.ID == e.row.ID })
+	switch {
+	case i >= 0:
+		end, why = EndLost, "has gone without releasing it"
+		if d := t.is.Delays[i]; !d.Since.IsZero() {
+			at = earliest(at, d.Since)
+		}
+	case isKnown:
+		end, why = known.end, known.why
+	case heir != nil && !handed && t.abandoned(*heir, e):
+		end, why, at = EndLost, "has gone without releasing it", heir.Since
+	case t.b.blind != nil && !handed:
+		end, why = EndUnknown, "has it no more; nobody was looking"
+	case wasAsked:
+		end = endOfAsked(asked.Reason)
+		why = fmt.Sprintf("has released it, as %s had asked", asked.Owner)
+	}
+	at = e.close(at, end)
+	kind := EntryReleased
+	if end == EndLost {
+		kind = EntryLost
+	}
+	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s, after %s", e.row.Owner, why, Human(at.Sub(e.contender.Since)))}
+	if handed {
+		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: heir.ID, Text: fmt.Sprintf("%s hands over to %s", e.row.Owner, heir.Owner)})
+		x.By, x.ByID = clip(heir.Owner, longName), heir.ID
+	}
+	t.say(e, x)
+}
+
+// heir is who was granted by the last grant, if that is new; handed: in the
+// transaction in which somebody went.
+func (t *turn) heir() (heir *recipes.Contender, handed bool) {
+	for i, h := range t.is.Holders {
+		if h.Token == t.look.Written && t.look.Written != 0 && t.k.holder(h.ID) == nil {
+			return &t.is.Holders[i], t.look.Written == t.look.Moved && h.Joined.Before(h.Since)
+		}
+	}
+	return nil, false
+}
+
+// abandoned reports whether a waiter found the lock without its holder, who would
+// have given it the lock: it was in the queue for long.
+func (t *turn) abandoned(heir recipes.Contender, e *entrant) bool {
+	const long = time.Second
+	return e.row.Mode == priority.Exclusive && t.look.Moved < t.look.Written && heir.Since.Sub(heir.Joined) > long && heir.Joined.After(e.contender.Since)
+}
+
+// holder takes note of one that holds.
+func (t *turn) holder(h recipes.Contender) {
+	e := t.k.present[h.ID]
+	if e == nil {
+		e = newEntrant(t.k, h)
+		t.k.present[h.ID] = e
+		if h.Since.After(h.Joined) {
+			e.open(SpellWaiting, h.Joined, 0)
+		}
+	}
+	if !e.holds {
+		t.granted(e, h)
+	}
+	if h.Mode != e.row.Mode {
+		e.row.Mode = h.Mode
+		t.say(e, Entry{At: t.now, Kind: EntryDowngraded, Text: e.row.Owner + " shares the lock from now on"})
+	}
+	t.asks(e, h)
+	if was := e.contender; e.holds && !e.seenAt.IsZero() && was.Token == h.Token {
+		t.lease(e, was, h)
+	}
+	e.contender, e.seenAt = h, t.seen()
+}
+
+func (t *turn) granted(e *entrant, h recipes.Contender) {
+	since := h.Since
+	if e.current() != nil {
+		since = e.close(h.Since, EndGranted)
+		t.b.warm(e, since)
+	}
+	e.holds, e.contender, e.seenAt = true, h, time.Time{}
+	e.row.Priority, e.row.Mode = h.Priority, h.Mode
+	e.open(SpellHolding, since, h.Token)
+	text := fmt.Sprintf("%s has the lock", e.row.Owner)
+	if waited := since.Sub(e.joined); waited >= time.Millisecond {
+		text += " after " + Human(waited)
+	}
+	t.sayLater(e, Entry{At: since, Kind: EntryGranted, Token: h.Token, Text: text})
+}
+
+// asks compares who asks a holder to go.
+func (t *turn) asks(e *entrant, h recipes.Contender) {
+	had := map[string]bool{}
+	if !e.seenAt.IsZero() {
+		for _, n := range e.contender.PreemptedBy {
+			had[n.ID+string(n.Reason)] = true
+		}
+	}
+	words := Words{State: t.is, Absolute: true}
+	words.State.At = t.seen()
+	for _, n := range h.PreemptedBy {
+		key := n.ID + string(n.Reason)
+		if had[key] {
+			delete(had, key)
+			continue
+		}
+		if s := e.current(); s != nil && s.Kind == SpellHolding {
+			at := e.close(n.At, endOfAsked(n.Reason))
+			e.over = time.Time{}
+			e.open(SpellLeaving, at, h.Token)
+		}
+		text := e.row.Owner + " is " + words.Asked(h, n)
+		kind := EntryPreempted
+		if n.Reason == priority.LeaseExpired {
+			kind = EntryLeaseExpired
+		}
+		e.mark(Mark{At: n.At, Kind: MarkPreempt, From: n.ID, To: h.ID, Text: text})
+		t.sayLater(e, Entry{At: n.At, Kind: kind, By: clip(n.Owner, longName), ByID: n.ID, Text: text})
+	}
+	if len(had) > 0 && len(h.PreemptedBy) == 0 {
+		t.sayLater(e, Entry{At: t.now, Kind: EntryWithdrawn, Text: fmt.Sprintf("nobody asks %s to go any more", e.row.Owner)})
+	}
+}
+
+// lease compares until when a holder has the lock.
+func (t *turn) lease(e *entrant, was, is recipes.Contender) {
+	const noise = 500 * time.Millisecond
+	ended, ends := e.seenAt.Add(was.LeaseLeft), t.seen().Add(is.LeaseLeft)
+	if is.LeaseTimeout != was.LeaseTimeout || is.LeaseLeft > 0 && ends.Sub(ended) > noise {
+		t.sayLater(e, Entry{At: t.now, Kind: EntryExtended, Text: fmt.Sprintf("%s has a new lease of %s, until %s", e.row.Owner, Human(is.LeaseTimeout), Short(ends, t.seen()))})
+	}
+}
+
+// waiter takes note of one in the queue.
+func (t *turn) waiter(w recipes.Contender) {
+	e := t.k.present[w.ID]
+	switch {
+	case e == nil:
+		e = newEntrant(t.k, w)
+		t.k.present[w.ID] = e
+		e.open(SpellWaiting, w.Joined, 0)
+		t.sayLater(e, Entry{At: w.Joined, Kind: EntryWaiting, Text: fmt.Sprintf("%s waits, %s", w.Owner, LevelWords(w.Priority))})
+	case e.holds: // somebody has overwritten the lock node
+		e.holds = false
+		e.close(t.now, EndUnknown)
+		e.open(SpellWaiting, t.now, 0)
+	case !sameRequest(e.contender, w):
+		t.sayLater(e, Entry{At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s asks for something else%s", w.Owner, markWords(w.Override))})
+	}
+	e.contender, e.seenAt = w, t.seen()
+}
+
+func markWords(o *recipes.Mark) string {
+	if o == nil {
+		return ""
+	}
+	return fmt.Sprintf(", for override %s of %s: %s", o.ID, o.By, o.Reason)
+}
+
+// sameRequest reports whether a waiter asks for the same as before.
+func sameRequest(a, b recipes.Contender) bool {
+	same := func(a, b *time.Duration) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+	return a.Forceful == b.Forceful && a.Patient == b.Patient && a.LeaseTimeout == b.LeaseTimeout && a.CleanupTimeout == b.CleanupTimeout &&
+		same(a.WaitingTimeout, b.WaitingTimeout) && (a.Override == nil) == (b.Override == nil) && (a.Override == nil || *a.Override == *b.Override)
+}
+
+// sorted returns the books in the order of their scopes.
+func sorted(books map[string]*book) []*book {
+	all := make([]*book, 0, len(books))
+	for _, scope := range slices.Sorted(maps.Keys(books)) {
+		all = append(all, books[scope])
+	}
+	return all
+}
