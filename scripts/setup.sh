@@ -2,7 +2,8 @@
 # Makes sure that the tests can start real ZooKeeper servers: $ZOOKEEPER_HOME if set, else Debian's package, which is
 # installed when it is missing. So are Kazoo and Curator, the other people's clients that integration/clients plays on
 # real servers and on ours: with ZooKeeper there they take 3 MB to fetch, 9 MB of disk, and 7 seconds. And libfaketime, by
-# which integration/nemesis steps the servers' clocks.
+# which integration/nemesis steps the servers' clocks. And Prometheus and Chromium, with which integration/observability
+# looks at dashboards, rules and the console: they are started by tests alone, no service runs afterwards.
 # Says nothing when there is nothing to do. Run it as `make setup`.
 set -euo pipefail
 
@@ -56,6 +57,14 @@ faketime_found() {
   compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null
 }
 
+prometheus_found() {
+  command -v prometheus >/dev/null && command -v promtool >/dev/null
+}
+
+chromium_found() {
+  command -v chromium >/dev/null
+}
+
 as_root() {
   if [[ $(id -u) -eq 0 ]]; then
     "$@"
@@ -68,10 +77,27 @@ apt_install() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
 }
 
+readonly policy=/usr/sbin/policy-rc.d
+
+# Debian starts the service of a package when it is installed, unless this file says no: while it is not there, one of ours
+# stands in for it. And no service of a package that came for the tests is started with the machine.
 install_packages() {
   printf 'setup: installing %s\n' "$*" >&2
+  local ours=
+  if [[ ! -e $policy ]]; then
+    trap 'as_root rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    ours=yes
+  fi
+  local failed=
   # The package lists may be missing or old: fetch them only then.
-  apt_install "$@" >&2 || { as_root apt-get update >&2 && apt_install "$@" >&2; }
+  apt_install "$@" >&2 || { as_root apt-get update >&2 && apt_install "$@" >&2; } || failed=yes
+  [[ -z $ours ]] || { as_root rm -f "$policy" && trap - EXIT; }
+  if [[ " $* " == *" prometheus "* ]] && command -v systemctl >/dev/null; then
+    as_root systemctl disable --quiet prometheus.service 2>/dev/null || true # without systemd nothing starts it
+  fi
+  [[ -z $failed ]]
 }
 
 if [[ -n ${ZOOKEEPER_HOME:-} ]] && ! zookeeper_found; then
@@ -96,13 +122,15 @@ kazoo_found || clients+=(python3-kazoo)
 curator_found || clients+=(libcurator-recipes-java)
 compiler_found || clients+=(libeclipse-jdt-core-java)
 faketime_found || clients+=(libfaketime)
+prometheus_found || clients+=(prometheus)
+chromium_found || clients+=(chromium)
 if [[ ${#clients[@]} -gt 0 ]]; then
   if command -v apt-get >/dev/null; then
     packages+=("${clients[@]}")
   else
     # Most of the tests, the benchmarks and the demonstration do without.
     printf 'setup: %s\n' "${clients[*]} not found, and this system has no apt-get to install it with: the tests in" \
-      "integration/clients, zkserver and nemesis that need it will fail, and say so." >&2
+      "integration/clients, zkserver, nemesis and observability that need it will fail, and say so." >&2
   fi
 fi
 
@@ -119,6 +147,8 @@ if [[ ${#packages[@]} -gt 0 ]]; then
   kazoo_found || fail "the package python3-kazoo is installed, but there is no $debian_kazoo."
   curator_found || fail "the package libcurator-recipes-java is installed, but there is no $debian_curator."
   faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
+  prometheus_found || fail "the package prometheus is installed, but there is no prometheus or no promtool on PATH."
+  chromium_found || fail "the package chromium is installed, but there is no chromium on PATH."
   compiler_found || fail "the package libeclipse-jdt-core-java is installed, but there is no $debian_compiler."
 fi
 
