@@ -77,12 +77,13 @@ func lockAlerts() []Alert {
 			Summary:     "{{ $labels.lock_class }}: cleanup hooks do not end in time",
 			Description: "What the hooks were to put right may be half done. Give them a longer cleanup_timeout, or less to do.",
 			proof: proof{
-				bad: series{cleanups + `_count{job="lk",lock_class="db",result="timeout"}`: "0x10 1x30"}, good: series{cleanups + `_count{job="lk",lock_class="db",result="timeout"}`: "1x40"},
+				bad:  series{cleanups + `_count{job="lk",lock_class="db",result="lost"}`: "_x10 1x30"},
+				good: series{cleanups + `_count{job="lk",lock_class="db",result="lost"}`: "1x40", cleanups + `_count{job="lk",lock_class="db",result="overrun"}`: "_x10 0x30", cleanups + `_count{job="lk",lock_class="db",result="done"}`: "0+1x40"},
 				at: 15 * time.Minute, labels: labels{"job": "lk", "lock_class": "db"},
 			},
 		},
 		{
-			Name: "LockkeeperSeriesOverflow", Query: overflowing(), Is: "> 0", For: 10 * time.Minute, Severity: Info, Section: sectionOverflow,
+			Name: "LockkeeperSeriesOverflow", Query: overflowing(), For: 10 * time.Minute, Severity: Info, Section: sectionOverflow,
 			Summary:     "{{ $labels.metric }}: there are more than can be told apart",
 			Description: "Classes of locks or jobs beyond the limit are added up in one series. Name classes by their declaration, not by each lock's own name.",
 			proof: proof{

@@ -10,6 +10,8 @@ const (
 	oldestHold = "lockkeeper_lock_oldest_hold_age_seconds"
 	visible    = "lockkeeper_cluster_visible"
 	overlaps   = "lockkeeper_overlap_detected_total"
+
+	failed = `outcome!~"acquired|bypassed|cancelled"`
 )
 
 // What there is now. Each daemon looks at the whole cluster and says the same as
@@ -140,16 +142,16 @@ func waitsByOutcome() Query {
 func failuresByClass() Query {
 	return Query{
 		Name: "failures_by_class", Legend: "{{lock_class}} {{outcome}}", Unit: PerSec,
-		Means: "Requests that ended without the lock, per second.",
-		text:  `sum by ($per lock_class, outcome) (rate(` + waits + `_count{outcome!="acquired",$locks}[$window])) > 0`,
+		Means: "Requests that ended without the lock, per second. Who gave up of its own accord is not among them.",
+		text:  `sum by ($per lock_class, outcome) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) > 0`,
 	}
 }
 
 func failureRatio() Query {
 	return Query{
 		Name: "failure_ratio", Legend: "{{lock_class}}", Unit: Ratio,
-		Means: "Of the requests that ended, those that ended without the lock.",
-		text: `sum by ($per lock_class) (rate(` + waits + `_count{outcome!="acquired",$locks}[$window])) / ` +
+		Means: "Of the requests that ended, those that ended without the lock. Who gave up of its own accord is not among them.",
+		text: `sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) / ` +
 			`sum by ($per lock_class) (rate(` + waits + `_count{$locks}[$window]))`,
 	}
 }

@@ -18,11 +18,14 @@ func clusterSeen() Query {
 	}
 }
 
+// cleanupTimeouts counts those that were seen for the first time, too: a series that
+// begins with 1 has no increase.
 func cleanupTimeouts() Query {
+	late := cleanups + `_count{result=~"overrun|lost",$locks}`
 	return Query{
 		Name: "cleanup_timeouts", Unit: Plain,
 		Means: "Cleanups that were not done in time.",
-		text:  `sum by ($per lock_class) (increase(` + cleanups + `_count{result="timeout",$locks}[$span]))`,
+		text:  `sum by ($per lock_class) (increase(` + late + `[$span]) > 0 or (` + late + ` unless ` + late + ` offset $span))`,
 	}
 }
 

@@ -1,0 +1,65 @@
+package prometheus
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/dashboards"
+)
+
+// promtool runs promtool in a directory and returns all that it says.
+func promtool(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), installed(t, "promtool"), args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// written returns a directory with all files.
+func written(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := dashboards.Files()
+	require.NoError(t, err)
+	for _, f := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Text, 0o600))
+	}
+	return dir
+}
+
+func TestPromtoolHasNothingToSayOfTheRules(t *testing.T) {
+	out, err := promtool(t, written(t), "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "SUCCESS")
+}
+
+func TestEachRuleDoesWhatItsTestSays(t *testing.T) {
+	dir := written(t)
+	out, err := promtool(t, dir, "test", "rules", "rules_test.yaml")
+	require.NoError(t, err, out)
+
+	// Each bound is tested from both sides: with another one, its test fails.
+	rules, err := os.ReadFile(filepath.Join(dir, "rules.yaml"))
+	require.NoError(t, err)
+	for _, bound := range []string{" > -1", " > 1e9"} {
+		moved := string(rules)
+		for _, a := range dashboards.Alerts() {
+			if a.Is != "" {
+				require.Equal(t, 1, strings.Count(moved, a.Expr()+"\n"), a.Name)
+				moved = strings.Replace(moved, a.Expr()+"\n", strings.TrimSuffix(a.Expr(), a.Is)+bound+"\n", 1)
+			}
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(moved), 0o600))
+		out, err := promtool(t, dir, "test", "rules", "rules_test.yaml")
+		require.Error(t, err, out)
+		for _, a := range dashboards.Alerts() {
+			require.Equal(t, a.Is != "", strings.Contains(out, "alertname: "+a.Name+","), "%s%s: %s", a.Name, bound, out)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package prometheus
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
+)
+
+// patience is how long anything may take that is waited for.
+const patience = time.Minute
+
+// installed finds one of Prometheus' programs.
+func installed(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	require.NoError(t, err, "%s is not installed: run make setup, or apt-get install prometheus", name)
+	return path
+}
+
+// A server is a Prometheus of its own, which dies with the test.
+type server struct {
+	t   *testing.T
+	url string
+}
+
+// jobName is what Prometheus calls those that it scrapes here.
+const jobName = "lockkeeper"
+
+// startPrometheus starts a server that scrapes the targets each second, evaluates
+// the rules each second and keeps exemplars.
+func startPrometheus(t *testing.T, rules []byte, targets ...string) *server {
+	t.Helper()
+	program := installed(t, "prometheus")
+	port, err := loopback.Reserve()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, port.Release()) })
+
+	dir := t.TempDir()
+	config := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [rules.yaml]
+scrape_configs:
+  - job_name: %s
+    static_configs: [{targets: ["%s"]}]
+`, jobName, strings.Join(targets, `", "`))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
+	log, err := os.Create(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	cmd := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+port.Addr(), "--enable-feature=exemplar-storage", "--log.level=warn")
+	cmd.Stdout, cmd.Stderr = log, log
+	p, err := process.Start(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, p.Terminate(10*time.Second))
+		_ = log.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("Prometheus said:\n%s", text)
+		}
+	})
+	s := &server{t: t, url: "http://" + port.Addr()}
+	s.wait("Prometheus answers", func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/-/ready", http.NoBody)
+		require.NoError(t, err)
+		response, err := new(http.Client).Do(request)
+		if err != nil {
+			if !p.Alive() {
+				return fmt.Errorf("%w: %w", process.ErrEnded, err)
+			}
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %s", response.Status)
+		}
+		return nil
+	})
+	return s
+}
+
+// wait waits until check returns nil.
+func (s *server) wait(what string, check func(context.Context) error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	require.NoError(s.t, process.Poll(ctx, 50*time.Millisecond, func() error { return check(ctx) }), what)
+}
