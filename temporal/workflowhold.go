@@ -40,7 +40,7 @@ func (h WorkflowHold) Continued() bool { return h.hold.continued }
 // over there, with the same token, if it comes soon: within keepTime or so. If it
 // does not come, the lock is given away then.
 func (h WorkflowHold) ContinueAsNew(ctx workflow.Context, wfn any, args ...any) error {
-	if err := h.hold.keep(ctx); err != nil {
+	if err := h.hold.keepForNext(ctx); err != nil {
 		return err
 	}
 	return workflow.NewContinueAsNewError(ctx, wfn, args...)
@@ -117,23 +117,33 @@ func (h *workflowHold) run(body func(ctx workflow.Context, hold WorkflowHold) er
 
 // begin starts the keeper.
 func (h *workflowHold) begin() {
-	input := holderInput{Name: h.name, Requirement: h.requirement, Again: h.options.again, MaxHold: h.options.maxHold}
+	var limit time.Duration
+	if l := h.requirement.AcquireTimeout; l != nil {
+		limit = *l + h.options.heartbeat // for when there is no worker
+	}
 	if kept, ok := keptFor(h.ctx, h.requirement.Scope); ok {
-		input.Adopt, h.adopting = &kept, kept
+		h.adopting = kept
+	}
+	h.keep(h.adopting, limit)
+}
+
+// keep has the lock kept by a worker that begins within limit, unless that is 0, and
+// that takes over what is adopted, unless that is zero.
+func (h *workflowHold) keep(adopted lockguard.Reference, limit time.Duration) {
+	input := holderInput{Name: h.name, Requirement: h.requirement, Again: h.options.again, MaxHold: h.options.maxHold}
+	if adopted != (lockguard.Reference{}) {
+		input.Adopt = &adopted
 	}
 	ctx, dismiss := workflow.WithCancel(ours(h.detached))
-	options := workflow.ActivityOptions{
-		TaskQueue:           h.options.taskQueue,
-		StartToCloseTimeout: keeperAttempt,
-		HeartbeatTimeout:    h.options.heartbeat,
-		RetryPolicy:         &sdk.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 1},
-		Summary:             h.requirement.Scope,
-	}
-	if limit := h.requirement.AcquireTimeout; limit != nil {
-		options.ScheduleToStartTimeout = *limit + h.options.heartbeat // for when there is no worker
-	}
 	h.dismiss = dismiss
-	h.keeper = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), HolderActivity, input)
+	h.keeper = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              h.options.taskQueue,
+		ScheduleToStartTimeout: limit,
+		StartToCloseTimeout:    keeperAttempt,
+		HeartbeatTimeout:       h.options.heartbeat,
+		RetryPolicy:            &sdk.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 1},
+		Summary:                h.requirement.Scope,
+	}), HolderActivity, input)
 }
 
 // await returns when the lock is held.
@@ -293,8 +303,8 @@ func (h *workflowHold) release(ctx workflow.Context) {
 	h.dismiss()
 }
 
-// keep has the lock kept for the next run.
-func (h *workflowHold) keep(ctx workflow.Context) error {
+// keepForNext has the lock kept for the next run.
+func (h *workflowHold) keepForNext(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	h.hearAll(ctx)
 	if h.interrupted != nil {

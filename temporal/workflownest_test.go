@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -250,5 +251,44 @@ func TestWhatAStrangerSignalsIsLeftAlone(t *testing.T) {
 			continue
 		}
 		require.True(t, sdk.IsCanceledError(err), "%v", err)
+	}
+}
+
+func TestLockIsTakenOverAlsoWhenNoWorkerWasThereForAWhile(t *testing.T) {
+	for name, again := range map[string]lockguard.Token{"ItIsThereYet": 7, "SomebodyElseHasHadIt": 8} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(s *scene) {
+				if len(s.inputs) == 1 {
+					s.signal(holdSignal{State: stateGranted, Reference: s.reference(7)})
+					return
+				}
+				s.epoch = 0 // it begins anew
+				s.locks.admit(s.reference(again))
+				s.signal(holdSignal{State: stateGranted, Reference: s.reference(again), Continued: again == 7})
+			})
+			s.after(time.Minute, func() { s.fail(sdk.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)) })
+			limited := wanted
+			limited.AcquireTimeout = new(time.Second)
+			err := s.run(func(ctx workflow.Context) error {
+				return WithLock(ctx, limited, func(ctx workflow.Context, hold WorkflowHold) error {
+					if err := workflow.Sleep(ctx, time.Hour); err != nil {
+						return err
+					}
+					require.False(t, hold.Continued())
+					_, err := execute(ctx, "work")
+					return err
+				})
+			})
+			require.Len(t, s.inputs, 2)
+			require.Nil(t, s.inputs[0].Adopt)
+			require.Equal(t, s.reference(7), *s.inputs[1].Adopt)
+			if again > 7 {
+				requireType(t, ErrTypeLockLost, err)
+				require.Equal(t, []string{"released"}, s.steps)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []string{"work", "released"}, s.steps)
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/api/enums/v1"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -31,7 +32,12 @@ func (h *workflowHold) selector(ctx workflow.Context) workflow.Selector {
 		}
 	})
 	if h.phase != holdOver {
-		s.AddFuture(h.keeper, func(f workflow.Future) { h.ended(f.Get(ctx, nil)) })
+		keeper := h.keeper
+		s.AddFuture(keeper, func(workflow.Future) {
+			if keeper == h.keeper {
+				h.ended(keeper.Get(ctx, nil))
+			}
+		})
 	}
 	return s
 }
@@ -57,12 +63,15 @@ func (h *workflowHold) hear(news holdSignal) {
 	h.epoch = news.Epoch
 	if token > known && h.phase == holdGranted {
 		// After a reset the keeper begins anew: the hold that is in the history
-		// has ended with the old run.
-		h.lose(lostBecause(h.reference, "the workflow was reset"))
+		// has ended with the old run. The same when no worker was there to keep it.
+		h.lose(lostBecause(h.reference, "the workflow was reset, or no worker has kept it"))
 	}
 	switch news.State {
 	case stateGranted, stateRegranted:
-		h.reference, h.continued = news.Reference, news.Continued
+		if token > known {
+			h.continued = news.Continued
+		}
+		h.reference = news.Reference
 		h.phase, h.told = holdGranted, false
 	case statePreempting:
 		h.reference = news.Reference
@@ -110,6 +119,13 @@ func (h *workflowHold) halt() {
 // ended hears that there is no keeper any more.
 func (h *workflowHold) ended(err error) {
 	before := h.phase
+	if before == holdGranted && neverBegun(err) {
+		// The limit is for the grant. Once there is a worker again it finds out
+		// whether the lock is there yet.
+		h.epoch = 0
+		h.keep(h.reference, 0)
+		return
+	}
 	h.phase = holdOver
 	if err == nil {
 		err = errors.New("its keeper has ended")
@@ -132,4 +148,11 @@ func (h *workflowHold) ended(err error) {
 		h.interrupted = &i
 		h.halt()
 	}
+}
+
+// neverBegun reports whether an attempt of the keeper has found no worker in time:
+// one after the first, if the lock was granted.
+func neverBegun(err error) bool {
+	timeout, ok := errors.AsType[*sdk.TimeoutError](err)
+	return ok && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -167,6 +169,32 @@ func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
 	require.Equal(t, []report{last, last}, reports[len(reports)-2:], "%v", reports)
 	require.Less(t, reports[0].Token, between)
 	require.Greater(t, last.Token, between)
+}
+
+func TestLockThatWasGrantedInTimeSurvivesThatNoWorkerIsThere(t *testing.T) {
+	t.Parallel()
+	// given a lock that was to be granted within a second, and was, when there is no
+	// worker any more for longer than that
+	y := newYard(t)
+	namespace := temporals.Server(t).Namespace(t)
+	y.c = temporals.Server(t).ClientIn(t, namespace)
+	kill := y.workElsewhere(namespace, 30*time.Second)
+	run := y.start(migration{Steps: []string{"step"}, Then: 10 * time.Second, After: []string{"step"}, Heartbeat: time.Second, Patience: new(time.Second)})
+	y.sleeping(run)
+	kill()
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(devserver.History(t, y.c, run.GetID(), run.GetRunID()), func(e *historypb.HistoryEvent) bool {
+			return e.GetEventType() == enums.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT
+		})
+	}, patience, 100*time.Millisecond)
+
+	// when there is one again, then it takes the lock over
+	y.work()
+	reports, err := y.result(run)
+	require.NoError(t, err)
+	require.Len(t, reports, 2)
+	require.Len(t, slices.Compact(reports), 1, "%v", reports)
+	y.isFree(y.guard())
 }
 
 func TestActivityThatFindsTheLockLostHasItAskedForAnewAtOnce(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
@@ -18,21 +17,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
-// runs starts a worker with one more workflow, and that workflow.
+// runs starts a worker for one workflow, and that workflow.
 func (y *yard) runs(f func(ctx workflow.Context) error) client.WorkflowRun {
 	y.t.Helper()
-	p, err := temporal.NewPlugin(y.guard())
-	require.NoError(y.t, err)
-	w := worker.New(y.c, y.queue, worker.Options{Plugins: []worker.Plugin{p}})
-	y.register(w)
-	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
-		return f(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute}))
-	}, workflow.RegisterOptions{Name: "one"})
-	require.NoError(y.t, w.Start())
-	y.t.Cleanup(w.Stop)
-	run, err := y.c.ExecuteWorkflow(y.t.Context(), client.StartWorkflowOptions{ID: devserver.Name(y.t), TaskQueue: y.queue, WorkflowRunTimeout: 5 * time.Minute}, "one")
-	require.NoError(y.t, err)
-	return run
+	return y.works(client.StartWorkflowOptions{}, f)
 }
 
 // ended waits for the end of a workflow that has no result.
