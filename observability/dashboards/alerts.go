@@ -79,7 +79,7 @@ func lockAlerts() []Alert {
 			proof: proof{
 				bad:  series{cleanups + `_count{job="lk",lock_class="db",result="lost"}`: "_x10 1x30"},
 				good: series{cleanups + `_count{job="lk",lock_class="db",result="lost"}`: "1x40", cleanups + `_count{job="lk",lock_class="db",result="overrun"}`: "_x10 0x30", cleanups + `_count{job="lk",lock_class="db",result="done"}`: "0+1x40"},
-				at: 15 * time.Minute, labels: labels{"job": "lk", "lock_class": "db"},
+				at:   15 * time.Minute, labels: labels{"job": "lk", "lock_class": "db"},
 			},
 		},
 		{
@@ -161,8 +161,9 @@ func daemonAlerts() []Alert {
 			Summary:     "{{ $labels.job_name }} fails",
 			Description: "A run of it has failed in the last hour. lockkeeper jobs history says how the last ones ended.",
 			proof: proof{
-				bad: series{ticks + `{job="lk",job_name="backup",outcome="failed"}`: "0x10 1x60"}, good: series{ticks + `{job="lk",job_name="backup",outcome="ran"}`: "0x10 1x60"},
-				at: 15 * time.Minute, labels: labels{"job": "lk", "job_name": "backup"},
+				bad:  series{ticks + `{job="lk",job_name="backup",outcome="failed"}`: "0x10 1x60"},
+				good: series{ticks + `{job="lk",job_name="backup",outcome="ran"}`: "0x10 1x60", ticks + `{job="lk",job_name="backup",outcome="failed"}`: "1x70"},
+				at:   15 * time.Minute, labels: labels{"job": "lk", "job_name": "backup"},
 			},
 		},
 		{
@@ -170,9 +171,12 @@ func daemonAlerts() []Alert {
 			Summary:     "{{ $labels.job_name }} did not run when it should have",
 			Description: "No daemon was there in time, or ZooKeeper did not answer. lockkeeper jobs history says which ticks.",
 			proof: proof{
-				bad:  series{ticks + `{job="lk",job_name="backup",outcome="skipped",reason="missed"}`: "0x10 1x60"},
-				good: series{ticks + `{job="lk",job_name="backup",outcome="skipped",reason="overlap"}`: "0x10 1x60"},
-				at:   15 * time.Minute, labels: labels{"job": "lk", "job_name": "backup"},
+				bad: series{ticks + `{job="lk",job_name="backup",outcome="skipped",reason="missed"}`: "0x10 1x60"},
+				good: series{
+					ticks + `{job="lk",job_name="backup",outcome="skipped",reason="overlap"}`: "0x10 1x60",
+					ticks + `{job="lk",job_name="backup",outcome="skipped",reason="missed"}`:  "1x70",
+				},
+				at: 15 * time.Minute, labels: labels{"job": "lk", "job_name": "backup"},
 			},
 		},
 		{
