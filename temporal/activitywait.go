@@ -19,6 +19,10 @@ const (
 	// have their lock by then.
 	parkAfter = 10 * time.Millisecond
 
+	// parkAgain is how soon an attempt looks again whether it can be parked, when
+	// there are as many as there may be.
+	parkAgain = time.Second
+
 	// adoptTime is how long it may take to take a place over from where it is kept:
 	// an attempt does not yield earlier.
 	adoptTime = 2 * time.Second
@@ -69,10 +73,12 @@ func isBusy(err error) bool {
 
 // firstBid goes on where the attempt before has yielded, or asks anew.
 func (a *locked) firstBid() (bid, *bidContext) {
-	if a.slip.Reference == (lockguard.Reference{}) || len(a.requirements) > 1 {
+	ref, r := a.slip.Reference, a.requirements
+	if ref == (lockguard.Reference{}) || len(r) > 1 || ref.Scope != r[0].Scope || ref.Mode != r[0].Mode { // declared otherwise since
+		a.slip.Reference = lockguard.Reference{}
 		return a.newBid()
 	}
-	ctx, ref := newBidContext(a.since()), a.slip.Reference
+	ctx := newBidContext(a.since())
 	return newPledge(&ref, func() (*lockguard.Hold, error) {
 		return a.host.plugin.guard.Adopt(ctx, a.requirements[0], ref)
 	}), ctx
@@ -159,7 +165,10 @@ func (w *wait) run() (*lockguard.Hold, error) {
 				return nil, err
 			}
 		case <-park.c():
-			w.unpark = w.host.slots.park(w.info.TaskQueue)
+			var full bool
+			if w.unpark, full = w.host.slots.park(w.info.TaskQueue); full {
+				park.set(parkAgain)
+			}
 		case <-yield.c():
 			if err := w.yield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields), nil); err != nil {
 				return nil, err
@@ -186,9 +195,10 @@ func (w *wait) inSlot(d time.Duration) time.Duration {
 	return d
 }
 
-// isLapsed reports whether the place that was kept is gone, and forgets it.
+// isLapsed reports whether the place that was kept is gone, or names none, and
+// forgets it.
 func (w *wait) isLapsed(err error) bool {
-	if w.slip.Reference == (lockguard.Reference{}) || !isNotThere(err) {
+	if w.slip.Reference == (lockguard.Reference{}) || !isNotThere(err) && !errors.As(err, new(*lockguard.RequestError)) {
 		return false
 	}
 	w.slip.Reference = lockguard.Reference{}

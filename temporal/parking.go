@@ -210,15 +210,15 @@ func lotsOf(tuner worker.WorkerTuner) lots {
 }
 
 // park parks the calling activity, whose task is from a queue, if there is a
-// place. See ParkingSlots.Park.
-func (l lots) park(queue string) (unpark func()) {
+// place; full says that there is none at the moment. See ParkingSlots.Park.
+func (l lots) park(queue string) (unpark func(), full bool) {
 	for _, slots := range l {
 		if slots.serves(queue) {
-			unpark, _ := slots.Park()
-			return unpark
+			unpark, parked := slots.Park()
+			return unpark, !parked
 		}
 	}
-	return func() {}
+	return func() {}, false
 }
 
 // WithMaxParked sets how many activities of a worker may lend out their slots at

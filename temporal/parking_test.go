@@ -194,7 +194,9 @@ func TestWorkerWhoseActivitiesMayNotParkKeepsItsSlots(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, lots)
 	require.Equal(t, worker.Options{MaxConcurrentActivityExecutionSize: 7}, options)
-	lots.park("orders")()
+	unpark, full := lots.park("orders")
+	require.False(t, full)
+	unpark()
 }
 
 func TestTunerOfTheUserStays(t *testing.T) {
@@ -228,8 +230,9 @@ func TestActivityIsParkedWhereItsSlotIsFrom(t *testing.T) {
 	require.NotNil(t, sessions.TryReserveSlot(reservation{queue: "orders-of-this-process"}))
 
 	// when
-	unpark := lots.park("orders-of-this-process")
-	lots.park("elsewhere")()
+	unpark, _ := lots.park("orders-of-this-process")
+	elsewhere, _ := lots.park("elsewhere")
+	elsewhere()
 
 	// then
 	require.Equal(t, 1000, activities.MaxSlots())

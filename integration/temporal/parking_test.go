@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -105,4 +106,42 @@ func (f farm) awaitStarted(t *testing.T, run client.WorkflowRun) {
 		return err == nil && len(described.GetPendingActivities()) == 1 &&
 			described.GetPendingActivities()[0].GetState() == enums.PENDING_ACTIVITY_STATE_STARTED
 	}, "the activity was not started")
+}
+
+// One may be parked. Another one that waits has the only slot, and what its holder
+// waits for is behind it: when the first one is gone, it gives way.
+func TestActivityThatFoundNoPlaceToParkParksWhenThereIsOne(t *testing.T) {
+	// given
+	f := newFarm(t)
+	free := make(map[string]func())
+	scopes := map[string]string{"Migrate": scope + "/a", "Repair": scope + "/b"}
+	options := []temporal.PluginOption{temporal.WithMaxParked(1)}
+	for name, scope := range scopes {
+		hold, err := f.guard(t).Acquire(t.Context(), lockguard.Requirement{Scope: scope})
+		require.NoError(t, err)
+		free[name] = func() { require.NoError(t, hold.Release(context.WithoutCancel(t.Context()))) }
+		options = append(options, temporal.Declare(name, temporal.Lock{Requirement: lockguard.Requirement{Scope: scope}, OnBusy: temporal.BusyWait}))
+	}
+	nothing := func(ctx context.Context) error { return ctx.Err() }
+	finish := func(context.Context) error { free["Repair"](); return nil }
+	f.workerOn(t, f.guard(t), options, func(r worker.Registry) {
+		r.RegisterWorkflow(single)
+		for name, a := range map[string]any{"Migrate": nothing, "Repair": nothing, "Finish": finish} {
+			r.RegisterActivityWithOptions(a, activity.RegisterOptions{Name: name})
+		}
+	}, func(o *worker.Options) { o.MaxConcurrentActivityExecutionSize = 1 })
+	parked := f.start(t, "Migrate", anHour)
+	f.awaitStarted(t, parked)
+	waiting := f.start(t, "Repair", anHour)
+	f.awaitStarted(t, waiting)
+	f.heartbeats(t, waiting, 1) // long after it would have parked
+
+	// when
+	free["Migrate"]()
+	require.NoError(t, parked.Get(soon(t), nil))
+	next := f.start(t, "Finish", anHour)
+
+	// then
+	require.NoError(t, next.Get(soon(t), nil))
+	require.NoError(t, waiting.Get(soon(t), nil))
 }
