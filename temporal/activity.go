@@ -56,20 +56,23 @@ func (i *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 	return i.execute(ctx, in, info, call, lock)
 }
 
-func (i *activityInterceptor) execute(ctx context.Context, in *interceptor.ExecuteActivityInput, info activity.Info, call call, lock *compiled) (_ any, err error) {
+func (i *activityInterceptor) execute(ctx context.Context, in *interceptor.ExecuteActivityInput, info activity.Info, call call, lock *compiled) (result any, err error) {
 	a := &locked{host: i.host, info: info, lock: lock, call: call, began: time.Now(), outer: ctx}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
+	completed := false         // nor when it panics
 	if !info.IsLocalActivity { // before anything else: the server counts
 		stop := i.beat(ctx, a)
-		defer func() { stop(err != nil) }()
+		defer func() { stop(!completed) }()
 	}
 	a.requirements, err = lock.of(arguments{args: in.Args, workflowID: info.WorkflowExecution.ID})
 	if err != nil {
 		return nil, misdeclared(info.ActivityType.Name, err)
 	}
 	a.fill()
-	return a.run(func(ctx context.Context) (any, error) { return i.Next.ExecuteActivity(ctx, in) })
+	result, err = a.run(func(ctx context.Context) (any, error) { return i.Next.ExecuteActivity(ctx, in) })
+	completed = err == nil
+	return result, err
 }
 
 // beat starts the heartbeats of the attempt.
@@ -94,7 +97,7 @@ func (i *activityInterceptor) beat(ctx context.Context, a *locked) (stop func(fa
 
 // lockOf returns the lock that the attempt needs; nil: none.
 func (i *activityInterceptor) lockOf(info activity.Info, call call) (*compiled, error) {
-	lock := i.host.plugin.declarations.of(info.ActivityType.Name)
+	lock := i.host.lockOf(info.ActivityType.Name)
 	if call.Lock != nil {
 		special := call.Lock.lock()
 		if lock != nil && special.CleanupTimeout > 0 {

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -90,7 +87,9 @@ const (
 
 // A Locker is a struct of activities that says which locks they need. It is
 // asked when it is registered with a worker, which has to be done with
-// activity.RegisterOptions.SkipInvalidStructFunctions: Locks is no activity.
+// activity.RegisterOptions.SkipInvalidStructFunctions: Locks is no activity. What
+// it says counts in that worker. A struct that embeds several of them has no Locks
+// in Go, and is refused unless it has one of its own.
 type Locker interface {
 	// Locks returns locks by the name of the method, or by that under which the
 	// activity is registered.
@@ -104,7 +103,7 @@ func Declare(activityType string, lock Lock) PluginOption {
 		if activityType == "" {
 			return errors.New("temporal: Declare: the activity type is empty; write the name under which the activity is registered")
 		}
-		return p.declarations.add(activityType, lock, declared)
+		return p.declarations.add(activityType, lock)
 	}
 }
 
@@ -232,81 +231,4 @@ func under(prefix string, err error) []error {
 		err = &lockguard.RequestError{Field: prefix + r.Field, Reason: r.Reason}
 	}
 	return []error{err}
-}
-
-// rank says which of several declarations for one activity counts.
-type rank uint8
-
-const (
-	offered  rank = iota // by a Locker
-	declared             // by Declare
-)
-
-type declaration struct {
-	lock *compiled
-	rank rank
-}
-
-// declarations are the locks of types of activities.
-type declarations struct {
-	mu     sync.RWMutex
-	byType map[string]declaration
-}
-
-func (d *declarations) add(activityType string, lock Lock, rank rank) error {
-	c, err := lock.compile()
-	if err != nil {
-		return fmt.Errorf("temporal: the lock of activity %s cannot be: %w", activityType, err)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	old, twice := d.byType[activityType]
-	switch {
-	case twice && rank == declared && old.rank == declared:
-		return fmt.Errorf("temporal: activity %s is declared twice; declare it once, with Also for more locks", activityType)
-	case twice && old.rank > rank:
-		return nil
-	}
-	if d.byType == nil {
-		d.byType = make(map[string]declaration)
-	}
-	d.byType[activityType] = declaration{lock: c, rank: rank}
-	return nil
-}
-
-// of returns the lock of a type; nil: none is declared.
-func (d *declarations) of(activityType string) *compiled {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.byType[activityType].lock
-}
-
-// cleanup is the longest of all cleanup timeouts.
-func (d *declarations) cleanup() time.Duration {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	var longest time.Duration
-	for _, declaration := range d.byType {
-		longest = max(longest, declaration.lock.cleanup())
-	}
-	return longest
-}
-
-// offer takes the locks of a Locker whose activities have these names, by the
-// names of its methods.
-func (d *declarations) offer(locker Locker, activities map[string]string) error {
-	var problems []error
-	for name, lock := range locker.Locks() {
-		activityType, ok := activities[name]
-		if !ok && slices.Contains(slices.Collect(maps.Values(activities)), name) {
-			activityType, ok = name, true
-		}
-		if !ok {
-			known := slices.Sorted(maps.Keys(activities))
-			problems = append(problems, fmt.Errorf("temporal: %T declares a lock for %s, which is none of its activities: %s", locker, name, strings.Join(known, ", ")))
-			continue
-		}
-		problems = append(problems, d.add(activityType, lock, offered))
-	}
-	return errors.Join(problems...)
 }

@@ -111,24 +111,25 @@ func aLock(scope string) Lock { return Lock{Requirement: lockguard.Requirement{S
 
 func TestActivityStructSaysWhichLocksItNeeds(t *testing.T) {
 	p := &Plugin{}
+	h := newHost(p, "", "")
 	require.NoError(t, Declare("pre_Check", aLock("of/declare"))(p))
-	p.ask(&orders{locks: map[string]Lock{"Migrate": aLock("of/method"), "pre_Check": aLock("of/type")}}, activity.RegisterOptions{Name: "pre_", SkipInvalidStructFunctions: true})
-	require.Equal(t, "of/method", p.declarations.of("pre_Migrate").Scope)
-	require.Equal(t, "of/declare", p.declarations.of("pre_Check").Scope, "Declare goes before")
-	require.Nil(t, p.declarations.of("Migrate"))
-	p.ask(func(context.Context) error { return nil }, activity.RegisterOptions{})
+	h.ask(&orders{locks: map[string]Lock{"Migrate": aLock("of/method"), "pre_Check": aLock("of/type")}}, activity.RegisterOptions{Name: "pre_", SkipInvalidStructFunctions: true})
+	require.Equal(t, "of/method", h.lockOf("pre_Migrate").Scope)
+	require.Equal(t, "of/declare", h.lockOf("pre_Check").Scope, "Declare goes before")
+	require.Nil(t, h.lockOf("Migrate"))
+	h.ask(func(context.Context) error { return nil }, activity.RegisterOptions{})
 
 	// registered again, by another worker
-	p.ask(&orders{locks: map[string]Lock{"Migrate": aLock("of/method")}}, activity.RegisterOptions{Name: "pre_", SkipInvalidStructFunctions: true})
+	h.ask(&orders{locks: map[string]Lock{"Migrate": aLock("of/method")}}, activity.RegisterOptions{Name: "pre_", SkipInvalidStructFunctions: true})
 
 	require.PanicsWithError(t, "temporal: *temporal.orders declares a lock for Migrat, which is none of its activities: Check, Migrate", func() {
-		p.ask(&orders{locks: map[string]Lock{"Migrat": aLock("s")}}, activity.RegisterOptions{SkipInvalidStructFunctions: true})
+		h.ask(&orders{locks: map[string]Lock{"Migrat": aLock("s")}}, activity.RegisterOptions{SkipInvalidStructFunctions: true})
 	})
 	require.Panics(t, func() {
-		p.ask(&orders{locks: map[string]Lock{"Migrate": aLock("{{")}}, activity.RegisterOptions{SkipInvalidStructFunctions: true})
+		h.ask(&orders{locks: map[string]Lock{"Migrate": aLock("{{")}}, activity.RegisterOptions{SkipInvalidStructFunctions: true})
 	})
 	require.PanicsWithError(t, "temporal: *temporal.orders says with Locks which locks its activities need, which is no activity itself: register it with activity.RegisterOptions{SkipInvalidStructFunctions: true}", func() {
-		p.ask(&orders{}, activity.RegisterOptions{})
+		h.ask(&orders{}, activity.RegisterOptions{})
 	})
 }
 

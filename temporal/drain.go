@@ -70,7 +70,8 @@ type host struct {
 	taskQueue string
 	slots     lots
 	tickets   tickets
-	real      atomic.Bool // with a server behind it
+	offers    declarations // of the structs that are registered with the worker
+	real      atomic.Bool  // with a server behind it
 
 	mu       sync.Mutex
 	running  bool

@@ -137,7 +137,7 @@ func (o *workflowOutbound) ExecuteLocalActivity(ctx workflow.Context, activityTy
 func (o *workflowOutbound) callOf(ctx workflow.Context, activityType string) (call, *compiled, error) {
 	special, ok := ctx.Value(callLockKey{}).(*Lock)
 	if !ok || special == nil {
-		return call{}, o.worker.host.plugin.declarations.of(activityType), nil
+		return call{}, o.worker.host.likelyLockOf(activityType), nil
 	}
 	wire, err := special.wire()
 	if err != nil {

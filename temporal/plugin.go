@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +35,8 @@ type Plugin struct {
 
 	guard        *lockguard.Guard
 	logger       *slog.Logger
-	declarations declarations
+	declarations declarations // by Declare
+	offers       declarations // by structs, of all workers
 	components   []component
 	stopPolicy   StopPolicy
 	stopTimeout  time.Duration
@@ -163,33 +163,12 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 		if registered != nil {
 			registered(a, options)
 		}
-		p.ask(a, options)
+		h.ask(a, options)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hosts[h.key] = h
 	return nil
-}
-
-// ask takes the locks that an activity struct declares. It panics when they
-// cannot be, as the SDK does when an activity cannot be registered.
-func (p *Plugin) ask(a any, options activity.RegisterOptions) {
-	locker, ok := a.(Locker)
-	if !ok {
-		return
-	}
-	if !options.SkipInvalidStructFunctions {
-		panic(fmt.Errorf("temporal: %T says with Locks which locks its activities need, which is no activity itself: register it with activity.RegisterOptions{SkipInvalidStructFunctions: true}", a))
-	}
-	names := make(map[string]string)
-	for method := range reflect.TypeOf(a).Methods() {
-		if method.IsExported() && method.Name != "Locks" {
-			names[method.Name] = options.Name + method.Name
-		}
-	}
-	if err := p.declarations.offer(locker, names); err != nil {
-		panic(err)
-	}
 }
 
 // ConfigureWorkflowReplayer adds the interceptor: histories replay the same with
