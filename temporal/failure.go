@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -87,7 +89,7 @@ func (a *locked) outcome(result any, err, cause, release error) (any, error) {
 	switch {
 	case err == nil, err == activity.ErrResultPending, errors.Is(cause, lockguard.ErrReleased): //nolint:errorlint // the SDK compares it so
 		return result, err
-	case isForGood(err):
+	case a.isForGood(err):
 		return result, err
 	case errors.As(cause, new(*lockguard.ShutdownError)):
 		return result, a.shutDown(cause, err)
@@ -183,8 +185,24 @@ func isEnd(err error) bool {
 		errors.As(err, new(*lockguard.ShutdownError))
 }
 
-// isForGood reports whether err says that another attempt makes no sense.
-func isForGood(err error) bool {
-	e, ok := errors.AsType[*sdk.ApplicationError](err)
-	return ok && e.NonRetryable()
+// isForGood reports whether err says that another attempt makes no sense, by itself
+// or by the retry policy.
+func (a *locked) isForGood(err error) bool {
+	if e, ok := errors.AsType[*sdk.ApplicationError](err); ok && e.NonRetryable() {
+		return true
+	}
+	policy := a.info.RetryPolicy
+	return policy != nil && slices.Contains(policy.NonRetryableErrorTypes, typeOf(err))
+}
+
+// typeOf is what Temporal takes for the type of err.
+func typeOf(err error) string {
+	if e, ok := err.(*sdk.ApplicationError); ok { //nolint:errorlint // the SDK does not unwrap it
+		return e.Type()
+	}
+	t := reflect.TypeOf(err)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Name()
 }
