@@ -29,6 +29,7 @@ type entrant struct {
 
 	contender recipes.Contender // as seen last
 	holds     bool
+	askedBy   string    // owner of the one that asked it to go first
 	seenAt    time.Time // of the look that showed it last
 	waited    time.Time // up to when its waiting is in the warmth
 	book      *book
@@ -94,13 +95,13 @@ func (e *entrant) mark(m Mark) {
 	e.marks = append(e.marks, m)
 }
 
-// asked returns for which reason it was asked to go first.
-func (e *entrant) asked() (recipes.Preemptor, bool) {
-	notes := e.contender.PreemptedBy
-	if len(notes) == 0 {
-		return recipes.Preemptor{}, false
+// leaving returns for which reason it was asked to go first, as the end of its
+// spell; "": it was not.
+func (e *entrant) leaving() SpellEnd {
+	if s := e.current(); s != nil && s.Kind == SpellLeaving && len(e.row.Spells) > 1 {
+		return e.row.Spells[len(e.row.Spells)-2].End
 	}
-	return slices.MinFunc(notes, func(a, b recipes.Preemptor) int { return a.At.Compare(b.At) }), true
+	return ""
 }
 
 func endOfAsked(reason priority.Reason) SpellEnd {

@@ -79,7 +79,7 @@ func (g waits) finish(l *Lock) {
 		seen[at.ID] = true
 		next, more := g.next(at)
 		if !more {
-			if at.Holds {
+			if at.ID != l.Waiters[0].ID { // else it is about to be granted
 				l.RootBlocker = new(NewRef(at))
 			}
 			return

@@ -198,7 +198,6 @@ func (t *turn) holderGone(e *entrant) {
 		at = heir.Since
 	}
 	end, why := EndReleased, "has released it"
-	asked, wasAsked := e.asked()
 	known, isKnown := t.b.knownEnds.take(e.contender.Token)
 	i := slices.IndexFunc(t.is.Delays, func(d recipes.Delay) bool { return d.ID == e.row.ID })
 	switch {
@@ -213,9 +212,8 @@ func (t *turn) holderGone(e *entrant) {
 		end, why, at = EndLost, "has gone without releasing it", heir.Since
 	case t.b.blind != nil && !handed:
 		end, why = EndUnknown, "has it no more; nobody was looking"
-	case wasAsked:
-		end = endOfAsked(asked.Reason)
-		why = fmt.Sprintf("has released it, as %s had asked", asked.Owner)
+	case e.leaving() != "":
+		end, why = e.leaving(), fmt.Sprintf("has released it, as %s had asked", e.askedBy)
 	}
 	at = e.close(at, end)
 	kind := EntryReleased
@@ -305,6 +303,7 @@ func (t *turn) asks(e *entrant, h recipes.Contender) {
 			continue
 		}
 		if s := e.current(); s != nil && s.Kind == SpellHolding {
+			e.askedBy = clip(n.Owner, longName)
 			at := e.close(n.At, endOfAsked(n.Reason))
 			e.over = time.Time{}
 			e.open(SpellLeaving, at, h.Token)

@@ -1,0 +1,555 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const users = "users"
+
+func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
+
+func TestTimelineOfHandOverPreemptionAndTakeover(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.second(1)
+		s.acquire(users, "ann")
+		s.second(2)
+		s.join(users, "bob", level(1))
+		s.second(3)
+		s.handOver(users, "ann")
+		s.second(4)
+		s.join(users, "cid", level(5))
+		s.second(5)
+		s.ask(users, "bob", "cid", priority.Outranked, 2*time.Second)
+		s.second(6)
+		s.handOver(users, "bob")
+		s.second(7)
+		s.join(users, "dan", level(9), forcefully)
+		s.ask(users, "cid", "dan", priority.Outranked, time.Second)
+		s.second(8)
+		s.takeOver(users, "cid", priority.Outranked)
+		s.second(9)
+		s.join(users, "eve")
+		s.second(10)
+		s.leave(users, "eve")
+		s.second(11)
+		s.breakLock(users, "dan", "op", "it hangs")
+		s.second(12)
+		s.acquire(users, "fay")
+		s.second(13)
+
+		require.Equal(t, lines(
+			"ann: holding 1s-3s released;",
+			"bob: waiting 2s-3s granted; holding 3s-5s preempted; leaving 5s-6s preempted;",
+			"cid: waiting 4s-6s granted; holding 6s-7s preempted; leaving 7s-8s taken;",
+			"dan: waiting 7s-8s granted; holding 8s-11s taken;",
+			"eve: waiting 9s-10s left;",
+			"fay: holding 12s-…;",
+			"3s handover ann>bob",
+			"5s preempt cid>bob",
+			"6s handover bob>cid",
+			"7s preempt dan>cid",
+			"8s takeover dan>cid",
+			"11s break >dan",
+		), s.story(users))
+		require.Equal(t, []string{
+			"1s granted users ann has the lock",
+			"2s waiting users bob waits, priority 1",
+			"3s released users ann has released it, after 2s",
+			"3s granted users bob has the lock after 1s",
+			"4s waiting users cid waits, priority 5",
+			"5s preempted users bob is asked to go by cid (priority 5) at 00:00:05; it may clean up until 00:00:07; no force: it goes when it is ready",
+			"6s released users bob has released it, as cid had asked, after 3s",
+			"6s granted users cid has the lock after 2s",
+			"7s waiting users dan waits, priority 9",
+			"7s preempted users cid is asked to go by dan (priority 9) at 00:00:07; it may clean up until 00:00:08; then force",
+			"8s takeover users cid lost it at 00:00:08, to dan, who outranked it, after its time to clean up",
+			"8s granted users dan has the lock after 1s",
+			"9s waiting users eve waits, priority 0",
+			"10s left users eve waits no more, after 1s",
+			"11s break users dan lost it at 00:00:11, broken by op: it hangs",
+			"12s granted users fay has the lock",
+		}, s.events())
+
+		// of a part of it
+		at := func(n int) time.Time { return s.start.Add(time.Duration(n) * time.Second) }
+		part := s.board.Timeline(users, at(5), at(6))
+		require.Equal(t, []string{"bob", "cid"}, ids(part.Rows))
+		require.Len(t, part.Marks, 2)
+		require.Equal(t, []SpellKind{SpellHolding, SpellLeaving}, []SpellKind{part.Rows[0].Spells[0].Kind, part.Rows[0].Spells[1].Kind})
+		require.Empty(t, s.board.Timeline("other", time.Time{}, time.Time{}).Rows)
+	})
+}
+
+func ids(rows []Row) []string {
+	var all []string
+	for _, r := range rows {
+		all = append(all, r.ID)
+	}
+	return all
+}
+
+func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
+	const asked = "leaving 3s-4s "
+	for name, c := range map[string]struct {
+		do   func(s *script) // one second after ann has got the lock
+		want string
+	}{
+		"released with nobody there": {func(s *script) { s.second(4); s.leave(users, "ann") }, "holding 1s-4s released;"},
+		"handed over":                {func(s *script) { s.second(4); s.join(users, "bob"); s.handOver(users, "ann") }, "holding 1s-4s released;"},
+		"taken after its lease": {func(s *script) {
+			s.second(4)
+			s.join(users, "bob")
+			s.takeOver(users, "ann", priority.LeaseExpired)
+		}, "holding 1s-4s taken;"},
+		"broken": {func(s *script) { s.second(4); s.breakLock(users, "ann", "op", "why") }, "holding 1s-4s taken;"},
+		"adopted": {func(s *script) {
+			s.second(4)
+			s.join(users, "bob")
+			s.takeOver(users, "ann", recipes.Superseded)
+		}, "holding 1s-4s released;"},
+		"dead, with a lock delay": {func(s *script) { s.second(4); s.die(users, "ann", time.Minute) }, "holding 1s-4s lost;"},
+		"dead while somebody waited": {func(s *script) {
+			s.second(2)
+			s.join(users, "bob")
+			s.second(4)
+			s.die(users, "ann", 0)
+		}, "holding 1s-4s lost;"},
+		"asked for its lease, and gone": {func(s *script) {
+			s.askAt3(priority.LeaseExpired)
+			s.handOver(users, "ann")
+		}, "holding 1s-3s lease_expired; " + asked + "lease_expired;"},
+		"asked for a priority, and gone": {func(s *script) {
+			s.askAt3(priority.Outranked)
+			s.handOver(users, "ann")
+		}, "holding 1s-3s preempted; " + asked + "preempted;"},
+		"asked, and gone though nobody asks any more": {func(s *script) {
+			s.askAt3(priority.Outranked)
+			s.leave(users, "bob")
+			s.leave(users, "ann")
+		}, "holding 1s-3s preempted; " + asked + "preempted;"},
+		"gone while nobody looked": {func(s *script) {
+			s.second(4)
+			s.told <- recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now(), Err: errors.New("refused")}}
+			s.leave(users, "ann")
+		}, "holding 1s-4s unknown;"},
+		"as its own process says": {func(s *script) {
+			s.second(4)
+			s.board.Observe(s.t.Context(), lockguard.Lost{
+				Subject: lockguard.Subject{At: time.Now(), Scope: users, Token: 101}, Err: &recipes.LostError{Scope: users, Reason: recipes.LossSession},
+			})
+			s.leave(users, "ann")
+		}, "holding 1s-4s lost;"},
+		"as its own process says later": {func(s *script) {
+			s.second(4)
+			s.leave(users, "ann")
+			s.board.Observe(s.t.Context(), lockguard.Released{
+				Subject: lockguard.Subject{At: time.Now(), Scope: users, Token: 101}, Cause: &lockguard.LeaseExpiredError{Scope: users},
+			})
+		}, "holding 1s-4s lease_expired;"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Keep{}, func(t *testing.T, s *script) {
+				s.second(1)
+				s.acquire(users, "ann")
+				require.Equal(t, recipes.Token(101), s.lock(users).Holders[0].Token)
+				c.do(s)
+				s.settle()
+				row, _, _ := strings.Cut(s.story(users), "\n")
+				require.Equal(t, "ann: "+c.want, row)
+			})
+		})
+	}
+}
+
+// askAt3 lets bob join and ask ann to go at the third second, and time pass to the
+// fourth.
+func (s *script) askAt3(reason priority.Reason) {
+	s.second(3)
+	s.join(users, "bob", level(9))
+	s.ask(users, "ann", "bob", reason, time.Minute)
+	s.second(4)
+}
+
+func TestWhatWasThereBeforeTheFirstLookIsKnownAndNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, Keep{})
+		l := s.lock(users)
+		s.grant(l, request("ann"))
+		s.wait(time.Second)
+		l.Waiters = append(l.Waiters, request("bob", level(3)))
+		l.Holders[0].PreemptedBy = []recipes.Preemptor{{ID: "bob", Owner: "bob", At: time.Now(), Grace: time.Minute, Reason: priority.Outranked}}
+		s.second(60)
+		s.tell(users)
+		s.settle()
+		require.False(t, s.board.Now().Complete)
+		s.sync()
+
+		require.True(t, s.board.Now().Complete)
+		require.Equal(t, lines("ann: holding 0s-1s preempted; leaving 1s-…;", "bob: waiting 1s-…;", "1s preempt bob>ann"), s.story(users))
+		require.Empty(t, s.events())
+		require.Equal(t, "1m0s", s.moment(s.board.Timeline(users, time.Time{}, time.Time{}).Known))
+	})
+}
+
+func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.acquire("a", "ann")
+		s.acquire("b", "bob")
+		s.second(1)
+		s.join("a", "bob-a", under("bob"))
+		s.second(2)
+		s.join("b", "cid", level(9))
+		s.settle()
+
+		n := s.board.Now()
+		require.Equal(t, []string{"a", "b"}, scopes(n.Locks))
+		a, b := n.Locks[0], n.Locks[1]
+		require.Equal(t, "ann", b.RootBlocker.Owner, "bob's work waits for ann")
+		require.Equal(t, "ann", a.RootBlocker.Owner)
+		require.False(t, a.InCircle)
+		require.Equal(t, []string{"ann"}, a.Waiters[0].Blockers)
+		require.Equal(t, []string{"bob"}, b.Waiters[0].Blockers)
+		require.Equal(t, "held by bob; preempts bob now; will ask bob to go at 01:00:00 (end of its lease), then force; takes it at 01:00:00, unless it is released before", b.Waiters[0].Why)
+		require.Contains(t, a.Waiters[0].Why, "does not preempt ann: its priority 0 is not above 0")
+		require.Equal(t, s.start.Add(time.Second), a.OldestWait.Local())
+		require.Equal(t, Totals{Locks: 2, Held: 2, Holders: 2, Waiters: 2, OldestWait: a.OldestWait, OldestHold: n.Totals.OldestHold}, n.Totals)
+		require.Empty(t, n.Waits.Circles)
+		require.Len(t, n.Waits.Nodes, 4)
+		require.ElementsMatch(t, []GraphEdge{
+			{From: "bob-a", To: "ann", Why: recipes.WaitHeld}, {From: "cid", To: "bob", Why: recipes.WaitHeld}, {From: "bob", To: "bob-a", Why: recipes.WaitUnder},
+		}, n.Waits.Edges)
+
+		// and when they wait for each other
+		s.leave("b", "cid")
+		s.join("b", "ann-b", under("ann"))
+		s.settle()
+		n = s.board.Now()
+		require.Equal(t, 1, n.Totals.Circles)
+		require.ElementsMatch(t, []string{"ann", "bob", "ann-b", "bob-a"}, n.Waits.Circles[0])
+		for _, e := range n.Waits.Edges {
+			require.True(t, e.Deadlock, "%+v", e)
+		}
+		for _, l := range n.Locks {
+			require.True(t, l.InCircle)
+			require.Nil(t, l.RootBlocker)
+		}
+		events := s.events()
+		require.Contains(t, events[len(events)-1], "deadlock")
+		require.Contains(t, events[len(events)-1], "lockkeeper locks break")
+		s.leave("c", "nobody")
+		s.settle()
+		require.Equal(t, 1, strings.Count(strings.Join(s.events(), "\n"), "deadlock"), "it is told once")
+	})
+}
+
+func scopes(locks []Lock) []string {
+	all := []string{}
+	for _, l := range locks {
+		all = append(all, l.Scope)
+	}
+	return all
+}
+
+func TestSnapshotIsBlindWhileZooKeeperDoesNotAnswer(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.acquire(users, "ann")
+		s.second(5)
+		s.told <- recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now().Add(-time.Second), Err: errors.New("connection refused")}}
+		s.settle()
+		n := s.board.Now()
+		require.Equal(t, &Blind{Since: s.start.Add(4 * time.Second).UTC(), Reason: "connection refused"}, n.Blind)
+		require.True(t, n.Complete)
+		require.Equal(t, "held", n.Locks[0].State, "what was seen last")
+		s.second(9)
+		s.sync()
+		require.Nil(t, s.board.Now().Blind)
+		require.Equal(t, []string{"blind", "sighted"}, kinds(s.board.Entries(1, 0)))
+	})
+}
+
+func kinds(all []Entry) []string {
+	var names []string
+	for _, e := range all {
+		names = append(names, string(e.Kind))
+	}
+	return names
+}
+
+func TestRunTellsItsCauseAndRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, Keep{})
+		synctest.Wait()
+		require.ErrorContains(t, s.board.Run(t.Context()), "runs already")
+	})
+	_, err := New(Options{Now: time.Now})
+	require.ErrorContains(t, err, "Source")
+	_, err = New(Options{Source: &script{}})
+	require.ErrorContains(t, err, "clock")
+	_, err = New(Options{Source: &script{}, Now: time.Now, Keep: Keep{Age: -1}})
+	require.ErrorContains(t, err, "negative")
+}
+
+func TestTimePassesInASnapshotThatIsShownLater(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.second(1)
+		s.acquire("held", "ann", holdFor(time.Minute))
+		s.acquire("delayed", "bob")
+		s.die("delayed", "bob", 10*time.Second)
+		s.settle()
+		n := s.board.Now()
+		require.Equal(t, "delayed", n.Locks[0].State)
+		require.Equal(t, 1, n.Totals.Delayed)
+		later := n.AsOf(s.start.Add(41 * time.Second))
+		require.Equal(t, int64(20_000), later.Locks[1].Holders[0].LeaseLeft)
+		require.Equal(t, "free", later.Locks[0].State)
+		require.Zero(t, later.Totals.Delayed)
+		require.Equal(t, "delayed", n.Locks[0].State, "a snapshot does not change")
+		require.Greater(t, n.Locks[1].Holders[0].LeaseLeft, int64(59_000))
+
+		// and the end of a delay, which changes nothing in the tree, is shown
+		s.second(12)
+		require.Equal(t, "free", s.board.Now().Locks[0].State)
+		require.Greater(t, s.board.Now().Version, n.Version)
+	})
+}
+
+func TestChangesSkipWhatIsBetweenAndNeverTheLast(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		ctx, stop := context.WithCancel(t.Context())
+		var seen []*Snapshot
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			for n := range s.board.Changes(ctx) {
+				seen = append(seen, n)
+				time.Sleep(10 * time.Second)
+			}
+		})
+		for i := range 100 {
+			s.acquire(fmt.Sprintf("lock/%d", i), "ann")
+			s.wait(time.Second / 4)
+		}
+		s.wait(time.Minute)
+		stop()
+		slow.Wait()
+		require.Len(t, seen[len(seen)-1].Locks, 100)
+		require.Less(t, len(seen), 8)
+		require.True(t, slices.IsSortedFunc(seen, func(a, b *Snapshot) int { return int(a.Version) - int(b.Version) }))
+
+		// and a herd makes few
+		before := s.board.Now().Version
+		for i := range 1000 {
+			s.join("lock/0", fmt.Sprintf("w%d", i))
+		}
+		s.settle()
+		require.LessOrEqual(t, s.board.Now().Version, before+2)
+		require.Len(t, s.board.Now().Locks[0].Waiters, 1000)
+	})
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	keep := Keep{PerLock: 20, Total: 300, Age: time.Hour, Entries: 50, Heat: 10}
+	play(t, keep, func(t *testing.T, s *script) {
+		s.acquire("quiet", "old")
+		s.leave("quiet", "old")
+		for i := range 4000 {
+			scope := fmt.Sprintf("lock/%d", i%40)
+			s.acquire(scope, fmt.Sprintf("r%d", i), func(c *recipes.Contender) { c.Message = strings.Repeat("é", 100_000) })
+			s.join(scope, fmt.Sprintf("w%d", i))
+			s.wait(100 * time.Millisecond)
+			s.leave(scope, fmt.Sprintf("w%d", i))
+			s.leave(scope, fmt.Sprintf("r%d", i))
+		}
+		b := s.board
+		b.mu.Lock()
+		require.LessOrEqual(t, b.kept, keep.Total)
+		require.LessOrEqual(t, len(b.ended), 2*keep.Total+64)
+		for _, k := range b.books {
+			require.LessOrEqual(t, len(k.ended), keep.PerLock)
+			for _, e := range k.ended {
+				require.LessOrEqual(t, len(e.row.Message), longText+len("…"))
+				require.True(t, strings.HasPrefix(e.row.Message, "é") || e.row.Message == "")
+			}
+		}
+		require.LessOrEqual(t, len(b.heat.scopes), keep.Heat)
+		require.LessOrEqual(t, len(b.knownEnds.m), maxKnownEnds)
+		b.mu.Unlock()
+		require.Len(t, b.Entries(0, 0), keep.Entries)
+
+		// and what is old goes
+		s.wait(2 * time.Hour)
+		require.Empty(t, b.Timeline("lock/1", time.Time{}, time.Time{}).Rows)
+
+		// and so do locks that are collected
+		for i := range 40 {
+			s.told <- recipes.Sighting{State: recipes.LockState{Scope: fmt.Sprintf("lock/%d", i)}, Gone: true}
+		}
+		s.settle()
+		require.Equal(t, []string{"quiet"}, scopes(b.Now().Locks))
+		b.mu.Lock()
+		require.LessOrEqual(t, len(b.books), 1)
+		b.mu.Unlock()
+	})
+}
+
+func TestCollectedLockKeepsItsHistory(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.acquire(users, "ann")
+		s.second(1)
+		s.leave(users, "ann")
+		s.told <- recipes.Sighting{State: recipes.LockState{Scope: users}, Gone: true}
+		s.settle()
+		require.Empty(t, s.board.Now().Locks)
+		require.Equal(t, lines("ann: holding 0s-1s released;"), strings.ReplaceAll(s.story(users), s.moment(s.start.Add(mostPause)), "0s"))
+		require.Equal(t, "collected", kinds(s.board.Entries(0, 0))[2])
+		s.acquire(users, "bob")
+		s.settle()
+		require.Equal(t, []string{users}, scopes(s.board.Now().Locks))
+		require.Len(t, s.board.Timeline(users, time.Time{}, time.Time{}).Rows, 2)
+	})
+}
+
+func TestEntriesAreNumberedAndTheOldestGo(t *testing.T) {
+	play(t, Keep{Entries: 10}, func(t *testing.T, s *script) {
+		require.Empty(t, s.board.Entries(0, 0))
+		for i := range 25 {
+			s.acquire(fmt.Sprint(i), "ann")
+		}
+		all := s.board.Entries(0, 0)
+		require.Len(t, all, 10)
+		require.Equal(t, uint64(16), all[0].N)
+		require.Equal(t, uint64(25), all[9].N)
+		require.Equal(t, []uint64{21, 22}, []uint64{s.board.Entries(20, 2)[0].N, s.board.Entries(20, 2)[1].N})
+		require.Empty(t, s.board.Entries(25, 0))
+		require.Empty(t, s.board.Entries(99, 0))
+		s.settle()
+		require.Equal(t, uint64(25), s.board.Now().Entries)
+	})
+}
+
+func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.acquire(users, "ann")
+		about := lockguard.Subject{At: time.Now(), ID: "req-1", Scope: users, Owner: "ann", Token: 101}
+		for _, e := range []lockguard.Event{
+			lockguard.Waiting{Subject: about}, lockguard.Acquired{Subject: about},
+			lockguard.CleanupStarted{Subject: about, Hooks: 2, Cause: &lockguard.PreemptedError{Scope: users, By: "bob"}},
+			lockguard.CleanupDone{Subject: about, Took: time.Second, Err: errors.New("password=hunter2")},
+			lockguard.CleanupOverrun{Subject: about, Grace: time.Minute, WorkRunning: true},
+			lockguard.AtRisk{Subject: about, Deadline: time.Now().Add(3 * time.Second)},
+			lockguard.Skipped{Subject: about, Job: "nightly", Reason: "overlap"},
+		} {
+			s.board.Observe(t.Context(), e)
+		}
+		all := s.board.Entries(1, 0)
+		require.Equal(t, []string{"cleanup", "cleanup", "cleanup", "at_risk", "skipped"}, kinds(all))
+		require.True(t, all[0].Here)
+		require.Equal(t, "ann", all[0].ID, "by its token")
+		require.NotContains(t, fmt.Sprint(all), "hunter2")
+		s.settle()
+		require.Equal(t, uint64(6), s.board.Now().Entries)
+	})
+}
+
+func TestJSONNamesAreThoseOfTheCommands(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.acquire(users, "ann")
+		s.join(users, "bob")
+		s.settle()
+		text, err := json.Marshal(s.board.Now().Locks[0])
+		require.NoError(t, err)
+		var v map[string]any
+		require.NoError(t, json.Unmarshal(text, &v))
+		require.ElementsMatch(t, []string{"scope", "mode", "state", "holders", "waiters", "at", "oldest_wait", "root_blocker"}, keys(v))
+		holder := v["holders"].([]any)[0].(map[string]any)
+		require.ElementsMatch(t, []string{
+			"id", "owner", "host", "pid", "priority", "mode", "message", "cleanup_timeout_ms", "min_runtime_ms", "override", "token",
+			"since", "lease_timeout_ms", "lease_left_ms", "min_runtime_left_ms", "preempted_by",
+		}, keys(holder))
+		waiter := v["waiters"].([]any)[0].(map[string]any)
+		require.ElementsMatch(t, []string{
+			"id", "owner", "host", "pid", "priority", "mode", "message", "cleanup_timeout_ms", "min_runtime_ms", "override", "lease_timeout_ms",
+			"position", "waiting_since", "forceful", "waiting_timeout_ms", "acquire_timeout_ms", "preempt_delta", "never_preempts", "why", "blockers",
+		}, keys(waiter))
+
+		// and a timeline and a heat come back the same
+		s.second(30)
+		line := s.board.Timeline(users, time.Time{}, time.Time{})
+		text, err = json.Marshal(line)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "0001-01-01")
+		var again Timeline
+		require.NoError(t, json.Unmarshal(text, &again))
+		require.Equal(t, line, again)
+		heat := s.board.Heat(s.start, time.Time{}, 3)
+		text, err = json.Marshal(heat)
+		require.NoError(t, err)
+		var warm Heat
+		require.NoError(t, json.Unmarshal(text, &warm))
+		require.Equal(t, heat.Slice, warm.Slice)
+		require.Len(t, warm.Rows, 1)
+	})
+}
+
+func keys(m map[string]any) []string {
+	var all []string
+	for k := range m {
+		all = append(all, k)
+	}
+	return all
+}
+
+// Readers may do what they like while sightings come.
+func TestBoardIsReadFromEverywhere(t *testing.T) {
+	source := &script{told: make(chan recipes.Sighting)}
+	b, err := New(Options{Source: source, Now: time.Now, Keep: Keep{PerLock: 5, Total: 20, Entries: 20}})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { _ = b.Run(ctx) })
+	work.Go(func() {
+		for n := range b.Changes(ctx) {
+			_, err := json.Marshal(n)
+			if err != nil {
+				panic(err)
+			}
+		}
+	})
+	for range 3 {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				now := b.Now()
+				_ = now.AsOf(time.Now())
+				_ = b.Timeline(users, time.Time{}, time.Time{})
+				_ = b.Heat(time.Now().Add(-time.Minute), time.Time{}, 10)
+				_ = b.Entries(now.Entries, 5)
+				b.Observe(ctx, lockguard.AtRisk{Subject: lockguard.Subject{Scope: users, Token: 3}})
+				runtime.Gosched()
+			}
+		})
+	}
+	for i := range 300 {
+		holder := recipes.Contender{ID: fmt.Sprint("h", i), Owner: "ann", Token: recipes.Token(i), Since: time.Now(), Joined: time.Now()}
+		waiter := recipes.Contender{ID: fmt.Sprint("w", i), Owner: "bob", Joined: time.Now(), Position: 1}
+		source.told <- recipes.Sighting{State: recipes.LockState{Scope: users, At: time.Now(), Holders: []recipes.Contender{holder}, Waiters: []recipes.Contender{waiter}}}
+	}
+	source.told <- recipes.Sighting{Synced: true}
+	require.Eventually(t, func() bool { n := b.Now(); return n.Complete && n.Locks[0].Holders[0].ID == "h299" }, 30*time.Second, time.Millisecond)
+	stop()
+	work.Wait()
+}

@@ -1,0 +1,153 @@
+package live
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// randomLocks draws locks with holders, waiters, and work that waits for one lock
+// under another one.
+func randomLocks(t *rapid.T, most int) []recipes.LockState {
+	var states []recipes.LockState
+	var holders []string
+	modes := func() priority.Mode {
+		return rapid.SampledFrom([]priority.Mode{priority.Exclusive, priority.Shared}).Draw(t, "mode")
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "locks") {
+		s := recipes.LockState{Scope: fmt.Sprint("lock/", i), At: time.Unix(1000, 0)}
+		mode := modes()
+		n := 1
+		if mode == priority.Shared {
+			n = rapid.IntRange(1, 3).Draw(t, "holders")
+		}
+		for j := range n {
+			id := fmt.Sprintf("h%d.%d", i, j)
+			s.Holders = append(s.Holders, recipes.Contender{ID: id, Owner: id, Mode: mode, LeaseTimeout: time.Hour, LeaseLeft: time.Hour, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
+			holders = append(holders, id)
+		}
+		states = append(states, s)
+	}
+	for i := range states {
+		for j := range rapid.IntRange(0, most).Draw(t, "waiters") {
+			id := fmt.Sprintf("w%d.%d", i, j)
+			w := recipes.Contender{ID: id, Owner: id, Mode: modes(), LeaseTimeout: time.Hour, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
+			if rapid.IntRange(0, 3).Draw(t, "nested") == 0 {
+				w.Under = []string{rapid.SampledFrom(holders).Draw(t, "under")}
+			}
+			states[i].Waiters = append(states[i].Waiters, w)
+		}
+	}
+	return states
+}
+
+func TestBlockersAreThoseOfTheGraph(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		states := randomLocks(t, 8)
+		g := recipes.WaitFor(states)
+		for i, l := range NewLocks(states) {
+			for j, w := range l.Waiters {
+				want := []string{}
+				for _, e := range g.From(w.ID) {
+					want = append(want, e.To.ID)
+				}
+				require.ElementsMatch(t, want, append([]string{}, w.Blockers...), "%s in %+v", w.ID, states[i])
+				require.Equal(t, states[i].Waiters[j].ID, w.ID)
+			}
+		}
+	})
+}
+
+// Whoever is left out of a long queue is in no circle.
+func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		states := randomLocks(t, 6)
+		for i := range states { // a long tail of those who hold nothing
+			for j := range rapid.SampledFrom([]int{0, 0, ManyWaiters, ManyWaiters + 30}).Draw(t, "tail") {
+				id := fmt.Sprintf("t%d.%d", i, j)
+				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Owner: id, LeaseTimeout: time.Hour, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
+			}
+		}
+		circles := func(g recipes.WaitGraph) (all []string) {
+			for _, c := range g.Circles() {
+				var ids []string
+				for _, e := range c.Edges {
+					ids = append(ids, e.From.ID)
+				}
+				all = append(all, fmt.Sprint(ids))
+			}
+			return all
+		}
+		w := newWaits(states)
+		require.Equal(t, circles(recipes.WaitFor(states)), circles(w.WaitGraph))
+	})
+}
+
+func TestRootBlockerWaitsForNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		states := randomLocks(t, 8)
+		g := recipes.WaitFor(states)
+		for _, l := range NewLocks(states) {
+			switch {
+			case len(l.Waiters) == 0:
+				require.Nil(t, l.RootBlocker)
+				require.False(t, l.InCircle)
+			case l.RootBlocker != nil:
+				require.False(t, l.InCircle)
+				require.Empty(t, g.From(l.RootBlocker.ID))
+			case l.InCircle:
+				require.NotEmpty(t, g.Circles())
+			default:
+				require.Empty(t, l.Waiters[0].Blockers, "nobody is in the way")
+			}
+		}
+	})
+}
+
+func TestGraphIsBounded(t *testing.T) {
+	var states []recipes.LockState
+	for i := range 300 {
+		s := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: time.Unix(1000, 0)}
+		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", LeaseTimeout: time.Hour}}
+		for j := range 150 {
+			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
+		}
+		states = append(states, s)
+	}
+	// two of the last wait for each other
+	states[298].Waiters[140].Under = []string{"h299"}
+	states[299].Waiters[0].Under = []string{"h298"}
+	g := newWaits(states).graph()
+	require.LessOrEqual(t, len(g.Nodes), MaxGraphNodes)
+	require.Equal(t, 300*151, len(g.Nodes)+g.Hidden)
+	require.NotEmpty(t, g.Circles)
+	for _, id := range g.Circles[0] {
+		require.True(t, slices.ContainsFunc(g.Nodes, func(n GraphNode) bool { return n.ID == id }), "%s of the circle", id)
+	}
+	known := map[string]bool{}
+	for _, n := range g.Nodes {
+		require.False(t, known[n.ID], "twice")
+		known[n.ID] = true
+	}
+	for _, e := range g.Edges {
+		require.True(t, known[e.From] && known[e.To])
+	}
+}
+
+func TestWordsOfALongQueueAreFew(t *testing.T) {
+	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", LeaseTimeout: time.Hour, LeaseLeft: time.Minute}}}
+	for j := range 10_000 {
+		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Owner: "waiter", Position: j + 1, LeaseTimeout: time.Minute, Joined: time.Unix(500, 0)})
+	}
+	l := NewLocks([]recipes.LockState{s})[0]
+	require.Contains(t, l.Waiters[0].Why, "held by ann")
+	require.Equal(t, "waits behind 9999; those before it decide how long", l.Waiters[9999].Why)
+	require.Equal(t, []string{"h", "w9998"}, l.Waiters[9999].Blockers)
+}

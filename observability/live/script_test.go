@@ -1,0 +1,280 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A script is a Source that tells what a test says, in a bubble of virtual time
+// that begins at midnight. It plays ZooKeeper: it counts transactions, and knows
+// the states of all locks.
+type script struct {
+	t     *testing.T
+	board *Board
+	told  chan recipes.Sighting
+	start time.Time
+
+	zxid   recipes.Token
+	states map[string]*recipes.LockState
+	// of each lock: written last, a request came or went last
+	written, moved map[string]recipes.Token
+}
+
+func (s *script) Run(ctx context.Context, seen func(recipes.Sighting)) error {
+	for {
+		select {
+		case x := <-s.told:
+			seen(x)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// play runs a test with a board that has seen an empty tree.
+func play(t *testing.T, keep Keep, f func(t *testing.T, s *script)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, keep)
+		s.sync()
+		f(t, s)
+	})
+}
+
+func newScript(t *testing.T, keep Keep) *script {
+	t.Helper()
+	s := &script{
+		t: t, told: make(chan recipes.Sighting), start: time.Now(), zxid: 100, states: map[string]*recipes.LockState{},
+		written: map[string]recipes.Token{}, moved: map[string]recipes.Token{},
+	}
+	var err error
+	s.board, err = New(Options{Source: s, Now: time.Now, Keep: keep})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { _ = s.board.Run(ctx) })
+	t.Cleanup(func() { stop(); work.Wait() })
+	return s
+}
+
+func (s *script) sync()                { s.told <- recipes.Sighting{Synced: true}; s.settle() }
+func (s *script) wait(d time.Duration) { time.Sleep(d); synctest.Wait() }
+func (s *script) settle()              { s.wait(mostPause) }
+func (s *script) second(n float64) {
+	s.wait(s.start.Add(time.Duration(n * float64(time.Second))).Sub(time.Now()))
+}
+func (s *script) moment(t time.Time) string {
+	return fmt.Sprint(t.Sub(s.start).Round(time.Millisecond))
+}
+
+func (s *script) lock(scope string) *recipes.LockState {
+	l := s.states[scope]
+	if l == nil {
+		l = &recipes.LockState{Scope: scope}
+		s.states[scope] = l
+	}
+	return l
+}
+
+// tell tells the state of a lock.
+func (s *script) tell(scope string) {
+	l := *s.lock(scope)
+	l.At = time.Now()
+	if len(l.Holders)+len(l.Waiters)+len(l.Delays) == 0 {
+		l.At = time.Time{}
+	}
+	l.Holders, l.Waiters = slices.Clone(l.Holders), slices.Clone(l.Waiters)
+	for i := range l.Waiters {
+		l.Waiters[i].Position = i + 1
+	}
+	for i := range l.Holders {
+		h := &l.Holders[i]
+		h.LeaseLeft = max(0, h.LeaseTimeout-time.Since(h.Since))
+	}
+	s.told <- recipes.Sighting{State: l, Written: s.written[scope], Moved: s.moved[scope]}
+	synctest.Wait()
+}
+
+func request(id string, change ...func(*recipes.Contender)) recipes.Contender {
+	c := recipes.Contender{ID: id, Owner: id, Host: "host-" + id, PID: 7, LeaseTimeout: time.Hour, Joined: time.Now()}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+func level(l priority.Level) func(*recipes.Contender) {
+	return func(c *recipes.Contender) { c.Priority = l }
+}
+func shared(c *recipes.Contender)     { c.Mode = priority.Shared }
+func forcefully(c *recipes.Contender) { c.Forceful = true }
+func under(ids ...string) func(*recipes.Contender) {
+	return func(c *recipes.Contender) { c.Under = ids }
+}
+func holdFor(lease time.Duration) func(*recipes.Contender) {
+	return func(c *recipes.Contender) { c.LeaseTimeout = lease }
+}
+
+func (s *script) grant(l *recipes.LockState, c recipes.Contender) {
+	s.written[l.Scope] = s.zxid
+	c.Token, c.Since = s.zxid, time.Now()
+	l.Holders = append(l.Holders, c)
+}
+
+// acquire is the fast way.
+func (s *script) acquire(scope, id string, change ...func(*recipes.Contender)) {
+	s.zxid++
+	s.moved[scope] = s.zxid
+	s.grant(s.lock(scope), request(id, change...))
+	s.tell(scope)
+}
+
+func (s *script) join(scope, id string, change ...func(*recipes.Contender)) {
+	s.zxid++
+	s.moved[scope] = s.zxid
+	l := s.lock(scope)
+	l.Waiters = append(l.Waiters, request(id, change...))
+	slices.SortStableFunc(l.Waiters, func(a, b recipes.Contender) int { return int(b.Priority) - int(a.Priority) })
+	s.tell(scope)
+}
+
+func remove(all *[]recipes.Contender, id string) (recipes.Contender, bool) {
+	i := slices.IndexFunc(*all, func(c recipes.Contender) bool { return c.ID == id })
+	if i < 0 {
+		return recipes.Contender{}, false
+	}
+	c := (*all)[i]
+	*all = slices.Delete(slices.Clone(*all), i, i+1)
+	return c, true
+}
+
+// leave: a waiter goes, or a holder without anybody to hand over to.
+func (s *script) leave(scope, id string) {
+	l := s.lock(scope)
+	s.zxid++
+	s.moved[scope] = s.zxid
+	if _, ok := remove(&l.Waiters, id); !ok {
+		remove(&l.Holders, id)
+	}
+	s.unask(l, id)
+	s.tell(scope)
+}
+
+func (s *script) unask(l *recipes.LockState, id string) {
+	for i := range l.Holders {
+		h := &l.Holders[i]
+		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n recipes.Preemptor) bool { return n.ID == id })
+	}
+}
+
+// handOver: the holder goes, the first waiter has the lock.
+func (s *script) handOver(scope, id string) {
+	l := s.lock(scope)
+	s.zxid++
+	s.moved[scope] = s.zxid
+	remove(&l.Holders, id)
+	s.grantFirst(l)
+	s.tell(scope)
+}
+
+func (s *script) grantFirst(l *recipes.LockState) {
+	first := l.Waiters[0]
+	remove(&l.Waiters, first.ID)
+	s.unask(l, first.ID)
+	s.grant(l, first)
+}
+
+// die: the session of a holder ends; then the first waiter, if there is one, takes
+// the lock that nobody has.
+func (s *script) die(scope, id string, delay time.Duration) {
+	l := s.lock(scope)
+	s.zxid++
+	s.moved[scope] = s.zxid
+	h, _ := remove(&l.Holders, id)
+	if delay > 0 {
+		l.Delays = append(l.Delays, recipes.Delay{ID: id, Owner: h.Owner, LockDelay: delay, Since: time.Now(), Until: time.Now().Add(delay)})
+	} else if len(l.Waiters) > 0 {
+		s.zxid++
+		s.grantFirst(l)
+	}
+	s.tell(scope)
+}
+
+func (s *script) ask(scope, id, by string, reason priority.Reason, grace time.Duration) {
+	l := s.lock(scope)
+	s.zxid++
+	i := slices.IndexFunc(l.Waiters, func(c recipes.Contender) bool { return c.ID == by })
+	w := l.Waiters[i]
+	for j := range l.Holders {
+		if h := &l.Holders[j]; h.ID == id {
+			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), recipes.Preemptor{
+				ID: w.ID, Owner: w.Owner, Priority: w.Priority, Reason: reason, Forceful: w.Forceful, Grace: grace, At: time.Now(),
+			})
+		}
+	}
+	s.tell(scope)
+}
+
+func (s *script) takeOver(scope, id string, reason priority.Reason) {
+	l := s.lock(scope)
+	s.zxid++
+	s.moved[scope] = s.zxid
+	h, _ := remove(&l.Holders, id)
+	l.Evicted = append(slices.Clone(l.Evicted), recipes.Eviction{ID: id, Owner: h.Owner, By: l.Waiters[0].Owner, Reason: reason, At: time.Now()})
+	s.grantFirst(l)
+	s.tell(scope)
+}
+
+func (s *script) breakLock(scope, id, by, why string) {
+	l := s.lock(scope)
+	s.zxid++
+	s.moved[scope], s.written[scope] = s.zxid, s.zxid
+	h, _ := remove(&l.Holders, id)
+	l.Evicted = append(slices.Clone(l.Evicted), recipes.Eviction{ID: id, Owner: h.Owner, By: by, Why: why, At: time.Now()})
+	s.tell(scope)
+}
+
+// story draws a timeline, and what happened, as text.
+func (s *script) story(scope string) string {
+	var b strings.Builder
+	line := s.board.Timeline(scope, time.Time{}, time.Time{})
+	for _, r := range line.Rows {
+		fmt.Fprintf(&b, "%s:", r.ID)
+		for _, spell := range r.Spells {
+			to := "…"
+			if !spell.To.IsZero() {
+				to = s.moment(spell.To)
+			}
+			fmt.Fprintf(&b, " %s %s-%s", spell.Kind, s.moment(spell.From), to)
+			if spell.End != "" {
+				fmt.Fprintf(&b, " %s", spell.End)
+			}
+			b.WriteString(";")
+		}
+		b.WriteString("\n")
+	}
+	for _, m := range line.Marks {
+		fmt.Fprintf(&b, "%s %s %s>%s\n", s.moment(m.At), m.Kind, m.From, m.To)
+	}
+	return b.String()
+}
+
+// events draws the stream.
+func (s *script) events() []string {
+	var lines []string
+	for _, e := range s.board.Entries(0, 0) {
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", s.moment(e.At), e.Kind, e.Scope, e.Text))
+	}
+	return lines
+}
