@@ -1,0 +1,453 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A deed is what somebody wants done.
+type deed struct {
+	verb   string
+	target string // a scope, a job, or an ID
+	do     func(ctx context.Context, o Operator) (Done, error)
+	back   string // the page to go to when it is done
+}
+
+// deedPatience is how long an act may take. A request to go is waited for no longer
+// than it takes to be sent.
+const deedPatience = 30 * time.Second
+
+// deeds are all that can be done, with the fields that each needs.
+var deedFields = map[string][]string{
+	"preempt": {"reason", "token", "force", "grace"},
+	"break":   {"reason", "token", "confirm"},
+	"apply":   {"reason", "id", "kind", "scope", "job", "below", "above", "for", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"},
+	"clear":   {"reason"},
+	"approve": {"reason"},
+	"force":   {"reason"},
+	"deny":    {"reason"},
+	"pause":   {"reason", "for"},
+	"resume":  {"reason"},
+	"run":     {"reason"},
+}
+
+const longest = 366 * 24 * time.Hour
+
+// deed reads what is wanted. What is wrong with it is collected in p.
+func (c *Console) deed(verb, target, person string, p *params) deed {
+	by := By{Name: person, Reason: p.text("reason")}
+	if by.Reason == "" {
+		p.wrong("reason", "is missing; write why, for those who look at the record")
+	}
+	d := deed{verb: verb, target: target}
+	switch verb {
+	case "preempt":
+		d.back = scopePath(target)
+		e := Preemption{Scope: target, Token: p.token(), By: by, Force: p.flag("force"), Grace: p.maybeDuration("grace", 0, longest)}
+		if e.Grace != nil && !e.Force {
+			p.wrong("grace", "has no meaning without force; leave it empty")
+		}
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Preempt(ctx, e) }
+	case "break":
+		d.back = scopePath(target)
+		token := p.token()
+		if token == 0 && !p.isWrong("token") {
+			p.wrong("token", "is missing; write that of the holder that is meant")
+		}
+		if p.text("confirm") != target {
+			p.wrong("confirm", "is not the name of the lock; write %s", quoted(target))
+		}
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Break(ctx, target, token, by) }
+	case "apply":
+		d.back = "/overrides"
+		one := c.override(p, by)
+		d.target = one.ID
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Apply(ctx, one) }
+	case "clear":
+		d.back = "/overrides"
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Clear(ctx, target, by) }
+	case "approve", "force", "deny":
+		d.back = "/approvals"
+		decision := recipes.Decision{Approved: verb != "deny", Force: verb == "force", By: by.Name, Reason: by.Reason}
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Decide(ctx, target, decision) }
+	case "pause":
+		d.back = "/jobs/" + escapePath(target)
+		var until time.Time
+		if length := p.maybeDuration("for", time.Second, longest); length != nil {
+			until = c.o.Now().Add(*length)
+		}
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Pause(ctx, target, until, by) }
+	case "resume":
+		d.back = "/jobs/" + escapePath(target)
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Resume(ctx, target, by) }
+	case "run":
+		d.back = "/jobs/" + escapePath(target)
+		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Run(ctx, target, by) }
+	}
+	return d
+}
+
+func (p *params) isWrong(field string) bool {
+	return slices.ContainsFunc(p.problems, func(f fieldProblem) bool { return f.Field == field })
+}
+
+// token reads a fencing token; 0 for none.
+func (p *params) token() recipes.Token { return recipes.Token(p.number("token", 0, 1, 1<<62)) }
+
+// level reads a priority; nil for none.
+func (p *params) level(name string) *priority.Level {
+	text := p.text(name)
+	if text == "" {
+		return nil
+	}
+	if text == "emergency" {
+		return new(priority.Emergency)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n >= int64(priority.Emergency) {
+		p.wrong(name, "%s is no priority; write a whole number from 0 to %d, or emergency", quoted(text), priority.Emergency-1)
+		return nil
+	}
+	return new(priority.Level(n))
+}
+
+// override reads one as the form has it.
+func (c *Console) override(p *params, by By) override.Override {
+	now := c.o.Now()
+	o := override.Override{
+		ID: p.text("id"), Kind: override.Kind(p.text("kind")), By: by.Name, Reason: by.Reason,
+		Match:    override.Match{Scope: p.text("scope"), Job: p.text("job"), PriorityBelow: p.level("below"), PriorityAbove: p.level("above")},
+		Priority: p.level("priority"), Token: int64(p.token()),
+		WaitingTimeout: p.maybeDuration("waiting", 0, longest), LeaseTimeout: p.maybeDuration("lease", 0, longest),
+		CleanupTimeout: p.maybeDuration("cleanup", 0, longest), AcquireTimeout: p.maybeDuration("acquire", 0, longest),
+	}
+	if text := p.text("forceful"); text != "" {
+		o.Forceful = new(p.flag("forceful"))
+	}
+	length := p.maybeDuration("for", time.Second, longest)
+	if length == nil {
+		if !p.isWrong("for") {
+			p.wrong("for", "is missing; write how long it lasts, for example 2h")
+		}
+		length = new(time.Minute)
+	}
+	o.Until = now.Add(*length).UTC().Truncate(time.Millisecond)
+	probe := o
+	if probe.Reason == "" {
+		probe.Reason = "said already"
+	}
+	for _, f := range fieldsOf(probe.Validate(override.Limits{Now: now, MaxDuration: longest, AllowBypass: true})) {
+		if name := formField(f.Field); !p.isWrong(name) {
+			p.wrong(name, "%s", f.Detail)
+		}
+	}
+	return o
+}
+
+// formField is what the form calls a field of an override.
+func formField(field string) string {
+	switch field {
+	case "match", "scope":
+		return "scope"
+	case "until":
+		return "for"
+	case "priority_below":
+		return "below"
+	case "priority_above":
+		return "above"
+	case "waiting_timeout", "lease_timeout", "cleanup_timeout", "acquire_timeout":
+		return field[:len(field)-len("_timeout")]
+	}
+	return field
+}
+
+// may says why somebody may not do anything; nil if she may.
+func (c *Console) may(person string) *problem {
+	switch {
+	case c.o.Operator == nil:
+		return &problem{Status: http.StatusForbidden, Title: "This console only looks", Detail: "nothing can be done here", Next: c.o.Refusal}
+	case person == "":
+		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "nobody is signed in", Next: c.howToSignIn()}
+	}
+	return nil
+}
+
+// carryOut does what is wanted. The act is not cut short when the browser goes.
+func (c *Console) carryOut(ctx context.Context, person string, d deed) (Done, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deedPatience)
+	defer cancel()
+	done, err := d.do(ctx, c.o.Operator)
+	words := []any{"by", person, "deed", d.verb, "target", clip(d.target), "act", done.Act}
+	if err != nil {
+		c.log.Warn("what somebody wanted at the console was not done", append(words, "error", err)...)
+		return done, err
+	}
+	c.log.Info("done at the console", words...)
+	c.approvals.forget()
+	c.jobs.forget()
+	c.overrides.forget()
+	return done, nil
+}
+
+// submit does what a form says, and shows the page again.
+func (c *Console) submit(w http.ResponseWriter, r *http.Request, p page) {
+	if err := r.ParseForm(); err != nil {
+		c.refuse(w, r, *problemOf(formError(err)))
+		return
+	}
+	person := who(r.Context())
+	v := c.visit(r)
+	v.form = r.PostForm
+	again := func(bad *problem) {
+		v.problem = bad
+		body, err := c.fragment(v, p)
+		if err != nil {
+			c.problemPage(w, r, bad)
+			return
+		}
+		c.shell(w, r, bad.Status, shell{Title: p.title(v), Menu: p.menu, Live: "", Body: body})
+	}
+	if bad := c.may(person); bad != nil {
+		again(bad)
+		return
+	}
+	v.params = &params{values: r.PostForm}
+	d, err := p.act(v)
+	wrong := v.done("do", "id", "csrf")
+	v.params = &params{values: r.URL.Query()}
+	switch {
+	case err != nil:
+		again(problemOf(err))
+		return
+	case len(wrong) > 0:
+		again(badFields(wrong))
+		return
+	}
+	done, err := c.carryOut(r.Context(), person, d)
+	if err != nil {
+		again(problemOf(err))
+		return
+	}
+	http.Redirect(w, r, d.back+"?done="+c.notes.put(note{Text: done.Text, Act: done.Act}), http.StatusSeeOther)
+}
+
+func formError(err error) error {
+	if is[*http.MaxBytesError](err) {
+		return err
+	}
+	return &problem{Status: http.StatusBadRequest, Title: "Not a form", Detail: "what was sent cannot be read: " + clip(err.Error()), Next: "load the page again"}
+}
+
+func actOnLock(v *visit) (deed, error) {
+	verb := v.form.Get("do")
+	scope := v.r.PathValue("scope")
+	if _, err := recipes.EscapeScope(scope); err != nil {
+		return deed{}, err
+	}
+	if verb != "preempt" && verb != "break" {
+		return deed{}, unknownDeed(verb)
+	}
+	return v.c.deed(verb, scope, v.person, v.params), nil
+}
+
+func actOnJob(v *visit) (deed, error) {
+	switch verb := v.form.Get("do"); verb {
+	case "pause", "resume", "run":
+		return v.c.deed(verb, v.r.PathValue("name"), v.person, v.params), nil
+	default:
+		return deed{}, unknownDeed(verb)
+	}
+}
+
+func actOnOverrides(v *visit) (deed, error) {
+	switch verb := v.form.Get("do"); verb {
+	case "apply":
+		return v.c.deed(verb, "", v.person, v.params), nil
+	case "clear":
+		return v.c.deed(verb, v.form.Get("id"), v.person, v.params), nil
+	default:
+		return deed{}, unknownDeed(verb)
+	}
+}
+
+func actOnApprovals(v *visit) (deed, error) {
+	switch verb := v.form.Get("do"); verb {
+	case "approve", "force", "deny":
+		return v.c.deed(verb, v.form.Get("id"), v.person, v.params), nil
+	default:
+		return deed{}, unknownDeed(verb)
+	}
+}
+
+func unknownDeed(verb string) error {
+	return &problem{Status: http.StatusBadRequest, Title: "Not a deed", Detail: "nobody can do " + quoted(verb) + " here", Next: "load the page again"}
+}
+
+// Forms that are open: by a link, or because what was sent has to be corrected.
+
+// opened returns what somebody wants to do, and to whom.
+func (v *visit) opened(verbs ...string) (verb, id, token string) {
+	verb, id, token = v.text("do"), v.text("id"), v.text("token")
+	if v.form != nil {
+		verb, id, token = v.form.Get("do"), v.form.Get("id"), v.form.Get("token")
+	}
+	if !slices.Contains(verbs, verb) {
+		if verb != "" && v.form == nil {
+			v.wrong("do", "%s is none of what can be done here", quoted(verb))
+		}
+		return "", "", ""
+	}
+	return verb, clip(id), clip(token)
+}
+
+// lockForm asks a holder to go, or breaks its lock.
+type lockForm struct {
+	Verb  string
+	Token string
+	Owner string // "": nobody has that token any more
+	Close string
+}
+
+func (v *visit) lockForm(scope string) (*lockForm, error) {
+	verb, _, token := v.opened("preempt", "break")
+	if verb == "" {
+		return nil, nil
+	}
+	f := &lockForm{Verb: verb, Token: token, Close: scopePath(scope)}
+	if l := v.lock(scope); l != nil {
+		for _, h := range l.Holders {
+			if h.Token.String() == token {
+				f.Owner = h.Owner
+			}
+		}
+	}
+	return f, nil
+}
+
+// jobForm pauses, resumes or runs a job.
+type jobForm struct{ Verb, Close string }
+
+func (v *visit) jobForm(name string) (*jobForm, error) {
+	verb, _, _ := v.opened("pause", "resume", "run")
+	if verb == "" {
+		return nil, nil
+	}
+	return &jobForm{Verb: verb, Close: "/jobs/" + escapePath(name)}, nil
+}
+
+// overrideForm applies an override, or clears one.
+type overrideForm struct{ Verb, ID, Close string }
+
+func (v *visit) overrideForm() (*overrideForm, error) {
+	verb, id, _ := v.opened("apply", "clear")
+	if verb == "" {
+		return nil, nil
+	}
+	return &overrideForm{Verb: verb, ID: id, Close: "/overrides"}, nil
+}
+
+// approvalForm decides about a question.
+type approvalForm struct{ Verb, ID, Close string }
+
+func (v *visit) approvalForm() (*approvalForm, error) {
+	verb, id, _ := v.opened("approve", "force", "deny")
+	if verb == "" {
+		return nil, nil
+	}
+	return &approvalForm{Verb: verb, ID: id, Close: "/approvals"}, nil
+}
+
+// apiDeed does what a request in JSON says.
+func (c *Console) apiDeed(verb, pathValue string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		person := who(r.Context())
+		if bad := c.may(person); bad != nil {
+			if bad.Status == http.StatusUnauthorized && c.o.Users != nil {
+				w.Header().Set("WWW-Authenticate", `Basic realm="lockkeeper", charset="UTF-8"`)
+			}
+			writeProblem(w, *bad)
+			return
+		}
+		p, err := jsonParams(r, deedFields[verb])
+		if err != nil {
+			writeProblem(w, *problemOf(err))
+			return
+		}
+		target := ""
+		if pathValue != "" {
+			target = r.PathValue(pathValue)
+		}
+		if pathValue == "scope" {
+			if _, err := recipes.EscapeScope(target); err != nil {
+				writeProblem(w, *problemOf(err))
+				return
+			}
+		}
+		d := c.deed(verb, target, person, p)
+		if wrong := p.done(); len(wrong) > 0 {
+			writeProblem(w, *badFields(wrong))
+			return
+		}
+		done, err := c.carryOut(r.Context(), person, d)
+		if err != nil {
+			writeProblem(w, *problemOf(err))
+			return
+		}
+		writeJSON(w, done)
+	}
+}
+
+// jsonParams reads an object of texts, numbers and truth values.
+func jsonParams(r *http.Request, known []string) (*params, error) {
+	bad := func(detail string) error {
+		return &problem{Status: http.StatusBadRequest, Title: "Not JSON", Detail: detail, Next: "send an object with the fields of /api/v1/openapi.json"}
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, &problem{
+			Status: http.StatusUnsupportedMediaType, Title: "Not JSON", Detail: "the content type is " + quoted(r.Header.Get("Content-Type")), Next: "send application/json",
+		}
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.UseNumber()
+	var fields map[string]any
+	if err := decoder.Decode(&fields); err != nil {
+		if is[*http.MaxBytesError](err) {
+			return nil, err
+		}
+		return nil, bad("the body cannot be read: " + clip(err.Error()))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, bad("there is something behind the object")
+	}
+	p := &params{values: url.Values{}}
+	for name, value := range fields {
+		if !slices.Contains(known, name) {
+			p.wrong(clip(name), "means nothing here")
+			continue
+		}
+		switch is := value.(type) {
+		case nil:
+		case string:
+			p.values.Set(name, is)
+		case json.Number:
+			p.values.Set(name, is.String())
+		case bool:
+			p.values.Set(name, strconv.FormatBool(is))
+		default:
+			p.wrong(name, "is a list or an object; write a text, a number or a truth value")
+		}
+	}
+	return p, nil
+}

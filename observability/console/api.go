@@ -1,0 +1,337 @@
+package console
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+//go:embed openapi.json
+var specFile embed.FS
+
+// writeJSON answers with what an API returns.
+func writeJSON(w http.ResponseWriter, answer any) {
+	data, err := json.MarshalIndent(answer, "", "  ")
+	if err != nil {
+		writeProblem(w, *problemOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(data, '\n')) // the client has gone
+}
+
+// A route is one of the API.
+type route struct {
+	method, path string
+	summary      string
+	query        []queryParam
+	body         string // the verb of a deed; "" for none
+	answer       any    // of its type
+	handler      http.HandlerFunc
+}
+
+// A queryParam is a parameter of a query.
+type queryParam struct {
+	name, kind, help string // kind: integer or string, or words with | between
+}
+
+var (
+	limitParam  = queryParam{"limit", "integer", "How many at most."}
+	offsetParam = queryParam{"offset", "integer", "How many to leave out at the beginning."}
+	rangeParam  = queryParam{"range", "10m|1h|6h|24h", "How far to go back from now."}
+)
+
+// routes are all of the API.
+func (c *Console) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/api/v1/locks", summary: "All locks: who holds them, how many wait, who blocks whom.", answer: locksPage{}, handler: c.apiLocks,
+			query: []queryParam{
+				{"q", "string", "Part of a scope, or of the name or host of somebody who holds or waits."},
+				{"state", "all|waiting|held|free|trouble", "Which locks."},
+				{"sort", "scope|blocked|waiters|oldest|since|lease", "What comes first."},
+				{"waiters", "integer", "How many of each queue to list; waiter_count has the number of all."},
+				limitParam, offsetParam,
+			},
+		},
+		{method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits. Slashes in the scope may be escaped (%2F).", answer: lockAnswer{}, handler: c.apiLock},
+		{
+			method: "GET", path: "/api/v1/locks/{scope}/timeline", summary: "What happened to a lock: who waited and held when. Slashes in the scope may be escaped (%2F).",
+			query: []queryParam{rangeParam}, answer: live.Timeline{}, handler: c.apiTimeline,
+		},
+		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Ask the holders of a lock to go. Slashes in the scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
+		{method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; confirm repeats the scope. Slashes in the scope have to be escaped (%2F).", body: "break", answer: Done{}, handler: c.apiDeed("break", "scope")},
+		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and circles.", answer: waitsAnswer{}, handler: c.apiWaits},
+		{method: "GET", path: "/api/v1/heat", summary: "Where time is lost by waiting: by lock and slice of time.", answer: live.Heat{}, handler: c.apiHeat, query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}}},
+		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{}, handler: apiFact(c, c.jobs)},
+		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.", answer: Job{}, handler: c.apiJob},
+		{method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause", answer: Done{}, handler: c.apiDeed("pause", "name")},
+		{method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume", answer: Done{}, handler: c.apiDeed("resume", "name")},
+		{method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{}, handler: c.apiDeed("run", "name")},
+		{method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.", answer: []views.Group{}, handler: apiFact(c, c.groups)},
+		{method: "GET", path: "/api/v1/groups/{name}", summary: "One lock group: who holds which of its locks.", answer: views.Group{}, handler: c.apiGroup},
+		{method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.", answer: []views.Override{}, handler: apiFact(c, c.overrides)},
+		{method: "POST", path: "/api/v1/overrides", summary: "Put an override in force.", body: "apply", answer: Done{}, handler: c.apiDeed("apply", "")},
+		{method: "POST", path: "/api/v1/overrides/{id}/clear", summary: "Take an override back.", body: "clear", answer: Done{}, handler: c.apiDeed("clear", "id")},
+		{method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.", answer: []views.Approval{}, handler: apiFact(c, c.approvals)},
+		{method: "POST", path: "/api/v1/approvals/{id}/approve", summary: "Let a request take its lock when the grace of the holder is over.", body: "approve", answer: Done{}, handler: c.apiDeed("approve", "id")},
+		{method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.", body: "force", answer: Done{}, handler: c.apiDeed("force", "id")},
+		{method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{}, handler: c.apiDeed("deny", "id")},
+		{
+			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []recipes.AuditRecord{}, handler: c.apiAudit,
+			query: []queryParam{
+				{"scope", "string", "Only scopes that fit the pattern."}, {"by", "string", "Only what was done by somebody with this in the name or identity."},
+				{"within", "string", "Only what is not older, for example 2h."}, limitParam,
+			},
+		},
+		{
+			method: "GET", path: "/api/v1/events", summary: "What happened, the oldest first; with Accept: text/event-stream all that happens from now on, an event of the name entry each.",
+			answer: entriesPage{}, handler: c.apiEvents,
+			query: []queryParam{{"after", "integer", "The number of the last entry that is known."}, limitParam},
+		},
+		{method: "GET", path: "/api/v1/openapi.json", summary: "This description.", answer: map[string]any{}, handler: c.apiSpec},
+	}
+}
+
+func (c *Console) api(mux *http.ServeMux) {
+	for _, r := range c.routes() {
+		pattern := r.path
+		if r.method == "GET" { // names may have slashes in them
+			for _, last := range []string{"{scope}", "{name}"} {
+				if strings.HasSuffix(pattern, last) {
+					pattern = strings.TrimSuffix(pattern, "}") + "...}"
+				}
+			}
+		}
+		mux.HandleFunc(r.method+" "+pattern, r.handler)
+	}
+}
+
+func (c *Console) apiSpec(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(c.spec)
+}
+
+// aboutLocks is what every answer about locks begins with.
+type aboutLocks struct {
+	At       time.Time   `json:"at"`
+	Version  uint64      `json:"version"`
+	Complete bool        `json:"complete"` // all locks have been looked at
+	Blind    *live.Blind `json:"blind"`    // null: ZooKeeper answers
+}
+
+func about(s *live.Snapshot) aboutLocks { return aboutLocks{s.At, s.Version, s.Complete, s.Blind} }
+
+// locksPage are locks in JSON.
+type locksPage struct {
+	aboutLocks
+	Totals live.Totals `json:"totals"` // of all locks
+	Total  int         `json:"total"`  // locks that fit
+	Offset int         `json:"offset"`
+	Locks  []lockItem  `json:"locks"`
+}
+
+// lockItem is a lock with the beginning of its queue.
+type lockItem struct {
+	live.Lock
+	WaiterCount int `json:"waiter_count"`
+}
+
+// maxLocks is how many locks one answer has.
+const maxLocks = 1000
+
+func (c *Console) apiLocks(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	by := v.choice("sort", "scope", "blocked", "waiters", "oldest", "since", "lease")
+	state := v.choice("state", "all", "waiting", "held", "free", "trouble")
+	text := v.text("q")
+	queue := int(v.number("waiters", 10, 0, maxLocks))
+	limit, offset := int(v.number("limit", 100, 1, maxLocks)), int(v.number("offset", 0, 0, 1_000_000))
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	rows := wantedLocks(v.snap.Locks, text, state)
+	_, blocked := v.blockers()
+	sortLocks(rows, by, blocked)
+	answer := locksPage{aboutLocks: about(v.snap), Totals: v.snap.Totals, Total: len(rows), Offset: min(offset, len(rows)), Locks: []lockItem{}}
+	for _, l := range rows[answer.Offset:min(answer.Offset+limit, len(rows))] {
+		item := lockItem{Lock: *l, WaiterCount: len(l.Waiters)}
+		item.Waiters = item.Waiters[:min(queue, len(item.Waiters))]
+		answer.Locks = append(answer.Locks, item)
+	}
+	writeJSON(w, answer)
+}
+
+// lockAnswer is one lock in JSON.
+type lockAnswer struct {
+	aboutLocks
+	Lock live.Lock `json:"lock"`
+}
+
+func (c *Console) apiLock(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	scope := r.PathValue("scope")
+	if v.lock(scope) == nil {
+		if rest, ok := strings.CutSuffix(scope, "/timeline"); ok { // its slashes were not escaped
+			r.SetPathValue("scope", rest)
+			c.apiTimeline(w, r)
+			return
+		}
+	}
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	if _, err := recipes.EscapeScope(scope); err != nil {
+		writeProblem(w, *problemOf(err))
+		return
+	}
+	answer := lockAnswer{aboutLocks: about(v.snap), Lock: live.Lock{Scope: scope, State: "free", Holders: []live.Holder{}, Waiters: []live.Waiter{}}}
+	if l := v.lock(scope); l != nil { // one that was never locked is free
+		answer.Lock = *l
+	}
+	writeJSON(w, answer)
+}
+
+func (c *Console) apiTimeline(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	back, _, _ := v.timeRange()
+	scope := r.PathValue("scope")
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	if _, err := recipes.EscapeScope(scope); err != nil {
+		writeProblem(w, *problemOf(err))
+		return
+	}
+	t := c.o.Board.Timeline(scope, v.now.Add(-back), v.now)
+	t.Rows, t.Marks = slices.Concat([]live.Row{}, t.Rows), slices.Concat([]live.Mark{}, t.Marks)
+	writeJSON(w, t)
+}
+
+// waitsAnswer is the graph in JSON.
+type waitsAnswer struct {
+	aboutLocks
+	Waits live.Graph `json:"waits"`
+}
+
+func (c *Console) apiWaits(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	g := v.snap.Waits
+	g.Nodes, g.Edges, g.Circles = slices.Concat([]live.GraphNode{}, g.Nodes), slices.Concat([]live.GraphEdge{}, g.Edges), slices.Concat([][]string{}, g.Circles)
+	writeJSON(w, waitsAnswer{about(v.snap), g})
+}
+
+func (c *Console) apiHeat(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	back, _, _ := v.timeRange()
+	columns := int(v.number("columns", heatColumns, 1, 500))
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	h := c.o.Board.Heat(v.now.Add(-back), v.now, columns)
+	h.Rows = slices.Concat([]live.HeatRow{}, h.Rows)
+	writeJSON(w, h)
+}
+
+// apiFact answers with a list that was looked up.
+func apiFact[T any](c *Console, m *memo[[]T]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p := &params{values: r.URL.Query()}
+		if all := p.done(); len(all) > 0 {
+			writeProblem(w, *badFields(all))
+			return
+		}
+		f := m.get(r.Context())
+		if f.Err != nil {
+			writeProblem(w, *factProblem(f.Err))
+			return
+		}
+		writeJSON(w, slices.Concat([]T{}, f.Is))
+	}
+}
+
+// factProblem says why something is not known.
+func factProblem(err error) *problem {
+	if errors.Is(err, errNotHere) {
+		return notFound(err.Error(), "look at the console of a daemon: lockkeeper run")
+	}
+	p := problemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		p.Status, p.Title = http.StatusServiceUnavailable, "Not known now"
+	}
+	return p
+}
+
+func (c *Console) apiJob(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	j, err := v.job(r.PathValue("name"))
+	if err != nil {
+		writeProblem(w, *problemOf(err))
+		return
+	}
+	j.History, j.Ticks = slices.Concat([]views.Tick{}, j.History), slices.Concat([]views.NextTick{}, j.Ticks)
+	writeJSON(w, j)
+}
+
+func (c *Console) apiGroup(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	f := c.groups.get(r.Context())
+	if f.Err != nil {
+		writeProblem(w, *factProblem(f.Err))
+		return
+	}
+	name := r.PathValue("name")
+	i := slices.IndexFunc(f.Is, func(g views.Group) bool { return g.Name == name })
+	if i < 0 {
+		writeProblem(w, *notFound("there is no group "+quoted(name), "all groups are at /api/v1/groups"))
+		return
+	}
+	writeJSON(w, f.Is[i])
+}
+
+func (c *Console) apiAudit(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(r)
+	q := recipes.AuditQuery{Scope: v.text("scope"), By: v.text("by")}
+	if within := v.maybeDuration("within", time.Second, longest); within != nil {
+		q.Since = v.now.Add(-*within)
+	}
+	q.Limit = int(v.number("limit", 100, 1, maxAudit))
+	if all := v.done(); len(all) > 0 {
+		writeProblem(w, *badFields(all))
+		return
+	}
+	records, err := c.audit(r.Context(), q)
+	if err != nil {
+		writeProblem(w, *factProblem(err))
+		return
+	}
+	lines := make([]json.RawMessage, 0, len(records))
+	for _, r := range records {
+		lines = append(lines, r.Line())
+	}
+	writeJSON(w, lines)
+}

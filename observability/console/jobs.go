@@ -1,0 +1,306 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/views"
+)
+
+// jobsModel are all jobs.
+type jobsModel struct {
+	State  factState
+	Rows   []jobRow
+	Query  string
+	Pages  pages
+	Counts map[string]int // by state
+	Order  []string
+}
+
+// factState says how far something can be relied on that was looked up.
+type factState struct {
+	Known   bool          // there is something to show
+	Missing bool          // this process cannot know
+	Err     string        // it is not known now
+	Since   template.HTML // it is what was seen then
+}
+
+func stateOf[T any](v *visit, f fact[T]) factState {
+	s := factState{Known: f.Known(), Missing: errors.Is(f.Err, errNotHere)}
+	if f.Err != nil && !s.Missing {
+		s.Err = f.Err.Error()
+		s.Since = v.Ago(f.At)
+	}
+	return s
+}
+
+// A jobRow is one job.
+type jobRow struct {
+	views.Job
+	Path    string
+	Spec    string
+	Due     template.HTML
+	DueAt   template.HTML
+	Ended   template.HTML
+	Outcome string
+	Running template.HTML
+	Pause   string
+}
+
+func drawJobs(v *visit) (any, error) {
+	m := &jobsModel{Query: v.text("q"), Counts: map[string]int{}}
+	at := int(v.number("from", 0, 0, 1_000_000))
+	if len(v.problems) > 0 {
+		return m, nil
+	}
+	f := v.c.jobs.get(v.ctx)
+	m.State = stateOf(v, f)
+	var wanted []views.Job
+	for _, j := range f.Is {
+		m.Counts[j.State]++
+		if m.Query == "" || strings.Contains(strings.ToLower(j.Name+" "+strings.Join(j.Locks, " ")), strings.ToLower(m.Query)) {
+			wanted = append(wanted, j)
+		}
+	}
+	for _, s := range []string{"running", "waiting", "paused", "idle"} {
+		if m.Counts[s] > 0 {
+			m.Order = append(m.Order, s)
+		}
+	}
+	wanted, m.Pages = paged(v, wanted, at, perPage)
+	for _, j := range wanted {
+		m.Rows = append(m.Rows, v.jobRow(j))
+	}
+	return m, nil
+}
+
+func (v *visit) jobRow(j views.Job) jobRow {
+	row := jobRow{Job: j, Path: "/jobs/" + escapePath(j.Name)}
+	if j.Schedule != nil {
+		row.Spec = *j.Schedule
+		if j.Timezone != nil {
+			row.Spec += " " + *j.Timezone
+		}
+	}
+	if j.Next != nil {
+		row.Due, row.DueAt = v.Until(*j.Next), v.Clock(*j.Next)
+	}
+	if j.Last != nil {
+		row.Outcome, row.Ended = j.Last.Outcome, v.Ago(j.Last.EndedAt)
+	}
+	for _, r := range j.Runs {
+		if !r.Alive {
+			row.Outcome = "interrupted"
+		} else if row.Running == "" {
+			row.Running = v.Ago(r.StartedAt)
+		}
+	}
+	if p := j.Paused; p != nil {
+		row.Pause = fmt.Sprintf("paused by %s: %s", p.By, p.Reason)
+	}
+	return row
+}
+
+// jobModel is one job.
+type jobModel struct {
+	jobRow
+	Name    string
+	Err     string // it is not known now
+	Runs    []runRow
+	Ticks   []tickRow
+	Strip   []tickRow // all that are kept, the oldest first
+	Next    []nextRow
+	Paused  *pauseRow
+	Skipped []skipCount
+	Total   int64
+	Form    *jobForm
+}
+
+type runRow struct {
+	views.Run
+	Since template.HTML
+}
+
+type tickRow struct {
+	views.Tick
+	When    template.HTML
+	From    template.HTML
+	Ended   template.HTML
+	Took    string
+	Waited  string
+	Trace   string
+	Started template.HTML
+}
+
+type nextRow struct {
+	views.NextTick
+	In   template.HTML
+	When template.HTML
+}
+
+type pauseRow struct {
+	views.Pause
+	Since template.HTML
+	Until template.HTML
+}
+
+type skipCount struct {
+	Reason string
+	N      int64
+}
+
+func drawJob(v *visit) (any, error) {
+	name := v.r.PathValue("name")
+	m := &jobModel{Name: name}
+	form, err := v.jobForm(name)
+	if err != nil {
+		return nil, err
+	}
+	m.Form = form
+	j, err := v.job(name)
+	if p, ok := errors.AsType[*problem](err); ok && p.Status != 503 {
+		return nil, err
+	}
+	if err != nil {
+		m.Err = err.Error()
+		return m, nil
+	}
+	m.jobRow = v.jobRow(j.Job)
+	for _, r := range j.Runs {
+		m.Runs = append(m.Runs, runRow{r, v.Ago(r.StartedAt)})
+	}
+	for _, t := range j.History {
+		m.Strip = append(m.Strip, v.tickRow(t))
+	}
+	m.Ticks = slices.Clone(m.Strip)
+	slices.Reverse(m.Ticks)
+	for _, t := range j.Ticks {
+		m.Next = append(m.Next, nextRow{t, v.Until(t.At), v.Clock(t.At)})
+	}
+	if p := j.Paused; p != nil {
+		m.Paused = &pauseRow{Pause: *p, Since: v.Ago(p.Since)}
+		if p.Until != nil {
+			m.Paused.Until = v.Until(*p.Until)
+		}
+	}
+	for reason, n := range j.Counts.Skipped {
+		m.Skipped = append(m.Skipped, skipCount{reason, n})
+	}
+	slices.SortFunc(m.Skipped, func(a, b skipCount) int { return strings.Compare(a.Reason, b.Reason) })
+	c := j.Counts
+	m.Total = c.Ran + c.Failed + c.Preempted + c.Lost + c.Interrupted + c.AllSkipped()
+	return m, nil
+}
+
+// job looks one up. The error is a *problem.
+func (v *visit) job(name string) (Job, error) {
+	if v.c.o.Facts.Job == nil {
+		return Job{}, notFound("this process knows no jobs", "look at the console of a daemon that runs some: lockkeeper run")
+	}
+	ctx, cancel := withPatience(v.ctx)
+	defer cancel()
+	j, err := v.c.o.Facts.Job(ctx, name)
+	if unknown, ok := errors.AsType[*NotKnownError](err); ok {
+		return Job{}, notFound(unknown.What, "all jobs are at /jobs")
+	}
+	if err != nil {
+		p := problemOf(err)
+		p.Status = 503
+		return Job{}, p
+	}
+	return j, nil
+}
+
+func (v *visit) tickRow(t views.Tick) tickRow {
+	row := tickRow{Tick: t, Ended: v.Clock(t.EndedAt), When: "by hand", Trace: v.c.o.Links.traceURL(t.Trace)}
+	if t.Scheduled != nil {
+		row.When = v.Clock(*t.Scheduled)
+	}
+	if t.First != nil {
+		row.From = v.Clock(*t.First)
+	}
+	if t.StartedAt != nil {
+		row.Started = v.Clock(*t.StartedAt)
+	}
+	if t.Took > 0 {
+		row.Took = human(millis(t.Took))
+	}
+	if t.Waited > 0 {
+		row.Waited = human(millis(t.Waited))
+	}
+	return row
+}
+
+// groupsModel are all groups.
+type groupsModel struct {
+	State factState
+	Rows  []groupRow
+}
+
+type groupRow struct {
+	views.Group
+	Path string
+}
+
+func drawGroups(v *visit) (any, error) {
+	m := &groupsModel{}
+	if len(v.problems) > 0 {
+		return m, nil
+	}
+	f := v.c.groups.get(v.ctx)
+	m.State = stateOf(v, f)
+	for _, g := range f.Is {
+		m.Rows = append(m.Rows, groupRow{g, "/groups/" + escapePath(g.Name)})
+	}
+	return m, nil
+}
+
+// groupModel is one group.
+type groupModel struct {
+	State   factState
+	Group   views.Group
+	Members []memberRow
+	Locks   []views.GroupLock
+	Pages   pages
+	Most    int // locks of one member
+}
+
+type memberRow struct {
+	views.GroupMember
+	Since   template.HTML
+	Percent int
+}
+
+func drawGroup(v *visit) (any, error) {
+	name := v.r.PathValue("name")
+	m := &groupModel{}
+	at := int(v.number("from", 0, 0, 1_000_000))
+	f := v.c.groups.get(v.ctx)
+	m.State = stateOf(v, f)
+	i := slices.IndexFunc(f.Is, func(g views.Group) bool { return g.Name == name })
+	if i < 0 && f.Err == nil {
+		return nil, notFound("there is no group "+quoted(name), "all groups are at /groups")
+	}
+	if i < 0 {
+		m.Group.Name = name
+		return m, nil
+	}
+	m.Group = f.Is[i]
+	for _, one := range m.Group.Members {
+		m.Most = max(m.Most, one.Locks)
+	}
+	for _, one := range m.Group.Members {
+		m.Members = append(m.Members, memberRow{one, v.Ago(one.Since), 100 * one.Locks / max(1, m.Most)})
+	}
+	m.Locks, m.Pages = paged(v, m.Group.Locks, at, perPage)
+	return m, nil
+}
+
+// elapsed is how long something has waited, in milliseconds, when it goes on.
+func elapsed(waited int64, since, now time.Time) time.Duration {
+	return millis(waited) + max(0, now.Sub(since))
+}

@@ -1,0 +1,334 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// lockModel is the page of one lock.
+type lockModel struct {
+	Scope   string
+	Path    string
+	Known   bool // it has been seen
+	Lock    live.Lock
+	Summary string
+	Holders []holderCard
+	Waiters []waiterRow
+	Pages   pages
+	Ranges  []option
+	Range   string
+	Picture template.HTML
+	History []spellRow
+	Deltas  []delta
+	Events  []eventRow
+	Since   template.HTML // nothing is known before; "" when that does not matter
+	Oldest  template.HTML
+
+	Form *lockForm // that is open
+}
+
+// A holderCard is one who has the lock.
+type holderCard struct {
+	live.Holder
+	Since    template.HTML
+	Lease    template.HTML
+	Over     bool
+	Left     int // percent of the lease
+	Trace    string
+	Workflow string
+	Asked    []askedBy
+	Preempt  string // where its form is
+	Break    string
+}
+
+type askedBy struct {
+	live.Preemptor
+	Ago   template.HTML
+	Until template.HTML
+}
+
+// A waiterRow is one in the queue.
+type waiterRow struct {
+	live.Waiter
+	Since    template.HTML
+	Blockers []live.GraphNode
+	Trace    string
+	Workflow string
+}
+
+// A spellRow is a time in which somebody had the lock.
+type spellRow struct {
+	Owner, Host string
+	ID          string
+	Token       recipes.Token
+	From, To    template.HTML
+	Held        string
+	Waited      string
+	End         live.SpellEnd
+}
+
+// A delta is how a request to go went on.
+type delta struct {
+	At       template.HTML
+	From, To string // owners
+	Reason   string
+	Left     string // until the holder had gone; "" while it has not
+	End      live.SpellEnd
+	Next     string // until the next one had the lock
+	NextBy   string
+	Since    template.HTML // while it goes on
+}
+
+// waitersPerPage is how many of a queue are shown at a time.
+const waitersPerPage = 50
+
+var ranges = []struct {
+	name string
+	is   time.Duration
+}{{"10m", 10 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
+
+// timeRange reads how far a picture goes back.
+func (v *visit) timeRange() (time.Duration, string, []option) {
+	name := v.choice("range", "10m", "1h", "6h", "24h")
+	var options []option
+	is := ranges[0].is
+	for _, r := range ranges {
+		options = append(options, option{r.name, v.With("range", unless(r.name, "10m")), r.name == name})
+		if r.name == name {
+			is = r.is
+		}
+	}
+	return is, name, options
+}
+
+func drawLock(v *visit) (any, error) {
+	scope := v.r.PathValue("scope")
+	if _, err := recipes.EscapeScope(scope); err != nil {
+		return nil, &problem{Status: 422, Title: "No such lock", Detail: "this cannot be the name of a lock: " + err.Error(), Next: "begin at /"}
+	}
+	m := &lockModel{Scope: scope, Path: scopePath(scope), Lock: live.Lock{Scope: scope, State: "free"}}
+	back, name, options := v.timeRange()
+	m.Range, m.Ranges = name, options
+	at := int(v.number("from", 0, 0, 1_000_000))
+	form, err := v.lockForm(scope)
+	if err != nil {
+		return nil, err
+	}
+	m.Form = form
+	if len(v.problems) > 0 && v.problem == nil {
+		return m, nil
+	}
+	if l := v.lock(scope); l != nil {
+		m.Known, m.Lock = true, *l
+	}
+	m.Summary = v.summary(&m.Lock)
+	if m.Lock.OldestWait != nil {
+		m.Oldest = v.Ago(*m.Lock.OldestWait)
+	}
+	for i := range m.Lock.Holders {
+		if i == waitersPerPage {
+			break
+		}
+		m.Holders = append(m.Holders, v.holderCard(m, &m.Lock.Holders[i]))
+	}
+	nodes := map[string]live.GraphNode{}
+	for _, n := range v.snap.Waits.Nodes {
+		nodes[n.ID] = n
+	}
+	waiters, pages := paged(v, m.Lock.Waiters, at, waitersPerPage)
+	m.Pages = pages
+	for _, w := range waiters {
+		m.Waiters = append(m.Waiters, v.waiterRow(w, nodes))
+	}
+	timeline := v.c.o.Board.Timeline(scope, v.now.Add(-back), v.now)
+	if timeline.Known.After(v.now.Add(-back)) {
+		m.Since = v.Ago(timeline.Known)
+	}
+	m.Picture, err = v.timelinePicture(timeline)
+	if err != nil {
+		return nil, err
+	}
+	m.History = v.history(timeline)
+	m.Deltas = v.deltas(timeline)
+	m.Events = v.eventRows(scope, "", 20)
+	return m, nil
+}
+
+// summary is the lock in a sentence.
+func (v *visit) summary(l *live.Lock) string {
+	waiting := "nobody waits"
+	if n := len(l.Waiters); n > 0 {
+		waiting = count(n, "request") + " " + map[bool]string{true: "waits", false: "wait"}[n == 1]
+	}
+	switch n := len(l.Holders); {
+	case l.Damage != "":
+		return "Damaged: " + l.Damage
+	case n == 0 && len(l.Delays) > 0:
+		return fmt.Sprintf("Free, and not granted yet: %s has gone without releasing it; %s.", l.Delays[0].Owner, waiting)
+	case n == 0 && len(l.Waiters) > 0:
+		return fmt.Sprintf("Free; %s is about to get it.", l.Waiters[0].Owner)
+	case n == 0:
+		return "Free: nobody holds it, and nobody waits for it."
+	case n == 1:
+		return fmt.Sprintf("Held by %s; %s.", l.Holders[0].Owner, waiting)
+	default:
+		return fmt.Sprintf("Held by %s together; %s.", count(n, "request"), waiting)
+	}
+}
+
+func (v *visit) holderCard(m *lockModel, h *live.Holder) holderCard {
+	end := leaseEnd(&m.Lock, h)
+	card := holderCard{Holder: *h, Since: v.Ago(h.Since), Lease: v.Until(end), Over: !end.After(v.now)}
+	if h.LeaseTimeout > 0 {
+		card.Left = int(max(0, min(100, 100*end.Sub(v.now)/millis(h.LeaseTimeout))))
+	}
+	card.Workflow = v.c.o.Links.workflowURL(workflowOf(h.Message), "")
+	card.Trace = v.c.o.Links.traceURL("")
+	for _, p := range h.PreemptedBy {
+		card.Asked = append(card.Asked, askedBy{p, v.Ago(p.Since), v.Until(p.Until)})
+	}
+	card.Preempt = v.With("do", "preempt", "token", h.Token.String()) + "#act"
+	card.Break = v.With("do", "break", "token", h.Token.String()) + "#act"
+	return card
+}
+
+// workflowOf returns the ID of the workflow that a message names, as the activities
+// of package temporal do; "" if it names none.
+func workflowOf(message string) string {
+	id, ok := strings.CutPrefix(message, "workflow ")
+	if !ok || id == "" || strings.ContainsAny(id, " \t\n") {
+		return ""
+	}
+	return id
+}
+
+func (v *visit) waiterRow(w live.Waiter, nodes map[string]live.GraphNode) waiterRow {
+	row := waiterRow{Waiter: w, Since: v.Ago(w.WaitingSince), Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL("")}
+	for _, id := range w.Blockers {
+		if n, ok := nodes[id]; ok {
+			row.Blockers = append(row.Blockers, n)
+		}
+	}
+	return row
+}
+
+// history are those who had the lock, the newest first.
+func (v *visit) history(t live.Timeline) []spellRow {
+	const most = 50
+	var all []spellRow
+	var begun []time.Time
+	for _, r := range t.Rows {
+		row := spellRow{Owner: r.Owner, Host: r.Host, ID: r.ID}
+		var from, to time.Time
+		waited := time.Duration(-1)
+		held := false
+		for _, s := range r.Spells {
+			if s.Kind == live.SpellWaiting && !s.To.IsZero() {
+				waited = s.To.Sub(s.From)
+			}
+			if s.Kind == live.SpellWaiting {
+				continue
+			}
+			if !held {
+				from, held = s.From, true
+			}
+			row.Token, row.End, to = s.Token, s.End, s.To
+		}
+		if !held {
+			continue
+		}
+		row.From, row.To = v.Clock(from), v.Clock(to)
+		if to.IsZero() {
+			row.To, to = "now", v.now
+		}
+		row.Held = human(to.Sub(from))
+		if waited >= 0 {
+			row.Waited = human(waited)
+		}
+		all = append(all, row)
+		begun = append(begun, from)
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return begun[b].Compare(begun[a]) })
+	sorted := make([]spellRow, 0, min(most, len(all)))
+	for _, i := range order[:min(most, len(order))] {
+		sorted = append(sorted, all[i])
+	}
+	return sorted
+}
+
+// deltas are the requests to go, the newest first: how long the holder took, and
+// how long it was until the next one had the lock.
+func (v *visit) deltas(t live.Timeline) []delta {
+	const most = 20
+	rows := map[string]*live.Row{}
+	for i := range t.Rows {
+		rows[t.Rows[i].ID] = &t.Rows[i]
+	}
+	var all []delta
+	for i := len(t.Marks) - 1; i >= 0 && len(all) < most; i-- {
+		mark := t.Marks[i]
+		if mark.Kind != live.MarkPreempt {
+			continue
+		}
+		d := delta{At: v.Clock(mark.At), Reason: mark.Text}
+		if from := rows[mark.From]; from != nil {
+			d.From = from.Owner
+		}
+		victim := rows[mark.To]
+		if victim == nil {
+			continue
+		}
+		d.To = victim.Owner
+		gone := goneAfter(victim, mark.At)
+		if gone == nil || gone.To.IsZero() {
+			d.Since = v.Ago(mark.At)
+			all = append(all, d)
+			continue
+		}
+		d.Left, d.End = human(gone.To.Sub(mark.At)), gone.End
+		if next, at := heldNext(t.Rows, victim.ID, gone.To); next != nil {
+			d.Next, d.NextBy = human(at.Sub(gone.To)), next.Owner
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// goneAfter is the last spell of a holder that goes on at some time, nil if there
+// is none.
+func goneAfter(r *live.Row, at time.Time) *live.Spell {
+	var last *live.Spell
+	for i := range r.Spells {
+		s := &r.Spells[i]
+		if s.Kind != live.SpellWaiting && (s.To.IsZero() || !s.To.Before(at)) {
+			last = s
+		}
+	}
+	return last
+}
+
+// heldNext is who has a lock next after somebody has gone.
+func heldNext(rows []live.Row, gone string, after time.Time) (next *live.Row, at time.Time) {
+	for i := range rows {
+		r := &rows[i]
+		if r.ID == gone {
+			continue
+		}
+		for _, s := range r.Spells {
+			if s.Kind == live.SpellHolding && !s.From.Before(after) && (next == nil || s.From.Before(at)) {
+				next, at = r, s.From
+			}
+		}
+	}
+	return next, at
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A problem is an answer that says why there is no other one, as RFC 9457 has it.
+type problem struct {
+	Type     string         `json:"type"` // about:blank
+	Title    string         `json:"title"`
+	Status   int            `json:"status"`
+	Detail   string         `json:"detail"`
+	Next     string         `json:"next,omitempty"`     // what to do about it
+	Problems []fieldProblem `json:"problems,omitempty"` // with what was sent
+}
+
+func (p *problem) Error() string {
+	if p.Next == "" {
+		return p.Detail
+	}
+	return p.Detail + "; " + p.Next
+}
+
+func badFields(all []fieldProblem) *problem {
+	return &problem{
+		Status: http.StatusUnprocessableEntity, Title: "Not as it should be", Problems: all,
+		Detail: all[0].Field + ": " + all[0].Detail, Next: "correct that, and send it again",
+	}
+}
+
+func notFound(detail, next string) *problem {
+	return &problem{Status: http.StatusNotFound, Title: "Not there", Detail: detail, Next: next}
+}
+
+// problemOf makes an answer of an error. Errors of ours say what to do next
+// themselves.
+func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	p := &problem{Status: http.StatusInternalServerError, Title: "It did not work", Detail: err.Error()}
+	if fields := fieldsOf(err); len(fields) > 0 {
+		p = badFields(fields)
+		return p
+	}
+	switch {
+	case is[*recipes.UnavailableError](err), errors.Is(err, context.DeadlineExceeded):
+		p.Status, p.Title = http.StatusServiceUnavailable, "ZooKeeper does not answer"
+		p.Next = "try again; lockkeeper doctor says what is wrong"
+	case is[*recipes.StaleTokenError](err), is[*recipes.NotHeldError](err):
+		p.Status, p.Title = http.StatusConflict, "Somebody else has it by now"
+		p.Next = "look at the lock as it is now"
+	case is[*recipes.NoOverrideError](err), is[*recipes.NoApprovalError](err):
+		p.Status, p.Title = http.StatusNotFound, "Not there any more"
+	case is[*recipes.IdentityError](err), is[*recipes.UntrustedError](err), is[*recipes.AccessError](err), is[*recipes.EmergencyError](err):
+		p.Status, p.Title = http.StatusForbidden, "Not allowed to this daemon"
+		p.Next = "give the daemon the credentials of an operator: zookeeper: {auth: ..., operators: [...]} in its configuration"
+	case is[*recipes.RequestError](err):
+		p.Status, p.Title = http.StatusUnprocessableEntity, "Not as it should be"
+	case is[*http.MaxBytesError](err):
+		p.Status, p.Title = http.StatusRequestEntityTooLarge, "Too much"
+		p.Next = "send less than 64 KiB"
+	}
+	return p
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// fieldsOf returns what is wrong with an override, field by field.
+func fieldsOf(err error) (all []fieldProblem) {
+	if field, ok := err.(*override.FieldError); ok { //nolint:errorlint // joined errors are looked at one by one
+		return []fieldProblem{{Field: strings.TrimPrefix(field.Field, "match."), Detail: field.Reason}}
+	}
+	switch e := err.(type) { //nolint:errorlint // likewise
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			all = append(all, fieldsOf(err)...)
+		}
+	case interface{ Unwrap() error }:
+		all = fieldsOf(e.Unwrap())
+	}
+	return all
+}
+
+// writeProblem answers in JSON.
+func writeProblem(w http.ResponseWriter, p problem) {
+	p.Type = "about:blank"
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(p) // the client has gone
+}
+
+// refuse answers as the client wants it: the API in JSON, pages as pages.
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, p problem) {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		writeProblem(w, p)
+		return
+	}
+	c.problemPage(w, r, &p)
+}

@@ -1,0 +1,208 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+)
+
+const (
+	coalesce   = 250 * time.Millisecond // between two pushes of a page
+	keepAlive  = 15 * time.Second
+	slowness   = 10 * time.Second // who does not take a page in this time is dropped
+	maxStreams = 200              // pages that are open
+	frameAge   = 200 * time.Millisecond
+)
+
+// streams are the pages that are open. Those that are alike are drawn once.
+type streams struct {
+	mu     sync.Mutex
+	open   int
+	frames map[string]*frame
+}
+
+// A frame is a page as it was drawn.
+type frame struct {
+	once sync.Once
+	at   time.Time
+	data []byte
+	err  error
+}
+
+func newStreams() *streams { return &streams{frames: map[string]*frame{}} }
+
+// enter reports whether there is room for one more.
+func (s *streams) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open >= maxStreams {
+		return false
+	}
+	s.open++
+	return true
+}
+
+func (s *streams) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open--; s.open == 0 {
+		clear(s.frames)
+	}
+}
+
+// drawn returns what draw draws, or has drawn a moment ago for somebody else with
+// the same key. The key says which state of the locks it shows.
+func (s *streams) drawn(key string, draw func() ([]byte, error)) ([]byte, error) {
+	s.mu.Lock()
+	now := time.Now()
+	for k, f := range s.frames {
+		if now.Sub(f.at) > frameAge {
+			delete(s.frames, k)
+		}
+	}
+	f := s.frames[key]
+	if f == nil {
+		f = &frame{at: now}
+		s.frames[key] = f
+	}
+	s.mu.Unlock()
+	f.once.Do(func() { f.data, f.err = draw() })
+	return f.data, f.err
+}
+
+// A push sends events to one browser.
+type push struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+// openPush begins an answer that does not end. It returns nil when there are too
+// many already, and has said so.
+func (c *Console) openPush(w http.ResponseWriter, r *http.Request) *push {
+	if !c.streams.enter() {
+		w.Header().Set("Retry-After", "10")
+		c.refuse(w, r, problem{
+			Status: http.StatusServiceUnavailable, Title: "Too many pages are open",
+			Detail: fmt.Sprintf("%d pages are kept up to date already", maxStreams), Next: "close some, or load the page by hand",
+		})
+		return nil
+	}
+	p := &push{w: w, rc: http.NewResponseController(w)}
+	_ = p.rc.SetReadDeadline(time.Time{}) // that of the server is for the request
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // of proxies
+	w.WriteHeader(http.StatusOK)
+	return p
+}
+
+// send writes an event, or a comment; an error says that the browser has gone, or
+// is too slow.
+func (p *push) send(data []byte) error {
+	_ = p.rc.SetWriteDeadline(time.Now().Add(slowness))
+	if _, err := p.w.Write(data); err != nil {
+		return err
+	}
+	return p.rc.Flush()
+}
+
+// event makes an event of a page: its lines, each with data in front.
+func event(page []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(page) {
+		out.WriteString("data: ")
+		out.Write(bytes.TrimRight(line, "\r\n"))
+		out.WriteByte('\n')
+	}
+	out.WriteByte('\n')
+	return out.Bytes()
+}
+
+// ages are how long ago something was: they run on in the browser, and nothing is
+// sent for them.
+var ages = regexp.MustCompile(`(<time[^>]*>)[^<]*(</time>)`)
+
+// likeness tells one page from another, but for ages.
+func likeness(page []byte) [sha256.Size]byte {
+	return sha256.Sum256(ages.ReplaceAll(page, []byte("$1$2")))
+}
+
+// stream sends a page whenever what it shows has changed. every is how often that
+// is looked at beside changes of locks; 0: never.
+func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Duration, draw func(ctx context.Context) ([]byte, error)) {
+	p := c.openPush(w, r)
+	if p == nil {
+		return
+	}
+	defer c.streams.leave()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(c.ending, cancel)()
+	changed := c.watch(ctx)
+	var looks <-chan time.Time
+	if every > 0 {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		looks = ticker.C
+	}
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	var shown [sha256.Size]byte
+	for {
+		page, err := draw(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			c.log.Error("a page of the console cannot be drawn", "path", r.URL.Path, "error", err)
+			return
+		}
+		if now := likeness(page); now != shown {
+			if p.send(event(page)) != nil {
+				return
+			}
+			shown = now
+			alive.Reset(keepAlive)
+		}
+		pause := time.NewTimer(coalesce)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		}
+		for waiting := true; waiting; {
+			select {
+			case <-changed:
+				waiting = false
+			case <-looks:
+				waiting = false
+			case <-alive.C:
+				if p.send([]byte(": ka\n\n")) != nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// watch returns a channel that has something in it when locks have changed.
+func (c *Console) watch(ctx context.Context) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	go func() {
+		for range c.o.Board.Changes(ctx) {
+			select {
+			case changed <- struct{}{}:
+			default: // it will look at the newest anyway
+			}
+		}
+	}()
+	return changed
+}
