@@ -215,7 +215,7 @@ func (c *Console) apiTimeline(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := c.o.Board.Timeline(scope, v.now.Add(-back), v.now)
-	t.Rows, t.Marks = slices.Concat([]live.Row{}, t.Rows), slices.Concat([]live.Mark{}, t.Marks)
+	t.Rows, t.Marks = listed(t.Rows), listed(t.Marks)
 	writeJSON(w, t)
 }
 
@@ -232,7 +232,7 @@ func (c *Console) apiWaits(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g := v.snap.Waits
-	g.Nodes, g.Edges, g.Circles = slices.Concat([]live.GraphNode{}, g.Nodes), slices.Concat([]live.GraphEdge{}, g.Edges), slices.Concat([][]string{}, g.Circles)
+	g.Nodes, g.Edges, g.Circles = listed(g.Nodes), listed(g.Edges), listed(g.Circles)
 	writeJSON(w, waitsAnswer{about(v.snap), g})
 }
 
@@ -245,7 +245,7 @@ func (c *Console) apiHeat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := c.o.Board.Heat(v.now.Add(-back), v.now, columns)
-	h.Rows = slices.Concat([]live.HeatRow{}, h.Rows)
+	h.Rows = listed(h.Rows)
 	writeJSON(w, h)
 }
 
@@ -262,7 +262,7 @@ func apiFact[T any](c *Console, m *memo[[]T]) http.HandlerFunc {
 			writeProblem(w, *factProblem(f.Err))
 			return
 		}
-		writeJSON(w, slices.Concat([]T{}, f.Is))
+		writeJSON(w, listed(f.Is))
 	}
 }
 
@@ -289,7 +289,7 @@ func (c *Console) apiJob(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, *problemOf(err))
 		return
 	}
-	j.History, j.Ticks = slices.Concat([]views.Tick{}, j.History), slices.Concat([]views.NextTick{}, j.Ticks)
+	j.History, j.Ticks = listed(j.History), listed(j.Ticks)
 	writeJSON(w, j)
 }
 
@@ -334,4 +334,12 @@ func (c *Console) apiAudit(w http.ResponseWriter, r *http.Request) {
 		lines = append(lines, r.Line())
 	}
 	writeJSON(w, lines)
+}
+
+// listed is a list that is never null.
+func listed[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
 }

@@ -177,6 +177,10 @@ func busy(now time.Time) live.Snapshot {
 			},
 		},
 	}
+	for i := range s.Locks { // as a board has them
+		l := &s.Locks[i]
+		l.Holders, l.Waiters = append([]live.Holder{}, l.Holders...), append([]live.Waiter{}, l.Waiters...)
+	}
 	slices.SortFunc(s.Locks, func(a, b live.Lock) int { return strings.Compare(a.Scope, b.Scope) })
 	return s
 }
@@ -444,4 +448,9 @@ func text(t testing.TB, r *http.Response) string {
 
 func as(name, password string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth(name, password) }
+}
+
+func sorted(s live.Snapshot) live.Snapshot {
+	slices.SortFunc(s.Locks, func(a, b live.Lock) int { return strings.Compare(a.Scope, b.Scope) })
+	return s
 }

@@ -222,7 +222,7 @@ func (c *Console) problemPage(w http.ResponseWriter, r *http.Request, p *problem
 func (c *Console) parseTemplates() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
 		"count": count, "human": human, "level": levelText, "thousands": thousands, "short": short, "millis": millis,
-		"scopePath": scopePath, "escapePath": escapePath, "join": strings.Join,
+		"scopePath": scopePath, "breaks": breaks, "escapePath": escapePath, "join": strings.Join,
 		"list": func(all ...any) []any { return all },
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
@@ -232,6 +232,11 @@ func (c *Console) parseTemplates() (*template.Template, error) {
 			return m
 		},
 	}).ParseFS(templateFiles, "templates/*.html")
+}
+
+// breaks lets a long name go on in the next line, after its slashes.
+func breaks(name string) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(name), "/", "/<wbr>")) //nolint:gosec // it is escaped
 }
 
 // Moments, as pages show them. They go on in the browser.
@@ -286,6 +291,9 @@ func (v *visit) WhyNot() string {
 	case v.c.o.Operator == nil:
 		return v.c.o.Refusal
 	case v.person == "":
+		if v.c.o.Users != nil {
+			return "Nobody is signed in, so nothing can be done here."
+		}
 		return "Nobody is signed in: " + v.c.howToSignIn() + "."
 	}
 	return ""

@@ -64,6 +64,7 @@ func problemOf(err error) *problem {
 		p.Next = "give the daemon the credentials of an operator: zookeeper: {auth: ..., operators: [...]} in its configuration"
 	case is[*recipes.RequestError](err):
 		p.Status, p.Title = http.StatusUnprocessableEntity, "Not as it should be"
+		p.Next = "correct that, and send it again"
 	case is[*http.MaxBytesError](err):
 		p.Status, p.Title = http.StatusRequestEntityTooLarge, "Too much"
 		p.Next = "send less than 64 KiB"

@@ -1,0 +1,123 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestDeedIsDoneInTheNameOfWhoHasSignedInForHerReason(t *testing.T) {
+	for _, d := range []struct{ target, form, want, back string }{
+		{orders, "do=preempt&token=7301444&reason=hotfix", "preempt cluster/orders/resource/users 7301444 force false grace - by ana: hotfix", orders},
+		{orders, "do=preempt&token=7301444&reason=hotfix&force=true&grace=30s", "preempt cluster/orders/resource/users 7301444 force true grace 30s by ana: hotfix", orders},
+		{orders, "do=break&token=7301444&reason=gone&confirm=cluster/orders/resource/users", "break cluster/orders/resource/users 7301444 by ana: gone", orders},
+		{"/overrides", "do=apply&id=INC-1&kind=freeze&scope=db/*&for=2h&reason=disk", "apply INC-1: freeze scope db/*, until 2026-11-21T14:00:00Z by ana: disk", "/overrides"},
+		{"/overrides", "do=clear&id=INC-4411&reason=over", "clear INC-4411 by ana: over", "/overrides"},
+		{"/approvals", "do=approve&id=a-0000000012&reason=yes", "approved a-0000000012 by ana: yes", "/approvals"},
+		{"/approvals", "do=force&id=a-0000000012&reason=now", "forced a-0000000012 by ana: now", "/approvals"},
+		{"/approvals", "do=deny&id=a-0000000012&reason=no", "denied a-0000000012 by ana: no", "/approvals"},
+		{"/jobs/nightly-compaction", "do=pause&for=2h&reason=disk", "pause nightly-compaction until 14:00:00 by ana: disk", "/jobs/nightly-compaction"},
+		{"/jobs/nightly-compaction", "do=resume&reason=fine", "resume nightly-compaction by ana: fine", "/jobs/nightly-compaction"},
+		{"/jobs/nightly-compaction", "do=run&reason=now", "run nightly-compaction by ana: now", "/jobs/nightly-compaction"},
+	} {
+		c, o := signedIn(t)
+		answer := ask(t, c, http.MethodPost, d.target, d.form, as("ana", "secret"))
+		require.Equal(t, http.StatusSeeOther, answer.StatusCode, "%s: %s", d.form, text(t, answer))
+		all := o.all()
+		require.Len(t, all, 1, d.form)
+		if strings.HasPrefix(d.want, "apply") {
+			require.Contains(t, all[0], "INC-1")
+			require.Contains(t, all[0], "by ana: disk")
+		} else {
+			require.Equal(t, d.want, all[0])
+		}
+		to, done, _ := strings.Cut(answer.Header.Get("Location"), "?done=")
+		require.Equal(t, d.back, to)
+		require.NotEmpty(t, done)
+		require.Contains(t, text(t, ask(t, c, http.MethodGet, answer.Header.Get("Location"), "")), "It is done.")
+	}
+}
+
+func TestDeedThatLacksSomethingIsNotDoneAndTheFormKeepsWhatWasWritten(t *testing.T) {
+	for form, want := range map[string]string{
+		"do=break&token=7301444&reason=gone&confirm=cluster/orders":             "is not the name of the lock",
+		"do=break&token=7301444&confirm=cluster/orders/resource/users&reason=+": "write why, for those who look at the record",
+		"do=break&reason=kept&confirm=cluster/orders/resource/users":            "token",
+		"do=break&token=x&reason=kept&confirm=cluster/orders/resource/users":    "is not a whole number",
+		"do=preempt&token=7301444&reason=kept&grace=30s":                        "has no meaning without force",
+		"do=preempt&token=7301444&reason=kept&more=1":                           "means nothing here",
+		"do=preempt&token=7301444&reason=kept&reason=twice":                     "is given 2 times",
+		"do=preempt&token=7301444&reason=" + strings.Repeat("a", maxText+1):     "is longer than",
+	} {
+		c, o := signedIn(t)
+		answer := ask(t, c, http.MethodPost, orders, form, as("ana", "secret"))
+		page := text(t, answer)
+		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, form)
+		require.Contains(t, page, want, form)
+		require.Contains(t, page, `id="act"`, "the form is open still")
+		if strings.Contains(form, "reason=kept") && !strings.Contains(form, "twice") {
+			require.Contains(t, page, `value="kept"`)
+		}
+		require.Empty(t, o.all(), form)
+	}
+}
+
+func TestNobodyActsWithoutSigningInOrWhereTheConsoleOnlyLooks(t *testing.T) {
+	c, o := signedIn(t)
+	looks := newConsole(t, Options{})
+	for _, d := range []struct{ target, form string }{
+		{orders, "do=preempt&token=7301444&reason=x"}, {orders, "do=break&token=7301444&reason=x&confirm=cluster/orders/resource/users"},
+		{"/overrides", "do=clear&id=INC-4411&reason=x"}, {"/approvals", "do=force&id=a-1&reason=x"}, {"/jobs/nightly-compaction", "do=run&reason=x"},
+	} {
+		answer := ask(t, c, http.MethodPost, d.target, d.form)
+		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, d.form)
+		require.Contains(t, text(t, answer), "/sign-in")
+		answer = ask(t, looks, http.MethodPost, d.target, d.form)
+		require.Equal(t, http.StatusForbidden, answer.StatusCode, d.form)
+		require.Contains(t, text(t, answer), "console: {actions: true", "it says what to configure")
+	}
+	for _, r := range c.routes() {
+		if r.method != http.MethodPost {
+			continue
+		}
+		target := strings.NewReplacer("{scope}", "a", "{name}", "a", "{id}", "a").Replace(r.path)
+		answer := ask(t, c, r.method, target, `{"reason":"x"}`)
+		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, target)
+		answer = ask(t, looks, r.method, target, `{"reason":"x"}`)
+		require.Equal(t, http.StatusForbidden, answer.StatusCode, target)
+	}
+	require.Empty(t, o.all())
+}
+
+func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
+	for _, f := range []struct {
+		err    error
+		status int
+		want   string
+	}{
+		{&recipes.StaleTokenError{Scope: "cluster/orders", Token: 5}, http.StatusConflict, "look at the lock as it is now"},
+		{&recipes.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
+		{&recipes.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
+		{errors.New("the disk has gone"), http.StatusInternalServerError, "the disk has gone"},
+	} {
+		c, o := signedIn(t)
+		o.err = f.err
+		answer := ask(t, c, http.MethodPost, orders, "do=preempt&token=7301444&reason=kept", as("ana", "secret"))
+		page := text(t, answer)
+		require.Equal(t, f.status, answer.StatusCode)
+		require.Contains(t, page, f.want)
+		require.Contains(t, page, `value="kept"`)
+
+		answer = ask(t, c, http.MethodPost, "/api/v1/locks/a%2Fb/preempt", `{"reason":"x"}`, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		require.Equal(t, f.status, answer.StatusCode)
+		var p problem
+		require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
+		require.NotEmpty(t, p.Detail)
+	}
+}

@@ -1,0 +1,237 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// object is one in JSON.
+type object = map[string]any
+
+// describe writes what openapi.json has, from the routes and the types of their
+// answers: who changes one of those has to commit the other.
+func (c *Console) describe() ([]byte, error) {
+	s := schemas{all: object{}, types: map[string]reflect.Type{}}
+	paths := object{}
+	for _, r := range c.routes() {
+		var parameters []object
+		for _, part := range strings.Split(r.path, "/") {
+			if name, ok := strings.CutPrefix(part, "{"); ok {
+				name = strings.TrimSuffix(name, "}")
+				parameters = append(parameters, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
+			}
+		}
+		for _, q := range r.query {
+			parameters = append(parameters, object{"name": q.name, "in": "query", "description": q.help, "schema": q.schema()})
+		}
+		content := object{"application/json": object{"schema": s.of(reflect.TypeOf(r.answer))}}
+		if r.path == "/api/v1/events" {
+			content["text/event-stream"] = object{"schema": object{"type": "string"}}
+		}
+		operation := object{
+			"summary":   r.summary,
+			"responses": object{"200": object{"description": "The answer.", "content": content}, "default": object{"$ref": "#/components/responses/problem"}},
+		}
+		if len(parameters) > 0 {
+			operation["parameters"] = parameters
+		}
+		if r.body != "" {
+			operation["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/" + s.deed(r.body)}}}}
+			operation["security"] = []object{{"password": []string{}}}
+		}
+		at, ok := paths[r.path].(object)
+		if !ok {
+			at = object{}
+			paths[r.path] = at
+		}
+		at[strings.ToLower(r.method)] = operation
+	}
+	problemSchema := s.of(reflect.TypeFor[problem]())
+	return json.MarshalIndent(object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "Lockkeeper", "version": "1", "license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"description": "All locks: who holds, who waits, why, since when; jobs, groups, overrides, approvals and the audit trail. Times are those of the ZooKeeper servers. Fields may be added.",
+		},
+		"paths": paths,
+		"components": object{
+			"schemas":         s.all,
+			"responses":       object{"problem": object{"description": "Why there is no answer, and what to do next.", "content": object{"application/problem+json": object{"schema": problemSchema}}}},
+			"securitySchemes": object{"password": object{"type": "http", "scheme": "basic"}},
+		},
+	}, "", "  ")
+}
+
+func (q queryParam) schema() object {
+	if words := strings.Split(q.kind, "|"); len(words) > 1 {
+		return object{"type": "string", "enum": words}
+	}
+	return object{"type": q.kind}
+}
+
+// schemas are the types of answers, by name.
+type schemas struct {
+	all   object
+	types map[string]reflect.Type
+}
+
+// of returns the schema of a type.
+func (s schemas) of(t reflect.Type) object {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[priority.Level](), reflect.TypeFor[recipes.Token]():
+		return object{"type": "integer"}
+	case reflect.TypeFor[priority.Mode](), reflect.TypeFor[priority.Reason]():
+		return object{"type": "string"}
+	case reflect.TypeFor[live.Heat]():
+		return s.named("Heat", reflect.TypeFor[heatShape]())
+	case reflect.TypeFor[recipes.Mark]():
+		return s.named("OverrideMark", t)
+	case reflect.TypeFor[Job]():
+		return s.named("JobDetail", t)
+	case reflect.TypeFor[views.Override]():
+		return s.named("Override", reflect.TypeFor[overrideShape]())
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return object{"anyOf": []object{s.of(t.Elem()), {"type": "null"}}}
+	case reflect.Slice:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.Interface {
+			return object{"type": "object"}
+		}
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Struct:
+		return s.named(title(strings.TrimSuffix(t.Name(), "Shape")), t)
+	case reflect.Interface: // a priority, which may be the word emergency
+		return object{"type": []string{"integer", "string"}}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Int, reflect.Int64, reflect.Int32, reflect.Uint64, reflect.Uint32, reflect.Uint:
+		return object{"type": "integer"}
+	default:
+		panic(fmt.Sprintf("console: %s is in an answer, and has no schema", t)) // the test that compares openapi.json meets it
+	}
+}
+
+func title(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// named describes a struct once, and refers to it.
+func (s schemas) named(name string, t reflect.Type) object {
+	ref := object{"$ref": "#/components/schemas/" + name}
+	if was, ok := s.types[name]; ok {
+		if was != t {
+			panic(fmt.Sprintf("console: %s and %s are called %s both", was, t, name)) // likewise
+		}
+		return ref
+	}
+	s.types[name] = t
+	properties := object{}
+	description := object{"type": "object", "properties": properties}
+	s.all[name] = description
+	var required []string
+	s.fields(t, properties, &required)
+	slices.Sort(required)
+	if len(required) > 0 {
+		description["required"] = slices.Compact(required)
+	}
+	return ref
+}
+
+// fields adds those of a struct, and of those embedded in it.
+func (s schemas) fields(t reflect.Type, into object, required *[]string) {
+	for f := range t.Fields() {
+		tag, ok := f.Tag.Lookup("json")
+		name, more, _ := strings.Cut(tag, ",")
+		switch {
+		case f.Anonymous && !ok:
+			s.fields(f.Type, into, required)
+			continue
+		case !f.IsExported(), name == "-", name == "":
+			continue
+		}
+		into[name] = s.of(f.Type)
+		if more == "" {
+			*required = append(*required, name)
+		}
+	}
+}
+
+// heatShape and overrideShape are what MarshalJSON makes of their types.
+type heatShape struct {
+	From  time.Time      `json:"from"`
+	Slice int64          `json:"slice_ms"`
+	Rows  []heatRowShape `json:"rows"`
+}
+
+type heatRowShape struct {
+	Scope  string  `json:"scope"`
+	Waited []int64 `json:"waited_ms"`
+}
+
+type overrideShape struct {
+	ID             string        `json:"id"`
+	Kind           override.Kind `json:"kind"`
+	Match          matchShape    `json:"match"`
+	Until          time.Time     `json:"until"`
+	By             string        `json:"by"`
+	Reason         string        `json:"reason"`
+	Priority       any           `json:"priority,omitempty"`
+	Forceful       *bool         `json:"forceful,omitempty"`
+	WaitingTimeout int64         `json:"waiting_timeout_ms,omitempty"`
+	LeaseTimeout   string        `json:"lease_timeout,omitempty"`
+	CleanupTimeout int64         `json:"cleanup_timeout_ms,omitempty"`
+	AcquireTimeout int64         `json:"acquire_timeout_ms,omitempty"`
+	Token          int64         `json:"token,omitempty"`
+	views.OverrideMore
+}
+
+type matchShape struct {
+	Scope         string            `json:"scope,omitempty"`
+	Job           string            `json:"job,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	PriorityBelow any               `json:"priority_below,omitempty"`
+	PriorityAbove any               `json:"priority_above,omitempty"`
+}
+
+// deed describes what somebody has to send.
+func (s schemas) deed(verb string) string {
+	name := "Do" + title(verb)
+	properties, required := object{}, []string{"reason"}
+	for _, field := range deedFields[verb] {
+		properties[field] = object{"type": "string"}
+		switch field {
+		case "token":
+			properties[field] = object{"type": []string{"integer", "string"}}
+		case "force":
+			properties[field] = object{"type": "boolean"}
+		case "forceful":
+			properties[field] = object{"type": []string{"boolean", "string"}}
+		case "priority", "below", "above":
+			properties[field] = object{"type": []string{"integer", "string"}}
+		}
+	}
+	switch verb {
+	case "break":
+		required = append(required, "confirm", "token")
+	case "apply":
+		required = append(required, "for", "id", "kind")
+	}
+	slices.Sort(required)
+	s.all[name] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return name
+}

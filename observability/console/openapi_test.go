@@ -1,0 +1,120 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write openapi.json and the golden pages anew")
+
+func TestOpenAPIFileIsWhatTheRoutesAndTypesSay(t *testing.T) {
+	c := newConsole(t, Options{})
+	want, err := c.describe()
+	require.NoError(t, err)
+	want = append(want, '\n')
+	if *update {
+		require.NoError(t, os.WriteFile("openapi.json", want, 0o644))
+	}
+	got, err := os.ReadFile("openapi.json")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "go test ./observability/console -run OpenAPI -update writes it anew")
+}
+
+// strict is the file with all objects closed: a field that it does not name fails.
+func strict(t *testing.T) *jsonschema.Compiler {
+	t.Helper()
+	data, err := os.ReadFile("openapi.json")
+	require.NoError(t, err)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	require.NoError(t, err)
+	for _, schema := range doc.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any) {
+		schema.(map[string]any)["additionalProperties"] = false
+	}
+	compiler := jsonschema.NewCompiler()
+	require.NoError(t, compiler.AddResource("https://lockkeeper.test/openapi.json", doc))
+	return compiler
+}
+
+func TestEveryAnswerHasTheFieldsOfTheOpenAPIFileAndNoOthers(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+	require.NoError(t, err)
+	c := newConsole(t, Options{Operator: &recorded{}, Users: users})
+	compiler := strict(t)
+	names := strings.NewReplacer("{scope}", "cluster%2Forders%2Fresource%2Fusers", "{id}", "INC-4411")
+	bodies := map[string]string{
+		"break": `{"reason":"gone","token":7301444,"confirm":"cluster/orders/resource/users"}`,
+		"apply": `{"reason":"disk","id":"INC-1","kind":"freeze","scope":"db/*","for":"2h"}`,
+	}
+	for _, r := range c.routes() {
+		name := "nightly-compaction"
+		if strings.Contains(r.path, "/groups/") {
+			name = "shards"
+		}
+		target := strings.ReplaceAll(names.Replace(r.path), "{name}", name)
+		body := ""
+		if r.body != "" {
+			body = `{"reason":"because"}`
+			if bodies[r.body] != "" {
+				body = bodies[r.body]
+			}
+		}
+		answer := ask(t, c, r.method, target, body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		got := text(t, answer)
+		require.Equal(t, http.StatusOK, answer.StatusCode, "%s %s", r.method, target)
+		require.Equal(t, "application/json", answer.Header.Get("Content-Type"))
+		if r.path == "/api/v1/openapi.json" {
+			continue
+		}
+		pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(r.path) + "/" + strings.ToLower(r.method) + "/responses/200/content/application~1json/schema"
+		schema, err := compiler.Compile("https://lockkeeper.test/openapi.json#" + pointer)
+		require.NoError(t, err)
+		is, err := jsonschema.UnmarshalJSON(strings.NewReader(got))
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(is), "%s %s", r.method, target)
+	}
+}
+
+func TestEveryRefusalOfTheAPIIsAProblemObject(t *testing.T) {
+	c := newConsole(t, Options{})
+	schema, err := strict(t).Compile("https://lockkeeper.test/openapi.json#/components/schemas/Problem")
+	require.NoError(t, err)
+	for target, want := range map[string]int{
+		"GET /api/v1/locks?limit=0":                             422,
+		"GET /api/v1/locks?limit=1001":                          422,
+		"GET /api/v1/locks?nonsense=1":                          422,
+		"GET /api/v1/locks?sort=up":                             422,
+		"GET /api/v1/locks?q=a&q=b":                             422,
+		"GET /api/v1/heat?columns=501":                          422,
+		"GET /api/v1/events?after=-1":                           422,
+		"GET /api/v1/audit?within=soon":                         422,
+		"GET /api/v1/locks/%00":                                 422,
+		"GET /api/v1/jobs/nobody":                               404,
+		"GET /api/v1/groups/nobody":                             404,
+		"GET /api/v1/nothing":                                   404,
+		"DELETE /api/v1/locks":                                  405,
+		"POST /api/v1/jobs/nightly-compaction/pause":            403,
+		"POST /api/v1/overrides":                                403,
+		"GET /api/v1/locks?q=" + strings.Repeat("a", maxText+1): 422,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		answer := ask(t, c, method, path, "")
+		got := text(t, answer)
+		require.Equal(t, want, answer.StatusCode, "%s: %s", target, got)
+		require.Equal(t, "application/problem+json", answer.Header.Get("Content-Type"), target)
+		is, err := jsonschema.UnmarshalJSON(strings.NewReader(got))
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(is), got)
+		var p problem
+		require.NoError(t, json.Unmarshal([]byte(got), &p))
+		require.Equal(t, want, p.Status)
+		require.NotEmpty(t, p.Next, "%s says no next step", target)
+	}
+}

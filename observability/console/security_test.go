@@ -1,0 +1,213 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
+)
+
+func TestVendoredScriptsAreThoseOfThePackage(t *testing.T) {
+	for file, want := range map[string]string{ // of htmx.org 4.0.1
+		"static/htmx.min.js":   "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
+		"static/hx-sse.min.js": "18ef2761356ec1fe0bb6d92612315b37517a7c1e9856b661c5ae81fef239d103",
+		"static/htmx.LICENSE":  "d3d2456f76414f2456104660ebd65aff1c04cd7966b942bdabd63f3cdb316a38",
+	} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		sum := sha256.Sum256(data)
+		require.Equal(t, want, hex.EncodeToString(sum[:]), "%s has changed; scripts/htmx.sh fetches it", file)
+	}
+}
+
+func TestAnswersForbidWhatPagesDoNotNeed(t *testing.T) {
+	c := newConsole(t, Options{})
+	for _, target := range append([]string{"/api/v1/locks", "/static/none"}, allPages...) {
+		h := ask(t, c, http.MethodGet, target, "").Header
+		require.Equal(t, policy, h.Get("Content-Security-Policy"), target)
+		require.NotContains(t, policy, "unsafe")
+		require.Equal(t, "DENY", h.Get("X-Frame-Options"), target)
+		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"), target)
+		require.Equal(t, "no-store", h.Get("Cache-Control"), target)
+	}
+	for name, url := range c.assets.named {
+		answer := ask(t, c, http.MethodGet, url, "")
+		require.Equal(t, http.StatusOK, answer.StatusCode, name)
+		require.Contains(t, answer.Header.Get("Cache-Control"), "immutable")
+		require.NotEmpty(t, answer.Header.Get("Content-Type"))
+	}
+}
+
+func TestOnlyHostsThatAreOursAreAnswered(t *testing.T) {
+	c := newConsole(t, Options{Hosts: []string{"Locks.example.org"}})
+	for host, want := range map[string]int{
+		"127.0.0.1:9480": 200, "[::1]:9480": 200, "localhost": 200, "localhost:1": 200, "LOCKS.example.org:443": 200, "locks.example.org.": 200, "10.1.2.3": 200,
+		"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example:9480": 421, "": 421, "locks.example.org.evil": 421,
+	} {
+		answer := ask(t, c, http.MethodGet, "/", "", func(r *http.Request) { r.Host = host })
+		require.Equal(t, want, answer.StatusCode, host)
+		answer = ask(t, c, http.MethodGet, "/api/v1/locks", "", func(r *http.Request) { r.Host = host })
+		require.Equal(t, want, answer.StatusCode, host)
+	}
+}
+
+const orders = "/locks/cluster/orders/resource/users"
+
+func signedIn(t testing.TB) (*Console, *recorded) {
+	t.Helper()
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret", "ben": "other"}), nil, nil)
+	require.NoError(t, err)
+	o := &recorded{}
+	return newConsole(t, Options{Operator: o, Users: users}), o
+}
+
+func TestFormsOfOtherSitesAreRefused(t *testing.T) {
+	c, o := signedIn(t)
+	form := "do=preempt&reason=because&token=7301444"
+	for name, change := range map[string]func(*http.Request){
+		"fetch metadata": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"same site":      func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },
+		"origin":         func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+	} {
+		answer := ask(t, c, http.MethodPost, orders, form, as("ana", "secret"), change)
+		require.Equal(t, http.StatusForbidden, answer.StatusCode, name)
+		answer = ask(t, c, http.MethodPost, "/api/v1/overrides", `{}`, as("ana", "secret"), change)
+		require.Equal(t, http.StatusForbidden, answer.StatusCode, name)
+	}
+	require.Empty(t, o.all())
+	answer := ask(t, c, http.MethodPost, orders, form, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	require.Len(t, o.all(), 1)
+}
+
+func TestPersonWhoSignsInIsKnownUntilShePutsAnEndToIt(t *testing.T) {
+	c, _ := signedIn(t)
+	bad := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=wrong&next=/jobs")
+	require.Equal(t, http.StatusUnauthorized, bad.StatusCode)
+	require.Contains(t, text(t, bad), "the name or the password is wrong")
+	require.Empty(t, bad.Cookies())
+
+	good := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=secret&next=/jobs")
+	require.Equal(t, http.StatusSeeOther, good.StatusCode)
+	require.Equal(t, "/jobs", good.Header.Get("Location"))
+	cookie := good.Cookies()[0]
+	require.True(t, cookie.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+	with := func(r *http.Request) { r.AddCookie(cookie) }
+	require.Contains(t, text(t, ask(t, c, http.MethodGet, "/", "", with)), `<span class="person" title="signed in">ana</span>`)
+	require.NotContains(t, text(t, ask(t, c, http.MethodGet, "/", "")), "ana</span>")
+
+	ask(t, c, http.MethodPost, "/sign-out", "", with)
+	require.NotContains(t, text(t, ask(t, c, http.MethodGet, "/", "", with)), "ana</span>")
+}
+
+func TestNobodyIsLedElsewhereAfterSigningIn(t *testing.T) {
+	for next, want := range map[string]string{
+		"/jobs?q=a": "/jobs?q=a", "": "/", "//evil.example": "/", "https://evil.example/": "/", "/\\evil.example": "/", "jobs": "/", "/a\r\nb": "/", "javascript:x": "/",
+	} {
+		require.Equal(t, want, localPath(next), next)
+	}
+}
+
+func TestGuessesHaveToWaitAndPasswordsThatAreRightDoNotCount(t *testing.T) {
+	now := noon
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, func() time.Time { return now })
+	require.NoError(t, err)
+	for range freeGuesses {
+		_, err := users.check("10.0.0.1", "ana", "wrong")
+		require.Equal(t, http.StatusUnauthorized, problemOf(err).Status)
+	}
+	_, err = users.check("10.0.0.1", "ana", "secret")
+	require.Equal(t, http.StatusTooManyRequests, problemOf(err).Status, "also the right one, which would else be found out")
+	_, err = users.check("10.0.0.2", "ana", "secret")
+	require.Equal(t, http.StatusTooManyRequests, problemOf(err).Status, "from elsewhere, for the same name")
+	now = now.Add(2 * time.Second)
+	_, err = users.check("10.0.0.1", "ana", "secret")
+	require.NoError(t, err)
+	_, err = users.check("10.0.0.1", "ana", "wrong")
+	require.Equal(t, http.StatusUnauthorized, problemOf(err).Status, "the right one has put an end to the waiting")
+}
+
+func TestUsersFileThatChangesEndsSessionsOfThoseWhoAreGone(t *testing.T) {
+	file := usersFile(t, map[string]string{"ana": "secret"})
+	now := noon
+	users, err := LoadUsers(file, nil, func() time.Time { return now })
+	require.NoError(t, err)
+	proof, err := users.check("10.0.0.1", "ana", "secret")
+	require.NoError(t, err)
+	require.True(t, users.still("ana", proof))
+
+	data, err := os.ReadFile(usersFile(t, map[string]string{"ben": "other", "cleo": "third"}))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	now = now.Add(2 * time.Second)
+	require.False(t, users.still("ana", proof))
+	_, err = users.check("10.0.0.1", "ben", "other")
+	require.NoError(t, err)
+
+	require.NoError(t, os.WriteFile(file, []byte("nonsense"), 0o600))
+	now = now.Add(2 * time.Second)
+	_, err = users.check("10.0.0.1", "ben", "other")
+	require.Equal(t, http.StatusServiceUnavailable, problemOf(err).Status, "nobody is let in by a file that cannot be read")
+}
+
+func TestUsersFileIsRefusedWithAllThatIsWrong(t *testing.T) {
+	dear, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
+	require.NoError(t, err)
+	text := "# people\n\nana:" + string(dear) + "\nana:" + string(dear) + "\nben:{SHA}abc\nnobody\ncleo:" + strings.Replace(string(dear), "$04$", "$31$", 1) + "\n"
+	_, err = parseUsers("users", []byte(text))
+	require.EqualError(t, err, `users:4: "ana" is there twice; keep one of them
+users:5: the hash of "ben" is not one of bcrypt; write it with htpasswd -B
+users:6: is not name:hash; write it with htpasswd -B
+users:7: the hash of "cleo" has cost 31, and takes too long; write one of 14 or less: htpasswd -B -C 12`)
+	_, err = parseUsers("users", nil)
+	require.ErrorContains(t, err, "nobody in it")
+}
+
+func TestProxyIsBelievedFromItsAddressAlone(t *testing.T) {
+	o := &recorded{}
+	c := newConsole(t, Options{Operator: o, Proxy: &Proxy{Header: "X-Forwarded-User", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
+	form := "do=preempt&reason=because&token=7301444"
+	from := func(addr string, names ...string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.RemoteAddr = addr
+			for _, name := range names {
+				r.Header.Add("X-Forwarded-User", name)
+			}
+		}
+	}
+	require.Equal(t, 303, ask(t, c, http.MethodPost, orders, form, from("10.1.2.3:9", "ana")).StatusCode)
+	require.Equal(t, 303, ask(t, c, http.MethodPost, orders, form, from("[::ffff:10.1.2.3]:9", "ana")).StatusCode)
+	require.Equal(t, 401, ask(t, c, http.MethodPost, orders, form, from("192.0.2.1:9", "ana")).StatusCode)
+	require.Equal(t, 401, ask(t, c, http.MethodPost, orders, form, from("10.1.2.3:9")).StatusCode)
+	require.Equal(t, 401, ask(t, c, http.MethodPost, orders, form, from("10.1.2.3:9", "ana", "ben")).StatusCode, "somebody has added one")
+	require.Equal(t, 401, ask(t, c, http.MethodPost, orders, form, from("10.1.2.3:9", "a\tb")).StatusCode)
+	require.Len(t, o.all(), 2)
+}
+
+func TestPrivateConsoleShowsNothingToStrangers(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+	require.NoError(t, err)
+	c := newConsole(t, Options{Users: users, Private: true})
+	for _, target := range allPages {
+		answer := ask(t, c, http.MethodGet, target, "")
+		page := text(t, answer)
+		require.NotContains(t, page, "db-7", target)
+		if target != "/sign-in" {
+			require.Equal(t, http.StatusSeeOther, answer.StatusCode, target)
+		}
+	}
+	api := ask(t, c, http.MethodGet, "/api/v1/locks", "")
+	require.Equal(t, http.StatusUnauthorized, api.StatusCode)
+	require.Contains(t, api.Header.Get("WWW-Authenticate"), "Basic")
+	require.Equal(t, http.StatusUnauthorized, ask(t, c, http.MethodGet, "/?live=1", "").StatusCode)
+	require.Equal(t, http.StatusOK, ask(t, c, http.MethodGet, "/api/v1/locks", "", as("ana", "secret")).StatusCode)
+	require.Equal(t, http.StatusUnauthorized, ask(t, c, http.MethodGet, "/api/v1/locks", "", as("ana", "wrong")).StatusCode)
+}

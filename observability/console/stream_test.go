@@ -1,0 +1,140 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+)
+
+// follow opens a stream and returns its events, each with its lines.
+func follow(t *testing.T, c *Console, target string, header ...string) (events <-chan string, end func()) {
+	t.Helper()
+	server := httptest.NewServer(c.Handler())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+target, nil)
+	require.NoError(t, err)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := server.Client().Do(r)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
+	out := make(chan string, 100)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(out)
+		defer answer.Body.Close()
+		lines := bufio.NewScanner(answer.Body)
+		lines.Buffer(nil, 1<<20)
+		var event strings.Builder
+		for lines.Scan() {
+			if lines.Text() == "" {
+				out <- event.String()
+				event.Reset()
+				continue
+			}
+			event.WriteString(lines.Text() + "\n")
+		}
+	}()
+	return out, func() {
+		cancel()
+		<-done
+		server.Close()
+	}
+}
+
+func next(t *testing.T, events <-chan string) string {
+	t.Helper()
+	select {
+	case e, ok := <-events:
+		require.True(t, ok, "the stream has ended")
+		return e
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "nothing was pushed")
+		return ""
+	}
+}
+
+func TestPageIsPushedWholeAndAgainWhenItChanges(t *testing.T) {
+	board := busyBoard(noon)
+	c := newConsole(t, Options{Board: board})
+	events, end := follow(t, c, "/waits?live=1")
+	defer end()
+	first := next(t, events)
+	require.Contains(t, first, "nightly-compaction")
+	for line := range strings.Lines(first) {
+		require.True(t, strings.HasPrefix(line, "data: "), line)
+	}
+	board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
+	require.Contains(t, next(t, events), "Nobody waits")
+}
+
+func TestPageThatShowsTheSameIsNotPushedAgain(t *testing.T) {
+	board := busyBoard(noon)
+	at := noon
+	c := newConsole(t, Options{Board: board, Now: func() time.Time { at = at.Add(time.Second); return at }}) // all ages have grown
+	events, end := follow(t, c, "/waits?live=1")
+	defer end()
+	next(t, events)
+	for range 3 { // snapshots that differ in nothing that this page shows
+		board.show(*board.Now())
+	}
+	changed := busy(noon)
+	changed.Waits = live.Graph{}
+	board.show(changed)
+	require.Contains(t, next(t, events), "Nobody waits", "the next one is the one that differs")
+}
+
+func TestEntriesArePushedFromTheOneAfterTheLastKnown(t *testing.T) {
+	board := busyBoard(noon)
+	c := newConsole(t, Options{Board: board})
+	events, end := follow(t, c, "/api/v1/events", "Accept", "text/event-stream", "Last-Event-ID", "5")
+	defer end()
+	require.Equal(t, ": entries, as they come\n", next(t, events))
+	first := next(t, events)
+	require.True(t, strings.HasPrefix(first, "event: entry\nid: 6\ndata: {"), first)
+	board.happen(live.Entry{At: noon, Kind: live.EntryReleased, Scope: "a"})
+	require.True(t, strings.HasPrefix(next(t, events), "event: entry\nid: 7\n"))
+}
+
+func TestPagesThatAreOpenEndWhenTheConsoleCloses(t *testing.T) {
+	c := newConsole(t, Options{})
+	events, end := follow(t, c, "/?live=1")
+	defer end()
+	next(t, events)
+	c.Close()
+	deadline := time.After(30 * time.Second)
+	for {
+		select {
+		case _, open := <-events:
+			if !open {
+				return
+			}
+		case <-deadline:
+			require.Fail(t, "it goes on")
+		}
+	}
+}
+
+func TestNoMorePagesAreKeptUpToDateThanThereIsRoomFor(t *testing.T) {
+	c := newConsole(t, Options{})
+	for range maxStreams {
+		require.True(t, c.streams.enter())
+	}
+	answer := ask(t, c, http.MethodGet, "/?live=1", "")
+	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+	c.streams.leave()
+	events, end := follow(t, c, "/?live=1")
+	defer end()
+	next(t, events)
+}
