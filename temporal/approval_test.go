@@ -139,6 +139,18 @@ func TestNobodyDecidesUntilTheDeadline(t *testing.T) {
 	require.Equal(t, "the deadline: nobody has decided within 15m0s", d.By+": "+d.Reason)
 }
 
+func TestWhatIsSaidAfterTheDeadlineIsLate(t *testing.T) {
+	// given a deadline that is over when a worker first looks at the question
+	h, q := newHearing(t), aQuestion()
+	q.DeadlineMS = 0
+	late := h.decide(0, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
+	d, _, err := h.run(q)
+	require.NoError(t, err)
+	require.Equal(t, "the deadline", d.By)
+	require.False(t, d.Approved)
+	require.ErrorContains(t, late.rejected, "deadline is over")
+}
+
 func TestAQuestionIsClosedWhenNobodyWantsToKnow(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(h *hearing)
