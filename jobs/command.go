@@ -166,7 +166,7 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 	}
 	cmd := exec.Command(name, c.Argv[1:]...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(c.environ(as), environment(run, h)...)
+	cmd.Env = append(c.environ(as), environment(ctx, run, h)...)
 	if c.Stdin != nil {
 		cmd.Stdin = c.Stdin
 	}

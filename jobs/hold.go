@@ -24,7 +24,7 @@ var _ hold = (*lockguard.Hold)(nil)
 
 // environment is what run, and h if it is not nil, add to the environment of a
 // command.
-func environment(run Run, h hold) []string {
+func environment(ctx context.Context, run Run, h hold) []string {
 	var env []string
 	add := func(name, value string) {
 		if value != "" {
@@ -38,6 +38,7 @@ func environment(run Run, h hold) []string {
 	}
 	add("LOCKKEEPER_CAUSE", CauseWord(run.Cause))
 	if h == nil {
+		add("TRACEPARENT", lockguard.Traceparent(ctx))
 		return env
 	}
 	info := h.Info()
@@ -49,11 +50,16 @@ func environment(run Run, h hold) []string {
 		"LOCKKEEPER_LEASE_DEADLINE="+info.LeaseDeadline.Format(time.RFC3339),
 		"LOCKKEEPER_TOKENS="+tokens(h),
 	)
-	add("TRACEPARENT", traceOf(h))
+	add("TRACEPARENT", traceOf(ctx, h))
 	return env
 }
 
-func traceOf(h hold) string {
+// traceOf is the span that the work belongs to; where nobody makes spans, what
+// travels with the request.
+func traceOf(ctx context.Context, h hold) string {
+	if own := lockguard.Traceparent(ctx); own != "" {
+		return own
+	}
 	if traced, ok := h.(interface{ Trace() string }); ok {
 		return traced.Trace()
 	}

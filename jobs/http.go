@@ -254,7 +254,7 @@ func (r *HTTP) fill(request *http.Request, run Run, h hold) {
 		set(ownPrefix+"Scope", percentASCII(info.Requirement.Scope))
 		set(ownPrefix+"Token", info.Token.String())
 		set(ownPrefix+"Tokens", escapedASCII(tokens(h)))
-		set("Traceparent", traceOf(h))
+		set("Traceparent", traceOf(request.Context(), h))
 		if run.Cause != nil {
 			key += "-" + info.Token.String()
 		}

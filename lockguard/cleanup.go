@@ -17,9 +17,9 @@ func (h *Hold) cleanUp() error {
 		return nil
 	}
 	h.startGraceLocked()
-	cause, deadline := h.cause, h.deadline
+	cause, deadline, since := h.cause, h.deadline, h.since
 	t.mu.Unlock()
-	h.announce(func(about Subject) Event { return CleanupStarted{about, cause, len(hooks), deadline} })
+	h.announce(func(about Subject) Event { return CleanupStarted{about, cause, len(hooks), deadline, since} })
 
 	started := time.Now()
 	var failures []error

@@ -63,6 +63,13 @@ type (
 		Holders  []recipes.Contender // who has the lock
 	}
 
+	// Blocked: the request is next in line, and others hold the lock than those
+	// that it was told of before.
+	Blocked struct {
+		Subject
+		Holders []recipes.Contender
+	}
+
 	// Delayed: the lock is free and the request next in line, but the hold of others
 	// ended uncleanly, and they had a LockDelay. Told again when that is because of
 	// others.
@@ -179,12 +186,16 @@ type (
 		Deadline time.Time // on the local clock
 	}
 
+	// RiskOver: ZooKeeper answers again after AtRisk, and the lock is held on.
+	RiskOver struct{ Subject }
+
 	// CleanupStarted: interrupted work has returned, its hooks begin.
 	CleanupStarted struct {
 		Subject
 		Cause    error // why the work was interrupted
 		Hooks    int
 		Deadline time.Time // for all hooks; zero after a loss
+		Since    time.Time // when the context of the work ended, on the local clock
 	}
 
 	// CleanupDone: all hooks have returned.
@@ -218,6 +229,9 @@ type (
 		Held  time.Duration
 		Cause error // why the work was interrupted; nil when it ended by itself
 		Err   error // why ZooKeeper has not confirmed the release; nil when it has
+
+		Since time.Time     // when the context of the work ended with Cause, on the local clock; else zero
+		Took  time.Duration // to give the lock away; Held includes it
 	}
 
 	// Lost: the lock is no longer held, though work or hooks may still run.
@@ -251,6 +265,7 @@ type Stuck struct {
 
 func (Waiting) event()             {}
 func (Queued) event()              {}
+func (Blocked) event()             {}
 func (Delayed) event()             {}
 func (Displaced) event()           {}
 func (Requeued) event()            {}
@@ -267,6 +282,7 @@ func (Acquired) event()            {}
 func (PreemptRequested) event()    {}
 func (PreemptionWithdrawn) event() {}
 func (AtRisk) event()              {}
+func (RiskOver) event()            {}
 func (CleanupStarted) event()      {}
 func (CleanupDone) event()         {}
 func (CleanupOverrun) event()      {}

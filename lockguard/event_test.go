@@ -28,6 +28,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			for _, notice := range []recipes.Notice{
 				recipes.Queued{Position: 1, Holders: []recipes.Contender{holder}},
+				recipes.Blocked{Holders: []recipes.Contender{holder}},
 				recipes.Delayed{After: []recipes.Delay{{Owner: "backup"}}},
 				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}},
 				recipes.Requeued{Cause: errWork},
@@ -44,14 +45,15 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		require.NoError(t, hold.Extend(t.Context(), time.Hour))
 		g := s.locker.last()
 		g.request.Notify(recipes.AtRisk{Deadline: time.Now().Add(time.Second)})
+		g.request.Notify(recipes.RiskOver{})
 		time.Sleep(time.Minute)
 		g.preempt(time.Second)
 		g.request.Notify(recipes.PreemptWithdrawn{})
 		require.NoError(t, hold.Release(t.Context()))
 
 		require.Equal(t, []string{
-			"Waiting", "Queued", "Delayed", "Displaced", "Requeued", "PreemptSent", "TakenOver", "Acquired", "Extended",
-			"AtRisk", "PreemptRequested", "PreemptionWithdrawn", "CleanupStarted", "CleanupDone", "Released",
+			"Waiting", "Queued", "Blocked", "Delayed", "Displaced", "Requeued", "PreemptSent", "TakenOver", "Acquired", "Extended",
+			"AtRisk", "RiskOver", "PreemptRequested", "PreemptionWithdrawn", "CleanupStarted", "CleanupDone", "Released",
 		}, s.events.names())
 
 		at := time.Time{}
@@ -66,11 +68,13 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		}
 		require.Zero(t, only[TakenOver](t, s.events).Token)
 		require.Equal(t, Token(101), only[Acquired](t, s.events).Token)
-		require.Equal(t, 6*time.Second, only[Acquired](t, s.events).Waited)
+		require.Equal(t, 7*time.Second, only[Acquired](t, s.events).Waited)
 		require.Equal(t, time.Minute, only[Released](t, s.events).Held)
 		asked := only[PreemptRequested](t, s.events)
 		require.Equal(t, "hotfix", asked.By.Owner)
 		require.True(t, asked.Forceful)
+		require.Equal(t, asked.At, only[Released](t, s.events).Since, "its context has ended then")
+		require.Equal(t, asked.At, only[CleanupStarted](t, s.events).Since)
 	})
 }
 
@@ -253,6 +257,8 @@ var oneOfEach = []struct {
 	{PreemptRequested{By: recipes.Contender{Owner: "hotfix"}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
 	{PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
 	{PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
+	{Blocked{Holders: []recipes.Contender{{Owner: "a"}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
+	{RiskOver{}, slog.LevelInfo, []string{"answers again"}},
 	{AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
 	{CleanupStarted{Cause: errWork, Hooks: 2}, slog.LevelInfo, []string{"cleanup started", `cause="disk full"`, "hooks=2"}},
 	{CleanupDone{Took: time.Second}, slog.LevelInfo, []string{"cleanup done", "took=1s"}},

@@ -31,8 +31,9 @@ type Hold struct {
 	// Guarded by tenure.mu.
 	memberOf     *bundle // whose Hold has the work and the hooks of this one
 	phase        holdPhase
-	cause        error // why the work was interrupted
-	asked        bool  // to go
+	cause        error     // why the work was interrupted
+	since        time.Time // when
+	asked        bool      // to go
 	lost         *LostError
 	hooks        []Hook
 	deadline     time.Time // end of the grace; zero while none runs
@@ -376,7 +377,7 @@ func (h *Hold) loseLocked(lost *LostError) {
 
 func (h *Hold) interruptLocked(cause error) {
 	if h.phase == working && h.cause == nil {
-		h.cause = cause
+		h.cause, h.since = cause, time.Now()
 		h.cancel(cause)
 	}
 }

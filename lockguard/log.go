@@ -63,6 +63,8 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	case Queued:
 		return slog.LevelInfo, "waiting for lock", append(
 			[]slog.Attr{slog.Int("position", e.Position)}, contenders("holder", e.Holders)...)
+	case Blocked:
+		return slog.LevelInfo, "next in line for lock, others hold it now", contenders("holder", e.Holders)
 	case Delayed:
 		return slog.LevelInfo, "lock is free, and delayed after the unclean end of a hold", delays(e)
 	case Displaced:
@@ -102,6 +104,8 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 		return slog.LevelInfo, "nobody asks for the lock any more, giving it away all the same", nil
 	case AtRisk:
 		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers", []slog.Attr{slog.Time("deadline", e.Deadline)}
+	case RiskOver:
+		return slog.LevelInfo, "ZooKeeper answers again, the lock is still held", nil
 	case CleanupStarted:
 		return slog.LevelInfo, "cleanup started", append(reason(e.Cause), slog.Int("hooks", e.Hooks))
 	case CleanupDone:

@@ -33,6 +33,8 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 		if t.ticket != nil {
 			t.ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
 		}
+	case recipes.Blocked:
+		t.stream.add(Blocked{about, n.Holders})
 	case recipes.Delayed:
 		t.stream.add(Delayed{about, n.After, n.Until})
 	case recipes.Displaced:
@@ -60,6 +62,10 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 		t.markRiskLocked(n.Deadline)
 		if t.phase == holding {
 			t.stream.add(AtRisk{about, n.Deadline})
+		}
+	case recipes.RiskOver:
+		if t.phase == holding {
+			t.stream.add(RiskOver{about})
 		}
 	}
 }

@@ -141,23 +141,27 @@ func (t *tenure) remove(h *Hold) (lost *LostError, release func(context.Context,
 	defer t.mu.Unlock()
 	h.endLocked()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
-	lost, cause := t.lost, h.cause
+	lost, cause, since := t.lost, h.cause, h.since
 	if len(t.holds) > 0 {
 		return lost, func(context.Context, time.Duration) error { return nil }
 	}
 	t.phase = leaving
 	t.unfollow()
-	return lost, func(ctx context.Context, limit time.Duration) error { return t.release(ctx, limit, cause, lost != nil) }
+	return lost, func(ctx context.Context, limit time.Duration) error {
+		return t.release(ctx, limit, cause, since, lost != nil)
+	}
 }
 
 // release gives the lock away. It returns a *LostError if the lock may have
 // been lost before the work and the hooks returned.
-func (t *tenure) release(ctx context.Context, limit time.Duration, cause error, told bool) error {
+func (t *tenure) release(ctx context.Context, limit time.Duration, cause error, since time.Time, told bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
+	began := time.Now()
 	err := t.grant.Release(ctx)
 
 	t.mu.Lock()
+	took := time.Since(began)
 	held := time.Since(t.since)
 	lost := t.lost // also when it was noticed meanwhile
 	if errors.As(err, &lost); err != nil && lost != nil {
@@ -169,7 +173,7 @@ func (t *tenure) release(ctx context.Context, limit time.Duration, cause error, 
 		t.markLostLocked(lost)
 		t.stream.add(Lost{t.aboutLocked(), held, lost})
 	default:
-		t.stream.add(Released{t.aboutLocked(), held, cause, err})
+		t.stream.add(Released{t.aboutLocked(), held, cause, err, since, took})
 	}
 	t.unlock()
 	t.stream.deliver()

@@ -348,6 +348,13 @@ func (g *Grant) atRisk(left time.Duration) {
 	}
 }
 
+// safe tells the holder that ZooKeeper answers again.
+func (g *Grant) safe() {
+	if g.held() {
+		g.notices.send(RiskOver{})
+	}
+}
+
 // lose ends the grant against the holder's will.
 func (g *Grant) lose(loss *LostError) {
 	g.mu.Lock()

@@ -54,13 +54,17 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	if p.newcomer(children, holders) || p.a.outdated() {
 		return nil, 0, errAgain
 	}
+	before := p.a.holders
 	p.a.holders = p.a.holders[:0:0]
 	for _, h := range holders {
 		p.a.holders = append(p.a.holders, h.rec.contender(h.child, h.stat))
 	}
-	if !p.told {
+	switch {
+	case !p.told:
 		p.told = true
 		p.a.notices.send(Queued{Position: 1, Holders: p.a.holders})
+	case hasOthers(p.a.holders, before):
+		p.a.notices.send(Blocked{Holders: p.a.holders})
 	}
 
 	if p.othersThanPending(holders) {
@@ -587,4 +591,11 @@ func (p *place) withdrawOne(ctx context.Context, holder string) error {
 	}
 	_, err = p.s.set(ctx, holder, rec.encode(), stat.Version)
 	return err
+}
+
+// hasOthers reports whether any of these is not among those before.
+func hasOthers(these, before []Contender) bool {
+	return slices.ContainsFunc(these, func(c Contender) bool {
+		return !slices.ContainsFunc(before, func(b Contender) bool { return b.ID == c.ID })
+	})
 }

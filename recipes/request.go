@@ -221,6 +221,10 @@ type (
 	// and after a change of the priority.
 	Joined struct{ ID string }
 
+	// Blocked: the request is next in line, and other holders are in its way than
+	// those it was told of before.
+	Blocked struct{ Holders []Contender }
+
 	// Displaced: the request was next in line until a more important one came.
 	// It keeps its place behind that one.
 	Displaced struct{ By Contender }
@@ -282,6 +286,9 @@ type (
 	// comes before. Sent again for each silence.
 	AtRisk struct{ Deadline time.Time } // on the local monotonic clock
 
+	// RiskOver: ZooKeeper answers again after AtRisk, in time.
+	RiskOver struct{}
+
 	// Lost: the lock is no longer held. No other notice follows, except
 	// StartedAnew in a Multi.
 	Lost struct{ Err *LostError }
@@ -289,6 +296,7 @@ type (
 
 func (Queued) notice()           {}
 func (Joined) notice()           {}
+func (Blocked) notice()          {}
 func (Displaced) notice()        {}
 func (Delayed) notice()          {}
 func (Requeued) notice()         {}
@@ -300,6 +308,7 @@ func (TookOver) notice()         {}
 func (PreemptAsked) notice()     {}
 func (PreemptWithdrawn) notice() {}
 func (AtRisk) notice()           {}
+func (RiskOver) notice()         {}
 func (Lost) notice()             {}
 
 // CheckHold returns a *RequestError for what cannot be the id of a hold, see

@@ -75,6 +75,9 @@ type tenant interface {
 	lose(loss *LostError)
 }
 
+// A reassured tenant is told as well that ZooKeeper answers again after atRisk.
+type reassured interface{ safe() }
+
 // An evictable tenant can be taken away while the session lives. It hears of that
 // from its own node.
 type evictable interface {

@@ -47,8 +47,11 @@ func (s *session) watchdog() {
 				_ = l.Close()
 			}
 		}
-		if news && atRisk {
+		switch {
+		case news && atRisk:
 			s.warn(end)
+		case news:
+			s.reassure()
 		}
 		if now >= end {
 			s.lose(fmt.Errorf("no answer for %s", now.sub(s.lastAckNow()).Round(time.Millisecond)))
@@ -128,6 +131,12 @@ func (s *session) holding() []tenant {
 // warn tells holders that the session is in danger.
 func (s *session) warn(end instant) {
 	beside(s.holding(), func(t tenant) { t.atRisk(end.sub(s.clock.now())) })
+}
+
+// reassure tells holders that the danger is over.
+func (s *session) reassure() {
+	safe := slices.DeleteFunc(s.holding(), func(t tenant) bool { _, cares := t.(reassured); return !cares })
+	beside(safe, func(t tenant) { t.(reassured).safe() })
 }
 
 // lose ends everything that is held.

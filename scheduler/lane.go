@@ -259,11 +259,11 @@ func (l *lane) giveUp(reason SkipReason) {
 		l.shed(0)
 	}
 	for tick, _, ok := l.pop(); ok; tick, _, ok = l.pop() {
-		l.tellSkip("", tick, reason, nil)
+		l.tellSkip(context.Background(), "", tick, reason, nil)
 	}
 	for _, p := range l.pending {
 		if !p.told {
-			l.tellSkip("", p.instant, p.reason, p.detail)
+			l.tellSkip(context.Background(), "", p.instant, p.reason, p.detail)
 		}
 	}
 	l.pending = nil
@@ -321,9 +321,9 @@ func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
 	case recipes.TickClaimed:
 		l.current = l.start(claim, false)
 	case recipes.TickOverlap:
-		l.tellSkip("", tick, SkipOverlap, &OverlapError{Run: claim.Run})
+		l.tellSkip(context.Background(), "", tick, SkipOverlap, &OverlapError{Run: claim.Run})
 	case recipes.TickPaused:
-		l.tellSkip("", tick, SkipPaused, &PausedError{Job: l.definition().Name, Pause: claim.Paused})
+		l.tellSkip(context.Background(), "", tick, SkipPaused, &PausedError{Job: l.definition().Name, Pause: claim.Paused})
 	case recipes.TickBuffered:
 		l.count(func(s *JobStats) { s.Buffered++ })
 		l.makeWay(tick)
@@ -475,14 +475,14 @@ func (l *lane) checkAhead(last time.Time) {
 
 func (l *lane) undecided(tick time.Time, err error) {
 	if l.s.isDraining() {
-		l.tellSkip("", tick, SkipDraining, err)
+		l.tellSkip(context.Background(), "", tick, SkipDraining, err)
 		return
 	}
 	reason := SkipUndecided
 	if errors.As(err, new(*OverlapError)) {
 		reason = SkipOverlap
 	}
-	l.tellSkip("", tick, reason, err)
+	l.tellSkip(context.Background(), "", tick, reason, err)
 	l.postpone(skip{instant: tick, reason: reason, detail: err, told: true})
 }
 
@@ -501,7 +501,7 @@ func (l *lane) postpone(p skip) {
 func (l *lane) merge() {
 	for _, p := range l.pending[:2] {
 		if !p.told {
-			l.tellSkip("", p.instant, p.reason, p.detail)
+			l.tellSkip(context.Background(), "", p.instant, p.reason, p.detail)
 		}
 	}
 	a, b := l.pending[0], l.pending[1]
@@ -546,7 +546,7 @@ func (l *lane) flush(ctx context.Context, before time.Time) error {
 			case i < n-recorded:
 				l.taken(p.instant)
 			default:
-				l.tellSkip("", p.instant, p.reason, p.detail)
+				l.tellSkip(context.Background(), "", p.instant, p.reason, p.detail)
 			}
 		}
 		l.pending = l.pending[n:]

@@ -97,6 +97,7 @@ func (r *run) progress() (begun, ended bool) {
 func (r *run) do(patience *time.Duration) error {
 	defer close(r.done)
 	l := r.lane
+	ended := r.begin()
 	log := l.s.log.With("job", r.def.Name, "run", r.tick.ID)
 	about := jobs.Run{Attempt: r.tick.ID, Job: r.def.Name, Logger: log}
 	if r.tick.Manual {
@@ -115,13 +116,14 @@ func (r *run) do(patience *time.Duration) error {
 	end := r.outcome(err)
 	finish, recordErr := r.record(end)
 	if recordErr != nil {
-		log.Warn("the end of a run is not recorded", "outcome", end.Outcome, "error", recordErr)
+		log.WarnContext(r.ctx, "the end of a run is not recorded", "outcome", end.Outcome, "error", recordErr)
 		if errors.As(recordErr, new(*recipes.TickInterruptedError)) && end.Outcome != recipes.TickSkipped {
 			end.Outcome = recipes.TickInterrupted
 		}
 	}
+	ended(end)
 	if p := finish.Paused; p != nil {
-		log.Error("job is paused", "reason", p.Reason, "until", orForever(p.Until))
+		log.ErrorContext(r.ctx, "job is paused", "reason", p.Reason, "until", orForever(p.Until))
 	}
 	if finish.Waiting > 0 {
 		l.expectWaiting()
@@ -133,10 +135,10 @@ func (r *run) do(patience *time.Duration) error {
 	switch {
 	case end.Outcome != recipes.TickSkipped:
 	case r.tick.Manual:
-		log.Warn("manual run not started", "error", err)
+		log.WarnContext(r.ctx, "manual run not started", "error", err)
 		return err
 	default:
-		l.tellSkip(r.tick.ID, r.tick.Instant, SkipReason(end.Reason), err)
+		l.tellSkip(r.ctx, r.tick.ID, r.tick.Instant, SkipReason(end.Reason), err)
 		return err
 	}
 	l.count(func(s *JobStats) {
@@ -146,6 +148,17 @@ func (r *run) do(patience *time.Duration) error {
 	})
 	r.logEnd(log, end, err, output)
 	return err
+}
+
+// begin has the beginning of the run told. Nobody else looks at its context yet.
+func (r *run) begin() (ended func(recipes.TickEnd)) {
+	if begin := r.lane.s.cfg.Begin; begin != nil {
+		r.ctx, ended = begin(r.ctx, r.def.Name, r.tick)
+	}
+	if ended == nil {
+		return func(recipes.TickEnd) {}
+	}
+	return ended
 }
 
 func (r *run) logEnd(log *slog.Logger, end recipes.TickEnd, err error, output *jobs.Tail) {
@@ -168,7 +181,7 @@ func (r *run) logEnd(log *slog.Logger, end recipes.TickEnd, err error, output *j
 			level = slog.LevelError
 		}
 	}
-	log.Log(context.Background(), level, "job ended", attrs...)
+	log.Log(context.WithoutCancel(r.ctx), level, "job ended", attrs...)
 }
 
 // describeTokens names each scope if there are several.

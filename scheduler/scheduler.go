@@ -20,6 +20,13 @@ import (
 
 // Config says what a Scheduler works with. Only Ledger is needed.
 type Config struct {
+	// Begin, when set, is called at the beginning of each run, when it is claimed
+	// and before it waits for its locks, and may add values to the context of all
+	// that the run does, such as the span that it belongs to: what it returns must
+	// derive from ctx. It returns as well what is called when it is known how the run
+	// ended. See traces.Tracer.Run. Defaults to nothing.
+	Begin func(ctx context.Context, job string, run recipes.TickRun) (context.Context, func(recipes.TickEnd))
+
 	// Drain says how the scheduler ends.
 	Drain Drain
 

@@ -566,3 +566,32 @@ func TestWhatCannotRunIsRefused(t *testing.T) {
 	require.ErrorIs(t, s.Run(ctx), ErrStarted)
 	require.ErrorIs(t, s.Add(job("d", "@daily", 0)), ErrStarted)
 }
+
+func TestARunIsBegunAndEndedByWhoeverWantsToKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		c := newCluster()
+		var told []string
+		var seen []any
+		j := locked(job("a", "0 1 * * *", 0))
+		j.Retry = jobs.Retry{Max: 1, Initial: time.Second}
+		j.Work = jobs.Func(func(ctx context.Context, run jobs.Run) error {
+			seen = append(seen, ctx.Value(key{}))
+			return errors.New("boom")
+		})
+		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) {
+			cfg.Begin = func(ctx context.Context, job string, run recipes.TickRun) (context.Context, func(recipes.TickEnd)) {
+				told = append(told, "begins "+job+" "+run.Instant.Format(time.Kitchen))
+				return context.WithValue(ctx, key{}, run.ID), func(end recipes.TickEnd) {
+					told = append(told, fmt.Sprintf("ends %s after %d", end.Outcome, end.Attempts))
+				}
+			}
+		})
+		time.Sleep(time.Hour + time.Minute)
+		d.drain()
+		require.Equal(t, []string{"begins a 1:00AM", "ends failed after 2"}, told)
+		require.Len(t, seen, 2)
+		require.NotNil(t, seen[0])
+		require.Equal(t, seen[0], seen[1])
+	})
+}

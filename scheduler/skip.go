@@ -64,7 +64,7 @@ func SkipReasons() []SkipReason {
 func (r SkipReason) isQuiet() bool { return r == SkipPaused || r == SkipBlackout || r == SkipRemoved }
 
 // tellSkip counts a skip, logs it and publishes it: once for each skip.
-func (l *lane) tellSkip(id string, instant time.Time, reason SkipReason, detail error) {
+func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reason SkipReason, detail error) {
 	l.count(func(s *JobStats) { s.Skipped[reason]++ })
 	def := l.definition()
 	attrs := []any{"job", def.Name, "instant", instant.UTC(), "reason", string(reason)}
@@ -75,7 +75,7 @@ func (l *lane) tellSkip(id string, instant time.Time, reason SkipReason, detail 
 	if reason.isQuiet() {
 		level = slog.LevelInfo
 	}
-	l.s.log.Log(context.Background(), level, "tick skipped", attrs...)
+	l.s.log.Log(ctx, level, "tick skipped", attrs...)
 	if l.s.cfg.Guard == nil {
 		return
 	}
@@ -84,7 +84,7 @@ func (l *lane) tellSkip(id string, instant time.Time, reason SkipReason, detail 
 		r := def.blamed(detail)
 		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message, r.Mode, r.Priority
 	}
-	l.s.cfg.Guard.Observe(context.Background(), lockguard.Skipped{
+	l.s.cfg.Guard.Observe(ctx, lockguard.Skipped{
 		Subject: subject, Job: def.Name, Instant: instant.UTC(), Reason: string(reason),
 	})
 }

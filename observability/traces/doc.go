@@ -5,21 +5,28 @@
 // be looked at while the hold still lasts; its context is what travels through
 // ZooKeeper with the request, and what others link to.
 //
-//	guard, err := lockguard.New(client, traces.New(provider).Options()...)
+//	tracer := traces.New(provider)
+//	guard, err := lockguard.New(client, tracer.Options()...)
+//	scheduler.New(scheduler.Config{Begin: tracer.Run, …})
 //
-//	RunActivity:Compact           or whatever span the caller's context carries
+//	job.run                       from the claim of the tick until its end is recorded,
+//	 │                            or whatever span the caller's context carries
 //	 ├─ lock.wait                 from the request to the grant, or to the failure
-//	 └─ lock.hold                 from the grant to the release, or to the loss
-//	     ├─ what the work does
-//	     └─ lock.cleanup          the hooks
+//	 ├─ lock.hold                 from the grant to the release, or to the loss
+//	 │   ├─ what the work does    in commands as well: they have it as TRACEPARENT
+//	 │   └─ lock.cleanup          the hooks
+//	 └─ lock.release              from the end of work and hooks until the lock is away
+//
+// The package needs the API of OpenTelemetry alone. Package sampling beside it has a
+// sampler that keeps contention.
 //
 // # Links
 //
 // Each has an attribute lockkeeper.link.role. They point to the wait of the
 // other side, and there is one on both sides, for most viewers show a link only
-// where it starts.
+// where it starts. A span has at most MaxLinks of a role.
 //
-//	wait  blocked_by    who held the lock when the request joined the queue; at most MaxLinks
+//	wait  blocked_by    who holds the lock while the request waits
 //	wait  preempts      a holder that the request asked to go
 //	wait  takes_over    a holder whose lock the request took
 //	hold  acquired_by   its own wait
@@ -27,7 +34,7 @@
 //	hold  follows       who held the lock before, as far as the wait has seen it
 //
 // What comes through ZooKeeper is not trusted: it becomes a link, never a parent,
-// and only if it is a valid traceparent.
+// and only if it is a valid traceparent of a span that is kept.
 //
 // # What a span says
 //
@@ -37,5 +44,12 @@
 // another reason than the caller's own end, one that was lost, and a cleanup that
 // failed or overran its grace.
 //
-// Scopes, owners and messages are told; arguments of jobs are not.
+// Scopes, owners and messages are told; arguments of jobs are not, nor what work and
+// hooks say went wrong, for that may have them in it.
+//
+// Waits have the events queue.position, blocker.changed, displaced, delayed, requeued,
+// preempt.sent, taken_over, frozen, thawed, overridden, approval.pending and
+// approval.decided; holds have fence.issued, preempt.received, preempt.withdrawn,
+// ctx.cancelled, cleanup.start, cleanup.end, cleanup.overrun, session.suspended,
+// session.reconnected, session.lost, extended and downgraded.
 package traces

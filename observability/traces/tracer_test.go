@@ -279,7 +279,7 @@ func TestLossDuringTheHooksForgetsNothing(t *testing.T) {
 		lockguard.CleanupDone{Subject: about})
 	ended := recorder.Ended()
 	require.Len(t, ended, 3)
-	require.Equal(t, "cleanup_overrun", value(ended[2].Attributes(), "error.type"))
+	require.Equal(t, "cleanup_timeout", value(ended[2].Attributes(), "error.type"))
 	require.Equal(t, context.Background(), tracer.Context(context.Background(), about))
 }
 

@@ -1,0 +1,185 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// holdsLocked takes note of what happens to a hold.
+func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event) {
+	about := event.About()
+	at := trace.WithTimestamp(about.At)
+	switch e := event.(type) {
+	case lockguard.Acquired:
+		t.holdLocked(ctx, l, about)
+	case lockguard.Bypassed:
+		t.holdLocked(ctx, l, about)
+		l.hold.SetAttributes(overrideID.String(e.Override.ID))
+	}
+	if l.hold == nil {
+		return
+	}
+	switch e := event.(type) {
+	case lockguard.PreemptRequested:
+		attributes := append(contender(e.By), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()),
+			deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano)), forcefulKey.Bool(e.Forceful))
+		l.hold.AddEvent("preempt.received", at, trace.WithAttributes(attributes...))
+		if l.asked.IsZero() {
+			l.asked = about.At
+		}
+		t.link(l, l.hold, e.PreemptorTrace, "preempted_by", contender(e.By)...)
+	case lockguard.PreemptionWithdrawn:
+		l.hold.AddEvent("preempt.withdrawn", at)
+	case lockguard.AtRisk:
+		l.hold.AddEvent("session.suspended", at, trace.WithAttributes(deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano))))
+	case lockguard.RiskOver:
+		l.hold.AddEvent("session.reconnected", at)
+	case lockguard.Extended:
+		l.hold.AddEvent("extended", at, trace.WithAttributes(leaseKey.Float64(e.Lease.Seconds())))
+	case lockguard.Downgraded:
+		l.hold.AddEvent("downgraded", at)
+	case lockguard.CleanupStarted:
+		l.cancelledLocked(e.Cause, e.Since)
+		l.hold.AddEvent("cleanup.start", at, trace.WithAttributes(hooksKey.Int(e.Hooks)))
+		l.cleanup = t.startCleanup(trace.ContextWithSpan(ctx, l.hold), e)
+	case lockguard.CleanupDone:
+		l.hold.AddEvent("cleanup.end", at)
+		endCleanup(l.cleanup, e, l.overran)
+		l.cleanup = nil
+		if l.lost {
+			t.forgetLocked(about.ID, l)
+		}
+	case lockguard.CleanupOverrun:
+		l.overran = true
+		l.hold.AddEvent("cleanup.overrun", at, trace.WithAttributes(workRunning.Bool(e.WorkRunning)))
+	case lockguard.Released:
+		t.releasedLocked(ctx, l, e)
+	case lockguard.Lost:
+		t.lostLocked(l, e)
+	}
+}
+
+// holdLocked starts the span of the hold, unless it has been.
+func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subject) {
+	if l.hold != nil {
+		return
+	}
+	links := make([]trace.Link, 0, 1+len(l.blockers))
+	if l.waited.IsSampled() {
+		links = append(links, linkTo(l.waited, "acquired_by"))
+	}
+	for _, b := range l.blockers {
+		links = append(links, linkTo(b, "follows"))
+	}
+	attributes := append(describe(about), tokenKey.String(about.Token.String()))
+	_, l.hold = t.tracer.Start(ctx, SpanHold, trace.WithTimestamp(about.At), trace.WithAttributes(attributes...), trace.WithLinks(links...))
+	if l.hold.IsRecording() && about.Token != 0 {
+		l.hold.AddEvent("fence.issued", trace.WithTimestamp(about.At), trace.WithAttributes(tokenKey.String(about.Token.String())))
+	}
+	t.progress.add(l, about)
+}
+
+// cancelledLocked tells, once, that the context of the work has ended.
+func (l *life) cancelledLocked(cause error, since time.Time) {
+	if l.cancelled || cause == nil || since.IsZero() {
+		return
+	}
+	l.cancelled = true
+	l.hold.AddEvent("ctx.cancelled", trace.WithTimestamp(since), trace.WithAttributes(causeKey.String(ending(cause))))
+}
+
+func (t *Tracer) releasedLocked(ctx context.Context, l *life, e lockguard.Released) {
+	at := trace.WithTimestamp(e.At)
+	l.cancelledLocked(e.Cause, e.Since)
+	l.hold.SetAttributes(endKey.String(ending(e.Cause)))
+	if l.overran {
+		l.hold.SetAttributes(errorType.String("cleanup_timeout"))
+		l.hold.SetStatus(codes.Error, "the lock was held longer than the grace")
+	}
+	l.hold.End(at)
+	if l.hold.IsRecording() || l.hold.SpanContext().IsSampled() {
+		_, release := t.tracer.Start(ctx, SpanRelease, trace.WithTimestamp(e.At.Add(-e.Took)), trace.WithAttributes(
+			scopeKey.String(e.Scope), ownerKey.String(e.Owner), tokenKey.String(e.Token.String())))
+		if e.Err != nil {
+			release.SetAttributes(errorType.String("release_unconfirmed"))
+			release.SetStatus(codes.Error, "ZooKeeper has not confirmed it")
+		}
+		release.End(at)
+	}
+	t.forgetLocked(e.ID, l)
+}
+
+func (t *Tracer) lostLocked(l *life, e lockguard.Lost) {
+	at := trace.WithTimestamp(e.At)
+	if e.Err.Reason == recipes.LossSession {
+		l.hold.AddEvent("session.lost", at)
+	}
+	if l.asked.IsZero() { // else it had ended before
+		l.cancelledLocked(e.Err, e.At)
+	}
+	l.hold.SetAttributes(endKey.String("lost"), lossKey.String(string(e.Err.Reason)), errorType.String("lock_lost"))
+	l.hold.SetStatus(codes.Error, e.Err.Error())
+	l.hold.End(at)
+	l.lost = true
+	t.progress.drop(l)
+	if l.cleanup == nil { // else its end is still to come
+		t.forgetLocked(e.ID, l)
+	}
+}
+
+// afterwards shows the hooks that run after a loss.
+func (t *Tracer) afterwards(ctx context.Context, event lockguard.Event) {
+	if e, ok := event.(lockguard.CleanupStarted); ok {
+		span := t.startCleanup(ctx, e)
+		t.keep(e.ID, &life{wait: span, hold: span, cleanup: span, lost: true})
+	}
+}
+
+func (t *Tracer) startCleanup(ctx context.Context, e lockguard.CleanupStarted) trace.Span {
+	_, span := t.tracer.Start(ctx, SpanCleanup, trace.WithTimestamp(e.At), trace.WithAttributes(
+		scopeKey.String(e.Scope), hooksKey.Int(e.Hooks), endKey.String(ending(e.Cause)), tokenKey.String(e.Token.String())))
+	return span
+}
+
+// endCleanup ends the span of the hooks. What they say went wrong may have arguments
+// of a job in it, and is not told.
+func endCleanup(span trace.Span, e lockguard.CleanupDone, overran bool) {
+	if span == nil {
+		return
+	}
+	switch {
+	case overran:
+		span.SetAttributes(errorType.String("cleanup_timeout"))
+		span.SetStatus(codes.Error, "the cleanup took longer than its grace")
+	case e.Err != nil:
+		span.SetAttributes(errorType.String("cleanup_failed"))
+		span.SetStatus(codes.Error, "a hook failed")
+	}
+	span.End(trace.WithTimestamp(e.At))
+}
+
+// ending says why work was interrupted.
+func ending(cause error) string {
+	switch {
+	case cause == nil:
+		return "released"
+	case errors.As(cause, new(*lockguard.LostError)):
+		return "lost"
+	case errors.As(cause, new(*lockguard.OverriddenError)):
+		return "overridden"
+	case errors.As(cause, new(*lockguard.LeaseExpiredError)):
+		return "lease_expired"
+	case errors.As(cause, new(*lockguard.PreemptedError)):
+		return "preempted"
+	case errors.As(cause, new(*lockguard.ShutdownError)):
+		return "shutdown"
+	}
+	return "interrupted"
+}

@@ -1,0 +1,159 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A life is what is open of one request.
+type life struct {
+	mu sync.Mutex
+
+	wait     trace.Span
+	waited   trace.SpanContext
+	since    time.Time
+	blockers []trace.SpanContext // who was last seen to hold the lock, at most MaxLinks
+	seen     []string            // IDs of all who were
+	links    map[string]int      // by role
+
+	hold      trace.Span // nil before the grant
+	held      entry      // of the holds whose progress is told
+	asked     time.Time  // when it was first asked to go; zero: it was not
+	cancelled bool       // that its context has ended was told
+	cleanup   trace.Span // nil unless hooks run
+	overran   bool
+	lost      bool // the hold has ended, hooks still run
+}
+
+func (t *Tracer) begin(ctx context.Context, e lockguard.Waiting) {
+	_, span := t.tracer.Start(ctx, SpanWait, trace.WithTimestamp(e.Since), trace.WithAttributes(describe(e.Subject)...))
+	t.keep(e.ID, &life{wait: span, waited: span.SpanContext(), since: e.Since})
+}
+
+// waitsLocked takes note of what happens to a request.
+func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event) {
+	about := event.About()
+	at := trace.WithTimestamp(about.At)
+	switch e := event.(type) {
+	case lockguard.Queued:
+		t.blockedLocked(ctx, l, about, e.Holders)
+		l.wait.AddEvent("queue.position", at, trace.WithAttributes(queuePosition.Int(e.Position)))
+	case lockguard.Blocked:
+		t.blockedLocked(ctx, l, about, e.Holders)
+		l.wait.AddEvent("blocker.changed", at, trace.WithAttributes(blockersKey.Int(len(e.Holders))))
+	case lockguard.Displaced:
+		l.wait.AddEvent("displaced", at, trace.WithAttributes(contender(e.By)...))
+	case lockguard.Delayed:
+		l.wait.AddEvent("delayed", at)
+	case lockguard.Requeued:
+		l.wait.AddEvent("session.lost", at)
+		l.wait.AddEvent("requeued", at)
+	case lockguard.PreemptSent:
+		l.wait.AddEvent("preempt.sent", at, trace.WithAttributes(append(contender(e.Holder), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()))...))
+		t.link(l, l.wait, e.Holder.Trace, "preempts", contender(e.Holder)...)
+	case lockguard.TakenOver:
+		l.wait.AddEvent("taken_over", at)
+		for _, from := range e.From {
+			t.link(l, l.wait, from.Trace, "takes_over", contender(from)...)
+		}
+	case lockguard.Frozen:
+		l.wait.AddEvent("frozen", at, trace.WithAttributes(overrideID.String(e.Override.ID)))
+	case lockguard.Thawed:
+		l.wait.AddEvent("thawed", at)
+	case lockguard.Overridden:
+		l.wait.AddEvent("overridden", at, trace.WithAttributes(priorityKey.Int(int(about.Priority))))
+	case lockguard.ApprovalPending:
+		l.wait.AddEvent("approval.pending", at)
+	case lockguard.ApprovalDecided:
+		l.wait.AddEvent("approval.decided", at, trace.WithAttributes(approvalKey.String(e.Decision.ID), approvedKey.Bool(e.Err == nil)))
+	case lockguard.NotAcquired:
+		t.refusedLocked(l, e)
+	case lockguard.Acquired:
+		l.wait.SetAttributes(outcomeKey.String("acquired"), tokenKey.String(about.Token.String()), priorityKey.Int(int(about.Priority)))
+		l.wait.End(at)
+	case lockguard.Bypassed:
+		l.wait.SetAttributes(outcomeKey.String("bypassed"), overrideID.String(e.Override.ID))
+		l.wait.End(at)
+	}
+}
+
+func (t *Tracer) refusedLocked(l *life, e lockguard.NotAcquired) {
+	outcome, failed := refusal(e.Err)
+	l.wait.SetAttributes(outcomeKey.String(outcome))
+	if failed {
+		l.wait.SetAttributes(errorType.String("lock_" + outcome))
+		l.wait.SetStatus(codes.Error, e.Err.Error())
+	}
+	l.wait.End(trace.WithTimestamp(e.At))
+	if l.hold != nil { // it was given to nobody
+		l.hold.End(trace.WithTimestamp(e.At))
+	}
+	t.forgetLocked(e.ID, l)
+}
+
+// blockedLocked takes note of who has the lock that the request waits for.
+//
+// Samplers see the links that a span starts with, and no others. A wait starts before
+// it is known whether it will be one at all, because its context is in the request
+// from the beginning. So one that nobody wants to record is begun again here, with its
+// links, and its sampler asked once more.
+func (t *Tracer) blockedLocked(ctx context.Context, l *life, about lockguard.Subject, holders []recipes.Contender) {
+	l.blockers = l.blockers[:0]
+	var links []trace.Link
+	for _, h := range holders {
+		if sc, ok := t.parse(h.Trace); ok && len(l.blockers) < MaxLinks {
+			l.blockers = append(l.blockers, sc)
+		}
+		if slices.Contains(l.seen, h.ID) && h.ID != "" {
+			continue
+		}
+		l.seen = append(l.seen, h.ID)
+		if link, ok := t.linkLocked(l, h.Trace, RoleBlockedBy, contender(h)...); ok {
+			links = append(links, link)
+		}
+	}
+	total := BlockersTotal.Int(len(l.seen))
+	if len(holders) > 0 && !l.wait.IsRecording() {
+		l.wait.End()
+		_, l.wait = t.tracer.Start(ctx, SpanWait, trace.WithTimestamp(l.since),
+			trace.WithAttributes(append(describe(about), total)...), trace.WithLinks(links...))
+		l.waited = l.wait.SpanContext()
+		return
+	}
+	l.wait.SetAttributes(total)
+	for _, link := range links {
+		l.wait.AddLink(link)
+	}
+}
+
+// refusal says why a lock was not acquired, and whether that is an error.
+func refusal(err error) (outcome string, failed bool) {
+	switch {
+	case errors.Is(err, context.Canceled) && !errors.As(err, new(*recipes.NotAcquiredError)):
+		return "cancelled", false
+	case errors.As(err, new(*lockguard.FrozenError)):
+		return "frozen", true
+	case errors.As(err, new(*recipes.CleanupPendingError)):
+		return "cleanup_pending", true
+	case errors.As(err, new(*recipes.QueueFullError)):
+		return "queue_full", true
+	case errors.As(err, new(*recipes.EvictedError)):
+		return "evicted", true
+	case errors.As(err, new(*recipes.UnavailableError)):
+		return "unavailable", true
+	case errors.As(err, new(*lockguard.LostError)):
+		return "lost", true
+	case errors.As(err, new(*recipes.NotAcquiredError)):
+		return "timeout", true
+	}
+	return "failed", true
+}
