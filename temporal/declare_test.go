@@ -51,13 +51,17 @@ func TestScopeIsMadeOfTheArguments(t *testing.T) {
 		ID   string
 		Tags map[string]string
 	}
-	some := arguments{args: []any{order{ID: "o-1", Tags: map[string]string{"zone": "eu"}}, 7, &order{ID: "o-2"}}, workflowID: "w"}
+	some := arguments{args: []any{order{ID: "o-1", Tags: map[string]string{"zone": "eu"}}, 7, &order{ID: "o-2"}, map[string]any{"id": 1e6}}, workflowID: "w"}
 	for text, want := range map[string]string{
 		"plain/scope":                      "plain/scope",
 		"order/{{.ID}}":                    "order/o-1",
 		"zone/{{.Tags.zone}}/{{arg 1}}":    "zone/eu/7",
 		"order/{{(arg 2).ID}}":             "order/o-2",
 		"of/{{workflowID}}/{{(arg 0).ID}}": "of/w/o-1",
+
+		// numbers of JSON without a type of their own
+		"order/{{(arg 3).id}}":               "order/1e+06",
+		`order/{{printf "%.0f" (arg 3).id}}`: "order/1000000",
 	} {
 		got, err := requirementsOf(text, some)
 		require.NoError(t, err)
@@ -66,7 +70,7 @@ func TestScopeIsMadeOfTheArguments(t *testing.T) {
 	for text, says := range map[string]string{
 		"order/{{.Nothing}}":    "can't evaluate field Nothing",
 		"order/{{.Tags.other}}": `map has no entry for key "other"`,
-		"order/{{arg 3}}":       "there is no argument 3: the activity has 3, counted from 0",
+		"order/{{arg 4}}":       "there is no argument 4: the activity has 4, counted from 0",
 		"order/{{arg -1}}":      "there is no argument -1",
 	} {
 		_, err := requirementsOf(text, some)
