@@ -52,7 +52,12 @@ type Client struct {
 	backlog backlog        // nodes to delete, releases to finish, calls whose callers have left
 	waiting map[string]int // requests in the queue, by scope
 	server  serverClock
-	time    clusterTime
+	// What Health and OnOperation tell.
+	expirations atomic.Uint64
+	connections atomic.Uint64
+	operations  atomic.Pointer[func(Operation)]
+
+	time clusterTime
 }
 
 // NewClient validates cfg and starts to connect in the background; it never

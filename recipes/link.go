@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -57,6 +59,7 @@ const (
 // sentRequest is a request that was not answered yet.
 type sentRequest struct {
 	at  instant
+	op  int32
 	led bool
 }
 
@@ -96,9 +99,13 @@ func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
 	l.closed = true
+	unanswered := slices.Collect(maps.Values(l.sent))
 	l.mu.Unlock()
 	if was {
 		return nil
+	}
+	for _, request := range unanswered {
+		l.s.c.tell(request.op, request.at, l.s.clock.now(), OperationLost)
 	}
 	return l.Conn.Close()
 }
@@ -118,7 +125,8 @@ func (l *link) Write(b []byte) (int, error) {
 	case xid == xidPing:
 		l.pings = append(l.pings, now)
 	case xid > 0:
-		l.sent[xid] = sentRequest{at: now, led: throughLeader(int32(binary.BigEndian.Uint32(b[8:])))}
+		op := int32(binary.BigEndian.Uint32(b[8:]))
+		l.sent[xid] = sentRequest{at: now, op: op, led: throughLeader(op)}
 	}
 	l.mu.Unlock()
 
@@ -235,17 +243,27 @@ func (l *link) header(h []byte, greeting bool) {
 	}
 	xid := int32(binary.BigEndian.Uint32(h))
 	var request sentRequest
+	known := false
 	l.mu.Lock()
 	switch {
 	case xid == xidPing:
-		if len(l.pings) > 0 {
+		if known = len(l.pings) > 0; known {
+			request = sentRequest{at: l.pings[0], op: opPing}
 			l.pings = l.pings[1:]
 		}
 	case xid > 0:
-		request = l.sent[xid]
+		request, known = l.sent[xid]
 		delete(l.sent, xid)
 	}
+	now := l.received
 	l.mu.Unlock()
+	if known {
+		result := OperationOK
+		if binary.BigEndian.Uint32(h[12:]) != 0 {
+			result = OperationRefused
+		}
+		l.s.c.tell(request.op, request.at, now, result)
+	}
 	switch {
 	case request.led:
 		l.s.acked(request.at)

@@ -54,7 +54,7 @@ func TestCredentialsTravelAsOneFrame(t *testing.T) {
 }
 
 func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
-	s := &session{clock: newClock()}
+	s := &session{c: &Client{}, clock: newClock()}
 	l := newLink(nil, s)
 	answer := func(xid int32) {
 		head := make([]byte, 16)

@@ -251,6 +251,7 @@ func (s *session) settle(epoch int) {
 	s.down, s.lastErr = false, nil
 	id, timeout := s.id, s.timeout
 	s.mu.Unlock()
+	s.c.connections.Add(1)
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 	s.watches.reconnected()
 }
@@ -310,6 +311,9 @@ func (s *session) end(err error) {
 	s.die()
 	s.mu.Unlock()
 	if !s.c.isClosing() {
+		if id != 0 {
+			s.c.expirations.Add(1)
+		}
 		s.c.log.Warn("ZooKeeper session ended", "session", sessionName(id), "error", err)
 	}
 }

@@ -35,7 +35,8 @@ type Contender struct {
 	Priority priority.Level `json:"priority"`
 	Mode     priority.Mode  `json:"mode"`
 	Message  string         `json:"message"`
-	Hold     string         `json:"hold,omitempty"` // holders with the same one hold the lock together
+	Class    string         `json:"class,omitempty"` // what the lock is counted under
+	Hold     string         `json:"hold,omitempty"`  // holders with the same one hold the lock together
 
 	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
 	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not asked to go for a priority
@@ -126,7 +127,7 @@ func newDelay(d recipes.Delay) Delay {
 func newContender(c recipes.Contender) Contender {
 	return Contender{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
-		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Hold: c.Hold,
+		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Class: c.Class, Hold: c.Hold,
 		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
 	}
 }

@@ -1,18 +1,29 @@
 // Package metrics shows Prometheus, and whoever else reads OpenTelemetry, what
-// becomes of jobs and of the configuration.
+// becomes of locks, of jobs, of the session with ZooKeeper and of the configuration.
 //
-// The one idea: nothing is counted here. Who does the work counts it anyway, and
-// hands out a snapshot when somebody looks; a tick costs no more with metrics
-// than without.
+// The one idea: everything that is measured is one table of instruments
+// ([Instruments]), and nothing is labelled with what has no bound. A lock is counted
+// under its class, the template that its scope was made from
+// (lockguard.Requirement.Class), never under its scope, owner or holder: those are in
+// traces and logs, to which the exemplars of histograms point.
 //
 //	endpoint, err := metrics.New(logger)
-//	err = metrics.Jobs(endpoint.Meter(), func() []metrics.Job { ... }) // called once per scrape
+//	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses("tenant/{id}/billing"))
+//	guard, err := lockguard.New(client, lockguard.WithClasses("tenant/{id}/billing"), lockguard.WithObserver(locks.Observer(metrics.API)))
+//	err = metrics.Client(endpoint.Meter(), client)
 //	http.Handle("/metrics", endpoint.Handler())
 //
-// Jobs, Clock, Reloads, Overrides and Build make instruments in any metric.Meter, also one
-// of a program that exports by OTLP. docs/metrics.md has a table of what they
-// are called.
+// # Who counts what
 //
-// An Endpoint has a registry and a meter provider of its own, and touches
-// nothing global. What it shows is bounded: see MaxJobs.
+// [Locks.Observer] counts what one process did: how long it waited, held and cleaned
+// up. Those may be added up over processes. [Locks.Cluster] tells who holds and who
+// waits now in the whole cluster: whoever watches it tells the same, so the maximum over
+// processes is the truth. There is no counter that goes up and down with the holds of a
+// process: it would stay up when that dies. What is counted of jobs, overrides and the
+// session is counted by those who do the work, and read when somebody looks.
+//
+// All of that is made in any metric.Meter, also one of a program that exports by OTLP.
+// docs/metrics.md explains what the numbers say. An [Endpoint] has a registry and a
+// meter provider of its own, and touches nothing global. What it shows is bounded: see
+// [WithMaxClasses] and [MaxJobs].
 package metrics

@@ -25,17 +25,20 @@ type Endpoint struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	provider *sdk.MeterProvider
+	blanks   *blanks
 }
 
 // New returns an endpoint without instruments. A scrape that fails is logged;
-// logger defaults to silence.
-func New(logger *slog.Logger) (*Endpoint, error) {
+// logger defaults to silence. What readers are given collect the same instruments, to
+// export them elsewhere; Close ends them as well.
+func New(logger *slog.Logger, readers ...sdk.Reader) (*Endpoint, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	registry := prometheus.NewRegistry()
+	registry, blanks := prometheus.NewRegistry(), &blanks{}
 	exporter, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(registry),
+		otelprometheus.WithProducer(blanks),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes), // the default depends on a variable of another package
 		otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithoutTargetInfo(),
@@ -47,12 +50,18 @@ func New(logger *slog.Logger) (*Endpoint, error) {
 	if err := errors.Join(registry.Register(collectors.NewGoCollector()), registry.Register(process)); err != nil {
 		return nil, err
 	}
-	provider := sdk.NewMeterProvider(
+	settings := []sdk.Option{
 		sdk.WithReader(exporter),
-		sdk.WithResource(resource.Empty()), // Prometheus knows its targets
-		sdk.WithCardinalityLimit(0),        // we have limits of our own, which keep counters whole
-	)
-	return &Endpoint{log: logger, registry: registry, provider: provider}, nil
+		sdk.WithCardinalityLimit(0), // we have limits of our own, which keep counters whole
+	}
+	for _, reader := range readers {
+		settings = append(settings, sdk.WithReader(reader))
+	}
+	if len(readers) == 0 {
+		settings = append(settings, sdk.WithResource(resource.Empty())) // Prometheus knows its targets
+	}
+	provider := sdk.NewMeterProvider(settings...)
+	return &Endpoint{log: logger, registry: registry, provider: provider, blanks: blanks}, nil
 }
 
 // Meter returns the meter for Jobs, Clock, Reloads and Build.
@@ -60,6 +69,11 @@ func (e *Endpoint) Meter() metric.Meter { return e.provider.Meter(Scope) }
 
 // MeterProvider returns what makes meters for instruments of other packages.
 func (e *Endpoint) MeterProvider() metric.MeterProvider { return e.provider }
+
+// Show has the histograms of declared classes there before anything has happened,
+// with a count of 0: their rate is right from the first request on. OpenTelemetry has
+// no means for that, so that what is exported otherwise begins without.
+func (e *Endpoint) Show(l *Locks) { e.blanks.add(l) }
 
 // maxScrapes bounds the scrapes that go on at the same time; a further one is
 // answered with status 503.

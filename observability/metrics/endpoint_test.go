@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +16,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // -update writes the table of docs/metrics.md anew.
@@ -36,6 +43,21 @@ func withEverything(t *testing.T) *Endpoint {
 		return OverridesNow{Active: []Override{{"freeze", "file"}, {"freeze", "file"}}, FileOK: true}
 	}))
 	require.NoError(t, Build(endpoint.Meter(), Version{Version: "v1", Commit: "c", Go: "go"}))
+
+	locks, err := NewLocks(endpoint.Meter(), WithClasses(template))
+	require.NoError(t, err)
+	endpoint.Show(locks)
+	o := locks.observer(Cron)
+	for _, tale := range tales() {
+		for _, event := range tale.events {
+			o.observe(t.Context(), event)
+		}
+	}
+	require.NoError(t, locks.Cluster(func() *live.Snapshot { return &live.Snapshot{Complete: true} }, time.Now))
+	require.NoError(t, session(endpoint.Meter(), func() recipes.Health { return recipes.Health{} }))
+	tell, err := operations(endpoint.Meter())
+	require.NoError(t, err)
+	tell(recipes.Operation{Name: "get", Result: recipes.OperationOK, Took: time.Millisecond})
 	return endpoint
 }
 
@@ -84,7 +106,61 @@ func TestPrometheusReadsWhatIsShown(t *testing.T) {
 func TestPromlintHasNothingToSay(t *testing.T) {
 	problems, err := testutil.GatherAndLint(withEverything(t).registry)
 	require.NoError(t, err)
+	// How OpenTelemetry's conventions name what is there now.
+	problems = slices.DeleteFunc(problems, func(p promlint.Problem) bool {
+		return strings.HasSuffix(p.Text, `should not have "_count" suffix`) && (strings.HasPrefix(p.Metric, "lockkeeper_lock_holder_") || strings.HasPrefix(p.Metric, "lockkeeper_lock_waiter_"))
+	})
 	require.Empty(t, problems)
+}
+
+func TestHistogramsOfDeclaredClassesAreThereFromTheStartOnce(t *testing.T) {
+	endpoint, err := New(nil)
+	require.NoError(t, err)
+	locks, err := NewLocks(endpoint.Meter(), WithClasses(template))
+	require.NoError(t, err)
+	endpoint.Show(locks)
+	observe := locks.Observer(Cron)
+	count := func(name string) string {
+		_, text, _ := scrape(t, endpoint, "text/plain")
+		var lines []string
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, name) {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		return strings.Join(lines, "; ")
+	}
+	const (
+		waits = `lockkeeper_lock_wait_duration_seconds_count{lock_class="tenant/{id}/billing",lock_mode="exclusive",outcome="acquired",source="cron"} `
+		holds = `lockkeeper_lock_hold_duration_seconds_count{end="released",lock_class="tenant/{id}/billing",lock_mode="exclusive",source="cron"} `
+	)
+	require.Equal(t, waits+"0", count("lockkeeper_lock_wait_duration_seconds_count"))
+	require.Equal(t, holds+"0", count("lockkeeper_lock_hold_duration_seconds_count"))
+	_, text, _ := scrape(t, endpoint, "text/plain")
+	require.Contains(t, text, `source="cron",le="0.005"} 0`)
+
+	observe(t.Context(), lockguard.Acquired{Subject: at(0), Waited: time.Millisecond})
+	require.Equal(t, waits+"1", count("lockkeeper_lock_wait_duration_seconds_count"))
+	require.Equal(t, holds+"0", count("lockkeeper_lock_hold_duration_seconds_count"))
+}
+
+func TestExemplarsPointToTheSpanOfTheRequest(t *testing.T) {
+	endpoint, err := New(nil)
+	require.NoError(t, err)
+	locks, err := NewLocks(endpoint.Meter())
+	require.NoError(t, err)
+	observe := locks.Observer(API)
+	observe(t.Context(), lockguard.Acquired{Subject: at(0), Waited: 3 * time.Second})
+	observe(t.Context(), lockguard.Released{Subject: at(9), Held: 9 * time.Second})
+
+	_, text, _ := scrape(t, endpoint, "application/openmetrics-text;version=1.0.0")
+	for _, name := range []string{"lockkeeper_lock_wait_duration_seconds_bucket", "lockkeeper_lock_hold_duration_seconds_bucket"} {
+		line := regexp.MustCompile("(?m)^" + name + `.* 1 # .*$`).FindString(text)
+		require.Contains(t, line, `trace_id="0af7651916cd43dd8448eb211c80319c"`, name)
+		require.Contains(t, line, `span_id="b7ad6b7169203331"`, name)
+	}
+	_, text, _ = scrape(t, endpoint, "text/plain")
+	require.NotContains(t, text, "trace_id")
 }
 
 func TestNoSnapshotIsTakenAfterClose(t *testing.T) {
@@ -112,8 +188,8 @@ func TestTwoEndpointsShareNothing(t *testing.T) {
 	require.NotContains(t, text, "lockkeeper_")
 }
 
-// The table of the documentation is what an endpoint shows.
-func TestDocumentationHasEveryMetric(t *testing.T) {
+// The table of the documentation is the registry of instruments.
+func TestDocumentationHasEveryInstrument(t *testing.T) {
 	const name, begin, end = "../../docs/metrics.md", "<!-- metrics: go test ./observability/metrics -update -->\n", "<!-- end of metrics -->"
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
@@ -122,24 +198,15 @@ func TestDocumentationHasEveryMetric(t *testing.T) {
 	table, after, found := strings.Cut(rest, end)
 	require.True(t, found)
 
-	want := "\n| metric | kind | labels | meaning |\n|---|---|---|---|\n"
-	families, err := withEverything(t).registry.Gather()
-	require.NoError(t, err)
+	want := "\n| metric | OpenTelemetry | kind | labels | meaning |\n|---|---|---|---|---|\n"
 	known := map[string]bool{}
-	for _, f := range families {
-		if !strings.HasPrefix(f.GetName(), "lockkeeper_") {
-			continue
-		}
-		known[f.GetName()] = true
+	for _, i := range Instruments() {
+		known[i.Prometheus()] = true
 		var labels []string
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if label := "`" + l.GetName() + "`"; l.GetName() != "otel_metric_overflow" && !slices.Contains(labels, label) {
-					labels = append(labels, label)
-				}
-			}
+		for _, label := range i.Labels() {
+			labels = append(labels, "`"+label+"`")
 		}
-		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
+		want += fmt.Sprintf("| `%s` | `%s` | %s | %s | %s |\n", i.Prometheus(), i.Name, i.Kind, strings.Join(labels, ", "), i.Description)
 	}
 	want += "\n"
 	if *update {
@@ -148,8 +215,52 @@ func TestDocumentationHasEveryMetric(t *testing.T) {
 	}
 	require.Equal(t, want, table, "go test ./observability/metrics -update")
 	for _, metric := range regexp.MustCompile(`lockkeeper_[a-z_]+`).FindAllString(string(text), -1) {
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base := strings.TrimSuffix(metric, suffix); known[base] {
+				metric = base
+			}
+		}
 		require.True(t, known[metric], "there is no %s", metric)
 	}
+}
+
+// The registry is what an endpoint shows: each under its name, of its kind, in its
+// unit, with its labels and no others.
+func TestRegistryIsWhatIsShown(t *testing.T) {
+	families, err := withEverything(t).registry.Gather()
+	require.NoError(t, err)
+	shown := map[string]int{}
+	for n, f := range families {
+		if strings.HasPrefix(f.GetName(), "lockkeeper_") {
+			shown[f.GetName()] = n
+		}
+	}
+	for _, i := range Instruments() {
+		require.Contains(t, shown, i.Prometheus(), "in the registry, and not shown")
+		f := families[shown[i.Prometheus()]]
+		delete(shown, i.Prometheus())
+		require.Equal(t, string(i.Kind), strings.ToLower(f.GetType().String()), i.Name)
+		require.Equal(t, i.Description, f.GetHelp(), i.Name)
+		labels := map[string]bool{}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() != "otel_metric_overflow" {
+					labels[l.GetName()] = true
+				}
+			}
+			if i.Kind == Histogram {
+				var bounds []float64
+				for _, b := range m.GetHistogram().GetBucket() {
+					if !math.IsInf(b.GetUpperBound(), 1) {
+						bounds = append(bounds, b.GetUpperBound())
+					}
+				}
+				require.Equal(t, i.Buckets, bounds, i.Name)
+			}
+		}
+		require.ElementsMatch(t, i.Labels(), slices.Collect(maps.Keys(labels)), i.Name)
+	}
+	require.Empty(t, shown, "shown, and not in the registry")
 }
 
 // What a scrape costs that shows as many jobs as there can be.

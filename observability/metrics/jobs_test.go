@@ -55,6 +55,11 @@ func (b board) read(t *testing.T) map[string]float64 {
 				for _, p := range data.DataPoints {
 					put(m.Name, p.Attributes, p.Value)
 				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					put(m.Name, p.Attributes, float64(p.Count))
+					put("+"+m.Name, p.Attributes, p.Sum)
+				}
 			default:
 				require.Failf(t, "unknown data", "%T of %s", data, m.Name)
 			}

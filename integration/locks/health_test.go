@@ -1,0 +1,114 @@
+package locks
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
+	t.Parallel()
+	h := ownHouse(t)
+	healthy := func(c *recipes.Client, why string, ok func(recipes.Health) bool) recipes.Health {
+		t.Helper()
+		require.Eventually(t, func() bool { return ok(c.Health()) }, soon, 10*time.Millisecond, "%s: %+v", why, c.Health())
+		return c.Health()
+	}
+	connected := func(reconnects, expirations uint64) func(recipes.Health) bool {
+		return func(x recipes.Health) bool { // a server that has just started may hang up once more
+			return x.State == recipes.SessionConnected && x.Err == nil && x.Reconnects >= reconnects && x.Expirations == expirations
+		}
+	}
+
+	// given
+	c := h.client(timeout(12 * time.Second))
+	require.NoError(t, c.Ready(t.Context()))
+	now := healthy(c, "it has just connected", connected(0, 0))
+	require.Zero(t, now.Reconnects)
+	require.Equal(t, c.SessionTimeout(), now.Timeout)
+	require.Positive(t, now.Left)
+	require.LessOrEqual(t, now.Left, now.Timeout*3/4, "the margin is kept")
+
+	// when the server stops: what is held is safe for ever less time
+	require.NoError(t, h.server.Stop())
+	before := healthy(c, "the server has stopped", func(x recipes.Health) bool { return x.State == recipes.SessionSuspended && x.Err != nil }).Left
+	healthy(c, "time goes by", func(x recipes.Health) bool { return x.Left < before })
+
+	// and comes back
+	require.NoError(t, h.server.Restart(t.Context()))
+	back := healthy(c, "the server is back", connected(1, 0))
+
+	// when the session ends: there is a new one, on a new connection
+	h.expire(c)
+	healthy(c, "the session was ended", connected(back.Reconnects+1, 1))
+
+	require.NoError(t, c.Close(t.Context()))
+	closed := c.Health()
+	require.Equal(t, recipes.SessionClosed, closed.State)
+	require.Zero(t, closed.Left)
+	require.EqualValues(t, 1, closed.Expirations, "Close is no expiration")
+}
+
+func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
+	t.Parallel()
+	h := ownHouse(t)
+	type kind struct {
+		name   string
+		result recipes.OperationResult
+	}
+	var mu sync.Mutex
+	told := map[kind]int{}
+	c := h.client()
+	c.OnOperation(func(o recipes.Operation) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[kind{o.Name, o.Result}]++
+		if o.Took < 0 || o.Took > soon {
+			told[kind{"impossible", o.Result}]++
+		}
+	})
+	seen := func() map[kind]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(told)
+	}
+
+	// when locks are taken
+	ann := h.hold(h.lock(c), "ann")
+	bob := h.ask(h.lock(c), "bob")
+	bob.queued()
+	ann.release()
+	bob.granted()
+	bob.release()
+
+	// then
+	for _, want := range []string{"multi", "get", "children"} {
+		require.Positive(t, seen()[kind{want, recipes.OperationOK}], "%s in %v", want, seen())
+	}
+	for k := range seen() {
+		require.Contains(t, recipes.OperationNames(), k.name)
+		require.Contains(t, recipes.OperationResults(), k.result)
+	}
+
+	// what is not answered is lost
+	require.NoError(t, h.server.Pause())
+	carl := h.ask(h.lock(c), "carl")
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(seen())), func(k kind) bool { return k.result == recipes.OperationLost })
+	}, soon, 10*time.Millisecond)
+	require.NoError(t, h.server.Resume())
+	carl.granted()
+	carl.release()
+
+	// nobody is told any more; a ping may be under way
+	c.OnOperation(nil)
+	before := seen()[kind{"multi", recipes.OperationOK}]
+	h.hold(h.lock(c), "dora").release()
+	require.Equal(t, before, seen()[kind{"multi", recipes.OperationOK}])
+}

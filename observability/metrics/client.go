@@ -1,0 +1,62 @@
+package metrics
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Client makes the instruments of a client of ZooKeeper. Its Health is asked for each
+// collection; each of its operations is recorded, which takes the place of whatever
+// listened to them (recipes.Client.OnOperation). An error says which instrument the
+// meter refuses.
+func Client(meter metric.Meter, c *recipes.Client) error {
+	if err := session(meter, c.Health); err != nil {
+		return err
+	}
+	tell, err := operations(meter)
+	if err != nil {
+		return err
+	}
+	c.OnOperation(tell)
+	return nil
+}
+
+// operations returns what records an operation.
+func operations(meter metric.Meter) (func(recipes.Operation), error) {
+	m := newMaker(meter)
+	took := m.histogram(operationDuration)
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	all := newFamily(operation, result)
+	for _, name := range recipes.OperationNames() { // so that nothing is made while answers are read
+		for _, how := range recipes.OperationResults() {
+			all.of(values{name, string(how)})
+		}
+	}
+	return func(o recipes.Operation) {
+		took.Record(context.Background(), o.Took.Seconds(), all.of(values{o.Name, string(o.Result)}))
+	}, nil
+}
+
+func session(meter metric.Meter, health func() recipes.Health) error {
+	m := newMaker(meter)
+	states, timeout, left := m.gauge(sessionState), m.seconds(sessionTimeout), m.seconds(deadlineMargin)
+	expirations, reconnects := m.observedCounter(sessionExpirations), m.observedCounter(sessionReconnects)
+	all := newFamily(state)
+	_, err := m.observe(func(_ context.Context, o metric.Observer) error {
+		now := health()
+		for _, s := range recipes.SessionStates() {
+			o.ObserveInt64(states, oneIf(now.State == s), all.of(values{string(s)}))
+		}
+		o.ObserveInt64(expirations, int64(now.Expirations))
+		o.ObserveInt64(reconnects, int64(now.Reconnects))
+		o.ObserveFloat64(timeout, now.Timeout.Seconds())
+		o.ObserveFloat64(left, now.Left.Seconds())
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,135 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// Cluster makes the instruments that tell of all locks of the cluster, whichever
+// process has them. snapshot is asked for each collection (live.Board.Now), now is
+// the servers' clock (recipes.Client.Now).
+//
+// Every process that has them tells the same, so that the maximum over processes is the
+// truth, not the sum. While ZooKeeper is not seen, or not everything has been looked at
+// yet, nothing is told but that, by lockkeeper.cluster.visible: what was true once is
+// not shown.
+//
+// A class has its series from the moment that it is declared or was seen first; those
+// without holders and waiters are 0.
+func (l *Locks) Cluster(snapshot func() *live.Snapshot, now func() time.Time) error {
+	m := newMaker(l.meter)
+	c := &cluster{
+		locks: l, snapshot: snapshot, now: now,
+		holders: m.gauge(holderCount), waiters: m.gauge(waiterCount), visible: m.gauge(clusterVisible),
+		oldestWait: m.seconds(oldestWait), oldestHold: m.seconds(oldestHold),
+		byMode: newFamily(lockClass, lockMode), byClass: newFamily(lockClass),
+		present: map[string]bool{}, shared: map[string]bool{},
+	}
+	_, err := m.observe(c.observe)
+	return err
+}
+
+type cluster struct {
+	locks    *Locks
+	snapshot func() *live.Snapshot
+	now      func() time.Time
+
+	holders, waiters, visible metric.Int64ObservableGauge
+	oldestWait, oldestHold    metric.Float64ObservableGauge
+	byMode, byClass           *family
+
+	mu      sync.Mutex      // collections may overlap
+	present map[string]bool // classes that were ever seen, beside those that are declared
+	shared  map[string]bool // those that were ever seen in shared mode
+}
+
+// A tally is what is counted of a class.
+type tally struct {
+	holders, waiters       map[priority.Mode]int64
+	oldestWait, oldestHold time.Time // zero: nobody
+}
+
+func (c *cluster) observe(_ context.Context, o metric.Observer) error {
+	seen := c.snapshot()
+	if seen == nil || !seen.Complete || seen.Blind != nil {
+		o.ObserveInt64(c.visible, 0)
+		return nil
+	}
+	o.ObserveInt64(c.visible, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	for class, t := range c.count(seen) {
+		for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
+			if mode == priority.Shared && !c.shared[class] {
+				continue
+			}
+			set := c.byMode.of(values{class, mode.String()})
+			o.ObserveInt64(c.holders, t.holders[mode], set)
+			o.ObserveInt64(c.waiters, t.waiters[mode], set)
+		}
+		set := c.byClass.of(values{class})
+		o.ObserveFloat64(c.oldestWait, age(t.oldestWait, now), set)
+		o.ObserveFloat64(c.oldestHold, age(t.oldestHold, now), set)
+	}
+	return nil
+}
+
+// count adds up every class that there is or was.
+func (c *cluster) count(seen *live.Snapshot) map[string]*tally {
+	all := make(map[string]*tally)
+	of := func(class string) *tally {
+		if all[class] == nil {
+			all[class] = &tally{holders: map[priority.Mode]int64{}, waiters: map[priority.Mode]int64{}}
+		}
+		return all[class]
+	}
+	for _, class := range c.locks.classes.promised() {
+		of(class)
+	}
+	for class := range c.present {
+		of(class)
+	}
+	meet := func(who live.Contender) *tally {
+		class := c.locks.classes.of(who.Class)
+		c.present[class] = true
+		if who.Mode == priority.Shared {
+			c.shared[class] = true
+		}
+		return of(class)
+	}
+	for _, lock := range seen.Locks {
+		for _, h := range lock.Holders {
+			t := meet(h.Contender)
+			t.holders[h.Mode]++
+			t.oldestHold = older(t.oldestHold, h.Since)
+		}
+		for _, w := range lock.Waiters {
+			t := meet(w.Contender)
+			t.waiters[w.Mode]++
+			t.oldestWait = older(t.oldestWait, w.WaitingSince)
+		}
+	}
+	return all
+}
+
+func older(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// age is 0 for nobody.
+func age(since, now time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(since).Seconds())
+}

@@ -1,0 +1,377 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Names that a request brings along and that no series may tell.
+const (
+	secretScope   = "tenant/planted-4711/billing"
+	secretOwner   = "planted-owner"
+	secretMessage = "planted-message"
+	template      = "tenant/{id}/billing"
+	traceparent   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func subject(after time.Duration) lockguard.Subject {
+	return lockguard.Subject{
+		At: start.Add(after), ID: "planted-id", Scope: secretScope, Class: template, Owner: secretOwner, Message: secretMessage,
+		Hold: "planted-hold", Token: 4711, Trace: traceparent,
+	}
+}
+
+// after has the subject some seconds later.
+func at(seconds float64) lockguard.Subject {
+	return subject(time.Duration(seconds * float64(time.Second)))
+}
+
+func holder(class string) recipes.Contender {
+	return recipes.Contender{ID: "planted-other", Owner: "planted-holder", Host: "planted-host", Class: class, Message: secretMessage}
+}
+
+// A tale is a request, and what is to be counted of it.
+type tale struct {
+	events []lockguard.Event
+	want   map[string]float64 // histograms: how many, and with + before the name the sum
+}
+
+const (
+	ofClass     = "lock.class=tenant/{id}/billing"
+	waitedKey   = "lockkeeper.lock.wait.duration{" + ofClass + ",lock.mode=exclusive,outcome=%s,source=api}"
+	heldKey     = "lockkeeper.lock.hold.duration{end=%s," + ofClass + ",lock.mode=exclusive,source=api}"
+	cleanedKey  = "lockkeeper.cleanup.duration{" + ofClass + ",result=%s}"
+	preemptKey  = "lockkeeper.preemption.duration{" + ofClass + ",result=%s}"
+	countedKey  = "lockkeeper.preemption.count{preemptor.class=tenant/{id}/billing,reason=%s,victim.class=%s}"
+	overlapsKey = "lockkeeper.overlap.detected{" + ofClass + "}"
+)
+
+func one(key string, args ...any) map[string]float64 {
+	return map[string]float64{fmt.Sprintf(key, args...): 1}
+}
+
+func all(of ...map[string]float64) map[string]float64 {
+	sum := map[string]float64{}
+	for _, m := range of {
+		maps.Copy(sum, m)
+	}
+	return sum
+}
+
+func tales() map[string]tale {
+	lost := func(reason recipes.LossReason) *lockguard.LostError {
+		return &lockguard.LostError{Scope: secretScope, Reason: reason, By: "planted-by"}
+	}
+	preempted := &lockguard.PreemptedError{Scope: secretScope, By: "planted-by"}
+	nothing := map[string]float64{}
+	t := map[string]tale{
+		"a request that is granted and released": {
+			[]lockguard.Event{lockguard.Waiting{Subject: at(0)}, lockguard.Acquired{Subject: at(2), Waited: 2 * time.Second}, lockguard.Released{Subject: at(5), Held: 3 * time.Second}},
+			all(one(waitedKey, "acquired"), one(heldKey, "released")),
+		},
+		"what only goes on is not counted": {
+			[]lockguard.Event{
+				lockguard.Waiting{Subject: at(0)}, lockguard.Queued{Subject: at(0), Position: 1}, lockguard.Delayed{Subject: at(0)}, lockguard.Displaced{Subject: at(0)},
+				lockguard.Requeued{Subject: at(0)}, lockguard.Frozen{Subject: at(0)}, lockguard.Thawed{Subject: at(0)}, lockguard.Overridden{Subject: at(0)},
+				lockguard.ApprovalPending{Subject: at(0)}, lockguard.ApprovalDecided{Subject: at(0)}, lockguard.TakenOver{Subject: at(0)},
+				lockguard.PreemptRequested{Subject: at(0)}, lockguard.PreemptionWithdrawn{Subject: at(0)}, lockguard.AtRisk{Subject: at(0)},
+				lockguard.Extended{Subject: at(0)}, lockguard.Downgraded{Subject: at(0)}, lockguard.CleanupStarted{Subject: at(0)}, lockguard.CleanupOverrun{Subject: at(0)},
+				lockguard.Skipped{Subject: at(0)}, lockguard.Stuck{Subject: at(0)},
+			}, nothing,
+		},
+		"work without the lock holds nothing": {
+			[]lockguard.Event{lockguard.Waiting{Subject: at(0)}, lockguard.Bypassed{Subject: at(0)}, lockguard.Released{Subject: at(9), Held: 9 * time.Second}},
+			one(waitedKey, "bypassed"),
+		},
+		"a preemption that the holder obeys": {
+			[]lockguard.Event{
+				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked, Grace: 10 * time.Second},
+				lockguard.Acquired{Subject: at(4), Waited: 4 * time.Second}, lockguard.Released{Subject: at(5)},
+			},
+			all(one(countedKey, "outranked", template), one(preemptKey, "graceful"), one(waitedKey, "acquired"), one(heldKey, "released"),
+				map[string]float64{"+" + fmt.Sprintf(preemptKey, "graceful"): 4}),
+		},
+		"a preemption of a holder that needs longer than it said": {
+			[]lockguard.Event{
+				lockguard.PreemptSent{Subject: at(0), Holder: holder(""), Reason: priority.LeaseExpired, Grace: time.Second},
+				lockguard.Acquired{Subject: at(4), Waited: 4 * time.Second},
+			},
+			all(one(countedKey, "lease", UndeclaredClass), one(preemptKey, "cleanup_timeout"), one(waitedKey, "acquired")),
+		},
+		"a preemption of several holders that ends with a takeover": {
+			[]lockguard.Event{
+				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked}, lockguard.PreemptSent{Subject: at(1), Holder: holder(template), Reason: priority.Outranked, Grace: time.Second},
+				lockguard.TakenOver{Subject: at(3)}, lockguard.Acquired{Subject: at(3), Waited: 3 * time.Second},
+			},
+			all(map[string]float64{fmt.Sprintf(countedKey, "outranked", template): 2, "+" + fmt.Sprintf(preemptKey, "forced"): 3}, one(preemptKey, "forced"), one(waitedKey, "acquired")),
+		},
+		"a preemption that is given up": {
+			[]lockguard.Event{
+				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked},
+				lockguard.NotAcquired{Subject: at(3), Waited: 3 * time.Second, Err: &recipes.CleanupPendingError{}},
+			},
+			all(one(countedKey, "outranked", template), one(preemptKey, "given_up"), one(waitedKey, "cleanup_pending")),
+		},
+		"a cleanup in time": {
+			[]lockguard.Event{
+				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Minute)}, lockguard.CleanupDone{Subject: at(2), Took: 2 * time.Second},
+				lockguard.Released{Subject: at(2), Held: time.Minute, Cause: preempted},
+			},
+			all(one(cleanedKey, "done"), one(heldKey, "preempted"), map[string]float64{"+" + fmt.Sprintf(cleanedKey, "done"): 2}),
+		},
+		"a cleanup that fails": {
+			[]lockguard.Event{lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Minute)}, lockguard.CleanupDone{Subject: at(2), Err: errors.New(secretMessage)}},
+			one(cleanedKey, "failed"),
+		},
+		"a cleanup that overruns its grace": {
+			[]lockguard.Event{lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Second)}, lockguard.CleanupOverrun{Subject: at(1)}, lockguard.CleanupDone{Subject: at(2)}},
+			one(cleanedKey, "overrun"),
+		},
+		"a cleanup during which the lock is taken": {
+			[]lockguard.Event{
+				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Second)}, lockguard.Lost{Subject: at(1), Held: time.Minute, Err: lost(recipes.LossTaken)},
+				lockguard.CleanupDone{Subject: at(2)},
+			},
+			all(one(cleanedKey, "lost"), one(heldKey, "taken")),
+		},
+		"a cleanup after the loss": {
+			[]lockguard.Event{lockguard.Lost{Subject: at(1), Err: lost(recipes.LossSession)}, lockguard.CleanupStarted{Subject: at(1)}, lockguard.CleanupDone{Subject: at(2)}},
+			all(one(cleanedKey, "lost"), one(heldKey, "session_lost")),
+		},
+	}
+	for reason, end := range map[recipes.LossReason]lockguard.End{
+		recipes.LossSession: "session_lost", recipes.LossTaken: "taken", recipes.LossDeleted: "deleted", recipes.LossSuperseded: "superseded",
+		recipes.LossOverridden: "overridden", recipes.LossBroken: "broken",
+	} {
+		t["a loss: "+string(reason)] = tale{[]lockguard.Event{lockguard.Lost{Subject: at(1), Err: lost(reason)}}, one(heldKey, end)}
+	}
+	for end, cause := range map[lockguard.End]error{
+		"preempted": preempted, "lease_expired": &lockguard.LeaseExpiredError{}, "overridden": &lockguard.OverriddenError{},
+		"shutdown": &lockguard.ShutdownError{Err: context.Canceled}, "interrupted": errors.New("planted"), "released": lockguard.ErrReleased,
+		"session_lost": lost(recipes.LossSession), // of another lock, held together with this one
+	} {
+		t["a release after: "+string(end)] = tale{[]lockguard.Event{lockguard.Released{Subject: at(1), Cause: cause}}, one(heldKey, end)}
+	}
+	for outcome, err := range map[lockguard.Outcome]error{
+		"cancelled": fmt.Errorf("planted: %w", context.Canceled), "timeout": &recipes.NotAcquiredError{}, "cleanup_pending": &recipes.CleanupPendingError{},
+		"evicted": &recipes.EvictedError{}, "failed": errors.New("planted"), "frozen": &lockguard.FrozenError{Err: &recipes.NotAcquiredError{}},
+		"lost": lost(recipes.LossSession), "preempted": preempted, "queue_full": &recipes.QueueFullError{}, "unavailable": &recipes.UnavailableError{},
+	} {
+		t["no lock: "+string(outcome)] = tale{[]lockguard.Event{lockguard.NotAcquired{Subject: at(1), Err: err}}, one(waitedKey, outcome)}
+	}
+	return t
+}
+
+func TestEveryEventIsCountedAsWhatItIs(t *testing.T) {
+	met := map[string]bool{}
+	for name, tale := range tales() {
+		t.Run(name, func(t *testing.T) {
+			b := newBoard(t)
+			locks, err := NewLocks(b.provider.Meter(Scope))
+			require.NoError(t, err)
+			o := locks.observer(API)
+			for _, event := range tale.events {
+				met[reflect.TypeOf(event).Name()] = true
+				o.observe(t.Context(), event)
+			}
+			seen := b.read(t)
+			for key, want := range tale.want {
+				require.InDelta(t, want, seen[key], 1e-9, "%s in %v", key, seen)
+			}
+			for key := range tale.want {
+				delete(seen, key)
+				delete(seen, "+"+key)
+			}
+			require.Empty(t, seen, "counted beside that")
+			for _, last := range []string{"NotAcquired", "Released", "CleanupDone"} {
+				if name := reflect.TypeOf(tale.events[len(tale.events)-1]).Name(); name == last && (name != "CleanupDone" || tale.want[fmt.Sprintf(cleanedKey, "lost")] > 0) {
+					require.Empty(t, o.open, "remembered of a request that has ended")
+				}
+			}
+		})
+	}
+	require.ElementsMatch(t, eventKinds(t), slices.Collect(maps.Keys(met)), "an event of lockguard without a tale")
+}
+
+// eventKinds are the types of lockguard's sealed events.
+func eventKinds(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../lockguard/event.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	var kinds []string
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "event" {
+			kinds = append(kinds, f.Recv.List[0].Type.(*ast.Ident).Name)
+		}
+	}
+	require.NotEmpty(t, kinds)
+	return kinds
+}
+
+func TestNothingThatARequestBringsAlongIsInASeries(t *testing.T) {
+	b := newBoard(t)
+	locks, err := NewLocks(b.provider.Meter(Scope))
+	require.NoError(t, err)
+	for _, tale := range tales() {
+		o := locks.observer(API)
+		for _, event := range tale.events {
+			o.observe(t.Context(), event)
+		}
+	}
+	seen := b.read(t)
+	require.NotEmpty(t, seen)
+	for key := range seen {
+		require.NotContains(t, key, "planted")
+		require.NotContains(t, key, "4711")
+	}
+}
+
+// A thousand scopes, of as many classes, from processes that know each other's classes
+// otherwise: what is shown stays below a bound that is known before.
+func TestSeriesStayBelowABoundHoweverManyClassesThereAre(t *testing.T) {
+	const most, scopes = 20, 1000
+	b := newBoard(t)
+	locks, err := NewLocks(b.provider.Meter(Scope), WithMaxClasses(most), WithClasses("declared/{x}"))
+	require.NoError(t, err)
+	o := locks.observer(Cron)
+	for i := range scopes {
+		for _, tale := range tales() {
+			for _, event := range tale.events {
+				o.observe(t.Context(), inClass(event, fmt.Sprintf("class/%d", i), fmt.Sprintf("other/%d", scopes-i)))
+			}
+		}
+		locks.Overlap(t.Context(), fmt.Sprintf("class/%d", i))
+	}
+	const shown = most + 2 // _other and _undeclared
+	bound := map[string]int{
+		waitDuration: shown * 2 * len(lockguard.Outcomes()), holdDuration: shown * 2 * len(lockguard.Ends()),
+		cleanupDuration: shown * len(cleanupResults()), preemptionDuration: shown * len(preemptionResults()),
+		preemptionCount: (shown + most + 1) * 2, overlapDetected: shown,
+	}
+	series := map[string]int{}
+	others, sum := map[string]float64{}, map[string]float64{}
+	for key, n := range b.read(t) {
+		name, _, _ := strings.Cut(key, "{")
+		if !strings.HasPrefix(key, "+") {
+			series[name]++
+		}
+		sum[name] += n
+		if strings.Contains(key, OtherClass) {
+			others[name] += n
+		}
+	}
+	for name, n := range series {
+		t.Logf("%d scopes, %d classes at most: %s has %d series, bound %d", scopes, most, name, n, bound[name])
+		require.LessOrEqual(t, n, bound[name], name)
+		require.Positive(t, others[name], "%s: what has no room is counted", name)
+	}
+	require.Len(t, series, len(bound))
+	require.InDelta(t, scopes, sum[overlapDetected], 0)
+}
+
+// inClass returns an event of another class, whose holder has yet another one.
+func inClass(event lockguard.Event, class, others string) lockguard.Event {
+	v := reflect.New(reflect.TypeOf(event)).Elem()
+	v.Set(reflect.ValueOf(event))
+	s := v.FieldByName("Subject").Interface().(lockguard.Subject)
+	s.Class, s.ID = class, class
+	v.FieldByName("Subject").Set(reflect.ValueOf(s))
+	if e, ok := v.Interface().(lockguard.PreemptSent); ok {
+		e.Holder.Class = others
+		return e
+	}
+	return v.Interface().(lockguard.Event)
+}
+
+func TestDeclaredClassesAreThereBeforeAnythingHappens(t *testing.T) {
+	b := newBoard(t)
+	locks, err := NewLocks(b.provider.Meter(Scope), WithClasses(template, ""))
+	require.NoError(t, err)
+	want := map[string]float64{overlapsKey: 0, fmt.Sprintf(countedKey, "outranked", template): 0, fmt.Sprintf(countedKey, "lease", template): 0}
+	require.Equal(t, want, b.read(t))
+
+	// later ones, and again the same
+	locks.Overlap(t.Context(), template)
+	locks.Declare(template, "report")
+	seen := b.read(t)
+	require.InDelta(t, 1, seen[overlapsKey], 0)
+	require.Contains(t, seen, "lockkeeper.overlap.detected{lock.class=report}")
+	require.Len(t, seen, 6)
+}
+
+func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+	b := newBoard(t)
+	_, err := NewLocks(b.provider.Meter(Scope), WithMaxClasses(0))
+	require.ErrorContains(t, err, "WithMaxClasses: 0 is none")
+	_, err = Overlap(b.provider.Meter(Scope), WithMaxClasses(-1))
+	require.Error(t, err)
+	report, err := Overlap(b.provider.Meter(Scope))
+	require.NoError(t, err)
+	report(t.Context(), template)
+	require.InDelta(t, 1, b.read(t)[overlapsKey], 0)
+}
+
+func TestManyGuardsAreCountedTogether(t *testing.T) {
+	const guards, rounds = 8, 200
+	b := newBoard(t)
+	locks, err := NewLocks(b.provider.Meter(Scope), WithMaxClasses(4))
+	require.NoError(t, err)
+	observe := locks.Observer(API)
+	var wg sync.WaitGroup
+	for g := range guards {
+		wg.Go(func() {
+			for n := range rounds {
+				s := at(0)
+				s.ID, s.Class = fmt.Sprint(g, " ", n), fmt.Sprint("class/", n%6)
+				observe(t.Context(), lockguard.PreemptSent{Subject: s, Holder: holder(fmt.Sprint("class/", g)), Reason: priority.Outranked})
+				observe(t.Context(), lockguard.Acquired{Subject: s, Waited: time.Second})
+				observe(t.Context(), lockguard.Released{Subject: s, Held: time.Second})
+				locks.Declare(fmt.Sprint("late/", n))
+				if n%50 == 0 {
+					b.read(t)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sums := map[string]float64{}
+	for key, n := range b.read(t) {
+		name, _, _ := strings.Cut(key, "{")
+		sums[name] += n
+	}
+	for _, name := range []string{waitDuration, holdDuration, preemptionDuration, preemptionCount} {
+		require.InDelta(t, guards*rounds, sums[name], 0, name)
+	}
+}
+
+func TestWhatIsRecordedPointsToTheSpanOfTheWait(t *testing.T) {
+	ctx := within(t.Context(), traceparent)
+	span := trace.SpanContextFromContext(ctx)
+	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", span.TraceID().String())
+	require.Equal(t, "b7ad6b7169203331", span.SpanID().String())
+	require.True(t, span.IsSampled())
+
+	for _, no := range []string{"", "00", strings.TrimSuffix(traceparent, "1") + "0", strings.ReplaceAll(traceparent, "0af7", "zzzz"), "00-" + strings.Repeat("0", 32) + "-b7ad6b7169203331-01", traceparent + "-x", strings.Replace(traceparent, "00-", "ff-", 1)} {
+		require.Equal(t, t.Context(), within(t.Context(), no), "%q", no)
+	}
+}
