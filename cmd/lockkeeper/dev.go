@@ -232,8 +232,12 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 		<-ctx.Done()
 		return nil
 	}
+	exports := p.telemetry(ctx)
+	defer exports.end()
+	d.client.Logger = p.quiet()
 	report, err := nightly.Run(ctx, nightly.Config{
 		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Unsafe: d.unsafe.is,
+		Tracer: exports.tracer(p.quiet()),
 		Ready: func(dir string) {
 			place <- dir
 			ready()

@@ -76,9 +76,10 @@ The command finds in its environment:
   LOCKKEEPER_TOKENS          the token of each scope, as JSON; the variables
                              above are about the first --scope
   LOCKKEEPER_LEASE_DEADLINE  when the lease ends (RFC 3339)
-  TRACEPARENT                the W3C trace context that lockkeeper was started
-                             with, if any; it stands with the request in
-                             ZooKeeper as well
+  TRACEPARENT                the W3C trace context of the lock, if traces are
+                             exported (OTEL_TRACES_EXPORTER, and the other
+                             variables of OpenTelemetry); else the one that
+                             lockkeeper was started with, if any
 
 Exit code: that of the command, or
   75     the lock was not acquired, or ZooKeeper does not answer
@@ -201,7 +202,11 @@ func (p *program) argv(c *cobra.Command, args []string) []string {
 }
 
 // execute runs argv under the locks.
-func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements []lockguard.Requirement, argv []string) error {
+func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements []lockguard.Requirement, argv []string) (err error) {
+	exports := p.telemetry(ctx)
+	defer exports.end() // when the locks are away
+	ctx, ended := exports.root(ctx, "exec", filepath.Base(argv[0]))
+	defer func() { ended(exitCode(err)) }()
 	// Nobody else reaps the orphans of the command in a container.
 	if err := jobs.Subreaper(); err != nil {
 		p.quiet().Warn("orphans of the command are left to others", "error", err)
@@ -221,7 +226,7 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 		return err
 	}
 	defer overrides.end()
-	guard, err := p.execGuard(client, overrides)
+	guard, err := p.execGuard(client, overrides, exports)
 	if err != nil {
 		return err
 	}
@@ -252,12 +257,15 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 	return finished(result, err)
 }
 
-func (p *program) execGuard(client *recipes.Client, overrides *obedience) (*lockguard.Guard, error) {
+func (p *program) execGuard(client *recipes.Client, overrides *obedience, exports *telemetry) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())
 	}
 	options := append(overrides.options(), lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet()))
+	if exports.on {
+		return lockguard.New(client, append(options, exports.tracer(p.quiet()).Options()...)...)
+	}
 	traceparent := regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 	if trace := os.Getenv("TRACEPARENT"); traceparent.MatchString(trace) {
 		options = append(options, lockguard.WithTrace(func(context.Context, lockguard.Subject) string { return trace }))

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // loggingFlags say what is logged, to stderr.
-type loggingFlags struct{ level, format choice }
+type loggingFlags struct {
+	level, format choice
+
+	export slog.Handler // gets what is logged as well; nil: logs are not exported
+}
 
 func (l *loggingFlags) add(flags *pflag.FlagSet) {
 	l.level.of = []string{"debug", "info", "warn", "error"}
@@ -30,16 +36,66 @@ func (l *loggingFlags) logger(w io.Writer, level slog.Level, format string) *slo
 		format = l.format.is
 	}
 	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		handler = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(l.exported(correlated{handler}, level))
 }
+
+// exported returns a handler that exports as well, from a level on.
+func (l *loggingFlags) exported(handler slog.Handler, level slog.Level) slog.Handler {
+	if l.export == nil {
+		return handler
+	}
+	return slog.NewMultiHandler(handler, atLeast{l.export, level})
+}
+
+// atLeast is a handler that has a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+// Enabled reports whether the level is high enough, and wanted.
+func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level && h.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs returns a handler with these attributes.
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+// WithGroup returns a handler with a group.
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}
+
+// correlated adds to each line of a log the span that it belongs to.
+type correlated struct{ slog.Handler }
+
+// Handle writes a line.
+func (h correlated) Handle(ctx context.Context, r slog.Record) error {
+	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler with these attributes.
+func (h correlated) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return correlated{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup returns a handler with a group.
+func (h correlated) WithGroup(name string) slog.Handler { return correlated{h.Handler.WithGroup(name)} }
 
 // quiet returns the logger of commands that log only when they are asked to.
 func (p *program) quiet() *slog.Logger {
 	if !p.logging.on() {
-		return slog.New(slog.DiscardHandler)
+		return slog.New(p.logging.exported(slog.DiscardHandler, slog.LevelInfo))
 	}
 	return p.logging.logger(p.stderr, slog.LevelInfo, "text")
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -86,6 +88,8 @@ func (p *program) daemonConfig(c *cobra.Command, file string) (*config.Config, e
 
 // serve runs the jobs until signals say how to end.
 func (p *program) serve(ctx context.Context, cfg *config.Config) error {
+	exports := p.telemetry(ctx)
+	defer exports.end()
 	logger := p.logging.logger(p.stderr, cfg.Log.Level, cfg.Log.Format)
 	for _, warning := range cfg.Warnings {
 		logger.Warn("configuration", "problem", warning.String())
@@ -115,7 +119,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		closeClient(client)
 		return err
 	}
-	guard, schedule, err := newScheduler(client, cfg, logger, measured, operators)
+	guard, schedule, err := newScheduler(client, cfg, logger, exports.tracer(logger), measured, operators)
 	var reloaded *reloads
 	if err == nil {
 		reloaded, err = p.reload(ctx, cfg, schedule, operators, hangup, logger)
@@ -159,6 +163,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 			// The session is not closed: that would free the locks of commands that
 			// are only killed by the end of this process.
 			logger.Warn("stopping at once; what is held is freed with the ZooKeeper session", "signal", sig.String())
+			exports.ends = nil
 			return &codeError{code: 128 + int(sig)}
 		}
 	}
@@ -166,8 +171,8 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 
 // newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may
 // be nil.
-func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, measured lockguard.Observer, operators *operations) (*lockguard.Guard, *scheduler.Scheduler, error) {
-	options := append(operators.options(), lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger))
+func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations) (*lockguard.Guard, *scheduler.Scheduler, error) {
+	options := slices.Concat(tracer.Options(), operators.options(), []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)})
 	if measured != nil {
 		options = append(options, lockguard.WithObserver(measured))
 	}
@@ -175,7 +180,7 @@ func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logge
 	if err != nil {
 		return nil, nil, err
 	}
-	settings := scheduler.Config{Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger, Overrides: operators.desk}
+	settings := scheduler.Config{Begin: tracer.Run, Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger, Overrides: operators.desk}
 	if cfg.Scheduler.Spread {
 		settings.Spread, settings.SpreadStrategy = scheduler.SpreadOver(client, cfg.Scheduler.Name), cfg.Scheduler.Strategy
 	}

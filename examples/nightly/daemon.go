@@ -5,12 +5,14 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -59,11 +61,12 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 	if err != nil {
 		return nil, err
 	}
-	guard, err := lockguard.New(client, append([]lockguard.Option{
+	tracer := cmp.Or(cfg.Tracer, traces.New(nil))
+	guard, err := lockguard.New(client, slices.Concat(tracer.Options(), []lockguard.Option{
 		lockguard.WithLogger(logger),
 		lockguard.WithObserver(lockguard.LogObserver(logger)),
 		lockguard.WithObserver(story.observe), // first: the record may have to wait for ZooKeeper
-	}, d.obeys.options()...)...)
+	}, d.obeys.options())...)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +74,7 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 		return nil, err
 	}
 	d.schedule, err = scheduler.New(scheduler.Config{
+		Begin:     tracer.Run,
 		Drain:     file.Drain,
 		Guard:     guard,
 		Ledger:    d.ledger,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
+	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -43,6 +44,9 @@ type Config struct {
 	// anything is told. dir is where the data set is: whoever ends the process
 	// before Run has returned leaves it there.
 	Ready func(dir string)
+
+	// Tracer makes spans of the runs and their locks. Defaults to none.
+	Tracer *traces.Tracer
 
 	// Unsafe runs the same jobs without their locks, to show what locks are for.
 	Unsafe bool

@@ -7,12 +7,14 @@ import (
 	"io"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -76,7 +78,8 @@ func play(ctx context.Context, zk recipes.Config, service client.Client, out io.
 
 // work runs a worker whose plugin takes the locks.
 func work(service client.Client, locks *recipes.Client, a *activities) (stop func(), err error) {
-	guard, err := lockguard.New(locks)
+	spans := traces.New(otel.GetTracerProvider()) // nobody's, unless the program sets one
+	guard, err := lockguard.New(locks, spans.Options()...)
 	if err != nil {
 		return nil, err
 	}
