@@ -42,9 +42,12 @@ type lookLock struct {
 // A watchedNode is the node of a request.
 type watchedNode struct {
 	requestNode
-	name    string
-	onNode  watcher
-	isStale bool // and among lookLock.staleNodes; under lookLock.mu
+	child
+	onNode watcher
+
+	// Under lookLock.mu:
+	isStale bool // and among lookLock.staleNodes
+	isGone  bool // its watch has said so
 }
 
 func newLookLock(scope string) *lookLock {
@@ -90,13 +93,20 @@ func (l *lookLock) look(ctx context.Context, s *session, at *site) error {
 
 // read reads what is stale, or the whole, and describes it if it has changed.
 func (l *lookLock) read(ctx context.Context, s *session, at *site, whole bool) (LockState, error) {
-	if whole || l.staleG.Load() || l.staleList.Load() || l.seen.damage != "" {
+	for range 4 {
+		// G first, whatever has changed: with the answer, all has been heard that
+		// was done in the same transaction.
 		if err := l.readLock(ctx, s, at, whole); err != nil {
 			return LockState{}, err
 		}
-	}
-	if err := l.readNodes(ctx, s, at, l.stale(s, at, whole)); err != nil {
-		return LockState{}, err
+		left, err := l.readNodes(ctx, s, at, l.stale(s, at, whole))
+		if err != nil {
+			return LockState{}, err
+		}
+		if !left {
+			break
+		}
+		whole = false // G may say why it has left
 	}
 	if !l.changed && l.damaged == nil {
 		return LockState{}, nil
@@ -128,7 +138,7 @@ func (l *lookLock) stale(s *session, at *site, whole bool) []*watchedNode {
 	for _, c := range l.seen.children {
 		there[c.name] = struct{}{}
 		if l.nodes[c.name] == nil {
-			n := l.newNode(c.name, at)
+			n := l.newNode(c, at)
 			l.nodes[c.name] = n
 			fresh = append(fresh, n)
 		}
@@ -145,10 +155,11 @@ func (l *lookLock) stale(s *session, at *site, whole bool) []*watchedNode {
 	return append(stale, fresh...)
 }
 
-func (l *lookLock) newNode(name string, at *site) *watchedNode {
-	n := &watchedNode{name: name}
-	n.onNode = func(watchKind) {
+func (l *lookLock) newNode(c child, at *site) *watchedNode {
+	n := &watchedNode{child: c}
+	n.onNode = func(kind watchKind) {
 		l.mu.Lock()
+		n.isGone = n.isGone || kind == watchDeleted
 		if !n.isStale {
 			n.isStale = true
 			l.staleNodes = append(l.staleNodes, n)
@@ -229,28 +240,36 @@ func sameList(a, b *zk.Stat) bool {
 	return a.Czxid == b.Czxid && a.Pzxid == b.Pzxid && a.Cversion == b.Cversion && a.NumChildren == b.NumChildren
 }
 
-// readNodes reads the nodes of requests.
-func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []*watchedNode) error {
+// readNodes reads the nodes of requests. It reports whether a holder has left
+// since the list was read.
+func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []*watchedNode) (left bool, err error) {
 	if len(nodes) == 0 {
-		return nil
+		return false, nil
 	}
-	var changed atomic.Bool
+	holds := l.seen.g.named()
+	var changed, gone atomic.Bool
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(maxLooks)
 	for _, n := range nodes {
 		work.Go(func() error {
 			var data []byte
 			var stat *zk.Stat
+			err := error(zk.ErrNoNode)
 			path := at.path + "/" + n.name
-			err := at.v.read(inner, func() (err error) {
-				data, stat, err = s.look(inner, path, &n.onNode)
-				return err
-			})
+			if !l.knowsGone(n) {
+				err = at.v.read(inner, func() (err error) {
+					data, stat, err = s.look(inner, path, &n.onNode)
+					return err
+				})
+			}
 			if isOutage(err) || inner.Err() != nil {
 				return errors.Join(err, context.Cause(inner))
 			}
 			if errors.Is(err, zk.ErrNoNode) {
 				s.unwatch(path, &n.onNode)
+				if holds(n.guid) {
+					gone.Store(true)
+				}
 			}
 			before := n.requestNode
 			if err == nil && before.stat != nil && before.stat.Mzxid == stat.Mzxid {
@@ -261,9 +280,16 @@ func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []
 			return nil
 		})
 	}
-	err := work.Wait()
+	err = work.Wait()
 	l.changed = l.changed || changed.Load()
-	return err
+	return gone.Load(), err
+}
+
+// knowsGone reports whether a node need not be read to know that it is gone.
+func (l *lookLock) knowsGone(n *watchedNode) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return n.isGone
 }
 
 func (l *lookLock) tell(at *site) {

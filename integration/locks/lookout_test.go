@@ -479,6 +479,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			ann := h.hold(h.lock(c), "ann")
 			bob := h.ask(h.lock(c), "bob")
 			other := h.hold(h.scope(c, "other"), "ann")
+			o.until("everything", func() bool { return o.synced == 1 })
 			o.sees("bob waits", func(s recipes.LockState) bool { return len(s.Waiters) == 1 })
 
 			away(t, o, proxy, func() {

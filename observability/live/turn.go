@@ -228,12 +228,13 @@ func (t *turn) holderGone(e *entrant) {
 	t.say(e, x)
 }
 
-// heir is who was granted by the last grant, if that is new; handed: in the
-// transaction in which somebody went.
+// heir is who was granted by the last grant, if that is new; handed: in a
+// transaction in which somebody went, as far as can be told: whoever came or went
+// later hides that.
 func (t *turn) heir() (heir *recipes.Contender, handed bool) {
 	for i, h := range t.is.Holders {
 		if h.Token == t.look.Written && t.look.Written != 0 && t.k.holder(h.ID) == nil {
-			return &t.is.Holders[i], t.look.Written == t.look.Moved && h.Joined.Before(h.Since)
+			return &t.is.Holders[i], t.look.Moved >= t.look.Written && h.Joined.Before(h.Since)
 		}
 	}
 	return nil, false
