@@ -109,9 +109,10 @@ func (h *house) listed(args ...string) string {
 
 func (h *house) command(out, problems *bytes.Buffer, args ...string) (code int) {
 	h.Helper()
+	binary := program(h.T) // takes long where it is built
 	ctx, cancel := context.WithTimeout(h.Context(), patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, program(h.T), args...)
+	c := exec.CommandContext(ctx, binary, args...)
 	c.Dir, c.Env, c.Stdout, c.Stderr = h.dir, h.env, out, problems
 	err := c.Run()
 	if c.ProcessState == nil {
