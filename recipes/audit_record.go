@@ -25,6 +25,10 @@ const (
 	AuditApprovalEscalate AuditAction = "approval.escalate"
 
 	AuditApprovalDecide AuditAction = "approval.decide" // approved or denied, by a person, a rule or the deadline
+
+	AuditJobPause  AuditAction = "job.pause"  // a job is kept from running
+	AuditJobResume AuditAction = "job.resume" // it may run again
+	AuditJobRun    AuditAction = "job.run"    // it is to run now, by hand
 )
 
 // An AuditPhase says whether an act is about to be done or has been.

@@ -3,8 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -212,11 +212,11 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 		}
 		if temporal.IsApprovalID(id) && asksInWorkflows(cfg) && cfg.Approvals.Temporal.Trusted == config.TrustTemporal {
 			return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
-				audit, err := auditLog(client, cfg)
+				o, err := newOperator(client, cfg)
 				if err != nil {
 					return err
 				}
-				return decide(ctx, &operator{client, audit})
+				return decide(ctx, o)
 			})
 		}
 		return p.asOperator(c, client, refused, decide, cfg)
@@ -228,29 +228,14 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 
 // decide writes a decision where the one who asks finds it.
 func (p *program) decide(ctx context.Context, o *operator, id string, d recipes.Decision) error {
-	all, err := o.client.Approvals().List(ctx)
+	about, _, err := o.Decide(ctx, id, d)
+	if errors.As(err, new(*recipes.NoApprovalError)) && about.ID == "" {
+		return fmt.Errorf("%w; look at those that wait: lockkeeper approvals ls", err)
+	}
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(a recipes.Approval) bool { return a.ID == id })
-	if i < 0 { // nothing that would have to be on record
-		return fmt.Errorf("%w; look at those that wait: lockkeeper approvals ls", &recipes.NoApprovalError{ID: id})
-	}
-	about := openApproval{Approval: all[i]}
-	err = o.onRecord(ctx, about.decideEntry(d), func(*recipes.AuditEntry) error { return o.client.Approvals().Decide(ctx, id, d) })
-	if err != nil {
-		return err
-	}
-	about.Decision = &d
-	return p.writeDecided(about, d)
-}
-
-// decideEntry is what is on record of a decision.
-func (a openApproval) decideEntry(d recipes.Decision) recipes.AuditEntry {
-	return recipes.AuditEntry{
-		Action: recipes.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
-		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": d.Word()},
-	}
+	return p.writeDecided(openApproval{Approval: about}, d)
 }
 
 // writeDecided says what becomes of the request.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -79,7 +80,7 @@ func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.C
 		return decideFailed(cfg, err)
 	}
 	about := workflowApproval(asked)
-	err = o.onRecord(ctx, about.decideEntry(d), func(*recipes.AuditEntry) error {
+	_, err = o.OnRecord(ctx, emergency.DecisionEntry(about.Approval, d), func(*recipes.AuditEntry) error {
 		_, err := w.Decide(within, id, update, temporal.ApprovalRuling{By: d.By, Reason: d.Reason, Identity: d.Identity})
 		return err
 	})

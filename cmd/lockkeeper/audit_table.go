@@ -126,6 +126,12 @@ func auditDeed(r recipes.AuditRecord) string {
 		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is told", r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
 	case recipes.AuditApprovalDecide:
 		return tense(intent, failed, "decide", "decided") + " about approval " + r.Approval
+	case recipes.AuditJobPause:
+		return tense(intent, failed, "pause", "paused") + " the job"
+	case recipes.AuditJobResume:
+		return tense(intent, failed, "resume", "resumed") + " the job"
+	case recipes.AuditJobRun:
+		return tense(intent, failed, "run", "ran") + " the job by hand"
 	}
 	return fmt.Sprintf("%s (%s)", r.Action, r.Phase)
 }

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -120,21 +120,17 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, live.Place(victim))); err != nil {
 			return err
 		}
-		trail, err := newTrail(client, cfg, recipes.AuditEntry{Action: recipes.AuditBreak, Scope: args[0], By: view.By, Reason: view.Reason})
+		o, err := newOperator(client, cfg)
 		if err != nil {
 			return err
 		}
-		victim, err = client.Break(ctx, recipes.BreakRequest{
-			Scope: args[0], Token: f.token.is, By: view.By, Reason: view.Reason,
-			Authorize: func(ctx context.Context, holders []recipes.Contender) error { return trail.intend(ctx, holders...) },
-		})
-		if err == nil {
-			view.Broken, view.Act, view.Victim = true, trail.entry.Act, live.NewHolder(victim)
-			view.after = whatIsNext(ctx, client, args[0], victim.ID)
+		broken, err := o.Break(ctx, args[0], f.token.is, emergency.By{Name: view.By, Reason: view.Reason})
+		if broken.Act != "" {
+			view.Broken, view.Act, view.Victim = true, broken.Act, live.NewHolder(broken.Victim)
+			view.after = broken.After
 			view.Now = live.NewLock(view.after)
-			trail.after(view.after)
 		}
-		return errors.Join(err, trail.tell(ctx, err))
+		return err
 	})
 	if err != nil && !view.Broken {
 		return err
@@ -178,35 +174,6 @@ func (p *program) confirm(yes bool, question string) error {
 		return &codeError{code: exitFailed, text: "nothing was done"}
 	}
 	return nil
-}
-
-// succession is how long it takes at most until the next one holds a lock that
-// has become free: more, and it is not told who that is.
-const succession = 2 * time.Second
-
-// whatIsNext looks at a lock until somebody else than those who have gone holds
-// it, or nobody wants it.
-func whatIsNext(ctx context.Context, client *recipes.Client, scope string, gone ...string) recipes.LockState {
-	ctx, cancel := context.WithTimeout(ctx, succession)
-	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	last := recipes.LockState{Scope: scope}
-	for {
-		state, err := client.Lock(ctx, scope)
-		if err != nil {
-			return last
-		}
-		state.Holders = slices.DeleteFunc(state.Holders, func(h recipes.Contender) bool { return slices.Contains(gone, h.ID) })
-		if last = state; state.Held() || len(state.Waiters) == 0 {
-			return state
-		}
-		select {
-		case <-ctx.Done():
-			return last
-		case <-again.C:
-		}
-	}
 }
 
 func writeBroken(pg page, v brokenView) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -59,12 +60,13 @@ func TestPreemptedInWords(t *testing.T) {
 		v := preemptedView{
 			Scope: "db/orders", Outcome: outcome, Force: f.force.is, Victims: []live.Holder{live.NewHolder(reindex())}, Took: 12_400,
 			By: "ana", Reason: "the hotfix of INC-4411 has to run", Mark: "preempt-k3v9qd", Act: "2136f41f79c0b26374f38691",
-			before: before, after: before, Now: live.NewLock(before), waiting: f.waiting.or(politeness),
+			before: before, after: before, Now: live.NewLock(before), waiting: f.waiting.or(emergency.Politeness),
 		}
 		for _, change := range changes {
 			change(&v)
 		}
-		v.plan = v.before.Plan(f.request(v.before, &recipes.Mark{ID: v.Mark, By: v.By, Reason: v.Reason}))
+		asked := emergency.Preemption{Scope: v.Scope, By: emergency.By{Name: v.By, Reason: v.Reason}, Force: f.force.is, Grace: f.grace.limit(), Waiting: f.waiting.or(emergency.Politeness)}
+		v.plan = v.before.Plan(asked.Request(v.before, &recipes.Mark{ID: v.Mark, By: v.By, Reason: v.Reason}))
 		return v
 	}
 	polite, force := preemptFlags{}, preemptFlags{force: yes{is: true}}
@@ -76,10 +78,10 @@ func TestPreemptedInWords(t *testing.T) {
 		v.after = v.before
 	}
 	for name, v := range map[string]preemptedView{
-		"gone":            preempted(preemptedGone, polite, after(orders(one(next), rollup(first)))),
-		"taken":           preempted(preemptedTaken, force, after(orders(one(next), rollup(first)))),
-		"pending":         preempted(preemptedPending, polite),
-		"free":            preempted(preemptedFree, polite, noAct, func(v *preemptedView) { v.Victims = []live.Holder{}; v.before = orders(nil); after(v.before)(v) }),
+		"gone":            preempted(emergency.PreemptedGone, polite, after(orders(one(next), rollup(first)))),
+		"taken":           preempted(emergency.PreemptedTaken, force, after(orders(one(next), rollup(first)))),
+		"pending":         preempted(emergency.PreemptedPending, polite),
+		"free":            preempted(emergency.PreemptedFree, polite, noAct, func(v *preemptedView) { v.Victims = []live.Holder{}; v.before = orders(nil); after(v.before)(v) }),
 		"dry_run":         preempted(preemptedDryRun, polite, noAct),
 		"dry_run_force":   preempted(preemptedDryRun, short, noAct),
 		"dry_run_at_once": preempted(preemptedDryRun, notAtAll, noAct),

@@ -2,20 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -28,9 +24,6 @@ type preemptFlags struct {
 	waiting duration
 	dryRun  yes
 }
-
-// politeness is how long preempt waits without --force.
-const politeness = time.Minute
 
 func (p *program) locksPreempt() *cobra.Command {
 	f := &preemptFlags{}
@@ -71,14 +64,8 @@ for a token that no holder has.`,
 	return c
 }
 
-// What comes of locks preempt.
-const (
-	preemptedGone    = "gone"    // the holders have released the lock
-	preemptedTaken   = "taken"   // they were evicted
-	preemptedPending = "pending" // they have not gone in time
-	preemptedFree    = "free"    // nobody held the lock
-	preemptedDryRun  = "dry_run"
-)
+// preemptedDryRun is what comes of a dry run, beside what comes of a preemption.
+const preemptedDryRun = "dry_run"
 
 // preemptedView is what has come of a preemption, in JSON and YAML. The names of
 // fields are a promise to scripts.
@@ -140,18 +127,21 @@ func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg 
 	if f.token.given && !hasToken(state.Holders, f.token.is) {
 		return preemptedView{}, f.stale(what, state)
 	}
-	mark := &recipes.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: f.name(client), Reason: f.reason}
-	request := f.request(state, mark)
+	asked := emergency.Preemption{
+		Scope: scope, By: emergency.By{Name: f.name(client), Reason: f.reason}, Token: f.token.is,
+		Force: f.force.is, Grace: f.grace.limit(), Waiting: f.waiting.or(emergency.Politeness),
+	}
+	mark := asked.NewMark()
 	view := preemptedView{
 		Scope: scope, Force: f.force.is, Victims: make([]live.Holder, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
-		Now: live.NewLock(state), before: state, after: state, plan: state.Plan(request), waiting: f.waiting.or(politeness),
+		Now: live.NewLock(state), before: state, after: state, plan: state.Plan(asked.Request(state, mark)), waiting: asked.Waiting,
 	}
 	for _, h := range state.Holders {
 		view.Victims = append(view.Victims, live.NewHolder(h))
 	}
 	switch {
 	case !state.Held():
-		view.Outcome = preemptedFree
+		view.Outcome = emergency.PreemptedFree
 		return view, nil
 	case f.dryRun.is:
 		view.Outcome = preemptedDryRun
@@ -160,7 +150,7 @@ func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg 
 	if err := client.CheckOperator(what); err != nil {
 		return preemptedView{}, err
 	}
-	return f.carryOut(ctx, client, cfg, request, view)
+	return f.carryOut(ctx, client, cfg, asked, mark, view)
 }
 
 // stale says that the holder that is meant has the lock no longer.
@@ -176,126 +166,31 @@ func hasToken(all []recipes.Contender, token recipes.Token) bool {
 	return slices.ContainsFunc(all, func(h recipes.Contender) bool { return h.Token == token })
 }
 
-// request is what asks the holders to go. It does not wait for longer than they
-// may take: one at emergency priority is not preempted.
-func (f *preemptFlags) request(s recipes.LockState, mark *recipes.Mark) recipes.Request {
-	const more = 5 * time.Second // for the way
-	r := recipes.Request{
-		Owner: mark.By, Message: "preempts the holder: " + mark.Reason, Priority: priority.Emergency, Override: mark,
-		Forceful: f.force.is, LeaseTimeout: time.Minute,
-	}
-	if f.force.is {
-		r.WaitingTimeout = f.grace.limit()
-		var longest time.Duration
-		for _, h := range s.Holders {
-			longest = max(longest, h.CleanupTimeout)
-		}
-		if r.WaitingTimeout != nil {
-			longest = min(longest, *r.WaitingTimeout)
-		}
-		r.AcquireTimeout = new(longest + more)
-		return r
-	}
-	r.WaitingTimeout = new(f.waiting.or(politeness))
-	r.AcquireTimeout = new(*r.WaitingTimeout + more)
-	return r
-}
-
-// carryOut takes the lock, on record, and gives it on.
-func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg *config.Config, r recipes.Request, view preemptedView) (preemptedView, error) {
-	scope := view.Scope
-	asking, err := newTrail(client, cfg, recipes.AuditEntry{
-		Action: recipes.AuditPreempt, Scope: scope, By: view.By, Reason: view.Reason, Override: view.Mark,
-		Requestor: &recipes.AuditParty{Owner: r.Owner, Priority: r.Priority},
-	})
+// carryOut has the holders asked, on record.
+func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg *config.Config, asked emergency.Preemption, mark *recipes.Mark, view preemptedView) (preemptedView, error) {
+	o, err := newOperator(client, cfg)
 	if err != nil {
 		return preemptedView{}, err
 	}
-	taking := *asking
-	taking.entry.Action = recipes.AuditTakeover
-	r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
-		if f.token.given && !hasToken(holders, f.token.is) {
-			return f.stale(fmt.Sprintf("lock %q not taken", scope), recipes.LockState{Holders: holders})
-		}
-		return taking.intend(ctx, holders...)
+	done, err := o.Preempt(ctx, asked, view.before, mark)
+	if stale, ok := errors.AsType[*recipes.StaleTokenError](err); ok {
+		return preemptedView{}, f.stale(fmt.Sprintf("lock %q not taken", asked.Scope), recipes.LockState{Holders: stale.Holders})
 	}
-	var took atomic.Bool
-	r.Notify = func(n recipes.Notice) {
-		if _, ok := n.(recipes.TookOver); ok {
-			took.Store(true)
-		}
-	}
-	lock, err := client.PriorityLock(scope)
-	if err != nil {
+	if done.Outcome == "" {
 		return preemptedView{}, err
 	}
-	if err := asking.intend(ctx, view.before.Holders...); err != nil {
-		return preemptedView{}, err
+	view.Outcome, view.Act, view.Took, view.after, view.Now = done.Outcome, done.Act, done.Took.Milliseconds(), done.After, live.NewLock(done.After)
+	if done.Outcome == emergency.PreemptedPending {
+		err = errors.Join(err, &codeError{code: exitNotAcquired})
 	}
-	view.Act = asking.entry.Act
-	cleared, err := f.post(ctx, client, scope, r)
-	if err != nil {
-		return preemptedView{}, errors.Join(err, asking.tell(ctx, err))
-	}
-	defer cleared()
-	start := time.Now()
-	grant, failure := lock.Acquire(ctx, r)
-	view.Took = time.Since(start).Milliseconds()
-	var mine []string
-	if failure == nil {
-		mine = append(mine, grant.ID())
-		failure = grant.Release(context.WithoutCancel(ctx))
-	}
-	view.after = whatIsNext(ctx, client, scope, mine...)
-	view.Now = live.NewLock(view.after)
-	view.Outcome = preemptedGone
-	if took.Load() || slices.ContainsFunc(view.after.Evicted, func(e recipes.Eviction) bool { return e.Override != nil && e.Override.ID == view.Mark }) {
-		view.Outcome = preemptedTaken
-	}
-	if failure == nil {
-		asking.after(view.after)
-		taking.after(view.after)
-	}
-	told := errors.Join(asking.tell(ctx, failure), taking.tell(ctx, failure))
-	if recipes.IsNotAcquired(failure) {
-		view.Outcome = preemptedPending
-		failure = &codeError{code: exitNotAcquired}
-		return view, errors.Join(told, failure)
-	}
-	if failure != nil {
-		return preemptedView{}, errors.Join(failure, told)
-	}
-	return view, told
-}
-
-// post puts on the board, for as long as the request takes, what it is made in the name
-// of: nobody is at emergency priority without. It concerns no job, since none is
-// called that.
-func (f *preemptFlags) post(ctx context.Context, client *recipes.Client, scope string, r recipes.Request) (cleared func(), err error) {
-	now, err := client.Time(ctx)
-	if err != nil {
-		return nil, err
-	}
-	board := client.Overrides()
-	_, err = board.Apply(ctx, override.Override{
-		ID: r.Override.ID, Kind: override.Boost, Match: override.Match{Scope: scope, Job: r.Override.ID}, Priority: new(priority.Emergency),
-		Until: now.Add(*r.AcquireTimeout + actPatience), By: r.Override.By, Reason: r.Override.Reason,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("lock %q not preempted: %w", scope, err)
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		_, _ = board.Clear(ctx, r.Override.ID) // else it ends by itself
-	}, nil
+	return view, err
 }
 
 func writePreempted(pg page, v preemptedView) {
 	who := owners(v.before.Holders)
 	took := human(time.Duration(v.Took) * time.Millisecond)
 	switch v.Outcome {
-	case preemptedFree:
+	case emergency.PreemptedFree:
 		pg.paragraph("", "%s: nobody holds it; there is nothing to do", v.Scope)
 		return
 	case preemptedDryRun:
@@ -304,11 +199,11 @@ func writePreempted(pg page, v preemptedView) {
 			would = "would not be asked to go"
 		}
 		pg.paragraph("", "%s: %s %s; nothing was done", v.Scope, who, would)
-	case preemptedGone:
+	case emergency.PreemptedGone:
 		pg.paragraph("", "%s: %s was asked to go and has gone, after %s", v.Scope, who, took)
-	case preemptedTaken:
+	case emergency.PreemptedTaken:
 		pg.paragraph("", "%s: the lock was taken from %s by force, after %s", v.Scope, who, took)
-	case preemptedPending:
+	case emergency.PreemptedPending:
 		pg.paragraph("", "%s: %s was asked to go and has not gone within %s", v.Scope, who, took)
 	}
 	for _, h := range v.before.Holders {
@@ -328,7 +223,7 @@ func writePreempted(pg page, v preemptedView) {
 		if v.asks() {
 			pg.paragraph(lead("then"), "%s", afterWords(v.before, false))
 		}
-	case preemptedPending:
+	case emergency.PreemptedPending:
 		pg.paragraph(lead("now"), "%s", afterWords(v.after, true))
 		pg.paragraph(whyMargin, "the request is withdrawn; a holder that has begun to clean up goes when it is ready")
 		pg.paragraph(lead("to do"), "wait and look again: lockkeeper locks why %s", live.ShellWord(v.Scope))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -37,10 +37,30 @@ func (f *operatorFlags) name(client *recipes.Client) string {
 	return user
 }
 
-// An operator is a client with an operator's credentials that puts on record what it does.
+// An operator acts with the credentials of a client, and puts on record what it
+// does. Without the former it only looks.
 type operator struct {
+	*emergency.Operator
 	client *recipes.Client
-	audit  *recipes.AuditLog
+}
+
+// newOperator returns one; cfg may be nil.
+func newOperator(client *recipes.Client, cfg *config.Config) (*operator, error) {
+	trail, err := auditLog(client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	acts, err := emergency.NewOperator(client, trail)
+	return &operator{acts, client}, err
+}
+
+// auditLog is what an operator's acts are put on record in. cfg may be nil.
+func auditLog(client *recipes.Client, cfg *config.Config) (*recipes.AuditLog, error) {
+	keep := 0
+	if cfg != nil {
+		keep = cfg.Audit.Keep
+	}
+	return client.AuditLog(keep)
 }
 
 // actPatience is how long an act may take. The client says before that that
@@ -63,37 +83,10 @@ func (p *program) asOperator(c *cobra.Command, client recipes.Config, refused st
 		if err := client.CheckOperator(refused); err != nil {
 			return err
 		}
-		audit, err := auditLog(client, cfg)
+		o, err := newOperator(client, cfg)
 		if err != nil {
 			return err
 		}
-		return do(ctx, &operator{client, audit})
+		return do(ctx, o)
 	})
-}
-
-// onRecord announces what do does, and writes down what has become of it. What
-// cannot be announced is not done.
-func (o *operator) onRecord(ctx context.Context, entry recipes.AuditEntry, do func(outcome *recipes.AuditEntry) error) error {
-	return o.allOnRecord(ctx, []recipes.AuditEntry{entry}, func(outcomes []*recipes.AuditEntry) error { return do(outcomes[0]) })
-}
-
-// allOnRecord is onRecord for what is done whole or not at all.
-func (o *operator) allOnRecord(ctx context.Context, entries []recipes.AuditEntry, do func(outcomes []*recipes.AuditEntry) error) error {
-	var err error
-	trails, outcomes := make([]trail, len(entries)), make([]*recipes.AuditEntry, len(entries))
-	for i, entry := range entries {
-		trails[i] = trail{log: o.audit, entry: entry}
-		outcomes[i] = &trails[i].entry
-		if err == nil {
-			err = trails[i].intend(ctx)
-		}
-	}
-	if err == nil {
-		err = do(outcomes)
-	}
-	problems := []error{err}
-	for i := range trails {
-		problems = append(problems, trails[i].tell(ctx, err))
-	}
-	return errors.Join(problems...)
 }

@@ -229,15 +229,8 @@ func (p *program) clearOverride(c *cobra.Command, file jobsFile, by operatorFlag
 	id := args[0]
 	var was override.Override
 	err = p.asOperator(c, client, fmt.Sprintf("override %q not cleared", id), func(ctx context.Context, o *operator) (err error) {
-		entry := recipes.AuditEntry{Action: recipes.AuditOverrideClear, By: by.name(o.client), Reason: by.reason, Override: id}
-		return o.onRecord(ctx, entry, func(outcome *recipes.AuditEntry) error {
-			was, err = o.client.Overrides().Clear(ctx, id)
-			if err == nil {
-				outcome.Before = map[string]string{"override": was.String()}
-				outcome.Scope, outcome.Job = was.Match.Scope, was.Match.Job
-			}
-			return err
-		})
+		was, _, err = o.Clear(ctx, id, emergency.By{Name: by.name(o.client), Reason: by.reason})
+		return err
 	}, cfg)
 	if errors.As(err, new(*recipes.NoOverrideError)) && slices.ContainsFunc(p.overridesOfFile(cfg, time.Now()), func(o override.Override) bool { return o.ID == id }) {
 		return &codeError{code: exitConfig, text: fmt.Sprintf("override %q not cleared: it is one of the file %s; take it out there", id, cfg.Emergency.File)}

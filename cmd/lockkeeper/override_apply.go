@@ -282,23 +282,13 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 
 // apply puts overrides on record and in force, all of them or none.
 func (o *operator) apply(ctx context.Context, all []override.Override, views []appliedView) error {
-	entries := make([]recipes.AuditEntry, len(all))
-	for i, one := range all {
-		entries[i] = recipes.AuditEntry{
-			Action: recipes.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason, Override: one.ID,
-			After: map[string]string{"override": one.String(), "source": "zookeeper"},
+	was, _, err := o.Apply(ctx, all)
+	for i, before := range was {
+		if before != nil {
+			views[i].more.Was = before
 		}
 	}
-	return o.allOnRecord(ctx, entries, func(outcomes []*recipes.AuditEntry) error {
-		was, err := o.client.Overrides().ApplyAll(ctx, all)
-		for i, before := range was {
-			if before != nil {
-				views[i].more.Was = before
-				outcomes[i].Before = map[string]string{"override": before.String()}
-			}
-		}
-		return err
-	})
+	return err
 }
 
 // addOverride adds what is wrong with an override, as flags have it.

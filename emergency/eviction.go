@@ -1,0 +1,260 @@
+package emergency
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Broken is what has come of Break.
+type Broken struct {
+	Act    string            // what the audit trail calls it
+	Victim recipes.Contender // who had the lock
+	After  recipes.LockState // the lock a moment later
+}
+
+// Break takes a lock from the holder with a token, at once and without asking it.
+// With an Act in what it returns the lock was broken, also if there is an error.
+func (o *Operator) Break(ctx context.Context, scope string, token recipes.Token, by By) (Broken, error) {
+	d := deed{trail: o.trail, entry: recipes.AuditEntry{Action: recipes.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
+	victim, err := o.client.Break(ctx, recipes.BreakRequest{
+		Scope: scope, Token: token, By: by.Name, Reason: by.Reason,
+		Authorize: func(ctx context.Context, holders []recipes.Contender) error { return d.intend(ctx, holders...) },
+	})
+	var broken Broken
+	if err == nil {
+		broken = Broken{Act: d.entry.Act, Victim: victim, After: WhatIsNext(ctx, o.client, scope, victim.ID)}
+		d.after(broken.After)
+	}
+	return broken, errors.Join(err, d.tell(ctx, err))
+}
+
+// A Preemption says whom to ask to go, and how.
+type Preemption struct {
+	Scope string
+	By    By
+
+	// Token is that of the holder that is meant; 0: whoever holds the lock.
+	Token recipes.Token
+
+	// Force takes the lock when the time to clean up is over, which is Grace at
+	// most; nil: the cleanup timeout of the holder.
+	Force bool
+	Grace *time.Duration
+
+	// Waiting is how long the holder is waited for without Force. Defaults to
+	// Politeness.
+	Waiting time.Duration
+
+	// Asked, when set, is called with the name of the act once it is on record,
+	// before the holder is asked.
+	Asked func(act string)
+}
+
+// Politeness is how long a holder is waited for.
+const Politeness = time.Minute
+
+// What comes of a Preemption.
+const (
+	PreemptedGone    = "gone"    // the holders have released the lock
+	PreemptedTaken   = "taken"   // they were evicted
+	PreemptedPending = "pending" // they have not gone in time; the request is withdrawn
+	PreemptedFree    = "free"    // nobody held the lock
+)
+
+// Preempted is what has come of Preempt.
+type Preempted struct {
+	Outcome string        // "": nothing was done
+	Mark    string        // the ID by which the holders know it
+	Act     string        // what the audit trail calls it; "": nothing was done
+	Took    time.Duration // until the lock was there, or the request withdrawn
+
+	Before, After recipes.LockState
+}
+
+// NewMark names what is done in the name of somebody.
+func (p Preemption) NewMark() *recipes.Mark {
+	return &recipes.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: p.By.Name, Reason: p.By.Reason}
+}
+
+// Request is what asks the holders to go. It does not wait for longer than they
+// may take: one at emergency priority is not preempted.
+func (p Preemption) Request(s recipes.LockState, mark *recipes.Mark) recipes.Request {
+	const more = 5 * time.Second // for the way
+	r := recipes.Request{
+		Owner: mark.By, Message: "preempts the holder: " + mark.Reason, Priority: priority.Emergency, Override: mark,
+		Forceful: p.Force, LeaseTimeout: time.Minute,
+	}
+	if p.Force {
+		r.WaitingTimeout = p.Grace
+		var longest time.Duration
+		for _, h := range s.Holders {
+			longest = max(longest, h.CleanupTimeout)
+		}
+		if r.WaitingTimeout != nil {
+			longest = min(longest, *r.WaitingTimeout)
+		}
+		r.AcquireTimeout = new(longest + more)
+		return r
+	}
+	waiting := p.Waiting
+	if waiting <= 0 {
+		waiting = Politeness
+	}
+	r.WaitingTimeout = &waiting
+	r.AcquireTimeout = new(waiting + more)
+	return r
+}
+
+// Preempt asks the holders of a lock to go, as state shows them, and returns when
+// they have, or have not in time: the outcome is PreemptedPending then, without an
+// error. It returns a *recipes.StaleTokenError or a *recipes.NotHeldError when the
+// holder that is meant has the lock no longer.
+func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.LockState, mark *recipes.Mark) (Preempted, error) {
+	done := Preempted{Mark: mark.ID, Before: state, After: state}
+	if err := p.meant(state.Holders); err != nil {
+		return done, err
+	}
+	if !state.Held() {
+		done.Outcome = PreemptedFree
+		return done, nil
+	}
+	r := p.Request(state, mark)
+	asking := deed{trail: o.trail, entry: recipes.AuditEntry{
+		Action: recipes.AuditPreempt, Scope: p.Scope, By: p.By.Name, Reason: p.By.Reason, Override: mark.ID,
+		Requestor: &recipes.AuditParty{Owner: r.Owner, Priority: r.Priority},
+	}}
+	taking := asking
+	taking.entry.Action = recipes.AuditTakeover
+	r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
+		if err := p.meant(holders); err != nil {
+			return err
+		}
+		return taking.intend(ctx, holders...)
+	}
+	var took atomic.Bool
+	r.Notify = func(n recipes.Notice) {
+		if _, ok := n.(recipes.TookOver); ok {
+			took.Store(true)
+		}
+	}
+	lock, err := o.client.PriorityLock(p.Scope)
+	if err != nil {
+		return done, err
+	}
+	if err := asking.intend(ctx, state.Holders...); err != nil {
+		return done, err
+	}
+	done.Act = asking.entry.Act
+	cleared, err := o.post(ctx, p.Scope, r)
+	if err != nil {
+		return done, errors.Join(err, asking.tell(ctx, err))
+	}
+	defer cleared()
+	if p.Asked != nil {
+		p.Asked(done.Act)
+	}
+	start := time.Now()
+	grant, failure := lock.Acquire(ctx, r)
+	done.Took = time.Since(start)
+	var mine []string
+	if failure == nil {
+		mine = append(mine, grant.ID())
+		failure = grant.Release(context.WithoutCancel(ctx))
+	}
+	done.After = WhatIsNext(ctx, o.client, p.Scope, mine...)
+	outcome := PreemptedGone
+	if took.Load() || slices.ContainsFunc(done.After.Evicted, func(e recipes.Eviction) bool { return e.Override != nil && e.Override.ID == mark.ID }) {
+		outcome = PreemptedTaken
+	}
+	if failure == nil {
+		asking.after(done.After)
+		taking.after(done.After)
+	}
+	told := errors.Join(asking.tell(ctx, failure), taking.tell(ctx, failure))
+	switch {
+	case recipes.IsNotAcquired(failure):
+		done.Outcome = PreemptedPending
+		return done, told
+	case failure != nil:
+		return done, errors.Join(failure, told)
+	}
+	done.Outcome = outcome
+	return done, told
+}
+
+// meant says why the holder that is meant is not among these; nil if it is.
+func (p Preemption) meant(holders []recipes.Contender) error {
+	switch {
+	case p.Token == 0 || slices.ContainsFunc(holders, func(h recipes.Contender) bool { return h.Token == p.Token }):
+		return nil
+	case len(holders) == 0:
+		return &recipes.NotHeldError{Scope: p.Scope, Token: p.Token}
+	}
+	return &recipes.StaleTokenError{Scope: p.Scope, Token: p.Token, Holders: holders}
+}
+
+// posted is how long what is posted for a preemption outlasts it at most, if it
+// cannot be taken back.
+const posted = 15 * time.Second
+
+// post puts on the board, for as long as the request takes, what it is made in the
+// name of: nobody is at emergency priority without. It concerns no job, since none
+// is called that.
+func (o *Operator) post(ctx context.Context, scope string, r recipes.Request) (cleared func(), err error) {
+	now, err := o.client.Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	board := o.client.Overrides()
+	_, err = board.Apply(ctx, override.Override{
+		ID: r.Override.ID, Kind: override.Boost, Match: override.Match{Scope: scope, Job: r.Override.ID}, Priority: new(priority.Emergency),
+		Until: now.Add(*r.AcquireTimeout + posted), By: r.Override.By, Reason: r.Override.Reason,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock %q not preempted: %w", scope, err)
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
+		defer cancel()
+		_, _ = board.Clear(ctx, r.Override.ID) // else it ends by itself
+	}, nil
+}
+
+// succession is how long it takes at most until the next one holds a lock that
+// has become free: more, and it is not told who that is.
+const succession = 2 * time.Second
+
+// WhatIsNext looks at a lock until somebody else than those who have gone holds
+// it, or nobody wants it.
+func WhatIsNext(ctx context.Context, client *recipes.Client, scope string, gone ...string) recipes.LockState {
+	ctx, cancel := context.WithTimeout(ctx, succession)
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	last := recipes.LockState{Scope: scope}
+	for {
+		state, err := client.Lock(ctx, scope)
+		if err != nil {
+			return last
+		}
+		state.Holders = slices.DeleteFunc(state.Holders, func(h recipes.Contender) bool { return slices.Contains(gone, h.ID) })
+		if last = state; state.Held() || len(state.Waiters) == 0 {
+			return state
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-again.C:
+		}
+	}
+}

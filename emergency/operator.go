@@ -1,0 +1,253 @@
+package emergency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// An AuditTrail is where acts are put on record: a *recipes.AuditLog.
+type AuditTrail interface {
+	Append(ctx context.Context, entry recipes.AuditEntry) (recipes.AuditRecord, error)
+}
+
+// By is who does something, and why. Neither is empty.
+type By struct{ Name, Reason string }
+
+// An Operator does what people ask for, by a command or in the console: it asks
+// holders to go, breaks locks, applies and clears overrides, decides, pauses and
+// runs jobs. What it does is on record before it is done, and what has come of it
+// after; what cannot be put on record is not done.
+type Operator struct {
+	client *recipes.Client
+	trail  AuditTrail
+}
+
+// NewOperator returns one that acts with the credentials of a client. Both have to
+// be set.
+func NewOperator(client *recipes.Client, trail AuditTrail) (*Operator, error) {
+	if client == nil || trail == nil {
+		return nil, errors.New("emergency: an operator without a client or an audit trail; give both")
+	}
+	return &Operator{client: client, trail: trail}, nil
+}
+
+// OnRecord announces what do does, and writes down what has become of it, to which
+// do may add. It returns the name of the act.
+func (o *Operator) OnRecord(ctx context.Context, entry recipes.AuditEntry, do func(outcome *recipes.AuditEntry) error) (act string, err error) {
+	acts, err := o.AllOnRecord(ctx, []recipes.AuditEntry{entry}, func(outcomes []*recipes.AuditEntry) error { return do(outcomes[0]) })
+	return acts[0], err
+}
+
+// AllOnRecord is OnRecord for what is done whole or not at all.
+func (o *Operator) AllOnRecord(ctx context.Context, entries []recipes.AuditEntry, do func(outcomes []*recipes.AuditEntry) error) (acts []string, err error) {
+	deeds, outcomes := make([]deed, len(entries)), make([]*recipes.AuditEntry, len(entries))
+	for i, entry := range entries {
+		deeds[i] = deed{trail: o.trail, entry: entry}
+		outcomes[i] = &deeds[i].entry
+		if err == nil {
+			err = deeds[i].intend(ctx)
+		}
+	}
+	if err == nil {
+		err = do(outcomes)
+	}
+	problems := []error{err}
+	for i := range deeds {
+		problems = append(problems, deeds[i].tell(ctx, err))
+		acts = append(acts, deeds[i].entry.Act)
+	}
+	return acts, errors.Join(problems...)
+}
+
+// Apply puts overrides in force, all of them or none. It returns those before, nil
+// where there was none, and the names of the acts, in the same order.
+func (o *Operator) Apply(ctx context.Context, all []override.Override) (was []*override.Override, acts []string, err error) {
+	entries := make([]recipes.AuditEntry, len(all))
+	for i, one := range all {
+		entries[i] = recipes.AuditEntry{
+			Action: recipes.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason, Override: one.ID,
+			After: map[string]string{"override": one.String(), "source": string(ZooKeeper)},
+		}
+	}
+	acts, err = o.AllOnRecord(ctx, entries, func(outcomes []*recipes.AuditEntry) (err error) {
+		was, err = o.client.Overrides().ApplyAll(ctx, all)
+		for i, before := range was {
+			if before != nil {
+				outcomes[i].Before = map[string]string{"override": before.String()}
+			}
+		}
+		return err
+	})
+	return was, acts, err
+}
+
+// Clear takes an override back, and returns it and the name of the act.
+func (o *Operator) Clear(ctx context.Context, id string, by By) (was override.Override, act string, err error) {
+	entry := recipes.AuditEntry{Action: recipes.AuditOverrideClear, By: by.Name, Reason: by.Reason, Override: id}
+	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+		was, err = o.client.Overrides().Clear(ctx, id)
+		if err == nil {
+			outcome.Before = map[string]string{"override": was.String()}
+			outcome.Scope, outcome.Job = was.Match.Scope, was.Match.Job
+		}
+		return err
+	})
+	return was, act, err
+}
+
+// Decide answers a question of the board in ZooKeeper, and returns it and the name
+// of the act. The error is a *recipes.NoApprovalError when there is no such
+// question.
+func (o *Operator) Decide(ctx context.Context, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
+	all, err := o.client.Approvals().List(ctx)
+	if err != nil {
+		return about, "", err
+	}
+	for _, a := range all {
+		if a.ID == id {
+			act, err = o.OnRecord(ctx, DecisionEntry(a, d), func(*recipes.AuditEntry) error { return o.client.Approvals().Decide(ctx, id, d) })
+			if err == nil {
+				a.Decision = &d
+			}
+			return a, act, err
+		}
+	}
+	return about, "", &recipes.NoApprovalError{ID: id} // nothing that would have to be on record
+}
+
+// DecisionEntry is what is on record of a decision.
+func DecisionEntry(a recipes.Approval, d recipes.Decision) recipes.AuditEntry {
+	return recipes.AuditEntry{
+		Action: recipes.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
+		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": d.Word()},
+	}
+}
+
+// Pause keeps a job from running until a time; the zero one: until it is resumed.
+// It returns the pause that was in force, nil if none was, and the name of the act.
+func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By) (was *recipes.TickPause, act string, err error) {
+	entry := recipes.AuditEntry{Action: recipes.AuditJobPause, Job: job, By: by.Name, Reason: by.Reason, After: map[string]string{"until": "it is resumed"}}
+	if !until.IsZero() {
+		entry.After["until"] = until.UTC().Format(time.RFC3339)
+	}
+	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+		was, err = o.client.TickLedger("").Pause(ctx, job, recipes.TickPause{By: by.Name, Reason: by.Reason, Until: until})
+		outcome.Before = pauseText(was)
+		return err
+	})
+	return was, act, err
+}
+
+// Resume lets a paused job run again. It returns the pause that was in force, nil
+// if none was, and the name of the act.
+func (o *Operator) Resume(ctx context.Context, job string, by By) (was *recipes.TickPause, act string, err error) {
+	entry := recipes.AuditEntry{Action: recipes.AuditJobResume, Job: job, By: by.Name, Reason: by.Reason}
+	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+		was, err = o.client.TickLedger("").Resume(ctx, job)
+		outcome.Before = pauseText(was)
+		return err
+	})
+	return was, act, err
+}
+
+func pauseText(was *recipes.TickPause) map[string]string {
+	if was == nil {
+		return nil
+	}
+	return map[string]string{"paused": was.By + ": " + was.Reason}
+}
+
+// ErrNotTaken says that no daemon has taken a request to run a job.
+var ErrNotTaken = errors.New("no daemon has taken it: probably none that has this job runs, or all of them are draining")
+
+// Run asks the daemons to run a job now, and returns the ID of the run and the name
+// of the act when one has taken it. What is not taken before ctx ends, or within
+// patience, is withdrawn: the error is ErrNotTaken then.
+func (o *Operator) Run(ctx context.Context, job string, patience time.Duration, by By) (run, act string, err error) {
+	entry := recipes.AuditEntry{Action: recipes.AuditJobRun, Job: job, By: by.Name, Reason: by.Reason}
+	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) error {
+		asked, err := o.client.TickLedger("").Request(ctx, recipes.TickRequest{Job: job, By: by.Name, Reason: by.Reason})
+		if err != nil {
+			return err
+		}
+		run = asked.ID()
+		outcome.After = map[string]string{"run": run}
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err = asked.AwaitTaken(waiting); err == nil {
+			return nil
+		}
+		late, cancelLate := context.WithTimeout(context.WithoutCancel(ctx), recording)
+		defer cancelLate()
+		taken, failure := asked.Withdraw(late)
+		switch {
+		case failure != nil:
+			return errors.Join(err, failure)
+		case taken:
+			return nil
+		case waiting.Err() != nil:
+			return ErrNotTaken
+		}
+		return err
+	})
+	return run, act, err
+}
+
+// A deed is one act as it is put on record: what is about to be done, and what has
+// come of it.
+type deed struct {
+	trail AuditTrail
+	entry recipes.AuditEntry
+	begun bool
+}
+
+// intend puts on record what is about to be done, to those if any are given. An
+// error says that it must not be done.
+func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
+	d.entry.Phase = recipes.AuditIntent
+	if len(victims) > 0 {
+		d.entry.Victims = nil
+	}
+	for _, v := range victims {
+		d.entry.Victims = append(d.entry.Victims, v.Party())
+	}
+	r, err := d.trail.Append(ctx, d.entry)
+	if err == nil {
+		d.begun, d.entry.Act = true, r.Act
+	}
+	return err
+}
+
+// after keeps who has the lock now, for the record.
+func (d *deed) after(s recipes.LockState) {
+	owners := make([]string, len(s.Holders))
+	for i, h := range s.Holders {
+		owners[i] = h.Owner
+	}
+	d.entry.After = map[string]string{"holders": cmp.Or(strings.Join(owners, ", "), "nobody")}
+}
+
+// recording is how long the outcome of an act may take to be put on record when
+// the act itself has run out of time.
+const recording = 5 * time.Second
+
+// tell puts on record what has come of it; nothing if it was not begun.
+func (d *deed) tell(ctx context.Context, failure error) error {
+	if !d.begun {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
+	defer cancel()
+	d.entry.Phase, d.entry.Result = recipes.AuditOutcome, recipes.AuditDone
+	if failure != nil {
+		d.entry.Result, d.entry.Error = recipes.AuditFailed, failure.Error()
+	}
+	_, err := d.trail.Append(ctx, d.entry)
+	return err
+}
