@@ -37,6 +37,9 @@ type Config struct {
 	// program may know better.
 	Client recipes.Config
 
+	// Console says where the daemon shows its console.
+	Console Console
+
 	// Defaults are what jobs have that do not say otherwise. They are applied
 	// to Jobs already.
 	Defaults Defaults
@@ -206,14 +209,15 @@ var fileShape = shape{
 		{"approvals", like(&approvalsShape), "", "What becomes of polite requests whose holders do not finish their cleanup in time."},
 		{"audit", like(&auditShape), "", "How the audit trail is kept."},
 		{"metrics", like(&metricsShape), "", "Where the daemon shows its metrics; without it, nowhere."},
+		{"console", like(&consoleShape), "", "Where the daemon shows its console, and what people can do there; without it, nowhere."},
 		{"log", like(&logShape), "", "How the daemon writes its log."},
 	},
 	must: []string{"version"},
 	any:  []string{"jobs", "groups"},
 	later: []string{
-		"observability", "tracing", "otlp", "admin", "console", "ui", "hooks", "include",
+		"observability", "tracing", "otlp", "admin", "hooks", "include",
 	},
-	hints: map[string]string{"logging": `did you mean "log"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "overrides": "write them into a file of their own, and its name in emergency: {file: ...}", "approval": `did you mean "approvals"?`, "data_dir": `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`, "health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}"},
+	hints: map[string]string{"logging": `did you mean "log"?`, "ui": `did you mean "console"?`, "web": `did you mean "console"?`, "dashboard": `did you mean "console"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "overrides": "write them into a file of their own, and its name in emergency: {file: ...}", "approval": `did you mean "approvals"?`, "data_dir": `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`, "health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}"},
 }
 
 // config reads the sections, what others need first.
@@ -245,7 +249,6 @@ func (r *reader) config(src source) *Config {
 		r.schedules = r.temporalSchedules(value{})
 	}
 	cfg.TemporalSchedules = r.schedules
-	cfg.Secrets = r.secrets
 	r.priorities(o.get("priorities"))
 	policies, locks := r.defaults(o.get("defaults"), &cfg.Defaults)
 	r.adviseClasses(locks)
@@ -270,6 +273,8 @@ func (r *reader) config(src source) *Config {
 	cfg.Audit = r.audit(o.get("audit"))
 	cfg.Scheduler = r.scheduler(o.get("scheduler"))
 	cfg.Metrics = r.metrics(o.get("metrics"))
+	cfg.Console = r.console(o.get("console"))
+	cfg.Secrets = r.secrets
 	cfg.Log = r.log(o.get("log"), cfg.Log)
 
 	cfg.Classes = make(map[string]priority.Level, len(r.classes))

@@ -211,6 +211,10 @@ var places = []place{
 	{&partyShape, "approvals: {rules: [{when: {victim: {%s}}}]}"},
 	{&auditShape, "audit: {%s}"},
 	{&metricsShape, "metrics: {%s}"},
+	{&consoleShape, "console: {%s}"},
+	{&consoleProxyShape, "console: {proxy: {%s}}"},
+	{&consoleTLSShape, "console: {tls: {%s}}"},
+	{&consoleLinksShape, "console: {links: {%s}}"},
 	{&groupShape, "groups: [{%s}]"},
 }
 

@@ -47,7 +47,7 @@ func TestEnvironmentProblems(t *testing.T) {
 		"empty":      {lock(`message: "${EMPTY}"`), `4:33 jobs[a].locks[0].message: "" (from "${EMPTY}") is empty; write why the lock is held, for people`},
 		"not closed": {job("timeout: ${A"), `4:14 jobs[a].timeout: "${A": the ${ is not closed; write "}" after the name, or $${ for a plain ${`},
 		"no name":    {job("run: [x, \"${1+1}\"]"), `4:14 jobs[a].run[1]: "1+1" is not the name of an environment variable; write ${NAME}, ${NAME:-default}, or $${ for a plain ${`},
-		"no keys":    {file("${A}: 1\n"), `2:1 unknown field "${A}"; the file can have version, zookeeper, temporal, priorities, defaults, scopes, jobs, groups, scheduler, drain, drain_timeout, state_dir, emergency, approvals, audit, metrics, log`},
+		"no keys":    {file("${A}: 1\n"), `2:1 unknown field "${A}"; the file can have version, zookeeper, temporal, priorities, defaults, scopes, jobs, groups, scheduler, drain, drain_timeout, state_dir, emergency, approvals, audit, metrics, console, log`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems, _ := parse(t, c.text)

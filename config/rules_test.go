@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 		"file is empty":             {"# nothing", "1:1 the file is empty; write a mapping with version, zookeeper and jobs"},
 		"file is a list":            {"- a", "1:1 a list is not a mapping; write a mapping with version, zookeeper and jobs"},
 		"unknown field":             {file("jbos: 1\n"), `2:1 unknown field "jbos"; did you mean "jobs"?`},
-		"unknown field, no idea":    {file("xyz: 1\n"), `2:1 unknown field "xyz"; the file can have version, zookeeper, temporal, priorities, defaults, scopes, jobs, groups, scheduler, drain, drain_timeout, state_dir, emergency, approvals, audit, metrics, log`},
+		"unknown field, no idea":    {file("xyz: 1\n"), `2:1 unknown field "xyz"; the file can have version, zookeeper, temporal, priorities, defaults, scopes, jobs, groups, scheduler, drain, drain_timeout, state_dir, emergency, approvals, audit, metrics, console, log`},
 		"field of a later version":  {file("observability: {otlp: x}\n"), `2:1 unknown field "observability"; this version of lockkeeper cannot do that yet, remove it`},
 		"key that is no name":       {file("? [a]\n: 1\n"), "2:3 a list is not a name; write a word"},
 		"key without a name":        {file("~: 1\n"), "2:1 nothing is not a name; write a word"},
