@@ -21,7 +21,7 @@ var metricsShape = shape{
 	name:    "metrics",
 	example: "write it like {listen: " + quote(exampleListen) + "}",
 	keys: []key{
-		{"listen", aText, "", "The address, host:port, where /metrics and /healthz are served, to anybody who can reach it."},
+		{"listen", aText, "", "The address, host:port, where /metrics, /healthz and /readyz are served, to anybody who can reach it."},
 	},
 	must:  []string{"listen"},
 	later: []string{"otlp", "tls", "auth", "labels", "max_jobs"},

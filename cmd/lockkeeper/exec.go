@@ -226,7 +226,12 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 		return err
 	}
 	defer overrides.end()
-	guard, err := p.execGuard(client, overrides, exports)
+	measured, exported, err := exports.measured(client)
+	if err != nil {
+		return err
+	}
+	defer exported()
+	guard, err := p.execGuard(client, overrides, exports, measured...)
 	if err != nil {
 		return err
 	}
@@ -257,12 +262,12 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 	return finished(result, err)
 }
 
-func (p *program) execGuard(client *recipes.Client, overrides *obedience, exports *telemetry) (*lockguard.Guard, error) {
+func (p *program) execGuard(client *recipes.Client, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())
 	}
-	options := append(overrides.options(), lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet()))
+	options := slices.Concat(overrides.options(), []lockguard.Option{lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet())}, more)
 	if exports.on {
 		return lockguard.New(client, append(options, exports.tracer(p.quiet()).Options()...)...)
 	}

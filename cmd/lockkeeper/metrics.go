@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,43 +12,103 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/health"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
-// A metricsServer serves /metrics and /healthz. nil serves nothing.
+// A metricsServer measures, serves /metrics, /healthz and /readyz where the file says,
+// and exports where the environment says. nil does nothing.
 type metricsServer struct {
-	log      *slog.Logger
-	listener net.Listener
-	endpoint *metrics.Endpoint
-	server   *http.Server
+	log         *slog.Logger
+	listener    net.Listener // nil: it only exports
+	endpoint    *metrics.Endpoint
+	locks       *metrics.Locks
+	server      *http.Server
+	observatory *observatory
 }
 
 // listenForMetrics takes the address of the file, if it has one. Callers are
 // answered from serve on, and wait until then.
-func listenForMetrics(ctx context.Context, cfg *config.Config, logger *slog.Logger) (*metricsServer, error) {
-	address := cfg.Metrics.Listen
-	if address == "" {
+func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetry, logger *slog.Logger) (*metricsServer, error) {
+	address, exported := cfg.Metrics.Listen, exports.metering()
+	if address == "" && len(exported) == 0 {
 		return nil, nil
 	}
-	endpoint, err := metrics.New(logger)
+	endpoint, err := metrics.New(logger, exported...)
 	if err != nil {
 		return nil, err
+	}
+	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...))
+	if err != nil {
+		return nil, err
+	}
+	endpoint.Show(locks)
+	m := &metricsServer{log: logger, endpoint: endpoint, locks: locks}
+	if address == "" {
+		return m, nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, cannotListen(cfg.File, address, err)
 	}
-	server := &http.Server{
+	m.listener, m.server = listener, &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
-	return &metricsServer{log: logger, listener: listener, endpoint: endpoint, server: server}, nil
+	return m, nil
+}
+
+// classesOf are the classes of the locks that the jobs need.
+func classesOf(cfg *config.Config) (classes []string) {
+	for _, job := range cfg.Jobs {
+		for _, r := range job.Owned() {
+			classes = append(classes, r.Class)
+		}
+	}
+	return classes
+}
+
+// options have what a guard does measured.
+func (m *metricsServer) options() []lockguard.Option {
+	if m == nil {
+		return nil
+	}
+	return []lockguard.Option{lockguard.WithObserver(m.locks.Observer(metrics.Cron))}
+}
+
+// measured has what a command's guard and client do exported, until end.
+func (t *telemetry) measured(client *recipes.Client) (options []lockguard.Option, end func(), err error) {
+	exported := t.metering()
+	if len(exported) == 0 {
+		return nil, func() {}, nil
+	}
+	endpoint, err := metrics.New(nil, exported...)
+	if err != nil {
+		return nil, nil, err
+	}
+	locks, err := metrics.NewLocks(endpoint.Meter())
+	if err := errors.Join(err, metrics.Client(endpoint.Meter(), client)); err != nil {
+		return nil, nil, err
+	}
+	return []lockguard.Option{lockguard.WithObserver(locks.Observer(metrics.Exec))}, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeMetrics)
+		defer cancel()
+		_ = endpoint.Close(ctx)
+	}, nil
+}
+
+// reload is told of the configuration that is in force from now on.
+func (m *metricsServer) reload(next *config.Config) {
+	if m != nil {
+		m.locks.Declare(classesOf(next)...)
+	}
 }
 
 // cannotListen tells an address that is taken, which may be free again soon,
@@ -65,12 +124,17 @@ func cannotListen(file, address string, err error) error {
 }
 
 // serve answers until close. ctx ends when the daemon drains.
-func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, schedule *scheduler.Scheduler, reloader *config.Reloader, operators *operations) error {
+func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *recipes.Client, schedule *scheduler.Scheduler, reloader *config.Reloader, operators *operations) (err error) {
 	if m == nil {
 		return nil
 	}
+	if m.observatory, err = openObservatory(ctx, cfg, m.log); err != nil {
+		return err
+	}
 	meter, build := m.endpoint.Meter(), buildVersion()
-	err := errors.Join(
+	err = errors.Join(
+		m.locks.Cluster(m.observatory.now, m.observatory.client.Now),
+		metrics.Client(meter, client),
 		metrics.Jobs(meter, func() []metrics.Job { return measuredJobs(schedule.Stats()) }),
 		metrics.Clock(meter, schedule.ClockSteps),
 		metrics.Reloads(meter, func() metrics.Reload {
@@ -83,13 +147,13 @@ func (m *metricsServer) serve(ctx context.Context, client *recipes.Client, sched
 	if err != nil {
 		return err
 	}
+	if m.listener == nil {
+		return nil
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.endpoint.Handler())
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(healthOf(ctx, client))
-	})
+	mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, client) }))
+	mux.Handle("GET /readyz", health.Ready(readinessOf(ctx, client, operators, m.observatory)...))
 	m.server.Handler = mux
 	go func() {
 		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -116,11 +180,14 @@ func (m *metricsServer) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeMetrics)
 	defer cancel()
-	if m.server.Shutdown(ctx) != nil {
-		_ = m.server.Close()
+	if m.listener != nil {
+		if m.server.Shutdown(ctx) != nil {
+			_ = m.server.Close()
+		}
+		_ = m.listener.Close() // if it was not served
 	}
-	_ = m.listener.Close() // if it was not served
-	_ = m.endpoint.Close(ctx)
+	_ = m.endpoint.Close(ctx) // what is left is exported
+	m.observatory.end()
 }
 
 // A healthView is what /healthz answers, always with status 200: a daemon whose
@@ -145,6 +212,29 @@ func healthOf(ctx context.Context, client *recipes.Client) healthView {
 		v.ZooKeeper = "closed"
 	}
 	return v
+}
+
+// readinessOf is all that has to be right for the daemon to run jobs. ctx ends when it
+// drains.
+func readinessOf(ctx context.Context, client *recipes.Client, operators *operations, observatory *observatory) []health.Check {
+	return append(health.Session(client.Health),
+		health.Check{Name: "draining", Ask: func() error {
+			if ctx.Err() != nil {
+				return errors.New("the daemon drains: it fires no tick any more")
+			}
+			return nil
+		}},
+		health.Check{Name: "overrides", Ask: func() error {
+			switch status := operators.desk.Status(); {
+			case status.Err != nil:
+				return fmt.Errorf("the overrides in ZooKeeper cannot be read or trusted, those before stay in force: %w", status.Err)
+			case !status.Known:
+				return errors.New("which overrides ZooKeeper has is not known yet")
+			}
+			return nil
+		}},
+		health.Check{Name: "locks", Ask: observatory.ready},
+	)
 }
 
 // measuredJobs are the counts of all jobs, with all that is still 0.

@@ -45,8 +45,8 @@ second later or more, cancels what runs. A third one stops at once: commands are
 killed, and their locks are freed when the ZooKeeper session ends.
 
 With metrics: {listen: "127.0.0.1:9464"} in the file, Prometheus finds what becomes
-of the jobs at /metrics, and the last change of the file; /healthz answers as long
-as the daemon runs.
+of the jobs and of the locks at /metrics, and the last change of the file; /healthz
+answers as long as the daemon runs, /readyz says whether it can do its work, or why not.
 
 With --temporal-schedules, or temporal: {schedules: true} in the file, jobs that start
 workflows become schedules of the Temporal server: it starts them itself, also while no
@@ -101,7 +101,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		logger.Info("draining; a second signal, a second later, cancels what runs, a third one stops at once", "signal", sig.String())
 	}, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	exposed, err := listenForMetrics(ctx, cfg, logger)
+	exposed, err := listenForMetrics(ctx, cfg, exports, logger)
 	if err != nil {
 		return err
 	}
@@ -119,13 +119,13 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		closeClient(client)
 		return err
 	}
-	guard, schedule, err := newScheduler(client, cfg, logger, exports.tracer(logger), measured, operators)
+	guard, schedule, err := newScheduler(client, cfg, logger, exports.tracer(logger), measured, operators, exposed.options()...)
 	var reloaded *reloads
 	if err == nil {
-		reloaded, err = p.reload(ctx, cfg, schedule, operators, hangup, logger)
+		reloaded, err = p.reload(ctx, cfg, schedule, operators, exposed, hangup, logger)
 	}
 	if err == nil {
-		err = exposed.serve(ctx, client, schedule, reloaded.Reloader, operators)
+		err = exposed.serve(ctx, cfg, client, schedule, reloaded.Reloader, operators)
 	}
 	if err == nil {
 		err = operators.start(ctx, guard)
@@ -171,8 +171,8 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 
 // newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may
 // be nil.
-func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations) (*lockguard.Guard, *scheduler.Scheduler, error) {
-	options := slices.Concat(tracer.Options(), operators.options(), []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)})
+func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations, more ...lockguard.Option) (*lockguard.Guard, *scheduler.Scheduler, error) {
+	options := slices.Concat(tracer.Options(), operators.options(), []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}, more)
 	if measured != nil {
 		options = append(options, lockguard.WithObserver(measured))
 	}

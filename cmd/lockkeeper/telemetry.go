@@ -182,6 +182,19 @@ func (t *telemetry) addMetrics(ctx context.Context) error {
 	return nil
 }
 
+// metering is what an endpoint needs to export its metrics, see metrics.New; nothing
+// when the environment does not ask for that.
+func (t *telemetry) metering() []sdkmetric.Option {
+	if len(t.readers) == 0 {
+		return nil
+	}
+	options := []sdkmetric.Option{sdkmetric.WithResource(t.resource)}
+	for _, reader := range t.readers {
+		options = append(options, sdkmetric.WithReader(reader))
+	}
+	return options
+}
+
 func (p *program) addLogs(ctx context.Context, t *telemetry) error {
 	if !isAsked("LOGS") {
 		return nil

@@ -59,6 +59,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"tells":   tells,
 		"prints":  prints,
 		"serves":  serves,
+		"silent":  silent,
 		"holds":   holds,
 		"traces":  traces,
 		"queue":   queue,
@@ -258,7 +259,13 @@ func serves(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return
 	}
-	usage(ts, neg, len(args) == 3, "serves ADDRESS PATH REGEXP")
+	usage(ts, neg, len(args) == 3 || len(args) == 4, "serves ADDRESS PATH REGEXP [STATUS]")
+	want := http.StatusOK
+	if len(args) == 4 {
+		var err error
+		want, err = strconv.Atoi(args[3])
+		ts.Check(err)
+	}
 	like, err := regexp.Compile("(?m)" + args[2])
 	ts.Check(err)
 	url := "http://" + args[0] + args[1]
@@ -274,11 +281,26 @@ func serves(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			return err
 		}
-		if response.StatusCode != http.StatusOK || !like.Match(text) {
+		if response.StatusCode != want || !like.Match(text) {
 			return fmt.Errorf("%s is %s, and does not say %q:\n%s", url, response.Status, args[2], text)
 		}
 		return nil
 	})
+}
+
+// silent looks once, for what is never there.
+func silent(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 3, "silent ADDRESS PATH REGEXP")
+	never, err := regexp.Compile("(?m)" + args[2])
+	ts.Check(err)
+	response, err := http.Get("http://" + args[0] + args[1])
+	ts.Check(err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	if found := never.Find(text); found != nil || len(text) == 0 {
+		ts.Fatalf("%s says %q:\n%s", args[1], found, text)
+	}
 }
 
 func holds(ts *testscript.TestScript, neg bool, args []string) {

@@ -29,9 +29,9 @@ type Endpoint struct {
 }
 
 // New returns an endpoint without instruments. A scrape that fails is logged;
-// logger defaults to silence. What readers are given collect the same instruments, to
-// export them elsewhere; Close ends them as well.
-func New(logger *slog.Logger, readers ...sdk.Reader) (*Endpoint, error) {
+// logger defaults to silence. more are for the meter provider: a reader that exports the
+// same elsewhere, and the resource that it tells. Close ends such readers as well.
+func New(logger *slog.Logger, more ...sdk.Option) (*Endpoint, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
@@ -50,17 +50,11 @@ func New(logger *slog.Logger, readers ...sdk.Reader) (*Endpoint, error) {
 	if err := errors.Join(registry.Register(collectors.NewGoCollector()), registry.Register(process)); err != nil {
 		return nil, err
 	}
-	settings := []sdk.Option{
+	provider := sdk.NewMeterProvider(append([]sdk.Option{
 		sdk.WithReader(exporter),
-		sdk.WithCardinalityLimit(0), // we have limits of our own, which keep counters whole
-	}
-	for _, reader := range readers {
-		settings = append(settings, sdk.WithReader(reader))
-	}
-	if len(readers) == 0 {
-		settings = append(settings, sdk.WithResource(resource.Empty())) // Prometheus knows its targets
-	}
-	provider := sdk.NewMeterProvider(settings...)
+		sdk.WithResource(resource.Empty()), // Prometheus knows its targets
+		sdk.WithCardinalityLimit(0),        // we have limits of our own, which keep counters whole
+	}, more...)...)
 	return &Endpoint{log: logger, registry: registry, provider: provider, blanks: blanks}, nil
 }
 

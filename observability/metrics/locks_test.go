@@ -91,10 +91,10 @@ func tales() map[string]tale {
 		},
 		"what only goes on is not counted": {
 			[]lockguard.Event{
-				lockguard.Waiting{Subject: at(0)}, lockguard.Queued{Subject: at(0), Position: 1}, lockguard.Delayed{Subject: at(0)}, lockguard.Displaced{Subject: at(0)},
+				lockguard.Waiting{Subject: at(0)}, lockguard.Queued{Subject: at(0), Position: 1}, lockguard.Blocked{Subject: at(0)}, lockguard.Delayed{Subject: at(0)}, lockguard.Displaced{Subject: at(0)},
 				lockguard.Requeued{Subject: at(0)}, lockguard.Frozen{Subject: at(0)}, lockguard.Thawed{Subject: at(0)}, lockguard.Overridden{Subject: at(0)},
 				lockguard.ApprovalPending{Subject: at(0)}, lockguard.ApprovalDecided{Subject: at(0)}, lockguard.TakenOver{Subject: at(0)},
-				lockguard.PreemptRequested{Subject: at(0)}, lockguard.PreemptionWithdrawn{Subject: at(0)}, lockguard.AtRisk{Subject: at(0)},
+				lockguard.PreemptRequested{Subject: at(0)}, lockguard.PreemptionWithdrawn{Subject: at(0)}, lockguard.AtRisk{Subject: at(0)}, lockguard.RiskOver{Subject: at(0)},
 				lockguard.Extended{Subject: at(0)}, lockguard.Downgraded{Subject: at(0)}, lockguard.CleanupStarted{Subject: at(0)}, lockguard.CleanupOverrun{Subject: at(0)},
 				lockguard.Skipped{Subject: at(0)}, lockguard.Stuck{Subject: at(0)},
 			}, nothing,

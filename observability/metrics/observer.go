@@ -97,10 +97,11 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 	case lockguard.Lost:
 		o.held(ctx, about, e.End(), e.Held)
 		o.lose(about)
-	case lockguard.Waiting, lockguard.Queued, lockguard.Delayed, lockguard.Displaced, lockguard.Requeued,
+	case lockguard.Waiting, lockguard.Queued, lockguard.Blocked, lockguard.Delayed, lockguard.Displaced, lockguard.Requeued,
 		lockguard.Frozen, lockguard.Thawed, lockguard.Overridden, lockguard.ApprovalPending, lockguard.ApprovalDecided:
 		// what becomes of it is told by the end of the wait
-	case lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.AtRisk, lockguard.Extended, lockguard.Downgraded:
+	case lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.AtRisk, lockguard.RiskOver,
+		lockguard.Extended, lockguard.Downgraded:
 		// what becomes of it is told by the end of the hold; who asks counts that
 	case lockguard.Skipped, lockguard.Stuck:
 		// are of a job, see Jobs
