@@ -148,11 +148,11 @@ func failuresByClass() Query {
 }
 
 func failureRatio() Query {
+	const every = `sum by ($per lock_class) (rate(` + waits + `_count{$locks}[$window]))`
 	return Query{
 		Name: "failure_ratio", Legend: "{{lock_class}}", Unit: Ratio,
-		Means: "Of the requests that ended, those that ended without the lock. Who gave up of its own accord is not among them.",
-		text: `sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) / ` +
-			`sum by ($per lock_class) (rate(` + waits + `_count{$locks}[$window]))`,
+		Means: "Of the requests that ended, the share of those that ended without the lock. Who gave up of its own accord is not among them.",
+		text: `(sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) or 0 * ` + every + `) / ` + every,
 	}
 }
 

@@ -60,9 +60,11 @@ func (v sample) value() (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// over asks for values over time, as a panel of lines does.
+// over asks for values over time, as a panel of lines does, one each second. The last
+// one is that of to.
 func (s *server) over(expr string, from, to time.Time) []line {
 	s.t.Helper()
+	from = to.Add(-to.Sub(from).Truncate(time.Second))
 	var answer struct {
 		Result []struct {
 			Metric map[string]string

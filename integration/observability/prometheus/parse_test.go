@@ -20,7 +20,7 @@ func exprs() map[string]string {
 	for _, d := range dashboards.All() {
 		for _, p := range d.Panels() {
 			for _, q := range p.Queries {
-				all[d.Name+"/"+q.Name] = expand(d.Expr(q), "db", "1m")
+				all[d.Name+"/"+q.Name] = expand(d.Expr(q), ".+", db, "1m")
 			}
 		}
 	}
@@ -33,11 +33,11 @@ func exprs() map[string]string {
 	return all
 }
 
-// expand does what Grafana does: $job is a pattern, all are chosen; $class is one
+// expand does what Grafana does: $job is a pattern; $class is one
 // value, written into a string.
-func expand(expr, class, window string) string {
+func expand(expr, job, class, window string) string {
 	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(class)
-	return strings.NewReplacer("$__rate_interval", window, "$__range", window, "$job", ".+", "$class", escaped).Replace(expr)
+	return strings.NewReplacer("$__rate_interval", window, "$__range", window, "$job", job, "$class", escaped).Replace(expr)
 }
 
 // Each metric that a query selects is measured, by a name with the right ending,

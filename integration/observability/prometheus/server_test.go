@@ -34,12 +34,15 @@ type server struct {
 	url string
 }
 
-// jobName is what Prometheus calls those that it scrapes here.
-const jobName = "lockkeeper"
+// What Prometheus calls those that it scrapes here.
+const (
+	workers = "workers"
+	daemons = "daemons"
+)
 
 // startPrometheus starts a server that scrapes the targets each second, evaluates
 // the rules each second and keeps exemplars.
-func startPrometheus(t *testing.T, rules []byte, targets ...string) *server {
+func startPrometheus(t *testing.T, rules []byte, targets map[string][]string) *server {
 	t.Helper()
 	program := installed(t, "prometheus")
 	port, err := loopback.Reserve()
@@ -47,12 +50,10 @@ func startPrometheus(t *testing.T, rules []byte, targets ...string) *server {
 	t.Cleanup(func() { require.NoError(t, port.Release()) })
 
 	dir := t.TempDir()
-	config := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
-rule_files: [rules.yaml]
-scrape_configs:
-  - job_name: %s
-    static_configs: [{targets: ["%s"]}]
-`, jobName, strings.Join(targets, `", "`))
+	config := "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [rules.yaml]\nscrape_configs:\n"
+	for name, addresses := range targets {
+		config += fmt.Sprintf("  - {job_name: %s, static_configs: [{targets: [%s]}]}\n", name, `"`+strings.Join(addresses, `", "`)+`"`)
+	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
 	log, err := os.Create(filepath.Join(dir, "log"))

@@ -1,0 +1,101 @@
+package prometheus
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/metrics"
+)
+
+// A chronicle is what the guards' own events say, against which Prometheus'
+// answers are held.
+type chronicle struct {
+	mu     sync.Mutex
+	waits  []measurement
+	holds  []measurement
+	cleans []measurement
+	freed  []measurement
+	taken  map[string]bool      // who has taken the lock, by its ID
+	sent   map[string]time.Time // when a request asked for the first time, by its ID
+	asked  map[[2]string]int    // how often, by the classes of holder and of who asks
+}
+
+// A measurement is how long something took, and how it ended where events say so.
+type measurement struct {
+	class, how string
+	seconds    float64
+}
+
+func newChronicle() *chronicle {
+	return &chronicle{taken: map[string]bool{}, sent: map[string]time.Time{}, asked: map[[2]string]int{}}
+}
+
+func (c *chronicle) observe(_ context.Context, event lockguard.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	about := event.About()
+	if about.Class == tooMany {
+		about.Class = metrics.OtherClass
+	}
+	switch e := event.(type) {
+	case lockguard.Acquired:
+		c.waits = append(c.waits, measurement{about.Class, "acquired", e.Waited.Seconds()})
+		if at, ok := c.sent[about.ID]; ok {
+			how := "graceful"
+			if c.taken[about.ID] {
+				how = "forced"
+			}
+			c.freed = append(c.freed, measurement{about.Class, how, about.At.Sub(at).Seconds()})
+		}
+	case lockguard.NotAcquired:
+		c.waits = append(c.waits, measurement{about.Class, "timeout", e.Waited.Seconds()})
+	case lockguard.TakenOver:
+		c.taken[about.ID] = true
+	case lockguard.PreemptSent:
+		if _, ok := c.sent[about.ID]; !ok {
+			c.sent[about.ID] = about.At
+		}
+		c.asked[[2]string{e.Holder.Class, about.Class}]++
+	case lockguard.Released:
+		how := "released"
+		if e.Cause != nil {
+			how = "preempted"
+		}
+		c.holds = append(c.holds, measurement{about.Class, how, e.Held.Seconds()})
+	case lockguard.Lost:
+		c.holds = append(c.holds, measurement{about.Class, "taken", e.Held.Seconds()})
+	case lockguard.CleanupDone:
+		c.cleans = append(c.cleans, measurement{about.Class, "", e.Took.Seconds()})
+	default:
+	}
+}
+
+// forget begins a new page: what was before is the rehearsal.
+func (c *chronicle) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits, c.holds, c.cleans, c.freed = nil, nil, nil, nil
+	clear(c.sent)
+	clear(c.asked)
+}
+
+// of returns the durations of one class, "" for all, and of one end, "" for any.
+func of(all []measurement, class, how string) (seconds []float64) {
+	for _, m := range all {
+		if (class == "" || m.class == class) && (how == "" || m.how == how) {
+			seconds = append(seconds, m.seconds)
+		}
+	}
+	slices.Sort(seconds)
+	return seconds
+}
+
+func sum(all []float64) (s float64) {
+	for _, v := range all {
+		s += v
+	}
+	return s
+}
