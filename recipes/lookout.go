@@ -36,12 +36,10 @@ type Sighting struct {
 	// State is the lock as it was seen.
 	State LockState
 
-	// Written is the transaction that wrote the lock node last: a grant, whose
-	// token it is, but for some that change less. Moved is the one in which a
-	// request came or went last. They are the same after a hand-over, and after a
-	// takeover; a waiter that found the lock abandoned was granted later than its
-	// holder went.
-	Written, Moved Token
+	// Moved is the transaction in which a request came or went last. It is the
+	// token of whoever was handed the lock or has taken it, unless somebody came or
+	// went since; a waiter that found the lock abandoned was granted later than that.
+	Moved Token
 
 	// Gone: the lock was not used for long and has been collected. The State has
 	// a scope alone.

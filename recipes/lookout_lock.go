@@ -301,8 +301,8 @@ func (l *lookLock) tell(at *site) {
 	case l.changed:
 		l.changed, l.told = false, true
 		told := Sighting{State: l.state}
-		if l.stat != nil && l.listed != nil {
-			told.Written, told.Moved = Token(l.stat.Mzxid), Token(l.listed.Pzxid)
+		if l.listed != nil {
+			told.Moved = Token(l.listed.Pzxid)
 		}
 		at.v.seen(told)
 	}

@@ -183,7 +183,7 @@ func TestHistorySaysHowHoldsEnded(t *testing.T) {
 	for _, m := range line.Marks {
 		marks = append(marks, string(m.Kind))
 	}
-	require.Equal(t, []string{"handover", "preempt", "handover"}, marks[:3])
+	require.Equal(t, []string{"handover", "preempt", "handover"}, marks[:3], "%+v", line)
 	require.Equal(t, []string{"takeover", "break"}, marks[len(marks)-2:])
 	var heard []string
 	for _, e := range b.Entries(0, 0) {

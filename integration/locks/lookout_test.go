@@ -37,6 +37,9 @@ type onlooker struct {
 	seen   []recipes.Sighting
 	synced int
 	blind  int
+	// of the locks called many
+	freeWhenSynced int
+
 	news   chan struct{} // closed by the next sighting
 }
 
@@ -75,6 +78,12 @@ func (o *onlooker) note(s recipes.Sighting) {
 	switch {
 	case s.Synced:
 		o.synced++
+		o.freeWhenSynced = 0
+		for scope, s := range o.states {
+			if strings.HasPrefix(scope, "many/") && len(s.Holders) == 0 {
+				o.freeWhenSynced++
+			}
+		}
 	case s.Blind != nil:
 		o.blind++
 	case s.Gone:
@@ -267,8 +276,7 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	o.mu.Lock()
 	last := o.seen[len(o.seen)-1]
 	o.mu.Unlock()
-	require.Equal(t, cid.token(), last.Written)
-	require.Equal(t, last.Written, last.Moved, "ann went in the transaction that granted cid")
+	require.Equal(t, cid.token(), last.Moved, "ann went in the transaction that granted cid")
 
 	// a takeover
 	eve := h.ask(h.lock(c), "eve", at(9), forceful)
@@ -461,6 +469,14 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			o.h.expire(o.client)
 			meanwhile()
 		},
+		"connection, for long": func(t *testing.T, o *onlooker, proxy *netfault.Proxy, meanwhile func()) {
+			require.NoError(t, proxy.Cut())
+			meanwhile()
+			o.until("that it is blind", func() bool { return o.blind == 1 })
+			require.NoError(t, proxy.Pass())
+			o.until("that it sees again", func() bool { return o.synced == 2 })
+			require.Equal(t, 30, o.freeWhenSynced, "everything is told before that")
+		},
 		"both": func(t *testing.T, o *onlooker, proxy *netfault.Proxy, meanwhile func()) {
 			require.NoError(t, proxy.Cut())
 			o.h.expire(o.client)
@@ -475,6 +491,10 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			h := shareHouse(t)
 			proxy := netfault.New(t, h.server.Addr())
 			c := h.client()
+			var many []*user
+			for i := range 30 {
+				many = append(many, h.hold(h.scope(c, fmt.Sprintf("many/%d", i)), "ann"))
+			}
 			o := h.lookout(gap, func(cfg *recipes.Config) { cfg.Servers = []string{proxy.Addr()} })
 			ann := h.hold(h.lock(c), "ann")
 			bob := h.ask(h.lock(c), "bob")
@@ -488,12 +508,26 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 				h.ask(h.lock(c), "cid").queued()
 				other.release()
 				h.hold(h.scope(c, "new"), "dan")
+				for _, u := range many {
+					u.release()
+				}
 			})
 
 			o.sees("bob holds, cid waits", func(s recipes.LockState) bool {
 				return slices.Equal(owners(s.Holders), []string{"bob"}) && slices.Equal(owners(s.Waiters), []string{"cid"})
 			})
 			o.agrees(c)
+
+			// and what happens then, in the nodes that were there, is seen
+			eve := h.ask(h.lock(c), "eve", at(9))
+			o.sees("eve asks bob to go", func(s recipes.LockState) bool {
+				return len(s.Holders) == 1 && len(s.Holders[0].PreemptedBy) == 1 && s.Waiters[0].Owner == "eve"
+			})
+			eve.cancel()
+			require.Error(t, eve.refused())
+			o.sees("she has left", func(s recipes.LockState) bool {
+				return len(s.Holders) == 1 && len(s.Holders[0].PreemptedBy) == 0 && len(s.Waiters) == 1
+			})
 
 			// and what is the same is not told again
 			o.mu.Lock()

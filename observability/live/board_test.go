@@ -363,13 +363,18 @@ func TestChangesSkipWhatIsBetweenAndNeverTheLast(t *testing.T) {
 }
 
 func TestHistoryIsBounded(t *testing.T) {
+	t.Run("of each lock", func(t *testing.T) { testBounds(t, 4, 2000) })
+	t.Run("of all locks", func(t *testing.T) { testBounds(t, 40, 2000) })
+}
+
+func testBounds(t *testing.T, locks, requests int) {
 	keep := Keep{PerLock: 20, Total: 300, Age: time.Hour, Entries: 50, Heat: 10}
 	play(t, keep, func(t *testing.T, s *script) {
 		s.acquire("quiet", "old")
 		s.leave("quiet", "old")
-		for i := range 4000 {
-			scope := fmt.Sprintf("lock/%d", i%40)
-			s.acquire(scope, fmt.Sprintf("r%d", i), func(c *recipes.Contender) { c.Message = strings.Repeat("é", 100_000) })
+		for i := range requests {
+			scope := fmt.Sprintf("lock/%d", i%locks)
+			s.acquire(scope, fmt.Sprintf("r%d", i), func(c *recipes.Contender) { c.Message = strings.Repeat("é", 10_000) })
 			s.join(scope, fmt.Sprintf("w%d", i))
 			s.wait(100 * time.Millisecond)
 			s.leave(scope, fmt.Sprintf("w%d", i))
@@ -396,7 +401,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		require.Empty(t, b.Timeline("lock/1", time.Time{}, time.Time{}).Rows)
 
 		// and so do locks that are collected
-		for i := range 40 {
+		for i := range locks {
 			s.told <- recipes.Sighting{State: recipes.LockState{Scope: fmt.Sprintf("lock/%d", i)}, Gone: true}
 		}
 		s.settle()

@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -131,7 +132,7 @@ func (b *book) timeline(from, to time.Time) (rows []Row, marks []Mark) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entrant) int {
-		return cmp.Or(a.joined.Compare(b.joined), cmp.Compare(a.row.ID, b.row.ID))
+		return cmp.Or(a.joined.Compare(b.joined), cmp.Compare(a.token(), b.token()), cmp.Compare(a.row.ID, b.row.ID))
 	})
 	for _, e := range all {
 		row := e.row
@@ -147,6 +148,26 @@ func (b *book) timeline(from, to time.Time) (rows []Row, marks []Mark) {
 			}
 		}
 	}
-	slices.SortStableFunc(marks, func(a, b Mark) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(marks, func(a, b Mark) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(asks(a), asks(b)))
+	})
 	return rows, marks
+}
+
+// token tells of two that joined in the same millisecond who was granted first.
+func (e *entrant) token() recipes.Token {
+	for _, s := range e.row.Spells {
+		if s.Token != 0 {
+			return s.Token
+		}
+	}
+	return math.MaxInt64
+}
+
+// asks: who is asked to go has the lock by then, even in the same millisecond.
+func asks(m Mark) int {
+	if m.Kind == MarkPreempt {
+		return 1
+	}
+	return 0
 }

@@ -27,8 +27,7 @@ type script struct {
 
 	zxid   recipes.Token
 	states map[string]*recipes.LockState
-	// of each lock: written last, a request came or went last
-	written, moved map[string]recipes.Token
+	moved  map[string]recipes.Token // of each lock: when a request came or went last
 }
 
 func (s *script) Run(ctx context.Context, seen func(recipes.Sighting)) error {
@@ -56,7 +55,7 @@ func newScript(t *testing.T, keep Keep) *script {
 	t.Helper()
 	s := &script{
 		t: t, told: make(chan recipes.Sighting), start: time.Now(), zxid: 100, states: map[string]*recipes.LockState{},
-		written: map[string]recipes.Token{}, moved: map[string]recipes.Token{},
+		moved: map[string]recipes.Token{},
 	}
 	var err error
 	s.board, err = New(Options{Source: s, Now: time.Now, Keep: keep})
@@ -102,7 +101,7 @@ func (s *script) tell(scope string) {
 		h := &l.Holders[i]
 		h.LeaseLeft = max(0, h.LeaseTimeout-time.Since(h.Since))
 	}
-	s.told <- recipes.Sighting{State: l, Written: s.written[scope], Moved: s.moved[scope]}
+	s.told <- recipes.Sighting{State: l, Moved: s.moved[scope]}
 	synctest.Wait()
 }
 
@@ -127,7 +126,6 @@ func holdFor(lease time.Duration) func(*recipes.Contender) {
 }
 
 func (s *script) grant(l *recipes.LockState, c recipes.Contender) {
-	s.written[l.Scope] = s.zxid
 	c.Token, c.Since = s.zxid, time.Now()
 	l.Holders = append(l.Holders, c)
 }
@@ -239,7 +237,7 @@ func (s *script) takeOver(scope, id string, reason priority.Reason) {
 func (s *script) breakLock(scope, id, by, why string) {
 	l := s.lock(scope)
 	s.zxid++
-	s.moved[scope], s.written[scope] = s.zxid, s.zxid
+	s.moved[scope] = s.zxid
 	h, _ := remove(&l.Holders, id)
 	l.Evicted = append(slices.Clone(l.Evicted), recipes.Eviction{ID: id, Owner: h.Owner, By: by, Why: why, At: time.Now()})
 	s.tell(scope)

@@ -142,7 +142,7 @@ func (t *turn) eviction(id string) (recipes.Eviction, bool) {
 
 func (t *turn) endOf(x recipes.Eviction) time.Time {
 	for _, h := range t.is.Holders {
-		if h.Owner == x.By && x.Reason != "" && h.Token == t.look.Written {
+		if h.Owner == x.By && x.Reason != "" && t.k.holder(h.ID) == nil {
 			return h.Since
 		}
 	}
@@ -228,23 +228,22 @@ func (t *turn) holderGone(e *entrant) {
 	t.say(e, x)
 }
 
-// heir is who was granted by the last grant, if that is new; handed: in a
-// transaction in which somebody went, as far as can be told: whoever came or went
-// later hides that.
+// heir is who was granted last, if that is new; handed: in a transaction in which
+// somebody went, as far as can be told: whoever came or went later hides that.
 func (t *turn) heir() (heir *recipes.Contender, handed bool) {
 	for i, h := range t.is.Holders {
-		if h.Token == t.look.Written && t.look.Written != 0 && t.k.holder(h.ID) == nil {
-			return &t.is.Holders[i], t.look.Moved >= t.look.Written && h.Joined.Before(h.Since)
+		if t.k.holder(h.ID) == nil && (heir == nil || h.Token > heir.Token) {
+			heir = &t.is.Holders[i]
 		}
 	}
-	return nil, false
+	return heir, heir != nil && t.look.Moved >= heir.Token && heir.Joined.Before(heir.Since)
 }
 
 // abandoned reports whether a waiter found the lock without its holder, who would
 // have given it the lock: it was in the queue for long.
 func (t *turn) abandoned(heir recipes.Contender, e *entrant) bool {
 	const long = time.Second
-	return e.row.Mode == priority.Exclusive && t.look.Moved < t.look.Written && heir.Since.Sub(heir.Joined) > long && heir.Joined.After(e.contender.Since)
+	return e.row.Mode == priority.Exclusive && t.look.Moved < heir.Token && heir.Since.Sub(heir.Joined) > long && heir.Joined.After(e.contender.Since)
 }
 
 // holder takes note of one that holds.
