@@ -152,8 +152,7 @@ func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *r
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.endpoint.Handler())
-	mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, client) }))
-	mux.Handle("GET /readyz", health.Ready(readinessOf(ctx, client, operators, m.observatory)...))
+	mountHealth(ctx, mux, client, operators, m.observatory)
 	m.server.Handler = mux
 	go func() {
 		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -212,6 +211,12 @@ func healthOf(ctx context.Context, client *recipes.Client) healthView {
 		v.ZooKeeper = "closed"
 	}
 	return v
+}
+
+// mountHealth has a server answer orchestrators. ctx ends when the daemon drains.
+func mountHealth(ctx context.Context, mux *http.ServeMux, client *recipes.Client, operators *operations, observatory *observatory) {
+	mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, client) }))
+	mux.Handle("GET /readyz", health.Ready(readinessOf(ctx, client, operators, observatory)...))
 }
 
 // readinessOf is all that has to be right for the daemon to run jobs. ctx ends when it
