@@ -63,6 +63,15 @@ func lockAlerts() []Alert {
 			},
 		},
 		{
+			Name: "LockkeeperHoldTooLong", Query: leasesOver(), Is: "> 0", For: 15 * time.Minute, Severity: Warning, Section: sectionHold,
+			Summary:     "{{ $labels.lock_class }}: held for longer than was declared",
+			Description: "The lease of a holder is over, and it goes on: its work hangs, or takes longer than it used to. lockkeeper locks show says who it is.",
+			proof: proof{
+				bad: series{overdue + `{job="lk",lock_class="db"}`: "1x20"}, good: series{overdue + `{job="lk",lock_class="db"}`: "1x10 0 1x10"}, at: 16 * time.Minute,
+				labels: labels{"job": "lk", "lock_class": "db"},
+			},
+		},
+		{
 			Name: "LockkeeperForcedPreemptions", Query: forcedRatio(), Window: time.Hour, Is: fmt.Sprint("> ", forcedShare), Severity: Warning, Section: sectionForced,
 			Summary:     "{{ $value | humanizePercentage }} of the preemptions end by force",
 			Description: "Holders do not go in the time that they are given, and cannot put things right: their cleanup timeouts are too short, or they do not obey their context.",

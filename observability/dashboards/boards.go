@@ -35,9 +35,10 @@ func contention() Dashboard {
 				{Title: "Outcomes", Kind: Timeseries, Queries: []Query{waitsByOutcome()}, stacked: true},
 				{Title: "Without the lock", Kind: Timeseries, Queries: []Query{failuresByClass()}, stacked: true, noValue: "none"},
 			}},
-			{Title: "Holds that ended", Panels: []Panel{
-				{Title: "Utilisation", Kind: Timeseries, Queries: []Query{utilisation()}},
-				{Title: "Ends", Kind: Timeseries, Queries: []Query{holdsByEnd()}, stacked: true},
+			{Title: "Holds", Panels: []Panel{
+				{Title: "Utilisation", Kind: Timeseries, Queries: []Query{utilisation()}, narrow: true},
+				{Title: "Ends", Kind: Timeseries, Queries: []Query{holdsByEnd()}, stacked: true, narrow: true},
+				{Title: "Leases that are over", Kind: Timeseries, Queries: []Query{leasesOver()}, narrow: true},
 			}},
 		},
 	}
@@ -67,6 +68,7 @@ func class() Dashboard {
 				{Title: "Outcomes", Kind: Timeseries, Queries: []Query{waitsByOutcome()}, stacked: true, narrow: true},
 				{Title: "Without the lock", Kind: Timeseries, Queries: []Query{failureRatio()}, limits: []float64{failedShare}, narrow: true},
 				{Title: "Ends of holds", Kind: Timeseries, Queries: []Query{holdsByEnd()}, stacked: true, narrow: true},
+				{Title: "Leases that are over", Kind: Timeseries, Queries: []Query{leasesOver()}, narrow: true},
 				{Title: "Preemptions", Kind: Timeseries, Queries: []Query{preemptionsOfClass(), preemptionsByClass()}, narrow: true},
 				{Title: "From asking to free", Kind: Timeseries, Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}, narrow: true},
 				{Title: "How holders went", Kind: Timeseries, Queries: []Query{preemptionsByResult()}, stacked: true, narrow: true},

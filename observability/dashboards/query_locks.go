@@ -6,6 +6,7 @@ const (
 	holds      = "lockkeeper_lock_hold_duration_seconds"
 	holders    = "lockkeeper_lock_holder_count"
 	waiters    = "lockkeeper_lock_waiter_count"
+	overdue    = "lockkeeper_lock_overdue"
 	oldestWait = "lockkeeper_lock_oldest_wait_age_seconds"
 	oldestHold = "lockkeeper_lock_oldest_hold_age_seconds"
 	visible    = "lockkeeper_cluster_visible"
@@ -97,6 +98,14 @@ func oldestHolds() Query {
 	}
 }
 
+func leasesOver() Query {
+	return Query{
+		Name: "leases_over", Legend: "{{lock_class}}", Unit: Plain,
+		Means: "Holders whose lease is over: the work takes longer than was declared, and nobody else has asked for the lock.",
+		text:  `max by ($per lock_class) (` + overdue + `{$locks})`,
+	}
+}
+
 // What has happened: each process tells of its own requests when they end. Sum.
 
 func secondsLost() Query {
@@ -152,7 +161,7 @@ func failureRatio() Query {
 	return Query{
 		Name: "failure_ratio", Legend: "{{lock_class}}", Unit: Ratio,
 		Means: "Of the requests that ended, the share of those that ended without the lock. Who gave up of its own accord is not among them.",
-		text: `(sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) or 0 * ` + every + `) / ` + every,
+		text:  `(sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) or 0 * ` + every + `) / ` + every,
 	}
 }
 

@@ -26,7 +26,7 @@ func (l *Locks) Cluster(snapshot func() *live.Snapshot, now func() time.Time) er
 	m := newMaker(l.meter)
 	c := &cluster{
 		locks: l, snapshot: snapshot, now: now,
-		holders: m.gauge(holderCount), waiters: m.gauge(waiterCount), visible: m.gauge(clusterVisible),
+		holders: m.gauge(holderCount), waiters: m.gauge(waiterCount), overdue: m.gauge(overdueHolders), visible: m.gauge(clusterVisible),
 		oldestWait: m.seconds(oldestWait), oldestHold: m.seconds(oldestHold),
 		byMode: newFamily(lockClass, lockMode), byClass: newFamily(lockClass),
 		present: map[string]bool{}, shared: map[string]bool{},
@@ -40,9 +40,9 @@ type cluster struct {
 	snapshot func() *live.Snapshot
 	now      func() time.Time
 
-	holders, waiters, visible metric.Int64ObservableGauge
-	oldestWait, oldestHold    metric.Float64ObservableGauge
-	byMode, byClass           *family
+	holders, waiters, overdue, visible metric.Int64ObservableGauge
+	oldestWait, oldestHold             metric.Float64ObservableGauge
+	byMode, byClass                    *family
 
 	mu      sync.Mutex      // collections may overlap
 	present map[string]bool // classes that were ever seen, beside those that are declared
@@ -52,6 +52,7 @@ type cluster struct {
 // A tally is what is counted of a class.
 type tally struct {
 	holders, waiters       map[priority.Mode]int64
+	overdue                int64     // of the holders, those whose lease is over
 	oldestWait, oldestHold time.Time // zero: nobody
 }
 
@@ -65,7 +66,7 @@ func (c *cluster) observe(_ context.Context, o metric.Observer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	for class, t := range c.count(seen) {
+	for class, t := range c.count(seen, now) {
 		for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 			if mode == priority.Shared && !c.shared[class] {
 				continue
@@ -75,6 +76,7 @@ func (c *cluster) observe(_ context.Context, o metric.Observer) error {
 			o.ObserveInt64(c.waiters, t.waiters[mode], set)
 		}
 		set := c.byClass.of(values{class})
+		o.ObserveInt64(c.overdue, t.overdue, set)
 		o.ObserveFloat64(c.oldestWait, age(t.oldestWait, now), set)
 		o.ObserveFloat64(c.oldestHold, age(t.oldestHold, now), set)
 	}
@@ -82,7 +84,7 @@ func (c *cluster) observe(_ context.Context, o metric.Observer) error {
 }
 
 // count adds up every class that there is or was.
-func (c *cluster) count(seen *live.Snapshot) map[string]*tally {
+func (c *cluster) count(seen *live.Snapshot, now time.Time) map[string]*tally {
 	all := make(map[string]*tally)
 	of := func(class string) *tally {
 		if all[class] == nil {
@@ -109,6 +111,9 @@ func (c *cluster) count(seen *live.Snapshot) map[string]*tally {
 			t := meet(h.Contender)
 			t.holders[h.Mode]++
 			t.oldestHold = older(t.oldestHold, h.Since)
+			if time.Duration(h.LeaseLeft)*time.Millisecond <= now.Sub(lock.At) {
+				t.overdue++
+			}
 		}
 		for _, w := range lock.Waiters {
 			t := meet(w.Contender)

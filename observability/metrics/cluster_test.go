@@ -14,7 +14,7 @@ import (
 )
 
 func holds(class string, mode priority.Mode, since time.Duration) live.Holder {
-	return live.Holder{Contender: live.Contender{ID: "planted-id", Owner: secretOwner, Class: class, Mode: mode}, Since: start.Add(-since)}
+	return live.Holder{Contender: live.Contender{ID: "planted-id", Owner: secretOwner, Class: class, Mode: mode}, Since: start.Add(-since), LeaseLeft: 30_000}
 }
 
 func waitsFor(class string, mode priority.Mode, since time.Duration) live.Waiter {
@@ -53,10 +53,10 @@ func (v *view) cluster(t *testing.T) map[string]float64 {
 func TestHoldersAndWaitersOfAllProcessesAreAddedUpByClass(t *testing.T) {
 	v := newView(t, WithClasses("declared"))
 	v.seen.Store(&live.Snapshot{Complete: true, Locks: []live.Lock{
-		{Scope: "tenant/planted-1/billing", Holders: []live.Holder{holds(template, priority.Exclusive, 90*time.Second)}, Waiters: []live.Waiter{
+		{Scope: "tenant/planted-1/billing", At: start, Holders: []live.Holder{holds(template, priority.Exclusive, 90*time.Second)}, Waiters: []live.Waiter{
 			waitsFor(template, priority.Exclusive, 5*time.Second), waitsFor(template, priority.Shared, 30*time.Second),
 		}},
-		{Scope: "tenant/planted-2/billing", Holders: []live.Holder{holds(template, priority.Shared, time.Second), holds(template, priority.Shared, time.Second), holds("", priority.Exclusive, time.Second)}},
+		{Scope: "tenant/planted-2/billing", At: start, Holders: []live.Holder{holds(template, priority.Shared, time.Second), holds(template, priority.Shared, time.Second), holds("", priority.Exclusive, time.Second)}},
 	}})
 	want := map[string]float64{
 		"lockkeeper.cluster.visible{}": 1,
@@ -66,20 +66,24 @@ func TestHoldersAndWaitersOfAllProcessesAreAddedUpByClass(t *testing.T) {
 		"lockkeeper.lock.waiter.count{lock.class=tenant/{id}/billing,lock.mode=shared}":    1,
 		"lockkeeper.lock.oldest_wait.age{lock.class=tenant/{id}/billing}":                  30,
 		"lockkeeper.lock.oldest_hold.age{lock.class=tenant/{id}/billing}":                  90,
+		"lockkeeper.lock.overdue{lock.class=tenant/{id}/billing}":                          0,
 		"lockkeeper.lock.holder.count{lock.class=_undeclared,lock.mode=exclusive}":         1,
 		"lockkeeper.lock.waiter.count{lock.class=_undeclared,lock.mode=exclusive}":         0,
 		"lockkeeper.lock.oldest_wait.age{lock.class=_undeclared}":                          0,
 		"lockkeeper.lock.oldest_hold.age{lock.class=_undeclared}":                          1,
+		"lockkeeper.lock.overdue{lock.class=_undeclared}":                                  0,
 		"lockkeeper.lock.holder.count{lock.class=declared,lock.mode=exclusive}":            0,
 		"lockkeeper.lock.waiter.count{lock.class=declared,lock.mode=exclusive}":            0,
 		"lockkeeper.lock.oldest_wait.age{lock.class=declared}":                             0,
 		"lockkeeper.lock.oldest_hold.age{lock.class=declared}":                             0,
+		"lockkeeper.lock.overdue{lock.class=declared}":                                     0,
 	}
 	require.Equal(t, want, v.cluster(t))
 
 	// time goes on without anything happening
 	v.now = start.Add(time.Minute)
 	require.InDelta(t, 150, v.cluster(t)["lockkeeper.lock.oldest_hold.age{lock.class=tenant/{id}/billing}"], 0)
+	require.InDelta(t, 3, v.cluster(t)["lockkeeper.lock.overdue{lock.class=tenant/{id}/billing}"], 0, "their leases had half a minute left")
 
 	// the clocks of two servers may differ
 	v.now = start.Add(-time.Hour)
@@ -101,12 +105,12 @@ func TestNothingIsSaidOfAClusterThatIsNotSeen(t *testing.T) {
 	blind := map[string]float64{"lockkeeper.cluster.visible{}": 0}
 	require.Equal(t, blind, v.cluster(t), "there is no snapshot")
 
-	locks := []live.Lock{{Scope: "a", Holders: []live.Holder{holds(template, priority.Exclusive, time.Second)}}}
+	locks := []live.Lock{{Scope: "a", At: start, Holders: []live.Holder{holds(template, priority.Exclusive, time.Second)}}}
 	v.seen.Store(&live.Snapshot{Locks: locks})
 	require.Equal(t, blind, v.cluster(t), "not everything has been looked at")
 
 	v.seen.Store(&live.Snapshot{Complete: true, Locks: locks})
-	require.Len(t, v.cluster(t), 5)
+	require.Len(t, v.cluster(t), 6)
 	v.seen.Store(&live.Snapshot{Complete: true, Locks: locks, Blind: &live.Blind{Since: start}})
 	require.Equal(t, blind, v.cluster(t), "ZooKeeper does not answer: what was true is not shown")
 	v.seen.Store(&live.Snapshot{Complete: true, Locks: locks})
@@ -121,7 +125,7 @@ func TestClassesOfOthersAreBoundedAsWell(t *testing.T) {
 	}
 	v.seen.Store(&live.Snapshot{Complete: true, Locks: []live.Lock{lock}})
 	seen := v.cluster(t)
-	require.Len(t, seen, 1+4*4, "visible; declared, two of the others, and the rest")
+	require.Len(t, seen, 1+4*5, "visible; declared, two of the others, and the rest")
 	require.InDelta(t, 1998, seen["lockkeeper.lock.waiter.count{lock.class=_other,lock.mode=exclusive}"], 0)
 }
 

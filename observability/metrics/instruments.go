@@ -85,6 +85,7 @@ const (
 
 	holderCount    = "lockkeeper.lock.holder.count"
 	waiterCount    = "lockkeeper.lock.waiter.count"
+	overdueHolders = "lockkeeper.lock.overdue"
 	oldestWait     = "lockkeeper.lock.oldest_wait.age"
 	oldestHold     = "lockkeeper.lock.oldest_hold.age"
 	clusterVisible = "lockkeeper.cluster.visible"
@@ -143,6 +144,7 @@ func Instruments() []Instrument {
 
 		{holderCount, Gauge, "{holder}", keys(lockClass, lockMode), "Who holds locks now, in the whole cluster.", nil},
 		{waiterCount, Gauge, "{waiter}", keys(lockClass, lockMode), "Who waits for locks now, in the whole cluster.", nil},
+		{overdueHolders, Gauge, "{holder}", keys(lockClass), "Holders whose lease is over now, and who go on because nobody else has asked for the lock.", nil},
 		{oldestWait, Gauge, "s", keys(lockClass), "How long the one waits now that has waited longest; 0: nobody waits.", nil},
 		{oldestHold, Gauge, "s", keys(lockClass), "How long the one holds now that has held longest; 0: nobody holds.", nil},
 		{clusterVisible, Gauge, "", nil, "1 when what is said of holders and waiters is true now; 0 when ZooKeeper is not seen, and then nothing is said of them.", nil},

@@ -31,6 +31,13 @@ func (p *play) about(v float64) span {
 	return between(v*0.99-0.003, v*w/(w-3)+0.003)
 }
 
+// ratio is what may come out for the ratio of two such, each of processes that are
+// scraped at different times.
+func (p *play) ratio(v float64) span {
+	w := p.window().Seconds()
+	return between(v*(w-3)/w-0.003, v*w/(w-3)+0.003)
+}
+
 func exactly(v float64) span           { return between(v, v) }
 func between(least, most float64) span { return span{least: least, most: most} }
 

@@ -69,11 +69,12 @@ func (p *play) locksExpected(class string) map[string]check {
 		"wait_buckets":     p.cumulative(waits, waited),
 		"waiters_expected": last(one(p.about(sum(waited) / w))),
 		"waiters_seen":     last(one(p.about(0))),
-		"wait_mean":        last(some("lock_class", map[string]span{class: p.about(sum(waited) / float64(len(waited)))})),
-		"hold_mean":        last(some("lock_class", map[string]span{class: p.about(sum(held) / float64(len(held)))})),
+		"wait_mean":        last(some("lock_class", map[string]span{class: p.ratio(sum(waited) / float64(len(waited)))})),
+		"hold_mean":        last(some("lock_class", map[string]span{class: p.ratio(sum(held) / float64(len(held)))})),
 		"overlaps":         last(one(p.about(1))),
-		"forced_ratio":     last(one(p.about(0.5))),
+		"forced_ratio":     last(one(p.ratio(0.5))),
 		"oldest_wait":      peak(some("lock_class", map[string]span{db: between(1, w), hotfix: perhaps(w)})),
+		"leases_over":      peak(some("lock_class", map[string]span{billing: exactly(2)})),
 		"waiters":          peak(map[string]span{"lock_class=db,lock_mode=exclusive": exactly(2), "lock_class=hotfix,lock_mode=exclusive": perhaps(1)}),
 		"holders": all(peak(map[string]span{
 			"lock_class=db,lock_mode=exclusive": exactly(1), "lock_class=" + billing + ",lock_mode=shared": exactly(2),
@@ -108,7 +109,7 @@ func (p *play) locksExpected(class string) map[string]check {
 	if class == db {
 		expected["oldest_wait_now"] = peak(one(between(1, w)))
 		expected["preemptions_of_class"] = last(map[string]span{"preemptor_class=hotfix": count(2)})
-		expected["failure_ratio"] = last(map[string]span{"lock_class=db": p.about(2 / float64(len(waited)))})
+		expected["failure_ratio"] = last(map[string]span{"lock_class=db": p.ratio(2 / float64(len(waited)))})
 		// What is seen once a second, of what goes on all of the time.
 		mean := sum(waited) / w
 		expected["waiters_seen"] = last(one(between(mean*0.6-4/w, mean*1.4+4/w)))

@@ -108,11 +108,11 @@ func (p *play) once() {
 	p.order()
 }
 
-// queue: one holds, two wait; beside them two share.
+// queue: one holds, two wait; beside them two share, for longer than they said.
 func (p *play) queue() {
 	p.t.Helper()
 	wants := lockguard.Requirement{Scope: "db", Class: db, Priority: 5}
-	shares := lockguard.Requirement{Scope: "tenant/7/billing", Class: billing, Mode: priority.Shared}
+	shares := lockguard.Requirement{Scope: "tenant/7/billing", Class: billing, Mode: priority.Shared, LeaseTimeout: time.Second}
 	readers := []*tenure{p.alpha.hold(p.t, shares).have(), p.beta.hold(p.t, shares).have()}
 	first := p.alpha.hold(p.t, wants).have()
 	second := p.beta.hold(p.t, wants)
@@ -120,6 +120,7 @@ func (p *play) queue() {
 	third := p.beta.hold(p.t, wants)
 	p.until(`max(lockkeeper_lock_waiter_count{lock_class="db"}) == 2 and max(lockkeeper_lock_oldest_wait_age_seconds{lock_class="db"}) > 3`)
 	p.until(`sum(max by (lock_class) (lockkeeper_lock_holder_count{job="workers"})) == 3`)
+	p.until(`max(lockkeeper_lock_overdue{lock_class="` + billing + `"}) == 2`)
 	for _, h := range []*tenure{first, second, third} {
 		require.NoError(p.t, h.have().release())
 	}
