@@ -3,6 +3,7 @@ package traces
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -13,9 +14,8 @@ import (
 )
 
 // holdsLocked takes note of what happens to a hold.
-func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event) {
+func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event, at trace.SpanEventOption) {
 	about := event.About()
-	at := trace.WithTimestamp(about.At)
 	switch e := event.(type) {
 	case lockguard.Acquired:
 		t.holdLocked(ctx, l, about)
@@ -60,7 +60,7 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 		l.overran = true
 		l.hold.AddEvent("cleanup.overrun", at, trace.WithAttributes(workRunning.Bool(e.WorkRunning)))
 	case lockguard.Released:
-		t.releasedLocked(ctx, l, e)
+		t.releasedLocked(ctx, l, e, at)
 	case lockguard.Lost:
 		t.lostLocked(l, e)
 	}
@@ -78,10 +78,13 @@ func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subjec
 	for _, b := range l.blockers {
 		links = append(links, linkTo(b, "follows"))
 	}
-	attributes := append(describe(about), tokenKey.String(about.Token.String()))
-	_, l.hold = t.tracer.Start(ctx, SpanHold, trace.WithTimestamp(about.At), trace.WithAttributes(attributes...), trace.WithLinks(links...))
+	if about.Priority != l.rank {
+		l.about = describe(about)
+	}
+	at, token := trace.WithTimestamp(about.At), tokenKey.String(about.Token.String())
+	_, l.hold = t.tracer.Start(ctx, SpanHold, at, trace.WithAttributes(append(slices.Clip(l.about), token)...), trace.WithLinks(links...))
 	if l.hold.IsRecording() && about.Token != 0 {
-		l.hold.AddEvent("fence.issued", trace.WithTimestamp(about.At), trace.WithAttributes(tokenKey.String(about.Token.String())))
+		l.hold.AddEvent("fence.issued", at, trace.WithAttributes(token))
 	}
 	t.progress.add(l, about)
 }
@@ -95,16 +98,18 @@ func (l *life) cancelledLocked(cause error, since time.Time) {
 	l.hold.AddEvent("ctx.cancelled", trace.WithTimestamp(since), trace.WithAttributes(causeKey.String(ending(cause))))
 }
 
-func (t *Tracer) releasedLocked(ctx context.Context, l *life, e lockguard.Released) {
-	at := trace.WithTimestamp(e.At)
+func (t *Tracer) releasedLocked(ctx context.Context, l *life, e lockguard.Released, at trace.SpanEventOption) {
+	recorded := l.hold.IsRecording()
 	l.cancelledLocked(e.Cause, e.Since)
-	l.hold.SetAttributes(endKey.String(ending(e.Cause)))
+	if recorded {
+		l.hold.SetAttributes(endKey.String(ending(e.Cause)))
+	}
 	if l.overran {
 		l.hold.SetAttributes(errorType.String("cleanup_timeout"))
 		l.hold.SetStatus(codes.Error, "the lock was held longer than the grace")
 	}
 	l.hold.End(at)
-	if l.hold.IsRecording() || l.hold.SpanContext().IsSampled() {
+	if recorded {
 		_, release := t.tracer.Start(ctx, SpanRelease, trace.WithTimestamp(e.At.Add(-e.Took)), trace.WithAttributes(
 			scopeKey.String(e.Scope), ownerKey.String(e.Owner), tokenKey.String(e.Token.String())))
 		if e.Err != nil {

@@ -2,6 +2,7 @@ package traces
 
 import (
 	"context"
+	"encoding/hex"
 	"slices"
 
 	otel "go.opentelemetry.io/otel/attribute"
@@ -23,10 +24,20 @@ func (t *Tracer) parse(traceparent string) (trace.SpanContext, bool) {
 	return sc, sc.IsValid() && sc.IsSampled()
 }
 
-func (t *Tracer) write(sc trace.SpanContext) string {
-	carrier := propagation.MapCarrier{}
-	t.propagator.Inject(trace.ContextWithSpanContext(context.Background(), sc), carrier)
-	return carrier["traceparent"]
+// write writes a traceparent of version 00. The propagator of OpenTelemetry does the
+// same, with a map.
+func write(sc trace.SpanContext) string {
+	var b [len("00-") + 32 + len("-") + 16 + len("-00")]byte
+	id, span := sc.TraceID(), sc.SpanID()
+	copy(b[:], "00-")
+	hex.Encode(b[3:], id[:])
+	b[35] = '-'
+	hex.Encode(b[36:], span[:])
+	copy(b[52:], "-00")
+	if sc.IsSampled() {
+		b[54] = '1'
+	}
+	return string(b[:])
 }
 
 // linkLocked makes a link, unless there are enough in this role.

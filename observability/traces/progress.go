@@ -136,4 +136,3 @@ func (p *progress) removeLocked(l *life) {
 	}
 	l.held.in, l.held.prev, l.held.next = false, nil, nil
 }
-

@@ -70,7 +70,9 @@ func TestWaitSaysWhoIsInTheWayWhenThatChanges(t *testing.T) {
 	require.NoError(t, holdsB.Release(t.Context()))
 	require.NoError(t, (<-c).Release(t.Context()))
 
-	id := func(p process, owner string) trace.SpanID { return p.span(t, "lock.wait", owner).SpanContext().SpanID() }
+	id := func(p process, owner string) trace.SpanID {
+		return p.span(t, "lock.wait", owner).SpanContext().SpanID()
+	}
 	wait, hold := third.span(t, "lock.wait", "c"), third.span(t, "lock.hold", "c")
 	require.Equal(t, []trace.SpanID{id(first, "a"), id(second, "b")}, linked(wait, "blocked_by"))
 	require.Equal(t, []string{"queue.position", "blocker.changed"}, events(wait))

@@ -86,7 +86,7 @@ func (t *Tracer) Traceparent(_ context.Context, about lockguard.Subject) string 
 	if !l.waited.IsSampled() {
 		return ""
 	}
-	return t.write(l.waited)
+	return write(l.waited)
 }
 
 // Context is what lockguard.WithContext takes: the span of the hold, for what
@@ -109,10 +109,10 @@ func (t *Tracer) Context(ctx context.Context, about lockguard.Subject) context.C
 // commands.
 func (t *Tracer) below(ctx context.Context, span trace.Span) context.Context {
 	ctx = trace.ContextWithSpan(ctx, span)
-	if sc := span.SpanContext(); sc.IsValid() {
-		ctx = lockguard.WithTraceparent(ctx, t.write(sc))
+	if !span.SpanContext().IsValid() {
+		return ctx
 	}
-	return ctx
+	return lockguard.WithTraceparent(ctx, func() string { return write(span.SpanContext()) })
 }
 
 func withToken(ctx context.Context, token lockguard.Token) context.Context {
@@ -141,8 +141,9 @@ func (t *Tracer) Observe(ctx context.Context, event lockguard.Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.waitsLocked(ctx, l, event)
-	t.holdsLocked(ctx, l, event)
+	at := trace.WithTimestamp(about.At)
+	t.waitsLocked(ctx, l, event, at)
+	t.holdsLocked(ctx, l, event, at)
 }
 
 // Run is what scheduler.Config.Begin takes: the span of a run of a job, from its

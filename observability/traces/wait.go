@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -21,6 +22,8 @@ type life struct {
 	wait     trace.Span
 	waited   trace.SpanContext
 	since    time.Time
+	about    []attribute         // that wait and hold have in common
+	rank     priority.Level      // with which the wait began
 	blockers []trace.SpanContext // who was last seen to hold the lock, at most MaxLinks
 	seen     []string            // IDs of all who were
 	links    map[string]int      // by role
@@ -35,14 +38,14 @@ type life struct {
 }
 
 func (t *Tracer) begin(ctx context.Context, e lockguard.Waiting) {
-	_, span := t.tracer.Start(ctx, SpanWait, trace.WithTimestamp(e.Since), trace.WithAttributes(describe(e.Subject)...))
-	t.keep(e.ID, &life{wait: span, waited: span.SpanContext(), since: e.Since})
+	about := describe(e.Subject)
+	_, span := t.tracer.Start(ctx, SpanWait, trace.WithTimestamp(e.Since), trace.WithAttributes(about...))
+	t.keep(e.ID, &life{wait: span, waited: span.SpanContext(), since: e.Since, about: about, rank: e.Priority})
 }
 
 // waitsLocked takes note of what happens to a request.
-func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event) {
+func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event, at trace.SpanEventOption) {
 	about := event.About()
-	at := trace.WithTimestamp(about.At)
 	switch e := event.(type) {
 	case lockguard.Queued:
 		t.blockedLocked(ctx, l, about, e.Holders)
@@ -78,7 +81,12 @@ func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event
 	case lockguard.NotAcquired:
 		t.refusedLocked(l, e)
 	case lockguard.Acquired:
-		l.wait.SetAttributes(outcomeKey.String("acquired"), tokenKey.String(about.Token.String()), priorityKey.Int(int(about.Priority)))
+		if l.wait.IsRecording() {
+			l.wait.SetAttributes(outcomeKey.String("acquired"), tokenKey.String(about.Token.String()))
+		}
+		if about.Priority != l.rank {
+			l.wait.SetAttributes(priorityKey.Int(int(about.Priority)))
+		}
 		l.wait.End(at)
 	case lockguard.Bypassed:
 		l.wait.SetAttributes(outcomeKey.String("bypassed"), overrideID.String(e.Override.ID))

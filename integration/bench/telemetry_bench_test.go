@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/metrics"
+	"github.com/lockkeeper/lockkeeper/observability/traces"
+	"github.com/lockkeeper/lockkeeper/observability/traces/sampling"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A watched guard is one whose telemetry is to be paid for.
+type watched struct {
+	name  string
+	guard *lockguard.Guard
+	all   []time.Duration
+}
+
+// BenchmarkTelemetry: what traces and metrics cost for each cycle of acquire and
+// release of a lock that nobody else wants. One client after the other has its turn,
+// again and again, so that what else the machine does hits all of them; the ratio is
+// that of the medians of their turns.
+func BenchmarkTelemetry(b *testing.B) {
+	onServers(b, func(b *testing.B, server string) {
+		const turns, cycles = 41, 200
+		for b.Loop() {
+			guards := watchedGuards(b, server)
+			for _, g := range guards { // warm
+				g.turn(b, cycles)
+			}
+			for i := range turns {
+				for j := range guards {
+					g := guards[(i+j)%len(guards)]
+					g.all = append(g.all, g.turn(b, cycles))
+				}
+			}
+			off := median(guards[0].all)
+			var table strings.Builder
+			fmt.Fprintf(&table, "\n%-18s %12s %8s\n", "telemetry", "cycle", "ratio")
+			for _, g := range guards {
+				cycle := median(g.all)
+				ratio := float64(cycle) / float64(off)
+				fmt.Fprintf(&table, "%-18s %12s %8.3f\n", g.name, cycle, ratio)
+				b.ReportMetric(ratio, "x_"+strings.ReplaceAll(g.name, " ", "_"))
+			}
+			b.Log(table.String())
+		}
+	})
+}
+
+func (g *watched) turn(b *testing.B, cycles int) time.Duration {
+	b.Helper()
+	began := time.Now()
+	for range cycles {
+		if err := g.guard.Do(b.Context(), lockguard.Requirement{Scope: "telemetry/" + g.name}, func(context.Context) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(began) / time.Duration(cycles)
+}
+
+func median(of []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}
+
+// discard exports to nobody.
+type discard struct{}
+
+func (discard) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }
+func (discard) Shutdown(context.Context) error                        { return nil }
+
+func watchedGuards(b *testing.B, server string) (guards []*watched) {
+	b.Helper()
+	traced := func(sampler sdk.Sampler) []lockguard.Option {
+		provider := sdk.NewTracerProvider(sdk.WithBatcher(discard{}), sdk.WithSampler(sampling.ContentionSampler(sdk.ParentBased(sampler))))
+		b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
+		return traces.New(provider).Options()
+	}
+	measured := func() []lockguard.Option {
+		endpoint, err := metrics.New(nil)
+		require.NoError(b, err)
+		b.Cleanup(func() { _ = endpoint.Close(context.Background()) })
+		locks, err := metrics.NewLocks(endpoint.Meter())
+		require.NoError(b, err)
+		return []lockguard.Option{lockguard.WithObserver(locks.Observer(metrics.API))}
+	}
+	for _, variant := range []struct {
+		name    string
+		options []lockguard.Option
+	}{
+		{"off", nil},
+		{"traces unsampled", traced(sdk.NeverSample())},
+		{"traces sampled", traced(sdk.AlwaysSample())},
+		{"metrics", measured()},
+		{"all", append(traced(sdk.AlwaysSample()), measured()...)},
+		{"off again", nil}, // how far two that are the same may be apart
+	} {
+		client, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: "/telemetry-" + strings.ReplaceAll(variant.name, " ", "-")})
+		require.NoError(b, err)
+		b.Cleanup(func() { _ = client.Close(context.Background()) })
+		guard, err := lockguard.New(client, variant.options...)
+		require.NoError(b, err)
+		guards = append(guards, &watched{name: variant.name, guard: guard})
+	}
+	return guards
+}
