@@ -27,6 +27,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/integration/observability/otlp"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -51,7 +52,15 @@ var planted = map[string]string{
 	"file that should be a key":       "planted-key-95d0",
 	"API key of Temporal":             "planted-temporal-d18e",
 	"environment of exec":             "planted-exec-a0c6",
+	"header for the collector":        "planted-otlp-37fa",
 	"password in the file by mistake": "planted-mistake-5f17",
+}
+
+// The arguments of commands, which the configuration tells whoever may read it, and ps
+// everybody on the machine, but which no telemetry and no log does.
+var arguments = map[string]string{
+	"argument of exec":  "planted-execarg-61d4",
+	"argument of a job": "planted-jobarg-e90b",
 }
 
 func secret(way string) string {
@@ -69,6 +78,8 @@ type scene struct {
 	env       []string
 
 	out map[string]*bytes.Buffer // by where it came out
+
+	receiver *otlp.Receiver // of the telemetry of all processes
 }
 
 // leaks fails for each secret in what came out there.
@@ -119,7 +130,7 @@ emergency: {file: overrides.yaml}
 state_dir: state
 jobs:
   works:  {schedule: "@every 1s", run: {command: [sh, -c, "exit 0"], env: {TOKEN: "` + env + `"}}, locks: [{scope: town/works}]}
-  fails:  {schedule: "@every 1s", run: {command: [sh, -c, "exit 3"], env: {TOKEN: "${FROM_ENVIRONMENT}"}}, locks: [{scope: town/fails}]}
+  fails:  {schedule: "@every 1s", run: {command: [sh, -c, "exit 3", "` + arguments["argument of a job"] + `"], env: {TOKEN: "${FROM_ENVIRONMENT}"}}, locks: [{scope: town/fails}]}
   absent: {schedule: "@every 1s", run: {command: [/no/such/program], env: {TOKEN: "${FROM_ENVIRONMENT}"}}}
   person: {schedule: "@every 1s", run: {command: [sh, -c, "exit 4"], user: nobody, env: {TOKEN: ` + secret("environment with user") + `}}}
   asks:   {schedule: "@every 1s", run: {http: {url: "` + strings.Replace(sink, "://", "://ana:"+secret("password in a URL")+"@", 1) + `/refused?key=` + secret("query of a URL") + `", headers: {Authorization: "Bearer ` + secret("header of a request") + `"}, body: '{"key":"` + secret("body of a request") + `"}'}}, locks: [{scope: town/asks}]}
@@ -141,7 +152,9 @@ func newScene(t *testing.T) *scene {
 			s.env = append(s.env, name)
 		}
 	}
-	s.env = append(s.env, "LOCKKEEPER_ZK="+s.server.Addr(), "LOCKKEEPER_ROOT="+s.root,
+	s.receiver = otlp.Start(t)
+	s.env = append(s.env, s.receiver.Env()...)
+	s.env = append(s.env, "OTEL_EXPORTER_OTLP_HEADERS=authorization="+secret("header for the collector"), "LOCKKEEPER_ZK="+s.server.Addr(), "LOCKKEEPER_ROOT="+s.root,
 		"FROM_ENVIRONMENT="+secret("environment of a command"), "OF_THE_DAEMON="+secret("environment of the daemon"))
 	return s
 }
@@ -243,7 +256,7 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 		{"audit", "verify"},
 		{"doctor", "-f", "lockkeeper.yaml", "-o", "json"},
 		{"init", "-f", "lockkeeper.yaml"},
-		{"exec", "--scope", "town/exec", "--", "sh", "-c", "exit 5"},
+		{"exec", "--scope", "town/exec", "--", "sh", "-c", "exit 5", arguments["argument of exec"]},
 		{"exec", "--scope", "town/exec", "--", "/no/such/program"},
 	} {
 		s.run(append(ana, "OF_EXEC="+secret("environment of exec")), args...)
@@ -312,6 +325,8 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 		t.Error("the daemon does not end")
 	}
 	s.leaks("the daemon", out.String())
+	s.arguments("the log", out.String())
+	s.telemetry()
 	require.Greater(t, strings.Count(out.String(), "\n"), 50)
 	require.NoError(t, filepath.WalkDir(s.dir, func(name string, d fs.DirEntry, err error) error {
 		switch filepath.Base(name) {
@@ -325,6 +340,33 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// arguments fails for each argument of a command in what came out there.
+func (s *scene) arguments(where, text string) {
+	s.Helper()
+	for what, planted := range arguments {
+		if i := strings.Index(text, planted); i >= 0 {
+			s.Errorf("%s: the %s came out: …%s…", where, what, text[max(0, i-150):min(len(text), i+80)])
+		}
+	}
+}
+
+// telemetry looks at all that has been exported: of the whole run of the daemon, and of
+// all commands.
+func (s *scene) telemetry() {
+	s.Helper()
+	s.leaks("telemetry", s.receiver.Text())
+	s.arguments("telemetry", s.receiver.Text())
+	names := map[string]int{}
+	for _, span := range s.receiver.Spans() {
+		names[span.Name]++
+	}
+	for _, name := range []string{"job.run", "lock.wait", "lock.hold", "lock.release", "lockkeeper.exec"} {
+		require.Positive(s, names[name], "no span %s has arrived, which proves nothing: %v", name, names)
+	}
+	require.Greater(s, len(s.receiver.Records()), 50, "hardly a line of the log has arrived")
+	require.True(s, s.receiver.HasMetric("lockkeeper.lock.wait.duration"), "no metrics have arrived")
 }
 
 // metrics looks at what the daemon serves: its log says where.
@@ -344,6 +386,7 @@ func (s *scene) metrics(log string) {
 			_ = answer.Body.Close()
 			require.NoError(s, err)
 			s.leaks(page, string(text))
+			s.arguments(page, string(text))
 			if page == "/metrics" && strings.Contains(string(text), "lockkeeper_") {
 				return
 			}
