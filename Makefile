@@ -31,7 +31,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package) and Temporal ($TEMPORAL_CLI, else the cache); install, or build, what is missing
+setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, Chromium and Temporal ($TEMPORAL_CLI, else the cache); install, or build, what is missing
 	@scripts/setup.sh
 
 # Without vet and debugging information, which lint and a debugger want: a third of the time.
