@@ -36,10 +36,16 @@ A lock is listed from its first use on, also while it is free. Times are those
 of the ZooKeeper servers. When the lease of a holder is over it keeps the lock
 until somebody asks for it.
 
+With -o json and -o yaml each waiter has why it waits, in words, and for whom
+(blockers), and each lock who is at the root of it (root_blocker): at the end of
+all that is waited for, over several locks where the work of a holder waits for
+another one; in_circle says that there is no such one.
+
 Exit code 75 if ZooKeeper does not answer.`,
 		Example: `  lockkeeper locks ls
   lockkeeper locks ls -o wide
-  lockkeeper locks ls -o json | jq -r '.[] | select(.state == "held") | .scope'`,
+  lockkeeper locks ls -o json | jq -r '.[] | select(.state == "held") | .scope'
+  lockkeeper locks ls -o json | jq -r '.[] | select(.root_blocker) | [.scope, .root_blocker.owner] | @tsv'`,
 	}, nil, p.listLocks)
 }
 
@@ -66,17 +72,13 @@ func (p *program) listLocks(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	views := make([]live.Lock, len(states))
-	for i, state := range states {
-		views[i] = live.NewLock(state)
-	}
 	if len(states) == 0 {
 		p.say("there are no locks under this root; a lock is listed from its first use on")
 		if p.forPeople() {
 			return nil
 		}
 	}
-	return p.write(views, func(w io.Writer, wide bool) { writeLocks(w, states, wide) })
+	return p.write(live.NewLocks(states), func(w io.Writer, wide bool) { writeLocks(w, states, wide) })
 }
 
 func (p *program) showLock(c *cobra.Command, args []string) error {
@@ -92,7 +94,7 @@ func (p *program) showLock(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.write(live.NewLock(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
+	return p.write(live.Explain(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
 }
 
 // inspect lets look read from ZooKeeper.

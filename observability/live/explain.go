@@ -25,14 +25,15 @@ func NewLocks(states []recipes.LockState) []Lock {
 	g := newWaits(states)
 	locks := make([]Lock, len(states))
 	for i, s := range states {
-		locks[i] = explain(s)
+		locks[i] = Explain(s)
 		g.finish(&locks[i])
 	}
 	return locks
 }
 
-// explain says of a lock what follows from itself.
-func explain(s recipes.LockState) Lock {
+// Explain is NewLock, and says of each waiter why it waits and for whom, as far as
+// that follows from this lock.
+func Explain(s recipes.LockState) Lock {
 	v := NewLock(s)
 	if s.At.IsZero() {
 		return v

@@ -35,6 +35,8 @@ func (b *Board) Observe(_ context.Context, event lockguard.Event) {
 	b.ring()
 }
 
+var _ lockguard.Observer = (*Board)(nil).Observe
+
 // idOf returns the ID that the request has in ZooKeeper, as far as the token tells.
 func (b *Board) idOf(about lockguard.Subject) string {
 	if k := b.books[about.Scope]; k != nil && about.Token != 0 {

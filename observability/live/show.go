@@ -74,7 +74,7 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 		there[state.Scope] = true
 		v, ok := views[state.Scope]
 		if !ok || stale[i] {
-			v = explain(state)
+			v = Explain(state)
 			views[state.Scope] = v
 		}
 		g.finish(&v)

@@ -21,7 +21,9 @@ type turn struct {
 	now  time.Time // of the servers
 	tell bool      // what happens is news; else it was so when the first look came
 
-	after []Entry // told when all ends are
+	heir   *recipes.Contender // who was granted last, if that is new
+	handed bool               // in a transaction in which somebody went, as far as can be told: whoever came or went later hides that
+	after  []Entry            // told when all ends are
 }
 
 // turn brings a book up to date.
@@ -33,6 +35,7 @@ func (b *Board) turn(look recipes.Sighting, now time.Time) {
 	}
 	t := &turn{b: b, k: k, is: look.State, look: look, now: now, tell: b.complete}
 	wasDamaged := k.state.Damage
+	t.findHeir()
 	t.ends()
 	for _, h := range t.is.Holders {
 		t.holder(h)
@@ -192,7 +195,7 @@ func (t *turn) holderGone(e *entrant) {
 		t.taken(e, x)
 		return
 	}
-	heir, handed := t.heir()
+	heir, handed := t.heir, t.handed
 	at := t.now
 	if heir != nil && handed {
 		at = heir.Since
@@ -228,15 +231,14 @@ func (t *turn) holderGone(e *entrant) {
 	t.say(e, x)
 }
 
-// heir is who was granted last, if that is new; handed: in a transaction in which
-// somebody went, as far as can be told: whoever came or went later hides that.
-func (t *turn) heir() (heir *recipes.Contender, handed bool) {
+// findHeir finds out who has the lock now.
+func (t *turn) findHeir() {
 	for i, h := range t.is.Holders {
-		if t.k.holder(h.ID) == nil && (heir == nil || h.Token > heir.Token) {
-			heir = &t.is.Holders[i]
+		if t.k.holder(h.ID) == nil && (t.heir == nil || h.Token > t.heir.Token) {
+			t.heir = &t.is.Holders[i]
 		}
 	}
-	return heir, heir != nil && t.look.Moved >= heir.Token && heir.Joined.Before(heir.Since)
+	t.handed = t.heir != nil && t.look.Moved >= t.heir.Token && t.heir.Joined.Before(t.heir.Since)
 }
 
 // abandoned reports whether a waiter found the lock without its holder, who would
