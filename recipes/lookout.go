@@ -23,7 +23,7 @@ type Lookout struct {
 type LookoutOptions struct {
 	// Gap is the least time between two looks at the same lock: of what changes
 	// more often, some states are not seen. Where thousands wait it is longer, at
-	// most 400ms, because their list is. Defaults to 100ms.
+	// most 300ms, because their list is. Defaults to 100ms.
 	Gap time.Duration
 }
 

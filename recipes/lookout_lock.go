@@ -111,10 +111,11 @@ func (l *lookLock) read(ctx context.Context, s *session, at *site, whole bool) (
 	if !l.changed && l.damaged == nil {
 		return LockState{}, nil
 	}
-	if l.seen.asksForTime() {
+	if l.seen.asksForTime() && !at.v.primed.Load() {
 		if err := at.v.c.primeTime(ctx, s); err != nil {
 			return LockState{}, err
 		}
+		at.v.primed.Store(true) // as well as this client may
 	}
 	return l.seen.state(at.v.c.Now().UnixMilli(), func(i int) *requestNode {
 		return &l.nodes[l.seen.children[i].name].requestNode

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type vigil struct {
 	gap   time.Duration
 	seen  func(Sighting)
 	reads chan struct{} // a place for each read under way
+
+	primed atomic.Bool // the servers' clock was asked for
 
 	root  *site
 	sites map[string]*site // buckets and locks, by path
@@ -278,7 +281,7 @@ func (v *vigil) take(at *site) error {
 // still, up to the longest gap: its list takes a second of a slow network.
 const (
 	longQueue  = 3000
-	longestGap = 400 * time.Millisecond
+	longestGap = 300 * time.Millisecond
 )
 
 // end takes all watches back.

@@ -13,7 +13,7 @@ const (
 	// leastPause is the least time between two snapshots, mostPause the longest for
 	// large trees, whose snapshots take a while to make.
 	leastPause = 50 * time.Millisecond
-	mostPause  = 250 * time.Millisecond
+	mostPause  = 200 * time.Millisecond
 )
 
 // show makes snapshots when something has changed, until ctx ends, and a last one
