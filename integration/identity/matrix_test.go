@@ -278,6 +278,19 @@ func TestReadersSeeAllAndAreToldWhichRightTheyLack(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.True(t, all[0].Held())
+	lookout, err := c.Lookout(recipes.LookoutOptions{})
+	require.NoError(t, err)
+	var seen []recipes.LockState
+	looking, enough := context.WithCancel(f.context())
+	require.ErrorIs(t, lookout.Run(looking, func(s recipes.Sighting) {
+		if s.Synced {
+			enough()
+			return
+		}
+		seen = append(seen, s.State)
+	}), context.Canceled)
+	require.Len(t, seen, 1)
+	require.True(t, seen[0].Held())
 	posted, err := c.Overrides().List(f.context())
 	require.NoError(t, err)
 	require.Len(t, posted, 1)

@@ -50,7 +50,7 @@ const (
 const (
 	EntryRefused  EntryKind = "refused"  // a request failed: why
 	EntryCleanup  EntryKind = "cleanup"  // an interrupted work's hooks begin, have returned, or take too long
-	EntryAtRisk   EntryKind = "at_risk"  // ZooKeeper has been silent for long, a hold ends soon
+	EntryAtRisk   EntryKind = "at_risk"  // ZooKeeper has been silent for long, a hold ends soon; or it answers again
 	EntryOverride EntryKind = "override" // an override has frozen, thawed, changed or let pass a request
 	EntryApproval EntryKind = "approval" // somebody is to decide, or has decided
 	EntrySkipped  EntryKind = "skipped"  // a job did not run

@@ -32,6 +32,8 @@ func herald(event lockguard.Event) (EntryKind, string) {
 		return EntryApproval, fmt.Sprintf("%s may take the lock by force", who)
 	case lockguard.AtRisk:
 		return EntryAtRisk, fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(e.At)))
+	case lockguard.RiskOver:
+		return EntryAtRisk, fmt.Sprintf("ZooKeeper answers again: %s keeps the lock", who)
 	case lockguard.CleanupStarted:
 		return EntryCleanup, fmt.Sprintf("%s cleans up (%s): %v", who, plural(e.Hooks, "hook"), e.Cause)
 	case lockguard.CleanupDone:
@@ -49,7 +51,7 @@ func herald(event lockguard.Event) (EntryKind, string) {
 		return EntrySkipped, fmt.Sprintf("%s did not run at %s: %s", e.Job, Clock(e.Instant), e.Reason)
 	case lockguard.Stuck:
 		return EntryStuck, fmt.Sprintf("%s was told to stop %s ago and has not returned: %v", e.Job, Human(e.For), e.Cause)
-	case lockguard.Waiting, lockguard.Queued, lockguard.Delayed, lockguard.Displaced, lockguard.PreemptSent, lockguard.TakenOver,
+	case lockguard.Waiting, lockguard.Queued, lockguard.Blocked, lockguard.Delayed, lockguard.Displaced, lockguard.PreemptSent, lockguard.TakenOver,
 		lockguard.Acquired, lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.Extended, lockguard.Downgraded,
 		lockguard.Released, lockguard.Lost:
 	}
