@@ -56,7 +56,7 @@ const (
 )
 
 func describe(s lockguard.Subject) []attribute {
-	all := append(make([]attribute, 0, 10),
+	all := append(make([]attribute, 0, 9), // with the token
 		scopeKey.String(s.Scope),
 		ownerKey.String(s.Owner),
 		modeKey.String(s.Mode.String()),

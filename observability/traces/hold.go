@@ -3,7 +3,6 @@ package traces
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -71,7 +70,7 @@ func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subjec
 	if l.hold != nil {
 		return
 	}
-	links := make([]trace.Link, 0, 1+len(l.blockers))
+	var links []trace.Link
 	if l.waited.IsSampled() {
 		links = append(links, linkTo(l.waited, "acquired_by"))
 	}
@@ -82,7 +81,7 @@ func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subjec
 		l.about = describe(about)
 	}
 	at, token := trace.WithTimestamp(about.At), tokenKey.String(about.Token.String())
-	_, l.hold = t.tracer.Start(ctx, SpanHold, at, trace.WithAttributes(append(slices.Clip(l.about), token)...), trace.WithLinks(links...))
+	_, l.hold = t.tracer.Start(ctx, SpanHold, at, trace.WithAttributes(append(l.about, token)...), trace.WithLinks(links...))
 	if l.hold.IsRecording() && about.Token != 0 {
 		l.hold.AddEvent("fence.issued", at, trace.WithAttributes(token))
 	}

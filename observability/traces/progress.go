@@ -31,14 +31,13 @@ type progress struct {
 	every  time.Duration
 
 	mu          sync.Mutex
-	first, last *life
+	first, last *entry
 	timer       *time.Timer // set from the first hold on
 }
 
 // An entry is a hold's place in the list.
 type entry struct {
-	in         bool
-	prev, next *life
+	prev, next *entry
 	due        time.Time
 	about      lockguard.Subject // of the grant
 	span       trace.Span
@@ -51,23 +50,22 @@ func (p *progress) add(l *life, about lockguard.Subject) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.held = entry{about: about, span: l.hold}
-	p.appendLocked(l, time.Now().Add(p.every))
-	if p.first == l {
+	l.held = &entry{about: about, span: l.hold}
+	p.appendLocked(l.held, time.Now().Add(p.every))
+	if p.first == l.held {
 		p.armLocked()
 	}
 }
 
+// drop is called with l locked.
 func (p *progress) drop(l *life) {
-	if p == nil {
+	if p == nil || l.held == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !l.held.in {
-		return
-	}
-	p.removeLocked(l)
+	p.removeLocked(l.held)
+	l.held = nil
 	if p.first == nil {
 		p.timer.Stop()
 	}
@@ -78,10 +76,10 @@ func (p *progress) tell() {
 	now := time.Now()
 	var due []entry
 	p.mu.Lock()
-	for l := p.first; l != nil && !l.held.due.After(now); l = p.first {
-		due = append(due, l.held)
-		p.removeLocked(l)
-		p.appendLocked(l, now.Add(p.every))
+	for e := p.first; e != nil && !e.due.After(now); e = p.first {
+		due = append(due, *e)
+		p.removeLocked(e)
+		p.appendLocked(e, now.Add(p.every))
 	}
 	p.armLocked()
 	p.mu.Unlock()
@@ -104,7 +102,7 @@ func (p *progress) armLocked() {
 	if p.first == nil {
 		return
 	}
-	left := time.Until(p.first.held.due)
+	left := time.Until(p.first.due)
 	if p.timer == nil {
 		p.timer = time.AfterFunc(left, p.tell)
 		return
@@ -112,27 +110,26 @@ func (p *progress) armLocked() {
 	p.timer.Reset(left)
 }
 
-func (p *progress) appendLocked(l *life, due time.Time) {
-	l.held.in, l.held.due, l.held.prev, l.held.next = true, due, p.last, nil
+func (p *progress) appendLocked(e *entry, due time.Time) {
+	e.due, e.prev, e.next = due, p.last, nil
 	if p.last != nil {
-		p.last.held.next = l
+		p.last.next = e
 	} else {
-		p.first = l
+		p.first = e
 	}
-	p.last = l
+	p.last = e
 }
 
-func (p *progress) removeLocked(l *life) {
-	prev, next := l.held.prev, l.held.next
-	if prev != nil {
-		prev.held.next = next
+func (p *progress) removeLocked(e *entry) {
+	if e.prev != nil {
+		e.prev.next = e.next
 	} else {
-		p.first = next
+		p.first = e.next
 	}
-	if next != nil {
-		next.held.prev = prev
+	if e.next != nil {
+		e.next.prev = e.prev
 	} else {
-		p.last = prev
+		p.last = e.prev
 	}
-	l.held.in, l.held.prev, l.held.next = false, nil, nil
+	e.prev, e.next = nil, nil
 }

@@ -29,7 +29,7 @@ type life struct {
 	links    map[string]int      // by role
 
 	hold      trace.Span // nil before the grant
-	held      entry      // of the holds whose progress is told
+	held      *entry     // of the holds whose progress is told; nil: it is not
 	asked     time.Time  // when it was first asked to go; zero: it was not
 	cancelled bool       // that its context has ended was told
 	cleanup   trace.Span // nil unless hooks run
