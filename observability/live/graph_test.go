@@ -111,6 +111,29 @@ func TestRootBlockerWaitsForNobody(t *testing.T) {
 	})
 }
 
+// Of several holders the one whose work waits is in the way, and whoever that waits for.
+func TestRootBlockerIsBehindTheHolderThatWaits(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	locks := NewLocks([]recipes.LockState{
+		{
+			Scope: "a", At: at(1000),
+			Holders: []recipes.Contender{
+				{ID: "stuck", Mode: priority.Shared, Since: at(20), LeaseTimeout: time.Hour},
+				{ID: "old", Mode: priority.Shared, Since: at(10), LeaseTimeout: time.Hour},
+			},
+			Waiters: []recipes.Contender{{ID: "w", Position: 1, LeaseTimeout: time.Hour, Joined: at(30)}},
+		},
+		{
+			Scope: "b", At: at(1000),
+			Holders: []recipes.Contender{{ID: "root", Since: at(5), LeaseTimeout: time.Hour}},
+			Waiters: []recipes.Contender{{ID: "stuck-b", Position: 1, LeaseTimeout: time.Hour, Joined: at(40), Under: []string{"stuck"}}},
+		},
+	})
+	require.Equal(t, "root", locks[0].RootBlocker.ID)
+	require.Equal(t, "b", locks[0].RootBlocker.Scope)
+	require.Equal(t, "root", locks[1].RootBlocker.ID)
+}
+
 func TestGraphIsBounded(t *testing.T) {
 	var states []recipes.LockState
 	for i := range 300 {
