@@ -375,3 +375,19 @@ func TestWhatIsRecordedPointsToTheSpanOfTheWait(t *testing.T) {
 		require.Equal(t, t.Context(), within(t.Context(), no), "%q", no)
 	}
 }
+
+// What it costs to count a request that is granted and released.
+func BenchmarkRequest(b *testing.B) {
+	endpoint, err := New(nil)
+	require.NoError(b, err)
+	locks, err := NewLocks(endpoint.Meter(), WithClasses(template))
+	require.NoError(b, err)
+	observe := locks.Observer(API)
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		observe(ctx, lockguard.Waiting{Subject: at(0)})
+		observe(ctx, lockguard.Acquired{Subject: at(0), Waited: time.Millisecond})
+		observe(ctx, lockguard.Released{Subject: at(1), Held: time.Millisecond})
+	}
+}
