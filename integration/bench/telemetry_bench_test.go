@@ -99,17 +99,25 @@ func watchedGuards(b *testing.B, server string) (guards []*watched) {
 	for _, variant := range []struct {
 		name    string
 		options []lockguard.Option
+		client  bool // its operations are measured as well
 	}{
-		{"off", nil},
-		{"traces unsampled", traced(sdk.NeverSample())},
-		{"traces sampled", traced(sdk.AlwaysSample())},
-		{"metrics", measured()},
-		{"all", append(traced(sdk.AlwaysSample()), measured()...)},
-		{"off again", nil}, // how far two that are the same may be apart
+		{"off", nil, false},
+		{"traces unsampled", traced(sdk.NeverSample()), false},
+		{"traces sampled", traced(sdk.AlwaysSample()), false},
+		{"metrics", measured(), false},
+		{"metrics client", measured(), true},
+		{"all", append(traced(sdk.AlwaysSample()), measured()...), true},
+		{"off again", nil, false}, // how far two that are the same may be apart
 	} {
 		client, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: "/telemetry-" + strings.ReplaceAll(variant.name, " ", "-")})
 		require.NoError(b, err)
 		b.Cleanup(func() { _ = client.Close(context.Background()) })
+		if variant.client {
+			endpoint, err := metrics.New(nil)
+			require.NoError(b, err)
+			b.Cleanup(func() { _ = endpoint.Close(context.Background()) })
+			require.NoError(b, metrics.Client(endpoint.Meter(), client))
+		}
 		guard, err := lockguard.New(client, variant.options...)
 		require.NoError(b, err)
 		guards = append(guards, &watched{name: variant.name, guard: guard})
