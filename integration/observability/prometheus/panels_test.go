@@ -441,6 +441,7 @@ func (p *play) firing() map[string][]string {
 func TestEveryPanelAndRuleTellsWhatHasHappened(t *testing.T) {
 	p := perform(t)
 	t.Run("panels", p.panels)
+	t.Run("scraped", p.scraped)
 	t.Run("program", p.program)
 	t.Run("exemplars", p.exemplars)
 	t.Run("rules", p.rules)

@@ -39,6 +39,7 @@ type play struct {
 // before the performance. What it returns is about the performance.
 func perform(t *testing.T) *play {
 	t.Helper()
+	installed(t, "prometheus") // before all the rest
 	p := &play{t: t, zk: zkserver.Start(t), chronicle: newChronicle(), spans: tracetest.NewSpanRecorder()}
 	p.net = netfault.New(t, p.zk.Addr())
 	root := zkserver.Root(t)

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,5 +62,26 @@ func TestEachRuleDoesWhatItsTestSays(t *testing.T) {
 		for _, a := range dashboards.Alerts() {
 			require.Equal(t, a.Is != "", strings.Contains(out, "alertname: "+a.Name+","), "%s%s: %s", a.Name, bound, out)
 		}
+	}
+}
+
+// What is scraped is as Prometheus wants it, but for two names: those of
+// OpenTelemetry's conventions for what is counted now.
+func (p *play) scraped(t *testing.T) {
+	for _, address := range []string{p.alpha.addr, p.daemon.addr} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+		require.NoError(t, err)
+		response, err := new(http.Client).Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		cmd := exec.CommandContext(t.Context(), installed(t, "promtool"), "check", "metrics")
+		cmd.Stdin = response.Body
+		out, _ := cmd.CombinedOutput() // it fails for what it has to say
+		var said []string
+		for line := range strings.Lines(string(out)) {
+			said = append(said, strings.TrimSpace(line))
+		}
+		const suffix = ` non-histogram and non-summary metrics should not have "_count" suffix`
+		require.ElementsMatch(t, []string{"lockkeeper_lock_holder_count" + suffix, "lockkeeper_lock_waiter_count" + suffix}, said)
 	}
 }

@@ -22,8 +22,8 @@ import (
 const (
 	db      = "db"
 	hotfix  = "hotfix"
-	billing = "tenant/{id}/billing" // with braces, which no pattern may take for its own
-	tooMany = "one too many"        // for the worker that has room for one class alone
+	billing = "tenant/{id}/billing+tax" // as a pattern it would be another class
+	tooMany = "one too many"            // for the worker that has room for one class alone
 )
 
 // A worker is a process that has locks and is scraped, but for being one of its
