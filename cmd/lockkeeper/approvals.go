@@ -157,7 +157,6 @@ func partiesText(all []recipes.AuditParty) string {
 // A verb is what somebody can say to a question.
 type verb struct {
 	use, short, long, example, why string
-	update                         string // of the workflow
 	decision                       recipes.Decision
 }
 
@@ -172,20 +171,20 @@ var (
 		long: `Let the request take the lock by force, as soon as the cleanup timeout of the
 holder is over: nothing that it was promised is cut short. If that is over, at once.` + decideCodes,
 		example: `  lockkeeper approvals approve a-0000000012 --reason 'payments are stuck'`,
-		why:     "the lock may be taken", update: temporal.ApproveUpdate, decision: recipes.Decision{Approved: true},
+		why:     "the lock may be taken", decision: recipes.Decision{Approved: true},
 	}
 	forceVerb = verb{
 		use: "force", short: "Let the request take the lock by force, at once",
 		long: `Let the request take the lock by force, at once: the holder loses it, and what it
 has not cleaned up by then stays as it is.` + decideCodes,
 		example: `  lockkeeper approvals force a-0000000012 --reason 'payments are stuck'`,
-		why:     "the lock may be taken at once", update: temporal.ForceUpdate, decision: recipes.Decision{Approved: true, Force: true},
+		why:     "the lock may be taken at once", decision: recipes.Decision{Approved: true, Force: true},
 	}
 	denyVerb = verb{
 		use: "deny", short: "Let the request fail: the holder finishes its cleanup",
 		long:    "Let the request fail: the holder keeps the lock until it has finished its cleanup." + decideCodes,
 		example: `  lockkeeper approvals deny a-0000000012 --reason 'the backup has to finish'`,
-		why:     "the request is denied", update: temporal.DenyUpdate,
+		why:     "the request is denied",
 	}
 )
 
@@ -206,7 +205,7 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 			d := v.decision
 			d.By, d.Reason = by.name(o.client), by.reason
 			if temporal.IsApprovalID(id) {
-				return p.decideWorkflow(ctx, o, cfg, client, id, v.update, d)
+				return p.decideWorkflow(ctx, o, cfg, client, id, d)
 			}
 			return p.decide(ctx, o, id, d)
 		}

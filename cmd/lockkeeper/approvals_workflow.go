@@ -63,7 +63,7 @@ func workflowApproval(o temporal.OpenApproval) openApproval {
 
 // decideWorkflow sends a decision to the workflow that asks, once it is on record:
 // who asks looks there whether an operator has decided.
-func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks recipes.Config, id, update string, d recipes.Decision) error {
+func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks recipes.Config, id string, d recipes.Decision) error {
 	if !asksInWorkflows(cfg) {
 		return &usageError{command: "lockkeeper approvals", problems: problems{id + " is asked in a workflow: name the configuration file that says where, with approvals: {temporal: {...}}: -f FILE"}}
 	}
@@ -72,23 +72,42 @@ func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.C
 		return err
 	}
 	defer w.close()
-	d.By, d.Identity = cmp.Or(d.By, userAtHost()), o.client.Identity()
+	d.By = cmp.Or(d.By, userAtHost())
+	about, _, err := o.decideIn(ctx, w, id, d)
+	if err != nil {
+		return decideFailed(cfg, err)
+	}
+	return p.writeDecided(about, d)
+}
+
+// decideIn sends a decision to a workflow, once it is on record. It returns the
+// question, decided, and the name of the act.
+func (o *operator) decideIn(ctx context.Context, w *workflowApprovals, id string, d recipes.Decision) (about openApproval, act string, err error) {
+	d.Identity = o.client.Identity()
 	within, cancel := context.WithTimeout(ctx, temporalPatience)
 	defer cancel()
 	asked, err := w.Find(within, id)
 	if err != nil {
-		return decideFailed(cfg, err)
+		return about, "", err
 	}
-	about := workflowApproval(asked)
-	_, err = o.OnRecord(ctx, emergency.DecisionEntry(about.Approval, d), func(*recipes.AuditEntry) error {
-		_, err := w.Decide(within, id, update, temporal.ApprovalRuling{By: d.By, Reason: d.Reason, Identity: d.Identity})
+	about = workflowApproval(asked)
+	act, err = o.OnRecord(ctx, emergency.DecisionEntry(about.Approval, d), func(*recipes.AuditEntry) error {
+		_, err := w.Decide(within, id, updateOf(d), temporal.ApprovalRuling{By: d.By, Reason: d.Reason, Identity: d.Identity})
 		return err
 	})
-	if err != nil {
-		return decideFailed(cfg, err)
-	}
 	about.Decision = &d
-	return p.writeDecided(about, d)
+	return about, act, err
+}
+
+// updateOf is the update of the workflow that says a decision.
+func updateOf(d recipes.Decision) string {
+	switch {
+	case !d.Approved:
+		return temporal.DenyUpdate
+	case d.Force:
+		return temporal.ForceUpdate
+	}
+	return temporal.ApproveUpdate
 }
 
 // decideFailed gives an error of a workflow the exit code that it has on the board.

@@ -106,6 +106,11 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	defer exposed.close()
+	pages, err := listenForConsole(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer pages.close()
 	cfg.Client.Logger = logger
 	client, err := recipes.NewClient(cfg.Client)
 	if err != nil {
@@ -130,6 +135,11 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	if err == nil {
 		err = operators.start(ctx, guard)
 	}
+	var shown *consoleRoom
+	if err == nil {
+		shown, err = pages.open(ctx, cfg, client, reloaded.Reloader, operators, exposed)
+	}
+	defer shown.end()
 	if err != nil {
 		operators.end()
 		closeClient(client)

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// A consoleServer serves the console. nil serves nothing.
+type consoleServer struct {
+	log      *slog.Logger
+	address  string
+	listener net.Listener
+	server   *http.Server
+	users    *console.Users
+	page     *console.Console
+}
+
+// maxConnections is how many browsers and clients may be connected to the console.
+const maxConnections = 512
+
+// listenForConsole takes the address of the file, if it has one. Callers are
+// answered from serve on, and wait until then.
+func listenForConsole(ctx context.Context, cfg *config.Config, logger *slog.Logger) (*consoleServer, error) {
+	address := cfg.Console.Listen
+	if address == "" {
+		return nil, nil
+	}
+	s := &consoleServer{log: logger, address: address}
+	var err error
+	if cfg.Console.UsersFile != "" {
+		if s.users, err = console.LoadUsers(cfg.Console.UsersFile, logger, nil); err != nil {
+			return nil, &codeError{exitConfig, fmt.Sprintf("%s: console.users_file: %v", cfg.File, err)}
+		}
+	}
+	s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, cannotListenFor("console.listen", cfg.File, address, err)
+	}
+	s.listener = netutil.LimitListener(s.listener, maxConnections)
+	if files := cfg.Console.TLS; files != nil {
+		keeper := &certificate{files: *files, log: logger}
+		s.listener = tls.NewListener(s.listener, &tls.Config{GetCertificate: keeper.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
+	}
+	s.server = consoleHTTP(logger)
+	return s, nil
+}
+
+func consoleHTTP(logger *slog.Logger) *http.Server {
+	return &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute, // but for pages that are kept up to date
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do wrong
+	}
+}
+
+// cannotListenFor tells an address that is taken, which may be free again soon,
+// from one that will never do. key is where the file has it.
+func cannotListenFor(key, file, address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s: %s: %s is taken, perhaps by another daemon on this machine; stop that, or write another address", file, key, address)}
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		err = failed.Err // the rest is said already
+	}
+	return &codeError{exitConfig, fmt.Sprintf("%s: %s: %s cannot be used: %v; write an address of this machine, with a port above 1023", file, key, address, err)}
+}
+
+// A consoleRoom is what the console of a daemon works with. nil is nothing.
+type consoleRoom struct {
+	observatory *observatory
+	hand        *consoleHand
+}
+
+func (r *consoleRoom) end() {
+	if r != nil {
+		r.hand.end()
+		r.observatory.end()
+	}
+}
+
+// open begins to look at all locks, and serves the console until close.
+func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *recipes.Client, reloader *config.Reloader, operators *operations, metrics *metricsServer) (*consoleRoom, error) {
+	if s == nil {
+		return nil, nil
+	}
+	room := &consoleRoom{}
+	var err error
+	if room.observatory, err = openObservatory(ctx, cfg, s.log); err != nil {
+		return nil, err
+	}
+	facts := &consoleFacts{client: client, config: reloader.Config, desk: operators.desk, workflows: operators.workflows}
+	if room.hand, err = newConsoleHand(client, cfg, facts, s.log); err == nil {
+		err = s.serve(ctx, cfg, room.observatory.board, facts, room.hand, metrics)
+	}
+	if err != nil {
+		room.end()
+		return nil, err
+	}
+	return room, nil
+}
+
+// serve answers until close. ctx ends when the daemon drains.
+func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, metrics *metricsServer) error {
+	if s == nil {
+		return nil
+	}
+	set := cfg.Console
+	options := console.Options{
+		Board: board, Facts: facts.all(), Hosts: set.Hosts, Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
+		Now: facts.client.Now, Private: set.Private, Proxy: set.Proxy, Users: s.users, TLS: set.TLS != nil, Version: buildVersion().Version,
+		Refusal: "This console only looks. To act here, set console: {actions: true, users_file: FILE} in " + cfg.File + ".",
+	}
+	if set.Actions {
+		options.Operator = hand
+	}
+	if err := s.start(options, func(mux *http.ServeMux) {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "no-store")
+			_ = json.NewEncoder(w).Encode(healthOf(ctx, facts.client))
+		})
+		if metrics != nil {
+			mux.Handle("GET /metrics", metrics.endpoint.Handler())
+		}
+	}); err != nil {
+		return err
+	}
+	s.log.Info("the console is served", "address", s.listener.Addr().String(), "actions", set.Actions)
+	if set.Actions {
+		if err := facts.client.CheckOperator("what people do in the console is refused"); err != nil {
+			s.log.Warn("nobody can act in the console", "problem", err)
+		}
+	}
+	return nil
+}
+
+// start serves the console, and what more adds.
+func (s *consoleServer) start(options console.Options, more func(*http.ServeMux)) (err error) {
+	if s.page, err = console.New(options); err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", s.page.Handler())
+	if more != nil {
+		more(mux)
+	}
+	s.server.Handler = mux
+	s.server.RegisterOnShutdown(s.page.Close)
+	go func() {
+		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the console is not served any more", "error", err)
+		}
+	}()
+	return nil
+}
+
+func (s *consoleServer) close() {
+	if s == nil {
+		return
+	}
+	if s.page != nil {
+		s.page.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeMetrics)
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		_ = s.server.Close()
+	}
+	_ = s.listener.Close() // if it was not served
+}
+
+// A certificate is read again when its files have changed: it is renewed more often
+// than a daemon is started.
+type certificate struct {
+	files config.ConsoleTLS
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	is   *tls.Certificate
+	read time.Time // of the newer file
+	look time.Time
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const again = time.Second
+	now := time.Now()
+	if c.is != nil && now.Sub(c.look) < again {
+		return c.is, nil
+	}
+	c.look = now
+	newest := c.newest()
+	if c.is != nil && newest.Equal(c.read) {
+		return c.is, nil
+	}
+	is, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
+	switch {
+	case err == nil:
+		c.is, c.read = &is, newest
+	case c.is == nil:
+		return nil, err
+	default:
+		c.log.Error("the certificate of the console cannot be read; the one before is used", "file", c.files.CertFile, "error", err)
+	}
+	return c.is, nil
+}
+
+func (c *certificate) newest() (at time.Time) {
+	for _, name := range []string{c.files.CertFile, c.files.KeyFile} {
+		if info, err := os.Stat(name); err == nil && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
+}
+
+var _ console.Operator = (*consoleHand)(nil)

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// consoleFacts are what the console shows beside locks. All of it is looked up when
+// somebody looks.
+type consoleFacts struct {
+	client    *recipes.Client
+	config    func() *config.Config // that is in force; it returns nil where there is no file
+	desk      *emergency.Desk       // nil: what is in ZooKeeper is all there is
+	workflows *workflowApprovals    // nil: nobody is asked in workflows
+}
+
+func (f *consoleFacts) all() console.Facts {
+	return console.Facts{Approvals: f.approvals, Audit: f.audit, Groups: f.groups, Job: f.job, Jobs: f.jobs, Overrides: f.overrides}
+}
+
+func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, error) {
+	states, err := f.client.TickLedger("").States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return jobViews(f.config(), states, f.client.Now()), nil
+}
+
+// nextTicks is how many ticks to come the console shows of a job.
+const nextTicks = 10
+
+func (f *consoleFacts) job(ctx context.Context, name string) (console.Job, error) {
+	cfg, now := f.config(), f.client.Now()
+	job := jobOf(cfg, name)
+	state, err := f.client.TickLedger("").State(ctx, name)
+	if err != nil {
+		return console.Job{}, err
+	}
+	if job == nil && !isKnown(state) {
+		return console.Job{}, &console.NotKnownError{What: fmt.Sprintf("there is no job %q: the configuration does not have it, and no daemon has run it", name)}
+	}
+	state.Job = name
+	j := console.Job{Job: newJobView(job, state, now), History: views.NewHistory(state, len(state.History), now).History}
+	if isTemporals(cfg, name) {
+		j.By = "temporal"
+	}
+	if job != nil {
+		ticks, err := ticksOf(*job, now, nextTicks)
+		if err != nil {
+			return j, err
+		}
+		for _, t := range ticks {
+			j.Ticks = append(j.Ticks, t.NextTick)
+		}
+	}
+	return j, nil
+}
+
+func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, error) {
+	states, err := f.client.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]views.Group, len(states))
+	for i, s := range states {
+		all[i] = views.NewGroup(s)
+	}
+	return all, nil
+}
+
+func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, error) {
+	now := f.client.Now()
+	var active []emergency.Active
+	if f.desk != nil {
+		if status := f.desk.Status(); status.Err != nil {
+			return nil, status.Err
+		}
+		active, _ = f.desk.Active()
+	} else {
+		posted, err := f.client.Overrides().List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		active = inForce(nil, posted, now)
+	}
+	all := make([]views.Override, len(active))
+	for i, a := range active {
+		all[i] = newOverrideView(a, now)
+	}
+	return all, nil
+}
+
+func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, error) {
+	board, err := f.client.Approvals().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []views.Approval
+	for _, a := range board {
+		all = append(all, newApprovalView(openApproval{Approval: a}))
+	}
+	if f.workflows == nil {
+		return all, nil
+	}
+	asked, err := f.workflows.List(ctx)
+	if err != nil {
+		return nil, temporalSilent(f.config(), err)
+	}
+	for _, o := range asked {
+		all = append(all, newApprovalView(workflowApproval(o)))
+	}
+	slices.SortStableFunc(all, func(a, b views.Approval) int { return a.Opened.Compare(b.Opened) })
+	return all, nil
+}
+
+func (f *consoleFacts) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, error) {
+	trail, err := f.client.AuditLog(0)
+	if err != nil {
+		return nil, err
+	}
+	return trail.Read(ctx, q)
+}
+
+// known says why nobody knows a job; nil if somebody does.
+func (f *consoleFacts) known(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := f.job(ctx, name)
+	return err
+}
