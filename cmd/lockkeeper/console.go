@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,13 +10,16 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -29,6 +31,7 @@ type consoleServer struct {
 	server   *http.Server
 	users    *console.Users
 	page     *console.Console
+	board    atomic.Pointer[live.Board] // once there is one
 }
 
 // maxConnections is how many browsers and clients may be connected to the console.
@@ -86,15 +89,31 @@ func cannotListenFor(key, file, address string, err error) error {
 
 // A consoleRoom is what the console of a daemon works with. nil is nothing.
 type consoleRoom struct {
-	observatory *observatory
+	observatory *observatory // nil: that of the metrics, which end it
 	hand        *consoleHand
 }
 
+// end withdraws what people have asked for, and ends the looking. It may be called
+// more than once.
 func (r *consoleRoom) end() {
-	if r != nil {
-		r.hand.end()
-		r.observatory.end()
+	if r == nil {
+		return
 	}
+	r.hand.end()
+	r.observatory.end()
+	r.observatory = nil
+}
+
+// options have the console told what a guard does.
+func (s *consoleServer) options() []lockguard.Option {
+	if s == nil {
+		return nil
+	}
+	return []lockguard.Option{lockguard.WithObserver(func(ctx context.Context, e lockguard.Event) {
+		if board := s.board.Load(); board != nil {
+			board.Observe(ctx, e)
+		}
+	})}
 }
 
 // open begins to look at all locks, and serves the console until close.
@@ -102,14 +121,26 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *re
 	if s == nil {
 		return nil, nil
 	}
-	room := &consoleRoom{}
-	var err error
-	if room.observatory, err = openObservatory(ctx, cfg, s.log); err != nil {
-		return nil, err
+	room, seeing := &consoleRoom{}, (*observatory)(nil)
+	if metrics != nil {
+		seeing = metrics.observatory
 	}
+	var err error
+	if seeing == nil {
+		if room.observatory, err = openObservatory(ctx, cfg, s.log); err != nil {
+			return nil, err
+		}
+		seeing = room.observatory
+	}
+	s.board.Store(seeing.board)
 	facts := &consoleFacts{client: client, config: reloader.Config, desk: operators.desk, workflows: operators.workflows}
 	if room.hand, err = newConsoleHand(client, cfg, facts, s.log); err == nil {
-		err = s.serve(ctx, cfg, room.observatory.board, facts, room.hand, metrics)
+		err = s.serve(cfg, seeing.board, facts, room.hand, func(mux *http.ServeMux) {
+			mountHealth(ctx, mux, client, operators, seeing)
+			if metrics != nil {
+				mux.Handle("GET /metrics", metrics.endpoint.Handler())
+			}
+		})
 	}
 	if err != nil {
 		room.end()
@@ -118,11 +149,8 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *re
 	return room, nil
 }
 
-// serve answers until close. ctx ends when the daemon drains.
-func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, metrics *metricsServer) error {
-	if s == nil {
-		return nil
-	}
+// serve answers until close; more adds what else is served.
+func (s *consoleServer) serve(cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, more func(*http.ServeMux)) error {
 	set := cfg.Console
 	options := console.Options{
 		Board: board, Facts: facts.all(), Hosts: set.Hosts, Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
@@ -132,16 +160,7 @@ func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board con
 	if set.Actions {
 		options.Operator = hand
 	}
-	if err := s.start(options, func(mux *http.ServeMux) {
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-store")
-			_ = json.NewEncoder(w).Encode(healthOf(ctx, facts.client))
-		})
-		if metrics != nil {
-			mux.Handle("GET /metrics", metrics.endpoint.Handler())
-		}
-	}); err != nil {
+	if err := s.start(options, more); err != nil {
 		return err
 	}
 	s.log.Info("the console is served", "address", s.listener.Addr().String(), "actions", set.Actions)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
@@ -53,7 +52,7 @@ func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetr
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, cannotListen(cfg.File, address, err)
+		return nil, cannotListenFor("metrics.listen", cfg.File, address, err)
 	}
 	m.listener, m.server = listener, &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
@@ -109,18 +108,6 @@ func (m *metricsServer) reload(next *config.Config) {
 	if m != nil {
 		m.locks.Declare(classesOf(next)...)
 	}
-}
-
-// cannotListen tells an address that is taken, which may be free again soon,
-// from one that will never do.
-func cannotListen(file, address string, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s: metrics.listen: %s is taken, perhaps by another daemon on this machine; stop that, or write another address", file, address)}
-	}
-	if failed, ok := errors.AsType[*net.OpError](err); ok {
-		err = failed.Err // the rest is said already
-	}
-	return &codeError{exitConfig, fmt.Sprintf("%s: metrics.listen: %s cannot be used: %v; write an address of this machine, with a port above 1023", file, address, err)}
 }
 
 // serve answers until close. ctx ends when the daemon drains.

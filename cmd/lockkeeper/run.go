@@ -48,12 +48,16 @@ With metrics: {listen: "127.0.0.1:9464"} in the file, Prometheus finds what beco
 of the jobs and of the locks at /metrics, and the last change of the file; /healthz
 answers as long as the daemon runs, /readyz says whether it can do its work, or why not.
 
+With console: {listen: "127.0.0.1:9480"} in the file, a web page there shows who holds,
+who waits and why, and the same as JSON below /api/v1. It only looks, unless the file has
+actions: true and says who may sign in.
+
 With --temporal-schedules, or temporal: {schedules: true} in the file, jobs that start
 workflows become schedules of the Temporal server: it starts them itself, also while no
 daemon runs, and the workflow takes the locks of the job.
 
 Exit code 78 for a file that cannot be used; all that is wrong with it is said. 75
-when the address of the metrics is taken.`,
+when the address of the metrics or of the console is taken.`,
 		Example: `  lockkeeper config validate -f lockkeeper.yaml
   lockkeeper run -f lockkeeper.yaml --log-level debug
   kill -HUP "$(pidof lockkeeper)"    # read the file now`,
@@ -124,7 +128,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		closeClient(client)
 		return err
 	}
-	guard, schedule, err := newScheduler(client, cfg, logger, exports.tracer(logger), measured, operators, exposed.options()...)
+	guard, schedule, err := newScheduler(client, cfg, logger, exports.tracer(logger), measured, operators, slices.Concat(exposed.options(), pages.options())...)
 	var reloaded *reloads
 	if err == nil {
 		reloaded, err = p.reload(ctx, cfg, schedule, operators, exposed, hangup, logger)
@@ -158,6 +162,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 			if errors.As(err, new(*scheduler.AbandonedError)) {
 				return err // its locks have to last as long as this process
 			}
+			shown.end()
 			reloaded.end()
 			operators.end()
 			closeClient(client)
