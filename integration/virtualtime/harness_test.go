@@ -119,15 +119,15 @@ func (p *program) observe(_ context.Context, event lockguard.Event) {
 }
 
 // told is what the observers of a program were told and when, in order: without
-// what every request begins with (Waiting, Queued), and without AtRisk, which
-// depends on when the client looks at its watch.
+// what every request begins with (Waiting, Queued), and without AtRisk and RiskOver, which
+// depend on when the client looks at its watch.
 func (p *program) told() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var lines []string
 	for _, event := range p.events {
 		switch event.(type) {
-		case lockguard.Waiting, lockguard.Queued, lockguard.AtRisk:
+		case lockguard.Waiting, lockguard.Queued, lockguard.AtRisk, lockguard.RiskOver:
 		default:
 			lines = append(lines, fmt.Sprintf("%s %s", event.About().At.Sub(p.w.start), reflect.TypeOf(event).Name()))
 		}

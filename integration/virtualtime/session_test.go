@@ -218,7 +218,7 @@ func TestWaiterWhoseSessionDiesQueuesAgainAtOnce(t *testing.T) {
 		var refused *recipes.NotAcquiredError
 		require.ErrorAs(t, unlucky.returned(), &refused)
 		require.Equal(t, patience, refused.Waited)
-		require.Equal(t, []string{"2h0m0s Requeued", "4h0m0s NotAcquired"}, first.told())
+		require.Equal(t, []string{"2h0m0s Requeued", "3h0m0.025s Blocked", "4h0m0s NotAcquired"}, first.told())
 		require.Len(t, w.contenders(), 1)
 		require.NoError(t, lucky.returned())
 		require.Equal(t, 5*time.Hour, lucky.ended)
