@@ -190,21 +190,15 @@ func TestAlertsOfTheDocumentationAreThese(t *testing.T) {
 	require.True(t, found)
 
 	var want strings.Builder
-	want.WriteString("\n| alert | severity | tells that | what to do |\n|---|---|---|---|\n")
+	want.WriteString("\n| alert | severity | says | looks at | for | what to do |\n|---|---|---|---|---|---|\n")
 	for _, a := range Alerts() {
-		lasting := ""
-		if a.For > 0 {
-			lasting = ", for " + span(a.For)
-		}
-		bounds := strings.TrimSpace(strings.ReplaceAll(a.Query.Means, "|", `\|`))
-		want.WriteString("| `" + a.Name + "` | " + string(a.Severity) + " | " + bounds)
-		if a.Is != "" {
-			want.WriteString(" " + a.Is)
-		}
+		says := regexp.MustCompile(`\{\{ \$labels\.(\w+) \}\}`).ReplaceAllString(a.Summary, "`$1`")
+		says = regexp.MustCompile(`\{\{ \$value[^}]*\}\}`).ReplaceAllString(says, "…")
+		looks := "`" + strings.TrimSpace(a.Query.Name+" "+a.Is) + "`"
 		if a.Window > 0 {
-			want.WriteString(" in " + span(a.Window))
+			looks += " in " + span(a.Window)
 		}
-		want.WriteString(lasting + " | [" + a.Section + "](operating.md#" + anchor(a.Section) + ") |\n")
+		want.WriteString("| `" + a.Name + "` | " + string(a.Severity) + " | " + says + " | " + looks + " | " + span(a.For) + " | [" + a.Section + "](operating.md#" + anchor(a.Section) + ") |\n")
 	}
 	want.WriteString("\n")
 	if *update {
