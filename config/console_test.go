@@ -29,9 +29,9 @@ func TestConsoleIsShownWhereTheFileSaysSoAndToWhom(t *testing.T) {
 	for text, want := range map[string]Console{
 		"":                                      {},
 		"console: {listen: '127.0.0.1:9480'}\n": {Listen: "127.0.0.1:9480"},
-		"console: {listen: '[::1]:0', actions: true, users_file: " + users + "}\n":                                                 {Listen: "[::1]:0", Actions: true, UsersFile: users},
-		"console: {listen: 'localhost:1', users_file: " + users + ", sign_in: to_see}\n":                                           {Listen: "localhost:1", UsersFile: users, Private: true},
-		"console: {listen: ':9480', actions: true, proxy: {header: X-User, trusted: [10.0.0.5, 10.1.0.7/24]}}\n":                   {Listen: ":9480", Actions: true, Proxy: proxy, Private: true},
+		"console: {listen: '[::1]:0', actions: true, users_file: " + users + "}\n":                                                   {Listen: "[::1]:0", Actions: true, UsersFile: users},
+		"console: {listen: 'localhost:1', users_file: " + users + ", sign_in: to_see}\n":                                             {Listen: "localhost:1", UsersFile: users, Private: true},
+		"console: {listen: ':9480', actions: true, proxy: {header: X-User, trusted: [10.0.0.5, 10.1.0.7/24]}}\n":                     {Listen: ":9480", Actions: true, Proxy: proxy, Private: true},
 		"console: {listen: ':9480', sign_in: to_act, proxy: {header: X-User, trusted: [10.0.0.5, 10.1.0.0/24]}, hosts: [locks.x]}\n": {Listen: ":9480", Proxy: proxy, Hosts: []string{"locks.x"}},
 		"console: {listen: ':1', proxy: {header: X-User, trusted: [10.0.0.5, 10.1.0.0/24]}, links: {trace: 'https://j/{trace_id}'}}\n": {
 			Listen: ":1", Proxy: proxy, Private: true, Links: console.Links{Trace: "https://j/{trace_id}"},
@@ -49,7 +49,7 @@ func TestConsoleThatWouldBeOpenOrUselessIsRefusedWhereItStands(t *testing.T) {
 		"{listen: '127.0.0.1:1', actions: true}": "2:43 console.actions: nobody could sign in; name the people in users_file, or a proxy that says who they are",
 		"{listen: '127.0.0.1:1', sign_in: to_see}":                               "2:43 console.sign_in: nobody could sign in; name the people in users_file, or a proxy that says who they are",
 		"{listen: '127.0.0.1:1', proxy: {header: X, trusted: [0.0.0.0/0]}}":      "2:63 console.proxy.trusted[0]: \"0.0.0.0/0\" is everybody, who could then claim to be anybody; write the address of the proxy",
-		"{listen: '127.0.0.1:1', proxy: {header: 'X Y', trusted: ['::1']}}":        "2:50 console.proxy.header: \"X Y\" is no name of a header; write one of letters, digits and -, for example X-Forwarded-User",
+		"{listen: '127.0.0.1:1', proxy: {header: 'X Y', trusted: ['::1']}}":      "2:50 console.proxy.header: \"X Y\" is no name of a header; write one of letters, digits and -, for example X-Forwarded-User",
 		"{listen: '127.0.0.1:1', proxy: {header: X, trusted: [a]}}":              "2:63 console.proxy.trusted[0]: \"a\" is neither an address nor a network; write addresses or networks, for example [10.0.0.5, 10.1.0.0/24]",
 		"{listen: '127.0.0.1:1', proxy: {header: X}}":                            "2:41 console.proxy: trusted is missing; write it like {header: X-Forwarded-User, trusted: [10.0.0.5]}",
 		"{listen: '127.0.0.1:1', hosts: ['a:1']}":                                "2:42 console.hosts[0]: \"a:1\" is no name of a host; write names without a port, for example [locks.example.org]",

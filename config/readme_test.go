@@ -27,12 +27,13 @@ func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
 	require.NoError(t, err)
 	secret := filepath.Join(t.TempDir(), "digest")
 	require.NoError(t, os.WriteFile(secret, []byte("lockkeeper:secret\n"), 0o600))
+	people := consoleUsers(t)
 	for _, page := range append(pages, "../README.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, sample := range samples(string(text)) {
 			switch {
-			case strings.Contains(sample, "expr:"): // for Prometheus
+			case strings.Contains(sample, "expr:"), strings.Contains(sample, "apiVersion:"), strings.Contains(sample, "rule_files:"): // for Prometheus and Grafana
 				continue
 			case strings.HasPrefix(sample, "overrides:"): // another file, with a test of its own
 				continue
@@ -42,6 +43,7 @@ func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
 				sample = file(sample)
 			}
 			sample = strings.ReplaceAll(sample, "/etc/lockkeeper/lockkeeper.digest", secret)
+			sample = strings.ReplaceAll(sample, "/etc/lockkeeper/console.users", people)
 			sample = regexp.MustCompile(`digest:lockkeeper:\S+`).ReplaceAllString(sample, recipes.DigestID("lockkeeper", "secret"))
 			_, problems, warnings := parse(t, sample)
 			require.Empty(t, problems, "%s:\n%s", page, sample)
