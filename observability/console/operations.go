@@ -195,7 +195,7 @@ func (v *visit) auditRow(r recipes.AuditRecord) auditRow {
 		row.Path = scopePath(r.Scope)
 	}
 	for _, p := range r.Victims {
-		row.Victims = append(row.Victims, p.Owner+" ("+levelText(p.Priority)+")")
+		row.Victims = append(row.Victims, p.Owner+", priority "+levelText(p.Priority))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.After)) {
 		row.Changes = append(row.Changes, key+": "+r.After[key])

@@ -45,6 +45,14 @@ func levelText(p priority.Level) string {
 	return fmt.Sprint(int(p))
 }
 
+// does is what a request does to its lock, in a sentence.
+func does(state string) string {
+	if state == "waits" {
+		return "waits for"
+	}
+	return state
+}
+
 // count writes how many of something there are.
 func count(n int, noun string) string {
 	switch {
