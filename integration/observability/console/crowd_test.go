@@ -1,0 +1,202 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	crowdLocks   = 1000
+	crowdWaiters = 10_000
+	bounds       = 500 << 10 // bytes of a page
+	// slack is what a page may take on a machine that has a lot else to do; what it
+	// is to take is 300 ms.
+	slack = 5 * time.Second
+)
+
+// A crowd is what a recipes.Lookout tells of a thousand locks, at which ten
+// thousand wait: half of them for the first, which is served again and again. That
+// a Lookout can follow so many is tested where it is.
+type crowd struct {
+	began  time.Time
+	served chan struct{} // the first lock goes to the next in line
+}
+
+func newCrowd() *crowd { return &crowd{began: time.Now(), served: make(chan struct{})} }
+
+func crowdScope(i int) string { return fmt.Sprintf("cluster/eu-%d/resource/table-%04d", i%7, i) }
+
+func (c *crowd) contender(scope int, n int) recipes.Contender {
+	return recipes.Contender{
+		ID: fmt.Sprintf("%08x%016x", scope, n), Owner: fmt.Sprintf("job-%d-of-a-team", n%97), Host: fmt.Sprintf("worker-%d.example.net", n%50), PID: 1000 + n,
+		LeaseTimeout: time.Hour, CleanupTimeout: time.Minute, Joined: c.began.Add(-time.Duration(n) * time.Second / 10),
+		Message: "part 12 of 20, for the report of the quarter", Class: "cluster/{region}/resource/{table}",
+	}
+}
+
+func (c *crowd) lock(scope, from, waiters int) recipes.LockState {
+	l := recipes.LockState{Scope: crowdScope(scope), At: time.Now()}
+	holder := c.contender(scope, from)
+	holder.Token, holder.Since, holder.LeaseLeft = recipes.Token(1_000_000*(scope+1)+from), c.began, time.Hour
+	l.Holders = []recipes.Contender{holder}
+	for i := range waiters {
+		w := c.contender(scope, from+i+1)
+		w.Position, w.Mode = i+1, priority.Exclusive
+		l.Waiters = append(l.Waiters, w)
+	}
+	return l
+}
+
+func (c *crowd) Run(ctx context.Context, seen func(recipes.Sighting)) error {
+	const each = crowdWaiters / 2 / (crowdLocks - 1)
+	first := crowdWaiters - each*(crowdLocks-1)
+	for i := range crowdLocks {
+		n := each
+		if i == 0 {
+			n = first
+		}
+		seen(recipes.Sighting{State: c.lock(i, 0, n)})
+	}
+	seen(recipes.Sighting{Synced: true})
+	for n := 1; ; n++ {
+		select {
+		case <-c.served:
+			seen(recipes.Sighting{State: c.lock(0, n, first)}) // somebody else has joined
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func newCrowdedTown(t *testing.T) (*crowd, *live.Board, string) {
+	t.Helper()
+	c := newCrowd()
+	board, err := live.New(live.Options{Source: c, Now: time.Now})
+	require.NoError(t, err)
+	(&town{T: t}).run(board.Run)
+	require.Eventually(t, func() bool { return board.Now().Complete && len(board.Now().Locks) == crowdLocks }, patience, 10*time.Millisecond)
+	require.Equal(t, crowdWaiters, board.Now().Totals.Waiters)
+	return c, board, serve(t, console.Options{Board: board})
+}
+
+func TestPagesOfAThousandLocksAreSmallAndSoonThere(t *testing.T) {
+	_, _, url := newCrowdedTown(t)
+	first := crowdScope(0)
+	for _, path := range []string{
+		"/", "/?sort=waiters", "/?q=worker-7", "/?from=900", "/locks/" + first, "/locks/" + first + "?from=4000&range=24h", "/locks/" + crowdScope(7),
+		"/waits", "/heat", "/heat?range=24h", "/events",
+		"/api/v1/locks?limit=100", "/api/v1/waits", "/api/v1/heat", "/api/v1/events?limit=1000",
+	} {
+		var took []time.Duration
+		size := 0
+		for range 5 {
+			began := time.Now()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+			require.NoError(t, err)
+			answer, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Equal(t, http.StatusOK, answer.StatusCode, path)
+			took, size = append(took, time.Since(began)), len(body)
+		}
+		slices.Sort(took)
+		t.Logf("%-64s %4d KB, %3d ms", path, size>>10, took[2].Milliseconds())
+		if !strings.HasPrefix(path, "/api/") {
+			require.Less(t, size, bounds, path)
+		}
+		require.Less(t, took[2], slack, path)
+	}
+}
+
+func TestWhatIsPushedOfAThousandLocksIsBounded(t *testing.T) {
+	t.Parallel()
+	c, _, url := newCrowdedTown(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/locks/"+crowdScope(0)+"?live=1", nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	go func() { // as fast as it goes
+		for {
+			select {
+			case c.served <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	lines := bufio.NewReader(answer.Body)
+	sizes, size := []int{}, 0
+	began := time.Now()
+	for len(sizes) < 12 {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		if size += len(line); line == "\n" {
+			sizes, size = append(sizes, size), 0
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%d fragments in %s, %d KB at most", len(sizes), took.Round(time.Millisecond), slices.Max(sizes)>>10)
+	require.Less(t, slices.Max(sizes), bounds)
+	require.GreaterOrEqual(t, took, time.Duration(len(sizes)-1)*250*time.Millisecond, "not more than four in a second")
+}
+
+func TestABrowserKeepsUpWithAThousandLocks(t *testing.T) {
+	t.Parallel()
+	c, board, url := newCrowdedTown(t)
+	b := open(t, url)
+	b.visit("/locks/" + crowdScope(0))
+	b.live()
+	ask[bool](b, `(window.longest = 0, window.updates = 0, new PerformanceObserver(l => l.getEntries().forEach(e => window.longest = Math.max(window.longest, e.duration))).observe({entryTypes: ["longtask"]}),
+		document.addEventListener("htmx:sse:after:message", () => window.updates++), true)`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case c.served <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	b.until("twelve updates", "window.updates >= 12")
+	cancel()
+	<-done
+	holder := board.Now().Locks[slices.IndexFunc(board.Now().Locks, func(l live.Lock) bool { return l.Scope == crowdScope(0) })].Holders[0]
+	b.until("the last one", `document.getElementById("holder-`+holder.ID+`")`)
+	t.Logf("12 updates of a page with 5,000 waiters: the browser did not answer for %.0f ms at most", ask[float64](b, "window.longest"))
+	b.click("After →")
+	b.until("the next part of the queue", `document.querySelector("#queue tbody td")?.innerText === "51"`)
+	b.visit("/")
+	b.write("Filter by lock", "table-0999")
+	b.press("\r")
+	b.until("one lock", `document.querySelectorAll("#locks tbody tr").length === 1`)
+}

@@ -1,0 +1,306 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// done finds what the trail says of an act: that it was about to be done, and what
+// has come of it.
+func (w *town) done(action recipes.AuditAction, reason string) (intent, outcome recipes.AuditRecord) {
+	w.Helper()
+	for _, r := range w.records() {
+		if r.Action != action || r.Reason != reason {
+			continue
+		}
+		if r.Phase == recipes.AuditIntent {
+			intent = r
+		} else {
+			outcome = r
+		}
+	}
+	require.Equal(w, "ana", intent.By, "the trail says who: %s", action)
+	require.Equal(w, "ana", outcome.By)
+	require.Equal(w, intent.Act, outcome.Act, "both are of one act")
+	require.Less(w, intent.Seq, outcome.Seq, "it is on record before it is done")
+	return intent, outcome
+}
+
+func TestSomebodySignsInAndBreaksALock(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	scope := "town/harbour/crane"
+	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope, Message: "lifts a <b>ship</b>"})
+	token := holder.holds().Token()
+	next := w.request("night-shift", lockguard.Requirement{Scope: scope})
+	w.waits(scope, 1)
+
+	b := open(t, w.url)
+	b.visit("/?sort=scope")
+	b.do(script(`document.querySelector("#locks a.scope").click()`))
+	b.shows("Held by crane-driver; 1 request waits.")
+	require.Contains(t, ask[string](b, "document.body.innerText"), "lifts a <b>ship</b>", "what a job says is text")
+	b.click("Sign in")
+	b.allow("status of 401")
+	b.write("Name", "ana")
+	b.write("Password", "a guess")
+	b.press("\r")
+	b.shows("Next step")
+	b.write("Password", password)
+	b.press("\r")
+	b.shows("Held by crane-driver") // where she came from
+
+	b.click("Break…")
+	b.write("Reason", "its host has burnt down")
+	b.write("Write the name of the lock", "town/harbour")
+	b.allow("status of 422")
+	b.click("Break the lock")
+	b.shows("Not done")
+	require.Equal(t, "its host has burnt down", ask[string](b, `document.getElementById("reason").value`), "what was written is kept")
+	require.Equal(t, "true", ask[string](b, `document.getElementById("confirm").getAttribute("aria-invalid")`))
+	require.Empty(t, w.records(), "nothing was done")
+	b.write("Write the name of the lock", "/crane")
+	b.click("Break the lock")
+	b.shows("The lock of crane-driver is broken.")
+	b.shows("Held by night-shift; nobody waits.")
+
+	var lost *lockguard.LostError
+	require.ErrorAs(t, holder.goes(), &lost)
+	require.Greater(t, next.holds().Token(), token)
+	intent, outcome := w.done(recipes.AuditBreak, "its host has burnt down")
+	require.Equal(t, scope, intent.Scope)
+	require.Equal(t, "crane-driver", intent.Victims[0].Owner)
+	require.Equal(t, recipes.AuditDone, outcome.Result)
+	b.click("Audit")
+	b.until("both records", `document.querySelectorAll("#audit tbody tr").length === 2`)
+	b.shows("its host has burnt down")
+}
+
+func TestSomebodyAsksAHolderToGo(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	scope := "town/harbour/crane"
+	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope, CleanupTimeout: 4 * time.Second})
+	holder.holds()
+	w.waits(scope, 0)
+	b := open(t, w.url)
+	signIn(b)
+	b.visit("/locks/" + scope)
+	b.click("Ask to go…")
+	b.write("Reason", "a ship is on fire")
+	b.click("By force: take the lock when the time to clean up is over")
+	b.click("Ask it to go")
+	b.shows("The holder is asked to go.")
+	b.shows("asked it to go")
+	var overridden *lockguard.OverriddenError
+	require.ErrorAs(t, holder.goes(), &overridden)
+	b.shows("Free: nobody holds it")
+	require.Eventually(t, func() bool { return len(w.records()) >= 2 }, patience, 10*time.Millisecond)
+	w.done(recipes.AuditPreempt, "a ship is on fire")
+	b.until("how that went", `document.querySelector("#preemptions tbody tr")?.innerText.includes("crane-driver")`)
+}
+
+func TestSomebodyAppliesAnOverrideAndTakesItBack(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	b := open(t, w.url)
+	signIn(b)
+	b.click("Overrides")
+	b.shows("No override is in force")
+	b.click("Apply one…")
+	b.write("ID", "INC-4411")
+	b.do(script(`document.getElementById("kind").value = "freeze"`))
+	b.write("Scope, a pattern", "town/*")
+	b.write("For how long", "soon")
+	b.write("Reason", "the disk is full")
+	b.allow("status of 422")
+	b.click("Put it in force")
+	b.shows("Not done")
+	require.Equal(t, []any{"INC-4411", "freeze", "town/*", "soon", "the disk is full"},
+		ask[[]any](b, `["id", "kind", "scope", "for", "reason"].map(id => document.getElementById(id).value)`), "what was written is kept")
+	b.do(script(`document.getElementById("for").value = ""`))
+	b.write("For how long", "2h")
+	b.click("Put it in force")
+	b.shows("INC-4411 is in force.")
+	b.until("the override", `document.getElementById("override-INC-4411")?.innerText.includes("the disk is full")`)
+	posted, err := w.client.Overrides().List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, posted, 1)
+	require.Equal(t, override.Freeze, posted[0].Override.Kind)
+	require.Equal(t, "ana", posted[0].Override.By)
+	w.done(recipes.AuditOverrideApply, "the disk is full")
+
+	b.click("Take back…")
+	b.write("Reason", "the disk is larger")
+	b.click("Take it back")
+	b.shows("INC-4411 is taken back.")
+	b.shows("No override is in force")
+	w.done(recipes.AuditOverrideClear, "the disk is larger")
+	posted, err = w.client.Overrides().List(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, posted)
+}
+
+func TestSomebodyDecidesAboutAnApproval(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	b := open(t, w.url)
+	signIn(b)
+	b.visit("/approvals")
+	b.live()
+	b.shows("Nothing waits for a decision")
+	asked := w.question("payments are stuck") // while the page is open
+	b.shows("payments are stuck")
+	b.click("Approve…")
+	b.write("Reason", "money first")
+	b.click("Approve")
+	b.shows("is approved")
+	decision, err := asked.Decision(t.Context())
+	require.NoError(t, err)
+	require.True(t, decision.Approved)
+	require.False(t, decision.Force)
+	require.Equal(t, "ana", decision.By)
+	require.Equal(t, "money first", decision.Reason)
+	intent, _ := w.done(recipes.AuditApprovalDecide, "money first")
+	require.Equal(t, asked.ID(), intent.Approval)
+}
+
+// question asks people whether a lock may be taken.
+func (w *town) question(reason string) *recipes.OpenApproval {
+	w.Helper()
+	asked, err := w.client.Approvals().Open(w.Context(), recipes.ApprovalRequest{
+		Scope: "town/harbour/crane", Reason: reason, Waited: 2 * time.Minute, Deadline: 13 * time.Minute,
+		Requestor: recipes.AuditParty{ID: "1", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80},
+		Holders:   []recipes.AuditParty{{ID: "2", Owner: "crane-driver", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}},
+	})
+	require.NoError(w, err)
+	return asked
+}
+
+func TestNobodyDoesAnythingWithoutSigningIn(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	scope := "town/harbour/crane"
+	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
+	token := holder.holds().Token()
+	w.waits(scope, 0)
+	b := open(t, w.url)
+	for _, path := range []string{"/locks/" + scope, fmt.Sprintf("/locks/%s?do=break&token=%s", scope, token), "/overrides?do=apply", "/approvals", "/jobs"} {
+		b.visit(path)
+		require.Zero(t, ask[int](b, `document.querySelectorAll("main form[method=post] button, main .button").length`), "%s has nothing to press", path)
+	}
+	// Who writes the form herself is refused.
+	b.allow("status of 401")
+	b.visit("/locks/" + scope)
+	b.do(script(form(w.url+"/locks/"+scope, url.Values{"do": {"break"}, "token": {token.String()}, "reason": {"x"}, "confirm": {scope}})))
+	b.shows("Not done")
+	b.shows("nobody is signed in")
+	require.Empty(t, w.records())
+	require.NoError(t, holder.check(t))
+}
+
+// Ports do not make another site of a host: the cookie is sent. It is the origin
+// that is refused.
+func TestAPageOfAnotherOriginDoesNothing(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	scope := "town/harbour/crane"
+	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
+	token := holder.holds().Token()
+	w.waits(scope, 0)
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprint(w, `<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>win a ship</title><p>hello`)
+	}))
+	t.Cleanup(evil.Close)
+	b := open(t, w.url)
+	signIn(b)
+	b.allow("status of 403")
+	b.do(chromedp.Navigate(evil.URL))
+	b.do(script(form(w.url+"/locks/"+scope, url.Values{"do": {"break"}, "token": {token.String()}, "reason": {"x"}, "confirm": {scope}})))
+	b.shows("a page of another site")
+	require.Empty(t, w.records())
+	require.NoError(t, holder.check(t))
+	b.visit("/")
+	b.shows("ana") // who is still signed in
+	b.do(chromedp.Navigate(evil.URL))
+	b.allow("frame-ancestors")
+	b.allow("chrome-error://")
+	b.allow("X-Frame-Options")
+	b.do(script(`const f = document.createElement("iframe"); f.src = ` + quoted(w.url+"/") + `; f.onload = () => window.framed = true; document.body.append(f)`))
+	b.until("the frame", "window.framed")
+	require.True(t, ask[bool](b, `(() => { try { return document.querySelector("iframe").contentDocument === null } catch { return true } })()`), "nothing of ours is in a frame")
+}
+
+// form is a script that sends a form.
+func form(action string, fields url.Values) string {
+	code := `const f = document.createElement("form"); f.method = "post"; f.action = ` + quoted(action) + `; document.body.append(f);`
+	for name := range fields {
+		code += `{ const i = document.createElement("input"); i.name = ` + quoted(name) + `; i.value = ` + quoted(fields.Get(name)) + `; f.append(i) }`
+	}
+	return code + `f.submit()`
+}
+
+// check says whether the lock is still held.
+func (one *resident) check(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-one.ended:
+		return fmt.Errorf("%s does not hold its lock any more: %w", one.name, err)
+	default:
+	}
+	state, err := one.w.client.Lock(t.Context(), "town/harbour/crane")
+	require.NoError(t, err)
+	require.Len(t, state.Holders, 1)
+	require.Equal(t, one.name, state.Holders[0].Owner)
+	require.Empty(t, state.Holders[0].PreemptedBy)
+	return nil
+}
+
+func TestAllOfItWorksWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	scope := "town/harbour/crane"
+	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
+	holder.holds()
+	other := w.request("baker", lockguard.Requirement{Scope: "town/bakery", Mode: priority.Shared})
+	other.holds()
+	w.waits(scope, 0)
+	w.waits("town/bakery", 0)
+	b := open(t, w.url)
+	b.withoutJavaScript()
+	signIn(b)
+	b.write("Filter by lock", "bak")
+	b.press("\r")
+	b.until("one lock", `location.search === "?q=bak" && document.querySelectorAll("#locks tbody tr").length === 1`)
+	b.click("held")
+	b.until("still filtered", `location.search.includes("q=bak") && location.search.includes("state=held")`)
+	b.visit("/locks/" + scope)
+	b.click("Break…")
+	b.write("Reason", "by hand")
+	b.write("Write the name of the lock", scope)
+	b.press("\r")
+	b.shows("The lock of crane-driver is broken.")
+	w.done(recipes.AuditBreak, "by hand")
+	require.Error(t, holder.goes())
+	b.allow("status of 404") // there is no such job, and no such group
+	for _, p := range pagesOf(scope) {
+		b.visit(p.path)
+		require.NotEmpty(t, ask[string](b, `document.querySelector("main h1").textContent`))
+	}
+	b.visit("/")
+	b.click("Sign out")
+	b.shows("Sign in")
+}

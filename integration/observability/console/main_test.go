@@ -1,0 +1,43 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
+)
+
+// patience is how long a test waits for something that has to happen, but has no
+// time by which.
+const patience = 30 * time.Second
+
+var (
+	shared   testbed.Shared
+	chromium context.Context // of the browser: each tab is a child of it
+	pictures = flag.String("pictures", "", "keep pictures of all pages in this `directory`")
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium")), chromedp.NoSandbox, chromedp.DisableGPU)
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	defer end()
+	var closed context.CancelFunc
+	chromium, closed = chromedp.NewContext(allocator)
+	defer closed()
+	if err := chromedp.Do(chromium); err != nil { // starts it
+		fmt.Fprintf(os.Stderr, "Chromium does not start: %v; make setup installs it\n", err)
+		return 1
+	}
+	return shared.Main(m)
+}
