@@ -255,7 +255,7 @@ func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []
 		work.Go(func() error {
 			var data []byte
 			var stat *zk.Stat
-			err := error(zk.ErrNoNode)
+			err := zk.ErrNoNode
 			path := at.path + "/" + n.name
 			if !l.knowsGone(n) {
 				err = at.v.read(inner, func() (err error) {

@@ -80,7 +80,7 @@ func (h *workflowHold) hear(news holdSignal) {
 			h.interrupt(*news.Interruption)
 		}
 	case stateLost:
-		if news.Interruption != nil && !(h.phase == holdLost && h.told) {
+		if news.Interruption != nil && (h.phase != holdLost || !h.told) {
 			h.lose(*news.Interruption)
 			h.told = true
 		}

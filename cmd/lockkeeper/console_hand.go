@@ -62,7 +62,7 @@ func (h *consoleHand) Apply(ctx context.Context, o override.Override) (console.D
 	if err := o.Validate(limits); err != nil {
 		return console.Done{}, err
 	}
-	_, acts, err := h.operator.Operator.Apply(ctx, []override.Override{o})
+	_, acts, err := h.operator.Apply(ctx, []override.Override{o})
 	if err != nil {
 		return console.Done{}, err
 	}

@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-func byLock(a, b groupLockView) int { return cmp.Compare(a.Lock, b.Lock) }
-
 // writeGroups writes one line for each group.
 func writeGroups(w io.Writer, groups []groupView, wide bool) {
 	head := []any{"GROUP", "STRATEGY", "LOCKS", "HELD", "MEMBERS", "CONTROLLER", "MOVED", "MOVED IN ALL"}

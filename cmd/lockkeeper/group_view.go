@@ -3,8 +3,4 @@ package main
 import "github.com/lockkeeper/lockkeeper/observability/views"
 
 // What commands show of groups is what the console shows.
-type (
-	groupView     = views.Group
-	memberView    = views.GroupMember
-	groupLockView = views.GroupLock
-)
+type groupView = views.Group

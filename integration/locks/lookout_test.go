@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -40,7 +41,7 @@ type onlooker struct {
 	// of the locks called many
 	freeWhenSynced int
 
-	news   chan struct{} // closed by the next sighting
+	news chan struct{} // closed by the next sighting
 }
 
 // lookout starts one with a client of its own.
@@ -191,9 +192,7 @@ func (w *wire) requests() map[int32]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := map[int32]int{}
-	for op, n := range w.ops {
-		all[op] = n
-	}
+	maps.Copy(all, w.ops)
 	return all
 }
 

@@ -72,8 +72,11 @@ func TestNobodyActsWithoutSigningInOrWhereTheConsoleOnlyLooks(t *testing.T) {
 	c, o := signedIn(t)
 	looks := newConsole(t, Options{})
 	for _, d := range []struct{ target, form string }{
-		{orders, "do=preempt&token=7301444&reason=x"}, {orders, "do=break&token=7301444&reason=x&confirm=cluster/orders/resource/users"},
-		{"/overrides", "do=clear&id=INC-4411&reason=x"}, {"/approvals", "do=force&id=a-1&reason=x"}, {"/jobs/nightly-compaction", "do=run&reason=x"},
+		{orders, "do=preempt&token=7301444&reason=x"},
+		{orders, "do=break&token=7301444&reason=x&confirm=cluster/orders/resource/users"},
+		{"/overrides", "do=clear&id=INC-4411&reason=x"},
+		{"/approvals", "do=force&id=a-1&reason=x"},
+		{"/jobs/nightly-compaction", "do=run&reason=x"},
 	} {
 		answer := ask(t, c, http.MethodPost, d.target, d.form)
 		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, d.form)

@@ -88,8 +88,10 @@ func (c *Console) routes() []route {
 		{
 			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []recipes.AuditRecord{}, handler: c.apiAudit,
 			query: []queryParam{
-				{"scope", "string", "Only scopes that fit the pattern."}, {"by", "string", "Only what was done by somebody with this in the name or identity."},
-				{"within", "string", "Only what is not older, for example 2h."}, limitParam,
+				{"scope", "string", "Only scopes that fit the pattern."},
+				{"by", "string", "Only what was done by somebody with this in the name or identity."},
+				{"within", "string", "Only what is not older, for example 2h."},
+				limitParam,
 			},
 		},
 		{

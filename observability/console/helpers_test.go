@@ -171,8 +171,10 @@ func busy(now time.Time) live.Snapshot {
 				{ID: "w-report", Label: "daily-report", Scope: orders.Scope, Owner: "daily-report", State: "waits"},
 			},
 			Edges: []live.GraphEdge{
-				{From: "w-dunning", To: "h-export", Why: recipes.WaitHeld}, {From: "h-export", To: "w-export", Why: recipes.WaitUnder},
-				{From: "w-hotfix", To: "h-compaction", Why: recipes.WaitHeld}, {From: "w-export", To: "w-hotfix", Why: recipes.WaitAhead},
+				{From: "w-dunning", To: "h-export", Why: recipes.WaitHeld},
+				{From: "h-export", To: "w-export", Why: recipes.WaitUnder},
+				{From: "w-hotfix", To: "h-compaction", Why: recipes.WaitHeld},
+				{From: "w-export", To: "w-hotfix", Why: recipes.WaitAhead},
 				{From: "w-report", To: "w-export", Why: recipes.WaitAhead},
 			},
 		},

@@ -167,7 +167,7 @@ func drawJob(v *visit) (any, error) {
 	}
 	if err != nil {
 		m.Err = err.Error()
-		return m, nil
+		return m, nil //nolint:nilerr // the page says it
 	}
 	m.jobRow = v.jobRow(j.Job)
 	for _, r := range j.Runs {

@@ -25,7 +25,7 @@ func (c *Console) describe() ([]byte, error) {
 	paths := object{}
 	for _, r := range c.routes() {
 		var parameters []object
-		for _, part := range strings.Split(r.path, "/") {
+		for part := range strings.SplitSeq(r.path, "/") {
 			if name, ok := strings.CutPrefix(part, "{"); ok {
 				name = strings.TrimSuffix(name, "}")
 				parameters = append(parameters, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})

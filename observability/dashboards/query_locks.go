@@ -90,14 +90,6 @@ func oldestWaits() Query {
 	}
 }
 
-func oldestHolds() Query {
-	return Query{
-		Name: "oldest_hold", Legend: "{{lock_class}}", Unit: Seconds,
-		Means: "How long the lock is held that has been held longest.",
-		text:  `max by ($per lock_class) (` + oldestHold + `{$locks})`,
-	}
-}
-
 func leasesOver() Query {
 	return Query{
 		Name: "leases_over", Legend: "{{lock_class}}", Unit: Plain,

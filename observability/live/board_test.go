@@ -455,7 +455,8 @@ func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
 		s.acquire(users, "ann")
 		about := lockguard.Subject{At: time.Now(), ID: "req-1", Scope: users, Owner: "ann", Token: 101}
 		for _, e := range []lockguard.Event{
-			lockguard.Waiting{Subject: about}, lockguard.Acquired{Subject: about},
+			lockguard.Waiting{Subject: about},
+			lockguard.Acquired{Subject: about},
 			lockguard.CleanupStarted{Subject: about, Hooks: 2, Cause: &lockguard.PreemptedError{Scope: users, By: "bob"}},
 			lockguard.CleanupDone{Subject: about, Took: time.Second, Err: errors.New("password=hunter2")},
 			lockguard.CleanupOverrun{Subject: about, Grace: time.Minute, WorkRunning: true},

@@ -37,7 +37,7 @@ func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 		require.Equal(t, 30*time.Second+time.Minute, h.Rows[0].Waited[0].Round(time.Second))
 		require.Empty(t, s.board.Heat(s.start.Add(-time.Hour), s.start, 3).Rows)
 		require.Len(t, s.board.Heat(s.start, time.Time{}, 1_000_000).Rows[0].Waited, maxColumns)
-		require.Len(t, s.board.Heat(s.start, s.start.Add(-time.Hour), 0).Rows, 0)
+		require.Empty(t, s.board.Heat(s.start, s.start.Add(-time.Hour), 0).Rows)
 	})
 }
 

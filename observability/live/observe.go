@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -15,7 +16,7 @@ import (
 // lockguard.Observer.
 func (b *Board) Observe(_ context.Context, event lockguard.Event) {
 	about := event.About()
-	at := about.At.Add(b.o.Now().Sub(time.Now())) // by the servers' clock
+	at := about.At.Add(time.Until(b.o.Now())) // by the servers' clock
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {
@@ -89,8 +90,7 @@ func (b *Board) knowEnd(scope string, token recipes.Token, known knownEnd) {
 		return
 	}
 	if k := b.books[scope]; k != nil {
-		for i := len(k.ended) - 1; i >= 0; i-- {
-			e := k.ended[i]
+		for _, e := range slices.Backward(k.ended) {
 			if e.dropped || e.contender.Token != token {
 				continue
 			}

@@ -23,10 +23,7 @@ func (r *ring) add(e Entry) {
 // after returns the entries behind that number, the oldest first.
 func (r *ring) after(n uint64, most int) []Entry {
 	kept := uint64(len(r.entries))
-	first := r.last - kept + 1
-	if n+1 > first {
-		first = n + 1
-	}
+	first := max(r.last-kept, n) + 1
 	if first > r.last {
 		return []Entry{}
 	}

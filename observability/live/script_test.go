@@ -71,8 +71,9 @@ func (s *script) sync()                { s.told <- recipes.Sighting{Synced: true
 func (s *script) wait(d time.Duration) { time.Sleep(d); synctest.Wait() }
 func (s *script) settle()              { s.wait(mostPause) }
 func (s *script) second(n float64) {
-	s.wait(s.start.Add(time.Duration(n * float64(time.Second))).Sub(time.Now()))
+	s.wait(time.Until(s.start.Add(time.Duration(n * float64(time.Second)))))
 }
+
 func (s *script) moment(t time.Time) string {
 	return fmt.Sprint(t.Sub(s.start).Round(time.Millisecond))
 }
@@ -116,11 +117,11 @@ func request(id string, change ...func(*recipes.Contender)) recipes.Contender {
 func level(l priority.Level) func(*recipes.Contender) {
 	return func(c *recipes.Contender) { c.Priority = l }
 }
-func shared(c *recipes.Contender)     { c.Mode = priority.Shared }
 func forcefully(c *recipes.Contender) { c.Forceful = true }
 func under(ids ...string) func(*recipes.Contender) {
 	return func(c *recipes.Contender) { c.Under = ids }
 }
+
 func holdFor(lease time.Duration) func(*recipes.Contender) {
 	return func(c *recipes.Contender) { c.LeaseTimeout = lease }
 }

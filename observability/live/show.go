@@ -129,8 +129,10 @@ func (b *Board) tellCircles(g waits, now time.Time) {
 		key := strings.Join(ids, " ")
 		there[key] = true
 		if !b.circles[key] {
-			b.news(Entry{At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: clip(c.Cut.Owner, longName), Token: c.Cut.Token,
-				Text: clip("they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText)})
+			b.news(Entry{
+				At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: clip(c.Cut.Owner, longName), Token: c.Cut.Token,
+				Text: clip("they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText),
+			})
 		}
 	}
 	b.circles = there

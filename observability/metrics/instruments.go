@@ -13,6 +13,7 @@ import (
 // A Kind says how the numbers of an instrument are to be read.
 type Kind string
 
+// The kinds of instruments.
 const (
 	Counter   Kind = "counter"   // only grows
 	Gauge     Kind = "gauge"     // what is there now

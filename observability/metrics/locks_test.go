@@ -91,12 +91,28 @@ func tales() map[string]tale {
 		},
 		"what only goes on is not counted": {
 			[]lockguard.Event{
-				lockguard.Waiting{Subject: at(0)}, lockguard.Queued{Subject: at(0), Position: 1}, lockguard.Blocked{Subject: at(0)}, lockguard.Delayed{Subject: at(0)}, lockguard.Displaced{Subject: at(0)},
-				lockguard.Requeued{Subject: at(0)}, lockguard.Frozen{Subject: at(0)}, lockguard.Thawed{Subject: at(0)}, lockguard.Overridden{Subject: at(0)},
-				lockguard.ApprovalPending{Subject: at(0)}, lockguard.ApprovalDecided{Subject: at(0)}, lockguard.TakenOver{Subject: at(0)},
-				lockguard.PreemptRequested{Subject: at(0)}, lockguard.PreemptionWithdrawn{Subject: at(0)}, lockguard.AtRisk{Subject: at(0)}, lockguard.RiskOver{Subject: at(0)},
-				lockguard.Extended{Subject: at(0)}, lockguard.Downgraded{Subject: at(0)}, lockguard.CleanupStarted{Subject: at(0)}, lockguard.CleanupOverrun{Subject: at(0)},
-				lockguard.Skipped{Subject: at(0)}, lockguard.Stuck{Subject: at(0)},
+				lockguard.Waiting{Subject: at(0)},
+				lockguard.Queued{Subject: at(0), Position: 1},
+				lockguard.Blocked{Subject: at(0)},
+				lockguard.Delayed{Subject: at(0)},
+				lockguard.Displaced{Subject: at(0)},
+				lockguard.Requeued{Subject: at(0)},
+				lockguard.Frozen{Subject: at(0)},
+				lockguard.Thawed{Subject: at(0)},
+				lockguard.Overridden{Subject: at(0)},
+				lockguard.ApprovalPending{Subject: at(0)},
+				lockguard.ApprovalDecided{Subject: at(0)},
+				lockguard.TakenOver{Subject: at(0)},
+				lockguard.PreemptRequested{Subject: at(0)},
+				lockguard.PreemptionWithdrawn{Subject: at(0)},
+				lockguard.AtRisk{Subject: at(0)},
+				lockguard.RiskOver{Subject: at(0)},
+				lockguard.Extended{Subject: at(0)},
+				lockguard.Downgraded{Subject: at(0)},
+				lockguard.CleanupStarted{Subject: at(0)},
+				lockguard.CleanupOverrun{Subject: at(0)},
+				lockguard.Skipped{Subject: at(0)},
+				lockguard.Stuck{Subject: at(0)},
 			}, nothing,
 		},
 		"work without the lock holds nothing": {
@@ -106,7 +122,8 @@ func tales() map[string]tale {
 		"a preemption that the holder obeys": {
 			[]lockguard.Event{
 				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked, Grace: 10 * time.Second},
-				lockguard.Acquired{Subject: at(4), Waited: 4 * time.Second}, lockguard.Released{Subject: at(5)},
+				lockguard.Acquired{Subject: at(4), Waited: 4 * time.Second},
+				lockguard.Released{Subject: at(5)},
 			},
 			all(one(countedKey, "outranked", template), one(preemptKey, "graceful"), one(waitedKey, "acquired"), one(heldKey, "released"),
 				map[string]float64{"+" + fmt.Sprintf(preemptKey, "graceful"): 4}),
@@ -120,8 +137,10 @@ func tales() map[string]tale {
 		},
 		"a preemption of several holders that ends with a takeover": {
 			[]lockguard.Event{
-				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked}, lockguard.PreemptSent{Subject: at(1), Holder: holder(template), Reason: priority.Outranked, Grace: time.Second},
-				lockguard.TakenOver{Subject: at(3)}, lockguard.Acquired{Subject: at(3), Waited: 3 * time.Second},
+				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked},
+				lockguard.PreemptSent{Subject: at(1), Holder: holder(template), Reason: priority.Outranked, Grace: time.Second},
+				lockguard.TakenOver{Subject: at(3)},
+				lockguard.Acquired{Subject: at(3), Waited: 3 * time.Second},
 			},
 			all(map[string]float64{fmt.Sprintf(countedKey, "outranked", template): 2, "+" + fmt.Sprintf(preemptKey, "forced"): 3}, one(preemptKey, "forced"), one(waitedKey, "acquired")),
 		},
@@ -134,7 +153,8 @@ func tales() map[string]tale {
 		},
 		"a cleanup in time": {
 			[]lockguard.Event{
-				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Minute)}, lockguard.CleanupDone{Subject: at(2), Took: 2 * time.Second},
+				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Minute)},
+				lockguard.CleanupDone{Subject: at(2), Took: 2 * time.Second},
 				lockguard.Released{Subject: at(2), Held: time.Minute, Cause: preempted},
 			},
 			all(one(cleanedKey, "done"), one(heldKey, "preempted"), map[string]float64{"+" + fmt.Sprintf(cleanedKey, "done"): 2}),
@@ -149,7 +169,8 @@ func tales() map[string]tale {
 		},
 		"a cleanup during which the lock is taken": {
 			[]lockguard.Event{
-				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Second)}, lockguard.Lost{Subject: at(1), Held: time.Minute, Err: lost(recipes.LossTaken)},
+				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Second)},
+				lockguard.Lost{Subject: at(1), Held: time.Minute, Err: lost(recipes.LossTaken)},
 				lockguard.CleanupDone{Subject: at(2)},
 			},
 			all(one(cleanedKey, "lost"), one(heldKey, "taken")),
@@ -296,7 +317,7 @@ func inClass(event lockguard.Event, class, others string) lockguard.Event {
 	s := v.FieldByName("Subject").Interface().(lockguard.Subject)
 	s.Class, s.ID = class, class
 	v.FieldByName("Subject").Set(reflect.ValueOf(s))
-	if e, ok := v.Interface().(lockguard.PreemptSent); ok {
+	if e, ok := reflect.TypeAssert[lockguard.PreemptSent](v); ok {
 		e.Holder.Class = others
 		return e
 	}
