@@ -87,7 +87,7 @@ func newTown(t *testing.T) *town {
 	server, root := shared.Server(t), testbed.Root(t)
 	w.write("lockkeeper.yaml", configuration)
 	w.write("ana", "ana:secret\n")
-	w.env = append(os.Environ(), "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ROOT="+root,
+	w.env = append(os.Environ(), "COLUMNS=200", "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ROOT="+root,
 		"LOCKKEEPER_ZK_DIGEST_FILE="+filepath.Join(w.dir, "ana"), "GORACE=atexit_sleep_ms=0")
 	var err error
 	w.client, err = recipes.NewClient(recipes.Config{
