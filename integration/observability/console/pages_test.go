@@ -90,8 +90,9 @@ func (w *town) busy() (scope string) {
 	}).holds()
 	// Two who wait for each other.
 	left, right := w.request("mover", lockguard.Requirement{Scope: "warehouse/shelf-a"}), w.request("sorter", lockguard.Requirement{Scope: "warehouse/shelf-b"})
-	w.also(left, "warehouse/shelf-b")
-	w.also(right, "warehouse/shelf-a")
+	a, b := left.holds(), right.holds() // before either asks for the other's
+	w.also(left, a, "warehouse/shelf-b")
+	w.also(right, b, "warehouse/shelf-a")
 	w.jobs()
 	w.group()
 	w.question("payments are stuck")
@@ -107,11 +108,10 @@ func (w *town) busy() (scope string) {
 }
 
 // also has somebody wait for one lock while it holds another.
-func (w *town) also(one *resident, scope string) {
+func (w *town) also(one *resident, hold *lockguard.Hold, scope string) {
 	w.Helper()
 	guard, err := lockguard.New(w.client, lockguard.WithOwner(one.name))
 	require.NoError(w, err)
-	hold := one.holds()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
