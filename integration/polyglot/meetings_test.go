@@ -260,7 +260,11 @@ func TestPermitsHeldByJavaOrPythonAndByGoAreNeverTooMany(t *testing.T) {
 							return err
 						}
 						p.enter(golang)
-						<-time.After(5 * time.Millisecond)
+						select { // until somebody else is inside, too; that has to be once
+						case <-g.referee.full:
+							<-time.After(5 * time.Millisecond)
+						case <-ctx.Done():
+						}
 						p.leave()
 						if err := permit.Release(ctx); err != nil {
 							return err

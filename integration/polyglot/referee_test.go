@@ -30,7 +30,8 @@ type referee struct {
 	most     int
 	writers  []string
 	readers  []string
-	together int // most readers at once
+	together int           // most inside at once
+	full     chan struct{} // closed when as many were inside as may be
 	visits   map[string]int
 	fouls    []string
 	began    time.Time
@@ -44,7 +45,7 @@ func newReferee(t *testing.T, turns int) *referee {
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	r := &referee{listener: listener, most: turns, start: make(chan struct{}), visits: make(map[string]int)}
+	r := &referee{listener: listener, most: turns, start: make(chan struct{}), full: make(chan struct{}), visits: make(map[string]int)}
 	r.running.Go(r.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -163,7 +164,12 @@ func (p *player) enter(name string) {
 	} else {
 		r.readers = append(r.readers, name)
 	}
-	r.together = max(r.together, len(r.readers)+len(r.writers))
+	if now := len(r.readers) + len(r.writers); now > r.together {
+		r.together = now
+		if now == r.limit {
+			close(r.full)
+		}
+	}
 	if len(r.writers) > max(r.limit, 1) || len(r.writers) > 0 && len(r.readers) > 0 {
 		r.fouls = append(r.fouls, fmt.Sprintf("writers %q and readers %q are inside together", r.writers, r.readers))
 	}
