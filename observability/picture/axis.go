@@ -27,8 +27,6 @@ func (a axis) at(t time.Time) float64 {
 	return a.left + a.width*float64(t.Sub(a.from))/float64(a.to.Sub(a.from))
 }
 
-func (a axis) has(t time.Time) bool { return !t.Before(a.from) && !t.After(a.to) }
-
 // A tick is a time that is written at the axis.
 type tick struct {
 	at    time.Time

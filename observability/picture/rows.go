@@ -209,7 +209,7 @@ func (s *story) name(row int, id string) string {
 // words says what happened, for a note and for those who cannot see the picture.
 func (s *story) words(a act) string {
 	from, to := s.name(a.from, a.From), s.name(a.to, a.To)
-	text := ""
+	var text string
 	switch a.Kind {
 	case live.MarkPreempt:
 		text = from + " asks " + to + " to go"

@@ -84,10 +84,11 @@ func colours(p palette) string {
 .lk-node-waits { fill: BACKGROUND; stroke: WAIT }
 .lk-on-heat { fill: ON_HEAT }
 `)
+	var heat strings.Builder
 	for i, colour := range p.heat {
-		rules += ".lk-heat-" + string(rune('1'+i)) + " { fill: " + colour + " }\n"
+		heat.WriteString(".lk-heat-" + string(rune('1'+i)) + " { fill: " + colour + " }\n")
 	}
-	return rules
+	return rules + heat.String()
 }
 
 // forms are the rules that do not depend on the colours.

@@ -248,7 +248,7 @@ func (p *printout) line(text string) {
 func (p *printout) fold(lead, text string) {
 	room := p.width - len(lead)
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && columnsOf(line)+1+columnsOf(word) > room {
 			p.line(lead + line)
 			lead, line = strings.Repeat(" ", len(lead)), ""
