@@ -107,7 +107,7 @@ func TestPagesOfAThousandLocksAreSmallAndSoonThere(t *testing.T) {
 			began := time.Now()
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
 			require.NoError(t, err)
-			answer, err := http.DefaultClient.Do(request)
+			answer, err := new(http.Client).Do(request)
 			require.NoError(t, err)
 			body, err := io.ReadAll(answer.Body)
 			require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestWhatIsPushedOfAThousandLocksIsBounded(t *testing.T) {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/locks/"+crowdScope(0)+"?live=1", nil)
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := new(http.Client).Do(request)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	go func() { // as fast as it goes
