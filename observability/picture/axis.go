@@ -53,7 +53,7 @@ func (a axis) ticks(gap float64) []tick {
 			break
 		}
 	}
-	for !fits(step) && step < whole {
+	for !fits(step) && step <= whole/2 {
 		step *= 2
 	}
 	layout := "15:04"

@@ -35,7 +35,7 @@ func newCanvas(o Options, width, height float64, about, title, description strin
 	c.text("title", title, "id", c.id+"-t")
 	c.text("desc", description, "id", c.id+"-d")
 	if o.Standalone {
-		c.text("style", Stylesheet())
+		c.b.WriteString("<style>\n" + Stylesheet() + "</style>\n") // ours, and without anything to escape
 	}
 	c.empty("rect", "class", "lk-bg", "width", width, "height", height)
 	return c

@@ -1,6 +1,9 @@
 package picture
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Stylesheet returns the rules for all pictures, light and dark as the reader's
 // system is: for a page that pictures are embedded in. Standalone ones have it in
@@ -18,8 +21,8 @@ type palette struct {
 	wait, waitBack                      string
 	leave, leaveBack                    string
 	ask, hand, alarm                    string
-	heat                                [6]string
-	onHeat                              string // text on the hottest half
+	heat                                [heatLevels]string
+	heatText                            int // from which level on text on it has the colour of the background
 }
 
 var light = palette{
@@ -28,8 +31,8 @@ var light = palette{
 	wait: "#9a6700", waitBack: "#fff3c4",
 	leave: "#8e3a6b", leaveBack: "#f0c3dc",
 	ask: "#c4320a", hand: "#00694d", alarm: "#c4002b",
-	heat:   [6]string{"#fde9c9", "#fbc98e", "#f4a259", "#dd7424", "#b04c0f", "#762a04"},
-	onHeat: "#ffffff",
+	heat:     [heatLevels]string{"#fde9c9", "#fbc98e", "#f4a259", "#dd7424", "#b04c0f", "#762a04"},
+	heatText: 5,
 }
 
 var dark = palette{
@@ -38,15 +41,15 @@ var dark = palette{
 	wait: "#e3b341", waitBack: "#3a2d07",
 	leave: "#e39bc4", leaveBack: "#57243f",
 	ask: "#ff9466", hand: "#4ad6a7", alarm: "#ff7b8a",
-	heat:   [6]string{"#3b2309", "#65390c", "#94540f", "#c87619", "#f0a04a", "#fbd39b"},
-	onHeat: "#1d0f02",
+	heat:     [heatLevels]string{"#3b2309", "#65390c", "#94540f", "#c87619", "#f0a04a", "#fbd39b"},
+	heatText: 4,
 }
 
 func colours(p palette) string {
 	pairs := []string{
 		"BACKGROUND", p.background, "TEXT", p.text, "MUTED", p.muted, "LINE", p.line, "BAND", p.band,
 		"ON_HOLD", p.onHold, "HOLD", p.hold, "WAIT_BACK", p.waitBack, "WAIT", p.wait, "LEAVE_BACK", p.leaveBack, "LEAVE", p.leave,
-		"ASK", p.ask, "HAND", p.hand, "ALARM", p.alarm, "ON_HEAT", p.onHeat,
+		"ASK", p.ask, "HAND", p.hand, "ALARM", p.alarm,
 	}
 	rules := strings.NewReplacer(pairs...).Replace(`.lk-bg { fill: BACKGROUND }
 .lk-text { fill: TEXT }
@@ -82,11 +85,14 @@ func colours(p palette) string {
 .lk-node { fill: BACKGROUND; stroke: MUTED }
 .lk-node-holds { fill: BACKGROUND; stroke: HOLD }
 .lk-node-waits { fill: BACKGROUND; stroke: WAIT }
-.lk-on-heat { fill: ON_HEAT }
 `)
 	var heat strings.Builder
 	for i, colour := range p.heat {
-		heat.WriteString(".lk-heat-" + string(rune('1'+i)) + " { fill: " + colour + " }\n")
+		level, text := strconv.Itoa(i+1), p.text
+		if i+1 >= p.heatText {
+			text = p.background
+		}
+		heat.WriteString(".lk-heat-" + level + " { fill: " + colour + " }\n.lk-on-heat-" + level + " { fill: " + text + " }\n")
 	}
 	return rules + heat.String()
 }
@@ -103,6 +109,7 @@ const forms = `.lk-picture { font-family: system-ui, -apple-system, "Segoe UI", 
 .lk-halo-text { paint-order: stroke; stroke-width: 3; stroke-linejoin: round }
 .lk-ask, .lk-hand, .lk-end, .lk-edge, .lk-alarm { fill: none; stroke-width: 1.6 }
 .lk-hand { stroke-dasharray: 4 2.5 }
+.lk-under { stroke-dasharray: 1.5 3; stroke-linecap: round }
 .lk-take { stroke-width: 3 }
 .lk-alarm { stroke-width: 2.6; stroke-dasharray: 8 3 }
 .lk-node-holds { stroke-width: 2 }

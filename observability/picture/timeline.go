@@ -388,15 +388,12 @@ func spellWords(p live.Spell, end time.Time) string {
 	if p.Token > 0 {
 		text += ", token " + p.Token.String()
 	}
-	text += "\n" + clock(p.From) + " – "
-	if !goesOn(p) {
-		text += clock(end)
+	if goesOn(p) {
+		return text + "\nsince " + clock(p.From) + " UTC, " + span(end.Sub(p.From)) + ", and goes on"
 	}
-	text += " UTC, " + span(end.Sub(p.From))
+	text += "\n" + clock(p.From) + " – " + clock(end) + " UTC, " + span(end.Sub(p.From))
 	if p.End != "" {
 		text += "\nends: " + strings.ReplaceAll(string(p.End), "_", " ")
-	} else {
-		text += ", and goes on"
 	}
 	return text
 }
