@@ -2,15 +2,56 @@ package console
 
 import (
 	"html/template"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/picture"
 )
 
-// circleOf and the like: pictures come from package picture.
-func (v *visit) timelinePicture(live.Timeline) (template.HTML, error) { return "", nil }
-func (v *visit) graphPicture(live.Graph) (template.HTML, error)       { return "", nil }
-func (v *visit) heatPicture(live.Heat) (template.HTML, error)         { return "", nil }
+// timelinePicture draws what happened to a lock.
+func (v *visit) timelinePicture(t live.Timeline) (template.HTML, error) {
+	return drawing(func(w io.Writer) error {
+		return picture.TimelineSVG(w, t, picture.Options{Width: pictureWidth, Now: v.now, Rows: timelineRows})
+	})
+}
+
+// graphPicture draws who waits for whom. A request leads to its lock.
+func (v *visit) graphPicture(g live.Graph) (template.HTML, error) {
+	scopes := make(map[string]string, len(g.Nodes))
+	for _, n := range g.Nodes {
+		scopes[n.ID] = n.Scope
+	}
+	return drawing(func(w io.Writer) error {
+		return picture.GraphSVG(w, g, picture.Options{Width: pictureWidth, Links: func(id string) string { return scopePath(scopes[id]) }})
+	})
+}
+
+// heatPicture draws where time is lost. A row leads to its lock.
+func (v *visit) heatPicture(h live.Heat) (template.HTML, error) {
+	return drawing(func(w io.Writer) error {
+		return picture.HeatSVG(w, h, picture.Options{Width: pictureWidth, Links: func(scope string) string {
+			if scope == "" {
+				return ""
+			}
+			return scopePath(scope)
+		}})
+	})
+}
+
+const (
+	pictureWidth = 1180 // the pages' own
+	timelineRows = 60
+)
+
+// drawing is a picture as a part of a page. Package picture escapes what strangers
+// have written.
+func drawing(draw func(w io.Writer) error) (template.HTML, error) {
+	var b strings.Builder
+	err := draw(&b)
+	return template.HTML(b.String()), err
+}
 
 // waitsModel is who waits for whom.
 type waitsModel struct {

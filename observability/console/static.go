@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/picture"
 )
 
 // What browsers load. htmx.min.js and hx-sse.min.js are those of the package
@@ -41,8 +43,11 @@ func newAssets() (*assets, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256(data)
 		name := path.Base(file)
+		if name == "console.css" {
+			data = append([]byte(picture.Stylesheet()), data...) // so that the console's own rules go before
+		}
+		sum := sha256.Sum256(data)
 		ext := path.Ext(name)
 		hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
 		a.named[name] = "/static/" + hashed
