@@ -117,10 +117,10 @@ func (d *diagram) words() []string {
 }
 
 func nodeName(n live.GraphNode) string {
-	if n.Label != "" {
-		return oneLine(n.Label)
+	if n.Owner != "" { // the scope, which is in the label, too, stands below
+		return oneLine(n.Owner)
 	}
-	return oneLine(n.Owner)
+	return oneLine(n.Label)
 }
 
 // doing says what a request does: holds shop/orders.
