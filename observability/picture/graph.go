@@ -247,11 +247,11 @@ func (d *diagram) edge(p *part, e *wire) {
 	last := len(e.way) - 1
 	for i, n := range e.way {
 		x, y := p.x+n.x, p.y+n.y
-		switch {
-		case i == 0:
+		switch i {
+		case 0:
 			x += e.shiftFrom
 			line.to("M", x, y+e.side(nodeHeight))
-		case i == last:
+		case last:
 			x += e.shiftTo
 			end := y + nodeHeight - e.side(nodeHeight)
 			d.curve(&line, p, e, i, x, end-e.direction()*head)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
@@ -135,11 +136,12 @@ func (m *heatMap) all() (sum time.Duration) {
 }
 
 func (m *heatMap) description(to time.Time) string {
-	text := period(m.from, to) + ": requests for " + count(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all."
+	var text strings.Builder
+	text.WriteString(period(m.from, to) + ": requests for " + count(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all.")
 	for _, r := range m.rows[:min(len(m.rows), 10)] {
-		text += "\n" + heatName(r) + ": " + span(r.Total()) + "."
+		text.WriteString("\n" + heatName(r) + ": " + span(r.Total()) + ".")
 	}
-	return text
+	return text.String()
 }
 
 func (m *heatMap) draw() {

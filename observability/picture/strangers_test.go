@@ -137,7 +137,9 @@ func TestTimelineOfAnythingIsHarmless(t *testing.T) {
 		links := rapid.Bool().Draw(t, "links")
 		o := picture.Options{Standalone: rapid.Bool().Draw(t, "standalone"), Width: rapid.IntRange(-1, 2000).Draw(t, "width"), Now: moment().Draw(t, "now"), Rows: rapid.IntRange(0, 5).Draw(t, "limit")}
 		if links {
-			o.Links = func(id string) string { return rapid.SampledFrom([]string{"", id, "/locks/" + id, "javascript:alert(1)", "https://x/?" + id}).Draw(t, "link") }
+			o.Links = func(id string) string {
+				return rapid.SampledFrom([]string{"", id, "/locks/" + id, "javascript:alert(1)", "https://x/?" + id}).Draw(t, "link")
+			}
 		}
 		var b bytes.Buffer
 		require.NoError(t, picture.TimelineSVG(&b, line, o))
@@ -224,7 +226,7 @@ func TestColoursHaveContrast(t *testing.T) {
 		fill := func(class, property string) string {
 			for line := range strings.Lines(rules) {
 				if body, ok := strings.CutPrefix(line, "."+class+" { "); ok {
-					for _, rule := range strings.Split(strings.TrimSuffix(strings.TrimSpace(body), "}"), ";") {
+					for rule := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(body), "}"), ";") {
 						if value, ok := strings.CutPrefix(strings.TrimSpace(rule), property+": "); ok {
 							return strings.TrimSpace(value)
 						}

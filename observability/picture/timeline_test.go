@@ -57,7 +57,7 @@ func TestTimelineIsReadToThoseWhoCannotSeeIt(t *testing.T) {
 	require.NotNil(t, id)
 	require.Contains(t, svg, `role="img"`)
 	require.Contains(t, svg, `<title id="`+id[1]+`-t">Timeline of lock shop/orders</title>`)
-	description := regexp.MustCompile(`(?s)<desc id="`+id[2]+`-d">(.*?)</desc>`).FindStringSubmatch(svg)
+	description := regexp.MustCompile(`(?s)<desc id="` + id[2] + `-d">(.*?)</desc>`).FindStringSubmatch(svg)
 	require.NotNil(t, description)
 	require.Contains(t, description[1], "8 requests, 3 preemptions; at the end 1 holds and 2 wait.")
 	require.Contains(t, description[1], "hotfix asks compact to go (priority 90 over 20) · released after 1.2s · hotfix holds at once")
