@@ -172,7 +172,7 @@ func TestHistorySaysHowHoldsEnded(t *testing.T) {
 			ends[r.Owner] += fmt.Sprintf("%s %s; ", s.Kind, s.End)
 		}
 	}
-	require.Equal(t, "holding released; ", ends["ann"])
+	require.Equal(t, "holding released; ", ends["ann"], "handed over")
 	require.Equal(t, "waiting granted; holding preempted; leaving preempted; ", ends["bob"])
 	require.Contains(t, []string{ // it had no time to clean up: it may be gone before anybody has looked
 		"waiting granted; holding preempted; leaving taken; ", "waiting granted; holding taken; ",

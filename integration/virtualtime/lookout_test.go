@@ -145,6 +145,6 @@ func TestLookoutIsBlindAfterASecondAndSeesAgain(t *testing.T) {
 		for _, e := range b.Entries(0, 0) {
 			kinds += string(e.Kind) + " "
 		}
-		require.Contains(t, []string{"blind released sighted ", "blind sighted released "}, kinds)
+		require.Contains(t, []string{"blind gone sighted ", "blind sighted gone "}, kinds)
 	})
 }

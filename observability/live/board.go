@@ -77,15 +77,19 @@ type Board struct {
 	mu        sync.Mutex
 	books     map[string]*book
 	blind     *Blind
-	complete  bool
+	idle      *Blind // nobody has looked since
+	complete  bool   // in this run
+	knows     bool   // it was complete once: what happens is news
+	run       int
 	began     time.Time // nothing is known before; zero: nothing is known
 	stream    ring
 	heat      warmth
 	ended     []*entrant // of all locks; the one that ended first is first
 	kept      int        // of those
 	knownEnds knownEnds
-	circles   map[string]bool // that were told
-	changed   chan struct{}   // closed by the next snapshot
+	doubts    doubts
+	circles   map[string]circle // that are there
+	changed   chan struct{}     // closed by the next snapshot
 	running   bool
 }
 
@@ -105,27 +109,40 @@ func New(o Options) (*Board, error) {
 	}
 	b := &Board{
 		o: o, wake: make(chan struct{}, 1), books: map[string]*book{}, stream: ring{most: o.Keep.Entries},
-		heat: newWarmth(o.Keep.Heat), circles: map[string]bool{}, changed: make(chan struct{}),
+		heat: newWarmth(o.Keep.Heat), circles: map[string]circle{}, changed: make(chan struct{}),
 	}
 	b.now.Store(&Snapshot{Locks: []Lock{}, Waits: waits{}.graph()})
 	return b, nil
 }
 
 // Run follows the source until ctx ends, whose cause it returns, or the source
-// does. It runs once at a time; when it runs again, what changed meanwhile shows as
-// if it had just happened, or with an end that is unknown.
+// does: then the snapshot is Blind. It runs once at a time; when it runs again, what
+// changed meanwhile shows as if it had just happened, or with an end that is unknown.
 func (b *Board) Run(ctx context.Context) error {
 	b.mu.Lock()
 	if b.running {
 		b.mu.Unlock()
 		return errors.New("live: the Board runs already")
 	}
-	b.running = true
+	b.running, b.complete = true, false
+	b.run++
+	if b.idle != nil {
+		b.ring() // all that is known is old
+	}
 	b.mu.Unlock()
-	ctx, stop := context.WithCancelCause(ctx)
+	showing, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // until all has been seen
 	var work sync.WaitGroup
-	work.Go(func() { b.show(ctx) })
+	work.Go(func() { b.show(showing) })
 	err := b.o.Source.Run(ctx, b.see)
+	since := b.o.Now().UTC()
+	b.mu.Lock()
+	if b.idle == nil {
+		b.idle = &Blind{Since: since, Reason: "nobody looks any more"}
+		if err != nil {
+			b.idle.Reason += ": " + clip(err.Error(), longText)
+		}
+	}
+	b.mu.Unlock()
 	stop(err)
 	work.Wait()
 	b.mu.Lock()
@@ -179,7 +196,13 @@ func (b *Board) lookAgain(now time.Time) {
 		b.blind = nil
 		b.news(Entry{At: now, Kind: EntrySighted, Text: "ZooKeeper answers again, after " + Human(now.Sub(was.Since))})
 	}
-	b.complete = true
+	for _, k := range sorted(b.books) { // those that were collected while nobody looked
+		if k.run != b.run && !k.gone {
+			b.turn(recipes.Sighting{State: recipes.LockState{Scope: k.scope}, Gone: true}, now)
+		}
+	}
+	b.idle = nil
+	b.complete, b.knows = true, true
 }
 
 // news puts an entry into the stream.
@@ -248,12 +271,19 @@ func (b *Board) Now() *Snapshot { return b.now.Load() }
 // Whoever is slow misses some between, never the last.
 func (b *Board) Changes(ctx context.Context) iter.Seq[*Snapshot] {
 	return func(yield func(*Snapshot) bool) {
+		var last *Snapshot
 		for {
 			b.mu.Lock()
 			changed := b.changed
 			b.mu.Unlock()
-			if ctx.Err() != nil || !yield(b.Now()) {
+			if ctx.Err() != nil {
 				return
+			}
+			if now := b.Now(); now != last { // it may be newer than changed
+				if !yield(now) {
+					return
+				}
+				last = now
 			}
 			select {
 			case <-changed:
@@ -298,11 +328,15 @@ func (b *Board) knownSince(now time.Time) time.Time {
 }
 
 // Heat returns the time lost by waiting between two times, in columns slices: in
-// slices of ten seconds for the last hour, of two minutes before that, for a day.
+// slices of ten seconds for the last hour, of two minutes before that, for a day. A
+// zero to is now, a zero from a day before to.
 func (b *Board) Heat(from, to time.Time, columns int) Heat {
 	now := b.o.Now()
 	if to.IsZero() {
 		to = now
+	}
+	if from.IsZero() {
+		from = to.Add(-coarseSlice * coarseSlices)
 	}
 	columns = min(max(columns, 1), maxColumns)
 	h := Heat{From: from.UTC(), Slice: max(to.Sub(from), 0) / time.Duration(columns)}

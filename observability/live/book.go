@@ -16,6 +16,7 @@ type book struct {
 	state recipes.LockState
 	gone  bool // it was collected
 	stale bool // its view is
+	run   int  // of the Board, in which it was told last
 
 	present map[string]*entrant // those who are there, by ID
 	ended   []*entrant          // the one that ended first is first
@@ -35,6 +36,7 @@ type entrant struct {
 	waited    time.Time // up to when its waiting is in the warmth
 	book      *book
 	dropped   bool // it is kept no more
+	guessed   bool // nobody has seen when its hold ended
 }
 
 // What is kept of texts that others have written: they may be long.
@@ -110,6 +112,29 @@ func endOfAsked(reason priority.Reason) SpellEnd {
 		return EndLeaseExpired
 	}
 	return EndPreempted
+}
+
+// excludes reports whether a holder cannot have been beside another one.
+func (e *entrant) excludes(h recipes.Contender) bool {
+	companions := e.contender.Hold != "" && e.contender.Hold == h.Hold
+	return !companions && (e.row.Mode == priority.Exclusive || h.Mode == priority.Exclusive)
+}
+
+// yieldTo corrects holds that were seen to have ended later than the next one had
+// begun: when they did was a guess.
+func (b *book) yieldTo(next *entrant) {
+	since := next.current().From
+	for _, e := range slices.Backward(b.ended) {
+		if !e.over.After(since) {
+			return
+		}
+		if e.dropped || !e.guessed || !e.excludes(next.contender) {
+			continue
+		}
+		last := &e.row.Spells[len(e.row.Spells)-1]
+		last.To = latest(last.From, since)
+		e.over = last.To
+	}
 }
 
 // overlaps reports whether the request was there between two times.

@@ -24,12 +24,19 @@
 //
 // A look at a lock comes a tenth of a second after the one before, at the soonest,
 // and holds that began and ended in between are not seen. How a hold ended follows
-// from what the tree tells: the record of evictions (EndTaken), a lock-delay
-// (EndLost), the requests to go that stood in its mailbox (EndPreempted,
-// EndLeaseExpired), and whether its successor was granted in the transaction in
-// which it went (EndReleased) or found the lock without its holder, having waited
-// for a second at least (EndLost). A process that dies while nobody waits, without a
-// lock-delay, leaves nothing to tell it from one that has released: EndReleased.
+// from what the tree tells: the record of evictions (EndTaken), the requests to go that
+// stood in its mailbox (EndPreempted, EndLeaseExpired), and
+//
+//   - EndReleased, if its successor was granted in the transaction in which it went,
+//     if it has a lock-delay and left no note of it, or if its session was granted
+//     a lock later: then it has not ended;
+//   - EndLost, if it left the note of its lock-delay, if its successor found the lock
+//     without its holder, having waited for a second at least, or if its session
+//     left another lock in the same transaction, as all does when a session ends;
+//   - else EndGone: the node of a holder that releases a lock for which nobody waits
+//     vanishes as that of one whose process has died, and nothing tells which it was.
+//     It becomes one of the above when something does.
+//
 // Of the holds of this process Board.Observe knows better. What ended while
 // ZooKeeper did not answer, without a trace, is EndUnknown.
 package live

@@ -39,6 +39,7 @@ const (
 	EntryTakeover     EntryKind = "takeover"      // a request has taken the lock from a holder
 	EntryBreak        EntryKind = "break"         // an operator has taken the lock from a holder
 	EntryLost         EntryKind = "lost"          // a holder has gone without releasing the lock
+	EntryGone         EntryKind = "gone"          // a holder has gone: ZooKeeper does not tell whether it has released the lock
 	EntryCollected    EntryKind = "collected"     // the lock was not used for long and is listed no more
 	EntryDamaged      EntryKind = "damaged"       // the lock's node cannot be read
 	EntryBlind        EntryKind = "blind"         // ZooKeeper does not answer

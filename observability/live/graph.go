@@ -8,6 +8,10 @@ import (
 
 // A Graph says who waits for whom, see recipes.WaitFor: the requests that wait or
 // are waited for, bounded. Its order is that of the locks, holders first.
+//
+// Each lock is looked at on its own. A circle over several of them that was not there
+// a second ago may be made of what they were at different moments, and be gone in the
+// next snapshot: EntryDeadlock is told of those alone that stay.
 type Graph struct {
 	Nodes   []GraphNode `json:"nodes"`
 	Edges   []GraphEdge `json:"edges"`

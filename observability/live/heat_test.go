@@ -80,3 +80,76 @@ func TestHeatLosesNothing(t *testing.T) {
 		require.InDelta(t, sum.Seconds(), got.Seconds(), 0.2, "%v", got)
 	})
 }
+
+// A wait is drawn in the columns in which it was, whatever slices it crosses, also
+// where those of ten seconds end and those of two minutes begin.
+func TestHeatKnowsWhenEachWaitWas(t *testing.T) {
+	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWarmth(10)
+		type span struct{ from, to time.Time }
+		var waits []span
+		now := start
+		for range rapid.IntRange(1, 40).Draw(t, "waits") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 1_500_000).Draw(t, "pause")) * time.Millisecond)
+			long := time.Duration(rapid.IntRange(1, 900_000).Draw(t, "wait")) * time.Millisecond
+			w.add(users, now.Add(-long), now)
+			waits = append(waits, span{now.Add(-long), now})
+		}
+		// columns of whole coarse slices: nothing is spread
+		n := rapid.IntRange(1, 60).Draw(t, "columns")
+		slice := coarseSlice * time.Duration(rapid.IntRange(1, 5).Draw(t, "slices"))
+		from := now.Truncate(coarseSlice).Add(-slice * time.Duration(rapid.IntRange(0, n).Draw(t, "before")))
+		c := columns{from: from, slice: slice, sums: make([]float64, n)}
+		w.scopes[users].into(c, from.Add(slice*time.Duration(n)))
+		for i, got := range c.durations() {
+			begin, end := from.Add(slice*time.Duration(i)), from.Add(slice*time.Duration(i+1))
+			var want time.Duration
+			for _, x := range waits {
+				want += max(0, earliest(x.to, end).Sub(latest(x.from, begin)))
+			}
+			require.InDelta(t, want.Seconds(), got.Seconds(), 0.1, "column %d of %v, from %v", i, slice, begin)
+		}
+	})
+}
+
+func TestHeatOfAHugeQueueIsNotLost(t *testing.T) {
+	w := newWarmth(1)
+	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	const many = 30_000
+	for range many {
+		w.add(users, start, start.Add(coarseSlice))
+	}
+	c := columns{from: start, slice: coarseSlice, sums: make([]float64, 1)}
+	w.scopes[users].coarse.spread(c, start, start.Add(coarseSlice))
+	require.Equal(t, many*coarseSlice, c.durations()[0])
+}
+
+func TestHeatFromTheBeginningIsThatOfADay(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.join(users, "ann")
+		s.second(60)
+		s.leave(users, "ann")
+		s.second(3600)
+		h := s.board.Heat(time.Time{}, time.Time{}, 24)
+		require.Equal(t, time.Hour, h.Slice)
+		require.Equal(t, time.Minute, h.Rows[0].Waited[23].Round(time.Second))
+		require.Equal(t, time.Minute, h.Rows[0].Total().Round(time.Second))
+	})
+}
+
+func TestHeatForgetsALockWhereNobodyHasWaitedForADay(t *testing.T) {
+	w := newWarmth(2)
+	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	w.add("old", start, start.Add(time.Second))
+	w.add("new", start.Add(time.Hour), start.Add(time.Hour+time.Second))
+	w.add("third", start.Add(2*time.Hour), start.Add(2*time.Hour+time.Second))
+	require.NotNil(t, w.scopes["old"])
+	require.Nil(t, w.scopes["third"], "it is added up")
+	require.NotNil(t, w.rest.fine.sums)
+	day := coarseSlice * coarseSlices
+	w.add("fourth", start.Add(day+3*time.Minute), start.Add(day+4*time.Minute))
+	require.Nil(t, w.scopes["old"])
+	require.NotNil(t, w.scopes["new"])
+	require.NotNil(t, w.scopes["fourth"])
+}

@@ -21,9 +21,9 @@ func (b *Board) Observe(_ context.Context, event lockguard.Event) {
 	defer b.mu.Unlock()
 	switch e := event.(type) {
 	case lockguard.Released:
-		b.knowEnd(e.Scope, e.Token, releasedEnd(e))
+		b.knowEnd(e.Subject, releasedEnd(e))
 	case lockguard.Lost:
-		b.knowEnd(e.Scope, e.Token, lostEnd(e))
+		b.knowEnd(e.Subject, lostEnd(e))
 	}
 	kind, text := herald(event)
 	if kind == "" {
@@ -42,7 +42,7 @@ var _ lockguard.Observer = (*Board)(nil).Observe
 func (b *Board) idOf(about lockguard.Subject) string {
 	if k := b.books[about.Scope]; k != nil && about.Token != 0 {
 		for id, e := range k.present {
-			if e.holds && e.contender.Token == about.Token {
+			if e.holds && holdOf(e) == holdIn(about) {
 				return id
 			}
 		}
@@ -83,15 +83,29 @@ func lostEnd(e lockguard.Lost) knownEnd {
 	return knownEnd{end, "has lost it: " + clip(e.Err.Error(), longText)}
 }
 
+// A hold is what a hold of this process is known by in ZooKeeper. A token is not
+// enough: several shared holders, or several locks, may be granted in one transaction.
+type hold struct {
+	scope string
+	token recipes.Token
+	owner string
+}
+
+func holdIn(about lockguard.Subject) hold {
+	return hold{about.Scope, about.Token, clip(about.Owner, longName)}
+}
+
+func holdOf(e *entrant) hold { return hold{e.book.scope, e.contender.Token, e.row.Owner} }
+
 // knowEnd corrects a spell that has ended, or keeps what is known until it is seen
 // that it has.
-func (b *Board) knowEnd(scope string, token recipes.Token, known knownEnd) {
-	if token == 0 {
+func (b *Board) knowEnd(about lockguard.Subject, known knownEnd) {
+	if about.Token == 0 {
 		return
 	}
-	if k := b.books[scope]; k != nil {
+	if k := b.books[about.Scope]; k != nil {
 		for _, e := range slices.Backward(k.ended) {
-			if e.dropped || e.contender.Token != token {
+			if e.dropped || holdOf(e) != holdIn(about) {
 				continue
 			}
 			if last := len(e.row.Spells) - 1; last >= 0 && e.row.Spells[last].End != EndTaken {
@@ -100,33 +114,33 @@ func (b *Board) knowEnd(scope string, token recipes.Token, known knownEnd) {
 			return
 		}
 	}
-	b.knownEnds.put(token, known)
+	b.knownEnds.put(holdIn(about), known)
 }
 
 // knownEnds are ends that were told before they were seen. It is bounded: what is
 // never seen, because it was over too soon, goes when there is more.
 type knownEnds struct {
-	m     map[recipes.Token]knownEnd
-	queue []recipes.Token
+	m     map[hold]knownEnd
+	queue []hold
 }
 
 const maxKnownEnds = 4096
 
-func (k *knownEnds) put(token recipes.Token, end knownEnd) {
+func (k *knownEnds) put(h hold, end knownEnd) {
 	if k.m == nil {
-		k.m = map[recipes.Token]knownEnd{}
+		k.m = map[hold]knownEnd{}
 	}
-	if _, again := k.m[token]; !again {
-		k.queue = append(k.queue, token)
+	if _, again := k.m[h]; !again {
+		k.queue = append(k.queue, h)
 	}
-	k.m[token] = end
+	k.m[h] = end
 	if len(k.queue) > maxKnownEnds {
 		delete(k.m, k.queue[0])
 		k.queue = k.queue[1:]
 	}
 }
 
-func (k *knownEnds) take(token recipes.Token) (knownEnd, bool) {
-	end, ok := k.m[token]
+func (k *knownEnds) take(h hold) (knownEnd, bool) {
+	end, ok := k.m[h]
 	return end, ok
 }

@@ -23,10 +23,10 @@ func (r *ring) add(e Entry) {
 // after returns the entries behind that number, the oldest first.
 func (r *ring) after(n uint64, most int) []Entry {
 	kept := uint64(len(r.entries))
-	first := max(r.last-kept, n) + 1
-	if first > r.last {
+	if n >= r.last {
 		return []Entry{}
 	}
+	first := max(r.last-kept, n) + 1
 	count := int(r.last - first + 1)
 	if most > 0 {
 		count = min(count, most)

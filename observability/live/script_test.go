@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -24,6 +25,7 @@ type script struct {
 	board *Board
 	told  chan recipes.Sighting
 	start time.Time
+	stop  func()
 
 	zxid   recipes.Token
 	states map[string]*recipes.LockState
@@ -60,11 +62,17 @@ func newScript(t *testing.T, keep Keep) *script {
 	var err error
 	s.board, err = New(Options{Source: s, Now: time.Now, Keep: keep})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() { s.stop() })
+	s.run()
+	return s
+}
+
+// run makes the board look, until stop.
+func (s *script) run() {
+	ctx, cancel := context.WithCancel(s.t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { _ = s.board.Run(ctx) })
-	t.Cleanup(func() { stop(); work.Wait() })
-	return s
+	s.stop = func() { cancel(); work.Wait() }
 }
 
 func (s *script) sync()                { s.told <- recipes.Sighting{Synced: true}; s.settle() }
@@ -277,3 +285,5 @@ func (s *script) events() []string {
 	}
 	return lines
 }
+
+func skipped() lockguard.Event { return lockguard.Skipped{Job: "nightly", Reason: "overlap"} }

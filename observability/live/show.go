@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 			}
 		}
 	}
-	s := &Snapshot{At: now.UTC(), Version: b.Now().Version + 1, Complete: b.complete, Blind: b.blind}
+	s := &Snapshot{At: now.UTC(), Version: b.Now().Version + 1, Complete: b.complete, Blind: cmp.Or(b.blind, b.idle)}
 	b.mu.Unlock()
 
 	g := newWaits(states)
@@ -91,7 +92,9 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy(now)
-	b.tellCircles(g, now)
+	if left := b.tellCircles(g, now); left > 0 && (next == 0 || left < next) {
+		next = left
+	}
 	s.Entries = b.stream.last
 	b.now.Store(s)
 	close(b.changed)
@@ -110,9 +113,21 @@ func withoutOver(s recipes.LockState, now time.Time) recipes.LockState {
 	return s
 }
 
-// tellCircles tells of deadlocks that were not there before.
-func (b *Board) tellCircles(g waits, now time.Time) {
-	there := map[string]bool{}
+// A circle is a deadlock that a snapshot shows.
+type circle struct {
+	since time.Time
+	told  bool
+}
+
+// sureAfter is how long a deadlock is there before it is told. Locks are looked at one
+// after the other: what each of them was at another moment may make a circle that has
+// never been. A change of any of them is seen sooner than that.
+const sureAfter = time.Second
+
+// tellCircles tells of deadlocks that were not there before. It returns when the next
+// one is sure; 0: there is none.
+func (b *Board) tellCircles(g waits, now time.Time) (next time.Duration) {
+	there := map[string]circle{}
 	for _, c := range g.Circles() {
 		if !c.Deadlock() {
 			continue
@@ -127,13 +142,26 @@ func (b *Board) tellCircles(g waits, now time.Time) {
 		}
 		slices.Sort(ids)
 		key := strings.Join(ids, " ")
-		there[key] = true
-		if !b.circles[key] {
+		seen, again := b.circles[key]
+		blind := b.blind != nil || b.idle != nil
+		if !again || blind {
+			seen.since = time.Now()
+		}
+		switch left := sureAfter - time.Since(seen.since); {
+		case seen.told, blind:
+		case left > 0:
+			if next == 0 || left < next {
+				next = left
+			}
+		default:
+			seen.told = true
 			b.news(Entry{
 				At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: clip(c.Cut.Owner, longName), Token: c.Cut.Token,
 				Text: clip("they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText),
 			})
 		}
+		there[key] = seen
 	}
 	b.circles = there
+	return next
 }

@@ -8,15 +8,16 @@ type Snapshot struct {
 	At       time.Time `json:"at"`       // by the servers' clock
 	Version  uint64    `json:"version"`  // grows with each snapshot of a Board
 	Entries  uint64    `json:"entries"`  // the number of the newest Entry
-	Complete bool      `json:"complete"` // all locks that there are have been looked at since the Board runs
-	Blind    *Blind    `json:"blind"`    // null: ZooKeeper answers
+	Complete bool      `json:"complete"` // all locks that there are have been looked at in this Run of the Board
+	Blind    *Blind    `json:"blind"`    // null: ZooKeeper answers, and somebody looks
 
 	Locks  []Lock `json:"locks"` // by scope
 	Waits  Graph  `json:"waits"`
 	Totals Totals `json:"totals"`
 }
 
-// Blind says that ZooKeeper does not answer: what is shown is what was seen last.
+// Blind says that ZooKeeper does not answer, or that nobody looks: what is shown is
+// what was seen last.
 type Blind struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`

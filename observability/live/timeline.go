@@ -56,6 +56,7 @@ const (
 	EndGranted      SpellEnd = "granted"       // of waiting: it got the lock
 	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone
 	EndReleased     SpellEnd = "released"      // nobody had asked for that
+	EndGone         SpellEnd = "gone"          // released or lost: ZooKeeper does not tell which
 	EndPreempted    SpellEnd = "preempted"     // of holding: it was asked to go; of leaving: it went
 	EndLeaseExpired SpellEnd = "lease_expired" // likewise, because its lease was over
 	EndTaken        SpellEnd = "taken"         // the lock was taken away, by a request or an operator

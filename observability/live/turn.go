@@ -24,6 +24,9 @@ type turn struct {
 	heir   *recipes.Contender // who was granted last, if that is new
 	handed bool               // in a transaction in which somebody went, as far as can be told: whoever came or went later hides that
 	after  []Entry            // told when all ends are
+
+	departed departure
+	over     bool // that was the end of a session
 }
 
 // turn brings a book up to date.
@@ -33,10 +36,12 @@ func (b *Board) turn(look recipes.Sighting, now time.Time) {
 		k = &book{scope: look.State.Scope, present: map[string]*entrant{}}
 		b.books[look.State.Scope] = k
 	}
-	t := &turn{b: b, k: k, is: look.State, look: look, now: now, tell: b.complete}
+	t := &turn{b: b, k: k, is: look.State, look: look, now: now, tell: b.knows}
 	wasDamaged := k.state.Damage
 	t.findHeir()
-	t.ends()
+	if look.Gone || !unreadable(t.is) { // else they are what was seen last
+		t.ends()
+	}
 	for _, h := range t.is.Holders {
 		t.holder(h)
 	}
@@ -46,7 +51,7 @@ func (b *Board) turn(look recipes.Sighting, now time.Time) {
 	for _, e := range t.after {
 		b.news(e)
 	}
-	k.state, k.gone, k.stale = look.State, look.Gone, true
+	k.state, k.gone, k.stale, k.run = look.State, look.Gone, true, b.run
 	if look.State.Damage != "" && wasDamaged == "" {
 		b.news(Entry{At: now, Kind: EntryDamaged, Scope: k.scope, Text: clip(look.State.Damage, longText)})
 	}
@@ -105,6 +110,8 @@ func (t *turn) ends() {
 	slices.SortFunc(gone, func(a, b *entrant) int {
 		return cmp.Or(a.joined.Compare(b.joined), cmp.Compare(a.row.ID, b.row.ID))
 	})
+	t.departed = departure{t.oneSession(gone), t.k.scope, t.look.Moved}
+	t.over = t.b.doubts.note(t.departed)
 	for _, e := range gone {
 		if e.holds {
 			t.holderGone(e)
@@ -114,6 +121,20 @@ func (t *turn) ends() {
 		delete(t.k.present, e.row.ID)
 		t.b.keep(e)
 	}
+}
+
+// oneSession returns the session of all who have gone; 0: of several, or somebody
+// has come as well.
+func (t *turn) oneSession(gone []*entrant) int64 {
+	fresh := func(c recipes.Contender) bool { return t.k.present[c.ID] == nil }
+	if len(gone) == 0 || slices.ContainsFunc(t.is.Holders, fresh) || slices.ContainsFunc(t.is.Waiters, fresh) {
+		return 0
+	}
+	one := gone[0].contender.Session
+	if slices.ContainsFunc(gone, func(e *entrant) bool { return e.contender.Session != one }) {
+		return 0
+	}
+	return one
 }
 
 // waiterGone: it has left, unless it was granted and evicted between two looks.
@@ -127,12 +148,23 @@ func (t *turn) waiterGone(e *entrant) {
 		return
 	}
 	end := EndLeft
-	if t.b.blind != nil {
+	if t.unsure() {
 		end = EndUnknown
 	}
 	at := e.close(t.now, end)
 	t.b.warm(e, at)
 	t.say(e, Entry{At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s waits no more, after %s", e.row.Owner, Human(at.Sub(e.joined)))})
+}
+
+// unsure reports whether who is there no more may have gone long ago: nobody looked,
+// or the lock could not be read.
+func (t *turn) unsure() bool {
+	return t.b.blind != nil || t.b.idle != nil || unreadable(t.k.state)
+}
+
+// unreadable reports whether it cannot be seen who is there.
+func unreadable(s recipes.LockState) bool {
+	return s.Damage != "" && len(s.Holders)+len(s.Waiters) == 0
 }
 
 func (t *turn) eviction(id string) (recipes.Eviction, bool) {
@@ -200,8 +232,8 @@ func (t *turn) holderGone(e *entrant) {
 	if heir != nil && handed {
 		at = heir.Since
 	}
-	end, why := EndReleased, "has released it"
-	known, isKnown := t.b.knownEnds.take(e.contender.Token)
+	end, why := EndGone, "has it no more: it has released it, or its session has ended"
+	known, isKnown := t.b.knownEnds.take(holdOf(e))
 	i := slices.IndexFunc(t.is.Delays, func(d recipes.Delay) bool { return d.ID == e.row.ID })
 	switch {
 	case i >= 0:
@@ -213,15 +245,28 @@ func (t *turn) holderGone(e *entrant) {
 		end, why = known.end, known.why
 	case heir != nil && !handed && t.abandoned(*heir, e):
 		end, why, at = EndLost, "has gone without releasing it", heir.Since
-	case t.b.blind != nil && !handed:
+	case t.unsure() && !handed:
 		end, why = EndUnknown, "has it no more; nobody was looking"
 	case e.leaving() != "":
 		end, why = e.leaving(), fmt.Sprintf("has released it, as %s had asked", e.askedBy)
+	case handed, t.noNote(e):
+		end, why = EndReleased, "has released it"
+	case t.over:
+		end, why = EndLost, "has gone without releasing it: its session has ended"
 	}
-	at = e.close(at, end)
+	before, last := t.beforeNext(e)
+	at = e.close(earliest(at, before), end)
+	e.guessed = !handed
 	kind := EntryReleased
-	if end == EndLost {
+	switch end {
+	case EndLost:
 		kind = EntryLost
+	case EndGone:
+		kind = EntryGone
+		t.b.doubts.add(doubt{departure: t.departed, e: e, last: last})
+	case EndUnknown:
+		kind = EntryGone
+	case EndGranted, EndLeft, EndReleased, EndPreempted, EndLeaseExpired, EndTaken:
 	}
 	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s, after %s", e.row.Owner, why, Human(at.Sub(e.contender.Since)))}
 	if handed {
@@ -229,6 +274,25 @@ func (t *turn) holderGone(e *entrant) {
 		x.By, x.ByID = clip(heir.Owner, longName), heir.ID
 	}
 	t.say(e, x)
+}
+
+// noNote reports whether a holder has left no note of a lock-delay, as it would have
+// if it had gone without releasing the lock.
+func (t *turn) noNote(e *entrant) bool {
+	return e.contender.LockDelay > 0 && (t.heir == nil || t.seen().Sub(e.seenAt) < e.contender.LockDelay)
+}
+
+// beforeNext tells until when a hold can have lasted that nobody has seen ending: when
+// the next one began that cannot be beside it. last is the last transaction in which
+// it can have ended.
+func (t *turn) beforeNext(e *entrant) (at time.Time, last recipes.Token) {
+	at, last = t.now, t.look.Moved
+	for _, h := range t.is.Holders {
+		if t.k.holder(h.ID) == nil && e.excludes(h) {
+			at, last = earliest(at, h.Since), min(last, h.Token-1)
+		}
+	}
+	return at, last
 }
 
 // findHeir finds out who has the lock now.
@@ -281,6 +345,8 @@ func (t *turn) granted(e *entrant, h recipes.Contender) {
 	e.holds, e.contender, e.seenAt = true, h, time.Time{}
 	e.row.Priority, e.row.Mode = h.Priority, h.Mode
 	e.open(SpellHolding, since, h.Token)
+	t.k.yieldTo(e)
+	t.b.doubts.alive(h.Session, h.Token)
 	text := fmt.Sprintf("%s has the lock", e.row.Owner)
 	if waited := since.Sub(e.joined); waited >= time.Millisecond {
 		text += " after " + Human(waited)

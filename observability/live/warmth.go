@@ -59,19 +59,19 @@ func (w *warmth) expire(now time.Time) {
 type sliceRing struct {
 	length time.Duration
 	n      int64
-	last   int64 // the newest slice
-	sums   []int32
+	last   int64   // the newest slice
+	sums   []int64 // milliseconds
 }
 
 // end is the end of what is known.
-func (r *sliceRing) end() time.Time { return time.Unix(0, (r.last+1)*int64(r.length)) }
+func (r *sliceRing) end() time.Time { return r.begin(r.last + 1) }
 
 func (r *sliceRing) add(from, to time.Time) {
 	if !to.After(from) {
 		return
 	}
 	if r.sums == nil {
-		r.sums = make([]int32, r.n)
+		r.sums = make([]int64, r.n)
 	}
 	first, last := r.slot(from), r.slot(to)
 	for at := max(r.last+1, last-r.n+1); at <= last; at++ {
@@ -79,13 +79,17 @@ func (r *sliceRing) add(from, to time.Time) {
 	}
 	r.last = max(r.last, last)
 	for at := max(first, r.last-r.n+1); at <= last; at++ {
-		begin := time.Unix(0, at*int64(r.length))
+		begin := r.begin(at)
 		overlap := earliest(to, begin.Add(r.length)).Sub(latest(from, begin))
-		r.sums[at%r.n] += int32(overlap.Milliseconds())
+		r.sums[at%r.n] += overlap.Milliseconds()
 	}
 }
 
-func (r *sliceRing) slot(t time.Time) int64 { return t.UnixNano() / int64(r.length) }
+func (r *sliceRing) slot(t time.Time) int64 { return t.Unix() / int64(r.length/time.Second) }
+
+func (r *sliceRing) begin(slot int64) time.Time {
+	return time.Unix(slot*int64(r.length/time.Second), 0)
+}
 
 // spread adds what is known between two times to the columns of a picture.
 func (r *sliceRing) spread(c columns, from, to time.Time) {
@@ -97,7 +101,7 @@ func (r *sliceRing) spread(c columns, from, to time.Time) {
 		if sum == 0 {
 			continue
 		}
-		begin := time.Unix(0, at*int64(r.length))
+		begin := r.begin(at)
 		part := earliest(to, begin.Add(r.length)).Sub(latest(from, begin))
 		c.add(latest(from, begin), earliest(to, begin.Add(r.length)), float64(sum)*float64(part)/float64(r.length))
 	}
@@ -137,9 +141,11 @@ func (c columns) durations() []time.Duration {
 }
 
 // into draws a line: the fine slices as far back as they go, before that the
-// coarse ones.
+// coarse ones. They meet where a coarse one begins: nothing is lost there, or counted
+// twice.
 func (l *warmLine) into(c columns, to time.Time) {
-	since := latest(c.from, l.fine.end().Add(-fineSlice*(fineSlices-1)))
+	known := l.fine.end().Add(-fineSlice * fineSlices)
+	since := latest(c.from, known.Add(coarseSlice-1).Truncate(coarseSlice))
 	if l.fine.sums == nil {
 		since = to
 	}

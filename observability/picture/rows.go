@@ -257,7 +257,7 @@ func departure(end live.SpellEnd) string {
 		return "evicted"
 	case live.EndLost:
 		return "lost"
-	case live.EndUnknown:
+	case live.EndUnknown, live.EndGone:
 		return "gone"
 	default:
 		return "released"

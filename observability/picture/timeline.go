@@ -221,7 +221,7 @@ func (g *gantt) spell(y float64, p live.Spell) {
 	switch p.End {
 	case live.EndTaken, live.EndLost:
 		g.empty("path", "class", "lk-end", "d", new(path).to("M", x2-4, y-4).to("L", x2+4, y+4).to("M", x2-4, y+4).to("L", x2+4, y-4).String())
-	case live.EndLeft, live.EndUnknown:
+	case live.EndLeft, live.EndUnknown, live.EndGone:
 		g.empty("path", "class", look.edge, "d", new(path).to("M", x2, y-half-3).to("V", y+half+3).String())
 	case live.EndGranted, live.EndReleased, live.EndPreempted, live.EndLeaseExpired:
 	}
