@@ -87,6 +87,8 @@ func TestBusyLocksLeaveNothingBehindQuietOnes(t *testing.T) {
 		for _, e := range s.board.ended {
 			require.Equal(t, e.dropped, len(e.row.Spells) == 0, "what is dropped keeps no texts")
 		}
+		s.wait(25 * time.Hour)
+		require.Empty(t, s.known("quiet"), "and what is kept goes in its time")
 	})
 }
 

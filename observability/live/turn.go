@@ -366,6 +366,7 @@ func (t *turn) asks(e *entrant, h recipes.Contender) {
 	words.State.At = t.seen()
 	for _, n := range h.PreemptedBy {
 		key := n.ID + string(n.Reason)
+		n.ID = clip(n.ID, longName) // anybody may have written it
 		if had[key] {
 			delete(had, key)
 			continue
