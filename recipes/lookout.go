@@ -41,6 +41,10 @@ type Sighting struct {
 	// went since; a waiter that found the lock abandoned was granted later than that.
 	Moved Token
 
+	// Version is that of the lock node: each grant raises it by one. What else writes
+	// the node does so too.
+	Version int32
+
 	// Gone: the lock was not used for long and has been collected. The State has
 	// a scope alone.
 	Gone bool

@@ -303,7 +303,7 @@ func (l *lookLock) tell(at *site) {
 		l.changed, l.told = false, true
 		told := Sighting{State: l.state}
 		if l.listed != nil {
-			told.Moved = Token(l.listed.Pzxid)
+			told.Moved, told.Version = Token(l.listed.Pzxid), l.listed.Version
 		}
 		at.v.seen(told)
 	}

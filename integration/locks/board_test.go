@@ -145,6 +145,7 @@ func TestHistorySaysHowHoldsEnded(t *testing.T) {
 	heldBy("ann", 1)
 	ann.release()
 	bob.granted()
+	heldBy("bob", 0)
 	cid := h.ask(h.lock(c), "cid", at(3), cleanup(0))
 	h.shows(b, "bob is asked to go", func(n *live.Snapshot) bool {
 		return len(n.Locks[0].Holders) == 1 && len(n.Locks[0].Holders[0].PreemptedBy) == 1

@@ -12,11 +12,12 @@ import (
 
 // A book is what is known of one lock: its state as seen last, and its history.
 type book struct {
-	scope string
-	state recipes.LockState
-	gone  bool // it was collected
-	stale bool // its view is
-	run   int  // of the Board, in which it was told last
+	scope  string
+	state  recipes.LockState
+	grants int32 // version of the lock node
+	gone   bool  // it was collected
+	stale  bool  // its view is
+	run    int   // of the Board, in which it was told last
 
 	present map[string]*entrant // those who are there, by ID
 	ended   []*entrant          // the one that ended first is first
@@ -123,12 +124,12 @@ func (e *entrant) excludes(h recipes.Contender) bool {
 // yieldTo corrects holds that were seen to have ended later than the next one had
 // begun: when they did was a guess.
 func (b *book) yieldTo(next *entrant) {
-	since := next.current().From
+	since := next.row.Spells[len(next.row.Spells)-1].From
 	for _, e := range slices.Backward(b.ended) {
-		if !e.over.After(since) {
+		if since.Sub(e.over) > time.Minute {
 			return
 		}
-		if e.dropped || !e.guessed || !e.excludes(next.contender) {
+		if e == next || !e.over.After(since) || e.dropped || !e.guessed || !e.excludes(next.contender) {
 			continue
 		}
 		last := &e.row.Spells[len(e.row.Spells)-1]

@@ -68,10 +68,11 @@ func (d *doubts) add(x doubt) {
 	}
 }
 
-// alive: a session was there in a transaction. What it had before, it has released.
+// alive: a session was granted a lock in a transaction. What it had until then, it has
+// released.
 func (d *doubts) alive(session int64, at recipes.Token) {
 	d.open = slices.DeleteFunc(d.open, func(x doubt) bool {
-		if x.e.contender.Session == session && x.last < at {
+		if x.e.contender.Session == session && x.last <= at {
 			x.settle(EndReleased)
 			return true
 		}

@@ -42,6 +42,28 @@ func (s *script) expire(session int64, scopes ...string) {
 	}
 }
 
+// between lets the holders of two locks go, one after the other, and something happen
+// in both at once, before anybody looks at either.
+func (s *script) between(before, then func(scope string)) {
+	s.acquire("b", "ann-b", of(1))
+	both := []string{users, "b"}
+	for _, scope := range both {
+		before(scope)
+		s.tell(scope)
+	}
+	for _, scope := range both {
+		remove(&s.lock(scope).Holders, "ann")
+		remove(&s.lock(scope).Holders, "ann-b")
+	}
+	s.zxid += 3
+	for _, scope := range both {
+		then(scope)
+		s.moved[scope] = s.zxid
+		s.tell(scope)
+	}
+	require.Equal(s.t, EndGone, s.endOf("b", "ann-b"))
+}
+
 func (s *script) endOf(scope, id string) SpellEnd {
 	for _, r := range s.board.Timeline(scope, time.Time{}, time.Time{}).Rows {
 		if r.ID == id {
@@ -68,6 +90,11 @@ func TestHowAHoldEndedIsSaidAsFarAsTheTreeTells(t *testing.T) {
 			s.leave(users, "ann")
 			s.wait(time.Second)
 			s.handOver("b", "bob")
+		}, EndReleased},
+		"its session is granted another lock in the same transaction": {func(s *script) {
+			s.leave(users, "ann")
+			s.zxid--
+			s.acquire("b", "ann-b", of(mine))
 		}, EndReleased},
 		"another session takes a lock later": {func(s *script) {
 			s.leave(users, "ann")
@@ -109,18 +136,71 @@ func TestHowAHoldEndedIsSaidAsFarAsTheTreeTells(t *testing.T) {
 			s.leave("b", "ann-b")
 			s.leave(users, "ann")
 		}, EndGone},
-		"two sessions leave two locks in the same look": {func(s *script) {
-			s.acquire("b", "ann-b", of(mine))
-			l := s.lock(users)
-			l.Waiters = append(l.Waiters, request("bob", of(other)))
-			s.tell(users)
+		"another session leaves both locks at once, later": {func(s *script) {
+			s.between(func(scope string) { s.lock(scope).Waiters = []recipes.Contender{request("bob-"+scope, of(other))} },
+				func(scope string) { s.lock(scope).Waiters = nil })
+		}, EndGone},
+		"another one takes both locks at once, later": {func(s *script) {
+			s.between(func(string) {}, func(scope string) { s.grant(s.lock(scope), request("bob-"+scope, of(other))) })
+		}, EndGone},
+		"another one queues for both locks at once, later": {func(s *script) {
+			s.between(func(string) {}, func(scope string) { s.lock(scope).Waiters = []recipes.Contender{request("bob-"+scope, of(other))} })
+		}, EndGone},
+		"the one to whom it was handed over": {func(s *script) {
+			s.join(users, "bob")
+			s.second(5)
+			s.handOver(users, "ann")
+		}, EndReleased},
+		"somebody else came since it was handed over": {func(s *script) {
+			s.join(users, "bob")
+			s.second(5)
 			s.zxid++
+			l := s.lock(users)
 			remove(&l.Holders, "ann")
-			remove(&l.Waiters, "bob")
+			s.grantFirst(l)
+			s.join(users, "cid")
+		}, EndGone},
+		"it was handed over, or not, to one that handed it over": {func(s *script) {
+			s.join(users, "bob")
+			s.second(5)
+			l := s.lock(users)
+			remove(&l.Holders, "ann")
+			s.grant(l, request("unseen"))
+			s.handOver(users, "unseen")
+		}, EndGone},
+		"it was handed over, or not, to one from whom it was taken": {func(s *script) {
+			s.join(users, "bob")
+			s.second(5)
+			l := s.lock(users)
+			remove(&l.Holders, "ann")
+			l.Holders = append(l.Holders, request("unseen")) // the same version, as if it was not written
+			s.takeOver(users, "unseen", priority.Outranked)
+		}, EndGone},
+		"it was found abandoned, or not, by one that handed it over": {func(s *script) {
+			s.join(users, "bob")
+			s.second(9)
+			l := s.lock(users)
+			remove(&l.Holders, "ann")
+			s.zxid++
 			s.moved[users] = s.zxid
+			s.grants[users]++ // somebody had it since
+			s.zxid++
+			s.grantFirst(l)
 			s.tell(users)
-			s.expire(mine, "b")
-			s.moved["b"] = s.zxid - 1
+		}, EndGone},
+		"it has a short lock-delay, whose note may be gone": {func(s *script) {
+			s.acquire("b", "eve", withDelay(time.Second))
+			s.leave("b", "eve")
+			require.Equal(s.t, EndGone, s.endOf("b", "eve"))
+			s.leave(users, "ann")
+		}, EndGone},
+		"it has a lock-delay, and another one has the lock since": {func(s *script) {
+			s.acquire("b", "eve", withDelay(time.Minute))
+			remove(&s.lock("b").Holders, "eve")
+			s.second(300)
+			s.acquire("b", "bob")
+			require.Equal(s.t, EndGone, s.endOf("b", "eve"))
+			s.leave(users, "ann")
 		}, EndGone},
 		"it has a lock-delay, and left no note": {func(s *script) {
 			s.acquire("b", "eve", withDelay(time.Minute))
@@ -188,6 +268,7 @@ func TestHoldsThatNobodySawEndingEndBeforeTheNext(t *testing.T) {
 			s.second(3)
 			s.tell(users)
 			require.Equal(t, lines("ann: holding 1s-2s gone;", "bob: holding 2s-…;"), s.story(users))
+			require.Equal(t, "2s gone users ann has it no more: it has released it, or its session has ended, after 1s", s.events()[1])
 		})
 	})
 	t.Run("in a later one", func(t *testing.T) {
@@ -204,6 +285,49 @@ func TestHoldsThatNobodySawEndingEndBeforeTheNext(t *testing.T) {
 			s.lock(users).Holders[0].Since = since
 			s.tell(users)
 			require.Equal(t, lines("ann: holding 1s-2s gone;", "amy: holding 1s-2s gone;", "bob: holding 2s-…;"), s.story(users))
+		})
+	})
+	t.Run("of one that nobody saw holding", func(t *testing.T) {
+		play(t, Keep{}, func(t *testing.T, s *script) {
+			s.second(1)
+			s.acquire(users, "ann")
+			s.join(users, "bob")
+			s.second(2)
+			l := s.lock(users)
+			remove(&l.Holders, "ann")
+			bob, _ := remove(&l.Waiters, "bob")
+			l.Evicted = []recipes.Eviction{{ID: bob.ID, Owner: bob.Owner, By: "op", Why: "why", At: time.Now()}}
+			s.second(3)
+			s.tell(users)
+			require.Equal(t, lines("ann: holding 1s-2s gone;", "bob: waiting 1s-2s granted; holding 2s-2s taken;", "2s break >bob"), s.story(users))
+		})
+	})
+	t.Run("not of companions", func(t *testing.T) {
+		play(t, Keep{}, func(t *testing.T, s *script) {
+			companion := func(c *recipes.Contender) { c.Hold = "import" }
+			s.second(1)
+			s.acquire(users, "ann", companion)
+			s.second(2)
+			take(s, "amy", companion)
+			s.second(3)
+			remove(&s.lock(users).Holders, "ann")
+			s.tell(users)
+			require.Equal(t, lines("ann: holding 1s-3s gone;", "amy: holding 2s-…;"), s.story(users))
+		})
+	})
+	t.Run("nor of those whose end is known", func(t *testing.T) {
+		play(t, Keep{}, func(t *testing.T, s *script) {
+			s.second(1)
+			s.acquire(users, "ann")
+			s.join(users, "bob")
+			s.second(3)
+			s.handOver(users, "ann") // by one server's clock
+			s.acquire("b", "cid")
+			s.lock(users).Holders = nil
+			take(s, "dan", exclusively)
+			s.lock(users).Holders[0].Since = s.start.Add(2 * time.Second) // by another one's
+			s.tell(users)
+			require.Contains(t, s.story(users), "ann: holding 1s-3s released;")
 		})
 	})
 	t.Run("but of those that share", func(t *testing.T) {
@@ -327,4 +451,37 @@ func TestBoardThatRunsAgainShowsNothingOldAsNew(t *testing.T) {
 		s.leave(users, "bob")
 		require.Equal(t, EndGone, s.endOf(users, "bob"))
 	})
+}
+
+func TestSeveralSharedHoldersAreNotHandedOverByAll(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.acquire(users, "ann", sharing)
+		s.acquire(users, "amy", sharing)
+		s.join(users, "bob")
+		s.second(2)
+		remove(&s.lock(users).Holders, "ann")
+		s.handOver(users, "amy")
+		require.Equal(t, EndGone, s.endOf(users, "ann"))
+		require.Equal(t, EndGone, s.endOf(users, "amy"), "one of them has handed it over")
+		require.Empty(t, s.board.Timeline(users, time.Time{}, time.Time{}).Marks)
+
+		// and a single one has
+		s.join(users, "cid", sharing)
+		s.second(3)
+		s.handOver(users, "bob")
+		s.join(users, "dan")
+		s.second(4)
+		s.handOver(users, "cid")
+		require.Equal(t, EndReleased, s.endOf(users, "cid"))
+	})
+}
+
+func TestSessionsEndAloneAndInOneTransaction(t *testing.T) {
+	var d doubts
+	require.False(t, d.note(departure{1, "a", 5}))
+	require.False(t, d.note(departure{2, "b", 5}), "of another one")
+	require.False(t, d.note(departure{1, "b", 6}), "in another transaction")
+	require.False(t, d.note(departure{1, "a", 5}), "the same lock")
+	require.False(t, d.note(departure{0, "c", 5}))
+	require.True(t, d.note(departure{1, "b", 5}))
 }

@@ -92,7 +92,7 @@ func TestHeatKnowsWhenEachWaitWas(t *testing.T) {
 		now := start
 		for range rapid.IntRange(1, 40).Draw(t, "waits") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 1_500_000).Draw(t, "pause")) * time.Millisecond)
-			long := time.Duration(rapid.IntRange(1, 900_000).Draw(t, "wait")) * time.Millisecond
+			long := time.Duration(rapid.OneOf(rapid.IntRange(1, 900_000), rapid.IntRange(1, 20_000_000)).Draw(t, "wait")) * time.Millisecond
 			w.add(users, now.Add(-long), now)
 			waits = append(waits, span{now.Add(-long), now})
 		}
@@ -152,4 +152,26 @@ func TestHeatForgetsALockWhereNobodyHasWaitedForADay(t *testing.T) {
 	require.Nil(t, w.scopes["old"])
 	require.NotNil(t, w.scopes["new"])
 	require.NotNil(t, w.scopes["fourth"])
+}
+
+// One that waits again, because somebody has overwritten the lock node, has not waited
+// while it held the lock.
+func TestHeatCountsNoHold(t *testing.T) {
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		s.second(1)
+		s.acquire(users, "ann")
+		s.join(users, "bob")
+		s.second(11)
+		s.handOver(users, "ann")
+		s.second(40)
+		l := s.lock(users)
+		bob, _ := remove(&l.Holders, "bob")
+		l.Waiters = append(l.Waiters, bob)
+		s.tell(users)
+		s.second(45)
+		h := s.board.Heat(s.start, s.start.Add(45*time.Second), 9)
+		require.Equal(t, 15*time.Second, h.Rows[0].Total())
+		s.leave(users, "bob")
+		require.Equal(t, 15*time.Second, s.board.Heat(s.start, s.start.Add(45*time.Second), 9).Rows[0].Total())
+	})
 }

@@ -30,6 +30,7 @@ type script struct {
 	zxid   recipes.Token
 	states map[string]*recipes.LockState
 	moved  map[string]recipes.Token // of each lock: when a request came or went last
+	grants map[string]int32         // likewise, how many
 }
 
 func (s *script) Run(ctx context.Context, seen func(recipes.Sighting)) error {
@@ -57,7 +58,7 @@ func newScript(t *testing.T, keep Keep) *script {
 	t.Helper()
 	s := &script{
 		t: t, told: make(chan recipes.Sighting), start: time.Now(), zxid: 100, states: map[string]*recipes.LockState{},
-		moved: map[string]recipes.Token{},
+		moved: map[string]recipes.Token{}, grants: map[string]int32{},
 	}
 	var err error
 	s.board, err = New(Options{Source: s, Now: time.Now, Keep: keep})
@@ -110,7 +111,7 @@ func (s *script) tell(scope string) {
 		h := &l.Holders[i]
 		h.LeaseLeft = max(0, h.LeaseTimeout-time.Since(h.Since))
 	}
-	s.told <- recipes.Sighting{State: l, Moved: s.moved[scope]}
+	s.told <- recipes.Sighting{State: l, Moved: s.moved[scope], Version: s.grants[scope]}
 	synctest.Wait()
 }
 
@@ -136,6 +137,7 @@ func holdFor(lease time.Duration) func(*recipes.Contender) {
 
 func (s *script) grant(l *recipes.LockState, c recipes.Contender) {
 	c.Token, c.Since = s.zxid, time.Now()
+	s.grants[l.Scope]++
 	l.Holders = append(l.Holders, c)
 }
 

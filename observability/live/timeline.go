@@ -54,7 +54,7 @@ type SpellEnd string
 // The ends of spells.
 const (
 	EndGranted      SpellEnd = "granted"       // of waiting: it got the lock
-	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone
+	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone, or it had the lock for so short a time that nobody saw
 	EndReleased     SpellEnd = "released"      // nobody had asked for that
 	EndGone         SpellEnd = "gone"          // released or lost: ZooKeeper does not tell which
 	EndPreempted    SpellEnd = "preempted"     // of holding: it was asked to go; of leaving: it went

@@ -22,11 +22,15 @@ type turn struct {
 	tell bool      // what happens is news; else it was so when the first look came
 
 	heir   *recipes.Contender // who was granted last, if that is new
-	handed bool               // in a transaction in which somebody went, as far as can be told: whoever came or went later hides that
+	direct bool               // nobody held the lock in between
+	handed bool               // in a transaction in which somebody went; whoever came or went later hides that
 	after  []Entry            // told when all ends are
 
-	departed departure
-	over     bool // that was the end of a session
+	unseen []*entrant // they have held it between two looks
+
+	holdersGone int
+	departed    departure
+	over        bool // that was the end of a session
 }
 
 // turn brings a book up to date.
@@ -51,7 +55,7 @@ func (b *Board) turn(look recipes.Sighting, now time.Time) {
 	for _, e := range t.after {
 		b.news(e)
 	}
-	k.state, k.gone, k.stale, k.run = look.State, look.Gone, true, b.run
+	k.state, k.grants, k.gone, k.stale, k.run = look.State, look.Version, look.Gone, true, b.run
 	if look.State.Damage != "" && wasDamaged == "" {
 		b.news(Entry{At: now, Kind: EntryDamaged, Scope: k.scope, Text: clip(look.State.Damage, longText)})
 	}
@@ -110,6 +114,11 @@ func (t *turn) ends() {
 	slices.SortFunc(gone, func(a, b *entrant) int {
 		return cmp.Or(a.joined.Compare(b.joined), cmp.Compare(a.row.ID, b.row.ID))
 	})
+	for _, e := range gone {
+		if e.holds {
+			t.holdersGone++
+		}
+	}
 	t.departed = departure{t.oneSession(gone), t.k.scope, t.look.Moved}
 	t.over = t.b.doubts.note(t.departed)
 	for _, e := range gone {
@@ -120,6 +129,9 @@ func (t *turn) ends() {
 		}
 		delete(t.k.present, e.row.ID)
 		t.b.keep(e)
+	}
+	for _, e := range t.unseen {
+		t.k.yieldTo(e)
 	}
 }
 
@@ -145,6 +157,7 @@ func (t *turn) waiterGone(e *entrant) {
 		e.holds = true
 		e.open(SpellHolding, at, 0)
 		t.taken(e, x)
+		t.unseen = append(t.unseen, e)
 		return
 	}
 	end := EndLeft
@@ -227,9 +240,9 @@ func (t *turn) holderGone(e *entrant) {
 		t.taken(e, x)
 		return
 	}
-	heir, handed := t.heir, t.handed
+	heir, handed := t.heir, t.handed && (e.row.Mode == priority.Exclusive || t.holdersGone == 1) // of several, one has handed it over
 	at := t.now
-	if heir != nil && handed {
+	if handed {
 		at = heir.Since
 	}
 	end, why := EndGone, "has it no more: it has released it, or its session has ended"
@@ -243,7 +256,7 @@ func (t *turn) holderGone(e *entrant) {
 		}
 	case isKnown:
 		end, why = known.end, known.why
-	case heir != nil && !handed && t.abandoned(*heir, e):
+	case t.direct && !handed && t.abandoned(*heir, e):
 		end, why, at = EndLost, "has gone without releasing it", heir.Since
 	case t.unsure() && !handed:
 		end, why = EndUnknown, "has it no more; nobody was looking"
@@ -277,9 +290,10 @@ func (t *turn) holderGone(e *entrant) {
 }
 
 // noNote reports whether a holder has left no note of a lock-delay, as it would have
-// if it had gone without releasing the lock.
+// if it had gone without releasing the lock: one that lasts until somebody looks.
 func (t *turn) noNote(e *entrant) bool {
-	return e.contender.LockDelay > 0 && (t.heir == nil || t.seen().Sub(e.seenAt) < e.contender.LockDelay)
+	const lasting = 2 * time.Second
+	return e.contender.LockDelay >= lasting && t.heir == nil
 }
 
 // beforeNext tells until when a hold can have lasted that nobody has seen ending: when
@@ -289,7 +303,7 @@ func (t *turn) beforeNext(e *entrant) (at time.Time, last recipes.Token) {
 	at, last = t.now, t.look.Moved
 	for _, h := range t.is.Holders {
 		if t.k.holder(h.ID) == nil && e.excludes(h) {
-			at, last = earliest(at, h.Since), min(last, h.Token-1)
+			at, last = earliest(at, h.Since), min(last, h.Token)
 		}
 	}
 	return at, last
@@ -302,7 +316,15 @@ func (t *turn) findHeir() {
 			t.heir = &t.is.Holders[i]
 		}
 	}
-	t.handed = t.heir != nil && t.look.Moved >= t.heir.Token && t.heir.Joined.Before(t.heir.Since)
+	t.direct = t.heir != nil && t.look.Version-t.k.grants == 1
+	t.handed = t.direct && t.look.Moved == t.heir.Token && t.heir.Joined.Before(t.heir.Since) && !t.hasTaken(*t.heir)
+}
+
+// hasTaken reports whether one has the lock by a takeover: it was not handed over.
+func (t *turn) hasTaken(heir recipes.Contender) bool {
+	return slices.ContainsFunc(t.is.Evicted, func(x recipes.Eviction) bool {
+		return x.By == heir.Owner && x.Reason != "" && !slices.ContainsFunc(t.k.state.Evicted, func(o recipes.Eviction) bool { return o.ID == x.ID })
+	})
 }
 
 // abandoned reports whether a waiter found the lock without its holder, who would
@@ -410,8 +432,8 @@ func (t *turn) waiter(w recipes.Contender) {
 		t.sayLater(e, Entry{At: w.Joined, Kind: EntryWaiting, Text: fmt.Sprintf("%s waits, %s", w.Owner, LevelWords(w.Priority))})
 	case e.holds: // somebody has overwritten the lock node
 		e.holds = false
-		e.close(t.now, EndUnknown)
-		e.open(SpellWaiting, t.now, 0)
+		e.waited = e.close(t.now, EndUnknown)
+		e.open(SpellWaiting, e.waited, 0)
 	case !sameRequest(e.contender, w):
 		t.sayLater(e, Entry{At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s asks for something else%s", w.Owner, markWords(w.Override))})
 	}

@@ -59,8 +59,9 @@ func (w *warmth) expire(now time.Time) {
 type sliceRing struct {
 	length time.Duration
 	n      int64
-	last   int64   // the newest slice
-	sums   []int64 // milliseconds
+	last   int64     // the newest slice
+	until  time.Time // what is in it was before
+	sums   []int64   // milliseconds
 }
 
 // end is the end of what is known.
@@ -77,7 +78,7 @@ func (r *sliceRing) add(from, to time.Time) {
 	for at := max(r.last+1, last-r.n+1); at <= last; at++ {
 		r.sums[at%r.n] = 0
 	}
-	r.last = max(r.last, last)
+	r.last, r.until = max(r.last, last), latest(r.until, to)
 	for at := max(first, r.last-r.n+1); at <= last; at++ {
 		begin := r.begin(at)
 		overlap := earliest(to, begin.Add(r.length)).Sub(latest(from, begin))
@@ -102,8 +103,12 @@ func (r *sliceRing) spread(c columns, from, to time.Time) {
 			continue
 		}
 		begin := r.begin(at)
-		part := earliest(to, begin.Add(r.length)).Sub(latest(from, begin))
-		c.add(latest(from, begin), earliest(to, begin.Add(r.length)), float64(sum)*float64(part)/float64(r.length))
+		end := begin.Add(r.length)
+		if at == r.last {
+			end = earliest(end, r.until)
+		}
+		begun, ended := latest(from, begin), earliest(to, end)
+		c.add(begun, ended, float64(sum)*float64(ended.Sub(begun))/float64(end.Sub(begin)))
 	}
 }
 
