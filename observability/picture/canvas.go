@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 )
 
 // A canvas is an SVG document as it is written. Everything but the names of
@@ -124,26 +126,9 @@ func (c *canvas) tag(name string, attributes []any) {
 }
 
 // escape writes text so that it stays text. What XML cannot contain becomes
-// U+FFFD, and so does what would only confuse: see plain.
+// U+FFFD, and so does what would only confuse: see lettering.Plain.
 func (c *canvas) escape(text string) {
-	_ = xml.EscapeText(&c.b, []byte(plain(text))) // a buffer takes everything
-}
-
-// plain takes control characters out of what strangers have written: those that
-// terminals obey, those that change the direction of what follows, and those that
-// cannot be seen. Line ends stay.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case r < ' ', r >= 0x7f && r <= 0x9f, // controls
-			r == 0xad, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, // format
-			r >= 0xe000 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff, r >= 0xe0000: // private, special, tags
-			return '\uFFFD'
-		}
-		return r
-	}, text)
+	_ = xml.EscapeText(&c.b, []byte(lettering.Plain(text))) // a buffer takes everything
 }
 
 // number writes a coordinate: no finer than a tenth of a pixel.

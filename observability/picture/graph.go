@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -118,17 +119,17 @@ func (d *diagram) words() []string {
 
 func nodeName(n live.GraphNode) string {
 	if n.Owner != "" { // the scope, which is in the label, too, stands below
-		return oneLine(n.Owner)
+		return lettering.Line(n.Owner)
 	}
-	return oneLine(n.Label)
+	return lettering.Line(n.Label)
 }
 
 // doing says what a request does: holds shop/orders.
 func doing(n live.GraphNode) string {
 	if holds(n) {
-		return "holds " + oneLine(n.Scope)
+		return "holds " + lettering.Line(n.Scope)
 	}
-	return "waits for " + oneLine(n.Scope)
+	return "waits for " + lettering.Line(n.Scope)
 }
 
 func holds(n live.GraphNode) bool { return n.State == "holds" }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 )
 
@@ -125,7 +126,7 @@ func heatName(r live.HeatRow) string {
 	if r.Scope == "" {
 		return "all others"
 	}
-	return oneLine(r.Scope)
+	return lettering.Line(r.Scope)
 }
 
 func (m *heatMap) all() (sum time.Duration) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 )
 
 // textWidth estimates how wide text is in a usual sans-serif font. It is rather
@@ -25,9 +27,9 @@ func letterWidth(r rune) float64 {
 		return 0.92
 	case r >= '0' && r <= '9':
 		return 0.6
-	case columns(r) == 0:
+	case lettering.ColumnsOf(r) == 0:
 		return 0
-	case columns(r) == 2:
+	case lettering.ColumnsOf(r) == 2:
 		return 1.1
 	case unicode.IsUpper(r):
 		return 0.7
@@ -38,7 +40,7 @@ func letterWidth(r rune) float64 {
 // fit cuts text so that it is no wider; what is left out is an ellipsis. At most
 // its first line is used.
 func fit(text string, size, width float64) string {
-	text = oneLine(text)
+	text = lettering.Line(text)
 	if textWidth(text, size) <= width {
 		return text
 	}
@@ -54,21 +56,6 @@ func fit(text string, size, width float64) string {
 		return "…"
 	}
 	return strings.TrimRight(text[:end], " ") + "…"
-}
-
-func oneLine(text string) string { return strings.Join(strings.Fields(plain(text)), " ") }
-
-// columns is how many columns of a terminal a character takes.
-func columns(r rune) int {
-	switch {
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0x303e, r >= 0x3041 && r <= 0x4dbf, r >= 0x4e00 && r <= 0xa4cf,
-		r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60,
-		r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1f64f, r >= 0x1f680 && r <= 0x1f6ff, r >= 0x1f900 && r <= 0x1f9ff, r >= 0x20000 && r <= 0x3fffd:
-		return 2
-	}
-	return 1
 }
 
 // span writes a duration for people in its two largest units.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -199,7 +200,7 @@ func (s *story) act(m live.Mark) act {
 func (s *story) name(row int, id string) string {
 	switch {
 	case row >= 0:
-		return oneLine(s.rows[row].Owner)
+		return lettering.Line(s.rows[row].Owner)
 	case id != "":
 		return "another request"
 	}
@@ -225,7 +226,7 @@ func (s *story) words(a act) string {
 	case live.MarkHandover:
 		return from + " hands the lock to " + to
 	default:
-		text = oneLine(a.Text)
+		text = lettering.Line(a.Text)
 	}
 	if d := a.asked.Sub(a.At); !a.asked.IsZero() && d >= time.Millisecond {
 		text += " · heard after " + span(d)
@@ -240,7 +241,7 @@ func (s *story) words(a act) string {
 		text += " · " + departure(a.end) + " after " + span(a.gone.Sub(a.At))
 	}
 	if a.heir >= 0 {
-		text += " · " + oneLine(s.rows[a.heir].Owner) + " holds "
+		text += " · " + lettering.Line(s.rows[a.heir].Owner) + " holds "
 		if d := a.next.Sub(a.gone); d >= time.Millisecond {
 			text += span(d) + " later"
 		} else {

@@ -3,6 +3,7 @@ package picture
 import (
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -24,7 +25,7 @@ type spot struct {
 
 func (s spot) title() string {
 	if s.more > 0 {
-		return count(s.more, "more request", "more requests") + " for " + oneLine(s.Scope)
+		return count(s.more, "more request", "more requests") + " for " + lettering.Line(s.Scope)
 	}
 	return nodeName(s.GraphNode) + ", which " + doing(s.GraphNode)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 )
 
@@ -79,8 +80,8 @@ func (p *printout) write() {
 	p.measure()
 	p.b.WriteString(strings.TrimRight(strings.Repeat(" ", p.label+p.level+3)+p.scale(), " ") + "\n")
 	for i, r := range p.rows {
-		name := cutColumns(oneLine(r.Owner), p.label, p.signs.ellipsis)
-		fmt.Fprintf(&p.b, "%s%s %*s  ", name, strings.Repeat(" ", p.label-columnsOf(name)), p.level, levelOf(r))
+		name := lettering.Cut(lettering.Line(r.Owner), p.label, p.signs.ellipsis)
+		fmt.Fprintf(&p.b, "%s%s %*s  ", name, strings.Repeat(" ", p.label-lettering.Columns(name)), p.level, levelOf(r))
 		p.b.WriteString(p.paint(p.bar(i, r)) + "\n")
 	}
 	if p.more > 0 {
@@ -93,8 +94,8 @@ func (p *printout) write() {
 // measure decides how wide the columns are.
 func (p *printout) measure() {
 	for _, r := range p.rows {
-		p.label = max(p.label, columnsOf(oneLine(r.Owner)))
-		p.level = max(p.level, columnsOf(levelOf(r)))
+		p.label = max(p.label, lettering.Columns(lettering.Line(r.Owner)))
+		p.level = max(p.level, lettering.Columns(levelOf(r)))
 	}
 	p.label = max(min(p.label, p.width/4), 4)
 	p.chart = p.width - p.label - p.level - 3
@@ -220,7 +221,7 @@ func (p *printout) legend() {
 	}
 	line := ""
 	for _, e := range entries {
-		if line != "" && columnsOf(line)+3+columnsOf(e) > p.width {
+		if line != "" && lettering.Columns(line)+3+lettering.Columns(e) > p.width {
 			p.line(line)
 			line = ""
 		}
@@ -237,11 +238,11 @@ func (p *printout) legend() {
 
 // line writes a line, cut where the page ends.
 func (p *printout) line(text string) {
-	text = plain(strings.ReplaceAll(text, "\n", " "))
+	text = lettering.Plain(strings.ReplaceAll(text, "\n", " "))
 	if p.o.ASCII {
 		text = strings.NewReplacer("·", "-", "–", "-").Replace(text)
 	}
-	p.b.WriteString(strings.TrimRight(cutColumns(text, p.width, p.signs.ellipsis), " ") + "\n")
+	p.b.WriteString(strings.TrimRight(lettering.Cut(text, p.width, p.signs.ellipsis), " ") + "\n")
 }
 
 // fold writes text behind a lead; what does not fit goes on below.
@@ -249,7 +250,7 @@ func (p *printout) fold(lead, text string) {
 	room := p.width - len(lead)
 	line := ""
 	for word := range strings.FieldsSeq(text) {
-		if line != "" && columnsOf(line)+1+columnsOf(word) > room {
+		if line != "" && lettering.Columns(line)+1+lettering.Columns(word) > room {
 			p.line(lead + line)
 			lead, line = strings.Repeat(" ", len(lead)), ""
 		}
@@ -259,28 +260,4 @@ func (p *printout) fold(lead, text string) {
 		line += word
 	}
 	p.line(lead + line)
-}
-
-func columnsOf(text string) int {
-	n := 0
-	for _, r := range text {
-		n += columns(r)
-	}
-	return n
-}
-
-// cutColumns cuts text so that it takes no more columns.
-func cutColumns(text string, width int, ellipsis string) string {
-	if columnsOf(text) <= width && len(text) <= 8*width { // a heap of accents takes no column
-		return text
-	}
-	left := width - columnsOf(ellipsis)
-	end := 0
-	for i, r := range text {
-		if left -= columns(r); left < 0 || i > 4*width {
-			break
-		}
-		end = i + len(string(r))
-	}
-	return text[:end] + ellipsis
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -64,7 +65,7 @@ func newGantt(s story, o Options) *gantt {
 	g := &gantt{story: s, o: o, badges: map[[2]int]bool{}, badged: map[int][]float64{}}
 	width := o.width()
 	for _, r := range s.rows {
-		g.labels = max(g.labels, textWidth(oneLine(r.Owner), 13))
+		g.labels = max(g.labels, textWidth(lettering.Line(r.Owner), 13))
 		g.levels = max(g.levels, textWidth(levelOf(r), 11))
 	}
 	g.labels = min(max(g.labels, 40), width*0.24)
