@@ -58,7 +58,7 @@ and gives way.`,
 	flags := c.PersistentFlags()
 	p.zookeeper.add(flags)
 	p.output = choice{is: "table", of: []string{"table", "wide", "json", "yaml"}}
-	flags.VarP(&p.output, "output", "o", "`format` of what locks, jobs, override, approvals, group, audit, config explain, dashboards ls, doctor, bench, gc and version write: "+p.output.list())
+	flags.VarP(&p.output, "output", "o", "`format` of what locks, top, jobs, override, approvals, group, audit, config explain, dashboards ls, doctor, bench, gc and version write: "+p.output.list())
 	p.logging.add(flags)
 
 	p.group(c)
@@ -67,7 +67,7 @@ and gives way.`,
 		commands []*cobra.Command
 	}{
 		{"Run something under locks:", []*cobra.Command{p.exec(), p.run(), p.lockGroup(), p.dev()}},
-		{"See what happens, and change it:", []*cobra.Command{p.locks(), p.jobs(), p.override(), p.approvals(), p.audit()}},
+		{"See what happens, and change it:", []*cobra.Command{p.top(), p.locks(), p.jobs(), p.override(), p.approvals(), p.audit()}},
 		{"Check, before it happens:", []*cobra.Command{p.config(), p.initRoot(), p.doctor(), p.bench(), p.gc(), p.dashboards(), p.version()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: part.title, Title: part.title})

@@ -21,8 +21,18 @@ const (
 
 // NewLocks explains locks that were seen: all that there are, so that what depends
 // on others is there as well.
-func NewLocks(states []recipes.LockState) []Lock {
+func NewLocks(states []recipes.LockState) []Lock { return newWaits(states).explain(states) }
+
+// NewSnapshot is all locks that there are, as they were seen at one time, for those
+// who look once and need no Board.
+func NewSnapshot(states []recipes.LockState, now time.Time) *Snapshot {
 	g := newWaits(states)
+	s := &Snapshot{At: now.UTC(), Version: 1, Complete: true, Locks: g.explain(states), Waits: g.graph()}
+	s.Totals = totalsOf(s.Locks, len(s.Waits.Circles))
+	return s
+}
+
+func (g waits) explain(states []recipes.LockState) []Lock {
 	locks := make([]Lock, len(states))
 	for i, s := range states {
 		locks[i] = Explain(s)

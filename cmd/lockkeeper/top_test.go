@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/top"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A rush is a contention: nightly-reindex holds db/orders, hotfix has asked it to
+// go, stats waits behind; others hold what nobody wants.
+type rush struct {
+	zk     *zktest.Server
+	client *recipes.Client
+	grants map[string]*recipes.Grant
+	queued chan string
+}
+
+func newRush(t *testing.T) *rush {
+	t.Helper()
+	zk, err := zktest.Start()
+	require.NoError(t, err)
+	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { closeClient(client); _ = zk.Close() })
+	r := &rush{zk: zk, client: client, grants: map[string]*recipes.Grant{}, queued: make(chan string, 10)}
+	r.take(t, "db/orders", recipes.Request{Owner: "nightly-reindex", Priority: 40, Message: "rebuilds all of the indexes", CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour})
+	r.take(t, "db/users", recipes.Request{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07", LeaseTimeout: time.Hour})
+	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", recipes.Request{Owner: "compact", LeaseTimeout: time.Hour})
+	r.wait(t, "db/orders", recipes.Request{Owner: "stats-rollup", Priority: 30})
+	r.wait(t, "db/orders", recipes.Request{Owner: "hotfix-migrate", Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)})
+	return r
+}
+
+func (r *rush) take(t *testing.T, scope string, q recipes.Request) {
+	t.Helper()
+	lock, err := r.client.PriorityLock(scope)
+	require.NoError(t, err)
+	g, err := lock.Acquire(t.Context(), q)
+	require.NoError(t, err)
+	r.grants[scope] = g
+}
+
+// wait returns when the request is in the queue.
+func (r *rush) wait(t *testing.T, scope string, q recipes.Request) {
+	t.Helper()
+	lock, err := r.client.PriorityLock(scope)
+	require.NoError(t, err)
+	in := make(chan struct{})
+	q.Notify = func(n recipes.Notice) {
+		if _, ok := n.(recipes.Queued); ok {
+			close(in)
+		}
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	over := make(chan struct{})
+	go func() { defer close(over); _, _ = lock.Acquire(ctx, q) }()
+	t.Cleanup(func() { stop(); <-over })
+	select {
+	case <-in:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "it does not queue", q.Owner)
+	}
+}
+
+func (r *rush) watch(t *testing.T, columns, lines int, args ...string) *sitting {
+	t.Helper()
+	return sit(t, columns, lines, nil, append([]string{"top", "--zk", r.zk.Addr()}, args...)...)
+}
+
+func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
+	r := newRush(t)
+	s := r.watch(t, 100, 24)
+	s.shows(t, "ZooKeeper answers", "3 locks · 3 held · 2 waiting", "1 preempting · 0 circles", "> db/orders", "preempting nightly-reindex")
+
+	// when the holder gives way, then its successor is there
+	require.NoError(t, r.grants["db/orders"].Release(t.Context()))
+	s.shows(t, "held       hotfix-migrate", "3 held · 1 waiting", "0 preempting")
+
+	// when a lock is new, then so is its row
+	r.take(t, "db/new", recipes.Request{Owner: "newcomer"})
+	s.shows(t, "db/new", "newcomer", "4 locks")
+
+	s.press(t, "q")
+	s.leaves(t, 0)
+}
+
+func TestTopFindsAndOpensALock(t *testing.T) {
+	r := newRush(t)
+	s := r.watch(t, 80, 24)
+	s.shows(t, "> db/orders", "db/users")
+
+	// when it is filtered, then the rest is out of sight
+	s.press(t, "/ROLL")
+	s.shows(t, "/ROLL", "1 of 3")
+	s.hides(t, "db/users")
+	s.press(t, "\r")
+	s.shows(t, "/ROLL: 1 of 3 · by oldest wait")
+
+	// and Enter opens what is left
+	s.press(t, "\r")
+	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY", "nightly-reindex (priority 40)", "message: rebuilds all of the indexes", "asked to go by hotfix-migrate (priority 90)")
+	s.press(t, "\x1b[6~")
+	s.shows(t, "2. stats-rollup (priority 30)", "why: waits behind 1", "waits for: nightly-reindex, hotfix-migrate")
+	s.press(t, "G")
+	s.shows(t, "TIMELINE", "nightly-reinde", "asks nightly-reindex to go")
+
+	// when what is looked at changes, then that shows
+	require.NoError(t, r.grants["db/orders"].Release(t.Context()))
+	s.press(t, "g")
+	s.shows(t, "held, exclusive, 1 waiting", "hotfix-migrate (priority 90)")
+
+	// and Esc goes back, twice to all
+	s.press(t, "\x1b")
+	s.shows(t, "/ROLL: 1 of 3")
+	s.press(t, "\x1b")
+	s.shows(t, "db/users")
+
+	s.press(t, "?")
+	s.shows(t, "Keys", "preempting    a holder has been asked to go")
+	s.press(t, "\x03")
+	s.leaves(t, 0)
+}
+
+func TestTopFitsTheTerminalWhateverItsSize(t *testing.T) {
+	r := newRush(t)
+	s := r.watch(t, 200, 50)
+	s.shows(t, "LEASE LEFT", "OLDEST WAIT", "ROOT BLOCKER", "cluster/carts/resource/very-long-name-of-a-resource/shards/0017")
+	s.resize(t, 40, 10)
+	s.shows(t, "cluster…s/0017", "q quit")
+	s.hides(t, "ROOT BLOCKER")
+	s.press(t, "\r")
+	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY")
+	s.resize(t, 8, 3)
+	s.shows(t, "lockkee…", "lines 1…")
+	s.resize(t, 120, 40)
+	s.shows(t, "TIMELINE")
+	s.press(t, "q")
+	s.leaves(t, 0)
+}
+
+func TestTopLeavesTheTerminalAsItWasHoweverItEnds(t *testing.T) {
+	r := newRush(t)
+	t.Run("signals", func(t *testing.T) {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+			s := r.watch(t, 80, 24)
+			s.shows(t, "db/orders")
+			require.NoError(t, s.process.Process.Signal(sig))
+			s.leaves(t, 128+int(sig))
+		}
+	})
+	t.Run("its time is over", func(t *testing.T) {
+		s := r.watch(t, 80, 24, "--for", "100ms")
+		s.leaves(t, 0)
+	})
+	t.Run("it goes on after it was stopped", func(t *testing.T) {
+		s := r.watch(t, 80, 24)
+		s.shows(t, "db/orders")
+		require.NoError(t, s.process.Process.Signal(syscall.SIGSTOP))
+		s.mu.Lock()
+		for _, line := range s.cells {
+			clear(line) // somebody else has written there
+		}
+		s.mu.Unlock()
+		require.NoError(t, s.process.Process.Signal(syscall.SIGCONT))
+		s.shows(t, "db/orders", "q quit")
+		s.press(t, "q")
+		s.leaves(t, 0)
+	})
+}
+
+// A brokenSource is one that does not look.
+type brokenSource func() error
+
+func (f brokenSource) Run(context.Context, func(recipes.Sighting)) error { return f() }
+
+func TestTopLeavesTheTerminalAsItWasWhenItCannotGoOn(t *testing.T) {
+	watch := func(t *testing.T, f brokenSource) (*screen, term.State, func() error) {
+		s := newScreen(t, 80, 24)
+		was, err := term.GetState(int(s.tty.Fd()))
+		require.NoError(t, err)
+		board, err := live.New(live.Options{Source: f, Now: time.Now})
+		require.NoError(t, err)
+		return s, *was, func() error { return watchTop(t.Context(), board, time.Now, s.tty, s.tty, top.Look{}) }
+	}
+	t.Run("error", func(t *testing.T) {
+		refused := errors.New("no access")
+		s, was, run := watch(t, func() error { return refused })
+		require.ErrorIs(t, run(), refused)
+		s.restored(t, was)
+	})
+	t.Run("panic", func(t *testing.T) {
+		s, was, run := watch(t, func() error { panic("a bug") })
+		defer func() {
+			crash, ok := recover().(topCrash)
+			require.True(t, ok)
+			require.Contains(t, crash.Error(), "a bug")
+			require.Contains(t, crash.Error(), "brokenSource", "where")
+			s.restored(t, was)
+		}()
+		_ = run()
+	})
+}
+
+func TestTopSaysSinceWhenZooKeeperDoesNotAnswer(t *testing.T) {
+	r := newRush(t)
+	s := r.watch(t, 120, 24)
+	s.shows(t, "ZooKeeper answers", "db/orders")
+	require.NoError(t, r.zk.Close())
+	s.shows(t, "BLIND since ", "db/orders", "nightly-reindex")
+	s.press(t, "q")
+	s.leaves(t, 0)
+}
+
+func TestNamesOfStrangersDoNothingToTheTerminal(t *testing.T) {
+	r := newRush(t)
+	s := r.watch(t, 120, 24)
+	s.shows(t, "evil\uFFFD[2J\uFFFD\uFFFDname 鎖🔒")
+	s.press(t, "/evil\r\r")
+	s.shows(t, "message: \uFFFD]0;title\uFFFD", "HELD BY")
+	s.press(t, "q")
+	s.leaves(t, 0)
+	require.NotContains(t, s.all(), "\x1b]")
+	require.NotContains(t, s.all(), "\u202e")
+	require.NotContains(t, s.all(), "\u009b")
+}
+
+func TestTopWithoutColours(t *testing.T) {
+	r := newRush(t)
+	s := sit(t, 80, 24, []string{"NO_COLOR=1", "LC_ALL=C"}, "top", "--zk", r.zk.Addr())
+	s.shows(t, "3 locks | 3 held", "> db/orders")
+	s.press(t, "\rG")
+	s.shows(t, "TIMELINE", "nightly-reindex 40", "%%>")
+	s.press(t, "q")
+	s.leaves(t, 0)
+	require.Contains(t, s.all(), "\x1b[7m", "what is chosen is to be seen")
+	require.NotRegexp(t, `\x1b\[(\d;)?[349]\dm`, s.all())
+}
+
+func TestTopShowsAllLocksOnceWhereThereIsNoTerminal(t *testing.T) {
+	r := newRush(t)
+	for _, args := range [][]string{{"top"}, {"top", "--once"}, {"top", "--for", "1h"}} {
+		out, err := exec.Command("lockkeeper", append(args, "--zk", r.zk.Addr())...).CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.NotContains(t, string(out), "\x1b")
+		require.Regexp(t, `(?m)^SCOPE +STATE +HOLDER +SINCE +LEASE LEFT +WAITERS +OLDEST WAIT +ROOT BLOCKER$`, string(out))
+		require.Regexp(t, `(?m)^db/orders +preempting +nightly-reindex +[0-9a-z]+ +9h59m +2 +[0-9a-z]+ +nightly-reindex$`, string(out))
+	}
+	stdout := func(args ...string) string {
+		out, err := exec.Command("lockkeeper", append(args, "--zk", r.zk.Addr())...).Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	fields := func(json string) (names []string) { // the values change
+		for line := range strings.Lines(json) {
+			name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+			names = append(names, name)
+		}
+		return names
+	}
+	require.Equal(t, fields(stdout("locks", "ls", "-o", "json")), fields(stdout("top", "-o", "json")))
+
+	// and on a terminal, if that is asked for
+	s := r.watch(t, 200, 24, "--once")
+	s.shows(t, "db/users", "ROOT BLOCKER")
+	s.leaves(t, 0)
+	require.NotContains(t, s.all(), "\x1b")
+}
+
+func TestTopKeepsUpWithManyLocks(t *testing.T) {
+	locks, waiters := 1000, 10
+	states := make([]recipes.LockState, locks)
+	now := time.Now()
+	request := func(id string) recipes.Contender {
+		return recipes.Contender{ID: id, Owner: "worker-" + id, Host: "host", Joined: now, Since: now, LeaseTimeout: time.Hour, LeaseLeft: time.Hour, Mode: priority.Exclusive}
+	}
+	for i := range states {
+		states[i] = recipes.LockState{Scope: fmt.Sprintf("cluster/lock/%04d", i), At: now, Holders: []recipes.Contender{request(fmt.Sprint(i, "-h"))}}
+		for j := range waiters {
+			w := request(fmt.Sprint(i, "-", j))
+			w.Position = j + 1
+			states[i].Waiters = append(states[i].Waiters, w)
+		}
+	}
+	began := time.Now()
+	source := source(func(ctx context.Context, seen func(recipes.Sighting)) error {
+		for _, s := range states {
+			seen(recipes.Sighting{State: s})
+		}
+		seen(recipes.Sighting{Synced: true})
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	board, err := live.New(live.Options{Source: source, Now: time.Now})
+	require.NoError(t, err)
+	s := newScreen(t, 200, 50)
+	over := make(chan error)
+	go func() {
+		over <- watchTop(t.Context(), board, time.Now, s.tty, s.tty, top.Look{Attributes: true, Colour: true})
+	}()
+	s.shows(t, "1000 locks · 1000 held · 10000 waiting", "ZooKeeper answers", "q quit")
+	t.Logf("all shown after %s", time.Since(began))
+	for i := range 20 {
+		began := time.Now()
+		s.press(t, "\x1b[6~")
+		s.shows(t, fmt.Sprintf("> cluster/lock/%04d", 45*(i+1)))
+		t.Logf("page down: %s", time.Since(began))
+	}
+	began = time.Now()
+	s.press(t, "/lock/0999")
+	s.shows(t, "1 of 1000", "cluster/lock/0999")
+	t.Logf("filter: %s", time.Since(began))
+	s.press(t, "\r\rG")
+	s.shows(t, "worker-999-9", "TIMELINE")
+	s.press(t, "q")
+	require.NoError(t, <-over)
+}
+
+// A source tells what a test says.
+type source func(ctx context.Context, seen func(recipes.Sighting)) error
+
+func (f source) Run(ctx context.Context, seen func(recipes.Sighting)) error { return f(ctx, seen) }
