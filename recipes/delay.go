@@ -171,7 +171,7 @@ func (r *lockRecord) freeze(stat *zk.Stat) {
 func (n delayNote) describe() Delay {
 	d := Delay{ID: n.ID, Owner: n.Owner, Mode: n.mode(), LockDelay: n.delay()}
 	if n.Ended != nil && n.Ended.At != 0 {
-		d.Since = time.UnixMilli(n.Ended.At)
+		d.Since = recordTime(n.Ended.At)
 		d.Until = d.Since.Add(d.LockDelay)
 	}
 	return d

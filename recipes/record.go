@@ -301,6 +301,13 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
+// recordTime is the time of a number that stands in a record; what is too far away is
+// moved to where it can still be written down, also with a duration added.
+func recordTime(ms int64) time.Time {
+	const year3000 = 32_503_680_000_000
+	return time.UnixMilli(max(0, min(ms, year3000)))
+}
+
 // runsFrom returns when the minimum runtime began, in server time.
 func (r *contenderRecord) runsFrom(stat *zk.Stat) int64 {
 	switch r.RunsFrom {
@@ -378,7 +385,7 @@ func (n *askingNote) author() Contender {
 func (n evictionNote) eviction() Eviction {
 	e := Eviction{ID: n.ID, Owner: n.Owner, By: n.By, Reason: n.Reason, Override: n.Override, Why: n.Why}
 	if n.At != 0 {
-		e.At = time.UnixMilli(n.At)
+		e.At = recordTime(n.At)
 	}
 	return e
 }
@@ -434,12 +441,12 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	}
 	if r.Granted {
 		out.Token = r.token(stat)
-		out.Since = time.UnixMilli(r.grantedAt(stat))
+		out.Since = recordTime(r.grantedAt(stat))
 	}
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{
 			ID: n.ID, Owner: n.Owner, Priority: n.Priority, Reason: n.Reason, Forceful: n.Forceful,
-			Grace: milliseconds(n.Grace), At: time.UnixMilli(n.at(stat)), Override: n.Override,
+			Grace: milliseconds(n.Grace), At: recordTime(n.at(stat)), Override: n.Override,
 		})
 	}
 	return out

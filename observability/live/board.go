@@ -271,19 +271,12 @@ func (b *Board) Now() *Snapshot { return b.now.Load() }
 // Whoever is slow misses some between, never the last.
 func (b *Board) Changes(ctx context.Context) iter.Seq[*Snapshot] {
 	return func(yield func(*Snapshot) bool) {
-		var last *Snapshot
 		for {
 			b.mu.Lock()
-			changed := b.changed
+			now, changed := b.Now(), b.changed // of one moment: none is told twice
 			b.mu.Unlock()
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || !yield(now) {
 				return
-			}
-			if now := b.Now(); now != last { // it may be newer than changed
-				if !yield(now) {
-					return
-				}
-				last = now
 			}
 			select {
 			case <-changed:

@@ -129,7 +129,7 @@ func (b *book) yieldTo(next *entrant) {
 		if since.Sub(e.over) > time.Minute {
 			return
 		}
-		if e == next || !e.over.After(since) || e.dropped || !e.guessed || !e.excludes(next.contender) {
+		if !e.over.After(since) || e.dropped || !e.guessed || !e.excludes(next.contender) {
 			continue
 		}
 		last := &e.row.Spells[len(e.row.Spells)-1]

@@ -194,6 +194,28 @@ func TestChangesTellEachSnapshotOnce(t *testing.T) {
 	})
 }
 
+func TestChangesTellNoSnapshotTwiceHoweverManyCome(t *testing.T) {
+	b, err := New(Options{Source: &script{}, Now: time.Now})
+	require.NoError(t, err)
+	const many = 20_000
+	go func() {
+		views := map[string]Lock{}
+		for range many {
+			b.publish(views)
+		}
+	}()
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	var last *Snapshot
+	for n := range b.Changes(ctx) {
+		require.True(t, last == nil || n.Version > last.Version, "%d after %+v", n.Version, last)
+		if last = n; n.Version == many {
+			break
+		}
+	}
+	require.Equal(t, uint64(many), last.Version, "the last one")
+}
+
 // What others have written may be anything, and much.
 func TestStrangeTextsAreKeptShort(t *testing.T) {
 	for name, text := range map[string]string{

@@ -111,6 +111,13 @@ func TestHowAHoldEndedIsSaidAsFarAsTheTreeTells(t *testing.T) {
 			remove(&l.Holders, "ann")
 			s.acquire(users, "ann-2", of(mine))
 		}, EndReleased},
+		"its session takes the lock again between two looks, and somebody queues": {func(s *script) {
+			s.zxid++
+			l := s.lock(users)
+			remove(&l.Holders, "ann")
+			s.grant(l, request("ann-2", of(mine)))
+			s.join(users, "bob", of(other))
+		}, EndReleased},
 		"another session takes the lock between two looks": {func(s *script) {
 			s.zxid++
 			l := s.lock(users)
