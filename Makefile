@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal clean
+.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -106,6 +106,9 @@ demo: ## Show it at work for half a minute: two daemons, jobs that preempt each 
 
 demo-temporal: setup ## Show a workflow under a lock and an emergency, on a Temporal server with its web interface, until Ctrl-C
 	go run ./examples/temporal --ui
+
+pictures: ## Draw the timeline at the top of the README anew, from a run of the demo; look at it before it is committed
+	@scripts/pictures.sh
 
 clean: ## Remove what builds, tests and benchmarks leave behind
 	rm -rf bin dist coverage.out

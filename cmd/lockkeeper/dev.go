@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -25,6 +26,8 @@ type devFlags struct {
 	noJobs  yes
 	unsafe  yes
 	dir     string
+
+	timeline string // the file of the picture; "" for none
 
 	client  recipes.Config
 	scratch string // where the credentials are that end with the run; "" without a server
@@ -74,6 +77,7 @@ Exit codes:
   128+n  signal n came before it had started, or a second time`,
 		Example: `  lockkeeper dev
   lockkeeper dev --for 25s
+  lockkeeper dev --for 25s --timeline timeline.svg
   lockkeeper dev --for 25s --unsafe
   lockkeeper dev --no-jobs --data-dir ./zookeeper`,
 	}, nil, func(c *cobra.Command, _ []string) error {
@@ -90,6 +94,7 @@ Exit codes:
 	flags.VarPF(&d.noJobs, "no-jobs", "", "the server only").NoOptDefVal = "true"
 	flags.VarPF(&d.unsafe, "unsafe", "", "run the jobs without their locks").NoOptDefVal = "true"
 	flags.StringVar(&d.dir, "dir", "", "new `directory` for the jobs' files")
+	flags.StringVar(&d.timeline, "timeline", "", "`file` to draw in, as SVG, what happened to the jobs' lock")
 	// Three flags of all commands mean something else here.
 	z := &p.zookeeper
 	flags.StringVar(&z.servers, "zk", "", "ZooKeeper `servers` to use instead")
@@ -102,7 +107,7 @@ Exit codes:
 // checkDev looks for flags that are wrong, or do not fit together.
 func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	given := c.Flags().Changed
-	for _, flag := range []string{"zk", "root", "data-dir", "dir"} {
+	for _, flag := range []string{"zk", "root", "data-dir", "dir", "timeline"} {
 		if given(flag) && c.Flag(flag).Value.String() == "" { // a variable that is not set
 			p.problems.add(fmt.Sprintf("--%s is empty; write a value, or leave it out", flag))
 		}
@@ -124,7 +129,14 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 		}
 	}
 	if d.noJobs.is {
-		without("no-jobs", "unsafe", "dir")
+		without("no-jobs", "unsafe", "dir", "timeline")
+	} else if d.unsafe.is {
+		without("unsafe", "timeline") // without locks nothing happens to them
+	}
+	if d.timeline != "" {
+		if at, err := os.Stat(filepath.Dir(d.timeline)); err != nil || !at.IsDir() {
+			p.problems.add(fmt.Sprintf("--timeline: there is no directory %s; make it, or name another file", filepath.Dir(d.timeline)))
+		}
 	}
 	if given("listen") {
 		p.problems.addListen(d.listen)
@@ -234,16 +246,24 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 	}
 	exports := p.telemetry(ctx)
 	defer exports.end()
+	drawn, err := p.openTimeline(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer drawn.end()
 	d.client.Logger = p.quiet()
 	report, err := nightly.Run(ctx, nightly.Config{
 		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Unsafe: d.unsafe.is,
-		Tracer: exports.tracer(p.quiet()),
+		Tracer: exports.tracer(p.quiet()), Observer: drawn.observe,
 		Ready: func(dir string) {
 			place <- dir
 			ready()
 			about.ready = true
 		},
 	})
+	if about.ready && err == nil {
+		err = drawn.write(p)
+	}
 	if about.ready && !about.embedded {
 		about.printLeft(p.stdout)
 	}

@@ -22,7 +22,7 @@ func (p *program) locks() *cobra.Command {
 		Short: "Show who holds locks and who waits for them, say why, and take them away",
 	}
 	p.group(c)
-	c.AddCommand(p.locksLs(), p.locksShow(), p.locksWhy(), p.locksPreempt(), p.locksBreak())
+	c.AddCommand(p.locksLs(), p.locksShow(), p.locksWhy(), p.locksTimeline(), p.locksPreempt(), p.locksBreak())
 	return c
 }
 

@@ -62,10 +62,15 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 		return nil, err
 	}
 	tracer := cmp.Or(cfg.Tracer, traces.New(nil))
+	others := cfg.Observer
+	if others == nil {
+		others = func(context.Context, lockguard.Event) {}
+	}
 	guard, err := lockguard.New(client, slices.Concat(tracer.Options(), []lockguard.Option{
 		lockguard.WithLogger(logger),
 		lockguard.WithObserver(lockguard.LogObserver(logger)),
 		lockguard.WithObserver(story.observe), // first: the record may have to wait for ZooKeeper
+		lockguard.WithObserver(others),
 	}, d.obeys.options())...)
 	if err != nil {
 		return nil, err

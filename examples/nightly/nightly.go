@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -35,6 +36,9 @@ type Config struct {
 
 	// Logger is told what the daemons log. Defaults to discarding.
 	Logger *slog.Logger
+
+	// Observer is told what the daemons' guards do. Defaults to nobody.
+	Observer lockguard.Observer
 
 	// Out is where people read what happens, 80 columns wide. Defaults to
 	// nowhere. When it cannot be written to any more, the daemons stop.

@@ -71,7 +71,13 @@ type printout struct {
 
 func (p *printout) write() {
 	p.line(p.Scope)
-	p.line(period(p.From, p.To) + " " + p.signs.dot + " " + p.summary())
+	when, what := period(p.From, p.To), p.summary()
+	if line := when + " " + p.signs.dot + " " + what; lettering.Columns(line) <= p.width {
+		p.line(line)
+	} else {
+		p.line(when)
+		p.line(what)
+	}
 	p.b.WriteString("\n")
 	if len(p.rows) == 0 {
 		p.line("Nobody has asked for this lock in this time.")
