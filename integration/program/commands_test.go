@@ -176,7 +176,7 @@ func launch(ts *testscript.TestScript, args []string) *process {
 }
 
 func environment(ts *testscript.TestScript) []string {
-	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "LOCKKEEPER_ZK_DIGEST_FILE", "PROXY", "METRICS", "TRACEPARENT", "GORACE"}
+	names := []string{"PATH", "HOME", "TMPDIR", "WORK", "LOCKKEEPER_ZK", "LOCKKEEPER_ROOT", "LOCKKEEPER_CONSOLE", "LOCKKEEPER_ZK_DIGEST_FILE", "PROXY", "METRICS", "TRACEPARENT", "GORACE"}
 	env := make([]string, 0, len(names))
 	for _, name := range names {
 		if v := ts.Getenv(name); v != "" {
