@@ -12,9 +12,7 @@ import (
 
 // timelinePicture draws what happened to a lock.
 func (v *visit) timelinePicture(t live.Timeline) (template.HTML, error) {
-	return drawing(func(w io.Writer) error {
-		return picture.TimelineSVG(w, t, picture.Options{Width: pictureWidth, Now: v.now, Rows: timelineRows})
-	})
+	return drawings(picture.Options{Now: v.now, Rows: timelineRows}, func(w io.Writer, o picture.Options) error { return picture.TimelineSVG(w, t, o) })
 }
 
 // graphPicture draws who waits for whom. A request leads to its lock.
@@ -23,34 +21,45 @@ func (v *visit) graphPicture(g live.Graph) (template.HTML, error) {
 	for _, n := range g.Nodes {
 		scopes[n.ID] = n.Scope
 	}
-	return drawing(func(w io.Writer) error {
-		return picture.GraphSVG(w, g, picture.Options{Width: pictureWidth, Links: func(id string) string { return scopePath(scopes[id]) }})
-	})
+	o := picture.Options{Links: func(id string) string { return scopePath(scopes[id]) }}
+	return drawings(o, func(w io.Writer, o picture.Options) error { return picture.GraphSVG(w, g, o) })
 }
 
 // heatPicture draws where time is lost. A row leads to its lock.
 func (v *visit) heatPicture(h live.Heat) (template.HTML, error) {
-	return drawing(func(w io.Writer) error {
-		return picture.HeatSVG(w, h, picture.Options{Width: pictureWidth, Links: func(scope string) string {
-			if scope == "" {
-				return ""
-			}
-			return scopePath(scope)
-		}})
-	})
+	o := picture.Options{Links: func(scope string) string {
+		if scope == "" {
+			return ""
+		}
+		return scopePath(scope)
+	}}
+	return drawings(o, func(w io.Writer, o picture.Options) error { return picture.HeatSVG(w, h, o) })
 }
 
 const (
-	pictureWidth = 1180 // the pages' own
+	wideWidth    = 1180 // the pages' own
+	narrowWidth  = 336  // what a telephone has room for
 	timelineRows = 60
 )
 
-// drawing is a picture as a part of a page. Package picture escapes what strangers
-// have written.
-func drawing(draw func(w io.Writer) error) (template.HTML, error) {
+// drawings are a picture as a part of a page, for wide and for narrow windows: the
+// stylesheet shows the one that fits. The page has the heading. Package picture
+// escapes what strangers have written.
+func drawings(o picture.Options, draw func(w io.Writer, o picture.Options) error) (template.HTML, error) {
 	var b strings.Builder
-	err := draw(&b)
-	return template.HTML(b.String()), err
+	o.Untitled = true
+	for _, d := range []struct {
+		class string
+		width int
+	}{{"wide", wideWidth}, {"narrow", narrowWidth}} {
+		o.Variant, o.Width = d.class, d.width
+		b.WriteString(`<div class="` + d.class + `">`)
+		if err := draw(&b, o); err != nil {
+			return "", err
+		}
+		b.WriteString("</div>\n")
+	}
+	return template.HTML(b.String()), nil
 }
 
 // waitsModel is who waits for whom.

@@ -149,6 +149,7 @@ func drawLock(v *visit) (any, error) {
 	timeline := v.c.o.Board.Timeline(scope, v.now.Add(-back), v.now)
 	if timeline.Known.After(v.now.Add(-back)) {
 		m.Since = v.Ago(timeline.Known)
+		timeline = v.c.o.Board.Timeline(scope, timelineFrom(timeline.Known, v.now, back), v.now)
 	}
 	m.Picture, err = v.timelinePicture(timeline)
 	if err != nil {
@@ -158,6 +159,16 @@ func drawLock(v *visit) (any, error) {
 	m.Deltas = v.deltas(timeline)
 	m.Events = v.eventRows(scope, "", 20)
 	return m, nil
+}
+
+// timelineFrom is where a timeline begins that would be blank for a part: where
+// something is known, but not so late that moments fill it.
+func timelineFrom(known, now time.Time, back time.Duration) time.Time {
+	const least = time.Minute
+	if late := now.Add(-min(least, back)); known.After(late) {
+		return late
+	}
+	return known
 }
 
 // summary is the lock in a sentence.

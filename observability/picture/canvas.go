@@ -25,7 +25,7 @@ type canvas struct {
 // of other pictures in the same page.
 func newCanvas(o Options, width, height float64, about, title, description string) *canvas {
 	h := fnv.New32a()
-	_, _ = io.WriteString(h, about)
+	_, _ = io.WriteString(h, about+o.Variant)
 	c := &canvas{id: fmt.Sprintf("lk%08x", h.Sum32())}
 	role := "img"
 	if o.Links != nil {
@@ -41,6 +41,14 @@ func newCanvas(o Options, width, height float64, about, title, description strin
 	}
 	c.empty("rect", "class", "lk-bg", "width", width, "height", height)
 	return c
+}
+
+// headed writes the heading, and what is to be known beside it.
+func (c *canvas) headed(o Options, title, beside string, width float64) {
+	if !o.Untitled {
+		c.text("text", fit(title, 15, width-2*margin), "class", "lk-text lk-title", "x", margin, "y", 26)
+	}
+	c.text("text", fit(beside, 12, width-2*margin), "class", "lk-muted", "x", margin, "y", 21+o.heading())
 }
 
 // flush ends the picture and writes it.

@@ -51,7 +51,7 @@ func newDiagram(g live.Graph, o Options) *diagram {
 	d := &diagram{o: o, whole: g, drawn: condense(g, o.rows(usualNodes))}
 	d.circles = d.words()
 	d.parts = d.drawn.parts()
-	right, y := 0.0, 70.0
+	right, y := 0.0, 46+o.heading()
 	x, high := margin, 0.0
 	for _, p := range d.parts { // on shelves
 		p.layOut()
@@ -167,10 +167,9 @@ func (d *diagram) description() string {
 }
 
 func (d *diagram) draw() {
-	d.text("text", "Who waits for whom", "class", "lk-text lk-title", "x", margin, "y", 26)
-	d.text("text", fit(d.summary(), 12, d.width-2*margin), "class", "lk-muted", "x", margin, "y", 45)
+	d.headed(d.o, "Who waits for whom", d.summary(), d.width)
 	if len(d.parts) == 0 {
-		d.text("text", "Nobody waits for anybody.", "class", "lk-muted", "x", margin, "y", 80)
+		d.text("text", "Nobody waits for anybody.", "class", "lk-muted", "x", margin, "y", 56+d.o.heading())
 	}
 	for _, p := range d.parts {
 		for _, e := range p.edges {

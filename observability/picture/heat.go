@@ -70,7 +70,7 @@ func newHeatMap(h live.Heat, o Options) *heatMap {
 	left := margin + m.labels + 12
 	to := m.from.Add(m.slice * time.Duration(m.columns))
 	m.axis = newAxis(m.from, to, left, width-left-margin-totals-12)
-	m.top = 80
+	m.top = 56 + o.heading()
 	m.bottom = m.top + heatHeight*float64(max(len(m.rows), 1))
 	m.legendAt = m.bottom + 22
 	if m.more > 0 {
@@ -147,8 +147,7 @@ func (m *heatMap) description(to time.Time) string {
 
 func (m *heatMap) draw() {
 	width := m.o.width()
-	m.text("text", "Time lost by waiting", "class", "lk-text lk-title", "x", margin, "y", 26)
-	m.text("text", fit(period(m.from, m.to)+"  ·  "+span(m.all())+" in all; a cell is "+span(m.slice), 12, width-2*margin), "class", "lk-muted", "x", margin, "y", 45)
+	m.headed(m.o, "Time lost by waiting", period(m.from, m.to)+"  ·  "+span(m.all())+" in all; a cell is "+span(m.slice), width)
 	if len(m.rows) == 0 {
 		m.text("text", "Nobody has waited in this time.", "class", "lk-muted", "x", margin, "y", m.top+heatHeight*0.65)
 		return

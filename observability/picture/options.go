@@ -22,6 +22,14 @@ type Options struct {
 	// One in a page needs Stylesheet there.
 	Standalone bool
 
+	// Untitled leaves the heading out of the drawing, for a page that has one of its
+	// own. Screen readers are told it all the same.
+	Untitled bool
+
+	// Variant tells two drawings of the same in one page apart, as a wide and a
+	// narrow one. Defaults to "": there is only one.
+	Variant string
+
 	// Links returns where the request with this ID (in a heat map: the lock of
 	// this scope) leads to, "" for nowhere. Only relative addresses and http and
 	// https are used. Defaults to none.
@@ -40,6 +48,14 @@ const (
 
 func (o Options) width() float64 {
 	return float64(max(cmp.Or(max(o.Width, 0), usualWidth), leastWidth))
+}
+
+// heading is how much room the heading and what is below it take.
+func (o Options) heading() float64 {
+	if o.Untitled {
+		return 0
+	}
+	return 24
 }
 
 func (o Options) rows(usual int) int { return cmp.Or(max(o.Rows, 0), usual) }

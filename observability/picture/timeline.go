@@ -71,7 +71,7 @@ func newGantt(s story, o Options) *gantt {
 	g.labels = min(max(g.labels, 40), width*0.24)
 	left := margin + g.labels + g.levels + 24
 	g.axis = newAxis(s.From, s.To, left, width-left-margin-tip)
-	g.top = 80
+	g.top = 56 + o.heading()
 	g.bottom = g.top + rowHeight*float64(max(len(s.rows), 1))
 	y := g.bottom + 8
 	if s.more > 0 {
@@ -118,8 +118,7 @@ func (g *gantt) description() string {
 
 func (g *gantt) draw() {
 	width := g.o.width()
-	g.text("text", fit(g.Scope, 15, width-2*margin), "class", "lk-text lk-title", "x", margin, "y", 26)
-	g.text("text", fit(period(g.From, g.To)+"  ·  "+g.summary(), 12, width-2*margin), "class", "lk-muted", "x", margin, "y", 45)
+	g.headed(g.o, g.Scope, period(g.From, g.To)+"  ·  "+g.summary(), width)
 	for i := range g.rows {
 		if i%2 == 1 {
 			g.empty("rect", "class", "lk-band", "x", 0, "y", g.top+rowHeight*float64(i), "width", width, "height", rowHeight)

@@ -83,9 +83,16 @@
   }
   // What is pressed by fingers.
   if (innerWidth < 500) {
-    for (const e of all("button, .button, input:not([type=hidden]):not([type=checkbox]), select")) {
+    for (const e of all("button, .button, input:not([type=hidden]):not([type=checkbox]), select, header nav a, .choices a")) {
       const r = e.getBoundingClientRect();
-      if (shown(e) && !e.classList.contains("link") && !e.closest(".skip") && Math.min(r.width, r.height) < 24) says(e, `only ${Math.round(r.width)}×${Math.round(r.height)} pixels`);
+      if (shown(e) && !e.classList.contains("link") && !e.closest(".skip") && r.height < 36) says(e, `only ${Math.round(r.width)}×${Math.round(r.height)} pixels`);
+    }
+    for (const e of all("header nav a")) { // one sees where else to go
+      const r = e.getBoundingClientRect();
+      if (r.left < 0 || r.right > innerWidth) says(e, "a part of the menu that is not to be seen");
+    }
+    for (const e of all(".picture svg")) { // a graph is as wide as it has to be
+      if (shown(e) && e.getAttribute("aria-labelledby") && !/waits for whom/.test(e.querySelector("title").textContent) && e.getBoundingClientRect().right > innerWidth) says(e, "a picture whose end is not to be seen");
     }
   }
 
