@@ -164,7 +164,7 @@ func drawLock(v *visit) (any, error) {
 // timelineFrom is where a timeline begins that would be blank for a part: where
 // something is known, but not so late that moments fill it.
 func timelineFrom(known, now time.Time, back time.Duration) time.Time {
-	const least = time.Minute
+	const least = 15 * time.Second
 	if late := now.Add(-min(least, back)); known.After(late) {
 		return late
 	}
