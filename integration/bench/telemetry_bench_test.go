@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,59 +24,119 @@ import (
 type watched struct {
 	name  string
 	guard *lockguard.Guard
-	all   []time.Duration
+	spent []spent // for each round
 }
 
+// What a number of cycles has cost: time, and what of the processor this process used
+// meanwhile, in all its goroutines. The server is another process.
+type spent struct{ wall, cpu time.Duration }
+
+const (
+	telemetryRounds = 200
+	telemetryCycles = 25 // in a row; each guard has two such rows in a round
+)
+
 // BenchmarkTelemetry: what traces and metrics cost for each cycle of acquire and
-// release of a lock that nobody else wants. The clients take turns, a cycle each, so
-// that what else the machine does hits all of them alike, and the ratio is that of the
-// quarter of the cycles that were hit least: whatever telemetry does, it does in each.
+// release of a lock that nobody else wants.
+//
+// In each round every guard has its turn, in an order that is drawn anew, and then
+// again in the opposite order (A B C C B A): what else the machine does, and what
+// changes slowly, hits all of them alike. A ratio is that of a guard to the one without
+// telemetry in the same round, and the figure is the median of the rounds.
 func BenchmarkTelemetry(b *testing.B) {
 	onServers(b, func(b *testing.B, server string) {
-		const turns = 4000
 		for b.Loop() {
 			guards := watchedGuards(b, server)
 			for _, g := range guards { // warm
-				for range turns / 10 {
+				for range 10 {
 					g.turn(b)
 				}
 			}
-			for range turns {
-				for _, i := range rand.Perm(len(guards)) {
-					g := guards[i]
-					g.all = append(g.all, g.turn(b))
+			for _, g := range guards {
+				g.spent = nil
+			}
+			for range telemetryRounds {
+				order := rand.Perm(len(guards))
+				for _, i := range order {
+					guards[i].spent = append(guards[i].spent, guards[i].turn(b))
+				}
+				for _, i := range slices.Backward(order) {
+					g, more := guards[i], guards[i].turn(b)
+					last := &g.spent[len(g.spent)-1]
+					last.wall, last.cpu = last.wall+more.wall, last.cpu+more.cpu
 				}
 			}
-			off := quantile(guards[0].all, 4)
-			var table strings.Builder
-			fmt.Fprintf(&table, "\n%-18s %12s %12s %8s\n", "telemetry", "median", "quarter", "ratio")
-			for _, g := range guards {
-				cycle := quantile(g.all, 4)
-				ratio := float64(cycle) / float64(off)
-				fmt.Fprintf(&table, "%-18s %12s %12s %8.3f\n", g.name, quantile(g.all, 2), cycle, ratio)
-				b.ReportMetric(ratio, "x_"+strings.ReplaceAll(g.name, " ", "_"))
-			}
-			b.Log(table.String())
+			b.Log(telemetryTable(b, guards))
 		}
 	})
 }
 
-func (g *watched) turn(b *testing.B) time.Duration {
+// telemetryTable compares all guards with the first one.
+func telemetryTable(b *testing.B, guards []*watched) string {
 	b.Helper()
-	began := time.Now()
-	if err := g.guard.Do(b.Context(), lockguard.Requirement{Scope: "telemetry/" + g.name}, func(context.Context) error { return nil }); err != nil {
-		b.Fatal(err)
+	wall := func(s spent) time.Duration { return s.wall }
+	cpu := func(s spent) time.Duration { return s.cpu }
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-18s %12s %8s %8s %12s %8s\n", "telemetry", "time", "ratio", "quarters", "processor", "ratio")
+	for _, g := range guards {
+		times, processor := g.against(guards[0], wall), g.against(guards[0], cpu)
+		fmt.Fprintf(&table, "%-18s %12s %8.3f ±%7.3f %12s %8.3f\n", g.name, g.each(wall), quantile(times, .5), (quantile(times, .75)-quantile(times, .25))/2, g.each(cpu), quantile(processor, .5))
+		unit := "x_" + strings.ReplaceAll(dashed(g.name), "-", "_")
+		b.ReportMetric(quantile(times, .5), unit)
+		b.ReportMetric(quantile(processor, .5), unit+"_cpu")
 	}
-	return time.Since(began)
+	b.ReportMetric(0, "ns/op")
+	return table.String()
 }
 
-// quantile returns the value below which one in n is.
-func quantile(of []time.Duration, n int) time.Duration {
+// turn is a row of cycles.
+func (g *watched) turn(b *testing.B) spent {
+	b.Helper()
+	lock := lockguard.Requirement{Scope: "telemetry/" + dashed(g.name)}
+	began, used := time.Now(), processorTime(b)
+	for range telemetryCycles {
+		if err := g.guard.Do(b.Context(), lock, func(context.Context) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return spent{time.Since(began), processorTime(b) - used}
+}
+
+func dashed(name string) string { return strings.ReplaceAll(name, " ", "-") }
+
+// each is the median of what a cycle costs.
+func (g *watched) each(of func(spent) time.Duration) time.Duration {
+	var all []float64
+	for _, s := range g.spent {
+		all = append(all, float64(of(s))/(2*telemetryCycles))
+	}
+	return time.Duration(quantile(all, .5)).Round(100 * time.Nanosecond)
+}
+
+// against returns the ratios to another guard, of each round.
+func (g *watched) against(other *watched, of func(spent) time.Duration) (ratios []float64) {
+	for i, s := range g.spent {
+		ratios = append(ratios, float64(of(s))/float64(of(other.spent[i])))
+	}
+	return ratios
+}
+
+// processorTime is what this process has used of the processors.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// quantile returns the value below which this part is.
+func quantile(of []float64, part float64) float64 {
 	sorted := slices.Sorted(slices.Values(of))
-	return sorted[len(sorted)/n]
+	return sorted[int(part*float64(len(sorted)-1))]
 }
 
-// discard exports to nobody.
+// discard exports to nobody: what an exporter costs in the background is not in the
+// figures, as it depends on where it exports to.
 type discard struct{}
 
 func (discard) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }
@@ -109,7 +170,7 @@ func watchedGuards(b *testing.B, server string) (guards []*watched) {
 		{"all", append(traced(sdk.AlwaysSample()), measured()...), true},
 		{"off again", nil, false}, // how far two that are the same may be apart
 	} {
-		client, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: "/telemetry-" + strings.ReplaceAll(variant.name, " ", "-")})
+		client, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: "/telemetry-" + dashed(variant.name)})
 		require.NoError(b, err)
 		b.Cleanup(func() { _ = client.Close(context.Background()) })
 		if variant.client {

@@ -17,9 +17,9 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 	about := event.About()
 	switch e := event.(type) {
 	case lockguard.Acquired:
-		t.holdLocked(ctx, l, about)
+		t.holdLocked(ctx, l, about, at)
 	case lockguard.Bypassed:
-		t.holdLocked(ctx, l, about)
+		t.holdLocked(ctx, l, about, at)
 		l.hold.SetAttributes(overrideID.String(e.Override.ID))
 	}
 	if l.hold == nil {
@@ -66,7 +66,7 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 }
 
 // holdLocked starts the span of the hold, unless it has been.
-func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subject) {
+func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subject, at trace.SpanEventOption) {
 	if l.hold != nil {
 		return
 	}
@@ -80,10 +80,14 @@ func (t *Tracer) holdLocked(ctx context.Context, l *life, about lockguard.Subjec
 	if about.Priority != l.rank {
 		l.about = describe(about)
 	}
-	at, token := trace.WithTimestamp(about.At), tokenKey.String(about.Token.String())
-	_, l.hold = t.tracer.Start(ctx, SpanHold, at, trace.WithAttributes(append(l.about, token)...), trace.WithLinks(links...))
+	attributes := append(l.about, tokenKey.String(about.Token.String()))
+	options := append(make([]trace.SpanStartOption, 0, 3), at, trace.WithAttributes(attributes...))
+	if len(links) > 0 {
+		options = append(options, trace.WithLinks(links...))
+	}
+	_, l.hold = t.tracer.Start(ctx, SpanHold, options...)
 	if l.hold.IsRecording() && about.Token != 0 {
-		l.hold.AddEvent("fence.issued", at, trace.WithAttributes(token))
+		l.hold.AddEvent("fence.issued", at, trace.WithAttributes(attributes[len(attributes)-1:]...))
 	}
 	t.progress.add(l, about)
 }

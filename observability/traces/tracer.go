@@ -98,7 +98,9 @@ func (t *Tracer) Context(ctx context.Context, about lockguard.Subject) context.C
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.holdLocked(ctx, l, about)
+	if l.hold == nil {
+		t.holdLocked(ctx, l, about, trace.WithTimestamp(about.At))
+	}
 	if t.baggage {
 		ctx = withToken(ctx, about.Token)
 	}
