@@ -207,7 +207,7 @@ func (r *HTTP) run(ctx context.Context, run Run, h hold) error {
 	if err := copyAll(response.Body, snippet, run.Stdout); err != nil {
 		return failed(fmt.Errorf("the answer, %d, broke off: %w", response.StatusCode, err))
 	}
-	run.logger().Debug("request was answered", "method", failure.Method, "url", failure.URL, "status", response.StatusCode)
+	run.logger().DebugContext(ctx, "request was answered", "method", failure.Method, "url", failure.URL, "status", response.StatusCode)
 	if r.expects(response.StatusCode) {
 		return nil
 	}

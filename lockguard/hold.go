@@ -434,6 +434,7 @@ func (t *tenure) dress(ctx context.Context, f func(context.Context, Subject) con
 	if dressed == nil {
 		return ctx
 	}
+	t.stream.below(dressed)
 	return dressed
 }
 

@@ -10,7 +10,8 @@ import (
 
 // An Observer is told of every event. The events of one request come in order
 // and one at a time, those of different requests concurrently. ctx has the
-// values of the context of the request, and never ends.
+// values of the context of the request, and never ends. From the grant on its
+// Traceparent is that of the work, if what WithContext is given has set one.
 //
 // An Observer must return soon, because Acquire, Do and Release may wait for
 // it, and must not call the Guard or the Hold it is told about. It never delays
@@ -44,6 +45,7 @@ type stream struct {
 	ctx   context.Context
 
 	mu    sync.Mutex
+	work  func() string // the traceparent of what the work does, nil: none is set
 	queue []Event
 	busy  bool          // somebody delivers
 	idle  chan struct{} // closed when nobody does any more; nil unless somebody waits
@@ -106,7 +108,10 @@ func (s *stream) begin() bool {
 func (s *stream) drain() {
 	for {
 		s.mu.Lock()
-		events := s.queue
+		events, ctx := s.queue, s.ctx
+		if s.work != nil {
+			ctx = WithTraceparent(ctx, s.work)
+		}
 		s.queue = nil
 		if len(events) == 0 {
 			s.busy = false
@@ -120,7 +125,18 @@ func (s *stream) drain() {
 		s.mu.Unlock()
 
 		for _, event := range events {
-			s.guard.tell(s.ctx, event)
+			s.guard.tell(ctx, event)
 		}
 	}
+}
+
+// below has observers find the traceparent of the work, if the context has one.
+func (s *stream) below(work context.Context) {
+	f, ok := work.Value(traceparentKey{}).(func() string)
+	if !ok || len(s.guard.observers) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.work = f
 }

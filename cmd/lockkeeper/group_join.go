@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -98,7 +100,12 @@ func (p *program) groupArgv(c *cobra.Command, args []string) []string {
 }
 
 // joinGroup takes part until a signal comes.
-func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec recipes.GroupSpec, name string, argv []string, timeout time.Duration) error {
+func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec recipes.GroupSpec, name string, argv []string, timeout time.Duration) (err error) {
+	exports := p.telemetry(ctx)
+	flush := exports.end
+	defer func() { flush() }() // when the locks are away
+	ctx, ended := exports.root(ctx, "group.join", runs(argv))
+	defer func() { ended(exitCode(err)) }()
 	if len(argv) > 0 {
 		if err := jobs.Subreaper(); err != nil {
 			p.quiet().Warn("orphans of the commands are left to others", "error", err)
@@ -111,9 +118,15 @@ func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec recipe
 	if err != nil {
 		return err
 	}
+	_, exported, err := exports.measured(client) // the session: a group's locks are no guard's
+	if err != nil {
+		return err
+	}
+	defer func() { exported() }()
+	handler := &participant{program: p, name: name, group: spec, spans: newGroupSpans(ctx, exports, spec.Name, name)}
 	stopped := make(chan error, 1)
 	go func() {
-		err := p.participate(ctx, client, spec, name, argv, timeout)
+		err := p.participate(ctx, client, handler, argv, timeout)
 		closeClient(client)
 		stopped <- err
 	}()
@@ -123,23 +136,32 @@ func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec recipe
 	case sig := <-again:
 		// The session is not closed: that would free the locks of commands that
 		// are only killed by the end of this process.
+		flush, exported = func() {}, func() {} // nor is a collector waited for
 		p.say("stopping at once (%s); the locks are freed with the ZooKeeper session", sig)
 		return &codeError{code: 128 + int(sig)}
 	}
 }
 
-func (p *program) participate(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec, name string, argv []string, timeout time.Duration) error {
+// runs is what a command that may be left out is called in a trace.
+func runs(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return filepath.Base(argv[0])
+}
+
+func (p *program) participate(ctx context.Context, client *recipes.Client, handler *participant, argv []string, timeout time.Duration) error {
+	spec := handler.group
 	group, err := client.Group(spec, recipes.GroupOptions{Notify: p.groupNotice})
 	if err != nil {
 		return err
 	}
-	handler := &participant{program: p, name: name, group: spec}
 	if len(argv) > 0 {
 		handler.command = &jobs.Command{Argv: argv, CleanupTimeout: spec.CleanupTimeout, Stdout: p.stdout, Stderr: p.stderr}
 	}
 	joining, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	member, err := group.Join(joining, name, handler)
+	member, err := group.Join(joining, handler.name, handler)
 	if refused, ok := errors.AsType[*recipes.RequestError](err); ok && refused.Field == "participant" {
 		return &usageError{command: "lockkeeper group join", problems: problems{"--name: " + refused.Reason}}
 	}
@@ -161,6 +183,7 @@ type participant struct {
 	name    string
 	group   recipes.GroupSpec
 	command *jobs.Command // nil: none
+	spans   *groupSpans
 
 	mu sync.Mutex // lines stay whole
 }
@@ -168,6 +191,7 @@ type participant struct {
 var _ recipes.GroupHandler = (*participant)(nil)
 
 func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
+	ctx = h.spans.begin(ctx, grant)
 	h.tell("acquired", grant.Lock)
 	if h.command == nil {
 		return
@@ -175,6 +199,9 @@ func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 	command := *h.command
 	command.Env = append(os.Environ(),
 		"LOCKKEEPER_GROUP="+h.group.Name, "LOCKKEEPER_LOCK="+grant.Lock, "LOCKKEEPER_TOKEN="+grant.Token.String())
+	if parent := lockguard.Traceparent(ctx); parent != "" {
+		command.Env = append(command.Env, "TRACEPARENT="+parent)
+	}
 	err := command.Run(ctx, jobs.Run{Logger: h.program.quiet(), Lost: recipes.LockGone(ctx)})
 	if _, told := errors.AsType[*jobs.StoppedError](err); told {
 		return
@@ -187,6 +214,7 @@ func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 }
 
 func (h *participant) OnReleased(ctx context.Context, lock string) {
+	h.spans.end(lock, recipes.ReleaseCause(ctx))
 	if _, lost := errors.AsType[*recipes.LostError](recipes.ReleaseCause(ctx)); lost {
 		h.tell("lost", lock)
 		return

@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 )
@@ -21,8 +20,10 @@ func (t *telemetry) root(ctx context.Context, command, runs string) (_ context.C
 	}
 	carrier := propagation.MapCarrier{"traceparent": os.Getenv("TRACEPARENT"), "tracestate": os.Getenv("TRACESTATE")}
 	ctx = propagation.TraceContext{}.Extract(ctx, carrier)
-	ctx, span := t.provider.Tracer(traces.Scope).Start(ctx, "lockkeeper."+command, trace.WithAttributes(
-		attribute.String("process.executable.name", runs)))
+	ctx, span := t.provider.Tracer(traces.Scope).Start(ctx, "lockkeeper."+command)
+	if runs != "" {
+		span.SetAttributes(attribute.String("process.executable.name", runs))
+	}
 	return ctx, func(code int) {
 		span.SetAttributes(attribute.Int("process.exit.code", code))
 		if code != 0 && code != exitPreempted {

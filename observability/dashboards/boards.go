@@ -125,7 +125,7 @@ func zookeeper() Dashboard {
 			{Title: "Requests", Panels: []Panel{
 				{Title: "Requests", Kind: Timeseries, Queries: []Query{operationRate()}, stacked: true, narrow: true},
 				{Title: "Time to answer", Kind: Timeseries, Queries: []Query{operationQuantile(0.5), operationQuantile(0.99)}, narrow: true},
-				{Title: "Not as asked for", Kind: Timeseries, Queries: []Query{operationFailures()}, stacked: true, narrow: true, noValue: "none"},
+				{Title: "Not answered", Kind: Timeseries, Queries: []Query{operationFailures()}, stacked: true, narrow: true, noValue: "none"},
 			}},
 		},
 	}

@@ -77,8 +77,8 @@ func operationQuantile(q float64) Query {
 
 func operationFailures() Query {
 	return Query{
-		Name: "zk_failures", Legend: "{{op}} {{result}}", Unit: PerSec,
-		Means: "Requests that ZooKeeper did not answer with what was asked for, per second. Some are part of the protocol: a node that is there already, a version that has changed.",
-		text:  `sum by ($per op, result) (rate(` + operations + `_count{result!="ok",$jobs}[$window])) > 0`,
+		Name: "zk_failures", Legend: "{{op}}", Unit: PerSec,
+		Means: "Requests that ZooKeeper did not answer before the connection ended, per second. That something is not there, or has changed, is an answer.",
+		text:  `sum by ($per op) (rate(` + operations + `_count{result="lost",$jobs}[$window])) > 0`,
 	}
 }

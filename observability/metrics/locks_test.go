@@ -397,6 +397,18 @@ func TestWhatIsRecordedPointsToTheSpanOfTheWait(t *testing.T) {
 	}
 }
 
+func TestHoldsPointToTheirOwnSpanIfTheyHaveOne(t *testing.T) {
+	const own = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+	about := lockguard.Subject{Trace: traceparent}
+	span := func(ctx context.Context) string {
+		return trace.SpanContextFromContext(working(ctx, about)).SpanID().String()
+	}
+	require.Equal(t, "b7ad6b7169203331", span(t.Context()), "that of the wait")
+	require.Equal(t, "00f067aa0ba902b7", span(lockguard.WithTraceparent(t.Context(), func() string { return own })))
+	unkept := strings.TrimSuffix(own, "1") + "0"
+	require.Equal(t, "b7ad6b7169203331", span(lockguard.WithTraceparent(t.Context(), func() string { return unkept })), "nobody keeps it")
+}
+
 // What it costs to count a request that is granted and released.
 func BenchmarkRequest(b *testing.B) {
 	endpoint, err := New(nil)

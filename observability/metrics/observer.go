@@ -144,7 +144,7 @@ func (o *observer) asks(ctx context.Context, e lockguard.PreemptSent) {
 }
 
 func (o *observer) held(ctx context.Context, about lockguard.Subject, how lockguard.End, took time.Duration) {
-	o.hold.Record(within(ctx, about.Trace), took.Seconds(),
+	o.hold.Record(working(ctx, about), took.Seconds(),
 		o.holds.of(values{o.classes.of(about.Class), about.Mode.String(), string(how), o.source}))
 }
 
@@ -169,7 +169,7 @@ func (o *observer) cleaned(ctx context.Context, e lockguard.CleanupDone) {
 	case r.overran:
 		became = resultOverrun
 	}
-	o.cleanup.Record(within(ctx, e.Trace), e.Took.Seconds(), o.cleanups.of(values{o.classes.of(e.Class), became}))
+	o.cleanup.Record(working(ctx, e.Subject), e.Took.Seconds(), o.cleanups.of(values{o.classes.of(e.Class), became}))
 }
 
 // lose forgets a hold, unless the end of its cleanup is still to come.
@@ -204,6 +204,11 @@ func (o *observer) forget(about lockguard.Subject) request {
 		return request{}
 	}
 	return *r
+}
+
+// working returns a context of the span of the hold, that of the wait when it has none.
+func working(ctx context.Context, about lockguard.Subject) context.Context {
+	return within(within(ctx, about.Trace), lockguard.Traceparent(ctx))
 }
 
 // within returns a context of the span that a traceparent names, for exemplars. What

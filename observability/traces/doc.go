@@ -39,10 +39,10 @@
 // # What a span says
 //
 // A hold that was preempted is no error: that is policy. Its attribute
-// lockkeeper.end says how it ended (released, preempted, lease_expired,
-// overridden, shutdown, lost). An error is a lock that was not acquired for
-// another reason than the caller's own end, one that was lost, and a cleanup that
-// failed or overran its grace.
+// lockkeeper.end says how it ended, a lockguard.End; lockkeeper.outcome of a wait is a
+// lockguard.Outcome. An error is a lock that was not acquired for another reason than
+// the caller's own end, one that was lost, and a cleanup that failed or overran its
+// grace.
 //
 // Scopes, owners and messages are told; arguments of jobs are not, nor what work and
 // hooks say went wrong, for that may have them in it.

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -132,7 +131,7 @@ func (t *Tracer) lostLocked(l *life, e lockguard.Lost) {
 	if l.asked.IsZero() { // else it had ended before
 		l.cancelledLocked(e.Err, e.At)
 	}
-	l.hold.SetAttributes(endKey.String("lost"), lossKey.String(string(e.Err.Reason)), errorType.String("lock_lost"))
+	l.hold.SetAttributes(endKey.String(string(e.End())), lossKey.String(string(e.Err.Reason)), errorType.String("lock_lost"))
 	l.hold.SetStatus(codes.Error, e.Err.Error())
 	l.hold.End(at)
 	l.lost = true
@@ -173,21 +172,5 @@ func endCleanup(span trace.Span, e lockguard.CleanupDone, overran bool) {
 	span.End(trace.WithTimestamp(e.At))
 }
 
-// ending says why work was interrupted.
-func ending(cause error) string {
-	switch {
-	case cause == nil:
-		return "released"
-	case errors.As(cause, new(*lockguard.LostError)):
-		return "lost"
-	case errors.As(cause, new(*lockguard.OverriddenError)):
-		return "overridden"
-	case errors.As(cause, new(*lockguard.LeaseExpiredError)):
-		return "lease_expired"
-	case errors.As(cause, new(*lockguard.PreemptedError)):
-		return "preempted"
-	case errors.As(cause, new(*lockguard.ShutdownError)):
-		return "shutdown"
-	}
-	return "interrupted"
-}
+// ending says why work was interrupted, in the words of the metrics.
+func ending(cause error) string { return string(lockguard.Released{Cause: cause}.End()) }

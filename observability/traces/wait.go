@@ -2,7 +2,6 @@ package traces
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -82,23 +81,23 @@ func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event
 		t.refusedLocked(l, e)
 	case lockguard.Acquired:
 		if l.wait.IsRecording() {
-			l.wait.SetAttributes(outcomeKey.String("acquired"), tokenKey.String(about.Token.String()))
+			l.wait.SetAttributes(outcomeKey.String(string(lockguard.OutcomeAcquired)), tokenKey.String(about.Token.String()))
 		}
 		if about.Priority != l.rank {
 			l.wait.SetAttributes(priorityKey.Int(int(about.Priority)))
 		}
 		l.wait.End(at)
 	case lockguard.Bypassed:
-		l.wait.SetAttributes(outcomeKey.String("bypassed"), overrideID.String(e.Override.ID))
+		l.wait.SetAttributes(outcomeKey.String(string(lockguard.OutcomeBypassed)), overrideID.String(e.Override.ID))
 		l.wait.End(at)
 	}
 }
 
 func (t *Tracer) refusedLocked(l *life, e lockguard.NotAcquired) {
-	outcome, failed := refusal(e.Err)
-	l.wait.SetAttributes(outcomeKey.String(outcome))
-	if failed {
-		l.wait.SetAttributes(errorType.String("lock_" + outcome))
+	outcome := e.Outcome()
+	l.wait.SetAttributes(outcomeKey.String(string(outcome)))
+	if isError(outcome) {
+		l.wait.SetAttributes(errorType.String("lock_" + string(outcome)))
 		l.wait.SetStatus(codes.Error, e.Err.Error())
 	}
 	l.wait.End(trace.WithTimestamp(e.At))
@@ -143,25 +142,8 @@ func (t *Tracer) blockedLocked(ctx context.Context, l *life, about lockguard.Sub
 	}
 }
 
-// refusal says why a lock was not acquired, and whether that is an error.
-func refusal(err error) (outcome string, failed bool) {
-	switch {
-	case errors.Is(err, context.Canceled) && !errors.As(err, new(*recipes.NotAcquiredError)):
-		return "cancelled", false
-	case errors.As(err, new(*lockguard.FrozenError)):
-		return "frozen", true
-	case errors.As(err, new(*recipes.CleanupPendingError)):
-		return "cleanup_pending", true
-	case errors.As(err, new(*recipes.QueueFullError)):
-		return "queue_full", true
-	case errors.As(err, new(*recipes.EvictedError)):
-		return "evicted", true
-	case errors.As(err, new(*recipes.UnavailableError)):
-		return "unavailable", true
-	case errors.As(err, new(*lockguard.LostError)):
-		return "lost", true
-	case errors.As(err, new(*recipes.NotAcquiredError)):
-		return "timeout", true
-	}
-	return "failed", true
+// isError reports whether a lock that was not acquired is an error of the wait: not
+// if its caller gave up, or had to go for others before it began, which is policy.
+func isError(outcome lockguard.Outcome) bool {
+	return outcome != lockguard.OutcomeCancelled && outcome != lockguard.OutcomePreempted
 }

@@ -31,7 +31,7 @@ type Receiver struct {
 	mu      sync.Mutex
 	spans   []Span
 	logs    []Record
-	metrics map[string]bool
+	metrics map[string]uint64 // how often something was recorded, of histograms
 	text    strings.Builder
 }
 
@@ -70,7 +70,7 @@ func Start(t testing.TB) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Receiver{addr: listener.Addr().String(), server: grpc.NewServer(), metrics: make(map[string]bool)}
+	r := &Receiver{addr: listener.Addr().String(), server: grpc.NewServer(), metrics: make(map[string]uint64)}
 	spans.RegisterTraceServiceServer(r.server, traceService{receiver: r})
 	logs.RegisterLogsServiceServer(r.server, logService{receiver: r})
 	metrics.RegisterMetricsServiceServer(r.server, metricService{receiver: r})
@@ -110,6 +110,15 @@ func (r *Receiver) Records() []Record {
 
 // HasMetric reports whether an instrument has arrived.
 func (r *Receiver) HasMetric(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, arrived := r.metrics[name]
+	return arrived
+}
+
+// Recorded returns how many values a histogram had that has arrived, in all of its
+// series, when it arrived last.
+func (r *Receiver) Recorded(name string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.metrics[name]
@@ -233,7 +242,11 @@ func (s metricService) Export(_ context.Context, in *metrics.ExportMetricsServic
 	for _, resource := range in.GetResourceMetrics() {
 		for _, scope := range resource.GetScopeMetrics() {
 			for _, m := range scope.GetMetrics() {
-				r.metrics[m.GetName()] = true
+				var n uint64
+				for _, point := range m.GetHistogram().GetDataPoints() {
+					n += point.GetCount()
+				}
+				r.metrics[m.GetName()] = n
 			}
 		}
 	}

@@ -365,6 +365,52 @@ jobs: {tick: {schedule: manual, run: {command: [sh, -c, 'echo >> ticks']}, locks
 	}
 }
 
+func TestMetricsOfACommandArriveAtItsEnd(t *testing.T) {
+	p, receiver := newPlace(t), otlp.Start(t)
+	rarely := append(receiver.Env(), "OTEL_METRIC_EXPORT_INTERVAL=3600000") // it is over long before
+	for n, command := range [][]string{{"true"}, {"false"}} {
+		c := p.start(rarely, append([]string{"exec", "--scope", "tenant/7", "--class", "tenant/{id}", "--"}, command...)...)
+		require.Equal(t, n, p.end(c), c.out)
+		for _, name := range []string{"lockkeeper.lock.wait.duration", "lockkeeper.lock.hold.duration"} {
+			require.EqualValues(t, 1, receiver.Recorded(name), "%s of %s", name, command)
+		}
+		require.Positive(t, receiver.Recorded("lockkeeper.zk.operation.duration"))
+	}
+	require.Contains(t, receiver.Text(), `"tenant/{id}"`)
+}
+
+const shards = `version: 1
+groups: [{name: shards, locks: 2}]
+`
+
+func TestLocksOfAGroupAreSpansBelowItsParticipant(t *testing.T) {
+	p, receiver := newPlace(t), otlp.Start(t)
+	require.NoError(t, os.WriteFile(p.file("lockkeeper.yaml"), []byte(shards), 0o600))
+	member := p.start(receiver.Env(), "group", "join", "--name", "one", "--", "sh", "-c",
+		`echo "$TRACEPARENT" > "$LOCKKEEPER_LOCK.new"; mv "$LOCKKEEPER_LOCK.new" "$LOCKKEEPER_LOCK"; sleep 600`, "secret-argument")
+	p.await("shards_0")
+	p.await("shards_1")
+	require.NoError(t, member.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, p.end(member), member.out)
+
+	root := receiver.Await(t, "the participant", func(s otlp.Span) bool { return s.Name == "lockkeeper.group.join" })
+	require.Equal(t, "0", root.Attributes["process.exit.code"])
+	for _, lock := range []string{"shards_0", "shards_1"} {
+		hold := receiver.Await(t, lock, func(s otlp.Span) bool {
+			return s.Name == "group.hold" && s.Attributes["lockkeeper.group.lock"] == lock
+		})
+		require.Equal(t, []string{root.Trace, root.ID}, []string{hold.Trace, hold.Parent})
+		require.Equal(t, "released", hold.Attributes["lockkeeper.end"])
+		require.Equal(t, "shards", hold.Attributes["lockkeeper.group"])
+		require.False(t, hold.Failed)
+		text, err := os.ReadFile(p.file(lock))
+		require.NoError(t, err)
+		require.Equal(t, "00-"+hold.Trace+"-"+hold.ID+"-01\n", string(text))
+	}
+	require.Positive(t, receiver.Recorded("lockkeeper.zk.operation.duration"))
+	require.NotContains(t, receiver.Text(), "secret-argument")
+}
+
 func TestAWrongEnvironmentIsSaidAndKeepsNobodyFromWorking(t *testing.T) {
 	p := newPlace(t)
 	c := p.start([]string{"OTEL_TRACES_EXPORTER=pigeon", "OTEL_METRICS_EXPORTER=prometheus", "OTEL_LOGS_EXPORTER=none"}, "exec", "--scope", "a", "--", "echo", "works")

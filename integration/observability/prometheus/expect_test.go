@@ -22,20 +22,23 @@ type span struct {
 	absent      bool // the line may be missing
 }
 
+// slack is how far apart, in seconds, the first and the last scrape in a window may
+// be from its ends: three scrapes.
+const slack = 1.5
+
 // about is what may come out for a value that is counted. Prometheus sees it at
 // scrapes alone, and adds what it guesses of the time before the first and after the
-// last one in the window: three seconds at most,
-// when it is late.
+// last one in the window: slack at most, when it is late.
 func (p *play) about(v float64) span {
 	w := p.window().Seconds()
-	return between(v*0.99-0.003, v*w/(w-3)+0.003)
+	return between(v*0.99-0.003, v*w/(w-slack)+0.003)
 }
 
 // ratio is what may come out for the ratio of two such, each of processes that are
 // scraped at different times.
 func (p *play) ratio(v float64) span {
 	w := p.window().Seconds()
-	return between(v*(w-3)/w-0.003, v*w/(w-3)+0.003)
+	return between(v*(w-slack)/w-0.003, v*w/(w-slack)+0.003)
 }
 
 func exactly(v float64) span           { return between(v, v) }

@@ -40,7 +40,7 @@ const (
 	daemons = "daemons"
 )
 
-// startPrometheus starts a server that scrapes the targets each second, evaluates
+// startPrometheus starts a server that scrapes the targets twice a second, evaluates
 // the rules each second and keeps exemplars.
 func startPrometheus(t *testing.T, rules []byte, targets map[string][]string) *server {
 	t.Helper()
@@ -50,7 +50,7 @@ func startPrometheus(t *testing.T, rules []byte, targets map[string][]string) *s
 	t.Cleanup(func() { require.NoError(t, port.Release()) })
 
 	dir := t.TempDir()
-	config := "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [rules.yaml]\nscrape_configs:\n"
+	config := "global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 1s}\nrule_files: [rules.yaml]\nscrape_configs:\n"
 	for name, addresses := range targets {
 		config += fmt.Sprintf("  - {job_name: %s, static_configs: [{targets: [%s]}]}\n", name, `"`+strings.Join(addresses, `", "`)+`"`)
 	}
