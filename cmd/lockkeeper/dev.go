@@ -20,6 +20,7 @@ import (
 
 // devFlags say what dev starts.
 type devFlags struct {
+	console string // where the console is; "" for the usual place
 	listen  string
 	dataDir string
 	length  duration
@@ -60,6 +61,12 @@ The server listens at ` + defaultListen + `, or at a free port when that is take
 Other commands can use it at the same time, and so can any client of ZooKeeper.
 LOCKKEEPER_ZK is not looked at.
 
+A console for browsers is served at ` + defaultConsole + `, or at a free port when
+that is taken: the beginning says where. It only looks, as nobody signs in there,
+and is for this machine alone. --console puts it elsewhere, or turns it off. With
+--no-jobs there is one only if --console says where: to look makes the tree on the
+server belong to the user of the run.
+
 With --zk no server is started: the jobs run on that ZooKeeper, under
 ` + devRoot + ` unless --root says otherwise, with the credentials that are given
 or none. What they leave there stays; the end says how to delete it.
@@ -88,6 +95,7 @@ Exit codes:
 	})
 	flags := c.Flags()
 	flags.StringVar(&d.listen, "listen", "", "`address` of the server (see above)")
+	flags.StringVar(&d.console, "console", "", "`address` of the console, or "+noConsole+" (see above)")
 	flags.StringVar(&d.dataDir, "data-dir", "", "`directory` for its data (default: memory)")
 	d.length.positive = "25s"
 	flags.Var(&d.length, "for", "how long (default: until Ctrl-C)")
@@ -107,7 +115,7 @@ Exit codes:
 // checkDev looks for flags that are wrong, or do not fit together.
 func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	given := c.Flags().Changed
-	for _, flag := range []string{"zk", "root", "data-dir", "dir", "timeline"} {
+	for _, flag := range []string{"zk", "root", "data-dir", "dir", "timeline", "console"} {
 		if given(flag) && c.Flag(flag).Value.String() == "" { // a variable that is not set
 			p.problems.add(fmt.Sprintf("--%s is empty; write a value, or leave it out", flag))
 		}
@@ -140,6 +148,9 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	}
 	if given("listen") {
 		p.problems.addListen(d.listen)
+	}
+	if d.console != "" {
+		p.problems.addConsole(d.console)
 	}
 	if d.dir != "" {
 		if _, err := os.Lstat(d.dir); err == nil {
@@ -238,6 +249,12 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 		}
 		about.open = d.isOpen(ctx)
 	}
+	page, err := p.openConsole(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer page.close()
+	about.console = page.url()
 	ready := func() { about.print(p.stdout, colour) }
 	if d.noJobs.is {
 		ready()
@@ -254,7 +271,7 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 	d.client.Logger = p.quiet()
 	report, err := nightly.Run(ctx, nightly.Config{
 		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Unsafe: d.unsafe.is,
-		Tracer: exports.tracer(p.quiet()), Observer: drawn.observe,
+		Tracer: exports.tracer(p.quiet()), Observer: page.observer(drawn.observe),
 		Ready: func(dir string) {
 			place <- dir
 			ready()

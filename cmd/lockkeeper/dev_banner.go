@@ -19,12 +19,16 @@ type banner struct {
 	taken     bool // and not where it usually is
 	ready     bool // it has been printed
 
+	console     string // where a browser finds the console; "" without one
 	credentials string // the file with those of our server
 	open        bool   // what our server has belongs to everybody all the same
 }
 
 func (b banner) print(out io.Writer, colour bool) {
 	text := "\n  " + b.title() + "\n\n"
+	if b.console != "" {
+		text += "  Who holds, who waits and why, in a browser: " + b.console + "\n\n"
+	}
 	if commands := b.commands(); len(commands) > 0 {
 		text += "  To try from another terminal:\n\n"
 		for _, command := range commands {

@@ -31,7 +31,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181 LOCKKEEPER_ROOT=/lockkeeper\n",
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
 			},
-			[]string{"taken", "whoever", "unset", "override"},
+			[]string{"taken", "whoever", "unset", "override", "browser"},
 		},
 		"secured": {
 			banner{flags: &devFlags{client: secured}, embedded: true, credentials: "/tmp/dev/credentials"},
@@ -56,6 +56,11 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		"taken": {
 			banner{flags: &devFlags{client: local}, embedded: true, taken: true},
 			[]string{"  127.0.0.1:2181 is taken, "},
+			nil,
+		},
+		"with a console": {
+			banner{flags: &devFlags{client: local}, embedded: true, console: "http://127.0.0.1:9480/"},
+			[]string{"\n\n  Who holds, who waits and why, in a browser: http://127.0.0.1:9480/\n\n"},
 			nil,
 		},
 		"kept": {

@@ -66,7 +66,7 @@ func NewGroup(state recipes.GroupState) Group {
 	for _, l := range state.Locks {
 		lock := GroupLock{
 			Lock: l.Lock, State: string(l.State),
-			Holders: make([]GroupHolder, 0, len(l.Holders)), Planned: slices.Concat([]string{}, l.Planned),
+			Holders: make([]GroupHolder, 0, len(l.Holders)), Planned: append([]string{}, l.Planned...),
 		}
 		if len(l.Holders) > 0 {
 			v.Held++

@@ -1,0 +1,21 @@
+package views_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+func TestListsOfAGroupAreNeverNull(t *testing.T) {
+	empty, err := json.Marshal(views.NewGroup(recipes.GroupState{}))
+	require.NoError(t, err)
+	require.Contains(t, string(empty), `"members":[],"locks":[]`)
+
+	unplanned, err := json.Marshal(views.NewGroup(recipes.GroupState{Locks: []recipes.GroupLock{{Lock: "a"}}}))
+	require.NoError(t, err)
+	require.Contains(t, string(unplanned), `"holders":[],"planned":[]`)
+}
