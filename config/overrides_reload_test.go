@@ -130,8 +130,8 @@ func TestOverridesAreInForceAfterAChange(t *testing.T) {
 	}
 	generation := r.Status().Generation
 
+	n := len(r.applied()) // before: it may be in force by the time that Remove returns
 	require.NoError(t, os.Remove(file))
-	n := len(r.applied())
 	require.Empty(t, r.within(n+1), "its overrides end with the file")
 	r.logs.wait("overrides file", 1)
 	require.Contains(t, r.logs.log(), "the file is not there")
