@@ -213,6 +213,9 @@ func situations() map[string]*whyFacts {
 		"job_holds": with(about("nightly-reindex", orders(one(reindex()), rollup(first))), func(f *whyFacts) {
 			f.overrides = override.Set{incident(override.Pause, func(o *override.Override) { o.Match = override.Match{Job: "nightly-*"} })}
 		}),
+		"traced": about("db/orders", orders(one(reindex(func(c *recipes.Contender) {
+			c.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		})), hotfix(func(c *recipes.Contender) { c.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }), rollup())),
 		"job_in_line": about("stats-rollup", orders(one(reindex()), hotfix(), rollup())),
 		"upgrade":     about("db/orders", withSelf),
 		"circle_broken": about("db/orders", func() []recipes.LockState {

@@ -131,12 +131,14 @@ func busy(now time.Time) live.Snapshot {
 	h := holder("h-compaction", "nightly-compaction", "db-7", 10, 14*time.Minute, 10*time.Minute, 7301444)
 	h.Message = "compacting users; safe to interrupt between tables"
 	h.PreemptedBy = []live.Preemptor{{ID: "w-hotfix", Owner: "payments-hotfix", Priority: 80, Reason: "outranked", Forceful: true, Grace: 30_000, Since: ago(12 * time.Second), Until: now.Add(18 * time.Second)}}
+	h.Trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	orders.Holders = []live.Holder{h}
 	orders.Waiters = []live.Waiter{
 		waiter(1, "w-hotfix", "payments-hotfix", "app-2", 80, 13*time.Second, "nightly-compaction has been asked to go and may clean up for 18s; then it takes the lock", "h-compaction"),
 		waiter(2, "w-export", "billing-export", "app-1", 20, 11*time.Minute, "stands behind payments-hotfix", "w-hotfix"),
 		waiter(3, "w-report", "daily-report", "app-3", 5, 9*time.Minute, "stands behind billing-export", "w-export"),
 	}
+	orders.Waiters[0].Trace = "0af7651916cd43dd8448eb211c80319c"
 	orders.OldestWait = new(ago(11 * time.Minute))
 	orders.RootBlocker = &live.Ref{ID: "h-compaction", Owner: "nightly-compaction", Scope: orders.Scope, State: "holds", Priority: 10, Token: 7301444}
 

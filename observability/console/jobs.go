@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 )
 
@@ -216,7 +217,7 @@ func (v *visit) job(name string) (Job, error) {
 }
 
 func (v *visit) tickRow(t views.Tick) tickRow {
-	row := tickRow{Tick: t, Ended: v.Clock(t.EndedAt), When: "by hand", Trace: v.c.o.Links.traceURL(t.Trace)}
+	row := tickRow{Tick: t, Ended: v.Clock(t.EndedAt), When: "by hand", Trace: v.c.o.Links.traceURL(live.TraceID(t.Trace))}
 	if t.Scheduled != nil {
 		row.When = v.Clock(*t.Scheduled)
 	}

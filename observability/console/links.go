@@ -46,23 +46,13 @@ func CheckLink(template, must string) string {
 	return ""
 }
 
-// traceURL returns where a trace is shown, "" when that is not known. parent is a
-// traceparent, which anybody may have written.
-func (l Links) traceURL(parent string) string {
-	id := traceID(parent)
+// traceURL returns where the trace with this ID is shown, "" when there is none, or
+// that is not known.
+func (l Links) traceURL(id string) string {
 	if l.Trace == "" || id == "" {
 		return ""
 	}
-	return strings.ReplaceAll(l.Trace, "{trace_id}", id)
-}
-
-// traceID returns the ID of the trace in a traceparent, "" if it is none.
-func traceID(parent string) string {
-	parts := strings.Split(parent, "-")
-	if len(parts) != 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" || strings.Trim(parts[1], "0") == "" {
-		return ""
-	}
-	return parts[1]
+	return strings.ReplaceAll(l.Trace, "{trace_id}", url.PathEscape(id))
 }
 
 // workflowURL returns where a workflow is shown, "" when that is not known.

@@ -200,7 +200,7 @@ func (v *visit) holderCard(m *lockModel, h *live.Holder) holderCard {
 		card.Left = int(max(0, min(100, 100*end.Sub(v.now)/millis(h.LeaseTimeout))))
 	}
 	card.Workflow = v.c.o.Links.workflowURL(workflowOf(h.Message), "")
-	card.Trace = v.c.o.Links.traceURL("")
+	card.Trace = v.c.o.Links.traceURL(h.Trace)
 	for _, p := range h.PreemptedBy {
 		card.Asked = append(card.Asked, askedBy{p, v.Ago(p.Since), v.Until(p.Until)})
 	}
@@ -220,7 +220,7 @@ func workflowOf(message string) string {
 }
 
 func (v *visit) waiterRow(w live.Waiter, nodes map[string]live.GraphNode) waiterRow {
-	row := waiterRow{Waiter: w, Since: v.Ago(w.WaitingSince), Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL("")}
+	row := waiterRow{Waiter: w, Since: v.Ago(w.WaitingSince), Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL(w.Trace)}
 	for _, id := range w.Blockers {
 		if n, ok := nodes[id]; ok {
 			row.Blockers = append(row.Blockers, n)

@@ -55,6 +55,7 @@ func TestPagesAreAsTheyWereLookedAt(t *testing.T) {
 		{"locks_incomplete", "/", Options{Board: newScripted(early)}, false},
 		{"locks_unseen", "/", Options{Board: newScripted(live.Snapshot{})}, false},
 		{"lock", orders, Options{}, false},
+		{"lock_traced", orders, Options{Links: Links{Trace: "https://traces.test/trace/{trace_id}"}}, false},
 		{"lock_unknown", "/locks/cluster/nothing", Options{}, false},
 		{"lock_break", orders + "?do=break&token=7301444", signedIn, true},
 		{"lock_preempt", orders + "?do=preempt&token=7301444", signedIn, true},

@@ -37,6 +37,7 @@ type Contender struct {
 	Message  string         `json:"message"`
 	Class    string         `json:"class,omitempty"` // what the lock is counted under
 	Hold     string         `json:"hold,omitempty"`  // holders with the same one hold the lock together
+	Trace    string         `json:"trace,omitempty"` // ID of the trace that it is part of, 32 hex digits
 
 	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
 	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not asked to go for a priority
@@ -127,7 +128,7 @@ func newDelay(d recipes.Delay) Delay {
 func newContender(c recipes.Contender) Contender {
 	return Contender{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
-		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Class: c.Class, Hold: c.Hold,
+		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Class: c.Class, Hold: c.Hold, Trace: TraceID(c.Trace),
 		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
 	}
 }

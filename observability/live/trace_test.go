@@ -1,0 +1,61 @@
+package live
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+const (
+	aTrace  = "4bf92f3577b34da6a3ce929d0e0e4736"
+	aParent = "00-" + aTrace + "-00f067aa0ba902b7-01"
+)
+
+func TestTraceIDIsThatOfATraceparentAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for parent, want := range map[string]string{
+		aParent:                                   aTrace,
+		"00-" + aTrace + "-00f067aa0ba902b7-00":   aTrace,
+		"cc-" + aTrace + "-00f067aa0ba902b7-01-x": aTrace, // a later version may have more
+
+		"":                                      "",
+		"00-x":                                  "",
+		aTrace:                                  "",
+		aParent + "-x":                          "",
+		aParent + " ":                           "",
+		"ff-" + aTrace + "-00f067aa0ba902b7-01": "",
+		"0g-" + aTrace + "-00f067aa0ba902b7-01": "",
+		"00-" + aTrace[1:] + "-00f067aa0ba902b7-01":              "",
+		"00-" + strings.ToUpper(aTrace) + "-00f067aa0ba902b7-01": "",
+		"00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01": "",
+		"00-" + aTrace + "-0000000000000000-01":                  "",
+		"00-" + aTrace + "-00f067aa0ba902b-01":                   "",
+		"00-" + aTrace + "-00f067aa0ba902b7-1":                   "",
+		"00-javascript:alert(document.cook-00f067aa0ba902b7-01":  "",
+	} {
+		require.Equal(t, want, TraceID(parent), "%q", parent)
+	}
+}
+
+func TestJSONHasTheTraceOfARequestThatIsPartOfOne(t *testing.T) {
+	t.Parallel()
+	traced := recipes.Contender{ID: "a", Trace: aParent}
+	state := recipes.LockState{
+		Scope:   users,
+		Holders: []recipes.Contender{traced, {ID: "b"}},
+		Waiters: []recipes.Contender{traced, {ID: "b", Trace: "\"><script>"}},
+	}
+	text, err := json.Marshal(NewLock(state))
+	require.NoError(t, err)
+	var v map[string][]map[string]any
+	_ = json.Unmarshal(text, &v) // the lists of it
+	for _, list := range []string{"holders", "waiters"} {
+		require.Len(t, v[list], 2)
+		require.Equal(t, aTrace, v[list][0]["trace"], list)
+		require.NotContains(t, v[list][1], "trace", list)
+	}
+}
