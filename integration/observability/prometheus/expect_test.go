@@ -144,23 +144,36 @@ func buckets(name string) []float64 {
 	return nil
 }
 
-// quantile is what a quantile of the buckets of sorted durations may be. Processes
-// are scraped at different times, and what Prometheus adds to a bucket that was empty
-// before is less than what it adds to others, so that one duration may weigh a little
-// more than another, and the answer may be in the next bucket.
-func quantile(instrument string, q float64, sorted []float64) span {
+// quantile is what a quantile of the buckets of sorted durations may be: anything in
+// the buckets in which it can be. Prometheus makes all buckets of one process grow by
+// the same factor (see primer), but those of different processes, scraped at different
+// times, by different ones: one duration may weigh as much more than another as about
+// allows for.
+func (p *play) quantile(instrument string, q float64, sorted []float64) span {
 	bounds := buckets(instrument)
-	bucket := func(q float64) int {
-		v := sorted[int(min(max(q*float64(len(sorted))-1, 0), float64(len(sorted)-1)))]
-		n, _ := slices.BinarySearch(bounds, v)
-		return n
+	w := p.window().Seconds()
+	heavy := w / (w - slack)
+	// bucket is the first one that has the share q, when what is in it and in those
+	// before weighs so much, and what is above them so much.
+	bucket := func(below, above float64) int {
+		for n, bound := range bounds {
+			lower := 0.0
+			for _, v := range sorted {
+				if v <= bound {
+					lower++
+				}
+			}
+			if lower*below >= q*(lower*below+(float64(len(sorted))-lower)*above) {
+				return n
+			}
+		}
+		return len(bounds)
 	}
 	least := 0.0
-	if n := bucket(q - 0.1); n > 0 {
+	if n := bucket(heavy, 1); n > 0 {
 		least = bounds[n-1]
 	}
-	most := bucket(q+0.1+1/float64(len(sorted))) + 1
-	return between(least, bounds[min(most, len(bounds)-1)])
+	return between(least, bounds[min(bucket(1, heavy), len(bounds)-1)])
 }
 
 // cumulative wants the buckets of durations as Prometheus has them, up to each bound.

@@ -52,7 +52,7 @@ func (p *play) locksExpected(class string) map[string]check {
 		return out
 	}
 	quantiles := func(all []float64, instrument string, q float64) map[string]span {
-		return one(quantile(instrument, q, all))
+		return one(p.quantile(instrument, q, all))
 	}
 	onDB := func(n float64) map[string]span {
 		if is(db) {
@@ -126,16 +126,16 @@ func (p *play) locksExpected(class string) map[string]check {
 		expected["wait_"+name] = last(quantiles(waited, waits, q))
 		expected["hold_"+name] = last(quantiles(held, holds, q))
 		expected["wait_"+name+"_by_class"] = last(some("lock_class", map[string]span{
-			db:      quantile(waits, q, of(c.waits, db, "")),
-			hotfix:  quantile(waits, q, of(c.waits, hotfix, "")),
-			billing: quantile(waits, q, of(c.waits, billing, "")),
+			db:      p.quantile(waits, q, of(c.waits, db, "")),
+			hotfix:  p.quantile(waits, q, of(c.waits, hotfix, "")),
+			billing: p.quantile(waits, q, of(c.waits, billing, "")),
 
-			metrics.OtherClass: quantile(waits, q, of(c.waits, metrics.OtherClass, "")),
+			metrics.OtherClass: p.quantile(waits, q, of(c.waits, metrics.OtherClass, "")),
 		}))
 		if is(hotfix) {
 			freed := make(map[string]span)
 			for _, how := range []string{"graceful", "forced"} {
-				freed["result="+how] = quantile("lockkeeper.preemption.duration", q, of(c.freed, hotfix, how))
+				freed["result="+how] = p.quantile("lockkeeper.preemption.duration", q, of(c.freed, hotfix, how))
 			}
 			expected["freed_"+name] = last(freed)
 			expected["preemptions_by_result"] = last(map[string]span{"result=graceful": count(1), "result=forced": count(1)})
@@ -143,7 +143,7 @@ func (p *play) locksExpected(class string) map[string]check {
 			expected["freed_"+name] = last(map[string]span{})
 		}
 		if is(db) {
-			expected["cleanup_"+name] = last(map[string]span{"lock_class=db": quantile("lockkeeper.cleanup.duration", q, cleaned)})
+			expected["cleanup_"+name] = last(map[string]span{"lock_class=db": p.quantile("lockkeeper.cleanup.duration", q, cleaned)})
 			expected["cleanups_by_result"] = last(map[string]span{"lock_class=db,result=done": count(1), "lock_class=db,result=lost": count(1)})
 		} else {
 			expected["cleanup_"+name] = last(map[string]span{})

@@ -54,7 +54,7 @@ func startWorker(t *testing.T, servers, root string, c *chronicle, spans *tracet
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.AlwaysSample()))
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
 	w.guard, err = lockguard.New(client, append(traces.New(provider).Options(),
-		lockguard.WithObserver(w.locks.Observer(metrics.API)), lockguard.WithObserver(c.observe))...)
+		lockguard.WithObserver(c.primer(w.locks.Observer(metrics.API))), lockguard.WithObserver(c.observe))...)
 	require.NoError(t, err)
 
 	listener := httptest.NewServer(endpoint.Handler())
