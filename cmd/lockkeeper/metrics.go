@@ -41,7 +41,7 @@ func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetr
 	if err != nil {
 		return nil, err
 	}
-	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...))
+	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...), metrics.WithDelay(telemetryDelay))
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +92,11 @@ func (t *telemetry) measured(client *recipes.Client) (options []lockguard.Option
 	if err != nil {
 		return nil, nil, err
 	}
-	locks, err := metrics.NewLocks(endpoint.Meter())
-	if err := errors.Join(err, metrics.Client(endpoint.Meter(), client)); err != nil {
+	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithDelay(telemetryDelay))
+	if err := errors.Join(err, metrics.Client(endpoint.Meter(), client, metrics.WithDelay(telemetryDelay))); err != nil {
 		return nil, nil, err
 	}
+	endpoint.Show(locks)
 	return []lockguard.Option{lockguard.WithObserver(locks.Observer(metrics.Exec))}, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeMetrics)
 		defer cancel()
@@ -121,7 +122,7 @@ func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *r
 	meter, build := m.endpoint.Meter(), buildVersion()
 	err = errors.Join(
 		m.locks.Cluster(m.observatory.now, m.observatory.client.Now),
-		metrics.Client(meter, client),
+		metrics.Client(meter, client, metrics.WithDelay(telemetryDelay)),
 		metrics.Jobs(meter, func() []metrics.Job { return measuredJobs(schedule.Stats()) }),
 		metrics.Clock(meter, schedule.ClockSteps),
 		metrics.Reloads(meter, func() metrics.Reload {

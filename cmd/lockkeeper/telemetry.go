@@ -34,6 +34,10 @@ const (
 	// process that is killed has exported it by then or never will.
 	exportEvery = time.Second
 
+	// telemetryDelay is how much later spans are made and events counted than they
+	// happen: not while somebody waits for a lock.
+	telemetryDelay = 100 * time.Millisecond
+
 	// progressEvery is how often a hold that lasts is logged.
 	progressEvery = 5 * time.Minute
 )
@@ -43,6 +47,7 @@ const (
 type telemetry struct {
 	provider trace.TracerProvider // that of nobody, unless traces are asked for
 	on       bool                 // traces are asked for
+	tracers  []*traces.Tracer     // that make them
 	readers  []sdkmetric.Reader   // that export metrics, of resource
 	resource *resource.Resource
 	logs     bool // logs are asked for
@@ -87,7 +92,9 @@ func (p *program) exportErrors() otel.ErrorHandler {
 // tracer returns what makes spans, and tells of holds that last. It works without an
 // exporter as well.
 func (t *telemetry) tracer(logger *slog.Logger) *traces.Tracer {
-	return traces.New(t.provider, traces.WithProgress(logger, progressEvery))
+	tracer := traces.New(t.provider, traces.WithProgress(logger, progressEvery), traces.WithDelay(telemetryDelay))
+	t.tracers = append(t.tracers, tracer)
+	return tracer
 }
 
 // end exports what is left, within its time, whatever the collector does.
@@ -162,7 +169,12 @@ func (t *telemetry) addTraces(ctx context.Context) error {
 	sampler, err := samplerOf(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(t.resource), sdktrace.WithBatcher(exporter, options...), sdktrace.WithSampler(sampler))
 	t.provider, t.on = provider, true
-	t.ends = append(t.ends, provider.Shutdown)
+	t.ends = append(t.ends, func(ctx context.Context) error {
+		for _, tracer := range t.tracers {
+			tracer.Flush()
+		}
+		return provider.Shutdown(ctx)
+	})
 	return err
 }
 

@@ -24,7 +24,8 @@ import (
 type watched struct {
 	name  string
 	guard *lockguard.Guard
-	spent []spent // for each round
+	flush []func() // what is put off is a part of the turn
+	spent []spent  // for each round
 }
 
 // What a number of cycles has cost: time, and what of the processor this process used
@@ -32,8 +33,8 @@ type watched struct {
 type spent struct{ wall, cpu time.Duration }
 
 const (
-	telemetryRounds = 200
-	telemetryCycles = 25 // in a row; each guard has two such rows in a round
+	telemetryRounds = 20
+	telemetryCycles = 300 // in a row, for longer than delay; each guard has two such rows in a round
 )
 
 // BenchmarkTelemetry: what traces and metrics cost for each cycle of acquire and
@@ -48,7 +49,7 @@ func BenchmarkTelemetry(b *testing.B) {
 		for b.Loop() {
 			guards := watchedGuards(b, server)
 			for _, g := range guards { // warm
-				for range 10 {
+				for range 3 {
 					g.turn(b)
 				}
 			}
@@ -99,6 +100,9 @@ func (g *watched) turn(b *testing.B) spent {
 			b.Fatal(err)
 		}
 	}
+	for _, flush := range g.flush {
+		flush()
+	}
 	return spent{time.Since(began), processorTime(b) - used}
 }
 
@@ -135,6 +139,9 @@ func quantile(of []float64, part float64) float64 {
 	return sorted[int(part*float64(len(sorted)-1))]
 }
 
+// delay is that of the program.
+const delay = 100 * time.Millisecond
+
 // discard exports to nobody: what an exporter costs in the background is not in the
 // figures, as it depends on where it exports to.
 type discard struct{}
@@ -144,31 +151,39 @@ func (discard) Shutdown(context.Context) error                        { return n
 
 func watchedGuards(b *testing.B, server string) (guards []*watched) {
 	b.Helper()
-	traced := func(sampler sdk.Sampler) []lockguard.Option {
+	type observed struct {
+		options []lockguard.Option
+		flush   []func()
+	}
+	traced := func(sampler sdk.Sampler) observed {
 		provider := sdk.NewTracerProvider(sdk.WithBatcher(discard{}), sdk.WithSampler(sampling.ContentionSampler(sdk.ParentBased(sampler))))
 		b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
-		return traces.New(provider).Options()
+		tracer := traces.New(provider, traces.WithDelay(delay))
+		return observed{tracer.Options(), []func(){tracer.Flush}}
 	}
-	measured := func() []lockguard.Option {
+	measured := func() observed {
 		endpoint, err := metrics.New(nil)
 		require.NoError(b, err)
 		b.Cleanup(func() { _ = endpoint.Close(context.Background()) })
-		locks, err := metrics.NewLocks(endpoint.Meter())
+		locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithDelay(delay))
 		require.NoError(b, err)
-		return []lockguard.Option{lockguard.WithObserver(locks.Observer(metrics.API))}
+		return observed{[]lockguard.Option{lockguard.WithObserver(locks.Observer(metrics.API))}, []func(){locks.Flush}}
+	}
+	both := func(a, b observed) observed {
+		return observed{slices.Concat(a.options, b.options), slices.Concat(a.flush, b.flush)}
 	}
 	for _, variant := range []struct {
-		name    string
-		options []lockguard.Option
-		client  bool // its operations are measured as well
+		name   string
+		by     observed
+		client bool // its operations are measured as well
 	}{
-		{"off", nil, false},
+		{"off", observed{}, false},
 		{"traces unsampled", traced(sdk.NeverSample()), false},
 		{"traces sampled", traced(sdk.AlwaysSample()), false},
 		{"metrics", measured(), false},
 		{"metrics client", measured(), true},
-		{"all", append(traced(sdk.AlwaysSample()), measured()...), true},
-		{"off again", nil, false}, // how far two that are the same may be apart
+		{"all", both(traced(sdk.AlwaysSample()), measured()), true},
+		{"off again", observed{}, false}, // how far two that are the same may be apart
 	} {
 		client, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: "/telemetry-" + dashed(variant.name)})
 		require.NoError(b, err)
@@ -177,11 +192,11 @@ func watchedGuards(b *testing.B, server string) (guards []*watched) {
 			endpoint, err := metrics.New(nil)
 			require.NoError(b, err)
 			b.Cleanup(func() { _ = endpoint.Close(context.Background()) })
-			require.NoError(b, metrics.Client(endpoint.Meter(), client))
+			require.NoError(b, metrics.Client(endpoint.Meter(), client, metrics.WithDelay(delay)))
 		}
-		guard, err := lockguard.New(client, variant.options...)
+		guard, err := lockguard.New(client, variant.by.options...)
 		require.NoError(b, err)
-		guards = append(guards, &watched{name: variant.name, guard: guard})
+		guards = append(guards, &watched{name: variant.name, guard: guard, flush: variant.by.flush})
 	}
 	return guards
 }

@@ -28,6 +28,16 @@ func (b *blanks) add(l *Locks) {
 	b.locks = append(b.locks, l)
 }
 
+// flush counts what the locks have put off.
+func (b *blanks) flush() {
+	b.mu.Lock()
+	locks := slices.Clone(b.locks)
+	b.mu.Unlock()
+	for _, l := range locks {
+		l.Flush()
+	}
+}
+
 // Produce is called after the instruments have been read: what is recorded meanwhile
 // is not there twice, but not at all this once.
 func (b *blanks) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {

@@ -5,22 +5,34 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/lockkeeper/lockkeeper/observability/internal/backlog"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // Client makes the instruments of a client of ZooKeeper. Its Health is asked for each
 // collection; each of its operations is recorded, which takes the place of whatever
 // listened to them (recipes.Client.OnOperation). An error says which instrument the
-// meter refuses.
-func Client(meter metric.Meter, c *recipes.Client) error {
-	if err := session(meter, c.Health); err != nil {
-		return err
+// meter refuses. Of the options, WithDelay alone matters here: what is late is recorded before each collection.
+func Client(meter metric.Meter, c *recipes.Client, opts ...Option) error {
+	var o options
+	for _, option := range opts {
+		if err := option(&o); err != nil {
+			return err
+		}
 	}
-	tell, err := operations(meter)
+	record, err := operations(meter)
 	if err != nil {
 		return err
 	}
-	c.OnOperation(tell)
+	late := backlog.New(o.delay, record)
+	health := func() recipes.Health {
+		late.Flush()
+		return c.Health()
+	}
+	if err := session(meter, health); err != nil {
+		return err
+	}
+	c.OnOperation(late.Add)
 	return nil
 }
 

@@ -67,6 +67,7 @@ func (e *Endpoint) MeterProvider() metric.MeterProvider { return e.provider }
 // Show has the histograms of declared classes there before anything has happened,
 // with a count of 0: their rate is right from the first request on. OpenTelemetry has
 // no means for that, so that what is exported otherwise begins without.
+// Locks with a delay (see WithDelay) are flushed for each scrape, and by Close.
 func (e *Endpoint) Show(l *Locks) { e.blanks.add(l) }
 
 // maxScrapes bounds the scrapes that go on at the same time; a further one is
@@ -76,12 +77,19 @@ const maxScrapes = 8
 // Handler returns what answers a scrape: in the text format of Prometheus, or in
 // OpenMetrics for those who ask for it.
 func (e *Endpoint) Handler() http.Handler {
-	return promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{
+	scrape := promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{
 		EnableOpenMetrics:   true, // the other format has no exemplars
 		ErrorLog:            slog.NewLogLogger(e.log.Handler(), slog.LevelError),
 		MaxRequestsInFlight: maxScrapes,
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.blanks.flush()
+		scrape.ServeHTTP(w, r)
+	})
 }
 
 // Close ends the instruments: no snapshot is taken any more.
-func (e *Endpoint) Close(ctx context.Context) error { return e.provider.Shutdown(ctx) }
+func (e *Endpoint) Close(ctx context.Context) error {
+	e.blanks.flush()
+	return e.provider.Shutdown(ctx)
+}

@@ -18,8 +18,18 @@ func (l *Locks) Observer(from Source) lockguard.Observer {
 		l.sources = append(l.sources, from)
 	}
 	l.mu.Unlock()
-	return l.observer(from).observe
+	o := l.observer(from)
+	return func(ctx context.Context, event lockguard.Event) { l.late.Add(told{o, ctx, event}) }
 }
+
+// told is an event that an observer was told.
+type told struct {
+	by    *observer
+	ctx   context.Context
+	event lockguard.Event
+}
+
+func (t told) count() { t.by.observe(t.ctx, t.event) }
 
 func (l *Locks) observer(from Source) *observer {
 	return &observer{Locks: l, source: string(from), open: make(map[string]*request)}

@@ -141,11 +141,12 @@ func (t *Tracer) lostLocked(l *life, e lockguard.Lost) {
 	}
 }
 
-// afterwards shows the hooks that run after a loss.
-func (t *Tracer) afterwards(ctx context.Context, event lockguard.Event) {
+// afterwards shows the hooks that run after a loss, in a life that is over.
+func (t *Tracer) afterwards(ctx context.Context, event lockguard.Event, l *life) {
 	if e, ok := event.(lockguard.CleanupStarted); ok {
 		span := t.startCleanup(ctx, e)
-		t.keep(e.ID, &life{wait: span, hold: span, cleanup: span, lost: true})
+		l.wait, l.hold, l.cleanup, l.lost, l.overran, l.over = span, span, span, true, false, false
+		t.keep(e.ID, l)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/internal/backlog"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -38,6 +39,8 @@ type Tracer struct {
 	propagator propagation.TraceContext
 	baggage    bool
 	progress   *progress // nil: none
+	delay      time.Duration
+	late       *backlog.Backlog[*life] // with events that are still to be heard of
 
 	mu    sync.Mutex
 	lives map[string]*life // by the ID of the request
@@ -52,6 +55,14 @@ type Option func(*Tracer)
 // goes with every call that the work makes, to whomever.
 func WithBaggage() Option { return func(t *Tracer) { t.baggage = true } }
 
+// WithDelay has spans made up to that much later than what they tell of, with the times
+// at which it happened: many at a time, and while nobody waits for it. A lock that
+// nobody else wants is then taken and given back faster, see docs/performance.md.
+// Whoever sets it calls Flush before the provider is shut down, or the last spans are
+// missing. The span that the work finds in its context starts when somebody asks for
+// it; it is no type of the SDK. Defaults to 0: at once.
+func WithDelay(d time.Duration) Option { return func(t *Tracer) { t.delay = d } }
+
 // New returns a Tracer whose spans go to provider. nil: nowhere.
 func New(provider trace.TracerProvider, options ...Option) *Tracer {
 	if provider == nil {
@@ -61,8 +72,12 @@ func New(provider trace.TracerProvider, options ...Option) *Tracer {
 	for _, option := range options {
 		option(t)
 	}
+	t.late = backlog.New(t.delay, t.settle)
 	return t
 }
+
+// Flush makes the spans of all that has happened before, see WithDelay.
+func (t *Tracer) Flush() { t.late.Flush() }
 
 // Options are all that a Guard needs to be traced: they make its spans, give
 // them to the context of the work, and let their trace travel with requests.
@@ -96,25 +111,25 @@ func (t *Tracer) Context(ctx context.Context, about lockguard.Subject) context.C
 	if l == nil {
 		return ctx
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.hold == nil {
-		t.holdLocked(ctx, l, about, trace.WithTimestamp(about.At))
-	}
 	if t.baggage {
 		ctx = withToken(ctx, about.Token)
 	}
-	return t.below(ctx, l.hold)
+	hold := &holding{tracer: t, life: l, ctx: ctx, about: about}
+	if t.delay <= 0 {
+		return t.below(ctx, hold.real())
+	}
+	return t.below(ctx, hold)
 }
 
 // below returns a context for what happens below a span, in this process and in
 // commands.
 func (t *Tracer) below(ctx context.Context, span trace.Span) context.Context {
-	ctx = trace.ContextWithSpan(ctx, span)
-	if !span.SpanContext().IsValid() {
-		return ctx
-	}
-	return lockguard.WithTraceparent(ctx, func() string { return write(span.SpanContext()) })
+	return lockguard.WithTraceparent(trace.ContextWithSpan(ctx, span), func() string {
+		if sc := span.SpanContext(); sc.IsValid() {
+			return write(sc)
+		}
+		return ""
+	})
 }
 
 func withToken(ctx context.Context, token lockguard.Token) context.Context {
@@ -131,21 +146,44 @@ func withToken(ctx context.Context, token lockguard.Token) context.Context {
 
 // Observe is a lockguard.Observer.
 func (t *Tracer) Observe(ctx context.Context, event lockguard.Event) {
-	about := event.About()
-	if e, ok := event.(lockguard.Waiting); ok {
+	if e, ok := event.(lockguard.Waiting); ok { // its context is about to be sent to ZooKeeper
 		t.begin(ctx, e)
 		return
 	}
-	l := t.life(about.ID)
+	l := t.life(event.About().ID)
 	if l == nil { // hooks after a loss; or it was there before the Tracer
-		t.afterwards(ctx, event)
+		t.afterwards(ctx, event, &life{})
 		return
 	}
 	l.mu.Lock()
+	l.untold = append(l.untold, told{ctx, event})
+	first := len(l.untold) == 1
+	l.mu.Unlock()
+	if first {
+		t.late.Add(l)
+	}
+}
+
+// settle hears of what has happened to a request.
+func (t *Tracer) settle(l *life) {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := trace.WithTimestamp(about.At)
-	t.waitsLocked(ctx, l, event, at)
-	t.holdsLocked(ctx, l, event, at)
+	t.settleLocked(l)
+}
+
+func (t *Tracer) settleLocked(l *life) {
+	for len(l.untold) > 0 {
+		next := l.untold[0]
+		l.untold[0] = told{}
+		l.untold = l.untold[1:] // first: should it panic, it is over all the same
+		if l.over {
+			t.afterwards(next.ctx, next.event, l)
+			continue
+		}
+		at := trace.WithTimestamp(next.event.About().At)
+		t.waitsLocked(next.ctx, l, next.event, at)
+		t.holdsLocked(next.ctx, l, next.event, at)
+	}
 }
 
 // Run is what scheduler.Config.Begin takes: the span of a run of a job, from its
@@ -185,6 +223,7 @@ func (t *Tracer) keep(id string, l *life) {
 // forgetLocked is called when nothing of a life is open any more.
 func (t *Tracer) forgetLocked(id string, l *life) {
 	t.progress.drop(l)
+	l.over = true
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.lives, id)

@@ -16,7 +16,9 @@ import (
 
 // A life is what is open of one request.
 type life struct {
-	mu sync.Mutex
+	mu     sync.Mutex
+	untold []told // what has happened since, oldest first
+	over   bool   // nothing of it is open any more
 
 	wait     trace.Span
 	waited   trace.SpanContext
@@ -34,6 +36,12 @@ type life struct {
 	cleanup   trace.Span // nil unless hooks run
 	overran   bool
 	lost      bool // the hold has ended, hooks still run
+}
+
+// told is an event that was told.
+type told struct {
+	ctx   context.Context
+	event lockguard.Event
 }
 
 func (t *Tracer) begin(ctx context.Context, e lockguard.Waiting) {
