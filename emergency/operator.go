@@ -170,8 +170,7 @@ var ErrNotTaken = errors.New("no daemon has taken it: probably none that has thi
 // of the act when one has taken it. What is not taken before ctx ends, or within
 // patience, is withdrawn: the error is ErrNotTaken then.
 func (o *Operator) Run(ctx context.Context, job string, patience time.Duration, by By) (run, act string, err error) {
-	entry := recipes.AuditEntry{Action: recipes.AuditJobRun, Job: job, By: by.Name, Reason: by.Reason}
-	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) error {
+	act, err = o.OnRecord(ctx, RunEntry(job, by), func(outcome *recipes.AuditEntry) error {
 		asked, err := o.client.TickLedger("").Request(ctx, recipes.TickRequest{Job: job, By: by.Name, Reason: by.Reason})
 		if err != nil {
 			return err
@@ -197,6 +196,11 @@ func (o *Operator) Run(ctx context.Context, job string, patience time.Duration, 
 		return err
 	})
 	return run, act, err
+}
+
+// RunEntry is what is on record of a request to run a job by hand.
+func RunEntry(job string, by By) recipes.AuditEntry {
+	return recipes.AuditEntry{Action: recipes.AuditJobRun, Job: job, By: by.Name, Reason: by.Reason}
 }
 
 // A deed is one act as it is put on record: what is about to be done, and what has

@@ -140,8 +140,11 @@ func (l *AuditLog) Append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 
 func (l *AuditLog) notOnRecord(entry AuditEntry, err error) error {
 	what := string(entry.Action)
-	if entry.Scope != "" {
+	switch {
+	case entry.Scope != "":
 		what += " of " + strconv.Quote(entry.Scope)
+	case entry.Job != "":
+		what += " of job " + strconv.Quote(entry.Job)
 	}
 	return fmt.Errorf("audit trail: %s not put on record: %w", what, err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -84,6 +85,23 @@ func (p *program) inPerson(client *recipes.Config) {
 
 // withLedger lets do work with the ledger of all jobs.
 func (p *program) withLedger(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.TickLedger) error) error {
+	return p.untilSignalled(c, cfg, func(ctx context.Context, client *recipes.Client) error { return do(ctx, client.TickLedger("")) })
+}
+
+// onJobs lets do change something about jobs, and put it on record. Credentials
+// are not asked for: whoever may write the nodes of jobs may do it. cfg may be nil.
+func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client recipes.Config, do func(context.Context, *operator) error) error {
+	return p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) error {
+		o, err := newOperator(client, cfg)
+		if err != nil {
+			return err
+		}
+		return do(ctx, o)
+	})
+}
+
+// untilSignalled lets do work with a client until a signal comes.
+func (p *program) untilSignalled(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.Client) error) error {
 	client, err := recipes.NewClient(cfg)
 	if err != nil {
 		return err
@@ -91,7 +109,7 @@ func (p *program) withLedger(c *cobra.Command, cfg recipes.Config, do func(conte
 	defer closeClient(client)
 	ctx, stop := untilSignal(c.Context())
 	defer stop()
-	return do(ctx, client.TickLedger(""))
+	return do(ctx, client)
 }
 
 // ledgerPatience is how long ZooKeeper has to answer a question about jobs, or
@@ -197,14 +215,32 @@ type byFlag struct{ by, reason string }
 
 func (f *byFlag) add(c *cobra.Command, why string) {
 	c.Flags().StringVarP(&f.reason, "reason", "r", "", "`why` "+why+", for the record; has to be there")
-	c.Flags().StringVar(&f.by, "by", "", "`who` does it, for the record (default user@host)")
+	f.addBy(c)
+}
+
+// addOptional adds the flags where a reason need not be there: without one the
+// record has words instead.
+func (f *byFlag) addOptional(c *cobra.Command, why, words string) {
+	c.Flags().StringVarP(&f.reason, "reason", "r", words, "`why` "+why+", for the record")
+	f.addBy(c)
+}
+
+func (f *byFlag) addBy(c *cobra.Command) {
+	c.Flags().StringVar(&f.by, "by", "", "`who` does it, for the record (default: the user of the credentials, user@host without any)")
 }
 
 func (f *byFlag) check(p *program) {
 	if strings.TrimSpace(f.reason) == "" && !p.unclear {
 		p.problems.add("--reason is missing; write why, for those who look at the job next")
 	}
-	f.by = cmp.Or(strings.TrimSpace(f.by), userAtHost())
+	f.by, f.reason = strings.TrimSpace(f.by), strings.TrimSpace(f.reason)
+}
+
+// as is who does it with that client: what the flag says, or the user that
+// ZooKeeper knows, or else the user of this machine.
+func (f *byFlag) as(client *recipes.Client) emergency.By {
+	who := operatorFlags{by: f.by}
+	return emergency.By{Name: cmp.Or(who.name(client), userAtHost()), Reason: f.reason}
 }
 
 func userAtHost() string {

@@ -26,7 +26,8 @@ func (p *program) jobsPause() *cobra.Command {
 time: their ticks are recorded as skipped. What runs goes on to its end.
 
 A job that is paused already gets the new reason and the new end; who had paused
-it, and why, is said. All jobs are looked up before any is paused.
+it, and why, is said. All jobs are looked up before any is paused. Each pause is on
+record (lockkeeper audit) before it is made; what cannot be put there is not done.
 
 Exit code 75 if ZooKeeper does not answer, 78 for wrong flags or a job that
 nobody knows.`,
@@ -50,12 +51,11 @@ nobody knows.`,
 				p.problems.add(fmt.Sprintf("--until: %s is over; write a time to come", clock(end)))
 			}
 		}
-		pause := recipes.TickPause{By: by.by, Reason: by.reason, Until: end}
-		return p.changeJobs(c, file, args, func(ctx context.Context, ledger *recipes.TickLedger, s recipes.TickState) (pauseChange, error) {
-			was, err := ledger.Pause(ctx, s.Job, pause)
-			paused := pause
-			paused.At = now
-			return newPauseChange(s, was, &paused, now), err
+		return p.changeJobs(c, file, args, func(ctx context.Context, o *operator, s recipes.TickState) (pauseChange, error) {
+			who := by.as(o.client)
+			was, act, err := o.Pause(ctx, s.Job, end, who)
+			paused := &recipes.TickPause{By: who.Name, Reason: who.Reason, Until: end, At: now}
+			return newPauseChange(s, was, paused, now, act), err
 		})
 	}
 	file.add(c)
@@ -66,7 +66,10 @@ nobody knows.`,
 }
 
 func (p *program) jobsResume() *cobra.Command {
-	var file jobsFile
+	var (
+		file jobsFile
+		by   byFlag
+	)
 	c := &cobra.Command{
 		Use:   "resume JOB...",
 		Short: "Let paused jobs run again",
@@ -74,21 +77,24 @@ func (p *program) jobsResume() *cobra.Command {
 that they missed are not made up for. For a job that is not paused it does
 nothing, and says so.
 
-A job that was paused after failures begins to count anew.
+A job that was paused after failures begins to count anew. It is on record
+(lockkeeper audit) before it is done; what cannot be put there is not done.
 
 Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
 		Example: `  lockkeeper jobs resume backup
-  lockkeeper jobs resume rollup report
+  lockkeeper jobs resume rollup report --reason 'INC-4411 is over'
   lockkeeper jobs ls -o json | jq -r '.[] | select(.paused) | .name' | xargs lockkeeper jobs resume`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.someJobs(args)
-		return p.changeJobs(c, file, args, func(ctx context.Context, ledger *recipes.TickLedger, s recipes.TickState) (pauseChange, error) {
-			was, err := ledger.Resume(ctx, s.Job)
-			return newPauseChange(s, was, nil, time.Now()), err
+		by.check(p)
+		return p.changeJobs(c, file, args, func(ctx context.Context, o *operator, s recipes.TickState) (pauseChange, error) {
+			was, act, err := o.Resume(ctx, s.Job, by.as(o.client))
+			return newPauseChange(s, was, nil, time.Now(), act), err
 		})
 	}
 	file.add(c)
+	by.addOptional(c, "they are resumed", "resumed by hand")
 	return c
 }
 
@@ -99,13 +105,14 @@ type pauseChange struct {
 	Paused *pauseView `json:"paused"`
 	Was    *pauseView `json:"was"` // how it was paused before
 	Runs   []runView  `json:"runs"`
+	Act    string     `json:"act"` // its name in the audit trail
 }
 
-func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time) pauseChange {
-	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, now).Runs}
+func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time, act string) pauseChange {
+	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, now).Runs, Act: act}
 }
 
-type changeJob func(context.Context, *recipes.TickLedger, recipes.TickState) (pauseChange, error)
+type changeJob func(context.Context, *operator, recipes.TickState) (pauseChange, error)
 
 // changeJobs pauses or resumes jobs, if all of them are known.
 func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, change changeJob) error {
@@ -114,10 +121,10 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 		return err
 	}
 	changes := make([]pauseChange, 0, len(names))
-	failed := p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) error {
-		ctx, cancel := shortly(ctx)
+	failed := p.onJobs(c, cfg, client, func(ctx context.Context, o *operator) error {
+		quick, cancel := shortly(ctx)
 		defer cancel()
-		states, err := ledger.States(ctx)
+		states, err := o.client.TickLedger("").States(quick)
 		if err != nil {
 			return err
 		}
@@ -125,7 +132,9 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 			return err
 		}
 		for _, name := range names {
-			done, err := change(ctx, ledger, stateOf(states, name))
+			quick, cancel := shortly(ctx)
+			done, err := change(quick, o, stateOf(states, name))
+			cancel()
 			if err != nil {
 				return err
 			}

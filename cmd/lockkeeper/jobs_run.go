@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -39,6 +40,8 @@ tick of the schedule is taken by it.
 It returns when a daemon has taken the request; with --wait, when the run has
 ended. A request that nobody takes within --within, or before a signal comes, is
 withdrawn, and is not run later. What was taken goes on, whatever happens here.
+The request is on record (lockkeeper audit) before it is made, and whether a daemon
+has taken it after; one that cannot be put there is not made.
 
 With --dry-run nothing runs: it shows which locks the job would wait for, and
 whom it would preempt, as far as can be told now. It needs the configuration file.
@@ -78,8 +81,8 @@ func (p *program) runJob(c *cobra.Command, f *jobsRunFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	return p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) error {
-		name := args[0]
+	return p.onJobs(c, cfg, client, func(ctx context.Context, o *operator) error {
+		name, ledger := args[0], o.client.TickLedger("")
 		quick, cancel := shortly(ctx)
 		defer cancel()
 		states, err := ledger.States(quick)
@@ -93,11 +96,7 @@ func (p *program) runJob(c *cobra.Command, f *jobsRunFlags, args []string) error
 			p.say("the job %q is paused, but a run by hand is made all the same", name)
 		}
 		order := &runOrder{ledger: ledger, job: name, within: f.within.or(defaultWithin)}
-		order.request, err = ledger.Request(quick, recipes.TickRequest{Job: name, By: f.by.by, Reason: f.by.reason})
-		if err != nil {
-			return err
-		}
-		if err := order.awaitTaker(ctx); err != nil {
+		if err := order.place(ctx, o, ledger, f.by.as(o.client)); err != nil {
 			return err
 		}
 		if !f.wait.is {
@@ -123,6 +122,7 @@ type runOrder struct {
 	job     string
 	within  time.Duration
 	request jobRequest
+	taken   bool // by a daemon
 	seen    recipes.TickState
 }
 
@@ -137,6 +137,29 @@ type jobRequest interface {
 	AwaitTaken(ctx context.Context) error
 	ID() string
 	Withdraw(ctx context.Context) (taken bool, err error)
+}
+
+// place makes the request and waits until a daemon has taken it, on record: of a
+// run that a daemon has taken, also when that cannot be waited for here, it is
+// said that it was taken. How it ends is in the history of the job.
+func (o *runOrder) place(ctx context.Context, operator *operator, ledger *recipes.TickLedger, by emergency.By) error {
+	quick, cancel := shortly(ctx)
+	defer cancel()
+	var late error // something is wrong, but it runs
+	_, err := operator.OnRecord(quick, emergency.RunEntry(o.job, by), func(outcome *recipes.AuditEntry) error {
+		request, err := ledger.Request(quick, recipes.TickRequest{Job: o.job, By: by.Name, Reason: by.Reason})
+		if err != nil {
+			return err
+		}
+		o.request = request
+		outcome.After = map[string]string{"run": request.ID()}
+		err = o.awaitTaker(ctx)
+		if o.taken {
+			late, err = err, nil
+		}
+		return err
+	})
+	return errors.Join(late, err)
 }
 
 // run returns the run that was asked for while it goes on.
@@ -168,6 +191,7 @@ func (o *runOrder) awaitTaker(ctx context.Context) error {
 			return err
 		}
 	}
+	o.taken = true
 	quick, cancelQuick := shortly(ctx)
 	defer cancelQuick()
 	if o.seen, err = o.ledger.State(quick, o.job); err != nil {
@@ -190,6 +214,7 @@ func (o *runOrder) withdraw(ctx context.Context, over bool, err error) error {
 	case withdrawErr != nil:
 		return withdrawErr
 	case taken && told:
+		o.taken = true
 		return o.goesOn(signal)
 	case taken:
 		return nil

@@ -164,7 +164,7 @@ func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
 	out := table(func(w *tabwriter.Writer) {
 		writeJobs(w, []jobView{newJobView(nil, s, at(0))}, at(0), true)
 		writeHistory(w, views.NewHistory(s, 1, at(0)), at(0), true)
-		writePauseChange(w, newPauseChange(s, s.Paused, s.Paused, at(0)), at(0))
+		writePauseChange(w, newPauseChange(s, s.Paused, s.Paused, at(0), ""), at(0))
 	})
 	require.NotContains(t, out, "\x1b")
 	require.NotContains(t, out, "\nbackup is fine")
@@ -178,17 +178,17 @@ func TestChangesOfPausesSayHowItWas(t *testing.T) {
 		change pauseChange
 		want   string
 	}{
-		"paused": {newPauseChange(runs, nil, is, at(0)), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
+		"paused": {newPauseChange(runs, nil, is, at(0), ""), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
   a run goes on: on h2, pid 71, since 2026-11-21 11:59:00 UTC, 1m ago
 `},
-		"paused again": {newPauseChange(recipes.TickState{Job: "backup"}, was, is, at(0)), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
+		"paused again": {newPauseChange(recipes.TickState{Job: "backup"}, was, is, at(0), ""), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
   it was paused until somebody resumes it; by bob@h2 1h ago: INC-1
 `},
-		"resumed": {newPauseChange(runs, was, nil, at(0)), `backup: resumed
+		"resumed": {newPauseChange(runs, was, nil, at(0), ""), `backup: resumed
   it was paused until somebody resumes it; by bob@h2 1h ago: INC-1
 `},
-		"not paused":    {newPauseChange(runs, nil, nil, at(0)), "backup: is not paused\n"},
-		"pause is over": {newPauseChange(runs, &recipes.TickPause{Until: at(-1)}, nil, at(0)), "backup: is not paused\n"},
+		"not paused":    {newPauseChange(runs, nil, nil, at(0), ""), "backup: is not paused\n"},
+		"pause is over": {newPauseChange(runs, &recipes.TickPause{Until: at(-1)}, nil, at(0), ""), "backup: is not paused\n"},
 	} {
 		require.Equal(t, c.want, table(func(w *tabwriter.Writer) { writePauseChange(w, c.change, at(0)) }), name)
 	}
