@@ -103,7 +103,7 @@ func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, error) 
 	if err != nil {
 		return nil, err
 	}
-	var all []views.Approval
+	all := []views.Approval{}
 	for _, a := range board {
 		all = append(all, newApprovalView(openApproval{Approval: a}))
 	}

@@ -44,9 +44,8 @@ type queryParam struct {
 }
 
 var (
-	limitParam  = queryParam{"limit", "integer", "How many at most."}
-	offsetParam = queryParam{"offset", "integer", "How many to leave out at the beginning."}
-	rangeParam  = queryParam{"range", "10m|1h|6h|24h", "How far to go back from now."}
+	limitParam = queryParam{"limit", "integer", "How many at most, 100 unless told, 1000 at most."}
+	rangeParam = queryParam{"range", "10m|1h|6h|24h", "How far to go back from now."}
 )
 
 // routes are all of the API.
@@ -58,18 +57,29 @@ func (c *Console) routes() []route {
 				{"q", "string", "Part of a scope, or of the name or host of somebody who holds or waits."},
 				{"state", "all|waiting|held|free|trouble", "Which locks."},
 				{"sort", "scope|blocked|waiters|oldest|since|lease", "What comes first."},
-				{"waiters", "integer", "How many of each queue to list; waiter_count has the number of all."},
-				limitParam, offsetParam,
+				{"waiters", "integer", "How many of each queue to list, 1 unless told, 1000 at most: waiters_more are there besides, waiter_count are there in all."},
+				{"holders", "integer", "How many holders of each lock to list, 10 unless told, 1000 at most: holders_more are there besides, holder_count are there in all. An answer lists 5000 holders and waiters at most."},
+				{"limit", "integer", "How many locks at most, 100 unless told, 1000 at most."},
+				{"offset", "integer", "How many locks to leave out at the beginning; total is how many fit."},
 			},
 		},
-		{method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits. Slashes in the scope may be escaped (%2F).", answer: lockAnswer{}, handler: c.apiLock},
+		{
+			method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits. Slashes in the scope may be escaped (%2F).", answer: lockAnswer{}, handler: c.apiLock,
+			query: []queryParam{
+				{"waiters", "integer", "How many of its queue to list, 100 unless told, 1000 at most: waiters_more are there behind them, waiter_count are there in all."},
+				{"offset", "integer", "How many of its queue to leave out at the beginning."},
+				{"holders", "integer", "How many of its holders to list, 100 unless told, 1000 at most: holders_more are there besides, holder_count are there in all."},
+			},
+		},
 		{
 			method: "GET", path: "/api/v1/locks/{scope}/timeline", summary: "What happened to a lock: who waited and held when. Slashes in the scope may be escaped (%2F).",
 			query: []queryParam{rangeParam}, answer: live.Timeline{}, handler: c.apiTimeline,
 		},
 		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Ask the holders of a lock to go. Slashes in the scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
 		{method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; confirm repeats the scope. Slashes in the scope have to be escaped (%2F).", body: "break", answer: Done{}, handler: c.apiDeed("break", "scope")},
-		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and circles.", answer: waitsAnswer{}, handler: c.apiWaits},
+		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and circles.", answer: waitsAnswer{}, handler: c.apiWaits, query: []queryParam{
+			{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: those of circles in any case, then those that wait for each other over several locks, then the longest queues. hidden is how many are left out."},
+		}},
 		{method: "GET", path: "/api/v1/heat", summary: "Where time is lost by waiting: by lock and slice of time.", answer: live.Heat{}, handler: c.apiHeat, query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}}},
 		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{}, handler: apiFact(c, c.jobs)},
 		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.", answer: Job{}, handler: c.apiJob},
@@ -141,21 +151,40 @@ type locksPage struct {
 	Locks  []lockItem  `json:"locks"`
 }
 
-// lockItem is a lock with the beginning of its queue.
+// lockItem is a lock with a part of its holders and of its queue.
 type lockItem struct {
 	live.Lock
+	HolderCount int `json:"holder_count"`
+	HoldersMore int `json:"holders_more"` // that are not listed
 	WaiterCount int `json:"waiter_count"`
+	WaitersMore int `json:"waiters_more"` // that are not listed, behind those that are
 }
 
-// maxLocks is how many locks one answer has.
-const maxLocks = 1000
+// newLockItem lists some of who holds a lock, and of who waits, from a place on.
+func newLockItem(l *live.Lock, holders, waiters, from int) lockItem {
+	item := lockItem{Lock: *l, HolderCount: len(l.Holders), WaiterCount: len(l.Waiters)}
+	item.Holders = listed(l.Holders[:min(holders, len(l.Holders))])
+	rest := l.Waiters[min(from, len(l.Waiters)):]
+	item.Waiters = listed(rest[:min(waiters, len(rest))])
+	item.HoldersMore, item.WaitersMore = len(l.Holders)-len(item.Holders), len(rest)-len(item.Waiters)
+	return item
+}
+
+const (
+	// maxLocks is how many locks one answer has, and how many holders or waiters of a
+	// lock it lists.
+	maxLocks = 1000
+
+	// maxListed is how many holders and waiters of all its locks it lists.
+	maxListed = 5000
+)
 
 func (c *Console) apiLocks(w http.ResponseWriter, r *http.Request) {
 	v := c.visit(r)
 	by := v.choice("sort", "scope", "blocked", "waiters", "oldest", "since", "lease")
 	state := v.choice("state", "all", "waiting", "held", "free", "trouble")
 	text := v.text("q")
-	queue := int(v.number("waiters", 10, 0, maxLocks))
+	queue, holders := int(v.number("waiters", 1, 0, maxLocks)), int(v.number("holders", 10, 0, maxLocks))
 	limit, offset := int(v.number("limit", 100, 1, maxLocks)), int(v.number("offset", 0, 0, 1_000_000))
 	if all := v.done(); len(all) > 0 {
 		writeProblem(w, *badFields(all))
@@ -165,9 +194,11 @@ func (c *Console) apiLocks(w http.ResponseWriter, r *http.Request) {
 	_, blocked := v.blockers()
 	sortLocks(rows, by, blocked)
 	answer := locksPage{aboutLocks: about(v.snap), Totals: v.snap.Totals, Total: len(rows), Offset: min(offset, len(rows)), Locks: []lockItem{}}
+	room := maxListed
 	for _, l := range rows[answer.Offset:min(answer.Offset+limit, len(rows))] {
-		item := lockItem{Lock: *l, WaiterCount: len(l.Waiters)}
-		item.Waiters = item.Waiters[:min(queue, len(item.Waiters))]
+		some := min(holders, room, len(l.Holders))
+		item := newLockItem(l, some, min(queue, room-some), 0)
+		room -= len(item.Holders) + len(item.Waiters)
 		answer.Locks = append(answer.Locks, item)
 	}
 	writeJSON(w, answer)
@@ -176,7 +207,7 @@ func (c *Console) apiLocks(w http.ResponseWriter, r *http.Request) {
 // lockAnswer is one lock in JSON.
 type lockAnswer struct {
 	aboutLocks
-	Lock live.Lock `json:"lock"`
+	Lock lockItem `json:"lock"`
 }
 
 func (c *Console) apiLock(w http.ResponseWriter, r *http.Request) {
@@ -189,6 +220,8 @@ func (c *Console) apiLock(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	queue, holders := int(v.number("waiters", 100, 0, maxLocks)), int(v.number("holders", 100, 0, maxLocks))
+	from := int(v.number("offset", 0, 0, 1_000_000))
 	if all := v.done(); len(all) > 0 {
 		writeProblem(w, *badFields(all))
 		return
@@ -197,11 +230,11 @@ func (c *Console) apiLock(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, *problemOf(err))
 		return
 	}
-	answer := lockAnswer{aboutLocks: about(v.snap), Lock: live.Lock{Scope: scope, State: "free", Holders: []live.Holder{}, Waiters: []live.Waiter{}}}
-	if l := v.lock(scope); l != nil { // one that was never locked is free
-		answer.Lock = *l
+	l := v.lock(scope)
+	if l == nil {
+		l = &live.Lock{Scope: scope, State: "free"} // it was never locked
 	}
-	writeJSON(w, answer)
+	writeJSON(w, lockAnswer{about(v.snap), newLockItem(l, holders, queue, from)})
 }
 
 func (c *Console) apiTimeline(w http.ResponseWriter, r *http.Request) {
@@ -229,11 +262,12 @@ type waitsAnswer struct {
 
 func (c *Console) apiWaits(w http.ResponseWriter, r *http.Request) {
 	v := c.visit(r)
+	most := int(v.number("limit", 200, 1, live.MaxGraphNodes))
 	if all := v.done(); len(all) > 0 {
 		writeProblem(w, *badFields(all))
 		return
 	}
-	g := v.snap.Waits
+	g := v.snap.Waits.Cut(most)
 	g.Nodes, g.Edges, g.Circles = listed(g.Nodes), listed(g.Edges), listed(g.Circles)
 	writeJSON(w, waitsAnswer{about(v.snap), g})
 }

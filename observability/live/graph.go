@@ -39,6 +39,55 @@ type GraphEdge struct {
 // MaxGraphNodes is how many requests a Graph has at most.
 const MaxGraphNodes = 1000
 
+// Cut returns the graph with that many requests at most, the others are Hidden: those
+// of circles in any case, then those that wait for each other over several locks, then
+// the longest queues.
+func (g Graph) Cut(most int) Graph {
+	if len(g.Nodes) <= most {
+		return g
+	}
+	chosen := map[string]bool{}
+	for _, circle := range g.Circles {
+		for _, id := range circle {
+			chosen[id] = true
+		}
+	}
+	for _, e := range g.Edges {
+		if e.Why == recipes.WaitUnder && len(chosen) < most-1 {
+			chosen[e.From], chosen[e.To] = true, true
+		}
+	}
+	queues := map[string][]string{}
+	var scopes []string
+	for _, n := range g.Nodes {
+		if queues[n.Scope] == nil {
+			scopes = append(scopes, n.Scope)
+		}
+		queues[n.Scope] = append(queues[n.Scope], n.ID)
+	}
+	slices.SortStableFunc(scopes, func(a, b string) int { return len(queues[b]) - len(queues[a]) })
+	for _, scope := range scopes {
+		for _, id := range queues[scope] {
+			if len(chosen) < most {
+				chosen[id] = true
+			}
+		}
+	}
+	out := Graph{Nodes: make([]GraphNode, 0, len(chosen)), Edges: []GraphEdge{}, Circles: g.Circles}
+	for _, n := range g.Nodes {
+		if chosen[n.ID] {
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	for _, e := range g.Edges {
+		if chosen[e.From] && chosen[e.To] {
+			out.Edges = append(out.Edges, e)
+		}
+	}
+	out.Hidden = g.Hidden + len(g.Nodes) - len(out.Nodes)
+	return out
+}
+
 // perLock is how many holders, and how many waiters, of one lock are in a Graph
 // besides those of whom more is to be said.
 const perLock = 20

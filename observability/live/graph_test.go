@@ -164,6 +164,59 @@ func TestGraphIsBounded(t *testing.T) {
 	}
 }
 
+func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
+	t.Parallel()
+	var states []recipes.LockState
+	for i := range 10 {
+		s := recipes.LockState{Scope: fmt.Sprintf("lock/%d", i), At: time.Unix(1000, 0)}
+		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", LeaseTimeout: time.Hour}}
+		for j := range 2 * (i + 1) {
+			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
+		}
+		states = append(states, s)
+	}
+	// those of the first two wait for each other, and somebody from the third for the fourth
+	states[0].Waiters[1].Under = []string{"h1"}
+	states[1].Waiters[3].Under = []string{"h0"}
+	states[3].Waiters[7].Under = []string{"h2"}
+	g := newWaits(states).graph()
+	ids := func(g Graph) (ids []string) {
+		for _, n := range g.Nodes {
+			ids = append(ids, n.ID)
+		}
+		return ids
+	}
+	for _, most := range []int{1, 5, 8, 9, 30, len(g.Nodes) - 1, len(g.Nodes), 1000} {
+		cut := g.Cut(most)
+		shown := ids(cut)
+		var circle []string
+		for _, c := range cut.Circles {
+			circle = append(circle, c...)
+		}
+		require.NotEmpty(t, circle)
+		require.Equal(t, g.Circles, cut.Circles)
+		require.Subset(t, shown, circle, "at most %d", most)
+		require.LessOrEqual(t, len(shown), max(most, len(circle)))
+		require.Equal(t, len(g.Nodes)+g.Hidden, len(shown)+cut.Hidden, "at most %d", most)
+		for _, e := range g.Edges {
+			require.Equal(t, slices.Contains(shown, e.From) && slices.Contains(shown, e.To), slices.Contains(cut.Edges, e), "%v, at most %d", e, most)
+		}
+		at := -1
+		for _, id := range shown {
+			next := slices.Index(ids(g), id)
+			require.Greater(t, next, at, "the order stays")
+			at = next
+		}
+		if most >= 8 {
+			require.Subset(t, shown, []string{"h2", "w3.7"}, "at most %d", most)
+		}
+		if most == 9 {
+			require.Contains(t, shown, "h9", "the longest queue")
+		}
+	}
+	require.Equal(t, g, g.Cut(len(g.Nodes)))
+}
+
 func TestWordsOfALongQueueAreFew(t *testing.T) {
 	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", LeaseTimeout: time.Hour, LeaseLeft: time.Minute}}}
 	for j := range 10_000 {

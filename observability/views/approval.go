@@ -48,7 +48,7 @@ type Escalated struct {
 func NewApproval(a recipes.Approval) Approval {
 	v := Approval{
 		Kind: "board", Escalated: []Escalated{},
-		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: a.Holders, Reason: a.Reason,
+		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: append([]recipes.AuditParty{}, a.Holders...), Reason: a.Reason,
 		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
 	}
 	if !a.Until.IsZero() {
