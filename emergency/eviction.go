@@ -25,7 +25,7 @@ type Broken struct {
 // Break takes a lock from the holder with a token, at once and without asking it.
 // With an Act in what it returns the lock was broken, also if there is an error.
 func (o *Operator) Break(ctx context.Context, scope string, token recipes.Token, by By) (Broken, error) {
-	d := deed{trail: o.trail, entry: recipes.AuditEntry{Action: recipes.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
+	d := &deed{trail: o.trail, entry: recipes.AuditEntry{Action: recipes.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
 	victim, err := o.client.Break(ctx, recipes.BreakRequest{
 		Scope: scope, Token: token, By: by.Name, Reason: by.Reason,
 		Authorize: func(ctx context.Context, holders []recipes.Contender) error { return d.intend(ctx, holders...) },
@@ -129,11 +129,11 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 		return done, nil
 	}
 	r := p.Request(state, mark)
-	asking := deed{trail: o.trail, entry: recipes.AuditEntry{
+	asking := &deed{trail: o.trail, entry: recipes.AuditEntry{
 		Action: recipes.AuditPreempt, Scope: p.Scope, By: p.By.Name, Reason: p.By.Reason, Override: mark.ID,
 		Requestor: &recipes.AuditParty{Owner: r.Owner, Priority: r.Priority},
 	}}
-	taking := asking
+	taking := &deed{trail: o.trail, entry: asking.entry}
 	taking.entry.Action = recipes.AuditTakeover
 	r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
 		if err := p.meant(holders); err != nil {

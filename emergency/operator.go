@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
@@ -16,7 +17,8 @@ type AuditTrail interface {
 	Append(ctx context.Context, entry recipes.AuditEntry) (recipes.AuditRecord, error)
 }
 
-// By is who does something, and why. Neither is empty.
+// By is who does something, and why. With one of them missing it is refused, with a
+// *recipes.RequestError.
 type By struct{ Name, Reason string }
 
 // An Operator does what people ask for, by a command or in the console: it asks
@@ -46,9 +48,9 @@ func (o *Operator) OnRecord(ctx context.Context, entry recipes.AuditEntry, do fu
 
 // AllOnRecord is OnRecord for what is done whole or not at all.
 func (o *Operator) AllOnRecord(ctx context.Context, entries []recipes.AuditEntry, do func(outcomes []*recipes.AuditEntry) error) (acts []string, err error) {
-	deeds, outcomes := make([]deed, len(entries)), make([]*recipes.AuditEntry, len(entries))
+	deeds, outcomes := make([]*deed, len(entries)), make([]*recipes.AuditEntry, len(entries))
 	for i, entry := range entries {
-		deeds[i] = deed{trail: o.trail, entry: entry}
+		deeds[i] = &deed{trail: o.trail, entry: entry}
 		outcomes[i] = &deeds[i].entry
 		if err == nil {
 			err = deeds[i].intend(ctx)
@@ -207,13 +209,26 @@ func RunEntry(job string, by By) recipes.AuditEntry {
 // come of it.
 type deed struct {
 	trail AuditTrail
+	mu    sync.Mutex // a client whose caller has gone may still be about to do it
 	entry recipes.AuditEntry
 	begun bool
+	told  bool
 }
 
 // intend puts on record what is about to be done, to those if any are given. An
 // error says that it must not be done.
 func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told {
+		return context.Canceled // nobody waits for it any more
+	}
+	if d.entry.By == "" {
+		return &recipes.RequestError{Field: "by", Reason: "is missing; write who does it, for the record"}
+	}
+	if d.entry.Reason == "" {
+		return &recipes.RequestError{Field: "reason", Reason: "is missing; write why, for those who look at the record"}
+	}
 	d.entry.Phase = recipes.AuditIntent
 	if len(victims) > 0 {
 		d.entry.Victims = nil
@@ -241,8 +256,12 @@ func (d *deed) after(s recipes.LockState) {
 // the act itself has run out of time.
 const recording = 5 * time.Second
 
-// tell puts on record what has come of it; nothing if it was not begun.
+// tell puts on record what has come of it; nothing if it was not begun. It is not
+// begun after that.
 func (d *deed) tell(ctx context.Context, failure error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told = true
 	if !d.begun {
 		return nil
 	}

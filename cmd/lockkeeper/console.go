@@ -215,7 +215,7 @@ type certificate struct {
 
 	mu   sync.Mutex
 	is   *tls.Certificate
-	read time.Time // of the newer file
+	read [2]time.Time // when the files were written
 	look time.Time
 }
 
@@ -228,14 +228,14 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.is, nil
 	}
 	c.look = now
-	newest := c.newest()
-	if c.is != nil && newest.Equal(c.read) {
+	written := c.written()
+	if c.is != nil && written == c.read {
 		return c.is, nil
 	}
 	is, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	switch {
 	case err == nil:
-		c.is, c.read = &is, newest
+		c.is, c.read = &is, written
 	case c.is == nil:
 		return nil, err
 	default:
@@ -244,10 +244,10 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.is, nil
 }
 
-func (c *certificate) newest() (at time.Time) {
-	for _, name := range []string{c.files.CertFile, c.files.KeyFile} {
-		if info, err := os.Stat(name); err == nil && info.ModTime().After(at) {
-			at = info.ModTime()
+func (c *certificate) written() (at [2]time.Time) {
+	for i, name := range []string{c.files.CertFile, c.files.KeyFile} {
+		if info, err := os.Stat(name); err == nil {
+			at[i] = info.ModTime()
 		}
 	}
 	return at
