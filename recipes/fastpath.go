@@ -23,6 +23,9 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	if h.idle && l.c.epoch.Load() > h.epoch { // scopes were removed since
 		h.idle = false
 	}
+	if h.blind >= maxBlind { // whoever has come since is to be seen
+		h.idle = false
+	}
 	if h.idle {
 		a.epoch = h.epoch
 		g, err := a.take(ctx, s, h.version, lockRecord{})
@@ -62,6 +65,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
 		all := there.children
+		l.c.hints.update(l.path, func(h *hint) { h.blind = 0 })
 		a.seen = l.c.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)

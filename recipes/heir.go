@@ -24,6 +24,7 @@ type heir struct {
 	notes      []delayNote    // that its lock-delay writes
 	seen       instant        // when the list that shows it was asked for
 	evicted    []evictionNote // to be handed on
+	followed   bool           // it is shared, and so is the one right behind it: they are granted together
 }
 
 // freshFor is how long an heir may be granted without another look. Somebody
@@ -152,9 +153,15 @@ func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen ins
 		if bytes += len(heirs[i].data) + len(heirs[i].path); i > 0 && bytes > maxHeirsBytes {
 			return all, nil, nil
 		}
+		heirs[i].followed = shareBoth(waiters[i:])
 		all = append(all, heirs[i])
 	}
 	return all, nil, nil
+}
+
+// shareBoth reports whether the first two of these are shared.
+func shareBoth(waiters []child) bool {
+	return len(waiters) > 1 && waiters[0].mode == priority.Shared && waiters[1].mode == priority.Shared
 }
 
 // unseen is what a holder knows of its succession when it has not looked.
@@ -189,7 +196,7 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string)
 		return nil, 0, nil, zk.ErrNoNode
 	}
 	l.c.hints.update(l.path, func(h *hint) {
-		h.waiting, h.waitingAt = len(children)-1, time.Now()
+		h.waiting, h.waitingAt, h.blind = len(children)-1, time.Now(), 0
 		h.lowest = children[len(children)-1].level() // at most: of the holder itself, too
 	})
 	return children, me, stat, nil

@@ -17,6 +17,7 @@ type hint struct {
 	idle    bool  // released by us with nobody waiting, at version
 	version int32 // of the lock node
 	epoch   int32 // read before version was: one from before a removal fails
+	blind   int8  // how often we have released it since a request of ours looked who is there
 	busy    int8  // > 0: others were seen lately, so look for a successor before leaving
 
 	waiting   int            // how many waited
@@ -39,6 +40,11 @@ func (h *hint) waited(d time.Duration) {
 // Waiters come in bursts: after somebody was seen, this many releases look for
 // a successor before they leave.
 const busyLooks = 8
+
+// maxBlind is how often in a row a client takes a lock without looking who is
+// there, at most. Whoever waits meanwhile may knock in vain: if that takes as long as
+// a round of the client, each knock can meet a take.
+const maxBlind = 8
 
 // hintTable is bounded: when it is full it starts afresh.
 type hintTable struct {

@@ -38,7 +38,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known := g.next
 	next := known
-	if asked || g.mode == priority.Shared || g.req.Hold != "" || !known.fresh(now) || !g.s.usable() {
+	if asked || g.mode == priority.Shared || g.req.Hold != "" || !known.fresh(now) || known.followed || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
 	g.mu.Unlock()
@@ -53,6 +53,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	// that is gone.
 	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter ||
 		g.req.LockDelay > 0 && g.Mode() == priority.Shared || // of several, each has its note in G
+		known != nil && known.followed ||
 		g.req.Hold != "" // of a hold, each leaves G clean
 	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
 		return struct{}{}, g.depart(context.Background(), look, next, known)
@@ -100,7 +101,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			case err == nil:
 				l.c.hints.update(l.path, func(h *hint) {
 					if h.idle = version >= 0 && h.busy == 0 && len(line.evicted) == 0; h.idle {
-						h.version, h.epoch = version, g.epoch
+						h.version, h.epoch, h.blind = version, g.epoch, min(h.blind+1, maxBlind)
 					}
 				})
 				return nil

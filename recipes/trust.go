@@ -83,6 +83,9 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 		if errors.Is(err, errAgain) || errors.Is(err, errStranger) {
 			err = nil // it will be looked for when it is needed
 		}
+		if p.heir != nil {
+			p.heir.followed = shareBoth(children[me+1:])
+		}
 	}
 	return me > 0, err
 }

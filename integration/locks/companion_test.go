@@ -584,7 +584,8 @@ func TestHoldOfReadersIsBrokenWholeAndNoStrangerWithIt(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 	onlooker := h.client(as("ann", "secret"))
-	writer := h.hold(h.lock(h.client(as("ann", "secret"))), "writer")
+	// a holder with a hold id looks who waits, however short its hold was
+	writer := h.hold(h.lock(h.client(as("ann", "secret"))), "writer", func(r *recipes.Request) { r.Hold = "theirs" })
 	var readers []*user
 	for i, change := range []func(*recipes.Request){ofHold, func(*recipes.Request) {}} {
 		u := h.ask(h.lock(h.client(as("ann", "secret"))), []string{"agent", "stranger"}[i], inMode(priority.Shared), change)

@@ -50,6 +50,39 @@ func TestReadersHoldTogetherAndAWriterAlone(t *testing.T) {
 	require.Equal(t, []string{"w"}, owners(h.state(onlooker).Holders))
 }
 
+// Readers that wait behind a writer which has seen them are granted in one
+// transaction, also when it knows the first of them already: it takes none of them
+// for all.
+func TestReadersThatWaitTogetherAreGrantedTogether(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	opener, onlooker := h.lock(h.client()), h.client()
+	locks := []*recipes.PriorityLock{h.lock(h.client()), h.lock(h.client()), h.lock(h.client())}
+	for reads := range 16 {
+		// given a writer that knows of others from before, and two readers behind it
+		first := h.hold(opener, "first")
+		writer := h.ask(locks[0], "writer")
+		writer.queued()
+		r1 := h.ask(locks[1], "r1", sharing)
+		r1.queued()
+		r2 := h.ask(locks[2], "r2", sharing)
+		r2.queued()
+		first.release()
+		writer.granted()
+
+		// when it leaves soon after it has looked for its successor, in some of these rounds
+		for range reads {
+			h.state(onlooker)
+		}
+		writer.release()
+
+		// then both have the lock by the same grant
+		require.Equal(t, r1.token(), r2.token(), "after %d reads", reads)
+		r1.release()
+		r2.release()
+	}
+}
+
 // The readers behind a writer wait for it, however many come: it does not
 // starve.
 func TestReadersDoNotPassAWriterOfTheirPriority(t *testing.T) {
