@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"syscall"
@@ -12,8 +14,11 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/examples/nightly"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/health"
+	"github.com/lockkeeper/lockkeeper/observability/metrics"
 )
 
 const (
@@ -44,8 +49,28 @@ func (p *problems) addConsole(address string) {
 
 // A devConsole is the console of dev. nil is none.
 type devConsole struct {
-	server *consoleServer
-	seeing *observatory
+	server   *consoleServer
+	seeing   *observatory
+	measured *metricsServer
+}
+
+// newDevMetrics measures what the daemons of dev do, and all locks, for the console to
+// serve.
+func newDevMetrics(seeing *observatory, logger *slog.Logger) (*metricsServer, error) {
+	endpoint, err := metrics.New(logger)
+	if err != nil {
+		return nil, err
+	}
+	m := &metricsServer{log: logger, endpoint: endpoint}
+	if m.locks, err = metrics.NewLocks(endpoint.Meter()); err == nil {
+		endpoint.Show(m.locks)
+		err = errors.Join(m.locks.Cluster(seeing.now, seeing.client.Now), metrics.Client(endpoint.Meter(), seeing.client))
+	}
+	if err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
 }
 
 // openConsole looks at all locks and serves the console, read-only. Without
@@ -71,11 +96,29 @@ func (p *program) openConsole(ctx context.Context, d *devFlags) (*devConsole, er
 	}
 	c := &devConsole{server: s, seeing: seeing}
 	s.board.Store(seeing.board)
-	facts := &consoleFacts{client: seeing.client, config: func() *config.Config { return nil }}
+	var file *config.Config
+	if !d.noJobs.is {
+		if file, err = nightly.File(); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	for i := 0; d.unsafe.is && i < len(file.Jobs); i++ {
+		file.Jobs[i].Requirements = nil
+	}
+	if c.measured, err = newDevMetrics(seeing, logger); err != nil {
+		c.close()
+		return nil, err
+	}
+	facts := &consoleFacts{client: seeing.client, config: func() *config.Config { return file }}
 	err = s.start(console.Options{
 		Board: seeing.board, Facts: facts.all(), Logger: logger, Name: d.client.Chroot + d.client.Root, Now: seeing.client.Now,
 		Refusal: devRefusal, Version: buildVersion().Version,
-	}, nil)
+	}, func(mux *http.ServeMux) {
+		mux.Handle("GET /metrics", c.measured.endpoint.Handler())
+		mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, seeing.client) }))
+		mux.Handle("GET /readyz", health.Ready(append(health.Session(seeing.client.Health), health.Check{Name: "locks", Ask: seeing.ready})...))
+	})
 	if err != nil {
 		c.close()
 		return nil, err
@@ -115,7 +158,9 @@ func (c *devConsole) observer(next lockguard.Observer) lockguard.Observer {
 	if c == nil {
 		return next
 	}
+	measure := c.measured.locks.Observer(metrics.Cron)
 	return func(ctx context.Context, e lockguard.Event) {
+		measure(ctx, e)
 		c.seeing.board.Observe(ctx, e)
 		next(ctx, e)
 	}
@@ -125,6 +170,7 @@ func (c *devConsole) observer(next lockguard.Observer) lockguard.Observer {
 func (c *devConsole) close() {
 	if c != nil {
 		c.server.close()
+		c.measured.close()
 		c.seeing.end()
 	}
 }

@@ -20,6 +20,14 @@ import (
 //go:embed nightly.yaml
 var nightlyYAML []byte
 
+// File returns what the daemons run: nightly.yaml, for whoever shows schedules and
+// locks. The work of its jobs is that of Run alone.
+func File() (*config.Config, error) { return readFile(new(work)) }
+
+func readFile(w *work) (*config.Config, error) {
+	return config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: w.byName()})
+}
+
 // A daemon runs the jobs of nightly.yaml.
 type daemon struct {
 	name     string
@@ -39,7 +47,7 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 	logger := cfg.Logger.With("daemon", name)
 	work := &work{set: set, say: story.say}
 
-	file, err := config.Parse("nightly.yaml", nightlyYAML, config.Options{Funcs: work.byName()})
+	file, err := readFile(work)
 	if err != nil {
 		return nil, err
 	}

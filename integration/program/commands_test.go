@@ -33,6 +33,7 @@ import (
 //	tells NAME REGEXP [VAR]    wait until a started program has a line like that in stderr
 //	prints NAME REGEXP [VAR]   the same of stdout; VAR gets what the first group of REGEXP matches
 //	serves ADDRESS PATH REGEXP wait until what a program serves by HTTP has a line like that; ! serves: nobody listens there
+//	refuses ADDRESS METHOD PATH STATUS [HOST]  what is served by HTTP answers so, asked for under that name
 //	signal SIGNAL NAME         send a signal to a started program
 //	holds OWNER SCOPE          wait until OWNER holds SCOPE
 //	traces SCOPE TRACEPARENT   the holder of SCOPE came with that traceparent
@@ -59,6 +60,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"tells":   tells,
 		"prints":  prints,
 		"serves":  serves,
+		"refuses": refuses,
 		"silent":  silent,
 		"holds":   holds,
 		"traces":  traces,
@@ -247,6 +249,24 @@ func (p *process) writes(ts *testscript.TestScript, to *output, verb string, arg
 		}
 		return nil
 	})
+}
+
+func refuses(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 4 || len(args) == 5, "refuses ADDRESS METHOD PATH STATUS [HOST]")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, args[1], "http://"+args[0]+args[2], strings.NewReader(`{"reason": "to see"}`))
+	ts.Check(err)
+	request.Header.Set("Content-Type", "application/json")
+	if len(args) == 5 {
+		request.Host = args[4]
+	}
+	answer, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	ts.Check(answer.Body.Close())
+	if got := strconv.Itoa(answer.StatusCode); got != args[3] {
+		ts.Fatalf("%s %s: answered with %s", args[1], args[2], got)
+	}
 }
 
 func serves(ts *testscript.TestScript, neg bool, args []string) {
