@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/health"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -41,11 +42,12 @@ func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetr
 	if err != nil {
 		return nil, err
 	}
-	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...), metrics.WithDelay(telemetryDelay))
+	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...), metrics.WithShared(sharedOf(cfg)...), metrics.WithDelay(telemetryDelay))
 	if err != nil {
 		return nil, err
 	}
 	endpoint.Show(locks)
+	exports.zeros.Show(locks)
 	m := &metricsServer{log: logger, endpoint: endpoint, locks: locks}
 	if address == "" {
 		return m, nil
@@ -69,6 +71,18 @@ func classesOf(cfg *config.Config) (classes []string) {
 	for _, job := range cfg.Jobs {
 		for _, r := range job.Owned() {
 			classes = append(classes, r.Class)
+		}
+	}
+	return classes
+}
+
+// sharedOf are those that jobs share.
+func sharedOf(cfg *config.Config) (classes []string) {
+	for _, job := range cfg.Jobs {
+		for _, r := range job.Owned() {
+			if r.Mode == priority.Shared {
+				classes = append(classes, r.Class)
+			}
 		}
 	}
 	return classes
@@ -108,6 +122,7 @@ func (t *telemetry) measured(client *recipes.Client) (options []lockguard.Option
 func (m *metricsServer) reload(next *config.Config) {
 	if m != nil {
 		m.locks.Declare(classesOf(next)...)
+		m.locks.DeclareShared(sharedOf(next)...)
 	}
 }
 

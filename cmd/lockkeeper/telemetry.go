@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 )
 
@@ -49,6 +50,7 @@ type telemetry struct {
 	on       bool                 // traces are asked for
 	tracers  []*traces.Tracer     // that make them
 	readers  []sdkmetric.Reader   // that export metrics, of resource
+	zeros    metrics.Zeros        // that are exported with them
 	resource *resource.Resource
 	logs     bool // logs are asked for
 	ends     []func(context.Context) error
@@ -186,12 +188,27 @@ func (t *telemetry) addMetrics(ctx context.Context) error {
 	case os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus":
 		return errors.New(`OTEL_METRICS_EXPORTER=prometheus: Prometheus finds metrics where metrics: {listen: "127.0.0.1:9464"} says, in the file of the daemon`)
 	}
+	zeros := &t.zeros
+	if !isCumulative(os.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")) {
+		zeros = new(metrics.Zeros) // none
+	}
+	autoexport.WithFallbackMetricProducer(func(context.Context) (sdkmetric.Producer, error) { return zeros, nil })
 	reader, err := autoexport.NewMetricReader(ctx)
 	if err != nil {
 		return fmt.Errorf("metrics are not exported: %w", err)
 	}
 	t.readers = append(t.readers, reader)
 	return nil
+}
+
+// isCumulative reports whether histograms are exported as what they have counted since
+// the start. Who gets differences misses nothing that began without a zero.
+func isCumulative(preference string) bool {
+	switch strings.ToLower(preference) {
+	case "delta", "lowmemory":
+		return false
+	}
+	return true
 }
 
 // metering is what an endpoint needs to export its metrics, see metrics.New; nothing

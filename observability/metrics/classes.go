@@ -28,11 +28,12 @@ type classes struct {
 	mu       sync.RWMutex
 	known    map[string]bool
 	declared map[string]bool
+	shared   map[string]bool    // those that are used in shared mode
 	pairs    map[[2]string]bool // of a victim and of its preemptor that differ
 }
 
 func newClasses(most int) *classes {
-	return &classes{most: most, known: map[string]bool{}, declared: map[string]bool{}, pairs: map[[2]string]bool{}}
+	return &classes{most: most, known: map[string]bool{}, declared: map[string]bool{}, shared: map[string]bool{}, pairs: map[[2]string]bool{}}
 }
 
 // of returns what a class is shown as.

@@ -25,7 +25,7 @@ type Endpoint struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	provider *sdk.MeterProvider
-	blanks   *blanks
+	zeros    *Zeros
 }
 
 // New returns an endpoint without instruments. A scrape that fails is logged;
@@ -35,10 +35,10 @@ func New(logger *slog.Logger, more ...sdk.Option) (*Endpoint, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	registry, blanks := prometheus.NewRegistry(), &blanks{}
+	registry, zeros := prometheus.NewRegistry(), &Zeros{}
 	exporter, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(registry),
-		otelprometheus.WithProducer(blanks),
+		otelprometheus.WithProducer(zeros),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes), // the default depends on a variable of another package
 		otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithoutTargetInfo(),
@@ -55,7 +55,7 @@ func New(logger *slog.Logger, more ...sdk.Option) (*Endpoint, error) {
 		sdk.WithResource(resource.Empty()), // Prometheus knows its targets
 		sdk.WithCardinalityLimit(0),        // we have limits of our own, which keep counters whole
 	}, more...)...)
-	return &Endpoint{log: logger, registry: registry, provider: provider, blanks: blanks}, nil
+	return &Endpoint{log: logger, registry: registry, provider: provider, zeros: zeros}, nil
 }
 
 // Meter returns the meter for Jobs, Clock, Reloads and Build.
@@ -65,10 +65,10 @@ func (e *Endpoint) Meter() metric.Meter { return e.provider.Meter(Scope) }
 func (e *Endpoint) MeterProvider() metric.MeterProvider { return e.provider }
 
 // Show has the histograms of declared classes there before anything has happened,
-// with a count of 0: their rate is right from the first request on. OpenTelemetry has
-// no means for that, so that what is exported otherwise begins without.
-// Locks with a delay (see WithDelay) are flushed for each scrape, and by Close.
-func (e *Endpoint) Show(l *Locks) { e.blanks.add(l) }
+// with a count of 0: their rate is right from the first request on. Readers that New was
+// given need [Zeros] of their own for that. Locks with a delay (see WithDelay) are
+// flushed for each scrape, and by Close.
+func (e *Endpoint) Show(l *Locks) { e.zeros.Show(l) }
 
 // maxScrapes bounds the scrapes that go on at the same time; a further one is
 // answered with status 503.
@@ -83,13 +83,13 @@ func (e *Endpoint) Handler() http.Handler {
 		MaxRequestsInFlight: maxScrapes,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.blanks.flush()
+		e.zeros.flush()
 		scrape.ServeHTTP(w, r)
 	})
 }
 
 // Close ends the instruments: no snapshot is taken any more.
 func (e *Endpoint) Close(ctx context.Context) error {
-	e.blanks.flush()
+	e.zeros.flush()
 	return e.provider.Shutdown(ctx)
 }

@@ -113,37 +113,6 @@ func TestPromlintHasNothingToSay(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-func TestHistogramsOfDeclaredClassesAreThereFromTheStartOnce(t *testing.T) {
-	endpoint, err := New(nil)
-	require.NoError(t, err)
-	locks, err := NewLocks(endpoint.Meter(), WithClasses(template))
-	require.NoError(t, err)
-	endpoint.Show(locks)
-	observe := locks.Observer(Cron)
-	count := func(name string) string {
-		_, text, _ := scrape(t, endpoint, "text/plain")
-		var lines []string
-		for line := range strings.Lines(text) {
-			if strings.HasPrefix(line, name) {
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-		return strings.Join(lines, "; ")
-	}
-	const (
-		waits = `lockkeeper_lock_wait_duration_seconds_count{lock_class="tenant/{id}/billing",lock_mode="exclusive",outcome="acquired",source="cron"} `
-		holds = `lockkeeper_lock_hold_duration_seconds_count{end="released",lock_class="tenant/{id}/billing",lock_mode="exclusive",source="cron"} `
-	)
-	require.Equal(t, waits+"0", count("lockkeeper_lock_wait_duration_seconds_count"))
-	require.Equal(t, holds+"0", count("lockkeeper_lock_hold_duration_seconds_count"))
-	_, text, _ := scrape(t, endpoint, "text/plain")
-	require.Contains(t, text, `source="cron",le="0.005"} 0`)
-
-	observe(t.Context(), lockguard.Acquired{Subject: at(0), Waited: time.Millisecond})
-	require.Equal(t, waits+"1", count("lockkeeper_lock_wait_duration_seconds_count"))
-	require.Equal(t, holds+"0", count("lockkeeper_lock_hold_duration_seconds_count"))
-}
-
 func TestExemplarsPointToTheSpanOfTheRequest(t *testing.T) {
 	endpoint, err := New(nil)
 	require.NoError(t, err)

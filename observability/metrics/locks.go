@@ -28,6 +28,7 @@ const (
 type Locks struct {
 	meter   metric.Meter
 	classes *classes
+	since   time.Time // when the instruments were made
 
 	wait, hold, cleanup, preemption metric.Float64Histogram
 	preempted, overlaps             metric.Int64Counter
@@ -44,9 +45,9 @@ type Locks struct {
 type Option func(*options) error
 
 type options struct {
-	most     int
-	declared []string
-	delay    time.Duration
+	most             int
+	declared, shared []string
+	delay            time.Duration
 }
 
 // WithMaxClasses sets how many classes have series of their own; all others are
@@ -62,7 +63,7 @@ func WithMaxClasses(n int) Option {
 }
 
 // WithClasses declares classes: those have series from the start, with 0, as far as a
-// series can have that (see Endpoint.Show for histograms). Give the classes that
+// series can have that (see Endpoint.Show and Zeros for histograms). Give the classes that
 // lockguard.WithClasses has, or those that requirements name.
 func WithClasses(declared ...string) Option {
 	return func(o *options) error {
@@ -85,6 +86,16 @@ func WithDelay(d time.Duration) Option {
 	}
 }
 
+// WithShared declares classes that are used in shared mode as well. Others have series
+// of that mode from the first such request on.
+func WithShared(declared ...string) Option {
+	return func(o *options) error {
+		o.declared = append(o.declared, declared...)
+		o.shared = append(o.shared, declared...)
+		return nil
+	}
+}
+
 // NewLocks makes the instruments of locks. An error says what is wrong with an option,
 // or which instrument the meter refuses.
 func NewLocks(meter metric.Meter, opts ...Option) (*Locks, error) {
@@ -96,7 +107,7 @@ func NewLocks(meter metric.Meter, opts ...Option) (*Locks, error) {
 	}
 	m := newMaker(meter)
 	l := &Locks{
-		meter: meter, classes: newClasses(o.most), late: backlog.New(o.delay, told.count),
+		meter: meter, classes: newClasses(o.most), since: time.Now(), late: backlog.New(o.delay, told.count),
 		wait: m.histogram(waitDuration), hold: m.histogram(holdDuration),
 		cleanup: m.histogram(cleanupDuration), preemption: m.histogram(preemptionDuration),
 		preempted: m.counter(preemptionCount), overlaps: m.counter(overlapDetected),
@@ -108,6 +119,7 @@ func NewLocks(meter metric.Meter, opts ...Option) (*Locks, error) {
 		return nil, err
 	}
 	l.Declare(o.declared...)
+	l.DeclareShared(o.shared...)
 	return l, nil
 }
 
@@ -121,6 +133,14 @@ func (l *Locks) Declare(declared ...string) {
 		for _, why := range []priority.Reason{priority.Outranked, priority.LeaseExpired} {
 			l.preempted.Add(context.Background(), 0, l.preempteds.of(values{class, class, string(why)}))
 		}
+	}
+}
+
+// DeclareShared is WithShared for classes that come later.
+func (l *Locks) DeclareShared(declared ...string) {
+	l.Declare(declared...)
+	for _, class := range declared {
+		l.classes.share(class)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // Observer returns what counts the events of a guard, see lockguard.WithObserver.
@@ -107,7 +108,11 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 	case lockguard.Lost:
 		o.held(ctx, about, e.End(), e.Held)
 		o.lose(about)
-	case lockguard.Waiting, lockguard.Queued, lockguard.Blocked, lockguard.Delayed, lockguard.Displaced, lockguard.Requeued,
+	case lockguard.Waiting:
+		if about.Mode == priority.Shared {
+			o.classes.share(about.Class)
+		}
+	case lockguard.Queued, lockguard.Blocked, lockguard.Delayed, lockguard.Displaced, lockguard.Requeued,
 		lockguard.Frozen, lockguard.Thawed, lockguard.Overridden, lockguard.ApprovalPending, lockguard.ApprovalDecided:
 		// what becomes of it is told by the end of the wait
 	case lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.AtRisk, lockguard.RiskOver,

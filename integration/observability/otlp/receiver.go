@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	spans "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
+	measured "go.opentelemetry.io/proto/otlp/metrics/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -31,7 +33,7 @@ type Receiver struct {
 	mu      sync.Mutex
 	spans   []Span
 	logs    []Record
-	metrics map[string]uint64 // how often something was recorded, of histograms
+	metrics map[string][]Point // of histograms, as they arrived last
 	text    strings.Builder
 }
 
@@ -63,6 +65,14 @@ type Record struct {
 	Attributes                  map[string]string
 }
 
+// A Point is a series of a histogram.
+type Point struct {
+	Attributes map[string]string
+	Count      uint64
+	Since      time.Time
+	Cumulative bool
+}
+
 // Start starts a receiver on a free port, for the duration of the test.
 func Start(t testing.TB) *Receiver {
 	t.Helper()
@@ -70,7 +80,7 @@ func Start(t testing.TB) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Receiver{addr: listener.Addr().String(), server: grpc.NewServer(), metrics: make(map[string]uint64)}
+	r := &Receiver{addr: listener.Addr().String(), server: grpc.NewServer(), metrics: make(map[string][]Point)}
 	spans.RegisterTraceServiceServer(r.server, traceService{receiver: r})
 	logs.RegisterLogsServiceServer(r.server, logService{receiver: r})
 	metrics.RegisterMetricsServiceServer(r.server, metricService{receiver: r})
@@ -118,10 +128,18 @@ func (r *Receiver) HasMetric(name string) bool {
 
 // Recorded returns how many values a histogram had that has arrived, in all of its
 // series, when it arrived last.
-func (r *Receiver) Recorded(name string) uint64 {
+func (r *Receiver) Recorded(name string) (n uint64) {
+	for _, p := range r.Points(name) {
+		n += p.Count
+	}
+	return n
+}
+
+// Points returns the series of a histogram, as they arrived last.
+func (r *Receiver) Points(name string) []Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.metrics[name]
+	return append([]Point(nil), r.metrics[name]...)
 }
 
 // Text returns all that has arrived, whatever it is, as JSON.
@@ -240,15 +258,20 @@ func (s metricService) Export(_ context.Context, in *metrics.ExportMetricsServic
 	defer r.mu.Unlock()
 	r.note(in)
 	for _, resource := range in.GetResourceMetrics() {
+		arrived := make(map[string][]Point)
 		for _, scope := range resource.GetScopeMetrics() {
 			for _, m := range scope.GetMetrics() {
-				var n uint64
+				all := arrived[m.GetName()]
 				for _, point := range m.GetHistogram().GetDataPoints() {
-					n += point.GetCount()
+					all = append(all, Point{
+						Attributes: read(point.GetAttributes()), Count: point.GetCount(), Since: time.Unix(0, int64(point.GetStartTimeUnixNano())),
+						Cumulative: m.GetHistogram().GetAggregationTemporality() == measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+					})
 				}
-				r.metrics[m.GetName()] = n
+				arrived[m.GetName()] = all
 			}
 		}
+		maps.Copy(r.metrics, arrived)
 	}
 	return &metrics.ExportMetricsServiceResponse{}, nil
 }

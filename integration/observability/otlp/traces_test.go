@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/observability/otlp"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 // soon is how long anything that must happen may take on a busy machine.
@@ -382,6 +383,49 @@ func TestMetricsOfACommandArriveAtItsEnd(t *testing.T) {
 const shards = `version: 1
 groups: [{name: shards, locks: 2}]
 `
+
+// What has not happened yet is exported as well, with 0, so that the first time that
+// something fails is seen; but not to those who are told of differences alone.
+func TestSeriesOfDeclaredClassesAreExportedBeforeAnythingHappens(t *testing.T) {
+	const file = `version: 1
+jobs:
+  compact: {schedule: manual, run: ["true"], locks: [{scope: cluster/orders}]}
+`
+	const waits = "lockkeeper.lock.wait.duration"
+	p := newPlace(t)
+	require.NoError(t, os.WriteFile(p.file("lockkeeper.yaml"), []byte(file), 0o600))
+	receiver := otlp.Start(t)
+	daemon := p.start(receiver.Env(), "run", "-f", "lockkeeper.yaml")
+	since := map[string]time.Time{}
+	for range 2 { // exports
+		require.Eventually(t, func() bool { return len(receiver.Points(waits)) > 0 }, soon, 20*time.Millisecond, "%s", daemon.out)
+		outcomes := map[string]bool{}
+		for _, point := range receiver.Points(waits) {
+			how := point.Attributes["outcome"]
+			require.Equal(t, "cluster/orders", point.Attributes["lock.class"])
+			require.Zero(t, point.Count)
+			require.True(t, point.Cumulative)
+			require.False(t, outcomes[how], "%s is there twice", how)
+			outcomes[how] = true
+			if at, known := since[how]; known {
+				require.Equal(t, at, point.Since, "a series begins once")
+			}
+			since[how] = point.Since
+		}
+		require.Len(t, outcomes, len(lockguard.Outcomes()))
+		arrived := strings.Count(receiver.Text(), waits)
+		require.Eventually(t, func() bool { return strings.Count(receiver.Text(), waits) > arrived }, soon, 20*time.Millisecond)
+	}
+	require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
+	p.end(daemon)
+
+	differences := otlp.Start(t)
+	daemon = p.start(append(differences.Env(), "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=delta"), "run", "-f", "lockkeeper.yaml")
+	require.Eventually(t, func() bool { return len(differences.Points("lockkeeper.zk.operation.duration")) > 0 }, soon, 20*time.Millisecond, "%s", daemon.out)
+	require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
+	p.end(daemon)
+	require.False(t, differences.HasMetric(waits))
+}
 
 func TestLocksOfAGroupAreSpansBelowItsParticipant(t *testing.T) {
 	p, receiver := newPlace(t), otlp.Start(t)
