@@ -58,7 +58,7 @@ func standalone(t *testing.T, svg string) (shapes map[string]int, texts []string
 			for _, a := range e.Attr {
 				require.NotRegexp(t, `^(on|href|src|style$)`, strings.ToLower(a.Name.Local))
 				if a.Name.Local == "class" {
-					for _, class := range strings.Fields(a.Value) {
+					for class := range strings.FieldsSeq(a.Value) {
 						shapes[class]++
 					}
 				}

@@ -336,7 +336,8 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 	var told []string
 	for _, e := range c.diary.entries {
 		told = append(told, fmt.Sprintf("%s %s %s", e.Action, e.Phase, e.Result))
-		require.Equal(t, ana, emergency.By{Name: e.By, Reason: e.Reason})
+		recorded := emergency.By{Name: e.By, Reason: e.Reason}
+		require.Equal(t, ana, recorded)
 		require.Equal(t, c.token, e.Victims[0].Token)
 	}
 	require.Equal(t, []string{"preempt intent ", "takeover intent ", "preempt outcome done", "takeover outcome done"}, told)

@@ -124,7 +124,7 @@ func TestBoardShowsALockInWhoseOwnNodeAnybodyHasWritten(t *testing.T) {
 func text(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	require.NoError(t, err, fmt.Sprintf("%T", v))
+	require.NoError(t, err, "%T", v)
 	return data
 }
 

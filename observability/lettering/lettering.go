@@ -124,7 +124,7 @@ func Fold(text string, columns int) []string {
 	columns = max(columns, 2)
 	var lines []string
 	line, used := "", 0
-	for _, word := range strings.Fields(Plain(text)) {
+	for word := range strings.FieldsSeq(Plain(text)) {
 		n := Columns(word)
 		if line != "" && used+1+n <= columns {
 			line, used = line+" "+word, used+1+n

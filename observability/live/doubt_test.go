@@ -1,6 +1,7 @@
 package live
 
 import (
+	"slices"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,8 +33,8 @@ func (s *script) expire(session int64, scopes ...string) {
 		l := s.lock(scope)
 		s.moved[scope] = s.zxid
 		for _, all := range []*[]recipes.Contender{&l.Holders, &l.Waiters} {
-			for i := len(*all) - 1; i >= 0; i-- {
-				if c := (*all)[i]; c.Session == session {
+			for _, c := range slices.Backward(slices.Clone(*all)) {
+				if c.Session == session {
 					remove(all, c.ID)
 				}
 			}

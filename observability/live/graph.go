@@ -217,14 +217,14 @@ func (g waits) choose(chosen map[string]bool) {
 	}
 }
 
-func (out *Graph) add(s recipes.LockState, all []recipes.Contender, holds bool, chosen map[string]bool) {
+func (g *Graph) add(s recipes.LockState, all []recipes.Contender, holds bool, chosen map[string]bool) {
 	for _, c := range all {
 		switch {
 		case chosen[c.ID]:
 			n := recipes.WaitNode{Scope: s.Scope, Holds: holds, Contender: c}
-			out.Nodes = append(out.Nodes, GraphNode{ID: c.ID, Label: c.Owner + " · " + s.Scope, Scope: s.Scope, Owner: c.Owner, State: NewRef(n).State})
+			g.Nodes = append(g.Nodes, GraphNode{ID: c.ID, Label: c.Owner + " · " + s.Scope, Scope: s.Scope, Owner: c.Owner, State: NewRef(n).State})
 		case len(s.Waiters) > 0:
-			out.Hidden++
+			g.Hidden++
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
@@ -69,13 +70,12 @@ func (l Look) cutMiddle(text string, columns int) string {
 	}
 	room := columns - lettering.Columns(l.ellipsis())
 	tail, used := len(text), 0
-	runes := []rune(text)
-	for i := len(runes) - 1; i >= 0; i-- {
-		n := lettering.ColumnsOf(runes[i])
+	for _, r := range slices.Backward([]rune(text)) {
+		n := lettering.ColumnsOf(r)
 		if used+n > room/2 || len(text)-tail > 4*columns {
 			break
 		}
-		used, tail = used+n, tail-len(string(runes[i]))
+		used, tail = used+n, tail-len(string(r))
 	}
 	return lettering.Cut(text[:tail], room-used, "") + l.ellipsis() + text[tail:]
 }
