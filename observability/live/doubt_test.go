@@ -1,8 +1,8 @@
 package live
 
 import (
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"

@@ -96,7 +96,9 @@ func (v View) totals() []phrase {
 		delays = phrase{fmt.Sprintf("%d delayed", t.Delayed), notice}
 	}
 	return []phrase{
-		{count(t.Locks, "lock"), usual}, {fmt.Sprintf("%d held", t.Held), usual}, waiting,
+		{count(t.Locks, "lock"), usual},
+		{fmt.Sprintf("%d held", t.Held), usual},
+		waiting,
 		v.some(leaving, fmt.Sprintf("%d preempting", leaving), notice),
 		v.some(t.Circles, count(t.Circles, "circle"), alarm),
 		delays,

@@ -38,17 +38,39 @@ func told() map[string][]lockguard.Event {
 	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
 	return map[string][]lockguard.Event{
 		"nobody else": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.Released{Subject: at(2), Took: time.Second}},
-		"contended": {waiting, lockguard.Queued{Subject: at(1), Position: 2, Holders: []recipes.Contender{other}},
-			lockguard.PreemptSent{Subject: at(2), Holder: other, Reason: priority.Outranked}, lockguard.Acquired{Subject: at(3)}, lockguard.Released{Subject: at(4)}},
-		"preempted": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.PreemptRequested{Subject: at(2), By: other, PreemptorTrace: parentOfAll},
-			lockguard.CleanupStarted{Subject: at(3), Cause: &lockguard.PreemptedError{}, Since: at(2).At, Hooks: 1}, lockguard.CleanupOverrun{Subject: at(4)},
-			lockguard.CleanupDone{Subject: at(5)}, lockguard.Released{Subject: at(6), Cause: &lockguard.PreemptedError{}, Since: at(2).At}},
+		"contended": {
+			waiting,
+			lockguard.Queued{Subject: at(1), Position: 2, Holders: []recipes.Contender{other}},
+			lockguard.PreemptSent{Subject: at(2), Holder: other, Reason: priority.Outranked},
+			lockguard.Acquired{Subject: at(3)},
+			lockguard.Released{Subject: at(4)},
+		},
+		"preempted": {
+			waiting,
+			lockguard.Acquired{Subject: at(1)},
+			lockguard.PreemptRequested{Subject: at(2), By: other, PreemptorTrace: parentOfAll},
+			lockguard.CleanupStarted{Subject: at(3), Cause: &lockguard.PreemptedError{}, Since: at(2).At, Hooks: 1},
+			lockguard.CleanupOverrun{Subject: at(4)},
+			lockguard.CleanupDone{Subject: at(5)},
+			lockguard.Released{Subject: at(6), Cause: &lockguard.PreemptedError{}, Since: at(2).At},
+		},
 		"refused":       {waiting, lockguard.Queued{Subject: at(1)}, lockguard.NotAcquired{Subject: at(2), Err: errors.New("no")}},
 		"given to none": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.NotAcquired{Subject: at(2), Err: errors.New("no")}},
-		"hooks after a loss": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.Lost{Subject: at(2), Err: lost},
-			lockguard.CleanupStarted{Subject: at(3), Cause: lost, Hooks: 1}, lockguard.CleanupOverrun{Subject: at(4)}, lockguard.CleanupDone{Subject: at(5), Err: errors.New("disk full")}},
-		"hooks during a loss": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.CleanupStarted{Subject: at(2), Hooks: 1},
-			lockguard.Lost{Subject: at(3), Err: lost}, lockguard.CleanupDone{Subject: at(4)}},
+		"hooks after a loss": {
+			waiting,
+			lockguard.Acquired{Subject: at(1)},
+			lockguard.Lost{Subject: at(2), Err: lost},
+			lockguard.CleanupStarted{Subject: at(3), Cause: lost, Hooks: 1},
+			lockguard.CleanupOverrun{Subject: at(4)},
+			lockguard.CleanupDone{Subject: at(5), Err: errors.New("disk full")},
+		},
+		"hooks during a loss": {
+			waiting,
+			lockguard.Acquired{Subject: at(1)},
+			lockguard.CleanupStarted{Subject: at(2), Hooks: 1},
+			lockguard.Lost{Subject: at(3), Err: lost},
+			lockguard.CleanupDone{Subject: at(4)},
+		},
 	}
 }
 
