@@ -112,6 +112,7 @@ type heatModel struct {
 	Rows    []heatRow
 	Total   string
 	Slice   string
+	Since   template.HTML // nothing is known before; "" when that does not matter
 }
 
 type heatRow struct {
@@ -132,6 +133,9 @@ func drawHeat(v *visit) (any, error) {
 	slice := back / heatColumns
 	to := v.now.Truncate(slice).Add(slice)
 	h := v.c.o.Board.Heat(to.Add(-back), to, heatColumns)
+	if h.Known.After(h.From) {
+		m.Since = v.Ago(h.Known)
+	}
 	var all time.Duration
 	for _, r := range h.Rows {
 		all += r.Total()

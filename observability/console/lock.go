@@ -18,6 +18,7 @@ type lockModel struct {
 	Known   bool // it has been seen
 	Lock    live.Lock
 	Summary string
+	Title   string // of the window
 	Holders []holderCard
 	Waiters []waiterRow
 	Pages   pages
@@ -127,7 +128,7 @@ func drawLock(v *visit) (any, error) {
 	if l := v.lock(scope); l != nil {
 		m.Known, m.Lock = true, *l
 	}
-	m.Summary = v.summary(&m.Lock)
+	m.Summary, m.Title = v.summary(&m.Lock), scope+": "+v.state(scope)
 	if m.Lock.OldestWait != nil {
 		m.Oldest = v.Ago(*m.Lock.OldestWait)
 	}

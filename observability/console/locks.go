@@ -76,7 +76,7 @@ type blocker struct {
 }
 
 // A circle is who waits for each other.
-type circle struct{ Nodes []live.GraphNode }
+type circle struct{ Parties [][]live.GraphNode }
 
 func drawLocks(v *visit) (any, error) {
 	m := &locksModel{Totals: v.snap.Totals}
@@ -352,11 +352,17 @@ func circlesOf(g live.Graph) []circle {
 		nodes[n.ID] = n
 	}
 	var all []circle
-	for _, ids := range g.Circles {
+	for _, parties := range g.Parties() {
 		var c circle
-		for _, id := range ids {
-			if n, ok := nodes[id]; ok {
-				c.Nodes = append(c.Nodes, n)
+		for _, ids := range parties {
+			var does []live.GraphNode
+			for _, id := range ids {
+				if n, ok := nodes[id]; ok {
+					does = append(does, n)
+				}
+			}
+			if len(does) > 0 {
+				c.Parties = append(c.Parties, does)
 			}
 		}
 		all = append(all, c)

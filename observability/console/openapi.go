@@ -175,6 +175,7 @@ func (s schemas) fields(t reflect.Type, into object, required *[]string) {
 type heatShape struct {
 	From  time.Time      `json:"from"`
 	Slice int64          `json:"slice_ms"`
+	Known time.Time      `json:"known,omitzero"`
 	Rows  []heatRowShape `json:"rows"`
 }
 

@@ -106,10 +106,31 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p page) {
 // title names the page in the window.
 func (p page) title(v *visit) string {
 	name := strings.ToUpper(p.name[:1]) + p.name[1:]
-	if at := v.r.PathValue("scope") + v.r.PathValue("name"); at != "" {
+	if scope := v.r.PathValue("scope"); scope != "" {
+		return scope + ": " + v.state(scope)
+	}
+	if at := v.r.PathValue("name"); at != "" {
 		return at
 	}
 	return name
+}
+
+// state says of a lock what is to be read in the title of a window.
+func (v *visit) state(scope string) string {
+	l := v.lock(scope)
+	switch {
+	case v.snap.Blind != nil || l == nil && !v.snap.Complete:
+		return "not known now"
+	case l == nil:
+		return "free"
+	case l.Damage != "":
+		return "damaged"
+	case len(l.Holders) == 0:
+		return "free"
+	case len(l.Waiters) > 0:
+		return "held, " + thousands(len(l.Waiters)) + " waiting"
+	}
+	return "held"
 }
 
 // liveURL is where a page is kept up to date.

@@ -335,6 +335,9 @@ func (b *Board) Heat(from, to time.Time, columns int) Heat {
 	h := Heat{From: from.UTC(), Slice: max(to.Sub(from), 0) / time.Duration(columns)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.began.IsZero() {
+		h.Known = latest(b.began, now.Add(-coarseSlice*coarseSlices)).UTC()
+	}
 	h.Rows = rank(b.heatRows(h, from, to, now, columns), columns)
 	return h
 }

@@ -36,6 +36,38 @@ type GraphEdge struct {
 	Deadlock bool               `json:"deadlock"` // it is part of a circle that no priority ends
 }
 
+// Parties returns each of the circles by who is in it: the requests of one who holds
+// a lock and waits for others while it works are together, what it holds first. Each
+// waits for the next one, and the last for the first.
+func (g Graph) Parties() [][][]string {
+	type pair struct{ from, to string }
+	under := map[pair]bool{}
+	for _, e := range g.Edges {
+		if e.Why == recipes.WaitUnder {
+			under[pair{e.From, e.To}] = true
+		}
+	}
+	all := make([][][]string, len(g.Circles))
+	for i, c := range g.Circles {
+		begin := 0
+		for j := range c { // where somebody begins
+			if !under[pair{c[(j+len(c)-1)%len(c)], c[j]}] {
+				begin = j
+				break
+			}
+		}
+		for j := range c {
+			id, before := c[(begin+j)%len(c)], c[(begin+j+len(c)-1)%len(c)]
+			if n := len(all[i]); j > 0 && under[pair{before, id}] {
+				all[i][n-1] = append(all[i][n-1], id)
+			} else {
+				all[i] = append(all[i], []string{id})
+			}
+		}
+	}
+	return all
+}
+
 // MaxGraphNodes is how many requests a Graph has at most.
 const MaxGraphNodes = 1000
 

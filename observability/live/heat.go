@@ -10,6 +10,7 @@ import (
 type Heat struct {
 	From  time.Time
 	Slice time.Duration
+	Known time.Time // nothing is known before, but of those who still waited then; zero: nothing at all
 	Rows  []HeatRow // the most first; the last one may be all others together, without a scope
 }
 
@@ -31,6 +32,7 @@ func (r HeatRow) Total() time.Duration {
 type heatJSON struct {
 	From  time.Time     `json:"from"`
 	Slice int64         `json:"slice_ms"`
+	Known time.Time     `json:"known,omitzero"`
 	Rows  []heatRowJSON `json:"rows"`
 }
 
@@ -41,7 +43,7 @@ type heatRowJSON struct {
 
 // MarshalJSON writes times in milliseconds.
 func (h Heat) MarshalJSON() ([]byte, error) {
-	out := heatJSON{From: h.From, Slice: h.Slice.Milliseconds(), Rows: make([]heatRowJSON, len(h.Rows))}
+	out := heatJSON{From: h.From, Known: h.Known, Slice: h.Slice.Milliseconds(), Rows: make([]heatRowJSON, len(h.Rows))}
 	for i, r := range h.Rows {
 		row := heatRowJSON{Scope: r.Scope, Waited: make([]int64, len(r.Waited))}
 		for j, d := range r.Waited {
@@ -58,7 +60,7 @@ func (h *Heat) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	*h = Heat{From: in.From, Slice: time.Duration(in.Slice) * time.Millisecond, Rows: make([]HeatRow, len(in.Rows))}
+	*h = Heat{From: in.From, Known: in.Known, Slice: time.Duration(in.Slice) * time.Millisecond, Rows: make([]HeatRow, len(in.Rows))}
 	for i, r := range in.Rows {
 		row := HeatRow{Scope: r.Scope, Waited: make([]time.Duration, len(r.Waited))}
 		for j, ms := range r.Waited {

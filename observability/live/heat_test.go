@@ -25,6 +25,7 @@ func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 
 		h := s.board.Heat(s.start, s.start.Add(80*time.Second), 4)
 		require.Equal(t, 20*time.Second, h.Slice)
+		require.Equal(t, s.start.UTC(), h.Known, "who looks later does not know that nobody waited before")
 		require.Equal(t, []HeatRow{
 			{Scope: users, Waited: []time.Duration{10 * time.Second, 20 * time.Second, 0, 20 * time.Second}},
 			{Scope: "other", Waited: []time.Duration{0, 0, 0, 20 * time.Second}},

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
@@ -92,6 +93,7 @@ func (d *diagram) words() []string {
 			deadly[e.From] = true
 		}
 	}
+	who := d.whole.Parties()
 	var all []string
 	for i, c := range d.whole.Circles {
 		if i == manyNotes {
@@ -99,19 +101,22 @@ func (d *diagram) words() []string {
 			break
 		}
 		text := "Circle, which a priority ends: "
+		if slices.ContainsFunc(c, func(id string) bool { return deadly[id] }) {
+			text = "Deadlock: "
+		}
 		var names []string
-		for _, id := range c {
-			if deadly[id] {
-				text = "Deadlock: "
+		for _, party := range who[i] { // what they do, and who they are
+			var does []string
+			for _, id := range party {
+				does = append(does, doing(nodes[id]))
 			}
-			n := nodes[id]
-			names = append(names, nodeName(n)+" ("+doing(n)+")")
+			names = append(names, nodeName(nodes[party[0]])+" "+strings.Join(does, " and "))
 		}
 		if len(names) > 8 {
 			names = append(names[:8], "…")
 		}
 		if len(names) > 0 {
-			all = append(all, text+strings.Join(append(names, names[0]), " → "))
+			all = append(all, text+strings.Join(append(names, "the first"), " → "))
 		}
 	}
 	return all
@@ -220,16 +225,20 @@ func (d *diagram) node(p *part, n *vertex) {
 	}
 	d.empty("rect", "class", "lk-back", "x", x, "y", y, "width", nodeWidth, "height", nodeHeight, "rx", 6)
 	d.empty("rect", "class", class, "fill", "none", "x", x, "y", y, "width", nodeWidth, "height", nodeHeight, "rx", 6)
-	name, below, room := nodeName(n.GraphNode), doing(n.GraphNode), nodeWidth-20
+	name, room := nodeName(n.GraphNode), nodeWidth-20
 	if n.more > 0 {
 		name = "and " + count(n.more, "more", "more")
+	}
+	does := "waits for "
+	if holds(n.GraphNode) {
+		does = "holds "
 	}
 	if n.alarm {
 		room -= 20
 		d.sign(x+nodeWidth-15, y+14)
 	}
-	d.text("text", fit(name, 13, room), "class", "lk-text lk-owner", "x", x+10, "y", y+18)
-	d.text("text", fit(below, 11, nodeWidth-20), "class", "lk-muted lk-small", "x", x+10, "y", y+34)
+	d.text("text", fitMiddle(name, 13, room), "class", "lk-text lk-owner", "x", x+10, "y", y+18)
+	d.text("text", does+fitMiddle(n.Scope, 11, nodeWidth-20-textWidth(does, 11)), "class", "lk-muted lk-small", "x", x+10, "y", y+34)
 	d.end()
 }
 

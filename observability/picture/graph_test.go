@@ -75,7 +75,7 @@ func TestGraphWithoutAnybodyWho(t *testing.T) {
 
 func TestCirclesAreSaidInWordsAndMarkedByASign(t *testing.T) {
 	svg := drawnGraph(t, traffic(), picture.Options{})
-	require.Contains(t, svg, "Deadlock: beta (waits for shop/prices) → alpha (holds shop/prices)")
+	require.Contains(t, svg, "Deadlock: alpha holds shop/prices and waits for shop/taxes → beta holds shop/taxes and waits for")
 	require.Equal(t, 4, strings.Count(svg, `class="lk-alarm lk-node-alarm"`), "each of them is marked")
 	require.GreaterOrEqual(t, strings.Count(svg, ">!</text>"), 5)
 
@@ -148,4 +148,30 @@ func TestHeatIsBounded(t *testing.T) {
 	require.Less(t, b.Len(), 600_000)
 	require.Contains(t, b.String(), "and 460 more locks")
 	require.Contains(t, b.String(), "a cell is 6s", "slices are added up")
+}
+
+func TestTimeBeforeAnybodyLookedIsNotTimeInWhichNobodyWaited(t *testing.T) {
+	drawn := func(h live.Heat) string {
+		var b bytes.Buffer
+		require.NoError(t, picture.HeatSVG(&b, h, picture.Options{}))
+		return b.String()
+	}
+	h := heat()
+	require.NotContains(t, drawn(h), "nobody has looked")
+	h.Known = h.From.Add(17 * time.Minute)
+	require.Contains(t, drawn(h), ">nobody has looked</text>")
+	require.Contains(t, drawn(h), "Nobody has looked before 12:17:00.000 UTC.")
+	require.Equal(t, 5, strings.Count(drawn(h), "<title>nobody has looked before 12:17"), "one in each row")
+}
+
+func TestLocksWhoseNamesBeginAlikeDoNotLookAlike(t *testing.T) {
+	h := live.Heat{From: noon, Slice: time.Minute}
+	for i := range 3 {
+		h.Rows = append(h.Rows, live.HeatRow{Scope: fmt.Sprintf("cluster/eu-central-1/resource/table-%04d", i), Waited: []time.Duration{time.Second}})
+	}
+	var b bytes.Buffer
+	require.NoError(t, picture.HeatSVG(&b, h, picture.Options{Width: 336}))
+	for i := range 3 {
+		require.Regexp(t, fmt.Sprintf(`>clu[^<]*…[^<]*-%04d</text>`, i), b.String())
+	}
 }

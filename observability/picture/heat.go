@@ -33,6 +33,7 @@ type heatMap struct {
 	axis
 	o     Options
 	from  time.Time
+	known time.Time // nobody has looked before
 	slice time.Duration
 	rows  []live.HeatRow
 	more  int // rows that are left out
@@ -45,7 +46,7 @@ type heatMap struct {
 }
 
 func newHeatMap(h live.Heat, o Options) *heatMap {
-	m := &heatMap{o: o, from: h.From, slice: max(h.Slice, time.Millisecond)}
+	m := &heatMap{o: o, from: h.From, known: h.Known, slice: max(h.Slice, time.Millisecond)}
 	for _, r := range h.Rows {
 		if r.Total() > 0 {
 			m.rows = append(m.rows, r)
@@ -138,6 +139,9 @@ func (m *heatMap) all() (sum time.Duration) {
 
 func (m *heatMap) description(to time.Time) string {
 	var text strings.Builder
+	if m.known.After(m.from) {
+		text.WriteString("Nobody has looked before " + clock(m.known) + " UTC. ")
+	}
 	text.WriteString(period(m.from, to) + ": requests for " + count(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all.")
 	for _, r := range m.rows[:min(len(m.rows), 10)] {
 		text.WriteString("\n" + heatName(r) + ": " + span(r.Total()) + ".")
@@ -159,6 +163,9 @@ func (m *heatMap) draw() {
 		m.text("text", t.label, "class", "lk-muted lk-small lk-middle", "x", min(max(x, m.left+half-2), m.left+m.width-half), "y", m.top-9)
 	}
 	m.text("text", "in all", "class", "lk-muted lk-small lk-right", "x", width-margin, "y", m.top-9)
+	if m.blank() {
+		m.patterns()
+	}
 	for i, r := range m.rows {
 		m.row(m.top+heatHeight*float64(i), r)
 	}
@@ -171,8 +178,12 @@ func (m *heatMap) draw() {
 func (m *heatMap) row(y float64, r live.HeatRow) {
 	m.link(m.o, r.Scope, "lk-row")
 	m.text("title", heatName(r))
-	m.text("text", fit(heatName(r), 12.5, m.labels), "class", "lk-text", "x", margin, "y", y+15)
+	m.text("text", fitMiddle(heatName(r), 12.5, m.labels), "class", "lk-text", "x", margin, "y", y+15)
 	m.empty("rect", "class", "lk-band", "x", m.left, "y", y+1, "width", m.width, "height", heatHeight-2)
+	if m.blank() {
+		m.titled("nobody has looked before "+clock(m.known)+" UTC", "rect",
+			"fill", "url(#"+m.id+"u)", "x", m.left, "y", y+1, "width", min(m.at(m.known)-m.left, m.width), "height", heatHeight-2)
+	}
 	wide := m.width / float64(m.columns)
 	for i, d := range r.Waited {
 		if d <= 0 {
@@ -191,6 +202,10 @@ func (m *heatMap) row(y float64, r live.HeatRow) {
 	m.end()
 }
 
+// blank reports whether there is a time of which nothing is known, but of those who
+// still waited at its end.
+func (m *heatMap) blank() bool { return m.known.After(m.from) && m.at(m.known)-m.left >= 2 }
+
 func (m *heatMap) legend() []entry {
 	if len(m.rows) == 0 {
 		return nil
@@ -201,6 +216,11 @@ func (m *heatMap) legend() []entry {
 		}
 	}
 	entries := []entry{{box("lk-band"), "nobody waited"}}
+	if m.blank() {
+		entries = append(entries, entry{func(c *canvas, x, y float64) {
+			c.empty("rect", "fill", "url(#"+c.id+"u)", "x", x, "y", y-7, "width", signWidth, "height", 14)
+		}, "nobody has looked"})
+	}
 	for i, bound := range m.bounds {
 		if i > 0 && span(bound) == span(m.bounds[i-1]) {
 			continue

@@ -58,6 +58,33 @@ func fit(text string, size, width float64) string {
 	return strings.TrimRight(text[:end], " ") + "…"
 }
 
+// fitMiddle cuts the name of a lock or of who asks for it so that it is no wider.
+// What is left out is in the middle: names that begin alike tell apart by their ends.
+func fitMiddle(name string, size, width float64) string {
+	name = lettering.Line(name)
+	if textWidth(name, size) <= width {
+		return name
+	}
+	letters := []rune(name)
+	room := width - textWidth("…", size)
+	end, left := len(letters), room*0.6
+	for ; end > 0; end-- {
+		if left -= letterWidth(letters[end-1]) * size; left < 0 {
+			break
+		}
+	}
+	for end < len(letters) && letterWidth(letters[end]) == 0 { // what stands on a letter that is gone
+		end++
+	}
+	begin, left := 0, room-textWidth(string(letters[end:]), size)
+	for ; begin < end; begin++ {
+		if left -= letterWidth(letters[begin]) * size; left < 0 {
+			break
+		}
+	}
+	return strings.TrimRight(string(letters[:begin]), " ") + "…" + strings.TrimLeft(string(letters[end:]), " ")
+}
+
 // span writes a duration for people in its two largest units.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour

@@ -191,7 +191,7 @@ func (g *gantt) row(i int, r live.Row) {
 	y := g.middle(i)
 	g.link(g.o, r.ID, "lk-row")
 	g.text("title", about(r))
-	g.text("text", fit(r.Owner, 13, g.labels), "class", "lk-text lk-owner", "x", margin, "y", y+4)
+	g.text("text", fitMiddle(r.Owner, 13, g.labels), "class", "lk-text lk-owner", "x", margin, "y", y+4)
 	g.text("text", levelOf(r), "class", "lk-muted lk-small lk-right", "x", g.left-12, "y", y+4)
 	for _, p := range g.spells(r) {
 		g.spell(y, p)

@@ -39,6 +39,8 @@
   document.addEventListener("htmx:sse:after:message", () => {
     say("live", "live");
     tick();
+    const title = document.querySelector("[data-title]"); // which changes with the page
+    if (title) document.title = title.dataset.title + " · " + document.body.dataset.site;
   });
   document.addEventListener("htmx:sse:error", () => say("lost", "not live: trying again"));
   document.addEventListener("htmx:sse:before:connection", (e) => {
