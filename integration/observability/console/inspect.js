@@ -122,12 +122,14 @@
   const canvasColour = rgba(matchMedia("(prefers-color-scheme: dark)").matches ? "#000" : "#fff");
   const behind = (e) => { // what is painted below an element
     if (e instanceof SVGElement) {
+      const own = getComputedStyle(e);
+      if (own.paintOrder.startsWith("stroke") && own.stroke !== "none") return over(rgba(own.stroke), canvasColour); // a halo
       const r = e.getBoundingClientRect();
       const layers = [];
       for (const under of document.elementsFromPoint(r.x + r.width / 2, r.y + r.height / 2)) {
         if (under === e || e.contains(under) || under.contains(e) && under instanceof SVGElement || under.tagName === "text" || under.tagName === "tspan") continue;
         const s = getComputedStyle(under);
-        const c = rgba(under instanceof SVGElement && under.tagName !== "svg" ? (s.fill === "none" ? "#0000" : s.fill) : s.backgroundColor).slice();
+        const c = rgba(under instanceof SVGElement && under.tagName !== "svg" ? (under.tagName === "line" ? s.stroke : s.fill).replace("none", "#0000") : s.backgroundColor).slice();
         if (under instanceof SVGElement) c[3] *= Number(s.fillOpacity) * Number(s.opacity);
         layers.push(c);
         if (c[3] === 1) break;
