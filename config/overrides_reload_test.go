@@ -35,13 +35,14 @@ type overridesReloading struct {
 func reloadOverrides(t *testing.T, file string, options ...func(*OverridesReloadConfig)) *overridesReloading {
 	t.Helper()
 	r := newOverridesReloading(t, file, options...)
+	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		goleak.VerifyNone(t, before)
 	})
 	return r
 }

@@ -49,13 +49,14 @@ func reload(t *testing.T, text string, options ...func(*ReloadConfig)) *reloadin
 func reloadFile(t *testing.T, file string, options ...func(*ReloadConfig)) *reloading {
 	t.Helper()
 	r := newReloading(t, file, options...)
+	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		goleak.VerifyNone(t, before)
 	})
 	r.Trigger() // once it says so, it watches
 	r.wait(same, 1)

@@ -120,7 +120,7 @@ func TestOutlookNamesWhoIsAskedAndWhen(t *testing.T) {
 // Everybody comes to an end, and the first in line to the one that Plan says.
 func TestOutlookAgreesWithPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		for _, s := range drawStates(t) {
+		for _, s := range drawStates(t, nil) {
 			outlook := s.Outlook()
 			require.Len(t, outlook, len(s.Waiters))
 			for i, p := range outlook {

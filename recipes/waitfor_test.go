@@ -233,49 +233,68 @@ func TestCircleEndsByItself(t *testing.T) {
 // looked at one by one, says so; each circle is one; and when the cuts are made
 // none is left.
 func TestCirclesAgreeWithBruteForce(t *testing.T) {
-	seen := map[int]int{}
+	for n := range 4 {
+		require.Len(t, circlesAgree(t, planted(n)), n)
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		states := drawStates(t)
-		ways := everyWay(states, nil)
-		circles := WaitFor(states).Circles()
-		seen[min(len(circles), 3)]++
-
-		require.Equal(t, goesInCircles(ways), len(circles) > 0, "%+v", states)
-		gone := map[string]bool{}
-		for _, c := range circles {
-			var holders []WaitNode
-			for i, e := range c.Edges {
-				require.True(t, ways[[2]string{e.From.ID, e.To.ID}], "%s does not wait for %s", e.From.ID, e.To.ID)
-				require.Equal(t, c.Edges[(i+1)%len(c.Edges)].From.ID, e.To.ID)
-				require.False(t, gone[e.From.ID], "%s has been cut out", e.From.ID)
-				if e.From.Holds {
-					holders = append(holders, e.From)
-				}
-			}
-			require.False(t, c.Edges[0].From.Holds)
-			require.Contains(t, holders, c.Cut)
-			for _, h := range holders {
-				require.LessOrEqual(t, c.Cut.Priority, h.Priority)
-				if c.Cut.Priority == h.Priority {
-					require.False(t, h.Since.After(c.Cut.Since))
-				}
-			}
-			require.NotNil(t, c.End)
-			gone[c.Cut.ID] = true
-		}
-		require.False(t, goesInCircles(everyWay(states, gone)), "the cuts %v are not enough", gone)
+		n := rapid.IntRange(0, 2).Draw(t, "planted")
+		require.GreaterOrEqual(t, len(circlesAgree(t, drawStates(t, planted(n)))), n, "no two of those planted have a work in common")
 	})
-	require.NotZero(t, seen[0])
-	require.NotZero(t, seen[1])
-	require.NotZero(t, seen[2], "never two circles: %v", seen)
 }
 
-// drawStates makes locks, and works that hold some of them and wait for one.
-func drawStates(t *rapid.T) []LockState {
+func circlesAgree(t require.TestingT, states []LockState) []Circle {
+	ways := everyWay(states, nil)
+	circles := WaitFor(states).Circles()
+
+	require.Equal(t, goesInCircles(ways), len(circles) > 0, "%+v", states)
+	gone := map[string]bool{}
+	for _, c := range circles {
+		var holders []WaitNode
+		for i, e := range c.Edges {
+			require.True(t, ways[[2]string{e.From.ID, e.To.ID}], "%s does not wait for %s", e.From.ID, e.To.ID)
+			require.Equal(t, c.Edges[(i+1)%len(c.Edges)].From.ID, e.To.ID)
+			require.False(t, gone[e.From.ID], "%s has been cut out", e.From.ID)
+			if e.From.Holds {
+				holders = append(holders, e.From)
+			}
+		}
+		require.False(t, c.Edges[0].From.Holds)
+		require.Contains(t, holders, c.Cut)
+		for _, h := range holders {
+			require.LessOrEqual(t, c.Cut.Priority, h.Priority)
+			if c.Cut.Priority == h.Priority {
+				require.False(t, h.Since.After(c.Cut.Since))
+			}
+		}
+		require.NotNil(t, c.End)
+		gone[c.Cut.ID] = true
+	}
+	require.False(t, goesInCircles(everyWay(states, gone)), "the cuts %v are not enough", gone)
+	return circles
+}
+
+// planted makes so many circles, each of two works that wait for each other.
+func planted(circles int) []LockState {
+	var states []LockState
+	for i := range circles {
+		a, b := fmt.Sprintf("pa%d", i), fmt.Sprintf("pb%d", i)
+		states = append(states,
+			lockNamed("planted "+a, []Contender{aHolder(a)}, aWaiter("w"+a, b)),
+			lockNamed("planted "+b, []Contender{aHolder(b)}, aWaiter("w"+b, a)))
+	}
+	return states
+}
+
+// drawStates makes locks, and works that hold some of them, or of the planted
+// ones, and wait for one.
+func drawStates(t *rapid.T, planted []LockState) []LockState {
 	states := make([]LockState, rapid.IntRange(1, 4).Draw(t, "locks"))
 	mode := rapid.SampledFrom([]priority.Mode{priority.Exclusive, priority.Exclusive, priority.Shared})
 	level := rapid.Custom(func(t *rapid.T) priority.Level { return priority.Level(rapid.IntRange(0, 3).Draw(t, "level")) })
 	var held []string
+	for _, s := range planted {
+		held = append(held, s.Holders[0].ID)
+	}
 	for i := range states {
 		s := &states[i]
 		s.Scope, s.At = fmt.Sprintf("lock%d", i), planned
@@ -305,7 +324,7 @@ func drawStates(t *rapid.T) []LockState {
 		}
 		slices.SortStableFunc(s.Waiters, func(a, b Contender) int { return cmp.Compare(b.Priority, a.Priority) })
 	}
-	return states
+	return append(states, planted...)
 }
 
 // everyWay says of each pair of requests whether one waits for the other.

@@ -62,7 +62,7 @@ func (p *program) lookAt(ctx context.Context, client *recipes.Client, scope stri
 	}
 	snap := board.Now()
 	if blind := snap.Blind; blind != nil {
-		p.say("ZooKeeper does not answer since %s UTC: what has happened then is missing", clock(blind.Since))
+		p.say("ZooKeeper does not answer since %s: what has happened then is missing", clock(blind.Since))
 	}
 	if len(t.Rows) == 0 {
 		return t, nobodyAsked(snap, scope)
