@@ -166,6 +166,12 @@ func (c *Console) Handler() http.Handler {
 
 type personKey struct{}
 
+// An identity is who has sent a request.
+type identity struct {
+	name  string      // "" for nobody
+	holds func() bool // whether that is still so; nil: as long as the request
+}
+
 // identified finds out who somebody is.
 func (c *Console) identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,13 +179,13 @@ func (c *Console) identified(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		name, err := c.person(r)
+		person, err := c.person(r)
 		if err != nil {
 			c.refuse(w, r, *problemOf(err))
 			return
 		}
-		r = r.WithContext(context.WithValue(r.Context(), personKey{}, name))
-		if name == "" && c.o.Private && r.URL.Path != "/sign-in" {
+		r = r.WithContext(context.WithValue(r.Context(), personKey{}, person))
+		if person.name == "" && c.o.Private && r.URL.Path != "/sign-in" {
 			c.demandSignIn(w, r)
 			return
 		}
@@ -189,8 +195,15 @@ func (c *Console) identified(next http.Handler) http.Handler {
 
 // who returns the name of the person who has sent a request, "" for nobody.
 func who(ctx context.Context) string {
-	name, _ := ctx.Value(personKey{}).(string)
-	return name
+	person, _ := ctx.Value(personKey{}).(identity)
+	return person.name
+}
+
+// stillKnown reports whether who has sent a request, which may be long ago, would
+// be known by it now: she may have signed out, or be in the file no more.
+func stillKnown(ctx context.Context) bool {
+	person, _ := ctx.Value(personKey{}).(identity)
+	return person.holds == nil || person.holds()
 }
 
 // demandSignIn says that one has to sign in to see anything.

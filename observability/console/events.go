@@ -137,11 +137,16 @@ func (c *Console) pushEntries(w http.ResponseWriter, r *http.Request, after uint
 	changed := c.watch(ctx)
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
+	again := time.NewTicker(recheck)
+	defer again.Stop()
 	if p.send([]byte(": entries, as they come\n\n")) != nil {
 		return
 	}
 	for {
 		for more := true; more; {
+			if !stillKnown(ctx) {
+				return
+			}
 			entries := c.o.Board.Entries(after, maxEntries)
 			more = len(entries) == maxEntries
 			var out []byte
@@ -159,6 +164,7 @@ func (c *Console) pushEntries(w http.ResponseWriter, r *http.Request, after uint
 		}
 		select {
 		case <-changed:
+		case <-again.C:
 		case <-alive.C:
 			if p.send([]byte(": ka\n\n")) != nil {
 				return

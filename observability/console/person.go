@@ -58,6 +58,9 @@ const (
 // maxSessions is how many people may be signed in at a time.
 const maxSessions = 1000
 
+// maxOwnSessions is how many of them may be those of one person; the oldest ends.
+const maxOwnSessions = 20
+
 // sessions are people who have signed in with a password. They end with the
 // process.
 type sessions struct {
@@ -81,10 +84,20 @@ func (s *sessions) begin(name, proof string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
+	own, oldest := 0, ""
 	for key, one := range s.all {
-		if one.over(now) {
+		switch {
+		case one.over(now):
 			delete(s.all, key)
+		case one.name == name:
+			own++
+			if oldest == "" || one.begun.Before(s.all[oldest].begun) {
+				oldest = key
+			}
 		}
+	}
+	if own >= maxOwnSessions {
+		delete(s.all, oldest)
 	}
 	if len(s.all) >= maxSessions {
 		return "", errors.New("too many people are signed in; sign out somewhere, or try again in an hour")
@@ -111,6 +124,15 @@ func (s *sessions) find(key string) (name, proof string) {
 	return one.name, one.proof
 }
 
+// lasts reports whether a session is not over. It does not make it last longer, as
+// a request does.
+func (s *sessions) lasts(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[key]
+	return one != nil && !one.over(s.now())
+}
+
 func (s *sessions) end(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,28 +147,28 @@ func (c *Console) cookieName() string {
 	return "lockkeeper"
 }
 
-// person returns who has sent a request, "" for nobody. A password that is
+// person returns who has sent a request. A password that is
 // wrong, or too many of those, is an error.
-func (c *Console) person(r *http.Request) (string, error) {
+func (c *Console) person(r *http.Request) (identity, error) {
 	if name := c.o.Proxy.person(r); name != "" {
-		return name, nil
+		return identity{name: name}, nil
 	}
 	if c.o.Users == nil {
-		return "", nil
+		return identity{}, nil
 	}
 	if cookie, err := r.Cookie(c.cookieName()); err == nil {
 		if name, proof := c.sessions.find(cookie.Value); name != "" && c.o.Users.still(name, proof) {
-			return name, nil
+			return identity{name, func() bool { return c.sessions.lasts(cookie.Value) && c.o.Users.still(name, proof) }}, nil
 		}
 	}
 	if name, password, ok := r.BasicAuth(); ok {
-		_, err := c.o.Users.check(remote(r), name, password)
+		proof, err := c.o.Users.check(remote(r), name, password)
 		if err != nil {
-			return "", err
+			return identity{}, err
 		}
-		return name, nil
+		return identity{name, func() bool { return c.o.Users.still(name, proof) }}, nil
 	}
-	return "", nil
+	return identity{}, nil
 }
 
 // remote is the address that guesses are counted for.

@@ -211,3 +211,46 @@ func TestPrivateConsoleShowsNothingToStrangers(t *testing.T) {
 	require.Equal(t, http.StatusOK, ask(t, c, http.MethodGet, "/api/v1/locks", "", as("ana", "secret")).StatusCode)
 	require.Equal(t, http.StatusUnauthorized, ask(t, c, http.MethodGet, "/api/v1/locks", "", as("ana", "wrong")).StatusCode)
 }
+
+func TestOnePersonDoesNotKeepOthersFromSigningIn(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret", "ben": "hidden"}), nil, nil)
+	require.NoError(t, err)
+	c := newConsole(t, Options{Users: users, Private: true})
+	var cookies []*http.Cookie
+	for range maxSessions {
+		answer := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=secret")
+		require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		cookies = append(cookies, answer.Cookies()[0])
+	}
+	require.Equal(t, http.StatusSeeOther, ask(t, c, http.MethodPost, "/sign-in", "name=ben&password=hidden").StatusCode)
+	with := func(cookie *http.Cookie) int {
+		return ask(t, c, http.MethodGet, "/", "", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode
+	}
+	require.Equal(t, http.StatusSeeOther, with(cookies[0]), "her first session has ended")
+	for _, cookie := range cookies[len(cookies)-maxOwnSessions:] {
+		require.Equal(t, http.StatusOK, with(cookie), "her last ones have not")
+	}
+}
+
+func TestWhoSignsInAgainLeavesNoSessionBehind(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+	require.NoError(t, err)
+	c := newConsole(t, Options{Users: users, Private: true})
+	first := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=secret").Cookies()[0]
+	again := func(r *http.Request) { r.AddCookie(first) }
+	require.Equal(t, http.StatusOK, ask(t, c, http.MethodGet, "/", "", again).StatusCode)
+	require.Equal(t, http.StatusSeeOther, ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=secret", again).StatusCode)
+	require.Equal(t, "/sign-in?next=%2F", ask(t, c, http.MethodGet, "/", "", again).Header.Get("Location"))
+}
+
+func TestNamesThatNobodyCanHaveAreNotKept(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+	require.NoError(t, err)
+	c := newConsole(t, Options{Users: users})
+	long := strings.Repeat("a", maxBody-100)
+	require.Equal(t, http.StatusUnauthorized, ask(t, c, http.MethodPost, "/sign-in", "password=x&name="+long).StatusCode)
+	require.NotEmpty(t, users.guesses)
+	for key := range users.guesses {
+		require.Less(t, len(key), 300, "what strangers send is remembered for each of many addresses")
+	}
+}

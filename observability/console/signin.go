@@ -63,6 +63,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.drawSignIn(w, r, m.Problem.Status, m)
 		return
 	}
+	if before, err := r.Cookie(c.cookieName()); err == nil {
+		c.sessions.end(before.Value)
+	}
 	c.log.Info("somebody has signed in to the console", "name", name, "from", remote(r))
 	http.SetCookie(w, &http.Cookie{
 		Name: c.cookieName(), Value: key, Path: "/", HttpOnly: true, Secure: c.o.TLS, SameSite: http.SameSiteStrictMode,

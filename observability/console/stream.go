@@ -15,6 +15,7 @@ const (
 	coalesce   = 250 * time.Millisecond // between two pushes of a page
 	keepAlive  = 15 * time.Second
 	slowness   = 10 * time.Second // who does not take a page in this time is dropped
+	recheck    = 2 * time.Second  // whether who reads a page is still signed in
 	maxStreams = 200              // pages that are open
 	frameAge   = 200 * time.Millisecond
 )
@@ -108,15 +109,20 @@ func (p *push) send(data []byte) error {
 	if _, err := p.w.Write(data); err != nil {
 		return err
 	}
-	return p.rc.Flush()
+	err := p.rc.Flush()
+	_ = p.rc.SetWriteDeadline(time.Time{}) // HTTP/2 would end the stream then, though there is nothing to write
+	return err
 }
 
-// event makes an event of a page: its lines, each with data in front.
+// event makes an event of a page: its lines, each with data in front. A carriage
+// return ends a line as well, whoever wrote it.
 func event(page []byte) []byte {
+	page = bytes.ReplaceAll(page, []byte("\r\n"), []byte("\n"))
+	page = bytes.ReplaceAll(page, []byte("\r"), []byte("\n"))
 	var out bytes.Buffer
 	for line := range bytes.Lines(page) {
 		out.WriteString("data: ")
-		out.Write(bytes.TrimRight(line, "\r\n"))
+		out.Write(bytes.TrimRight(line, "\n"))
 		out.WriteByte('\n')
 	}
 	out.WriteByte('\n')
@@ -152,8 +158,13 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Dura
 	}
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
+	again := time.NewTicker(recheck)
+	defer again.Stop()
 	var shown [sha256.Size]byte
 	for {
+		if !stillKnown(ctx) {
+			return
+		}
 		page, err := draw(ctx)
 		if ctx.Err() != nil {
 			return
@@ -182,6 +193,10 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Dura
 				waiting = false
 			case <-looks:
 				waiting = false
+			case <-again.C:
+				if !stillKnown(ctx) {
+					return
+				}
 			case <-alive.C:
 				if p.send([]byte(": ka\n\n")) != nil {
 					return

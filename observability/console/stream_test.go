@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -137,4 +139,83 @@ func TestNoMorePagesAreKeptUpToDateThanThereIsRoomFor(t *testing.T) {
 	events, end := follow(t, c, "/?live=1")
 	defer end()
 	next(t, events)
+}
+
+func TestTextOfOthersIsNoLineOfAStream(t *testing.T) {
+	s := busy(noon)
+	for i := range s.Locks {
+		for j := range s.Locks[i].Holders {
+			s.Locks[i].Holders[j].Message = "before\rretry: 999999999\r\rafter"
+		}
+	}
+	c := newConsole(t, Options{Board: newScripted(s)})
+	events, end := follow(t, c, "/locks/cluster/orders/resource/users?live=1")
+	defer end()
+	page := next(t, events)
+	require.Contains(t, page, "retry: 999999999", "the message is shown")
+	for line := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSuffix(page, "\n"), "\r", "\n"), "\n") { // to a browser, either ends a line
+		require.True(t, strings.HasPrefix(line, "data: "), "%q", line)
+	}
+}
+
+// deadlines notes until when each write has time.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(time.Time) error { return nil }
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.last = t
+	return nil
+}
+
+func TestStreamThatHasNothingToSayIsNotTooSlow(t *testing.T) {
+	c := newConsole(t, Options{})
+	d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	p := c.openPush(d, httptest.NewRequest(http.MethodGet, "/?live=1", nil))
+	require.NotNil(t, p)
+	defer c.streams.leave()
+	require.Zero(t, d.last, "nothing is said before the page is drawn")
+	require.NoError(t, p.send([]byte(": ka\n\n")))
+	require.Zero(t, d.last, "HTTP/2 ends a stream at its deadline, whether something is written or not")
+}
+
+func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
+	for name, over := range map[string]func(c *Console, file string, cookie *http.Cookie){
+		"signed out": func(c *Console, _ string, k *http.Cookie) {
+			ask(t, c, http.MethodPost, "/sign-out", "", func(r *http.Request) { r.AddCookie(k) })
+		},
+		"not in the file": func(_ *Console, file string, _ *http.Cookie) { require.NoError(t, os.Remove(file)) },
+	} {
+		for _, target := range []string{"/?live=1", "/api/v1/events"} {
+			t.Run(name+target, func(t *testing.T) {
+				t.Parallel()
+				file := usersFile(t, map[string]string{"ana": "secret"})
+				users, err := LoadUsers(file, nil, nil)
+				require.NoError(t, err)
+				c := newConsole(t, Options{Users: users, Private: true})
+				form := url.Values{"name": {"ana"}, "password": {"secret"}}.Encode()
+				answer := ask(t, c, http.MethodPost, "/sign-in", form)
+				require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+				cookie := answer.Cookies()[0]
+				events, end := follow(t, c, target, "Cookie", cookie.String(), "Accept", "text/event-stream")
+				defer end()
+				next(t, events)
+				over(c, file, cookie)
+				deadline := time.After(30 * time.Second)
+				for {
+					select {
+					case _, open := <-events:
+						if !open {
+							return
+						}
+					case <-deadline:
+						require.Fail(t, "it goes on")
+					}
+				}
+			})
+		}
+	}
 }

@@ -173,6 +173,9 @@ func (u *Users) still(name, proof string) bool {
 // check looks whether a password is that of a person, and returns the proof for a
 // session. It takes as long for people who do not exist. The error is a *problem.
 func (u *Users) check(from, name, password string) (proof string, err error) {
+	if !isName(name) {
+		name = "" // nobody's, and it may be long
+	}
 	u.mu.Lock()
 	u.refreshLocked()
 	hash, known := u.hashes[name]
