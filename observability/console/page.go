@@ -215,6 +215,9 @@ func (c *Console) shell(w http.ResponseWriter, r *http.Request, status int, s sh
 		s.CanSignOut = s.Person != ""
 	}
 	s.Here = r.URL.RequestURI()
+	if r.URL.Path == "/sign-in" { // whoever signs in goes on to where she came from
+		s.Here = localPath(r.URL.Query().Get("next"))
+	}
 	for _, e := range menu {
 		e.Current = e.Name == s.Menu
 		s.Entries = append(s.Entries, e)
