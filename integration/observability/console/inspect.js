@@ -87,6 +87,9 @@
       const r = e.getBoundingClientRect();
       if (shown(e) && !e.classList.contains("link") && !e.closest(".skip") && r.height < 36) says(e, `only ${Math.round(r.width)}×${Math.round(r.height)} pixels`);
     }
+    for (const e of all("table.cards")) {
+      if (e.parentElement.scrollWidth > e.parentElement.clientWidth + 1) says(e, "a list of cards whose end is not to be seen");
+    }
     for (const e of all("header nav a")) { // one sees where else to go
       const r = e.getBoundingClientRect();
       if (r.left < 0 || r.right > innerWidth) says(e, "a part of the menu that is not to be seen");

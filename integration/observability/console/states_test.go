@@ -1,0 +1,186 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// long is a name without a place to break it, as long as recipes take it, or longer
+// than a telephone is wide.
+var long = strings.Repeat("Wörterbuch_ungebrochen.", 10)
+
+const evil = "</td><script>alert(1)</script>\u202e\"'&<b>"
+
+// A stage is a Board's source on which all is as a test has set it.
+type stage []recipes.Sighting
+
+func (s stage) Run(ctx context.Context, seen func(recipes.Sighting)) error {
+	for _, one := range s {
+		seen(one)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// strangers have names that nobody would think of, hold locks, and wait for them.
+func strangers() (stage, string) {
+	now := time.Now()
+	someone := func(id, owner string) recipes.Contender {
+		return recipes.Contender{
+			ID: id, Owner: owner, Host: "host-" + long, PID: 1 << 22, Priority: 1 << 20, LeaseTimeout: time.Hour, CleanupTimeout: time.Minute,
+			Joined: now.Add(-400 * time.Hour), Message: evil + long, Class: long, Mode: priority.Exclusive,
+		}
+	}
+	var all stage
+	scope := "tenant/" + long + "/" + evil
+	for i, name := range []string{scope, "shelf/a-" + long, "shelf/b-" + long} {
+		l := recipes.LockState{Scope: name, At: now}
+		h := someone(fmt.Sprintf("h%d", i), "owner-"+long)
+		h.Token, h.Since, h.LeaseLeft = recipes.Token(1<<62+i), now.Add(-300*time.Hour), -time.Hour
+		l.Holders = []recipes.Contender{h}
+		for j := range 3 {
+			w := someone(fmt.Sprintf("w%d-%d", i, j), evil+long)
+			w.Position = j + 1
+			l.Waiters = append(l.Waiters, w)
+		}
+		all = append(all, recipes.Sighting{State: l})
+	}
+	damaged := recipes.LockState{Scope: "damaged/" + long, At: now, Damage: evil + long}
+	return append(all, recipes.Sighting{State: damaged}, recipes.Sighting{Synced: true}), scope
+}
+
+// strange are facts of strangers.
+func strange(scope string) console.Facts {
+	now := time.Now()
+	party := recipes.AuditParty{ID: "1", Owner: "owner-" + long, Host: long, PID: 1 << 22, Priority: 1 << 20, Token: 1 << 62}
+	job := views.Job{Name: "job-" + long, Locks: []string{scope}, State: "paused", Schedule: new("*/5 * * * *"), Timezone: new(long), Failures: 1_000_000, Paused: &views.Pause{By: long, Reason: evil + long}}
+	return console.Facts{
+		Approvals: func(context.Context) ([]views.Approval, error) {
+			return []views.Approval{views.NewApproval(recipes.Approval{
+				ID: "a-" + long, ApprovalRequest: recipes.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []recipes.AuditParty{party}, Deadline: time.Hour},
+			})}, nil
+		},
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) {
+			return []recipes.AuditRecord{{
+				Seq: 1 << 40, At: now, Identity: "digest:" + long, AuditEntry: recipes.AuditEntry{
+					By: long, Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed,
+					Scope: scope, Reason: evil + long, Victims: []recipes.AuditParty{party}, Error: long,
+				},
+			}}, nil
+		},
+		Groups: func(context.Context) ([]views.Group, error) {
+			g := views.Group{Name: "group-" + long, Strategy: long, Controller: new(long), StrategyError: long}
+			g.Members = []views.GroupMember{{Name: long, Host: long, State: "joined"}}
+			g.Locks = []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}}
+			return []views.Group{g}, nil
+		},
+		Job:  func(context.Context, string) (console.Job, error) { return console.Job{Job: job}, nil },
+		Jobs: func(context.Context) ([]views.Job, error) { return []views.Job{job}, nil },
+		Overrides: func(context.Context) ([]views.Override, error) {
+			return []views.Override{{Override: override.Override{
+				ID: "INC-" + long, Kind: override.Freeze, Match: override.Match{Scope: scope}, Until: now.Add(time.Hour), By: long, Reason: evil + long,
+			}}}, nil
+		},
+	}
+}
+
+// nobody are facts of a cluster in which there is nothing.
+func nobody() console.Facts {
+	return console.Facts{
+		Approvals: func(context.Context) ([]views.Approval, error) { return nil, nil },
+		Audit:     func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) { return nil, nil },
+		Groups:    func(context.Context) ([]views.Group, error) { return nil, nil },
+		Job: func(context.Context, string) (console.Job, error) {
+			return console.Job{}, &console.NotKnownError{What: "there is no such job"}
+		},
+		Jobs:      func(context.Context) ([]views.Job, error) { return nil, nil },
+		Overrides: func(context.Context) ([]views.Override, error) { return nil, nil },
+	}
+}
+
+// silent are facts that ZooKeeper does not tell.
+func silent() console.Facts {
+	err := errors.New("no server answers: dial tcp 10.0.0.1:2181: connect: connection refused, " + long)
+	return console.Facts{
+		Approvals: func(context.Context) ([]views.Approval, error) { return nil, err },
+		Audit:     func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) { return nil, err },
+		Groups:    func(context.Context) ([]views.Group, error) { return nil, err },
+		Job:       func(context.Context, string) (console.Job, error) { return console.Job{}, err },
+		Jobs:      func(context.Context) ([]views.Job, error) { return nil, err },
+		Overrides: func(context.Context) ([]views.Override, error) { return nil, err },
+	}
+}
+
+// TestPagesInEveryState looks with inspect.js at pages on which there is nothing,
+// too much, or what nobody has thought of, and at those that say no.
+func TestPagesInEveryState(t *testing.T) {
+	t.Parallel()
+	all, scope := strangers()
+	empty := stage{{Synced: true}}
+	away := recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now().Add(-4 * time.Minute), Err: errors.New("no answer from 10.0.0.1:2181, " + long)}}
+	for _, s := range []struct {
+		name  string
+		board live.Source
+		facts console.Facts
+		scope string
+	}{
+		{"empty", empty, nobody(), "never/heard/of"},
+		{"unseen", stage{}, console.Facts{}, "never/heard/of"},
+		{"blind", append(all[:len(all):len(all)], away), silent(), scope},
+		{"strange", all, strange(scope), scope},
+		{"crowd", newCrowd(), nobody(), crowdScope(0)},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			board, err := live.New(live.Options{Source: s.board, Now: time.Now})
+			require.NoError(t, err)
+			(&town{T: t}).run(board.Run)
+			if c, ok := s.board.(stage); ok && len(c) > 0 {
+				require.Eventually(t, func() bool { return board.Now().Complete || board.Now().Blind != nil }, patience, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return s.name != "blind" || board.Now().Blind != nil }, patience, 10*time.Millisecond)
+			}
+			if s.name == "crowd" {
+				require.Eventually(t, func() bool { return board.Now().Complete }, patience, 10*time.Millisecond)
+			}
+			b := open(t, serve(t, console.Options{Board: board, Facts: s.facts, Name: "the-cluster-" + long}))
+			for _, status := range []string{"400", "403", "404", "422", "500", "503"} {
+				b.allow("status of " + status)
+			}
+			path := (&url.URL{Path: "/locks/" + s.scope}).EscapedPath()
+			pages := []leaf{
+				{"locks", "/"}, {"locks-none", "/?q=" + url.QueryEscape(long)}, {"lock", path}, {"waits", "/waits"}, {"heat", "/heat"}, {"jobs", "/jobs"}, {"job", "/jobs/" + url.PathEscape("job-"+long)},
+				{"groups", "/groups"}, {"group", "/groups/" + url.PathEscape("group-"+long)}, {"overrides", "/overrides"}, {"approvals", "/approvals"}, {"audit", "/audit"}, {"events", "/events"},
+				{"sign-in", "/sign-in"}, {"nothing", "/nothing/" + url.PathEscape(long)}, {"wrong", "/?sort=" + url.QueryEscape(long)}, {"not-a-lock", "/locks/" + url.PathEscape(long+"\x01")},
+			}
+			for _, scheme := range []string{"light", "dark"} {
+				b.scheme(scheme)
+				for _, width := range []int64{390, 1280} {
+					if width > 390 && scheme == "dark" {
+						continue // contrast does not depend on the width
+					}
+					b.size(width, 900)
+					for _, p := range pages {
+						b.visit(p.path)
+						for _, wrong := range ask[finding](b, inspect).Wrong {
+							t.Errorf("%s, %s, %s, %d pixels: %s", s.name, p.name, scheme, width, wrong)
+						}
+						keep(b, fmt.Sprintf("%s-%s-%s-%d", s.name, p.name, scheme, width))
+					}
+				}
+			}
+		})
+	}
+}
