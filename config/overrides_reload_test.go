@@ -34,6 +34,7 @@ type overridesReloading struct {
 // reloadOverrides lets an OverridesReloader work until the test ends.
 func reloadOverrides(t *testing.T, file string, options ...func(*OverridesReloadConfig)) *overridesReloading {
 	t.Helper()
+	before := goleak.IgnoreCurrent()
 	r := newOverridesReloading(t, file, options...)
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -48,6 +48,7 @@ func reload(t *testing.T, text string, options ...func(*ReloadConfig)) *reloadin
 
 func reloadFile(t *testing.T, file string, options ...func(*ReloadConfig)) *reloading {
 	t.Helper()
+	before := goleak.IgnoreCurrent()
 	r := newReloading(t, file, options...)
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())

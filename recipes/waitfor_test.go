@@ -234,11 +234,11 @@ func TestCircleEndsByItself(t *testing.T) {
 // none is left.
 func TestCirclesAgreeWithBruteForce(t *testing.T) {
 	for n := range 4 {
-		require.Len(t, circlesAgree(t, planted(n)), n)
+		require.Len(t, circlesAgree(t, plantCircles(n)), n)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 2).Draw(t, "planted")
-		require.GreaterOrEqual(t, len(circlesAgree(t, drawStates(t, planted(n)))), n, "no two of those planted have a work in common")
+		require.GreaterOrEqual(t, len(circlesAgree(t, drawStates(t, plantCircles(n)))), n, "no two of those planted have a work in common")
 	})
 }
 
@@ -273,8 +273,8 @@ func circlesAgree(t require.TestingT, states []LockState) []Circle {
 	return circles
 }
 
-// planted makes so many circles, each of two works that wait for each other.
-func planted(circles int) []LockState {
+// plantCircles makes so many circles, each of two works that wait for each other.
+func plantCircles(circles int) []LockState {
 	var states []LockState
 	for i := range circles {
 		a, b := fmt.Sprintf("pa%d", i), fmt.Sprintf("pb%d", i)
