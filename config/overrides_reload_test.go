@@ -36,7 +36,6 @@ func reloadOverrides(t *testing.T, file string, options ...func(*OverridesReload
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	r := newOverridesReloading(t, file, options...)
-	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })

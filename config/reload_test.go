@@ -50,7 +50,6 @@ func reloadFile(t *testing.T, file string, options ...func(*ReloadConfig)) *relo
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	r := newReloading(t, file, options...)
-	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })

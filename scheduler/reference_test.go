@@ -204,7 +204,7 @@ func TestAYearOfSchedulesEqualsTheReference(t *testing.T) {
 		{"Pacific/Apia", 2011, fives},        // a day that never was
 	}
 	if testing.Short() {
-		cases = cases[1:5]
+		cases = cases[1:3]
 	}
 	for _, c := range cases {
 		t.Run(c.zone, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestYearsOfSchedulesEqualTheReference(t *testing.T) {
 func TestAYearOfTheRunnerEqualsTheReference(t *testing.T) {
 	zones := []string{"America/New_York", "Africa/Cairo", "Asia/Beirut", "America/Havana", "America/Asuncion"}
 	if testing.Short() {
-		zones = zones[:2]
+		zones = zones[:1]
 	}
 	specs := []string{"15,45 2 * * *", "0 0 * * *", "45 1 * * 0", "30 * * * *", "@monthly"}
 	var chosen []reference

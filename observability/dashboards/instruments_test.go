@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -97,12 +98,14 @@ func TestWhatQueriesNameIsMeasured(t *testing.T) {
 
 // Whoever renames a metric, or one of its labels, hears of it here.
 func TestRenamedMetricIsNoticed(t *testing.T) {
-	asked := exprs()
+	all := exprs()
 	var unnoticed []string
 	for n, i := range metrics.Instruments() {
 		if notShown()[i.Name] != "" {
 			continue
 		}
+		asked := maps.Clone(all)
+		maps.DeleteFunc(asked, func(_, expr string) bool { return !strings.Contains(expr, i.Prometheus()) })
 		renamed := metrics.Instruments()
 		renamed[n].Name += ".anew"
 		require.NotEmpty(t, problems(renamed, asked), "%s was renamed", i.Name)
