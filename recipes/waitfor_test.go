@@ -324,7 +324,7 @@ func drawStates(t *rapid.T, planted []LockState) []LockState {
 		}
 		slices.SortStableFunc(s.Waiters, func(a, b Contender) int { return cmp.Compare(b.Priority, a.Priority) })
 	}
-	return append(states, planted...)
+	return slices.Concat(states, planted)
 }
 
 // everyWay says of each pair of requests whether one waits for the other.

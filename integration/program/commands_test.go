@@ -261,7 +261,8 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 5 {
 		request.Host = args[4]
 	}
-	answer, err := http.DefaultClient.Do(request)
+	transport := &http.Transport{DisableKeepAlives: true}
+	answer, err := transport.RoundTrip(request)
 	ts.Check(err)
 	ts.Check(answer.Body.Close())
 	if got := strconv.Itoa(answer.StatusCode); got != args[3] {

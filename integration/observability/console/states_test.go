@@ -161,9 +161,23 @@ func TestPagesInEveryState(t *testing.T) {
 			}
 			path := (&url.URL{Path: "/locks/" + s.scope}).EscapedPath()
 			pages := []leaf{
-				{"locks", "/"}, {"locks-none", "/?q=" + url.QueryEscape(long)}, {"lock", path}, {"waits", "/waits"}, {"heat", "/heat"}, {"jobs", "/jobs"}, {"job", "/jobs/" + url.PathEscape("job-"+long)},
-				{"groups", "/groups"}, {"group", "/groups/" + url.PathEscape("group-"+long)}, {"overrides", "/overrides"}, {"approvals", "/approvals"}, {"audit", "/audit"}, {"events", "/events"},
-				{"sign-in", "/sign-in"}, {"nothing", "/nothing/" + url.PathEscape(long)}, {"wrong", "/?sort=" + url.QueryEscape(long)}, {"not-a-lock", "/locks/" + url.PathEscape(long+"\x01")},
+				{"locks", "/"},
+				{"locks-none", "/?q=" + url.QueryEscape(long)},
+				{"lock", path},
+				{"waits", "/waits"},
+				{"heat", "/heat"},
+				{"jobs", "/jobs"},
+				{"job", "/jobs/" + url.PathEscape("job-"+long)},
+				{"groups", "/groups"},
+				{"group", "/groups/" + url.PathEscape("group-"+long)},
+				{"overrides", "/overrides"},
+				{"approvals", "/approvals"},
+				{"audit", "/audit"},
+				{"events", "/events"},
+				{"sign-in", "/sign-in"},
+				{"nothing", "/nothing/" + url.PathEscape(long)},
+				{"wrong", "/?sort=" + url.QueryEscape(long)},
+				{"not-a-lock", "/locks/" + url.PathEscape(long+"\x01")},
 			}
 			for _, scheme := range []string{"light", "dark"} {
 				b.scheme(scheme)
