@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,7 +141,7 @@ func TestPagesInEveryState(t *testing.T) {
 	}{
 		{"empty", empty, nobody(), "never/heard/of"},
 		{"unseen", stage{}, console.Facts{}, "never/heard/of"},
-		{"blind", append(all[:len(all):len(all)], away), silent(), scope},
+		{"blind", append(slices.Clip(all), away), silent(), scope},
 		{"strange", all, strange(scope), scope},
 		{"crowd", newCrowd(), nobody(), crowdScope(0)},
 	} {
