@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench bench-compare soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -9,6 +9,10 @@ TESTFLAGS ?=
 TIMEOUT ?= 10m
 BENCH ?= .
 BENCHFLAGS ?=
+RELEASE ?= working
+COUNT ?= 1
+OLD ?= next
+NEW ?= working
 STEPS ?= 1000000
 FUZZTIME ?= 1m
 FUZZ ?= .
@@ -25,6 +29,9 @@ SEED ?= $(shell echo $$RANDOM)
 CONFORMANCE := $(addprefix ./integration/,foreign locks helix tickledger multi classic groups identity testbed)
 
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
+
+RESULTS := integration/bench/results
+BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -74,8 +81,11 @@ vuln: ## Look for known vulnerabilities in what the code calls (GOVULNDB=url for
 fmt: ## Format the code as lint wants it
 	$(GOLANGCI) fmt ./...
 
-bench: setup ## Measure speed against go-zookeeper on real servers (BENCH=name to choose)
-	go test -run '^$$' -bench '$(BENCH)' -timeout 60m $(BENCHFLAGS) ./integration/bench/...
+bench: setup ## Measure speed against go-zookeeper on real servers, and keep the ratios as those of RELEASE (BENCH=name to choose, COUNT=n times)
+	@scripts/bench.sh '$(RELEASE)' '$(BENCH)' '$(COUNT)' $(BENCHFLAGS)
+
+bench-compare: ## Compare the ratios of two releases with benchstat: what got slower, and is it more than chance (OLD=next NEW=working)
+	$(BENCHSTAT) '$(RESULTS)/$(OLD).txt' '$(RESULTS)/$(NEW).txt'
 
 steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); a quarter of an hour
 	go test ./integration/steps -timeout 0 -args -every 1 -long -pairs $(PAIRS) -seed $(SEED)

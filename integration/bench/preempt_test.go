@@ -14,7 +14,7 @@ import (
 // BenchmarkPreemption: an important request meets a holder in another process.
 // "cancel" is from the request to the victim's being told, "start" from the
 // victim's release to the preemptor's grant; "read" is one round trip to the
-// same server, to compare with.
+// same server, to compare with: t_… are in round trips.
 func BenchmarkPreemption(b *testing.B) {
 	onServers(b, func(b *testing.B, server string) {
 		const rounds = 300
@@ -37,10 +37,14 @@ func BenchmarkPreemption(b *testing.B) {
 				b.ReportMetric(micros(series.d[rounds/2]), series.name+"_p50_µs")
 				b.ReportMetric(micros(series.d[rounds*99/100]), series.name+"_p99_µs")
 			}
+			b.ReportMetric(ratio(cancel[rounds/2], read[rounds/2]), "t_cancel_p50")
+			b.ReportMetric(ratio(start[rounds/2], read[rounds/2]), "t_start_p50")
 			b.ReportMetric(0, "ns/op")
 		}
 	})
 }
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
