@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench bench-compare soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -22,6 +22,11 @@ CLIENTS ?= 12
 OUT ?= dist/robust
 BUG ?=
 PAIRS ?= 400
+PEERS ?=
+WORK ?=
+SERVERS ?=
+ROUNDS ?= 7
+PEERSFLAGS ?=
 SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
@@ -49,9 +54,10 @@ test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, 
 	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
 
-adapters: ## Test what is a module of its own: the adapter for gocron, the benchmark against it, dashboards on a real Prometheus, and the console in a real Chromium
+adapters: ## Test what is a module of its own: the adapter for gocron, the benchmarks against it and against other locks, dashboards on a real Prometheus, and the console in a real Chromium
 	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
 	cd integration/schedulers && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...
+	cd integration/peers && go vet ./... && go test $(RACE) -timeout 5m $(TESTFLAGS) ./...
 	cd integration/observability/prometheus && go vet ./... && go test $(RACE) -timeout 5m $(TESTFLAGS) ./...
 	cd integration/observability/console && go vet ./... && go test $(RACE) -timeout 5m $(TESTFLAGS) ./...
 
@@ -72,6 +78,7 @@ lint: ## Check style, import table and formatting (the first run builds the lint
 	$(GOLANGCI) run ./...
 	cd adapters/gocron && $(GOLANGCI) run -c ../../.golangci.yml ./...
 	cd integration/schedulers && $(GOLANGCI) run -c ../../.golangci.yml ./...
+	cd integration/peers && $(GOLANGCI) run -c ../../.golangci.yml ./...
 	cd integration/observability/prometheus && $(GOLANGCI) run -c ../../../.golangci.yml ./...
 	cd integration/observability/console && $(GOLANGCI) run -c ../../../.golangci.yml ./...
 
@@ -104,6 +111,10 @@ robust-sum: ## Add up the reports of `make robust`
 
 robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); twenty minutes
 	go run ./integration/robust/cmd bugs -each 3m $(BUG)
+
+bench-peers: setup ## Measure our locks against the limit, zk.Lock, Curator, Kazoo, etcd and Redis on the same servers (PEERS= WORK= SERVERS= ROUNDS= PEERSFLAGS='-markdown FILE'); three quarters of an hour
+	@scripts/peers.sh
+	cd integration/peers && go build -o '$(CURDIR)/bin/peers' ./cmd && '$(CURDIR)/bin/peers' -rounds '$(ROUNDS)' -peers '$(PEERS)' -work '$(WORK)' -servers '$(SERVERS)' $(PEERSFLAGS)
 
 bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
 	cd integration/schedulers && go test -run '^$$' -bench '$(BENCH)' -timeout 20m $(BENCHFLAGS) .

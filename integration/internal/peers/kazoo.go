@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -12,17 +13,23 @@ import (
 // FindKazoo returns a Python that has Kazoo: Debian's, else the one on PATH.
 func FindKazoo(t *testing.T) string {
 	t.Helper()
+	python, err := LocateKazoo(t.Context())
+	require.NoError(t, err)
+	return python
+}
+
+// LocateKazoo is FindKazoo for programs. The error says what to do.
+func LocateKazoo(ctx context.Context) (python string, err error) {
 	var tried []string
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
-		out, err := exec.CommandContext(t.Context(), python, "-c", "import kazoo.client").CombinedOutput()
+		out, err := exec.CommandContext(ctx, python, "-c", "import kazoo.client").CombinedOutput()
 		if err == nil {
-			return python
+			return python, nil
 		}
 		tried = append(tried, fmt.Sprintf("%s: %v %s", python, err, lastLine(string(out))))
 	}
-	require.FailNow(t, "no Python with Kazoo here: run `make setup`, which installs Debian's python3-kazoo; "+
-		"on other systems install kazoo 2.8 or later for the python3 on PATH", "tried:\n%s", strings.Join(tried, "\n"))
-	return ""
+	return "", fmt.Errorf("no Python with Kazoo here: run `make setup`, which installs Debian's python3-kazoo; "+
+		"on other systems install kazoo 2.8 or later for the python3 on PATH; tried:\n%s", strings.Join(tried, "\n"))
 }
 
 func lastLine(text string) string {

@@ -1,0 +1,91 @@
+package contestant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// product has our locks: the PriorityLock, and the Semaphore where there are permits.
+type product struct {
+	options Options
+	clients []*recipes.Client
+}
+
+func newProduct(o Options) house { return &product{options: o} }
+
+func (p *product) get(ctx context.Context, client int) (*recipes.Client, error) {
+	for len(p.clients) <= client {
+		c, err := connect(ctx, p.options, len(p.clients))
+		if err != nil {
+			return nil, err
+		}
+		p.clients = append(p.clients, c)
+	}
+	return p.clients[client], nil
+}
+
+func connect(ctx context.Context, o Options, client int) (*recipes.Client, error) {
+	c, err := recipes.NewClient(clientConfig(o, client))
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Ready(ctx)
+}
+
+// clientConfig is the one place that says how a client is made: with defaults, but for what all contestants have alike.
+func clientConfig(o Options, client int) recipes.Config {
+	return recipes.Config{Servers: []string{o.server(client)}, SessionTimeout: o.Session, ConnectTimeout: time.Minute}
+}
+
+func (p *product) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	errs := make([]error, len(p.clients))
+	for i, c := range p.clients {
+		errs[i] = c.Close(ctx)
+	}
+	return errors.Join(errs...)
+}
+
+func (p *product) door(ctx context.Context, worker, client int, turn Turn) (acquire, error) {
+	c, err := p.get(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if turn.Permits > 0 {
+		return semaphore(c, turn.Locks[worker], turn.Permits)
+	}
+	lock, err := c.PriorityLock(turn.Locks[worker])
+	if err != nil {
+		return nil, err
+	}
+	request := recipes.Request{Owner: "bench"}
+	if turn.Shared {
+		request.Mode = priority.Shared
+	}
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		grant, err := lock.Acquire(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return grant.Release, nil
+	}, nil
+}
+
+func semaphore(c *recipes.Client, name string, permits int) (acquire, error) {
+	s, err := c.Semaphore("/lockkeeper-semaphores/"+name, recipes.SemaphoreOptions{Limit: permits})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		permit, err := s.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error { return s.Release(ctx, permit) }, nil
+	}, nil
+}

@@ -1,0 +1,361 @@
+package peers
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/peers/contestant"
+)
+
+// A Table is part of what is printed.
+type Table struct {
+	Title   string
+	Notes   []string
+	Columns []string
+	Rows    [][]string
+}
+
+// Tables returns what a run has shown.
+func (r Run) Tables() []Table {
+	tables := []Table{r.machineTable()}
+	for _, s := range Sites() {
+		tables = append(tables, r.cycleTable(s))
+	}
+	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(), r.failureTable(), elsewhere())
+	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
+}
+
+func (r Run) machineTable() Table {
+	t := Table{Title: "The machine", Columns: []string{"", ""}}
+	for _, f := range r.Machine.Facts {
+		t.Rows = append(t.Rows, []string{f[0], f[1]})
+	}
+	if r.Took > 0 {
+		t.Rows = append(t.Rows, []string{"the run", fmt.Sprintf("%s, %d rounds of turns of %s", r.Took.Round(time.Second), r.Options.Rounds, r.Options.Turn)})
+	}
+	if r.Short > 0 {
+		t.Rows = append(t.Rows, []string{"short of processors", fmt.Sprintf("%.0f %% of the time somebody on the machine waited for one", 100*r.Short)})
+	}
+	return t
+}
+
+func (r Run) cycleTable(s Site) Table {
+	t := Table{
+		Title: fmt.Sprintf("Cycles of acquire and release on %s: %s", s.Name, s.About),
+		Notes: []string{"ours / its: how many times as many cycles ours did in the same round, median (min–max); latency is acquire and release together, " +
+			"the work left out; per cycle: processor of the contestant's process, and what ZooKeeper's servers counted"},
+		Columns: []string{"work", "contestant", "cycles/s", "ours / its", "wanted", "p50 µs", "p99 µs", "cpu µs", "requests", "writes", "errors", "excludes"},
+	}
+	work := ""
+	for _, l := range r.Lines() {
+		if l.Site != s.Name {
+			continue
+		}
+		name := ""
+		if l.Work != work {
+			name, work = l.Work, l.Work
+		}
+		t.Rows = append(t.Rows, []string{
+			name, l.Kind, number(l.Rate), l.Ours.String(), wanted(l), number(l.P50), number(l.P99), number(l.CPU),
+			counted(l.Kind, l.Counters.Requests), counted(l.Kind, l.Counters.Writes), errorsOf(l), checked(l.Check),
+		})
+	}
+	return t
+}
+
+// String is "1.25 (1.10–1.31)".
+func (o Ratio) String() string {
+	if o.Rounds == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", o.Median, o.Min, o.Max)
+}
+
+func wanted(l Line) string {
+	switch {
+	case l.Wanted == 0 || l.Ours.Rounds == 0:
+		return ""
+	case l.Met():
+		return fmt.Sprintf("≥ %.2f", l.Wanted)
+	case l.Beyond():
+		return fmt.Sprintf("≥ %.2f cannot be: the work leaves time for %s/s", l.Wanted, number(l.Ceiling))
+	default:
+		return fmt.Sprintf("≥ %.2f missed", l.Wanted)
+	}
+}
+
+func counted(kind string, n float64) string {
+	if k, _ := kindOf(kind); k.Family != ZooKeeper {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", n)
+}
+
+func errorsOf(l Line) string {
+	if l.Errors == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d: %s", l.Errors, l.FirstError)
+}
+
+func checked(c *Check) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Violations > 0:
+		return fmt.Sprintf("BROKEN %d of %d", c.Violations, c.Cycles)
+	default:
+		return fmt.Sprintf("yes, %d", c.Cycles)
+	}
+}
+
+// number prints three digits, or all there are before the point.
+func number(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return ""
+	case x >= 100:
+		return fmt.Sprintf("%.0f", x)
+	default:
+		return fmt.Sprintf("%.3g", x)
+	}
+}
+
+func (r Run) queueTable() Table {
+	t := Table{
+		Title: fmt.Sprintf("Hand-overs while others wait, %d ms inside", queueWork.Milliseconds()),
+		Notes: []string{"hand-over: from the call that releases to the return of the call that acquires; growth: p50 to that with the fewest waiters; read: in answers " +
+			"and events, of all processes. One process of each contestant, its waiters on four connections, the first of as many hand-overs as there are waiters, at most 100"},
+		Columns: []string{"waiters", "contestant", "all stand after", "p50 µs", "p99 µs", "growth", "requests", "writes", "reads", "KiB read"},
+	}
+	least := map[string]float64{}
+	for _, size := range r.Options.QueueSizes {
+		for _, kind := range []string{Product, "zklock", "curator-mutex"} {
+			own := r.samples(func(s Sample) bool {
+				return s.Group == GroupQueue && s.Work == fmt.Sprintf("%d waiters", size) && s.Kind == kind
+			})
+			if len(own) == 0 {
+				continue
+			}
+			of := func(f func(Sample) float64) float64 { return medianOf(own, f) }
+			p50 := of(func(s Sample) float64 { return s.P50Micros })
+			if _, known := least[kind]; !known {
+				least[kind] = p50
+			}
+			each := func(f func(Counters) float64) string {
+				return fmt.Sprintf("%.1f", of(func(s Sample) float64 { return f(s.Counters.each(float64(s.Cycles))) }))
+			}
+			t.Rows = append(t.Rows, []string{
+				fmt.Sprint(size), kind, fmt.Sprintf("%.1f s", of(func(s Sample) float64 { return s.Series["joined"].P50Micros / 1e6 })),
+				number(p50), number(of(func(s Sample) float64 { return s.P99Micros })), fmt.Sprintf("%.1f", p50/least[kind]),
+				each(func(c Counters) float64 { return c.Requests }), each(func(c Counters) float64 { return c.Writes }),
+				each(func(c Counters) float64 { return c.Reads }), each(func(c Counters) float64 { return c.Bytes / 1024 }),
+			})
+		}
+	}
+	return t
+}
+
+func (r Run) preemptTable() Table {
+	t := Table{
+		Title: "Preemption, which no peer has",
+		Notes: []string{fmt.Sprintf("in round trips: one read on the same server in the same turn; the victim cleans up for %d ms; a tick is %s", cleanup.Milliseconds(), tick)},
+		Columns: []string{
+			"server", "from … to", "p50 round trips", "p99", "p50 ms", "p99 ms", "p99 in ticks", "wanted",
+		},
+	}
+	for _, s := range Sites() {
+		for _, row := range []struct {
+			what, do, series string
+			trips, ticks     float64
+		}{
+			{"the request … the victim's context is cancelled", contestant.Preempt, contestant.SeriesAsk, 6, 0},
+			{"the victim's release … the preemptor runs", contestant.Preempt, contestant.SeriesStart, 2, 0},
+			{"a forceful request … it runs, the victim does not go", contestant.Takeover, contestant.SeriesTakeover, 0, 2},
+		} {
+			own := r.samples(func(sample Sample) bool {
+				return sample.Site == s.Name && sample.Group == GroupPreempt && sample.Work == row.do
+			})
+			if len(own) == 0 {
+				continue
+			}
+			trips := func(f func(contestant.Spread) float64) float64 {
+				return medianOf(own, func(s Sample) float64 { return f(s.Series[row.series]) / s.Series[contestant.SeriesPing].P50Micros })
+			}
+			p50 := func(s contestant.Spread) float64 { return s.P50Micros }
+			p99 := func(s contestant.Spread) float64 { return s.P99Micros }
+			plain := func(f func(contestant.Spread) float64) float64 {
+				return medianOf(own, func(s Sample) float64 { return f(s.Series[row.series]) / 1000 })
+			}
+			ticks := plain(p99) / float64(tick.Milliseconds())
+			verdict := ""
+			switch {
+			case row.trips > 0:
+				verdict = verdictOf(fmt.Sprintf("p50 ≤ %.0f round trips", row.trips), trips(p50) <= row.trips)
+			case row.ticks > 0:
+				verdict = verdictOf(fmt.Sprintf("≤ %.0f ticks", row.ticks), ticks <= row.ticks)
+			}
+			t.Rows = append(t.Rows, []string{
+				s.Name, row.what, fmt.Sprintf("%.1f", trips(p50)), fmt.Sprintf("%.1f", trips(p99)),
+				fmt.Sprintf("%.2f", plain(p50)), fmt.Sprintf("%.2f", plain(p99)), fmt.Sprintf("%.3f", ticks), verdict,
+			})
+		}
+	}
+	return t
+}
+
+func (r Run) failoverTable() Table {
+	t := Table{
+		Title: "Fail-over: the process that holds the lock is killed while another one waits",
+		Notes: []string{fmt.Sprintf("session timeout, or time to live, %s; a tick is %s; a session's time counts from the last sign of life, so it may be over before "+
+			"its timeout after the kill", r.Options.FailoverSession, tick)},
+		Columns: []string{"contestant", "taken over after", "past the timeout, in ticks", "wanted"},
+	}
+	for _, k := range Kinds() {
+		var took []float64
+		for _, f := range r.Fails {
+			if f.Kind == k.Name {
+				took = append(took, f.Took.Seconds())
+			}
+		}
+		if len(took) == 0 {
+			continue
+		}
+		past := (slices.Max(took) - r.Options.FailoverSession.Seconds()) / tick.Seconds()
+		verdict := ""
+		if k.Name == Product {
+			verdict = verdictOf("≤ 2 ticks", past <= 2)
+		}
+		t.Rows = append(t.Rows, []string{
+			k.Name, fmt.Sprintf("%.1f s (%.1f–%.1f)", median(took), slices.Min(took), slices.Max(took)), fmt.Sprintf("%.1f at most", past), verdict,
+		})
+	}
+	return t
+}
+
+func verdictOf(what string, met bool) string {
+	if met {
+		return what
+	}
+	return what + ": missed"
+}
+
+// wantedTable counts, so that nobody has to look for what is missed.
+func (r Run) wantedTable() Table {
+	t := Table{Title: "What is wanted of cycles and is not so", Columns: []string{"server", "work", "against", "ours / its", "wanted"}}
+	met, missed, beyond := 0, 0, 0
+	for _, l := range r.Lines() {
+		switch {
+		case l.Wanted == 0 || l.Ours.Rounds == 0:
+		case l.Met():
+			met++
+		case l.Beyond():
+			beyond++
+		default:
+			missed++
+			t.Rows = append(t.Rows, []string{l.Site, l.Work, l.Kind, l.Ours.String(), fmt.Sprintf("≥ %.2f", l.Wanted)})
+		}
+	}
+	t.Notes = []string{fmt.Sprintf("%d are met, %d missed, %d cannot be: the work inside takes so long that there is no time for that many cycles", met, missed, beyond)}
+	return t
+}
+
+func (r Run) failureTable() Table {
+	t := Table{Title: "Who could not take part, or not to the end", Columns: []string{"server", "contestant", "why", "works"}}
+	for _, f := range r.Failures {
+		at := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == f.Site && row[1] == f.Kind && row[2] == oneLine(f.Why) })
+		if at < 0 {
+			t.Rows = append(t.Rows, []string{f.Site, f.Kind, oneLine(f.Why), f.Work})
+		} else if !strings.Contains(t.Rows[at][3], f.Work) {
+			t.Rows[at][3] += "; " + f.Work
+		}
+	}
+	return t
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// elsewhere names what other targets measure.
+func elsewhere() Table {
+	return Table{
+		Title:   "Measured elsewhere",
+		Columns: []string{"what", "by"},
+		Rows: [][]string{
+			{"ten thousand locks held, ten thousand requests waiting, many scopes, a million cycles, in one process", "make limits"},
+			{"bytes for each held lock and each waiting request", "BENCH=Memory make bench"},
+			{"ten thousand jobs, a thousand ticks a second, against robfig/cron and gocron", "make bench-schedulers"},
+			{"traces and metrics on and off", "BENCH=Telemetry BENCHFLAGS='-benchtime 1x -v' make bench"},
+			{"locks of Temporal's activities and workflows against mutexes by Temporal's own means", "make bench-temporal"},
+			{"groups: the time of a plan of 10,000 locks for 100 members", "go test -run '^$' -bench TenThousandLocks ./recipes/assignment"},
+			{"groups: moves, writes and seconds when somebody joins", "go test -run '^$' -bench GroupThatGrows ./integration/groups"},
+			{"the speed of an installation of one's own", "lockkeeper bench"},
+		},
+	}
+}
+
+func (r Run) samples(is func(Sample) bool) []Sample {
+	var own []Sample
+	for _, s := range r.Samples {
+		if is(s) {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+func medianOf(samples []Sample, f func(Sample) float64) float64 {
+	var all []float64
+	for _, s := range samples {
+		all = append(all, f(s))
+	}
+	return median(all)
+}
+
+// WriteText writes tables for people who look at a terminal.
+func WriteText(to io.Writer, tables []Table) error {
+	var text strings.Builder
+	for _, t := range tables {
+		text.WriteString("\n" + t.Title + "\n")
+		for _, note := range t.Notes {
+			text.WriteString("(" + note + ")\n")
+		}
+		out := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+		rows := t.Rows
+		if strings.Join(t.Columns, "") != "" {
+			rows = slices.Insert(slices.Clone(rows), 0, t.Columns)
+		}
+		for _, row := range rows {
+			if _, err := io.WriteString(out, strings.Join(row, "\t")+"\n"); err != nil {
+				return err
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+// WriteMarkdown writes them for a document.
+func WriteMarkdown(to io.Writer, tables []Table) error {
+	var text strings.Builder
+	for _, t := range tables {
+		text.WriteString("### " + t.Title + "\n\n")
+		for _, note := range t.Notes {
+			text.WriteString(strings.ToUpper(note[:1]) + note[1:] + ".\n\n")
+		}
+		text.WriteString("| " + strings.Join(t.Columns, " | ") + " |\n|" + strings.Repeat("---|", len(t.Columns)) + "\n")
+		for _, row := range t.Rows {
+			text.WriteString("| " + strings.ReplaceAll(strings.Join(row, "\t"), "|", `\|`) + " |\n")
+		}
+		text.WriteString("\n")
+	}
+	_, err := io.WriteString(to, strings.ReplaceAll(text.String(), "\t", " | "))
+	return err
+}
