@@ -159,25 +159,41 @@ func TestContestantsSpeakTheProtocol(t *testing.T) {
 			play := func(turn contestant.Turn) (contestant.Result, error) {
 				return crew.play(t.Context(), time.Minute, func(int) contestant.Turn { return turn })
 			}
+			// until plays a turn again while the machine is too busy for a new contestant to get anywhere.
+			until := func(turn contestant.Turn, enough func(contestant.Result) bool) contestant.Result {
+				var r contestant.Result
+				for range 30 {
+					var err error
+					r, err = play(turn)
+					require.NoError(t, err)
+					require.Zero(t, r.Errors, r.FirstError)
+					if enough(r) {
+						break
+					}
+				}
+				return r
+			}
 			locks := []string{"one", "one", "one", "one"}
 			turn := contestant.Turn{Do: contestant.Cycles, Locks: locks, Seconds: 0.5, WorkMicros: 2000, Check: t.TempDir()}
 			if k.Name == "curator-semaphore" {
 				turn.Permits = 2
 			}
-			r, err := play(turn)
-			require.NoError(t, err)
-			require.Positive(t, r.Cycles)
+			r := until(turn, func(r contestant.Result) bool { return r.Cycles > 3 && (k.Name != "raw" || r.Violations > 0) })
+			require.Greater(t, r.Cycles, 3)
 			require.LessOrEqual(t, r.Cycles, 4*250)
-			require.Zero(t, r.Errors, r.FirstError)
 			require.Equal(t, k.Name == "raw", r.Violations > 0, "%d violations: the limit alone excludes nobody", r.Violations)
 			require.Positive(t, r.CPUMillis)
 			require.Positive(t, r.P50Micros)
 			require.GreaterOrEqual(t, r.P99Micros, r.P50Micros)
 
+			turn.Locks = []string{"a", "b", "c", "d"}
+			r = until(turn, func(r contestant.Result) bool { return r.Violations > 0 })
+			require.Positive(t, r.Violations, "with a lock each they are inside together: that has to be seen")
+
+			turn.Locks = locks
 			turn.Shared, turn.Permits, turn.Check, turn.Clients = true, 2, "", 1
-			r, err = play(turn)
-			require.NoError(t, err)
-			require.Zero(t, r.Errors, r.FirstError)
+			r = until(turn, func(r contestant.Result) bool { return r.Cycles > 0 })
+			require.Positive(t, r.Cycles)
 
 			_, err = play(contestant.Turn{Do: contestant.Hold, Locks: []string{"held"}})
 			require.NoError(t, err)

@@ -46,6 +46,12 @@ func TestACycleThatEndsInTimeCounts(t *testing.T) {
 	require.InDelta(t, 0.05, r.Seconds, 0)
 	require.Zero(t, r.Errors)
 	require.Positive(t, r.P99Micros)
+
+	r, err = p.play(t.Context(), Turn{Do: Cycles, Locks: []string{"a"}, Seconds: 0.02, WorkMicros: 100_000})
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Late)
+	require.Zero(t, r.Cycles)
+	require.Zero(t, r.P99Micros)
 }
 
 func TestCyclesThatFailAreCountedAndTold(t *testing.T) {
