@@ -69,7 +69,7 @@ func drive(ctx context.Context, args []string) (err error) {
 	flags.DurationVar(&o.Turn, "turn", time.Second, "how long a turn takes")
 	flags.DurationVar(&o.WarmUp, "warm-up", 600*time.Millisecond, "how long one takes that is not measured")
 	flags.DurationVar(&o.QueuePatience, "queue-patience", 90*time.Second, "how long waiters may take to stand in the queue")
-	queues := flags.String("queues", "10,100,1000,10000", "how many wait, where that is measured")
+	queues := flags.String("queues", "10,100,1000,3000,10000", "how many wait, where that is measured")
 	source := flags.String("source", ".", "the directory of the module, with the contestants in Java and Python")
 	markdown := flags.String("markdown", "", "a file for the tables, as Markdown")
 	samples := flags.String("samples", "", "a file for every single turn, as JSON")
