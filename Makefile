@@ -25,7 +25,7 @@ PAIRS ?= 400
 PEERS ?=
 WORK ?=
 SERVERS ?=
-ROUNDS ?= 7
+ROUNDS ?= 5
 PEERSFLAGS ?=
 SEED ?= $(shell echo $$RANDOM)
 
@@ -112,7 +112,7 @@ robust-sum: ## Add up the reports of `make robust`
 robust-bugs: setup ## Plant bugs into the product, and see each found by the robustness suite (BUG=name to choose); twenty minutes
 	go run ./integration/robust/cmd bugs -each 3m $(BUG)
 
-bench-peers: setup ## Measure our locks against the limit, zk.Lock, Curator, Kazoo, etcd and Redis on the same servers (PEERS= WORK= SERVERS= ROUNDS= PEERSFLAGS='-markdown FILE'); three quarters of an hour
+bench-peers: setup ## Measure our locks against the limit, zk.Lock, Curator, Kazoo, etcd and Redis on the same servers (PEERS= WORK= SERVERS= ROUNDS= PEERSFLAGS='-markdown FILE'); forty minutes
 	@scripts/peers.sh
 	cd integration/peers && go build -o '$(CURDIR)/bin/peers' ./cmd && '$(CURDIR)/bin/peers' -rounds '$(ROUNDS)' -peers '$(PEERS)' -work '$(WORK)' -servers '$(SERVERS)' $(PEERSFLAGS)
 

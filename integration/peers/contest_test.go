@@ -278,3 +278,17 @@ func TestTheJarsAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, version(java.Jar("curator-recipes")), "curator-recipes")
 }
+
+func TestAServerThatDoesNotStartIsMissing(t *testing.T) {
+	tools := Tools{etcd: "/bin/false", redis: "/no/such/program", Missing: map[string]error{}}
+	place, err := Sites()[0].open(t.Context(), tools, func(f Family) bool { return f != ZooKeeper })
+	require.NoError(t, err)
+	defer func() { require.NoError(t, place.close()) }()
+	require.Empty(t, place.addresses)
+	etcd, _ := kindOf("etcd")
+	require.ErrorContains(t, tools.lacks(etcd), "etcd could not be started")
+	redis, _ := kindOf("redis")
+	require.ErrorContains(t, tools.lacks(redis), "Redis could not be started")
+	raw, _ := kindOf("raw")
+	require.NoError(t, tools.lacks(raw))
+}

@@ -1,6 +1,6 @@
 // Cmd is `make bench-peers`: it runs the comparison, and it is the contestants in Go.
 //
-//	go run ./cmd -rounds 7 -markdown FILE
+//	go run ./cmd -rounds 5 -markdown FILE
 //	go run ./cmd contestant --kind lockkeeper --server 127.0.0.1:2181
 package main
 
@@ -65,7 +65,7 @@ func drive(ctx context.Context, args []string) (err error) {
 	list(flags, &o.Kinds, "peers", "who takes part, beside "+peers.Product, kinds)
 	list(flags, &o.Groups, "work", "what is measured", peers.Groups())
 	list(flags, &o.Sites, "servers", "on which servers", sites)
-	flags.IntVar(&o.Rounds, "rounds", 7, "how often each has its turn")
+	flags.IntVar(&o.Rounds, "rounds", 5, "how often each has its turn")
 	flags.DurationVar(&o.Turn, "turn", time.Second, "how long a turn takes")
 	flags.DurationVar(&o.WarmUp, "warm-up", 600*time.Millisecond, "how long one takes that is not measured")
 	flags.DurationVar(&o.QueuePatience, "queue-patience", 90*time.Second, "how long waiters may take to stand in the queue")
