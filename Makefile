@@ -31,7 +31,7 @@ SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
 # no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
-CONFORMANCE := $(addprefix ./integration/,foreign locks helix tickledger multi classic groups identity testbed)
+CONFORMANCE := $(addprefix ./integration/,foreign locks helix tickledger multi classic groups identity ensembles testbed)
 
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE)
 

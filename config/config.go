@@ -51,6 +51,10 @@ type Config struct {
 	// Emergency says where operators' overrides come from.
 	Emergency Emergency
 
+	// Ensembles have the locks of some scopes, by name; Client reaches the one that has
+	// all others, and everything else.
+	Ensembles []Ensemble
+
 	// File is the name that was given to Load or Parse.
 	File string
 
@@ -242,7 +246,7 @@ func (r *reader) config(src source) *Config {
 	}
 	start.node = o.node
 	r.version(o, start)
-	cfg.Client = r.zookeeper(o.get("zookeeper"))
+	cfg.Client, cfg.Ensembles = r.zookeeper(o.get("zookeeper"))
 	r.temporal = r.temporalServer(o.get("temporal"))
 	cfg.Temporal = r.temporal
 	if !o.has("temporal") {
@@ -262,6 +266,7 @@ func (r *reader) config(src source) *Config {
 	cfg.Groups = r.readGroups(o.get("groups"), r.strategies)
 	if r.problems() == 0 && !r.torn {
 		r.checkJobs(entries)
+		r.checkEnsembles(entries)
 		r.adviseScopes(entries)
 	}
 	r.drain(o, cfg)

@@ -177,6 +177,7 @@ type place struct {
 var places = []place{
 	{&fileShape, "%s"},
 	{&zookeeperShape, "zookeeper: {%s}"},
+	{&ensembleShape, "zookeeper: {ensembles: {e: {%s}}}"},
 	{&temporalShape, "temporal: {%s}"},
 	{&temporalTLSShape, "temporal: {tls: {%s}}"},
 	{&authShape, "zookeeper: {auth: {%s}}"},

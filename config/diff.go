@@ -294,6 +294,7 @@ func compareSettings(a, b *Config) []Change {
 	if !sameTLS(x.TLS, y.TLS) {
 		c = append(c, Change{Field: "zookeeper.tls"})
 	}
+	compare(&c, "zookeeper.ensembles", a.Ensembles, b.Ensembles, nil)
 	compare(&c, "temporal.address", a.Temporal.Address, b.Temporal.Address, plain)
 	compare(&c, "temporal.namespace", a.Temporal.Namespace, b.Temporal.Namespace, plain)
 	compare(&c, "temporal.identity", a.Temporal.Identity, b.Temporal.Identity, plain)

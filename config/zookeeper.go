@@ -32,26 +32,28 @@ var zookeeperShape = shape{
 		{"operators", listOf(aText), "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too, and every process of the cluster gets the same list."},
 		{"contenders", listOf(aText), "", "Who may contend for locks, run jobs and join groups, named like operators. Once there are contenders or readers, the three lists say all that anybody may do, and the daemon's own identity has to be in one of them."},
 		{"readers", listOf(aText), "", "Who may see everything and write nothing, such as consoles and auditors, named like operators."},
+		{"ensembles", named(like(&ensembleShape)), "", "Other ensembles, by names of your choice, that have the locks of some scopes in place of this one. Every process of the cluster must say the same."},
 		{"tls", like(&tlsShape), "", "TLS to the servers; {} trusts the certificate authorities of the system."},
 	},
 	hints: map[string]string{
 		"operator": `did you mean "operators"?`, "contender": `did you mean "contenders"?`, "workers": `did you mean "contenders"?`, "members": `did you mean "contenders"?`,
 		"reader": `did you mean "readers"?`, "viewers": `did you mean "readers"?`, "admins": `did you mean "operators"?`,
+		"ensemble": `did you mean "ensembles"?`, "prefixes": "write them below an ensemble: " + ensembleExample, "routes": `did you mean "ensembles"?`,
 		"server": `did you mean "servers"?`, "hosts": `did you mean "servers"?`, "addresses": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
 		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
 	},
 }
 
-// zookeeper reads how to reach ZooKeeper.
-func (r *reader) zookeeper(v value) recipes.Config {
-	cfg := recipes.Config{SessionTimeout: defaultSessionTimeout}
+// zookeeper reads how to reach ZooKeeper, and which locks are elsewhere.
+func (r *reader) zookeeper(v value) (cfg recipes.Config, elsewhere []Ensemble) {
+	cfg = recipes.Config{SessionTimeout: defaultSessionTimeout}
 	r.session = setting[time.Duration]{v: defaultSessionTimeout, from: builtin}
 	if !v.exists() {
-		return cfg
+		return cfg, nil
 	}
 	o, ok := r.object(v, zookeeperShape)
 	if !ok {
-		return cfg
+		return cfg, nil
 	}
 	if servers := o.get("servers"); servers.exists() {
 		cfg.Servers, cfg.Chroot = r.servers(servers)
@@ -79,7 +81,7 @@ func (r *reader) zookeeper(v value) recipes.Config {
 		r.refused(auth, recipes.Config{X509: true, TLS: cfg.TLS}.Validate())
 	}
 	r.identities(o, &cfg)
-	return cfg
+	return cfg, r.readEnsembles(o.get("ensembles"))
 }
 
 // identities reads who may do what, and looks whether that goes together.

@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -14,14 +15,34 @@ func New(client *recipes.Client, options ...Option) (*Guard, error) {
 	if client == nil {
 		return nil, errors.New("lockguard: New: the client is nil; make one with recipes.NewClient")
 	}
-	return newGuard(clientLocker{client}, options...)
+	return newGuard(clientLocker{locks: client, home: client}, options...)
+}
+
+// NewRouted returns a Guard that takes each lock on the ensemble that router has it
+// on. The clients are the caller's to close, after all work has ended.
+//
+// Several locks that are on different ensembles are refused with a *RequestError,
+// be they wanted at once (DoAll, AcquireAll) or one under the other: nobody would see
+// that two who have one each wait for each other, and while one ensemble is away,
+// locks of the other one would be held for nothing.
+func NewRouted(router *recipes.Router, options ...Option) (*Guard, error) {
+	if router == nil {
+		return nil, errors.New("lockguard: NewRouted: the router is nil; make one with recipes.NewRouter")
+	}
+	return newGuard(clientLocker{locks: router, home: router.Home(), router: router}, options...)
 }
 
 // clientLocker is the locker that a real Guard has.
-type clientLocker struct{ client *recipes.Client }
+type clientLocker struct {
+	locks interface {
+		PriorityLock(scope string) (*recipes.PriorityLock, error)
+	}
+	home   *recipes.Client
+	router *recipes.Router // nil: home has all locks
+}
 
 func (l clientLocker) acquire(ctx context.Context, scope string, request recipes.Request) (grant, error) {
-	lock, err := l.client.PriorityLock(scope)
+	lock, err := l.locks.PriorityLock(scope)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +64,7 @@ func (l clientLocker) adopt(ctx context.Context, ref Reference, request recipes.
 func (l clientLocker) accede(ctx context.Context, ref Reference, request recipes.Request,
 	how func(*recipes.PriorityLock, context.Context, Reference, recipes.Request) (*recipes.Grant, error),
 ) (grant, error) {
-	lock, err := l.client.PriorityLock(ref.Scope)
+	lock, err := l.locks.PriorityLock(ref.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +76,27 @@ func (l clientLocker) accede(ctx context.Context, ref Reference, request recipes
 }
 
 // now is what the servers' clock says.
-func (l clientLocker) now() time.Time { return l.client.Now() }
+func (l clientLocker) now() time.Time { return l.home.Now() }
+
+// apart says on which ensembles two scopes are; "" if it is the same one.
+func (l clientLocker) apart(a, b string) string {
+	if l.router == nil {
+		return ""
+	}
+	clientA, prefixA := l.router.Route(a)
+	clientB, prefixB := l.router.Route(b)
+	if clientA == clientB {
+		return ""
+	}
+	return fmt.Sprintf("%q is on %s, %q on %s", a, ensemble(prefixA), b, ensemble(prefixB))
+}
+
+func ensemble(prefix string) string {
+	if prefix == "" {
+		return "the home ensemble"
+	}
+	return fmt.Sprintf("the ensemble of the prefix %q", prefix)
+}
 
 var (
 	_ locker = clientLocker{}

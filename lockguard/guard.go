@@ -252,6 +252,9 @@ func (g *Guard) acquireAll(ctx context.Context, requirements []Requirement, hook
 	if err := refuse(requirements, hooks); err != nil {
 		return nil, err
 	}
+	if err := g.refuseApart(ctx, requirements); err != nil {
+		return nil, err
+	}
 	hold, err := g.acquireRetrying(ctx, requirements, hooks)
 	if err == nil {
 		hold.dress()

@@ -87,6 +87,9 @@ func (p *program) daemonConfig(c *cobra.Command, file string) (*config.Config, e
 	}
 	p.applyZooKeeper(&cfg.Client)
 	p.problems.addRequest(cfg.Client.Validate(), zookeeperFlag)
+	for _, e := range cfg.Ensembles { // which have what the flags say
+		p.problems.addRequest(e.Client(cfg.Client).Validate(), zookeeperFlag)
+	}
 	return cfg, p.usage(c)
 }
 
@@ -128,7 +131,13 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		closeClient(client)
 		return err
 	}
-	guard, schedule, err := newScheduler(client, cfg, logger, exports.tracer(logger), measured, operators, slices.Concat(exposed.options(), pages.options())...)
+	router, closeEnsembles, err := route(client, cfg)
+	if err != nil {
+		operators.end()
+		closeClient(client)
+		return err
+	}
+	guard, schedule, err := newScheduler(router, cfg, logger, exports.tracer(logger), measured, operators, slices.Concat(exposed.options(), pages.options())...)
 	var reloaded *reloads
 	if err == nil {
 		reloaded, err = p.reload(ctx, cfg, schedule, operators, exposed, hangup, logger)
@@ -146,11 +155,12 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	defer shown.end()
 	if err != nil {
 		operators.end()
+		closeEnsembles()
 		closeClient(client)
 		return err
 	}
 	logger.Info("lockkeeper starts", "version", buildVersion().Version, "file", cfg.File, "jobs", len(cfg.Jobs),
-		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root)
+		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root, "ensembles", len(cfg.Ensembles))
 
 	drained := make(chan error, 1)
 	go func() { drained <- schedule.Run(ctx) }()
@@ -165,6 +175,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 			shown.end()
 			reloaded.end()
 			operators.end()
+			closeEnsembles()
 			closeClient(client)
 			logger.Info("lockkeeper stopped")
 			return err
@@ -186,15 +197,16 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 
 // newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may
 // be nil.
-func newScheduler(client *recipes.Client, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations, more ...lockguard.Option) (*lockguard.Guard, *scheduler.Scheduler, error) {
+func newScheduler(router *recipes.Router, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations, more ...lockguard.Option) (*lockguard.Guard, *scheduler.Scheduler, error) {
 	options := slices.Concat(tracer.Options(), operators.options(), []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}, more)
 	if measured != nil {
 		options = append(options, lockguard.WithObserver(measured))
 	}
-	guard, err := lockguard.New(client, options...)
+	guard, err := lockguard.NewRouted(router, options...)
 	if err != nil {
 		return nil, nil, err
 	}
+	client := router.Home()
 	settings := scheduler.Config{Begin: tracer.Run, Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger, Overrides: operators.desk}
 	if cfg.Scheduler.Spread {
 		settings.Spread, settings.SpreadStrategy = scheduler.SpreadOver(client, cfg.Scheduler.Name), cfg.Scheduler.Strategy

@@ -1,0 +1,204 @@
+package ensembles
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// soon is how long anything that must happen may take on a busy machine.
+const soon = 30 * time.Second
+
+// A site is two ensembles: the scopes below far are on the second one.
+type site struct{ home, far testbed.Server }
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	return site{testbed.Start(t, testbed.Settings{}), testbed.Start(t, testbed.Settings{})}
+}
+
+// A program is a process that locks on both.
+type program struct {
+	*lockguard.Guard
+	router *recipes.Router
+
+	mu     sync.Mutex
+	events []lockguard.Event
+}
+
+func (s site) program(t *testing.T) *program {
+	t.Helper()
+	home := client(t, s.home)
+	router, err := recipes.NewRouter(home, map[string]*recipes.Client{"far": client(t, s.far)})
+	require.NoError(t, err)
+	p := &program{router: router}
+	p.Guard, err = lockguard.NewRouted(router, lockguard.WithObserver(func(_ context.Context, event lockguard.Event) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.events = append(p.events, event)
+	}))
+	require.NoError(t, err)
+	return p
+}
+
+func client(t *testing.T, server testbed.Server) *recipes.Client {
+	t.Helper()
+	c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := c.Close(ctx); err != nil && !t.Failed() {
+			require.NoError(t, err, "close the client")
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	require.NoError(t, c.Ready(ctx))
+	return c
+}
+
+// acquire takes a lock that is free, or soon will be.
+func (p *program) acquire(t *testing.T, scope string) *lockguard.Hold {
+	t.Helper()
+	hold, err := p.Acquire(t.Context(), request(scope, soon))
+	require.NoError(t, err)
+	return hold
+}
+
+func request(scope string, limit time.Duration) lockguard.Requirement {
+	return lockguard.Requirement{Scope: scope, LeaseTimeout: time.Hour, AcquireTimeout: &limit}
+}
+
+// told returns the scopes of all events of a kind, in order.
+func told[E lockguard.Event](p *program) (scopes []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, event := range p.events {
+		if e, ok := event.(E); ok {
+			scopes = append(scopes, e.About().Scope)
+		}
+	}
+	return scopes
+}
+
+// locks are the nodes of requests that a server has.
+func locks(t *testing.T, server testbed.Server) (found []string) {
+	t.Helper()
+	paths, err := server.Ephemerals(t.Context())
+	require.NoError(t, err)
+	for _, path := range paths {
+		if rest, ok := strings.CutPrefix(path, "/lockkeeper/locks/"); ok {
+			found = append(found, rest[strings.LastIndex(rest[:strings.LastIndex(rest, "/")], "/")+1:strings.LastIndex(rest, "/")])
+		}
+	}
+	return found
+}
+
+func TestEachLockIsOnTheEnsembleOfItsPrefix(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a, b := s.program(t), s.program(t)
+
+	near, far := a.acquire(t, "near/a"), a.acquire(t, "far/a")
+	require.Equal(t, []string{"near%2Fa"}, locks(t, s.home))
+	require.Equal(t, []string{"far%2Fa"}, locks(t, s.far))
+
+	for _, scope := range []string{"near/a", "far/a"} {
+		_, err := b.Acquire(t.Context(), request(scope, 0))
+		require.ErrorAs(t, err, new(*recipes.NotAcquiredError), "%s is held", scope)
+	}
+	require.NoError(t, far.Release(t.Context()))
+	require.NoError(t, b.acquire(t, "far/a").Release(t.Context()))
+	require.NoError(t, near.Release(t.Context()))
+}
+
+func TestLocksOfOneEnsembleGoOnWhileTheOtherIsAway(t *testing.T) {
+	t.Parallel()
+	for _, away := range []string{"far", "near"} {
+		t.Run(away, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			a, b := s.program(t), s.program(t)
+			gone, stays := s.far, "near"
+			if away == "near" {
+				gone, stays = s.home, "far"
+			}
+			lost, kept := a.acquire(t, away+"/a"), a.acquire(t, stays+"/a")
+			require.NoError(t, gone.Kill())
+
+			requireEnd(t, lost.Context())
+			require.ErrorAs(t, context.Cause(lost.Context()), new(*lockguard.LostError))
+			require.Eventually(t, func() bool { return len(told[lockguard.Lost](a)) == 1 }, soon, 5*time.Millisecond)
+			require.Equal(t, []string{away + "/a"}, told[lockguard.Lost](a), "the event names the scope")
+
+			for range 20 {
+				require.NoError(t, b.acquire(t, stays+"/b").Release(t.Context()))
+			}
+			require.NoError(t, kept.Context().Err())
+			require.NoError(t, kept.Check())
+			require.NoError(t, kept.Release(t.Context()))
+			require.Equal(t, []string{stays + "/a"}, told[lockguard.Released](a))
+			_, err := b.Acquire(t.Context(), request(away+"/b", 300*time.Millisecond))
+			require.ErrorAs(t, err, new(*recipes.UnavailableError))
+			require.ErrorContains(t, err, away+"/b")
+
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			require.NoError(t, gone.Restart(ctx))
+			require.Eventually(t, func() bool {
+				hold, err := b.Acquire(t.Context(), request(away+"/b", 2*time.Second))
+				if err != nil {
+					return false
+				}
+				return hold.Release(t.Context()) == nil
+			}, soon, 10*time.Millisecond, "it is back")
+			_ = lost.Release(t.Context())
+		})
+	}
+}
+
+func requireEnd(t *testing.T, ctx context.Context) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(soon):
+		require.FailNow(t, "the context has not ended")
+	}
+}
+
+func TestLocksOfTwoEnsemblesAreNotTakenTogether(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.program(t)
+	var wrong *lockguard.RequestError
+
+	_, err := p.AcquireAll(t.Context(), []lockguard.Requirement{request("near/a", soon), request("near/b", soon), request("far/a", soon)})
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "requirements[2].scope", wrong.Field)
+	require.ErrorContains(t, err, `"near/a" is on the home ensemble, "far/a" on the ensemble of the prefix "far": locks of two ensembles are not taken together`)
+	require.Empty(t, locks(t, s.home))
+
+	nothing := func(context.Context) error { return errors.New("was run") }
+	outer := p.acquire(t, "far/a")
+	err = p.Do(outer.Context(), request("near/a", soon), nothing)
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "scope", wrong.Field)
+	require.ErrorContains(t, err, `"far/a" is on the ensemble of the prefix "far", "near/a" on the home ensemble, and the first is held around this`)
+	require.Empty(t, locks(t, s.home))
+
+	inner, err := p.AcquireAll(outer.Context(), []lockguard.Requirement{request("far/b", soon), request("far/c", soon), request("far/a", soon)})
+	require.NoError(t, err, "of one ensemble they are")
+	require.NoError(t, inner.Release(t.Context()))
+	require.NoError(t, outer.Release(t.Context()))
+	require.NoError(t, p.acquire(t, "near/a").Release(t.Context()), "one after the other")
+}
