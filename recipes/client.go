@@ -44,6 +44,7 @@ type Client struct {
 	// What waiters ask for, as read.
 	requests  requestCache
 	strangers strangers
+	lines     localLines
 
 	mu      sync.Mutex
 	current *session

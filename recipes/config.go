@@ -38,6 +38,18 @@ type Config struct {
 	// handshake happens on top of it.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// LocalQueue lets requests of this client for one lock queue inside of it: those
+	// that ask for it exclusively, at one priority, without a Hold, a LockDelay or
+	// Patience. The first of them alone has a node, which is passed on from one to
+	// the next in one transaction, with a new token each. It is how many turns in a row
+	// may pass somebody else of the same priority who waits; whoever is more important
+	// waits for one turn. It is for processes in which many goroutines want one lock,
+	// which is then taken several times as often. Those inside of the process are not seen in ZooKeeper,
+	// but for how many there are (Contender.Behind), so a circle of waiting that leads
+	// through them is not found. From 1 to MaxLocalQueue. Defaults to 0: every request has
+	// a node.
+	LocalQueue int
+
 	// Logger is told of connects, losses and sessions. Defaults to discarding.
 	Logger *slog.Logger
 
@@ -181,6 +193,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.QueueLimit < 1 || cfg.QueueLimit > MaxQueueLimit {
 		bad("queue_limit", "%d is not between 1 and %d, how many names of requests fit into one answer of ZooKeeper", cfg.QueueLimit, MaxQueueLimit)
+	}
+	if cfg.LocalQueue < 0 || cfg.LocalQueue > MaxLocalQueue {
+		bad("local_queue", "%d is not between 0 and %d; write how many turns in a row may pass somebody who waits, for example 32", cfg.LocalQueue, MaxLocalQueue)
 	}
 	if cfg.SessionTimeout == 0 {
 		cfg.SessionTimeout = 15 * time.Second

@@ -30,6 +30,10 @@ func (g *Grant) Downgrade(ctx context.Context) error {
 }
 
 func (g *Grant) downgrade(ctx context.Context) error {
+	g.mu.Lock()
+	line := g.line
+	g.mu.Unlock()
+	line.quit(g) // no exclusive request follows on its node
 	for {
 		g.mu.Lock()
 		state, loss := g.state, g.loss

@@ -225,7 +225,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 			stamp := serverStamp{at: r[2].Stat.Mtime, sent: sent, replied: s.clock.now()}
 			g := &Grant{
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
-				token: Token(r[2].Stat.Mzxid), version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
+				token: Token(r[2].Stat.Mzxid), at: dataVersion{0, true}, version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
 			}
 			if keep.occupied() {
 				g.version = -1 // at which the lock is not idle when this one leaves

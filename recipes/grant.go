@@ -29,6 +29,8 @@ type Grant struct {
 	epoch   int32          // of the root, read before the grant
 	evicted []evictionNote // by this grant, to be handed on
 
+	line *localLine // whose next one it is passed on to; nil: it is not. Set before anybody may release it
+
 	notices *notices // the request's
 	watch   watcher
 	late    bool // its watch is to be armed; guarded by s.late
@@ -43,9 +45,10 @@ type Grant struct {
 	blindTo instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
 	blinks  int     // how often that began
 	timer   *time.Timer
-	looking bool  // an inspection is under way
-	again   bool  // and what it sees may be old
-	next    *heir // the first waiter, as last seen
+	looking bool        // an inspection is under way
+	again   bool        // and what it sees may be old
+	next    *heir       // the first waiter, as last seen
+	at      dataVersion // of the own node: what asked says is of this version
 	state   grantState
 	loss    *LostError
 }
@@ -129,6 +132,9 @@ func (g *Grant) readToken(ctx context.Context) (Token, error) {
 // wait, it first learns who is next.
 func (g *Grant) watchLater() {
 	g.s.late.add(g)
+	if g.line.isBehind() {
+		return // it is passed on
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.state != stateHeld || g.mode == priority.Shared || g.req.Hold != "" || g.lock.c.hints.get(g.lock.path).busy == 0 {
@@ -287,6 +293,7 @@ func (g *Grant) whyGone(ctx context.Context) *LostError {
 func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 	now := g.s.clock.now()
 	g.mu.Lock()
+	g.at.learn(stat)
 	if g.token == 0 {
 		g.token = rec.token(stat)
 	}
@@ -364,6 +371,7 @@ func (g *Grant) lose(loss *LostError) {
 	}
 	loss.Token = g.token
 	g.state, g.loss = stateLost, loss
+	line := g.line
 	if g.timer != nil {
 		g.timer.Stop()
 	}
@@ -375,6 +383,7 @@ func (g *Grant) lose(loss *LostError) {
 		g.s.discard(g.path) // the session may survive; the hold does not
 	}
 	g.lock.c.hints.crowded(g.lock.path)
+	line.quit(g)
 	g.notices.send(Lost{Err: loss})
 }
 
@@ -467,9 +476,12 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 		rec.freeze(stat)
 		change(&rec)
 		sent := g.s.clock.now()
-		_, err = g.s.set(ctx, g.path, rec.encode(), stat.Version)
+		stat, err = g.s.set(ctx, g.path, rec.encode(), stat.Version)
 		switch {
 		case err == nil:
+			g.mu.Lock()
+			g.at.learn(stat)
+			g.mu.Unlock()
 			return sent, nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, errAmbiguous):
 		default:

@@ -502,6 +502,7 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, kept lockRecord, err err
 	case err == nil:
 		p.a.l.c.hints.crowded(p.a.l.path)
 		g := p.newGrant()
+		g.at.learn(r[own].Stat)
 		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, kept.Evicted
 		if kept.occupied() {
 			g.version = -1 // at which the lock is not idle when this one leaves

@@ -60,6 +60,7 @@ type contenderRecord struct {
 	LeaseFrom int64        `json:"lease_from,omitempty"` // likewise
 	RunsFrom  int64        `json:"runs_from,omitempty"`  // of the minimum runtime; 0: granted_at, -1: the time of the node's last write
 	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
+	Behind    int          `json:"behind,omitempty"`     // how many stood behind it in its local queue when it was granted
 
 	unknown map[string]json.RawMessage // members that a newer program has written; kept
 }
@@ -442,6 +443,7 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	if r.Granted {
 		out.Token = r.token(stat)
 		out.Since = recordTime(r.grantedAt(stat))
+		out.Behind = max(0, r.Behind)
 	}
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{

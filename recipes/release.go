@@ -36,7 +36,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	}
 	now := g.s.clock.now()
 	asked := len(g.asked) > 0
-	known := g.next
+	known, at := g.next, g.at
 	next := known
 	if asked || g.mode == priority.Shared || g.req.Hold != "" || !known.fresh(now) || known.followed || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
@@ -56,6 +56,9 @@ func (g *Grant) Release(ctx context.Context) error {
 		known != nil && known.followed ||
 		g.req.Hold != "" // of a hold, each leaves G clean
 	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
+		if g.passOn(context.Background(), at, asked) { // T17
+			return struct{}{}, nil
+		}
 		return struct{}{}, g.depart(context.Background(), look, next, known)
 	}, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {

@@ -74,6 +74,7 @@ type Contender struct {
 	LeaseLeft      time.Duration // 0 when the lease has run out
 	MinRuntimeLeft time.Duration // 0 when it may be asked to go for somebody's priority
 	PreemptedBy    []Preemptor
+	Behind         int // how many stood behind it in its process when it was granted, see Config.LocalQueue
 
 	// Waiters only.
 	Position int // 1 is next in line
