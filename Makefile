@@ -50,9 +50,10 @@ setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, C
 unit: ## Test what needs no server: all packages; with the race detector
 	$(EMBEDDED) -short -vet=off -ldflags=-w -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
-test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, then the recipes on the embedded one; with the race detector
+test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, then the recipes on the embedded one, also with local queues; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
+	LOCKKEEPER_TEST_LOCAL_QUEUE=4 $(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) ./integration/locks
 
 adapters: ## Test what is a module of its own: the adapter for gocron, the benchmarks against it and against other locks, dashboards on a real Prometheus, and the console in a real Chromium
 	cd adapters/gocron && go vet ./... && go test $(RACE) -timeout 2m $(TESTFLAGS) ./...

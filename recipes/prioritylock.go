@@ -16,7 +16,7 @@ import (
 // In ZooKeeper a lock is one persistent node, whose data G says who was
 // granted, with one ephemeral sequential child for each request. A request
 // holds the lock if and only if G names it and its node exists. Comments name
-// the transactions T1 to T13 of docs/protocol.md.
+// the transactions T1 to T17 of docs/protocol.md.
 type PriorityLock struct {
 	c     *Client
 	scope string

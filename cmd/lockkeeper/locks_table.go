@@ -109,6 +109,9 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		if h.MinRuntimeLeft > 0 {
 			line(w, "        not asked to go for a higher priority %s", live.Words{State: s}.MinRuntime(h))
 		}
+		if h.Behind > 0 {
+			line(w, "        %s stood behind it in its process when it was granted", count(h.Behind, "more request"))
+		}
 		details(w, h, wide)
 		for _, by := range h.PreemptedBy {
 			line(w, "        %s", demand(s, by))

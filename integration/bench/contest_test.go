@@ -239,8 +239,12 @@ func productCycles(t testing.TB, server string, clients int) func(int, string, f
 	}
 }
 
-func client(t testing.TB, server string) *recipes.Client {
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{server}, SessionTimeout: 10 * time.Second})
+func client(t testing.TB, server string, change ...func(*recipes.Config)) *recipes.Client {
+	cfg := recipes.Config{Servers: []string{server}, SessionTimeout: 10 * time.Second}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := recipes.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)

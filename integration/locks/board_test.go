@@ -130,7 +130,7 @@ func TestBoardShowsTheTreeOnceItIsQuiet(t *testing.T) {
 func TestHistorySaysHowHoldsEnded(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	c := h.client()
+	c := h.client(allSeen)
 	b := h.board()
 	h.shows(b, "that there is nothing", func(n *live.Snapshot) bool { return n.Complete })
 	heldBy := func(owner string, waiting int) {

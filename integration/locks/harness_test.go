@@ -3,7 +3,9 @@ package locks
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +45,7 @@ func newHouse(t testing.TB, server testbed.Server) *house {
 // unless change says otherwise.
 func (h *house) client(change ...func(*recipes.Config)) *recipes.Client {
 	h.t.Helper()
-	cfg := recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root, SessionTimeout: 10 * time.Second}
+	cfg := recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root, SessionTimeout: 10 * time.Second, LocalQueue: localQueue}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -58,6 +60,13 @@ func (h *house) client(change ...func(*recipes.Config)) *recipes.Client {
 	})
 	return c
 }
+
+// localQueue is Config.LocalQueue of all clients, so that the suite can be run with
+// one: LOCKKEEPER_TEST_LOCAL_QUEUE. Not numbers are none.
+var localQueue, _ = strconv.Atoi(os.Getenv("LOCKKEEPER_TEST_LOCAL_QUEUE"))
+
+// allSeen has every request stand in ZooKeeper, where a test looks at them.
+func allSeen(cfg *recipes.Config) { cfg.LocalQueue = 0 }
 
 func timeout(d time.Duration) func(*recipes.Config) {
 	return func(cfg *recipes.Config) { cfg.SessionTimeout = d }

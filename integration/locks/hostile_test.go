@@ -38,7 +38,7 @@ func TestBoardShowsLocksInWhoseNodesAnybodyHasWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := shareHouse(t)
-			c := h.client()
+			c := h.client(allSeen)
 			b := h.board()
 
 			// given a holder, a waiter behind it, and another lock

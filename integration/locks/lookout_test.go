@@ -302,7 +302,7 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 func TestLookoutSeesSharedHoldersCompanionsDelaysAndRevisions(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	c := h.client()
+	c := h.client(allSeen)
 	o := h.lookout(gap)
 
 	// shared holders, a downgrade
@@ -489,7 +489,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			t.Parallel()
 			h := shareHouse(t)
 			proxy := netfault.New(t, h.server.Addr())
-			c := h.client()
+			c := h.client(allSeen)
 			var many []*user
 			for i := range 30 {
 				many = append(many, h.hold(h.scope(c, fmt.Sprintf("many/%d", i)), "ann"))
@@ -578,7 +578,7 @@ func TestHerdCostsTheLookoutAListNowAndThen(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
 	const herd, rest = 1000, 200 * time.Millisecond
-	c := h.client()
+	c := h.client(allSeen)
 	h.hold(h.lock(c), "ann")
 	o := h.lookout(rest)
 	o.sees("ann holds", func(s recipes.LockState) bool { return len(s.Holders) == 1 })

@@ -98,7 +98,7 @@ func TestWaiterOfTheSessionThatExpiredQueuesAgainAndAcquires(t *testing.T) {
 	h := shareHouse(t)
 
 	// given one that holds and one that waits, in one session
-	c := h.client()
+	c := h.client(allSeen)
 	ann := h.hold(h.lock(c), "ann")
 	bob := h.ask(h.lock(c), "bob")
 	bob.queued()

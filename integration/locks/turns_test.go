@@ -36,7 +36,7 @@ func TestWaiterComesBeforeTheHolderThatComesBack(t *testing.T) {
 func TestSessionThatLocksTwiceHoldsOnce(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	c := h.client()
+	c := h.client(allSeen)
 
 	// given a session that holds, when it locks the same scope again by another object
 	first := h.hold(h.lock(c), "first")

@@ -96,6 +96,43 @@ func TestTimelineOfHandOverPreemptionAndTakeover(t *testing.T) {
 	})
 }
 
+// Several of one process have a node one after the other.
+func TestTimelineOfALocalQueue(t *testing.T) {
+	t.Parallel()
+	play(t, Keep{}, func(t *testing.T, s *script) {
+		const users = "users"
+		s.second(1)
+		s.acquire(users, "ann")
+		s.second(2)
+		s.passOn(users, "ann", "ben")
+		s.second(3)
+		s.passOn(users, "ann", "cat")
+		s.second(4)
+		s.join(users, "dan", level(5))
+		s.ask(users, "ann", "dan", priority.Outranked, time.Minute)
+		s.second(5)
+		s.handOver(users, "ann")
+		require.Equal(t, lines(
+			"ann: holding 1s-2s released;",
+			"ann-102: holding 2s-3s released;",
+			"ann-103: holding 3s-4s preempted; leaving 4s-5s preempted;",
+			"dan: waiting 4s-5s granted; holding 5s-…;",
+			"2s handover ann>ann-102",
+			"3s handover ann-102>ann-103",
+			"4s preempt dan>ann-103",
+			"5s handover ann-103>dan",
+		), s.story(users))
+		require.Equal(t, []string{
+			"1s granted users ann has the lock",
+			"2s released users ann has released it, after 1s",
+			"2s granted users ben has the lock",
+			"3s released users ben has released it, after 1s",
+			"3s granted users cat has the lock",
+		}, s.events()[:5])
+		require.Equal(t, "cat", s.board.Timeline(users, time.Time{}, time.Time{}).Rows[2].Owner)
+	})
+}
+
 func ids(rows []Row) []string {
 	var all []string
 	for _, r := range rows {

@@ -26,6 +26,7 @@ type book struct {
 // An entrant is a request in the history.
 type entrant struct {
 	row    Row
+	id     string // of its node: of several that have had it one after the other, the row's is another
 	joined time.Time
 	marks  []Mark
 	over   time.Time // when its last spell ended
@@ -59,7 +60,7 @@ func clip(s string, most int) string {
 }
 
 func newEntrant(b *book, c recipes.Contender) *entrant {
-	return &entrant{book: b, joined: c.Joined, row: Row{
+	return &entrant{book: b, id: c.ID, joined: c.Joined, row: Row{
 		ID: c.ID, Owner: clip(c.Owner, longName), Host: clip(c.Host, longName), PID: c.PID,
 		Priority: c.Priority, Mode: c.Mode, Message: clip(c.Message, longText),
 	}}

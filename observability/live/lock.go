@@ -54,6 +54,7 @@ type Holder struct {
 	LeaseLeft    int64         `json:"lease_left_ms"` // 0: it is over
 	MinLeft      int64         `json:"min_runtime_left_ms"`
 	PreemptedBy  []Preemptor   `json:"preempted_by"`
+	Behind       int           `json:"behind,omitempty"` // how many stood behind it in its own process when it was granted
 }
 
 // A Waiter is one who stands in the queue.
@@ -162,6 +163,7 @@ func NewHolder(h recipes.Contender) Holder {
 		LeaseLeft:    h.LeaseLeft.Milliseconds(),
 		MinLeft:      h.MinRuntimeLeft.Milliseconds(),
 		PreemptedBy:  make([]Preemptor, 0, len(h.PreemptedBy)),
+		Behind:       h.Behind,
 	}
 	for _, by := range h.PreemptedBy {
 		v.PreemptedBy = append(v.PreemptedBy, Preemptor{

@@ -197,6 +197,19 @@ func (s *script) handOver(scope, id string) {
 	s.tell(scope)
 }
 
+// passOn: the holder's node is another's of its process.
+func (s *script) passOn(scope, id, owner string) {
+	l := s.lock(scope)
+	s.zxid++
+	s.grants[scope]++
+	for i := range l.Holders {
+		if h := &l.Holders[i]; h.ID == id {
+			h.Owner, h.Token, h.Since = owner, s.zxid, time.Now()
+		}
+	}
+	s.tell(scope)
+}
+
 func (s *script) grantFirst(l *recipes.LockState) {
 	first := l.Waiters[0]
 	remove(&l.Waiters, first.ID)

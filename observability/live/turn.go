@@ -127,7 +127,7 @@ func (t *turn) ends() {
 		} else {
 			t.waiterGone(e)
 		}
-		delete(t.k.present, e.row.ID)
+		delete(t.k.present, e.id)
 		t.b.keep(e)
 	}
 	for _, e := range t.unseen {
@@ -151,7 +151,7 @@ func (t *turn) oneSession(gone []*entrant) int64 {
 
 // waiterGone: it has left, unless it was granted and evicted between two looks.
 func (t *turn) waiterGone(e *entrant) {
-	if x, ok := t.eviction(e.row.ID); ok {
+	if x, ok := t.eviction(e.id); ok {
 		at := e.close(t.endOf(x), EndGranted)
 		t.b.warm(e, at)
 		e.holds = true
@@ -236,7 +236,7 @@ func (k *book) holder(id string) *entrant {
 
 // holderGone says how a hold ended, by what the tree tells of it.
 func (t *turn) holderGone(e *entrant) {
-	if x, ok := t.eviction(e.row.ID); ok {
+	if x, ok := t.eviction(e.id); ok {
 		t.taken(e, x)
 		return
 	}
@@ -247,7 +247,7 @@ func (t *turn) holderGone(e *entrant) {
 	}
 	end, why := EndGone, "has it no more: it has released it, or its session has ended"
 	known, isKnown := t.b.knownEnds.take(holdOf(e))
-	i := slices.IndexFunc(t.is.Delays, func(d recipes.Delay) bool { return d.ID == e.row.ID })
+	i := slices.IndexFunc(t.is.Delays, func(d recipes.Delay) bool { return d.ID == e.id })
 	switch {
 	case i >= 0:
 		end, why = EndLost, "has gone without releasing it"
@@ -337,6 +337,10 @@ func (t *turn) abandoned(heir recipes.Contender, e *entrant) bool {
 // holder takes note of one that holds.
 func (t *turn) holder(h recipes.Contender) {
 	e := t.k.present[h.ID]
+	if e != nil && e.holds && e.contender.Token != 0 && h.Token > e.contender.Token {
+		t.passedOn(e, h)
+		e = t.k.present[h.ID]
+	}
 	if e == nil {
 		e = newEntrant(t.k, h)
 		t.k.present[h.ID] = e
@@ -356,6 +360,26 @@ func (t *turn) holder(h recipes.Contender) {
 		t.lease(e, was, h)
 	}
 	e.contender, e.seenAt = h, t.seen()
+}
+
+// passedOn: the node of a holder is another's, of the same process, in one
+// transaction. When that one has joined is not known.
+func (t *turn) passedOn(e *entrant, h recipes.Contender) {
+	end := EndReleased
+	if asked := e.leaving(); asked != "" {
+		end = asked
+	}
+	at := e.close(h.Since, end)
+	h.Joined = h.Since
+	next := newEntrant(t.k, h)
+	next.row.ID += "-" + h.Token.String()
+	e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: next.row.ID, Text: fmt.Sprintf("%s passes it on to %s, in its process", e.row.Owner, next.row.Owner)})
+	t.say(e, Entry{
+		At: at, Kind: EntryReleased, By: next.row.Owner, ByID: next.row.ID,
+		Text: fmt.Sprintf("%s has released it, after %s", e.row.Owner, Human(at.Sub(e.contender.Since))),
+	})
+	t.b.keep(e)
+	t.k.present[h.ID] = next
 }
 
 func (t *turn) granted(e *entrant, h recipes.Contender) {
@@ -404,7 +428,7 @@ func (t *turn) asks(e *entrant, h recipes.Contender) {
 		if n.Reason == priority.LeaseExpired {
 			kind = EntryLeaseExpired
 		}
-		e.mark(Mark{At: n.At, Kind: MarkPreempt, From: n.ID, To: h.ID, Text: text})
+		e.mark(Mark{At: n.At, Kind: MarkPreempt, From: n.ID, To: e.row.ID, Text: text})
 		t.sayLater(e, Entry{At: n.At, Kind: kind, By: clip(n.Owner, longName), ByID: n.ID, Text: text})
 	}
 	if len(had) > 0 && len(h.PreemptedBy) == 0 {
