@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs steps limits bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs simulate steps limits bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -27,6 +27,8 @@ WORK ?=
 SERVERS ?=
 ROUNDS ?= 5
 PEERSFLAGS ?=
+JOBS ?= 1000 10000 100000 1000000
+SIMULATE ?=
 SEED ?= $(shell echo $$RANDOM)
 
 # The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
@@ -94,6 +96,9 @@ bench: setup ## Measure speed against go-zookeeper on real servers, and keep the
 
 bench-compare: ## Compare the ratios of two releases with benchstat: what got slower, and is it more than chance (OLD=next NEW=working)
 	$(BENCHSTAT) '$(RESULTS)/$(OLD).txt' '$(RESULTS)/$(NEW).txt'
+
+simulate: ## Run 1,000 daemons and 1,000 to 1,000,000 jobs (JOBS="1000 100000") in virtual time against a modelled ZooKeeper; a quarter of an hour, 14 GiB
+	for jobs in $(JOBS); do go test ./integration/simulation -run 'TestSimulation$$' -v -timeout 60m -args -daemons 1000 -jobs $$jobs -copies 1 -sharing 1000 -window 1m -schedule 'H H * * * *' $(SIMULATE); done
 
 steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); a quarter of an hour
 	go test ./integration/steps -timeout 0 -args -every 1 -long -pairs $(PAIRS) -seed $(SEED)
