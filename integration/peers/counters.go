@@ -85,9 +85,17 @@ func parseCounters(figures map[string]string) Counters {
 
 // ephemerals returns how many ephemeral nodes there are.
 func (p *place) ephemerals(ctx context.Context) (int, error) {
+	return p.gauge(ctx, "zk_ephemerals_count")
+}
+
+// watches returns how many watches are set.
+func (p *place) watches(ctx context.Context) (int, error) { return p.gauge(ctx, "zk_watch_count") }
+
+// gauge returns a figure of the first server.
+func (p *place) gauge(ctx context.Context, name string) (int, error) {
 	figures, err := p.zookeeper[0].Monitor(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return strconv.Atoi(figures["zk_ephemerals_count"])
+	return strconv.Atoi(figures[name])
 }

@@ -146,7 +146,7 @@ func (c *contest) queue(ctx context.Context, k Kind, size, round int, work strin
 			time.Since(start).Round(time.Second), stand, size+1, err)
 	}
 	joined := time.Since(start)
-	if err := c.quiet(ctx); err != nil {
+	if err := c.quiet(ctx, size); err != nil {
 		return err
 	}
 	before, err := c.place.count(ctx, k.Family)
@@ -182,26 +182,35 @@ func (c *contest) settle(ctx context.Context, patience time.Duration, enough fun
 	})
 }
 
-// quiet waits until those who have joined look around no more: nearly nothing is asked for a while.
-func (c *contest) quiet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Options.QueuePatience)
+// quiet waits until those who have joined look around no more: each watches something, and nearly nothing is asked for a while.
+func (c *contest) quiet(ctx context.Context, waiters int) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*c.Options.QueuePatience)
 	defer cancel()
-	last := Counters{}
+	last, watched := Counters{}, 0
 	err := process.Poll(ctx, 300*time.Millisecond, func() error {
 		now, err := c.place.count(ctx, ZooKeeper)
 		if err != nil {
 			return err
 		}
-		asked := now.Requests - last.Requests
+		watches, err := c.place.watches(ctx)
+		if err != nil {
+			return err
+		}
+		before := watched
+		watched = watches
+		if watches < waiters || watches != before {
+			return fmt.Errorf("%d of %d watch, or more", watches, waiters)
+		}
+		since := now.minus(last)
 		last = now
-		const pings = 60 // of all who are connected, and our own questions
-		if asked > pings {
-			return fmt.Errorf("%.0f requests in 0.3 s", asked)
+		const pings, list = 60, 64 << 10 // of all who are connected, our own questions; of a list that takes its time
+		if since.Requests > pings || since.Bytes > list {
+			return fmt.Errorf("%.0f requests and %.0f KiB in 0.3 s", since.Requests, since.Bytes/1024)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("they look around for ever: %w", err)
+		return fmt.Errorf("more than it carries here: they still look around after %s: %w", 2*c.Options.QueuePatience, err)
 	}
 	return nil
 }
