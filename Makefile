@@ -97,7 +97,7 @@ bench: setup ## Measure speed against go-zookeeper on real servers, and keep the
 bench-compare: ## Compare the ratios of two releases with benchstat: what got slower, and is it more than chance (OLD=next NEW=working)
 	$(BENCHSTAT) '$(RESULTS)/$(OLD).txt' '$(RESULTS)/$(NEW).txt'
 
-simulate: ## Run 1,000 daemons and 1,000 to 1,000,000 jobs (JOBS="1000 100000") in virtual time against a modelled ZooKeeper; a quarter of an hour, 14 GiB
+simulate: ## Run 1,000 daemons and 1,000 to 1,000,000 jobs (JOBS="1000 100000") in virtual time against a modelled ZooKeeper; ten minutes, 6 GiB
 	for jobs in $(JOBS); do go test ./integration/simulation -run 'TestSimulation$$' -v -timeout 60m -args -daemons 1000 -jobs $$jobs -copies 1 -sharing 1000 -window 1m -schedule 'H H * * * *' $(SIMULATE); done
 
 steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n: two faults at a time as well); a quarter of an hour

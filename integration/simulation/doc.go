@@ -4,6 +4,6 @@
 // those of package zktest; how long it takes is the model's: a round trip, a way to
 // disk that writes share, and so many writes a second and no more.
 //
-// `make simulate` runs it for 1,000 daemons and up to 1,000,000 jobs.
-// A small site is a test.
+// `make simulate` runs it for 1,000 daemons and up to 1,000,000 jobs, see
+// docs/scaling.md. A small site is a test.
 package simulation
