@@ -9,14 +9,14 @@ import (
 // need not be there: until they are, their locks alone are waited for.
 func route(home *recipes.Client, cfg *config.Config) (_ *recipes.Router, end func(), err error) {
 	var clients []*recipes.Client
-	end = func() {
+	closeAll := func() {
 		for _, client := range clients {
 			closeClient(client)
 		}
 	}
 	defer func() {
 		if err != nil {
-			end()
+			closeAll()
 		}
 	}()
 	prefixes := make(map[string]*recipes.Client)
@@ -35,5 +35,5 @@ func route(home *recipes.Client, cfg *config.Config) (_ *recipes.Router, end fun
 		}
 	}
 	router, err := recipes.NewRouter(home, prefixes)
-	return router, end, err
+	return router, closeAll, err
 }
