@@ -393,7 +393,7 @@ func (k *accession) granted(s *session, guid, path string, level priority.Level,
 	k.a.req = rec.onto(k.a.req, level)
 	l.c.hints.crowded(l.path)
 	g := &Grant{
-		lock: l, s: s, guid: guid, path: path, epoch: k.a.epoch, evicted: evicted, notices: k.a.notices,
+		lock: l, s: s, guid: guid, path: path, version: -1, epoch: k.a.epoch, evicted: evicted, notices: k.a.notices,
 		stamp: serverStamp{at: stat.Ctime, sent: sent, replied: s.clock.now()},
 	}
 	g, err := k.a.granted(g)

@@ -94,9 +94,6 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 // granted makes the session carry a new grant.
 func (a *attempt) granted(g *Grant) (*Grant, error) {
 	g.req, g.mode = a.req, a.req.Mode
-	if g.req.Hold != "" {
-		g.version = -1 // others may come to hold beside it
-	}
 	g.born = g.s.clock.now()
 	g.leaseTo = g.born.add(a.req.LeaseTimeout)
 	g.watch = func(watchKind) {

@@ -170,9 +170,12 @@ var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
 // note out of G with it: a note that stays tells of an unclean end. A member of a hold
 // takes its guid out: one that stays can be resumed (T16), and of two that leave at
 // once, each taking the other for alive, one fails and looks again. It returns the version at
-// which nobody has held the lock since, or -1.
+// which nobody has held the lock since, or -1: after a hold, if G names nobody any more.
 func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err error) {
-	if g.req.LockDelay == 0 && g.req.Hold == "" || line.rest == nil {
+	switch {
+	case line.rest == nil && g.req.Hold != "": // its guid stays in G, and who else may be there is not known
+		return -1, g.s.delete(ctx, g.path, -1)
+	case line.rest == nil || g.req.LockDelay == 0 && g.req.Hold == "":
 		return g.version, g.s.delete(ctx, g.path, -1)
 	}
 	r, _, err := g.s.multi(ctx,

@@ -2,12 +2,15 @@ package locks
 
 import (
 	"context"
+	"path"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -101,4 +104,64 @@ func TestTicketIsAdoptedByAnotherProcess(t *testing.T) {
 	_, err = h.guard(h.client(), "late").Adopt(t.Context(), ofShop, hold.Reference())
 	require.ErrorAs(t, err, new(*recipes.NotThereError))
 	h.nobodyThere()
+}
+
+// A hold that ended cleanly, without anybody beside it, leaves a version that the next
+// request of its client takes the lock by, without a look (T1).
+func TestHoldAfterHoldIsTakenWithoutALook(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			h := shareHouse(t)
+			wire := &tripwire{}
+			l, shell := h.lock(h.client(through(wire))), h.shell()
+			request := recipes.Request{Owner: "agent", Hold: holdID, Mode: mode}
+
+			// given a hold that has ended
+			first, err := l.Acquire(t.Context(), request)
+			require.NoError(t, err)
+			scope := path.Dir(h.node(first.ID()))
+			require.NoError(t, first.Release(t.Context()))
+
+			// when the same is asked for again and again
+			for range 20 {
+				var looked atomic.Bool
+				wire.set(beforeListing, 0, func() {
+					if all, _, err := shell.Children(scope); err != nil || len(all) == 0 {
+						looked.Store(true) // before it had the lock
+					}
+				})
+				g, err := l.Acquire(t.Context(), request)
+				require.NoError(t, err)
+				wire.unset()
+				require.NoError(t, g.Release(t.Context()))
+
+				// then nobody looks who is there before the lock is taken
+				require.False(t, looked.Load())
+			}
+		})
+	}
+}
+
+// The version is none to take the lock by while another member holds it.
+func TestHoldThatGoesOnIsNotTakenForIdleByWhoHasLeftIt(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	c := h.client()
+
+	// given a hold that goes on without the one that began it
+	agent := h.hold(h.lock(c), "agent", ofHold)
+	activity := h.join(h.lock(h.client()), "activity", agent.reference())
+	activity.granted()
+	agent.release()
+
+	// when that client asks for the lock
+	_, err := h.lock(c).Acquire(t.Context(), recipes.Request{Owner: "again", Hold: holdID, AcquireTimeout: new(time.Duration(0))})
+
+	// then it is refused
+	var not *recipes.NotAcquiredError
+	require.ErrorAs(t, err, &not)
+	require.NoError(t, activity.grant.Check())
+	require.Equal(t, []string{"activity"}, h.holders(h.client()))
 }
