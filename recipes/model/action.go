@@ -56,6 +56,7 @@ const (
 	actStays
 	actRefused
 	actNotThere
+	actPasses
 )
 
 func (a action) String() string {
@@ -159,6 +160,8 @@ func (a action) String() string {
 		return who + " watches the one that it adopts, which waits"
 	case actRefused:
 		return who + " does not join: the hold is asked to go"
+	case actPasses:
+		return who + " releases, and has the next one of its line behind it"
 	case actNotThere:
 		return who + " is told that its hold is not there"
 	}

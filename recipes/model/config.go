@@ -18,6 +18,7 @@ type Request struct {
 	Downgrades bool // may share the lock that it holds alone (T10)
 	Revises    bool // may rewrite its data while it waits (T13)
 	Becomes    int  // the request that it may move to (T12); 0: none
+	Turns      int  // how many stand behind it in its line (T17)
 	Delay      bool // declares a lock delay
 	Hold       int  // the id of its hold; 0: none
 	Role       Role // how it comes to hold
@@ -66,6 +67,9 @@ func (c *Config) validate() error {
 	for i, r := range c.Requests {
 		if r.Role != Queues && (r.Hold == 0 || r.Of >= len(c.Requests) || r.Of == i || c.Requests[r.Of].Hold != r.Hold) {
 			return fmt.Errorf("model %q: the reference of request %d names none of its hold", c.Name, i)
+		}
+		if r.Turns > 0 && (r.Shared || r.Delay || r.Hold != 0 || r.Downgrades) {
+			return fmt.Errorf("model %q: request %d has what does not stand in line", c.Name, i)
 		}
 	}
 	return nil
@@ -188,6 +192,9 @@ const (
 	NoDowngradeOfHold
 	BreakTakesAll
 	BreakForgetsDead
+	PassVersion
+	PassUnasked
+	PassLostReads
 	guards
 )
 
@@ -288,6 +295,9 @@ var guardNames = [guards]string{
 	NoDowngradeOfHold:      "no T10 of a hold that may be resumed",
 	BreakTakesAll:          "a break takes all companions",
 	BreakForgetsDead:       "a break forgets the dead companions",
+	PassVersion:            "the version in T17",
+	PassUnasked:            "no T17 while the holder is asked to go",
+	PassLostReads:          "the mailbox read after a T17 whose reply is lost",
 }
 
 func (g Guard) String() string { return guardNames[g] }

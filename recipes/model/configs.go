@@ -18,6 +18,8 @@ func delays(r *Request)     { r.Delay = true }
 func downgrades(r *Request) { r.Downgrades = true }
 func revises(r *Request)    { r.Revises = true }
 
+func line(behind int) func(*Request) { return func(r *Request) { r.Turns = behind } }
+
 func outlives(r *Request) { r.Hold = 1 }
 
 func joins(of int) func(*Request)  { return comes(Joins, of) }
@@ -132,6 +134,26 @@ func Bounded() []Config {
 			Name: "a hold is followed by another of its client", Lag: 1, Foresees: true, Knocks: true,
 			Requests: []Request{with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), joins(0)), exclusive(1, 1)},
 		},
+		{
+			Name: "a line, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
+			Requests: []Request{with(exclusive(0, 1), line(1)), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "a line and a stranger of its priority", Lag: 2, Expiries: 1, Leases: 1, Knocks: true, Foresees: true,
+			Requests: []Request{with(exclusive(0, 1), line(2)), exclusive(1, 1)},
+		},
+		{
+			Name: "a line, and others of its client", Lag: 1, Knocks: true,
+			Requests: []Request{with(exclusive(0, 1), line(1)), exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "two lines, a lock that is broken, nodes that are deleted", Lag: 1, Breaks: 1, Deletes: 1,
+			Requests: []Request{with(exclusive(0, 1), line(1)), with(exclusive(1, 1), line(1))},
+		},
+		{
+			Name: "a line, and the idle lock is removed", Lag: 1, Expiries: 1, Removals: 1, Idle: 1, Late: 1,
+			Requests: []Request{with(exclusive(0, 1), line(1)), exclusive(1, 1)},
+		},
 	}
 }
 
@@ -217,6 +239,10 @@ func Narrow() []Config {
 		{
 			Name: "a hold that would share", Held: true, NoGiveUp: true, Expiries: 2,
 			Requests: []Request{with(exclusive(0, 1), outlives, downgrades), reader(1, 1), with(exclusive(2, 1), adopts(0))},
+		},
+		{
+			Name: "a line is asked to go", Held: true, NoGiveUp: true, LostReply: 1,
+			Requests: []Request{with(exclusive(0, 1), line(1)), exclusive(1, 2)},
 		},
 		{
 			Name: "two adopt a hold", Lag: 0, Expiries: 1, NoGiveUp: true,

@@ -159,9 +159,9 @@ func (x *explorer) request(s *state, i int) {
 		x.seeker(s, i)
 	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
 		x.waiter(s, i)
-	case holdsNew, holds, leavesG, leavesList, leaves, leavesUnseen, sharesG, sharesNode, shares:
+	case holdsNew, holds, leavesG, leavesList, leaves, leavesUnseen, sharesG, sharesNode, shares, passes:
 		x.holder(s, i)
-	case unsureCreate, unsureWait, unsureMove, unsureHold, unsureLeave:
+	case unsureCreate, unsureWait, unsureMove, unsureHold, unsureLeave, unsurePass:
 		x.reconnect(s, i)
 	case undoes:
 		x.write(s, i, opUndo)
@@ -219,6 +219,8 @@ func (x *explorer) cutOff(t *state, i int, o op) {
 		*l = local{pc: undoes}
 	case opT10:
 		*l = local{pc: unsureHold, modes: l.modes & (1 << i), token: l.token}
+	case opT17:
+		*l = local{pc: unsurePass, epoch: l.epoch}
 	case opT12:
 		*l = local{pc: unsureMove}
 	case opT12Leave:
@@ -282,6 +284,8 @@ func (x *explorer) reconnect(s *state, i int) {
 		if l.pc = sharesG; !found {
 			*l = local{pc: ended}
 		}
+	case unsurePass:
+		x.passAgain(l, h, i)
 	case unsureLeave:
 		if !found {
 			*l = local{pc: ended}

@@ -21,6 +21,9 @@ func (x *explorer) holder(s *state, i int) {
 			*n = local{pc: ended}
 		default:
 			n.pc, n.heard = holds, own.mail
+			if n.versions[i] = 0; x.c.Requests[i].Turns > 0 {
+				n.versions[i] = own.version
+			}
 			if l.token == 0 {
 				n.token = own.token
 			}
@@ -34,6 +37,11 @@ func (x *explorer) holder(s *state, i int) {
 		if l.flags&(told|gone) != 0 {
 			n.pc = holdsNew
 			x.give(&t, action{kind: actWoken, who: uint8(i)})
+		}
+		if int(s.turns[i]) < x.c.Requests[i].Turns && (l.heard == 0 || !x.on(PassUnasked)) {
+			u := *s
+			u.locals[i].pc = passes
+			x.give(&u, action{kind: actPasses, who: uint8(i), env: true})
 		}
 		u := *s
 		x.letGo(&u.locals[i], i)
@@ -99,6 +107,8 @@ func (x *explorer) holder(s *state, i int) {
 		x.give(&t, action{kind: actReadsNode, who: uint8(i)})
 	case shares:
 		x.write(s, i, opT10)
+	case passes:
+		x.write(s, i, opT17)
 	default:
 	}
 }
@@ -114,6 +124,7 @@ func (x *explorer) rest(l *local, i int) {
 	if l.flags&sole == 0 {
 		next.mine, next.epoch = 0, 0
 	}
+	next.versions[i] = l.versions[i]
 	if x.c.Foresees {
 		next.list = l.list
 	}

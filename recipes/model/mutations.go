@@ -44,6 +44,7 @@ func Mutations() []Mutation {
 		heldAgain  = "a hold is granted again"
 		followed   = "a hold is followed by another of its client"
 		broken     = "a hold is broken"
+		lineAsked  = "a line is asked to go"
 	)
 	one := func(g Guard, config string) Mutation { return Mutation{Without: []Guard{g}, Config: config} }
 	return []Mutation{
@@ -134,6 +135,9 @@ func Mutations() []Mutation {
 		one(NoDowngradeOfHold, wouldShare),
 		one(BreakTakesAll, broken),
 		one(BreakForgetsDead, broken),
+		one(PassVersion, lineAsked),
+		one(PassUnasked, lineAsked),
+		one(PassLostReads, lineAsked),
 	}
 }
 

@@ -167,6 +167,8 @@ func (x *explorer) pending(s *state, i int) op {
 		return opT5
 	case shares:
 		return opT10
+	case passes:
+		return opT17
 	case seeks:
 		return x.comesBy(l, i)
 	case undoes:
@@ -234,6 +236,15 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 			}
 		} else {
 			*l = local{pc: seeksG, epoch: h.epoch}
+		}
+	case opT17:
+		switch {
+		case ok:
+			*l = local{pc: holdsNew, token: h.token(), epoch: l.epoch, mine: h.v, flags: sole}
+		case h.nodes[i].there():
+			x.letGo(l, i)
+		default:
+			*l = local{pc: ended}
 		}
 	case opT5:
 		r := x.c.Requests[i]

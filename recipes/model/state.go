@@ -88,12 +88,14 @@ const (
 	sharesG            // wants to share: has to read G
 	sharesNode         // has to read its own node
 	shares             // has read both
+	passes             // has released, and makes its node the next one's of its line
 	movesIn            // without a guard: has created what it becomes
 	unsureCreate       // a reply was lost
 	unsureWait
 	unsureMove
 	unsureHold
 	unsureLeave
+	unsurePass
 	undoes // has to delete what was created late
 	ended
 )
@@ -158,13 +160,14 @@ type state struct {
 	tokens    [maxRequests]uint8
 	lastToken uint8
 	leaseOver uint8
-	unclean   uint8 // ended so, with a delay
-	adopted   uint8 // whose place somebody has taken
-	spent     uint8 // have let go
-	taken     uint8 // whose hold was taken or broken
-	tooEarly  uint8 // were marked as ended while they lived
-	dueAlone  uint8 // of those: the delay goes on; exclusive
-	dueShared uint8 // shared
+	unclean   uint8              // ended so, with a delay
+	adopted   uint8              // whose place somebody has taken
+	spent     uint8              // have let go
+	turns     [maxRequests]uint8 // how often its node was passed on
+	taken     uint8              // whose hold was taken or broken
+	tooEarly  uint8              // were marked as ended while they lived
+	dueAlone  uint8              // of those: the delay goes on; exclusive
+	dueShared uint8              // shared
 
 	expiries, lost, late, leases, breaks, deletes, removals, lapses uint8
 

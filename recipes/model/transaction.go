@@ -22,6 +22,7 @@ const (
 	opT14
 	opT15
 	opT16
+	opT17
 	opKnock
 	opMark
 	opUndo
@@ -30,7 +31,7 @@ const (
 
 var opNames = [...]string{
 	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T5 release without a look", "T6 preempt", "T7 takeover", "T8 leave",
-	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
+	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "T17 pass on", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
 }
 
 // own is the actor's node in its transaction.
@@ -247,6 +248,8 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		h.v++
 	case opT14, opT15, opT16:
 		return x.accompany(t, h, i, o)
+	case opT17:
+		return x.passOn(t, h, i)
 	case opNone:
 	}
 	return true
