@@ -11,8 +11,8 @@ import (
 
 // Now returns about what the clock of the ZooKeeper servers shows: what they
 // last said on one of the client's writes, and the time since by a clock of this
-// process that never steps. Before the first contact it is the local clock. It
-// never waits. Whoever goes by it gets the servers asked, in the background and
+// process that never steps. Before the first contact, and as long as nobody has made
+// the root, it is the local clock. It never waits. Whoever goes by it gets the servers asked, in the background and
 // at most once a minute. A correction, as after a change of the leader, is the
 // only thing that can set it back.
 func (c *Client) Now() time.Time {
@@ -109,7 +109,8 @@ func (t *clusterTime) hasAsked(err error) {
 	t.asking, t.next = false, t.clock.now().add(pause)
 }
 
-// refreshTime asks the servers in the background.
+// refreshTime asks the servers in the background, by a write below the root. Whoever
+// only looks leaves a tree that is not there alone.
 func (c *Client) refreshTime() {
 	c.mu.Lock()
 	s := c.current
@@ -118,7 +119,11 @@ func (c *Client) refreshTime() {
 		return
 	}
 	c.backlog.Go(func() {
-		c.time.hasAsked(c.askTime(c.closing, s))
+		_, err := s.stat(c.closing, c.root)
+		if err == nil {
+			err = c.askTime(c.closing, s)
+		}
+		c.time.hasAsked(err)
 	})
 }
 

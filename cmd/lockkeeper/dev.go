@@ -63,9 +63,7 @@ LOCKKEEPER_ZK is not looked at.
 
 A console for browsers is served at ` + defaultConsole + `, or at a free port when
 that is taken: the beginning says where. It only looks, as nobody signs in there,
-and is for this machine alone. --console puts it elsewhere, or turns it off. With
---no-jobs there is one only if --console says where: to look makes the tree on the
-server belong to the user of the run.
+and is for this machine alone. --console puts it elsewhere, or turns it off.
 
 With --zk no server is started: the jobs run on that ZooKeeper, under
 ` + devRoot + ` unless --root says otherwise, with the credentials that are given

@@ -76,9 +76,7 @@ func newDevMetrics(seeing *observatory, logger *slog.Logger) (*metricsServer, er
 // openConsole looks at all locks and serves the console, read-only. Without
 // --console it takes a free port when the usual one is taken.
 func (p *program) openConsole(ctx context.Context, d *devFlags) (*devConsole, error) {
-	// Who looks at a server that has nothing makes its tree, with the credentials of
-	// dev: without jobs that is left to whoever comes first.
-	if d.console == noConsole || d.console == "" && d.noJobs.is {
+	if d.console == noConsole {
 		return nil, nil
 	}
 	logger := p.quiet()

@@ -227,6 +227,35 @@ func (c *tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+func TestLookingMakesNothing(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	o := h.lookout(gap)
+	require.Eventually(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.synced > 0 }, soon, time.Millisecond)
+	shell := h.shell()
+
+	// when the servers' clock could be asked for
+	now := time.Now()
+	require.Eventually(t, func() bool { o.client.Now(); return time.Since(now) > 1200*time.Millisecond }, soon, 10*time.Millisecond)
+	_, err := o.client.Locks(t.Context())
+	require.NoError(t, err)
+	_, err = o.client.Lock(t.Context(), "users")
+	require.NoError(t, err)
+
+	// then nothing is there that was not
+	there, _, err := shell.Exists(h.root)
+	require.NoError(t, err)
+	require.False(t, there)
+
+	// and it is asked for when there is something
+	h.hold(h.lock(h.client()), "ann")
+	require.Eventually(t, func() bool {
+		o.client.Now()
+		there, _, err := shell.Exists(h.root + "/clock")
+		return err == nil && there
+	}, soon, 10*time.Millisecond)
+}
+
 func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
