@@ -169,7 +169,8 @@ func (r *reader) consoleUsers(v value) string {
 	r.secrets = append(r.secrets, name)
 	_, err := console.LoadUsers(name, nil, nil)
 	for _, problem := range unjoin(err) {
-		r.problem(v, problem.Error(), "write it with htpasswd -B -c "+name+" NAME")
+		// never with -c: that would remove all the others who are in it
+		r.problem(v, problem.Error(), "htpasswd -B "+name+" NAME writes the line of one person")
 	}
 	return name
 }

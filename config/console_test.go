@@ -71,6 +71,8 @@ func TestFileOfUsersIsRefusedWithAllThatIsWrongWithIt(t *testing.T) {
 	require.Contains(t, strings.Join(problems, "\n"), `users:1: the hash of "ana" is not one of bcrypt`)
 	require.Contains(t, strings.Join(problems, "\n"), "users:2: is not name:hash")
 	require.NotContains(t, strings.Join(problems, "\n"), "plain", "no word of what may be a password")
+	require.NotContains(t, strings.Join(problems, "\n"), " -c ", "htpasswd -c removes everybody else who is in the file")
+	require.Contains(t, problems[0], "htpasswd -B "+name+" NAME")
 
 	_, problems, _ = parse(t, file("console: {listen: '127.0.0.1:1', users_file: /nowhere/users}\n"))
 	require.Len(t, problems, 1)
