@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
@@ -43,12 +44,25 @@ var deedFields = map[string][]string{
 	"run":     {"reason"},
 }
 
+// deedTypes are the types in JSON that a field of a deed may have.
+func deedTypes(field string) []string {
+	switch field {
+	case "force":
+		return []string{"boolean"}
+	case "forceful":
+		return []string{"boolean", "string"}
+	case "above", "below", "priority", "token":
+		return []string{"integer", "string"}
+	}
+	return []string{"string"}
+}
+
 const longest = 366 * 24 * time.Hour
 
 // deed reads what is wanted. What is wrong with it is collected in p.
 func (c *Console) deed(verb, target, person string, p *params) deed {
 	by := By{Name: person, Reason: p.text("reason")}
-	if by.Reason == "" {
+	if by.Reason == "" && !p.isWrong("reason") {
 		p.wrong("reason", "is missing; write why, for those who look at the record")
 	}
 	d := deed{verb: verb, target: target}
@@ -437,17 +451,22 @@ func jsonParams(r *http.Request, known []string) (*params, error) {
 			p.wrong(clip(name), "means nothing here")
 			continue
 		}
+		kind, text := "", ""
 		switch is := value.(type) {
 		case nil:
+			continue
 		case string:
-			p.values.Set(name, is)
+			kind, text = "string", is
 		case json.Number:
-			p.values.Set(name, is.String())
+			kind, text = "integer", is.String()
 		case bool:
-			p.values.Set(name, strconv.FormatBool(is))
-		default:
-			p.wrong(name, "is a list or an object; write a text, a number or a truth value")
+			kind, text = "boolean", strconv.FormatBool(is)
 		}
+		if types := deedTypes(name); !slices.Contains(types, kind) {
+			p.wrong(name, "is not of the type %s", strings.Join(types, " or "))
+			continue
+		}
+		p.values.Set(name, text)
 	}
 	return p, nil
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,6 +100,45 @@ func TestNobodyActsWithoutSigningInOrWhereTheConsoleOnlyLooks(t *testing.T) {
 	require.Empty(t, o.all())
 }
 
+func TestDeedWhoseFieldsAreOfAnotherTypeThanTheOpenAPIFileSaysIsNotDone(t *testing.T) {
+	c, o := signedIn(t)
+	for body, want := range map[string]string{
+		`{"reason":1}`:                  "reason: is not of the type string",
+		`{"reason":true}`:               "reason: is not of the type string",
+		`{"reason":["x"]}`:              "reason: is not of the type string",
+		`{"reason":{}}`:                 "reason: is not of the type string",
+		`{"reason":"x","force":"yes"}`:  "force: is not of the type boolean",
+		`{"reason":"x","token":true}`:   "token: is not of the type integer or string",
+		`{"reason":"x","grace":5}`:      "grace: is not of the type string",
+		`{"reason":"\u0000","force":1}`: "force: is not of the type boolean",
+	} {
+		answer := ask(t, c, http.MethodPost, "/api/v1/locks/a%2Fb/preempt", body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, body)
+		var p problem
+		require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
+		require.Equal(t, want, p.Detail)
+		told := map[string]bool{}
+		for _, f := range p.Problems {
+			require.False(t, told[f.Field], "%s: %s is told of twice: %v", body, f.Field, p.Problems)
+			told[f.Field] = true
+		}
+	}
+	require.Empty(t, o.all())
+}
+
+func TestBoundsOfADurationAreWrittenSoThatTheyAreUnderstood(t *testing.T) {
+	p := &params{values: url.Values{"for": {"400d"}}}
+	require.Nil(t, p.maybeDuration("for", time.Second, longest))
+	require.Equal(t, []fieldProblem{{"for", `"400d" is not a duration from 1s to 8784h; write it like 30s, 10m or 2h`}}, p.problems)
+	for _, d := range []time.Duration{0, time.Second, 90 * time.Second, 10 * time.Minute, time.Hour, 90 * time.Minute, longest} {
+		p = &params{values: url.Values{"for": {written(d)}}}
+		read := p.maybeDuration("for", 0, longest)
+		require.NotNil(t, read, written(d))
+		require.Equal(t, d, *read)
+	}
+	require.Equal(t, "1h30m", written(90*time.Minute))
+}
+
 func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 	for _, f := range []struct {
 		err    error
@@ -107,6 +148,7 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 		{&recipes.StaleTokenError{Scope: "cluster/orders", Token: 5}, http.StatusConflict, "look at the lock as it is now"},
 		{&recipes.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
 		{&recipes.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
+		{&NotKnownError{What: `there is no job "nobody"`}, http.StatusNotFound, "there is no job"},
 		{errors.New("the disk has gone"), http.StatusInternalServerError, "the disk has gone"},
 	} {
 		c, o := signedIn(t)

@@ -294,6 +294,9 @@ func busyFacts(now time.Time) Facts {
 	return Facts{
 		Jobs: func(context.Context) ([]views.Job, error) { return jobs, nil },
 		Job: func(_ context.Context, name string) (Job, error) {
+			if _, err := recipes.EscapeScope(name); err != nil { // as the ledger says of it
+				return Job{}, err
+			}
 			i := slices.IndexFunc(jobs, func(j views.Job) bool { return j.Name == name })
 			if i < 0 {
 				return Job{}, &NotKnownError{What: fmt.Sprintf("there is no job %q", name)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // jobsModel are all jobs.
@@ -210,7 +211,9 @@ func (v *visit) job(name string) (Job, error) {
 	}
 	if err != nil {
 		p := problemOf(err)
-		p.Status = 503
+		if !is[*recipes.RequestError](err) { // that of a name that no job can have
+			p.Status = 503
+		}
 		return Job{}, p
 	}
 	return j, nil

@@ -214,16 +214,9 @@ func (s schemas) deed(verb string) string {
 	name := "Do" + title(verb)
 	properties, required := object{}, []string{"reason"}
 	for _, field := range deedFields[verb] {
-		properties[field] = object{"type": "string"}
-		switch field {
-		case "token":
-			properties[field] = object{"type": []string{"integer", "string"}}
-		case "force":
-			properties[field] = object{"type": "boolean"}
-		case "forceful":
-			properties[field] = object{"type": []string{"boolean", "string"}}
-		case "priority", "below", "above":
-			properties[field] = object{"type": []string{"integer", "string"}}
+		properties[field] = object{"type": deedTypes(field)}
+		if types := deedTypes(field); len(types) == 1 {
+			properties[field] = object{"type": types[0]}
 		}
 	}
 	switch verb {

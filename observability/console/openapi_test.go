@@ -97,6 +97,7 @@ func TestEveryRefusalOfTheAPIIsAProblemObject(t *testing.T) {
 		"GET /api/v1/audit?within=soon":                         422,
 		"GET /api/v1/locks/%00":                                 422,
 		"GET /api/v1/jobs/nobody":                               404,
+		"GET /api/v1/jobs/%00":                                  422,
 		"GET /api/v1/groups/nobody":                             404,
 		"GET /api/v1/nothing":                                   404,
 		"DELETE /api/v1/locks":                                  405,

@@ -57,6 +57,8 @@ func problemOf(err error) *problem {
 	case is[*recipes.StaleTokenError](err), is[*recipes.NotHeldError](err):
 		p.Status, p.Title = http.StatusConflict, "Somebody else has it by now"
 		p.Next = "look at the lock as it is now"
+	case is[*NotKnownError](err):
+		p.Status, p.Title = http.StatusNotFound, "Not there"
 	case is[*recipes.NoOverrideError](err), is[*recipes.NoApprovalError](err):
 		p.Status, p.Title = http.StatusNotFound, "Not there any more"
 	case is[*recipes.IdentityError](err), is[*recipes.UntrustedError](err), is[*recipes.AccessError](err), is[*recipes.EmergencyError](err):
