@@ -282,7 +282,7 @@ func (inc *incarnation) lookAtPlaces() error {
 	if stat.Mzxid < inc.seen {
 		return nil // older than what is known
 	}
-	a, err := decodeAssignment(data, stat)
+	share, err := decodeShare(data, stat, inc.guid)
 	if err != nil {
 		return inNode(err, m.g.assignment())
 	}
@@ -290,41 +290,36 @@ func (inc *incarnation) lookAtPlaces() error {
 	if inc.controller != nil {
 		inc.controller.heard(stat.Version)
 	}
-	inc.obey(a)
+	inc.obey(share)
 	return nil
 }
 
 // obey starts and ends holds as the assignment says.
-func (inc *incarnation) obey(a *groupAssignment) {
+func (inc *incarnation) obey(share groupShare) {
 	m := inc.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if inc.lost != nil {
 		return
 	}
-	if a.cleanup > 0 {
-		m.cleanup = a.cleanup
+	if share.cleanup > 0 {
+		m.cleanup = share.cleanup
 	}
-	listed := make(map[LockGrant]struct{})
-	for lock, l := range a.locks {
-		for _, e := range l.holders {
-			if e.guid != inc.guid {
-				continue
-			}
-			grant := LockGrant{Lock: lock, Token: e.token}
-			listed[grant] = struct{}{}
-			if _, released := inc.let[grant]; released {
-				continue
-			}
-			h := inc.holds[grant]
-			switch {
-			case h == nil && (e.revoking || m.leaving):
-				inc.release(grant) // it was never taken up
-			case h == nil:
-				inc.holds[grant] = m.start(inc, grant)
-			case e.revoking:
-				h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: lock, Token: e.token, Reason: ReleaseMoved}, m.cleanup)
-			}
+	listed := make(map[LockGrant]struct{}, len(share.entries))
+	for _, e := range share.entries {
+		grant := e.grant
+		listed[grant] = struct{}{}
+		if _, released := inc.let[grant]; released {
+			continue
+		}
+		h := inc.holds[grant]
+		switch {
+		case h == nil && (e.revoking || m.leaving):
+			inc.release(grant) // it was never taken up
+		case h == nil:
+			inc.holds[grant] = m.start(inc, grant)
+		case e.revoking:
+			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseMoved}, m.cleanup)
 		}
 	}
 	for grant := range inc.let {
@@ -342,7 +337,7 @@ func (inc *incarnation) obey(a *groupAssignment) {
 		}
 	}
 	for lock, cell := range m.cells {
-		if _, there := a.locks[lock]; !there {
+		if !share.has(lock) {
 			cell.dropped()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,6 +19,13 @@ func (quiet) OnDropped(context.Context, string)             {}
 // idleSession is one that no server knows of: requests fail, watches are kept.
 func idleSession(c *Client) *session {
 	return &session{c: c, watches: newWatchTable(), over: make(chan struct{}), ready: make(chan struct{}), tenants: map[tenant]struct{}{}}
+}
+
+// shareOf returns what a participant reads of an assignment.
+func shareOf(t *testing.T, a *groupAssignment, inc *incarnation) groupShare {
+	share, err := decodeShare(a.encode(), &zk.Stat{Mzxid: 99}, inc.guid)
+	require.NoError(t, err)
+	return share
 }
 
 // slow is a handler whose callbacks take as long as the test says.
@@ -50,10 +58,10 @@ func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 		inc := newIncarnation(m, idleSession(m.c))
 		a := newAssignment()
 		a.locks["x"] = &groupLock{holders: []groupEntry{{guid: inc.guid, name: "a", token: 5}}, plan: []string{"a"}}
-		inc.obey(a)
+		inc.obey(shareOf(t, a, inc))
 		ctx := <-h.locked
 		a.locks["x"].holders[0].revoking = true
-		inc.obey(a)
+		inc.obey(shareOf(t, a, inc))
 		<-ctx.Done()
 		return inc, h, ctx
 	}
@@ -102,14 +110,14 @@ func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) 
 
 	// given an incarnation that takes up what it is given
 	inc := newIncarnation(m, idleSession(m.c))
-	inc.obey(granted(inc))
+	inc.obey(shareOf(t, granted(inc), inc))
 	require.Equal(t, LockGrant{Lock: "x", Token: 5}, <-handler.locked)
 	require.Len(t, inc.holds, 1)
 
 	// when another one is lost, and reads late that it was given a lock
 	late := newIncarnation(m, idleSession(m.c))
 	late.lose(&LostError{Reason: LossSession})
-	late.obey(granted(late))
+	late.obey(shareOf(t, granted(late), late))
 
 	// then nothing starts
 	<-m.work.done()

@@ -47,17 +47,39 @@ func (ps peers) deserted() bool {
 	return true
 }
 
-// free reports whether an entry holds nothing any more: both reasons are for
-// ever.
-func (ps peers) free(lock string, e groupEntry) bool {
-	p, there := ps[e.guid]
-	return !there || p.read && p.record.released(lock, e.token)
+// A groupLeave is a grant that its participant has released.
+type groupLeave struct {
+	guid  string
+	token Token
+	lock  string
 }
 
-// reap takes out the entries that hold nothing any more.
+// released are the grants that participants have written that they released. One
+// that had all locks may have released thousands by one token.
+func (ps peers) released() map[groupLeave]struct{} {
+	all := map[groupLeave]struct{}{}
+	for guid, p := range ps {
+		for token, locks := range p.record.Released {
+			for _, lock := range locks {
+				all[groupLeave{guid, token, lock}] = struct{}{}
+			}
+		}
+	}
+	return all
+}
+
+// reap takes out the entries that hold nothing any more: their participants have
+// released them, or are gone. Both reasons are for ever.
 func (a *groupAssignment) reap(ps peers) {
+	released := ps.released()
 	for name, l := range a.locks {
-		l.holders = slices.DeleteFunc(l.holders, func(e groupEntry) bool { return ps.free(name, e) })
+		l.holders = slices.DeleteFunc(l.holders, func(e groupEntry) bool {
+			if _, there := ps[e.guid]; !there {
+				return true
+			}
+			_, let := released[groupLeave{e.guid, e.token, name}]
+			return let
+		})
 	}
 }
 

@@ -72,10 +72,6 @@ func decodeMember(data []byte) (r memberRecord, err error) {
 	return r, err
 }
 
-func (r *memberRecord) released(lock string, token Token) bool {
-	return slices.Contains(r.Released[token], lock)
-}
-
 // groupChild is a participant as its node's name tells it.
 type groupChild struct {
 	node string
@@ -164,30 +160,24 @@ type groupEntry struct {
 }
 
 type assignmentRecord struct {
-	Format     int                    `json:"format"`
-	Generation int64                  `json:"generation"`
-	Spec       int32                  `json:"spec"`
-	Live       []string               `json:"live,omitempty"`
-	More       bool                   `json:"more,omitempty"`
-	Fault      string                 `json:"strategy_error,omitempty"`
-	Moved      int                    `json:"moved"`
-	Total      int64                  `json:"moved_total"`
-	Cleanup    int64                  `json:"cleanup_timeout_us"`
-	Members    []memberRef            `json:"members"`
-	Names      []string               `json:"names,omitempty"`
-	Locks      map[string]placeRecord `json:"locks"`
+	Format     int         `json:"format"`
+	Generation int64       `json:"generation"`
+	Spec       int32       `json:"spec"`
+	Live       []string    `json:"live,omitempty"`
+	More       bool        `json:"more,omitempty"`
+	Fault      string      `json:"strategy_error,omitempty"`
+	Moved      int         `json:"moved"`
+	Total      int64       `json:"moved_total"`
+	Cleanup    int64       `json:"cleanup_timeout_us"`
+	Members    []memberRef `json:"members"`
+	Names      []string    `json:"names,omitempty"`
+	Locks      groupPlaces `json:"locks"`
 }
 
 // memberRef is what the holders of a lock refer to by its index.
 type memberRef struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-}
-
-// placeRecord keeps it short: a group may have thousands of locks.
-type placeRecord struct {
-	Holders [][]int64 `json:"h,omitempty"` // index of the member, token or 0, 1 when it has to release
-	Plan    *[]int    `json:"p,omitempty"` // indices of names; left out when it is who holds it
 }
 
 func newAssignment() *groupAssignment {
@@ -231,12 +221,12 @@ func (a *groupAssignment) encode() []byte {
 	r := assignmentRecord{
 		Format: recordFormat, Generation: a.generation, Spec: a.spec, Live: a.live, More: a.more, Fault: a.fault,
 		Moved: a.moved, Total: a.total, Cleanup: a.cleanup.Microseconds(),
-		Members: []memberRef{}, Locks: make(map[string]placeRecord, len(a.locks)),
+		Members: []memberRef{}, Locks: make(groupPlaces, 0, len(a.locks)),
 	}
 	members, names := map[string]int{}, map[string]int{}
 	for _, lock := range slices.Sorted(maps.Keys(a.locks)) {
 		l := a.locks[lock]
-		var out placeRecord
+		out := groupPlace{lock: lock}
 		for _, e := range l.holders {
 			i, known := members[e.guid]
 			if !known {
@@ -244,14 +234,10 @@ func (a *groupAssignment) encode() []byte {
 				members[e.guid] = i
 				r.Members = append(r.Members, memberRef{e.guid, e.name})
 			}
-			row := []int64{int64(i), int64(e.token)}
-			if e.revoking {
-				row = append(row, 1)
-			}
-			out.Holders = append(out.Holders, row)
+			out.holders = append(out.holders, placeHolder{member: int64(i), token: e.token, revoking: e.revoking})
 		}
 		if !slices.Equal(l.plan, l.kept()) {
-			plan := make([]int, 0, len(l.plan))
+			out.differs = true
 			for _, name := range l.plan {
 				i, known := names[name]
 				if !known {
@@ -259,16 +245,36 @@ func (a *groupAssignment) encode() []byte {
 					names[name] = i
 					r.Names = append(r.Names, name)
 				}
-				plan = append(plan, i)
+				out.plan = append(out.plan, i)
 			}
-			out.Plan = &plan
 		}
-		r.Locks[lock] = out
+		r.Locks = append(r.Locks, out)
 	}
 	return encode(r)
 }
 
 var errBadAssignment = errors.New("lockkeeper: unreadable record in ZooKeeper: the assignment refers to what it does not have")
+
+// decodeAssignmentRecord reads what stands in ZooKeeper, and makes sure that
+// whatever it refers to is there.
+func decodeAssignmentRecord(data []byte) (r assignmentRecord, err error) {
+	if err := decode(data, &r, &r.Format); err != nil {
+		return r, err
+	}
+	for _, p := range r.Locks {
+		for _, h := range p.holders {
+			if h.member < 0 || h.member >= int64(len(r.Members)) {
+				return r, errBadAssignment
+			}
+		}
+		for _, i := range p.plan {
+			if i < 0 || i >= len(r.Names) {
+				return r, errBadAssignment
+			}
+		}
+	}
+	return r, nil
+}
 
 // decodeAssignment reads what stands in ZooKeeper. The tokens of what the last
 // write granted are its zxid.
@@ -276,34 +282,29 @@ func decodeAssignment(data []byte, stat *zk.Stat) (*groupAssignment, error) {
 	if len(data) == 0 {
 		return newAssignment(), nil
 	}
-	var r assignmentRecord
-	if err := decode(data, &r, &r.Format); err != nil {
+	r, err := decodeAssignmentRecord(data)
+	if err != nil {
 		return nil, err
 	}
 	a := &groupAssignment{
 		generation: r.Generation, spec: r.Spec, live: r.Live, more: r.More, fault: r.Fault, moved: r.Moved, total: r.Total,
 		cleanup: time.Duration(r.Cleanup) * time.Microsecond, locks: make(map[string]*groupLock, len(r.Locks)),
 	}
-	for lock, in := range r.Locks {
+	for _, in := range r.Locks {
 		l := &groupLock{}
-		for _, row := range in.Holders {
-			if len(row) < 2 || row[0] < 0 || row[0] >= int64(len(r.Members)) {
-				return nil, errBadAssignment
-			}
-			m := r.Members[row[0]]
-			l.holders = append(l.holders, groupEntry{guid: m.ID, name: m.Name, token: Token(row[1]), revoking: len(row) > 2 && row[2] != 0})
+		for _, h := range in.holders {
+			m := r.Members[h.member]
+			l.holders = append(l.holders, groupEntry{guid: m.ID, name: m.Name, token: h.token, revoking: h.revoking})
 		}
-		l.plan = l.kept()
-		if in.Plan != nil {
-			l.plan = make([]string, 0, len(*in.Plan))
-			for _, i := range *in.Plan {
-				if i < 0 || i >= len(r.Names) {
-					return nil, errBadAssignment
-				}
+		if in.differs {
+			l.plan = make([]string, 0, len(in.plan))
+			for _, i := range in.plan {
 				l.plan = append(l.plan, r.Names[i])
 			}
+		} else {
+			l.plan = l.kept()
 		}
-		a.locks[lock] = l
+		a.locks[in.lock] = l
 	}
 	a.freeze(stat)
 	return a, nil
@@ -318,4 +319,51 @@ func (a *groupAssignment) freeze(stat *zk.Stat) {
 			}
 		}
 	}
+}
+
+// --- what one participant reads of it ---------------------------------------------
+
+// A groupShare is what the assignment says to one participant: the rest of it,
+// of which there is a hundred times as much, is not made anything of.
+type groupShare struct {
+	cleanup time.Duration
+	entries []groupOrder // what it holds, in no order
+	locks   groupPlaces
+}
+
+// A groupOrder is a grant, and whether it has to be released.
+type groupOrder struct {
+	grant    LockGrant
+	revoking bool
+}
+
+// decodeShare reads what stands in ZooKeeper for the participant with a guid.
+func decodeShare(data []byte, stat *zk.Stat, guid string) (share groupShare, err error) {
+	if len(data) == 0 {
+		return share, nil
+	}
+	r, err := decodeAssignmentRecord(data)
+	if err != nil {
+		return share, err
+	}
+	share.cleanup, share.locks = time.Duration(r.Cleanup)*time.Microsecond, r.Locks
+	for _, p := range r.Locks {
+		for _, h := range p.holders {
+			if r.Members[h.member].ID != guid {
+				continue
+			}
+			grant := LockGrant{Lock: strings.Clone(p.lock), Token: h.token} // it is kept longer than all others
+			if grant.Token == 0 {
+				grant.Token = Token(stat.Mzxid)
+			}
+			share.entries = append(share.entries, groupOrder{grant, h.revoking})
+		}
+	}
+	return share, nil
+}
+
+// has reports whether there is a lock of that name in the assignment.
+func (s groupShare) has(lock string) bool {
+	_, found := slices.BinarySearchFunc(s.locks, lock, func(p groupPlace, lock string) int { return strings.Compare(p.lock, lock) })
+	return found
 }

@@ -3,8 +3,11 @@ package limits
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,6 +98,30 @@ func (h *house) below(paths []string, err error) int {
 
 func (h *house) requests() int { return h.below(h.server.Ephemerals(h.Context())) }
 func (h *house) watches() int  { return h.below(h.server.Watches(h.Context())) }
+
+// figures asks the server for its own counts.
+func (h *house) figures() map[string]int {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), soon)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.server.Addr())
+	require.NoError(h, err)
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	_, err = io.WriteString(conn, "mntr")
+	require.NoError(h, err)
+	text, err := io.ReadAll(conn)
+	require.NoError(h, err)
+	figures := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if n, err := strconv.Atoi(value); err == nil {
+			figures[key] = n
+		}
+	}
+	require.NotEmpty(h, figures)
+	return figures
+}
 
 // eventually waits for what must become true.
 func (h *house) eventually(is func() bool, what string, args ...any) {

@@ -33,6 +33,23 @@ func BenchmarkTenThousandLocksOfAHundredMembers(b *testing.B) {
 	}
 }
 
+// 10,000 locks and 100 members, of which one goes; and one comes.
+func BenchmarkOneOfAHundredMembersOfTenThousandLocks(b *testing.B) {
+	locks, members := names("lock", 10_000), names("member", 101)
+	for _, name := range assignment.Names() {
+		before := run(b, named(b, name), locks, members[:100], nil, assignment.Hints{})
+		for what, live := range map[string][]string{"leaves": members[1:100], "joins": members} {
+			b.Run(name+"/"+what, func(b *testing.B) {
+				var after assignment.Assignment
+				for b.Loop() {
+					after = run(b, named(b, name), locks, live, before, assignment.Hints{})
+				}
+				b.ReportMetric(float64(len(assignment.Moves(before, after))), "moves")
+			})
+		}
+	}
+}
+
 func TestTenThousandLocksTakeWellUnderASecond(t *testing.T) {
 	locks, members := names("lock", 10_000), names("member", 101)
 	for _, name := range assignment.Names() {
