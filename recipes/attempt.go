@@ -10,19 +10,20 @@ import (
 
 // attempt is one call of Acquire.
 type attempt struct {
-	l       *PriorityLock
-	req     Request
-	start   time.Time
-	epoch   int32   // of the root, as it was before the first look at the lock
-	queued  bool    // it has stood in the queue
-	ahead   int     // waiters in front, as last seen
-	seen    []child // contenders, as seen before it joined the queue
-	below   bool    // some of them came behind it
-	holders []Contender
-	delays  []Delay // that bar it, as last seen
-	delayed bool    // Delayed was sent for them
-	timed   bool    // a try has found out since when
-	notices *notices
+	l        *PriorityLock
+	req      Request
+	start    time.Time
+	epoch    int32   // of the root, as it was before the first look at the lock
+	queued   bool    // it has stood in the queue
+	ahead    int     // waiters in front, as last seen
+	seen     []child // contenders, as seen before it joined the queue
+	below    bool    // some of them came behind it
+	suspects []child // of those, who may hold the lock; nil: too many
+	holders  []Contender
+	delays   []Delay // that bar it, as last seen
+	delayed  bool    // Delayed was sent for them
+	timed    bool    // a try has found out since when
+	notices  *notices
 
 	// What the request becomes, see Terms.
 	made       bool            // it was asked for
@@ -100,6 +101,7 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 		g.blink()
 		go g.changed()
 	}
+	g.around = g.stir
 	g.blink() // it may have been evicted before it hears of its grant
 	if !g.s.hold(g) {
 		// Granted at the server, but too late for this session to vouch for.

@@ -12,10 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// prepareAfter is how long a hold of a busy lock lasts before it looks for its
-// successor, off the path of the release.
-const prepareAfter = 200 * time.Microsecond
-
 // A Grant is a lock that was acquired, until Release or until it is lost. What
 // happens to it is told by Request.Notify.
 type Grant struct {
@@ -35,22 +31,27 @@ type Grant struct {
 	watch   watcher
 	late    bool // its watch is to be armed; guarded by s.late
 
-	mu      sync.Mutex
-	mode    priority.Mode // shared as soon as it may be
-	stamp   serverStamp
-	token   Token // 0 when not known yet
-	asked   map[askKey]instant
-	graceTo instant // end of the earliest grace, while asked
-	leaseTo instant // end of the lease
-	blindTo instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
-	blinks  int     // how often that began
-	timer   *time.Timer
-	looking bool        // an inspection is under way
-	again   bool        // and what it sees may be old
-	next    *heir       // the first waiter, as last seen
-	at      dataVersion // of the own node: what asked says is of this version
-	state   grantState
-	loss    *LostError
+	mu        sync.Mutex
+	mode      priority.Mode // shared as soon as it may be
+	stamp     serverStamp
+	token     Token // 0 when not known yet
+	asked     map[askKey]instant
+	graceTo   instant // end of the earliest grace, while asked
+	leaseTo   instant // end of the lease
+	blindTo   instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
+	blinks    int     // how often that began
+	timer     *time.Timer
+	looking   bool          // an inspection is under way
+	again     bool          // and what it sees may be old
+	next      *heir         // the first waiter, as last seen
+	around    watcher       // of who comes and goes, while the holder is asked to go
+	attending bool          // such a watch is or will be armed
+	events    int           // how often somebody came or went since
+	pause     time.Duration // until the next look
+	attended  *heir         // next, if nobody came or went since; else nil
+	at        dataVersion   // of the own node: what asked says is of this version
+	state     grantState
+	loss      *LostError
 }
 
 type grantState uint8
@@ -147,20 +148,6 @@ func (g *Grant) watchLater() {
 	g.timer = time.AfterFunc(after, g.prepare)
 }
 
-// prepare reads who would be granted if the lock were released now.
-func (g *Grant) prepare() {
-	g.mu.Lock()
-	known := g.next
-	g.mu.Unlock()
-	next, err := g.successors(g.lock.c.closing, known, 1)
-	if err != nil || len(next.heirs) != 1 {
-		return
-	}
-	g.mu.Lock()
-	g.next = next.heirs[0]
-	g.mu.Unlock()
-}
-
 // several reports whether others may hold the lock beside this grant. Then G
 // changes without it, and is read before each release.
 func (g *Grant) several() bool { return g.req.Hold != "" || g.Mode() == priority.Shared }
@@ -238,6 +225,7 @@ func (g *Grant) blink() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.blinks++
+	g.attended = nil
 	if g.blindTo == 0 {
 		g.blindTo = end
 	}
@@ -323,6 +311,8 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 		news = append(news, PreemptWithdrawn{})
 	}
 	g.asked = standing
+	attend := len(standing) > 0 && !g.attending && g.state == stateHeld && g.around != nil
+	g.attending = g.attending || attend
 	g.graceTo = 0
 	for _, end := range standing {
 		if g.graceTo == 0 || end < g.graceTo {
@@ -330,6 +320,9 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 		}
 	}
 	g.mu.Unlock()
+	if attend {
+		g.lock.c.backlog.Go(g.attend)
+	}
 	for _, n := range news {
 		g.notices.send(n)
 	}
@@ -371,6 +364,7 @@ func (g *Grant) lose(loss *LostError) {
 	}
 	loss.Token = g.token
 	g.state, g.loss = stateLost, loss
+	g.unattendLocked()
 	line := g.line
 	if g.timer != nil {
 		g.timer.Stop()

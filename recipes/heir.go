@@ -58,6 +58,11 @@ const maxHeirsBytes = 512 << 10
 // again if they are of the one that is known; most bounds how many. It returns zk.ErrNoNode when the
 // holder itself is gone.
 func (g *Grant) successors(ctx context.Context, known *heir, most int) (succession, error) {
+	return g.successorsAmong(ctx, known, most, func() (company, error) { return g.s.contenders(ctx, g.lock.path) })
+}
+
+// successorsAmong is successors with a list of its own.
+func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list func() (company, error)) (succession, error) {
 	next := g.unseen()
 	var held lockRecord
 	var heldAt *zk.Stat
@@ -76,7 +81,11 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 		held, heldAt, next.version, next.evicted = record, stat, stat.Version, record.news(stat.Mtime)
 	}
 	seen := g.s.clock.now()
-	children, me, stat, err := g.lock.queueAround(ctx, g.s, g.guid)
+	there, err := list()
+	if err != nil {
+		return next, err
+	}
+	children, me, stat, err := g.lock.around(there, g.guid)
 	if err != nil {
 		return next, err
 	}
@@ -190,6 +199,11 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string)
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	return l.around(there, guid)
+}
+
+// around is queueAround with a list.
+func (l *PriorityLock) around(there company, guid string) (children []child, me int, stat *zk.Stat, err error) {
 	children, stat = there.children, there.stat
 	me = slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
 	if me < 0 {

@@ -164,15 +164,15 @@ func (p *place) lookAt(ctx context.Context, alive []child) ([]*holding, error) {
 	looks.SetLimit(16) // on one connection, one after the other: this saves the waits between
 	for _, h := range holders {
 		looks.Go(func() error {
-			data, stat, err := p.s.look(ctx, h.path, &p.others)
+			node, err := p.lookAtHolder(ctx, h.path)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return errAgain
 			case err != nil:
 				return err
 			}
-			h.stat = stat
-			h.rec, err = decodeContender(data)
+			h.stat = node.stat
+			h.rec, err = decodeContender(node.data)
 			return inNode(err, h.path)
 		})
 	}

@@ -45,6 +45,7 @@ type place struct {
 	seizure  *seizure                // a takeover whose reply was lost
 	first    bool                    // was first at the last look
 	told     bool                    // Queued was sent
+	scouted  *scout                  // the look that is under way was sent together
 	trust    *trust                  // others were in front a moment ago: no need to look right away
 	heir     *heir                   // whom it will grant when it has held the lock
 	calm     bool                    // the rest is over, and nothing has happened since

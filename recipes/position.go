@@ -62,20 +62,25 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	l, s := p.a.l, p.s
 	p.follows = ""
-	// G before the children: a list that is older than G could show a holder
-	// as alive that G no longer knows.
-	data, stat, err := s.get(ctx, l.path)
-	if err != nil {
-		return nil, 0, err
+	// G before the children, or both of one version: a list that is older than G
+	// could show a holder as alive that G no longer knows.
+	at, there, together := p.report()
+	if !together {
+		var err error
+		if at.data, at.stat, err = s.get(ctx, l.path); err != nil {
+			return nil, 0, err
+		}
 	}
-	g, err := l.grants(ctx, s, data, stat.Version)
+	stat := at.stat
+	g, err := l.grants(ctx, s, at.data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
 	p.settleDelayed(g)
-	there, err := s.contenders(ctx, l.path)
-	if err != nil {
-		return nil, 0, err
+	if !together {
+		if there, err = s.contenders(ctx, l.path); err != nil {
+			return nil, 0, err
+		}
 	}
 	if len(g.Delays) > 0 && there.stat.Version != stat.Version {
 		return nil, 0, errAgain // a clean end meanwhile would look like an unclean one

@@ -24,7 +24,11 @@ const safetyPoll = time.Minute
 // queue is T2: it joins the queue and waits for the grant.
 func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
-	a.below, a.seen = a.outranksSeen(), nil // a list that each of many requests keeps is many lists
+	a.below, a.suspects = a.outranksSeen(), nil
+	if a.below && len(a.seen) <= maxScouted {
+		a.suspects = a.seen
+	}
+	a.seen = nil // a list that each of many requests keeps is many lists
 	for {
 		if err := a.renew(ctx); err != nil {
 			return nil, err
@@ -131,6 +135,10 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	// before it is read.
 	if p.stale.Load() {
 		p.stale.Store(false)
+		if !p.known && p.a.scouts() && p.trust == nil {
+			p.scout(ctx)
+			defer p.recall()
+		}
 		data, stat, err := p.s.look(ctx, p.path, &p.own)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):

@@ -38,7 +38,8 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known, at := g.next, g.at
 	next := known
-	if asked || g.mode == priority.Shared || g.req.Hold != "" || !known.fresh(now) || known.followed || !g.s.usable() {
+	prepared := asked && g.attended != nil && g.attended == known // and nobody came since
+	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
 	g.mu.Unlock()
@@ -47,6 +48,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	if g.watch != nil {
 		g.s.unwatch(g.path, &g.watch)
 	}
+	g.s.unwatchChildren(g.lock.path, &g.around) // it fires when the node goes
 
 	// A short hold of a lock at which nobody was seen leaves without looking:
 	// whoever came meanwhile watches the holder's node, and takes over when
@@ -190,10 +192,11 @@ func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err
 	return -1, err
 }
 
-// handOver is T4: it removes the holder's node and grants the heirs.
+// handOver is T4: it grants the heirs and removes the holder's node. In this order,
+// in which the server tells of them: an heir that watches the holder hears of its grant first, and has
+// nothing to look for.
 func (g *Grant) handOver(ctx context.Context, line succession) error {
 	ops := make([]any, 0, len(line.heirs)+2)
-	ops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})
 	next := lockRecord{Evicted: line.evicted}
 	if line.rest != nil {
 		next.Delays = slices.Clone(line.rest.Delays)
@@ -202,9 +205,10 @@ func (g *Grant) handOver(ctx context.Context, line succession) error {
 		ops = append(ops, &zk.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
 		next.Holders, next.Delays = append(next.Holders, h.guid), append(next.Delays, h.notes...)
 	}
-	ops = append(ops, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
+	own := len(ops)
+	ops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
 	_, failed, err := g.s.multi(ctx, ops...)
-	if failed == 0 && errors.Is(err, zk.ErrNoNode) {
+	if failed == own && errors.Is(err, zk.ErrNoNode) {
 		return errHolderGone
 	}
 	return err

@@ -240,6 +240,20 @@ func (s *session) fireIdle(ctx context.Context, path string) {
 	}
 }
 
+// fireIdleChildren does that for a watch on a list: a child comes and goes in one
+// transaction, which nobody sees but as an event.
+func (s *session) fireIdleChildren(ctx context.Context, path string) {
+	for s.watches.idle(watchKey{path: path, children: true}) {
+		child := path + "/watched-" + newGUID()
+		_, _, err := s.multi(ctx,
+			&zk.CreateRequest{Path: child, Acl: s.c.acl, Flags: zk.FlagEphemeral},
+			&zk.DeleteRequest{Path: child, Version: -1})
+		if !errors.Is(err, errAmbiguous) { // else the watch is set again with the connection
+			return
+		}
+	}
+}
+
 // rewrite writes a lock node so that it says the same.
 func (s *session) rewrite(ctx context.Context, path string) error {
 	// Nobody of ours need be at the lock any more, so it may be removed, and

@@ -24,7 +24,7 @@ func T3(scope string) zktest.Match {
 	return zktest.Op(zktest.Multi).Containing(zktest.SetData).Path(contenders(scope)).Where(consistsOf(zktest.SetData, zktest.SetData))
 }
 
-// T4 is the hand-over: delete(L/me) · set(L/successor) · set(L).
+// T4 is the hand-over: set(L/successor) · delete(L/me) · set(L).
 func T4(scope string) zktest.Match {
 	return zktest.Op(zktest.Multi).Containing(zktest.Delete, zktest.SetData).Path(contenders(scope)).Where(func(q zktest.Request) bool { return !takesOver(q) })
 }

@@ -164,9 +164,9 @@ func (r Run) queueTable() Table {
 func (r Run) preemptTable() Table {
 	t := Table{
 		Title: "Preemption, which no peer has",
-		Notes: []string{fmt.Sprintf("in round trips: one read on the same server in the same turn; the victim cleans up for %d ms; a tick is %s", cleanup.Milliseconds(), tick)},
+		Notes: []string{fmt.Sprintf("a round trip is the mean of a read and a write on the same server in the same turn; the victim cleans up for %d ms; a tick is %s", cleanup.Milliseconds(), tick)},
 		Columns: []string{
-			"server", "from … to", "p50 round trips", "p99", "p50 ms", "p99 ms", "p99 in ticks", "wanted",
+			"server", "from … to", "p50 round trips", "p99", "p50 ms", "p99 ms", "a read ms", "a write ms", "p99 in ticks", "wanted",
 		},
 	}
 	for _, s := range Sites() {
@@ -184,8 +184,13 @@ func (r Run) preemptTable() Table {
 			if len(own) == 0 {
 				continue
 			}
+			ping := func(series string) float64 {
+				return medianOf(own, func(s Sample) float64 { return s.Series[series].P50Micros / 1000 })
+			}
 			trips := func(f func(contestant.Spread) float64) float64 {
-				return medianOf(own, func(s Sample) float64 { return f(s.Series[row.series]) / s.Series[contestant.SeriesPing].P50Micros })
+				return medianOf(own, func(s Sample) float64 {
+					return 2 * f(s.Series[row.series]) / (s.Series[contestant.SeriesRead].P50Micros + s.Series[contestant.SeriesWrite].P50Micros)
+				})
 			}
 			p50 := func(s contestant.Spread) float64 { return s.P50Micros }
 			p99 := func(s contestant.Spread) float64 { return s.P99Micros }
@@ -202,7 +207,8 @@ func (r Run) preemptTable() Table {
 			}
 			t.Rows = append(t.Rows, []string{
 				s.Name, row.what, fmt.Sprintf("%.1f", trips(p50)), fmt.Sprintf("%.1f", trips(p99)),
-				fmt.Sprintf("%.2f", plain(p50)), fmt.Sprintf("%.2f", plain(p99)), fmt.Sprintf("%.3f", ticks), verdict,
+				fmt.Sprintf("%.2f", plain(p50)), fmt.Sprintf("%.2f", plain(p99)),
+				fmt.Sprintf("%.2f", ping(contestant.SeriesRead)), fmt.Sprintf("%.2f", ping(contestant.SeriesWrite)), fmt.Sprintf("%.3f", ticks), verdict,
 			})
 		}
 	}

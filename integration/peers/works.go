@@ -25,6 +25,9 @@ type Work struct {
 	// Inside is how long the lock is kept.
 	Inside time.Duration
 
+	// LocalQueue gives our clients a local queue of that length (recipes.Config.LocalQueue). 0: none, as is the default.
+	LocalQueue int
+
 	// Shared asks for shared mode, Permits for a semaphore.
 	Shared  bool
 	Permits int
@@ -72,11 +75,21 @@ func Works() []Work {
 			One: true, Inside: inside, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: contended,
 		})
 	}
+	crowd := Work{
+		Group: "crowd", Name: "one lock, 100 at once in one process, 1 client", Processes: 1, Workers: 100, Clients: 1,
+		One: true, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: contended,
+	}
+	works = append(works, crowd)
+	for _, inside := range insides[:2] {
+		local := crowd
+		local.Name = "the same 100 with a local queue, " + during(inside)
+		local.LocalQueue, local.Inside = crowd.Workers, inside
+		if inside == 0 {
+			local.Wanted = map[string]float64{"zklock": 3, "curator-mutex": 3}
+		}
+		works = append(works, local)
+	}
 	return append(works,
-		Work{
-			Group: "crowd", Name: "one lock, 100 at once in one process, 1 client", Processes: 1, Workers: 100, Clients: 1,
-			One: true, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: map[string]float64{"zklock": 3, "curator-mutex": 3},
-		},
 		Work{
 			Group: "shared", Name: "one lock, 8 readers", Processes: 1, Workers: 8,
 			One: true, Shared: true, Kinds: []string{Product, "curator-rw"}, Wanted: map[string]float64{"curator-rw": 1.5},
@@ -120,7 +133,7 @@ func Groups() []string {
 func (w Work) turn(process int, length time.Duration) contestant.Turn {
 	t := contestant.Turn{
 		Do: contestant.Cycles, Clients: w.Clients, Seconds: length.Seconds(), WorkMicros: int(w.Inside.Microseconds()),
-		Permits: w.Permits, Shared: w.Shared,
+		Permits: w.Permits, Shared: w.Shared, LocalQueue: w.LocalQueue,
 	}
 	for i := range w.Workers {
 		lock := fmt.Sprintf("%s-%d", w.Group, w.Workers) // a name does not say how long the work takes: the same nodes for all

@@ -28,7 +28,7 @@ var past = []struct {
 		{frame{"A", "getChildren users", 3}, "close-before"}, {frame{"A", "delete A", 1}, "silence-before"},
 	}},
 	{&scenes, "shared", []hit{
-		{frame{"C", "getChildren users", 6}, "close-after"}, {frame{"C", "multi delete C setData D setData E setData users", 1}, "silence-before"},
+		{frame{"C", "getChildren users", 6}, "close-after"}, {frame{"C", "multi setData D setData E delete C setData users", 1}, "silence-before"},
 	}},
 }
 

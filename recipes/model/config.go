@@ -53,6 +53,7 @@ type Config struct {
 	Lapses     int // holders that give up by their own clock, and keep the session
 	NoGiveUp   bool
 	Foresees   bool // holders hand over by a list from before their grant
+	Scouts     bool // whoever has joined reads its own node, G and the list in any order
 	Knocks     bool
 	Idle       int  // version that the idle lock begins with
 	Held       bool // A holds the lock when it begins
@@ -115,6 +116,7 @@ const (
 	VersionInT10
 	VersionInBreak
 	VersionBeforeList
+	ScoutsOneVersion
 	OwnNodeInT3
 	OwnNodeInT4
 	OwnNodeInT6
@@ -217,6 +219,7 @@ var guardNames = [guards]string{
 	VersionInT10:       "v in T10",
 	VersionInBreak:     "v in a break",
 	VersionBeforeList:  "v read before the list",
+	ScoutsOneVersion:   "G and list of one version when they are read at once",
 	OwnNodeInT3:        "the own node in T3",
 	OwnNodeInT4:        "the own node in T4",
 	OwnNodeInT6:        "the own node in T6",

@@ -135,6 +135,14 @@ func Bounded() []Config {
 			Requests: []Request{with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), joins(0)), exclusive(1, 1)},
 		},
 		{
+			Name: "one that reads all at once, late requests, lost replies", Lag: 2, Expiries: 1, LostReply: 1, Late: 1, Scouts: true,
+			Requests: []Request{exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "one that reads all at once comes to a client that comes again", Lag: 1, Expiries: 1, Foresees: true, Scouts: true,
+			Requests: []Request{exclusive(0, 1), exclusive(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
 			Name: "a line, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
 			Requests: []Request{with(exclusive(0, 1), line(1)), with(exclusive(1, 2), forceful)},
 		},

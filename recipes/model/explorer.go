@@ -157,7 +157,7 @@ func (x *explorer) request(s *state, i int) {
 		x.newcomer(s, i)
 	case seeksG, seeksList, seeksNode, seeks, stays:
 		x.seeker(s, i)
-	case joined, wantsG, wantsList, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
+	case joined, wantsG, wantsList, scoutsG, scoutsList, scoutsBoth, scoutsOwn, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
 		x.waiter(s, i)
 	case holdsNew, holds, leavesG, leavesList, leaves, leavesUnseen, sharesG, sharesNode, shares, passes:
 		x.holder(s, i)

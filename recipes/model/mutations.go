@@ -45,6 +45,7 @@ func Mutations() []Mutation {
 		followed   = "a hold is followed by another of its client"
 		broken     = "a hold is broken"
 		lineAsked  = "a line is asked to go"
+		scouting   = "one that reads all at once comes to a client that comes again"
 	)
 	one := func(g Guard, config string) Mutation { return Mutation{Without: []Guard{g}, Config: config} }
 	return []Mutation{
@@ -58,6 +59,7 @@ func Mutations() []Mutation {
 		{Without: []Guard{VersionInT10, OwnNodeInT10}, Config: shares},
 		one(VersionInBreak, breaking),
 		one(VersionBeforeList, again),
+		one(ScoutsOneVersion, scouting),
 		one(OwnNodeInT3, late),
 		one(OwnNodeInT4, "a late hand-over"),
 		one(OwnNodeInT6, late),

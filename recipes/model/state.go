@@ -71,7 +71,11 @@ const (
 	joined             // has to look at its own node
 	wantsG             // has to read G
 	wantsList          // has to list
-	decides            // has read both
+	scoutsG            // reads all at once: has read G
+	scoutsList         // has listed
+	scoutsBoth         // has read G and listed
+	scoutsOwn          // has looked at its own node, and listed
+	decides            // has read G and the list
 	leads              // is first, and has read the holders
 	leadsReady         // has asked whom it may
 	waits              // until something happens

@@ -4,7 +4,7 @@ package model
 //
 //go:norace
 func (x *explorer) waiter(s *state, i int) {
-	l, me := &s.locals[i], uint8(1)<<i
+	l := &s.locals[i]
 	h := x.view(s, i)
 	t := *s
 	n := &t.locals[i]
@@ -18,18 +18,12 @@ func (x *explorer) waiter(s *state, i int) {
 			x.give(&t, action{kind: actLooksOwn, who: uint8(i)})
 			return
 		}
-		n.watch, n.flags = l.watch|me, l.flags&^(told|gone)
-		own := h.nodes[i]
-		switch {
-		case !own.there():
-			*n = local{pc: ended}
-		case own.granted():
-			x.begin(&t, i, own.token)
-		default:
-			n.versions[i] = own.version
-			n.pc = wantsG
+		x.lookOwn(s, i, wantsG)
+		if x.c.Scouts && x.on(VersionBeforeList) {
+			x.scout(s, i)
 		}
-		x.give(&t, action{kind: actLooksOwn, who: uint8(i)})
+	case scoutsG, scoutsList, scoutsBoth, scoutsOwn:
+		x.scout(s, i)
 	case wantsG:
 		switch {
 		case l.flags&told != 0:
@@ -89,6 +83,71 @@ func (x *explorer) waiter(s *state, i int) {
 	case movesIn:
 		x.write(s, i, opT12Leave)
 	default:
+	}
+}
+
+// lookOwn looks at the own node, and watches it.
+//
+//go:norace
+func (x *explorer) lookOwn(s *state, i int, next place) {
+	h := x.view(s, i)
+	t := *s
+	n := &t.locals[i]
+	n.watch, n.flags = n.watch|1<<i, n.flags&^(told|gone)
+	own := h.nodes[i]
+	switch {
+	case !own.there():
+		*n = local{pc: ended}
+	case own.granted():
+		x.begin(&t, i, own.token)
+	default:
+		n.versions[i] = own.version
+		n.pc = next
+	}
+	x.give(&t, action{kind: actLooksOwn, who: uint8(i)})
+}
+
+// scout makes the steps of one that sends all its reads at once.
+//
+//go:norace
+func (x *explorer) scout(s *state, i int) {
+	l, h := &s.locals[i], x.view(s, i)
+	listed := l.pc == scoutsList || l.pc == scoutsOwn
+	switch l.pc {
+	case scoutsG:
+		x.lookOwn(s, i, wantsList)
+	case scoutsList:
+		x.lookOwn(s, i, scoutsOwn)
+	case scoutsBoth:
+		x.lookOwn(s, i, decides)
+	default:
+	}
+	if l.pc == joined || l.pc == scoutsG { // the list, and the version that comes with it
+		t := *s
+		n := &t.locals[i]
+		n.list = h.list()
+		if n.pc = scoutsBoth; l.pc == joined {
+			n.v, n.pc = h.v, scoutsList
+		}
+		x.give(&t, action{kind: actLists, who: uint8(i)})
+	}
+	if l.pc == joined || listed {
+		t := *s
+		n := &t.locals[i]
+		if listed && h.v != l.v && x.on(ScoutsOneVersion) {
+			x.again(n, i, wantsG)
+		} else {
+			n.v, n.g, n.d, n.k, n.over = h.v, h.g, h.d, h.k, x.over(s, h)
+			switch l.pc {
+			case joined:
+				n.pc = scoutsG
+			case scoutsList:
+				n.pc = scoutsBoth
+			default:
+				n.pc = decides
+			}
+		}
+		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	}
 }
 

@@ -18,17 +18,18 @@ type arguments struct{ options Options }
 const (
 	SeriesAsk      = "ask"      // from the request to the victim's being told
 	SeriesStart    = "start"    // from the victim's release to the preemptor's grant
-	SeriesPing     = "ping"     // one read, on a connection of its own
+	SeriesRead     = "read"     // one read, on a connection of its own
+	SeriesWrite    = "write"    // one write, likewise
 	SeriesTakeover = "takeover" // from the forceful request to its grant
 )
 
 func (a arguments) play(ctx context.Context, turn Turn) (Result, error) {
-	low, err := connect(ctx, a.options, 0)
+	low, err := connect(ctx, a.options, 0, 0)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { _ = low.Close(context.WithoutCancel(ctx)) }()
-	high, err := connect(ctx, a.options, 0)
+	high, err := connect(ctx, a.options, 0, 0)
 	if err != nil {
 		return Result{}, err
 	}
@@ -38,10 +39,14 @@ func (a arguments) play(ctx context.Context, turn Turn) (Result, error) {
 		return Result{}, err
 	}
 	defer ping.Close()
+	pinged, err := ping.Create("/ping-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		return Result{}, err
+	}
 	m := &meeting{turn: turn, low: low, high: high, series: map[string][]time.Duration{}}
 	before, start := processor(), time.Now()
 	for range turn.Count {
-		if err := errors.Join(m.ping(ping), m.once(ctx)); err != nil {
+		if err := errors.Join(m.ping(ping, pinged), m.once(ctx)); err != nil {
 			return Result{}, err
 		}
 	}
@@ -61,10 +66,16 @@ type meeting struct {
 
 func (m *meeting) add(series string, d time.Duration) { m.series[series] = append(m.series[series], d) }
 
-func (m *meeting) ping(conn *zk.Conn) error {
+// ping measures a read and a write of a node that nobody else wants.
+func (m *meeting) ping(conn *zk.Conn, node string) error {
 	start := time.Now()
-	_, _, err := conn.Exists("/lockkeeper")
-	m.add(SeriesPing, time.Since(start))
+	_, _, err := conn.Exists(node)
+	read := time.Now()
+	if err == nil {
+		_, err = conn.Set(node, nil, -1)
+	}
+	m.add(SeriesRead, read.Sub(start))
+	m.add(SeriesWrite, time.Since(read))
 	return err
 }
 

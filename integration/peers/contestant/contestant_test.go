@@ -134,7 +134,7 @@ func TestOursPreemptsAndTakesOver(t *testing.T) {
 	r, err := p.play(t.Context(), Turn{Do: Preempt, Locks: []string{"a"}, Count: 3, WorkMicros: 1000})
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Cycles)
-	for _, series := range []string{SeriesAsk, SeriesStart, SeriesPing} {
+	for _, series := range []string{SeriesAsk, SeriesStart, SeriesRead, SeriesWrite} {
 		require.Positive(t, r.Series[series].P50Micros, series)
 	}
 	r, err = p.play(t.Context(), Turn{Do: Takeover, Locks: []string{"b"}, Count: 2})

@@ -12,47 +12,52 @@ import (
 // product has our locks: the PriorityLock, and the Semaphore where there are permits.
 type product struct {
 	options Options
-	clients []*recipes.Client
+	clients map[int][]*recipes.Client // by the local queue they have
 }
 
-func newProduct(o Options) house { return &product{options: o} }
+func newProduct(o Options) house { return &product{options: o, clients: map[int][]*recipes.Client{}} }
 
-func (p *product) get(ctx context.Context, client int) (*recipes.Client, error) {
-	for len(p.clients) <= client {
-		c, err := connect(ctx, p.options, len(p.clients))
+func (p *product) get(ctx context.Context, client, localQueue int) (*recipes.Client, error) {
+	for len(p.clients[localQueue]) <= client {
+		c, err := connect(ctx, p.options, len(p.clients[localQueue]), localQueue)
 		if err != nil {
 			return nil, err
 		}
-		p.clients = append(p.clients, c)
+		p.clients[localQueue] = append(p.clients[localQueue], c)
 	}
-	return p.clients[client], nil
+	return p.clients[localQueue][client], nil
 }
 
-func connect(ctx context.Context, o Options, client int) (*recipes.Client, error) {
-	c, err := recipes.NewClient(clientConfig(o, client))
+func connect(ctx context.Context, o Options, client, localQueue int) (*recipes.Client, error) {
+	c, err := recipes.NewClient(clientConfig(o, client, localQueue))
 	if err != nil {
 		return nil, err
 	}
 	return c, c.Ready(ctx)
 }
 
-// clientConfig is the one place that says how a client is made: with defaults, but for what all contestants have alike.
-func clientConfig(o Options, client int) recipes.Config {
-	return recipes.Config{Servers: []string{o.server(client)}, SessionTimeout: o.Session, ConnectTimeout: time.Minute}
+// clientConfig is the one place that says how a client is made: with defaults, but for what all contestants have alike, and
+// what the name of the work says.
+func clientConfig(o Options, client, localQueue int) recipes.Config {
+	return recipes.Config{
+		Servers: []string{o.server(client)}, SessionTimeout: o.Session, ConnectTimeout: time.Minute, LocalQueue: localQueue,
+	}
 }
 
 func (p *product) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	errs := make([]error, len(p.clients))
-	for i, c := range p.clients {
-		errs[i] = c.Close(ctx)
+	var errs []error
+	for _, clients := range p.clients {
+		for _, c := range clients {
+			errs = append(errs, c.Close(ctx))
+		}
 	}
 	return errors.Join(errs...)
 }
 
 func (p *product) door(ctx context.Context, worker, client int, turn Turn) (acquire, error) {
-	c, err := p.get(ctx, client)
+	c, err := p.get(ctx, client, turn.LocalQueue)
 	if err != nil {
 		return nil, err
 	}

@@ -31,29 +31,34 @@ func All() []Bug {
 			Patches: []Patch{
 				{
 					"recipes",
-					`	data, stat, err := s.get(ctx, l.path)
-	if err != nil {
-		return nil, 0, err
+					`	if !together {
+		var err error
+		if at.data, at.stat, err = s.get(ctx, l.path); err != nil {
+			return nil, 0, err
+		}
 	}
-	g, err := l.grants(ctx, s, data, stat.Version)
+	stat := at.stat
+	g, err := l.grants(ctx, s, at.data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
 	p.settleDelayed(g)
+	if !together {
+		if there, err = s.contenders(ctx, l.path); err != nil {
+			return nil, 0, err
+		}
+	}
+`,
+					`	_ = together
 	there, err := s.contenders(ctx, l.path)
 	if err != nil {
 		return nil, 0, err
 	}
-`,
-					`	there, err := s.contenders(ctx, l.path)
-	if err != nil {
+	if at.data, at.stat, err = s.get(ctx, l.path); err != nil {
 		return nil, 0, err
 	}
-	data, stat, err := s.get(ctx, l.path)
-	if err != nil {
-		return nil, 0, err
-	}
-	g, err := l.grants(ctx, s, data, stat.Version)
+	stat := at.stat
+	g, err := l.grants(ctx, s, at.data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -71,11 +76,15 @@ func All() []Bug {
 			Lanes: 3,
 			Kinds: []nemesis.Kind{nemesis.LinkSlow},
 			Patches: []Patch{
-				{"recipes", "\tops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1})\n", ""},
+				{
+					"recipes",
+					"\town := len(ops)\n\tops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetData",
+					"\tops = append(ops, &zk.SetData",
+				},
 				{
 					"recipes",
 					`	_, failed, err := g.s.multi(ctx, ops...)
-	if failed == 0 && errors.Is(err, zk.ErrNoNode) {
+	if failed == own && errors.Is(err, zk.ErrNoNode) {
 		return errHolderGone
 	}
 	return err
