@@ -1,6 +1,7 @@
 // Package limits plays with numbers: thousands of waiters at one lock, thousands
-// of locks in one process, a million cycles, locks that are removed all the time,
-// and requests that do not fit into what ZooKeeper takes.
+// of locks in one process, a million cycles, a hundred thousand scopes that are
+// used once, groups of ten thousand locks, locks that are removed all the time, and
+// requests that do not fit into what ZooKeeper takes.
 //
 // The one idea: whatever grows is measured at several sizes, so that one sees how
 // it grows, and everything has to return to where it began: memory, goroutines,

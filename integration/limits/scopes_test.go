@@ -3,12 +3,14 @@ package limits
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -79,6 +81,49 @@ func (h *house) touchMany(n int, change func(*recipes.Config)) {
 	require.LessOrEqual(h, has.watches, bare.watches)
 	h.returnsTo(late, 1<<20)
 	require.Greater(h, h.token(c, 0), first, "tokens of a scope that was removed go on growing")
+}
+
+// Given a live view of a root in which scopes come and are removed for good, then
+// it watches those that are there, and keeps nothing of those that are not.
+func TestLiveViewForgetsScopesThatGo(t *testing.T) {
+	h := newHouseAlone(t)
+	n := size(5000, 20_000)
+	viewer := h.client()
+	look, err := viewer.Lookout(recipes.LookoutOptions{})
+	require.NoError(t, err)
+	b, err := live.New(live.Options{Source: look, Now: viewer.Now, Keep: live.Keep{Total: 100, Entries: 100, Heat: 100}})
+	require.NoError(t, err)
+	running, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { _ = b.Run(running) })
+	defer work.Wait()
+	defer stop()
+	h.touch(viewer, -1)
+	h.eventually(func() bool { return b.Now().Complete && h.watches() == 1 }, "not all has been seen")
+
+	before := h.sample()
+	var there []sample
+	for round := range 2 {
+		c, err := recipes.NewClient(recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root})
+		require.NoError(t, err)
+		all(n, func(i int) { h.touch(c, round*n+i) })
+		h.eventually(func() bool { return h.watches() >= n && b.Now().Totals.Holders == 0 }, "not all has been seen")
+		there = append(there, h.sample())
+		h.eventually(func() bool {
+			_, err := c.CollectIdle(t.Context(), recipes.IdleOptions{Older: 1})
+			require.NoError(t, err)
+			return h.watches() == 0 // each was seen to go
+		}, "scopes are watched that are not there")
+		require.NoError(t, c.Close(t.Context())) // with what it remembers
+		t.Logf("%d scopes that nobody uses: %v, which is %d B and %.2f watches for each; when they are gone: %v",
+			n, there[round], (there[round].heap-before.heap)/int64(n), float64(there[round].watches)/float64(n), h.sample())
+	}
+	grown := (there[1].heap - there[0].heap) / int64(n)
+	t.Logf("%d B for each that has come and gone in the second round", grown)
+	if backend, err := testbed.Selected(); err == nil && backend == testbed.Real {
+		require.Less(t, grown, int64(bytesForAScope))
+	}
+	require.LessOrEqual(t, there[1].goroutines, there[0].goroutines+2)
 }
 
 // touch takes a lock and gives it back, in one of the ways in which that is done.
