@@ -42,10 +42,12 @@ type TickLedger struct {
 	acl      []zk.ACL
 	self     tickOwner
 
-	mu    sync.Mutex
-	open  map[string]*openTick   // the runs of this ledger, by id
-	jobs  map[string]*tickMemory // by name
-	plain int                    // bytes of what is remembered there, unless it is packed
+	mu     sync.Mutex
+	open   map[string]*openTick   // the runs of this ledger, by id
+	jobs   map[string]*tickMemory // by name
+	plain  int                    // bytes of what is remembered there, unless it is packed
+	tidied time.Time              // when jobs were forgotten last
+	failed int                    // calls for any job that was forgotten, at most: others count on from there
 }
 
 // TickLedger returns the ledger of the client's root. Each has an identity of

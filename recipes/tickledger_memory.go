@@ -14,6 +14,7 @@ import (
 // tickMemory is what a ledger remembers of a job to save requests. Being wrong
 // costs a request: the node's version decides.
 type tickMemory struct {
+	used    time.Time
 	last    time.Time // decided up to here, at least
 	waiting int
 
@@ -22,17 +23,45 @@ type tickMemory struct {
 	version int32
 	mtime   int64
 
-	failed  int // calls, counted
+	failed  int // calls, counted from anywhere
 	settled int // of which a later call has put right what they left
 }
 
+// memory returns what is remembered of a job. The caller holds l.mu.
 func (l *TickLedger) memory(job string) *tickMemory {
+	now := time.Now()
 	m := l.jobs[job]
 	if m == nil {
-		m = &tickMemory{}
+		l.tidy(now)
+		m = &tickMemory{failed: l.failed, settled: l.failed}
 		l.jobs[job] = m
 	}
+	m.used = now
 	return m
+}
+
+// Jobs come and go in a process that runs for long. One of which nobody has known
+// for more than a day may have gone for good; if not, a read at its next tick is
+// what it costs.
+const (
+	tickForget = 25 * time.Hour
+	tickTidy   = time.Hour // how often that is looked at, at most
+)
+
+// tidy forgets jobs that nobody has used for long, unless calls for them have
+// failed and what they left is not put right. The caller holds l.mu.
+func (l *TickLedger) tidy(now time.Time) {
+	if now.Sub(l.tidied) < tickTidy {
+		return
+	}
+	l.tidied = now
+	for job, m := range l.jobs {
+		if now.Sub(m.used) > tickForget && m.failed == m.settled {
+			l.drop(m)
+			l.failed = max(l.failed, m.failed)
+			delete(l.jobs, job)
+		}
+	}
 }
 
 // saw takes note of a record that was read.
