@@ -22,27 +22,30 @@ func (g *Grant) prepare() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.attending { // else that knows better
-		g.next = next.heirs[0]
+	if g.state != stateHeld || g.attending { // that knows better
+		return
 	}
+	g.next = next.heirs[0]
+	g.timer = time.AfterFunc(freshFor-time.Millisecond, g.attend) // when that is too old
 }
 
 const (
-	// attendAfter is how long a holder that was asked to go waits, after somebody
-	// came or went, until it looks who is next.
-	attendAfter = 5 * time.Millisecond
+	// attendAfter is how long a holder waits, after somebody came or went for the
+	// first time, until it looks who is next; then twice as long, and so on, up to maxAttendAfter.
+	attendAfter    = 5 * time.Millisecond
+	maxAttendAfter = time.Second
 	// attendShare bounds the time that these looks take: one part in so many.
 	attendShare = 20
 )
 
-// attend prepares the hand-over of a holder that was asked to go, while it cleans
-// up: it looks who is next and watches who comes and goes, so that the release
-// grants without a look. Whoever comes after the last event waits for one hold, as
+// attend prepares the hand-over of a hold that lasts, or cleans up for one that has
+// asked it to go: it looks who is next and watches who comes and goes, so that the
+// release grants without a look. Whoever comes after the last event waits for one hold, as
 // behind any holder that looked a moment ago.
 func (g *Grant) attend() {
 	g.mu.Lock()
 	known, events := g.next, g.events
-	wanted := g.state == stateHeld && len(g.asked) > 0 && g.mode == priority.Exclusive && g.req.Hold == ""
+	wanted := g.state == stateHeld && (len(g.asked) > 0 || known != nil) && g.mode == priority.Exclusive && g.req.Hold == ""
 	g.attending = wanted
 	g.mu.Unlock()
 	if !wanted {
@@ -50,9 +53,10 @@ func (g *Grant) attend() {
 	}
 	ctx, path := g.lock.c.closing, g.lock.path
 	start := g.s.clock.now()
+	armed := false
 	next, err := g.successorsAmong(ctx, known, 1, func() (c company, err error) {
 		names, stat, err := g.s.lookAtChildren(ctx, path, &g.around)
-		if err == nil {
+		if armed = err == nil; armed {
 			c.stat = stat
 			c.children, c.foreign = parseChildren(names)
 		}
@@ -61,10 +65,13 @@ func (g *Grant) attend() {
 	took := g.s.clock.now().sub(start)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pause = max(attendAfter, attendShare*took)
+	g.pause = max(attendAfter, attendShare*took, min(2*g.pause, maxAttendAfter))
 	switch {
 	case g.state != stateHeld:
 		g.unattendLocked()
+	case !armed:
+		g.attending = false
+		g.s.unwatchChildren(path, &g.around)
 	case err == nil && len(next.heirs) == 1 && g.events == events:
 		g.next = next.heirs[0]
 		g.attended = g.next
@@ -89,6 +96,6 @@ func (g *Grant) stir(watchKind) {
 	g.events++
 	g.attended = nil
 	if g.attending {
-		time.AfterFunc(max(attendAfter, g.pause), g.attend)
+		g.timer = time.AfterFunc(max(attendAfter, g.pause), g.attend)
 	}
 }

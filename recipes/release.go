@@ -38,7 +38,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known, at := g.next, g.at
 	next := known
-	prepared := asked && g.attended != nil && g.attended == known // and nobody came since
+	prepared := g.attended != nil && g.attended == known // and nobody came since
 	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
