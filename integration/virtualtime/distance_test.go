@@ -33,6 +33,34 @@ func TestRoundTripsOfAHold(t *testing.T) {
 	})
 }
 
+func TestRoundTripsOfAHandOver(t *testing.T) {
+	for name, work := range map[string]time.Duration{"after a short hold": 10 * trip, "after a long one": 90 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				holder, equal, quiet := w.program("holder", long, far), w.program("equal", long, far), w.program("quiet", long, far)
+				warm(t, holder, scope)
+				warm(t, equal, "another")
+				warm(t, quiet, "another")
+
+				// given a holder, one that waits, and one that comes first and asks nobody to go
+				held := holder.do(lockguard.Requirement{}, lasting(time.Minute+work))
+				w.until(30 * time.Second)
+				last := equal.do(lockguard.Requirement{}, lasting(work))
+				w.until(time.Minute)
+				first := quiet.do(lockguard.Requirement{Priority: 5, NeverPreempts: true}, lasting(work))
+
+				// then from the end of a hold to the next one's work: T4 and its event, and the token; and where nobody was there when the
+				// hold began, the list and the next one's request before that
+				require.NoError(t, held.returned())
+				require.NoError(t, first.returned())
+				require.NoError(t, last.returned())
+				require.Equal(t, held.began()+time.Minute+work+4*trip, first.began())
+				require.Equal(t, first.began()+work+2*trip, last.began())
+			})
+		})
+	}
+}
+
 func TestRoundTripsOfAPreemption(t *testing.T) {
 	for name, cleanup := range map[string]time.Duration{"that is cleaned up after soon": 3 * trip, "that is cleaned up after for long": time.Minute} {
 		t.Run(name, func(t *testing.T) {
