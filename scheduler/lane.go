@@ -212,7 +212,7 @@ func (l *lane) turn() {
 	if l.s.isDraining() {
 		return
 	}
-	if len(l.pending) > 0 && l.joined {
+	if len(l.pending) > 0 && l.joined && !l.s.line.busy() { // those that can still run go first
 		ctx, cancel := l.s.until(l.s.now().Add(drainClaim))
 		if l.beginPending(ctx) {
 			_ = l.flush(ctx, l.undecidedFrom()) // else later

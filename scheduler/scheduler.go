@@ -113,6 +113,7 @@ type Scheduler struct {
 	deciding   sync.WaitGroup // lanes with something to do
 	running    sync.WaitGroup // runs, until they are recorded
 	hurries    chan struct{}  // Hurry
+	line       *line
 	clock      *runner
 	steps      atomic.Uint64 // of the clock
 	respread   chan struct{} // the jobs have changed
@@ -142,6 +143,8 @@ func New(cfg Config) (*Scheduler, error) {
 		lanes: make(map[string]*lane), runs: make(map[*run]struct{}),
 		hurries: make(chan struct{}, maxHurries), respread: make(chan struct{}, 1), added: make(chan struct{}, 1),
 	}
+	s.line = newLine(cfg.Ledger)
+	s.cfg.Ledger = s.line
 	s.clock = newRunner(s.stepped)
 	s.firing, s.stopFiring = context.WithCancel(context.Background())
 	s.work, s.stopWork = context.WithCancelCause(context.Background())
