@@ -29,6 +29,10 @@
 // [SkipReason]. [Scheduler.Stats] counts what this daemon did, and each skip is
 // one log line and one lockguard.Skipped event.
 //
+// A daemon that has more to decide than it can stays no further behind than a
+// tick may be late: lanes stand in line for the ledger, and whose time is up
+// before their turn has asked for nothing.
+//
 // What a job wants is said in its policies (package jobs), and they hold in the
 // whole cluster, because what they need to know is in the ledger: whether a run
 // goes on, which ticks wait for its end, how many runs in a row have failed. A

@@ -1,6 +1,7 @@
 package schedulers
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,10 @@ const (
 	restWindow = 15 * time.Second
 	tickWarmUp = 12 * time.Second // each job runs once
 	tickWindow = 30 * time.Second
+
+	// spreadWarmUp is how long daemons that start together take until each job has
+	// an owner and what came due meanwhile is decided.
+	spreadWarmUp = 50 * time.Second
 )
 
 // BenchmarkAtRest: jobs that run once an hour, and not now.
@@ -40,10 +45,16 @@ func BenchmarkTicks(b *testing.B) {
 		{contestant: "gocron"},
 		{contestant: "lockkeeper", server: apache, locks: true},
 		{contestant: "lockkeeper", server: embedded, locks: true},
+		{contestant: "lockkeeper", server: apache, daemons: 3},
+		{contestant: "lockkeeper", server: apache, daemons: 3, locks: true},
 	} {
 		b.Run(e.name(), func(b *testing.B) {
+			warmUp := tickWarmUp
+			if e.daemons > 1 {
+				warmUp = spreadWarmUp
+			}
 			for b.Loop() {
-				e.enter(b, settings{Jobs: *crowd, Period: period, WarmUp: tickWarmUp, Window: tickWindow})
+				e.enter(b, settings{Jobs: *crowd, Period: period, WarmUp: warmUp, Window: tickWindow})
 			}
 		})
 	}
@@ -55,6 +66,8 @@ func TestEachContestantRunsItsTicks(t *testing.T) {
 	for _, e := range []entry{
 		{contestant: "lockkeeper", server: embedded},
 		{contestant: "lockkeeper", server: embedded, locks: true},
+		{contestant: "lockkeeper", server: embedded, daemons: 3},
+		{contestant: "lockkeeper", server: embedded, daemons: 3, locks: true},
 		{contestant: "robfig"},
 		{contestant: "gocron"},
 	} {
@@ -62,6 +75,9 @@ func TestEachContestantRunsItsTicks(t *testing.T) {
 			// given
 			t.Parallel()
 			s := settings{Jobs: 20, Period: 2 * time.Second, WarmUp: 2 * time.Second, Window: 4 * time.Second}
+			if e.daemons > 1 {
+				s.WarmUp = 12 * time.Second
+			}
 
 			// when
 			r := e.measure(t, s)
@@ -79,12 +95,16 @@ type entry struct {
 	contestant string
 	server     serverKind
 	locks      bool // one for each job
+	daemons    int  // more than one: they share the jobs
 }
 
 func (e entry) name() string {
 	name := e.contestant
 	if e.server != "" {
 		name += "+" + string(e.server)
+	}
+	if e.daemons > 1 {
+		name += fmt.Sprintf("+%d-daemons", e.daemons)
 	}
 	if e.locks {
 		name += "+locks"
@@ -106,6 +126,9 @@ func (e entry) enter(b *testing.B, s settings) {
 	b.ReportMetric(float64(r.Late[0].Microseconds())/1e3, "late-p50-ms")
 	b.ReportMetric(float64(r.Late[1].Microseconds())/1e3, "late-p99-ms")
 	b.ReportMetric(float64(r.Late[2].Microseconds())/1e3, "late-max-ms")
+	if r.Writes > 0 {
+		b.ReportMetric(r.perTick(r.Writes), "writes/tick")
+	}
 	b.ReportMetric(r.perTick(r.Mallocs), "allocs/tick")
 	b.ReportMetric(r.perTick(r.Bytes), "B/tick")
 }
@@ -115,11 +138,18 @@ func (e entry) enter(b *testing.B, s settings) {
 func (e entry) measure(t testing.TB, s settings) result {
 	t.Helper()
 	s.Contestant, s.Locks, s.Profile = e.contestant, e.locks, profileOf(t)
+	var server server
 	if e.server != "" {
-		server := e.server.start(t)
+		server = e.server.start(t)
 		s.Server, s.ServerPID = server.addr, server.pid
 	}
 	before := waitingForProcessor(t)
+	if e.daemons > 1 {
+		s.Daemons = e.daemons
+		r := runDaemons(t, s, server)
+		r.Pressure = waitingForProcessor(t) - before
+		return r
+	}
 	r := runChild(t, s)
 	r.Pressure = waitingForProcessor(t) - before
 	return r

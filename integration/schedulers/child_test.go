@@ -32,7 +32,9 @@ type settings struct {
 	WarmUp     time.Duration
 	Window     time.Duration // what is measured
 	Locks      bool
-	Server     string // address
+	Daemons    int       // that share the jobs, each a child
+	Begin      time.Time // of the window, the same for all of them
+	Server     string    // address
 	ServerPID  int
 	Profile    string // file, if any
 }
@@ -52,6 +54,8 @@ type result struct {
 	Bytes    int64         // allocated
 	Pressure time.Duration // some thread on the machine waited for a processor, from start to end
 	Total    time.Duration // from start to end
+	Writes   int64         // of the server, where they are counted
+	Runs     []ranTick     // of one of several daemons, since its start
 }
 
 func (r result) percent(d time.Duration) float64 { return 100 * d.Seconds() / r.Window.Seconds() }
@@ -100,6 +104,9 @@ func beChild() error {
 	}
 	if s.Contestant == "" {
 		return serveEmbedded()
+	}
+	if s.Daemons > 0 {
+		return beDaemon(s)
 	}
 	start, ok := contestants[s.Contestant]
 	if !ok {

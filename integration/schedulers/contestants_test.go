@@ -104,19 +104,29 @@ func runLockkeeper(ctx context.Context, s settings, prepared func(), ran func(ti
 	if err := fillHistories(ctx, client, s); err != nil {
 		return nil, fmt.Errorf("histories: %w", err)
 	}
+	prepared()
+	return startLockkeeper(ctx, client, s, func(run jobs.Run) { ran(time.Since(run.Due)) })
+}
+
+// startLockkeeper starts a daemon that closes its client at its end. Several of
+// them share the jobs.
+func startLockkeeper(ctx context.Context, client *recipes.Client, s settings, ran func(jobs.Run)) (func() (int, error), error) {
 	guard, err := lockguard.New(client)
 	if err != nil {
 		return nil, err
 	}
-	prepared()
-	lk, err := scheduler.New(scheduler.Config{
+	cfg := scheduler.Config{
 		Guard: guard, Ledger: client.TickLedger(""), Logger: slog.New(slog.DiscardHandler), // the others log nothing
-	})
+	}
+	if s.Daemons > 1 {
+		cfg.Spread = scheduler.SpreadOver(client, "")
+	}
+	lk, err := scheduler.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	work := jobs.Func(func(_ context.Context, run jobs.Run) error {
-		ran(time.Since(run.Due))
+		ran(run)
 		return nil
 	})
 	for i := range s.Jobs {

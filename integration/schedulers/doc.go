@@ -7,5 +7,7 @@
 // figure, and has the same jobs with the same phases to run; the work is a
 // function that takes the time and returns. Beside the ticks the two others keep
 // nothing: no record of a tick, nothing that two processes agree on. So the
-// ratios are what once per tick in the whole cluster costs.
+// ratios are what once per tick in the whole cluster costs. Several daemons that
+// share the jobs are a process each, measured in one window, and no tick may run
+// in two of them.
 package schedulers

@@ -46,12 +46,12 @@ func (t *table) print(to io.Writer) {
 			l.perJob(l.Heap)/1024, l.perJob(l.RSS)/1024, l.serverLoad(), l.shortage())
 	}
 	if len(t.ticks) > 0 {
-		fmt.Fprintf(out, "\n%d jobs, each every %s\tonce per tick\tticks/s\tskipped\tlate p50\tp99\tmax\tcpu %%\tserver cpu %%\tallocs/tick\tKiB/tick\theap+stacks/job\trss/job\tmachine short of cores %%\n", *crowd, period)
+		fmt.Fprintf(out, "\n%d jobs, each every %s\tonce per tick\tticks/s\tskipped\tlate p50\tp99\tmax\tcpu %%\tserver cpu %%\twrites/tick\tallocs/tick\tKiB/tick\theap+stacks/job\trss/job\tmachine short of cores %%\n", *crowd, period)
 	}
 	for _, l := range t.ticks {
-		fmt.Fprintf(out, "%s\t%s\t%.0f\t%d\t%s\t%s\t%s\t%.1f\t%s\t%.0f\t%.1f\t%.1f KiB\t%.1f KiB\t%.0f\n", l.name(), l.once(),
+		fmt.Fprintf(out, "%s\t%s\t%.0f\t%d\t%s\t%s\t%s\t%.1f\t%s\t%s\t%.0f\t%.1f\t%.1f KiB\t%.1f KiB\t%.0f\n", l.name(), l.once(),
 			float64(l.Ticks)/l.Window.Seconds(), l.Skipped, short(l.Late[0]), short(l.Late[1]), short(l.Late[2]),
-			l.percent(l.CPU), l.serverLoad(), l.perTick(l.Mallocs), l.perTick(l.Bytes)/1024,
+			l.percent(l.CPU), l.serverLoad(), l.writes(), l.perTick(l.Mallocs), l.perTick(l.Bytes)/1024,
 			l.perJob(l.Heap)/1024, l.perJob(l.RSS)/1024, l.shortage())
 	}
 }
@@ -69,6 +69,14 @@ func (l line) serverLoad() string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", l.percent(l.Server))
+}
+
+// writes are those of the server for each tick.
+func (l line) writes() string {
+	if l.Writes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", l.perTick(l.Writes))
 }
 
 // shortage is how much of the time somebody on the machine, perhaps the
