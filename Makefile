@@ -122,7 +122,7 @@ bench-peers: setup ## Measure our locks against the limit, zk.Lock, Curator, Kaz
 	@scripts/peers.sh
 	cd integration/peers && go build -o '$(CURDIR)/bin/peers' ./cmd && '$(CURDIR)/bin/peers' -rounds '$(ROUNDS)' -peers '$(PEERS)' -work '$(WORK)' -servers '$(SERVERS)' $(PEERSFLAGS)
 
-bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); six minutes
+bench-schedulers: setup ## Measure what ten thousand jobs cost, against robfig/cron and gocron (BENCH=AtRest|Ticks); ten minutes
 	cd integration/schedulers && go test -run '^$$' -bench '$(BENCH)' -timeout 20m $(BENCHFLAGS) .
 
 bench-temporal: setup ## Measure locks of activities and workflows against those that Temporal's own means make, and how soon an activity knows that it has to go; ten minutes
