@@ -158,8 +158,8 @@ func (r *placeReader) places() bool {
 		if len(r.read) > 0 && !r.skip(',') {
 			return false
 		}
-		p := groupPlace{}
-		ok := false
+		var p groupPlace
+		var ok bool
 		if p.lock, ok = r.name(); !ok || !r.skip(':') || !r.place(&p) {
 			return false
 		}

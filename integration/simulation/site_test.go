@@ -107,8 +107,6 @@ type report struct {
 	preempted          int64
 	took               time.Duration // virtual, until all had begun
 	faults             int64
-	skipped            map[scheduler.SkipReason]uint64
-	failed             uint64
 }
 
 // simulate runs a site, in a bubble.
