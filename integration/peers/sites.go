@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,8 +168,8 @@ func memoryDir() (string, error) {
 
 func (p *place) close() error {
 	var errs []error
-	for i := len(p.closers) - 1; i >= 0; i-- { // a server ends before its directory goes
-		errs = append(errs, p.closers[i]())
+	for _, end := range slices.Backward(p.closers) { // a server ends before its directory goes
+		errs = append(errs, end())
 	}
 	p.closers = nil
 	return errors.Join(errs...)
