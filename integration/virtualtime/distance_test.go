@@ -85,6 +85,31 @@ func TestRoundTripsOfAPreemption(t *testing.T) {
 	}
 }
 
+// A holder that knows already who is next is asked to go for another one.
+func TestRoundTripsOfAPreemptionWhereSomebodyWaitsAlready(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		first, holder, equal, urgent := w.program("first", long, far), w.program("holder", long, far), w.program("equal", long, far), w.program("urgent", long, far)
+		for _, p := range []*program{first, holder, equal, urgent} {
+			warm(t, p, "another")
+		}
+		before := first.do(lockguard.Requirement{}, lasting(10*time.Second))
+		w.until(time.Second)
+		held := holder.do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(45*time.Second))
+		w.until(2 * time.Second)
+		later := equal.do(lockguard.Requirement{}, lasting(time.Second))
+		require.NoError(t, before.returned())
+		w.until(90 * time.Second)
+
+		next := urgent.do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+		<-held.hold().Context().Done()
+		asked := w.now()
+		require.NoError(t, next.returned())
+		require.Equal(t, asked+45*time.Second+2*trip, next.began())
+		require.NoError(t, later.returned())
+		require.Error(t, held.returned())
+	})
+}
+
 func TestHandOverThatWasPreparedMindsWhoHasComeSince(t *testing.T) {
 	for name, before := range map[string]time.Duration{
 		"long before":  30 * time.Second,
