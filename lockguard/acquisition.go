@@ -186,7 +186,7 @@ func (t *tenure) acquire(ctx, caller context.Context, request recipes.Request, h
 
 // giveBack releases a grant under which nothing was begun.
 func giveBack(ctx context.Context, g grant) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackLimit)
 	defer cancel()
 	_ = g.Release(ctx) // tried on in the background
 }

@@ -88,6 +88,25 @@ func TestReleaseDoesNotWaitForEverForZooKeeper(t *testing.T) {
 	})
 }
 
+// A grant may not know its token yet, and nobody answers.
+func TestSilentServerDoesNotHoldUpACallThatIsCancelledOnceItIsGranted(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.locker.prepare = func(g *fakeGrant) {
+			silence := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+			g.token = func(ctx context.Context) (recipes.Token, error) { return 0, silence(ctx) }
+			g.release = silence
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := s.Acquire(ctx, required())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second+giveBackLimit, time.Since(start))
+		require.Equal(t, 1, s.locker.last().released())
+	})
+}
+
 func TestReleaseOfALostHoldReturnsTheLoss(t *testing.T) {
 	s := newSetup(t)
 	hold := acquire(t.Context(), t, s, required())

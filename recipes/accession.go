@@ -71,7 +71,7 @@ type holdView struct {
 
 // alive are the holders that are there.
 func (v *holdView) alive() []child {
-	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return !slices.Contains(v.g.Holders, c.guid) })
+	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return !v.g.holds(c) })
 }
 
 // holders are those of G with one more, in the place of another one if there is
@@ -272,7 +272,7 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 	rec.Owner, rec.Host, rec.PID = req.Owner, l.c.host, l.c.pid
 	rec.Message, rec.Trace, rec.Under = req.Message, req.Trace, req.Under
 
-	next, others := lockRecord{Evicted: v.g.Evicted}, v.there
+	next, others := lockRecord{Evicted: v.g.Evicted, Walked: v.g.Walked}, v.there
 	var op any = &zk.CheckVersionRequest{Path: m.path, Version: m.stat.Version}
 	if place == m.guid {
 		op = &zk.DeleteRequest{Path: m.path, Version: m.stat.Version}
@@ -320,7 +320,7 @@ func (k *accession) resume(ctx context.Context, s *session, v *holdView, place s
 	}
 	rec := newRecord(l.c, req)
 	rec.Granted, rec.Token = true, k.ref.Token
-	next := lockRecord{Evicted: v.g.Evicted, Delays: v.g.carry(v.stat, v.there)}
+	next := lockRecord{Evicted: v.g.Evicted, Walked: v.g.Walked, Delays: v.g.carry(v.stat, v.there)}
 	check := &zk.CheckVersionRequest{Path: l.c.root, Version: k.a.epoch}
 	return k.make(ctx, s, v, check, req.Priority, rec, next, place)
 }
@@ -505,7 +505,7 @@ func (k *accession) tellQueued(ctx context.Context, s *session, v *holdView, wai
 		if c.guid == waiter.guid {
 			break
 		}
-		if !slices.Contains(v.g.Holders, c.guid) {
+		if !v.g.holds(c) {
 			position++
 		}
 	}

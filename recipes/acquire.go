@@ -10,13 +10,15 @@ import (
 // gone; what is not done by then goes on in the background.
 const leaveBudget = 500 * time.Millisecond
 
-// acquire carries out one call that wants a grant, by run. It returns when that
-// is done, or soon after ctx or the timeout ends (0: a try; nil: none): what is
-// then left to undo is undone in the background.
+// acquire carries out one call that wants a grant, by open if that succeeds, else
+// by run. It returns when that is done, or soon after ctx or the timeout ends (0: a try;
+// nil: none): what is then left to undo is undone in the background. Run may be left
+// behind, so it has a goroutine of its own; open, which may be nil, has not: it returns
+// as soon as its context ends.
 func acquire[G interface {
 	comparable
 	Release(ctx context.Context) error
-}](ctx context.Context, c *Client, what string, timeout *time.Duration, n *notices, run func(context.Context) (G, error)) (G, error) {
+}](ctx context.Context, c *Client, what string, timeout *time.Duration, n *notices, open func(context.Context) (G, bool), run func(context.Context) (G, error)) (G, error) {
 	start := time.Now()
 	c.requested(what, 1)
 	defer c.requested(what, -1)
@@ -33,6 +35,12 @@ func acquire[G interface {
 	defer cancel()
 	if limited.Done() == nil {
 		return run(limited)
+	}
+
+	if open != nil {
+		if g, ok := open(limited); ok {
+			return g, nil
+		}
 	}
 
 	type outcome struct {

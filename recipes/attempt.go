@@ -20,9 +20,11 @@ type attempt struct {
 	below    bool    // some of them came behind it
 	suspects []child // of those, who may hold the lock; nil: too many
 	holders  []Contender
-	delays   []Delay // that bar it, as last seen
-	delayed  bool    // Delayed was sent for them
-	timed    bool    // a try has found out since when
+	delays   []Delay    // that bar it, as last seen
+	delayed  bool       // Delayed was sent for them
+	timed    bool       // a try has found out since when
+	opened   *taking    // is on its way already, see open; nil: none is
+	turn     *localTurn // in its local queue; nil: it does not stand there
 	notices  *notices
 
 	// What the request becomes, see Terms.
@@ -37,7 +39,13 @@ type attempt struct {
 // run makes the attempt, in one session after the other.
 func (a *attempt) run(ctx context.Context) (*Grant, error) {
 	c := a.l.c
-	s, err := c.admit(ctx)
+	var s *session
+	var err error
+	if a.opened != nil {
+		s = a.opened.s
+	} else {
+		s, err = c.admit(ctx)
+	}
 	for err == nil {
 		var g *Grant
 		g, err = a.in(ctx, s)
@@ -68,9 +76,11 @@ func (a *attempt) outranksSeen() bool {
 
 // in makes the attempt within one session.
 func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
-	a.consulted = false
-	if err := a.renew(ctx); err != nil {
-		return nil, err
+	if a.opened == nil {
+		a.consulted = false
+		if err := a.renew(ctx); err != nil {
+			return nil, err
+		}
 	}
 	g, err := a.fast(ctx, s)
 	if !errors.Is(err, errCrowded) {

@@ -11,22 +11,48 @@ import (
 // successor, off the path of the release.
 const prepareAfter = 200 * time.Microsecond
 
+// A preparation is a look who would be granted, which may be under way when the lock is released.
+type preparation struct {
+	begun instant
+	done  chan struct{} // what follows is there
+	heir  *heir         // nil: it cannot be told
+}
+
 // prepare reads who would be granted if the lock were released now.
 func (g *Grant) prepare() {
+	p := &preparation{begun: g.s.clock.now(), done: make(chan struct{})}
+	defer close(p.done)
 	g.mu.Lock()
 	known := g.next
+	g.preparing = p
 	g.mu.Unlock()
 	next, err := g.successors(g.lock.c.closing, known, 1)
 	if err != nil || len(next.heirs) != 1 {
 		return
 	}
+	p.heir = next.heirs[0]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.state != stateHeld || g.attending { // that knows better
 		return
 	}
-	g.next = next.heirs[0]
+	g.next = p.heir
 	g.timer = time.AfterFunc(freshFor-time.Millisecond, g.attend) // when that is too old
+}
+
+// underWayLocked returns the look that a release waits for in place of one of its own: in a queue of
+// thousands each takes longer than many a hold. It was begun so shortly before that it is as good.
+func (g *Grant) underWayLocked(now instant) *preparation {
+	p := g.preparing
+	if p == nil || now.sub(p.begun) > freshFor || g.mode == priority.Shared || g.req.Hold != "" || len(g.asked) > 0 || !g.s.usable() {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return nil // it is known what it has found
+	default:
+		return p
+	}
 }
 
 const (

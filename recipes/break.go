@@ -140,7 +140,7 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 			ops = append(ops, &zk.DeleteRequest{Path: x.path, Version: x.version})
 		}
 		b.notes = brief(b.notes)
-		next := lockRecord{Evicted: v.g.evict(b.notes...), Delays: v.g.carry(v.lock, v.others())}
+		next := lockRecord{Evicted: v.g.evict(b.notes...), Walked: v.g.Walked, Delays: v.g.carry(v.lock, v.others())}
 		for _, holder := range v.present { // a member of the hold that is dead could be resumed
 			if !v.meant(holder.ID) {
 				next.Holders = append(next.Holders, holder.ID)
@@ -230,7 +230,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 	}
 	v.there, _ = parseChildren(names)
 	for _, child := range v.there {
-		if !slices.Contains(v.g.Holders, child.guid) {
+		if !v.g.holds(child) {
 			continue
 		}
 		if v.now == 0 {

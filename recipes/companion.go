@@ -118,5 +118,5 @@ func (l *PriorityLock) accede(ctx context.Context, ref Reference, r Request, ado
 		ref:    ref,
 		adopts: adopts,
 	}
-	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, k.a.notices, k.run)
+	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, k.a.notices, nil, k.run)
 }

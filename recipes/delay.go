@@ -126,7 +126,7 @@ func barring(notes []delayNote, mode priority.Mode, present []child) []delayNote
 // without is G after a clean end of one of several shared holders, written under the
 // version of stat.
 func (r lockRecord) without(guid string, stat *zk.Stat, present []child) lockRecord {
-	rest := lockRecord{Evicted: r.Evicted}
+	rest := lockRecord{Evicted: r.Evicted, Walked: r.Walked}
 	rest.Holders = slices.DeleteFunc(slices.Clone(r.Holders), func(id string) bool { return id == guid })
 	r.Delays = slices.DeleteFunc(slices.Clone(r.Delays), func(n delayNote) bool { return n.ID == guid })
 	rest.Delays = r.carry(stat, present)

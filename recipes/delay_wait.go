@@ -143,6 +143,12 @@ func (a *attempt) leftover(ctx context.Context, s *session, seen *zk.Stat) (keep
 	if len(g.Delays) > 0 && stat.Version != seen.Version {
 		return keep, errAgain // somebody else may be there
 	}
+	if g.Open {
+		if a.mayWalk() && stat.Version == seen.Version {
+			return keep, errWalkIn
+		}
+		return keep, a.l.shut(ctx, s, stat.Version)
+	}
 	keep.Evicted, keep.Delays = g.news(seen.Mtime), g.carry(stat, nil)
 	bars := barring(keep.Delays, a.req.Mode, nil)
 	a.delays = describeNotes(bars)

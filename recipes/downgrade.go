@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -47,6 +48,9 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		case stateReleased:
 			return ErrReleased
 		case stateHeld:
+		}
+		if own, _ := parseChild(path.Base(g.path)); own.walked { // it shares the lock, and G need not name it
+			return nil
 		}
 		lock, at, err := g.s.get(ctx, g.lock.path)
 		if errors.Is(err, errAmbiguous) {

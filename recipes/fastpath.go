@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -14,21 +15,19 @@ import (
 // somebody else is there.
 func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
-	a.seen = nil                       // in another session, others may be there
-	a.epoch = max(0, l.c.epoch.Load()) // one that is too old costs a request
-	h := l.c.hints.get(l.path)
-	if h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive {
-		return nil, errCrowded // others were seen just now: join them without looking
+	a.seen = nil // in another session, others may be there
+	t := a.opened
+	if a.opened = nil; t == nil {
+		if g, err := a.walksBlind(ctx, s); !errors.Is(err, errCrowded) && !errors.Is(err, errAgain) {
+			return g, err
+		}
+		var err error
+		if t, err = a.remembered(s); err != nil {
+			return nil, err
+		}
 	}
-	if h.idle && l.c.epoch.Load() > h.epoch { // scopes were removed since
-		h.idle = false
-	}
-	if h.blind >= maxBlind { // whoever has come since is to be seen
-		h.idle = false
-	}
-	if h.idle {
-		a.epoch = h.epoch
-		g, err := a.take(ctx, s, h.version, lockRecord{})
+	if t != nil {
+		g, err := a.take(ctx, t)
 		switch {
 		case errors.Is(err, errAgain):
 		case errors.Is(err, errCrowded):
@@ -65,7 +64,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
 		all := there.children
-		l.c.hints.update(l.path, func(h *hint) { h.blind = 0 })
+		l.c.hints.update(l.path, func(h *hint) { h.blind, h.throng = 0, throngOf(all) })
 		a.seen = l.c.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)
@@ -87,12 +86,19 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			return g, err
 		}
 		keep, err := a.leftover(ctx, s, stat)
+		if errors.Is(err, errWalkIn) {
+			g, err := a.walk(ctx, s, walkIn{known: true, version: stat.Version, epoch: a.epoch})
+			if errors.Is(err, errCrowded) || errors.Is(err, errAgain) {
+				continue
+			}
+			return g, err
+		}
 		if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		g, err := a.take(ctx, s, stat.Version, keep)
+		g, err := a.take(ctx, a.taking(s, stat.Version, keep))
 		switch {
 		case errors.Is(err, errAgain):
 			continue
@@ -104,6 +110,74 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 		return g, err
 	}
+}
+
+// remembered is T1 at the version at which this client has left the lock; nil: it
+// has to look who is there. It returns errCrowded when others were seen just now: then it
+// joins them without looking.
+func (a *attempt) remembered(s *session) (*taking, error) {
+	c := a.l.c
+	a.epoch = max(0, c.epoch.Load()) // one that is too old costs a request
+	h := c.hints.get(a.l.path)
+	switch {
+	case h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive:
+		return nil, errCrowded
+	case !h.idle, c.epoch.Load() > h.epoch, h.blind >= maxBlind: // scopes were removed since, or whoever has come since is to be seen
+		return nil, nil //nolint:nilnil // there is nothing to remember
+	}
+	a.epoch = h.epoch
+	return a.taking(s, h.version, lockRecord{}), nil
+}
+
+// open sends the first transaction of an attempt, if that is T1 at a remembered
+// version, without a goroutine that could be left behind: while it waits nothing has to be
+// done, and when it is over before its caller, nothing is left. If not, it goes on as opened.
+func (a *attempt) open(ctx context.Context) (*Grant, bool) {
+	c := a.l.c
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if ctx.Err() != nil || c.isClosing() || !s.usable() || c.breaker.State() != gobreaker.StateClosed || c.breaker.Counts().ConsecutiveFailures > 0 {
+		return nil, false
+	}
+	if !c.hints.get(a.l.path).idle || a.consult() != nil || a.next != nil || a.req.Priority == priority.Emergency {
+		return nil, false
+	}
+	t, err := a.remembered(s)
+	if t == nil && err == nil {
+		t = a.deserted(ctx, s)
+	}
+	if t == nil || a.outdated() || !t.post(a) {
+		return nil, false
+	}
+	a.opened = t
+	if !t.sent.arrives(ctx, s) || !t.sent.succeeded() {
+		return nil, false
+	}
+	a.opened = nil
+	g, err := a.take(ctx, t)
+	return g, err == nil
+}
+
+// deserted is T1 at the version at which nobody was there, seen with a look; nil: somebody
+// was, or there is more to find out.
+func (a *attempt) deserted(ctx context.Context, s *session) *taking {
+	c, l := a.l.c, a.l
+	epoch := c.epoch.Load() // before the look: a version means nothing after a removal
+	if epoch < 0 {
+		return nil
+	}
+	look := s.post(opChildren2, []any{nodeRead(l.path)}, true)
+	if look == nil || !look.arrives(ctx, s) || !look.succeeded() {
+		return nil
+	}
+	stat := look.results[0].Stat
+	if len(look.names) > 0 || int(stat.DataLength) > soleHolderLength {
+		return nil
+	}
+	c.hints.update(l.path, func(h *hint) { h.blind = 0 })
+	a.epoch = epoch
+	return a.taking(s, stat.Version, lockRecord{})
 }
 
 // accompany takes a shared lock that only shared holders have, and for which no
@@ -129,6 +203,13 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		} else if err != nil {
 			return nil, err
 		}
+		if g, err := decodeLock(data); err == nil && g.Open && a.mayWalk() && len(a.seen) < maxSharing && !a.isBehind() {
+			grant, err := a.walk(ctx, s, walkIn{known: true, version: stat.Version, epoch: a.epoch})
+			if errors.Is(err, errCrowded) {
+				continue
+			}
+			return grant, err
+		}
 		g, err := l.grants(ctx, s, data, stat.Version)
 		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
 			continue
@@ -149,13 +230,16 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 			return nil, errCrowded
 		}
 		a.seen = l.c.strangers.drop(l.path, a.seen, g.Holders...)
-		keep := lockRecord{Evicted: g.Evicted, Delays: g.carry(stat, a.seen)}
+		keep := lockRecord{Evicted: g.Evicted, Walked: g.Walked, Delays: g.carry(stat, a.seen)}
+		keep.Open = a.mayOpen(keep)
 		var holders []child
 		for _, c := range a.seen {
 			switch {
-			case slices.Contains(g.Holders, c.guid):
+			case g.holds(c):
 				holders = append(holders, c)
-				keep.Holders = append(keep.Holders, c.guid)
+				if slices.Contains(g.Holders, c.guid) { // else it has walked in
+					keep.Holders = append(keep.Holders, c.guid)
+				}
 			case c.mode != priority.Shared && !a.req.Priority.Outranks(c.level()):
 				return nil, errCrowded // it comes first
 			}
@@ -169,7 +253,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		grant, err := a.take(ctx, s, stat.Version, keep)
+		grant, err := a.take(ctx, a.taking(s, stat.Version, keep))
 		if !errors.Is(err, errCrowded) {
 			return grant, err
 		}
@@ -198,37 +282,85 @@ func (l *PriorityLock) allShare(ctx context.Context, s *session, holders []child
 	return nil
 }
 
-// take is T1: it takes the lock if nothing has been granted since version, and
-// no lock node was removed since a.epoch. It joins the holders of keep. It
-// returns errAgain when the terms may have changed.
-func (a *attempt) take(ctx context.Context, s *session, version int32, keep lockRecord) (*Grant, error) {
+// taking is T1 at a version of the lock node, beside the holders of keep.
+type taking struct {
+	s       *session
+	version int32
+	keep    lockRecord
+	rec     contenderRecord
+	data    []byte // rec
+
+	guid   string // another one for each time that it is sent
+	at     instant
+	check  zk.CheckVersionRequest
+	create zk.CreateRequest
+	set    zk.SetDataRequest
+	sent   *parcel // is on its way; nil: nothing is
+}
+
+func (a *attempt) taking(s *session, version int32, keep lockRecord) *taking {
+	t := &taking{s: s, version: version, keep: keep, rec: newRecord(a.l.c, a.req)}
+	t.rec.Granted = true
+	t.data = t.rec.encode()
+	return t
+}
+
+func (t *taking) operations(a *attempt) []any {
 	l := a.l
-	rec := newRecord(l.c, a.req)
-	rec.Granted = true
-	data := rec.encode()
+	t.guid = newGUID()
+	record := soleHolder(t.guid)
+	if own := t.rec.delayNotes(t.guid); len(own)+len(t.keep.Evicted) > 0 || t.keep.occupied() {
+		record = t.keep.with(t.guid, own).encode()
+	}
+	t.check = zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch}
+	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
+	t.set = zk.SetDataRequest{Path: l.path, Data: record, Version: t.version}
+	t.at = t.s.clock.now()
+	return []any{&t.check, &t.create, &t.set}
+}
+
+// post sends it, if that does not block.
+func (t *taking) post(a *attempt) bool {
+	ops := t.operations(a)
+	if fits(ops...) == nil {
+		t.sent = t.s.post(opMulti, ops, true)
+	}
+	return t.sent != nil
+}
+
+// outcome sends it, unless that is done, and waits for what comes of it.
+func (t *taking) outcome(ctx context.Context, a *attempt) ([]zk.MultiResponse, int, error) {
+	if p := t.sent; p != nil {
+		t.sent = nil
+		return t.s.outcome(p)
+	}
+	return t.s.multi(ctx, t.operations(a)...)
+}
+
+// take is T1: it takes the lock if nothing has been granted since a version, and
+// no lock node was removed since a.epoch. It returns errAgain when the terms may have changed.
+func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
+	l, s := a.l, t.s
 	for {
-		if a.outdated() {
+		if t.sent == nil && a.outdated() {
 			return nil, errAgain
 		}
-		guid := newGUID()
-		record := soleHolder(guid)
-		if own := rec.delayNotes(guid); len(own)+len(keep.Evicted) > 0 || keep.occupied() {
-			record = keep.with(guid, own).encode()
-		}
-		sent := s.clock.now()
-		r, failed, err := s.multi(ctx,
-			&zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch},
-			&zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, guid), Data: data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-			&zk.SetDataRequest{Path: l.path, Data: record, Version: version})
+		r, failed, err := t.outcome(ctx, a)
+		guid, keep := t.guid, t.keep
 		switch {
 		case err == nil:
-			stamp := serverStamp{at: r[2].Stat.Mtime, sent: sent, replied: s.clock.now()}
+			stamp := serverStamp{at: r[2].Stat.Mtime, sent: t.at, replied: s.clock.now()}
 			g := &Grant{
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
 				token: Token(r[2].Stat.Mzxid), at: dataVersion{0, true}, version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
 			}
 			if keep.occupied() {
 				g.version = -1 // at which the lock is not idle when this one leaves
+			}
+			if keep.Open {
+				l.c.hints.update(l.path, func(h *hint) {
+					h.open, h.throng = walkIn{known: true, version: r[2].Stat.Version, epoch: a.epoch}, h.throng.after(r[1].String)
+				})
 			}
 			return a.granted(g)
 		case errors.Is(err, zk.ErrBadVersion) && failed == 0:
@@ -245,7 +377,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
 				return nil, err
 			}
-			version = 0
+			t.version = 0
 		case errors.Is(err, errAmbiguous):
 			own, lost := s.find(ctx, l.path, guid)
 			if lost != nil {
@@ -255,7 +387,7 @@ func (a *attempt) take(ctx context.Context, s *session, version int32, keep lock
 			if own == "" {
 				return nil, errCrowded // not executed, or evicted since
 			}
-			return a.adopt(ctx, s, guid, own, sent)
+			return a.adopt(ctx, s, guid, own, t.at)
 		default:
 			return nil, err
 		}

@@ -172,7 +172,7 @@ func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) boo
 	found := false
 	for _, c := range seen[:min(len(seen), 64)] {
 		data, stat, err := s.get(ctx, l.path+"/"+c.name)
-		if why := whyStranger(data, stat, err); why != "" {
+		if why := whyStranger(data, stat, err); why != "" && (!c.walked || g.planted(c, stat)) {
 			l.pass(c.name, why)
 			found = true
 		} else if err == nil {
@@ -199,31 +199,45 @@ func (l *PriorityLock) deserted(ctx context.Context, s *session, children []chil
 // grants reads G at a version, and mends it when somebody else has written there:
 // whoever was granted has that in its own node as well, and leaves the lock with
 // it. Requests that cannot be read count as granted, unless
-// they were strangers before. It returns errAgain when it
-// was mended, or has changed.
+// they were strangers before. Where readers may walk in it ends that. It returns errAgain when it
+// was mended or shut, or has changed.
 func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, version int32) (lockRecord, error) {
 	g, err := decodeLock(data)
-	if err == nil || isNewer(err) {
+	switch {
+	case err == nil && g.Open:
+		return g, l.shut(ctx, s, version)
+	case err == nil || isNewer(err):
 		return g, inNode(err, l.path)
 	}
-	// Whoever restores it need not be there, so the lock may be removed, and be
-	// there anew with that version: the epoch tells, from before the version on.
+	return l.rewrite(ctx, s, version, func([]byte) (lockRecord, error) {
+		g, err := l.restored(ctx, s)
+		if err == nil {
+			l.c.log.Warn("the lock node is overwritten: restoring it from the requests", "node", l.path, "holders", g.Holders)
+		}
+		return g, err
+	})
+}
+
+// rewrite puts another G in the place of that of a version. It returns errAgain when it
+// has, or somebody else was faster.
+//
+// Whoever does that need not be there, so the lock may be removed, and be
+// there anew with that version: the epoch tells, from before the version on.
+func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, anew func(data []byte) (lockRecord, error)) (g lockRecord, err error) {
 	epoch, err := l.c.rootEpoch(ctx, s)
 	if err != nil {
 		return g, err
 	}
-	_, now, err := s.get(ctx, l.path)
+	data, now, err := s.get(ctx, l.path)
 	switch {
 	case err != nil:
 		return g, err
 	case now.Version != version:
 		return g, errAgain
 	}
-	g, err = l.restored(ctx, s)
-	if err != nil {
+	if g, err = anew(data); err != nil {
 		return g, err
 	}
-	l.c.log.Warn("the lock node is overwritten: restoring it from the requests", "node", l.path, "holders", g.Holders)
 	_, failed, err := s.multi(ctx,
 		&zk.CheckVersionRequest{Path: l.c.root, Version: epoch},
 		&zk.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
@@ -272,7 +286,10 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 	}
 	g := lockRecord{Format: recordFormat, Holders: []string{}}
 	for i, c := range children {
-		if granted[i] {
+		switch {
+		case c.walked: // its name says so
+			g.Walked = true
+		case granted[i]:
 			g.Holders, g.Delays = append(g.Holders, c.guid), append(g.Delays, notes[i]...)
 		}
 	}

@@ -122,13 +122,13 @@ func kept(t *testing.T, before, after []byte, known []string) {
 func FuzzLockRecord(f *testing.F) {
 	f.Add(soleHolder(newGUID()))
 	f.Add(lockRecord{Format: 1, Holders: []string{"a", "b"}, Evicted: []evictionNote{{ID: "x", Owner: "o", By: "b", Reason: priority.LeaseExpired, Override: &Mark{ID: "m"}, At: 5}}}.encode())
-	for _, text := range []string{`{"format":2,"delays":[{"id":"x","delay_ms":1000,"ended":{}},{"delay_ms":-1},{"delay_ms":9223372036854775807,"ended":{"at":-9223372036854775808}}]}`, "", "{", "null", `{"format":1}`, `{"format":1,"holders":null,"evicted":[null,{}]}`, `{"format":3,"holders":{}}`, `{"format":1,"holders":[1]}`, `{"format":1e0}`} {
+	for _, text := range []string{`{"format":2,"delays":[{"id":"x","delay_ms":1000,"ended":{}},{"delay_ms":-1},{"delay_ms":9223372036854775807,"ended":{"at":-9223372036854775808}}]}`, "", "{", "null", `{"format":1}`, `{"format":1,"holders":null,"evicted":[null,{}]}`, `{"format":3,"holders":{}}`, `{"format":3,"holders":["a"],"open":true}`, `{"format":4,"holders":{}}`, `{"format":1,"holders":[1]}`, `{"format":1e0}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := decodeLock(data)
 		if err != nil {
-			checkRefusalUpTo(t, delayFormat, data, err)
+			checkRefusalUpTo(t, openFormat, data, err)
 			return
 		}
 		again, err := decodeLock(g.encode())

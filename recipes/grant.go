@@ -25,6 +25,8 @@ type Grant struct {
 	epoch   int32          // of the root, read before the grant
 	evicted []evictionNote // by this grant, to be handed on
 
+	walkedIn walkIn // where it walked in; the zero value: it did not
+
 	line *localLine // whose next one it is passed on to; nil: it is not. Set before anybody may release it
 
 	notices *notices // the request's
@@ -48,6 +50,7 @@ type Grant struct {
 	attending bool          // such a watch is or will be armed
 	events    int           // how often somebody came or went since
 	pause     time.Duration // until the next look
+	preparing *preparation  // a look for next that may be under way; nil: none was begun
 	attended  *heir         // next, if nobody came or went since; else nil
 	at        dataVersion   // of the own node: what asked says is of this version
 	state     grantState

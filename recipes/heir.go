@@ -78,6 +78,10 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 			next.others, next.rest = true, nil
 			return next, nil //nolint:nilerr // so nobody is granted
 		}
+		if record.Open { // others may walk in: whoever waits shuts it and looks, G stays as it is
+			next.others, next.rest = true, nil
+			return next, nil
+		}
 		held, heldAt, next.version, next.evicted = record, stat, stat.Version, record.news(stat.Mtime)
 	}
 	seen := g.s.clock.now()
@@ -100,7 +104,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 		next.rest = new(held.without(g.guid, heldAt, waiters))
 	}
 	next.others = len(waiters) > 0
-	next.together = slices.ContainsFunc(waiters, func(c child) bool { return slices.Contains(held.Holders, c.guid) })
+	next.together = slices.ContainsFunc(waiters, held.holds)
 	if next.together {
 		return next, nil
 	}

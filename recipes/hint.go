@@ -14,11 +14,14 @@ import (
 // A hint is what this process remembers of a lock to save requests. Being
 // wrong costs a request, never safety: the lock node's version decides.
 type hint struct {
-	idle    bool  // released by us with nobody waiting, at version
-	version int32 // of the lock node
-	epoch   int32 // read before version was: one from before a removal fails
-	blind   int8  // how often we have released it since a request of ours looked who is there
-	busy    int8  // > 0: others were seen lately, so look for a successor before leaving
+	idle    bool   // released by us with nobody waiting, at version
+	version int32  // of the lock node
+	epoch   int32  // read before version was: one from before a removal fails
+	blind   int8   // how often we have released it since a request of ours looked who is there
+	open    walkIn // where readers may walk in; the zero value: nowhere that is known
+	walking int8   // how many of ours are on their way in
+	throng  throng // how many hold it then, at most
+	busy    int8   // > 0: others were seen lately, so look for a successor before leaving
 
 	waiting   int            // how many waited
 	lowest    priority.Level // of those

@@ -150,7 +150,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 		}
 	}
 	if holding := look.g.named(); !all {
-		look.children = slices.DeleteFunc(look.children, func(c child) bool { return !holding(c.guid) })
+		look.children = slices.DeleteFunc(look.children, func(c child) bool { return !holding(c) })
 	}
 	nodes, err := s.readAll(ctx, path, look.children)
 	if err != nil {

@@ -44,7 +44,7 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 		grant, err := p.grantSelf(ctx, stat, g, children, alive) // nobody in its way, whatever they say
 		return grant, 0, err
 	}
-	holders, err := p.lookAt(ctx, alive)
+	holders, err := p.lookAt(ctx, g, alive)
 	if errors.Is(err, errStranger) { // who holds the lock
 		p.tellQueued(ctx, 1, nil)
 		return nil, strangeHolderFor / 4, nil
@@ -152,7 +152,7 @@ func (p *place) pendingOver(ctx context.Context) error {
 
 // lookAt reads what the holders say, and watches them alone. It returns errAgain
 // when one of them has left.
-func (p *place) lookAt(ctx context.Context, alive []child) ([]*holding, error) {
+func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*holding, error) {
 	holders := make([]*holding, len(alive))
 	paths := make([]string, len(alive))
 	for i, c := range alive {
@@ -177,6 +177,13 @@ func (p *place) lookAt(ctx context.Context, alive []child) ([]*holding, error) {
 		})
 	}
 	err := looks.Wait()
+	planted := slices.DeleteFunc(slices.Clone(holders), func(h *holding) bool { return !g.planted(h.child, h.stat) })
+	for _, h := range planted {
+		p.a.l.pass(h.name, "it is not ephemeral")
+	}
+	if len(planted) > 0 {
+		return nil, errAgain
+	}
 	if !errors.As(err, new(*RecordError)) || isNewer(err) {
 		p.baffled = 0
 		return holders, err
@@ -331,9 +338,11 @@ func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, chil
 	if p.a.outdated() {
 		return nil, errAgain
 	}
-	next := lockRecord{Evicted: g.Evicted, Delays: p.remains(stat, g, children)}
+	next := lockRecord{Evicted: g.Evicted, Walked: g.Walked && len(keep) > 0, Delays: p.remains(stat, g, children)}
 	for _, c := range keep {
-		next.Holders = append(next.Holders, c.guid)
+		if slices.Contains(g.Holders, c.guid) { // else it has walked in
+			next.Holders = append(next.Holders, c.guid)
+		}
 	}
 	r, _, err := p.s.multi(ctx,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},

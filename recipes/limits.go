@@ -124,17 +124,26 @@ func (p *place) awaitRoom(ctx context.Context, alive []child) error {
 	return nil
 }
 
-// named returns what tells whether a guid is in G.
-func (r lockRecord) named() func(guid string) bool {
+// named returns what tells whether one that is there holds the lock.
+func (r lockRecord) named() func(c child) bool {
 	const few = 8
 	if len(r.Holders) <= few {
-		return func(guid string) bool { return slices.Contains(r.Holders, guid) }
+		return r.holds
 	}
 	all := make(map[string]bool, len(r.Holders))
 	for _, guid := range r.Holders {
 		all[guid] = true
 	}
-	return func(guid string) bool { return all[guid] }
+	return func(c child) bool { return c.walked || all[c.guid] }
+}
+
+// holds reports whether one that is there holds the lock.
+func (r lockRecord) holds(c child) bool { return c.walked || slices.Contains(r.Holders, c.guid) }
+
+// planted reports whether a node that is there has the name of one that has walked in, and is nobody's: such
+// nodes are ephemeral. stat may be nil, then it does not tell. What G names holds, whoever has made it.
+func (r lockRecord) planted(c child, stat *zk.Stat) bool {
+	return c.walked && stat != nil && !isEphemeral(stat) && !slices.Contains(r.Holders, c.guid)
 }
 
 // maxNotes bounds what one takeover writes about those whom it evicts.

@@ -37,7 +37,7 @@ func (b *bid) try() bool { return b.timeout != nil && *b.timeout == 0 }
 // the timeout ends: what is then left to undo is undone in the background.
 func (b *bid) make(ctx context.Context) (*ClassicGrant, error) {
 	b.start = time.Now()
-	return acquire(ctx, b.c, b.label, b.timeout, b.notices, b.run)
+	return acquire(ctx, b.c, b.label, b.timeout, b.notices, nil, b.run)
 }
 
 // run makes the attempt in one session after the other.

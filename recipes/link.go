@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // A link is one TCP connection of a session. It sits between go-zookeeper and
@@ -27,14 +29,20 @@ type link struct {
 
 	patience time.Duration // with a server that does not greet
 
-	mu       sync.Mutex
-	greeted  bool                  // connect request sent
-	welcome  bool                  // and answered
-	sent     map[int32]sentRequest // unanswered, by xid
-	pings    []instant             // unanswered pings, oldest first
-	received instant               // last time that anything came in
-	closed   bool
-	mute     bool // given up without a greeting
+	out     chan struct{} // full while a frame is written; taken before mu. Not a mutex: whoever waits may do so in a testing/synctest bubble
+	scratch []byte        // for the frame of a parcel
+
+	mu         sync.Mutex
+	xid        int64                 // of the last parcel
+	theirs     int64                 // of the library's last request
+	unanswered int                   // bytes of sent
+	greeted    bool                  // connect request sent
+	welcome    bool                  // and answered
+	sent       map[int32]sentRequest // unanswered, by xid
+	pings      []instant             // unanswered pings, oldest first
+	received   instant               // last time that anything came in
+	closed     bool
+	mute       bool // given up without a greeting
 
 	resent chan struct{} // closed when the library has sent its watches again
 	held   bool          // what comes in waits for that or for a moment; used by Read alone
@@ -58,9 +66,11 @@ const (
 
 // sentRequest is a request that was not answered yet.
 type sentRequest struct {
-	at  instant
-	op  int32
-	led bool
+	at     instant
+	op     int32
+	led    bool
+	bytes  int
+	parcel *parcel // nil: the library's
 }
 
 // throughLeader reports whether the answer to an operation proves that the
@@ -84,6 +94,7 @@ func newLink(conn net.Conn, s *session) *link {
 		in:     bufio.NewReaderSize(conn, 16<<10),
 		sent:   make(map[int32]sentRequest),
 		resent: make(chan struct{}),
+		out:    make(chan struct{}, 1),
 	}
 	l.frame.greeting = true
 	return l
@@ -100,6 +111,7 @@ func (l *link) Close() error {
 	was := l.closed
 	l.closed = true
 	unanswered := slices.Collect(maps.Values(l.sent))
+	maps.DeleteFunc(l.sent, func(_ int32, r sentRequest) bool { return r.parcel != nil })
 	l.mu.Unlock()
 	if was {
 		return nil
@@ -107,7 +119,16 @@ func (l *link) Close() error {
 	for _, request := range unanswered {
 		l.s.c.tell(request.op, request.at, l.s.clock.now(), OperationLost)
 	}
-	return l.Conn.Close()
+	err := l.Conn.Close()
+	// Before anybody hears that his request was lost: what he sends next has to wait until
+	// the next connection has caught up. The library tells of the end only later.
+	l.s.lost(l)
+	for _, request := range unanswered {
+		if request.parcel != nil {
+			request.parcel.fail(zk.ErrConnectionClosed)
+		}
+	}
+	return err
 }
 
 // Write sends one request: go-zookeeper writes whole frames.
@@ -115,6 +136,8 @@ func (l *link) Write(b []byte) (int, error) {
 	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
 	}
+	l.out <- struct{}{}
+	defer func() { <-l.out }()
 	now := l.s.clock.now()
 	l.mu.Lock()
 	first := !l.greeted
@@ -126,7 +149,8 @@ func (l *link) Write(b []byte) (int, error) {
 		l.pings = append(l.pings, now)
 	case xid > 0:
 		op := int32(binary.BigEndian.Uint32(b[8:]))
-		l.sent[xid] = sentRequest{at: now, op: op, led: throughLeader(op)}
+		l.sent[xid] = sentRequest{at: now, op: op, led: throughLeader(op), bytes: len(b)}
+		l.theirs, l.unanswered = int64(xid), l.unanswered+len(b)
 	}
 	l.mu.Unlock()
 
@@ -146,11 +170,14 @@ func (l *link) Write(b []byte) (int, error) {
 	if id := int64(binary.BigEndian.Uint64(b[20:])); !l.s.mayGreet(id) {
 		return 0, errSecondSession
 	}
-	out := b
+	out := slices.Clone(b)
+	// What the library has not seen itself: no server may answer that knows less.
+	zxid := max(int64(binary.BigEndian.Uint64(b[8:])), l.s.zxid.Load())
+	binary.BigEndian.PutUint64(out[8:], uint64(zxid))
 	if auth := l.s.c.cfg.Auth; auth != nil {
 		// With the greeting, and not through AddAuth: its resend can block the
 		// library for ever.
-		out = appendAuth(append([]byte(nil), b...), auth)
+		out = appendAuth(out, auth)
 	}
 	if _, err := l.Conn.Write(out); err != nil {
 		return 0, err
@@ -208,12 +235,15 @@ func (l *link) Read(b []byte) (int, error) {
 	if l.held && l.frame.rest == 0 {
 		l.awaitWatches()
 	}
+	if l.frame.between() {
+		l.receive()
+	}
 	n, err := l.in.Read(b)
 	if n > 0 {
 		l.mu.Lock()
 		l.received = l.s.clock.now()
 		l.mu.Unlock()
-		l.frame.feed(b[:n], l.header)
+		l.frame.feed(b[:n], func(h []byte, greeting bool) { l.header(h, greeting) })
 	}
 	if err != nil && l.wasTurnedAway() {
 		l.s.turnedAway()
@@ -229,8 +259,9 @@ func (l *link) wasTurnedAway() bool {
 	return l.greeted && !l.welcome && !l.closed
 }
 
-// header is told the first bytes of each frame.
-func (l *link) header(h []byte, greeting bool) {
+// header is told the first bytes of each frame. It returns the parcel that the
+// frame answers; nil: none.
+func (l *link) header(h []byte, greeting bool) *parcel {
 	if greeting {
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(h[4:]))) * time.Millisecond
 		id := int64(binary.BigEndian.Uint64(h[8:]))
@@ -239,7 +270,7 @@ func (l *link) header(h []byte, greeting bool) {
 		l.mu.Unlock()
 		l.held = true
 		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
-		return
+		return nil
 	}
 	xid := int32(binary.BigEndian.Uint32(h))
 	var request sentRequest
@@ -252,8 +283,10 @@ func (l *link) header(h []byte, greeting bool) {
 			l.pings = l.pings[1:]
 		}
 	case xid > 0:
-		request, known = l.sent[xid]
-		delete(l.sent, xid)
+		if request, known = l.sent[xid]; known {
+			delete(l.sent, xid)
+			l.unanswered -= request.bytes
+		}
 	}
 	now := l.received
 	l.mu.Unlock()
@@ -272,6 +305,7 @@ func (l *link) header(h []byte, greeting bool) {
 			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", code))
 		}
 	}
+	return request.parcel
 }
 
 // late says why the link must be closed, if it must: no greeting in time, or no
@@ -332,6 +366,10 @@ type frameReader struct {
 	have     int // bytes of length and head gathered so far
 	rest     int // bytes of the frame that are still to come, once the head is shown
 }
+
+// between reports whether what comes next is the beginning of a frame, and not
+// the greeting.
+func (f *frameReader) between() bool { return f.have == 0 && f.rest == 0 && !f.greeting }
 
 func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) {
 	for len(b) > 0 {

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -50,22 +48,60 @@ type localLine struct {
 // A localTurn is one request in a localLine.
 type localTurn struct {
 	a      *attempt
+	line   *localLine
 	called chan struct{} // closed: it is the head
 	grants chan *Grant   // passed on to it
+}
+
+// openInLine stands in line without a goroutine that could be left behind: most
+// requests are passed the lock there. What else happens is runInLine's, which goes on from
+// there.
+func (a *attempt) openInLine(ctx context.Context) (*Grant, bool) {
+	if ctx.Err() != nil || a.l.c.isClosing() || a.consult() != nil || !a.mayStandInLine() {
+		return nil, false
+	}
+	t := a.standInLine()
+	var told <-chan time.Time
+	if a.req.Notify != nil { // then it is told after a while, which may take a while
+		timer := time.NewTimer(restFor(1))
+		defer timer.Stop()
+		told = timer.C
+	}
+	select {
+	case g := <-t.grants:
+		return g, true
+	case <-t.called:
+		if g, ok := a.open(ctx); ok {
+			t.line.ran(t, g)
+			return g, true
+		}
+	case <-told:
+	case <-a.changed:
+	case <-ctx.Done():
+	}
+	return nil, false
+}
+
+func (a *attempt) standInLine() *localTurn {
+	a.turn = &localTurn{a: a, called: make(chan struct{}), grants: make(chan *Grant, 1)}
+	a.turn.line = a.l.c.lines.join(a.l.c, lineKey{a.l.path, a.req.Priority}, a.turn)
+	return a.turn
 }
 
 // runInLine makes the attempt, behind those of this client that want the same lock
 // at the same priority.
 func (a *attempt) runInLine(ctx context.Context) (*Grant, error) {
-	if err := a.consult(); err != nil {
-		return nil, a.explain(err)
+	t := a.turn
+	if t == nil {
+		if err := a.consult(); err != nil {
+			return nil, a.explain(err)
+		}
+		if !a.mayStandInLine() {
+			return a.run(ctx)
+		}
+		t = a.standInLine()
 	}
-	if !a.mayStandInLine() {
-		return a.run(ctx)
-	}
-	lines := &a.l.c.lines
-	t := &localTurn{a: a, called: make(chan struct{}), grants: make(chan *Grant, 1)}
-	line := lines.join(a.l.c, lineKey{a.l.path, a.req.Priority}, t)
+	line := t.line
 	told := time.NewTimer(restFor(1)) // only then it is more than a short wait
 	defer told.Stop()
 	done, changed := ctx.Done(), a.changed
@@ -257,6 +293,21 @@ func (q *localLine) refused(t *localTurn) {
 	q.settleLocked()
 }
 
+// isLeft ends the line's interest in a holder with nobody behind it, and reports
+// whether it has none.
+func (q *localLine) isLeft(g *Grant) bool {
+	if q == nil {
+		return true
+	}
+	q.c.lines.mu.Lock()
+	defer q.c.lines.mu.Unlock()
+	if q.holder == g && q.head == nil && len(q.waiting) == 0 {
+		q.holder = nil
+		q.settleLocked()
+	}
+	return q.holder != g
+}
+
 // isBehind reports whether somebody stands behind the holder.
 func (q *localLine) isBehind() bool {
 	if q == nil {
@@ -284,185 +335,4 @@ func (q *localLine) tellQueued(t *localTurn) {
 		holders = []Contender{g.contender()}
 	}
 	t.a.notices.send(Queued{Position: i + 1, Holders: holders})
-}
-
-// --- passing on --------------------------------------------------------------------
-
-// passOn is T17: the holder's node becomes that of the next in line. It reports
-// whether that is so; if not, the holder has to leave, and the line queues in
-// ZooKeeper. at is the version of the node at which it was not asked to go, as far as
-// that was read; asked: it is.
-func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool) bool {
-	q := g.line
-	if q == nil {
-		return false
-	}
-	t, behind := q.next(g)
-	if t == nil {
-		return false
-	}
-	if asked || !q.mayPass(ctx, g) {
-		q.refused(t)
-		return false
-	}
-	again, err := g.become(ctx, t, at, behind)
-	if err != nil {
-		q.refused(t)
-		return false
-	}
-	q.passedOn(again)
-	if _, err := t.a.granted(again); err != nil {
-		q.refused(t) // in another session
-		return true
-	}
-	t.grants <- again
-	return true
-}
-
-// mayPass reports whether nobody outside of the line comes first: nobody more
-// important is there, as of a list that is fresh, and nobody of the same priority has
-// been passed as often as the configuration allows.
-func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
-	ls, now := &q.c.lines, g.s.clock.now()
-	ls.mu.Lock()
-	full := q.passed >= q.c.cfg.LocalQueue
-	old := q.looked == 0 || now.sub(q.looked) > freshFor
-	soon := !q.looking && now.sub(q.looked) > freshFor/2
-	ls.mu.Unlock()
-	if full || old {
-		if err := q.look(ctx, g); err != nil {
-			return false
-		}
-	} else if soon { // while this one is passed on
-		q.c.backlog.Go(func() { _ = q.look(context.Background(), g) })
-	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if q.outranked || full && q.rivalled {
-		return false
-	}
-	if full {
-		q.passed = 0
-	}
-	return true
-}
-
-// look finds out who is at the lock beside the line.
-func (q *localLine) look(ctx context.Context, g *Grant) error {
-	ls := &q.c.lines
-	ls.mu.Lock()
-	q.looking = true
-	ls.mu.Unlock()
-	at := g.s.clock.now()
-	there, me, _, err := g.lock.queueAround(ctx, g.s, g.guid)
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	q.looking = false
-	if err != nil {
-		return err
-	}
-	others := g.lock.c.strangers.drop(g.lock.path, slices.Concat(there[:me], there[me+1:]))
-	q.looked = max(q.looked, at)
-	q.outranked = slices.ContainsFunc(others, func(c child) bool { return c.level().Outranks(q.key.level) })
-	q.rivalled = slices.ContainsFunc(others, func(c child) bool { return c.level() == q.key.level })
-	return nil
-}
-
-// errNotPassedOn: the holder's node says something else than what is passed on.
-var errNotPassedOn = errors.New("the lock cannot be passed on")
-
-// become makes the holder's node that of the next in line. With an error the lock is
-// not that one's.
-func (g *Grant) become(ctx context.Context, t *localTurn, at dataVersion, behind int) (*Grant, error) {
-	rec := newRecord(g.lock.c, t.a.req)
-	rec.Granted, rec.Behind = true, behind
-	data := rec.encode()
-	record := soleHolder(g.guid)
-	if kept := (lockRecord{Evicted: g.evicted}).news(g.stamp.notAhead(g.s.clock.now())); len(kept) > 0 {
-		record = lockRecord{Evicted: kept}.with(g.guid, nil).encode()
-	}
-	for {
-		sent := g.s.clock.now()
-		if !at.known { // or the reply to the transaction was lost: done twice, it is as good
-			found, stat, err := g.own(ctx)
-			switch {
-			case errors.Is(err, errAmbiguous):
-				continue
-			case err != nil:
-				return nil, err
-			case !found.Granted || len(found.Preempt) > 0:
-				return nil, errNotPassedOn
-			}
-			at, sent = dataVersion{stat.Version, true}, g.s.clock.now()
-		}
-		r, _, err := g.s.multi(ctx,
-			&zk.SetDataRequest{Path: g.path, Data: data, Version: at.version},
-			&zk.SetDataRequest{Path: g.lock.path, Data: record, Version: -1})
-		switch {
-		case err == nil:
-			return g.inTurn(t, Token(r[0].Stat.Mzxid), r[0].Stat, r[1].Stat.Version, sent), nil
-		case errors.Is(err, errAmbiguous):
-			at.known = false
-		default:
-			return nil, err
-		}
-	}
-}
-
-// A dataVersion is the version of a node's data, as last seen.
-type dataVersion struct {
-	version int32
-	known   bool
-}
-
-// learn takes note of a look; one that is older than another says nothing.
-func (v *dataVersion) learn(stat *zk.Stat) {
-	if !v.known || stat.Version > v.version {
-		*v = dataVersion{stat.Version, true}
-	}
-}
-
-// own reads the holder's node.
-func (g *Grant) own(ctx context.Context) (contenderRecord, *zk.Stat, error) {
-	data, stat, err := g.s.get(ctx, g.path)
-	if err != nil {
-		return contenderRecord{}, nil, err
-	}
-	rec, err := decodeContender(data)
-	return rec, stat, err
-}
-
-// inTurn is the grant of the next in line, on the node of this one.
-func (g *Grant) inTurn(t *localTurn, token Token, stat *zk.Stat, version int32, sent instant) *Grant {
-	return &Grant{
-		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version, evicted: g.evicted,
-		stamp: serverStamp{at: stat.Mtime, sent: sent, replied: g.s.clock.now()}, notices: t.a.notices,
-		token: token, at: dataVersion{stat.Version, true}, line: g.line,
-	}
-}
-
-// enter puts a grant into its line, unless it is lost by now.
-func (g *Grant) enter(q *localLine) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.line = q
-	return g.state == stateHeld
-}
-
-// leaseLeft is how long the lease goes on.
-func (g *Grant) leaseLeft() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.leaseTo.sub(g.s.clock.now())
-}
-
-// contender describes the holder as far as its own process knows it.
-func (g *Grant) contender() Contender {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	r := &g.req
-	return Contender{
-		ID: g.guid, Owner: r.Owner, Host: g.lock.c.host, PID: g.lock.c.pid, Priority: r.Priority, Mode: g.mode, Message: r.Message,
-		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, MinRuntime: r.MinRuntime, Class: r.Class, Trace: r.Trace, Token: g.token,
-	}
 }

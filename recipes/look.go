@@ -42,7 +42,8 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 	}
 	holding := l.g.named()
 	for i, child := range l.children {
-		n, holds := nodes(i), holding(child.guid)
+		n, holds := nodes(i), holding(child)
+		holds = holds && !l.g.planted(child, n.stat)
 		if errors.Is(n.err, zk.ErrNoNode) {
 			continue // left meanwhile
 		}

@@ -268,7 +268,7 @@ func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []
 			}
 			if errors.Is(err, zk.ErrNoNode) {
 				s.unwatch(path, &n.onNode)
-				if holds(n.guid) {
+				if holds(n.child) {
 					gone.Store(true)
 				}
 			}

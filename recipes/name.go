@@ -155,14 +155,21 @@ func digest(guid string) string { return guid[guidLength/2:] }
 // contenderName is the name of a contender's node without its sequence:
 // <2147483647−priority>-<x|s>-<guid>-
 func contenderName(level priority.Level, mode priority.Mode, guid string) string {
-	const ten = 10_000_000_000 // for leading zeros
-	b := make([]byte, 0, 1+10+3+guidLength+1)
-	b = strconv.AppendInt(b, ten+math.MaxInt32-int64(level), 10)
 	m := byte('x')
 	if mode == priority.Shared {
 		m = 's'
 	}
-	b = append(b, '-', m, '-')
+	return nodeName(level, m, guid)
+}
+
+// walkerName is that of a reader that walks in: <2147483647−priority>-w-<guid>-
+func walkerName(level priority.Level, guid string) string { return nodeName(level, 'w', guid) }
+
+func nodeName(level priority.Level, mode byte, guid string) string {
+	const ten = 10_000_000_000 // for leading zeros
+	b := make([]byte, 0, 1+10+3+guidLength+1)
+	b = strconv.AppendInt(b, ten+math.MaxInt32-int64(level), 10)
+	b = append(b, '-', mode, '-')
 	b = append(b, guid...)
 	return string(append(b, '-')[1:])
 }
@@ -173,6 +180,8 @@ type child struct {
 	guid  string
 	place priority.Place
 	mode  priority.Mode
+
+	walked bool // it came to hold by walking in: as long as it is there, it holds
 }
 
 func (c child) level() priority.Level { return c.place.Level }
@@ -197,6 +206,8 @@ func parseChild(name string) (child, bool) {
 		c.mode = priority.Exclusive
 	case 's':
 		c.mode = priority.Shared
+	case 'w':
+		c.mode, c.walked = priority.Shared, true
 	default:
 		return child{}, false
 	}

@@ -27,27 +27,60 @@ type nodeList struct {
 }
 
 func (s *session) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := call(ctx, s, func(c *zk.Conn) (nodeData, error) {
-		data, stat, err := c.Get(path)
-		return nodeData{data, stat}, err
-	})
+	r, err := call(ctx, s, func(c *zk.Conn) (nodeData, error) { return s.read(c, path) })
 	return r.data, r.stat, denied(err, path, PermissionRead)
+}
+
+func (s *session) read(c *zk.Conn, path string) (nodeData, error) {
+	if p := s.post(opGetData, []any{nodeRead(path)}, false); p != nil {
+		r, err := p.reply(s)
+		if err != nil {
+			return nodeData{}, err
+		}
+		return nodeData{p.data, r[0].Stat}, nil
+	}
+	data, stat, err := c.Get(path)
+	return nodeData{data, stat}, err
 }
 
 // list returns the children of path together with its stat, from one snapshot.
 func (s *session) list(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := call(ctx, s, func(c *zk.Conn) (nodeList, error) {
-		names, stat, err := c.Children(path)
-		return nodeList{names, stat}, err
-	})
+	r, err := call(ctx, s, func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) })
 	return r.names, r.stat, denied(err, path, PermissionRead)
+}
+
+func (s *session) readList(c *zk.Conn, path string) (nodeList, error) {
+	if p := s.post(opChildren2, []any{nodeRead(path)}, false); p != nil {
+		r, err := p.reply(s)
+		if err != nil {
+			return nodeList{}, err
+		}
+		return nodeList{p.names, r[0].Stat}, nil
+	}
+	names, stat, err := c.Children(path)
+	return nodeList{names, stat}, err
 }
 
 func (s *session) delete(ctx context.Context, node string, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
+		if p := s.post(opDelete, []any{&zk.DeleteRequest{Path: node, Version: version}}, false); p != nil {
+			_, err := p.reply(s)
+			return struct{}{}, err
+		}
 		return struct{}{}, c.Delete(node, version)
 	})
+	if err == nil {
+		return nil
+	}
 	return denied(err, path.Dir(node), PermissionDelete)
+}
+
+// deleted waits for the reply to a delete of node.
+func (s *session) deleted(sent *parcel, node string) error {
+	if _, err := sent.reply(s); err != nil {
+		return denied(s.classify(err), path.Dir(node), PermissionDelete)
+	}
+	return nil
 }
 
 // multi runs ops as one transaction. A failed one returns the error of the
@@ -57,7 +90,17 @@ func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 	if err := fits(ops...); err != nil {
 		return nil, -1, err
 	}
-	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
+		if p := s.post(opMulti, ops, false); p != nil {
+			return p.reply(s)
+		}
+		return c.Multi(ops...)
+	})
+	return s.concluded(ops, sent, r, err)
+}
+
+// concluded is what multi makes of the reply to a transaction.
+func (s *session) concluded(ops []any, sent instant, r []zk.MultiResponse, err error) ([]zk.MultiResponse, int, error) {
 	if err != nil {
 		failed := culprit(r, err)
 		if failed >= 0 {
@@ -156,7 +199,16 @@ func (s *session) create(ctx context.Context, node string, data []byte, flags in
 	if err := fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
 		return "", err
 	}
-	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) {
+		if p := s.post(opCreate, []any{&zk.CreateRequest{Path: node, Data: data, Acl: acl, Flags: flags}}, false); p != nil {
+			r, err := p.reply(s)
+			if err != nil {
+				return "", err
+			}
+			return r[0].String, nil
+		}
+		return c.Create(node, data, flags, acl)
+	})
 	return created, denied(err, path.Dir(node), PermissionCreate)
 }
 
@@ -165,7 +217,16 @@ func (s *session) set(ctx context.Context, path string, data []byte, version int
 	if err := fits(&zk.SetDataRequest{Path: path, Data: data}); err != nil {
 		return nil, err
 	}
-	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(path, data, version) })
+	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
+		if p := s.post(opSetData, []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}, false); p != nil {
+			r, err := p.reply(s)
+			if err != nil {
+				return nil, err
+			}
+			return r[0].Stat, nil
+		}
+		return c.Set(path, data, version)
+	})
 	if err == nil {
 		s.c.time.learn(stat.Mtime, sent, s.c.time.clock.now())
 	}

@@ -99,7 +99,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	waiting, pos := 0, -1
 	holding := g.named()
 	for _, c := range children {
-		holds := holding(c.guid)
+		holds := holding(c)
 		switch {
 		case c.guid == p.guid && holds:
 			grant, err := p.handedOver(ctx, 0)

@@ -67,9 +67,9 @@ func (l *PriorityLock) Acquire(ctx context.Context, r Request) (*Grant, error) {
 		return nil, err
 	}
 	a := &attempt{l: l, req: r, start: time.Now(), notices: &notices{f: r.Notify}}
-	run := a.run
+	open, run := a.open, a.run
 	if l.c.cfg.LocalQueue > 0 && !a.try() {
-		run = a.runInLine
+		open, run = a.openInLine, a.runInLine
 	}
-	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, a.notices, run)
+	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, a.notices, open, run)
 }

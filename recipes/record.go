@@ -23,6 +23,10 @@ const recordFormat = 1
 // a lock, nor hand it over, so it has to refuse the record.
 const delayFormat = 2
 
+// openFormat is the version of a lock record that lets readers walk in (T18), or has:
+// a program that does not know of that must not grant the lock to anybody.
+const openFormat = 3
+
 // contenderRecord is the data of a contender's node: its request, then its
 // mailbox. Times are server times in milliseconds.
 //
@@ -101,6 +105,11 @@ type lockRecord struct {
 	Holders []string       `json:"holders"` // guids
 	Evicted []evictionNote `json:"evicted,omitempty"`
 	Delays  []delayNote    `json:"delays,omitempty"` // then the format is delayFormat
+	Open    bool           `json:"open,omitempty"`   // readers may walk in; then the format is openFormat
+
+	// Some of those who have may be there; likewise. Its name makes G longer than that of one
+	// holder, with nobody named as well, or programs that do not know of it would not read it.
+	Walked bool `json:"readers_may_have_walked_in,omitempty"`
 }
 
 // evictionNote says who was evicted, by a takeover or by an operator's break,
@@ -180,12 +189,15 @@ func millis(d *time.Duration) *int64 {
 	return new(d.Milliseconds())
 }
 
-func (r contenderRecord) encode() []byte { return withUnknown(encode(r), r.unknown) }
+func (r contenderRecord) encode() []byte { return withUnknown(encodeContender(&r), r.unknown) }
 
 func (r lockRecord) encode() []byte {
 	r.Format = recordFormat
 	if len(r.Delays) > 0 {
 		r.Format = delayFormat
+	}
+	if r.Open || r.Walked {
+		r.Format = openFormat
 	}
 	if r.Holders == nil {
 		r.Holders = []string{}
@@ -222,7 +234,7 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 	if len(data) == 0 {
 		return lockRecord{Format: recordFormat}, nil
 	}
-	err = decodeUpTo(delayFormat, data, &r, &r.Format)
+	err = decodeUpTo(openFormat, data, &r, &r.Format)
 	for i, n := range r.Delays { // whoever has written it
 		r.Delays[i].Delay = min(n.Delay, MaxLockDelay.Milliseconds())
 	}

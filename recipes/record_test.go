@@ -124,7 +124,7 @@ func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
 func TestRecordOfANewerFormatIsRefused(t *testing.T) {
 	_, err := decodeContender([]byte(`{"format":3}`))
 	require.ErrorContains(t, err, "format 3")
-	_, err = decodeLock([]byte(`{"format":3}`))
+	_, err = decodeLock([]byte(`{"format":4}`))
 	require.ErrorContains(t, err, "upgrade")
 	_, err = decodeContender([]byte("garbage"))
 	require.ErrorContains(t, err, "unreadable")

@@ -42,6 +42,10 @@ func (g *Grant) Release(ctx context.Context) error {
 	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
+	var underWay *preparation
+	if next == nil {
+		underWay = g.underWayLocked(now)
+	}
 	g.mu.Unlock()
 	g.s.unhold(g)
 	g.s.late.drop(g)
@@ -57,22 +61,70 @@ func (g *Grant) Release(ctx context.Context) error {
 		g.req.LockDelay > 0 && g.Mode() == priority.Shared || // of several, each has its note in G
 		known != nil && known.followed ||
 		g.req.Hold != "" // of a hold, each leaves G clean
-	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) {
-		if g.passOn(context.Background(), at, asked) { // T17
+	var first, t4or5 *parcel
+	r := g.passOnAtOnce(at, asked)
+	switch {
+	case r != nil:
+		first = r.sent
+	case ctx.Done() != nil && (g.walkedIn.known || next != nil || !look && g.req.LockDelay == 0) && g.line.isLeft(g):
+		t4or5 = g.leaveAtOnce(next)
+		first = t4or5
+	}
+	leave := func() (struct{}, error) {
+		if g.passOn(context.Background(), at, asked, r) { // T17
 			return struct{}{}, nil
 		}
-		return struct{}{}, g.depart(context.Background(), look, next, known)
-	}, nil)
+		if underWay != nil && t4or5 == nil {
+			if <-underWay.done; underWay.heir != nil && !underWay.heir.followed {
+				next = underWay.heir
+			}
+		}
+		return struct{}{}, g.depart(context.Background(), look, next, known, t4or5)
+	}
+	var err error
+	if first != nil && first.arrives(ctx, g.s) && first.succeeded() {
+		_, err = leave() // which waits for nothing
+	} else {
+		_, err = promptly(ctx, g.lock.c, leave, nil)
+	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("release of lock %q has not been confirmed and goes on in the background: %w", g.lock.scope, err)
 	}
 	return err
 }
 
+// leaveAtOnce sends the first transaction of depart, which does not look before it, if
+// that does not block.
+func (g *Grant) leaveAtOnce(next *heir) *parcel {
+	var ops []any
+	switch {
+	case g.walkedIn.known:
+		ops = g.walkingOut()
+	case next == nil:
+		return g.s.post(opDelete, []any{&zk.DeleteRequest{Path: g.path, Version: -1}}, true)
+	default:
+		ops = g.handOverTo(g.known(next))
+	}
+	if fits(ops...) != nil {
+		return nil
+	}
+	return g.s.post(opMulti, ops, true)
+}
+
+// known is the succession of an heir that was seen before.
+func (g *Grant) known(next *heir) succession {
+	line := g.unseen()
+	line.heirs = []*heir{next}
+	if len(g.evicted) == 0 {
+		line.evicted = next.evicted
+	}
+	return line
+}
+
 // depart removes the holder's node and grants the next, until that is certain.
 // With next at hand, or without look, it does not look first; known was the
-// first waiter a while ago.
-func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error {
+// first waiter a while ago. What was sent already, see leaveAtOnce, is first.
+func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first *parcel) error {
 	l := g.lock
 	g.mu.Lock()
 	token := g.token
@@ -92,16 +144,28 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 		}
 		return err
 	}
+	if g.walkedIn.known {
+		err := g.walkOut(ctx, first)
+		first = nil
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errAmbiguous):
+			unsure = true
+		case !errors.Is(err, zk.ErrBadVersion): // else somebody wants to be next, or is in its turn
+			return gone(err)
+		}
+		look = true
+	}
 	line := g.unseen()
 	if next != nil {
-		line.heirs = []*heir{next}
-		if len(g.evicted) == 0 {
-			line.evicted = next.evicted
-		}
+		line = g.known(next)
 	}
 	for {
+		sent := first
+		first = nil
 		if !look && len(line.heirs) == 0 {
-			version, err := g.vacate(ctx, line)
+			version, err := g.vacate(ctx, line, sent)
 			switch {
 			case err == nil:
 				l.c.hints.update(l.path, func(h *hint) {
@@ -132,8 +196,10 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 			case err != nil:
 				return gone(err)
 			case !line.others && l.c.hints.get(l.path).busy == busyLooks:
-				// Whoever was here just now may be on the way back.
+				// Whoever was here just now may be on the way back, and not have reached the
+				// server that this client reads from.
 				l.c.hints.update(l.path, func(h *hint) { h.busy-- })
+				_, _ = call(ctx, g.s, func(c *zk.Conn) (string, error) { return c.Sync(l.path) }) // the list fails likewise
 				continue
 			case len(line.heirs) == 0:
 				if !line.others { // else they hold as well, or are nobody that this version understands
@@ -143,7 +209,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir) error 
 				continue
 			}
 		}
-		err := g.handOver(ctx, line) // T4
+		err := g.handOver(ctx, line, sent) // T4
 		switch {
 		case err == nil:
 			l.c.hints.crowded(l.path)
@@ -173,12 +239,18 @@ var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
 // takes its guid out: one that stays can be resumed (T16), and of two that leave at
 // once, each taking the other for alive, one fails and looks again. It returns the version at
 // which nobody has held the lock since, or -1: after a hold, if G names nobody any more.
-func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err error) {
+func (g *Grant) vacate(ctx context.Context, line succession, sent *parcel) (version int32, err error) {
+	remove := func() error {
+		if sent != nil {
+			return g.s.deleted(sent, g.path)
+		}
+		return g.s.delete(ctx, g.path, -1)
+	}
 	switch {
 	case line.rest == nil && g.req.Hold != "": // its guid stays in G, and who else may be there is not known
-		return -1, g.s.delete(ctx, g.path, -1)
+		return -1, remove()
 	case line.rest == nil || g.req.LockDelay == 0 && g.req.Hold == "":
-		return g.version, g.s.delete(ctx, g.path, -1)
+		return g.version, remove()
 	}
 	r, _, err := g.s.multi(ctx,
 		&zk.DeleteRequest{Path: g.path, Version: -1},
@@ -195,7 +267,21 @@ func (g *Grant) vacate(ctx context.Context, line succession) (version int32, err
 // handOver is T4: it grants the heirs and removes the holder's node. In this order,
 // in which the server tells of them: an heir that watches the holder hears of its grant first, and has
 // nothing to look for.
-func (g *Grant) handOver(ctx context.Context, line succession) error {
+func (g *Grant) handOver(ctx context.Context, line succession, sent *parcel) error {
+	var failed int
+	var err error
+	if sent != nil {
+		_, failed, err = g.s.outcome(sent)
+	} else {
+		_, failed, err = g.s.multi(ctx, g.handOverTo(line)...)
+	}
+	if failed == len(line.heirs) && errors.Is(err, zk.ErrNoNode) {
+		return errHolderGone
+	}
+	return err
+}
+
+func (g *Grant) handOverTo(line succession) []any {
 	ops := make([]any, 0, len(line.heirs)+2)
 	next := lockRecord{Evicted: line.evicted}
 	if line.rest != nil {
@@ -205,11 +291,5 @@ func (g *Grant) handOver(ctx context.Context, line succession) error {
 		ops = append(ops, &zk.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
 		next.Holders, next.Delays = append(next.Holders, h.guid), append(next.Delays, h.notes...)
 	}
-	own := len(ops)
-	ops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
-	_, failed, err := g.s.multi(ctx, ops...)
-	if failed == own && errors.Is(err, zk.ErrNoNode) {
-		return errHolderGone
-	}
-	return err
+	return append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -49,6 +50,8 @@ type session struct {
 	down     bool
 	tenants  map[tenant]struct{}
 	risk     bool // holders were told that they are at risk
+
+	zxid atomic.Int64 // the latest that a reply to a parcel told of
 
 	watches watchTable
 	crowds  crowdTable
@@ -254,6 +257,16 @@ func (s *session) settle(epoch int) {
 	s.c.connections.Add(1)
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 	s.watches.reconnected()
+}
+
+// lost is told of the end of each connection.
+func (s *session) lost(l *link) {
+	s.mu.Lock()
+	was := s.link == l && s.isReady
+	s.mu.Unlock()
+	if was {
+		s.disconnected()
+	}
 }
 
 func (s *session) disconnected() {

@@ -52,10 +52,7 @@ func newWatchTable() watchTable {
 // until unwatch, the node's deletion included.
 func (s *session) look(ctx context.Context, path string, w *watcher) ([]byte, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path}, w,
-		func(c *zk.Conn) (nodeData, error) {
-			data, stat, err := c.Get(path)
-			return nodeData{data, stat}, err
-		},
+		func(c *zk.Conn) (nodeData, error) { return s.read(c, path) },
 		func(c *zk.Conn) (nodeData, error) {
 			data, stat, _, err := c.GetW(path)
 			return nodeData{data, stat}, err
@@ -84,10 +81,7 @@ func (s *session) lookFor(ctx context.Context, path string, w *watcher) (bool, *
 // unwatchChildren.
 func (s *session) lookAtChildren(ctx context.Context, path string, w *watcher) ([]string, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path, children: true}, w,
-		func(c *zk.Conn) (nodeList, error) {
-			names, stat, err := c.Children(path)
-			return nodeList{names, stat}, err
-		},
+		func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) },
 		func(c *zk.Conn) (nodeList, error) {
 			names, stat, _, err := c.ChildrenW(path)
 			return nodeList{names, stat}, err

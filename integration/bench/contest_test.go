@@ -220,8 +220,8 @@ func productCycles(t testing.TB, server string, clients int) func(int, string, f
 		cs[i] = client(t, server)
 	}
 	locks := make([]map[string]*recipes.PriorityLock, clients)
+	ctx := cancellable(t)
 	return func(i int, scope string, work func()) error {
-		ctx := context.Background()
 		l := locks[i][scope]
 		if l == nil {
 			var err error

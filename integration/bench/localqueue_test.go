@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -64,10 +63,10 @@ func zkLockThreads(t testing.TB, server string, threads int) func(int, string, f
 
 func productThreads(t testing.TB, server string, _, line int) func(int, string, func()) error {
 	c := client(t, server, func(cfg *recipes.Config) { cfg.LocalQueue = line })
+	ctx := cancellable(t)
 	return func(_ int, scope string, work func()) error {
 		l, err := c.PriorityLock(scope)
 		require.NoError(t, err)
-		ctx := context.Background()
 		g, err := l.Acquire(ctx, recipes.Request{Owner: "bench"})
 		if err != nil {
 			return err

@@ -55,6 +55,12 @@ type (
 	}
 )
 
+// holds tells whether a node that is there is that of a holder: the lock node names it, or it has
+// walked in, and its name says so.
+func (g lockData) holds(n zktest.Node) bool {
+	return slices.Contains(g.Holders, guid(n.Path)) || strings.Contains(n.Path, "-w-"+guid(n.Path))
+}
+
 func record(n zktest.Node) (r contenderData) {
 	_ = json.Unmarshal(n.Data, &r) // a foreign node has no owner
 	return r

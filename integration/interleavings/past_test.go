@@ -44,6 +44,32 @@ func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
 	})
 }
 
+// A holder at which others were seen just now looks twice before it leaves, and not at the
+// same past.
+func TestHolderWhoseFollowerLagsHandsOverToTheOneWhoHasComeBack(t *testing.T) {
+	embeddedOnly(t, "a server that shows the past, for as long as nobody syncs", func(w *world) {
+		// given a holder behind a follower, whose lock another one has handed over to it
+		follower, err := w.z.Listen("follower")
+		require.NoError(w, err)
+		first := w.hold("A", at(1))
+		h := w.client("H", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "H", at(1))
+		h.queued()
+		first.release()
+		h.granted()
+		follower.Lag(-1)
+
+		// when that one comes back, which the follower does not know yet, and the holder leaves
+		again := w.ask("A", at(1))
+		again.queued()
+		w.must(T4(users).From("H"))
+		w.never(T5(users).From("H"))
+		h.release()
+
+		// then it is handed over to
+		again.granted()
+	})
+}
+
 // 20, without a follower: the decision itself is old when it comes.
 func TestGrantThatWasDecidedBeforeAnotherCameIsRefused(t *testing.T) {
 	scenario(t, func(w *world) {

@@ -146,7 +146,7 @@ func (r *referee) look(scope string) {
 	exclusive := false
 	for _, n := range children {
 		id := guid(n.Path)
-		if !slices.Contains(g.Holders, id) {
+		if !g.holds(n) {
 			continue
 		}
 		who := record(n).Owner
@@ -169,8 +169,7 @@ func (r *referee) look(scope string) {
 		}
 	}
 	for _, u := range r.inside[scope] {
-		there := slices.ContainsFunc(children, func(n zktest.Node) bool { return guid(n.Path) == u.grant.ID() })
-		if there && !slices.Contains(g.Holders, u.grant.ID()) {
+		if slices.ContainsFunc(children, func(n zktest.Node) bool { return guid(n.Path) == u.grant.ID() && !g.holds(n) }) {
 			r.foul("%s holds %s, and G does not name it", u.owner, scope)
 		}
 	}

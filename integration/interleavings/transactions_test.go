@@ -58,6 +58,11 @@ func T12(scope string) zktest.Match {
 // T13 changes what a waiter asks for, in its place: set(L/me). See T11.
 func T13(scope string) zktest.Match { return T11(scope) }
 
+// T18 walks in: check(root) · create(L/me) · check(L).
+func T18(scope string) zktest.Match {
+	return zktest.Op(zktest.Multi).Containing(zktest.Create).Path(contenders(scope)).Where(consistsOf(zktest.Check, zktest.Create, zktest.Check))
+}
+
 // Breaks is an operator's break: delete(L/holder) · set(L, evicted). On the wire
 // it is a takeover that grants nobody.
 func Breaks(scope string) zktest.Match {

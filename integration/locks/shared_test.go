@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -118,6 +119,23 @@ func TestReadersDoNotPassAWriterOfTheirPriority(t *testing.T) {
 }
 
 // FIFO inside a priority, the more important first.
+// Nor do they walk in past one that has joined, and has not shut the lock yet.
+func TestReadersDoNotWalkInPastAWriterThatTheySee(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+
+	// given a lock that readers have opened, and a writer of their priority that has done no more than to join
+	first := h.hold(h.lock(h.client()), "first", sharing)
+	h.hold(h.lock(h.client()), "second", sharing)
+	node := h.lockNode(first.grant.ID()) + "/2147483647-x-0123456789abcdef01234567-"
+	_, err := h.shell().Create(node, []byte(`{"format":1,"owner":"writer","mode":"exclusive"}`), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+
+	// then who looks does not, unless it comes first
+	require.True(t, recipes.IsNotAcquired(h.ask(h.lock(h.client()), "reader", sharing, try).refused()))
+	h.hold(h.lock(h.client()), "important reader", sharing, at(1), try)
+}
+
 func TestHandOverReachesTheReadersUpToTheNextWriter(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)

@@ -19,7 +19,7 @@ var past = []struct {
 	// The connection broke as one that had left took its watch back, and it did not
 	// try again.
 	{&scenes, "shared, preempted", []hit{
-		{frame{"C", "getData users", 6}, "cancel-after-long"}, {frame{"C", "getData users", 7}, "restart-after"},
+		{frame{"C", "getData users", 8}, "cancel-after-long"}, {frame{"C", "getData users", 9}, "restart-after"},
 	}},
 
 	// A client that was closed while nobody answered told that a lock was released
@@ -28,7 +28,7 @@ var past = []struct {
 		{frame{"A", "getChildren users", 3}, "close-before"}, {frame{"A", "delete A", 1}, "silence-before"},
 	}},
 	{&scenes, "shared", []hit{
-		{frame{"C", "getChildren users", 6}, "close-after"}, {frame{"C", "multi setData D setData E delete C setData users", 1}, "silence-before"},
+		{frame{"C", "getChildren users", 8}, "close-after"}, {frame{"C", "multi setData D setData E delete C setData users", 1}, "silence-before"},
 	}},
 }
 

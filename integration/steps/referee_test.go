@@ -197,6 +197,7 @@ func recordOf(n zktest.Node) (c contender) {
 	return c
 }
 
+// holdersOf are those whom the lock node names, and those who have walked in: their names say so.
 func holdersOf(there []zktest.Node, lock string) []string {
 	var g struct {
 		Holders []string `json:"holders"`
@@ -204,6 +205,11 @@ func holdersOf(there []zktest.Node, lock string) []string {
 	for _, n := range there {
 		if n.Path == lock {
 			_ = json.Unmarshal(n.Data, &g)
+		}
+	}
+	for _, n := range there {
+		if parent(n.Path) == lock && strings.HasPrefix(lockOf(n.Path)[min(10, len(lockOf(n.Path))):], "-w-") {
+			g.Holders = append(g.Holders, guidOf(n.Path))
 		}
 	}
 	return g.Holders

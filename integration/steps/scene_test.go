@@ -207,6 +207,20 @@ var scenes = []scene{
 		},
 	},
 	{
+		name: "walk in", about: "T18 of two readers beside those that have opened the lock, one of them again without a look; an exclusive one that shuts it; the last of them hands over",
+		probes: usersLock,
+		play: func(s *stage) {
+			s.user("A", 0, func(u *user) { u.acquire(users, sharing(5)).token().stay(300 * ms).release() })
+			s.user("B", 50*ms, func(u *user) { u.acquire(users, sharing(5)).stay(350 * ms).release() })
+			s.user("D", 100*ms, func(u *user) {
+				u.acquire(users, sharing(5)).token().stay(50 * ms).release()
+				u.acquire(users, sharing(5)).stay(400 * ms).release()
+			})
+			s.user("E", 150*ms, func(u *user) { u.acquire(users, sharing(5)).stay(200 * ms).release() })
+			s.user("C", 250*ms, func(u *user) { u.acquire(users, at(5)).token().stay(100 * ms).release() })
+		},
+	},
+	{
 		name: "shared, preempted", about: "T6 to two readers, and to a third that came in meanwhile; T7 of those that do not go",
 		probes: usersLock, forced: true, stay: 7 * time.Second,
 		play: func(s *stage) {

@@ -61,6 +61,44 @@ func TestRoundTripsOfAHandOver(t *testing.T) {
 	}
 }
 
+// A hold that ends while its holder looks who is next waits for that look, and does not begin another.
+func TestHandOverWaitsForTheLookThatIsUnderWay(t *testing.T) {
+	const work = 2 * time.Millisecond
+	story(t, func(t *testing.T, w *world) {
+		first, holder, last := w.program("first", long, far), w.program("holder", long, far), w.program("last", long, far)
+		for _, p := range []*program{first, holder, last} {
+			warm(t, p, "another")
+		}
+		before := first.do(lockguard.Requirement{}, lasting(time.Minute))
+		w.until(time.Second)
+		var ended time.Duration
+		done := make(chan error, 1)
+		go func() {
+			lock, err := holder.client.PriorityLock(scope)
+			if err != nil {
+				done <- err
+				return
+			}
+			g, err := lock.Acquire(t.Context(), recipes.Request{}) // without a token, which would take as long
+			if err != nil {
+				done <- err
+				return
+			}
+			time.Sleep(work)
+			ended = w.now()
+			done <- g.Release(t.Context())
+		}()
+		w.until(2 * time.Second)
+		next := last.do(lockguard.Requirement{}, lasting(time.Second))
+		require.NoError(t, before.returned())
+		require.NoError(t, <-done)
+		require.NoError(t, next.returned())
+
+		// the look (the list, the next one's request) began 0.2 ms after the grant; then T4 and its event, and the token
+		require.Equal(t, ended-work+200*time.Microsecond+4*trip, next.began())
+	})
+}
+
 func TestRoundTripsOfAPreemption(t *testing.T) {
 	for name, cleanup := range map[string]time.Duration{"that is cleaned up after soon": 3 * trip, "that is cleaned up after for long": time.Minute} {
 		t.Run(name, func(t *testing.T) {

@@ -54,6 +54,8 @@ type Config struct {
 	NoGiveUp   bool
 	Foresees   bool // holders hand over by a list from before their grant
 	Scouts     bool // whoever has joined reads its own node, G and the list in any order
+	Opens      bool // readers open the lock for each other, and walk in
+	Open       bool // it is open when it begins
 	Knocks     bool
 	Idle       int  // version that the idle lock begins with
 	Held       bool // A holds the lock when it begins
@@ -197,6 +199,13 @@ const (
 	PassVersion
 	PassUnasked
 	PassLostReads
+	VersionInT18
+	EpochInT18
+	OpenBesideReaders
+	ShutBeforeT1
+	ShutBeforeT3
+	NoT4WhileOpen
+	EpochInShut
 	guards
 )
 
@@ -300,6 +309,13 @@ var guardNames = [guards]string{
 	BreakForgetsDead:       "a break forgets the dead companions",
 	PassVersion:            "the version in T17",
 	PassUnasked:            "no T17 while the holder is asked to go",
+	VersionInT18:           "v in T18",
+	EpochInT18:             "the epoch in T18",
+	OpenBesideReaders:      "nobody opens the lock who sees one that wants it alone",
+	ShutBeforeT1:           "an open lock is shut before T1",
+	ShutBeforeT3:           "an open lock is shut before T3 and T7",
+	NoT4WhileOpen:          "no T4 while the lock is open",
+	EpochInShut:            "the epoch in the shutting by a newcomer",
 	PassLostReads:          "the mailbox read after a T17 whose reply is lost",
 }
 

@@ -143,6 +143,26 @@ func Bounded() []Config {
 			Requests: []Request{exclusive(0, 1), exclusive(0, 1), with(exclusive(1, 2), forceful)},
 		},
 		{
+			Name: "readers open a lock", Lag: 1, Opens: true,
+			Requests: []Request{reader(0, 1), reader(1, 2), exclusive(2, 1)},
+		},
+		{
+			Name: "readers walk in, and a writer", Lag: 1, Expiries: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "a reader walks in, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "readers walk in, a lock that is broken, nodes that are deleted", Lag: 1, Breaks: 1, Deletes: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
+		},
+		{
+			Name: "a reader with a delay finds the lock open", Lag: 0, Expiries: 1, Opens: true, Open: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), with(reader(1, 1), delays), exclusive(2, 1)},
+		},
+		{
 			Name: "a line, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
 			Requests: []Request{with(exclusive(0, 1), line(1)), with(exclusive(1, 2), forceful)},
 		},
@@ -247,6 +267,14 @@ func Narrow() []Config {
 		{
 			Name: "a hold that would share", Held: true, NoGiveUp: true, Expiries: 2,
 			Requests: []Request{with(exclusive(0, 1), outlives, downgrades), reader(1, 1), with(exclusive(2, 1), adopts(0))},
+		},
+		{
+			Name: "a reader walks in", Held: true, NoGiveUp: true, Opens: true, Open: true, Lag: 1,
+			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 1)},
+		},
+		{
+			Name: "a reader walks in, or the lock is removed", Idle: 1, NoGiveUp: true, Opens: true, Open: true, Removals: 1, Lag: 1,
+			Requests: []Request{reader(0, 1), exclusive(1, 1), exclusive(2, 1)},
 		},
 		{
 			Name: "a line is asked to go", Held: true, NoGiveUp: true, LostReply: 1,

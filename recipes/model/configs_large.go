@@ -175,5 +175,37 @@ func Large() []Config {
 			Name: "a hold is adopted, its client comes again", Lag: 1, Expiries: 1, Removals: 1, Foresees: true, Knocks: true,
 			Requests: []Request{with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), adopts(0)), exclusive(1, 1)},
 		},
+		{
+			Name: "readers open a lock, and walk in", Held: true, Lag: 0, Opens: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), reader(2, 1), with(exclusive(3, 2), forceful)},
+		},
+		{
+			Name: "readers walk in, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "readers walk in, two behind", Lag: 2, Expiries: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 1)},
+		},
+		{
+			Name: "readers walk in, and the idle lock is removed", Lag: 1, Expiries: 1, Removals: 1, Late: 1, Idle: 1, Opens: true, Open: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 1)},
+		},
+		{
+			Name: "readers walk in, and a writer that shares", Lag: 0, Expiries: 1, Opens: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful, downgrades)},
+		},
+		{
+			Name: "readers walk in, one of them with a delay", Lag: 1, Expiries: 1, Opens: true, Open: true, NoGiveUp: true,
+			Requests: []Request{reader(0, 1), with(reader(1, 1), delays), exclusive(2, 1)},
+		},
+		{
+			Name: "a reader walks in again", Lag: 0, Expiries: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), reader(1, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
+		},
+		{
+			Name: "readers walk in, a break, a reader that outlives", Lag: 0, Breaks: 1, Expiries: 1, Opens: true, Open: true,
+			Requests: []Request{reader(0, 1), with(reader(1, 1), outlives), with(exclusive(2, 2), forceful)},
+		},
 	}
 }

@@ -109,6 +109,9 @@ func (x *explorer) start() *state {
 		s.past[0] = h
 		x.reply(s, 0, opT1, true)
 	}
+	if c.Open { // by somebody who is gone
+		s.past[0].open = 1
+	}
 	return s
 }
 
@@ -211,7 +214,13 @@ func (x *explorer) write(s *state, i int, o op) {
 func (x *explorer) cutOff(t *state, i int, o op) {
 	l := &t.locals[i]
 	switch o {
-	case opT1, opT1Beside, opT2, opT14, opT15, opT16:
+	case opShut:
+		if l.pc == looked {
+			*l = local{pc: unsureCreate, epoch: l.epoch}
+		} else {
+			*l = local{pc: unsureWait, flags: l.flags & (rewrote | knocked), seen: l.seen, early: l.early, out: l.out}
+		}
+	case opT1, opT1Beside, opT2, opT14, opT15, opT16, opT18:
 		*l = local{pc: unsureCreate, epoch: l.epoch}
 	case opT4, opT5, opT5Bare:
 		*l = local{pc: unsureLeave, modes: l.modes & (1 << i), token: l.token}
@@ -235,7 +244,7 @@ func (x *explorer) cutOff(t *state, i int, o op) {
 //
 //go:norace
 func (x *explorer) afterLate(t *state, i int, o op, ok bool) {
-	creates := o == opT1 || o == opT1Beside || o == opT2 || o >= opT14 && o <= opT16
+	creates := o == opT1 || o == opT1Beside || o == opT2 || o == opT18 || o >= opT14 && o <= opT16
 	t.locals[i] = local{pc: ended}
 	if creates && ok && x.on(LateUndone) {
 		t.locals[i] = local{pc: undoes}

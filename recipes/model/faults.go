@@ -134,11 +134,19 @@ func (x *explorer) operator(s *state) {
 		if s.breaks == 0 || h.lives == 0 {
 			return
 		}
+		if h.open != 0 {
+			after := *h
+			after.open = 0
+			after.v++
+			x.commit(&t, &after)
+			x.give(&t, action{kind: actOperatorReads, env: true})
+			return
+		}
 		o.v, o.g, o.d, o.pc = h.v, h.g, h.d, wantsList
 		t.breaks--
 		x.give(&t, action{kind: actOperatorReads, env: true})
 	case wantsList:
-		o.list, o.pc = h.list()&b.g, decides
+		o.list, o.pc = h.list()&(b.g|s.walkers), decides
 		for j := range o.versions {
 			if o.list&(1<<j) != 0 {
 				o.versions[j] = h.nodes[j].version

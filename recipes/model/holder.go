@@ -46,6 +46,11 @@ func (x *explorer) holder(s *state, i int) {
 		u := *s
 		x.letGo(&u.locals[i], i)
 		x.give(&u, action{kind: actLetsGo, who: uint8(i), env: true})
+		if s.walkers&me != 0 { // it walks out without a look
+			u = *s
+			u.locals[i].pc, u.locals[i].list, u.locals[i].g, u.locals[i].open = leavesUnseen, 0, 0, 0
+			x.give(&u, action{kind: actLetsGo, who: uint8(i), env: true})
+		}
 		if x.c.Requests[i].Shared || l.modes&me != 0 {
 			return
 		}
@@ -68,10 +73,11 @@ func (x *explorer) holder(s *state, i int) {
 			x.give(&u, action{kind: actShares, who: uint8(i), env: true})
 		}
 	case leavesG:
-		n.v, n.g, n.d, n.k, n.over, n.pc = h.v, h.g, h.d, h.k, x.over(s, h), leavesList
+		n.v, n.g, n.d, n.k, n.open, n.over, n.pc = h.v, h.g, h.d, h.k, h.open, x.over(s, h), leavesList
 		x.give(&t, action{kind: actReadsG, who: uint8(i)})
 	case leavesList:
 		n.list, n.pc = h.list(), leaves
+		n.g |= n.list & s.walkers
 		if n.list&me == 0 {
 			*n = local{pc: ended}
 		}

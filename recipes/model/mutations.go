@@ -45,6 +45,8 @@ func Mutations() []Mutation {
 		followed   = "a hold is followed by another of its client"
 		broken     = "a hold is broken"
 		lineAsked  = "a line is asked to go"
+		walks      = "a reader walks in"
+		walksGone  = "a reader walks in, or the lock is removed"
 		scouting   = "one that reads all at once comes to a client that comes again"
 	)
 	one := func(g Guard, config string) Mutation { return Mutation{Without: []Guard{g}, Config: config} }
@@ -137,6 +139,13 @@ func Mutations() []Mutation {
 		one(NoDowngradeOfHold, wouldShare),
 		one(BreakTakesAll, broken),
 		one(BreakForgetsDead, broken),
+		one(VersionInT18, walks),
+		one(EpochInT18, walksGone),
+		{Without: []Guard{OpenBesideReaders}, Redundant: "whoever is first watches L while others share the lock, finds it open and shuts it; this spares it that write"},
+		one(ShutBeforeT1, walks),
+		one(ShutBeforeT3, walks),
+		one(NoT4WhileOpen, walks),
+		one(EpochInShut, walksGone),
 		one(PassVersion, lineAsked),
 		one(PassUnasked, lineAsked),
 		one(PassLostReads, lineAsked),

@@ -63,7 +63,7 @@ func (x *explorer) newcomer(s *state, i int) {
 		}
 		t := *s
 		l := &t.locals[i]
-		l.v, l.g, l.d, l.k, l.list, l.pc = h.v, h.g, h.d, h.k, h.list(), looked
+		l.v, l.g, l.d, l.k, l.open, l.list, l.pc = h.v, h.g, h.d, h.k, h.open, h.list(), looked
 		l.over = x.over(s, h)
 		for a := l.list & l.g; a != 0; a &= a - 1 {
 			if j := lowest(a); h.nodes[j].shared() {
@@ -91,6 +91,14 @@ func (x *explorer) enters(s *state, i int) op {
 	alive := l.list & l.g
 	if dead(l)&x.foes(i) != 0 && x.on(DelayInT1) {
 		return opT2
+	}
+	if l.open != 0 {
+		switch {
+		case x.mayWalk(i):
+			return opT18
+		case (l.list == 0 || r.Shared) && x.on(ShutBeforeT1):
+			return opShut
+		}
 	}
 	switch {
 	case l.list == 0 && (dead(l) == 0 || !x.on(DelayInT1)):
@@ -138,7 +146,10 @@ func (x *explorer) pending(s *state, i int) op {
 	case mustJoin:
 		return opT2
 	case decides:
-		if x.mayGrantSelf(s, i) {
+		switch {
+		case l.open != 0 && x.on(ShutBeforeT3):
+			return opShut
+		case x.mayGrantSelf(s, i):
 			return opT3
 		}
 	case leads:
@@ -161,7 +172,10 @@ func (x *explorer) pending(s *state, i int) op {
 	case leavesUnseen:
 		return opT5Bare
 	case leaves:
-		if x.heirs(s, i) != 0 {
+		switch {
+		case l.open != 0 && x.on(NoT4WhileOpen):
+			return opT5Bare
+		case x.heirs(s, i) != 0:
 			return opT4
 		}
 		return opT5
@@ -186,6 +200,16 @@ func (x *explorer) reply(t *state, i int, o op, ok bool) {
 	h := t.head()
 	switch o {
 	case opEnsure:
+	case opShut:
+		if l.pc == looked {
+			*l = local{pc: fresh, epoch: h.epoch}
+		} else {
+			x.again(l, i, wantsG)
+		}
+	case opT18:
+		if *l = (local{pc: fresh, epoch: h.epoch}); ok {
+			*l = local{pc: holdsNew, epoch: l.epoch}
+		}
 	case opT1, opT1Beside:
 		switch {
 		case ok:

@@ -30,10 +30,11 @@ func (n node) shared() bool { return n.bits&shared != 0 }
 type snapshot struct {
 	lives uint8 // 1: L is there
 	v     uint8
-	g     uint8 // G
+	g     uint8 // G, and who walked in
 	d     uint8 // those in G whose delay it names
 	m     uint8 // those of them whose end somebody has noticed
 	k     uint8 // those in G of whom it names the delay alone: they are no holders any more
+	open  uint8 // 1: readers may walk in
 	epoch uint8
 	nodes [maxRequests]node
 }
@@ -132,6 +133,7 @@ type local struct {
 	seen  uint8 // the dead whose delay it waits out
 	early uint8 // those of them that were alive
 	over  uint8 // whose delay is over, as L tells
+	open  uint8
 	out   uint8 // whose delay is over
 	token uint8
 	heard uint8 // who asks it to go, as far as it knows
@@ -161,6 +163,7 @@ type state struct {
 
 	evicted   uint8 // by T7, break or administrator: may believe on
 	ever      uint8 // was granted
+	walkers   uint8 // walked in: their names say so
 	tokens    [maxRequests]uint8
 	lastToken uint8
 	leaseOver uint8

@@ -23,6 +23,8 @@ const (
 	opT15
 	opT16
 	opT17
+	opT18
+	opShut
 	opKnock
 	opMark
 	opUndo
@@ -31,7 +33,7 @@ const (
 
 var opNames = [...]string{
 	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T5 release without a look", "T6 preempt", "T7 takeover", "T8 leave",
-	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "T17 pass on", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
+	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "T17 pass on", "T18 walk in", "the shutting of an open lock", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
 }
 
 // own is the actor's node in its transaction.
@@ -54,7 +56,7 @@ func (x *explorer) create(t *state, h *snapshot, i int, bits uint8) {
 //
 //go:norace
 func (x *explorer) name(h *snapshot, g, granted uint8) {
-	h.g, h.d = g, h.d&g|granted&x.delaying
+	h.g, h.d, h.open = g, h.d&g|granted&x.delaying, 0
 	h.m &= h.d &^ granted
 	h.k &= h.d &^ granted
 	h.v++
@@ -129,6 +131,25 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		x.name(h, l.list&l.g|x.keep(l, DelayKeptBeside)|me, me)
 		x.noteOnly(h, l)
 		x.grant(t, h, i)
+		if x.mayWalk(i) && h.d == 0 && (l.list&^x.sharing == 0 || !x.on(OpenBesideReaders)) {
+			h.open = 1
+		}
+	case opT18:
+		if x.on(EpochInT18) && h.epoch != l.epoch || x.on(VersionInT18) && h.v != l.v {
+			return false
+		}
+		x.create(t, h, i, 0)
+		h.g |= me
+		t.walkers |= me
+		x.several = true // zxids grow, versions of L do not
+		x.grant(t, h, i)
+		x.several = false
+	case opShut:
+		if x.on(EpochInShut) && h.epoch != l.epoch && !h.nodes[i].there() || h.v != l.v {
+			return false
+		}
+		h.g, h.d, h.k, h.open = l.g|h.list()&t.walkers, l.d, l.k, 0
+		h.v++
 	case opT2:
 		x.create(t, h, i, 0)
 	case opT3:
@@ -150,7 +171,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 				if x.on(x.versionInT5(i)) && h.v != l.v {
 					return false
 				}
-				h.g, h.d, h.k = l.g&^me, l.d&^me, l.k
+				h.g, h.d, h.k, h.open = (l.g|h.list()&t.walkers)&^me, l.d&^me, l.k, 0
 			} else {
 				h.g, h.d = h.g&^me, h.d&^me
 			}
@@ -202,7 +223,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			h.nodes[i].bits |= shared
 			h.nodes[i].version++
 		}
-		h.g, h.d, h.k = l.g, l.d, l.k
+		h.g, h.d, h.k = l.g|h.list()&t.walkers, l.d, l.k
 		h.v++
 	case opT12:
 		if !h.nodes[i].there() || x.on(MoveVersion) && h.nodes[i].version != l.versions[i] {
@@ -235,7 +256,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		if !x.own(h, i, OwnNodeInKnock) || h.v != l.v {
 			return false
 		}
-		h.g, h.d, h.k = l.g, l.d, l.k
+		h.g, h.d, h.k = l.g|h.list()&t.walkers, l.d, l.k
 		h.v++
 	case opMark:
 		if !x.own(h, i, OwnNodeInMark) || x.on(VersionInMark) && h.v != l.v {
@@ -243,7 +264,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		}
 		ends := dead(l) &^ h.m
 		t.tooEarly |= ends & h.list()
-		h.g, h.d, h.k = l.g, l.d, l.k
+		h.g, h.d, h.k = l.g|h.list()&t.walkers, l.d, l.k
 		h.m |= ends
 		h.v++
 	case opT14, opT15, opT16:
@@ -253,6 +274,13 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 	case opNone:
 	}
 	return true
+}
+
+// mayWalk reports whether i may hold without being named in G.
+//
+//go:norace
+func (x *explorer) mayWalk(i int) bool {
+	return x.c.Opens && x.c.Requests[i].Shared && (x.delaying|x.holding)&(1<<i) == 0
 }
 
 // touch is the grant's mark on the own node.
@@ -329,7 +357,7 @@ func (x *explorer) handOver(t *state, h *snapshot, i int) bool {
 	}
 	h.nodes[i] = node{}
 	t.spent |= 1 << i & x.sought
-	h.g, h.d, h.m, h.k = heirs, heirs&x.delaying, 0, 0
+	h.g, h.d, h.m, h.k, h.open = heirs, heirs&x.delaying, 0, 0, 0
 	if together {
 		h.g |= dead(l)
 		h.d |= dead(l)

@@ -41,7 +41,7 @@ func (x *explorer) waiter(s *state, i int) {
 			x.write(s, i, opT13)
 		}
 		if x.on(VersionBeforeList) {
-			n.v, n.g, n.d, n.k, n.over, n.pc = h.v, h.g, h.d, h.k, x.over(s, h), wantsList
+			n.v, n.g, n.d, n.k, n.open, n.over, n.pc = h.v, h.g, h.d, h.k, h.open, x.over(s, h), wantsList
 			x.give(&t, action{kind: actReadsG, who: uint8(i)})
 		} else {
 			n.list, n.pc = h.list(), wantsList
@@ -50,11 +50,13 @@ func (x *explorer) waiter(s *state, i int) {
 	case wantsList:
 		switch {
 		case !x.on(VersionBeforeList):
-			n.v, n.g, n.d, n.k, n.over, n.pc = h.v, h.g, h.d, h.k, x.over(s, h), decides
+			n.v, n.g, n.d, n.k, n.open, n.over, n.pc = h.v, h.g, h.d, h.k, h.open, x.over(s, h), decides
+			n.g |= n.list & s.walkers
 		case x.delaying != 0 && x.on(SameVersion) && (h.v != l.v || h.epoch != 0 && h.lives == 0):
 			x.again(n, i, wantsG)
 		default:
 			n.list, n.pc = h.list(), decides
+			n.g |= n.list & s.walkers
 		}
 		kind := actLists
 		if !x.on(VersionBeforeList) {
@@ -126,6 +128,7 @@ func (x *explorer) scout(s *state, i int) {
 		t := *s
 		n := &t.locals[i]
 		n.list = h.list()
+		n.g |= n.list & s.walkers
 		if n.pc = scoutsBoth; l.pc == joined {
 			n.v, n.pc = h.v, scoutsList
 		}
@@ -137,7 +140,7 @@ func (x *explorer) scout(s *state, i int) {
 		if listed && h.v != l.v && x.on(ScoutsOneVersion) {
 			x.again(n, i, wantsG)
 		} else {
-			n.v, n.g, n.d, n.k, n.over = h.v, h.g, h.d, h.k, x.over(s, h)
+			n.v, n.g, n.d, n.k, n.open, n.over = h.v, h.g|n.list&s.walkers, h.d, h.k, h.open, x.over(s, h)
 			switch l.pc {
 			case joined:
 				n.pc = scoutsG
@@ -183,6 +186,9 @@ func (x *explorer) decide(s *state, i int) {
 	t := *s
 	n := &t.locals[i]
 	switch {
+	case l.open != 0 && x.on(ShutBeforeT3):
+		x.write(s, i, opShut)
+		return
 	case l.g&me != 0 && l.list&me != 0:
 		x.begin(&t, i, 0)
 		x.give(&t, action{kind: actToldGranted, who: uint8(i)})

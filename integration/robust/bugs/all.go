@@ -16,6 +16,15 @@ func All() []Bug {
 			}},
 		},
 		{
+			Name: "walk-in-without-version",
+			What: "T18 does not check the version of L: a reader that knew the lock to be open walks in beside a writer",
+			Patches: []Patch{{
+				"recipes",
+				"&zk.CheckVersionRequest{Path: l.path, Version: at.version})\n\tl.c.hints",
+				"&zk.CheckVersionRequest{Path: l.path, Version: -1})\n\tl.c.hints",
+			}},
+		},
+		{
 			Name: "self-grant-without-version",
 			What: "T3 does not check the version of G: the first waiter grants itself beside a newcomer that was faster",
 			Patches: []Patch{{
@@ -245,7 +254,7 @@ func (p *place) goesOn(ctx context.Context, err error) bool {
 		me, _ := parseChild(p.name)
 		pos, pred = 0, child{}
 		for _, c := range children {
-			if !holding(c.guid) && c.place.Before(me.place) {
+			if !holding(c) && c.place.Before(me.place) {
 				pos, pred = pos+1, c
 			}
 		}

@@ -1,0 +1,187 @@
+package recipes
+
+import (
+	"context"
+	"runtime/metrics"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// lineAt returns a lock whose client has a local queue.
+func lineAt(t *testing.T, server *zktest.Server) *PriorityLock {
+	t.Helper()
+	c, err := NewClient(Config{Servers: []string{server.Addr()}, LocalQueue: MaxLocalQueue})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	l, err := c.PriorityLock("users")
+	require.NoError(t, err)
+	return l
+}
+
+// Those who stand in line wait on the goroutines of their callers, and whoever
+// releases passes on from its own.
+func TestALineThatNobodyDisturbsTakesNoGoroutines(t *testing.T) {
+	l := lineAt(t, zktest.RunT(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	made := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	metrics.Read(made)
+	before := made[0].Value.Uint64()
+	const threads, turns = 5, 400
+	var all sync.WaitGroup
+	var inside sync.Mutex
+	var last Token
+	for range threads {
+		all.Go(func() {
+			for range turns {
+				g, err := l.Acquire(ctx, Request{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !inside.TryLock() {
+					t.Error("two have their turn")
+					return
+				}
+				if g.token <= last {
+					t.Errorf("token %d after %d", g.token, last)
+				}
+				last = g.token
+				inside.Unlock()
+				if err := g.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	metrics.Read(made)
+	// Looks at the queue, at most one in 2.5 ms, and turns that wait for them have some.
+	require.Less(t, made[0].Value.Uint64()-before, uint64(threads*turns/2))
+}
+
+// The reply to T17 is late, or never comes: whoever releases may leave, and the next one
+// has its turn, once.
+func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		do   func(*zktest.Fault) *zktest.Rule
+	}{
+		{"late", (*zktest.Fault).HoldReply},
+		{"lost", (*zktest.Fault).DropReply},
+		{"not executed", (*zktest.Fault).DropRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := zktest.RunT(t)
+			l := lineAt(t, server)
+			first, err := l.Acquire(t.Context(), Request{Owner: "first"})
+			require.NoError(t, err)
+			granted := make(chan *Grant, 2)
+			for range 2 {
+				go func() {
+					g, err := l.Acquire(t.Context(), Request{Owner: "next"})
+					if err != nil {
+						t.Error(err)
+					}
+					granted <- g
+				}()
+			}
+			require.Eventually(t, func() bool {
+				l.c.lines.mu.Lock()
+				defer l.c.lines.mu.Unlock()
+				first.line.looked = first.s.clock.now().add(time.Hour) // nobody else is there
+				return len(first.line.waiting) == 2
+			}, 20*time.Second, time.Millisecond)
+
+			rule := c.do(server.On(zktest.Op(zktest.Multi).Times(1)))
+			ctx, leave := context.WithCancel(t.Context())
+			go func() { <-rule.Reached(); leave() }()
+			if err := first.Release(ctx); err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			if c.name == "late" {
+				require.Empty(t, granted)
+				rule.Release()
+			}
+			second := <-granted
+			require.NotNil(t, second)
+			require.Greater(t, second.token, first.token)
+			require.Equal(t, first.ID(), second.ID(), "it was passed on, and not handed over")
+			require.NoError(t, second.Release(t.Context()))
+			third := <-granted
+			require.Greater(t, third.token, second.token)
+			require.NoError(t, third.Release(t.Context()))
+			state, err := l.c.Lock(t.Context(), "users")
+			require.NoError(t, err)
+			require.Empty(t, state.Holders)
+			require.Empty(t, state.Waiters)
+		})
+	}
+}
+
+func TestWhoeverIsAskedToGoDoesNotPassOnAtOnce(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	l, others := lineAt(t, server), lineAt(t, server)
+	asked := make(chan struct{})
+	first, err := l.Acquire(t.Context(), Request{CleanupTimeout: time.Minute, Notify: func(n Notice) {
+		if _, ok := n.(PreemptAsked); ok {
+			close(asked)
+		}
+	}})
+	require.NoError(t, err)
+	granted := make(chan *Grant, 2)
+	acquire := func(l *PriorityLock, r Request) {
+		g, err := l.Acquire(t.Context(), r)
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- g
+	}
+	go acquire(l, Request{})
+	require.Eventually(t, func() bool { return first.line.isBehind() }, 20*time.Second, time.Millisecond)
+	go acquire(others, Request{Priority: 5})
+	<-asked
+	l.c.lines.mu.Lock()
+	first.line.looked, first.line.outranked = first.s.clock.now().add(time.Hour), false // as of before
+	l.c.lines.mu.Unlock()
+
+	require.NoError(t, first.Release(t.Context()))
+	second := <-granted
+	require.NotNil(t, second)
+	require.Equal(t, 5, int(second.req.Priority))
+	require.NoError(t, second.Release(t.Context()))
+	third := <-granted
+	require.NoError(t, third.Release(t.Context()))
+}
+
+// As of a look that is fresh: it is asked anew by whoever passes on.
+func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
+	t.Parallel()
+	l := lineAt(t, zktest.RunT(t))
+	first, err := l.Acquire(t.Context(), Request{})
+	require.NoError(t, err)
+	granted := make(chan *Grant, 1)
+	go func() {
+		g, err := l.Acquire(t.Context(), Request{})
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- g
+	}()
+	require.Eventually(t, func() bool { return first.line.isBehind() }, 20*time.Second, time.Millisecond)
+	l.c.lines.mu.Lock()
+	first.line.looked, first.line.outranked = first.s.clock.now().add(time.Hour), true
+	l.c.lines.mu.Unlock()
+	require.NoError(t, first.Release(t.Context()))
+	second := <-granted
+	require.NotEqual(t, first.ID(), second.ID(), "it has queued in ZooKeeper")
+	require.NoError(t, second.Release(t.Context()))
+}

@@ -1,0 +1,277 @@
+package recipes
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A parcel is one request that goes past go-zookeeper: whoever sends it writes it to
+// the connection himself, and whoever reads from that gives him the reply. Through the
+// library it takes one goroutine more in each direction and several times the processor time,
+// most of it to find out by reflection what a request consists of.
+//
+// Only what sets no watch goes as a parcel, so the library need not know of it: not of
+// the reply either, which it never sees. Those come in order with all else: what the
+// server sent before has been dealt with by then.
+type parcel struct {
+	op   int32
+	ops  []any
+	sent instant       // by the clock of clusterTime
+	then func(*parcel) // see postThen; nil: nothing
+
+	done    chan struct{} // what follows is there
+	err     error
+	results []zk.MultiResponse
+	data    []byte   // of a node that was read
+	names   []string // of the children that were listed
+
+	// What results are made of.
+	few   [4]zk.MultiResponse
+	stats [2]zk.Stat
+	used  int
+}
+
+// inlineWindow is how many bytes may be on their way without an answer when somebody
+// sends who must not be kept: they fit into the buffers of any connection, so that
+// writing does not block.
+const inlineWindow = 16 << 10
+
+// post sends a request as a parcel. It returns nil when the library has to send
+// it: there is no connection, or not for sure.
+func (s *session) post(op int32, ops []any, inline bool) *parcel {
+	return s.postThen(op, ops, inline, nil)
+}
+
+// postThen does something with the reply before anybody else hears of it, on the goroutine
+// that reads: it must not wait for anything.
+func (s *session) postThen(op int32, ops []any, inline bool, then func(*parcel)) *parcel {
+	s.mu.Lock()
+	l, fit := s.link, s.isReady && s.overErr == nil
+	s.mu.Unlock()
+	if !fit {
+		return nil
+	}
+	p := &parcel{op: op, ops: ops, sent: s.c.time.clock.now(), then: then, done: make(chan struct{})}
+	if !l.post(p, inline) {
+		return nil
+	}
+	return p
+}
+
+// arrives waits for the reply; false: ctx has ended before.
+func (p *parcel) arrives(ctx context.Context, s *session) bool {
+	select {
+	case <-p.done:
+	case <-s.over:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// succeeded reports whether the reply is there, and is a good one.
+func (p *parcel) succeeded() bool {
+	select {
+	case <-p.done:
+		return p.err == nil
+	default:
+		return false
+	}
+}
+
+// outcome waits for the reply to a transaction, and returns what multi would.
+func (s *session) outcome(p *parcel) ([]zk.MultiResponse, int, error) {
+	r, err := p.reply(s)
+	if err != nil {
+		err = s.classify(err)
+	}
+	return s.concluded(p.ops, p.sent, r, err)
+}
+
+// reply waits for the reply, and returns what the library would have returned.
+func (p *parcel) reply(s *session) ([]zk.MultiResponse, error) {
+	select {
+	case <-p.done:
+		return p.results, p.err
+	case <-s.over:
+		return nil, zk.ErrClosing
+	}
+}
+
+// fail ends the wait for a reply that cannot come any more.
+func (p *parcel) fail(err error) {
+	p.err = err
+	p.arrived()
+}
+
+func (p *parcel) arrived() {
+	if p.then != nil {
+		p.then(p)
+	}
+	close(p.done)
+}
+
+// deliver reads the reply, header included.
+func (p *parcel) deliver(reply []byte) {
+	r := wireReader{b: reply[16:]}
+	p.err = wireError(int32(binary.BigEndian.Uint32(reply[12:])))
+	if p.err == nil {
+		p.read(&r)
+	}
+	if r.short {
+		p.err, p.results = zk.ErrShortBuffer, nil
+	}
+	p.arrived()
+}
+
+func (p *parcel) read(r *wireReader) {
+	p.results = p.few[:0]
+	switch p.op {
+	case opMulti:
+	default:
+		p.results = append(p.results, p.result(p.op, r))
+		return
+	}
+	for {
+		op, last := r.int32(), r.bool()
+		_ = r.int32() // the error again, or nothing
+		if last || r.short {
+			return
+		}
+		switch op {
+		case opError, opCheck, opCreate, opDelete, opSetData:
+		default:
+			p.err = zk.ErrAPIError
+			return
+		}
+		result := p.result(op, r)
+		p.results = append(p.results, result)
+		if p.err == nil {
+			p.err = result.Error // the first one
+		}
+	}
+}
+
+// result reads what one operation has returned.
+func (p *parcel) result(op int32, r *wireReader) (result zk.MultiResponse) {
+	switch op {
+	case opError:
+		result.Error = wireError(r.int32())
+	case opCreate:
+		result.String = r.string()
+	case opSetData:
+		if p.used < len(p.stats) {
+			result.Stat = &p.stats[p.used]
+			p.used++
+		} else {
+			result.Stat = new(zk.Stat)
+		}
+		r.stat(result.Stat)
+	case opGetData:
+		p.data = r.buffer()
+		result.Stat = new(zk.Stat) // which may be kept
+		r.stat(result.Stat)
+	case opChildren2:
+		p.names = r.strings()
+		result.Stat = new(zk.Stat)
+		r.stat(result.Stat)
+	}
+	return result
+}
+
+// --- on a link -----------------------------------------------------------------
+
+// post sends a parcel; false: it was not sent. With inline it is sent only if that does
+// not block.
+func (l *link) post(p *parcel, inline bool) bool {
+	if inline {
+		select {
+		case l.out <- struct{}{}:
+		default:
+			return false
+		}
+	} else {
+		l.out <- struct{}{}
+	}
+	defer func() { <-l.out }()
+	frame := appendFrame(l.scratch[:0], p.op, p.ops)
+	if cap(frame) <= inlineWindow {
+		l.scratch = frame[:0]
+	}
+	now := l.s.clock.now()
+	l.mu.Lock()
+	if l.closed || !l.welcome || inline && l.unanswered+len(frame) > inlineWindow {
+		l.mu.Unlock()
+		return false
+	}
+	xid := l.nextXidLocked()
+	l.sent[xid] = sentRequest{at: now, op: p.op, led: throughLeader(p.op), parcel: p, bytes: len(frame)}
+	l.unanswered += len(frame)
+	l.mu.Unlock()
+	binary.BigEndian.PutUint32(frame[4:], uint32(xid))
+	if _, err := l.Conn.Write(frame); err != nil {
+		l.broken(err) // which fails it
+	}
+	return true
+}
+
+// nextXidLocked names a parcel. The library counts its own requests from 1, and
+// begins anew after 2³¹ of them: parcels stay far away from where it is.
+func (l *link) nextXidLocked() int32 {
+	const round, far = 1 << 31, 1 << 28
+	l.xid = (l.xid + 1) % round
+	if ahead := (l.xid - l.theirs + round) % round; ahead < far || ahead > round-far || l.xid == 0 {
+		l.xid = (l.theirs + round/2) % round
+		l.xid = max(l.xid, 1)
+	}
+	return int32(l.xid)
+}
+
+// receive takes the replies to parcels out of what comes in, up to the next frame
+// that is the library's. It is called by Read, between two frames.
+func (l *link) receive() {
+	for {
+		head, err := l.in.Peek(8)
+		if err != nil {
+			return // Read says so, after what is left
+		}
+		size := 4 + int(binary.BigEndian.Uint32(head))
+		xid := int32(binary.BigEndian.Uint32(head[4:]))
+		l.mu.Lock()
+		ours := l.sent[xid].parcel != nil
+		l.mu.Unlock()
+		if !ours || xid <= 0 || size < 4+16 {
+			return
+		}
+		if !l.receiveParcel(size) {
+			return
+		}
+	}
+}
+
+func (l *link) receiveParcel(size int) bool {
+	var frame []byte
+	if size <= l.in.Size() {
+		var err error
+		if frame, err = l.in.Peek(size); err != nil {
+			return false
+		}
+		defer func() { _, _ = l.in.Discard(size) }()
+	} else {
+		frame = make([]byte, size)
+		if _, err := io.ReadFull(l.in, frame); err != nil {
+			return false
+		}
+	}
+	l.mu.Lock()
+	l.received = l.s.clock.now()
+	l.mu.Unlock()
+	if p := l.header(frame[4:], false); p != nil {
+		l.s.zxid.Store(max(l.s.zxid.Load(), int64(binary.BigEndian.Uint64(frame[8:]))))
+		p.deliver(frame[4:])
+	}
+	return true
+}

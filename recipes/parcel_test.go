@@ -1,0 +1,370 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A tap keeps what goes through a connection.
+type tap struct {
+	net.Conn
+	mu      sync.Mutex
+	out, in bytes.Buffer
+}
+
+func (c *tap) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.out.Write(b)
+	c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func (c *tap) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	c.in.Write(b[:n])
+	c.mu.Unlock()
+	return n, err
+}
+
+// exchange returns the one request that was sent since the last time, and its reply.
+func (c *tap) exchange(t *testing.T) (request, reply []byte) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	request, reply = bytes.Clone(c.out.Bytes()), bytes.Clone(c.in.Bytes())
+	require.Len(t, request, 4+int(binary.BigEndian.Uint32(request)), "one request")
+	require.Len(t, reply, 4+int(binary.BigEndian.Uint32(reply)), "one reply")
+	c.out.Reset()
+	c.in.Reset()
+	return request, reply
+}
+
+// The library is asked for the same: what a parcel consists of is what it sends, and what
+// is read from the reply is what it returns.
+func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	var wire *tap
+	conn, events, err := zk.Connect([]string{server.Addr()}, time.Minute, zk.WithLogInfo(false), zk.WithDialer(
+		func(network, address string, timeout time.Duration) (net.Conn, error) {
+			c, err := net.DialTimeout(network, address, timeout)
+			wire = &tap{Conn: c}
+			return wire, err
+		}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	wire.mu.Lock()
+	wire.out.Reset()
+	wire.in.Reset()
+	wire.mu.Unlock()
+
+	world := zk.WorldACL(zk.PermAll)
+	same := func(op int32, ops []any, ask func() *parcel) {
+		t.Helper()
+		want := ask()
+		request, reply := wire.exchange(t)
+		got := appendFrame(nil, op, ops)
+		require.Zero(t, binary.BigEndian.Uint32(got[4:]))
+		copy(got[4:8], request[4:8])
+		require.Equal(t, request, got)
+
+		p := &parcel{op: op, done: make(chan struct{})}
+		p.deliver(reply[4:])
+		require.Equal(t, want.err, p.err)
+		require.Equal(t, want.err == nil, p.succeeded())
+		if want.err == nil || op == opMulti {
+			require.Equal(t, want.results, slices.Clone(p.results))
+		}
+		require.Equal(t, want.data, p.data)
+		require.Equal(t, want.names, p.names)
+
+		for cut := 16; cut < len(reply)-4; cut++ { // however it is cut
+			p := &parcel{op: op, done: make(chan struct{})}
+			p.deliver(reply[4 : 4+cut])
+			require.Error(t, p.err)
+		}
+	}
+	multi := func(ops ...any) {
+		t.Helper()
+		same(opMulti, ops, func() *parcel {
+			r, err := conn.Multi(ops...)
+			return &parcel{results: r, err: err}
+		})
+	}
+	create := func(r zk.CreateRequest) {
+		t.Helper()
+		same(opCreate, []any{&r}, func() *parcel {
+			path, err := conn.Create(r.Path, r.Data, r.Flags, r.Acl)
+			return &parcel{results: []zk.MultiResponse{{String: path}}, err: err}
+		})
+	}
+	set := func(r zk.SetDataRequest) {
+		t.Helper()
+		same(opSetData, []any{&r}, func() *parcel {
+			stat, err := conn.Set(r.Path, r.Data, r.Version)
+			return &parcel{results: []zk.MultiResponse{{Stat: stat}}, err: err}
+		})
+	}
+	get := func(path string) {
+		t.Helper()
+		same(opGetData, []any{nodeRead(path)}, func() *parcel {
+			data, stat, err := conn.Get(path)
+			return &parcel{results: []zk.MultiResponse{{Stat: stat}}, data: data, err: err}
+		})
+	}
+	list := func(path string) {
+		t.Helper()
+		same(opChildren2, []any{nodeRead(path)}, func() *parcel {
+			names, stat, err := conn.Children(path)
+			return &parcel{results: []zk.MultiResponse{{Stat: stat}}, names: names, err: err}
+		})
+	}
+	remove := func(path string, version int32) {
+		t.Helper()
+		same(opDelete, []any{&zk.DeleteRequest{Path: path, Version: version}}, func() *parcel {
+			return &parcel{results: []zk.MultiResponse{{}}, err: conn.Delete(path, version)}
+		})
+	}
+	create(zk.CreateRequest{Path: "/a", Data: []byte("größer"), Acl: append(world, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "ana:x"})})
+	create(zk.CreateRequest{Path: "/a", Acl: world})
+	create(zk.CreateRequest{Path: "/a/n-", Data: []byte{}, Flags: zk.FlagEphemeral | zk.FlagSequence, Acl: world})
+	set(zk.SetDataRequest{Path: "/a", Data: []byte(strings.Repeat("long ", 10_000)), Version: 0})
+	set(zk.SetDataRequest{Path: "/a", Version: 0})
+	get("/a")
+	list("/a")
+	set(zk.SetDataRequest{Path: "/a", Version: -1})
+	get("/a")
+	get("/none")
+	list("/none")
+	list("/a/n-0000000000")
+	multi(
+		&zk.CheckVersionRequest{Path: "/a", Version: 2},
+		&zk.CreateRequest{Path: "/a/x-", Data: []byte("x"), Flags: zk.FlagEphemeral | zk.FlagSequence, Acl: world},
+		&zk.SetDataRequest{Path: "/a", Data: []byte("y"), Version: 2},
+		&zk.SetDataRequest{Path: "/a", Data: nil, Version: 3},
+		&zk.SetDataRequest{Path: "/a", Data: []byte("z"), Version: 4},
+		&zk.DeleteRequest{Path: "/a/x-0000000001", Version: -1},
+	)
+	multi(&zk.SetDataRequest{Path: "/a", Version: -1}, &zk.CheckVersionRequest{Path: "/a", Version: 2}, &zk.DeleteRequest{Path: "/none", Version: -1})
+	remove("/a/n-0000000000", 7)
+	remove("/a/n-0000000000", 0)
+	remove("/a/n-0000000000", -1)
+}
+
+func TestEveryErrorOfAServerIsTheLibrarys(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	conn, _, err := zk.Connect([]string{server.Addr()}, time.Minute, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	for code := int32(-130); code < 0; code++ {
+		rule := server.On(zktest.Op(zktest.Delete).Nth(1)).Fail(zktest.Code(code))
+		err := conn.Delete("/x", -1)
+		require.Error(t, err)
+		require.Equal(t, err, wireError(code), "%d", code)
+		require.Equal(t, 1, rule.Fired())
+	}
+	require.NoError(t, wireError(0))
+}
+
+// However many requests the library has sent: never the same number twice at a time.
+func TestParcelsAreNumberedFarFromTheLibrarysRequests(t *testing.T) {
+	l := &link{}
+	const step, far = 1<<28 - 3, 1 << 27
+	for theirs := int64(1); theirs < 1<<33; theirs += step {
+		l.theirs = theirs % (1 << 31)
+		for range 3 {
+			last := l.xid
+			xid := int64(l.nextXidLocked())
+			require.Positive(t, xid)
+			require.NotEqual(t, last, xid)
+			ahead := (xid - l.theirs + 1<<31) % (1 << 31)
+			require.Greater(t, ahead, int64(far))
+			require.Less(t, ahead, int64(1<<31-far))
+		}
+	}
+}
+
+func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
+	client, server := net.Pipe() // nobody reads
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+	s := &session{c: &Client{}, clock: newClock()}
+	l := newLink(client, s)
+	parcelOf := func(bytes int) *parcel {
+		return &parcel{op: opSetData, ops: []any{&zk.SetDataRequest{Path: "/a", Data: make([]byte, bytes)}}, done: make(chan struct{})}
+	}
+	require.False(t, l.post(parcelOf(1), true), "there is no connection yet")
+	l.welcome = true
+	require.False(t, l.post(parcelOf(inlineWindow), true), "it may be more than fits")
+	l.unanswered = inlineWindow - 100
+	require.False(t, l.post(parcelOf(100), true), "with those before it, it may be more than fits")
+	l.unanswered = 0
+	l.out <- struct{}{}
+	require.False(t, l.post(parcelOf(1), true), "somebody writes")
+	<-l.out
+	require.Empty(t, l.sent)
+
+	// and whoever waits hears of the end
+	sent := parcelOf(1)
+	posted := make(chan bool, 1)
+	go func() { posted <- l.post(sent, true) }()
+	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.sent) == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, l.Close())
+	require.True(t, <-posted)
+	<-sent.done
+	require.ErrorIs(t, sent.err, zk.ErrConnectionClosed)
+	require.Empty(t, l.sent)
+	require.False(t, l.post(parcelOf(1), false), "it is closed")
+}
+
+func TestANewConnectionIsToldOfWhatParcelsHaveSeen(t *testing.T) {
+	client, server := net.Pipe()
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+	s := &session{c: &Client{}, clock: newClock(), id: 7}
+	s.zxid.Store(900)
+	greeting := make([]byte, 48)
+	binary.BigEndian.PutUint32(greeting, 44)
+	binary.BigEndian.PutUint64(greeting[8:], 600) // what the library has seen
+	binary.BigEndian.PutUint64(greeting[20:], 7)
+	go func() { _, _ = newLink(client, s).Write(greeting) }()
+	told := make([]byte, len(greeting))
+	_, err := server.Read(told)
+	require.NoError(t, err)
+	require.Equal(t, uint64(900), binary.BigEndian.Uint64(told[8:]))
+}
+
+// The reply is late: the caller does not wait for it, and nothing is left behind.
+func TestWhoeverLeavesWithARequestUnderWayLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	c, l := uncontended(t, server)
+	for _, do := range []string{"the lock is taken", "the lock is released"} {
+		ctx, leave := context.WithCancel(t.Context())
+		g, err := l.Acquire(ctx, Request{})
+		require.NoError(t, err)
+		if do == "the lock is taken" {
+			require.NoError(t, g.Release(ctx))
+			rule := server.On(zktest.Op(zktest.Multi).Times(1)).HoldReply()
+			go func() { <-rule.Reached(); leave() }()
+			_, err = l.Acquire(ctx, Request{})
+			require.ErrorIs(t, err, context.Canceled, do)
+			rule.Release()
+		} else {
+			rule := server.On(zktest.Op(zktest.Delete).Times(1)).HoldReply()
+			go func() { <-rule.Reached(); leave() }()
+			require.ErrorContains(t, g.Release(ctx), "goes on in the background", do)
+			rule.Release()
+		}
+		require.Eventually(t, func() bool {
+			state, err := c.Lock(t.Context(), "users")
+			return err == nil && len(state.Holders)+len(state.Waiters) == 0
+		}, 20*time.Second, 5*time.Millisecond, do)
+		<-c.backlog.done()
+	}
+}
+
+// Callers have contexts that can be cancelled.
+func TestACycleThatNobodyDisturbsTakesNoGoroutine(t *testing.T) {
+	server := zktest.RunT(t)
+	_, l := uncontended(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	made := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	metrics.Read(made)
+	before := made[0].Value.Uint64()
+	const cycles = 1000
+	for range cycles {
+		g, err := l.Acquire(ctx, Request{AcquireTimeout: new(time.Minute)})
+		require.NoError(t, err)
+		require.NoError(t, g.Release(ctx))
+	}
+	metrics.Read(made)
+	require.Less(t, made[0].Value.Uint64()-before, uint64(cycles/5))
+}
+
+// However often a client has had the lock alone: it sees who has come since.
+func TestAClientThatHasHadTheLockAloneSeesWhoHasItNow(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	_, mine := uncontended(t, server)
+	_, other := uncontended(t, server)
+	for alone := range maxBlind + 3 {
+		for range alone {
+			g, err := mine.Acquire(t.Context(), Request{})
+			require.NoError(t, err)
+			require.NoError(t, g.Release(t.Context()))
+		}
+		g, err := other.Acquire(t.Context(), Request{})
+		require.NoError(t, err)
+		_, err = mine.Acquire(t.Context(), Request{AcquireTimeout: new(time.Duration)})
+		require.ErrorAs(t, err, new(*NotAcquiredError), "after %d cycles alone", alone)
+		require.NoError(t, g.Release(t.Context()))
+		mine.c.hints.update(mine.path, func(h *hint) { h.busy = 0 })
+	}
+}
+
+// uncontended returns a lock at which nobody is, as its client knows.
+func uncontended(t *testing.T, server *zktest.Server) (*Client, *PriorityLock) {
+	t.Helper()
+	c, err := NewClient(Config{Servers: []string{server.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	l, err := c.PriorityLock("users")
+	require.NoError(t, err)
+	g, err := l.Acquire(t.Context(), Request{})
+	require.NoError(t, err)
+	require.NoError(t, g.Release(t.Context()))
+	return c, l
+}
+
+// An event that the server has sent before a reply has been told before that.
+func TestAReplyComesAfterWhatWasSentBeforeIt(t *testing.T) {
+	client, server := net.Pipe()
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+	s := &session{c: &Client{}, clock: newClock()}
+	l := newLink(client, s)
+	l.welcome, l.frame.greeting = true, false
+	p := &parcel{op: opDelete, done: make(chan struct{})}
+	l.sent[5] = sentRequest{op: opDelete, led: true, parcel: p}
+	frame := func(xid int32) []byte {
+		b := binary.BigEndian.AppendUint32(nil, 16)
+		b = binary.BigEndian.AppendUint32(b, uint32(xid))
+		return append(b, make([]byte, 12)...)
+	}
+	event := frame(xidEvent)
+	event[4+7] = 5 // within it, something looks like the reply
+	go func() { _, _ = server.Write(slices.Concat(event, frame(5), frame(xidPing))) }()
+
+	length, body := make([]byte, 4), make([]byte, 16)
+	for _, b := range [][]byte{length, body} { // as the library reads
+		n, err := l.Read(b)
+		require.NoError(t, err)
+		require.Len(t, b, n)
+	}
+	require.False(t, p.succeeded(), "the library has not dealt with the event yet")
+	_, err := l.Read(length)
+	require.NoError(t, err)
+	require.True(t, p.succeeded())
+	_, err = l.Read(body)
+	require.NoError(t, err)
+	require.Equal(t, xidPing, int(int32(binary.BigEndian.Uint32(body))), "the library does not see it")
+}
