@@ -57,6 +57,8 @@ type place struct {
 	counted  bool                    // the queue was not too long when it joined
 	follows  string                  // path of the one right in front, if it is watched and nothing has happened since
 	polled   bool                    // that was so for as long as there was to wait
+	front    string                  // path of the one right in front as last seen, which is watched
+	stirred  string                  // the same, when something has happened since
 	sawG     bool                    // has watched the lock node
 	baffled  instant                 // since then the holder says nothing; 0: it does
 	adopted  bool                    // its creation was a T1, so it may hold from the beginning

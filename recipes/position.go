@@ -19,7 +19,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	p.seen = true
+	p.seen, p.front = true, ""
 	children, stat := there.children, there.stat
 	if err := p.admitted(children); err != nil {
 		return nil, 0, err
@@ -54,6 +54,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		} else if err != nil {
 			return nil, 0, err
 		}
+		p.front = front
 	}
 	return nil, restFor(me), nil
 }
@@ -61,7 +62,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 // weigh is steps 2 to 5 of the protocol.
 func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	l, s := p.a.l, p.s
-	p.follows = ""
+	p.follows, p.front = "", ""
 	// G before the children, or both of one version: a list that is older than G
 	// could show a holder as alive that G no longer knows.
 	at, there, together := p.report()
@@ -163,8 +164,24 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 		return errAgain // it holds by now, so this request may be the first; else somebody has written that there
 	}
 	p.follows = l.path + "/" + pred.name
+	p.front = p.follows
 	p.tellQueued(ctx, pos+1, alive)
 	return nil
+}
+
+// isNext reports whether the one right in front has come to hold the lock, and has it alone. Then this
+// request is the next, or somebody more important is: for as long as many a hold lasts there is nothing to do
+// before that one goes or is written to, and nobody need be looked for, which is long where they are many.
+func (p *place) isNext(ctx context.Context, front string) (bool, error) {
+	data, stat, err := p.s.look(ctx, front, &p.others)
+	switch {
+	case whyStranger(data, stat, err) != "", errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	rec, err := decodeContender(data)
+	return err == nil && rec.Granted && rec.Mode == priority.Exclusive && rec.Hold == "" && len(rec.Preempt) == 0, nil
 }
 
 // undisturbed reports whether the own node and that of the one right in front are

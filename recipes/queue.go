@@ -109,9 +109,10 @@ func (p *place) wait(ctx context.Context) (*Grant, error) {
 func (p *place) block(ctx context.Context, after time.Duration) error {
 	timer := time.NewTimer(after)
 	defer timer.Stop()
+	p.stirred = ""
 	select {
 	case <-p.wake:
-		p.calm, p.follows = false, ""
+		p.calm, p.follows, p.stirred = false, "", p.front
 	case <-timer.C:
 		p.calm, p.polled = p.seen, p.follows != ""
 	case <-p.a.changed:
@@ -175,6 +176,12 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	if p.trust != nil {
 		if rest, err := p.rely(ctx); rest > 0 || err != nil {
 			return nil, rest, err
+		}
+	}
+	if front := p.stirred; front != "" {
+		p.stirred = ""
+		if next, err := p.isNext(ctx, front); next || err != nil {
+			return nil, restFor(1), err
 		}
 	}
 	if p.beaten {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -67,6 +68,40 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 		require.Len(t, order, waiters)
 		require.LessOrEqual(t, order[waiters-1]-order[0], waiters*time.Minute)
 	})
+}
+
+// A list is long where many wait: of a hold that is short, the holder alone reads one, of who is
+// next. Whoever stands behind knows without, and looks around only where it lasts.
+func TestShortHoldsOfAQueueReadOneListEach(t *testing.T) {
+	for _, c := range []struct {
+		work  time.Duration
+		lists int
+	}{{2 * time.Millisecond, 1}, {40 * time.Millisecond, 3}} {
+		t.Run(c.work.String(), func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				// given a queue in which everybody has settled
+				const waiters = 20
+				holder, crew := w.program("holder", long), w.program("crew", long)
+				held := holder.do(lockguard.Requirement{}, lasting(time.Minute))
+				var crowd []*run
+				for range waiters {
+					crowd = append(crowd, crew.do(lockguard.Requirement{}, lasting(c.work)))
+				}
+				w.until(time.Minute - time.Second)
+				require.Len(t, w.contenders(), waiters+1)
+
+				// when they hold, one after the other
+				lists := w.zk.On(zktest.Op(zktest.GetChildren).From("crew")).Delay(time.Nanosecond)
+				require.NoError(t, held.returned())
+				for _, j := range crowd {
+					require.NoError(t, j.returned())
+				}
+
+				// then each of them has read the list, and where holds last, once more, as has the one behind it
+				require.InDelta(t, waiters*c.lists, lists.Fired(), 4)
+			})
+		})
+	}
 }
 
 // Given one that waits right behind another, when that one changes what it asks for

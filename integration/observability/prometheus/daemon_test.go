@@ -29,7 +29,7 @@ zookeeper: {servers: "%s", root: "%s", session_timeout: 4s}
 metrics: {listen: "%s"}
 emergency: {file: overrides.yaml}
 drain_timeout: 1s
-defaults: {lock: {cleanup_timeout: 10m}} # nobody is killed while Prometheus looks
+defaults: {lock: {cleanup_timeout: 9m}} # nobody is killed while Prometheus looks
 jobs:
   runs: {schedule: "@every 1s", run: ["true"]}
   fails: {schedule: "@every 1s", run: ["false"]}

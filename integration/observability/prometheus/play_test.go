@@ -98,10 +98,10 @@ func (p *play) value(expr string) float64 {
 	return lines[0].last()
 }
 
-// settle waits until everybody was scraped once more.
+// settle waits until everybody was scraped once more, with success.
 func (p *play) settle() {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`min(timestamp(up)) > %s`, moment(time.Now())))
+	p.until(fmt.Sprintf(`count(timestamp(up == 1) > %s) == 4`, moment(time.Now())))
 }
 
 // evaluated waits until all rules have been evaluated since the performance.
