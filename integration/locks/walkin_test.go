@@ -325,3 +325,94 @@ func TestLiveViewShowsReadersThatWalkIn(t *testing.T) {
 	u.release()
 	shows("opener 0", "opener 1")
 }
+
+// A writer that shares its lock has the name of one that does not: readers walk in when it has left.
+func TestReadersOpenALockThatAWriterHasSharedWhenThatHasLeft(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	w := h.hold(h.lock(h.client()), "writer", lease(time.Hour))
+	require.NoError(t, w.grant.Downgrade(t.Context()))
+	var named []*user
+	for i := range 2 {
+		u := h.hold(h.lock(h.client()), fmt.Sprint("beside the writer ", i), sharing)
+		require.NotContains(t, path.Base(h.node(u.grant.ID())), "-w-")
+		named = append(named, u)
+	}
+	w.release()
+	opener := h.hold(h.lock(h.client()), "opener", sharing)
+	walker := h.walker(h.client(), "walker")
+	require.Len(t, h.state(h.client()).Holders, 4)
+
+	// then the next writer waits for all of them
+	next := h.ask(h.lock(h.client()), "next")
+	for _, u := range append(named, opener, walker) {
+		next.waits()
+		require.NoError(t, u.grant.Check())
+		u.release()
+	}
+	next.granted()
+}
+
+// Its lease is its own, and so is what it is asked for.
+func TestReaderThatHasWalkedInExtendsItsLease(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	openers, node := h.open()
+	before := version(t, h.shell(), node)
+	u := h.walker(h.client(), "walker", lease(time.Hour))
+	token := u.token()
+	require.NoError(t, u.grant.Extend(t.Context(), 3*time.Hour))
+	for _, o := range openers {
+		o.release()
+	}
+	state := h.state(h.client())
+	require.Equal(t, []string{"walker"}, owners(state.Holders))
+	require.Equal(t, 3*time.Hour, state.Holders[0].LeaseTimeout)
+	require.Greater(t, state.Holders[0].LeaseLeft, 2*time.Hour)
+	require.Equal(t, token, state.Holders[0].Token)
+	require.Equal(t, before, version(t, h.shell(), node))
+
+	// while it is asked to go, it may not
+	w := h.ask(h.lock(h.client()), "w", at(5))
+	await[recipes.PreemptAsked](t, u.told)
+	require.Error(t, u.grant.Extend(t.Context(), 4*time.Hour))
+	u.release()
+	w.granted()
+}
+
+// The answer to each request of a writer is lost in turn, that to its shutting the lock included.
+func TestWriterThatComesToAnOpenLockGoesOnWhenAnyAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	h := shareHouse(t)
+	wire := &tripwire{}
+	mine := h.client(through(wire))
+	require.NoError(t, h.warm(mine))
+	id, _ := mine.Session()
+	steps := 0
+	for tripped := true; tripped; steps++ {
+		openers, node := h.open()
+		walker := h.walker(h.client(), "walker")
+		for _, o := range openers {
+			o.release()
+		}
+		wire.set(afterRequest, steps, wire.cut)
+		w := h.ask(h.lock(mine), "writer")
+		w.queued()
+		w.waits()
+		late := h.ask(h.lock(h.client()), "late", sharing)
+		late.waits()
+		walker.release()
+		w.granted()
+		tripped = wire.unset()
+		data, _, err := h.shell().Get(node)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), `"open"`, "answer %d is lost", steps)
+		w.release()
+		late.granted()
+		late.release()
+		h.nobodyThere()
+	}
+	require.Greater(t, steps, 4)
+	again, _ := mine.Session()
+	require.Equal(t, id, again)
+}
