@@ -58,14 +58,14 @@ func perform(t *testing.T) *play {
 	p.until(`sum(up) == 4`)
 
 	p.once("rehearsal")
-	p.settle()
+	p.idle()
 	p.chronicle.forget()
 	p.from = time.Now()
 	p.settle() // what there was before is in the window, so that Prometheus sees it grow
 	p.settle()
 	p.once("performance")
 	p.until(fmt.Sprintf("vector(time()) > %s", moment(p.from.Add(enough))))
-	p.settle()
+	p.idle()
 	p.to = time.Now()
 	return p
 }
@@ -101,7 +101,15 @@ func (p *play) value(expr string) float64 {
 // settle waits until everybody was scraped once more, with success.
 func (p *play) settle() {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`count(timestamp(up == 1) > %s) == 4`, moment(time.Now())))
+	p.until(fmt.Sprintf(`count(timestamp(up) > %s and up == 1) == 4`, moment(time.Now())))
+}
+
+// idle waits until everybody has seen that nobody holds a lock any more; alpha and beta are not
+// scraped at the same time.
+func (p *play) idle() {
+	p.t.Helper()
+	p.until(`sum(lockkeeper_lock_holder_count{job="workers"}) == 0`)
+	p.settle()
 }
 
 // evaluated waits until all rules have been evaluated since the performance.
@@ -171,7 +179,7 @@ func (p *play) queue() {
 	for _, h := range readers {
 		require.NoError(p.t, h.release())
 	}
-	p.settle() // alpha and beta are not scraped at the same time
+	p.idle()
 }
 
 // preempt: one holder goes in time, the other has to be forced.
