@@ -40,6 +40,18 @@ func (h *hint) waited(d time.Duration) {
 	h.wait = (h.wait + d) / 2
 }
 
+// maxPatience is the longest wait for a hand-over that is usual for a busy lock.
+const maxPatience = 500 * time.Millisecond
+
+// patience is how long one that stands behind several others may wait on its own node alone: where hand-overs come
+// after half of that as a rule, to watch the one in front would be in vain.
+func (h hint) patience() time.Duration {
+	if h.wait > maxPatience {
+		return 0
+	}
+	return 2 * h.wait
+}
+
 // Waiters come in bursts: after somebody was seen, this many releases look for
 // a successor before they leave.
 const busyLooks = 8

@@ -55,8 +55,9 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 			return nil, 0, err
 		}
 		p.front = front
+		return nil, restFor(me), nil
 	}
-	return nil, restFor(me), nil
+	return nil, max(restFor(me), p.a.l.c.hints.get(p.a.l.path).patience()), nil
 }
 
 // weigh is steps 2 to 5 of the protocol.

@@ -18,8 +18,9 @@ import (
 func TestBothThatContendFinishWhenTheServerStopsAndStartsAgain(t *testing.T) {
 	t.Parallel()
 	h := ownHouse(t)
-	holder := h.hold("ann", h.mutex(h.client()).Acquire)
-	waiter := h.queue("bob", h.client())
+	patient := timeout(30 * time.Second) // a busy machine needs many to start a server
+	holder := h.hold("ann", h.mutex(h.client(patient)).Acquire)
+	waiter := h.queue("bob", h.client(patient))
 
 	require.NoError(t, h.server.Stop())
 	require.NoError(t, h.server.Restart(t.Context()))

@@ -83,7 +83,7 @@ func TestTryOfAReaderPassesAWriterThatItOutranks(t *testing.T) {
 		x := w.ask("W", at(1))
 		x.queued()
 		w.ask("R", at(5), sharing, within(0)).granted()
-		r2 := w.ask("R2", at(5), sharing, within(20*time.Millisecond))
+		r2 := w.ask("R2", at(5), sharing, within(soon))
 		r2.granted()
 	})
 }

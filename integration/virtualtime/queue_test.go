@@ -104,6 +104,50 @@ func TestShortHoldsOfAQueueReadOneListEach(t *testing.T) {
 	}
 }
 
+// One that stands far behind in a queue that moves waits for its hand-over, for about as long as others of
+// its process did. It looks around only if that does not come.
+func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a crew of which everybody waits for a third of a second each time
+		const members, turns, work = 30, 4, 11 * time.Millisecond
+		crew := w.program("crew", long)
+		lock, err := crew.client.PriorityLock(scope)
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		var done sync.WaitGroup // with the first turn
+		done.Add(members)
+		turn := func(ctx context.Context) {
+			g, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			<-time.After(work)
+			if err := g.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		looks := make(chan *zktest.Rule, 1)
+		for i := range members {
+			all.Go(func() {
+				turn(t.Context())
+				done.Done()
+				if i == 0 {
+					done.Wait()
+					looks <- w.zk.On(zktest.Op(zktest.GetData).Path("/lockkeeper/locks/49/cluster%2Forders")).Delay(time.Nanosecond)
+				}
+				for range turns - 1 {
+					turn(t.Context())
+				}
+			})
+		}
+		all.Wait()
+
+		// then nobody has read G, but for a few while the others' turns begin
+		require.Less(t, (<-looks).Fired(), members)
+	})
+}
+
 // Given one that waits right behind another, when that one changes what it asks for
 // and gives up some time later, then the one behind notices that at once, and so
 // also that the holder is gone.

@@ -11,8 +11,8 @@ func All() []Bug {
 			What: "T1 does not check the version of G: two newcomers find the lock idle, and both take it",
 			Patches: []Patch{{
 				"recipes",
-				"&zk.SetDataRequest{Path: l.path, Data: record, Version: version})",
-				"&zk.SetDataRequest{Path: l.path, Data: record, Version: -1})",
+				"zk.SetDataRequest{Path: l.path, Data: record, Version: t.version}",
+				"zk.SetDataRequest{Path: l.path, Data: record, Version: -1}",
 			}},
 		},
 		{
@@ -87,18 +87,17 @@ func All() []Bug {
 			Patches: []Patch{
 				{
 					"recipes",
-					"\town := len(ops)\n\tops = append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetData",
-					"\tops = append(ops, &zk.SetData",
+					"append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetData",
+					"append(ops, &zk.SetData",
 				},
 				{
 					"recipes",
-					`	_, failed, err := g.s.multi(ctx, ops...)
-	if failed == own && errors.Is(err, zk.ErrNoNode) {
+					`	if failed == len(line.heirs) && errors.Is(err, zk.ErrNoNode) {
 		return errHolderGone
 	}
 	return err
 `,
-					`	_, _, err := g.s.multi(ctx, ops...)
+					`	_ = failed
 	if err == nil {
 		err = g.s.deleteSurely(ctx, g.path)
 	}
