@@ -294,8 +294,9 @@ func (s *session) disconnected() {
 		if cause != nil { // the server may have hung up without a word
 			attrs = append(attrs, "cause", cause)
 		}
-		s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", attrs...)
 		go s.tellOutage(ready)
+		// Whoever closes a connection may be the one that watches the deadline: a log that nobody reads must not keep him.
+		go s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", attrs...)
 	}
 	go s.loseExposed()
 }

@@ -3,6 +3,7 @@ package virtualtime
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,38 @@ func TestHolderThatIsCutOffStopsAQuarterOfItsSessionBeforeTheServerFreesTheLock(
 		require.True(t, next.holds())
 		require.Len(t, w.contenders(), 1)
 		require.ErrorIs(t, held.hold().Release(t.Context()), lockguard.ErrReleased)
+	})
+}
+
+// A terminal that is paused reads nothing, and whoever writes a message waits for that.
+type terminal struct{ paused, resumed chan struct{} }
+
+func (l *terminal) Enabled(context.Context, slog.Level) bool { return true }
+func (l *terminal) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *terminal) WithGroup(string) slog.Handler            { return l }
+func (l *terminal) Handle(context.Context, slog.Record) error {
+	select {
+	case <-l.paused:
+		<-l.resumed
+	default:
+	}
+	return nil
+}
+
+func TestHolderThatIsCutOffStopsInTimeThoughNobodyReadsItsMessages(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		const session = 16 * time.Second
+		log := &terminal{make(chan struct{}), make(chan struct{})}
+		holder := w.program("holder", session, func(cfg *recipes.Config) { cfg.Logger = slog.New(log) })
+		t.Cleanup(func() { close(log.resumed) }) // before the client is closed
+		held := holder.do(lockguard.Requirement{}, untilCancelled)
+		require.True(t, held.holds())
+
+		close(log.paused)
+		w.zk.Partition("holder")
+
+		require.Equal(t, recipes.LossSession, lostBy(t, held.returned()).Reason)
+		require.Equal(t, session*3/4, held.ended)
 	})
 }
 
