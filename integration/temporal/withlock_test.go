@@ -478,13 +478,15 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 	wait(t, y.came, "step")
 	rival := make(chan lockguard.Token, 1)
 	g := y.guard()
-	go func() {
+	var rivals sync.WaitGroup
+	t.Cleanup(rivals.Wait) // before the client is closed
+	rivals.Go(func() {
 		_ = g.Do(t.Context(), lockguard.Requirement{Scope: ordersLock.Scope}, func(ctx context.Context) error {
 			hold, _ := lockguard.FromContext(ctx)
 			rival <- hold.Token()
 			return nil
 		})
-	}()
+	})
 
 	// three runs, one token; whoever waits comes after them
 	_, err := y.result(run)
