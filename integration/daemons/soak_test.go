@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", time.Minute, "how long daemons are stopped, killed and paused at random")
+	soakFor  = flag.Duration("soak", 40*time.Second, "how long daemons are stopped, killed and paused at random")
 	soakSeed = flag.Uint64("seed", 0, "of the soak's random numbers; 0: another one each time")
 	soakCast = flag.String("soak-cast", "soak 200", "of the soak: \"soak 200\" or \"soak 500\", so many jobs")
 )

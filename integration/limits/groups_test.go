@@ -20,7 +20,7 @@ import (
 // writes do it, however many locks there are.
 func TestGroupOfManyLocksAndParticipants(t *testing.T) {
 	h := newHouseAlone(t)
-	locks, participants := size(1000, 10_000), size(20, 100)
+	locks, participants := size(500, 10_000), size(20, 100)
 	share := locks / participants
 	c := newClub(h, recipes.GroupSpec{Name: "club", Locks: recipes.NumberedLocks("club", locks), CleanupTimeout: soon})
 

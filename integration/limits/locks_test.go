@@ -166,7 +166,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 // then after very many times it has no more than after few.
 func TestCyclesLeaveNothingBehind(t *testing.T) {
 	h := newHouse(t)
-	cycles, tries := size(4000, 1_000_000), size(4000, 200_000)
+	cycles, tries := size(2000, 1_000_000), size(2000, 200_000)
 	c, other := h.client(), h.client()
 	held := h.acquire(other, "held", recipes.Request{Owner: "holder", Priority: 1})
 	h.release(h.acquire(c, "warm", recipes.Request{}))

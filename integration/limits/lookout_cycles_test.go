@@ -19,7 +19,7 @@ import (
 // watch at the server, no goroutine, no memory but that of the history's bounds.
 func TestLiveViewOfLocksThatComeAndGoDoesNotGrow(t *testing.T) {
 	h := newHouse(t)
-	cycles := size(600, 10_000)
+	cycles := size(300, 10_000)
 	locker, viewer := h.client(), h.client()
 	h.release(h.acquire(locker, "warm", recipes.Request{})) // the root, and what is made once
 	shell := testbed.Shell(t, h.server)

@@ -87,7 +87,7 @@ func (h *house) touchMany(n int, change func(*recipes.Config)) {
 // it watches those that are there, and keeps nothing of those that are not.
 func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 	h := newHouseAlone(t)
-	n := size(5000, 20_000)
+	n := size(2000, 20_000)
 	viewer := h.client()
 	look, err := viewer.Lookout(recipes.LookoutOptions{})
 	require.NoError(t, err)

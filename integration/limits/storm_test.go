@@ -58,7 +58,7 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 			}
 		})
 	}
-	want := int64(size(3000, 100_000))
+	want := int64(size(1500, 100_000))
 	for u := range users {
 		c := clients[u%len(clients)]
 		crowd.Go(func() {

@@ -596,8 +596,11 @@ func TestLookoutAsksNothingWhileNothingHappens(t *testing.T) {
 		elsewhere.hold(elsewhere.lock(busy), "busy").release()
 	}
 
-	// then it has asked nothing
-	require.Equal(t, before, o.wire.requests())
+	// then it has asked nothing, but whether the servers keep its session
+	after := o.wire.requests()
+	delete(before, opSync)
+	delete(after, opSync)
+	require.Equal(t, before, after)
 	require.LessOrEqual(t, before[opGetData], 20*3, "one read for each lock, and for each request")
 	h.hold(h.lock(c), "news")
 	o.sees("news", func(s recipes.LockState) bool { return len(s.Holders) == 1 })

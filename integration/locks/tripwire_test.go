@@ -140,6 +140,7 @@ type wiredConn struct {
 // Operations of ZooKeeper's wire protocol.
 const (
 	opGetData      = 4
+	opSync         = 9
 	opSetData      = 5
 	opPing         = 11
 	opGetChildren2 = 12
