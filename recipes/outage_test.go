@@ -82,10 +82,13 @@ func TestClosedConnectionDoesNotHideWhyItWasClosed(t *testing.T) {
 
 func TestLossOfTheConnectionIsToldWithItsCauseOrWithoutOne(t *testing.T) {
 	for cause, want := range map[error]string{nil: "session=0x2a$", context.DeadlineExceeded: `session=0x2a cause="context deadline exceeded"$`} {
-		var book logBook
-		s := &session{c: &Client{log: book.logger()}, clock: newClock(), id: 42, lastErr: cause, over: make(chan struct{})}
-		s.disconnected()
-		close(s.over)
-		require.Regexp(t, `level=WARN msg="connection to ZooKeeper lost; holding on until the session's deadline" `+want, book.lines()[0])
+		synctest.Test(t, func(t *testing.T) {
+			var book logBook
+			s := &session{c: &Client{log: book.logger()}, clock: newClock(), id: 42, lastErr: cause, over: make(chan struct{})}
+			s.disconnected()
+			close(s.over)
+			synctest.Wait() // nobody waits for what is told
+			require.Regexp(t, `level=WARN msg="connection to ZooKeeper lost; holding on until the session's deadline" `+want, book.lines()[0])
+		})
 	}
 }
