@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs simulate steps limits bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-embedded test-local-queue test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs simulate steps limits bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -38,6 +38,9 @@ CONFORMANCE := $(addprefix ./integration/,foreign locks helix tickledger multi c
 # Without vet and debugging information, which lint and a debugger want: a third of the time to build.
 LEAN := -vet=off -ldflags=-w
 
+# Two at once, each of which waits most of the time.
+BESIDE = $(MAKE) --no-print-directory --jobs=2 --output-sync=target
+
 EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE) $(LEAN)
 
 RESULTS := integration/bench/results
@@ -46,7 +49,7 @@ BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, Chromium and Temporal ($TEMPORAL_CLI, else the cache); install, or build, what is missing
 	@scripts/setup.sh
@@ -56,15 +59,20 @@ unit: ## Test what needs no server: all packages; with the race detector
 
 test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, then the recipes on the embedded one, also with local queues; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) $(LEAN) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+	@$(BESIDE) test-embedded test-local-queue
+
+test-embedded: ## Test the recipes on the embedded ZooKeeper
 	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
+
+test-local-queue: ## Test the recipes on the embedded ZooKeeper, with local queues
 	LOCKKEEPER_TEST_LOCAL_QUEUE=4 $(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) ./integration/locks
 
 adapters: ## Test what is a module of its own: the adapter for gocron, the benchmarks against it and against other locks, dashboards on a real Prometheus, and the console in a real Chromium
-	cd adapters/gocron && go test $(RACE) $(LEAN) -timeout 2m $(TESTFLAGS) ./...
-	cd integration/schedulers && go test $(RACE) $(LEAN) -timeout 2m $(TESTFLAGS) ./...
-	cd integration/peers && go test $(RACE) $(LEAN) -timeout 5m $(TESTFLAGS) ./...
-	cd integration/observability/prometheus && go test $(RACE) $(LEAN) -timeout 5m $(TESTFLAGS) ./...
-	cd integration/observability/console && go test $(RACE) $(LEAN) -timeout 5m $(TESTFLAGS) ./...
+	@$(MAKE) --no-print-directory module/integration/observability/prometheus
+	@$(BESIDE) $(addprefix module/,integration/observability/console adapters/gocron integration/schedulers integration/peers)
+
+module/%:
+	cd '$*' && go test $(RACE) $(LEAN) -timeout 5m $(TESTFLAGS) ./...
 
 test-temporal-next: setup ## Test on Temporal's newest server that can be built, by hand: standalone activities, pushed cancellation (the first run builds it: many minutes)
 	cd integration/temporalserver/next && go vet . && go build -o '$(CURDIR)/bin/temporal-next' .
