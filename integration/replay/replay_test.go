@@ -15,7 +15,7 @@ import (
 )
 
 // schedules is how many random ones are played.
-const schedules = 60
+const schedules = 40
 
 // seen is what all of them have brought about, so that they are about something.
 var seen struct {

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	stepsFlag = flag.Int("steps", 8_000, "steps of each lock-step run")
+	stepsFlag = flag.Int("steps", 5_000, "steps of each lock-step run")
 	seedFlag  = flag.Uint64("seed", 0, "the only seed to run; 0 runs the usual ones")
 )
 
