@@ -68,8 +68,9 @@ test-local-queue: ## Test the recipes on the embedded ZooKeeper, with local queu
 	LOCKKEEPER_TEST_LOCAL_QUEUE=4 $(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) ./integration/locks
 
 adapters: ## Test what is a module of its own: the adapter for gocron, the benchmarks against it and against other locks, dashboards on a real Prometheus, and the console in a real Chromium
+	@$(BESIDE) $(addprefix module/,integration/schedulers integration/peers adapters/gocron)
 	@$(MAKE) --no-print-directory module/integration/observability/prometheus
-	@$(BESIDE) $(addprefix module/,integration/observability/console adapters/gocron integration/schedulers integration/peers)
+	@$(MAKE) --no-print-directory module/integration/observability/console
 
 module/%:
 	cd '$*' && go test $(RACE) $(LEAN) -timeout 5m $(TESTFLAGS) ./...

@@ -16,7 +16,7 @@ import (
 
 // patience is how long a test waits for something that has to happen, but has no
 // time by which.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 var (
 	shared   testbed.Shared
