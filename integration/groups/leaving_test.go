@@ -21,14 +21,19 @@ func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T
 	cleaning, clean := make(chan struct{}, 9), make(chan struct{})
 	p.released = func(context.Context, string) { cleaning <- struct{}{}; <-clean }
 	p.join(s)
-	require.Eventually(t, func() bool { return len(p.m.Locks()) == 1 }, soon, time.Millisecond)
+	// A lock that it is told of: one that it has never heard of has nothing to clean up.
+	require.Eventually(t, func() bool { return len(p.m.Locks()) == 1 && len(p.history(p.locks()[0])) == 1 }, soon, time.Millisecond)
 	own := p.locks()[0]
 
 	// given one that leaves and cleans up, of which nobody can hear
 	require.NoError(t, proxy.Stall())
 	left := make(chan error, 1)
 	go func() { left <- p.m.Leave(context.Background()) }()
-	<-cleaning
+	select {
+	case <-cleaning:
+	case <-time.After(soon):
+		require.Fail(t, "nothing is cleaned up")
+	}
 
 	// when it is given more locks before it can say so
 	g, err := h.watcher.Group(spec(12))

@@ -23,6 +23,8 @@ func TestLiveViewOfLocksThatComeAndGoDoesNotGrow(t *testing.T) {
 	locker, viewer := h.client(), h.client()
 	h.release(h.acquire(locker, "warm", recipes.Request{})) // the root, and what is made once
 	shell := testbed.Shell(t, h.server)
+	_, _, err := shell.Exists("/") // so that its goroutines are there
+	require.NoError(t, err)
 	before := h.sample()
 
 	look, err := viewer.Lookout(recipes.LookoutOptions{Gap: 10 * time.Millisecond})
