@@ -16,7 +16,7 @@ import (
 // take the lock of Scope from Holders by force. It is in the memo of the
 // workflow, too (ApprovalMemoKey), so that it can be listed while no worker runs.
 type ApprovalQuestion struct {
-	ID        string            `json:"id"`   // "w-3f29c1d07ab4", see ApprovalID
+	ID        string            `json:"id"`   // "w-3f29c1d07ab41122", see ApprovalID
 	Root      string            `json:"root"` // of the locks, with the chroot: which cluster it is about
 	Scope     string            `json:"scope"`
 	Job       string            `json:"job,omitempty"`
