@@ -67,7 +67,9 @@ var companions = []scene{
 		probes: usersLock, adopted: true, stay: 3 * time.Second,
 		excuses: func(u *user, err error) bool {
 			lost, is := errors.AsType[*recipes.LostError](err)
-			return u.name == "A" && is && lost.Reason == recipes.LossSession || unlessAllIsWell(u, err)
+			// One that came in late, after the delay of a grant that it never heard of, lives when it is adopted.
+			late := u.suffer(func(*fault) bool { return true }) && isSuperseded(err)
+			return u.name == "A" && (is && lost.Reason == recipes.LossSession || late) || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) {
