@@ -49,7 +49,7 @@ type Client struct {
 	mu      sync.Mutex
 	current *session
 	changed chan struct{}  // closed when current is replaced
-	ending  backlog        // sessions that are not finished
+	ending  backlog        // sessions that are not finished, connections that are not closed
 	backlog backlog        // nodes to delete, releases to finish, calls whose callers have left
 	waiting map[string]int // requests in the queue, by scope
 	server  serverClock

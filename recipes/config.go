@@ -35,7 +35,9 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	// Dialer opens connections. Defaults to net.Dialer. With TLS set, the
-	// handshake happens on top of it.
+	// handshake happens on top of it. Like a socket, a connection has to take 16 KiB before
+	// its peer reads them: callers wait for that, at most until it is given up after two
+	// thirds of the session timeout, even if their context ends before.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// LocalQueue lets requests of this client for one lock queue inside of it: those

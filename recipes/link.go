@@ -105,21 +105,27 @@ func (l *link) SetDeadline(time.Time) error      { return nil }
 func (l *link) SetReadDeadline(time.Time) error  { return nil }
 func (l *link) SetWriteDeadline(time.Time) error { return nil }
 
-// Close may be called more than once.
+// Close may be called more than once. It does not wait for the connection: TLS says
+// good-bye for up to five seconds to a peer that takes nothing, and whoever closes may be
+// the one that watches the deadline.
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
 	l.closed = true
 	unanswered := slices.Collect(maps.Values(l.sent))
-	maps.DeleteFunc(l.sent, func(_ int32, r sentRequest) bool { return r.parcel != nil })
+	clear(l.sent)
 	l.mu.Unlock()
 	if was {
 		return nil
 	}
-	for _, request := range unanswered {
-		l.s.c.tell(request.op, request.at, l.s.clock.now(), OperationLost)
-	}
-	err := l.Conn.Close()
+	now := l.s.clock.now()
+	l.s.c.ending.Go(func() {
+		for _, request := range unanswered {
+			l.s.c.tell(request.op, request.at, now, OperationLost)
+		}
+		_ = l.Conn.SetDeadline(time.Unix(1, 0)) // whoever reads or writes leaves first
+		_ = l.Conn.Close()
+	})
 	// Before anybody hears that his request was lost: what he sends next has to wait until
 	// the next connection has caught up. The library tells of the end only later.
 	l.s.lost(l)
@@ -128,7 +134,7 @@ func (l *link) Close() error {
 			request.parcel.fail(zk.ErrConnectionClosed)
 		}
 	}
-	return err
+	return nil
 }
 
 // Write sends one request: go-zookeeper writes whole frames.
@@ -140,6 +146,10 @@ func (l *link) Write(b []byte) (int, error) {
 	defer func() { <-l.out }()
 	now := l.s.clock.now()
 	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return len(b), nil // see broken
+	}
 	first := !l.greeted
 	l.greeted = true
 	xid := int32(binary.BigEndian.Uint32(b[4:]))
@@ -236,7 +246,9 @@ func (l *link) Read(b []byte) (int, error) {
 		l.awaitWatches()
 	}
 	if l.frame.between() {
-		l.receive()
+		if err := l.receive(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := l.in.Read(b)
 	if n > 0 {
@@ -311,27 +323,35 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 // late says why the link must be closed, if it must: no greeting in time, or no
 // sign of life or no answer for two thirds of the timeout.
 func (l *link) late(now instant, timeout time.Duration, greeted bool) error {
+	limit := timeout * 2 / 3
+	switch {
+	case !greeted && l.isMute(now):
+		return fmt.Errorf("%s accepts connections but does not speak", l.RemoteAddr())
+	case greeted && l.isSilent(now, limit):
+		return fmt.Errorf("%s has not answered for %s", l.RemoteAddr(), limit)
+	}
+	return nil
+}
+
+func (l *link) isMute(now instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !greeted {
-		if now.sub(l.born) > l.patience && !l.closed {
-			l.mute = true
-			return fmt.Errorf("%s accepts connections but does not speak", l.RemoteAddr())
-		}
-		return nil
-	}
-	limit := timeout * 2 / 3
-	oldest := now
+	late := !l.closed && now.sub(l.born) > l.patience
+	l.mute = l.mute || late
+	return late
+}
+
+func (l *link) isSilent(now instant, limit time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	oldest := l.received
 	if len(l.pings) > 0 {
-		oldest = l.pings[0]
+		oldest = min(oldest, l.pings[0])
 	}
 	for _, request := range l.sent {
 		oldest = min(oldest, request.at)
 	}
-	if now.sub(l.received) > limit || now.sub(oldest) > limit {
-		return fmt.Errorf("%s has not answered for %s", l.RemoteAddr(), limit)
-	}
-	return nil
+	return !l.closed && now.sub(oldest) > limit
 }
 
 // wasMute reports, once, whether the server did not greet in time.

@@ -3,8 +3,11 @@ package recipes
 import (
 	"bytes"
 	"encoding/binary"
+	"log/slog"
 	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -78,7 +81,7 @@ func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
 func TestFailedWriteIsSeenByTheReaderAlone(t *testing.T) {
 	client, server := net.Pipe()
 	require.NoError(t, server.Close())
-	s := &session{clock: newClock()}
+	s := &session{c: &Client{}, clock: newClock()}
 	l := newLink(client, s)
 	l.greeted = true
 	ping := []byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11}
@@ -89,4 +92,21 @@ func TestFailedWriteIsSeenByTheReaderAlone(t *testing.T) {
 	require.Error(t, s.lastErr)
 	_, err = l.Read(make([]byte, 1))
 	require.Error(t, err)
+}
+
+func TestAClosedConnectionIsNotLateAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		t.Cleanup(func() { _ = far.Close() })
+		s := &session{c: &Client{log: slog.New(slog.DiscardHandler)}, clock: newClock()}
+		l := newLink(near, s)
+		<-time.After(time.Minute)
+		now := s.clock.now()
+		require.Error(t, l.late(now, 10*time.Second, true))
+		require.Error(t, l.late(now, 10*time.Second, false))
+		require.NoError(t, l.Close())
+		// Else it would hide why the next one cannot be opened.
+		require.NoError(t, l.late(now, 10*time.Second, true))
+		require.NoError(t, l.late(now, 10*time.Second, false))
+	})
 }

@@ -231,12 +231,13 @@ func (l *link) nextXidLocked() int32 {
 }
 
 // receive takes the replies to parcels out of what comes in, up to the next frame
-// that is the library's. It is called by Read, between two frames.
-func (l *link) receive() {
+// that is the library's. It is called by Read, between two frames. What is left at an
+// error is no whole frame.
+func (l *link) receive() error {
 	for {
 		head, err := l.in.Peek(8)
 		if err != nil {
-			return // Read says so, after what is left
+			return err
 		}
 		size := 4 + int(binary.BigEndian.Uint32(head))
 		xid := int32(binary.BigEndian.Uint32(head[4:]))
@@ -244,26 +245,26 @@ func (l *link) receive() {
 		ours := l.sent[xid].parcel != nil
 		l.mu.Unlock()
 		if !ours || xid <= 0 || size < 4+16 {
-			return
+			return nil
 		}
-		if !l.receiveParcel(size) {
-			return
+		if err := l.receiveParcel(size); err != nil {
+			return err
 		}
 	}
 }
 
-func (l *link) receiveParcel(size int) bool {
+func (l *link) receiveParcel(size int) error {
 	var frame []byte
 	if size <= l.in.Size() {
 		var err error
 		if frame, err = l.in.Peek(size); err != nil {
-			return false
+			return err
 		}
 		defer func() { _, _ = l.in.Discard(size) }()
 	} else {
 		frame = make([]byte, size)
 		if _, err := io.ReadFull(l.in, frame); err != nil {
-			return false
+			return err
 		}
 	}
 	l.mu.Lock()
@@ -273,5 +274,5 @@ func (l *link) receiveParcel(size int) bool {
 		l.s.zxid.Store(max(l.s.zxid.Load(), int64(binary.BigEndian.Uint64(frame[8:]))))
 		p.deliver(frame[4:])
 	}
-	return true
+	return nil
 }

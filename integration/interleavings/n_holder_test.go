@@ -114,8 +114,8 @@ func TestHolderThatOverrunsItsGraceIsTakenOverAtItsEnd(t *testing.T) {
 }
 
 // A standstill stops a client as SIGSTOP would stop its process, as far as that
-// goes from inside: nothing comes in or goes out, and whoever wants to close a
-// connection waits. Its watchdog does that when nothing has come for two thirds
+// goes from inside: nothing comes in or goes out, and whoever asks where a connection
+// leads waits. Its watchdog does that when nothing has come for two thirds
 // of the session, and so does not see the deadline pass.
 type standstill struct {
 	mu sync.Mutex
@@ -177,4 +177,9 @@ func (c *stillConn) Write(b []byte) (int, error) {
 func (c *stillConn) Close() error {
 	c.still.wait()
 	return c.Conn.Close()
+}
+
+func (c *stillConn) RemoteAddr() net.Addr {
+	c.still.wait()
+	return c.Conn.RemoteAddr()
 }
