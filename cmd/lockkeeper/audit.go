@@ -39,6 +39,7 @@ access.`,
 
 // auditQuery are the flags that say which records are shown.
 type auditQuery struct {
+	config jobsFile // the daemon's
 	since  ago
 	scope  string
 	by     string
@@ -48,6 +49,7 @@ type auditQuery struct {
 
 func (q *auditQuery) add(c *cobra.Command) {
 	flags := c.Flags()
+	q.config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper; only if it is there")
 	flags.Var(&q.since, "since", "only what is not older, for example 2h or 2006-01-02T15:04:05Z")
 	flags.StringVar(&q.scope, "scope", "", "only locks that fit the `pattern`; * stands for any text, ? for one character")
 	flags.StringVar(&q.by, "by", "", "only what was done by somebody whose name or identity has this `text` in it")
@@ -103,7 +105,7 @@ func (p *program) showAudit(c *cobra.Command, q *auditQuery) error {
 	if q.follow.is && p.output.is == "yaml" {
 		p.problems.add("--follow: YAML has no end then; write -o json for one record a line")
 	}
-	return p.inspect(c, func(ctx context.Context, client *recipes.Client) error {
+	return p.inspect(c, q.config, func(ctx context.Context, client *recipes.Client) error {
 		trail, err := client.AuditLog(0)
 		if err != nil {
 			return err

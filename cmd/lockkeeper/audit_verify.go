@@ -16,7 +16,10 @@ import (
 )
 
 func (p *program) auditVerify() *cobra.Command {
-	var file string
+	var (
+		config jobsFile
+		file   string
+	)
 	c := p.command(&cobra.Command{
 		Use:   "verify",
 		Short: "Check that nobody has changed the audit trail",
@@ -30,8 +33,9 @@ ZooKeeper: they do not agree then.
 Exit code 1 if the trail is not what was written, 75 if ZooKeeper does not answer.`,
 		Example: `  lockkeeper audit verify
   lockkeeper audit verify --file /var/log/lockkeeper/audit.jsonl`,
-	}, nil, func(c *cobra.Command, _ []string) error { return p.verifyAudit(c, file) })
+	}, nil, func(c *cobra.Command, _ []string) error { return p.verifyAudit(c, config, file) })
 	c.Flags().StringVar(&file, "file", "", "check this `file` of records, too")
+	config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper; only if it is there")
 	return c
 }
 
@@ -94,7 +98,7 @@ func (v *auditReportView) withFile(name string, r audit.FileReport) {
 // errNotIntact is told on the page already.
 var errNotIntact = errors.New("the audit trail is not what was written; save ZooKeeper's data and the file, and find out who could write them")
 
-func (p *program) verifyAudit(c *cobra.Command, file string) error {
+func (p *program) verifyAudit(c *cobra.Command, config jobsFile, file string) error {
 	if file != "" {
 		if f, err := os.Open(file); err != nil {
 			p.problems.add(fmt.Sprintf("--file: %s cannot be read: %v; name the file that audit.file of a daemon names", file, withoutPath(err)))
@@ -103,7 +107,7 @@ func (p *program) verifyAudit(c *cobra.Command, file string) error {
 		}
 	}
 	var view auditReportView
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) error {
+	err := p.inspect(c, config, func(ctx context.Context, client *recipes.Client) error {
 		trail, err := client.AuditLog(0)
 		if err != nil {
 			return err

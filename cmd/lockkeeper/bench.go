@@ -86,7 +86,7 @@ func (p *program) measure(c *cobra.Command, f *benchFlags) error {
 		return err
 	}
 	held := 0
-	if err := p.inspect(c, func(ctx context.Context, client *recipes.Client) error {
+	if err := p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *recipes.Client) error {
 		states, err := client.Locks(ctx)
 		for _, s := range states {
 			if s.Held() {

@@ -14,6 +14,7 @@ import (
 )
 
 type gcFlags struct {
+	file   jobsFile
 	older  age
 	dryRun yes
 	scope  string
@@ -46,6 +47,7 @@ wrong flags.`,
   lockkeeper gc -o json | jq -r '.removed[].scope'`,
 	}, nil, func(c *cobra.Command, _ []string) error { return p.collectIdle(c, f) })
 	flags := c.Flags()
+	f.file.add(c)
 	flags.Var(&f.older, "older", "how long nobody has used what is removed (default 7d)")
 	flags.VarPF(&f.dryRun, "dry-run", "", "remove nothing, say what would be removed").NoOptDefVal = "true"
 	flags.StringVar(&f.scope, "scope", "", "remove only scopes like this `pattern`: * stands for any text, ? for one character")
@@ -102,7 +104,7 @@ func (p *program) collectIdle(c *cobra.Command, f *gcFlags) error {
 	o := recipes.IdleOptions{Older: f.older.or(recipes.DefaultIdle), DryRun: f.dryRun.is}
 	o.Match = p.scopePattern(f.scope, c.Flags().Changed("scope"))
 	var found recipes.Collection
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, f.file, func(ctx context.Context, client *recipes.Client) (err error) {
 		found, err = client.CollectIdle(ctx, o)
 		return err
 	})

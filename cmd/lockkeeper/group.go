@@ -24,7 +24,8 @@ func (p *program) lockGroup() *cobra.Command {
 }
 
 func (p *program) groupLs() *cobra.Command {
-	return p.command(&cobra.Command{
+	var file jobsFile
+	c := p.command(&cobra.Command{
 		Use:   "ls",
 		Short: "List all lock groups",
 		Long: `List all lock groups, one line each: how many of their locks are held, who is
@@ -32,23 +33,28 @@ there, who decides, and how many locks have changed hands by the last plan and
 by all of them.`,
 		Example: `  lockkeeper group ls
   lockkeeper group ls -o json | jq -r '.[] | select(.strategy_error != "") | .name'`,
-	}, nil, p.listGroups)
+	}, nil, func(c *cobra.Command, _ []string) error { return p.listGroups(c, file) })
+	file.add(c)
+	return c
 }
 
 func (p *program) groupShow() *cobra.Command {
-	return p.command(&cobra.Command{
+	var file jobsFile
+	c := p.command(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show who holds which lock of a group",
 		Long: `Show who holds which lock of a group, how many each participant has, and how
 many locks have changed hands.`,
 		Example: `  lockkeeper group show lock-group
   lockkeeper group show lock-group -o wide`,
-	}, []string{"NAME"}, p.showGroup)
+	}, []string{"NAME"}, func(c *cobra.Command, args []string) error { return p.showGroup(c, file, args) })
+	file.add(c)
+	return c
 }
 
-func (p *program) listGroups(c *cobra.Command, _ []string) error {
+func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 	var states []recipes.GroupState
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
 		states, err = client.Groups(ctx)
 		return err
 	})
@@ -68,13 +74,13 @@ func (p *program) listGroups(c *cobra.Command, _ []string) error {
 	return p.write(all, func(w io.Writer, wide bool) { writeGroups(w, all, wide) })
 }
 
-func (p *program) showGroup(c *cobra.Command, args []string) error {
+func (p *program) showGroup(c *cobra.Command, file jobsFile, args []string) error {
 	if len(args) == 1 {
 		_, err := recipes.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "NAME" })
 	}
 	var state recipes.GroupState
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
 		state, err = client.GroupState(ctx, args[0])
 		return err
 	})

@@ -43,6 +43,12 @@ func (f *jobsFile) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.name, "file", "f", defaultFile, "configuration `file`; without -f only if it is there")
 }
 
+// addAs adds it where --file or -f means something else.
+func (f *jobsFile) addAs(c *cobra.Command, flag, usage string) {
+	f.flag = flag
+	c.Flags().StringVar(&f.name, flag, defaultFile, usage)
+}
+
 // jobsConfig reads the file if there is one, and says how to reach ZooKeeper:
 // what flags say counts before the file, and that before the environment, but for
 // credentials: the file has those of the daemons, the environment those of the

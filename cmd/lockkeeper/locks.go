@@ -27,7 +27,8 @@ func (p *program) locks() *cobra.Command {
 }
 
 func (p *program) locksLs() *cobra.Command {
-	return p.command(&cobra.Command{
+	var file jobsFile
+	c := p.command(&cobra.Command{
 		Use:   "ls",
 		Short: "List all locks",
 		Long: `List all locks: who holds them, for how long, and how many wait.
@@ -46,11 +47,14 @@ Exit code 75 if ZooKeeper does not answer.`,
   lockkeeper locks ls -o wide
   lockkeeper locks ls -o json | jq -r '.[] | select(.state == "held") | .scope'
   lockkeeper locks ls -o json | jq -r '.[] | select(.root_blocker) | [.scope, .root_blocker.owner] | @tsv'`,
-	}, nil, p.listLocks)
+	}, nil, func(c *cobra.Command, _ []string) error { return p.listLocks(c, file) })
+	file.add(c)
+	return c
 }
 
 func (p *program) locksShow() *cobra.Command {
-	return p.command(&cobra.Command{
+	var file jobsFile
+	c := p.command(&cobra.Command{
 		Use:   "show SCOPE",
 		Short: "Show one lock: its holders, its queue, who preempts whom and until when",
 		Long: `Show one lock: who holds it, who waits for it in which order, who asks the
@@ -60,12 +64,14 @@ A scope that was never locked is free.
 
 Exit code 75 if ZooKeeper does not answer, 78 for a scope that cannot be.`,
 		Example: `  lockkeeper locks show cluster/orders`,
-	}, []string{"SCOPE"}, p.showLock)
+	}, []string{"SCOPE"}, func(c *cobra.Command, args []string) error { return p.showLock(c, file, args) })
+	file.add(c)
+	return c
 }
 
-func (p *program) listLocks(c *cobra.Command, _ []string) error {
+func (p *program) listLocks(c *cobra.Command, file jobsFile) error {
 	var states []recipes.LockState
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
 		states, err = client.Locks(ctx)
 		return err
 	})
@@ -81,13 +87,13 @@ func (p *program) listLocks(c *cobra.Command, _ []string) error {
 	return p.write(live.NewLocks(states), func(w io.Writer, wide bool) { writeLocks(w, states, wide) })
 }
 
-func (p *program) showLock(c *cobra.Command, args []string) error {
+func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error {
 	if len(args) == 1 {
 		_, err := recipes.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
 	var state recipes.LockState
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
 		state, err = client.Lock(ctx, args[0])
 		return err
 	})
@@ -97,10 +103,10 @@ func (p *program) showLock(c *cobra.Command, args []string) error {
 	return p.write(live.Explain(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
 }
 
-// inspect lets look read from ZooKeeper.
-func (p *program) inspect(c *cobra.Command, look func(context.Context, *recipes.Client) error) error {
-	cfg := p.clientConfig()
-	if err := p.usage(c); err != nil {
+// inspect lets look read from the ZooKeeper of the daemons.
+func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Context, *recipes.Client) error) error {
+	_, cfg, err := p.jobsConfig(c, file)
+	if err != nil {
 		return err
 	}
 	return p.inspectWith(c.Context(), cfg, look)

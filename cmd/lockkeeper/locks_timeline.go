@@ -18,6 +18,7 @@ import (
 )
 
 type timelineFlags struct {
+	file    jobsFile
 	format  choice
 	length  duration
 	back    choice
@@ -65,6 +66,7 @@ or is none.`,
   lockkeeper locks timeline cluster/orders -o json --for 0s | jq '.rows[].owner'`,
 	}, []string{"SCOPE"}, func(c *cobra.Command, args []string) error { return p.timeline(c, f, args) })
 	flags := c.Flags()
+	f.file.add(c)
 	flags.VarP(&f.format, "output", "o", "`format`: "+f.format.list()+" (default: text, or ascii)")
 	flags.Var(&f.length, "for", "how long to look, where there is no console; 0s: only at what is there now (default "+usualLook.String()+")")
 	flags.Var(&f.back, "range", "how `far` to go back: "+f.back.list())
@@ -94,7 +96,7 @@ func (p *program) timeline(c *cobra.Command, f *timelineFlags, args []string) er
 		return p.drawTimeline(t, f.style())
 	}
 	var t live.Timeline
-	err := p.inspect(c, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, f.file, func(ctx context.Context, client *recipes.Client) (err error) {
 		back, _ := time.ParseDuration(f.back.is) // one of those above
 		t, err = p.lookAt(ctx, client, args[0], f.length.or(usualLook), back)
 		return err

@@ -100,8 +100,7 @@ be used, or without the credentials of an operator.`,
 	flags.Var(&f.one.acquire, "acquire", "extend: at least this acquire timeout")
 	flags.Int64Var(&f.one.token, "token", 0, "preempt-now: of the holder that is meant, see lockkeeper locks show")
 	flags.VarPF(&f.dryRun, "dry-run", "", "show what it would concern, and apply nothing").NoOptDefVal = "true"
-	f.config.flag = "config"
-	flags.StringVar(&f.config.name, f.config.flag, defaultFile, "configuration `file` of the daemons, for ZooKeeper and the limits; only if it is there")
+	f.config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper and the limits; only if it is there")
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -162,11 +163,16 @@ func (p *program) checkArgs(c *cobra.Command, args, names []string) {
 		}
 	case len(args) > len(names):
 		what := fmt.Sprintf("unexpected argument %s", strings.Join(quoteAll(args[len(names):]), " "))
-		if c.Flags().Lookup("file") != nil {
+		f := c.Flags().ShorthandLookup("f")
+		if f != nil && f.Name == "file" && slices.ContainsFunc(args[len(names):], isNameOfConfiguration) {
 			what += "; write -f in front of the name of the file"
 		}
 		p.problems.add(what)
 	}
+}
+
+func isNameOfConfiguration(arg string) bool {
+	return strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }
 
 // usage returns what is wrong with the command line, all of it.

@@ -17,6 +17,7 @@ import (
 )
 
 type topFlags struct {
+	file jobsFile
 	once yes
 	span duration
 }
@@ -48,6 +49,7 @@ it says since when ZooKeeper does not, and goes on looking.`,
 	flags.SortFlags = false
 	flags.VarPF(&f.once, "once", "", "show all locks once, and end").NoOptDefVal = "true"
 	f.span.positive = "10m"
+	f.file.add(c)
 	flags.Var(&f.span, "for", "how long to watch at most (default until q)")
 	return c
 }
@@ -56,8 +58,8 @@ func (p *program) showTop(c *cobra.Command, f *topFlags) error {
 	if f.once.is && f.span.given {
 		p.problems.add("--for has no meaning with --once; leave one of them out")
 	}
-	cfg := p.clientConfig()
-	if err := p.usage(c); err != nil {
+	_, cfg, err := p.jobsConfig(c, f.file)
+	if err != nil {
 		return err
 	}
 	out, ok := p.stdout.(*os.File)
