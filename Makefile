@@ -55,7 +55,7 @@ setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, C
 	@scripts/setup.sh
 
 unit: ## Test what needs no server: all packages; with the race detector
-	$(EMBEDDED) -short -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+	$(EMBEDDED) -short -parallel 8 -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
 test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, then the recipes on the embedded one, also with local queues; with the race detector
 	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) $(LEAN) -timeout $(TIMEOUT) $(TESTFLAGS) ./...

@@ -110,6 +110,7 @@ func TestTheCertificateOfTheConsoleIsRenewedWithItsFiles(t *testing.T) {
 }
 
 func TestBrowsersGetTheNewCertificateOfTheConsole(t *testing.T) {
+	t.Parallel()
 	files := certificateFiles(t)
 	issue(t, files, 1, time.Now().Add(-time.Minute))
 	s, err := listenForConsole(t.Context(), &config.Config{Console: config.Console{Listen: "127.0.0.1:0", TLS: &files}}, slog.New(slog.DiscardHandler))

@@ -82,6 +82,7 @@ func (r *rush) watch(t *testing.T, columns, lines int, args ...string) *sitting 
 }
 
 func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
+	t.Parallel()
 	r := newRush(t)
 	s := r.watch(t, 100, 24)
 	s.shows(t, "ZooKeeper answers", "3 locks · 3 held · 2 waiting", "1 preempting · 0 circles", "> db/orders", "preempting nightly-reindex")
@@ -99,6 +100,7 @@ func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
 }
 
 func TestTopFindsAndOpensALock(t *testing.T) {
+	t.Parallel()
 	r := newRush(t)
 	s := r.watch(t, 80, 24)
 	s.shows(t, "> db/orders", "db/users")
@@ -153,6 +155,7 @@ func TestTopFitsTheTerminalWhateverItsSize(t *testing.T) {
 }
 
 func TestTopLeavesTheTerminalAsItWasHoweverItEnds(t *testing.T) {
+	t.Parallel()
 	r := newRush(t)
 	t.Run("signals", func(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
@@ -216,6 +219,7 @@ func TestTopLeavesTheTerminalAsItWasWhenItCannotGoOn(t *testing.T) {
 }
 
 func TestTopSaysSinceWhenZooKeeperDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	r := newRush(t)
 	s := r.watch(t, 120, 24)
 	s.shows(t, "ZooKeeper answers", "db/orders")
@@ -251,6 +255,7 @@ func TestTopWithoutColours(t *testing.T) {
 }
 
 func TestTopShowsAllLocksOnceWhereThereIsNoTerminal(t *testing.T) {
+	t.Parallel()
 	r := newRush(t)
 	for _, args := range [][]string{{"top"}, {"top", "--once"}, {"top", "--for", "1h"}} {
 		out, err := exec.Command("lockkeeper", append(args, "--zk", r.zk.Addr())...).CombinedOutput()
