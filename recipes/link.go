@@ -431,5 +431,5 @@ func (f *frameReader) headSize() int {
 	if f.greeting {
 		return 36
 	}
-	return 16
+	return replyHeader
 }

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 
 	"github.com/go-zookeeper/zk"
@@ -38,6 +39,13 @@ type parcel struct {
 // sends who must not be kept: they fit into the buffers of any connection, so that
 // writing does not block.
 const inlineWindow = 16 << 10
+
+// replyHeader is how many bytes a reply has at least: xid, zxid and error.
+const replyHeader = 16
+
+// maxReply is how many bytes a reply may have. ZooKeeper's own limit (jute.maxbuffer) is 1 MiB unless
+// somebody raises it.
+const maxReply = 64 << 20
 
 // post sends a request as a parcel. It returns nil when the library has to send
 // it: there is no connection, or not for sure.
@@ -116,7 +124,7 @@ func (p *parcel) arrived() {
 
 // deliver reads the reply, header included.
 func (p *parcel) deliver(reply []byte) {
-	r := wireReader{b: reply[16:]}
+	r := wireReader{b: reply[replyHeader:]}
 	p.err = wireError(int32(binary.BigEndian.Uint32(reply[12:])))
 	if p.err == nil {
 		p.read(&r)
@@ -135,14 +143,24 @@ func (p *parcel) read(r *wireReader) {
 		p.results = append(p.results, p.result(p.op, r))
 		return
 	}
+	done := 0 // operations that are answered as such
 	for {
 		op, last := r.int32(), r.bool()
 		_ = r.int32() // the error again, or nothing
 		if last || r.short {
+			if p.err == nil && done < len(p.ops) {
+				p.err = zk.ErrAPIError
+			}
 			return
 		}
-		switch op {
-		case opError, opCheck, opCreate, opDelete, opSetData:
+		i := len(p.results)
+		switch {
+		case i == len(p.ops):
+			p.err = zk.ErrAPIError
+			return
+		case op == opError:
+		case op == opOf(p.ops[i]):
+			done++
 		default:
 			p.err = zk.ErrAPIError
 			return
@@ -231,20 +249,26 @@ func (l *link) nextXidLocked() int32 {
 }
 
 // receive takes the replies to parcels out of what comes in, up to the next frame
-// that is the library's. It is called by Read, between two frames. What is left at an
-// error is no whole frame.
+// that is the library's, which would panic at some lengths. It is called by Read, between
+// two frames. What is left at an error is no whole frame.
 func (l *link) receive() error {
 	for {
 		head, err := l.in.Peek(8)
 		if err != nil {
 			return err
 		}
-		size := 4 + int(binary.BigEndian.Uint32(head))
+		length := binary.BigEndian.Uint32(head)
+		if length < replyHeader || length > maxReply {
+			err := fmt.Errorf("%s speaks another protocol than ZooKeeper's: a reply of %d bytes", l.RemoteAddr(), length)
+			l.s.note(err)
+			return err
+		}
+		size := 4 + int(length)
 		xid := int32(binary.BigEndian.Uint32(head[4:]))
 		l.mu.Lock()
 		ours := l.sent[xid].parcel != nil
 		l.mu.Unlock()
-		if !ours || xid <= 0 || size < 4+16 {
+		if !ours || xid <= 0 {
 			return nil
 		}
 		if err := l.receiveParcel(size); err != nil {

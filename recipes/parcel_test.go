@@ -87,7 +87,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 		copy(got[4:8], request[4:8])
 		require.Equal(t, request, got)
 
-		p := &parcel{op: op, done: make(chan struct{})}
+		p := &parcel{op: op, ops: ops, done: make(chan struct{})}
 		p.deliver(reply[4:])
 		require.Equal(t, want.err, p.err)
 		require.Equal(t, want.err == nil, p.succeeded())
@@ -98,7 +98,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 		require.Equal(t, want.names, p.names)
 
 		for cut := 16; cut < len(reply)-4; cut++ { // however it is cut
-			p := &parcel{op: op, done: make(chan struct{})}
+			p := &parcel{op: op, ops: ops, done: make(chan struct{})}
 			p.deliver(reply[4 : 4+cut])
 			require.Error(t, p.err)
 		}
@@ -168,6 +168,60 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 	remove("/a/n-0000000000", 7)
 	remove("/a/n-0000000000", 0)
 	remove("/a/n-0000000000", -1)
+}
+
+// Whoever gets results has one of the right kind for each operation.
+func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
+	type answer struct {
+		op   int32
+		code int32 // of an error
+	}
+	check, remove, failed := answer{op: opCheck}, answer{op: opDelete}, func(code int32) answer { return answer{opError, code} }
+	for _, c := range []struct {
+		answers []answer
+		want    error
+	}{
+		{[]answer{check, remove}, nil},
+		{[]answer{failed(0), failed(-101)}, zk.ErrNoNode},
+		{[]answer{}, zk.ErrAPIError},
+		{[]answer{check}, zk.ErrAPIError},
+		{[]answer{failed(0), failed(0)}, zk.ErrAPIError},
+		{[]answer{check, check}, zk.ErrAPIError},
+		{[]answer{check, {op: opSetAuth}}, zk.ErrAPIError},
+		{[]answer{check, remove, remove}, zk.ErrAPIError},
+		{[]answer{failed(0), failed(0), failed(-101)}, zk.ErrAPIError},
+	} {
+		reply := make([]byte, replyHeader)
+		for _, a := range c.answers {
+			reply = appendMultiHeader(reply, a.op, false)
+			if a.op == opError {
+				reply = binary.BigEndian.AppendUint32(reply, uint32(a.code))
+			}
+		}
+		reply = appendMultiHeader(reply, opError, true)
+		p := &parcel{op: opMulti, ops: []any{&zk.CheckVersionRequest{}, &zk.DeleteRequest{}}, done: make(chan struct{})}
+		p.deliver(reply)
+		require.Equal(t, c.want, p.err, "%v", c.answers)
+		require.LessOrEqual(t, len(p.results), len(p.ops))
+	}
+}
+
+// Whatever answers, and whatever that has to do with ZooKeeper.
+func TestAReplyOfImpossibleLengthEndsTheConnection(t *testing.T) {
+	for _, length := range []uint32{0, replyHeader - 1, maxReply + 1, 1 << 31, 1<<32 - 1} {
+		client, server := net.Pipe()
+		s := &session{c: &Client{}, clock: newClock()}
+		l := newLink(client, s)
+		l.frame.greeting = false
+		l.sent[7] = sentRequest{op: opGetData, parcel: &parcel{op: opGetData, done: make(chan struct{})}}
+		go func() {
+			_, _ = server.Write(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, length), 7))
+		}()
+		_, err := l.Read(make([]byte, 4))
+		require.ErrorContains(t, err, "another protocol")
+		require.Equal(t, err, s.lastErr)
+		_, _ = client.Close(), server.Close()
+	}
 }
 
 func TestEveryErrorOfAServerIsTheLibrarys(t *testing.T) {

@@ -114,7 +114,7 @@ func newSession(c *Client) (*session, error) {
 	defer s.mu.Unlock()
 	conn, _, err := zk.Connect(c.cfg.Servers, c.cfg.SessionTimeout,
 		zk.WithDialer(s.dial), zk.WithHostProvider(&hosts{s: s}), zk.WithEventCallback(s.event),
-		zk.WithLogger(libraryLog{c.log}), zk.WithLogInfo(false), zk.WithMaxBufferSize(64<<20))
+		zk.WithLogger(libraryLog{c.log}), zk.WithLogInfo(false), zk.WithMaxBufferSize(maxReply))
 	if err != nil {
 		return nil, err
 	}
