@@ -216,11 +216,12 @@ func TestAReplyOfImpossibleLengthEndsTheConnection(t *testing.T) {
 		l.sent[7] = sentRequest{op: opGetData, parcel: &parcel{op: opGetData, done: make(chan struct{})}}
 		go func() {
 			_, _ = server.Write(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, length), 7))
+			_ = server.Close()
 		}()
 		_, err := l.Read(make([]byte, 4))
 		require.ErrorContains(t, err, "another protocol")
 		require.Equal(t, err, s.lastErr)
-		_, _ = client.Close(), server.Close()
+		require.NoError(t, client.Close())
 	}
 }
 

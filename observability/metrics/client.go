@@ -67,7 +67,9 @@ func session(meter metric.Meter, health func() recipes.Health) error {
 		o.ObserveInt64(expirations, int64(now.Expirations))
 		o.ObserveInt64(reconnects, int64(now.Reconnects))
 		o.ObserveFloat64(timeout, now.Timeout.Seconds())
-		o.ObserveFloat64(left, now.Left.Seconds())
+		if now.State == recipes.SessionConnected || now.State == recipes.SessionSuspended { // else nothing can be held, and nothing is near its end
+			o.ObserveFloat64(left, now.Left.Seconds())
+		}
 		return nil
 	})
 	return err

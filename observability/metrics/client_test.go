@@ -27,6 +27,12 @@ func TestSessionIsShownAsItIs(t *testing.T) {
 	require.InDelta(t, 0, seen["lockkeeper.session.deadline.margin{}"], 0)
 	require.InDelta(t, 2, seen["lockkeeper.session.expirations{}"], 0)
 	require.InDelta(t, 7, seen["lockkeeper.session.reconnects{}"], 0)
+
+	// A process that has no session yet, or none any more, holds nothing that could be lost.
+	for _, state := range []recipes.SessionState{recipes.SessionConnecting, recipes.SessionClosed} {
+		now = recipes.Health{State: state, Timeout: 15 * time.Second}
+		require.NotContains(t, b.read(t), "lockkeeper.session.deadline.margin{}", state)
+	}
 }
 
 func TestOperationsAreCountedByNameAndResult(t *testing.T) {

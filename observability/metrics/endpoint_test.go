@@ -54,7 +54,7 @@ func withEverything(t *testing.T) *Endpoint {
 		}
 	}
 	require.NoError(t, locks.Cluster(func() *live.Snapshot { return &live.Snapshot{Complete: true} }, time.Now))
-	require.NoError(t, session(endpoint.Meter(), func() recipes.Health { return recipes.Health{} }))
+	require.NoError(t, session(endpoint.Meter(), func() recipes.Health { return recipes.Health{State: recipes.SessionConnected} }))
 	tell, err := operations(endpoint.Meter())
 	require.NoError(t, err)
 	tell(recipes.Operation{Name: "get", Result: recipes.OperationOK, Took: time.Millisecond})

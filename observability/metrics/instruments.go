@@ -154,7 +154,7 @@ func Instruments() []Instrument {
 		{sessionExpirations, Counter, "{session}", nil, "ZooKeeper sessions that have ended against the will of this process: what it held is lost.", nil},
 		{sessionReconnects, Counter, "{connection}", nil, "How often this process has connected to ZooKeeper again.", nil},
 		{sessionTimeout, Gauge, "s", nil, "How long ZooKeeper waits for a sign of life before it frees what this process holds.", nil},
-		{deadlineMargin, Gauge, "s", nil, "How long what this process holds is safe if ZooKeeper is silent from now on.", nil},
+		{deadlineMargin, Gauge, "s", nil, "How long what this process holds is safe if ZooKeeper is silent from now on; not there without a session.", nil},
 		{operationDuration, Histogram, "s", keys(operation, result), "How long ZooKeeper took to answer.", operationBuckets},
 
 		{ticks, Counter, "{tick}", keys(jobName, outcome, reason), "Ticks and runs by hand that have ended here, by their outcome.", nil},
