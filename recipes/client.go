@@ -56,6 +56,7 @@ type Client struct {
 	// What Health and OnOperation tell.
 	expirations atomic.Uint64
 	connections atomic.Uint64
+	greetings   atomic.Int32 // of servers since a connection was last of use
 	operations  atomic.Pointer[func(Operation)]
 
 	time clusterTime

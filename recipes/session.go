@@ -140,7 +140,8 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	// first tries are short, the later ones patient with a busy ensemble.
 	limit := min(max(s.timeout/3, 100*time.Millisecond), time.Second<<min(s.mutes, 6))
 	s.mu.Unlock()
-	if tries > 0 {
+	// A server that greets and hangs up is left in peace like one that cannot be reached.
+	if tries += int(s.c.greetings.Load()); tries > 0 {
 		pause := min(10*time.Millisecond<<min(tries, 10), time.Second, limit)
 		pause = pause/2 + rand.N(pause/2+1)
 		select {
@@ -184,6 +185,7 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 		s.end(fmt.Errorf("%w: it expired at the server", errSessionOver))
 		return
 	}
+	s.c.greetings.Add(1)
 	s.mu.Lock()
 	first := s.id == 0
 	s.id, s.timeout, s.password = id, timeout, password
@@ -255,22 +257,25 @@ func (s *session) settle(epoch int) {
 	id, timeout := s.id, s.timeout
 	s.mu.Unlock()
 	s.c.connections.Add(1)
+	s.c.greetings.Store(0)
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 	s.watches.reconnected()
 }
 
-// lost is told of the end of each connection.
+// lost is told of the end of each connection. Whoever tells may be late: by then the next one may be ready.
 func (s *session) lost(l *link) {
-	s.mu.Lock()
-	was := s.link == l && s.isReady
-	s.mu.Unlock()
-	if was {
-		s.disconnected()
-	}
+	s.disconnectedIf(func() bool { return s.link == l && s.isReady })
 }
 
-func (s *session) disconnected() {
+func (s *session) disconnected() { s.disconnectedIf(func() bool { return true }) }
+
+// disconnectedIf asks with s.mu held.
+func (s *session) disconnectedIf(concerned func() bool) {
 	s.mu.Lock()
+	if !concerned() {
+		s.mu.Unlock()
+		return
+	}
 	s.epoch++ // what still settles, settles a connection that is gone
 	if s.isReady {
 		s.isReady = false
