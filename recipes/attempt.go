@@ -104,9 +104,11 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 
 // granted makes the session carry a new grant.
 func (a *attempt) granted(g *Grant) (*Grant, error) {
+	g.mu.Lock() // in a local queue it is known already to whoever stands behind
 	g.req, g.mode = a.req, a.req.Mode
 	g.born = g.s.clock.now()
 	g.leaseTo = g.born.add(a.req.LeaseTimeout)
+	g.mu.Unlock()
 	g.watch = func(watchKind) {
 		g.blink()
 		go g.changed()

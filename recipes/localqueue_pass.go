@@ -225,7 +225,7 @@ func (g *Grant) inTurn(t *localTurn, r []zk.MultiResponse, sent instant) *Grant 
 	return &Grant{
 		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version, evicted: g.evicted,
 		stamp: serverStamp{at: stat.Mtime, sent: sent, replied: g.s.clock.now()}, notices: t.a.notices,
-		token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
+		leaseTo: g.s.clock.now().add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
 	}
 }
 

@@ -187,3 +187,54 @@ func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
 	require.NotEqual(t, first.ID(), second.ID(), "it has queued in ZooKeeper")
 	require.NoError(t, second.Release(t.Context()))
 }
+
+// Whoever stands in line may be told who has its turn while that is being passed on.
+func TestALineTellsOfTheHolderWhileItIsPassedOn(t *testing.T) {
+	t.Parallel()
+	l := lineAt(t, zktest.RunT(t))
+	first, err := l.Acquire(t.Context(), Request{})
+	require.NoError(t, err)
+	const turns = 300
+	var all sync.WaitGroup
+	for range turns {
+		all.Go(func() {
+			g, err := l.Acquire(t.Context(), Request{})
+			if err == nil {
+				err = g.Release(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	line := first.line
+	require.Eventually(t, func() bool {
+		l.c.lines.mu.Lock()
+		defer l.c.lines.mu.Unlock()
+		return len(line.waiting) == turns
+	}, 20*time.Second, time.Millisecond)
+	over := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			l.c.lines.mu.Lock()
+			g := line.holder
+			l.c.lines.mu.Unlock()
+			if g != nil {
+				_ = g.contender()       // as tellQueued does
+				if g.leaseLeft() <= 0 { // as the end of the lease before does
+					t.Error("its lease has not begun, and the next one would be called to ZooKeeper")
+				}
+			}
+		}
+	})
+	require.NoError(t, first.Release(t.Context()))
+	all.Wait()
+	close(over)
+	telling.Wait()
+}
