@@ -85,6 +85,12 @@ func throughLeader(op int32) bool {
 	return false
 }
 
+// maxGreeting is how many bytes a greeting may have: it has 37.
+const maxGreeting = 256
+
+// errGarbled ends a connection: nobody can tell where the next message begins.
+var errGarbled = errors.New("this is another protocol than ZooKeeper's; check the address, and whether the server expects TLS")
+
 var errSecondSession = errors.New("lockkeeper: the session is over; a connection serves one session only")
 
 func newLink(conn net.Conn, s *session) *link {
@@ -209,6 +215,13 @@ func (l *link) broken(err error) {
 	_ = l.Close()
 }
 
+// garbled ends the connection.
+func (l *link) garbled(err error) error {
+	err = fmt.Errorf("%s: %w", l.RemoteAddr(), err)
+	l.broken(err)
+	return err
+}
+
 // watchesSent is called by Write, and so by one goroutine at a time.
 func (l *link) watchesSent() {
 	select {
@@ -255,7 +268,9 @@ func (l *link) Read(b []byte) (int, error) {
 		l.mu.Lock()
 		l.received = l.s.clock.now()
 		l.mu.Unlock()
-		l.frame.feed(b[:n], func(h []byte, greeting bool) { l.header(h, greeting) })
+		if err := l.frame.feed(b[:n], func(h []byte, greeting bool) { l.header(h, greeting) }); err != nil {
+			return 0, l.garbled(err)
+		}
 	}
 	if err != nil && l.wasTurnedAway() {
 		l.s.turnedAway()
@@ -391,7 +406,7 @@ type frameReader struct {
 // the greeting.
 func (f *frameReader) between() bool { return f.have == 0 && f.rest == 0 && !f.greeting }
 
-func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) {
+func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) error {
 	for len(b) > 0 {
 		if f.rest > 0 {
 			n := min(f.rest, len(b))
@@ -410,20 +425,36 @@ func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) {
 		f.have += n
 		b = b[n:]
 		if f.have < want {
-			return
+			return nil
 		}
 		if want == 4 {
-			if length = int(binary.BigEndian.Uint32(f.head[:4])); length > 0 {
-				continue
+			if err := f.check(int(binary.BigEndian.Uint32(f.head[:4]))); err != nil {
+				return err
 			}
+			continue
 		}
-		if length >= f.headSize() {
-			show(f.head[4:f.have], f.greeting)
+		head := f.head[4:f.have]
+		if f.greeting && binary.BigEndian.Uint64(head[8:]) != 0 && int32(binary.BigEndian.Uint32(head[4:])) <= 0 {
+			return fmt.Errorf("it offers a session without a timeout: %w", errGarbled) // on which the library would panic
 		}
+		show(head, f.greeting)
 		f.greeting = false
-		f.rest = max(0, length-(f.have-4))
+		f.rest = length - len(head)
 		f.have = 0
 	}
+	return nil
+}
+
+// check refuses a frame that is too short for the library, which would panic, or so long that none is.
+func (f *frameReader) check(length int) error {
+	most := maxReply
+	if f.greeting {
+		most = maxGreeting
+	}
+	if length < f.headSize() || length > most {
+		return fmt.Errorf("a message of %d bytes: %w", length, errGarbled)
+	}
+	return nil
 }
 
 // headSize is what header needs: a reply header, or a whole connect response.

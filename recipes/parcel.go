@@ -82,9 +82,13 @@ func (p *parcel) arrives(ctx context.Context, s *session) bool {
 
 // succeeded reports whether the reply is there, and is a good one.
 func (p *parcel) succeeded() bool {
+	return p.isDone() && p.err == nil
+}
+
+func (p *parcel) isDone() bool {
 	select {
 	case <-p.done:
-		return p.err == nil
+		return true
 	default:
 		return false
 	}
@@ -103,15 +107,17 @@ func (s *session) outcome(p *parcel) ([]zk.MultiResponse, int, error) {
 func (p *parcel) reply(s *session) ([]zk.MultiResponse, error) {
 	select {
 	case <-p.done:
-		return p.results, p.err
 	case <-s.over:
-		return nil, zk.ErrClosing
+		if !p.isDone() { // else it tells what became of the request, and the session's end does not
+			return nil, zk.ErrClosing
+		}
 	}
+	return p.results, p.err
 }
 
 // fail ends the wait for a reply that cannot come any more.
 func (p *parcel) fail(err error) {
-	p.err = err
+	p.err, p.results = err, nil
 	p.arrived()
 }
 
@@ -122,48 +128,42 @@ func (p *parcel) arrived() {
 	close(p.done)
 }
 
-// deliver reads the reply, header included.
-func (p *parcel) deliver(reply []byte) {
-	r := wireReader{b: reply[replyHeader:]}
+// deliver reads the reply, header included. With an error that is none to this request: then
+// nobody has heard of it.
+func (p *parcel) deliver(reply []byte) error {
 	p.err = wireError(int32(binary.BigEndian.Uint32(reply[12:])))
-	if p.err == nil {
-		p.read(&r)
-	}
-	if r.short {
-		p.err, p.results = zk.ErrShortBuffer, nil
+	if p.err == nil && !p.read(&wireReader{b: reply[replyHeader:]}) {
+		return fmt.Errorf("the reply to a request (%s) cannot be read: %w", operationName(p.op), errGarbled)
 	}
 	p.arrived()
+	return nil
 }
 
-func (p *parcel) read(r *wireReader) {
+// read reports whether the reply is one to the request.
+func (p *parcel) read(r *wireReader) bool {
 	p.results = p.few[:0]
 	switch p.op {
 	case opMulti:
 	default:
 		p.results = append(p.results, p.result(p.op, r))
-		return
+		return !r.short
 	}
-	done := 0 // operations that are answered as such
-	for {
+	for done := 0; ; { // operations that are answered as such
 		op, last := r.int32(), r.bool()
 		_ = r.int32() // the error again, or nothing
-		if last || r.short {
-			if p.err == nil && done < len(p.ops) {
-				p.err = zk.ErrAPIError
-			}
-			return
-		}
-		i := len(p.results)
+		at := len(p.results)
 		switch {
-		case i == len(p.ops):
-			p.err = zk.ErrAPIError
-			return
+		case r.short:
+			return false
+		case last:
+			return p.err != nil || done == len(p.ops)
+		case at == len(p.ops):
+			return false
 		case op == opError:
-		case op == opOf(p.ops[i]):
+		case op == opOf(p.ops[at]):
 			done++
 		default:
-			p.err = zk.ErrAPIError
-			return
+			return false
 		}
 		result := p.result(op, r)
 		p.results = append(p.results, result)
@@ -249,21 +249,22 @@ func (l *link) nextXidLocked() int32 {
 }
 
 // receive takes the replies to parcels out of what comes in, up to the next frame
-// that is the library's, which would panic at some lengths. It is called by Read, between
-// two frames. What is left at an error is no whole frame.
+// that is the library's. It is called by Read, between two frames. What is left at an
+// error is no whole frame.
 func (l *link) receive() error {
 	for {
-		head, err := l.in.Peek(8)
+		head, err := l.in.Peek(4)
 		if err != nil {
 			return err
 		}
-		length := binary.BigEndian.Uint32(head)
-		if length < replyHeader || length > maxReply {
-			err := fmt.Errorf("%s speaks another protocol than ZooKeeper's: a reply of %d bytes", l.RemoteAddr(), length)
-			l.s.note(err)
+		length := int(binary.BigEndian.Uint32(head))
+		if err := l.frame.check(length); err != nil {
+			return l.garbled(err)
+		}
+		if head, err = l.in.Peek(8); err != nil {
 			return err
 		}
-		size := 4 + int(length)
+		size := 4 + length
 		xid := int32(binary.BigEndian.Uint32(head[4:]))
 		l.mu.Lock()
 		ours := l.sent[xid].parcel != nil
@@ -296,7 +297,10 @@ func (l *link) receiveParcel(size int) error {
 	l.mu.Unlock()
 	if p := l.header(frame[4:], false); p != nil {
 		l.s.zxid.Store(max(l.s.zxid.Load(), int64(binary.BigEndian.Uint64(frame[8:]))))
-		p.deliver(frame[4:])
+		if err := p.deliver(frame[4:]); err != nil {
+			defer p.fail(zk.ErrConnectionClosed) // not before the connection is closed, see Close
+			return l.garbled(err)
+		}
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 		require.Equal(t, request, got)
 
 		p := &parcel{op: op, ops: ops, done: make(chan struct{})}
-		p.deliver(reply[4:])
+		require.NoError(t, p.deliver(reply[4:]))
 		require.Equal(t, want.err, p.err)
 		require.Equal(t, want.err == nil, p.succeeded())
 		if want.err == nil || op == opMulti {
@@ -99,8 +99,8 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 
 		for cut := 16; cut < len(reply)-4; cut++ { // however it is cut
 			p := &parcel{op: op, ops: ops, done: make(chan struct{})}
-			p.deliver(reply[4 : 4+cut])
-			require.Error(t, p.err)
+			require.ErrorIs(t, p.deliver(reply[4:4+cut]), errGarbled)
+			require.False(t, p.isDone(), "nobody has heard of it")
 		}
 	}
 	multi := func(ops ...any) {
@@ -183,13 +183,13 @@ func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
 	}{
 		{[]answer{check, remove}, nil},
 		{[]answer{failed(0), failed(-101)}, zk.ErrNoNode},
-		{[]answer{}, zk.ErrAPIError},
-		{[]answer{check}, zk.ErrAPIError},
-		{[]answer{failed(0), failed(0)}, zk.ErrAPIError},
-		{[]answer{check, check}, zk.ErrAPIError},
-		{[]answer{check, {op: opSetAuth}}, zk.ErrAPIError},
-		{[]answer{check, remove, remove}, zk.ErrAPIError},
-		{[]answer{failed(0), failed(0), failed(-101)}, zk.ErrAPIError},
+		{[]answer{}, errGarbled},
+		{[]answer{check}, errGarbled},
+		{[]answer{failed(0), failed(0)}, errGarbled},
+		{[]answer{check, check}, errGarbled},
+		{[]answer{check, {op: opSetAuth}}, errGarbled},
+		{[]answer{check, remove, remove}, errGarbled},
+		{[]answer{failed(0), failed(0), failed(-101)}, errGarbled},
 	} {
 		reply := make([]byte, replyHeader)
 		for _, a := range c.answers {
@@ -200,8 +200,11 @@ func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
 		}
 		reply = appendMultiHeader(reply, opError, true)
 		p := &parcel{op: opMulti, ops: []any{&zk.CheckVersionRequest{}, &zk.DeleteRequest{}}, done: make(chan struct{})}
-		p.deliver(reply)
-		require.Equal(t, c.want, p.err, "%v", c.answers)
+		err := p.deliver(reply)
+		if err == nil {
+			err = p.err
+		}
+		require.ErrorIs(t, err, c.want, "%v", c.answers)
 		require.LessOrEqual(t, len(p.results), len(p.ops))
 	}
 }
@@ -219,7 +222,7 @@ func TestAReplyOfImpossibleLengthEndsTheConnection(t *testing.T) {
 			_ = server.Close()
 		}()
 		_, err := l.Read(make([]byte, 4))
-		require.ErrorContains(t, err, "another protocol")
+		require.ErrorIs(t, err, errGarbled)
 		require.Equal(t, err, s.lastErr)
 		require.NoError(t, client.Close())
 	}
@@ -422,4 +425,17 @@ func TestAReplyComesAfterWhatWasSentBeforeIt(t *testing.T) {
 	_, err = l.Read(body)
 	require.NoError(t, err)
 	require.Equal(t, xidPing, int(int32(binary.BigEndian.Uint32(body))), "the library does not see it")
+}
+
+// What was acknowledged is, though the session has ended since.
+func TestAReplyThatHasComeCountsWhateverBecomesOfTheSession(t *testing.T) {
+	s := &session{c: &Client{}, clock: newClock(), over: make(chan struct{})}
+	s.overErr = errSessionOver
+	close(s.over)
+	p := &parcel{op: opDelete, done: make(chan struct{})}
+	close(p.done)
+	for range 100 {
+		_, _, err := s.outcome(p)
+		require.NoError(t, err)
+	}
 }
