@@ -3,6 +3,7 @@ package recipes
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -61,49 +62,51 @@ func TestParticipantsAreListedAnewAfterEachReadOfTheAssignment(t *testing.T) {
 
 func TestStrategyThatDoesNotAnswerInTimeHasFailedAndIsNotListenedTo(t *testing.T) {
 	t.Parallel()
-	proceed, calls := make(chan struct{}), make(chan []string, 9)
-	c := controllerOf(t, func(_, live []string, _ assignment.Assignment, _ assignment.Hints) (assignment.Assignment, error) {
-		calls <- live
-		<-proceed
-		return assignment.Assignment{"x": {"a"}}, nil
+	synctest.Test(t, func(t *testing.T) {
+		proceed, calls := make(chan struct{}), make(chan []string, 9)
+		c := controllerOf(t, func(_, live []string, _ assignment.Assignment, _ assignment.Hints) (assignment.Assignment, error) {
+			calls <- live
+			<-proceed
+			return assignment.Assignment{"x": {"a"}}, nil
+		})
+		c.thought = 300 * time.Millisecond
+		a, ab := []string{"a"}, []string{"a", "b"}
+
+		// given a strategy that thinks for longer than a moment
+		kind, _, _ := c.consult(planAll, true, a)
+		require.Equal(t, planNothing, kind)
+		require.Equal(t, a, <-calls)
+		q := c.question
+
+		// then it is asked once, whatever happens, and looked after when its time is over
+		kind, _, _ = c.consult(planAll, true, ab)
+		require.Equal(t, planNothing, kind)
+		require.Same(t, q, c.question)
+		<-c.wake
+		kind, names, got := c.consult(planNothing, true, a)
+		require.Equal(t, planAll, kind)
+		require.Equal(t, a, names)
+		require.ErrorContains(t, got.err, "not answered within 300ms")
+
+		// and its plan says so, and moves nothing
+		next := c.a.clone()
+		changed, failed := c.plan(next, kind, nil, names, nil, got)
+		require.True(t, changed)
+		require.Equal(t, &GroupStrategyFailed{Strategy: "own", Err: got.err}, failed)
+		require.Equal(t, got.err.Error(), next.fault)
+		require.Equal(t, a, next.live)
+		require.Empty(t, next.planned())
+
+		// and what it says at last goes nowhere: it is asked anew
+		close(proceed)
+		<-c.wake
+		require.Nil(t, c.question)
+		kind, names, got = c.consult(planAll, true, ab)
+		require.Equal(t, planAll, kind)
+		require.Equal(t, ab, names)
+		require.Equal(t, answer{plan: assignment.Assignment{"x": {"a"}}}, got)
+		require.Equal(t, ab, <-calls)
 	})
-	c.thought = 300 * time.Millisecond
-	a, ab := []string{"a"}, []string{"a", "b"}
-
-	// given a strategy that thinks for longer than a moment
-	kind, _, _ := c.consult(planAll, true, a)
-	require.Equal(t, planNothing, kind)
-	require.Equal(t, a, <-calls)
-	q := c.question
-
-	// then it is asked once, whatever happens, and looked after when its time is over
-	kind, _, _ = c.consult(planAll, true, ab)
-	require.Equal(t, planNothing, kind)
-	require.Same(t, q, c.question)
-	<-c.wake
-	kind, names, got := c.consult(planNothing, true, a)
-	require.Equal(t, planAll, kind)
-	require.Equal(t, a, names)
-	require.ErrorContains(t, got.err, "not answered within 300ms")
-
-	// and its plan says so, and moves nothing
-	next := c.a.clone()
-	changed, failed := c.plan(next, kind, nil, names, nil, got)
-	require.True(t, changed)
-	require.Equal(t, &GroupStrategyFailed{Strategy: "own", Err: got.err}, failed)
-	require.Equal(t, got.err.Error(), next.fault)
-	require.Equal(t, a, next.live)
-	require.Empty(t, next.planned())
-
-	// and what it says at last goes nowhere: it is asked anew
-	close(proceed)
-	<-c.wake
-	require.Nil(t, c.question)
-	kind, names, got = c.consult(planAll, true, ab)
-	require.Equal(t, planAll, kind)
-	require.Equal(t, ab, names)
-	require.Equal(t, answer{plan: assignment.Assignment{"x": {"a"}}}, got)
-	require.Equal(t, ab, <-calls)
 }
 
 func TestAnswerIsOfUseOnlyWhileItsQuestionIs(t *testing.T) {
