@@ -179,7 +179,8 @@ func (s *session) mayGreet(id int64) bool {
 	return s.overErr == nil && id == s.id
 }
 
-// greeted is told each connect response.
+// greeted is told each connect response. It is called by whoever reads, and so is refused: a log
+// that nobody reads must not keep him.
 func (s *session) greeted(asked instant, id int64, timeout time.Duration, password []byte) {
 	if id == 0 {
 		s.end(fmt.Errorf("%w: it expired at the server", errSessionOver))
@@ -193,7 +194,7 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 	s.tries, s.mutes, s.rebuffs = 0, 0, 0
 	s.mu.Unlock()
 	if first && timeout != s.c.cfg.SessionTimeout {
-		s.c.log.Warn("ZooKeeper granted another session timeout than asked for",
+		go s.c.log.Warn("ZooKeeper granted another session timeout than asked for",
 			"asked", s.c.cfg.SessionTimeout, "granted", timeout)
 	}
 }
@@ -206,7 +207,7 @@ func (s *session) acked(sent instant) {
 
 func (s *session) refused(err error) {
 	s.note(err)
-	s.c.log.Error("cannot use ZooKeeper", "error", err)
+	go s.c.log.Error("cannot use ZooKeeper", "error", err)
 }
 
 func (s *session) note(err error) {
@@ -258,8 +259,8 @@ func (s *session) settle(epoch int) {
 	s.mu.Unlock()
 	s.c.connections.Add(1)
 	s.c.greetings.Store(0)
+	s.watches.reconnected() // a log that nobody reads must not keep anybody from looking again
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
-	s.watches.reconnected()
 }
 
 // lost is told of the end of each connection. Whoever tells may be late: by then the next one may be ready.

@@ -1,7 +1,9 @@
 package recipes
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A server that greets and hangs up is not asked again and again without a pause: one
@@ -53,6 +57,62 @@ func TestAServerThatHangsUpAfterItsGreetingIsLeftInPeace(t *testing.T) {
 			require.Less(t, time.Since(begin), 10*time.Millisecond, "after a connection that was of use there is no pause")
 		})
 	}
+}
+
+// A blockingLog is one that nobody reads.
+type blockingLog struct {
+	slog.Handler
+	blocked *atomic.Bool
+	read    <-chan struct{}
+}
+
+func (h blockingLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (h blockingLog) Handle(context.Context, slog.Record) error {
+	if h.blocked.Load() {
+		<-h.read
+	}
+	return nil
+}
+
+// A process may be stuck in its log for long, as on a pipe that nobody reads: its locks are not.
+func TestALogThatBlocksCostsNoHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var blocked atomic.Bool
+		read := make(chan struct{})
+		t.Cleanup(func() { close(read) })
+		server := zktest.RunT(t, zktest.Pipe(), zktest.TickTime(2*time.Second))
+		c, err := NewClient(Config{
+			Servers: []string{server.Addr()}, Dialer: server.Dial, SessionTimeout: time.Minute, // of which it is granted less
+			Logger: slog.New(blockingLog{slog.DiscardHandler, &blocked, read}),
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+		l, err := c.PriorityLock("users")
+		require.NoError(t, err)
+		g, err := l.Acquire(t.Context(), Request{})
+		require.NoError(t, err)
+		<-time.After(time.Second)
+
+		blocked.Store(true)
+		id, _ := c.Session()
+		require.True(t, server.Disconnect(id))
+		<-time.After(time.Minute)
+		require.True(t, g.held(), "%v", g.lossOr(nil))
+		require.Greater(t, time.Until(g.Deadline()), time.Second)
+		require.NoError(t, g.Release(t.Context()))
+
+		// and a session that has ended is followed by another
+		require.True(t, server.Expire(id))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		<-time.After(time.Second)
+		g, err = l.Acquire(ctx, Request{})
+		require.NoError(t, err)
+		require.NoError(t, g.Release(t.Context()))
+	})
 }
 
 // breakOff closes the connection of a session.
