@@ -192,3 +192,21 @@ func TestAReplyThatCannotBeReadIsNone(t *testing.T) {
 		})
 	}
 }
+
+// The same of what the library has asked for.
+func TestAReplyThatTheLibraryCannotReadIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, garble := garbled(t)
+		s, err := c.session(t.Context())
+		require.NoError(t, err)
+		_, err = s.create(t.Context(), "/a", []byte("b"), 0)
+		require.NoError(t, err)
+		garble.Store(new(garbling(func(frame []byte, _ bool) []byte { return append(message(20), frame[4:24]...) })))
+		w := watcher(func(watchKind) {})
+		_, _, err = s.look(t.Context(), "/a", &w)
+		require.ErrorIs(t, err, errAmbiguous)
+		data, _, err := s.look(t.Context(), "/a", &w)
+		require.NoError(t, err)
+		require.Equal(t, "b", string(data))
+	})
+}

@@ -456,9 +456,9 @@ func (s *session) classify(err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer),
-		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError), isUnknownSession(err),
+		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError), errors.Is(err, zk.ErrShortBuffer), isUnknownSession(err),
 		errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.As(err, &network):
-		if !errors.Is(err, zk.ErrAPIError) { // an answer, which the library cannot read
+		if !errors.Is(err, zk.ErrAPIError) && !errors.Is(err, zk.ErrShortBuffer) { // an answer, which the library cannot read
 			s.note(err)
 		}
 		return fmt.Errorf("%w: %w", errAmbiguous, err)
