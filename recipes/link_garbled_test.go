@@ -33,7 +33,7 @@ func (c *garblingConn) Read(b []byte) (int, error) {
 		if _, err := io.ReadFull(c.Conn, head); err != nil {
 			return 0, err
 		}
-		frame := append(head, make([]byte, binary.BigEndian.Uint32(head))...)
+		frame := slices.Concat(head, make([]byte, binary.BigEndian.Uint32(head)))
 		if _, err := io.ReadFull(c.Conn, frame[4:]); err != nil {
 			return 0, err
 		}
