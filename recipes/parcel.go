@@ -160,7 +160,7 @@ func (p *parcel) read(r *wireReader) bool {
 		case at == len(p.ops):
 			return false
 		case op == opError:
-		case op == opOf(p.ops[at]):
+		case op == opOf(p.ops[at]), op == opCreate2 && opOf(p.ops[at]) == opCreate: // so the creation of a container is answered
 			done++
 		default:
 			return false
@@ -180,6 +180,9 @@ func (p *parcel) result(op int32, r *wireReader) (result zk.MultiResponse) {
 		result.Error = wireError(r.int32())
 	case opCreate:
 		result.String = r.string()
+	case opCreate2:
+		result.String = r.string()
+		r.stat(new(zk.Stat))
 	case opSetData:
 		if p.used < len(p.stats) {
 			result.Stat = &p.stats[p.used]

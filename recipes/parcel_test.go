@@ -182,6 +182,7 @@ func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
 		want    error
 	}{
 		{[]answer{check, remove}, nil},
+		{[]answer{check, {op: opCreate2}}, errGarbled},
 		{[]answer{failed(0), failed(-101)}, zk.ErrNoNode},
 		{[]answer{}, errGarbled},
 		{[]answer{check}, errGarbled},
@@ -207,6 +208,24 @@ func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
 		require.ErrorIs(t, err, c.want, "%v", c.answers)
 		require.LessOrEqual(t, len(p.results), len(p.ops))
 	}
+}
+
+// The creation of a container is answered in another way than that of a node, which the
+// library cannot read.
+func TestAContainerIsCreatedWithoutDoubt(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	c, _ := uncontended(t, server)
+	s, err := c.session(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.await(t.Context()))
+	r, _, err := s.multi(t.Context(),
+		&zk.CreateRequest{Path: "/container", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagContainer},
+		&zk.SetDataRequest{Path: "/container", Version: 0})
+	require.NoError(t, err)
+	require.Equal(t, "/container", r[0].String)
+	require.EqualValues(t, 1, r[1].Stat.Version)
+	require.Zero(t, c.Health().Reconnects)
 }
 
 // Whatever answers, and whatever that has to do with ZooKeeper.

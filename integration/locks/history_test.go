@@ -96,10 +96,12 @@ func (h *house) step(c *chronicle, client, op *recipes.Client, random *rand.Rand
 			_, _ = op.Break(background, recipes.BreakRequest{Scope: scope, Token: token, By: "op", Reason: "at random"})
 		}
 	case 3:
-		if id, password := client.Session(); id != 0 {
-			_ = h.server.Expire(background, id, password)
+		if id, password := client.Session(); id != 0 && h.server.Expire(background, id, password) == nil {
 			if err == nil {
 				c.note(token, owner, lost)
+			}
+			for end := time.Now().Add(soon); grant.Check() == nil && time.Now().Before(end); { // until it hears of that
+				<-time.After(time.Millisecond)
 			}
 			return // it is no more
 		}
