@@ -68,6 +68,7 @@ func (r *relay) ways() map[string]func() {
 			early, _ := queued(r.level)
 			late, c := r.ask(r.level + 1)
 			await[lockguard.PreemptSent](t, late.told)
+			require.Error(t, r.user.interrupted(), "until then its list may be one without the last one")
 			r.user.release()
 			r.passTo(late, c, r.level+1)
 			early.cancel(context.Canceled)
