@@ -16,7 +16,7 @@ func (g *Grant) Check() error {
 	g.s.mu.Lock()
 	end := g.s.deadlineLocked()
 	silent := now.sub(g.s.lastAck)
-	exposed := g.s.down || silent > g.s.timeout/2
+	exposed := g.s.down || g.s.atRiskLocked(now)
 	g.s.mu.Unlock()
 	switch {
 	case now >= end:

@@ -278,10 +278,10 @@ func (c *Client) unavailable() *UnavailableError {
 
 // margin is how long before the server's expiry a hold ends.
 func (c *Client) margin(timeout time.Duration) time.Duration {
-	if m := c.cfg.Margin; m > 0 && m < timeout {
+	if m := c.cfg.Margin; m > 0 && m <= timeout/longestMargin {
 		return m
 	}
-	return timeout / 4
+	return timeout / defaultMargin
 }
 
 func (c *Client) requested(scope string, n int) {

@@ -55,12 +55,16 @@ type Config struct {
 	// Logger is told of connects, losses and sessions. Defaults to discarding.
 	Logger *slog.Logger
 
-	// Margin is how long before the server's session expiry a hold ends. It
-	// has to cover one tick of the server (what a follower has heard from a
-	// client reaches the leader half a tick later, or never), the drift of the clocks
-	// over a session timeout, and the time that work needs to stop once its
-	// context is cancelled. Defaults to a quarter of the session timeout: with
-	// ZooKeeper's tick of 2s and the default timeout that is 3.75s.
+	// Margin is how long before the server can expire the session a hold ends, at
+	// least. It has to cover what the client cannot know: how late the leader's loop of
+	// pings may be (a busy or paused server), how differently the clocks run over a session
+	// timeout, and the time that work needs to stop once its context is cancelled. 100ms
+	// and a hundredth of the session timeout are the least that make sense. It need not cover
+	// the servers' tick, while the session timeout is two ticks or more, as ZooKeeper's
+	// defaults have it; where minSessionTimeout allows less, add half a tick less a quarter of the
+	// session timeout. Add half a tick as well for observers behind an observer master.
+	// At most a third of the session timeout. Defaults to a twelfth of it: 1.25s of 15s.
+	// docs/protocol.md, "The session's deadline", has the reckoning.
 	Margin time.Duration
 
 	// Operators are who may apply overrides, decide about approvals and set
@@ -205,8 +209,8 @@ func (cfg *Config) complete() error {
 	if cfg.SessionTimeout < 10*time.Millisecond || cfg.SessionTimeout > time.Hour {
 		bad("session_timeout", "%s is out of range; write something from 1s to 60s, for example 15s", cfg.SessionTimeout)
 	}
-	if cfg.Margin < 0 || cfg.Margin >= cfg.SessionTimeout {
-		bad("margin", "%s must be positive and below the session timeout (%s)", cfg.Margin, cfg.SessionTimeout)
+	if cfg.Margin < 0 || cfg.Margin > cfg.SessionTimeout/longestMargin {
+		bad("margin", "%s must be positive, and at most a third of the session timeout of %s (%s)", cfg.Margin, cfg.SessionTimeout, cfg.SessionTimeout/longestMargin)
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second

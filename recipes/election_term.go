@@ -71,7 +71,7 @@ func (t *Term) Check() error {
 	t.s.mu.Lock()
 	end := t.s.deadlineLocked()
 	silent := now.sub(t.s.lastAck)
-	exposed := t.s.down || silent > t.s.timeout/2
+	exposed := t.s.down || t.s.atRiskLocked(now)
 	t.s.mu.Unlock()
 	if now >= end || exposed && t.overdue(now) {
 		t.lose(&LostError{Scope: t.b.e.name, Reason: LossSession, Err: fmt.Errorf("no answer for %s", silent.Round(time.Millisecond))})

@@ -73,10 +73,9 @@ type sentRequest struct {
 	parcel *parcel // nil: the library's
 }
 
-// throughLeader reports whether the answer to an operation proves that the
-// server is in touch with its leader, which alone decides when a session has
-// expired. A follower that is cut off from it goes on answering pings and reads
-// for a while.
+// throughLeader reports whether an operation is answered through the leader: by a
+// server that is in touch with it. A follower that is cut off from the leader goes
+// on answering pings and reads for a while. See touches for what such an answer proves.
 func throughLeader(op int32) bool {
 	switch op {
 	case opCreate, opDelete, opSetData, opSync, opMulti:
@@ -84,6 +83,11 @@ func throughLeader(op int32) bool {
 	}
 	return false
 }
+
+// saysLeader reports whether the leader gave this answer: success, or an error that is
+// about data, from NoNode (-101) to NotEmpty (-111). Other errors may be the server's own,
+// or say that the session is no more.
+func saysLeader(code int32) bool { return code == 0 || code <= -101 && code >= -111 }
 
 // maxGreeting is how many bytes a greeting may have: it has 37.
 const maxGreeting = 256
@@ -317,18 +321,20 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 	}
 	now := l.received
 	l.mu.Unlock()
+	code := int32(binary.BigEndian.Uint32(h[12:]))
 	if known {
 		result := OperationOK
-		if binary.BigEndian.Uint32(h[12:]) != 0 {
+		if code != 0 {
 			result = OperationRefused
 		}
 		l.s.c.tell(request.op, request.at, now, result)
 	}
 	switch {
-	case request.led:
-		l.s.acked(request.at)
+	case request.led && saysLeader(code):
+		zxid := int64(binary.BigEndian.Uint64(h[4:]))
+		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != opSync)
 	case xid == xidAuth:
-		if code := int32(binary.BigEndian.Uint32(h[12:])); code != 0 {
+		if code != 0 {
 			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", code))
 		}
 	}
@@ -336,9 +342,10 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 }
 
 // late says why the link must be closed, if it must: no greeting in time, or no
-// sign of life or no answer for two thirds of the timeout.
+// sign of life or no answer for two fifths of the timeout. That leaves time to find
+// another server before the session's deadline, which comes after half of the timeout.
 func (l *link) late(now instant, timeout time.Duration, greeted bool) error {
-	limit := timeout * 2 / 3
+	limit := timeout * 2 / 5
 	switch {
 	case !greeted && l.isMute(now):
 		return fmt.Errorf("%s accepts connections but does not speak", l.RemoteAddr())

@@ -77,6 +77,23 @@ func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
 	require.Empty(t, l.pings)
 }
 
+func TestErrorsThatAreNoAnswersOfTheLeaderKeepNoSessionAlive(t *testing.T) {
+	for code, leader := range map[int32]bool{
+		0: true, -101: true, -103: true, -110: true, -111: true,
+		-112: false, -118: false, -127: false, -4: false, // expired, moved, throttled, connection loss
+	} {
+		s := &session{c: &Client{}, clock: newClock()}
+		l := newLink(nil, s)
+		l.sent[1] = sentRequest{at: 9, op: opMulti, led: true}
+		head := make([]byte, 16)
+		binary.BigEndian.PutUint32(head, 1)
+		binary.BigEndian.PutUint32(head[12:], uint32(code))
+		l.header(head, false)
+		require.Equal(t, leader, s.lastAck == 9, "code %d", code)
+		require.Equal(t, leader, s.touches.quorate == 9, "code %d", code)
+	}
+}
+
 func TestFailedWriteIsSeenByTheReaderAlone(t *testing.T) {
 	client, server := net.Pipe()
 	require.NoError(t, server.Close())

@@ -33,7 +33,8 @@ type session struct {
 	id       int64
 	password []byte
 	timeout  time.Duration // negotiated; before that, asked for
-	lastAck  instant       // when the last acknowledged request was sent
+	lastAck  instant       // when the last request was sent that was answered through the leader
+	touches  touches       // what of that the leader knows
 	link     *link
 	epoch    int           // counts connects and disconnects
 	ready    chan struct{} // closed while requests may be sent
@@ -108,6 +109,7 @@ func newSession(c *Client) (*session, error) {
 	}
 	s.living, s.die = context.WithCancel(context.Background())
 	s.lastAck = s.clock.now()
+	s.touches.begin(s.lastAck)
 	s.downFrom = s.lastAck
 	close(s.cut)
 	s.mu.Lock() // the library's callbacks wait until conn is set
@@ -191,6 +193,7 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 	first := s.id == 0
 	s.id, s.timeout, s.password = id, timeout, password
 	s.lastAck = max(s.lastAck, asked)
+	s.touches.greeted(asked, first, timeout)
 	s.tries, s.mutes, s.rebuffs = 0, 0, 0
 	s.mu.Unlock()
 	if first && timeout != s.c.cfg.SessionTimeout {
@@ -199,10 +202,17 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 	}
 }
 
-func (s *session) acked(sent instant) {
+// acked notes an answer that came through the leader over the link.
+func (s *session) acked(l *link, a leaderReply, write bool) {
 	s.mu.Lock()
-	s.lastAck = max(s.lastAck, sent)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.lastAck = max(s.lastAck, a.sent)
+	if write {
+		s.touches.wrote(a.sent)
+	}
+	if s.link == l { // else the next connection's answers have begun
+		s.touches.answered(a, s.timeout)
+	}
 }
 
 func (s *session) refused(err error) {
@@ -259,6 +269,7 @@ func (s *session) settle(epoch int) {
 	s.mu.Unlock()
 	s.c.connections.Add(1)
 	s.c.greetings.Store(0)
+	s.heartbeat(s.clock.now())
 	s.watches.reconnected() // a log that nobody reads must not keep anybody from looking again
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // deadline is when whatever is held must have ended: before the server can
@@ -17,7 +19,13 @@ func (s *session) deadline() instant {
 }
 
 func (s *session) deadlineLocked() instant {
-	return s.lastAck.add(s.timeout - s.c.margin(s.timeout))
+	return s.touches.known().add(s.timeout - s.c.margin(s.timeout))
+}
+
+// atRiskLocked reports whether holders should know that ZooKeeper is silent, or that
+// their deadline is near all the same.
+func (s *session) atRiskLocked(now instant) bool {
+	return s.id != 0 && (now.sub(s.lastAck) > s.timeout/4 || s.deadlineLocked().sub(now) < s.timeout/8)
 }
 
 // watchdog closes links that are late, tells holders in time that they are at
@@ -33,7 +41,7 @@ func (s *session) watchdog() {
 		end := s.deadlineLocked()
 		timeout, l, epoch := s.timeout, s.link, s.epoch
 		greeted := epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born
-		atRisk := s.id != 0 && now.sub(s.lastAck) > timeout/2
+		atRisk := s.atRiskLocked(now)
 		news := atRisk != s.risk
 		s.risk = atRisk
 		exposed := s.down || atRisk
@@ -70,6 +78,7 @@ func (s *session) watchdog() {
 		if now < end {
 			step = min(step, max(end.sub(now), time.Millisecond))
 		}
+		step = min(step, max(s.nextHeartbeat(now), time.Millisecond))
 		timer.Reset(step)
 		select {
 		case <-timer.C:
@@ -79,25 +88,50 @@ func (s *session) watchdog() {
 	}
 }
 
-// heartbeat asks the leader for a sign of life every quarter of the timeout:
-// pings are answered by the server alone.
+// heartbeat asks the leader for a sign of life; pings are answered by the server alone.
+// It is a sync, which costs the servers next to nothing, or a write that changes nothing
+// where only that shows that the leader has a quorum.
 func (s *session) heartbeat(now instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.isReady || s.beating || now.sub(s.beat) < s.timeout/4 || now.sub(s.lastAck) < s.timeout/5 {
+	if s.untilHeartbeatLocked(now) > 0 {
 		return
 	}
+	write := s.touches.needsWrite(now, s.timeout)
 	s.beating, s.beat = true, now
-	conn := s.conn
+	conn, root := s.conn, s.c.root
 	go func() {
-		_, err := conn.Sync("/") // its answer is noticed by the link
+		var err error // the link notices the answer
+		if write {
+			_, err = conn.Multi(&zk.CheckVersionRequest{Path: root, Version: -1})
+		} else {
+			_, err = conn.Sync("/")
+		}
 		s.mu.Lock()
 		s.beating = false
 		s.mu.Unlock()
-		if err != nil && !s.isOver() {
+		if err != nil && !s.isOver() && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			s.note(err)
 		}
 	}()
+}
+
+// untilHeartbeatLocked returns how long there is no need for one: as long as other requests are answered.
+func (s *session) untilHeartbeatLocked(now instant) time.Duration {
+	if !s.isReady || s.beating {
+		return s.timeout
+	}
+	last := s.beat
+	if !s.touches.needsWrite(now, s.timeout) {
+		last = max(last, s.lastAck)
+	}
+	return s.timeout/beatInterval - now.sub(last)
+}
+
+func (s *session) nextHeartbeat(now instant) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untilHeartbeatLocked(now)
 }
 
 func (s *session) lastAckNow() instant {

@@ -16,7 +16,7 @@ func TestListenerThatChecksWhatIsAtRiskHoldsNobodyUp(t *testing.T) {
 	h := shareHouse(t)
 	proxy := netfault.New(t, h.server.Addr())
 	c := h.client(behind(proxy), timeout(4*time.Second), func(cfg *recipes.Config) {
-		cfg.Margin = 2 * time.Second // it is at risk and lost at once
+		cfg.Margin = 4 * time.Second / 3 // it is lost soon after it is at risk
 	})
 
 	// given a holder who checks when told of a risk, and another beside it

@@ -294,7 +294,7 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 	proxy := netfault.New(t, h.server.Addr())
 	c := h.client(timeout(4*time.Second), func(cfg *recipes.Config) {
 		cfg.Servers = []string{proxy.Addr()}
-		cfg.Margin = 3 * time.Second // a hold ends long before the session
+		cfg.Margin = 4 * time.Second / 3 // a hold ends long before the session
 	})
 	holder := h.hold("ann", h.mutex(c).Acquire)
 	waiter := h.queue("bob", h.client())

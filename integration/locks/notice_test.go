@@ -31,7 +31,7 @@ func TestListenerThatChecksALockAtRiskHoldsNobodyUp(t *testing.T) {
 	proxy := netfault.New(t, h.server.Addr())
 	c := h.client(timeout(4*time.Second), func(cfg *recipes.Config) {
 		cfg.Servers = []string{proxy.Addr()}
-		cfg.Margin = 1999 * time.Millisecond // it is at risk and lost at once
+		cfg.Margin = 4 * time.Second / 3 // it is lost soon after it is at risk
 	})
 	grants := make(chan *recipes.Grant, 1)
 	u := h.hold(h.lock(c), "ann", using[recipes.AtRisk](grants, func(g *recipes.Grant) { _ = g.Check() }))

@@ -140,6 +140,7 @@ func TestAnswersToOthersDoNotKeepAHoldThatNobodyHasLookedAt(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a holder and a waiter
 		freezer := newFreezer()
+		freezer.network = true
 		first, mine, forceful := w.program("first", long), w.program("mine", session, through(freezer)), w.program("forceful", long)
 		over := make(chan struct{})
 		held := first.do(lockguard.Requirement{}, func(context.Context) error {
@@ -185,7 +186,7 @@ func TestAnswersToOthersDoNotKeepAHoldThatNobodyHasLookedAt(t *testing.T) {
 		// then it gives up when its session would have ended without that moment
 		w.until(time.Minute)
 		require.Positive(t, lost)
-		require.Less(t, lost, heard+session*3/4-2*time.Second)
+		require.Less(t, lost, heard+session*11/12-2*time.Second)
 		freezer.thaw()
 		w.until(2 * time.Minute)
 	})

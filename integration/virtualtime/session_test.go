@@ -15,7 +15,7 @@ import (
 )
 
 // A holder that is cut off as soon as it holds: every instant is known.
-func TestHolderThatIsCutOffStopsAQuarterOfItsSessionBeforeTheServerFreesTheLock(t *testing.T) {
+func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a holder with a session of 16s and a hook, and a waiter
 		const session = 16 * time.Second
@@ -37,26 +37,29 @@ func TestHolderThatIsCutOffStopsAQuarterOfItsSessionBeforeTheServerFreesTheLock(
 		w.until(time.Second)
 
 		// when the network between it and the server is cut
+		deadline := held.hold().Deadline().Sub(w.start)
 		w.zk.Partition("holder")
 
-		// then its context ends when three quarters of the timeout are over since its last request, and says why
+		// then its context ends in the instant that it was promised, after half of the timeout at least, and says why
 		lost := lostBy(t, held.returned())
-		require.Equal(t, session*3/4, stopped)
+		require.Equal(t, deadline, stopped)
+		require.Greater(t, stopped-time.Second, session/2)
 		require.Equal(t, recipes.LossSession, lost.Reason)
 		risk := only[lockguard.AtRisk](holder)
-		require.Greater(t, risk.At.Sub(w.start), session/2)
+		require.GreaterOrEqual(t, stopped-risk.At.Sub(w.start), session/4-session/32, "the watchdog looks so often")
 		require.Equal(t, stopped, risk.Deadline.Sub(w.start))
 
 		// and its hook ran at once, under a context that had ended already with the loss
 		require.Equal(t, stopped, cleaned)
 		require.Equal(t, error(lost), hook)
-		require.Equal(t, []string{"0s Acquired", "12s Lost", "12s CleanupStarted", "12s CleanupDone"}, holder.told())
+		at := fmt.Sprint(deadline)
+		require.Equal(t, []string{"0s Acquired", at + " Lost", at + " CleanupStarted", at + " CleanupDone"}, holder.told())
 		require.Nil(t, next.hold(), "the server has not freed the lock")
 
 		// and the waiter is granted at the end of the session at the server, which it rounds up to a tick
 		w.until(session + tick)
 		require.Equal(t, []string{"18s Acquired"}, waiter.told())
-		require.Equal(t, session/4+tick, next.began()-stopped, "the margin")
+		require.GreaterOrEqual(t, next.began()-stopped, session/12, "the margin")
 		require.Greater(t, next.hold().Token(), held.hold().Token())
 
 		// and when the network is back, the old holder changes nothing
@@ -94,10 +97,11 @@ func TestHolderThatIsCutOffStopsInTimeThoughNobodyReadsItsMessages(t *testing.T)
 		require.True(t, held.holds())
 
 		close(log.paused)
+		deadline := held.hold().Deadline().Sub(w.start)
 		w.zk.Partition("holder")
 
 		require.Equal(t, recipes.LossSession, lostBy(t, held.returned()).Reason)
-		require.Equal(t, session*3/4, held.ended)
+		require.Equal(t, deadline, held.ended)
 	})
 }
 
@@ -105,7 +109,7 @@ func TestHolderThatIsCutOffStopsInTimeThoughNobodyReadsItsMessages(t *testing.T)
 func TestContextEndsAtTheDeadlineAndTheLockIsFreedAtTheExpiryWheneverTheNetworkIsCut(t *testing.T) {
 	for _, c := range []struct {
 		session time.Duration
-		margin  time.Duration // 0: a quarter
+		margin  time.Duration // 0: a twelfth
 	}{
 		{15 * time.Second, 0},
 		{40 * time.Second, 5 * time.Second},
@@ -138,7 +142,7 @@ func TestContextEndsAtTheDeadlineAndTheLockIsFreedAtTheExpiryWheneverTheNetworkI
 					require.Equal(t, expiry, next.began())
 					margin := c.margin
 					if margin == 0 {
-						margin = c.session / 4
+						margin = c.session / 12
 					}
 					require.GreaterOrEqual(t, expiry-deadline, margin)
 					w.zk.Heal()
@@ -215,11 +219,12 @@ func TestHoldEndsWithTheDataOfTheServer(t *testing.T) {
 		w.until(time.Second)
 
 		// when the server loses all its data
+		deadline := held.hold().Deadline().Sub(w.start)
 		w.zk.LoseData()
 
 		// then the hold ends at its deadline, because nobody answers for it any more
 		require.Equal(t, recipes.LossSession, lostBy(t, held.returned()).Reason)
-		require.Equal(t, session*3/4, held.ended)
+		require.Equal(t, deadline, held.ended)
 		require.Empty(t, w.contenders())
 	})
 }
