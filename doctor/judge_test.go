@@ -152,8 +152,13 @@ func TestSessionTimeouts(t *testing.T) {
 		run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: time.Minute}}))
 	require.Equal(t, "ok: a: grants the session timeout of 40s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 40 * time.Second}}))
 	s.timeout = 4 * time.Second
-	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second}}),
-		"warning: a: its tick of 2s is longer than the margin of 1s that a holder keeps to the end of its session")
+	require.Equal(t, "ok: a: grants the session timeout of 4s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second}}),
+		"two ticks are enough")
+	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second, Margin: 100 * time.Millisecond}}),
+		"warning: a: its tick of 2s is long for a session timeout of 4s: a holder keeps 100ms to the end of its session and needs 140ms")
+	s.timeout = 2 * time.Second // as minSessionTimeout may allow
+	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 2 * time.Second}}),
+		"warning: a: its tick of 2s is long for a session timeout of 2s: a holder keeps 167ms to the end of its session and needs 620ms")
 }
 
 func TestLeasesAgainstTheSessionTimeout(t *testing.T) {

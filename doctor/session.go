@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // defaultSessionTimeout is what clients ask for that say nothing.
@@ -31,13 +33,12 @@ func checkSession(f *findings, x *facts, o Options) {
 		} else {
 			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", whole(asked)))
 		}
-		margin := o.Client.Margin
-		if margin == 0 {
-			margin = s.timeout / 4
-		}
-		if tick, ok := s.figures.number("tick_time"); ok && margin < milliseconds(tick) {
-			f.warn(s.address, fmt.Sprintf("its tick of %s is longer than the margin of %s that a holder keeps to the end of its session: a lock may be given away a moment before its holder knows", whole(milliseconds(tick)), whole(margin)),
-				fmt.Sprintf("ask for a session timeout of %s or more, or shorten tickTime in zoo.cfg", whole(4*milliseconds(tick))))
+		if tick, ok := s.figures.number("tick_time"); ok {
+			margin, least := o.Client.MarginOf(s.timeout), recipes.LeastMargin(s.timeout, milliseconds(tick))
+			if margin < least {
+				f.warn(s.address, fmt.Sprintf("its tick of %s is long for a session timeout of %s: a holder keeps %s to the end of its session and needs %s, or a lock may be given away a moment before its holder knows", whole(milliseconds(tick)), whole(s.timeout), whole(margin.Round(time.Millisecond)), whole(least.Round(time.Millisecond))),
+					fmt.Sprintf("ask for a session timeout of %s or more, or shorten tickTime in zoo.cfg", whole(2*milliseconds(tick))))
+			}
 		}
 	}
 }

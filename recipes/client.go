@@ -278,10 +278,7 @@ func (c *Client) unavailable() *UnavailableError {
 
 // margin is how long before the server's expiry a hold ends.
 func (c *Client) margin(timeout time.Duration) time.Duration {
-	if m := c.cfg.Margin; m > 0 && m <= timeout/longestMargin {
-		return m
-	}
-	return timeout / defaultMargin
+	return c.cfg.MarginOf(timeout)
 }
 
 func (c *Client) requested(scope string, n int) {

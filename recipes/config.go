@@ -37,7 +37,7 @@ type Config struct {
 	// Dialer opens connections. Defaults to net.Dialer. With TLS set, the
 	// handshake happens on top of it. Like a socket, a connection has to take 16 KiB before
 	// its peer reads them: callers wait for that, at most until it is given up after two
-	// thirds of the session timeout, even if their context ends before.
+	// fifths of the session timeout, even if their context ends before.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// LocalQueue lets requests of this client for one lock queue inside of it: those
@@ -58,11 +58,10 @@ type Config struct {
 	// Margin is how long before the server can expire the session a hold ends, at
 	// least. It has to cover what the client cannot know: how late the leader's loop of
 	// pings may be (a busy or paused server), how differently the clocks run over a session
-	// timeout, and the time that work needs to stop once its context is cancelled. 100ms
-	// and a hundredth of the session timeout are the least that make sense. It need not cover
-	// the servers' tick, while the session timeout is two ticks or more, as ZooKeeper's
-	// defaults have it; where minSessionTimeout allows less, add half a tick less a quarter of the
-	// session timeout. Add half a tick as well for observers behind an observer master.
+	// timeout, and the time that work needs to stop once its context is cancelled. LeastMargin
+	// is the least that makes sense. It need not cover the servers' tick while the session timeout
+	// is two ticks or more, as ZooKeeper's defaults have it. For observers behind an observer
+	// master add half a tick and a fifth of the session timeout.
 	// At most a third of the session timeout. Defaults to a twelfth of it: 1.25s of 15s.
 	// docs/protocol.md, "The session's deadline", has the reckoning.
 	Margin time.Duration
@@ -110,6 +109,22 @@ type Config struct {
 }
 
 const defaultRoot = "/lockkeeper"
+
+// MarginOf returns how long before the end of a session with this timeout, as the
+// server has granted it, a hold ends: Margin, or what it defaults to.
+func (cfg Config) MarginOf(timeout time.Duration) time.Duration {
+	if cfg.Margin > 0 && cfg.Margin <= timeout/longestMargin {
+		return cfg.Margin
+	}
+	return timeout / defaultMargin
+}
+
+// LeastMargin returns the shortest Config.Margin that makes sense for sessions with this timeout
+// at servers with this tick (tickTime): 100ms and a hundredth of the timeout, and more where the timeout is
+// shorter than two ticks. docs/protocol.md, "The session's deadline", has the reckoning.
+func LeastMargin(timeout, tick time.Duration) time.Duration {
+	return 100*time.Millisecond + timeout/100 + max(0, tick/2-timeout/pingInterval)
+}
 
 // ParseServers splits a connect string, host:port[,host:port][/chroot].
 func ParseServers(s string) (servers []string, chroot string, err error) {

@@ -232,9 +232,9 @@ func (k *keeper) begin(as holdState) {
 // advise warns of a session that is too short for a crash of this process: by the
 // time that Temporal has noticed it the lock would be free.
 func (k *keeper) advise() {
-	sure := time.Until(k.possession.lock.Deadline()) // three quarters of the session, unless a margin is set
+	sure := time.Until(k.possession.lock.Deadline()) // a little more than half of the session, unless a margin is set
 	need := 3 * (k.heartbeat + 3*time.Second) / 2
-	if session := sure * 4 / 3; session < need-need/20 {
+	if session := sure * 7 / 4; session < need-need/20 {
 		k.agent.logger.Warn("session timeout of ZooKeeper is short: when this worker dies, the lock of the workflow may become free before another worker takes it over; lengthen it, or shorten the heartbeat timeout",
 			"scope", k.requirement.Scope, "session_timeout_about", session.Round(100*time.Millisecond), "session_timeout_at_least", need, "heartbeat_timeout", k.heartbeat)
 	}

@@ -841,7 +841,7 @@ func TestAcquireTimeoutIsThatOfAllAttempts(t *testing.T) {
 }
 
 func TestSessionThatIsTooShortForACrashIsToldOf(t *testing.T) {
-	for left, warned := range map[time.Duration]bool{9 * time.Second: true, 11 * time.Second: false} { // sessions of 12s and 14.7s, for 13.5s
+	for left, warned := range map[time.Duration]bool{7 * time.Second: true, 9 * time.Second: false} { // sessions of 12.3s and 15.8s, for 13.5s
 		play(t, func(t *testing.T, s *stage) {
 			s.locks.left = left
 			s.keeps(holderDetails{})

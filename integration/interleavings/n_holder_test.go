@@ -115,7 +115,7 @@ func TestHolderThatOverrunsItsGraceIsTakenOverAtItsEnd(t *testing.T) {
 
 // A standstill stops a client as SIGSTOP would stop its process, as far as that
 // goes from inside: nothing comes in or goes out, and whoever asks where a connection
-// leads waits. Its watchdog does that when nothing has come for two thirds
+// leads waits. Its watchdog does that when nothing has come for two fifths
 // of the session, and so does not see the deadline pass.
 type standstill struct {
 	mu sync.Mutex

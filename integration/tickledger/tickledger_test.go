@@ -213,7 +213,7 @@ func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
 
 // shortSession is for clients whose sessions are ended by hand. Now and then
 // the server forgets the connection on which the client comes back meanwhile:
-// that is noticed after two thirds of the session timeout.
+// that is noticed after two fifths of the session timeout.
 const shortSession = 3 * time.Second
 
 // expire ends the session under a client, and waits until it has a new one.

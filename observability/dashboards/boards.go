@@ -4,7 +4,7 @@ package dashboards
 const (
 	starvedSeconds = 15 * 60 // nobody should wait for longer
 	starvedLong    = 60 * 60
-	deadlineShare  = 0.25 // of the session timeout; it is two thirds when all is well
+	deadlineShare  = 0.25 // of the session timeout; it is half and more when all is well
 	forcedShare    = 0.1
 	failedShare    = 0.25
 )
