@@ -42,6 +42,7 @@ type session struct {
 	isReady  bool
 	beating  bool // a heartbeat is under way
 	beat     instant
+	pace     time.Duration // from the last heartbeat to the next
 	tries    int // failed dials since the last connect
 	mutes    int // servers that did not greet since then
 	rebuffs  int // servers that hung up in place of a greeting since then

@@ -48,7 +48,7 @@ const (
 	// pingInterval: the fourth heartbeat before another is more than a ping interval older.
 	beatInterval = 15
 	// quorumInterval is how old the proof of a quorum may be before a heartbeat is a write.
-	quorumInterval = 4
+	quorumInterval = 3
 	// defaultMargin is Config.Margin, unless it is set.
 	defaultMargin = 12
 	// longestMargin bounds Config.Margin, so that an idle session whose heartbeats are

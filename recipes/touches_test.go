@@ -80,8 +80,9 @@ func TestQuorumIsKnownByWritesAndByNewTransactions(t *testing.T) {
 	var touches touches
 	replies(&touches, 7, 1, 2, 3, 4)
 	require.Zero(t, touches.quorate, "a leader that leads no more answers a sync as well")
-	require.False(t, touches.needsWrite(4*s-1, sessionOf16))
-	require.True(t, touches.needsWrite(4*s, sessionOf16))
+	third := instant(sessionOf16 / quorumInterval)
+	require.False(t, touches.needsWrite(third-1, sessionOf16))
+	require.True(t, touches.needsWrite(third, sessionOf16))
 
 	replies(&touches, 8, 5)
 	require.Equal(t, 3*s, touches.quorate, "the transaction came after the answer of 4, so it was proposed after that of 3")

@@ -3,6 +3,7 @@ package recipes
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -89,23 +90,21 @@ func (s *session) watchdog() {
 }
 
 // heartbeat asks the leader for a sign of life; pings are answered by the server alone.
-// It is a sync, which costs the servers next to nothing, or a write that changes nothing
-// where only that shows that the leader has a quorum.
+// It is a sync, which costs the servers next to nothing. Only when nothing has shown for long that
+// the leader has a quorum, nor that sync either, a write follows that changes nothing: it shows that
+// to the next syncs of all other clients as well.
 func (s *session) heartbeat(now instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.untilHeartbeatLocked(now) > 0 {
 		return
 	}
-	write := s.touches.needsWrite(now, s.timeout)
-	s.beating, s.beat = true, now
+	s.beating, s.beat, s.pace = true, now, heartbeatPace(s.timeout)
 	conn, root := s.conn, s.c.root
 	go func() {
-		var err error // the link notices the answer
-		if write {
+		_, err := conn.Sync("/") // the link notices the answers
+		if err == nil && s.needsWrite() {
 			_, err = conn.Multi(&zk.CheckVersionRequest{Path: root, Version: -1})
-		} else {
-			_, err = conn.Sync("/")
 		}
 		s.mu.Lock()
 		s.beating = false
@@ -114,6 +113,12 @@ func (s *session) heartbeat(now instant) {
 			s.note(err)
 		}
 	}()
+}
+
+func (s *session) needsWrite() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.touches.needsWrite(s.clock.now(), s.timeout)
 }
 
 // untilHeartbeatLocked returns how long there is no need for one: as long as other requests are answered.
@@ -125,7 +130,17 @@ func (s *session) untilHeartbeatLocked(now instant) time.Duration {
 	if !s.touches.needsWrite(now, s.timeout) {
 		last = max(last, s.lastAck)
 	}
-	return s.timeout/beatInterval - now.sub(last)
+	if s.pace == 0 {
+		s.pace = heartbeatPace(s.timeout)
+	}
+	return s.pace - now.sub(last)
+}
+
+// heartbeatPace varies a little: clients that have all connected at the same moment should
+// not all find at the same moment that a write is due.
+func heartbeatPace(timeout time.Duration) time.Duration {
+	pace := timeout / beatInterval
+	return pace - rand.N(pace/32+1)
 }
 
 func (s *session) nextHeartbeat(now instant) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,5 +261,41 @@ func TestWaiterWhoseSessionDiesQueuesAgainAtOnce(t *testing.T) {
 		require.Len(t, w.contenders(), 1)
 		require.NoError(t, lucky.returned())
 		require.Equal(t, 5*time.Hour, lucky.ended)
+	})
+}
+
+// What an idle holder costs the servers: syncs, which the leader answers from memory, and writes as
+// seldom as the proof of a quorum needs them, by one client for all.
+func TestIdleHoldersSendAHeartbeatEveryFifteenthOfTheSessionAndOneOfThemWritesForAll(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		const session, holders, rest = 15 * time.Second, 5, 10 * time.Minute
+		var mu sync.Mutex
+		sent := map[string]int{}
+		for i := range holders {
+			p := w.program(fmt.Sprint("holder", i), session)
+			w.until(w.now() + time.Duration(i)*170*time.Millisecond) // they did not connect at the same instant
+			lock, err := p.client.PriorityLock(fmt.Sprint("idle", i))
+			require.NoError(t, err)
+			g, err := lock.Acquire(t.Context(), recipes.Request{LeaseTimeout: time.Hour})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, g.Release(context.Background())) })
+			p.client.OnOperation(func(op recipes.Operation) {
+				mu.Lock()
+				defer mu.Unlock()
+				sent[op.Name]++
+			})
+		}
+
+		from := w.now()
+		w.until(from + rest)
+
+		mu.Lock()
+		defer mu.Unlock()
+		each := float64(sent["sync"]+sent["multi"]) / holders / rest.Seconds()
+		require.InDelta(t, 15/session.Seconds(), each, 0.15, "%v", sent)
+		writes := float64(sent["multi"]) / rest.Seconds()
+		require.Less(t, writes/each, 1.0, "of all, for each heartbeat of one holder: %v", sent)
+		require.Positive(t, writes)
+		t.Logf("a second: %.2f heartbeats a holder, %.2f writes of all: %v", each, writes, sent)
 	})
 }
