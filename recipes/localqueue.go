@@ -42,7 +42,7 @@ type localLine struct {
 	looking   bool
 	outranked bool // somebody more important is there
 	rivalled  bool // somebody of the same priority is
-	passed    int  // turns in a row since nobody of the same priority was there
+	passed    int  // turns in a row that may have passed a waiter of the same priority
 }
 
 // A localTurn is one request in a localLine.
@@ -236,6 +236,9 @@ func (q *localLine) ran(t *localTurn, g *Grant) {
 	}
 	if g != nil && g.req.Priority == q.key.level && g.enter(q) { // else its terms have changed
 		q.holder, q.looked, q.passed = g, 0, 0
+		if q.c.hints.get(q.key.lock).blind > 0 {
+			q.passed = q.c.cfg.LocalQueue // no list since turns that may have passed a waiter
+		}
 	}
 	q.settleLocked()
 }

@@ -42,42 +42,43 @@ func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 }
 
 // passOn is T17: the holder's node becomes that of the next in line. It reports
-// whether that is so; if not, the holder has to leave, and the line queues in
-// ZooKeeper. at is the version of the node at which it was not asked to go, as far as
-// that was read; asked: it is; r is what passOnAtOnce has begun.
-func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool, r *relay) bool {
+// whether that is so; if not, the holder has to leave. refused: the next in line goes to
+// ZooKeeper, and the holder has to list before it leaves. If it left the lock free, the next in line
+// would take it by T1, past a waiter of another process. at is the version of the node at which it was
+// not asked to go, as far as that was read; asked: it is; r is what passOnAtOnce has begun.
+func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool, r *relay) (passed, refused bool) {
 	q := g.line
 	if q == nil {
-		return false
+		return false, false
 	}
 	if r == nil {
 		r = &relay{}
 		if r.t, r.behind = q.next(g); r.t == nil {
-			return false
+			return false, false
 		}
 		if asked || !q.mayPass(ctx, g) {
 			q.refused(r.t)
-			return false
+			return false, true
 		}
 	}
 	if r.sent != nil {
 		<-r.sent.done // also if the session is over: t is passed the lock, or is not
 		if r.sent.err == nil {
-			return true // by whoever has read the reply
+			return true, false // by whoever has read the reply
 		}
 		if _, _, err := g.s.outcome(r.sent); !errors.Is(err, errAmbiguous) {
 			q.refused(r.t)
-			return false
+			return false, true
 		}
 		at.known = false
 	}
 	again, err := g.become(ctx, r.t, at, r.behind)
 	if err != nil {
 		q.refused(r.t)
-		return false
+		return false, true
 	}
 	g.passTo(r.t, again)
-	return true
+	return true, false
 }
 
 // passTo: the lock is t's by now.
@@ -142,6 +143,9 @@ func (q *localLine) look(ctx context.Context, g *Grant) error {
 		return err
 	}
 	others := g.lock.c.strangers.drop(g.lock.path, slices.Concat(there[:me], there[me+1:]))
+	if len(others) > 0 {
+		g.lock.c.hints.crowded(g.lock.path)
+	}
 	q.looked = max(q.looked, at)
 	q.outranked = slices.ContainsFunc(others, func(c child) bool { return c.level().Outranks(q.key.level) })
 	q.rivalled = slices.ContainsFunc(others, func(c child) bool { return c.level() == q.key.level })

@@ -71,7 +71,8 @@ func (g *Grant) Release(ctx context.Context) error {
 		first = t4or5
 	}
 	leave := func() (struct{}, error) {
-		if g.passOn(context.Background(), at, asked, r) { // T17
+		passed, refused := g.passOn(context.Background(), at, asked, r) // T17
+		if passed {
 			return struct{}{}, nil
 		}
 		if underWay != nil && t4or5 == nil {
@@ -79,7 +80,7 @@ func (g *Grant) Release(ctx context.Context) error {
 				next = underWay.heir
 			}
 		}
-		return struct{}{}, g.depart(context.Background(), look, next, known, t4or5)
+		return struct{}{}, g.depart(context.Background(), look || refused, next, known, t4or5)
 	}
 	var err error
 	if first != nil && first.arrives(ctx, g.s) && first.succeeded() {
