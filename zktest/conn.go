@@ -30,6 +30,11 @@ type conn struct {
 	ids     []wire.ID // who the client has shown to be
 	gone    bool      // nothing of it counts any more
 	seen    traffic
+
+	// These are used in an ensemble.
+	asked   bool       // the leader is asked for the session
+	early   [][]byte   // what has come before its answer
+	waiting []*pending // requests without an answer, in order
 }
 
 // traffic is what the four-letter words tell of a connection.
@@ -110,12 +115,17 @@ func (c *conn) receive(body []byte) {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.member != nil {
+		defer s.member.ensemble.run()
+	}
 	switch {
 	case body == nil:
 		s.leave(c)
 		c.gate.close()
 		c.finish()
 	case c.gone:
+	case s.member != nil:
+		s.member.receive(c, body)
 	case c.session == nil:
 		s.connect(c, body)
 	default:

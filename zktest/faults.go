@@ -19,6 +19,7 @@ type faults struct {
 
 	rules      atomic.Pointer[[]*Rule]      // in force, in order; never changed, only replaced
 	partitions atomic.Pointer[[]*partition] // likewise
+	stopped    atomic.Bool                  // the process stands still: nothing passes
 
 	mu      sync.Mutex
 	made    []*Rule // all that On has returned
@@ -186,6 +187,13 @@ func (f *faults) heal(names ...string) {
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
+	f.mu.Unlock()
+	f.resume()
+}
+
+// resume lets pass what waits no more, the oldest connection first.
+func (f *faults) resume() {
+	f.mu.Lock()
 	gates := f.byAge()
 	f.mu.Unlock()
 	for _, g := range gates {
@@ -250,6 +258,18 @@ func (f *faults) byAge() []*gate {
 // unfired describes what was to happen and has not: rules that never acted,
 // matches without an action, partitions without a connection.
 func (f *faults) unfired() []string {
+	list := f.unfiredRules()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.parted {
+		if !p.met.Load() {
+			list = append(list, fmt.Sprintf("Partition(%q) at %s: no connection had the name", p.name, p.where))
+		}
+	}
+	return list
+}
+
+func (f *faults) unfiredRules() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []string
@@ -260,11 +280,6 @@ func (f *faults) unfired() []string {
 			list = append(list, r.String()+" has no action, such as DropReply")
 		default:
 			list = append(list, fmt.Sprintf("%s never fired; %d matched", r, r.matched))
-		}
-	}
-	for _, p := range f.parted {
-		if !p.met.Load() {
-			list = append(list, fmt.Sprintf("Partition(%q) at %s: no connection had the name", p.name, p.where))
 		}
 	}
 	return list

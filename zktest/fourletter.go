@@ -93,8 +93,15 @@ func (s *Server) writeStats(w io.Writer) {
 	line(w, "Connections: %d", len(s.conns))
 	line(w, "Outstanding: 0")
 	line(w, "Zxid: 0x%x", s.leader.zxid)
-	line(w, "Mode: standalone")
+	line(w, "Mode: %s", s.mode())
 	line(w, "Node count: %d", s.nodeCount())
+}
+
+func (s *Server) mode() string {
+	if s.member == nil {
+		return "standalone"
+	}
+	return s.member.mode()
 }
 
 // nodeCount counts the root twice, as ZooKeeper does.

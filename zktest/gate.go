@@ -144,7 +144,7 @@ func (g *gate) close() {
 }
 
 // partitioned tells whether nothing passes now.
-func (g *gate) partitioned() bool { return g.faults.partitioned(g.names) }
+func (g *gate) partitioned() bool { return g.faults.stopped.Load() || g.faults.partitioned(g.names) }
 
 // sever cuts the connection.
 func (g *gate) sever() {

@@ -38,7 +38,7 @@ func (s *Server) Listen(name string) (*Listener, error) {
 	l := &Listener{server: s, name: name, address: address, replica: s.leader}
 	if s.opts.pipe {
 		// Nobody listens there: Dial knows the listener by it.
-		l.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(2181+len(s.listeners)))
+		l.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(2181+s.opts.ensemble.number+len(s.listeners)))
 	} else if !s.down {
 		if err := l.listen(); err != nil {
 			return nil, err

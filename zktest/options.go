@@ -26,10 +26,14 @@ type options struct {
 	frozen     bool
 	dataDir    string
 	words      map[string]bool // nil: all
+	ensemble   ensembleOptions
 }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{address: "127.0.0.1:0", tick: 2 * time.Second, sweep: time.Minute}
+	o := options{
+		address: "127.0.0.1:0", tick: 2 * time.Second, sweep: time.Minute,
+		ensemble: ensembleOptions{voters: 3, syncLimit: 5, election: 200 * time.Millisecond},
+	}
 	var errs []error
 	for _, option := range opts {
 		errs = append(errs, option(&o))

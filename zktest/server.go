@@ -20,7 +20,9 @@ type Server struct {
 	ending  context.Context // ends with the server
 	end     context.CancelFunc
 
-	mu          sync.Mutex
+	member *Member // nil: standalone
+
+	mu          *sync.Mutex // of an ensemble's members: one for all
 	closed      bool
 	down        bool // between Stop and Restart
 	clock       clock
@@ -74,14 +76,13 @@ func RunT(t T, opts ...Option) *Server {
 // Start starts a server. It ends with Close.
 func Start(opts ...Option) (*Server, error) {
 	o, err := newOptions(opts)
+	if err == nil && o.ensemble.given != "" {
+		err = fmt.Errorf("option %s is for StartEnsemble", o.ensemble.given)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("zktest: %w", err)
 	}
-	s := &Server{
-		opts: o, faults: newFaults(), clock: newClock(o.frozen),
-		conns: make(map[*conn]struct{}), open: make(map[*conn]struct{}), sessions: make(map[int64]*session),
-	}
-	s.ending, s.end = context.WithCancel(context.Background())
+	s := newServer(o, new(sync.Mutex))
 	if err := s.begin(); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -92,6 +93,15 @@ func Start(opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+func newServer(o options, mu *sync.Mutex) *Server {
+	s := &Server{
+		opts: o, faults: newFaults(), clock: newClock(o.frozen), mu: mu,
+		conns: make(map[*conn]struct{}), open: make(map[*conn]struct{}), sessions: make(map[int64]*session),
+	}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 func (s *Server) begin() error {

@@ -117,11 +117,17 @@ func (s *Server) endSession(x *session) {
 	x.over = true
 	t := s.next()
 	t.closed = x
+	effects := deleteEphemerals(s.leader.tree, x.id, &t)
+	s.commit(t, effects)
+}
+
+// deleteEphemerals deletes the ephemeral nodes of a session in a transaction.
+func deleteEphemerals(on *tree.Tree, session int64, t *transaction) []tree.Effect {
 	var effects []tree.Effect
-	for _, path := range s.leader.tree.Ephemerals(x.id) {
+	for _, path := range on.Ephemerals(session) {
 		change := tree.Change{Op: wire.OpDelete, Path: path}
 		t.changes = append(t.changes, change)
-		effects = append(effects, s.leader.tree.Apply(change, t.zxid, t.now))
+		effects = append(effects, on.Apply(change, t.zxid, t.now))
 	}
-	s.commit(t, effects)
+	return effects
 }

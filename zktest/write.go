@@ -11,22 +11,36 @@ import (
 // not. The caller holds the server's lock.
 func (s *Server) write(r *wire.Request, by tree.Caller) reply {
 	t := s.next()
+	if !by.Over && tripsOver(r) {
+		return brokenOff(nil) // and its number is lost
+	}
+	effects, answer := execute(s.leader.tree, r, by, &t)
+	s.commit(t, effects)
+	return answer
+}
+
+// tripsOver tells whether ZooKeeper fails on a request before it makes a
+// transaction of it.
+func tripsOver(r *wire.Request) bool {
+	return slices.ContainsFunc(r.Ops, func(sub wire.Request) bool { return sub.NullPath })
+}
+
+// execute makes a transaction of a request, with its changes on the tree.
+func execute(on *tree.Tree, r *wire.Request, by tree.Caller, t *transaction) ([]tree.Effect, reply) {
 	var effects []tree.Effect
 	var answer reply
 	switch {
 	case by.Over:
 		answer = failed(wire.SessionExpired)
-	case slices.ContainsFunc(r.Ops, func(sub wire.Request) bool { return sub.NullPath }):
-		return brokenOff(nil) // ZooKeeper trips over it, and its number is lost
 	case r.Op == wire.OpError:
 		answer = failed(wire.MarshallingError)
 	case r.Op == wire.OpReconfig:
 		answer = failed(wire.ReconfigDisabled)
 	case r.Op == wire.OpMulti:
-		effects, answer = s.multi(r, by, t)
+		effects, answer = executeMulti(on, r, by, t)
 	default:
 		var e tree.Effect
-		if e, answer = s.one(r, by, t); answer.code == wire.OK {
+		if e, answer = executeOne(on, r, by, t); answer.code == wire.OK {
 			effects = []tree.Effect{e}
 		}
 	}
@@ -35,8 +49,7 @@ func (s *Server) write(r *wire.Request, by tree.Caller) reply {
 			t.changes = append(t.changes, c)
 		}
 	}
-	s.commit(t, effects)
-	return answer
+	return effects, answer
 }
 
 // next takes the number of the next transaction.
@@ -45,13 +58,13 @@ func (s *Server) next() transaction {
 	return transaction{zxid: s.zxid, now: s.clock.now()}
 }
 
-// one executes a single write on the leader's tree.
-func (s *Server) one(r *wire.Request, by tree.Caller, t transaction) (tree.Effect, reply) {
-	change, code := s.leader.tree.Check(r, by)
+// executeOne executes a single write.
+func executeOne(on *tree.Tree, r *wire.Request, by tree.Caller, t *transaction) (tree.Effect, reply) {
+	change, code := on.Check(r, by)
 	if code != wire.OK {
 		return tree.Effect{}, failed(code)
 	}
-	e := s.leader.tree.Apply(change, t.zxid, t.now)
+	e := on.Apply(change, t.zxid, t.now)
 	switch r.Op {
 	case wire.OpCreate:
 		return e, reply{body: wire.String(nil, change.Path)}
@@ -65,8 +78,8 @@ func (s *Server) one(r *wire.Request, by tree.Caller, t transaction) (tree.Effec
 	return e, reply{}
 }
 
-// multi executes all of several writes or none.
-func (s *Server) multi(r *wire.Request, by tree.Caller, t transaction) ([]tree.Effect, reply) {
+// executeMulti executes all of several writes or none.
+func executeMulti(on *tree.Tree, r *wire.Request, by tree.Caller, t *transaction) ([]tree.Effect, reply) {
 	effects := make([]tree.Effect, 0, len(r.Ops))
 	var b []byte
 	for i := range r.Ops {
@@ -74,7 +87,7 @@ func (s *Server) multi(r *wire.Request, by tree.Caller, t transaction) ([]tree.E
 		var e tree.Effect
 		answer := failed(wire.MarshallingError)
 		if meansWhatItSays(sub) {
-			e, answer = s.one(sub, by, t)
+			e, answer = executeOne(on, sub, by, t)
 		}
 		if answer.code != wire.OK {
 			for j := len(effects) - 1; j >= 0; j-- {
