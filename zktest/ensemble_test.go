@@ -308,6 +308,7 @@ func TestLeaderThatIsStoppedAnswersItsClientBeforeItFindsOut(t *testing.T) {
 		other.create("/x", 0)
 
 		xid := c.ask(wire.OpExists, "/x", false)
+		synctest.Wait()
 		old.Resume()
 		h, _ := c.answer(xid)
 		require.Equal(t, wire.NoNode, h.Code, "it knows nothing yet")
