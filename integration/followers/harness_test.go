@@ -1,0 +1,341 @@
+package followers
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+const (
+	scope   = "cluster/orders"
+	timeout = 10 * time.Second // of the sessions
+	settled = 25 * time.Second // when a scenario begins: everybody is connected, heartbeats are regular
+	ms      = time.Millisecond
+)
+
+// A world is an ensemble, a holder and a waiter of the same priority, in a bubble
+// of their own.
+type world struct {
+	t      testing.TB
+	e      *zktest.Ensemble
+	start  time.Time
+	holder *program
+	waiter *program
+
+	mu    sync.Mutex
+	lines []string
+	holds []*hold
+}
+
+func newWorld(t testing.TB, opts ...zktest.Option) *world {
+	w := &world{t: t, start: time.Now()}
+	w.e = zktest.RunEnsembleT(t, append([]zktest.Option{
+		zktest.Pipe(), zktest.SessionTimeouts(time.Second, time.Hour),
+	}, opts...)...)
+	return w
+}
+
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// until lets time pass up to an instant, and everybody do what is to be done by
+// then.
+func (w *world) until(at time.Duration) {
+	if wait := at - w.now(); wait > 0 {
+		time.Sleep(wait)
+	}
+	synctest.Wait()
+}
+
+func (w *world) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%12s %s", w.now(), fmt.Sprintf(format, args...)))
+}
+
+// story is what has happened, for the output of a test that failed.
+func (w *world) story() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return "members:\n" + strings.Join(w.e.History(), "\n") + "\nprograms:\n" + strings.Join(w.lines, "\n")
+}
+
+// A program is a process with a client. It reaches only some members.
+type program struct {
+	w      *world
+	name   string
+	client *recipes.Client
+
+	mu      sync.Mutex
+	reaches map[string]bool // by address; nil: all
+	syncs   chan struct{}   // closed when it sends a sync or a write
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+// program starts a program that reaches these members, all without one.
+func (w *world) program(name string, members []*zktest.Member, change ...func(*recipes.Config)) *program {
+	p := &program{w: w, name: name, syncs: make(chan struct{})}
+	p.reach(members...)
+	cfg := recipes.Config{Servers: w.e.Servers(), Dialer: p.dial, SessionTimeout: timeout}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	p.client, err = recipes.NewClient(cfg)
+	require.NoError(w.t, err)
+	require.NoError(w.t, p.client.Ready(context.Background()), name)
+	return p
+}
+
+// close repairs everything and ends the programs.
+func (w *world) close() {
+	for _, m := range w.e.Members() {
+		m.Resume()
+		require.NoError(w.t, m.Start())
+	}
+	w.e.Heal()
+	w.e.SetDelay(0)
+	for _, p := range []*program{w.holder, w.waiter} {
+		p.reach()
+		if p.stop != nil {
+			p.stop()
+		}
+	}
+	for _, p := range []*program{w.holder, w.waiter} {
+		if p.done != nil {
+			<-p.done
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		require.NoError(w.t, p.client.Close(ctx), p.name)
+		cancel()
+	}
+}
+
+// reach says which members the program reaches from now on, with new
+// connections; all without one.
+func (p *program) reach(members ...*zktest.Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaches = nil
+	if len(members) > 0 {
+		p.reaches = make(map[string]bool)
+		for _, m := range members {
+			p.reaches[m.Addr()] = true
+		}
+	}
+}
+
+// reachNobody lets the program connect no more. Connections that it has stay.
+func (p *program) reachNobody() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaches = map[string]bool{}
+}
+
+func (p *program) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	p.mu.Lock()
+	reached := p.reaches == nil || p.reaches[address]
+	p.mu.Unlock()
+	if !reached {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
+	}
+	nc, err := p.w.e.Dialer(p.name)(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &tapped{Conn: nc, p: p}, nil
+}
+
+// A tapped connection notices what the leader will answer.
+type tapped struct {
+	net.Conn
+	p *program
+}
+
+func (c *tapped) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if len(b) >= 12 {
+		switch op := int32(binary.BigEndian.Uint32(b[8:])); op {
+		case opSync, opMulti:
+			c.p.mu.Lock()
+			close(c.p.syncs)
+			c.p.syncs = make(chan struct{})
+			c.p.mu.Unlock()
+		}
+	}
+	return n, err
+}
+
+const (
+	opSync  = 9
+	opMulti = 14
+)
+
+// heartbeat waits until the program has sent a heartbeat, and until that is
+// answered if it is at once.
+func (p *program) heartbeat() {
+	p.mu.Lock()
+	sent := p.syncs
+	p.mu.Unlock()
+	select {
+	case <-sent:
+	case <-time.After(2 * timeout):
+	}
+	synctest.Wait()
+}
+
+// acquire has the program ask for the lock, again and again if it loses it or
+// gives it back. It holds for as long as holds says, from now on; for ever if
+// that is 0.
+func (p *program) acquire(holds func() time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop, p.done = cancel, make(chan struct{})
+	lock, err := p.client.PriorityLock(scope)
+	require.NoError(p.w.t, err)
+	go func() {
+		defer close(p.done)
+		for ctx.Err() == nil {
+			h := &hold{who: p, over: make(chan struct{})}
+			grant, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour, Notify: h.notice})
+			if err != nil {
+				p.w.tell("%s not granted: %v", p.name, err)
+				sleep(ctx, 100*ms)
+				continue
+			}
+			h.begin()
+			var enough <-chan time.Time
+			if d := holds(); d > 0 {
+				enough = time.After(d)
+			}
+			select {
+			case <-h.over:
+				continue
+			case <-ctx.Done():
+			case <-enough:
+			}
+			h.end("released")
+			_ = grant.Release(context.WithoutCancel(ctx)) // or lost meanwhile
+		}
+	}()
+}
+
+func forever() time.Duration { return 0 }
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// A hold lasts from its grant until its holder is told that it is lost, or
+// gives it back.
+type hold struct {
+	who  *program
+	over chan struct{}
+
+	// These belong to the world's lock.
+	from, till time.Duration
+	begun      bool
+	ended      bool
+}
+
+func (h *hold) begin() {
+	w := h.who.w
+	w.tell("%s granted", h.who.name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h.begun, h.from = true, w.now()
+	w.holds = append(w.holds, h)
+}
+
+func (h *hold) notice(n recipes.Notice) {
+	if lost, ok := n.(recipes.Lost); ok {
+		h.end(fmt.Sprintf("lost: %v", lost.Err))
+	}
+}
+
+func (h *hold) end(why string) {
+	w := h.who.w
+	w.mu.Lock()
+	was := h.ended
+	if !was {
+		h.ended, h.till = true, w.now()
+		close(h.over)
+	}
+	w.mu.Unlock()
+	if !was {
+		w.tell("%s %s", h.who.name, why)
+	}
+}
+
+// A change is the lock's way from one program to another.
+type change struct {
+	told    time.Duration // when the holder was told of its loss, or gave back; negative: it was not
+	granted time.Duration // when the other one was granted
+}
+
+// gap is how long nobody held the lock; negative: how long both did.
+func (c change) gap() time.Duration {
+	if c.told < 0 {
+		return -timeout
+	}
+	return c.granted - c.told
+}
+
+func (c change) String() string {
+	if c.told < 0 {
+		return fmt.Sprintf("granted %s, the holder was not told", c.granted)
+	}
+	return fmt.Sprintf("told %s, granted %s, gap %s", c.told, c.granted, c.gap())
+}
+
+// changes returns how the lock has changed hands, in the order of the grants.
+// Each grant is compared with the hold before it of another program that ended
+// last.
+func (w *world) changes() []change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []change
+	for i, next := range w.holds {
+		last := change{granted: next.from}
+		found := false
+		for _, h := range w.holds[:i] {
+			switch {
+			case h.who == next.who:
+			case !h.ended:
+				last.told, found = -1, true
+			case last.told >= 0 && h.till >= last.told:
+				last.told, found = h.till, true
+			}
+		}
+		if found {
+			all = append(all, last)
+		}
+	}
+	return all
+}
+
+// worst returns the change with the smallest gap, if the lock has changed hands.
+func (w *world) worst() (change, bool) {
+	var least change
+	all := w.changes()
+	for i, c := range all {
+		if i == 0 || c.gap() < least.gap() {
+			least = c
+		}
+	}
+	return least, len(all) > 0
+}
