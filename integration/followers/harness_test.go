@@ -281,6 +281,13 @@ func (h *hold) end(why string) {
 	}
 }
 
+// held is how many holds there have been.
+func (w *world) held() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.holds)
+}
+
 // A change is the lock's way from one program to another.
 type change struct {
 	told    time.Duration // when the holder was told of its loss, or gave back; negative: it was not
