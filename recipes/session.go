@@ -43,9 +43,9 @@ type session struct {
 	beating  bool // a heartbeat is under way
 	beat     instant
 	pace     time.Duration // from the last heartbeat to the next
-	tries    int // failed dials since the last connect
-	mutes    int // servers that did not greet since then
-	rebuffs  int // servers that hung up in place of a greeting since then
+	tries    int           // failed dials since the last connect
+	mutes    int           // servers that did not greet since then
+	rebuffs  int           // servers that hung up in place of a greeting since then
 	rebuffed instant
 	lastErr  error // what went wrong last
 	downFrom instant

@@ -143,7 +143,6 @@ type followerOnPaper struct {
 
 	noted, leaderKnows instant // the last touch that the follower has in its table, that the leader was told of
 	client             touches
-	sent               []instant
 }
 
 type paperEvent struct {

@@ -290,7 +290,7 @@ func lostBy(t *testing.T, err error) *lockguard.LostError {
 type freezer struct {
 	network bool // freezes what is sent and received, and not the watchdog
 	mu      sync.Mutex
-	thawed chan struct{} // closed unless frozen
+	thawed  chan struct{} // closed unless frozen
 }
 
 func newFreezer() *freezer {
