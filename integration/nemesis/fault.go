@@ -28,8 +28,12 @@ func (f Fault) Victims() []string {
 	var list []string
 	for _, c := range f.Clients {
 		name := "client " + c
-		if f.Kind.trait().aim == atLink && len(f.Servers) == 1 || f.Kind.trait().aim == atLeaderLink {
-			name += fmt.Sprintf(" - server %d", f.Servers[0])
+		switch f.Kind.trait().aim {
+		case atLink, atLeaderLink, atServing:
+			if len(f.Servers) == 1 {
+				name += fmt.Sprintf(" - server %d", f.Servers[0])
+			}
+		default: // the client alone
 		}
 		list = append(list, name)
 	}
@@ -42,6 +46,11 @@ func (f Fault) Victims() []string {
 		list = append(list, fmt.Sprintf("session %#x", uint64(s)))
 	}
 	return list
+}
+
+// OfServers reports whether servers are concerned, or the network between them: all clients may notice.
+func (f Fault) OfServers() bool {
+	return len(f.Clients) == 0 || f.Kind == LeaderTrap || f.Kind.trait().aim == atServing
 }
 
 // String is a line of a report: "#3 leader-kill 12.301s-14.100s server 2".

@@ -24,6 +24,15 @@ const (
 	DiskFull    Kind = "disk-full"    // a server cannot write; it is started again when there is space
 )
 
+// The kinds of faults of the follower that serves a client, 0 to 2 ticks after it has answered a request that went through
+// the leader. A follower tells the leader every half tick which sessions have been heard of: what it has not told is lost
+// with it. See Step.Reach for where the client can go.
+const (
+	FollowerKillAcked      Kind = "follower-kill-acked"      // kill -9, started again
+	FollowerPauseAcked     Kind = "follower-pause-acked"     // SIGSTOP for longer than the session timeout, then SIGCONT
+	FollowerPartitionAcked Kind = "follower-partition-acked" // it and the other servers do not hear each other
+)
+
 // The kinds of faults of a client's network. Those called link concern all three links of the client, or one.
 const (
 	LinkCut       Kind = "link-cut"       // connections are reset, new ones refused
@@ -57,6 +66,7 @@ func All() []Kind {
 		[]Kind{
 			ServerKill, LeaderKill, MajorityKill, AllRestart, ServerPause, LeaderPause,
 			LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow, ServerClock, DiskFull,
+			FollowerKillAcked, FollowerPauseAcked, FollowerPartitionAcked,
 		},
 		[]Kind{
 			LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall, LinkSlow,
@@ -80,6 +90,7 @@ const (
 	atClients         // several
 	atLink            // a client, and a server or all
 	atLeaderLink      // a client and the leader
+	atServing         // a client and the follower that serves it, which the strike finds
 	atSession         // a client's of the moment
 	atSessions        // several clients'
 	atLeaderOrOne     // the server of the step, else the leader
@@ -122,6 +133,8 @@ func (k Kind) trait() trait {
 		return trait{atLeaderLink, overlong}
 	case FollowerPartition:
 		return trait{atFollower, overlong}
+	case FollowerKillAcked, FollowerPauseAcked, FollowerPartitionAcked:
+		return trait{atServing, overlong}
 	case PeersSlow:
 		return trait{atServers, free}
 	case ServerClock:

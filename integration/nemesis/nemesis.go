@@ -38,10 +38,12 @@ type Options struct {
 	Rest time.Duration
 	// Seed decides what is drawn.
 	Seed uint64
-	// Server are further options of the servers. Their tick defaults to 200ms: session timeouts of 400ms to 4s.
+	// Server are further options of the servers.
 	Server []zkserver.Option
-	// Session is the session timeout that the clients ask for. Defaults to 2s.
+	// Session is the session timeout that the clients ask for, from 2 to 20 ticks. Defaults to 2s.
 	Session time.Duration
+	// Tick is ZooKeeper's. Defaults to 200ms: session timeouts of 400ms to 4s.
+	Tick time.Duration
 }
 
 // Processes is how the processes of clients are reached. A method returns when it is done; its error is noted in the fault,
@@ -62,6 +64,7 @@ type Nemesis struct {
 	options  Options
 	ensemble *zkserver.Ensemble
 	routes   map[string][]*route // by client, in the order of the servers
+	silences map[string]*silence // by client
 	record   record
 	claims   *claims
 
@@ -77,13 +80,13 @@ func New(ctx context.Context, o Options) (*Nemesis, error) {
 		return nil, fmt.Errorf("nemesis: %w", err)
 	}
 	n := &Nemesis{
-		options: o, routes: map[string][]*route{}, claims: newClaims(), record: record{observe: o.Observe},
+		options: o, routes: map[string][]*route{}, silences: map[string]*silence{}, claims: newClaims(), record: record{observe: o.Observe},
 		planner: newPlanner(o, 0, nil), unavailable: unavailable(o),
 	}
 	if len(n.Available()) == 0 {
 		return nil, fmt.Errorf("nemesis: none of the kinds %v can be played here: %v", o.Kinds, n.Unavailable())
 	}
-	options := []zkserver.Option{zkserver.WithPeerLinks(), zkserver.WithFullableDisk(), zkserver.WithStartTimeout(healTimeout * 4 / 5)}
+	options := []zkserver.Option{zkserver.WithPeerLinks(), zkserver.WithFullableDisk(), zkserver.WithStartTimeout(healTimeout * 4 / 5), zkserver.WithTick(o.Tick)}
 	if slices.Contains(n.Available(), ServerClock) {
 		options = append(options, zkserver.WithSteppableClock())
 	}
@@ -91,8 +94,10 @@ func New(ctx context.Context, o Options) (*Nemesis, error) {
 		return nil, err
 	}
 	for _, client := range o.Clients {
+		quiet := &silence{now: o.Now, least: o.Session / 12, last: o.Now()}
+		n.silences[client] = quiet
 		for _, server := range n.ensemble.Servers() {
-			r, err := newRoute(server)
+			r, err := newRoute(server, quiet)
 			if err != nil {
 				return nil, errors.Join(err, n.Close())
 			}
@@ -135,12 +140,14 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("no kind of fault is called %q", string(k))
 		}
 	}
-	for name, d := range map[string]*time.Duration{"hold": &o.Hold, "rest": &o.Rest, "session": &o.Session} {
+	for name, d := range map[string]*time.Duration{"hold": &o.Hold, "rest": &o.Rest, "session": &o.Session, "tick": &o.Tick} {
 		switch {
 		case *d < 0:
 			return o, fmt.Errorf("%s %s is negative", name, *d)
 		case *d == 0 && name == "session":
 			*d = 2 * time.Second
+		case *d == 0 && name == "tick":
+			*d = 200 * time.Millisecond
 		case *d == 0:
 			*d = time.Second
 		}
@@ -191,6 +198,10 @@ func (n *Nemesis) Ensemble() *zkserver.Ensemble { return n.ensemble }
 
 // Faults returns all faults so far, in the order in which they began.
 func (n *Nemesis) Faults() []Fault { return n.record.all() }
+
+// Silences returns when no request of a client that can give anything up went to a server, for a twelfth of the session
+// timeout at least: nothing was deleted, and no session closed. One that goes on ends now. Stamps are by Options.Now.
+func (n *Nemesis) Silences(client string) []Silence { return n.silences[client].all() }
 
 // Available returns the kinds that Run draws from: those of the options that can be played here.
 func (n *Nemesis) Available() []Kind {

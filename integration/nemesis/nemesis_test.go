@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -62,6 +63,9 @@ func serverStories() []story {
 		{nemesis.LeaderMute, (*town).leaderGone},
 		{nemesis.LeaderTrap, (*town).leaderTrap},
 		{nemesis.FollowerPartition, (*town).followerPartition},
+		{nemesis.FollowerKillAcked, (*town).followerAcked},
+		{nemesis.FollowerPauseAcked, (*town).followerAcked},
+		{nemesis.FollowerPartitionAcked, (*town).followerAcked},
 		{nemesis.DiskFull, (*town).diskFull},
 	}
 }
@@ -179,7 +183,7 @@ func (w *town) leads(t *testing.T, k nemesis.Kind, tell func() nemesis.Fault) {
 	for range 4 {
 		leader, err := w.Ensemble().Leader(t.Context())
 		require.NoError(t, err)
-		if slices.Contains(tell().Servers, leader.ID()) == (k != nemesis.FollowerPartition) {
+		if slices.Contains(tell().Servers, leader.ID()) != strings.HasPrefix(string(k), "follower-") {
 			return
 		}
 	}
@@ -495,6 +499,59 @@ func (w *town) followerPartition(t *testing.T, k nemesis.Kind) {
 			w.witness.serves(t)
 		})
 	})
+}
+
+// followerAcked: the follower that serves the client is struck when it has answered a write, and not for a read. A client
+// that reaches no other server loses its session.
+func (w *town) followerAcked(t *testing.T, k nemesis.Kind) {
+	for reach, detail := range map[nemesis.Reach]string{nemesis.Alone: "reaches no other server", nemesis.Elsewhere: "can go elsewhere"} {
+		w.leads(t, k, func() nemesis.Fault {
+			path := w.ephemeral(t, w.a)
+			fault := w.during(t, nemesis.Step{Kind: k, Reach: reach}, func() {
+				w.readsByFollower(t)
+				before := w.a.count(zk.StateDisconnected)
+				happens(t, "the follower is struck", func() bool { return w.a.write() != nil || w.a.count(zk.StateDisconnected) > before })
+				if reach == nemesis.Alone {
+					happens(t, "the session ends", func() bool { return !w.there(path) })
+					require.Error(t, w.a.write())
+				} else {
+					w.a.serves(t)
+				}
+				w.b.serves(t)
+			})
+			require.Regexp(t, `^\d+m?s after an answer, the client `+detail, fault.Detail)
+			require.Len(t, fault.Servers, 1)
+			require.Equal(t, []string{fmt.Sprintf("client %s - server %d", w.name, fault.Servers[0])}, fault.Victims())
+			return fault
+		})
+	}
+}
+
+// readsByFollower: the client reads for a while, and no server is any worse for it.
+func (w *town) readsByFollower(t *testing.T) {
+	t.Helper()
+	leader, err := w.Ensemble().Leader(t.Context())
+	require.NoError(t, err)
+	addr := strings.Split(w.Connect(w.name), ",")[leader.ID()-1]
+	reads := func() bool {
+		_, _, err := w.a.Exists("/")
+		return err == nil && w.a.Server() != addr
+	}
+	happens(t, "a follower serves the client", reads)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(every) {
+		require.True(t, reads())
+	}
+	for _, s := range w.Ensemble().Servers() {
+		require.True(t, s.Alive())
+		_, err := s.Mode(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+// there tells whether a node is there, as the witness sees it.
+func (w *town) there(path string) bool {
+	there, _, err := w.witness.Exists(path)
+	return err != nil || there
 }
 
 func (w *town) diskFull(t *testing.T, k nemesis.Kind) {

@@ -18,9 +18,21 @@ type Step struct {
 	After time.Duration
 	// Offset is the step of a wall clock.
 	Offset time.Duration
+	// Reach is where the client can go when its follower is struck, of the kinds that wait for an answer.
+	Reach Reach
 
 	dice uint64 // decides what else is drawn while the step is played
 }
+
+// Reach is which servers a client can reach while the follower that served it is struck.
+type Reach int
+
+// The reaches.
+const (
+	Drawn     Reach = iota
+	Alone           // that follower alone: the client's session ends
+	Elsewhere       // the others as well
+)
 
 // planner draws steps: the same ones from the same seed and options, whatever happens meanwhile.
 type planner struct {
@@ -52,7 +64,7 @@ func (p *planner) complete(s Step, anyServer bool) Step {
 	drawn := anyServer
 	switch trait.aim {
 	case atLink, atLeaderOrOne:
-	case atNobody, atServer, atLeader, atFollower, atMajority, atServers, atClient, atClients, atLeaderLink, atSession, atSessions:
+	case atNobody, atServer, atLeader, atFollower, atMajority, atServers, atClient, atClients, atLeaderLink, atServing, atSession, atSessions:
 		drawn = true
 	}
 	if s.Server == 0 && drawn {
@@ -63,6 +75,9 @@ func (p *planner) complete(s Step, anyServer bool) Step {
 	}
 	if offset := p.offset(); s.Offset == 0 {
 		s.Offset = offset
+	}
+	if reach := p.reach(); s.Reach == Drawn {
+		s.Reach = reach
 	}
 	return s
 }
@@ -97,6 +112,14 @@ func (p *planner) offset() time.Duration {
 		return -offset
 	}
 	return offset
+}
+
+// reach draws mostly what ends a session.
+func (p *planner) reach() Reach {
+	if p.rng.IntN(4) == 0 {
+		return Elsewhere
+	}
+	return Alone
 }
 
 func (p *planner) between(least, most time.Duration) time.Duration {

@@ -30,16 +30,17 @@ func TestDrawnStepsLastAsLongAsTheirKindAsks(t *testing.T) {
 	o, err := Options{Clients: []string{"a", "b", "c"}, Session: 3 * time.Second, Hold: time.Second}.complete()
 	require.NoError(t, err)
 	p := newPlanner(o, 1, All())
-	kinds, clients, servers := map[Kind]int{}, map[string]int{}, map[int]int{}
+	kinds, clients, servers, reaches := map[Kind]int{}, map[string]int{}, map[int]int{}, map[Reach]int{}
 	for range 1000 {
 		s := p.next()
 		kinds[s.Kind]++
 		clients[s.Client]++
 		servers[s.Server]++
+		reaches[s.Reach]++
 		require.LessOrEqual(t, s.After, 2*o.Rest)
 		require.LessOrEqual(t, s.For, max(2*o.Session, 2*o.Hold), s.Kind)
 		switch s.Kind {
-		case ServerPause, LeaderPause, LeaderPartition, LeaderTrap:
+		case ServerPause, LeaderPause, LeaderPartition, LeaderTrap, FollowerKillAcked, FollowerPauseAcked, FollowerPartitionAcked:
 			require.Greater(t, s.For, o.Session, "%s ends before a session does", s.Kind)
 		case SessionExpire, LinkReset, ClientKill:
 			require.Zero(t, s.For)
@@ -50,12 +51,14 @@ func TestDrawnStepsLastAsLongAsTheirKindAsks(t *testing.T) {
 	require.Len(t, kinds, len(All()))
 	require.Len(t, clients, 3)
 	require.Len(t, servers, 4, "each server, and all")
+	require.Len(t, reaches, 2)
+	require.Greater(t, reaches[Alone], reaches[Elsewhere])
 }
 
 func TestStepKeepsWhatItNames(t *testing.T) {
 	o, err := Options{Clients: []string{"a", "b"}}.complete()
 	require.NoError(t, err)
-	named := Step{Kind: LinkCut, Client: "b", Server: 2, For: time.Minute, After: time.Second, Offset: -time.Second}
+	named := Step{Kind: LinkCut, Client: "b", Server: 2, For: time.Minute, After: time.Second, Offset: -time.Second, Reach: Elsewhere}
 	s := newPlanner(o, 0, nil).complete(named, false)
 	s.dice = 0
 	require.Equal(t, named, s)

@@ -120,6 +120,9 @@ func (n *Nemesis) choose(a *attack) (names []string) {
 		return []string{"servers"}
 	case atClient, atLink, atSession:
 		a.Clients = []string{a.step.Client}
+	case atServing:
+		a.Clients = []string{a.step.Client}
+		names = append(names, "servers")
 	case atLeaderLink:
 		a.Clients = []string{a.step.Client}
 		if a.Kind == LeaderTrap {
@@ -178,7 +181,7 @@ func (n *Nemesis) aim(ctx context.Context, a *attack) error {
 			}
 			a.Sessions = append(a.Sessions, id)
 		}
-	case atNobody, atClient, atClients:
+	case atNobody, atClient, atClients, atServing:
 	}
 	for _, s := range a.servers {
 		a.Servers = append(a.Servers, s.ID())

@@ -20,11 +20,12 @@ type route struct {
 	began  time.Time
 }
 
-func newRoute(server *zkserver.Server) (*route, error) {
+func newRoute(server *zkserver.Server, quiet *silence) (*route, error) {
 	wire, err := zktest.NewProxy(server.Addr())
 	if err != nil {
 		return nil, err
 	}
+	quiet.listen(wire)
 	began := time.Now()
 	network, err := netfault.Listen(wire.Addr())
 	if err != nil {

@@ -19,6 +19,8 @@ func (n *Nemesis) strike(ctx context.Context, a *attack) error {
 		return all(a.servers, (*zkserver.Server).Pause)
 	case LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow:
 		return n.part(a)
+	case FollowerKillAcked, FollowerPauseAcked, FollowerPartitionAcked:
+		return n.strikeAcked(ctx, a)
 	case ServerClock:
 		a.Detail = fmt.Sprintf("%+v", a.step.Offset)
 		return all(a.servers, func(s *zkserver.Server) error { return s.StepClock(a.step.Offset) })
@@ -46,7 +48,11 @@ func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 		return errors.Join(n.ensemble.Restart(ctx), n.ensemble.WaitCommitting(ctx))
 	case ServerPause, LeaderPause:
 		return errors.Join(all(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitCommitting(ctx))
-	case LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow:
+	case FollowerKillAcked:
+		return errors.Join(pass(a.routes), n.ensemble.Restart(ctx), n.ensemble.WaitCommitting(ctx))
+	case FollowerPauseAcked:
+		return errors.Join(pass(a.routes), all(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitCommitting(ctx))
+	case LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow, FollowerPartitionAcked:
 		var errs []error
 		for _, l := range n.ensemble.PeerLinks(nil) {
 			errs = append(errs, l.Pass())
