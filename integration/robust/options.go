@@ -22,7 +22,9 @@ type Options struct {
 	Season   time.Duration // how long the names of locks last; default 15s
 	Seed     uint64
 	Session  time.Duration // the session timeout that clients ask for; default 3s
+	Margin   time.Duration // how long before the end of a session its holds end: Config.Margin of the clients; default Session/12
 	Tempo    float64       // by how much processes are slower than on an idle laptop; default 1
+	Tick     time.Duration // of the servers; default 500ms: as many to a session, nearly, as by default in production
 	Worker   string        // the program of the clients, see Build
 
 	Kinds []nemesis.Kind // of faults; default: all that can be made here
@@ -67,6 +69,8 @@ func (o Options) withDefaults() Options {
 	set(&o.Duration, time.Minute)
 	set(&o.Season, 15*time.Second)
 	set(&o.Session, 3*time.Second)
+	set(&o.Margin, o.Session/12)
+	set(&o.Tick, 500*time.Millisecond)
 	set(&o.Drain, 45*time.Second)
 	if o.Tempo == 0 {
 		o.Tempo = 1
@@ -76,6 +80,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// noise is how long a process may not run without counting as starved.
+func (o Options) noise() time.Duration { return o.Margin / 3 }
 
 // Build builds the program of the clients in dir: with the race detector, or
 // with other sources laid over those of the product (a file for go build

@@ -23,6 +23,9 @@ type Report struct {
 	Drained  time.Duration // how long everything took to end
 	Faults   []nemesis.Fault
 
+	Margin, Noise time.Duration // what holders are promised, and what of it the machine may take
+	LeastDuring   string        // the fault of the least margin that was seen
+
 	Absent map[nemesis.Kind]string // kinds that cannot be made here, and why
 	Notes  []string
 
@@ -36,6 +39,7 @@ type Report struct {
 
 func (r *Report) take(v verdict.Verdict, events []history.Event) {
 	r.Figures, r.Unknown = v.Figures, v.Unknown
+	r.LeastDuring = during(r.Figures.Least, r.Faults)
 	born := make(map[string]time.Duration)
 	for _, e := range events {
 		if _, known := born[e.Scope]; !known && e.Kind == history.Invoked {
@@ -59,6 +63,32 @@ func undermined(violations []verdict.Violation, lapses []Lapse, born map[string]
 		}
 	}
 	return ours, theirs
+}
+
+// during returns the fault that was under way when the holder was told of its loss:
+// one of its client, else of the servers, else any; "" when there was none.
+func during(g *verdict.Gap, faults []nemesis.Fault) string {
+	if g == nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(g.Client, ".")
+	best, text := 0, ""
+	for _, f := range faults {
+		if f.Began > g.Told || f.Ended != 0 && f.Ended < g.Told {
+			continue
+		}
+		rank := 1
+		switch {
+		case slices.Contains(f.Clients, name):
+			rank = 3
+		case f.OfServers():
+			rank = 2
+		}
+		if rank >= best {
+			best, text = rank, f.String()
+		}
+	}
+	return text
 }
 
 // unavailable returns for each kind of fault for how long nobody at all acquired
@@ -101,6 +131,7 @@ func (r *Report) Write(out io.Writer) error {
 	line("ends of holds", "%s", counts(f.Ends))
 	line("excused", "%s", counts(f.Excused))
 	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (nobody newer had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
+	line("least margin", "%s", r.least())
 	line("VIOLATIONS", "%d", len(r.Violations))
 	if len(r.Lapses) > 0 {
 		line("ZooKeeper lost data", "%d times it forgot acknowledged writes; %d violations found after that are not counted", len(r.Lapses), len(r.Undermined))
@@ -151,6 +182,18 @@ func (r *Report) Write(out io.Writer) error {
 	return err
 }
 
+// least tells what was left of the margin, at the least, and in which fault.
+func (r *Report) least() string {
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond)) }
+	promised := fmt.Sprintf("%s are promised, of which the machine may take %s", ms(r.Margin), ms(r.Noise))
+	g := r.Figures.Least
+	if g == nil {
+		return "none was seen; " + promised
+	}
+	return fmt.Sprintf("%s, of %d; %s\n%-22s%s was told, then %s was granted %q, during %s",
+		ms(g.Length), r.Figures.Margins.Count(), promised, "", g.Who, g.Next, g.Scope, cmp.Or(r.LeastDuring, "no fault"))
+}
+
 func counts(m map[string]int) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -180,6 +223,10 @@ func (r *Report) Merge(o *Report) {
 	r.Lapses = append(r.Lapses, o.Lapses...)
 	r.Undermined = append(r.Undermined, o.Undermined...)
 	r.Unknown = append(r.Unknown, o.Unknown...)
+	r.Margin, r.Noise = max(r.Margin, o.Margin), max(r.Noise, o.Noise)
+	if least := r.Figures.Least; o.Figures.Least != nil && (least == nil || o.Figures.Least.Length < least.Length) {
+		r.LeastDuring = o.LeastDuring
+	}
 	r.Figures.Merge(o.Figures)
 	r.Absent = o.Absent
 	for _, note := range o.Notes {

@@ -29,7 +29,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	o = o.withDefaults()
 	r := &run{options: o, reader: history.NewReader(o.Dir), crew: newCrew(o)}
 	r.nemesis, err = nemesis.New(ctx, nemesis.Options{
-		Seed: o.Seed, Clients: o.names(), Session: o.Session, Kinds: o.Kinds, Lanes: o.Lanes, Rest: o.Rest, Now: history.Now,
+		Seed: o.Seed, Clients: o.names(), Session: o.Session, Tick: o.Tick, Kinds: o.Kinds, Lanes: o.Lanes, Rest: o.Rest, Now: history.Now,
 		Processes: r.crew, Observe: func(f nemesis.Fault) { o.Log("%s", f) },
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	defer cancel()
 	late := r.crew.drain(calm)
 	report = &Report{
-		Seeds: []uint64{o.Seed}, Clients: o.Clients, Duration: healed - began, Drained: history.Now() - healed, Runs: 1, Faults: r.nemesis.Faults(), Absent: r.nemesis.Unavailable(), Notes: r.nemesis.Notes(),
+		Seeds: []uint64{o.Seed}, Clients: o.Clients, Margin: o.Margin, Noise: o.noise(), Duration: healed - began, Drained: history.Now() - healed, Runs: 1, Faults: r.nemesis.Faults(), Absent: r.nemesis.Unavailable(), Notes: r.nemesis.Notes(),
 	}
 	for _, client := range late {
 		report.Violations = append(report.Violations, verdict.Violation{
@@ -146,7 +146,7 @@ func (r *run) strike(ctx context.Context) error {
 }
 
 func (r *run) settings() verdict.Settings {
-	return verdict.Settings{Window: r.options.Session, Patience: 30 * time.Second}
+	return verdict.Settings{Window: r.options.Session, Margin: r.options.Margin, Noise: r.options.noise(), Patience: 30 * time.Second}
 }
 
 // events returns the history up to now, with what the suite knows.
@@ -158,7 +158,7 @@ func (r *run) events(until time.Duration) ([]history.Event, error) {
 	}
 	for _, f := range r.nemesis.Faults() {
 		ended := min(until, cmp.Or(f.Ended, until))
-		if len(f.Clients) == 0 || f.Kind == nemesis.LeaderTrap {
+		if f.OfServers() {
 			own = append(own, history.Event{At: ended, Kind: history.Faulty, From: f.Began})
 		}
 		for _, name := range f.Clients {
@@ -180,6 +180,13 @@ func (r *run) events(until time.Duration) ([]history.Event, error) {
 		for _, name := range f.Clients {
 			for _, client := range r.crew.clients(name) {
 				own = append(own, history.Event{At: ended, Kind: history.Expired, Client: client, From: f.Began})
+			}
+		}
+	}
+	for _, name := range r.options.names() {
+		for _, s := range r.nemesis.Silences(name) {
+			for _, client := range r.crew.clients(name) {
+				own = append(own, history.Event{At: min(s.To, until), Kind: history.Silent, Client: client, From: s.From})
 			}
 		}
 	}

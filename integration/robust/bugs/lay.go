@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/nemesis"
 )
@@ -19,6 +20,8 @@ type Bug struct {
 	Tempo   float64        // by how much clients work longer than in other hunts; 0: as long
 	Readers int            // percentage of requests that are shared; 0: as in other hunts
 	Lanes   int            // faults at a time; 0: as in other hunts
+	Tick    time.Duration  // of the servers; 0: as in other hunts
+	Session time.Duration  // timeout; 0: as in other hunts
 	Kinds   []nemesis.Kind // the faults that provoke it; nil: those of all hunts
 	Patches []Patch
 }

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,8 @@ func settings(flags *flag.FlagSet) *robust.Options {
 		return nil
 	})
 	flags.DurationVar(&o.Session, "session", 3*time.Second, "session timeout of the clients")
+	flags.DurationVar(&o.Margin, "margin", 0, "how long before the end of a session its holds end (default a twelfth of the session)")
+	flags.DurationVar(&o.Tick, "tick", 500*time.Millisecond, "ZooKeeper's tick; a session lasts from 2 to 20")
 	return o
 }
 
@@ -165,6 +168,7 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string
 	if b.Tempo > 0 {
 		o.Tempo *= b.Tempo
 	}
+	o.Tick, o.Session = cmp.Or(b.Tick, o.Tick), cmp.Or(b.Session, o.Session)
 	o.Lanes, o.Readers = max(o.Lanes, b.Lanes), b.Readers
 	switch {
 	case len(o.Kinds) > 0:

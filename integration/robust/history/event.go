@@ -83,6 +83,7 @@ const (
 	Paused  Kind = "paused"  // was stopped from From to At; At 0: still is
 	Expired Kind = "expired" // its session was closed by others, from From to At
 	Skewed  Kind = "skewed"  // of no process: the servers' wall clocks disagreed, from From to At
+	Silent  Kind = "silent"  // it sent nothing to any server that gives a lock or a session up, from From to At
 	Faulty  Kind = "faulty"  // there was any fault of it or of its network, from From to At; without a Client: of the servers
 )
 

@@ -50,6 +50,13 @@
 //
 //   - told: a holder that lost the lock was told before another was granted, by
 //     comparing stamps alone; so the promise does not hang on a search.
+//   - margin: a holder that lost the lock to a silence of ZooKeeper was told the
+//     margin before another was granted. The machine may have made it late by a third
+//     of the margin: what is longer counts as starved. What is measured is a promise
+//     about the end of the session, so another way to the grant must be ruled out: a
+//     takeover, an excuse, or a request of the holder's own client that gives the lock
+//     up. The suite sees the frames of all links, and says when a client sent none
+//     (Silent).
 //   - grace: nobody is evicted before the end of the grace that it was told, except
 //     while the servers' wall clocks disagree, by which it is counted.
 //   - evicted: whoever was evicted is told that within a session timeout, connected or

@@ -35,6 +35,11 @@ type Figures struct {
 	// after the next conflicting grant, as that one was told: by how the hold
 	// ended. Negative is as it should be.
 	Overlaps map[string]Spread
+
+	// Margins are of holds that were lost to a silence of ZooKeeper: how long after
+	// their holder was told the end of the session gave the lock to the next one.
+	Margins Spread
+	Least   *Gap // of these; nil: there is none
 }
 
 // A Spread is how often there was what, in tenths of a millisecond, rounded up.
@@ -83,6 +88,7 @@ func (c *chronicle) figures(events []history.Event, scopes map[string][]*Hold) F
 	f := Figures{
 		Requests: c.requests, Grants: len(c.order), Failed: c.failed, Asked: c.asks, Stalls: c.stalls, Losses: c.losses,
 		Ends: make(map[string]int), Excused: make(map[string]int), Overlaps: make(map[string]Spread), Scopes: len(scopes),
+		Margins: make(Spread),
 	}
 	for _, e := range events {
 		switch {
@@ -117,6 +123,10 @@ func (c *chronicle) figures(events []history.Event, scopes map[string][]*Hold) F
 			if h.Ended != 0 {
 				f.overlap(h, holds[i+1:])
 			}
+			if g, ok := c.gap(h, holds[i+1:]); ok {
+				f.Margins.Add(g.Length)
+				f.least(&g)
+			}
 		}
 	}
 	return f
@@ -124,13 +134,10 @@ func (c *chronicle) figures(events []history.Event, scopes map[string][]*Hold) F
 
 // overlap compares the end of a hold with the next grant that conflicts.
 func (f *Figures) overlap(h *Hold, later []*Hold) {
-	i := slices.IndexFunc(later, func(o *Hold) bool {
-		return h.excludes(o) && (o.taker == nil || o.taker.Granted > o.Granted) // it may hear of both at once
-	})
-	if i < 0 {
+	next := h.next(later)
+	if next == nil {
 		return
 	}
-	next := later[i]
 	how := OverlapLost
 	switch {
 	case h.Excuse == Pause || next.Excuse == Pause && next.Loose <= next.Granted:
@@ -161,6 +168,13 @@ func (f *Figures) add(how string, d time.Duration) {
 	f.Overlaps[how].Add(d)
 }
 
+// least keeps the least gap.
+func (f *Figures) least(g *Gap) {
+	if g != nil && (f.Least == nil || g.Length < f.Least.Length) {
+		f.Least = g
+	}
+}
+
 // Merge adds other figures to these.
 func (f *Figures) Merge(o Figures) {
 	for _, n := range []struct {
@@ -185,6 +199,8 @@ func (f *Figures) Merge(o Figures) {
 	} {
 		*n.to += n.from
 	}
+	f.Margins = merge(f.Margins, o.Margins)
+	f.least(o.Least)
 	f.Losses, f.Ends, f.Excused = merge(f.Losses, o.Losses), merge(f.Ends, o.Ends), merge(f.Excused, o.Excused)
 	all := make(map[string]Spread)
 	for _, m := range []map[string]Spread{f.Overlaps, o.Overlaps} {

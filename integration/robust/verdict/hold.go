@@ -86,6 +86,7 @@ type chronicle struct {
 	spans    map[string][]span
 	killed   map[string]time.Duration
 	faults   map[string][]span // of clients and their networks; of "": the servers
+	silences map[string][]span // of clients: they gave nothing up
 	skews    []span            // times in which the servers' wall clocks disagreed
 	failed   int
 	requests int
@@ -98,7 +99,7 @@ type chronicle struct {
 
 // read sorts events, which are in the order of their stamps, into holds.
 func read(events []history.Event, window time.Duration) *chronicle {
-	c := &chronicle{holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration), faults: make(map[string][]span), losses: make(map[string]int)}
+	c := &chronicle{holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration), faults: make(map[string][]span), silences: make(map[string][]span), losses: make(map[string]int)}
 	for _, e := range events {
 		c.take(e)
 	}
@@ -166,6 +167,8 @@ func (c *chronicle) take(e history.Event) {
 		c.spans[e.Client] = append(c.spans[e.Client], span{e.From, e.At, Expired})
 	case history.Faulty:
 		c.faults[e.Client] = append(c.faults[e.Client], span{from: e.From, to: e.At})
+	case history.Silent:
+		c.silences[e.Client] = append(c.silences[e.Client], span{from: e.From, to: e.At})
 	case history.Skewed:
 		c.skews = append(c.skews, span{from: e.From, to: e.At})
 	case history.Cannot:

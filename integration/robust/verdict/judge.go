@@ -19,6 +19,14 @@ type Settings struct {
 	// evicted.
 	Window time.Duration
 
+	// Margin is how long before the end of its session a holder is told at least that
+	// it has lost: Config.Margin of the clients. 0: it is not checked.
+	Margin time.Duration
+
+	// Noise is how late the machine may make a process that does not count as
+	// starved.
+	Noise time.Duration
+
 	// Patience is for how long porcupine may think about one scope. Then its
 	// verdict is unknown.
 	Patience time.Duration
@@ -49,6 +57,7 @@ type Verdict struct {
 const (
 	CheckModel   = "model"    // porcupine: no two conflicting holders, tokens grow
 	CheckTold    = "told"     // who lost the lock was told before another was granted
+	CheckMargin  = "margin"   // it was told the margin before that
 	CheckGrace   = "grace"    // nobody is evicted before the end of the grace that it was told
 	CheckEvicted = "evicted"  // who was evicted is told, within a session timeout
 	CheckRight   = "right"    // nobody is asked to go, or evicted, by one that may not
@@ -100,6 +109,7 @@ func Judge(events []history.Event, s Settings) Verdict {
 		case porcupine.Ok:
 		}
 		v.Violations = append(v.Violations, told(holds)...)
+		v.Violations = append(v.Violations, c.margins(holds, s)...)
 		v.Violations = append(v.Violations, graces(holds, c.skews)...)
 		v.Violations = append(v.Violations, c.evicted(holds)...)
 		v.Violations = append(v.Violations, tokens(holds)...)

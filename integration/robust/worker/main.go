@@ -51,7 +51,7 @@ func run() error {
 		return err
 	}
 	w := &worker{settings: s, log: log, draining: make(chan struct{})}
-	w.client, err = recipes.NewClient(recipes.Config{Servers: s.Servers, SessionTimeout: s.Session})
+	w.client, err = recipes.NewClient(recipes.Config{Servers: s.Servers, SessionTimeout: s.Session, Margin: s.Margin})
 	if err != nil {
 		return err
 	}

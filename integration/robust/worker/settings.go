@@ -19,6 +19,7 @@ type settings struct {
 	Servers []string      // through which it reaches ZooKeeper
 	Dir     string        // of histories and resources
 	Session time.Duration // the session timeout to ask for
+	Margin  time.Duration // how long before the end of the session holds end
 	Seed    uint64
 	Players int           // goroutines that take locks
 	Scopes  int           // for which they contend
