@@ -20,8 +20,8 @@ func (n *Nemesis) strikeAcked(ctx context.Context, a *attack) error {
 	}
 	a.servers, a.Servers = []*zkserver.Server{serving.server}, []int{serving.server.ID()}
 	rng := a.step.rand()
-	late := time.Duration(0)
-	if rng.IntN(3) > 0 {
+	late := time.Duration(0) // mostly: then no later ping of the leader has told it of that request
+	if rng.IntN(4) == 0 {
 		late = time.Duration(rng.Int64N(int64(2 * n.options.Tick)))
 	}
 	wait(ctx, late)

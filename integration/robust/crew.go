@@ -94,7 +94,7 @@ func (c *crew) launch(s *seat) error {
 	settings, err := json.Marshal(map[string]any{
 		"Client": client, "Servers": strings.Split(c.connect(s.name), ","), "Dir": c.options.Dir, "Session": c.options.Session,
 		"Seed": s.rand.Uint64(), "Players": c.options.Players, "Scopes": c.options.Scopes, "Season": c.options.Season,
-		"Margin": c.options.Margin, "Stall": c.options.noise(), "Tempo": c.options.Tempo, "Readers": c.options.Readers,
+		"Margin": c.options.Margin, "Stall": c.options.noise(), "Tempo": c.options.Tempo, "Readers": c.options.Readers, "Calm": c.options.Calm,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,6 @@
 //	make robust DURATION=10m SEED=7   # faults for ten minutes, then a report
 //	make robust-bugs                  # each planted bug, until it is found
 //
-// The test of this package plays a fixed list of faults for half a minute. How to
+// The test of this package plays a fixed list of faults for three quarters of a minute. How to
 // read a report is told in docs/robustness.md.
 package robust

@@ -17,6 +17,7 @@ type Options struct {
 	Players  int           // goroutines that take locks, in each of them; default 3
 	Scopes   int           // locks at a time; default 4
 	Readers  int           // percentage of requests that are shared; default 30
+	Calm     int           // percentage of requests that nobody outranks, with a long lease: their holds last; default 0
 	Dir      string        // an empty directory for histories and resources
 	Duration time.Duration // of the faults; default 1m
 	Season   time.Duration // how long the names of locks last; default 15s

@@ -15,7 +15,7 @@ import (
 )
 
 // The fixed list: one of each family of faults, the ones behind which two holders
-// were to be expected most. It is about half a minute.
+// were to be expected most. It is about three quarters of a minute.
 func fixedList() []nemesis.Step {
 	const short, long = 500 * time.Millisecond, 5 * time.Second
 	return []nemesis.Step{
@@ -28,6 +28,7 @@ func fixedList() []nemesis.Step {
 		{Kind: nemesis.SessionExpire, Client: "c06"},
 		{Kind: nemesis.LinkSlow, Client: "c07", For: 2 * time.Second},
 		{Kind: nemesis.LeaderPartition, For: 2 * time.Second},
+		{Kind: nemesis.FollowerKillAcked, Client: "c08", Reach: nemesis.Alone, For: long},
 	}
 }
 

@@ -78,6 +78,7 @@ func storm(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("run", flag.ExitOnError)
 	o := settings(flags)
 	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "for how long faults are made")
+	flags.IntVar(&o.Calm, "calm", 10, "percentage of requests that nobody outranks, with a long lease: more holds last until their session ends")
 	out := flags.String("out", ".", "where the report goes, and the history of what was violated")
 	race := flags.Bool("race", true, "build the clients with the race detector")
 	if err := flags.Parse(args); err != nil {
@@ -169,7 +170,7 @@ func look(ctx context.Context, o robust.Options, b bugs.Bug, out string) (string
 		o.Tempo *= b.Tempo
 	}
 	o.Tick, o.Session = cmp.Or(b.Tick, o.Tick), cmp.Or(b.Session, o.Session)
-	o.Lanes, o.Readers = max(o.Lanes, b.Lanes), b.Readers
+	o.Lanes, o.Readers, o.Calm = max(o.Lanes, b.Lanes), b.Readers, b.Calm
 	switch {
 	case len(o.Kinds) > 0:
 	case len(b.Kinds) > 0:

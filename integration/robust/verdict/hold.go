@@ -270,7 +270,7 @@ func (h *Hold) excuse(now time.Duration) {
 }
 
 // reaction is how long a process may take, once it runs again, to find out what has
-// become of its locks: its timers are due. It is twice what counts as starved.
+// become of its locks: its timers are due. It is more than what counts as starved.
 func (h *Hold) reaction() time.Duration { return h.window / 6 }
 
 // quiet reports whether nothing was wrong with the servers or with a process and

@@ -37,7 +37,7 @@ func (p *player) play() {
 // turn makes one request and, if it is granted, works under the lock.
 func (p *player) turn() {
 	p.turns++
-	w := draw(p.rand, p.w.settings.Tempo, p.w.settings.Readers)
+	w := draw(p.rand, p.w.settings.Tempo, p.w.settings.Readers, p.w.settings.Calm)
 	v := &visit{
 		w: p.w, wish: w, who: fmt.Sprintf("%s/%d.%d", p.w.settings.Client, p.number, p.turns),
 		scope: p.w.settings.scope(p.lock), shared: w.request.Mode == priority.Shared,

@@ -24,6 +24,7 @@ type settings struct {
 	Players int           // goroutines that take locks
 	Scopes  int           // for which they contend
 	Readers int           // percentage of requests that are shared
+	Calm    int           // percentage that nobody outranks, with a long lease
 	Season  time.Duration // how long the names of scopes last
 	Stall   time.Duration // for how long the process must not run to count as stalled
 	Tempo   float64       // 1: as fast as is good for a laptop; 2: half as fast

@@ -35,15 +35,18 @@ const (
 	manners
 )
 
+// highest is the priority that nobody outranks.
+const highest priority.Level = 30
+
 // draw makes up a request. Whatever can meet in a cluster is in it, the odd things
 // more often than there.
-func draw(r *rand.Rand, tempo float64, readers int) wish {
+func draw(r *rand.Rand, tempo float64, readers, calm int) wish {
 	chance := func(percent int) bool { return r.IntN(100) < percent }
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low)+1)) }
 	slow := func(d time.Duration) time.Duration { return time.Duration(float64(d) * tempo) }
 	w := wish{guarded: chance(40), manner: manner(r.IntN(int(manners)))}
 	q := &w.request
-	q.Priority = priority.Level(r.IntN(4)) * 10
+	q.Priority = priority.Level(r.IntN(4)) * highest / 3
 	q.LeaseTimeout = between(5*time.Second, 20*time.Second)
 	if chance(30) {
 		q.LeaseTimeout = between(5*time.Millisecond, 150*time.Millisecond)
@@ -94,6 +97,9 @@ func draw(r *rand.Rand, tempo float64, readers int) wish {
 	}
 	if q.Mode == priority.Shared && chance(10) { // readers stay, and many at a time
 		w.stay = between(time.Second, 6*time.Second)
+	}
+	if chance(calm) { // what is cut off is held to the end of its session, and not taken over
+		q.Priority, q.LeaseTimeout, q.Forceful = highest, 20*time.Second, false
 	}
 	w.soften = q.Mode == priority.Exclusive && chance(10)
 	w.extend, w.hasty, w.clings = chance(5), chance(5), chance(60)
