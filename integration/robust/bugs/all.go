@@ -1,6 +1,10 @@
 package bugs
 
-import "github.com/lockkeeper/lockkeeper/integration/nemesis"
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/integration/nemesis"
+)
 
 // All returns all bugs. What each does to the protocol is told in docs/protocol.md,
 // under "Why each guard".
@@ -152,6 +156,22 @@ func All() []Bug {
 					"return g.blindTo != 0 && now >= g.blindTo.add(time.Hour)",
 				},
 			},
+		},
+		{
+			Name: "answer-is-a-touch",
+			What: "the deadline of the session counts from the last answer through the leader, of which a follower may not have told the leader",
+			// A tick as long as the session allows, and holds that last to the end of their session.
+			Quiet:   true,
+			Tempo:   10,
+			Calm:    100,
+			Tick:    time.Second,
+			Session: 2 * time.Second,
+			Kinds:   []nemesis.Kind{nemesis.FollowerKillAcked, nemesis.FollowerPauseAcked, nemesis.FollowerPartitionAcked},
+			Patches: []Patch{{
+				"recipes",
+				"\treturn s.touches.known().add(s.timeout - s.c.margin(s.timeout))\n",
+				"\treturn s.lastAck.add(s.timeout - s.c.margin(s.timeout))\n",
+			}},
 		},
 		{
 			Name: "release-before-cleanup",
