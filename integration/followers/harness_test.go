@@ -191,7 +191,7 @@ func (p *program) heartbeat() {
 	p.mu.Unlock()
 	select {
 	case <-sent:
-	case <-time.After(2 * timeout):
+	case <-time.After(timeout / 2):
 	}
 	synctest.Wait()
 }
@@ -225,7 +225,7 @@ func (p *program) acquire(holds func() time.Duration) {
 			case <-ctx.Done():
 			case <-enough:
 			}
-			h.end("released")
+			h.release()
 			_ = grant.Release(context.WithoutCancel(ctx)) // or lost meanwhile
 		}
 	}()
@@ -248,8 +248,8 @@ type hold struct {
 
 	// These belong to the world's lock.
 	from, till time.Duration
-	begun      bool
 	ended      bool
+	released   bool
 }
 
 func (h *hold) begin() {
@@ -257,7 +257,7 @@ func (h *hold) begin() {
 	w.tell("%s granted", h.who.name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h.begun, h.from = true, w.now()
+	h.from = w.now()
 	w.holds = append(w.holds, h)
 }
 
@@ -265,6 +265,15 @@ func (h *hold) notice(n recipes.Notice) {
 	if lost, ok := n.(recipes.Lost); ok {
 		h.end(fmt.Sprintf("lost: %v", lost.Err))
 	}
+}
+
+// release notes that the holder is about to give the lock back.
+func (h *hold) release() {
+	w := h.who.w
+	w.mu.Lock()
+	h.released = !h.ended
+	w.mu.Unlock()
+	h.end("releases")
 }
 
 func (h *hold) end(why string) {
@@ -292,7 +301,13 @@ func (w *world) held() int {
 type change struct {
 	told    time.Duration // when the holder was told of its loss, or gave back; negative: it was not
 	granted time.Duration // when the other one was granted
+
+	released bool
 }
+
+// late tells whether the other one was granted before the holder was told, or
+// in the same instant.
+func (c change) late() bool { return c.gap() < 0 || c.gap() == 0 && !c.released }
 
 // gap is how long nobody held the lock; negative: how long both did.
 func (c change) gap() time.Duration {
@@ -323,9 +338,9 @@ func (w *world) changes() []change {
 			switch {
 			case h.who == next.who:
 			case !h.ended:
-				last.told, found = -1, true
+				last.told, last.released, found = -1, false, true
 			case last.told >= 0 && h.till >= last.told:
-				last.told, found = h.till, true
+				last.told, last.released, found = h.till, h.released, true
 			}
 		}
 		if found {
@@ -340,7 +355,7 @@ func (w *world) worst() (change, bool) {
 	var least change
 	all := w.changes()
 	for i, c := range all {
-		if i == 0 || c.gap() < least.gap() {
+		if i == 0 || c.gap() < least.gap() || c.late() && !least.late() {
 			least = c
 		}
 	}

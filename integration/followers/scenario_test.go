@@ -396,7 +396,7 @@ func TestHolderIsToldBeforeAnotherIsGranted(t *testing.T) {
 }
 
 func (o *outcome) add(c change, when, story string) {
-	if c.gap() <= 0 {
+	if c.late() {
 		o.red++
 	}
 	if o.runs == 0 || c.gap() < o.change.gap() {

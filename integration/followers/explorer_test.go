@@ -1,0 +1,72 @@
+package followers
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// schedulesInSuite is how many schedules a run of the tests plays, unless
+// LOCKKEEPER_FOLLOWERS_SCHEDULES says so.
+const schedulesInSuite = 1000
+
+// The seeds of a run follow each other, from LOCKKEEPER_FOLLOWERS_SEED or the
+// time.
+func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
+	number, first := schedulesInSuite, uint64(time.Now().UnixNano())
+	if testing.Short() {
+		number = schedulesInSuite / 10
+	}
+	if seed, ok := fromEnvironment(t, "LOCKKEEPER_FOLLOWERS_SEED"); ok {
+		number, first = 1, seed
+	}
+	if n, ok := fromEnvironment(t, "LOCKKEEPER_FOLLOWERS_SCHEDULES"); ok {
+		number = int(n)
+	}
+	begun := time.Now()
+	var next, changes, failures atomic.Int64
+	t.Run("schedules", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprintf("worker %d", i), func(t *testing.T) {
+				t.Parallel()
+				for {
+					n := next.Add(1) - 1
+					if n >= int64(number) || failures.Load() >= maxFailures || t.Failed() && failures.Load() == 0 {
+						return
+					}
+					s := newSchedule(first + uint64(n))
+					problem, changed := s.play(t)
+					changes.Add(int64(changed))
+					if problem != "" || t.Failed() && failures.Load() == 0 {
+						failures.Add(1)
+						t.Errorf("%s\n%s", s, problem)
+					}
+				}
+			})
+		}
+	})
+	played := min(next.Load(), int64(number))
+	rate := float64(played) / time.Since(begun).Seconds()
+	t.Logf("%d schedules from seed %d, %.0f a second; the lock changed hands %d times; %d failed",
+		played, first, rate, changes.Load(), failures.Load())
+}
+
+// maxFailures is how many schedules fail before the explorer gives up.
+const maxFailures = 3
+
+func fromEnvironment(t *testing.T, name string) (uint64, bool) {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n, true
+}
