@@ -223,14 +223,17 @@ func (p *place) knock(ctx context.Context) error {
 	const tries = 16 // each fails if the lock is taken between its read and its write
 	for range tries {
 		data, stat, err := p.s.get(ctx, p.a.l.path)
-		if err != nil {
-			return err
+		if err == nil {
+			// With its own node, so that the lock is the one that was read.
+			_, _, err = p.s.multi(ctx,
+				&zk.SetDataRequest{Path: p.a.l.path, Data: again(data, stat), Version: stat.Version},
+				&zk.CheckVersionRequest{Path: p.path, Version: -1})
 		}
-		// With its own node, so that the lock is the one that was read.
-		_, _, err = p.s.multi(ctx,
-			&zk.SetDataRequest{Path: p.a.l.path, Data: again(data, stat), Version: stat.Version},
-			&zk.CheckVersionRequest{Path: p.path, Version: -1})
-		if !errors.Is(err, zk.ErrBadVersion) {
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // its own is gone
+			p.stale.Store(true) // the look at it tells why
+			return errAgain
+		case !errors.Is(err, zk.ErrBadVersion):
 			p.knocked = err == nil
 			return err
 		}

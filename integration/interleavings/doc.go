@@ -95,5 +95,5 @@
 //	    TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold
 //
 // 39 to 45 are about the removal of idle locks (collection_test.go), 50 to 67
-// about lock-delays (delay_test.go, delay_notes_test.go).
+// about lock-delays (delay_test.go, delay_notes_test.go), 68 about knocks (knock_test.go).
 package interleavings

@@ -1,0 +1,105 @@
+package interleavings
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// knocks plays a waiter V that another client's hold X has passed, until it is about to knock.
+func (w *world) knocks() (x, v *user, release func()) {
+	w.Helper()
+	// a client that remembers the lock as idle, and a waiter that has seen it there
+	first := w.ask("X", at(3))
+	first.granted()
+	joins := w.On(T2(users).From("V")).Hold()
+	v = w.ask("V", at(3))
+	w.reached(joins)
+	first.release()
+	passes := w.On(T1(users).From("X").Nth(1)).Hold()
+	x = w.ask("X", at(3))
+	w.reached(passes)
+
+	// of which the waiter joins first, and the other one takes the lock first
+	grants := w.On(T3(users).From("V").Nth(1)).Hold()
+	joins.Release()
+	w.reached(grants)
+	passes.Release()
+	x.granted()
+	knock := w.On(Knocks(users).From("V").Nth(1)).Hold()
+	grants.Release()
+	w.reached(knock)
+	return x, v, knock.Release
+}
+
+// 68: a knock raises the version of the lock node, and changes nothing else.
+func TestWaiterThatIsPassedKnocks(t *testing.T) {
+	scenario(t, func(w *world) {
+		x, v, release := w.knocks()
+		before, _ := w.admin.lock(w.root, users)
+		release()
+		w.eventually("the version is higher", func() bool {
+			now, _ := w.admin.lock(w.root, users)
+			return now.Stat.Version == before.Stat.Version+1 && string(now.Data) == string(before.Data)
+		})
+		v.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		x.release()
+		v.granted()
+	})
+}
+
+// 68: a knock contains the node of its request. When that is gone as the knock comes, nothing happens.
+func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
+	t.Run("the lock is as it was", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			// given a waiter that is about to knock, and is deleted
+			x, v, release := w.knocks()
+			w.evict(v)
+			before, _ := w.admin.lock(w.root, users)
+
+			// when its knock comes
+			release()
+
+			// then it is told, and the lock node is as it was
+			var evicted *recipes.EvictedError
+			require.ErrorAs(w, v.refused(), &evicted)
+			now, _ := w.admin.lock(w.root, users)
+			require.Equal(w, before, now)
+			require.Equal(w, []string{"X"}, w.holders())
+			x.release()
+		})
+	})
+
+	// Without that node the lock that was read may be gone as well, and there anew.
+	t.Run("the lock was removed", func(t *testing.T) {
+		scenario(t, func(w *world) {
+			// given a waiter that is about to knock, and is deleted
+			x, v, release := w.knocks()
+			w.evict(v)
+			before, _ := w.admin.lock(w.root, users)
+
+			// when the lock is removed, and at the same version held by another before the knock comes
+			x.release()
+			require.Equal(w, []string{users}, removed(w.collects("gc")()))
+			w.uses("Y", users)
+			y := w.hold("Y", at(3))
+			between, _ := w.admin.lock(w.root, users)
+			require.Equal(w, before.Stat.Version, between.Stat.Version)
+			release()
+
+			// then that one holds, and whoever comes then waits
+			var evicted *recipes.EvictedError
+			require.ErrorAs(w, v.refused(), &evicted)
+			now, _ := w.admin.lock(w.root, users)
+			require.Equal(w, between, now)
+			z := w.ask("Z", at(5))
+			z.queued()
+			z.waits()
+			y.release()
+			z.granted()
+		})
+	})
+}
