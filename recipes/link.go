@@ -95,6 +95,9 @@ const maxGreeting = 256
 // errGarbled ends a connection: nobody can tell where the next message begins.
 var errGarbled = errors.New("this is another protocol than ZooKeeper's; check the address, and whether the server expects TLS")
 
+// errReadAhead ends a connection: the reply to a parcel has gone to the library, which knows of no such request.
+var errReadAhead = errors.New("the ZooKeeper client library has read ahead, and a reply that is not for it is lost")
+
 var errSecondSession = errors.New("lockkeeper: the session is over; a connection serves one session only")
 
 func newLink(conn net.Conn, s *session) *link {
@@ -257,7 +260,9 @@ func (l *link) awaitWatches() {
 	}
 }
 
-// Read hands on what the server sent and takes note of each frame's header.
+// Read hands on what the server sent and takes note of each frame's header. The library reads a frame to its end
+// before it asks for the next. If it read on, it would get replies to parcels as well: then Read ends the
+// connection, and the outcome of those requests is unknown.
 func (l *link) Read(b []byte) (int, error) {
 	if l.held && l.frame.rest == 0 {
 		l.awaitWatches()
@@ -272,8 +277,21 @@ func (l *link) Read(b []byte) (int, error) {
 		l.mu.Lock()
 		l.received = l.s.clock.now()
 		l.mu.Unlock()
-		if err := l.frame.feed(b[:n], func(h []byte, greeting bool) { l.header(h, greeting) }); err != nil {
-			return 0, l.garbled(err)
+		var lost []*parcel
+		err := l.frame.feed(b[:n], func(h []byte, greeting bool) {
+			if p := l.header(h, greeting); p != nil {
+				lost = append(lost, p)
+			}
+		})
+		if err == nil && len(lost) > 0 {
+			err = errReadAhead
+		}
+		if err != nil {
+			err = l.garbled(err)
+			for _, p := range lost {
+				p.fail(zk.ErrConnectionClosed) // not before the connection is closed, see Close
+			}
+			return 0, err
 		}
 	}
 	if err != nil && l.wasTurnedAway() {
