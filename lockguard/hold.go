@@ -126,8 +126,9 @@ func (h *Hold) Lost() <-chan struct{} {
 
 // Deadline returns until when the lock is certainly held if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer;
-// the event AtRisk says when none comes. It is not the end of the lease. Locks
-// that are held together have it in common.
+// the event AtRisk says when none comes. It is not the end of the lease: a lock
+// whose lease is over may be taken before, see "Takeovers and breaks" in
+// docs/safety.md. Locks that are held together have it in common.
 func (h *Hold) Deadline() time.Time { return h.tenure.grant.Deadline() }
 
 // Check says whether the lock, or each of several, is held right now: nil, the

@@ -91,7 +91,9 @@ func (g *Grant) Mode() priority.Mode {
 
 // Deadline returns until when the lock is certainly held if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer,
-// once it is known that the lock is held yet.
+// once it is known that the lock is held yet. It knows nothing of leases, graces
+// and force: when those take the lock of a holder that is cut off is in "Takeovers
+// and breaks" in docs/safety.md.
 func (g *Grant) Deadline() time.Time {
 	end := g.s.deadline()
 	g.mu.Lock()

@@ -176,7 +176,7 @@ type (
 		Stack    string
 	}
 
-	// GroupAtRisk: ZooKeeper has not answered for half the session timeout. The
+	// GroupAtRisk: ZooKeeper has not answered for a quarter of the session timeout. The
 	// locks will be lost at the deadline unless an answer comes before.
 	GroupAtRisk struct{ Deadline time.Time }
 

@@ -33,7 +33,10 @@ type Request struct {
 	Priority priority.Level
 
 	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
-	// keeps the lock until somebody else asks. Defaults to 10m.
+	// keeps the lock until somebody else asks, of whatever priority. It loses the
+	// lock when that one has waited for its grace, and also when its connection ends.
+	// One that is cut off then may believe for a quarter of a session timeout more that it
+	// holds: see "Takeovers and breaks" in docs/safety.md. Defaults to 10m.
 	LeaseTimeout time.Duration
 
 	// CleanupTimeout is how long the holder needs to put things right once it
@@ -281,7 +284,7 @@ type (
 	// PreemptWithdrawn: nobody asks the holder to go any more.
 	PreemptWithdrawn struct{}
 
-	// AtRisk: ZooKeeper has not answered for half the session timeout. The
+	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout. The
 	// lock is still held, and will be lost at the deadline unless an answer
 	// comes before. Sent again for each silence.
 	AtRisk struct{ Deadline time.Time } // on the local monotonic clock

@@ -1,0 +1,121 @@
+package virtualtime
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// answered makes the leader answer a program in this instant.
+func (p *program) answered() {
+	p.w.t.Helper()
+	l, err := p.client.PriorityLock("another")
+	require.NoError(p.w.t, err)
+	g, err := l.Acquire(p.w.t.Context(), recipes.Request{})
+	require.NoError(p.w.t, err)
+	require.NoError(p.w.t, g.Release(p.w.t.Context()))
+}
+
+// A leaseTakeover is the takeover of a holder that is cut off. The other request has its priority, and is not forceful,
+// unless force says so.
+type leaseTakeover struct {
+	cleanup time.Duration // of the holder
+	cut     time.Duration // how long before the takeover
+	broken  bool          // its connection ends; else nothing comes through it any more
+	delay   time.Duration // LockDelay of the holder
+	force   bool          // by a request that is more important and forceful, long before the lease is over
+}
+
+const (
+	leaseSession = 16 * time.Second
+	// unnoticed is how long a client takes at most to notice that nothing comes through: a quarter of the session timeout, and
+	// a step of its watchdog.
+	unnoticed = leaseSession/4 + leaseSession/32
+)
+
+// play returns when the takeover was, when the work of the holder was told, and when that of the other one began.
+func (c leaseTakeover) play(t *testing.T, w *world) (taken, told, began time.Duration) {
+	t.Helper()
+	// given a holder, and one that waits for the end of its lease
+	const lease = time.Minute
+	holder, equal := w.program("holder", leaseSession), w.program("equal", long)
+	held := holder.do(lockguard.Requirement{LeaseTimeout: lease, CleanupTimeout: c.cleanup, LockDelay: c.delay}, func(ctx context.Context) error {
+		<-ctx.Done()
+		hold, _ := lockguard.FromContext(ctx)
+		<-hold.Lost() // work that overruns its grace, if it was asked to go
+		told = w.now()
+		return context.Cause(ctx)
+	})
+	r := lockguard.Requirement{}
+	if taken = lease + c.cleanup; c.force {
+		r.Priority, r.Forceful = 5, true
+		taken = c.cleanup
+	}
+	next := equal.do(r, untilCancelled)
+
+	// when the holder is cut off
+	w.until(taken - c.cut)
+	holder.answered()
+	deadline := held.hold().Deadline().Sub(w.start)
+	away := w.zk.On(zktest.Op(zktest.Connect).From("holder")).Hold()
+	if c.broken {
+		require.True(t, w.zk.Disconnect(holder.session().ID))
+	} else {
+		w.zk.Partition("holder")
+	}
+
+	// then it is taken over at the end of its grace
+	w.until(taken)
+	require.Contains(t, equal.told(), taken.String()+" TakenOver")
+	require.Error(t, held.returned())
+	w.until(taken + 2*leaseSession)
+	require.True(t, next.holds())
+	require.Greater(t, next.hold().Token(), held.hold().Token())
+	require.LessOrEqual(t, told, deadline)
+	w.zk.Heal()
+	away.Remove()
+	return taken, told, next.began()
+}
+
+// The end of a lease is enforced by any request, polite and of equal priority too. A holder that is cut off then
+// believes that it holds until it notices, see docs/safety.md, "Takeovers and breaks".
+func TestHolderThatIsCutOffAtTheEndOfItsLeaseBelievesInItUntilItNotices(t *testing.T) {
+	for name, c := range map[string]leaseTakeover{
+		"shortly before":                  {cut: time.Second},
+		"a while before":                  {cut: leaseSession / 8},
+		"at the end of a grace":           {cut: time.Second, cleanup: 20 * time.Second},
+		"in a grace":                      {cut: leaseSession / 8, cleanup: 20 * time.Second},
+		"before a grace that is short":    {cut: 3 * time.Second, cleanup: 2 * time.Second},
+		"right before":                    {cut: time.Millisecond},
+		"right before the end of a grace": {cut: time.Millisecond, cleanup: 20 * time.Second},
+		"in a grace, by force":            {cut: time.Second, cleanup: 20 * time.Second, force: true},
+		"its connection hangs for long":   {cut: unnoticed + time.Millisecond},
+		"and before a grace":              {cut: unnoticed + time.Millisecond, cleanup: unnoticed},
+		"its connection is broken":        {cut: time.Second, broken: true},
+		"and in a grace":                  {cut: time.Second, broken: true, cleanup: 20 * time.Second},
+		"it has a lock-delay":             {cut: time.Second, delay: unnoticed},
+		"and is cut off right before":     {cut: time.Millisecond, delay: unnoticed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				taken, told, began := c.play(t, w)
+				t.Logf("cut %s, taken %s, told %s, began %s", taken-c.cut, taken, told, began)
+				overlap := max(0, told-began)
+				require.Equal(t, taken+c.delay, began)
+				require.LessOrEqual(t, overlap, max(0, unnoticed-c.cut))
+				switch {
+				case c.broken, c.delay > 0, c.cut > unnoticed:
+					require.Zero(t, overlap)
+				default:
+					require.Positive(t, overlap, "two believe that they hold: if that is over, docs/safety.md may promise more")
+				}
+			})
+		})
+	}
+}
