@@ -72,3 +72,18 @@ func TestCheckAfterReleaseSaysSo(t *testing.T) {
 		require.ErrorIs(t, g.Check(), ErrReleased, "what was given back is not lost")
 	})
 }
+
+// A grant whose reply came late, after the deadline, is none.
+func TestSessionWhoseDeadlineHasPassedCarriesNoNewHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := heldGrant(nil)
+		delete(g.s.tenants, g)
+		g.s.over = make(chan struct{})
+		<-time.After(12*time.Second - 1)
+		require.True(t, g.s.hold(g), "a moment before the deadline")
+		g.s.unhold(g)
+		<-time.After(1)
+		require.False(t, g.s.hold(g))
+		require.Empty(t, g.s.tenants)
+	})
+}

@@ -62,7 +62,7 @@ type Config struct {
 	// is the least that makes sense. It need not cover the servers' tick while the session timeout
 	// is two ticks or more, as ZooKeeper's defaults have it. For observers behind an observer
 	// master add half a tick and a fifth of the session timeout.
-	// At most a third of the session timeout. Defaults to a twelfth of it: 1.25s of 15s.
+	// At most half of the session timeout. Defaults to a twelfth of it: 1.25s of 15s.
 	// docs/protocol.md, "The session's deadline", has the reckoning.
 	Margin time.Duration
 
@@ -225,7 +225,7 @@ func (cfg *Config) complete() error {
 		bad("session_timeout", "%s is out of range; write something from 1s to 60s, for example 15s", cfg.SessionTimeout)
 	}
 	if cfg.Margin < 0 || cfg.Margin > cfg.SessionTimeout/longestMargin {
-		bad("margin", "%s must be positive, and at most a third of the session timeout of %s (%s)", cfg.Margin, cfg.SessionTimeout, cfg.SessionTimeout/longestMargin)
+		bad("margin", "%s must be positive, and at most half of the session timeout of %s (%s)", cfg.Margin, cfg.SessionTimeout, cfg.SessionTimeout/longestMargin)
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second

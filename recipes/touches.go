@@ -53,7 +53,7 @@ const (
 	defaultMargin = 12
 	// longestMargin bounds Config.Margin, so that an idle session whose heartbeats are
 	// answered is never at risk.
-	longestMargin = 3
+	longestMargin = 2
 	// answerGrain is how far apart the answers are that are remembered.
 	answerGrain = 128
 )

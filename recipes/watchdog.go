@@ -26,7 +26,7 @@ func (s *session) deadlineLocked() instant {
 // atRiskLocked reports whether holders should know that ZooKeeper is silent, or that
 // their deadline is near all the same.
 func (s *session) atRiskLocked(now instant) bool {
-	return s.id != 0 && (now.sub(s.lastAck) > s.timeout/4 || s.deadlineLocked().sub(now) < s.timeout/8)
+	return s.id != 0 && (now.sub(s.lastAck) > s.timeout/4 || s.deadlineLocked().sub(now) < s.timeout/16)
 }
 
 // watchdog closes links that are late, tells holders in time that they are at
@@ -64,6 +64,7 @@ func (s *session) watchdog() {
 		}
 		if now >= end {
 			s.lose(fmt.Errorf("no answer for %s", now.sub(s.lastAckNow()).Round(time.Millisecond)))
+			s.greetAgain(l, now)
 		} else {
 			if exposed {
 				s.loseExposed()
@@ -86,6 +87,15 @@ func (s *session) watchdog() {
 		case <-s.over:
 			return
 		}
+	}
+}
+
+// greetAgain gives up a connection over which the deadline has passed, if it is not new: nothing
+// can be held before the deadline lies ahead again, and a greeting is the shortest way to that.
+func (s *session) greetAgain(l *link, now instant) {
+	if s.usable() && l != nil && now.sub(l.born) > s.timeoutNow()/8 {
+		s.note(errors.New("the session's deadline has passed"))
+		_ = l.Close()
 	}
 }
 

@@ -225,7 +225,7 @@ func (p *program) acquire(holds func() time.Duration) {
 			case <-ctx.Done():
 			case <-enough:
 			}
-			h.release()
+			h.end("releases")
 			_ = grant.Release(context.WithoutCancel(ctx)) // or lost meanwhile
 		}
 	}()
@@ -248,8 +248,8 @@ type hold struct {
 
 	// These belong to the world's lock.
 	from, till time.Duration
+	session    int64
 	ended      bool
-	released   bool
 }
 
 func (h *hold) begin() {
@@ -258,6 +258,7 @@ func (h *hold) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.from = w.now()
+	h.session, _ = h.who.client.Session()
 	w.holds = append(w.holds, h)
 }
 
@@ -265,15 +266,6 @@ func (h *hold) notice(n recipes.Notice) {
 	if lost, ok := n.(recipes.Lost); ok {
 		h.end(fmt.Sprintf("lost: %v", lost.Err))
 	}
-}
-
-// release notes that the holder is about to give the lock back.
-func (h *hold) release() {
-	w := h.who.w
-	w.mu.Lock()
-	h.released = !h.ended
-	w.mu.Unlock()
-	h.end("releases")
 }
 
 func (h *hold) end(why string) {
@@ -302,12 +294,13 @@ type change struct {
 	told    time.Duration // when the holder was told of its loss, or gave back; negative: it was not
 	granted time.Duration // when the other one was granted
 
-	released bool
+	expired bool // the leader had ended the holder's session by then
 }
 
-// late tells whether the other one was granted before the holder was told, or
-// in the same instant.
-func (c change) late() bool { return c.gap() < 0 || c.gap() == 0 && !c.released }
+// late tells whether the other one was granted before the holder was told. In
+// one and the same instant it was, unless the holder has made way: a holder
+// that has lost its hold deletes its node if it can.
+func (c change) late() bool { return c.gap() < 0 || c.gap() == 0 && c.expired }
 
 // gap is how long nobody held the lock; negative: how long both did.
 func (c change) gap() time.Duration {
@@ -338,9 +331,9 @@ func (w *world) changes() []change {
 			switch {
 			case h.who == next.who:
 			case !h.ended:
-				last.told, last.released, found = -1, false, true
+				last.told, last.expired, found = -1, w.expired(h, next.from), true
 			case last.told >= 0 && h.till >= last.told:
-				last.told, last.released, found = h.till, h.released, true
+				last.told, last.expired, found = h.till, w.expired(h, next.from), true
 			}
 		}
 		if found {
@@ -348,6 +341,12 @@ func (w *world) changes() []change {
 		}
 	}
 	return all
+}
+
+// expired tells whether a leader had ended the session of a hold by an instant.
+func (w *world) expired(h *hold, at time.Duration) bool {
+	s, ok := w.e.Session(h.session)
+	return ok && !s.Ended.IsZero() && s.Ended.Sub(w.start) <= at
 }
 
 // worst returns the change with the smallest gap, if the lock has changed hands.
