@@ -103,6 +103,7 @@ func (w *world) program(name string, members []*zktest.Member, change ...func(*r
 func (w *world) close() {
 	for _, m := range w.e.Members() {
 		m.Resume()
+		m.SetDelay(0)
 		require.NoError(w.t, m.Start())
 	}
 	w.e.Heal()
