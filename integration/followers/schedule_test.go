@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -22,6 +23,7 @@ type schedule struct {
 	delay   time.Duration
 	drift   float64
 	phases  []time.Duration
+	margin  time.Duration // of the programs; 0: the default
 	begin   time.Duration // when the programs start
 	home    []int         // the member that each program reaches at first
 	patient bool          // holds end by loss alone
@@ -56,6 +58,9 @@ func newSchedule(seed uint64) *schedule {
 	}
 	if r.IntN(4) == 0 {
 		s.drift = 0.01
+	}
+	if r.IntN(2) == 0 { // the least that covers the drift, so that nothing hides behind it
+		s.margin = 10*ms + time.Duration(s.drift*float64(timeout))
 	}
 	for range s.voters + s.others {
 		s.phases = append(s.phases, upTo(s.tick))
@@ -154,7 +159,7 @@ func (s *schedule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d members, %d observers, tick %s, sync limit %d, election %s, delay %s, drift %g, phases %v\n",
 		s.seed, s.voters, s.others, s.tick, s.limit, s.elect, s.delay, s.drift, s.phases)
-	fmt.Fprintf(&b, "programs start at %s, at members %v, hold until lost %t\n", s.begin, s.home, s.patient)
+	fmt.Fprintf(&b, "programs start at %s, at members %v, hold until lost %t, margin %s\n", s.begin, s.home, s.patient, s.margin)
 	for _, x := range s.steps {
 		fmt.Fprintf(&b, "after %s", x.wait)
 		if x.heartbeat >= 0 {
@@ -182,8 +187,7 @@ func (s *schedule) play(t *testing.T) (problem string, changes int) {
 		holds := rand.New(rand.NewPCG(s.seed, 2))
 		for i, name := range programs {
 			w.until(s.begin)
-			p := w.program(name, []*zktest.Member{e.Member(s.home[i])})
-			p.reach(e.Member(s.home[i]))
+			p := w.program(name, []*zktest.Member{e.Member(s.home[i])}, func(cfg *recipes.Config) { cfg.Margin = s.margin })
 			if i == 0 {
 				w.holder = p
 			} else {
