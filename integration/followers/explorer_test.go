@@ -39,7 +39,9 @@ func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 						return
 					}
 					s := newSchedule(first + uint64(n))
+					endless := time.AfterFunc(patience, func() { panic(fmt.Sprintf("this schedule does not end:\n%s", s)) })
 					problem, changed := s.play(t)
+					endless.Stop()
 					changes.Add(int64(changed))
 					if problem != "" || t.Failed() && failures.Load() == 0 {
 						failures.Add(1)
@@ -57,6 +59,9 @@ func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 
 // maxFailures is how many schedules fail before the explorer gives up.
 const maxFailures = 3
+
+// patience is how long a schedule may take, in real time.
+const patience = time.Minute
 
 func fromEnvironment(t *testing.T, name string) (uint64, bool) {
 	t.Helper()
