@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,9 @@ func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 	}
 	begun := time.Now()
 	var next, changes, failures atomic.Int64
+	var mu sync.Mutex
+	var busiest int // the most writes of a program in a second
+	var busy *schedule
 	t.Run("schedules", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprintf("worker %d", i), func(t *testing.T) {
@@ -40,12 +44,20 @@ func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 					}
 					s := newSchedule(first + uint64(n))
 					endless := time.AfterFunc(patience, func() { panic(fmt.Sprintf("this schedule does not end:\n%s", s)) })
-					problem, changed := s.play(t)
+					r := s.play(t)
 					endless.Stop()
-					changes.Add(int64(changed))
-					if problem != "" || t.Failed() && failures.Load() == 0 {
+					changes.Add(int64(r.changes))
+					mu.Lock()
+					if r.busiest > busiest {
+						busiest, busy = r.busiest, s
+					}
+					mu.Unlock()
+					switch {
+					case r.problem != "":
 						failures.Add(1)
-						t.Errorf("%s\n%s", s, problem)
+						t.Errorf("%s\n%s\n%s", s, r.problem, r.story)
+					case number == 1:
+						t.Logf("%s\n%s", s, r.story)
 					}
 				}
 			})
@@ -55,6 +67,9 @@ func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 	rate := float64(played) / time.Since(begun).Seconds()
 	t.Logf("%d schedules from seed %d, %.0f a second; the lock changed hands %d times; %d failed",
 		played, first, rate, changes.Load(), failures.Load())
+	if busy != nil {
+		t.Logf("at most %d writes of a program in a second, seed %d", busiest, busy.seed)
+	}
 }
 
 // maxFailures is how many schedules fail before the explorer gives up.

@@ -80,6 +80,9 @@ type program struct {
 	mu      sync.Mutex
 	reaches map[string]bool // by address; nil: all
 	syncs   chan struct{}   // closed when it sends a sync or a write
+	second  time.Duration   // of the writes that are counted
+	writes  int
+	busiest int // the most in a second
 	stop    context.CancelFunc
 	done    chan struct{}
 }
@@ -162,7 +165,8 @@ func (p *program) dial(ctx context.Context, network, address string) (net.Conn, 
 // A tapped connection notices what the leader will answer.
 type tapped struct {
 	net.Conn
-	p *program
+	p         *program
+	connected bool // the first frame was written
 }
 
 // latency is how long a request takes to its server: without it, a client that
@@ -172,22 +176,38 @@ const latency = 250 * time.Microsecond
 func (c *tapped) Write(b []byte) (int, error) {
 	time.Sleep(latency)
 	n, err := c.Conn.Write(b)
-	if len(b) >= 12 {
-		switch op := int32(binary.BigEndian.Uint32(b[8:])); op {
-		case opSync, opMulti:
-			c.p.mu.Lock()
-			close(c.p.syncs)
-			c.p.syncs = make(chan struct{})
-			c.p.mu.Unlock()
-		}
+	if len(b) >= 12 && c.connected {
+		c.p.sent(int32(binary.BigEndian.Uint32(b[8:])))
 	}
+	c.connected = true
 	return n, err
 }
 
 const (
-	opSync  = 9
-	opMulti = 14
+	opCreate = 1
+	opDelete = 2
+	opSet    = 5
+	opSync   = 9
+	opMulti  = 14
 )
+
+func (p *program) sent(op int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch op {
+	case opSync, opMulti:
+		close(p.syncs)
+		p.syncs = make(chan struct{})
+	}
+	switch op {
+	case opCreate, opDelete, opSet, opMulti:
+		if p.second != p.w.now()/time.Second {
+			p.second, p.writes = p.w.now()/time.Second, 0
+		}
+		p.writes++
+		p.busiest = max(p.busiest, p.writes)
+	}
+}
 
 // heartbeat waits until the program has sent a heartbeat, and until that is
 // answered if it is at once.

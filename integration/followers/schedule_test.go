@@ -170,8 +170,16 @@ func (s *schedule) String() string {
 	return b.String()
 }
 
-// play plays the schedule and returns what is wrong: "" if nothing is.
-func (s *schedule) play(t *testing.T) (problem string, changes int) {
+// A result is what a schedule came to.
+type result struct {
+	problem string // "": none
+	story   string
+	changes int
+	busiest int // the most writes of a program in a second
+}
+
+// play plays the schedule.
+func (s *schedule) play(t *testing.T) (r result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, start: time.Now()}
@@ -218,18 +226,19 @@ func (s *schedule) play(t *testing.T) (problem string, changes int) {
 		time.Sleep(timeout + 2*s.tick)
 		synctest.Wait()
 		if worst, ok := w.worst(); ok && worst.late() {
-			problem = fmt.Sprintf("a holder was told too late: %s\n%s", worst, w.story())
+			r.problem = fmt.Sprintf("a holder was told too late: %s", worst)
 		}
-		changes = len(w.changes())
+		r.changes, r.story = len(w.changes()), w.story()
+		r.busiest = max(w.holder.busiest, w.waiter.busiest)
 		w.close()
 		for end := w.now() + time.Minute; !w.settled() && w.now() < end; {
 			time.Sleep(time.Second)
 		}
-		if problem == "" && !w.settled() {
-			problem = "the members have not come together again\n" + w.story()
+		if r.problem == "" && !w.settled() {
+			r.problem, r.story = "the members have not come together again", w.story()
 		}
 	})
-	return problem, changes
+	return r
 }
 
 // settled tells whether all members serve and have the same transactions.
