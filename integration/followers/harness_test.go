@@ -237,7 +237,7 @@ func (p *program) acquire(holds func() time.Duration) {
 			grant, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour, Notify: h.notice})
 			if err != nil {
 				p.w.tell("%s not granted: %v", p.name, err)
-				sleep(ctx, 100*ms)
+				sleep(ctx, time.Second)
 				continue
 			}
 			h.begin()
