@@ -43,7 +43,7 @@
 //
 //   - Nothing is durable. DataDir saves a snapshot now and then: for
 //     development. Never use it for data, nor in production.
-//   - One server, no quorum, no observers, no read-only mode, no
+//   - One server, no quorum, no observers (StartEnsemble has both), no read-only mode, no
 //     reconfiguration (as a standalone server: refused). Several listeners stand
 //     for the members of an ensemble; a session may move between them at once, and
 //     SessionMoved is answered by a rule alone (Fail).
