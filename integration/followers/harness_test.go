@@ -53,7 +53,7 @@ func (w *world) now() time.Duration { return time.Since(w.start) }
 // then.
 func (w *world) until(at time.Duration) {
 	if wait := at - w.now(); wait > 0 {
-		time.Sleep(wait)
+		<-time.After(wait)
 	}
 	synctest.Wait()
 }
@@ -174,7 +174,7 @@ type tapped struct {
 const latency = 250 * time.Microsecond
 
 func (c *tapped) Write(b []byte) (int, error) {
-	time.Sleep(latency)
+	<-time.After(latency)
 	n, err := c.Conn.Write(b)
 	if len(b) >= 12 && c.connected {
 		c.p.sent(int32(binary.BigEndian.Uint32(b[8:])))

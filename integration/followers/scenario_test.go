@@ -20,7 +20,6 @@ type scenario struct {
 	holder func(e *zktest.Ensemble) []*zktest.Member     // whom the holder reaches at first; nil: the first follower
 	waiter func(e *zktest.Ensemble) []*zktest.Member     // nil: the leader
 	fault  func(w *world)                                // when it is time
-	spares func(tick time.Duration) bool                 // the scenario makes no sense with the tick
 }
 
 func firstFollower(e *zktest.Ensemble) []*zktest.Member { return e.Followers()[:1] }
@@ -51,7 +50,7 @@ func afterLateAnswer(late time.Duration, member func(e *zktest.Ensemble) *zktest
 		m := member(w.e)
 		rule := m.On(zktest.Op(zktest.Sync, zktest.Multi).From("holder").Nth(1)).DelayReply(late)
 		<-rule.Reached()
-		time.Sleep(late)
+		<-time.After(late)
 		synctest.Wait()
 		w.tell("late answer has come")
 		w.holder.heartbeat()
@@ -115,9 +114,9 @@ var scenarios = []scenario{
 		name: "follower dies after a heartbeat, its link becomes slow",
 		fault: isolated(func(w *world) {
 			w.e.Followers()[0].SetDelay(time.Second)
-			time.Sleep(4 * time.Second)
+			<-time.After(4 * time.Second)
 			w.holder.heartbeat()
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			w.e.Followers()[0].Kill()
 		}),
 	},
@@ -242,7 +241,7 @@ var scenarios = []scenario{
 			w.waiter.reach(w.e.Followers()...)
 			w.holder.heartbeat()
 			old.Stop()
-			time.Sleep(5 * time.Second)
+			<-time.After(5 * time.Second)
 			old.Resume()
 		},
 	},
@@ -251,7 +250,7 @@ var scenarios = []scenario{
 		fault: isolated(afterHeartbeat(func(w *world) {
 			f := w.e.Followers()[0]
 			f.Stop()
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			f.Kill()
 		})),
 	},
@@ -260,7 +259,7 @@ var scenarios = []scenario{
 		fault: isolated(afterHeartbeat(func(w *world) {
 			f := w.e.Followers()[0]
 			f.Stop()
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			f.Resume()
 			synctest.Wait()
 			w.holder.heartbeat()
@@ -274,7 +273,7 @@ var scenarios = []scenario{
 			for range 4 {
 				w.holder.heartbeat()
 				f.Stop()
-				time.Sleep(900 * ms)
+				<-time.After(900 * ms)
 				f.Resume()
 			}
 			w.holder.heartbeat()
@@ -290,7 +289,7 @@ var scenarios = []scenario{
 		fault: isolated(func(w *world) {
 			f := w.e.Followers()[0]
 			f.CutOffPeers()
-			time.Sleep(3 * time.Second)
+			<-time.After(3 * time.Second)
 			f.Heal()
 			synctest.Wait()
 			w.holder.heartbeat()
@@ -307,7 +306,7 @@ var scenarios = []scenario{
 			f := w.e.Followers()[0]
 			rule := f.On(zktest.Op(zktest.Sync, zktest.Multi, zktest.Ping).From("holder").Times(6)).DelayReply(1500 * ms)
 			<-rule.Reached()
-			time.Sleep(8 * time.Second)
+			<-time.After(8 * time.Second)
 			w.holder.heartbeat()
 			f.Kill()
 		}),
@@ -344,7 +343,7 @@ func (s scenario) play(t *testing.T, tick, offset, phase time.Duration) (worst c
 		w.holder = w.program("holder", holds(w.e), config)
 		w.holder.acquire(forever)
 		for w.held() == 0 {
-			time.Sleep(ms)
+			<-time.After(ms)
 		}
 		w.waiter.acquire(forever)
 		// The client's heartbeats and the pings of its library have phases of their own.
@@ -352,10 +351,10 @@ func (s scenario) play(t *testing.T, tick, offset, phase time.Duration) (worst c
 		require.Equal(t, 1, w.held(), "the holder holds, the waiter waits")
 		s.fault(w)
 		for end := w.now() + time.Minute; w.now() < end && len(w.changes()) == 0; {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			synctest.Wait()
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		worst, ok = w.worst()
 		story = w.story()

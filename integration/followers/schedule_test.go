@@ -108,7 +108,7 @@ func (s *schedule) add(r *rand.Rand, upTo func(time.Duration) time.Duration) {
 	case 3:
 		add(fmt.Sprintf("stop m%d for %s", number, long), func(w *world) {
 			member(w).Stop()
-			time.Sleep(long)
+			<-time.After(long)
 			member(w).Resume()
 		})
 	case 4:
@@ -210,12 +210,12 @@ func (s *schedule) play(t *testing.T) (r result) {
 				return time.Duration(holds.Int64N(int64(10 * time.Second)))
 			})
 			for end := w.now() + time.Second; i == 0 && w.held() == 0 && w.now() < end; {
-				time.Sleep(ms)
+				<-time.After(ms)
 			}
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		for _, x := range s.steps {
-			time.Sleep(x.wait)
+			<-time.After(x.wait)
 			synctest.Wait()
 			if x.heartbeat >= 0 {
 				w.programs()[x.heartbeat].heartbeat()
@@ -223,7 +223,7 @@ func (s *schedule) play(t *testing.T) (r result) {
 			x.do(w)
 			synctest.Wait()
 		}
-		time.Sleep(timeout + 2*s.tick)
+		<-time.After(timeout + 2*s.tick)
 		synctest.Wait()
 		if worst, ok := w.worst(); ok && worst.late() {
 			r.problem = fmt.Sprintf("a holder was told too late: %s", worst)
@@ -232,7 +232,7 @@ func (s *schedule) play(t *testing.T) (r result) {
 		r.busiest = max(w.holder.busiest, w.waiter.busiest)
 		w.close()
 		for end := w.now() + time.Minute; !w.settled() && w.now() < end; {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		if r.problem == "" && !w.settled() {
 			r.problem, r.story = "the members have not come together again", w.story()
