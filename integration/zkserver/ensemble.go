@@ -11,15 +11,16 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
-// Ensemble is three servers that elect a leader and serve while two of them live.
+// Ensemble is several servers, three unless WithMembers says otherwise, that elect a leader and serve while most of the
+// voters live.
 type Ensemble struct {
 	servers []*Server
 	timeout time.Duration
 }
 
-// RunEnsemble starts an ensemble of three and returns when all three serve. See Run.
+// RunEnsemble starts an ensemble and returns when all members serve. See Run and WithMembers.
 func RunEnsemble(ctx context.Context, opts ...Option) (*Ensemble, error) {
-	servers, err := run(ctx, 3, opts)
+	servers, err := run(ctx, func(o options) int { return o.voters + o.observers }, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -64,19 +65,28 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	return leader, nil
 }
 
-// Followers waits for a leader and returns the members that serve under it.
+// Followers waits for a leader and returns the voters that serve under it.
 func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
+	return e.learners(ctx, Follower)
+}
+
+// Observers waits for a leader and returns the observers that serve under it.
+func (e *Ensemble) Observers(ctx context.Context) ([]*Server, error) {
+	return e.learners(ctx, Observer)
+}
+
+func (e *Ensemble) learners(ctx context.Context, mode Mode) ([]*Server, error) {
 	if _, err := e.Leader(ctx); err != nil {
 		return nil, err
 	}
 	modes := e.modes(ctx)
-	var followers []*Server
+	var learners []*Server
 	for _, s := range e.servers {
-		if modes[s].mode == Follower {
-			followers = append(followers, s)
+		if modes[s].mode == mode {
+			learners = append(learners, s)
 		}
 	}
-	return followers, nil
+	return learners, nil
 }
 
 // WaitServing returns when every member serves whose process is alive. Paused members must be resumed first.

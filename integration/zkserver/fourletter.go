@@ -19,6 +19,7 @@ const (
 	Standalone Mode = "standalone"
 	Leader     Mode = "leader"
 	Follower   Mode = "follower"
+	Observer   Mode = "observer"
 )
 
 // Mode asks the server for its mode. It is an error when the server does not serve: down, paused, or without a quorum.

@@ -20,18 +20,20 @@ type options struct {
 	jvmFlags     []string
 	maxSession   time.Duration
 	minSession   time.Duration
+	observers    int
 	optimise     bool
 	peerLinks    bool
 	settings     []setting
 	startTimeout time.Duration
 	tick         time.Duration
 	unmountable  error // why there is to be no mount, for tests
+	voters       int
 }
 
 type setting struct{ key, value string }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{heapMB: 256, startTimeout: 60 * time.Second, tick: 200 * time.Millisecond}
+	o := options{heapMB: 256, startTimeout: 60 * time.Second, tick: 200 * time.Millisecond, voters: 3}
 	for _, opt := range opts {
 		if err := opt(&o); err != nil {
 			return options{}, fmt.Errorf("zkserver: %w", err)
@@ -48,6 +50,18 @@ func WithTick(d time.Duration) Option {
 			return fmt.Errorf("tick %s must be a positive number of whole milliseconds", d)
 		}
 		o.tick = d
+		return nil
+	}
+}
+
+// WithMembers sets how many members of an ensemble vote, and how many observers it has beside them. The observers come
+// last in Ensemble.Servers. Defaults to three voters and no observer. It does nothing to a standalone server.
+func WithMembers(voters, observers int) Option {
+	return func(o *options) error {
+		if voters < 2 || observers < 0 {
+			return fmt.Errorf("%d voters and %d observers: an ensemble needs at least two voters", voters, observers)
+		}
+		o.voters, o.observers = voters, observers
 		return nil
 	}
 }

@@ -37,15 +37,15 @@ type Server struct {
 // the error holds the end of the server's log. The server ends with Close, and on Linux with the calling process, even
 // when that is killed.
 func Run(ctx context.Context, opts ...Option) (*Server, error) {
-	servers, err := run(ctx, 1, opts)
+	servers, err := run(ctx, func(options) int { return 1 }, opts)
 	if err != nil {
 		return nil, err
 	}
 	return servers[0], nil
 }
 
-// run starts n servers together, with new ports when somebody else was faster to take one.
-func run(ctx context.Context, n int, opts []Option) ([]*Server, error) {
+// run starts servers together, as many as size says, with new ports when somebody else was faster to take one.
+func run(ctx context.Context, size func(options) int, opts []Option) ([]*Server, error) {
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func run(ctx context.Context, n int, opts []Option) ([]*Server, error) {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		servers, err := prepare(installation, o, n)
+		servers, err := prepare(installation, o, size(o))
 		if err != nil {
 			return nil, fmt.Errorf("zkserver: %w", err)
 		}
@@ -105,7 +105,7 @@ func prepare(in Installation, o options, n int) (servers []*Server, err error) {
 			}
 			s.ports = append(s.ports, *port)
 		}
-		members[i].id = s.id
+		members[i].id, members[i].observer = s.id, n > 1 && i >= o.voters
 	}
 	var views []map[int]addresses
 	if o.peerLinks && n > 1 {

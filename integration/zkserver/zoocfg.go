@@ -15,6 +15,7 @@ type member struct {
 	id             int
 	client         *loopback.Port
 	quorum, ballot *loopback.Port // nil: standalone
+	observer       bool
 }
 
 // writeConfig writes zoo.cfg, myid and the loggers' configuration into dir. view tells where this member finds the others;
@@ -43,7 +44,14 @@ func writeConfig(dir string, o options, me member, all []member, view map[int]ad
 			if !ok {
 				at = m.addresses()
 			}
-			lines = append(lines, fmt.Sprintf("server.%d=%s:%s", m.id, at.quorum, at.ballot[strings.LastIndexByte(at.ballot, ':')+1:]))
+			line := fmt.Sprintf("server.%d=%s:%s", m.id, at.quorum, at.ballot[strings.LastIndexByte(at.ballot, ':')+1:])
+			if m.observer {
+				line += ":observer"
+			}
+			lines = append(lines, line)
+		}
+		if me.observer {
+			lines = append(lines, "peerType=observer")
 		}
 	}
 	for _, s := range o.settings {

@@ -1,0 +1,269 @@
+package deadlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Spec is what a holder is configured with.
+type Spec struct {
+	Session time.Duration
+	Margin  time.Duration // Config.Margin; 0 is the default
+	Late    bool          // an earlier answer is held back, for three tenths of the session
+	Worst   bool          // placed at the worst moment that is known, not at random
+}
+
+// Specs returns specs: each session with each margin, n of each kind. A margin of 0 is the default, and a negative one a
+// number of ticks.
+func Specs(sessions, margins []time.Duration, n int) (specs []Spec) {
+	for _, session := range sessions {
+		for _, margin := range margins {
+			for _, late := range []bool{false, true} {
+				for i := range n {
+					specs = append(specs, Spec{Session: session, Margin: margin, Late: late, Worst: i%2 == 0})
+				}
+			}
+		}
+	}
+	return specs
+}
+
+// margin is what Config.Margin means.
+func (s Spec) margin() time.Duration {
+	if s.Margin == 0 {
+		return recipes.Config{}.MarginOf(s.Session)
+	}
+	return s.Margin
+}
+
+// Sample is what became of one holder. Times count from the fault.
+type Sample struct {
+	Setup
+	Spec
+	Fault Fault
+	// Sent and Answered are of the last request that took the leader and was answered before the fault.
+	Sent, Answered time.Duration
+	// LastAnswer is when the last request that takes the leader was answered, before the fault or after it.
+	LastAnswer time.Duration
+	// NewLeader is when a server that the waiters reach was first seen to lead; 0 for faults that leave the leader alone.
+	NewLeader     time.Duration
+	Told, Granted time.Duration
+	Noise         time.Duration // how late timers were in this process meanwhile, at most
+	Err           error         // the sample counts for nothing
+}
+
+// Gap is the time from the notice to the next grant. It is negative for two holders.
+func (s Sample) Gap() time.Duration { return s.Granted - s.Told }
+
+// plan says when a holder does what, counted back from the fault.
+type plan struct {
+	connect time.Duration // its client connects
+	enter   time.Duration // it acquires the lock, if it is connected by then
+	hold    time.Duration // answers that take the leader are held back from then on; 0: never
+	release time.Duration // and until then
+	write   time.Duration // it writes, which is the last that is answered; 0: never
+}
+
+// planFor draws a plan.
+//
+// A client pings every third of its session, and asks the leader every quarter: after its watchdog has looked, which it does
+// every 32nd. In the worst case that is known the leader hears of the session by a ping and a heartbeat close to each
+// other. It hears nothing more until the next heartbeat, which is answered just before the next ping is due. The fault
+// strikes then: what the follower has heard last dies with it. A late answer puts the next heartbeat off.
+func planFor(s Spec, tick time.Duration, rng *rand.Rand) plan {
+	draw := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most) + 1)) }
+	look, ping := s.Session/32, s.Session/3
+	before := draw(2 * tick) // from the last answer to the fault
+	if !s.Worst {
+		p := plan{connect: 2*ping + draw(ping) + 3*time.Second}
+		p.enter = p.connect
+		if s.Late {
+			p.release = before + look
+			p.hold = p.release + s.Session*3/10
+		}
+		return p
+	}
+	if rng.IntN(4) > 0 { // before the next ping, and before the follower's next report
+		before = draw(min(look/4, tick/8))
+	}
+	// Pings come at the looks 10⅔ and 21⅓, a heartbeat soon after the first of them.
+	p := plan{write: before, release: before + look/8}
+	p.connect = 21*look + before
+	if rng.IntN(3) == 0 { // the last answer is that to a heartbeat
+		late := min(look/2, tick/4+50*time.Millisecond) // of the watchdog, by then
+		p.write, p.release = 0, late+look/4
+		p.connect = 20*look + late
+	}
+	p.enter = p.connect - 5*look
+	if s.Late {
+		p.enter = p.connect - 4*look
+	}
+	for p.enter < 3*time.Second { // a while later pings and heartbeats meet again
+		p.connect, p.enter = p.connect+s.Session, p.enter+s.Session
+	}
+	if s.Late {
+		p.hold = p.release + 10*look
+	} else {
+		p.release = 0
+	}
+	return p
+}
+
+// holder is one session with a lock, and its waiter.
+type holder struct {
+	round *round
+	spec  Spec
+	plan  plan
+	proxy *proxy
+	scope string
+
+	leaving chan struct{}
+	ready   chan error     // the holder holds and the waiter waits; or why not
+	told    chan time.Time // the Lost notice
+	granted chan time.Time // the waiter's grant
+}
+
+func newHolder(r *round, i int, spec Spec) (*holder, error) {
+	target := r.target.holds[i%len(r.target.holds)].Addr()
+	way, err := newProxy(target)
+	if err != nil {
+		return nil, err
+	}
+	return &holder{
+		round: r, spec: spec, plan: planFor(spec, r.bench.setup.Tick, r.rng), proxy: way, scope: fmt.Sprintf("lock%d", i),
+		leaving: make(chan struct{}), ready: make(chan error, 1), told: make(chan time.Time, 1), granted: make(chan time.Time, 1),
+	}, nil
+}
+
+// run follows the plan, and returns when the holder may leave.
+func (h *holder) run(ctx context.Context, faultAt time.Time) {
+	wrote := sync.OnceFunc(h.round.writing.Done)
+	defer wrote()
+	if err := wait(ctx, faultAt.Add(-h.plan.connect)); err != nil {
+		h.ready <- err
+		return
+	}
+	c, err := recipes.NewClient(recipes.Config{
+		Servers: []string{h.proxy.addr()}, Root: h.round.root, SessionTimeout: h.spec.Session, Margin: h.spec.Margin,
+	})
+	if err != nil {
+		h.ready <- err
+		return
+	}
+	defer end(c)
+	w, err := recipes.NewClient(recipes.Config{Servers: h.round.others, Root: h.round.root, SessionTimeout: longest})
+	if err != nil {
+		h.ready <- err
+		return
+	}
+	defer end(w)
+	if err := wait(ctx, faultAt.Add(-h.plan.enter)); err != nil {
+		h.ready <- err
+		return
+	}
+	grant, waits, err := h.enter(ctx, c, w)
+	h.ready <- err
+	if err != nil {
+		return
+	}
+	if h.plan.hold > 0 && wait(ctx, faultAt.Add(-h.plan.hold)) == nil {
+		h.proxy.hold(faultAt.Add(-h.plan.release))
+	}
+	if h.plan.write > 0 && wait(ctx, faultAt.Add(-h.plan.write)) == nil {
+		_ = grant.Extend(ctx, time.Hour)
+	}
+	wrote()
+	select {
+	case <-h.leaving:
+	case <-ctx.Done():
+	}
+	waits()
+}
+
+// enter acquires the lock, and returns when the waiter stands in the queue. The function ends the waiter.
+func (h *holder) enter(ctx context.Context, c, w *recipes.Client) (*recipes.Grant, func(), error) {
+	l, err := c.PriorityLock(h.scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := w.PriorityLock(h.scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	grant, err := l.Acquire(ctx, recipes.Request{Owner: "holder", LeaseTimeout: time.Hour, Notify: func(n recipes.Notice) {
+		if _, lost := n.(recipes.Lost); lost {
+			h.told <- time.Now()
+		}
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if got := c.SessionTimeout(); got != h.spec.Session {
+		return nil, nil, fmt.Errorf("the server granted a session of %s in place of %s", got, h.spec.Session)
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	queued, done := make(chan struct{}, 10), make(chan struct{})
+	go func() {
+		defer close(done)
+		g, err := next.Acquire(waiting, recipes.Request{Owner: "waiter", LeaseTimeout: time.Hour, Notify: func(n recipes.Notice) {
+			if _, is := n.(recipes.Queued); is {
+				queued <- struct{}{}
+			}
+		}})
+		if err != nil {
+			return
+		}
+		h.granted <- time.Now()
+		_ = g.Release(context.WithoutCancel(ctx))
+	}()
+	leave := func() { cancel(); <-done }
+	select {
+	case <-queued:
+		return grant, leave, nil
+	case <-done:
+		leave()
+		return nil, nil, errors.New("the waiter does not wait")
+	}
+}
+
+func (h *holder) leave() { close(h.leaving) }
+
+// outcome waits until the holder was told and the waiter granted.
+func (h *holder) outcome(ctx context.Context, faultAt time.Time) Sample {
+	s := Sample{Setup: h.round.bench.setup, Spec: h.spec, Fault: h.round.target.fault}
+	select {
+	case s.Err = <-h.ready:
+	default:
+		s.Err = errors.New("the waiter was not in the queue before the fault")
+	}
+	if s.Err != nil {
+		return s
+	}
+	var told, granted time.Time
+	for _, event := range []struct {
+		is   chan time.Time
+		at   *time.Time
+		what string
+	}{{h.told, &told, "the holder was not told"}, {h.granted, &granted, "the waiter was not granted"}} {
+		select {
+		case *event.at = <-event.is:
+		case <-ctx.Done():
+			s.Err = errors.New(event.what)
+			return s
+		}
+	}
+	s.Told, s.Granted = told.Sub(faultAt), granted.Sub(faultAt)
+	last := h.proxy.last(faultAt)
+	s.Sent, s.Answered = last.sent.Sub(faultAt), last.answered.Sub(faultAt)
+	s.LastAnswer = h.proxy.last(time.Now()).answered.Sub(faultAt)
+	if s.Told < 0 {
+		s.Err = errors.New("the holder was told before the fault")
+	}
+	return s
+}
