@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-embedded test-local-queue test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs simulate steps limits bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-embedded test-local-queue test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -22,6 +22,7 @@ CLIENTS ?= 12
 OUT ?= dist/robust
 BUG ?=
 PAIRS ?= 400
+DEADLINES ?=
 PEERS ?=
 WORK ?=
 SERVERS ?=
@@ -116,6 +117,9 @@ steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n
 
 limits: setup ## Ten thousand waiters, ten thousand locks, a million cycles, requests as long as they may be; prints what each costs. A quarter of an hour
 	go test ./integration/limits -v -count 1 -timeout 0 $(TESTFLAGS) -args -full
+
+deadlines: setup ## Kill, stop and cut off servers of real ensembles right after an answer, and measure how long before the next grant a holder is told (DEADLINES='-voters 3 -ticks 2s'); an hour
+	go test -tags deadlines ./integration/deadlines -run Whole -v -count 1 -timeout 0 -args -whole $(DEADLINES)
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK) -soak-cast 'soak 500'

@@ -6,7 +6,7 @@
 //
 //	bench, err := deadlines.Open(ctx, deadlines.Setup{Voters: 3, Tick: 500 * time.Millisecond})
 //	…
-//	samples, err := bench.Play(ctx, deadlines.FollowerKilled, seed, deadlines.Crowd(sessions, margins, 8))
+//	samples, err := bench.Run(ctx, deadlines.FollowerKilled, seed, deadlines.Specs(sessions, margins, 8))
 //	fmt.Print(deadlines.Table(samples))
 //
 // A holder reaches one server only, through a proxy (see proxy.go) that reads the frames, and no other server afterwards.
