@@ -80,6 +80,7 @@ type program struct {
 	mu      sync.Mutex
 	reaches map[string]bool // by address; nil: all
 	syncs   chan struct{}   // closed when it sends a sync or a write
+	last    string          // address
 	second  time.Duration   // of the writes that are counted
 	writes  int
 	busiest int // the most in a second
@@ -159,7 +160,17 @@ func (p *program) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
+	p.last = address
+	p.mu.Unlock()
 	return &tapped{Conn: nc, p: p}, nil
+}
+
+// address is that of the member to which the program has connected last.
+func (p *program) address() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
 }
 
 // A tapped connection notices what the leader will answer.

@@ -46,7 +46,7 @@ func newSchedule(seed uint64) *schedule {
 	one := func(list ...time.Duration) time.Duration { return list[r.IntN(len(list))] }
 	s := &schedule{
 		seed: seed, voters: 3, limit: 2 + r.IntN(6),
-		tick:  one(200*ms, 500*ms, time.Second, 2*time.Second, 3*time.Second, timeout/2),
+		tick:  one(200*ms, 500*ms, 2*time.Second, 3*time.Second, timeout/2, timeout/2),
 		elect: one(0, 0, 100*ms, 200*ms, time.Second), delay: one(0, 0, ms, 30*ms),
 		begin: upTo(5 * time.Second), patient: r.IntN(4) > 0,
 	}
@@ -95,15 +95,20 @@ func (s *schedule) add(r *rand.Rand, upTo func(time.Duration) time.Duration) {
 		s.steps = append(s.steps, step{wait, beat, name, do})
 	}
 	member := func(w *world) *zktest.Member { return w.e.Member(number) }
-	switch r.IntN(17) {
+	switch r.IntN(22) {
 	case 0:
 		add(fmt.Sprintf("kill m%d", number), func(w *world) { member(w).Kill() })
 	case 1:
 		add(fmt.Sprintf("start m%d", number), func(w *world) { _ = member(w).Start() })
-	case 2:
-		add(fmt.Sprintf("kill m%d, %s reaches nobody", s.home[who], programs[who]), func(w *world) {
-			w.programs()[who].reachNobody()
-			w.e.Member(s.home[who]).Kill()
+	default:
+		add(fmt.Sprintf("kill the member of %s, which reaches nobody", programs[who]), func(w *world) {
+			p := w.programs()[who]
+			p.reachNobody()
+			for _, m := range w.e.Members() {
+				if m.Addr() == p.address() {
+					m.Kill()
+				}
+			}
 		})
 	case 3:
 		add(fmt.Sprintf("stop m%d for %s", number, long), func(w *world) {
