@@ -27,6 +27,25 @@
 // the server itself; Listener.Lag makes a part of the clients read the past, as
 // behind a slow follower. Proxy puts the same rules in front of a real server.
 //
+// # Ensembles
+//
+// StartEnsemble starts several servers with one leader. Clients connect to a
+// Member; a follower forwards writes and syncs, and reports which sessions it has
+// heard of with its replies to the leader's pings, as real ones do. A member can
+// die (Kill), stand still (Stop) or be cut off, from the others, its clients or
+// both; a majority elects another leader, and a deposed one finds out late.
+//
+//	e := zktest.RunEnsembleT(t, zktest.Members(3), zktest.Observers(1), zktest.Pipe())
+//	follower := e.Followers()[0]
+//	client := connect(follower.Dial, follower.Addr())
+//	follower.Kill()
+//	fmt.Println(e.Sessions(), e.History()) // when the leader ends each session; who led when
+//
+// What an ensemble leaves out: observer masters, reconfiguration, local sessions,
+// and the limit on the time of an acknowledgement (a member parts with its leader
+// by silence alone). An election takes ElectionTime, its messages are not played.
+// Members keep their state over Kill and Start; none loses its disk.
+//
 // # Time
 //
 // The server reads the process's clock. With option Pipe it has no network
@@ -43,10 +62,11 @@
 //
 //   - Nothing is durable. DataDir saves a snapshot now and then: for
 //     development. Never use it for data, nor in production.
-//   - One server, no quorum, no observers (StartEnsemble has both), no read-only mode, no
-//     reconfiguration (as a standalone server: refused). Several listeners stand
-//     for the members of an ensemble; a session may move between them at once, and
-//     SessionMoved is answered by a rule alone (Fail).
+//   - Start makes one server, no quorum, no observers, no read-only mode, no
+//     reconfiguration (as a standalone server: refused). Its listeners can stand
+//     for the members of an ensemble where sessions and elections do not matter; a
+//     session may move between them at once, and SessionMoved is answered by a
+//     rule alone (Fail). See StartEnsemble for more.
 //   - No quotas: the nodes under /zookeeper/quota are plain nodes.
 //   - No authentication but digest and ip: no SASL, no x509; TLS on request.
 //     There is no superuser for clients; Create, Set and Delete are one.

@@ -405,7 +405,7 @@ func (m *Member) end(p *proposal) {
 	}
 }
 
-// known operations need the leader or not.
+// writes tells whether an operation takes a transaction.
 func writes(op wire.Op) bool {
 	switch op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
