@@ -100,16 +100,6 @@ func (s *schedule) add(r *rand.Rand, upTo func(time.Duration) time.Duration) {
 		add(fmt.Sprintf("kill m%d", number), func(w *world) { member(w).Kill() })
 	case 1:
 		add(fmt.Sprintf("start m%d", number), func(w *world) { _ = member(w).Start() })
-	default:
-		add(fmt.Sprintf("kill the member of %s, which reaches nobody", programs[who]), func(w *world) {
-			p := w.programs()[who]
-			p.reachNobody()
-			for _, m := range w.e.Members() {
-				if m.Addr() == p.address() {
-					m.Kill()
-				}
-			}
-		})
 	case 3:
 		add(fmt.Sprintf("stop m%d for %s", number, long), func(w *world) {
 			member(w).Stop()
@@ -155,6 +145,16 @@ func (s *schedule) add(r *rand.Rand, upTo func(time.Duration) time.Duration) {
 		add(fmt.Sprintf("m%d hangs up on its clients", number), func(w *world) { member(w).Disconnect() })
 	case 16:
 		add(fmt.Sprintf("cut off m%d from %s", number, programs[who]), func(w *world) { member(w).CutOffClients(programs[who]) })
+	default:
+		add(fmt.Sprintf("kill the member of %s, which reaches nobody", programs[who]), func(w *world) {
+			p := w.programs()[who]
+			p.reachNobody()
+			for _, m := range w.e.Members() {
+				if m.Addr() == p.address() {
+					m.Kill()
+				}
+			}
+		})
 	}
 }
 
