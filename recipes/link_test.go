@@ -77,6 +77,51 @@ func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
 	require.Empty(t, l.pings)
 }
 
+// Another server has not seen what the one before was asked: its pings prove nothing of that.
+func TestAnswersOfTheConnectionBeforeAreNoPartOfTheCount(t *testing.T) {
+	s := &session{c: &Client{}, clock: newClock(), timeout: sessionOf16}
+	before, now := newLink(nil, s), newLink(nil, s)
+	s.link = now
+	at := instant(time.Second)
+
+	s.acked(before, leaderReply{sent: at, answered: at}, false)
+	s.acked(now, leaderReply{sent: 6 * at, answered: 6 * at}, false)
+	s.acked(now, leaderReply{sent: 7 * at, answered: 7 * at}, false)
+	require.Zero(t, s.touches.touched)
+
+	s.acked(now, leaderReply{sent: 11 * at, answered: 11 * at}, false)
+	s.acked(now, leaderReply{sent: 12 * at, answered: 12 * at}, false)
+	require.Equal(t, 7*at, s.touches.touched)
+}
+
+// Nothing can be held before the deadline lies ahead again. Without a new greeting requests would be
+// granted and given back in a loop until three answers have made one.
+func TestConnectionOverWhichTheDeadlineHasPassedIsGivenUpUnlessItIsNew(t *testing.T) {
+	for name, c := range map[string]struct {
+		age    time.Duration
+		ready  bool
+		closed bool
+	}{
+		"old":       {age: sessionOf16/8 + 1, ready: true, closed: true},
+		"new":       {age: sessionOf16 / 8, ready: true},
+		"not ready": {age: sessionOf16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer func() { require.NoError(t, server.Close()) }()
+			s := &session{
+				c: &Client{log: slog.New(slog.DiscardHandler)}, clock: newClock(), timeout: sessionOf16, watches: newWatchTable(), isReady: c.ready,
+				ready: make(chan struct{}), cut: make(chan struct{}), over: make(chan struct{}),
+			}
+			l := newLink(client, s)
+			s.link = l
+			s.greetAgain(l, l.born.add(c.age))
+			require.Equal(t, c.closed, l.closed)
+			require.Equal(t, c.ready && !c.closed, s.usable())
+		})
+	}
+}
+
 func TestErrorsThatAreNoAnswersOfTheLeaderKeepNoSessionAlive(t *testing.T) {
 	for code, leader := range map[int32]bool{
 		0: true, -101: true, -103: true, -110: true, -111: true,

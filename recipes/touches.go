@@ -47,7 +47,7 @@ const (
 	// beatInterval is the time between two heartbeats. A little more than a quarter of
 	// pingInterval: the fourth heartbeat before another is more than a ping interval older.
 	beatInterval = 15
-	// quorumInterval is how old the proof of a quorum may be before a heartbeat is a write.
+	// quorumInterval is how old the proof of a quorum may be before a write follows a heartbeat.
 	quorumInterval = 3
 	// defaultMargin is Config.Margin, unless it is set.
 	defaultMargin = 12
@@ -109,7 +109,7 @@ func (t *touches) before(n int, at instant) int {
 // that may expire its session.
 func (t *touches) known() instant { return min(t.touched, t.quorate) }
 
-// needsWrite reports whether the proof of a quorum is so old that the next heartbeat should renew it.
+// needsWrite reports whether the proof of a quorum is so old that a write should renew it.
 func (t *touches) needsWrite(now instant, timeout time.Duration) bool {
 	return now.sub(t.quorate) >= timeout/quorumInterval
 }

@@ -55,11 +55,21 @@ func margin(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// A small part of the table: what is known to come closest.
+// The flags say what is played: the whole table, the locks of other libraries, or else a small part of the table.
 func TestHolderIsToldBeforeItsWaiterIsGranted(t *testing.T) {
-	if *whole || *others {
-		t.Skip("a part of the whole table")
+	switch {
+	case *whole:
+		playWhole(t)
+	case *others:
+		playPeers(t)
+	default:
+		playClosest(t)
 	}
+}
+
+// playClosest plays what is known to come closest.
+func playClosest(t *testing.T) {
+	t.Helper()
 	bench, err := deadlines.Open(t.Context(), deadlines.Setup{Voters: 3, Tick: 500 * time.Millisecond, SyncLimit: 10})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, bench.Close()) }()
@@ -75,10 +85,8 @@ func TestHolderIsToldBeforeItsWaiterIsGranted(t *testing.T) {
 	judge(t, samples)
 }
 
-func TestWhole(t *testing.T) {
-	if !*whole {
-		t.Skip("takes an hour: -args -whole")
-	}
+func playWhole(t *testing.T) {
+	t.Helper()
 	source := rand.New(rand.NewPCG(seedOf(t), 0))
 	var samples []deadlines.Sample
 	for _, n := range list(t, *voters, strconv.Atoi) {
@@ -129,10 +137,8 @@ func measure(t *testing.T, setup deadlines.Setup, source *rand.Rand) (samples []
 	return samples
 }
 
-func TestPeers(t *testing.T) {
-	if !*others {
-		t.Skip("measures other libraries: -args -peers")
-	}
+func playPeers(t *testing.T) {
+	t.Helper()
 	libraries := []deadlines.Peer{deadlines.GoZookeeper(), deadlines.Curator(peers.BuildJava(t, "java", "Holders"))}
 	var samples []deadlines.PeerSample
 	for _, tick := range list(t, *ticks, time.ParseDuration) {

@@ -15,8 +15,8 @@
 // random. Half of the holders have got an earlier answer late.
 //
 //	go test -tags deadlines ./integration/deadlines                                         # a small part: a minute
-//	go test -tags deadlines ./integration/deadlines -run Whole -v -timeout 0 -args -whole                  # the whole table: an hour
-//	go test -tags deadlines ./integration/deadlines -run Whole -v -timeout 0 -args -whole -voters 3 -ticks 2s -synclimits 5,10 \
+//	go test -tags deadlines ./integration/deadlines -v -timeout 0 -args -whole                  # the whole table: an hour
+//	go test -tags deadlines ./integration/deadlines -v -timeout 0 -args -whole -voters 3 -ticks 2s -synclimits 5,10 \
 //	    -faults leader-deposed-fast -sessions 4s,10s -margins default,1t,3s -seed 1        # a part of it
-//	go test -tags deadlines ./integration/deadlines -run Peers -v -timeout 0 -args -peers -sessions 10s    # zk.Lock and Curator instead
+//	go test -tags deadlines ./integration/deadlines -v -timeout 0 -args -peers -sessions 10s    # zk.Lock and Curator instead
 package deadlines

@@ -69,8 +69,15 @@ func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 		played, first, rate, changes.Load(), failures.Load())
 	if busy != nil {
 		t.Logf("at most %d writes of a program in a second, seed %d", busiest, busy.seed)
+		if busiest > most {
+			t.Errorf("a program writes in a loop: %d times in a second, and %d is enough\n%s", busiest, most, busy)
+		}
 	}
 }
+
+// most is how many writes of a program in a second are enough, several times over: a request that is granted after
+// the deadline of its session must not be made again and again.
+const most = 60
 
 // maxFailures is how many schedules fail before the explorer gives up.
 const maxFailures = 3
