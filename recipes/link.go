@@ -155,6 +155,9 @@ func (l *link) Write(b []byte) (int, error) {
 	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
 	}
+	if l.isGreeted() && binary.BigEndian.Uint32(b[8:]) == opSetWatches {
+		l.watchesSent() // they are read, though another frame may keep them from being written
+	}
 	l.out <- struct{}{}
 	defer func() { <-l.out }()
 	now := l.s.clock.now()
@@ -178,9 +181,6 @@ func (l *link) Write(b []byte) (int, error) {
 	l.mu.Unlock()
 
 	if !first {
-		if binary.BigEndian.Uint32(b[8:]) == opSetWatches {
-			l.watchesSent()
-		}
 		if _, err := l.Conn.Write(b); err != nil {
 			l.broken(err)
 		}
@@ -227,6 +227,12 @@ func (l *link) garbled(err error) error {
 	err = fmt.Errorf("%s: %w", l.RemoteAddr(), err)
 	l.broken(err)
 	return err
+}
+
+func (l *link) isGreeted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.greeted
 }
 
 // watchesSent is called by Write, and so by one goroutine at a time.

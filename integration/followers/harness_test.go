@@ -3,6 +3,7 @@ package followers
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -122,10 +123,22 @@ func (w *world) close() {
 		if p.done != nil {
 			<-p.done
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		require.NoError(w.t, p.client.Close(ctx), p.name)
-		cancel()
+		p.close()
 	}
+	<-time.After(time.Second) // what the client library was about to write
+}
+
+// close waits for a request that was given up in the instant in which it was granted: it is
+// given back beside.
+func (p *program) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	var busy *recipes.BusyError
+	err := p.client.Close(ctx)
+	for ; errors.As(err, &busy) && ctx.Err() == nil; err = p.client.Close(ctx) {
+		<-time.After(ms)
+	}
+	require.NoError(p.w.t, err, p.name)
 }
 
 // reach says which members the program reaches from now on, with new
