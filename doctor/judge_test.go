@@ -155,10 +155,14 @@ func TestSessionTimeouts(t *testing.T) {
 	require.Equal(t, "ok: a: grants the session timeout of 4s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second}}),
 		"two ticks are enough")
 	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second, Margin: 100 * time.Millisecond}}),
-		"warning: a: its tick of 2s is long for a session timeout of 4s: a holder keeps 100ms to the end of its session and needs 140ms")
+		"warning: a: a holder keeps 100ms to the end of its session of 4s, and with a tick of 2s it needs 140ms")
 	s.timeout = 2 * time.Second // as minSessionTimeout may allow
 	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 2 * time.Second}}),
-		"warning: a: its tick of 2s is long for a session timeout of 2s: a holder keeps 167ms to the end of its session and needs 620ms")
+		"warning: a: a holder keeps 167ms to the end of its session of 2s, and with a tick of 2s it needs 620ms")
+	for _, tick := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second} {
+		enough := max(2*tick, shortestSession)
+		require.GreaterOrEqual(t, recipes.Config{}.MarginOf(enough), recipes.LeastMargin(enough, tick), "what the remedy says is enough")
+	}
 }
 
 func TestLeasesAgainstTheSessionTimeout(t *testing.T) {

@@ -34,14 +34,31 @@ func checkSession(f *findings, x *facts, o Options) {
 			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", whole(asked)))
 		}
 		if tick, ok := s.figures.number("tick_time"); ok {
-			margin, least := o.Client.MarginOf(s.timeout), recipes.LeastMargin(s.timeout, milliseconds(tick))
-			if margin < least {
-				f.warn(s.address, fmt.Sprintf("its tick of %s is long for a session timeout of %s: a holder keeps %s to the end of its session and needs %s, or a lock may be given away a moment before its holder knows", whole(milliseconds(tick)), whole(s.timeout), whole(margin.Round(time.Millisecond)), whole(least.Round(time.Millisecond))),
-					fmt.Sprintf("ask for a session timeout of %s or more, or shorten tickTime in zoo.cfg", whole(2*milliseconds(tick))))
-			}
+			checkMargin(f, s, o, milliseconds(tick))
 		}
 	}
 }
+
+// checkMargin compares what a holder keeps to the end of its session with what it needs.
+func checkMargin(f *findings, s *server, o Options, tick time.Duration) {
+	margin, least := o.Client.MarginOf(s.timeout), recipes.LeastMargin(s.timeout, tick)
+	if margin >= least {
+		return
+	}
+	remedy := fmt.Sprintf("use a margin of %s or more", whole(least.Round(time.Millisecond)))
+	if o.Client.Margin == 0 {
+		remedy = fmt.Sprintf("ask for a session timeout of %s or more", whole(max(2*tick, shortestSession)))
+		if s.timeout < 2*tick {
+			remedy += ", or shorten tickTime in zoo.cfg"
+		}
+	}
+	f.warn(s.address, fmt.Sprintf("a holder keeps %s to the end of its session of %s, and with a tick of %s it needs %s: a lock may be given away a moment before its holder knows",
+		whole(margin.Round(time.Millisecond)), whole(s.timeout), whole(tick), whole(least.Round(time.Millisecond))), remedy)
+}
+
+// shortestSession is the shortest session timeout, in tenths of a second, whose margin is long enough
+// unless the tick is longer than half of it.
+const shortestSession = 1400 * time.Millisecond
 
 func bounds(s *server) string {
 	least, ok := s.figures.number("min_session_timeout")
