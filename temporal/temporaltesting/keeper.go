@@ -18,15 +18,16 @@ const (
 type keeper struct {
 	name  string // of its signals
 	scope string
-	token []byte // of its activity
+	task  []byte // the token of its activity
 
 	polite bool           // it asks nobody to go for its priority
 	delta  priority.Level // by which that has to be higher
 
-	told   string // last; "": nothing
-	hold   string // the id, once it is known
-	over   bool   // it has ended, or is to
-	cancel bool   // Temporal says so at its next heartbeat
+	told   string          // last; "": nothing
+	token  lockguard.Token // of what it was told
+	hold   string          // the id, once it is known
+	over   bool            // it has ended, or is to
+	cancel bool            // Temporal says so at its next heartbeat
 }
 
 // isOf reports whether a request is that of the hold, or of a member of it.

@@ -162,7 +162,7 @@ func (a *stageActivity) keep(ctx context.Context, in *interceptor.ExecuteActivit
 	}
 	s, t := a.stage, a.stage.locks.tracker
 	k := &keeper{
-		name: i.Name, scope: i.Requirement.Scope, token: activity.GetInfo(ctx).TaskToken,
+		name: i.Name, scope: i.Requirement.Scope, task: activity.GetInfo(ctx).TaskToken,
 		polite: i.Requirement.NeverPreempts || isTry(i.Requirement), delta: priority.Level(max(i.Requirement.PreemptDelta, 1)),
 	}
 	a.keeper = k
@@ -225,7 +225,7 @@ func (s *stage) limit(k *keeper, r lockguard.Requirement, in *interceptor.Execut
 		if !late {
 			return
 		}
-		_ = s.env.CompleteActivity(k.token, nil, sdk.NewApplicationErrorWithOptions(
+		_ = s.env.CompleteActivity(k.task, nil, sdk.NewApplicationErrorWithOptions(
 			fmt.Sprintf("lock %q not acquired within %s: %s", k.scope, limit, now), temporal.ErrTypeLockWaitTimeout,
 			sdk.ApplicationErrorOptions{NonRetryable: true, Category: sdk.ApplicationErrorCategoryBenign}))
 		s.locks.await(k.scope, "the request is withdrawn", func() bool { return !t.isThereLocked(k) })
@@ -318,7 +318,7 @@ func (c *stageClient) SignalWorkflow(ctx context.Context, workflowID, _, name st
 	env.RegisterDelayedCallback(func() { _ = env.SignalWorkflowByID(workflowID, name, arg) }, 0) // in its main loop
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.keeper.told = news.State
+	c.keeper.told, c.keeper.token = news.State, news.Reference.Token
 	if news.Reference.Hold != "" {
 		c.keeper.hold = news.Reference.Hold
 	}

@@ -196,19 +196,22 @@ func (t *tracker) isDelayedLocked(scope string) bool {
 }
 
 // knowsLocked reports whether a workflow has been told what has become of its
-// hold.
+// hold: of the very one that there is, which after a loss is another one.
 func (t *tracker) knowsLocked(k *keeper) bool {
-	there, holds, asked := false, false, false
+	there, holds, asked, another := false, false, false, false
 	for _, r := range t.requests {
 		if k.isOf(r.about) {
-			there, holds, asked = true, holds || r.phase == held, asked || r.asked
+			there, asked = true, asked || r.asked
+			if r.phase == held {
+				holds, another = true, another || r.about.Token != k.token
+			}
 		}
 	}
 	switch k.told {
 	case toldPreempting:
-		return there
+		return there && !another
 	case toldGranted, toldRegranted:
-		return there && !asked
+		return holds && !asked && !another
 	}
 	return there && !holds // it waits
 }
