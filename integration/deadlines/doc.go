@@ -10,9 +10,8 @@
 //	fmt.Print(deadlines.Table(samples))
 //
 // A holder reaches one server only, through a proxy (see proxy.go) that reads the frames, and no other server afterwards.
-// Half of the holders are placed at the worst moment that is known: the follower's last report to the leader is as old as
-// it can be, and a request that the leader has executed was answered just before the fault. The other half is placed at
-// random. Half of the holders have got an earlier answer late.
+// They connect at random moments. A write of half of them is answered right before the fault, and half of them have got an
+// earlier answer late.
 //
 //	go test -tags deadlines ./integration/deadlines                                         # a small part: a minute
 //	go test -tags deadlines ./integration/deadlines -v -timeout 0 -args -whole                  # the whole table: an hour

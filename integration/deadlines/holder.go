@@ -16,7 +16,7 @@ type Spec struct {
 	Session time.Duration
 	Margin  time.Duration // Config.Margin; 0 is the default
 	Late    bool          // an earlier answer is held back, for three tenths of the session
-	Worst   bool          // placed at the worst moment that is known, not at random
+	Written bool          // a write of the holder is answered right before the fault
 }
 
 // Specs returns specs: each session with each margin, n of each kind. A margin of 0 is the default, and a negative one a
@@ -26,7 +26,7 @@ func Specs(sessions, margins []time.Duration, n int) (specs []Spec) {
 		for _, margin := range margins {
 			for _, late := range []bool{false, true} {
 				for i := range n {
-					specs = append(specs, Spec{Session: session, Margin: margin, Late: late, Worst: i%2 == 0})
+					specs = append(specs, Spec{Session: session, Margin: margin, Late: late, Written: i%2 == 0})
 				}
 			}
 		}
@@ -72,45 +72,21 @@ type plan struct {
 
 // planFor draws a plan.
 //
-// A client pings every third of its session, and asks the leader every quarter: after its watchdog has looked, which it does
-// every 32nd. In the worst case that is known the leader hears of the session by a ping and a heartbeat close to each
-// other. It hears nothing more until the next heartbeat, which is answered just before the next ping is due. The fault
-// strikes then: what the follower has heard last dies with it. A late answer puts the next heartbeat off.
+// A client asks the leader all the time, and a follower reports every half tick, at instants of its own: what counts is how
+// the fault falls between the two, so the client connects at random. An answered write puts the deadline as late as it can be
+// when it is the last that happens before the fault. A late answer puts the next heartbeat off.
 func planFor(s Spec, tick time.Duration, rng *rand.Rand) plan {
 	draw := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most) + 1)) }
-	look, ping := s.Session/32, s.Session/3
-	before := draw(2 * tick) // from the last answer to the fault
-	if !s.Worst {
-		p := plan{connect: 2*ping + draw(ping) + 3*time.Second}
-		p.enter = p.connect
-		if s.Late {
-			p.release = before + look
-			p.hold = p.release + s.Session*3/10
-		}
-		return p
-	}
-	if rng.IntN(4) > 0 { // before the next ping, and before the follower's next report
-		before = draw(min(look/4, tick/8))
-	}
-	// Pings come at the looks 10⅔ and 21⅓, a heartbeat soon after the first of them.
-	p := plan{write: before, release: before + look/8}
-	p.connect = 21*look + before
-	if rng.IntN(3) == 0 { // the last answer is that to a heartbeat
-		late := min(look/2, tick/4+50*time.Millisecond) // of the watchdog, by then
-		p.write, p.release = 0, late+look/4
-		p.connect = 20*look + late
-	}
-	p.enter = p.connect - 5*look
-	if s.Late {
-		p.enter = p.connect - 4*look
-	}
-	for p.enter < 3*time.Second { // a while later pings and heartbeats meet again
-		p.connect, p.enter = p.connect+s.Session, p.enter+s.Session
+	p := plan{connect: s.Session + draw(s.Session/3) + 3*time.Second}
+	p.enter = p.connect
+	before := draw(2 * tick) // from the last answer that comes late to the fault
+	if s.Written {
+		p.write = draw(min(s.Session/128, tick/8))
+		before = p.write
 	}
 	if s.Late {
-		p.hold = p.release + 10*look
-	} else {
-		p.release = 0
+		p.release = before + s.Session/32
+		p.hold = p.release + s.Session*3/10
 	}
 	return p
 }

@@ -1,6 +1,7 @@
-// Package zkserver runs real ZooKeeper servers for tests, benchmarks and demonstrations: one server or an ensemble of
-// three, on free loopback ports, with its data in a temporary directory (in memory where possible). A server can be
-// stopped, killed, paused, resumed and started again on the same data and port, and a chosen session can be expired.
+// Package zkserver runs real ZooKeeper servers for tests, benchmarks and demonstrations: one server, or an ensemble, of
+// three unless told otherwise. They listen on free loopback ports and have their data in a temporary directory (in memory
+// where possible). A server can be stopped, killed, paused, resumed and started again on the same data and port, and a
+// chosen session can be expired.
 //
 // The one idea: every method is finished when it returns. A started server serves, a killed one is gone, a paused one
 // answers nobody, an expired session is closed on the server. No test needs to sleep.

@@ -48,6 +48,19 @@ func TestEnsembleWithoutQuorumServesAgainAfterRestart(t *testing.T) {
 	require.Equal(t, "data", connect(t, ensemble.Connect(), 4*time.Second).read(t, "/kept"))
 }
 
+func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
+	ensemble := zkserver.StartEnsemble(t, zkserver.WithMembers(5, 1), zkserver.WithHeap(64))
+	require.Len(t, ensemble.Servers(), 6)
+	followers, err := ensemble.Followers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, followers, 4)
+	observers, err := ensemble.Observers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, ensemble.Servers()[5:], observers)
+	c := connect(t, observers[0].Addr(), 4*time.Second)
+	c.write(t, "/kept", "data")
+}
+
 func TestPausedLeaderIsReplaced(t *testing.T) {
 	ensemble := zkserver.StartEnsemble(t)
 	leader, err := ensemble.Leader(t.Context())

@@ -22,7 +22,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return server
 }
 
-// StartEnsemble runs an ensemble of three for the length of a test. See Start.
+// StartEnsemble runs an ensemble for the length of a test. See Start.
 func StartEnsemble(t testing.TB, opts ...Option) *Ensemble {
 	t.Helper()
 	ensemble, err := RunEnsemble(t.Context(), opts...)
