@@ -151,16 +151,23 @@ func TestSessionTimeouts(t *testing.T) {
 	require.Equal(t, "warning: a: grants a session timeout of 40s in place of 1m: it allows 4s to 40s, with a tick of 2s",
 		run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: time.Minute}}))
 	require.Equal(t, "ok: a: grants the session timeout of 40s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 40 * time.Second}}))
+	s.timeout = 4400 * time.Millisecond
+	require.Equal(t, "ok: a: grants the session timeout of 4.4s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4400 * time.Millisecond}}),
+		"two ticks, and the time that a ping may be late")
+	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4400 * time.Millisecond, Margin: 100 * time.Millisecond}}),
+		"warning: a: a holder keeps 100ms to the end of its session of 4.4s, and with a tick of 2s it needs 144ms")
 	s.timeout = 4 * time.Second
-	require.Equal(t, "ok: a: grants the session timeout of 4s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second}}),
-		"two ticks are enough")
-	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second, Margin: 100 * time.Millisecond}}),
-		"warning: a: a holder keeps 100ms to the end of its session of 4s, and with a tick of 2s it needs 140ms")
+	require.Equal(t, "ok: a: grants the session timeout of 4s\nwarning: a: a holder keeps 333ms to the end of its session of 4s, and with a tick of 2s it needs 407ms: a lock may be given away a moment before its holder knows",
+		run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second}}), "a late ping may cost a heartbeat")
 	s.timeout = 2 * time.Second // as minSessionTimeout may allow
 	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 2 * time.Second}}),
-		"warning: a: a holder keeps 167ms to the end of its session of 2s, and with a tick of 2s it needs 620ms")
+		"warning: a: a holder keeps 167ms to the end of its session of 2s, and with a tick of 2s it needs 753ms")
+	other := &server{address: "b", timeout: 4400 * time.Millisecond, figures: figures("tick_time", "3000")}
+	s.timeout = other.timeout
+	require.Contains(t, run(checkSession, &facts{servers: []*server{s, other}}, Options{Client: recipes.Config{SessionTimeout: other.timeout}}),
+		"warning: a: a holder keeps 367ms to the end of its session of 4.4s, and with a tick of 3s it needs", "the other one may lead")
 	for _, tick := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second} {
-		enough := max(2*tick, shortestSession)
+		enough := enoughSession(tick)
 		require.GreaterOrEqual(t, recipes.Config{}.MarginOf(enough), recipes.LeastMargin(enough, tick), "what the remedy says is enough")
 	}
 }

@@ -23,6 +23,7 @@ func (o Options) sessionTimeout() time.Duration {
 // servers grant.
 func checkSession(f *findings, x *facts, o Options) {
 	asked := o.sessionTimeout()
+	tick, known := longestTick(x.servers)
 	for _, s := range x.servers {
 		if !s.up() {
 			continue
@@ -33,10 +34,20 @@ func checkSession(f *findings, x *facts, o Options) {
 		} else {
 			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", whole(asked)))
 		}
-		if tick, ok := s.figures.number("tick_time"); ok {
-			checkMargin(f, s, o, milliseconds(tick))
+		if known {
+			checkMargin(f, s, o, tick)
 		}
 	}
+}
+
+// longestTick returns the longest tick of all servers: any of them may lead, and what counts is that of the leader.
+func longestTick(servers []*server) (longest time.Duration, known bool) {
+	for _, s := range servers {
+		if tick, ok := s.figures.number("tick_time"); ok {
+			longest, known = max(longest, milliseconds(tick)), true
+		}
+	}
+	return longest, known
 }
 
 // checkMargin compares what a holder keeps to the end of its session with what it needs.
@@ -47,8 +58,8 @@ func checkMargin(f *findings, s *server, o Options, tick time.Duration) {
 	}
 	remedy := fmt.Sprintf("use a margin of %s or more", whole(least.Round(time.Millisecond)))
 	if o.Client.Margin == 0 {
-		remedy = fmt.Sprintf("ask for a session timeout of %s or more", whole(max(2*tick, shortestSession)))
-		if s.timeout < 2*tick {
+		remedy = fmt.Sprintf("ask for a session timeout of %s or more", whole(enoughSession(tick)))
+		if s.timeout < enoughSession(tick) && s.timeout >= shortestSession {
 			remedy += ", or shorten tickTime in zoo.cfg"
 		}
 	}
@@ -57,8 +68,13 @@ func checkMargin(f *findings, s *server, o Options, tick time.Duration) {
 }
 
 // shortestSession is the shortest session timeout, in tenths of a second, whose margin is long enough
-// unless the tick is longer than half of it.
+// where the tick is short.
 const shortestSession = 1400 * time.Millisecond
+
+// enoughSession is a session timeout whose margin is long enough with that tick.
+func enoughSession(tick time.Duration) time.Duration {
+	return max(2*tick+400*time.Millisecond, shortestSession)
+}
 
 func bounds(s *server) string {
 	least, ok := s.figures.number("min_session_timeout")

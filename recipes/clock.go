@@ -31,7 +31,7 @@ func newClock() *clock {
 
 // now returns the present. Right after a suspend that was not noticed yet it
 // is early: a request stamped then counts as sent before it was, which only
-// makes a hold end sooner.
+// makes a hold end sooner. The arrival of an answer that prolongs a hold takes awake.
 func (c *clock) now() instant {
 	return instant(time.Since(c.base) + time.Duration(c.slept.Load()))
 }

@@ -60,7 +60,7 @@ type Config struct {
 	// pings may be (a busy or paused server), how differently the clocks run over a session
 	// timeout, and the time that work needs to stop once its context is cancelled. LeastMargin
 	// is the least that makes sense. It need not cover the servers' tick while the session timeout
-	// is two ticks or more, as ZooKeeper's defaults have it. For observers behind an observer
+	// is two ticks and 400ms or more. For observers behind an observer
 	// master add half a tick and a fifth of the session timeout.
 	// At most half of the session timeout. Defaults to a twelfth of it: 1.25s of 15s.
 	// docs/protocol.md, "The session's deadline", has the reckoning.
@@ -111,19 +111,24 @@ type Config struct {
 const defaultRoot = "/lockkeeper"
 
 // MarginOf returns how long before the end of a session with this timeout, as the
-// server has granted it, a hold ends: Margin, or what it defaults to.
+// server has granted it, a hold ends: Margin, but half of timeout at most; without one, a twelfth of it.
 func (cfg Config) MarginOf(timeout time.Duration) time.Duration {
-	if cfg.Margin > 0 && cfg.Margin <= timeout/longestMargin {
-		return cfg.Margin
+	if cfg.Margin > 0 {
+		return min(cfg.Margin, timeout/longestMargin)
 	}
 	return timeout / defaultMargin
 }
 
 // LeastMargin returns the shortest Config.Margin that makes sense for sessions with this timeout
-// at servers with this tick (tickTime): 100ms and a hundredth of the timeout, and more where the timeout is
-// shorter than two ticks. docs/protocol.md, "The session's deadline", has the reckoning.
+// at servers with this tick (tickTime, the longest of all servers): 100ms and a hundredth of the timeout. Where the timeout is
+// shorter than two ticks and 400ms, a ping that is 100ms late may cost a heartbeat, which is added, and so is
+// what the timeout is shorter than two ticks. docs/protocol.md, "The session's deadline", has the reckoning.
 func LeastMargin(timeout, tick time.Duration) time.Duration {
-	return 100*time.Millisecond + timeout/100 + max(0, tick/2-timeout/pingInterval)
+	least := 100*time.Millisecond + timeout/100
+	if short := tick/2 - timeout/pingInterval; short > -100*time.Millisecond {
+		least += timeout/beatInterval + max(0, short)
+	}
+	return least
 }
 
 // ParseServers splits a connect string, host:port[,host:port][/chroot].

@@ -123,3 +123,15 @@ func TestClosedClientSaysSo(t *testing.T) {
 	_, err = l.Acquire(t.Context(), Request{})
 	require.ErrorIs(t, err, ErrClosed)
 }
+
+func TestMarginOfASession(t *testing.T) {
+	require.Equal(t, 1250*time.Millisecond, Config{}.MarginOf(15*time.Second))
+	require.Equal(t, 4*time.Second, Config{Margin: 4 * time.Second}.MarginOf(15*time.Second))
+	require.Equal(t, 5*time.Second, Config{Margin: 6 * time.Second}.MarginOf(10*time.Second), "where the server grants less than was asked for")
+
+	const tick = 2 * time.Second
+	require.Equal(t, 250*time.Millisecond, LeastMargin(15*time.Second, tick))
+	require.Equal(t, 144*time.Millisecond, LeastMargin(4400*time.Millisecond, tick))
+	require.InDelta(t, (140+267)*time.Millisecond, LeastMargin(4*time.Second, tick), float64(time.Millisecond), "a late ping costs a heartbeat")
+	require.InDelta(t, (120+133+500)*time.Millisecond, LeastMargin(2*time.Second, tick), float64(time.Millisecond), "shorter than two ticks")
+}

@@ -86,8 +86,9 @@ func throughLeader(op int32) bool {
 
 // saysLeader reports whether the leader gave this answer: success, or an error that is
 // about data, from NoNode (-101) to NotEmpty (-111). Other errors may be the server's own,
-// or say that the session is no more.
-func saysLeader(code int32) bool { return code == 0 || code <= -101 && code >= -111 }
+// or say that the session is no more. So may NoAuth (-102): with enableEagerACLCheck (3.6 and
+// later) a follower refuses a write without asking the leader.
+func saysLeader(code int32) bool { return code == 0 || code <= -101 && code >= -111 && code != -102 }
 
 // maxGreeting is how many bytes a greeting may have: it has 37.
 const maxGreeting = 256
@@ -356,7 +357,7 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 	switch {
 	case request.led && saysLeader(code):
 		zxid := int64(binary.BigEndian.Uint64(h[4:]))
-		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != opSync)
+		l.s.acked(l, leaderReply{sent: request.at, answered: l.s.clock.awake(), zxid: zxid}, request.op != opSync)
 	case xid == xidAuth:
 		if code != 0 {
 			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", code))

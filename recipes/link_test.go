@@ -124,7 +124,7 @@ func TestConnectionOverWhichTheDeadlineHasPassedIsGivenUpUnlessItIsNew(t *testin
 
 func TestErrorsThatAreNoAnswersOfTheLeaderKeepNoSessionAlive(t *testing.T) {
 	for code, leader := range map[int32]bool{
-		0: true, -101: true, -103: true, -110: true, -111: true,
+		0: true, -101: true, -102: false, -103: true, -110: true, -111: true,
 		-112: false, -118: false, -127: false, -4: false, // expired, moved, throttled, connection loss
 	} {
 		s := &session{c: &Client{}, clock: newClock()}
@@ -170,4 +170,27 @@ func TestAClosedConnectionIsNotLateAnyMore(t *testing.T) {
 		require.NoError(t, l.late(now, 10*time.Second, true))
 		require.NoError(t, l.late(now, 10*time.Second, false))
 	})
+}
+
+func TestAnswerAfterASuspendThatNobodyHasNoticedIsNotTakenForAnEarlierOne(t *testing.T) {
+	s := &session{c: &Client{}, clock: newClock(), timeout: sessionOf16}
+	l := newLink(nil, s)
+	s.link = l
+	s.clock.before -= time.Minute // as if the machine had slept since
+	l.received = s.clock.now()
+	l.sent[1] = sentRequest{at: 9, op: opSync, led: true}
+	head := make([]byte, 16)
+	binary.BigEndian.PutUint32(head, 1)
+	l.header(head, false)
+	require.GreaterOrEqual(t, s.touches.answers[0].answered, instant(time.Minute))
+}
+
+func TestTimeoutOfASessionDoesNotGrowAtAReconnect(t *testing.T) {
+	s := &session{c: &Client{cfg: Config{SessionTimeout: 10 * time.Second}}, clock: newClock(), timeout: 10 * time.Second}
+	for _, granted := range []struct{ here, counts time.Duration }{
+		{10 * time.Second, 10 * time.Second}, {20 * time.Second, 10 * time.Second}, {8 * time.Second, 8 * time.Second}, {10 * time.Second, 8 * time.Second},
+	} {
+		s.greeted(1, 7, granted.here, nil)
+		require.Equal(t, granted.counts, s.timeout, "a new leader goes by that of the session's beginning")
+	}
 }

@@ -192,6 +192,10 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 	s.c.greetings.Add(1)
 	s.mu.Lock()
 	first := s.id == 0
+	if !first {
+		// A new leader goes by the timeout that the session began with.
+		timeout = min(timeout, s.timeout)
+	}
 	s.id, s.timeout, s.password = id, timeout, password
 	s.lastAck = max(s.lastAck, asked)
 	s.touches.greeted(asked, first, timeout)

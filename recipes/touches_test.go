@@ -133,15 +133,40 @@ func TestLeaderHasBeenToldWhatIsTakenForKnown(t *testing.T) {
 	require.Greater(t, known, 2000, "it would be true of a client that never knows anything")
 }
 
+// Where the leader pings later than every quarter of the timeout, it may lack what was noted within that time before what
+// is taken for known, and one request more.
+func TestLatePingCostsItsLatenessAndOneRequest(t *testing.T) {
+	const late = instant(20 * time.Millisecond)
+	lacking := 0
+	for seed := range uint64(3000) {
+		e := newFollowerOnPaper(seed)
+		e.late = late
+		for e.step() {
+			if e.client.touched > e.leaderKnows {
+				lacking++
+			}
+			for i := len(e.notes) - 1; i >= 0; i-- {
+				if e.notes[i] <= e.client.touched-late {
+					require.LessOrEqual(t, e.notes[i], e.leaderKnows, "seed %d, at %s", seed, time.Duration(e.now))
+					break
+				}
+			}
+		}
+	}
+	require.Positive(t, lacking, "a late ping costs nothing")
+}
+
 // followerOnPaper is a leader, a follower and a client, and the links between them: each keeps its order.
 type followerOnPaper struct {
 	random *rand.Rand
-	slow   bool // links stand still now and then
+	slow   bool    // links stand still now and then
+	late   instant // of a ping, at most
 	now    instant
 	events []paperEvent
 	busy   [4]instant // arrival of the last message, by link
 
 	noted, leaderKnows instant // the last touch that the follower has in its table, that the leader was told of
+	notes              []instant
 	client             touches
 }
 
@@ -194,13 +219,14 @@ func (e *followerOnPaper) ping() {
 		told := e.noted
 		e.send(toLeader, func() { e.leaderKnows = max(e.leaderKnows, told) })
 	})
-	e.at(e.now+instant(paperTimeout/pingInterval), e.ping)
+	e.at(e.now+instant(paperTimeout/pingInterval)+instant(e.random.Int64N(int64(e.late)+1)), e.ping)
 }
 
 func (e *followerOnPaper) request() {
 	sent := e.now
 	e.send(toFollower, func() {
 		e.noted = e.now
+		e.notes = append(e.notes, e.now)
 		e.send(toLeader, func() {
 			e.send(fromLeader, func() {
 				e.send(toClient, func() {

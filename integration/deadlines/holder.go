@@ -222,17 +222,16 @@ func (h *holder) outcome(ctx context.Context, faultAt time.Time) Sample {
 		return s
 	}
 	var told, granted time.Time
-	for _, event := range []struct {
-		is   chan time.Time
-		at   *time.Time
-		what string
-	}{{h.told, &told, "the holder was not told"}, {h.granted, &granted, "the waiter was not granted"}} {
-		select {
-		case *event.at = <-event.is:
-		case <-ctx.Done():
-			s.Err = errors.New(event.what)
-			return s
-		}
+	select {
+	case granted = <-h.granted:
+	case <-ctx.Done():
+		s.Err = errors.New("the waiter was not granted")
+		return s
+	}
+	select {
+	case told = <-h.told:
+	case <-ctx.Done():
+		told = time.Now() // at the earliest: two holders all the time
 	}
 	s.Told, s.Granted = told.Sub(faultAt), granted.Sub(faultAt)
 	last := h.proxy.last(faultAt)

@@ -22,6 +22,11 @@ func (s Sample) Promise() time.Duration { return s.margin() - s.Noise }
 // Broken tells whether the sample breaks the promise.
 func (s Sample) Broken() bool { return s.Err == nil && s.Gap() < s.Promise() }
 
+// Unclear tells whether the gap is below the margin, but timers were so late that it says nothing.
+func (s Sample) Unclear() bool {
+	return s.Err == nil && s.Gap() < s.margin() && !s.Broken() && s.Noise > s.margin()/2
+}
+
 // Table renders samples as a table in markdown, one row for each configuration.
 func Table(samples []Sample) string {
 	groups := map[row][]Sample{}

@@ -345,12 +345,14 @@ type change struct {
 	granted time.Duration // when the other one was granted
 
 	expired bool // the leader had ended the holder's session by then
+
+	promised time.Duration // how long before that the holder is told at least, where that is known
 }
 
 // late tells whether the other one was granted before the holder was told. In
 // one and the same instant it was, unless the holder has made way: a holder
-// that has lost its hold deletes its node if it can.
-func (c change) late() bool { return c.gap() < 0 || c.gap() == 0 && c.expired }
+// that has lost its hold deletes its node if it can. A session that expires leaves the margin.
+func (c change) late() bool { return c.gap() < 0 || c.expired && c.gap() <= c.promised }
 
 // gap is how long nobody held the lock; negative: how long both did.
 func (c change) gap() time.Duration {

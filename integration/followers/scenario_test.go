@@ -16,6 +16,7 @@ import (
 type scenario struct {
 	name   string
 	opts   []zktest.Option
+	drift  float64                                       // of the leader's clock
 	config func(cfg *recipes.Config, tick time.Duration) // nil: the defaults
 	holder func(e *zktest.Ensemble) []*zktest.Member     // whom the holder reaches at first; nil: the first follower
 	waiter func(e *zktest.Ensemble) []*zktest.Member     // nil: the leader
@@ -102,7 +103,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "follower dies after a heartbeat, the leader's clock is fast by 1%",
-		opts:  []zktest.Option{zktest.TimeoutDrift(0.01)},
+		drift: 0.01,
 		fault: isolated(afterHeartbeat(killFollower)),
 	},
 	{
@@ -325,11 +326,13 @@ type outcome struct {
 func (s scenario) play(t *testing.T, tick, offset, phase time.Duration) (worst change, story string, ok bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, append([]zktest.Option{zktest.TickTime(tick), zktest.ClockPhases(phase)}, s.opts...)...)
+		w := newWorld(t, append([]zktest.Option{zktest.TickTime(tick), zktest.ClockPhases(phase), zktest.TimeoutDrift(s.drift)}, s.opts...)...)
+		var margin time.Duration
 		config := func(cfg *recipes.Config) {
 			if s.config != nil {
 				s.config(cfg, tick)
 			}
+			margin = cfg.MarginOf(timeout)
 		}
 		holds, waits := s.holder, s.waiter
 		if holds == nil {
@@ -357,6 +360,7 @@ func (s scenario) play(t *testing.T, tick, offset, phase time.Duration) (worst c
 		<-time.After(time.Second)
 		synctest.Wait()
 		worst, ok = w.worst()
+		worst.promised = margin - time.Duration(s.drift*float64(timeout))
 		story = w.story()
 		w.close()
 	})
