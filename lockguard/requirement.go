@@ -50,7 +50,7 @@ type Requirement struct {
 	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
 	// keeps the lock until somebody else asks, of whatever priority. It loses the
 	// lock when that one has waited for its grace, and also when its connection ends.
-	// One that is cut off then may believe for a quarter of a session timeout more that it
+	// One that is cut off then may believe for five sixteenths of a session timeout more that it
 	// holds: see "Takeovers and breaks" in docs/safety.md. Defaults to 10m.
 	LeaseTimeout time.Duration
 

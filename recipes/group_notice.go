@@ -176,7 +176,8 @@ type (
 		Stack    string
 	}
 
-	// GroupAtRisk: ZooKeeper has not answered for a quarter of the session timeout. The
+	// GroupAtRisk: ZooKeeper has not answered for a quarter of the session timeout, or
+	// the deadline is less than a sixteenth of it away. The
 	// locks will be lost at the deadline unless an answer comes before.
 	GroupAtRisk struct{ Deadline time.Time }
 

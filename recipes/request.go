@@ -35,7 +35,7 @@ type Request struct {
 	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
 	// keeps the lock until somebody else asks, of whatever priority. It loses the
 	// lock when that one has waited for its grace, and also when its connection ends.
-	// One that is cut off then may believe for a quarter of a session timeout more that it
+	// One that is cut off then may believe for five sixteenths of a session timeout more that it
 	// holds: see "Takeovers and breaks" in docs/safety.md. Defaults to 10m.
 	LeaseTimeout time.Duration
 
@@ -284,8 +284,8 @@ type (
 	// PreemptWithdrawn: nobody asks the holder to go any more.
 	PreemptWithdrawn struct{}
 
-	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout. The
-	// lock is still held, and will be lost at the deadline unless an answer
+	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout, or the
+	// deadline is less than a sixteenth of it away. The lock is still held, and will be lost at the deadline unless an answer
 	// comes before. Sent again for each silence.
 	AtRisk struct{ Deadline time.Time } // on the local monotonic clock
 
