@@ -17,6 +17,7 @@ type Store struct{ State string }
 func Compact(ctx context.Context, guard *lockguard.Guard, store *Store) error {
 	return guard.Do(ctx, lockguard.Requirement{
 		Scope: "cluster/orders", Priority: 20, CleanupTimeout: 30 * time.Second,
+		LeaseTimeout: 3 * time.Hour, // longer than the work: only a higher priority interrupts it
 	}, func(ctx context.Context) error {
 		store.State = "half compacted"
 		select {

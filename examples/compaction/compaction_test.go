@@ -20,7 +20,8 @@ func TestCompactionGivesWayAndPutsTheStoreBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zk, store := zktest.RunT(t, zktest.Pipe()), &compaction.Store{State: "new"}
 		job, operator := guard(t, zk, "job"), guard(t, zk, "operator")
-		go func() { _ = compaction.Compact(t.Context(), job, store) }()
+		done := make(chan error, 1)
+		go func() { done <- compaction.Compact(t.Context(), job, store) }()
 		time.Sleep(time.Hour) // of the bubble: at once
 		synctest.Wait()
 		require.Equal(t, "half compacted", store.State)
@@ -28,6 +29,10 @@ func TestCompactionGivesWayAndPutsTheStoreBack(t *testing.T) {
 		err := operator.Do(t.Context(), lockguard.Requirement{Scope: "cluster/orders", Priority: 90},
 			func(context.Context) error { require.Equal(t, "as before", store.State); return nil })
 		require.NoError(t, err)
+
+		preempted := &lockguard.PreemptedError{}
+		require.ErrorAs(t, <-done, &preempted)
+		require.EqualValues(t, 90, preempted.Priority)
 	})
 }
 
