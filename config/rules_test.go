@@ -150,16 +150,28 @@ func TestRules(t *testing.T) {
 		},
 
 		// Jobs
-		"job has no value":         {"version: 1\njobs:\n  a:\n", `3:5 jobs[a]: has no value; write it like backup: {schedule: "0 2 * * *", run: [/usr/bin/backup], locks: [{scope: cluster/orders}]}`},
-		"job is empty":             {"version: 1\njobs:\n  a: {}\n", "3:3 jobs[a]: schedule is missing; write for example schedule: \"0 2 * * *\" or \"@every 5m\"\n3:3 jobs[a]: run is missing; write the command, for example run: [/usr/bin/backup, --all]"},
-		"job has a bad name":       {"version: 1\njobs:\n  a b: {schedule: '@daily', run: [x]}\n", `3:3 jobs[a b]: "a b" contains ' '; write only letters, digits, dots, underscores and hyphens`},
-		"job has a number's name":  {"version: 1\njobs:\n  7: {schedule: '@daily', run: [x]}\n", ""},
-		"mistyped field of a job":  {"version: 1\njobs:\n  a:\n    scedule: x\n    run: [x]\n", "3:3 jobs[a]: schedule is missing; write for example schedule: \"0 2 * * *\" or \"@every 5m\"\n4:5 jobs[a]: unknown field \"scedule\"; did you mean \"schedule\"?"},
-		"later field of a job":     {job("after: [b]"), `4:5 jobs[a]: unknown field "after"; this version of lockkeeper cannot do that yet, remove it`},
-		"command beside run":       {job("command: [x]"), `4:5 jobs[a]: unknown field "command"; write run: [command, argument], or run: {command: [...]}`},
-		"timeout is zero":          {job("timeout: 0s"), `4:14 jobs[a].timeout: "0s" must be positive; write a duration such as "30s", or leave it out`},
-		"timeout is in days":       {job("timeout: 2 days"), `4:14 jobs[a].timeout: "2 days" is not a duration; write "48h"`},
-		"schedule never due":       {job(`schedule: "0 0 30 2 *"`), `4:15 jobs[a].schedule: "0 0 30 2 *": it is never due: no month has such a day; write for example "0 2 * * *" or "@every 5m"`},
+		"job has no value":        {"version: 1\njobs:\n  a:\n", `3:5 jobs[a]: has no value; write it like backup: {schedule: "0 2 * * *", run: [/usr/bin/backup], locks: [{scope: cluster/orders}]}`},
+		"job is empty":            {"version: 1\njobs:\n  a: {}\n", "3:3 jobs[a]: schedule is missing; write for example schedule: \"0 2 * * *\" or \"@every 5m\"\n3:3 jobs[a]: run is missing; write the command, for example run: [/usr/bin/backup, --all]"},
+		"job has a bad name":      {"version: 1\njobs:\n  a b: {schedule: '@daily', run: [x]}\n", `3:3 jobs[a b]: "a b" contains ' '; write only letters, digits, dots, underscores and hyphens`},
+		"job has a number's name": {"version: 1\njobs:\n  7: {schedule: '@daily', run: [x]}\n", ""},
+		"mistyped field of a job": {"version: 1\njobs:\n  a:\n    scedule: x\n    run: [x]\n", "3:3 jobs[a]: schedule is missing; write for example schedule: \"0 2 * * *\" or \"@every 5m\"\n4:5 jobs[a]: unknown field \"scedule\"; did you mean \"schedule\"?"},
+		"later field of a job":    {job("after: [b]"), `4:5 jobs[a]: unknown field "after"; this version of lockkeeper cannot do that yet, remove it`},
+		"command beside run":      {job("command: [x]"), `4:5 jobs[a]: unknown field "command"; write run: [command, argument], or run: {command: [...]}`},
+		"timeout is zero":         {job("timeout: 0s"), `4:14 jobs[a].timeout: "0s" must be positive; write a duration such as "30s", or leave it out`},
+		"timeout is in days":      {job("timeout: 2 days"), `4:14 jobs[a].timeout: "2 days" is not a duration; write "48h"`},
+		"schedule never due":      {job(`schedule: "0 0 30 2 *"`), `4:15 jobs[a].schedule: "0 0 30 2 *": it is never due: no month has such a day; write for example "0 2 * * *" or "@every 5m"`},
+		"schedule out of range":   {job(`schedule: "61 * * * *"`), `4:15 jobs[a].schedule: "61 * * * *": minute: 61 is not between 0 and 59; write 0 to 59`},
+		"schedule with a sign":    {job(`schedule: "+5 * * * *"`), `4:15 jobs[a].schedule: "+5 * * * *": minute: "+5" has a sign; write 5, or */5 for steps of 5`},
+		"schedule of Quartz": {
+			job(`schedule: "0 2 L * ?"`),
+			`4:15 jobs[a].schedule: "0 2 L * ?": day of month: "L", the last day of the month as in Quartz, is not supported; ` +
+				`write 28-31 and let the job end unless tomorrow is the 1st, or write 1 for the day after`,
+		},
+		"schedule at boot": {
+			job(`schedule: "@reboot"`),
+			`4:15 jobs[a].schedule: "@reboot": a tick belongs to the whole cluster, and no machine's start is one; ` +
+				`write manual here, and let systemd start "lockkeeper jobs run" or "lockkeeper exec" at boot`,
+		},
 		"schedule of four fields":  {job(`schedule: "0 0 * *"`), `4:15 jobs[a].schedule: "0 0 * *": expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found 4; write for example "0 2 * * *" or "@every 5m"`},
 		"schedule of six fields":   {job(`schedule: "*/5 0 0 * * *"`), ""},
 		"schedule with two zones":  {job("schedule: \"CRON_TZ=UTC 0 0 * * *\"\ntimezone: UTC"), `4:15 jobs[a].schedule: "CRON_TZ=UTC 0 0 * * *": the time zone is given twice, as "UTC" in front and as "UTC" beside it; drop one`},
@@ -209,6 +221,11 @@ func TestWarnings(t *testing.T) {
 		"both days": {
 			job(`schedule: "0 0 1 * 1"`),
 			"4:15 jobs[a].schedule: warning: day of month (1) and day of week (1) are both set: it runs when either matches; write * for one of them",
+		},
+		"a step leaves days out": {
+			job(`schedule: "0 0 */3 * 1"`),
+			"4:15 jobs[a].schedule: warning: day of month (*/3) and day of week (1) are both set: it runs when either matches; write * for one of them\n" +
+				"4:15 jobs[a].schedule: warning: day of month: */3 begins anew with each month, so that the last step of a month is shorter or longer than 3 days; write @every 72h for each 3 days, or list the days",
 		},
 		"one of the days has a star":     {job(`schedule: "0 0 * * 1"`), ""},
 		"what the scheduler advises":     {job("schedule: \"@every 7h\""), "4:15 jobs[a].schedule: warning: @every 7h does not divide a day: it is due at other times each day; write a period that divides 24h, or five cron fields"},

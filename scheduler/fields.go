@@ -77,7 +77,8 @@ func (c cronSpec) isDue(d date) bool {
 	return dated && named
 }
 
-// eitherDay reports whether one of the day fields is enough: neither has a *.
+// eitherDay reports whether one of the day fields is enough: both leave days out,
+// so neither has a *, a ? or a */1. Vixie's cron wants both fields for a */2.
 func (c cronSpec) eitherDay() bool { return c.Dom&starBit == 0 && c.Dow&starBit == 0 }
 
 // timeOfDay returns the first matching second of a day that is not before from.

@@ -56,6 +56,9 @@ func (src source) parse(spec, timezone string) (Schedule, error) {
 		}
 		return parseEvery(rest, src.job)
 	case strings.HasPrefix(rest, "@"):
+		if err := checkDescriptor(rest); err != nil {
+			return nil, err
+		}
 		eval, err := parseCron(rest)
 		if err != nil {
 			return nil, err
@@ -154,31 +157,16 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// A field of a spec, and the values it takes.
-type field struct {
-	name      string
-	low, high int
-}
-
-var cronFields = [...]field{
-	{"second", 0, 59},
-	{"minute", 0, 59},
-	{"hour", 0, 23},
-	{dayOfMonth, 1, 31},
-	{"month", 1, 12},
-	{dayOfWeek, 0, 7},
-}
-
-const (
-	dayOfMonth = "day of month"
-	dayOfWeek  = "day of week"
-)
-
-// splitFields checks what robfig/cron would misread in silence, puts numbers
-// for H, and writes Sunday as 0, the only number it knows for it.
+// splitFields checks all items, so that errors name the field and what to write,
+// puts numbers for H, and writes Sunday as 0, the only number that robfig/cron
+// knows for it.
 func splitFields(spec, job string) ([]string, error) {
 	fields := strings.Fields(spec)
-	if n := len(fields); n != 5 && n != 6 {
+	switch n := len(fields); n {
+	case 5, 6:
+	case 7:
+		return nil, fmt.Errorf("expected 5 or 6 fields, found 7: the year of Quartz (%s) is not supported; leave it out", fields[6])
+	default:
 		return nil, fmt.Errorf("expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found %d", n)
 	}
 	kinds := cronFields[len(cronFields)-len(fields):]
@@ -200,38 +188,8 @@ func splitFields(spec, job string) ([]string, error) {
 		fields[i] = strings.Join(items, ",")
 	}
 	last := len(fields) - 1
-	days, err := rewriteSunday(fields[last])
-	if err != nil {
-		return nil, err
-	}
-	fields[last] = days
+	fields[last] = rewriteSunday(fields[last])
 	return fields, nil
-}
-
-func checkItem(item string, f field) error {
-	if item == "" {
-		return fmt.Errorf("%s: an item of the list is empty", f.name)
-	}
-	base, step, stepped := strings.Cut(item, "/")
-	if isStar(base) && base != "*" && base != "?" {
-		return fmt.Errorf("%s: %q is not a range; write *, or two numbers such as %d-%d", f.name, base, f.low, f.high)
-	}
-	if !stepped {
-		return nil
-	}
-	_, err := checkStep(step, f)
-	return err
-}
-
-func checkStep(step string, f field) (int, error) {
-	n, err := strconv.Atoi(step)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s: the step %q is not a positive number", f.name, step)
-	}
-	if n > f.high-f.low {
-		return 0, fmt.Errorf("%s: the step %d is longer than the range from %d to %d", f.name, n, f.low, f.high)
-	}
-	return n, nil
 }
 
 func isStar(item string) bool { return strings.HasPrefix(item, "*") || strings.HasPrefix(item, "?") }
@@ -244,8 +202,9 @@ func hasStar(list string) bool {
 	})
 }
 
-// rewriteSunday lists the days of a range that ends in a Sunday.
-func rewriteSunday(list string) (string, error) {
+// rewriteSunday lists the days of a range that ends in a Sunday. The items have
+// been checked.
+func rewriteSunday(list string) string {
 	items := strings.Split(list, ",")
 	for i, item := range items {
 		base, step, stepped := strings.Cut(item, "/")
@@ -257,13 +216,10 @@ func rewriteSunday(list string) (string, error) {
 				items[i] += "/" + step
 			}
 		case ranged && (high == "7" || strings.EqualFold(high, "sun") && !isSunday(low)):
-			first, err := weekday(low)
-			if err != nil {
-				return "", err
-			}
+			first, _ := number(low, weekdays)
 			by := 1
 			if stepped {
-				by, _ = strconv.Atoi(step) // checked before
+				by, _ = strconv.Atoi(step)
 			}
 			var days []string
 			for d := first; d <= 7; d += by {
@@ -272,20 +228,7 @@ func rewriteSunday(list string) (string, error) {
 			items[i] = strings.Join(days, ",")
 		}
 	}
-	return strings.Join(items, ","), nil
+	return strings.Join(items, ",")
 }
 
 func isSunday(day string) bool { return day == "0" || day == "7" || strings.EqualFold(day, "sun") }
-
-func weekday(text string) (int, error) {
-	for d := time.Sunday; d <= time.Saturday; d++ {
-		if strings.EqualFold(text, d.String()[:3]) {
-			return int(d), nil
-		}
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > 7 {
-		return 0, fmt.Errorf("day of week: %q is not a day; write 0 to 7 or sun to sat", text)
-	}
-	return n, nil
-}

@@ -25,7 +25,7 @@ func parseCron(spec string) (parsed cronSpec, err error) {
 	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	schedule, err := parser.Parse(spec)
 	if err != nil {
-		return cronSpec{}, fmt.Errorf("%s; see crontab(5)", strings.TrimSpace(err.Error()))
+		return cronSpec{}, fmt.Errorf("the cron parser cannot read it: %s", strings.TrimSpace(err.Error()))
 	}
 	fields, ok := schedule.(*cron.SpecSchedule)
 	if !ok {

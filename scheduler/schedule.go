@@ -39,7 +39,8 @@ func (e *SpecError) Error() string {
 //
 //   - five fields (minute, hour, day of month, month, day of week) or six (a
 //     second in front), as in cron; names of months and days, steps, 7 for Sunday.
-//     When neither day field has a *, a day that matches either one is due.
+//     ? is the same as *. When both day fields leave days out, a day that matches
+//     either one is due; a */2 leaves days out (unlike in Vixie's cron).
 //   - H in a field, as in Jenkins: a number that follows from the job's name, so
 //     that jobs with one spec are not due at one time. H(a-b) is one of a range;
 //     H/n and H(a-b)/n are steps that begin at such a number. A day of month is
