@@ -60,7 +60,8 @@ type Command struct {
 
 	// Signals are passed on to the group while the command runs, for example
 	// what signal.Notify delivers. SIGINT, SIGTERM, SIGHUP and SIGQUIT start
-	// its cleanup timeout. SIGCHLD, SIGPIPE and SIGURG, which are about this
+	// its cleanup timeout, and another one of them, a second later or more, ends
+	// it with SIGKILL. SIGCHLD, SIGPIPE and SIGURG, which are about this
 	// process, are not passed on, nor is SIGTSTP: ask for it all the same, so
 	// that Ctrl-Z does not stop the process that keeps the lock. Ask for SIGCONT,
 	// too: with it a shell's fg brings the command to the terminal.

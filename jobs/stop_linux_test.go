@@ -255,6 +255,23 @@ func TestSignalIsPassedOnToTheGroupAndStartsItsCleanupTimeout(t *testing.T) {
 	}
 }
 
+func TestSecondSignalEndsTheCleanupTimeout(t *testing.T) {
+	signals := make(chan os.Signal)
+	r := run(t, never, `trap 'echo told' INT; trap '' HUP; echo ready; while :; do sleep 1000 & wait $!; kill -9 $!; done`,
+		func(c *Command) { c.Signals = signals })
+	r.said.await(t, "ready")
+
+	signals <- os.Interrupt
+	signals <- syscall.SIGHUP // of the same end, as a terminal that is closed sends it
+	r.said.await(t, "told")
+	<-time.After(sameSignal)
+	signals <- os.Interrupt
+
+	stopped := r.stopped(t)
+	require.True(t, stopped.Killed)
+	require.Equal(t, &SignalError{Signal: syscall.SIGINT}, stopped.Cause)
+}
+
 func TestOtherSignalsArePassedOnAndChangeNothing(t *testing.T) {
 	signals := make(chan os.Signal)
 	r := run(t, time.Nanosecond, `

@@ -21,6 +21,7 @@ type supervisor struct {
 	cause      error       // why the group was told to go, first reason
 	terminated bool        // SIGTERM was sent
 	killed     bool        // SIGKILL was sent
+	signalled  time.Time   // when the first signal to end was passed on; zero: none was
 	end        time.Time   // when it will be; zero while nobody wants it
 	endTimer   *time.Timer // nil while nobody wants it
 }
@@ -120,6 +121,11 @@ func (s *supervisor) kill() bool {
 	return true
 }
 
+// sameSignal is how long after a signal to end another one is no second request:
+// timeout(1) signals its child and then the group that the child belongs to, and
+// a terminal that is closed sends SIGHUP and so does its shell.
+const sameSignal = time.Second
+
 // passOn gives the group a signal that this process got.
 func (s *supervisor) passOn(received os.Signal) {
 	sig, ok := received.(syscall.Signal)
@@ -129,7 +135,14 @@ func (s *supervisor) passOn(received os.Signal) {
 	switch sig {
 	case syscall.SIGCHLD, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGURG:
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		if !s.signalled.IsZero() && time.Since(s.signalled) >= sameSignal {
+			s.kill() // asked for twice
+			return
+		}
 		if s.tell(sig) {
+			if s.signalled.IsZero() {
+				s.signalled = time.Now()
+			}
 			s.terminated = s.terminated || sig == syscall.SIGTERM
 			s.because(&SignalError{Signal: sig})
 			s.killAt(time.Now().Add(s.command.cleanup()))

@@ -64,8 +64,10 @@ frozen request waits outside of the queue, a boosted one goes first. What stands
 in the overrides file of the daemons does not, and no override lets the command
 run without its lock.
 
-A signal to lockkeeper is passed on to the command; while waiting, it leaves the
-queue. Without --acquire it waits for ever, unless ZooKeeper does not answer at
+A signal to lockkeeper is passed on to the command, which has --cleanup to end
+then; a second signal, a second later or more, is SIGKILL for it. A command that
+reads the terminal gets Ctrl-C itself, and lockkeeper does not hear of it. While
+waiting, a signal leaves the queue. Without --acquire it waits for ever, unless ZooKeeper does not answer at
 all: then it gives up after 5s.
 
 The command finds in its environment:
@@ -81,14 +83,14 @@ The command finds in its environment:
                              variables of OpenTelemetry); else the one that
                              lockkeeper was started with, if any
 
-Exit code: that of the command, or
+Exit code: that of the command if it ended by itself, or
   75     the lock was not acquired, or ZooKeeper does not answer
   76     told to go: preempted, or the lease was over
   77     told to go: the lock was lost, or about to be
   78     wrong flags, or ZooKeeper refuses access
   126    the command cannot be run
   127    the command cannot be found
-  128+n  signal n ended it, or ended the waiting`,
+  128+n  signal n was received, whatever the command made of it, or ended it`,
 		Example: `  # one at a time in the whole cluster
   lockkeeper exec --scope cluster/orders -- ./compact.sh --all
 
