@@ -195,7 +195,7 @@ func (w *watch) hold(ctx context.Context, a Active) error {
 			return errors.New("the guard gave no hold")
 		}
 		defer w.e.log.Warn("a lock is not held for an operator any more", "override", a.ID, "scope", a.Match.Scope)
-		w.e.log.Warn("a lock is held for an operator", append(a.words(), "token", held.Token().String())...)
+		w.e.log.Warn("a lock is held for an operator", append(a.words(), "token", int64(held.Token()))...)
 		for is := a; ; {
 			now, changed := w.look()
 			if now.Kind != a.Kind || now.Match.Scope != a.Match.Scope {

@@ -192,11 +192,11 @@ func (r *run) describeTokens() []any {
 	case 0:
 		return nil
 	case 1:
-		return []any{"token", r.token.String()}
+		return []any{"token", int64(r.token)}
 	}
 	var tokens []any
 	for _, scope := range slices.Sorted(maps.Keys(r.tokens)) {
-		tokens = append(tokens, slog.String(scope, r.tokens[scope].String()))
+		tokens = append(tokens, slog.Int64(scope, int64(r.tokens[scope])))
 	}
 	return []any{slog.Group("tokens", tokens...)}
 }

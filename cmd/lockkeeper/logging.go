@@ -38,7 +38,7 @@ func (l *loggingFlags) logger(w io.Writer, level slog.Level, format string) *slo
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
-		handler = slog.NewJSONHandler(w, options)
+		handler = unitKeys{slog.NewJSONHandler(w, options)}
 	}
 	return slog.New(l.exported(correlated{handler}, level))
 }
@@ -49,6 +49,49 @@ func (l *loggingFlags) exported(handler slog.Handler, level slog.Level) slog.Han
 		return handler
 	}
 	return slog.NewMultiHandler(handler, atLeast{l.export, level})
+}
+
+// unitKeys is a handler for readers that are programs: to them a duration is
+// a number, and its key ends in _ms, as in -o json.
+type unitKeys struct{ slog.Handler }
+
+// Handle writes a line.
+func (h unitKeys) Handle(ctx context.Context, r slog.Record) error {
+	line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		line.AddAttrs(milliseconds(a))
+		return true
+	})
+	return h.Handler.Handle(ctx, line)
+}
+
+// WithAttrs returns a handler with these attributes.
+func (h unitKeys) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return unitKeys{h.Handler.WithAttrs(allMilliseconds(attrs))}
+}
+
+// WithGroup returns a handler with a group.
+func (h unitKeys) WithGroup(name string) slog.Handler {
+	return unitKeys{h.Handler.WithGroup(name)}
+}
+
+func milliseconds(a slog.Attr) slog.Attr {
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindDuration:
+		return slog.Int64(a.Key+"_ms", v.Duration().Milliseconds())
+	case slog.KindGroup:
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(allMilliseconds(v.Group())...)}
+	default:
+		return a
+	}
+}
+
+func allMilliseconds(attrs []slog.Attr) []slog.Attr {
+	all := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		all[i] = milliseconds(a)
+	}
+	return all
 }
 
 // atLeast is a handler that has a level.

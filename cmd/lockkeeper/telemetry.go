@@ -239,6 +239,6 @@ func (p *program) addLogs(ctx context.Context, t *telemetry) error {
 	provider := sdklog.NewLoggerProvider(sdklog.WithResource(t.resource), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, options...)))
 	t.logs = true
 	t.ends = append(t.ends, provider.Shutdown)
-	p.logging.export = otelslog.NewHandler("github.com/lockkeeper/lockkeeper/cmd/lockkeeper", otelslog.WithLoggerProvider(provider))
+	p.logging.export = unitKeys{otelslog.NewHandler("github.com/lockkeeper/lockkeeper/cmd/lockkeeper", otelslog.WithLoggerProvider(provider))}
 	return nil
 }

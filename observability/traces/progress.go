@@ -93,7 +93,7 @@ func (p *progress) log(e entry, now time.Time) {
 		slog.String("scope", e.about.Scope),
 		slog.String("owner", e.about.Owner),
 		slog.String("request", e.about.ID),
-		slog.String("token", e.about.Token.String()),
+		slog.Int64("token", int64(e.about.Token)),
 		slog.Duration("held", now.Sub(e.about.At).Round(time.Millisecond)),
 	)
 }

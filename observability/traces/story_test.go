@@ -287,6 +287,19 @@ func TestLongHoldsTellOfTheirProgressByOneTimer(t *testing.T) {
 	})
 }
 
+func TestProgressHasTheTokenAsANumberLikeEachLineAboutALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &lines{}
+		tracer := traces.New(sdk.NewTracerProvider(), traces.WithProgress(slog.New(slog.NewJSONHandler(out, nil)), time.Minute))
+		about := lockguard.Subject{ID: "1", Scope: scope, Owner: "long", Token: 4711, At: time.Now()}
+		tracer.Observe(t.Context(), lockguard.Waiting{Subject: about})
+		tracer.Observe(t.Context(), lockguard.Acquired{Subject: about})
+		time.Sleep(90 * time.Second)
+		require.Contains(t, out.text.String(), `"token":4711,`)
+		tracer.Observe(t.Context(), lockguard.Released{Subject: about})
+	})
+}
+
 func TestRunIsTheSpanAboveItsLocks(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := traces.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)))
