@@ -57,6 +57,12 @@ func checkMatrix(f *findings, x *facts, o Options) {
 	}
 }
 
+const setACL = "setAcl "
+
+// IsCommand reports whether what to do about a finding is a command of ZooKeeper's
+// shell (zkCli.sh), to be pasted as a whole.
+func IsCommand(do string) bool { return strings.HasPrefix(do, setACL) }
+
 // setACLs is how ZooKeeper's shell gives a node its list, with all below it
 // where they have the same.
 func setACLs(o Options, node string) string {
@@ -66,15 +72,14 @@ func setACLs(o Options, node string) string {
 		entries = append(entries, a.String())
 		hard = hard || a.Scheme == "x509" && strings.Contains(a.ID, ",")
 	}
-	command := "setAcl "
-	if uniform(o.Client.Chroot+root(o), node) {
+	command := setACL
+	if hard {
+		command = "set_acls of Kazoo, for zkCli.sh cannot name a subject with a comma in it: "
+	}
+	if !hard && uniform(o.Client.Chroot+root(o), node) {
 		command += "-R "
 	}
-	command += node + " " + strings.Join(entries, ",")
-	if hard {
-		command += " (that shell cannot name a subject with a comma in it; Kazoo can, by set_acls)"
-	}
-	return command
+	return command + node + " " + strings.Join(entries, ",")
 }
 
 func root(o Options) string {

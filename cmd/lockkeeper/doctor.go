@@ -157,7 +157,12 @@ func writeDoctor(pg page, v doctorView) {
 			found = f.Subject + ": " + found
 		}
 		g.row(f.Result, f.Check, found)
-		if f.Do != "" {
+		switch {
+		case f.Do == "":
+		case doctor.IsCommand(f.Do):
+			g.row("", "", "do, in zkCli.sh:")
+			g.whole("  " + f.Do)
+		default:
 			g.row("", "", "do: "+f.Do)
 		}
 	}

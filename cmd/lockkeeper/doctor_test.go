@@ -11,6 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/doctor/throughput"
 )
 
+const longCommand = "setAcl -R /lockkeeper/locks digest:lockkeeper:5JXmU2V2BdtGsYWQNCEEEamu/WM=:cdrwa,digest:ana:IPptXVIWHFkKYNbmkE7TcZx2n3A=:cdrwa"
+
 // aReport has each result once, and something long.
 func aReport() doctor.Report {
 	return doctor.Report{Took: 1234 * time.Millisecond, Findings: []doctor.Finding{
@@ -21,6 +23,7 @@ func aReport() doctor.Report {
 		{Result: doctor.Problem, Check: "quorum", Found: "2 of 3 voting servers are there: when one more fails, nobody gets a lock", Do: "start the missing ones"},
 		{Result: doctor.OK, Check: "round_trips", Subject: "zk1.example.com:2181", Found: "sync 1.10 ms/4.30 ms, read 0.40 ms/0.90 ms, write 2.70 ms/9.80 ms (p50/p99)"},
 		{Result: doctor.Warning, Check: "nodes", Subject: "/lockkeeper/strange\x1b[2J", Found: "does not belong here: nothing of this version's", Do: "find out who made it, and delete it (deleteall) if nobody needs it; locks ignore it"},
+		{Result: doctor.Problem, Check: "access", Subject: "/lockkeeper/locks", Found: "the ACLs of 2 nodes are not those of the configuration (digest:ana is missing): /lockkeeper/locks, /lockkeeper/locks/b0", Do: longCommand},
 		{Result: doctor.Skipped, Check: "time_sync", Found: "whether the clock of this machine is kept right cannot be seen here"},
 	}}
 }
@@ -38,9 +41,11 @@ func golden(t *testing.T, name, got string) {
 
 func TestReportOfTheDoctorFitsThePage(t *testing.T) {
 	v := newDoctorView(aReport())
-	require.Equal(t, []int{3, 2, 2, 1}, []int{v.Problems, v.Warnings, v.OK, v.Skipped})
+	require.Equal(t, []int{4, 2, 2, 1}, []int{v.Problems, v.Warnings, v.OK, v.Skipped})
 	for width, file := range map[int]string{80: "doctor.80.golden", 160: "doctor.160.golden"} {
-		golden(t, file, drawn(width, func(pg page) { writeDoctor(pg, v) }))
+		text := drawn(width, func(pg page) { writeDoctor(pg, v) })
+		require.Contains(t, text, "\n  "+longCommand+"\n", "a command can be copied in one piece")
+		golden(t, file, text)
 	}
 }
 

@@ -72,12 +72,14 @@ func (pg page) line(text string) { _, _ = fmt.Fprintln(pg, strings.TrimRight(tex
 
 // A grid is a table. Its last column is folded where the page ends, and so is
 // each of the soft columns, the widest first, when that is not enough. All other
-// cells stay whole, so that they can be copied, however narrow the page is.
+// cells stay whole, so that they can be copied, however narrow the page is; and
+// so do whole lines.
 type grid struct {
-	pg   page
-	soft []int
-	last int // how narrow the last column gets before the soft ones give way
-	rows [][]string
+	pg    page
+	soft  []int
+	last  int // how narrow the last column gets before the soft ones give way
+	rows  [][]string
+	lines map[int]string // whole ones, in the place of a row
 }
 
 // grid begins a table; soft are the indexes of the columns that may be folded
@@ -92,6 +94,16 @@ func (g *grid) row(cells ...any) {
 	g.rows = append(g.rows, texts)
 }
 
+// whole adds a line that goes through all columns and is not folded: a command to
+// be copied.
+func (g *grid) whole(line string) {
+	if g.lines == nil {
+		g.lines = map[int]string{}
+	}
+	g.lines[len(g.rows)] = printable(line)
+	g.rows = append(g.rows, nil)
+}
+
 const (
 	gap        = 2  // between columns
 	leastSoft  = 10 // how narrow a soft column gets
@@ -101,7 +113,11 @@ const (
 
 func (g *grid) draw() {
 	widths := g.widths()
-	for _, cells := range g.rows {
+	for row, cells := range g.rows {
+		if line, ok := g.lines[row]; ok {
+			g.pg.line(line)
+			continue
+		}
 		folded := make([][]string, len(cells))
 		height := 0
 		for i, cell := range cells {
