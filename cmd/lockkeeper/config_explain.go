@@ -118,7 +118,9 @@ func lockPlans(job jobs.Job, states map[string]recipes.LockState) []lockPlanView
 		if s, ok := states[r.Scope]; ok {
 			known = &s
 		}
-		plans = append(plans, newLockPlan(r, known))
+		plan := newLockPlan(r, known)
+		plan.manual = isManual(job.Schedule)
+		plans = append(plans, plan)
 	}
 	return plans
 }

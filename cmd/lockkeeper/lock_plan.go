@@ -27,6 +27,7 @@ type lockPlanView struct {
 	Obstacles []live.Obstacle `json:"obstacles"`
 
 	requirement lockguard.Requirement
+	manual      bool          // of a job that no tick starts
 	plan        *recipes.Plan // nil: unknown
 }
 
@@ -56,7 +57,7 @@ func newLockPlan(r lockguard.Requirement, s *recipes.LockState) lockPlanView {
 func writeLockPlans(w io.Writer, plans []lockPlanView) {
 	for _, v := range plans {
 		line(w, "  %s: %s", v.Scope, requirementWords(v.requirement))
-		line(w, "    %s", mannerWords(v.requirement))
+		line(w, "    %s", mannerWords(v.requirement, v.manual))
 		if v.plan != nil {
 			writeLockPlan(w, *v.plan, v.requirement)
 		}
@@ -86,11 +87,13 @@ func requirementWords(r lockguard.Requirement) string {
 
 // mannerWords says how long a request waits, and what it does to holders that
 // it preempts.
-func mannerWords(r lockguard.Requirement) string {
+func mannerWords(r lockguard.Requirement, manual bool) string {
 	var text string
 	switch d := r.AcquireTimeout; {
+	case d == nil && manual:
+		text = "a run waits for it as long as it takes"
 	case d == nil:
-		text = "a tick waits for it until the next one is due"
+		text = "a run waits for it until the next tick is due"
 	case *d == 0:
 		return "only if nobody has it: it waits not at all"
 	default:
@@ -160,7 +163,10 @@ func askWords(ask recipes.PlannedAsk, now time.Time) string {
 	}
 	why := "preempted"
 	if ask.Reason == priority.LeaseExpired {
-		why = "its lease is over: asked to go"
+		why = "asked to go at the end of its lease,"
+		if ask.After <= 0 {
+			why = "its lease is over: asked to go"
+		}
 	}
 	if ask.Grace <= 0 {
 		return fmt.Sprintf("%s %s, with no time to clean up", why, when)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -35,21 +37,21 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
 		want  string
 	}{
 		"nobody knows": {forceful, nil, `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
-    a tick waits for it until the next one is due; whom it preempts has 30s at most to clean up, then the lock is taken
+    a run waits for it until the next tick is due; whom it preempts has 30s at most to clean up, then the lock is taken
 `},
 		"free": {polite, free, `  db/orders: exclusive, priority 40, lease 10m, cleanup 0s
     waits for it for 1m
     free: the job gets it at once
 `},
 		"preempts": {forceful, reindexing(40, 0), `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
-    a tick waits for it until the next one is due; whom it preempts has 30s at most to clean up, then the lock is taken
+    a run waits for it until the next tick is due; whom it preempts has 30s at most to clean up, then the lock is taken
     held by reindex  priority 40  host h3  pid 811
       since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
       preempted at once; it may clean up for 30s, until 2026-11-21 12:00:30 UTC
     the job gets it when it is released, and takes it at the latest at 2026-11-21 12:00:30 UTC, in 30s
 `},
 		"preempts later": {forceful, reindexing(40, time.Minute), `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
-    a tick waits for it until the next one is due; whom it preempts has 30s at most to clean up, then the lock is taken
+    a run waits for it until the next tick is due; whom it preempts has 30s at most to clean up, then the lock is taken
     held by reindex  priority 40  host h3  pid 811
       since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
       not preempted yet: 1m left of the 7m that it is to have in peace
@@ -64,7 +66,7 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
     the job gets it if it is released within its acquire_timeout (1m); else it gives up at 2026-11-21 12:01:00 UTC, in 1m
 `},
 		"in line": {lockguard.Requirement{Scope: "db/orders", Priority: 60}, new(contended()), `  db/orders: exclusive, priority 60, lease 10m, cleanup 0s
-    a tick waits for it until the next one is due
+    a run waits for it until the next tick is due
     held by reindex  priority 40  host h3  pid 811
       since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
       asked to go already by hotfix (priority 90), 41s ago
@@ -84,6 +86,32 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
 			out := table(func(w *tabwriter.Writer) { writeLockPlans(w, []lockPlanView{newLockPlan(c.r, c.state)}) })
 			require.Equal(t, c.want, out)
 		})
+	}
+}
+
+func TestLockPlanSaysWhenALeaseEndsThatIsNotOver(t *testing.T) {
+	for left, want := range map[time.Duration]string{
+		4 * time.Minute: "asked to go at the end of its lease, at 2026-11-21 12:04:00 UTC, in 4m; it may clean up for 1m, until 2026-11-21 12:05:00 UTC",
+		0:               "its lease is over: asked to go at once; it may clean up for 1m, until 2026-11-21 12:01:00 UTC",
+	} {
+		state := reindexing(50, 0)
+		state.Holders[0].LeaseLeft = left
+		plan := newLockPlan(lockguard.Requirement{Scope: "db/orders"}, state)
+		require.Contains(t, table(func(w *tabwriter.Writer) { writeLockPlans(w, []lockPlanView{plan}) }), "      "+want+"\n")
+	}
+}
+
+func TestARunOfAJobWithoutTicksWaitsForItsLockAsLongAsItTakes(t *testing.T) {
+	requirements := []lockguard.Requirement{{Scope: "db/orders"}}
+	for schedule, want := range map[string]string{
+		"manual":    "    a run waits for it as long as it takes\n",
+		"":          "    a run waits for it as long as it takes\n",
+		"0 2 * * *": "    a run waits for it until the next tick is due\n",
+	} {
+		job := jobs.Job{Name: "hand", Schedule: schedule, Requirements: requirements}
+		require.Contains(t, table(func(w *tabwriter.Writer) { writeLockPlans(w, lockPlans(job, nil)) }), want, "schedule %q", schedule)
+		ifRun := newIfRun(&whyFacts{now: at(0)}, job)
+		require.Contains(t, drawn(80, func(pg page) { writeIfRun(pg, ifRun, at(0)) }), strings.TrimSpace(want), "schedule %q", schedule)
 	}
 }
 

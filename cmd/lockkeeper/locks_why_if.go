@@ -82,6 +82,7 @@ func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
 		r.Priority, r.Forceful, r.WaitingTimeout, r.AcquireTimeout = t.Priority, t.Forceful, t.WaitingTimeout, t.AcquireTimeout
 		r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout, t.CleanupTimeout
 		lock := ifRunLockView{lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Overrides: []overriddenView{}, asked: asked}
+		lock.manual = isManual(job.Schedule)
 		for _, o := range effect.Applied {
 			lock.Overrides = append(lock.Overrides, overriddenView{o})
 		}
@@ -121,7 +122,7 @@ func writeIfRun(pg page, v ifRunView, now time.Time) {
 			pg.paragraph(whyMargin, "override: %s", l.Frozen.Summary(now))
 			pg.paragraph(whyMargin, "frozen: it does not get the lock, nor a place in the queue, before %s; then, if nothing had changed:", when(l.Frozen.Until, now))
 		}
-		pg.paragraph(whyMargin, "%s", mannerWords(l.requirement))
+		pg.paragraph(whyMargin, "%s", mannerWords(l.requirement, l.manual))
 		var text bytes.Buffer
 		writeLockPlan(&text, *l.plan, l.requirement)
 		for line := range strings.Lines(text.String()) {
