@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -79,23 +81,26 @@ func (g *Grant) attend() {
 	}
 	ctx, path := g.lock.c.closing, g.lock.path
 	start := g.s.clock.now()
-	armed := false
+	var listed *zk.Stat
 	next, err := g.successorsAmong(ctx, known, 1, func() (c company, err error) {
 		names, stat, err := g.s.lookAtChildren(ctx, path, &g.around)
-		if armed = err == nil; armed {
-			c.stat = stat
+		if err == nil {
+			listed, c.stat = stat, stat
 			c.children, c.foreign = parseChildren(names)
 		}
 		return c, err
 	})
 	took := g.s.clock.now().sub(start)
+	if listed != nil && g.rewritten(listed) {
+		g.compare(ctx)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pause = max(attendAfter, attendShare*took, min(2*g.pause, maxAttendAfter))
 	switch {
 	case g.state != stateHeld:
 		g.unattendLocked()
-	case !armed:
+	case listed == nil:
 		g.attending = false
 		g.s.unwatchChildren(path, &g.around)
 	case err == nil && len(next.heirs) == 1 && g.events == events:

@@ -81,8 +81,7 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		case err != nil:
 			return g.lossOr(err)
 		case !slices.Contains(record.Holders, g.guid):
-			g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("the lock node was overwritten")})
-			g.s.discard(g.path)
+			g.unnamed(record)
 			continue
 		}
 		rec, err := decodeContender(data)

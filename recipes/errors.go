@@ -123,7 +123,7 @@ type LossReason string
 const (
 	LossSession    LossReason = "session"    // the ZooKeeper session ended, or may have
 	LossTaken      LossReason = "taken"      // taken over after the grace
-	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator
+	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator, or somebody has overwritten it, or the grant record: see Err
 	LossSuperseded LossReason = "superseded" // a newer attempt of the same work runs
 	LossOverridden LossReason = "overridden" // taken over for an operator's override
 	LossBroken     LossReason = "broken"     // an operator broke the lock
@@ -165,6 +165,10 @@ func (e *LostError) Error() string {
 	case LossBroken:
 		fmt.Fprintf(&b, "broken by %q: %s", e.By, legible(e.Why))
 	case LossDeleted:
+		if e.Err != nil {
+			b.WriteString(e.Err.Error())
+			return b.String()
+		}
 		b.WriteString("the holder's node was deleted by an administrator")
 	case LossSuperseded:
 		b.WriteString("a newer attempt of the same work runs")

@@ -53,6 +53,8 @@ type Grant struct {
 	preparing *preparation  // a look for next that may be under way; nil: none was begun
 	attended  *heir         // next, if nobody came or went since; else nil
 	at        dataVersion   // of the own node: what asked says is of this version
+	named     instant       // when the grant record named this grant for sure; 0: at birth
+	namedAt   int32         // the record's version then; -1 when not known
 	state     grantState
 	loss      *LostError
 }
@@ -210,7 +212,7 @@ func (g *Grant) inspect(ctx context.Context) error {
 		return err
 	}
 	rec, err := decodeContender(data)
-	if err != nil || !rec.Granted {
+	if err != nil || !rec.Granted || !g.s.owns(stat) {
 		return g.overwritten()
 	}
 	g.absorb(&rec, stat)
@@ -251,7 +253,7 @@ func (g *Grant) overwritten() error {
 	if !g.held() {
 		return g.lossOr(ErrReleased)
 	}
-	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("its node was overwritten")}
+	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("somebody has overwritten the holder's node")}
 	g.lose(loss)
 	g.s.discard(g.path)
 	return loss

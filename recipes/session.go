@@ -53,6 +53,8 @@ type session struct {
 	tenants  map[tenant]struct{}
 	risk     bool // holders were told that they are at risk
 
+	comparing bool // holds are about to look whether the grant record names them
+
 	zxid atomic.Int64 // the latest that a reply to a parcel told of
 
 	watches watchTable
@@ -365,6 +367,14 @@ func (s *session) finish() {
 	if l != nil {
 		_ = l.Close()
 	}
+}
+
+// owns reports whether an ephemeral node is this session's. One that was deleted and
+// made again by somebody else does not go when the session does.
+func (s *session) owns(stat *zk.Stat) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return stat.EphemeralOwner == s.id
 }
 
 // usable reports whether requests may be sent right now.

@@ -70,6 +70,7 @@ func (s *session) watchdog() {
 				s.loseExposed()
 			}
 			s.loseBlind(now)
+			s.compareHolds(now)
 		}
 		if stuck && s.timesDialled() == 0 {
 			s.end(fmt.Errorf("%w: the client library is stuck", errSessionOver))

@@ -156,6 +156,9 @@ func lost(e lockguard.Lost) (entry recipes.AuditEntry, ok bool) {
 		entry.By, entry.Reason = cmp.Or(e.Err.By, "an operator"), e.Err.Why
 	case recipes.LossDeleted:
 		entry.By, entry.Reason = "somebody by hand", "the holder's node was deleted in ZooKeeper"
+		if e.Err.Err != nil {
+			entry.Reason = e.Err.Err.Error()
+		}
 	case recipes.LossSession, recipes.LossSuperseded:
 		return entry, false
 	}

@@ -1,0 +1,121 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// A hold that lasts compares: it reads the grant record now and then, and ends when
+// the record does not name it. No client of ours writes such a record while the
+// holder's node is there (recipes/model: "G forgot it"), so somebody else has, and
+// whoever is named there may hold the lock as well.
+//
+// It does so twice in three session timeouts, which costs a hold that is shorter
+// nothing. A holder with waiters, which lists them anyway, sees the record's version in
+// each list, and compares at once when that has changed.
+
+// compareDue reports whether it is time to compare.
+func (g *Grant) compareDue(now instant) bool {
+	if own, ok := parseChild(path.Base(g.path)); !ok || own.walked {
+		return false // its name says that it holds, whatever the record says
+	}
+	every := g.s.timeoutNow() * 2 / 3
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state == stateHeld && now.sub(max(g.born, g.named)) >= every
+}
+
+// rewritten reports whether the grant record has changed since it is known to name this grant.
+func (g *Grant) rewritten(stat *zk.Stat) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	version := g.version
+	if g.named != 0 {
+		version = g.namedAt
+	}
+	return version >= 0 && stat.Version != version
+}
+
+// compare reads the grant record, and ends the grant if that does not name it. A
+// record that says nothing is restored, as a waiter would.
+func (g *Grant) compare(ctx context.Context) {
+	at := g.s.clock.now()
+	data, stat, err := g.s.get(ctx, g.lock.path)
+	var record lockRecord
+	if err == nil {
+		if record, err = decodeLock(data); err != nil && !isNewer(err) {
+			record, err = g.lock.grants(ctx, g.s, data, stat.Version)
+		}
+	}
+	switch {
+	case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		return // it stays due
+	case errors.Is(err, zk.ErrNoNode): // and no child either
+		g.changed()
+		return
+	case err == nil && !slices.Contains(record.Holders, g.guid):
+		// A holder that was evicted is not named either, and its node is gone.
+		if err := g.inspect(ctx); err == nil {
+			g.unnamed(record)
+		}
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.named = at
+	if err == nil {
+		g.namedAt = stat.Version
+	} else { // restored by now, of a newer program, or not to be read
+		g.namedAt = -1
+	}
+}
+
+var errUnnamed = errors.New("somebody has overwritten the lock's node, which does not name this holder any more")
+
+// unnamed ends a grant of which the record has nothing, though its node is there.
+func (g *Grant) unnamed(record lockRecord) {
+	if !g.held() {
+		return
+	}
+	g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errUnnamed})
+	g.s.discard(g.path)
+	go g.lock.c.log.Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
+}
+
+// compareHolds lets those holds compare whose time has come.
+func (s *session) compareHolds(now instant) {
+	s.mu.Lock()
+	busy := s.comparing || !s.isReady || len(s.tenants) == 0
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	var due []*Grant
+	for _, t := range s.holding() {
+		if g, ok := t.(*Grant); ok && g.compareDue(now) {
+			due = append(due, g)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.comparing = true
+	s.mu.Unlock()
+	s.c.backlog.Go(func() {
+		var reads errgroup.Group
+		reads.SetLimit(16)
+		for _, g := range due {
+			reads.Go(func() error { g.compare(s.c.closing); return nil })
+		}
+		_ = reads.Wait()
+		s.mu.Lock()
+		s.comparing = false
+		s.mu.Unlock()
+	})
+}
