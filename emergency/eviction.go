@@ -17,7 +17,8 @@ import (
 
 // Broken is what has come of Break.
 type Broken struct {
-	Act    string            // what the audit trail calls it
+	Act    string            // what the audit trail calls it; "": the lock was not broken
+	Begun  string            // likewise, also when it is not known whether it was; "": nothing was begun
 	Victim recipes.Contender // who had the lock
 	After  recipes.LockState // the lock a moment later
 }
@@ -35,7 +36,9 @@ func (o *Operator) Break(ctx context.Context, scope string, token recipes.Token,
 		broken = Broken{Act: d.entry.Act, Victim: victim, After: WhatIsNext(ctx, o.client, scope, victim.ID)}
 		d.after(broken.After)
 	}
-	return broken, errors.Join(err, d.tell(ctx, err))
+	err = errors.Join(err, d.tell(ctx, err))
+	broken.Begun = d.entry.Act // it is not begun any more after that
+	return broken, err
 }
 
 // A Preemption says whom to ask to go, and how.
@@ -56,7 +59,8 @@ type Preemption struct {
 	Waiting time.Duration
 
 	// Asked, when set, is called with the name of the act once it is on record,
-	// before the holder is asked.
+	// right before the holder is asked. If the context has ended by the time that it
+	// returns, the holder is not asked.
 	Asked func(act string)
 }
 
@@ -163,6 +167,10 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 	if p.Asked != nil {
 		p.Asked(done.Act)
 	}
+	if ctx.Err() != nil {
+		err := fmt.Errorf("lock %q not preempted: %w", p.Scope, context.Cause(ctx))
+		return done, errors.Join(err, asking.tell(ctx, err))
+	}
 	start := time.Now()
 	grant, failure := lock.Acquire(ctx, r)
 	done.Took = time.Since(start)
@@ -220,14 +228,18 @@ func (o *Operator) post(ctx context.Context, scope string, r recipes.Request) (c
 		ID: r.Override.ID, Kind: override.Boost, Match: override.Match{Scope: scope, Job: r.Override.ID}, Priority: new(priority.Emergency),
 		Until: now.Add(*r.AcquireTimeout + posted), By: r.Override.By, Reason: r.Override.Reason,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("lock %q not preempted: %w", scope, err)
-	}
-	return func() {
+	cleared = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 		defer cancel()
 		_, _ = board.Clear(ctx, r.Override.ID) // else it ends by itself
-	}, nil
+	}
+	if err != nil {
+		if ctx.Err() != nil { // it may be there all the same
+			cleared()
+		}
+		return nil, fmt.Errorf("lock %q not preempted: %w", scope, err)
+	}
+	return cleared, nil
 }
 
 // succession is how long it takes at most until the next one holds a lock that

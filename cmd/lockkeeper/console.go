@@ -8,16 +8,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/connlimit"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -29,13 +29,11 @@ type consoleServer struct {
 	address  string
 	listener net.Listener
 	server   *http.Server
+	gate     *connlimit.Gate
 	users    *console.Users
 	page     *console.Console
 	board    atomic.Pointer[live.Board] // once there is one
 }
-
-// maxConnections is how many browsers and clients may be connected to the console.
-const maxConnections = 512
 
 // listenForConsole takes the address of the file, if it has one. Callers are
 // answered from serve on, and wait until then.
@@ -55,13 +53,29 @@ func listenForConsole(ctx context.Context, cfg *config.Config, logger *slog.Logg
 	if err != nil {
 		return nil, cannotListenFor("console.listen", cfg.File, address, err)
 	}
-	s.listener = netutil.LimitListener(s.listener, maxConnections)
+	s.bound(cfg.Console.Proxy)
 	if files := cfg.Console.TLS; files != nil {
 		keeper := &certificate{files: *files, log: logger}
 		s.listener = tls.NewListener(s.listener, &tls.Config{GetCertificate: keeper.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
-	s.server = consoleHTTP(logger)
 	return s, nil
+}
+
+// bound makes the server that answers on the listener, with a limit on connections.
+func (s *consoleServer) bound(proxy *console.Proxy) {
+	var proxies []netip.Prefix
+	if proxy != nil {
+		proxies = proxy.Trusted
+	}
+	s.gate = newGate(proxies)
+	s.listener = s.gate.Listener(s.listener)
+	s.server = consoleHTTP(s.log)
+	s.gate.Attach(s.server)
+}
+
+// newGate limits connections, but for probes.
+func newGate(proxies []netip.Prefix) *connlimit.Gate {
+	return connlimit.New(connlimit.Limits{Probes: []string{"/healthz", "/readyz"}, Proxies: proxies})
 }
 
 func consoleHTTP(logger *slog.Logger) *http.Server {
@@ -182,7 +196,7 @@ func (s *consoleServer) start(options console.Options, more func(*http.ServeMux)
 	if more != nil {
 		more(mux)
 	}
-	s.server.Handler = mux
+	s.server.Handler = s.gate.Handler(mux)
 	s.server.RegisterOnShutdown(s.page.Close)
 	go func() {
 		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {

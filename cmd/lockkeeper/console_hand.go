@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -64,7 +63,7 @@ func (h *consoleHand) Apply(ctx context.Context, o override.Override) (console.D
 	}
 	_, acts, err := h.operator.Apply(ctx, []override.Override{o})
 	if err != nil {
-		return console.Done{}, err
+		return console.Done{Act: acts[0]}, err
 	}
 	return console.Done{Text: fmt.Sprintf("%s is in force until %s.", o.ID, o.Until.UTC().Format("2006-01-02 15:04:05 UTC")), Act: acts[0]}, nil
 }
@@ -75,7 +74,7 @@ func (h *consoleHand) Break(ctx context.Context, scope string, token recipes.Tok
 	}
 	broken, err := h.operator.Break(ctx, scope, token, emergency.By(by))
 	if broken.Act == "" {
-		return console.Done{}, err
+		return console.Done{Act: broken.Begun}, err
 	}
 	if err != nil { // it is done all the same
 		h.log.Error("what has become of an act is not on record", "act", broken.Act, "error", err)
@@ -89,7 +88,7 @@ func (h *consoleHand) Clear(ctx context.Context, id string, by console.By) (cons
 	}
 	was, act, err := h.operator.Clear(ctx, id, emergency.By(by))
 	if err != nil {
-		return console.Done{}, err
+		return console.Done{Act: act}, err
 	}
 	return console.Done{Text: fmt.Sprintf("%s is taken back; it was %s.", id, was), Act: act}, nil
 }
@@ -110,7 +109,7 @@ func (h *consoleHand) Decide(ctx context.Context, id string, d recipes.Decision)
 		_, act, err = h.operator.Decide(ctx, id, d)
 	}
 	if err != nil {
-		return console.Done{}, err
+		return console.Done{Act: act}, err
 	}
 	return console.Done{Text: fmt.Sprintf("%s is %s.", id, d.Word()), Act: act}, nil
 }
@@ -121,7 +120,7 @@ func (h *consoleHand) Pause(ctx context.Context, job string, until time.Time, by
 	}
 	_, act, err := h.operator.Pause(ctx, job, until, emergency.By(by))
 	if err != nil {
-		return console.Done{}, err
+		return console.Done{Act: act}, err
 	}
 	text := job + " is paused until somebody resumes it."
 	if !until.IsZero() {
@@ -139,34 +138,46 @@ func (h *consoleHand) Preempt(ctx context.Context, p console.Preemption) (consol
 	if err != nil {
 		return console.Done{}, err
 	}
-	asked := make(chan string, 1)
-	ended := make(chan error, 1)
+	// A holder is asked while the caller waits for that, or not at all. It is waited
+	// for when the caller has gone.
+	type answer struct {
+		act string
+		err error
+	}
+	answers := make(chan answer, 2) // the first one counts
+	working, cancel := context.WithCancelCause(h.always)
+	callerWaits := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	wanted := emergency.Preemption{
-		Scope: p.Scope, By: emergency.By(p.By), Token: p.Token, Force: p.Force, Grace: p.Grace, Asked: func(act string) { asked <- act },
+		Scope: p.Scope, By: emergency.By(p.By), Token: p.Token, Force: p.Force, Grace: p.Grace,
+		Asked: func(act string) {
+			if !callerWaits() {
+				cancel(context.Cause(ctx))
+				return
+			}
+			answers <- answer{act: act}
+		},
 	}
 	h.running.Go(func() {
-		done, err := h.operator.Preempt(h.always, wanted, state, wanted.NewMark())
+		defer cancel(nil)
+		done, err := h.operator.Preempt(working, wanted, state, wanted.NewMark())
 		if err != nil {
 			h.log.Warn("a preemption that was asked for in the console has failed", "scope", p.Scope, "by", p.By.Name, "act", done.Act, "error", err)
 		} else {
 			h.log.Info("a preemption that was asked for in the console has ended", "scope", p.Scope, "by", p.By.Name, "act", done.Act, "outcome", done.Outcome)
 		}
-		ended <- err
+		answers <- answer{err: err}
 	})
-	select {
-	case act := <-asked:
+	switch first := <-answers; {
+	case first.err != nil:
+		return console.Done{}, fmt.Errorf("nobody was asked to go: %w", first.err)
+	case first.act == "":
+		return console.Done{Text: "Nobody holds the lock; there was nothing to do."}, nil
+	default:
 		text := fmt.Sprintf("%s is asked to go, and waited for for %s; then the request is withdrawn.", owners(state.Holders), human(emergency.Politeness))
 		if p.Force {
 			text = fmt.Sprintf("%s is asked to go; the lock is taken when the time to clean up is over.", owners(state.Holders))
 		}
-		return console.Done{Text: text, Act: act}, nil
-	case err := <-ended:
-		if err == nil {
-			return console.Done{Text: "Nobody holds the lock; there was nothing to do."}, nil
-		}
-		return console.Done{}, err
-	case <-ctx.Done():
-		return console.Done{}, errors.Join(context.Cause(ctx), errors.New(what))
+		return console.Done{Text: text, Act: first.act}, nil
 	}
 }
 
@@ -177,7 +188,7 @@ func (h *consoleHand) Resume(ctx context.Context, job string, by console.By) (co
 	was, act, err := h.operator.Resume(ctx, job, emergency.By(by))
 	switch {
 	case err != nil:
-		return console.Done{}, err
+		return console.Done{Act: act}, err
 	case was == nil:
 		return console.Done{Text: job + " was not paused.", Act: act}, nil
 	}
@@ -190,7 +201,7 @@ func (h *consoleHand) Run(ctx context.Context, job string, by console.By) (conso
 	}
 	run, act, err := h.operator.Run(ctx, job, defaultWithin, emergency.By(by))
 	if err != nil {
-		return console.Done{}, err
+		return console.Done{Act: act}, err
 	}
 	return console.Done{Text: fmt.Sprintf("A daemon has taken the request: %s runs, run %s.", job, run), Act: act}, nil
 }

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/examples/nightly"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -84,7 +82,8 @@ func (p *program) openConsole(ctx context.Context, d *devFlags) (*devConsole, er
 	if err != nil {
 		return nil, err
 	}
-	s := &consoleServer{log: logger, address: listener.Addr().String(), listener: netutil.LimitListener(listener, maxConnections), server: consoleHTTP(logger)}
+	s := &consoleServer{log: logger, address: listener.Addr().String(), listener: listener}
+	s.bound(nil)
 	cfg := &config.Config{Client: d.client}
 	cfg.Client.Logger = nil // what it says of ZooKeeper, the daemons say
 	seeing, err := openObservatory(ctx, cfg, logger)

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/observability/connlimit"
 	"github.com/lockkeeper/lockkeeper/observability/health"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/override"
@@ -28,6 +29,7 @@ type metricsServer struct {
 	endpoint    *metrics.Endpoint
 	locks       *metrics.Locks
 	server      *http.Server
+	gate        *connlimit.Gate
 	observatory *observatory
 }
 
@@ -56,13 +58,15 @@ func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetr
 	if err != nil {
 		return nil, cannotListenFor("metrics.listen", cfg.File, address, err)
 	}
-	m.listener, m.server = listener, &http.Server{
+	m.gate = newGate(nil)
+	m.listener, m.server = m.gate.Listener(listener), &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
+	m.gate.Attach(m.server)
 	return m, nil
 }
 
@@ -156,7 +160,7 @@ func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *r
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.endpoint.Handler())
 	mountHealth(ctx, mux, client, operators, m.observatory)
-	m.server.Handler = mux
+	m.server.Handler = m.gate.Handler(mux)
 	go func() {
 		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("metrics are not served any more", "error", err)

@@ -251,7 +251,7 @@ func (c *Console) submit(w http.ResponseWriter, r *http.Request, p page) {
 	}
 	done, err := c.carryOut(r.Context(), person, d)
 	if err != nil {
-		again(problemOf(err))
+		again(failed(done, err))
 		return
 	}
 	http.Redirect(w, r, d.back+"?done="+c.notes.put(note{Text: done.Text, Act: done.Act}), http.StatusSeeOther)
@@ -416,7 +416,7 @@ func (c *Console) apiDeed(verb, pathValue string) http.HandlerFunc {
 		}
 		done, err := c.carryOut(r.Context(), person, d)
 		if err != nil {
-			writeProblem(w, *problemOf(err))
+			writeProblem(w, *failed(done, err))
 			return
 		}
 		writeJSON(w, done)

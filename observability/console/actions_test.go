@@ -1,8 +1,10 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -164,5 +166,42 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 		var p problem
 		require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
 		require.NotEmpty(t, p.Detail)
+	}
+}
+
+func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
+	silent := &recipes.UnavailableError{Servers: []string{"zk-1:2181"}}
+	for _, f := range []struct {
+		name   string
+		act    string
+		err    error
+		status int
+		title  string
+		next   string
+	}{
+		{"nothing was begun", "", silent, http.StatusServiceUnavailable, "ZooKeeper does not answer", "try again"},
+		{"no answer", "act-9", silent, http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
+		{"out of time", "act-9", fmt.Errorf("clearing: %w", context.DeadlineExceeded), http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
+		{"ZooKeeper has said no", "act-9", &recipes.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "Not there any more", ""},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			c, o := signedIn(t)
+			o.err, o.begun = f.err, f.act
+
+			// when
+			answer := ask(t, c, http.MethodPost, "/api/v1/overrides/INC-1/clear", `{"reason":"x"}`, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+			page := text(t, ask(t, c, http.MethodPost, "/overrides", "do=clear&id=INC-1&reason=x", as("ana", "secret")))
+
+			// then
+			require.Equal(t, f.status, answer.StatusCode)
+			var p problem
+			require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
+			require.Equal(t, f.title, p.Title)
+			require.Equal(t, f.act, p.Act)
+			require.Contains(t, p.Next, f.next)
+			require.Equal(t, f.title == "Perhaps done", strings.Contains(page, "<strong>Perhaps done: "))
+			require.NotEqual(t, f.title == "Perhaps done", strings.Contains(page, "<strong>Not done: "))
+			require.Contains(t, page, f.next)
+		})
 	}
 }

@@ -132,7 +132,7 @@ func (c *Console) pushEntries(w http.ResponseWriter, r *http.Request, after uint
 	if p == nil {
 		return
 	}
-	defer c.streams.leave()
+	defer p.leave()
 	ctx := r.Context()
 	changed := c.watch(ctx)
 	alive := time.NewTicker(keepAlive)

@@ -343,13 +343,15 @@ type recorded struct {
 	mu   sync.Mutex
 	asks []string
 	err  error
+
+	begun string // what is on record of what has failed
 }
 
 func (o *recorded) did(format string, args ...any) (Done, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
-		return Done{}, o.err
+		return Done{Act: o.begun}, o.err
 	}
 	o.asks = append(o.asks, fmt.Sprintf(format, args...))
 	return Done{Text: "It is done.", Act: "act-1"}, nil

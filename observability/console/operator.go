@@ -10,7 +10,9 @@ import (
 
 // An Operator does what people ask for, in their name. Each act is on record
 // before it is done; what cannot be put on record is not done. Errors say what was
-// tried and what to do next, and are shown.
+// tried and what to do next, and are shown. With an error and an Act, the act has
+// begun; if ZooKeeper has not answered, it may have been done. With an error and no
+// Act, nothing is done, also later.
 type Operator interface {
 	// Apply puts an override in force.
 	Apply(ctx context.Context, o override.Override) (Done, error)
@@ -57,5 +59,5 @@ type Preemption struct {
 // Done is what has come of an act.
 type Done struct {
 	Text string `json:"text"` // what was done, in a sentence
-	Act  string `json:"act"`  // what the audit trail calls it; "" when there was nothing to do
+	Act  string `json:"act"`  // what the audit trail calls it; "" when there was nothing to do, or nothing was begun
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,23 +25,23 @@ type Proxy struct {
 
 // person returns who it says, "" for nobody.
 func (p *Proxy) person(r *http.Request) string {
-	if p == nil {
-		return ""
-	}
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
+	if !p.trusts(r) {
 		return ""
 	}
 	values := r.Header.Values(p.Header)
 	if len(values) != 1 || !isName(values[0]) {
 		return ""
 	}
-	for _, prefix := range p.Trusted {
-		if prefix.Contains(from.Addr().Unmap()) {
-			return values[0]
-		}
+	return values[0]
+}
+
+// trusts reports whether a request comes from the proxy.
+func (p *Proxy) trusts(r *http.Request) bool {
+	if p == nil {
+		return false
 	}
-	return ""
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && slices.ContainsFunc(p.Trusted, func(prefix netip.Prefix) bool { return prefix.Contains(from.Addr().Unmap()) })
 }
 
 // isName reports whether a text can be the name of a person on record.

@@ -19,6 +19,8 @@ type problem struct {
 	Detail   string         `json:"detail"`
 	Next     string         `json:"next,omitempty"`     // what to do about it
 	Problems []fieldProblem `json:"problems,omitempty"` // with what was sent
+	Act      string         `json:"act,omitempty"`      // what the audit trail calls what was begun
+	Unsure   bool           `json:"-"`                  // what was begun may have been done
 }
 
 func (p *problem) Error() string {
@@ -70,6 +72,22 @@ func problemOf(err error) *problem {
 	case is[*http.MaxBytesError](err):
 		p.Status, p.Title = http.StatusRequestEntityTooLarge, "Too much"
 		p.Next = "send less than 64 KiB"
+	}
+	return p
+}
+
+// failed says what has become of a deed that ended with an error. One that had begun
+// may have been done when ZooKeeper has not said so.
+func failed(done Done, err error) *problem {
+	p := problemOf(err)
+	if done.Act == "" {
+		return p
+	}
+	p.Act = done.Act
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || is[*recipes.UnavailableError](err) {
+		p.Title, p.Unsure = "Perhaps done", true
+		p.Detail = "it had begun, and ZooKeeper has not said whether it was done: " + p.Detail
+		p.Next = "look whether it was done before you try again; it is on record as " + done.Act
 	}
 	return p
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/connlimit"
 )
 
 const (
@@ -17,6 +19,7 @@ const (
 	slowness   = 10 * time.Second // who does not take a page in this time is dropped
 	recheck    = 2 * time.Second  // whether who reads a page is still signed in
 	maxStreams = 200              // pages that are open
+	ownStreams = 50               // of them, those of one client
 	frameAge   = 200 * time.Millisecond
 )
 
@@ -24,6 +27,7 @@ const (
 type streams struct {
 	mu     sync.Mutex
 	open   int
+	own    map[string]int // by client
 	frames map[string]*frame
 }
 
@@ -35,25 +39,55 @@ type frame struct {
 	err  error
 }
 
-func newStreams() *streams { return &streams{frames: map[string]*frame{}} }
+func newStreams() *streams { return &streams{own: map[string]int{}, frames: map[string]*frame{}} }
 
-// enter reports whether there is room for one more.
-func (s *streams) enter() bool {
+// enter has one more counted for a client, until leave; or says why there is no room
+// for it.
+func (s *streams) enter(client string) (leave func(), full *problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open >= maxStreams {
-		return false
+	switch {
+	case s.own[client] >= ownStreams:
+		return nil, &problem{
+			Status: http.StatusTooManyRequests, Title: "Too many pages are open",
+			Detail: fmt.Sprintf("%s has %d pages open that are kept up to date", client, ownStreams), Next: "close some, or load the page by hand",
+		}
+	case s.open >= maxStreams:
+		return nil, &problem{
+			Status: http.StatusServiceUnavailable, Title: "Too many pages are open",
+			Detail: fmt.Sprintf("%d pages are kept up to date already", maxStreams), Next: "close some, or load the page by hand",
+		}
 	}
 	s.open++
-	return true
+	if client != "" {
+		s.own[client]++
+	}
+	return func() { s.leave(client) }, nil
 }
 
-func (s *streams) leave() {
+func (s *streams) leave(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if client != "" {
+		if s.own[client]--; s.own[client] == 0 {
+			delete(s.own, client)
+		}
+	}
 	if s.open--; s.open == 0 {
 		clear(s.frames)
 	}
+}
+
+// client is whom streams are counted for: an address, or who comes by the proxy. It
+// is "" for those of the proxy who are nobody: they are many.
+func (c *Console) client(r *http.Request) string {
+	if c.o.Proxy.trusts(r) {
+		return who(r.Context())
+	}
+	if from := connlimit.Network(connlimit.Address(r.RemoteAddr)); from.IsValid() {
+		return from.String()
+	}
+	return r.RemoteAddr
 }
 
 // drawn returns what draw draws, or has drawn a moment ago for somebody else with
@@ -78,22 +112,21 @@ func (s *streams) drawn(key string, draw func() ([]byte, error)) ([]byte, error)
 
 // A push sends events to one browser.
 type push struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	leave func() // when it is over
 }
 
 // openPush begins an answer that does not end. It returns nil when there are too
 // many already, and has said so.
 func (c *Console) openPush(w http.ResponseWriter, r *http.Request) *push {
-	if !c.streams.enter() {
+	leave, full := c.streams.enter(c.client(r))
+	if full != nil {
 		w.Header().Set("Retry-After", "10")
-		c.refuse(w, r, problem{
-			Status: http.StatusServiceUnavailable, Title: "Too many pages are open",
-			Detail: fmt.Sprintf("%d pages are kept up to date already", maxStreams), Next: "close some, or load the page by hand",
-		})
+		c.refuse(w, r, *full)
 		return nil
 	}
-	p := &push{w: w, rc: http.NewResponseController(w)}
+	p := &push{w: w, rc: http.NewResponseController(w), leave: leave}
 	_ = p.rc.SetReadDeadline(time.Time{}) // that of the server is for the request
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -145,7 +178,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Dura
 	if p == nil {
 		return
 	}
-	defer c.streams.leave()
+	defer p.leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(c.ending, cancel)()

@@ -5,8 +5,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,15 +132,51 @@ func TestPagesThatAreOpenEndWhenTheConsoleCloses(t *testing.T) {
 
 func TestNoMorePagesAreKeptUpToDateThanThereIsRoomFor(t *testing.T) {
 	c := newConsole(t, Options{})
-	for range maxStreams {
-		require.True(t, c.streams.enter())
+	var leave func()
+	for i := range maxStreams {
+		var full *problem
+		leave, full = c.streams.enter(strconv.Itoa(i % 10))
+		require.Nil(t, full)
 	}
 	answer := ask(t, c, http.MethodGet, "/?live=1", "")
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
-	c.streams.leave()
+	leave()
 	events, end := follow(t, c, "/?live=1")
 	defer end()
 	next(t, events)
+}
+
+func TestOneClientDoesNotTakeTheStreamsOfTheOthers(t *testing.T) {
+	proxy := &Proxy{Header: "X-Forwarded-User", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/32")}}
+	c := newConsole(t, Options{Proxy: proxy})
+	request := func(from, person string) *http.Request {
+		r := httptest.NewRequest(http.MethodGet, "/?live=1", nil)
+		r.RemoteAddr = from
+		return r.WithContext(context.WithValue(t.Context(), personKey{}, identity{name: person}))
+	}
+	for name, one := range map[string]struct{ all, other *http.Request }{
+		"address":          {request("10.0.0.9:1", ""), request("10.0.0.10:1", "")},
+		"network of IPv6":  {request("[2001:db8::1]:1", ""), request("[2001:db8:0:1::1]:1", "")},
+		"behind the proxy": {request("10.0.0.5:1", "ana"), request("10.0.0.5:1", "ben")},
+		"a name is no one": {request("10.0.0.9:1", "ana"), request("10.0.0.10:1", "ana")},
+	} {
+		var leaves []func()
+		for range ownStreams {
+			leave, full := c.streams.enter(c.client(one.all))
+			require.Nil(t, full, name)
+			leaves = append(leaves, leave)
+		}
+		_, full := c.streams.enter(c.client(one.all))
+		require.NotNil(t, full, name)
+		require.Equal(t, http.StatusTooManyRequests, full.Status, name)
+		leave, full := c.streams.enter(c.client(one.other))
+		require.Nil(t, full, name)
+		for _, leave := range append(leaves, leave) {
+			leave()
+		}
+		require.Empty(t, c.streams.own, name)
+		require.Zero(t, c.streams.open, name)
+	}
 }
 
 func TestTextOfOthersIsNoLineOfAStream(t *testing.T) {
@@ -176,7 +214,7 @@ func TestStreamThatHasNothingToSayIsNotTooSlow(t *testing.T) {
 	d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 	p := c.openPush(d, httptest.NewRequest(http.MethodGet, "/?live=1", nil))
 	require.NotNil(t, p)
-	defer c.streams.leave()
+	defer p.leave()
 	require.Zero(t, d.last, "nothing is said before the page is drawn")
 	require.NoError(t, p.send([]byte(": ka\n\n")))
 	require.Zero(t, d.last, "HTTP/2 ends a stream at its deadline, whether something is written or not")

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// noLocks is a source that sees nothing.
+type noLocks struct{}
+
+func (noLocks) Run(ctx context.Context, _ func(recipes.Sighting)) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// A door is a console with the limits of a daemon's, and its probes.
+type door struct {
+	*testing.T
+	addr string
+}
+
+func openDoor(t *testing.T) *door {
+	t.Helper()
+	s, err := listenForConsole(t.Context(), &config.Config{Console: config.Console{Listen: "127.0.0.1:0"}}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(s.close)
+	board, err := live.New(live.Options{Source: noLocks{}, Now: time.Now})
+	require.NoError(t, err)
+	require.NoError(t, s.start(console.Options{Board: board}, func(mux *http.ServeMux) {
+		for _, path := range []string{"/healthz", "/readyz"} {
+			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "alive") })
+		}
+	}))
+	return &door{t, s.listener.Addr().String()}
+}
+
+// ask sends a request from 127.0.0.from on a connection of its own, which stays open,
+// and returns the head of the answer.
+func (d *door) ask(from int, path string) *http.Response {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), 30*time.Second)
+	defer cancel()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(from))}}
+	conn, err := dialer.DialContext(ctx, "tcp", d.addr)
+	require.NoError(d, err)
+	d.Cleanup(func() { _ = conn.Close() })
+	require.NoError(d, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, d.addr)
+	require.NoError(d, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(d, err, "%s from %d", path, from)
+	return answer
+}
+
+// addresses is from how many addresses a crowd comes: more than one may have
+// connections for.
+const addresses = 9
+
+func TestIdleConnectionsKeepNobodyFromTheConsole(t *testing.T) {
+	d := openDoor(t)
+	for i := range 600 {
+		require.Equal(t, http.StatusOK, d.ask(2+i%addresses, "/api/v1/locks").StatusCode)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/", "/api/v1/locks"} {
+		require.Equal(t, http.StatusOK, d.ask(100, path).StatusCode, path)
+	}
+}
+
+func TestStreamsKeepNobodyFromTheConsole(t *testing.T) {
+	d := openDoor(t)
+	answers := map[int]int{}
+	for i := range 600 {
+		answers[d.ask(2+i%addresses, "/?live=1").StatusCode]++
+	}
+	require.Equal(t, 200, answers[http.StatusOK])
+	for _, path := range []string{"/healthz", "/readyz", "/", "/api/v1/locks"} {
+		require.Equal(t, http.StatusOK, d.ask(100, path).StatusCode, path)
+	}
+}
+
+func TestOneAddressLeavesStreamsToOthers(t *testing.T) {
+	d := openDoor(t)
+	answers := map[int]int{}
+	for range 120 {
+		answers[d.ask(2, "/?live=1").StatusCode]++
+	}
+	require.Equal(t, map[int]int{http.StatusOK: 50, http.StatusTooManyRequests: 70}, answers)
+	require.Equal(t, http.StatusOK, d.ask(3, "/?live=1").StatusCode)
+}
