@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,13 +35,13 @@ func auditGrid(pg page, head bool) *grid {
 		g := pg.grid(1, 2)
 		g.last = pg.width / 2
 		if head {
-			g.row("WHEN (UTC)", "WHO", "SCOPE", "WHAT")
+			g.row("WHEN (UTC)", "WHO", "SCOPE/JOB", "WHAT")
 		}
 		return g
 	}
 	g := pg.grid(2, 3, 4)
 	if head {
-		g.row("SEQ", "WHEN (UTC)", "WHO", "AS", "SCOPE", "FROM", "ACT", "WHAT")
+		g.row("SEQ", "WHEN (UTC)", "WHO", "AS", "SCOPE/JOB", "FROM", "ACT", "WHAT")
 	}
 	return g
 }
@@ -131,7 +132,7 @@ func auditDeed(r recipes.AuditRecord) string {
 	case recipes.AuditJobResume:
 		return tense(intent, failed, "resume", "resumed") + " the job"
 	case recipes.AuditJobRun:
-		return tense(intent, failed, "run", "ran") + " the job by hand"
+		return tense(intent, failed, "start", "started") + " the job by hand" // its history says how it ended
 	}
 	return fmt.Sprintf("%s (%s)", r.Action, r.Phase)
 }
@@ -189,7 +190,16 @@ func auditChange(r recipes.AuditRecord) string {
 		if r.Action == recipes.AuditLost && name == "lost" {
 			continue // said already
 		}
+		if words, ok := auditFlags[flagOf{name, is}]; ok && is != was {
+			parts = append(parts, words)
+			continue
+		}
+		was, is = auditValue(name, was), auditValue(name, is)
 		switch {
+		case name == "grace" && is == "0s":
+			parts = append(parts, "no time to clean up")
+		case name == "grace" && has:
+			parts = append(parts, is+" to clean up")
 		case had && has:
 			parts = append(parts, fmt.Sprintf("%s %s instead of %s", name, is, was))
 		case has:
@@ -199,4 +209,27 @@ func auditChange(r recipes.AuditRecord) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+type flagOf struct{ name, is string }
+
+// auditFlags is what a flag means that has become true or false.
+var auditFlags = map[flagOf]string{
+	{"bypass", "true"}:    "without the lock",
+	{"bypass", "false"}:   "with the lock again",
+	{"forceful", "true"}:  "by force",
+	{"forceful", "false"}: "not by force",
+	{"frozen", "true"}:    "out of the queue",
+	{"frozen", "false"}:   "back in the queue",
+}
+
+// auditValue is a stored value as people read it.
+func auditValue(name, value string) string {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && name == "priority" && priority.Level(n) == priority.Emergency {
+		return "emergency"
+	}
+	if d, err := time.ParseDuration(value); err == nil && value != "0" {
+		return human(d)
+	}
+	return value
 }
