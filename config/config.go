@@ -160,7 +160,7 @@ func Load(name string, opts Options) (*Config, error) {
 	if err != nil {
 		seen := contents{}
 		seen.add(name, nil, err)
-		p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: "name a file that this user can read"}
+		p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err)}
 		return nil, &Errors{Problems: []Problem{p}, read: seen}
 	}
 	return Parse(name, data, opts)

@@ -70,7 +70,7 @@ func LoadOverrides(name string, opts OverridesOptions) (*Overrides, error) {
 		p := Problem{File: name, What: "the file is not there: no override of a file is in force", Instead: "write it when there is an emergency", Warning: true}
 		return &Overrides{File: name, Warnings: []Problem{p}, read: seen}, nil
 	}
-	p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: "name a file that this user can read"}
+	p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err)}
 	return nil, &Errors{Problems: []Problem{p}, read: seen}
 }
 

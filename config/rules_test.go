@@ -40,6 +40,7 @@ func TestRules(t *testing.T) {
 		"bad servers":                {file("zookeeper: {servers: [a:b, \"c d\", e/f]}\n"), "2:23 zookeeper.servers[0]: \"a:b\" has no valid port; write host:port, for example localhost:2181\n2:28 zookeeper.servers[1]: \"c d\" contains a blank; write host:port, for example localhost:2181\n2:35 zookeeper.servers[2]: \"e/f\" is not one server; write host:port here, or all in one string: \"zk1:2181,zk2:2181/chroot\""},
 		"bad connect string":         {file("zookeeper: {servers: \"a:b,c:70000\"}\n"), "2:22 zookeeper.servers: \"a:b\" has no valid port; write host:port, for example localhost:2181\n2:22 zookeeper.servers: \"c:70000\" has no valid port; write host:port, for example localhost:2181"},
 		"root is relative":           {file("zookeeper: {root: lk}\n"), `2:19 zookeeper.root: lk does not begin with /; write an absolute path such as /lockkeeper`},
+		"root is all there is":       {file("zookeeper: {root: /}\n"), `2:19 zookeeper.root: / is all that the server has; write an absolute path such as /lockkeeper`},
 		"root ends with a slash":     {file("zookeeper: {root: /lk/}\n"), `2:19 zookeeper.root: /lk/ ends with /; write an absolute path such as /lockkeeper`},
 		"root has an odd part":       {file("zookeeper: {root: /lk/../x}\n"), `2:19 zookeeper.root: /lk/../x has a relative part; write an absolute path such as /lockkeeper`},
 		"root that steers terminals": {file("zookeeper: {root: \"/lk/\\e[31m\"}\n"), `2:19 zookeeper.root: /lk/\x1b[31m contains a control character; write an absolute path such as /lockkeeper`},

@@ -288,7 +288,7 @@ func (r *reader) file(v value) ([]byte, bool) {
 	data, err := read(r.resolve(name))
 	r.read.add(r.resolve(name), data, err)
 	if err != nil {
-		r.problem(v, fmt.Sprintf("%q cannot be read: %v", r.resolve(name), plainCause(err)), "name a file that this user can read")
+		r.problem(v, fmt.Sprintf("%q cannot be read: %v", r.resolve(name), plainCause(err)), anotherFile(err))
 		return nil, false
 	}
 	return data, true
@@ -343,13 +343,26 @@ func readOpen(f *os.File, err error) ([]byte, error) {
 	case info.IsDir():
 		return nil, errors.New("is a directory")
 	case info.Size() > maxSize:
-		return nil, fmt.Errorf("has %d bytes, more than %d", info.Size(), maxSize)
+		return nil, tooLargeError(fmt.Sprintf("has %d bytes, more than %d", info.Size(), maxSize))
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1)) // a device tells no size
 	if err == nil && len(data) > maxSize {
-		return nil, fmt.Errorf("has more than %d bytes", maxSize)
+		return nil, tooLargeError(fmt.Sprintf("has more than %d bytes", maxSize))
 	}
 	return data, err
+}
+
+// A tooLargeError says how large a file is that is larger than any that is meant.
+type tooLargeError string
+
+func (e tooLargeError) Error() string { return string(e) }
+
+// anotherFile is what to do about a file that cannot be read.
+func anotherFile(err error) string {
+	if errors.As(err, new(tooLargeError)) {
+		return "name a smaller file"
+	}
+	return "name a file that this user can read"
 }
 
 // plainCause strips the name of the file and of the call from an error.

@@ -104,8 +104,12 @@ type NameTakenError struct {
 }
 
 func (e *NameTakenError) Error() string {
-	return fmt.Sprintf("group %q not joined as %q: that participant is there already (host %s, pid %d, since %s): %v; end it, or take another name",
-		e.Group, e.Name, e.Host, e.PID, e.Since.UTC().Format(time.RFC3339), e.Err)
+	why := " and did not go in time"
+	if !errors.Is(e.Err, context.DeadlineExceeded) {
+		why = fmt.Sprintf(": %v", e.Err)
+	}
+	return fmt.Sprintf("group %q not joined as %q: that participant is there already (host %s, pid %d, since %s)%s; end it, or take another name",
+		e.Group, e.Name, e.Host, e.PID, e.Since.UTC().Format(time.RFC3339), why)
 }
 
 // Unwrap returns why the wait ended.

@@ -296,7 +296,10 @@ func checkPath(field, path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return bad("does not begin with /")
 	}
-	if path == "/" || strings.HasSuffix(path, "/") {
+	if path == "/" {
+		return bad("is all that the server has")
+	}
+	if strings.HasSuffix(path, "/") {
 		return bad("ends with /")
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {

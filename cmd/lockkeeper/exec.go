@@ -107,6 +107,11 @@ Exit code: that of the command if it ended by itself, or
 		argv := p.argv(c, args)
 		requirements := f.requirements(argv)
 		for i, r := range requirements {
+			r.Class = f.class // not the scope, whose problems would be said twice
+			if len(f.scopes) == 0 {
+				p.problems.add("--scope is missing; write what the lock protects, a path such as cluster/orders/resource/users")
+				r.Scope = "-" // to see its other problems
+			}
 			p.problems.addRequest(r.Validate(), execFlag)
 			if r.Scope != "" && slices.Contains(f.scopes[:i], r.Scope) {
 				p.problems.add(fmt.Sprintf("--scope: %q is given twice; give each scope once", r.Scope))
