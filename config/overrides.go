@@ -426,6 +426,19 @@ func (r *overrideReader) advise(read overrideEntry) {
 		r.warn(read.at.get("until"), fmt.Sprintf("%s has ended: it does nothing any more", quote(read.ID)), "remove it")
 		return
 	}
+	if read.ForAll() {
+		at, whom := read.match.value, "every request of every job"
+		if !at.exists() {
+			at = read.at.value
+		}
+		if read.Kind == override.Pause {
+			whom = "every job"
+		}
+		if m := read.Match; m.PriorityBelow != nil || m.PriorityAbove != nil {
+			whom += " at that priority"
+		}
+		r.warn(at, fmt.Sprintf("%s (%s) concerns %s: match has neither scope nor job nor labels", quote(read.ID), read.Kind, whom), "leave it if that is meant")
+	}
 	if m := read.Match; m.Scope != "" {
 		v := read.match.get("scope")
 		if !strings.ContainsAny(m.Scope, "*?") {

@@ -76,7 +76,10 @@ overrides:
 `, classes+"emergency: {allow_bypass: true}\n")
 	require.Empty(t, problems)
 	require.Equal(t, []string{
+		`12:149 overrides[1].match: warning: "INC-2" (cap) concerns every request of every job at that priority: match has neither scope nor job nor labels; leave it if that is meant`,
+		`13:5 overrides[2]: warning: "INC-3" (freeze) concerns every request of every job: match has neither scope nor job nor labels; leave it if that is meant`,
 		`16:90 overrides[5].match.job: warning: "report-*" fits no job of testdata/f.yaml; leave it if others have it`,
+		`17:5 overrides[6]: warning: "INC-7" (extend) concerns every request of every job: match has neither scope nor job nor labels; leave it if that is meant`,
 		`18:91 overrides[7].match.job: warning: "report-*" fits no job of testdata/f.yaml; leave it if others have it`,
 		`5:31 overrides[0].match.job: warning: "nightly-?" fits no job of testdata/f.yaml; leave it if others have it`,
 	}, sorted(warnings))

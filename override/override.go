@@ -1,6 +1,7 @@
 package override
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -102,6 +103,24 @@ type Match struct {
 	// the one that was asked for; with Freeze the one that is left of it when
 	// boosts and caps have been applied.
 	PriorityBelow, PriorityAbove *priority.Level
+}
+
+// all reports whether no scope, job or label limits it: a pattern of stars alone
+// fits everything.
+func (m Match) all() bool {
+	return strings.Trim(m.Scope, "*") == "" && strings.Trim(m.Job, "*") == "" && len(m.Labels) == 0
+}
+
+// ForAll reports whether it changes, pauses or keeps out every job's requests: no
+// scope, job or label limits it. A priority does not, nobody knows all of them. Who
+// applies such a one has to say that it is meant.
+func (o Override) ForAll() bool {
+	switch o.Kind {
+	case Boost, Cap, Freeze, Pause, Extend:
+		return o.Match.all()
+	case Hold, PreemptNow, Bypass: // refused without a scope or a job
+	}
+	return false
 }
 
 // A Subject is whom overrides are asked about.

@@ -215,3 +215,24 @@ func TestWaitingNotAtAllIsPossibleForWhoeverPreempts(t *testing.T) {
 func TestABoostMayReachTheEmergencyPriority(t *testing.T) {
 	require.NoError(t, of(override.Boost, func(o *override.Override) { o.Priority = new(priority.Emergency) }).Validate(limits()))
 }
+
+func TestWhatNoScopeJobOrLabelLimitsIsForAll(t *testing.T) {
+	for _, c := range []struct {
+		match override.Match
+		all   bool
+	}{
+		{override.Match{}, true},
+		{override.Match{Scope: "*"}, true},
+		{override.Match{Scope: "**", Job: "*"}, true},
+		{override.Match{PriorityBelow: new(priority.Level(10)), PriorityAbove: new(priority.Level(1))}, true},
+		{override.Match{Scope: "db/*"}, false},
+		{override.Match{Scope: "?"}, false},
+		{override.Match{Scope: "*", Job: "batch"}, false},
+		{override.Match{Labels: map[string]string{"team": "orders"}}, false},
+	} {
+		for _, kind := range override.Kinds() {
+			limited := kind == override.Hold || kind == override.PreemptNow || kind == override.Bypass // those are refused without a scope or a job
+			require.Equal(t, c.all && !limited, override.Override{Kind: kind, Match: c.match}.ForAll(), "%s %v", kind, c.match)
+		}
+	}
+}

@@ -93,6 +93,14 @@ func (h *consoleHand) Clear(ctx context.Context, id string, by console.By) (cons
 	return console.Done{Text: fmt.Sprintf("%s is taken back; it was %s.", id, was), Act: act}, nil
 }
 
+func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, error) {
+	concerns, err := h.operator.concerns(ctx, []override.Override{o}, h.facts.config())
+	if err != nil {
+		return 0, err
+	}
+	return len(concerns[0]), nil
+}
+
 func (h *consoleHand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {
 	cfg := h.facts.config()
 	trusting := temporal.IsApprovalID(id) && asksInWorkflows(cfg) && cfg.Approvals.Temporal.Trusted == config.TrustTemporal

@@ -23,6 +23,7 @@ import (
 type overrideFlags struct {
 	kind, scope, job string
 	labels           labels
+	all              yes // without scope, job and labels
 	below, above     overrideLevel
 
 	until  moment
@@ -42,6 +43,7 @@ type applyFlags struct {
 	config jobsFile // the daemon's
 	one    overrideFlags
 	dryRun yes
+	yes    yes
 }
 
 func (p *program) overrideApply() *cobra.Command {
@@ -67,6 +69,10 @@ and none is applied.
   bypass       lets matching work run without its lock, where the configuration
                of the daemons has emergency.allow_bypass: true
 
+One that neither --scope nor --job nor --label limits concerns everybody: that has
+to be said, by --all, and on a terminal it asks before it acts, unless --yes is
+given. So it does for such a one of a file.
+
 What it concerns right now is shown, with --dry-run nothing else is done. hold
 and preempt-now are carried out by one of the daemons (lockkeeper run); the
 others by every process that takes locks.
@@ -76,6 +82,7 @@ be used, or without the credentials of an operator.`,
 		Example: `  lockkeeper override apply INC-4411 --kind freeze --scope 'db/*' --below 80 --for 2h -r 'disk is full'
   lockkeeper override apply INC-4412 --kind boost --job hotfix --priority emergency --for 30m -r 'payments stuck'
   lockkeeper override apply INC-4413 --kind hold --scope cluster/orders --for 1h -r 'repair by hand'
+  lockkeeper override apply INC-4414 --kind freeze --all --below 80 --for 10m -r 'network is down'
   lockkeeper override apply -f overrides.yaml --dry-run`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error { return p.applyOverrides(c, &f, args) }
@@ -86,6 +93,7 @@ be used, or without the credentials of an operator.`,
 	flags.StringVarP(&f.one.scope, "scope", "s", "", "`scope` that it concerns; * stands for any text, ? for one character")
 	flags.StringVar(&f.one.job, "job", "", "`job` that it concerns, or another owner; a pattern as well")
 	flags.Var(&f.one.labels, "label", "`name=value` that the jobs that it concerns have; several times for several labels")
+	flags.VarPF(&f.one.all, "all", "", "it concerns everybody; has to be there without --scope, --job and --label").NoOptDefVal = "true"
 	flags.Var(&f.one.below, "below", "it concerns requests with a priority below this `level`")
 	flags.Var(&f.one.above, "above", "it concerns requests with a priority above this `level`")
 	f.one.forHow.positive = "2h"
@@ -100,6 +108,7 @@ be used, or without the credentials of an operator.`,
 	flags.Var(&f.one.acquire, "acquire", "extend: at least this acquire timeout")
 	flags.Int64Var(&f.one.token, "token", 0, "preempt-now: of the holder that is meant, see lockkeeper locks show")
 	flags.VarPF(&f.dryRun, "dry-run", "", "show what it would concern, and apply nothing").NoOptDefVal = "true"
+	flags.VarPF(&f.yes, "yes", "y", "do not ask before it is done").NoOptDefVal = "true"
 	f.config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper and the limits; only if it is there")
 	return c
 }
@@ -107,7 +116,7 @@ be used, or without the credentials of an operator.`,
 func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string) error {
 	f.one.isForceful = c.Flags().Changed("forceful")
 	described := 0
-	for _, flag := range []string{"kind", "scope", "job", "label", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
+	for _, flag := range []string{"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
 		if c.Flags().Changed(flag) {
 			described++
 			if f.file != "" {
@@ -156,7 +165,7 @@ func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string)
 		if err != nil {
 			return err
 		}
-		return p.applyAll(ctx, o, all, now, f.dryRun.is, cfg)
+		return p.applyAll(ctx, o, all, now, f, cfg)
 	}
 	if f.dryRun.is { // to look takes no credentials
 		return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
@@ -190,6 +199,13 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 		if t.flag.bad != "" {
 			*t.value = new(time.Second)
 		}
+	}
+	switch forAll := probe.ForAll(); {
+	case p.unclear:
+	case forAll && !f.all.is:
+		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would concern everybody; give one of them, or --all", probe.Kind))
+	case !forAll && f.all.is && (f.scope != "" || f.job != "" || len(f.labels.is) > 0):
+		p.problems.add("--all: --scope, --job or --label says that it concerns less; leave that out, or --all")
 	}
 	probe.Until, probe.Reason = now.Add(time.Minute), cmp.Or(probe.Reason, "said already")
 	if !p.unclear {
@@ -244,19 +260,16 @@ func (f *overrideFlags) override(id string, now time.Time, by string) override.O
 
 // applyAll shows what overrides concern right now, puts them on record, and in
 // force.
-func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, dryRun bool, cfg *config.Config) error {
-	states, err := o.client.Locks(ctx)
-	if err != nil {
-		return err
-	}
-	ticks, err := o.client.TickLedger("").States(ctx)
+func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, f *applyFlags, cfg *config.Config) error {
+	dryRun := f.dryRun.is
+	concerns, err := o.concerns(ctx, all, cfg)
 	if err != nil {
 		return err
 	}
 	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is told where it matters
 	views := make([]appliedView, len(all))
 	for i, one := range all {
-		views[i] = appliedView{one, appliedMore{Applied: !dryRun, Concerns: concernsOf(one, states, jobsThatAre(cfg, ticks))}}
+		views[i] = appliedView{one, appliedMore{Applied: !dryRun, Concerns: concerns[i]}}
 		if at := slices.IndexFunc(posted, func(p recipes.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
 			views[i].more.Was = &posted[at].Override
 		}
@@ -269,6 +282,11 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 		}
 	}
 	if !dryRun {
+		if question := whetherForAll(views); question != "" {
+			if err := p.confirm(f.yes.is, question); err != nil {
+				return err
+			}
+		}
 		if err := o.apply(ctx, all, views); err != nil {
 			return err
 		}
@@ -277,6 +295,45 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 		return p.writePage(views, func(pg page) { writeApplied(pg, views, now) })
 	}
 	return p.writePage(shown, nil)
+}
+
+// concerns are whom each of some overrides meets right now.
+func (o *operator) concerns(ctx context.Context, all []override.Override, cfg *config.Config) ([][]concern, error) {
+	states, err := o.client.Locks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ticks, err := o.client.TickLedger("").States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	concerns := make([][]concern, len(all))
+	for i, one := range all {
+		concerns[i] = concernsOf(one, states, jobsThatAre(cfg, ticks))
+	}
+	return concerns, nil
+}
+
+// whetherForAll asks whether what concerns everybody is meant; "" when nothing does.
+func whetherForAll(all []appliedView) string {
+	var parts []string
+	for _, v := range all {
+		if v.ForAll() {
+			parts = append(parts, fmt.Sprintf("%s (%s) concerns everybody: %s", v.ID, v.Kind, meets(v.Kind, len(v.more.Concerns))))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, "; ") + ". Apply it?"
+}
+
+// meets says how many an override meets.
+func meets(kind override.Kind, n int) string {
+	if kind == override.Pause {
+		return count(n, "job") + ", and those to come"
+	}
+	return count(n, "request") + " now, and those to come"
 }
 
 // apply puts overrides on record and in force, all of them or none.

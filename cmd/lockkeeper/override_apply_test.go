@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/override"
 )
 
 // freezeFile writes a file with one override that is fine.
@@ -42,8 +44,8 @@ func TestWhatIsWrongWithFilesOfOverrides(t *testing.T) {
 		"-f is forgotten":                    {[]string{file}, "is a file; write -f in front of its name\n"},
 		"it ends twice":                      {[]string{"X", "--kind", "freeze", "--scope", "a", "-r", "x", "--for", "1h", "--until", "12:00"}, "lockkeeper: --for, --until: both say when it ends; leave one of them out\n"},
 		"it never ends":                      {[]string{"X", "--kind", "freeze", "--scope", "a", "-r", "x"}, "lockkeeper: --for, or --until: give one of them, so that it ends\n"},
-		"what follows from a mistake":        {[]string{"X", "--kind", "extend", "--lease", "5", "-r", "x", "--for", "1h"}, "lockkeeper: --lease: \"5\" has no unit; write for example 5s\nlockkeeper: see: "},
-		"what follows from a wrong priority": {[]string{"X", "--kind", "cap", "--priority", "hihg", "-r", "x", "--for", "1h"}, "write 0 to 2147483646, or emergency\nlockkeeper: see: "},
+		"what follows from a mistake":        {[]string{"X", "--kind", "extend", "--scope", "a", "--lease", "5", "-r", "x", "--for", "1h"}, "lockkeeper: --lease: \"5\" has no unit; write for example 5s\nlockkeeper: see: "},
+		"what follows from a wrong priority": {[]string{"X", "--kind", "cap", "--all", "--priority", "hihg", "-r", "x", "--for", "1h"}, "write 0 to 2147483646, or emergency\nlockkeeper: see: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := f.lockkeeper(t, append([]string{"override", "apply"}, c.args...)...)
@@ -53,6 +55,68 @@ func TestWhatIsWrongWithFilesOfOverrides(t *testing.T) {
 		})
 	}
 	require.Empty(t, f.records(t))
+}
+
+func TestOverrideForEverybodyIsAppliedWhenThatIsSaid(t *testing.T) {
+	f := newFortress(t, time.Minute)
+	for _, kind := range [][]string{{"freeze"}, {"pause"}, {"boost", "--priority", "5"}, {"cap", "--priority", "5"}, {"extend", "--lease", "1h"}} {
+		for _, whom := range [][]string{nil, {"--below", "10"}, {"--scope", ""}, {"--scope", "*"}, {"--job", "*"}, {"--scope", "*", "--job", "**"}} {
+			if kind[0] == "pause" && len(whom) > 0 && whom[0] != "--job" {
+				continue // a pause has neither scope nor priority
+			}
+			args := append([]string{"override", "apply", "X", "--for", "10s", "-r", "x", "--kind"}, kind...)
+			for _, more := range [][]string{nil, {"--dry-run"}, {"--yes"}} {
+				code, out, errs := f.lockkeeper(t, append(append(args, whom...), more...)...)
+				require.Equal(t, exitConfig, code, args)
+				require.Empty(t, out)
+				require.Contains(t, errs, "lockkeeper: --all is missing: neither --scope nor --job nor --label limits this "+kind[0]+", and it would concern everybody; give one of them, or --all\n")
+			}
+			code, out, errs := f.lockkeeper(t, append(append(args, whom...), "--all", "--dry-run")...)
+			require.Zero(t, code, errs)
+			require.Contains(t, out, "nothing was applied: --dry-run")
+		}
+	}
+	for _, whom := range [][]string{{"--scope", "db/*"}, {"--job", "batch"}, {"--label", "a=b"}} {
+		code, _, errs := f.lockkeeper(t, append([]string{"override", "apply", "X", "--for", "10s", "-r", "x", "--kind", "freeze", "--dry-run"}, whom...)...)
+		require.Zero(t, code, errs)
+		code, _, errs = f.lockkeeper(t, append([]string{"override", "apply", "X", "--for", "10s", "-r", "x", "--kind", "freeze", "--all"}, whom...)...)
+		require.Equal(t, exitConfig, code)
+		require.Contains(t, errs, "lockkeeper: --all: --scope, --job or --label says that it concerns less; leave that out, or --all\n")
+	}
+	require.Empty(t, f.records(t))
+
+	// when
+	code, out, errs := f.lockkeeper(t, "override", "apply", "X", "--for", "10s", "-r", "x", "--kind", "freeze", "--all")
+
+	// then
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "X: in force until ")
+}
+
+func TestFileThatConcernsEverybodyGoesOnWorkingAndSaysSo(t *testing.T) {
+	f := newFortress(t, time.Minute)
+	file := filepath.Join(t.TempDir(), "incident.yaml")
+	until := time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
+	require.NoError(t, os.WriteFile(file, []byte("overrides: [{id: INC-1, kind: freeze, until: "+until+", by: ana, reason: full}]\n"), 0o600))
+	const told = `warning: "INC-1" (freeze) concerns every request of every job: match has neither scope nor job nor labels; leave it if that is meant`
+
+	code, _, errs := f.lockkeeper(t, "config", "validate", "-f", overridesInFile(t, file))
+	require.Zero(t, code, errs)
+	require.Contains(t, errs, told)
+	code, out, errs := f.lockkeeper(t, "override", "apply", "-f", file)
+	require.Zero(t, code, errs)
+	require.Contains(t, errs, told)
+	require.Contains(t, out, "INC-1: in force until ")
+}
+
+func TestQuestionNamesHowManyAnOverrideForEverybodyMeets(t *testing.T) {
+	view := func(id string, kind override.Kind, scope string, n int) appliedView {
+		return appliedView{override.Override{ID: id, Kind: kind, Match: override.Match{Scope: scope}}, appliedMore{Concerns: make([]concern, n)}}
+	}
+	require.Empty(t, whetherForAll([]appliedView{view("A", override.Freeze, "db/*", 3), view("B", override.Hold, "db", 1)}))
+	require.Equal(t, "A (freeze) concerns everybody: 12 requests now, and those to come. Apply it?", whetherForAll([]appliedView{view("A", override.Freeze, "", 12)}))
+	require.Equal(t, "A (freeze) concerns everybody: 1 request now, and those to come; B (pause) concerns everybody: 0 jobs, and those to come. Apply it?",
+		whetherForAll([]appliedView{view("A", override.Freeze, "*", 1), view("C", override.Freeze, "db", 2), view("B", override.Pause, "", 0)}))
 }
 
 // overridesInFile writes a configuration whose overrides file is file.

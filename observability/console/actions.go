@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -23,7 +24,12 @@ type deed struct {
 	verb   string
 	target string // a scope, a job, or an ID
 	do     func(ctx context.Context, o Operator) (Done, error)
-	back   string // the page to go to when it is done
+
+	// ask says what a person is asked before a form is carried out; nil: nothing.
+	ask      func(ctx context.Context, o Operator) (string, error)
+	answered bool // it has been
+
+	back string // the page to go to when it is done
 }
 
 // deedPatience is how long an act may take. A request to go is waited for no longer
@@ -34,7 +40,7 @@ const deedPatience = 30 * time.Second
 var deedFields = map[string][]string{
 	"preempt": {"reason", "token", "force", "grace"},
 	"break":   {"reason", "token", "confirm"},
-	"apply":   {"reason", "id", "kind", "scope", "job", "below", "above", "for", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"},
+	"apply":   {"reason", "id", "kind", "scope", "job", "all", "below", "above", "for", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"},
 	"clear":   {"reason"},
 	"approve": {"reason"},
 	"force":   {"reason"},
@@ -47,7 +53,7 @@ var deedFields = map[string][]string{
 // deedTypes are the types in JSON that a field of a deed may have.
 func deedTypes(field string) []string {
 	switch field {
-	case "force":
+	case "all", "force":
 		return []string{"boolean"}
 	case "forceful":
 		return []string{"boolean", "string"}
@@ -87,8 +93,11 @@ func (c *Console) deed(verb, target, person string, p *params) deed {
 	case "apply":
 		d.back = "/overrides"
 		one := c.override(p, by)
-		d.target = one.ID
+		d.target, d.answered = one.ID, p.flag("confirm")
 		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Apply(ctx, one) }
+		if one.ForAll() {
+			d.ask = func(ctx context.Context, o Operator) (string, error) { return forAll(ctx, o, one) }
+		}
 	case "clear":
 		d.back = "/overrides"
 		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Clear(ctx, target, by) }
@@ -158,6 +167,13 @@ func (c *Console) override(p *params, by By) override.Override {
 		length = new(time.Minute)
 	}
 	o.Until = now.Add(*length).UTC().Truncate(time.Millisecond)
+	switch all := p.flag("all"); {
+	case p.isWrong("all"):
+	case o.ForAll() && !all:
+		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would concern everybody; write one of them, or say that all are meant", o.Kind)
+	case all && !o.ForAll() && o.Match.Scope+o.Match.Job != "":
+		p.wrong("all", "is more than the scope or the job says; leave out one of them")
+	}
 	probe := o
 	if probe.Reason == "" {
 		probe.Reason = "said already"
@@ -168,6 +184,24 @@ func (c *Console) override(p *params, by By) override.Override {
 		}
 	}
 	return o
+}
+
+// forAll asks whether an override that concerns everybody is meant.
+func forAll(ctx context.Context, o Operator, one override.Override) (string, error) {
+	ctx, cancel := withPatience(ctx)
+	defer cancel()
+	n, err := o.Concerns(ctx, one)
+	if err != nil {
+		return "", err
+	}
+	what := "request"
+	if one.Kind == override.Pause {
+		what = "job"
+	}
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%s (%s) concerns everybody: %d %s now, and those to come", one.ID, one.Kind, n, what), nil
 }
 
 // formField is what the form calls a field of an override.
@@ -227,11 +261,18 @@ func (c *Console) submit(w http.ResponseWriter, r *http.Request, p page) {
 	again := func(bad *problem) {
 		v.problem = bad
 		body, err := c.fragment(v, p)
-		if err != nil {
+		status := http.StatusOK
+		switch {
+		case bad != nil && err != nil:
 			c.problemPage(w, r, bad)
 			return
+		case err != nil:
+			c.problemPage(w, r, problemOf(err))
+			return
+		case bad != nil:
+			status = bad.Status
 		}
-		c.shell(w, r, bad.Status, shell{Title: p.title(v), Menu: p.menu, Live: "", Body: body})
+		c.shell(w, r, status, shell{Title: p.title(v), Menu: p.menu, Live: "", Body: body})
 	}
 	if bad := c.may(person); bad != nil {
 		again(bad)
@@ -247,6 +288,14 @@ func (c *Console) submit(w http.ResponseWriter, r *http.Request, p page) {
 		return
 	case len(wrong) > 0:
 		again(badFields(wrong))
+		return
+	}
+	if d.ask != nil && !d.answered {
+		if v.question, err = d.ask(r.Context(), c.o.Operator); err != nil {
+			again(problemOf(err))
+			return
+		}
+		again(nil)
 		return
 	}
 	done, err := c.carryOut(r.Context(), person, d)

@@ -205,3 +205,64 @@ func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
 		})
 	}
 }
+
+func TestOverrideForEverybodyIsConfirmedWithHowManyItMeets(t *testing.T) {
+	const form = "do=apply&id=INC-1&kind=freeze&for=10s&reason=kept"
+	c, o := signedIn(t)
+	for _, whom := range []string{"", "&scope=*", "&job=*", "&below=10"} {
+		// when nobody has said that all are meant
+		answer := ask(t, c, http.MethodPost, "/overrides", form+whom, as("ana", "secret"))
+		page := text(t, answer)
+
+		// then
+		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+		require.Contains(t, page, `id="all-wrong">is missing: neither a scope nor a job limits this freeze, and it would concern everybody`)
+
+		// when that is said
+		answer = ask(t, c, http.MethodPost, "/overrides", form+whom+"&all=true", as("ana", "secret"))
+		page = text(t, answer)
+
+		// then it is asked
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		require.Contains(t, page, "INC-1 (freeze) concerns everybody: 17 requests now, and those to come")
+		require.Contains(t, page, `<input type="hidden" name="confirm" value="true">`)
+		require.Contains(t, page, `value="kept"`)
+		require.Empty(t, o.all())
+	}
+
+	// when
+	answer := ask(t, c, http.MethodPost, "/overrides", form+"&all=true&confirm=true", as("ana", "secret"))
+
+	// then
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	require.Len(t, o.all(), 1)
+
+	// and a scope and all do not go together
+	answer = ask(t, c, http.MethodPost, "/overrides", form+"&all=true&scope=db/*", as("ana", "secret"))
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, text(t, answer), "is more than the scope or the job says")
+	require.Len(t, o.all(), 1)
+}
+
+func TestOverrideForEverybodyNeedsThatInJSON(t *testing.T) {
+	c, o := signedIn(t)
+	post := func(body string) *http.Response {
+		return ask(t, c, http.MethodPost, "/api/v1/overrides", body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+	}
+	for body, want := range map[string]string{
+		`{"reason":"x","id":"A","kind":"freeze","for":"10s"}`:                             "all: is missing",
+		`{"reason":"x","id":"A","kind":"pause","for":"10s","all":false}`:                  "all: is missing",
+		`{"reason":"x","id":"A","kind":"freeze","for":"10s","all":"true"}`:                "all: is not of the type boolean",
+		`{"reason":"x","id":"A","kind":"freeze","for":"10s","all":true,"scope":"db"}`:     "all: is more than the scope or the job says",
+		`{"reason":"x","id":"A","kind":"freeze","for":"10s","all":true,"confirm":"true"}`: "confirm: means nothing here",
+	} {
+		answer := post(body)
+		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, body)
+		var p problem
+		require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
+		require.Contains(t, p.Detail, want, body)
+	}
+	require.Empty(t, o.all())
+	require.Equal(t, http.StatusOK, post(`{"reason":"x","id":"A","kind":"freeze","for":"10s","all":true}`).StatusCode)
+	require.Len(t, o.all(), 1)
+}

@@ -375,6 +375,8 @@ func (o *recorded) Clear(_ context.Context, id string, by By) (Done, error) {
 	return o.did("clear %s by %s: %s", id, by.Name, by.Reason)
 }
 
+func (o *recorded) Concerns(context.Context, override.Override) (int, error) { return 17, nil }
+
 func (o *recorded) Decide(_ context.Context, id string, d recipes.Decision) (Done, error) {
 	return o.did("%s %s by %s: %s", d.Word(), id, d.By, d.Reason)
 }

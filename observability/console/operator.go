@@ -23,6 +23,10 @@ type Operator interface {
 	// Clear takes an override back.
 	Clear(ctx context.Context, id string, by By) (Done, error)
 
+	// Concerns returns how many an override meets now: requests, or jobs for one that
+	// pauses. It does nothing.
+	Concerns(ctx context.Context, o override.Override) (int, error)
+
 	// Decide answers a question.
 	Decide(ctx context.Context, id string, d recipes.Decision) (Done, error)
 

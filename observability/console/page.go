@@ -63,8 +63,9 @@ type visit struct {
 	snap   *live.Snapshot
 	person string
 
-	form    url.Values // what was sent, and has to be corrected
-	problem *problem   // why
+	form     url.Values // what was sent, and has to be corrected
+	problem  *problem   // why
+	question string     // or confirmed, and what with
 }
 
 func (c *Console) visit(r *http.Request) *visit {
@@ -372,6 +373,9 @@ func (v *visit) Wrong(field string) string {
 	}
 	return ""
 }
+
+// Question is what has to be confirmed, "" for nothing.
+func (v *visit) Question() string { return v.question }
 
 // Problem says why a form was refused, nil if it was not.
 func (v *visit) Problem() *problem { return v.problem }
