@@ -194,7 +194,7 @@ type overrideShape struct {
 	Priority       any           `json:"priority,omitempty"`
 	Forceful       *bool         `json:"forceful,omitempty"`
 	WaitingTimeout int64         `json:"waiting_timeout_ms,omitempty"`
-	LeaseTimeout   string        `json:"lease_timeout,omitempty"`
+	LeaseTimeout   int64         `json:"lease_timeout_ms,omitempty"`
 	CleanupTimeout int64         `json:"cleanup_timeout_ms,omitempty"`
 	AcquireTimeout int64         `json:"acquire_timeout_ms,omitempty"`
 	Token          int64         `json:"token,omitempty"`
