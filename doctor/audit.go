@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -16,8 +18,30 @@ func verify(ctx context.Context, client *recipes.Client) (recipes.AuditReport, e
 	return log.Verify(ctx)
 }
 
-// checkAudit is about the chain of the audit trail.
-func checkAudit(f *findings, x *facts, _ Options) {
+// checkAuditFile is about who may write to the copy of the trail, or choose where it
+// is.
+func checkAuditFile(f *findings, name string) {
+	info, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a daemon makes it
+	case err != nil:
+		f.skip(name, err.Error(), "ask as a user who may look at it")
+	case info.Mode()&os.ModeSymlink != 0:
+		f.problem(name, "is a symbolic link: daemons refuse it, since whoever can change it chooses what is written", "name the file that it leads to in audit.file")
+	case info.Mode()&0o002 != 0:
+		f.problem(name, fmt.Sprintf("can be written by everybody (%s): daemons refuse it, and it shows nothing", info.Mode()), "save it elsewhere, see who has changed it, then chmod 600 "+name)
+	case info.Mode().Perm()&0o027 != 0:
+		f.warn(name, fmt.Sprintf("has the audit trail in it, and others may read or change it (%s)", info.Mode()), "chmod 600 "+name)
+	default:
+		f.ok(name, "is for its owner alone, or his group")
+	}
+}
+
+// checkAudit is about the audit trail: its file, and its chain.
+func checkAudit(f *findings, x *facts, o Options) {
+	if o.Config != nil && o.Config.Audit.File != "" {
+		checkAuditFile(f, o.Config.Audit.File)
+	}
 	if !x.answers() || x.surveyErr != nil || !x.survey.Exists {
 		return
 	}

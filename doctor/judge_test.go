@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -248,4 +249,21 @@ func TestFilesAndTime(t *testing.T) {
 	require.Equal(t, "warning: a process may have 100 files open; 256 would be safe for what the file runs", run(checkFiles, &facts{host: host{files: 100}}, Options{}))
 	require.Equal(t, "ok: a process may have 1024 files open", run(checkFiles, &facts{host: host{files: 1024}}, Options{}))
 	require.Equal(t, "warning: the kernel says that nobody keeps the clock of this machine right", run(checkTimeSync, &facts{host: host{timeFree: true}}, Options{}))
+}
+
+func TestAuditFileOfEverybody(t *testing.T) {
+	dir := t.TempDir()
+	look := func(name string) string {
+		return run(checkAudit, &facts{}, Options{Config: &config.Config{Audit: config.Audit{File: name}}})
+	}
+	file, link := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "link")
+	require.Empty(t, look(file), "it is not there yet")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Symlink(file, link))
+	require.Equal(t, "ok: "+file+": is for its owner alone, or his group", look(file))
+	require.NoError(t, os.Chmod(file, 0o644))
+	require.Equal(t, "warning: "+file+": has the audit trail in it, and others may read or change it (-rw-r--r--)", look(file))
+	require.NoError(t, os.Chmod(file, 0o666))
+	require.Equal(t, "problem: "+file+": can be written by everybody (-rw-rw-rw-): daemons refuse it, and it shows nothing", look(file))
+	require.Equal(t, "problem: "+link+": is a symbolic link: daemons refuse it, since whoever can change it chooses what is written", look(link))
 }

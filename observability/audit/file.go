@@ -74,13 +74,24 @@ func (f *file) open() error {
 	if f.closed {
 		return os.ErrClosed
 	}
-	opened, err := os.OpenFile(f.name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if info, err := os.Lstat(f.name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a symbolic link: whoever can change it chooses what is written; name the file that it leads to", f.name)
+	}
+	opened, err := os.OpenFile(f.name, os.O_APPEND|os.O_CREATE|os.O_RDWR|noFollow, 0o600)
 	if err != nil {
 		return err
 	}
-	if info, err := opened.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := opened.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file", f.name)
+	case info.Mode()&0o002 != 0:
+		err = fmt.Errorf("%s can be written by everybody (%s), so that it shows nothing; save it elsewhere, see who has changed it, then chmod 600 %s", f.name, info.Mode(), f.name)
+	}
+	if err != nil {
 		_ = opened.Close()
-		return errors.Join(err, fmt.Errorf("%s is no regular file", f.name))
+		return err
 	}
 	f.f = opened
 	return nil

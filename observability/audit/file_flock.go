@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// noFollow opens no symbolic link, also not one that has just been put there.
+const noFollow = syscall.O_NOFOLLOW
+
 // lockFile keeps other processes from shipping to f until it is closed. It
 // returns errTaken when another one does.
 func lockFile(f *os.File) error {

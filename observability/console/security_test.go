@@ -173,6 +173,13 @@ users:7: the hash of "cleo" has cost 31, and takes too long; write one of 14 or 
 	require.ErrorContains(t, err, "nobody in it")
 }
 
+func TestUsersFileThatEverybodyCanWriteIsRefused(t *testing.T) {
+	file := usersFile(t, map[string]string{"ana": "secret"})
+	require.NoError(t, os.Chmod(file, 0o666))
+	_, err := LoadUsers(file, nil, nil)
+	require.EqualError(t, err, file+": can be written by everybody (-rw-rw-rw-), who could then sign in as anybody; look who is in it, then chmod 600 "+file)
+}
+
 func TestProxyIsBelievedFromItsAddressAlone(t *testing.T) {
 	o := &recorded{}
 	c := newConsole(t, Options{Operator: o, Proxy: &Proxy{Header: "X-Forwarded-User", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})

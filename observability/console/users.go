@@ -108,6 +108,9 @@ func readUsers(name string) (map[string]string, error) {
 		return nil, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode()&0o002 != 0 {
+		return nil, fmt.Errorf("%s: can be written by everybody (%s), who could then sign in as anybody; look who is in it, then chmod 600 %s", name, info.Mode(), name)
+	}
 	data, err := io.ReadAll(io.LimitReader(file, maxUsersFile+1))
 	if err != nil {
 		return nil, err
