@@ -254,7 +254,11 @@ func (d *Desk) look() *view {
 // refreshLocked works out what is in force. The view stays the same one while
 // that does.
 func (d *Desk) refreshLocked() *view {
-	now, before := d.now(), d.current.Load()
+	before := d.current.Load()
+	var now time.Time
+	if len(d.file)+len(d.posted)+len(before.active) > 0 { // else nothing ends: to ask for the servers' time costs a write
+		now = d.now()
+	}
 	sources := make(map[string]Active)
 	var all []override.Override
 	ended := false

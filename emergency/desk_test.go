@@ -335,3 +335,31 @@ func TestAskingCostsNothingWhileNothingIsInForce(t *testing.T) {
 		_, _ = desk.Paused("nightly", nil)
 	}))
 }
+
+// The servers' time costs a write, which nobody needs when nothing can end.
+func TestTheTimeIsAskedForOnlyWhenAnOverrideCanEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, asked := &board{}, new(atomic.Int32)
+		desk, err := emergency.NewDesk(emergency.DeskConfig{Board: b, Now: func() time.Time { asked.Add(1); return time.Now() }})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { desk.Run(ctx) })
+
+		// given a desk at which nothing is in force
+		b.say(nil)
+		desk.SetFile(nil)
+		require.Empty(t, ids(desk))
+		require.Zero(t, asked.Load())
+
+		// when something is, then it ends by that time, and it is told that it was taken back
+		b.say(nil, posted(freeze("INC-1", time.Hour)))
+		require.Equal(t, []string{"INC-1"}, ids(desk))
+		require.Positive(t, asked.Load())
+		<-time.After(time.Hour)
+		require.Empty(t, ids(desk))
+
+		stop()
+		running.Wait()
+	})
+}
