@@ -31,7 +31,7 @@ type devFlags struct {
 	timeline string // the file of the picture; "" for none
 
 	client  recipes.Config
-	scratch string // where the credentials are that end with the run; "" without a server
+	scratch *scratch // where the credentials are that end with the run
 }
 
 const (
@@ -51,7 +51,8 @@ func (p *program) dev() *cobra.Command {
 daemons and three jobs that preempt each other, all in this process. For
 development only: the server has no replicas, anybody may connect to it, and it
 keeps what it has in memory, or in a file in --data-dir. The jobs' files are in
-a temporary directory that is removed at the end, or in --dir.
+a temporary directory that is removed at the end, or in --dir. What a killed run
+has left there is removed by the next one.
 
 What Lockkeeper has on that server belongs to a user with a password made up for
 the run, so that overrides, approvals and broken locks can be tried from another
@@ -191,13 +192,11 @@ func (p *program) develop(ctx context.Context, d *devFlags) error {
 		ctx, cancel = context.WithTimeout(ctx, *length)
 		defer cancel()
 	}
-	if len(d.client.Servers) == 0 {
-		var err error
-		if d.scratch, err = os.MkdirTemp("", "lockkeeper-dev-"); err != nil {
-			return err
-		}
-		defer func() { _ = os.RemoveAll(d.scratch) }()
+	var err error
+	if d.scratch, err = newScratch(); err != nil {
+		return err
 	}
+	defer d.scratch.remove()
 	ended := make(chan error, 1)
 	place := make(chan string, 1)
 	go func() { ended <- d.verdict(ctx, p.show(ctx, d, place)) }()
@@ -271,6 +270,9 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 		Client: d.client, Colour: colour, Dir: d.dir, Logger: p.quiet(), Out: p.stdout, Unsafe: d.unsafe.is,
 		Tracer: exports.tracer(p.quiet()), Observer: page.observer(drawn.observe),
 		Ready: func(dir string) {
+			if d.dir == "" {
+				d.scratch.keepsFiles(dir)
+			}
 			place <- dir
 			ready()
 			about.ready = true

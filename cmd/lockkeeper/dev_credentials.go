@@ -27,7 +27,7 @@ const (
 // secure gives the clients of our server credentials, and returns the file that
 // has them: made up for the run, or those that --data-dir has from the last one.
 func (d *devFlags) secure() (file string, err error) {
-	if file, err = filepath.Abs(filepath.Join(cmp.Or(d.dataDir, d.scratch), credentialsFile)); err != nil {
+	if file, err = filepath.Abs(filepath.Join(cmp.Or(d.dataDir, d.scratch.dir), credentialsFile)); err != nil {
 		return "", err
 	}
 	text, err := os.ReadFile(file)
