@@ -23,8 +23,9 @@ import (
 // goroutine.
 type Client struct {
 	cfg     Config
-	log     *slog.Logger
-	root    string // chroot included
+	log     *slog.Logger // never blocks
+	logged  *logQueue    // what is on its way to cfg.Logger
+	root    string       // chroot included
 	host    string
 	pid     int
 	closing context.Context // ends with Close
@@ -73,9 +74,10 @@ func NewClient(cfg Config) (*Client, error) {
 		host = "unknown"
 	}
 	c := &Client{
-		cfg: cfg, log: cfg.Logger, root: cfg.Chroot + cfg.Root, host: host, pid: os.Getpid(),
+		cfg: cfg, root: cfg.Chroot + cfg.Root, host: host, pid: os.Getpid(),
 		changed: make(chan struct{}), waiting: make(map[string]int), time: newClusterTime(),
 	}
+	c.log, c.logged = newClientLog(cfg.Logger)
 	c.identify()
 	c.epoch.Store(-1)
 	c.closing, c.stop = context.WithCancel(context.Background())
@@ -166,6 +168,7 @@ func (c *Client) Close(ctx context.Context) error {
 	s.end(fmt.Errorf("%w: %w", errSessionOver, ErrClosed))
 	select {
 	case <-c.ending.done():
+		c.logged.flush()
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -84,7 +84,7 @@ func (g *Grant) unnamed(record lockRecord) {
 	}
 	g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errUnnamed})
 	g.s.discard(g.path)
-	go g.lock.c.log.Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
+	g.lock.c.log.Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
 }
 
 // compareHolds lets those holds compare whose time has come.

@@ -184,8 +184,7 @@ func (s *session) mayGreet(id int64) bool {
 	return s.overErr == nil && id == s.id
 }
 
-// greeted is told each connect response. It is called by whoever reads, and so is refused: a log
-// that nobody reads must not keep him.
+// greeted is told each connect response. It is called by whoever reads.
 func (s *session) greeted(asked instant, id int64, timeout time.Duration, password []byte) {
 	if id == 0 {
 		s.end(fmt.Errorf("%w: it expired at the server", errSessionOver))
@@ -204,7 +203,7 @@ func (s *session) greeted(asked instant, id int64, timeout time.Duration, passwo
 	s.tries, s.mutes, s.rebuffs = 0, 0, 0
 	s.mu.Unlock()
 	if first && timeout != s.c.cfg.SessionTimeout {
-		go s.c.log.Warn("ZooKeeper granted another session timeout than asked for",
+		s.c.log.Warn("ZooKeeper granted another session timeout than asked for",
 			"asked", s.c.cfg.SessionTimeout, "granted", timeout)
 	}
 }
@@ -224,7 +223,7 @@ func (s *session) acked(l *link, a leaderReply, write bool) {
 
 func (s *session) refused(err error) {
 	s.note(err)
-	go s.c.log.Error("cannot use ZooKeeper", "error", err)
+	s.c.log.Error("cannot use ZooKeeper", "error", err)
 }
 
 func (s *session) note(err error) {
@@ -277,7 +276,7 @@ func (s *session) settle(epoch int) {
 	s.c.connections.Add(1)
 	s.c.greetings.Store(0)
 	s.heartbeat(s.clock.now())
-	s.watches.reconnected() // a log that nobody reads must not keep anybody from looking again
+	s.watches.reconnected()
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 }
 
@@ -319,8 +318,7 @@ func (s *session) disconnectedIf(concerned func() bool) {
 			attrs = append(attrs, "cause", cause)
 		}
 		go s.tellOutage(ready)
-		// Whoever closes a connection may be the one that watches the deadline: a log that nobody reads must not keep him.
-		go s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", attrs...)
+		s.c.log.Warn("connection to ZooKeeper lost; holding on until the session's deadline", attrs...)
 	}
 	go s.loseExposed()
 }
