@@ -35,12 +35,60 @@ func (c *Client) Time(ctx context.Context) (time.Time, error) {
 	return c.Now(), nil
 }
 
+// ServerTime is what a client knows of the clock of ZooKeeper's leader at one
+// moment: it shows something from Earliest to Latest.
+type ServerTime struct{ Earliest, Latest time.Time }
+
+// Ahead returns how far a clock that shows now is ahead of the leader's
+// (positive) or behind it (negative), at least. Zero: they may be the same.
+func (t ServerTime) Ahead(now time.Time) time.Duration {
+	switch {
+	case now.After(t.Latest):
+		return now.Sub(t.Latest)
+	case now.Before(t.Earliest):
+		return now.Sub(t.Earliest)
+	}
+	return 0
+}
+
+// serverTime is Now with its bounds; ok is false as long as the servers' clock is
+// not known. It never waits.
+func (c *Client) serverTime() (now ServerTime, ok bool) {
+	now, ok, stale := c.time.bounds()
+	if stale {
+		c.refreshTime()
+	}
+	return now, ok
+}
+
+// awaitServerTime waits until the servers' clock is known to the tolerance of
+// ticks. Of a connection that is too slow for that it takes the best of a few
+// answers. The error is an *AccessError for one who may not write in the root.
+func (c *Client) awaitServerTime(ctx context.Context) error {
+	const tries = 3
+	for range tries {
+		_, err := promptly(ctx, c, func() (struct{}, error) {
+			return struct{}{}, c.reading(ctx, func(s *session) error {
+				if now, known, _ := c.time.bounds(); known && now.Latest.Sub(now.Earliest) <= TickTolerance {
+					return nil
+				}
+				return c.askTime(ctx, s)
+			})
+		}, nil)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A clusterTime is the time by the servers' clock.
 type clusterTime struct {
 	clock *clock
 
 	mu     sync.Mutex
 	known  bool
+	doubt  bool          // another leader may have come
 	at     instant       // of what follows
 	low    time.Duration // the servers' clock there, since the epoch: at least
 	high   time.Duration // at most
@@ -66,7 +114,27 @@ func (t *clusterTime) read() (now time.Time, stale bool) {
 		return time.Now().UTC().Round(0), true
 	}
 	age := here.sub(t.at)
-	return time.Unix(0, 0).Add((t.low + t.high) / 2).Add(age).UTC(), age > timeStale
+	return time.Unix(0, 0).Add((t.low + t.high) / 2).Add(age).UTC(), t.doubt || age > timeStale
+}
+
+// bounds is read, with what the clocks may have drifted apart since the last stamp.
+func (t *clusterTime) bounds() (now ServerTime, known, stale bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	age := t.clock.awake().sub(t.at)
+	slack := age / clockDrift
+	epoch := time.Unix(0, 0).UTC()
+	now = ServerTime{Earliest: epoch.Add(t.low + age - slack), Latest: epoch.Add(t.high + age + slack)}
+	return now, t.known, !t.known || t.doubt || age > timeStale
+}
+
+// reconnected has the servers asked again soon: the clock of a new leader may
+// differ, and connections end with the old one.
+func (t *clusterTime) reconnected() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.doubt = t.known
+	t.next = 0
 }
 
 // learn takes note of a stamp: milliseconds of the servers' clock, between sent
@@ -84,7 +152,7 @@ func (t *clusterTime) learn(stamp int64, sent, replied instant) {
 			low, high = l, h
 		}
 	}
-	t.known, t.at, t.low, t.high = true, replied, low, high
+	t.known, t.doubt, t.at, t.low, t.high = true, false, replied, low, high
 }
 
 // ask reports whether the caller is to ask the servers, and then to tell with

@@ -276,6 +276,7 @@ func (s *session) settle(epoch int) {
 	s.c.connections.Add(1)
 	s.c.greetings.Store(0)
 	s.heartbeat(s.clock.now())
+	s.c.time.reconnected()
 	s.watches.reconnected()
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 }

@@ -78,6 +78,7 @@ const (
 	TickOverlap                     // others go on: recorded as skipped, or only told
 	TickBuffered                    // it waits for the end of others: ClaimWaiting
 	TickPaused                      // the job is paused: recorded as skipped; of ClaimWaiting: it goes on waiting
+	TickLeftOut                     // it ran before it was due, or may have: recorded as skipped; see Rewind
 )
 
 // String returns the verdict in lower case.
@@ -93,6 +94,8 @@ func (v TickVerdict) String() string {
 		return "buffered"
 	case TickPaused:
 		return "paused"
+	case TickLeftOut:
+		return "left out"
 	}
 	return fmt.Sprintf("verdict %d", uint8(v))
 }
@@ -117,12 +120,18 @@ type TickAsk struct {
 	// Max is how many ticks may wait (BufferOverlap), or how many runs may go on
 	// at once (AllowOverlap); others ignore it. Defaults to 1.
 	Max int
+
+	// ClockAhead is how far the clock of the caller's machine is ahead of
+	// ZooKeeper's (positive) or behind it (negative), for the record of the run.
+	// Less than TickTolerance is not recorded.
+	ClockAhead time.Duration
 }
 
 // Reasons for a skip that the ledger itself records.
 const (
 	TickReasonOverlap   = "overlap"   // a run still went on
 	TickReasonPaused    = "paused"    // the job was paused
+	TickReasonEarly     = "early"     // it ran before it was due, or may have: see Rewind
 	TickReasonUndecided = "undecided" // the claim's reply came too late to run it
 )
 
@@ -148,6 +157,9 @@ type TickFinish struct {
 // So processes that start together, with clocks that differ, do not leave out
 // what lies between their first ticks.
 func (l *TickLedger) Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error) {
+	if err := l.due(ctx, job, first); err != nil {
+		return time.Time{}, err
+	}
 	rec, err := l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if v.record.decided().IsZero() {
 			v.record.Begins = first.UTC().Round(0)
@@ -169,8 +181,14 @@ func (l *TickLedger) Begin(ctx context.Context, job string, first time.Time) (af
 // tick that waits.
 func (l *TickLedger) Claim(ctx context.Context, job string, instant time.Time, ask TickAsk) (TickClaim, error) {
 	c := l.newClaim(job, runNote{Instant: instant.UTC().Round(0)})
+	if ask.ClockAhead.Abs() > TickTolerance {
+		c.note.ClockAhead = ask.ClockAhead.Milliseconds()
+	}
 	if claim, ok := l.taken(job, c.note.Instant); ok {
 		return claim, nil
+	}
+	if err := l.due(ctx, job, instant); err != nil {
+		return TickClaim{}, err
 	}
 	limit := 1
 	if ask.OnOverlap == AllowOverlap {
@@ -237,6 +255,11 @@ func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (Tick
 // it recorded. Without instants it does nothing but put right what a call that
 // failed has left behind.
 func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error) {
+	if n := len(instants); n > 0 {
+		if err := l.due(ctx, job, instants[n-1]); err != nil {
+			return 0, err
+		}
+	}
 	id := newGUID()
 	failed := l.failures(job)
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
@@ -285,6 +308,9 @@ type TickSpan struct {
 func (l *TickLedger) RecordMissed(ctx context.Context, job, reason string, span TickSpan) (recorded bool, decided time.Time, err error) {
 	if span.Count < 1 || span.Last.Before(span.First) {
 		return false, time.Time{}, &RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
+	}
+	if err := l.due(ctx, job, span.Last); err != nil {
+		return false, time.Time{}, err
 	}
 	id := newGUID()
 	failed := l.failures(job)

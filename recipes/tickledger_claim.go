@@ -99,6 +99,8 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 			c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
 		case e.Reason == TickReasonPaused:
 			c.claim.Verdict = TickPaused
+		case e.Reason == TickReasonEarly:
+			c.claim.Verdict = TickLeftOut
 		default:
 			c.claim.Verdict = TickOverlap
 		}
@@ -111,6 +113,10 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 	if !again && !instant.After(rec.decided()) {
 		c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
 		return w
+	}
+	if rec.leavesOut(instant) {
+		c.claim = TickClaim{Verdict: TickLeftOut}
+		return c.skip(v, w, TickReasonEarly)
 	}
 	if p := rec.pausedAt(instant); p != nil {
 		c.claim = TickClaim{Verdict: TickPaused, Paused: p.public()}

@@ -42,7 +42,8 @@ type tickSession struct {
 	fault  func() fault // asked once for each transaction
 	onList func()       // called before the next list
 	after  func()       // called when a transaction was executed whose reply is lost; nil: nothing
-	giveUp func()       // what the caller does who waits for an answer in vain; nil: he waits for the end of his context
+	clock  func() time.Time
+	giveUp func() // what the caller does who waits for an answer in vain; nil: he waits for the end of his context
 
 	requests atomic.Int64
 }
@@ -183,6 +184,17 @@ func (c *tickSession) create(_ context.Context, path string, data []byte, flags 
 	c.server.changed()
 	return path, nil
 }
+
+// serverTime is not known unless a test says so: most claim ticks of any year.
+func (c *tickSession) serverTime() (ServerTime, bool) {
+	if c.clock == nil {
+		return ServerTime{}, false
+	}
+	now := c.clock()
+	return ServerTime{now, now}, true
+}
+
+func (c *tickSession) awaitServerTime(context.Context) error { return nil }
 
 func (c *tickSession) unavailable() *UnavailableError {
 	return &UnavailableError{Servers: []string{"zk1:2181"}, Since: time.Second}

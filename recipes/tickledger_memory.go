@@ -15,7 +15,8 @@ import (
 // costs a request: the node's version decides.
 type tickMemory struct {
 	used    time.Time
-	last    time.Time // decided up to here, at least
+	last    time.Time // decided up to here
+	seen    int32     // the version that said so
 	waiting int
 
 	data    []byte // the record as this ledger wrote it last; nil: others have written since, perhaps
@@ -65,16 +66,18 @@ func (l *TickLedger) tidy(now time.Time) {
 }
 
 // saw takes note of a record that was read.
-func (l *TickLedger) saw(job string, rec *tickRecord) {
+func (l *TickLedger) saw(job string, rec *tickRecord, version int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.memory(job)
-	m.last, m.waiting = later(m.last, rec.decided()), len(rec.Waiting)
+	if version >= m.seen { // else an answer that has come late
+		m.last, m.waiting, m.seen = rec.decided(), len(rec.Waiting), version
+	}
 }
 
 // wrote takes note of a record that this ledger has written.
 func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.Stat) {
-	l.saw(job, rec)
+	l.saw(job, rec, stat.Version)
 	l.mu.Lock()
 	m := l.memory(job)
 	room := maxPlain - l.plain
@@ -154,15 +157,14 @@ func (l *TickLedger) recall(job string, strangers bool) *tickView {
 	return v
 }
 
-// taken answers a claim of what is known to be decided: the last instant never
-// goes back. Not while a call that failed may have claimed it for nobody, nor
-// when a clock was ahead: then an operator may have put the node right.
+// taken answers a claim of what is known to be decided. Not while a call that
+// failed may have claimed it for nobody, nor while the last instant is still to
+// come: then an operator may have set it back.
 func (l *TickLedger) taken(job string, instant time.Time) (TickClaim, bool) {
-	const ahead = time.Minute
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.jobs[job]
-	if m == nil || instant.After(m.last) || m.failed != m.settled || time.Until(m.last) > ahead {
+	if m == nil || instant.After(m.last) || m.failed != m.settled || l.ahead(m.last) > 0 {
 		return TickClaim{}, false
 	}
 	return TickClaim{Verdict: TickTaken, Last: m.last, Waiting: m.waiting}, true

@@ -26,6 +26,7 @@ type tickRecord struct {
 	Runs     []runNote   `json:"runs,omitempty"`    // going on, oldest first
 	Waiting  []time.Time `json:"waiting,omitempty"` // decided to run once others have ended, in order
 	Paused   *pauseNote  `json:"paused,omitempty"`
+	LeftOut  []tickGap   `json:"left_out,omitempty"` // not to run when they come, by instant; makes it format 2
 	Failures int         `json:"failures,omitempty"` // in a row
 	Counts   TickCounts  `json:"counts"`
 	history  tickHistory // in lines of their own
@@ -53,7 +54,10 @@ type runNote struct {
 	Why       string    `json:"why,omitempty"`
 	Waited    bool      `json:"waited,omitempty"` // it was in Waiting
 	ClaimedAt int64     `json:"claimed,omitempty"`
-	Cancel    time.Time `json:"cancel,omitzero"` // the tick that asks it to go
+
+	ClockAhead int64 `json:"clock_ahead,omitempty"` // milliseconds: of the daemon's machine, against ZooKeeper's
+
+	Cancel time.Time `json:"cancel,omitzero"` // the tick that asks it to go
 }
 
 type endNote struct {
@@ -100,6 +104,7 @@ func (r *tickRecord) decided() time.Time {
 
 // encode drops what the bounds leave no room for.
 func (r *tickRecord) encode() []byte {
+	r.tidyLeftOut()
 	r.history.trim(maxTickHistory)
 	r.tidyOwners()
 	data := encode(r)
@@ -113,8 +118,11 @@ func (r *tickRecord) encode() []byte {
 
 func decodeTick(data []byte, stat *zk.Stat) (r tickRecord, err error) {
 	data, history, _ := bytes.Cut(data, []byte{'\n'})
-	if err := decode(data, &r, &r.Format); err != nil {
+	if err := decodeUpTo(tickFormatLeftOut, data, &r, &r.Format); err != nil {
 		return r, err
+	}
+	if r.Format == tickFormatLeftOut && len(r.LeftOut) == 0 {
+		return r, &RecordError{Format: r.Format} // nobody of ours has written that
 	}
 	r.history = splitHistory(history)
 	r.stamp(stat.Mtime)
@@ -303,7 +311,7 @@ func (r *tickRecord) publicRun(n *runNote) TickRun {
 	o := r.ownerOf(n)
 	run := TickRun{
 		Job: r.Job, Instant: n.Instant, Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
-		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: n.Cancel,
+		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: n.Cancel, ClockAhead: time.Duration(n.ClockAhead) * time.Millisecond,
 	}
 	if n.ClaimedAt != 0 {
 		run.ClaimedAt = time.UnixMilli(n.ClaimedAt)

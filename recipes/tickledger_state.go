@@ -62,6 +62,10 @@ type TickRun struct {
 	// Cancel is the tick that has asked the run to go (CancelOverlap). Zero: none.
 	Cancel time.Time
 
+	// ClockAhead is how far the clock of its machine was ahead of ZooKeeper's
+	// (positive) or behind it when it was claimed. 0: no more than TickTolerance.
+	ClockAhead time.Duration
+
 	// Alive: its process lives. Only in a TickState.
 	Alive bool
 }
@@ -77,6 +81,13 @@ type TickState struct {
 	Failures int          // runs in a row that failed
 	Counts   TickCounts   // since the first tick
 	History  []TickResult // how the last ones ended, newest last
+
+	// Ahead is how far the last instant that was decided is after ZooKeeper's clock, if that is more than
+	// TickTolerance: no tick runs until then, unless it is set back with Rewind.
+	Ahead time.Duration
+
+	// LeftOut are stretches whose ticks do not run when they come: see Rewind.
+	LeftOut []TickStretch
 
 	version int32 // of the node, from 1; 0: there is none
 }
@@ -149,6 +160,7 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 	if err != nil {
 		return TickState{}, err
 	}
+	l.lookAtClock(ctx)
 	state, err := l.stateAt(ctx, path, job)
 	if err != nil {
 		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
@@ -159,6 +171,7 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 // States returns what the ledger knows about all jobs, sorted by name. Each is
 // looked at on its own: the whole is no snapshot.
 func (l *TickLedger) States(ctx context.Context) ([]TickState, error) {
+	l.lookAtClock(ctx)
 	states, err := l.states(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
@@ -206,14 +219,15 @@ func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, 
 	if err != nil {
 		return TickState{}, err
 	}
-	return v.state(job), nil
+	return l.state(v, job), nil
 }
 
-func (v *tickView) state(job string) TickState {
+func (l *TickLedger) state(v *tickView, job string) TickState {
 	r := &v.record
 	s := TickState{
 		Job: job, Begins: r.Begins, Last: r.Last, Waiting: r.Waiting, Paused: r.Paused.public(),
 		Failures: r.Failures, Counts: r.Counts, version: v.stat.Version + 1,
+		Ahead: l.ahead(r.decided()), LeftOut: r.publicLeftOut(),
 	}
 	for i := range r.Runs {
 		run := r.publicRun(&r.Runs[i])
@@ -243,7 +257,7 @@ func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (sta
 		if err != nil {
 			return false, inNode(err, path)
 		}
-		state = v.state(job)
+		state = l.state(v, job)
 		same := func(a, b TickRun) bool { return a.ID == b.ID && a.Alive == b.Alive }
 		return state.version != seen.version || !slices.EqualFunc(state.Runs, seen.Runs, same), nil
 	})

@@ -16,6 +16,11 @@ type tickStore interface {
 	multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
 	unavailable() *UnavailableError
 
+	// serverTime is what is known of the leader's clock, if anything is;
+	// awaitServerTime waits until something is.
+	serverTime() (ServerTime, bool)
+	awaitServerTime(ctx context.Context) error
+
 	// await calls see with the node as it is, and again each time that it, or
 	// with children its list of children, may have changed, until see reports
 	// true or an error.

@@ -99,7 +99,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 				return nil, err
 			}
 			if enough != nil && !lost && enough(&v.record) {
-				l.saw(job, &v.record)
+				l.saw(job, &v.record, v.stat.Version)
 				return &v.record, nil
 			}
 			if len(v.record.Runs) > 0 { // if one ends meanwhile, the write will tell
@@ -114,7 +114,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 				v = nil
 				continue
 			}
-			l.saw(job, &v.record)
+			l.saw(job, &v.record, v.stat.Version)
 			return &v.record, nil
 		}
 		data := v.record.encode()
@@ -201,7 +201,7 @@ func (l *TickLedger) found(ctx context.Context, path, job string) error {
 	if err := l.store.ensure(ctx, l.root); err != nil {
 		return err
 	}
-	rec := tickRecord{Format: recordFormat, Job: job}
+	rec := tickRecord{Job: job}
 	_, err := l.store.create(ctx, path, rec.encode(), 0)
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
 		return nil

@@ -1,0 +1,199 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A TickStretch is a stretch of instants: those after After, up to Until.
+type TickStretch struct{ After, Until time.Time }
+
+// tickGap is a TickStretch in a record.
+type tickGap struct {
+	After time.Time `json:"after"`
+	Until time.Time `json:"until"`
+}
+
+// tickFormatLeftOut is the format of a record with stretches to leave out: a program
+// that does not know them would drop them, and run their ticks again.
+const tickFormatLeftOut = 2
+
+// TickRewind says how Rewind does it.
+type TickRewind struct {
+	// Since is when the clock that was ahead has gone wrong. It counts where the
+	// history does not reach back to then: of the ticks that it has forgotten only
+	// those are left out that can have run early since. Defaults to not known: all
+	// of them are.
+	Since time.Time
+
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// TickRewound is what Rewind has done, or would do.
+type TickRewound struct {
+	Job string
+
+	// From is the last instant that was decided before, To the one from now on:
+	// ZooKeeper's time. Both are zero if the job was not ahead: nothing was done.
+	From, To time.Time
+
+	// LeftOut are the stretches whose ticks are skipped when they come, for
+	// TickReasonEarly: they have run early, or may have. In ascending order.
+	LeftOut []TickStretch
+
+	// Forgotten: the history does not reach back to when the clock went wrong, so
+	// that some of them may not have run.
+	Forgotten bool
+}
+
+// rewindMargin is how late a tick may have been run by the clock that was ahead.
+const rewindMargin = time.Minute
+
+// Rewind sets the last instant of job that was decided back to ZooKeeper's time, if
+// it is later: a daemon whose clock was ahead has decided ticks that were still to
+// come. They come due again, but for those that have run, or may have.
+//
+// Programs of before 0.1.0 refuse the record of the job until the last of these has
+// passed: see TickStretch.
+func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (done TickRewound, err error) {
+	if err := l.AwaitServerTime(ctx); err != nil {
+		return done, fmt.Errorf("job %q not set back: %w", job, err)
+	}
+	now, _ := l.store.serverTime()
+	if how.Since.After(now.Latest) {
+		return done, &RequestError{Field: "since", Reason: fmt.Sprintf("%s is still to come; write when the clock went wrong", how.Since.UTC().Format(time.RFC3339))}
+	}
+	sent := false
+	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
+		if l.ahead(v.record.decided()) == 0 {
+			if !sent { // else the reply was lost
+				done = TickRewound{Job: job}
+			}
+			return w
+		}
+		now, _ := l.store.serverTime()
+		done = v.record.rewind(now.Earliest.Truncate(time.Millisecond).UTC(), how.Since)
+		w.set = !how.DryRun
+		sent = sent || w.set
+		return w
+	})
+	if err != nil {
+		return TickRewound{}, fmt.Errorf("job %q not set back: %w", job, l.explain(ctx, err))
+	}
+	return done, nil
+}
+
+// rewind sets the mark back to an instant.
+func (r *tickRecord) rewind(to, since time.Time) TickRewound {
+	done := TickRewound{Job: r.Job, From: r.decided(), To: to}
+	if until := r.forgottenUntil(); until.After(to) {
+		done.Forgotten = true
+		after := to
+		if ahead, ok := r.leastAhead(); ok && !since.IsZero() {
+			after = later(to, since.Add(ahead-rewindMargin))
+		}
+		if until.After(after) {
+			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), until.UTC()})
+		}
+	}
+	for n := range r.claims() {
+		if n.Instant.After(to) {
+			r.LeftOut = append(r.LeftOut, tickGap{n.Instant.Add(-1).UTC(), n.Instant.UTC()})
+		}
+	}
+	r.Waiting = slices.DeleteFunc(r.Waiting, func(t time.Time) bool { return t.After(to) }) // they come due again
+	r.Last = to
+	if r.Begins.After(to) {
+		r.Begins = to
+	}
+	r.tidyLeftOut()
+	done.LeftOut = r.publicLeftOut()
+	return done
+}
+
+// claims are the runs of the schedule that are known, with those that have ended.
+func (r *tickRecord) claims() func(yield func(*runNote) bool) {
+	return func(yield func(*runNote) bool) {
+		for i := range r.history {
+			if e := r.history[i].read(); e.Outcome != TickSkipped && !e.Manual && !e.Instant.IsZero() && !yield(&e.runNote) {
+				return
+			}
+		}
+		for i := range r.Runs {
+			if n := &r.Runs[i]; !n.Manual && !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// forgottenUntil returns an instant before which those lie that the history has
+// forgotten; zero: it has forgotten none. Instants are decided in ascending order,
+// and what is forgotten had ended when the oldest entry that is left ended.
+func (r *tickRecord) forgottenUntil() time.Time {
+	known := int64(0)
+	for i := range r.history {
+		known += max(1, r.history[i].read().Count)
+	}
+	if r.Counts.Total() <= known || len(r.history) == 0 {
+		return time.Time{}
+	}
+	ended := r.history[0].read().EndedAt
+	bound := r.decided()
+	for n := range r.claims() {
+		if n.ClaimedAt > ended {
+			bound = earlier(bound, n.Instant)
+		}
+	}
+	for i := range r.history {
+		if e := r.history[i].read(); e.Outcome == TickSkipped && !e.Manual && e.ClaimedAt == 0 && !e.Instant.IsZero() {
+			bound = earlier(bound, e.Instant)
+		}
+	}
+	return bound
+}
+
+// leastAhead is how early the ticks were run that are known to have been, at least.
+func (r *tickRecord) leastAhead() (least time.Duration, ok bool) {
+	for n := range r.claims() {
+		by := n.Instant.Sub(time.UnixMilli(n.ClaimedAt))
+		if by > TickTolerance && (!ok || by < least) {
+			least, ok = by, true
+		}
+	}
+	return least, ok
+}
+
+// leavesOut reports whether a tick must not run because it has, or may have.
+func (r *tickRecord) leavesOut(instant time.Time) bool {
+	return slices.ContainsFunc(r.LeftOut, func(g tickGap) bool { return instant.After(g.After) && !instant.After(g.Until) })
+}
+
+// tidyLeftOut joins stretches, drops those that have passed, and sets the format.
+func (r *tickRecord) tidyLeftOut() {
+	slices.SortFunc(r.LeftOut, func(a, b tickGap) int { return a.After.Compare(b.After) })
+	var tidy []tickGap
+	for _, g := range r.LeftOut {
+		switch last := len(tidy) - 1; {
+		case !g.Until.After(r.Last):
+		case last >= 0 && !g.After.After(tidy[last].Until):
+			tidy[last].Until = later(tidy[last].Until, g.Until)
+		default:
+			tidy = append(tidy, g)
+		}
+	}
+	r.LeftOut, r.Format = tidy, recordFormat
+	if len(tidy) > 0 {
+		r.Format = tickFormatLeftOut
+	}
+}
+
+func (r *tickRecord) publicLeftOut() (all []TickStretch) {
+	for _, g := range r.LeftOut {
+		all = append(all, TickStretch(g))
+	}
+	return all
+}
