@@ -208,7 +208,7 @@ func (l *lane) requeue(ticks ...time.Time) {
 func (l *lane) beginAt(ctx context.Context, def *definition, first time.Time) (after time.Time, err error) {
 	for pause := newPace(); ; {
 		after, err = l.s.cfg.Ledger.Begin(ctx, def.Name, first)
-		if err == nil || !pause.wait(ctx) {
+		if err == nil || early(err) != nil || !pause.wait(ctx) {
 			return after, err
 		}
 	}

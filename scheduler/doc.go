@@ -4,11 +4,17 @@
 // The one idea: a tick is an instant that every daemon computes for itself from
 // the schedule alone, and a daemon decides the instants of a job one by one, in
 // order, by a compare-and-set of the job's last claimed instant in ZooKeeper
-// ([recipes.TickLedger]). Whoever's clock is ahead claims first, the others
-// find the instant taken. So no clock is compared with another one, no daemon
-// leads, and a job that takes a millisecond is as safe as one that takes an
-// hour. The lock that the job needs is another matter, taken afterwards by
+// ([recipes.TickLedger]). The first one claims, the others find the instant taken.
+// So no daemon leads, and a job that takes a millisecond is as safe as one that
+// takes an hour. The lock that the job needs is another matter, taken afterwards by
 // lockguard.
+//
+// Schedules are read by the earlier one of two clocks: the machine's, and that of
+// ZooKeeper's leader and [recipes.TickTolerance] more. So a daemon whose clock is
+// ahead takes no tick from the others, and one whose clock is behind is late with
+// those that nobody else runs. Both say so in their logs. The ledger refuses an
+// instant that is still to come by ZooKeeper's clock, whoever asks; the tick waits
+// then.
 //
 // A job that is new to the cluster begins with the first tick that comes due in
 // any daemon. When several are started at once and their clocks differ, that
@@ -50,11 +56,10 @@
 //	}
 //	return s.Run(ctx) // returns when ctx has ended and the runs have drained
 //
-// Limits. A daemon whose clock is further ahead of the others' than
-// [Config.Lateness] takes from them, when it joins, the ticks that they have not
-// come to yet. One that was suspended, or cut off from ZooKeeper, for longer than
-// that and whose clock is ahead of the others' may record as missed or undecided
-// what they would have run a moment later. The overlap of runs is excluded as
+// Limits. A daemon that may not ask for ZooKeeper's clock goes by its own until it
+// has claimed something. One that was suspended, or cut off from ZooKeeper, for
+// longer than [Config.Lateness] may record as missed or undecided what daemons whose
+// clocks are behind would have run a moment later. The overlap of runs is excluded as
 // long as their sessions live: a run that has lost its session goes on if its job
 // needs no lock, and the next tick may start beside it; only a lock, and its
 // token, exclude that. A retry and a preempted run that begins anew are the same

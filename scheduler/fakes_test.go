@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,8 @@ type cluster struct {
 	ids      int
 	requests []recipes.TickRequest
 	asked    chan struct{} // closed when the requests change
+
+	server *atomic.Int64 // how far the clock of ZooKeeper's leader is ahead of the bubble's; nil: nobody knows it
 }
 
 type record struct {
@@ -161,7 +164,35 @@ func (l *ledger) reach(ctx context.Context) error {
 	}
 }
 
+// ServerTime knows the leader's clock to 20ms.
+func (l *ledger) ServerTime() (now recipes.ServerTime, ok bool) {
+	if l.server == nil {
+		return now, false
+	}
+	at := time.Now().Add(time.Duration(l.server.Load())).Round(0)
+	return recipes.ServerTime{Earliest: at.Add(-10 * time.Millisecond), Latest: at.Add(10 * time.Millisecond)}, true
+}
+
+func (l *ledger) AwaitServerTime(ctx context.Context) error {
+	if l.server == nil {
+		return nil
+	}
+	return l.reach(ctx)
+}
+
+// due is the ledger's guard against clocks that are ahead.
+func (l *ledger) due(job string, instant time.Time) error {
+	now, ok := l.ServerTime()
+	if by := instant.Sub(now.Earliest) - recipes.TickTolerance; ok && by > 0 {
+		return &recipes.TickEarlyError{Job: job, Instant: instant, By: by}
+	}
+	return nil
+}
+
 func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (claim recipes.TickClaim, err error) {
+	if err := l.due(job, instant); err != nil {
+		return claim, err
+	}
 	return l.change(ctx, job, func(r *record) recipes.TickClaim {
 		instant = instant.UTC()
 		if !instant.After(r.last) {
@@ -381,6 +412,9 @@ func (l *ledger) State(ctx context.Context, job string) (state recipes.TickState
 }
 
 func (l *ledger) RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error) {
+	if err := l.due(job, span.Last); err != nil {
+		return false, decided, err
+	}
 	if err := l.reach(ctx); err != nil {
 		return false, decided, err
 	}
@@ -396,6 +430,9 @@ func (l *ledger) RecordMissed(ctx context.Context, job, reason string, span reci
 }
 
 func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (time.Time, error) {
+	if err := l.due(job, first); err != nil {
+		return time.Time{}, err
+	}
 	if err := l.reach(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -409,6 +446,11 @@ func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (time.T
 }
 
 func (l *ledger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (int, error) {
+	if n := len(instants); n > 0 {
+		if err := l.due(job, instants[n-1]); err != nil {
+			return 0, err
+		}
+	}
 	if err := l.reach(ctx); err != nil {
 		return 0, err
 	}

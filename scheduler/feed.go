@@ -13,13 +13,12 @@ import (
 type feed struct {
 	job      string
 	schedule Schedule
-	jitter   time.Duration        // instants are emitted up to that much later
-	skew     func() time.Duration // of the schedule's clock against the machine's; nil: none
+	jitter   time.Duration // instants are emitted up to that much later
 	emit     func(instants []time.Time)
 	dropped  func(after, before time.Time) // instants in between are not emitted; told in order with emit
 
-	from time.Time // on the schedule's clock: later instants are emitted
-	last time.Time // likewise: taken from the schedule up to here
+	from time.Time // later instants are emitted
+	last time.Time // taken from the schedule up to here
 	held []held    // taken, to be emitted later
 	gap  *gap      // between those that are held
 
@@ -46,39 +45,22 @@ func (f *feed) replace(schedule Schedule, jitter time.Duration) {
 	f.swap = func() { f.schedule, f.jitter = schedule, jitter }
 }
 
-// begin sets where the feed begins: what was due before this moment, on the
-// machine's clock and its jitter apart, is not emitted. Without it that is the
-// first look.
-func (f *feed) begin(machine time.Time) {
-	now := machine.Add(f.ahead())
+// begin sets where the feed begins: what was due before this moment, its jitter
+// apart, is not emitted. Without it that is the first look.
+func (f *feed) begin(now time.Time) {
 	f.from = now.Add(-f.jitter) // those after it may still have to wait
 	f.last = f.from
 }
 
-// ahead is how far the schedule's clock is ahead of the machine's.
-func (f *feed) ahead() time.Duration {
-	if f.skew == nil {
-		return 0
-	}
-	return f.skew()
-}
-
-// next emits what is due and returns when to look again, on the machine's
-// clock.
-func (f *feed) next(machine time.Time) time.Time {
-	skew := f.ahead()
-	now := machine.Add(skew)
+// next emits what is due and returns when to look again.
+func (f *feed) next(now time.Time) time.Time {
 	if f.last.IsZero() {
 		f.from, f.last = now, now // what was due before is not ours
 	}
 	f.take(now)
 	f.replaced(now)
 	f.release(now)
-	at := f.wanted()
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(-skew)
+	return f.wanted()
 }
 
 // take takes from the schedule what the clock has passed.
@@ -132,7 +114,7 @@ func (f *feed) tellGap() {
 	f.dropped(g.after, g.before)
 }
 
-// wanted returns when the next instant can be emitted, on the schedule's clock.
+// wanted returns when the next instant can be emitted.
 func (f *feed) wanted() time.Time {
 	if len(f.held) > 0 {
 		return f.held[0].until

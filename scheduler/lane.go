@@ -33,11 +33,12 @@ type lane struct {
 	gaps   []gap           // between ticks of the queue: too many to decide one by one
 
 	// Of the goroutine that decides.
-	joined  bool   // ticks between the ledger's last one and our first are in the queue
-	begun   bool   // somebody has decided a tick of the job, or has begun to
-	current *run   // the last run of a tick here, until it is recorded
-	pending []skip // to be recorded before the next claim, by instant
-	warned  bool   // that a clock is ahead
+	joined  bool          // ticks between the ledger's last one and our first are in the queue
+	begun   bool          // somebody has decided a tick of the job, or has begun to
+	current *run          // the last run of a tick here, until it is recorded
+	early   time.Duration // until a tick that was put back is no longer still to come
+	pending []skip        // to be recorded before the next claim, by instant
+	warned  bool          // that a clock is ahead
 	timer   *time.Timer
 }
 
@@ -62,13 +63,13 @@ const maxPending = 1000
 
 func newLane(s *Scheduler, def *definition) *lane {
 	l := &lane{s: s, def: def, stats: JobStats{Skipped: make(map[SkipReason]uint64)}}
-	l.feed = &feed{job: def.Name, schedule: def.schedule, jitter: def.Jitter, skew: s.skew, emit: l.push, dropped: l.dropped}
+	l.feed = &feed{job: def.Name, schedule: def.schedule, jitter: def.Jitter, emit: l.push, dropped: l.dropped}
 	return l
 }
 
 // open begins to fire the ticks of the job.
 func (l *lane) open() {
-	l.feed.begin(time.Now())
+	l.feed.begin(l.s.now().Round(0))
 	l.alarm = l.s.clock.add(l.feed.next)
 	l.poke()
 }
@@ -199,7 +200,8 @@ func (l *lane) turn() {
 	if !l.s.isDraining() && l.mine() {
 		l.joinSoon()
 	}
-	for !l.s.isDraining() && l.mine() && !l.isGone() {
+	l.early = 0
+	for !l.s.isDraining() && l.mine() && !l.isGone() && l.early == 0 {
 		tick, newer, ok := l.pop()
 		if !ok {
 			break
@@ -225,6 +227,9 @@ func (l *lane) turn() {
 	}
 	if len(l.pending) > 0 || !l.joined && l.mine() {
 		again = retryPause
+	}
+	if l.early > 0 {
+		again = max(min(l.early, retryPause), retryPause/20)
 	}
 	if again > 0 {
 		l.pokeIn(again)
@@ -324,6 +329,8 @@ func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
 		l.tellSkip(context.Background(), "", tick, SkipOverlap, &OverlapError{Run: claim.Run})
 	case recipes.TickPaused:
 		l.tellSkip(context.Background(), "", tick, SkipPaused, &PausedError{Job: l.definition().Name, Pause: claim.Paused})
+	case recipes.TickLeftOut:
+		l.tellSkip(context.Background(), "", tick, SkipEarly, nil)
 	case recipes.TickBuffered:
 		l.count(func(s *JobStats) { s.Buffered++ })
 		l.makeWay(tick)
@@ -399,6 +406,7 @@ func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backl
 	patient := l.s.now().Add(moment)
 	for pause := newPace(); ; {
 		ask := askFor(def)
+		ask.ClockAhead, _ = l.s.ClockAhead()
 		if ask.OnOverlap == recipes.SkipOverlap && (backlog || l.s.now().Before(patient)) {
 			ask.OnOverlap = recipes.TellOverlap
 		}
@@ -406,6 +414,9 @@ func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backl
 		told := err == nil && claim.Verdict == recipes.TickOverlap && ask.OnOverlap == recipes.TellOverlap
 		if err == nil && !told {
 			return claim, nil
+		}
+		if early(err) != nil {
+			return recipes.TickClaim{}, err
 		}
 		if told && claim.Waiting > 0 { // since before the policy was changed; they go first
 			l.expectWaiting()
@@ -459,21 +470,29 @@ func (l *lane) taken(tick time.Time) {
 	l.s.log.Debug("tick taken by another daemon", "job", l.definition().Name, "instant", tick.UTC())
 }
 
-// checkAhead looks for a clock that was so far ahead that the job stands still.
+// checkAhead looks for a clock that was ahead, so that the job stands still.
 func (l *lane) checkAhead(last time.Time) {
-	ahead := last.Sub(l.s.now())
-	if ahead < time.Minute {
+	ahead, some := last.Sub(l.s.now()), time.Minute
+	if server, ok := l.s.cfg.Ledger.ServerTime(); ok {
+		ahead, some = last.Sub(server.Latest), recipes.TickTolerance
+	}
+	if ahead <= some {
 		l.warned = false
 		return
 	}
-	if !l.warned {
+	if job := l.definition().Name; !l.warned {
 		l.s.log.Error("no tick of this job can run for a while: a daemon whose clock was ahead has claimed a later one",
-			"job", l.definition().Name, "until", last, "ahead", ahead.Round(time.Second))
+			"job", job, "until", last, "ahead", ahead.Round(time.Second), "remedy", "set the mark back: lockkeeper jobs rewind "+job+" --reason R")
 	}
 	l.warned = true
 }
 
 func (l *lane) undecided(tick time.Time, err error) {
+	if e := early(err); e != nil { // by ZooKeeper's clock, which has been set back: it waits
+		l.early = e.By
+		l.requeue(tick)
+		return
+	}
 	if l.s.isDraining() {
 		l.tellSkip(context.Background(), "", tick, SkipDraining, err)
 		return
@@ -518,7 +537,7 @@ func (l *lane) merge() {
 func (l *lane) flush(ctx context.Context, before time.Time) error {
 	for pause := newPace(); len(l.pending) > 0 && l.pending[0].instant.Before(before); {
 		if head := l.pending[0]; head.count > 1 {
-			if err := l.flushSpan(ctx, head); err != nil && !pause.wait(ctx) {
+			if err := l.flushSpan(ctx, head); err != nil && (early(err) != nil || !pause.wait(ctx)) {
 				return err
 			}
 			continue
@@ -534,7 +553,7 @@ func (l *lane) flush(ctx context.Context, before time.Time) error {
 		}
 		recorded, err := l.s.cfg.Ledger.RecordSkip(ctx, l.definition().Name, string(reason), instants...)
 		if err != nil {
-			if !pause.wait(ctx) {
+			if early(err) != nil || !pause.wait(ctx) {
 				return err
 			}
 			continue

@@ -63,10 +63,10 @@ func (s *Scheduler) Reconcile(all []jobs.Job) (Changes, error) {
 			changes.Changed = append(changes.Changed, name)
 		}
 	}
-	started := s.started
+	opened := s.opened
 	s.mu.Unlock()
 
-	if started {
+	if opened {
 		for _, l := range closed {
 			l.close()
 		}

@@ -7,16 +7,17 @@ import (
 )
 
 // A runner calls each of its functions when it is added and then at the
-// instants that the function itself asked for last, on the machine's clock. It
-// looks at the clock itself, not at elapsed time: after a suspend or a step of
-// the clock all functions are called, within wakeEvery.
+// instants that the function itself asked for last, on a clock. It looks at the
+// clock itself, not at elapsed time: after a suspend or a step of the clock all
+// functions are called, within wakeEvery.
 //
 // Calls come one at a time, in the order of the instants, and must not block. A
 // function may add, wake and remove others; it ends itself by returning the zero
 // time.
 type runner struct {
 	waker   *waker
-	wall    func() time.Time       // the machine's clock; tests step it
+	wall    func() time.Time       // the clock that instants are read by
+	machine func() time.Time       // whose steps are told; nil: wall
 	longest time.Duration          // without a look at it: wakeEvery, but in tests of whole years
 	stepped func(by time.Duration) // called like a function, before the others
 
@@ -29,7 +30,7 @@ type runner struct {
 
 	// Of the turns alone.
 	due      []*alarm
-	seenWall time.Time
+	seen     [2]time.Time // of wall and of machine
 	seenMono time.Time
 }
 
@@ -111,7 +112,10 @@ func (a *alarm) remove() {
 
 // start begins to call the functions. A runner is started once.
 func (r *runner) start() {
-	r.seenWall, r.seenMono = r.wall().Round(0), time.Now()
+	if r.machine == nil {
+		r.machine = r.wall
+	}
+	r.seen, r.seenMono = [2]time.Time{r.wall().Round(0), r.machine().Round(0)}, time.Now()
 	r.waker.start()
 	r.poking.Go(func() {
 		// A wake must not wait for a turn, and the library has no poke that
@@ -145,10 +149,11 @@ func (r *runner) poke() {
 // turn calls all that is due and returns how long to sleep.
 func (r *runner) turn() time.Duration {
 	now := r.wall().Round(0) // functions compare wall clocks
-	if by := r.drift(now); by.Abs() > maxDrift {
-		if r.stepped != nil {
-			r.stepped(by)
-		}
+	wall, machine := r.drift(now)
+	if machine.Abs() > maxDrift && r.stepped != nil {
+		r.stepped(machine)
+	}
+	if wall.Abs() > maxDrift || machine.Abs() > maxDrift {
 		r.askAll(now)
 	}
 	for _, a := range r.takeDue(now) {
@@ -157,13 +162,13 @@ func (r *runner) turn() time.Duration {
 	return r.sleep()
 }
 
-// drift returns how far the wall clock ran from elapsed time since the last
-// look.
-func (r *runner) drift(now time.Time) time.Duration {
-	mono := time.Now()
-	by := now.Sub(r.seenWall) - mono.Sub(r.seenMono)
-	r.seenWall, r.seenMono = now, mono
-	return by
+// drift returns how far the clocks ran from elapsed time since the last look.
+func (r *runner) drift(now time.Time) (wall, machine time.Duration) {
+	mono, seen := time.Now(), [2]time.Time{now, r.machine().Round(0)}
+	elapsed := mono.Sub(r.seenMono)
+	wall, machine = seen[0].Sub(r.seen[0])-elapsed, seen[1].Sub(r.seen[1])-elapsed
+	r.seen, r.seenMono = seen, mono
+	return wall, machine
 }
 
 func (r *runner) call(a *alarm, now time.Time) {

@@ -47,8 +47,10 @@ type Config struct {
 	// slog.Default().
 	Logger *slog.Logger
 
-	// Now is the clock that schedules are read by, for tests of clocks that
-	// differ. Defaults to time.Now.
+	// Now is the clock of this machine, for tests of clocks that differ. Schedules
+	// are read by it as long as it is not further ahead of ZooKeeper's than
+	// recipes.TickTolerance, else by ZooKeeper's, and that much. Defaults to
+	// time.Now.
 	Now func() time.Time
 
 	// Overrides, when set, knows the operators' overrides that pause jobs: ticks
@@ -93,6 +95,11 @@ type Ledger interface {
 	RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error)
 	RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error)
 	State(ctx context.Context, job string) (recipes.TickState, error)
+
+	// ServerTime is the clock of ZooKeeper, as far as it is known; it must not
+	// block. No tick comes due before AwaitServerTime has returned.
+	ServerTime() (now recipes.ServerTime, ok bool)
+	AwaitServerTime(ctx context.Context) error
 }
 
 var (
@@ -124,8 +131,11 @@ type Scheduler struct {
 	gate   sync.Mutex // a lane may hold its own lock when it takes this one
 	closed bool       // no lane begins to decide any more
 
+	watch clockWatch
+
 	mu      sync.Mutex // before that of a lane
 	started bool
+	opened  bool // lanes are open
 	stopped bool
 	lanes   map[string]*lane
 	runs    map[*run]struct{}
@@ -146,6 +156,8 @@ func New(cfg Config) (*Scheduler, error) {
 	s.line = newLine(cfg.Ledger)
 	s.cfg.Ledger = s.line
 	s.clock = newRunner(s.stepped)
+	s.clock.wall, s.clock.machine = s.now, s.machine
+	s.watch.alarm = s.clock.add(s.watchClock)
 	s.firing, s.stopFiring = context.WithCancel(context.Background())
 	s.work, s.stopWork = context.WithCancelCause(context.Background())
 	return s, nil
@@ -251,25 +263,21 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	s.reconciling.Lock() // else a lane might be opened twice
 	s.mu.Lock()
 	if s.started {
 		s.mu.Unlock()
-		s.reconciling.Unlock()
 		return ErrStarted
 	}
 	s.started = true
-	lanes := slices.Collect(maps.Values(s.lanes))
 	s.mu.Unlock()
-	for _, l := range lanes {
-		l.open()
-	}
-	s.reconciling.Unlock()
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var beside sync.WaitGroup
 	var refused error
+	beside.Go(s.serveRequests)
+	s.awaitServerTime(ctx) // by which it is said what is due
+	s.open()
 	if s.cfg.Spread != nil {
 		beside.Go(func() {
 			if refused = s.spread(); refused != nil {
@@ -278,14 +286,25 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		})
 	}
 	s.clock.start()
-	beside.Go(s.serveRequests)
-	s.log.Info("scheduler started", "jobs", len(lanes))
-
 	<-ctx.Done()
 	s.clock.stop()
 	abandoned := s.drain()
 	beside.Wait()
 	return errors.Join(refused, abandoned)
+}
+
+// open begins to fire the ticks of all jobs.
+func (s *Scheduler) open() {
+	s.reconciling.Lock() // else a lane might be opened twice
+	defer s.reconciling.Unlock()
+	s.mu.Lock()
+	s.opened = true
+	lanes := slices.Collect(maps.Values(s.lanes))
+	s.mu.Unlock()
+	for _, l := range lanes {
+		l.open()
+	}
+	s.log.Info("scheduler started", "jobs", len(lanes))
 }
 
 // stepped is called when the machine's clock, or the machine, has jumped. All
@@ -352,22 +371,4 @@ func (s *Scheduler) laneOf(job string) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lanes[job]
-}
-
-// --- the clock ----------------------------------------------------------------
-
-// now is the time that schedules are read by.
-func (s *Scheduler) now() time.Time {
-	if s.cfg.Now == nil {
-		return time.Now()
-	}
-	return s.cfg.Now()
-}
-
-// skew is how far that is ahead of the machine's clock.
-func (s *Scheduler) skew() time.Duration {
-	if s.cfg.Now == nil {
-		return 0
-	}
-	return time.Until(s.cfg.Now())
 }

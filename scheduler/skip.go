@@ -45,6 +45,10 @@ const (
 	// SkipBlackout: the tick is inside a blackout of the job.
 	SkipBlackout SkipReason = "blackout"
 
+	// SkipEarly: a daemon whose clock was ahead has run it before it was due, or may
+	// have, and an operator has set the job back (recipes.TickLedger.Rewind).
+	SkipEarly SkipReason = recipes.TickReasonEarly
+
 	// SkipRemoved: the job was removed from this daemon's configuration before
 	// the tick was decided. It is left to the other daemons.
 	SkipRemoved SkipReason = "removed"
@@ -56,12 +60,14 @@ const (
 // SkipReasons returns every reason that a skipped tick can have.
 func SkipReasons() []SkipReason {
 	return []SkipReason{
-		SkipOverlap, SkipUndecided, SkipLock, SkipUnavailable, SkipMissed, SkipDraining, SkipPaused, SkipBlackout, SkipRemoved,
+		SkipOverlap, SkipUndecided, SkipLock, SkipUnavailable, SkipMissed, SkipDraining, SkipPaused, SkipBlackout, SkipEarly, SkipRemoved,
 	}
 }
 
 // isQuiet reports whether somebody has asked for a skip: it is no warning.
-func (r SkipReason) isQuiet() bool { return r == SkipPaused || r == SkipBlackout || r == SkipRemoved }
+func (r SkipReason) isQuiet() bool {
+	return r == SkipPaused || r == SkipBlackout || r == SkipEarly || r == SkipRemoved
+}
 
 // tellSkip counts a skip, logs it and publishes it: once for each skip.
 func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reason SkipReason, detail error) {
