@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-embedded test-local-queue test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-embedded test-local-queue test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak clocks fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -17,6 +17,7 @@ STEPS ?= 1000000
 FUZZTIME ?= 1m
 FUZZ ?= .
 SOAK ?= 10m
+CLOCKS ?= 5m
 DURATION ?= 10m
 CLIENTS ?= 12
 OUT ?= dist/robust
@@ -120,6 +121,9 @@ limits: setup ## Ten thousand waiters, ten thousand locks, a million cycles, req
 
 deadlines: setup ## Kill, stop and cut off servers of real ensembles right after an answer, and measure how long before the next grant a holder is told (DEADLINES='-voters 3 -ticks 2s'); an hour
 	go test -tags deadlines ./integration/deadlines -v -count 1 -timeout 0 -args -whole $(DEADLINES)
+
+clocks: setup ## Let five daemons whose clocks are wrong run 200 jobs a second for CLOCKS=5m, and look when each tick ran
+	go test ./integration/daemons -run TestDaemonsWithWrongClocksHarmNoTick -v -count 1 -timeout 0 -args -clocks $(CLOCKS)
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK) -soak-cast 'soak 500'

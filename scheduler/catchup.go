@@ -172,9 +172,12 @@ func (l *lane) begin(ctx context.Context, def *definition, tick time.Time) (firs
 	}
 	l.begun = true
 	from := start.Add(-l.s.cfg.Lateness)
-	if after.After(from) {
-		from = after
+	if after.Before(from) { // somebody whose clock is behind has begun it: what lies between is made up for, or recorded
+		l.joined = false
+		l.requeue(tick)
+		return false, nil
 	}
+	from = after
 	var older []time.Time
 	for t := def.schedule.Next(from); !t.IsZero() && t.Before(start); t = def.schedule.Next(t) {
 		older = append(older, t)

@@ -205,3 +205,22 @@ func TestNoTickIsFiredBeforeZooKeepersClockIsKnown(t *testing.T) {
 		requireOnce(t, c, "b", sec(13), sec(20), time.Second, "ran")
 	})
 }
+
+// Given a job that a daemon begins whose clock is behind, when one whose clock is
+// right sees it for the first time in the same moment, then what lies between is
+// recorded.
+func TestNoGapIsLeftBehindByADaemonWhoseClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := synced(0), &stopwatch{}
+		all := []jobs.Job{w.job("a", "@every 1s")}
+		time.Sleep(200 * time.Second)
+		right := start(t, c.daemon("right"), all)
+		_, err := c.daemon("behind").Begin(t.Context(), "a", sec(110))
+		require.NoError(t, err)
+		time.Sleep(5*time.Second + 500*time.Millisecond)
+		right.drain()
+		requireOnce(t, c, "a", sec(110), sec(195), time.Second, "missed")
+		requireOnce(t, c, "a", sec(196), sec(200), time.Second, "ran", "undecided") // late, or just too late
+		requireOnce(t, c, "a", sec(201), sec(205), time.Second, "ran")
+	})
+}

@@ -29,17 +29,29 @@ type settings struct {
 	// Skew and Drift move the clock that schedules are read by: it is Skew
 	// ahead at first, and gains Drift in each second.
 	Skew, Drift time.Duration
+
+	// Jumps set that clock to another skew, one after the other, so long after the
+	// start.
+	Jumps []jump
 }
+
+type jump struct{ After, Skew time.Duration }
 
 // clock returns the clock of a daemon, nil for the machine's own.
 func (s settings) clock() func() time.Time {
-	if s.Skew == 0 && s.Drift == 0 {
+	if s.Skew == 0 && s.Drift == 0 && len(s.Jumps) == 0 {
 		return nil
 	}
 	start := time.Now()
 	return func() time.Time {
-		drift := time.Duration(time.Since(start).Seconds() * float64(s.Drift))
-		return time.Now().Add(s.Skew + drift)
+		age, skew := time.Since(start), s.Skew
+		for _, j := range s.Jumps {
+			if age >= j.After {
+				skew = j.Skew
+			}
+		}
+		drift := time.Duration(age.Seconds() * float64(s.Drift))
+		return time.Now().Add(skew + drift)
 	}
 }
 
