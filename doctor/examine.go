@@ -84,12 +84,14 @@ type facts struct {
 	members   []recipes.EnsembleMember
 	survey    recipes.Survey
 	surveyErr error
+	posted    []recipes.PostedOverride
+	postedErr error
+	known     *recipes.Identities // as an operator has left them; nil: nobody has, or they cannot be read
+	unknown   error               // why the client must make no nodes; nil if it may
 	audit     recipes.AuditReport
 	auditErr  error
 	urgent    []urgent
 	urgentErr error
-	posted    []recipes.PostedOverride
-	postedErr error
 	serverNow time.Time
 	temporal  error
 	host      host
@@ -157,6 +159,8 @@ func (x *examiner) look(ctx context.Context) {
 		x.facts.surveyErr, x.facts.auditErr = err, err
 		return
 	}
+	x.facts.unknown = client.CheckIdentities(ctx)
+	x.facts.known, _ = client.Identities(ctx)
 	x.facts.granted = client.SessionTimeout()
 	x.facts.members, _ = client.Ensemble(ctx) // without, the leader tells how many vote
 	var looking sync.WaitGroup
@@ -208,6 +212,9 @@ func judge(f facts, o Options) []Finding {
 		{"state_dir", checkStateDir},
 		{"files", checkFiles},
 		{"time_sync", checkTimeSync},
+	}
+	if known := f.known; known != nil && len(o.Client.Operators)+len(o.Client.Contenders)+len(o.Client.Readers) == 0 {
+		o.Client.Operators, o.Client.Contenders, o.Client.Readers = known.Operators, known.Contenders, known.Readers
 	}
 	var all []Finding
 	for _, c := range checks {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,9 +22,15 @@ func checkAccess(f *findings, x *facts, o Options) {
 		f.ok(x.survey.Root, "does not exist yet: the first client creates it")
 		return
 	}
+	if errors.As(x.unknown, new(*recipes.ListsError)) {
+		f.problem(x.survey.Root, fmt.Sprintf("this client makes no nodes here: %v", x.unknown), "lockkeeper init, with the credentials of an operator and all lists; or give this client the lists that the others have")
+	}
 	if o.Client.NodeACL(x.survey.Root) != nil {
 		checkMatrix(f, x, o)
 		return
+	}
+	if len(o.Client.Operators) > 0 && x.known == nil {
+		f.warn(x.survey.Root+"/identities", "is not there: every client has to be told who the operators are", "lockkeeper init, with the credentials of an operator")
 	}
 	if n := len(x.survey.Refused); n > 0 {
 		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s", countOf(n, "node"), credentials(o)),
@@ -97,7 +104,7 @@ func ours(acl []recipes.ACL, o Options) bool {
 // restricted reports whether a node is one that members need not be able to write.
 func restricted(root, path string) bool {
 	rest, _ := strings.CutPrefix(path, root)
-	for _, room := range []string{"/approvals", "/audit", "/overrides"} {
+	for _, room := range []string{"/approvals", "/audit", "/identities", "/overrides"} {
 		if rest == room || strings.HasPrefix(rest, room+"/") {
 			return true
 		}

@@ -15,7 +15,8 @@ import (
 //	<root>, above it   read                  all         read
 //	locks and most     read, write,          all         read
 //	                   create, delete
-//	overrides, seal    read                  all         read
+//	overrides, seal,   read                  all         read
+//	identities
 //	approvals          as locks; a question: read alone
 //	audit              read, write           all         read
 //	audit/log          read, create, delete; a record: read alone
@@ -61,7 +62,7 @@ func (a access) contendersMay(node string) int32 {
 		return contendersUse // a classic recipe's
 	}
 	switch room, child, deeper := strings.Cut(rest, "/"); {
-	case room == roomOverrides, room == roomSeal:
+	case room == roomIdentities, room == roomOverrides, room == roomSeal:
 		return zk.PermRead
 	case room == roomApprovals && deeper:
 		return zk.PermRead
@@ -77,10 +78,11 @@ func (a access) contendersMay(node string) int32 {
 
 // The rooms that are not for all contenders to write.
 const (
-	roomApprovals = "approvals"
-	roomAudit     = "audit"
-	roomOverrides = "overrides"
-	roomSeal      = "seal"
+	roomApprovals  = "approvals"
+	roomAudit      = "audit"
+	roomIdentities = "identities"
+	roomOverrides  = "overrides"
+	roomSeal       = "seal"
 )
 
 // grants reports whether somebody may have these rights on a node, as far as can
@@ -93,16 +95,17 @@ func (a access) grants(node string, id aclID, rights int32) bool {
 
 // access returns who may do what. Names that cannot be read are left out.
 func (cfg Config) access() access {
-	read := func(list []string) (ids []aclID) {
+	read := func(list []string, parse func(string) (aclID, error)) (ids []aclID) {
 		for _, s := range list {
-			if id, err := parseOperator(s); err == nil && !slices.Contains(ids, id) {
+			if id, err := parse(s); err == nil && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
 		return ids
 	}
 	return access{
-		root: cfg.Chroot + cfg.Root, operators: read(cfg.Operators), contenders: read(cfg.Contenders), readers: read(cfg.Readers),
+		root: cfg.Chroot + cfg.Root, operators: read(cfg.Operators, parseOperator),
+		contenders: read(cfg.Contenders, parseContender), readers: read(cfg.Readers, parseOperator),
 	}
 }
 
@@ -154,11 +157,12 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 	lists := []struct {
 		field string
 		names []string
-	}{{"operators", cfg.Operators}, {"contenders", cfg.Contenders}, {"readers", cfg.Readers}}
+		parse func(string) (aclID, error)
+	}{{"operators", cfg.Operators, parseOperator}, {"contenders", cfg.Contenders, parseContender}, {"readers", cfg.Readers, parseOperator}}
 	sound := true
 	for _, list := range lists {
 		for _, s := range list.names {
-			if _, err := parseOperator(s); err != nil {
+			if _, err := list.parse(s); err != nil {
 				bad(list.field, "%v", err)
 				sound = false
 			}
@@ -182,7 +186,7 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 	own, err := cfg.OperatorID()
 	self, _ := parseOperator(own)
 	switch {
-	case err != nil || !sound: // said already
+	case err != nil || !sound, slices.Contains(a.contenders, anybody): // said already, or welcome
 	case own == "":
 		bad("auth", "contenders or readers are named, and this client has no credentials to be one of them by; give those of one")
 	case !slices.Contains(a.operators, self) && !slices.Contains(a.contenders, self) && !slices.Contains(a.readers, self):
@@ -191,7 +195,7 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 }
 
 // isReader reports whether the client may read alone.
-func (c *Client) isReader() bool { return slices.Contains(c.access.readers, c.self) }
+func (c *Client) isReader() bool { return slices.Contains(c.who().access.readers, c.self) }
 
 // NoRootError is returned where Config.Contenders or Readers name who may do what,
 // for a client that is no operator, while there is no root: it takes an operator

@@ -335,7 +335,7 @@ func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, l
 	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
 	sent := s.clock.now()
 	r, failed, err := s.multi(ctx, op,
-		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
 		&zk.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
 	switch {
 	case err == nil:

@@ -28,8 +28,11 @@ func (b *bell) ring() {
 
 // wait returns when the bell has rung since the last wait, when the session is
 // over or when ctx ends; and once in a while, in case a watch never fires.
-func (b *bell) wait(ctx context.Context, s *session) error {
-	poll := time.NewTimer(safetyPoll)
+func (b *bell) wait(ctx context.Context, s *session) error { return b.waitFor(ctx, s, safetyPoll) }
+
+// waitFor is wait, no longer than that.
+func (b *bell) waitFor(ctx context.Context, s *session, most time.Duration) error {
+	poll := time.NewTimer(most)
 	defer poll.Stop()
 	select {
 	case <-b.rung:

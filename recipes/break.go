@@ -56,12 +56,12 @@ func (c *Client) Break(ctx context.Context, r BreakRequest) (Contender, error) {
 	if err != nil {
 		return Contender{}, err
 	}
-	if err := c.requireOperator(fmt.Sprintf("lock %q not broken", r.Scope)); err != nil {
+	if err := c.CheckOperator(ctx, fmt.Sprintf("lock %q not broken", r.Scope)); err != nil {
 		return Contender{}, err
 	}
 	b := &breaking{c: c, req: r, lock: lockPath(c.root, name)}
 	return promptly(ctx, c, func() (Contender, error) {
-		err := c.inspecting(ctx, func(s *session) error { return b.in(ctx, s) })
+		err := c.inspecting(ctx, func(s *session) error { return b.in(ctx, s) }) // it makes no nodes
 		if err = cmp.Or(err, b.refused); err != nil {
 			return Contender{}, err
 		}

@@ -34,10 +34,13 @@ type Client struct {
 	// Who the client is, see identify.
 	identity  string
 	self      aclID
-	operators []aclID
-	acl       []zk.ACL // of what it creates, unless access says otherwise
-	access    access
-	roomsMade atomic.Bool // by this client, or they were there
+	given     *standing                // by its configuration
+	stands    atomic.Pointer[standing] // by that, or by ZooKeeper
+	roomsMade atomic.Bool              // by this client, or they were there
+
+	// Whether it knows that it may make nodes below the root, see introduce.
+	introduced  atomic.Bool
+	introducing chan struct{} // has room for who finds out
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	epoch   atomic.Int32 // data version of the root, -1 when not known
@@ -75,7 +78,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, root: cfg.Chroot + cfg.Root, host: host, pid: os.Getpid(),
-		changed: make(chan struct{}), waiting: make(map[string]int), time: newClusterTime(),
+		changed: make(chan struct{}), waiting: make(map[string]int), time: newClusterTime(), introducing: make(chan struct{}, 1),
 	}
 	c.log, c.logged = newClientLog(cfg.Logger)
 	c.identify()
@@ -97,11 +100,12 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Ready waits until the client has a session and can serve requests. When ctx
+// Ready waits until the client has a session and can serve requests, as far as it is
+// allowed to: see CheckIdentities. When ctx
 // ends first, the error wraps its cause and an *UnavailableError that says what
 // is known; after Close it is ErrClosed.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.session(ctx)
+	_, err := c.sessionFor(ctx, false)
 	if err == nil || errors.Is(err, ErrClosed) {
 		return err
 	}
@@ -196,8 +200,12 @@ func (c *Client) replace(old *session) {
 	c.changed = make(chan struct{})
 }
 
-// session waits for a session that can carry requests.
-func (c *Client) session(ctx context.Context) (*session, error) {
+// session waits for a session that can carry requests. It returns why this client
+// must make no nodes here, see introduce.
+func (c *Client) session(ctx context.Context) (*session, error) { return c.sessionFor(ctx, true) }
+
+// sessionFor is session; who makes no nodes is not kept from looking.
+func (c *Client) sessionFor(ctx context.Context, makes bool) (*session, error) {
 	for {
 		c.mu.Lock()
 		s, changed := c.current, c.changed
@@ -207,9 +215,14 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 		}
 		err := s.await(ctx)
 		if err == nil {
-			return s, nil
+			err = c.introduce(ctx, s)
 		}
-		if !errors.Is(err, errSessionOver) {
+		switch {
+		case err == nil, !makes && isRefusal(err):
+			return s, nil
+		case errors.Is(err, errAmbiguous):
+			continue
+		case !errors.Is(err, errSessionOver):
 			return nil, err
 		}
 		select {
@@ -225,7 +238,10 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 // admit lets a new request in: it fails at once while ZooKeeper is known not
 // to answer, and otherwise waits for it no longer than the connect timeout.
 // Only new requests pass here; what gives a lock back or keeps it never does.
-func (c *Client) admit(ctx context.Context) (*session, error) {
+func (c *Client) admit(ctx context.Context) (*session, error) { return c.admitFor(ctx, true) }
+
+// admitFor is admit; who makes no nodes is not kept from looking.
+func (c *Client) admitFor(ctx context.Context, makes bool) (*session, error) {
 	if c.isClosing() {
 		return nil, ErrClosed
 	}
@@ -236,13 +252,13 @@ func (c *Client) admit(ctx context.Context) (*session, error) {
 	c.mu.Lock()
 	s := c.current
 	c.mu.Unlock()
-	if s.usable() { // the usual case, without a timer
+	if s.usable() && c.introduced.Load() { // the usual case, without a timer
 		done(nil)
 		return s, nil
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errSlow)
 	defer cancel()
-	s, err = c.session(wait)
+	s, err = c.sessionFor(wait, makes)
 	switch {
 	case err == nil:
 		done(nil)
@@ -251,7 +267,7 @@ func (c *Client) admit(ctx context.Context) (*session, error) {
 		err = c.unavailable()
 		done(err)
 		return nil, err
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed), isRefusal(err):
 		done(nil)
 		return nil, err
 	default: // the caller gave up

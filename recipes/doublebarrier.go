@@ -169,7 +169,7 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 		for _, name := range names {
 			ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/" + name, Version: -1})
 		}
-		ops = append(ops, &zk.CreateRequest{Path: b.ready, Acl: s.c.acl})
+		ops = append(ops, &zk.CreateRequest{Path: b.ready, Acl: s.c.who().acl})
 		if writes {
 			var data []byte
 			if dir.DataLength > 0 {

@@ -89,7 +89,7 @@ func (t *ErrandTurn) Write(ctx context.Context, note []byte) error {
 		return &RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(note), MaxErrandNote)}
 	}
 	set := &zk.SetDataRequest{Path: t.e.note, Data: note, Version: -1}
-	create := &zk.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.acl}
+	create := &zk.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.who().acl}
 	return t.whileMine(ctx, func(ctx context.Context, s *session, mine *zk.CheckVersionRequest) error {
 		_, failed, err := s.multi(ctx, mine, set)
 		if failed == 1 && errors.Is(err, zk.ErrNoNode) {

@@ -137,7 +137,7 @@ func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 	c.mu.Lock()
 	s := c.current
 	c.mu.Unlock()
-	if ctx.Err() != nil || c.isClosing() || !s.usable() || c.breaker.State() != gobreaker.StateClosed || c.breaker.Counts().ConsecutiveFailures > 0 {
+	if ctx.Err() != nil || c.isClosing() || !c.introduced.Load() || !s.usable() || c.breaker.State() != gobreaker.StateClosed || c.breaker.Counts().ConsecutiveFailures > 0 {
 		return nil, false
 	}
 	if !c.hints.get(a.l.path).idle || a.consult() != nil || a.next != nil || a.req.Priority == priority.Emergency {
@@ -313,7 +313,7 @@ func (t *taking) operations(a *attempt) []any {
 		record = t.keep.with(t.guid, own).encode()
 	}
 	t.check = zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch}
-	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
+	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
 	t.set = zk.SetDataRequest{Path: l.path, Data: record, Version: t.version}
 	t.at = t.s.clock.now()
 	return []any{&t.check, &t.create, &t.set}
@@ -411,6 +411,9 @@ func (c *Client) rootEpoch(ctx context.Context, s *session) (int32, error) {
 		_, stat, err := s.get(ctx, c.root)
 		switch {
 		case err == nil:
+			if err := c.introduce(ctx, s); err != nil { // the root may have come since
+				return 0, err
+			}
 			c.epoch.Store(stat.Version)
 			return stat.Version, nil
 		case errors.Is(err, zk.ErrNoNode):

@@ -91,7 +91,7 @@ func (c *Client) CollectIdle(ctx context.Context, o IdleOptions) (Collection, er
 	}
 	k := &collector{c: c, o: o, settled: make(map[string]bool)}
 	_, err := promptly(ctx, c, func() (struct{}, error) {
-		return struct{}{}, c.inspecting(ctx, func(s *session) error { return k.in(ctx, s) })
+		return inSessions(ctx, c, func(s *session) (struct{}, error) { return struct{}{}, k.in(ctx, s) })
 	}, nil)
 	return k.result(), err
 }

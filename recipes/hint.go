@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -145,7 +146,9 @@ func (c *Client) serverNow(ctx context.Context, s *session) (int64, error) {
 			c.server.learn(stamp)
 			return stamp.at, nil
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, path); err != nil {
+			if err := s.ensure(ctx, path); isRefusal(err) {
+				return 0, fmt.Errorf("%w: %w", zk.ErrNoAuth, err) // like who may not write there
+			} else if err != nil {
 				return 0, err
 			}
 		case !errors.Is(err, errAmbiguous):

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"context"
 	"crypto/sha1" //nolint:gosec // what ZooKeeper's digest scheme is made of
 	"encoding/base64"
 	"fmt"
@@ -84,43 +85,62 @@ func parseOperator(s string) (aclID, error) {
 	return aclID{scheme, id}, nil
 }
 
-// identify fills in who the client is, who the operators are, and with what ACL
-// it creates its nodes: its own and the operators', or open to all. The
-// configuration has been validated.
+// identify fills in who the client is, and what its configuration says of who may
+// do what: who the operators are, and with what ACL it creates its nodes: its own and
+// the operators', or open to all. The configuration has been validated.
 func (c *Client) identify() {
 	if id, _ := c.cfg.OperatorID(); id != "" {
 		c.self, _ = parseOperator(id)
 	}
-	for _, s := range c.cfg.Operators {
-		id, _ := parseOperator(s)
-		if !slices.Contains(c.operators, id) {
-			c.operators = append(c.operators, id)
+	if c.self != (aclID{}) {
+		c.identity = c.self.known()
+	}
+	c.given = c.standing(c.cfg.access())
+	c.stands.Store(c.given)
+}
+
+// A standing is who may do what, as far as a client knows: by its configuration,
+// or by what an operator has left in ZooKeeper. It does not change.
+type standing struct {
+	operators []aclID
+	acl       []zk.ACL // of what the client creates, unless access says otherwise
+	access    access
+	posted    bool // all of it stands in ZooKeeper as well
+}
+
+// standing returns what follows from lists.
+func (c *Client) standing(a access) *standing {
+	st := &standing{operators: a.operators, access: a}
+	switch {
+	case a.named():
+		st.acl = a.of(c.root + "/locks")
+	case c.self == (aclID{}):
+		st.acl = zk.WorldACL(zk.PermAll)
+	default:
+		st.acl = zk.AuthACL(zk.PermAll)
+		for _, id := range a.operators {
+			if id != c.self {
+				st.acl = append(st.acl, id.may(zk.PermAll))
+			}
 		}
 	}
-	c.access = c.cfg.access()
-	if c.self == (aclID{}) {
-		c.acl = zk.WorldACL(zk.PermAll)
-		return
+	return st
+}
+
+// who returns what is known now of who may do what.
+func (c *Client) who() *standing {
+	if st := c.stands.Load(); st != nil {
+		return st
 	}
-	c.identity = c.self.known()
-	if c.access.named() {
-		c.acl = c.access.of(c.root + "/locks")
-		return
-	}
-	c.acl = zk.AuthACL(zk.PermAll)
-	for _, id := range c.operators {
-		if id != c.self {
-			c.acl = append(c.acl, id.may(zk.PermAll))
-		}
-	}
+	return &standing{}
 }
 
 // aclOf returns the list with which the client makes a node.
 func (c *Client) aclOf(node string) []zk.ACL {
-	if c.access.named() {
-		return c.access.of(node)
+	if c.who().access.named() {
+		return c.who().access.of(node)
 	}
-	return c.acl
+	return c.who().acl
 }
 
 func (a aclID) may(perms int32) zk.ACL { return zk.ACL{Perms: perms, Scheme: a.scheme, ID: a.id} }
@@ -128,7 +148,7 @@ func (a aclID) may(perms int32) zk.ACL { return zk.ACL{Perms: perms, Scheme: a.s
 // isOperator reports whether the client is one: without configured operators
 // everybody who has credentials is.
 func (c *Client) isOperator() bool {
-	return c.identity != "" && (len(c.operators) == 0 || slices.Contains(c.operators, c.self))
+	return c.identity != "" && (len(c.who().operators) == 0 || slices.Contains(c.who().operators, c.self))
 }
 
 // requireIdentity returns an *IdentityError for a client without credentials.
@@ -146,7 +166,7 @@ func (c *Client) requireOperator(what string) error {
 		return nil
 	}
 	e := &IdentityError{What: what, Identity: c.identity}
-	for _, id := range c.operators {
+	for _, id := range c.who().operators {
 		e.Operators = append(e.Operators, id.known())
 	}
 	return e
@@ -158,7 +178,7 @@ func (c *Client) unknownIdentity(err error) error {
 	switch {
 	case isX509(c.self):
 		return fmt.Errorf("the ZooKeeper servers do not know this client by its certificate; connect to their secureClientPort, or give a digest user (zookeeper.auth): %w", err)
-	case slices.ContainsFunc(c.operators, isX509):
+	case slices.ContainsFunc(c.who().operators, isX509):
 		return fmt.Errorf("the ZooKeeper servers know nobody by a certificate; configure their secureClientPort, or take x509 from zookeeper.operators: %w", err)
 	}
 	return err
@@ -185,12 +205,23 @@ func (e *IdentityError) Error() string {
 // "digest:ana", is that of an operator: without configured operators, that of
 // anybody who has credentials.
 func (c *Client) KnowsOperator(identity string) bool {
-	if identity == "" || len(c.operators) == 0 {
+	if identity == "" || len(c.who().operators) == 0 {
 		return identity != ""
 	}
-	return slices.ContainsFunc(c.operators, func(id aclID) bool { return id.known() == identity })
+	return slices.ContainsFunc(c.who().operators, func(id aclID) bool { return id.known() == identity })
 }
 
 // CheckOperator returns nil for a client with the credentials of an operator,
-// else an *IdentityError that says that what was not done.
-func (c *Client) CheckOperator(what string) error { return c.requireOperator(what) }
+// else an *IdentityError that says that what was not done. A client that was not told
+// who the operators are looks into ZooKeeper first, as for any other request.
+func (c *Client) CheckOperator(ctx context.Context, what string) error {
+	if err := c.requireIdentity(what); err != nil {
+		return err
+	}
+	if len(c.given.operators) == 0 {
+		if _, err := promptly(ctx, c, func() (*session, error) { return c.admit(ctx) }, nil); err != nil {
+			return err
+		}
+	}
+	return c.requireOperator(what)
+}

@@ -63,7 +63,7 @@ func TestClientKnowsWhoItIsAndForWhomItCreatesNodes(t *testing.T) {
 			c := &Client{cfg: cfg}
 			c.identify()
 			require.Equal(t, test.identity, c.Identity())
-			require.Equal(t, test.acl, c.acl)
+			require.Equal(t, test.acl, c.who().acl)
 			require.Equal(t, test.operator, c.requireOperator("x") == nil)
 			require.Equal(t, test.identity != "", c.requireIdentity("x") == nil)
 		})

@@ -89,13 +89,13 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 
 // inspecting runs a read that the breaker may refuse, until it has an answer.
 func (c *Client) inspecting(ctx context.Context, op func(*session) error) error {
-	s, err := c.admit(ctx)
+	s, err := c.admitFor(ctx, false)
 	for err == nil {
 		err = op(s)
 		if !errors.Is(err, errAmbiguous) && !errors.Is(err, errSessionOver) {
 			return err
 		}
-		s, err = c.session(ctx)
+		s, err = c.sessionFor(ctx, false)
 	}
 	return err
 }

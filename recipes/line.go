@@ -177,11 +177,11 @@ func newUUID() string {
 // access returns the ACL of a node to be created.
 func (l *line) access(node string) []zk.ACL {
 	if l.acl == nil {
-		return l.c.acl
+		return l.c.who().acl
 	}
 	entries := l.acl(strings.TrimPrefix(node, l.c.cfg.Chroot))
 	if len(entries) == 0 {
-		return l.c.acl
+		return l.c.who().acl
 	}
 	list := make([]zk.ACL, 0, len(entries))
 	for _, e := range entries {

@@ -140,7 +140,7 @@ func (at *site) mark() {
 // session waits for one that can be used.
 func (v *vigil) session(ctx context.Context) (s *session, err error) {
 	err = v.patiently(ctx, func(ctx context.Context) error {
-		s, err = v.c.session(ctx)
+		s, err = v.c.sessionFor(ctx, false)
 		return err
 	})
 	return s, err

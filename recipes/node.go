@@ -149,7 +149,7 @@ func culprit(r []zk.MultiResponse, err error) int {
 // operator to make the root, it returns a *NoRootError to others.
 func (s *session) ensure(ctx context.Context, path string) error {
 	from := 1
-	if c := s.c; c.access.named() && (path == c.root || strings.HasPrefix(path, c.root+"/")) {
+	if c := s.c; c.who().access.named() && (path == c.root || strings.HasPrefix(path, c.root+"/")) {
 		if c.isOperator() {
 			for i := 1; i < len(c.root); i++ {
 				if c.root[i] == '/' {
@@ -169,6 +169,17 @@ func (s *session) ensure(ctx context.Context, path string) error {
 			}
 		}
 		from = len(c.root) + 1
+	}
+	if c := s.c; strings.HasPrefix(path, c.root+"/") && !c.introduced.Load() {
+		// Somebody else may just have made the root, for others.
+		if from == 1 {
+			if err := s.ensure(ctx, c.root); err != nil {
+				return err
+			}
+		}
+		if err := c.introduce(ctx, s); err != nil {
+			return err
+		}
 	}
 	var refused error // a parent may exist although we may not create it
 	for i := from; i <= len(path); i++ {
@@ -237,7 +248,7 @@ func (s *session) set(ctx context.Context, path string, data []byte, version int
 
 func (c *Client) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := promptly(ctx, c, func() (r nodeData, err error) {
-		err = c.reading(ctx, func(s *session) error {
+		err = c.readingFor(ctx, false, func(s *session) error {
 			r.data, r.stat, err = s.get(ctx, path)
 			return err
 		})
@@ -276,8 +287,13 @@ func (c *Client) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 
 // reading repeats an idempotent op until it has an answer.
 func (c *Client) reading(ctx context.Context, op func(*session) error) error {
+	return c.readingFor(ctx, true, op)
+}
+
+// readingFor is reading; who makes no nodes is not kept from looking.
+func (c *Client) readingFor(ctx context.Context, makes bool, op func(*session) error) error {
 	for {
-		s, err := c.session(ctx)
+		s, err := c.sessionFor(ctx, makes)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 		ids[i] = strconv.Quote(o.ID)
 	}
 	what := fmt.Sprintf("override %s not applied", strings.Join(ids, ", "))
-	if err := b.c.requireOperator(what); err != nil {
+	if err := b.c.CheckOperator(ctx, what); err != nil {
 		return nil, err
 	}
 	write := newGUID()
@@ -106,7 +107,7 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 // there is none of that ID, or if it has ended.
 func (b *OverrideBoard) Clear(ctx context.Context, id string) (override.Override, error) {
 	var was *override.Override
-	if err := b.c.requireOperator(fmt.Sprintf("override %q not cleared", id)); err != nil {
+	if err := b.c.CheckOperator(ctx, fmt.Sprintf("override %q not cleared", id)); err != nil {
 		return override.Override{}, err
 	}
 	err := b.update(ctx, func(rec *boardRecord, _ time.Time) (bool, error) {
@@ -151,7 +152,7 @@ func (b *OverrideBoard) List(ctx context.Context) ([]PostedOverride, error) {
 // until that changes. While ZooKeeper does not answer nothing is told.
 func (b *OverrideBoard) Watch(ctx context.Context, see func([]PostedOverride, error)) error {
 	w := boardWatch{b: b, see: see}
-	return b.c.reading(ctx, func(s *session) error { return w.on(ctx, s) })
+	return b.c.readingFor(ctx, false, func(s *session) error { return w.on(ctx, s) })
 }
 
 // A boardWatch tells each state of the board once.
@@ -166,6 +167,11 @@ func (w *boardWatch) on(ctx context.Context, s *session) error {
 	forget := func() { s.unwatch(w.b.path(), &bell.watch) }
 	defer forget()
 	for {
+		// What is told depends on what the client knows of who the operators are.
+		refusal := w.b.c.introduce(ctx, s)
+		if refusal != nil && !isRefusal(refusal) {
+			return refusal
+		}
 		sight, err := promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, &bell.watch) }, func(boardSight, error) { forget() })
 		switch {
 		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
@@ -181,8 +187,15 @@ func (w *boardWatch) on(ctx context.Context, s *session) error {
 		if err == nil {
 			err = sight.doubt
 		}
+		if err == nil || errors.As(refusal, new(*ListsError)) {
+			err = cmp.Or(refusal, err)
+		}
 		w.tell(sight, err)
-		if err := bell.wait(ctx, s); err != nil {
+		most := safetyPoll
+		if refusal != nil {
+			most = refusalPoll
+		}
+		if err := bell.waitFor(ctx, s, most); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,7 @@ func (p *Probe) Stamp(ctx context.Context) (Stamp, error) {
 			stamp.Sent = time.Now()
 			// A create alone does not tell its time.
 			r, _, err := s.multi(ctx,
-				&zk.CreateRequest{Path: node, Acl: s.c.acl, Flags: zk.FlagEphemeral},
+				&zk.CreateRequest{Path: node, Acl: s.c.who().acl, Flags: zk.FlagEphemeral},
 				&zk.SetDataRequest{Path: node, Version: 0},
 				&zk.DeleteRequest{Path: node, Version: 1})
 			if err != nil {
@@ -142,7 +142,7 @@ func (c *Client) discard(node string) {
 // stat returns the stat of a node. Nothing but the way to it can forbid that.
 func (c *Client) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	return promptly(ctx, c, func() (stat *zk.Stat, err error) {
-		err = c.reading(ctx, func(s *session) error {
+		err = c.readingFor(ctx, false, func(s *session) error {
 			stat, err = s.stat(ctx, path)
 			return err
 		})

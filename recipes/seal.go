@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -53,72 +52,7 @@ func (c *Client) sealed(ctx context.Context, s *session, id aclID) (bool, error)
 	if err := decode(data, &rec, &rec.Format); err != nil {
 		return false, nil //nolint:nilerr // not one that is right
 	}
-	return slices.ContainsFunc(c.operators, func(o aclID) bool {
+	return slices.ContainsFunc(c.who().operators, func(o aclID) bool {
 		return o.mayBe(id) && slices.Contains(rec.Operators, sealTag(c.root, o))
 	}), nil
-}
-
-// MakeRoot makes the root and the rooms below it, each with the list that the
-// configuration gives it, as far as they are not there. Where Contenders or
-// Readers are configured it takes an operator, others get an *IdentityError; an
-// operator's client does it by itself before it makes anything else. The lists of
-// what is there already stay as they are: see NodeACL.
-func (c *Client) MakeRoot(ctx context.Context) error {
-	if c.access.named() {
-		if err := c.requireOperator(c.root + " not made"); err != nil {
-			return err
-		}
-	}
-	c.roomsMade.Store(false)
-	return c.ensure(ctx, c.root)
-}
-
-func (a access) rooms() []string {
-	all := []string{a.root}
-	for _, room := range slices.Sorted(maps.Keys(rooms)) {
-		if room == roomOverrides { // there is one as soon as there are overrides
-			continue
-		}
-		if all = append(all, a.root+"/"+room); room == roomAudit {
-			all = append(all, a.root+"/"+room+"/log")
-		}
-	}
-	return all
-}
-
-// makeRooms makes what only operators may.
-func (s *session) makeRooms(ctx context.Context) error {
-	c := s.c
-	if c.roomsMade.Load() {
-		return nil
-	}
-	for _, room := range c.access.rooms() {
-		var data []byte
-		if room == c.root+"/"+roomSeal {
-			data = c.access.seal()
-		}
-		_, err := s.create(ctx, room, data, 0)
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-	}
-	if err := s.renewSeal(ctx); err != nil {
-		return err
-	}
-	c.roomsMade.Store(true)
-	return nil
-}
-
-// renewSeal makes the seal that of this client's operators.
-func (s *session) renewSeal(ctx context.Context) error {
-	node, want := s.c.root+"/"+roomSeal, s.c.access.seal()
-	for {
-		has, stat, err := s.get(ctx, node)
-		if err != nil || string(has) == string(want) {
-			return err
-		}
-		if _, err = s.set(ctx, node, want, stat.Version); !errors.Is(err, zk.ErrBadVersion) {
-			return err
-		}
-	}
 }

@@ -189,7 +189,7 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 		if m.o.Naming == NamingKazoo {
 			node, flags = m.leases.path+"/"+m.leases.prefix(guid, mark{}), zk.FlagEphemeral
 		}
-		ops = append(ops, &zk.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.acl, Flags: flags})
+		ops = append(ops, &zk.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.who().acl, Flags: flags})
 	}
 	r, failed, err := s.multi(ctx, ops...)
 	switch {

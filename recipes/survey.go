@@ -95,7 +95,7 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 	// What is under way when ctx ends has no need to be waited for: it goes on
 	// with a survey that nobody reads.
 	_, err = promptly(ctx, c, func() (struct{}, error) {
-		s, err := c.session(ctx)
+		s, err := c.sessionFor(ctx, false)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -295,17 +295,18 @@ func (s *session) acl(ctx context.Context, path string) ([]ACL, *zk.Stat, error)
 
 // rooms are the children of the root, each with what its children are.
 var rooms = map[string]nodeKind{
-	"approvals": childOfApprovals,
-	"audit":     childOfAudit,
-	"clock":     nothing,
-	"emergency": childOfEmergency,
-	"gc":        nothing,
-	"groups":    childOfGroups,
-	"locks":     childOfLocks,
-	"seal":      nothing,
-	"overrides": nothing,
-	"requests":  anything, // for runs by hand
-	"ticks":     childOfTicks,
+	"approvals":  childOfApprovals,
+	"audit":      childOfAudit,
+	"clock":      nothing,
+	"emergency":  childOfEmergency,
+	"gc":         nothing,
+	"groups":     childOfGroups,
+	"identities": nothing,
+	"locks":      childOfLocks,
+	"seal":       nothing,
+	"overrides":  nothing,
+	"requests":   anything, // for runs by hand
+	"ticks":      childOfTicks,
 }
 
 func childOfRoot(_ *surveyor, _ visit, name string) (nodeKind, string) {

@@ -213,7 +213,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	sent := s.clock.now()
 	reply, _, err := s.multi(ctx,
 		&zk.DeleteRequest{Path: p.path, Version: p.version},
-		&zk.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
+		&zk.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
 	switch {
 	case err == nil:
 		return p.movedTo(r, guid, reply[1].String, sent)

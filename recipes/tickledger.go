@@ -39,7 +39,7 @@ type TickLedger struct {
 	store    tickStore
 	root     string // of the jobs
 	requests string
-	acl      []zk.ACL
+	acl      func() []zk.ACL // of what is made; nil: none
 	self     tickOwner
 
 	mu     sync.Mutex
@@ -58,10 +58,10 @@ func (c *Client) TickLedger(owner string) *TickLedger {
 		owner = fmt.Sprintf("%s:%d", c.host, c.pid)
 	}
 	self := tickOwner{Ledger: newGUID(), Owner: owner, Host: c.host, PID: c.pid}
-	return newTickLedger(c, c.root, c.acl, self)
+	return newTickLedger(c, c.root, func() []zk.ACL { return c.who().acl }, self)
 }
 
-func newTickLedger(store tickStore, root string, acl []zk.ACL, self tickOwner) *TickLedger {
+func newTickLedger(store tickStore, root string, acl func() []zk.ACL, self tickOwner) *TickLedger {
 	return &TickLedger{
 		store: store, root: root + "/ticks", requests: root + "/requests", acl: acl, self: self,
 		open: make(map[string]*openTick), jobs: make(map[string]*tickMemory),

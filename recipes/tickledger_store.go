@@ -38,7 +38,7 @@ type tickSight struct {
 
 func (c *Client) list(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := promptly(ctx, c, func() (r nodeList, err error) {
-		err = c.reading(ctx, func(s *session) error {
+		err = c.readingFor(ctx, false, func(s *session) error {
 			r.names, r.stat, err = s.list(ctx, path)
 			return err
 		})

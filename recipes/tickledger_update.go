@@ -144,7 +144,7 @@ func (l *TickLedger) transaction(path string, data []byte, version int32, w tick
 	}
 	if w.createMarker != "" {
 		ops = append(ops, &zk.CreateRequest{
-			Path: markerPath(path, w.createMarker), Data: encode(l.self), Acl: l.acl, Flags: zk.FlagEphemeral,
+			Path: markerPath(path, w.createMarker), Data: encode(l.self), Acl: l.markerACL(), Flags: zk.FlagEphemeral,
 		})
 	}
 	if w.deleteRequest != "" {
@@ -337,4 +337,12 @@ func (l *TickLedger) wasEnding(id string) bool {
 	defer l.mu.Unlock()
 	o := l.open[id]
 	return o != nil && o.ending
+}
+
+// markerACL is the access control list of what marks a run.
+func (l *TickLedger) markerACL() []zk.ACL {
+	if l.acl == nil {
+		return nil
+	}
+	return l.acl()
 }

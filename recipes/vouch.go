@@ -86,7 +86,10 @@ func (c *Client) vouchRoot(ctx context.Context, s *session) (root []zk.ACL, err 
 		}
 		id := aclID{a.Scheme, a.ID}
 		why := c.stranger(id, members, true)
-		if why != "" && id.masked() && c.access.named() {
+		if why != "" && id.masked() && c.who().posted && slices.ContainsFunc(c.who().operators, id.mayBe) {
+			continue // a stranger of that name could not have written the hash into the lists
+		}
+		if why != "" && id.masked() && c.who().access.named() {
 			is, err := c.sealed(ctx, s, id)
 			if err != nil {
 				return root, err
@@ -117,7 +120,7 @@ func (c *Client) vouchRights(ctx context.Context, s *session, root []zk.ACL, nod
 	}
 	members := c.members(root)
 	for _, a := range acl {
-		if id := (aclID{a.Scheme, a.ID}); a.Perms&rights != 0 && !c.access.grants(node, id, a.Perms&rights) {
+		if id := (aclID{a.Scheme, a.ID}); a.Perms&rights != 0 && !c.who().access.grants(node, id, a.Perms&rights) {
 			if why := c.stranger(id, members, false); why != "" {
 				return &UntrustedError{Node: node, Entry: describeACL(a), Why: why}
 			}
@@ -136,7 +139,7 @@ func (c *Client) vouchMaker(ctx context.Context, s *session, root []zk.ACL, node
 // without being named in the configuration: where no operators are configured,
 // everybody who may make nodes there, if this client may.
 func (c *Client) members(root []zk.ACL) (ids []aclID) {
-	if len(c.operators) > 0 || c.identity == "" {
+	if len(c.who().operators) > 0 || c.identity == "" {
 		return nil
 	}
 	for _, a := range root {
@@ -156,14 +159,14 @@ func (c *Client) stranger(id aclID, members []aclID, exact bool) string {
 	switch {
 	case !id.proven():
 		return "which is anybody; set the ACL to those who may use Lockkeeper (docs/security.md says how)"
-	case id == c.self, slices.Contains(c.operators, id), slices.Contains(members, id):
+	case id == c.self, slices.Contains(c.who().operators, id), slices.Contains(members, id):
 		return ""
-	case id.masked() && (c.self.mayBe(id) || slices.ContainsFunc(c.operators, id.mayBe)):
+	case id.masked() && (c.self.mayBe(id) || slices.ContainsFunc(c.who().operators, id.mayBe)):
 		if !exact {
 			return ""
 		}
-		return "of which ZooKeeper shows no more to this client, so that it may be another user of that name; give this client the admin right"
-	case c.identity == "" && len(c.operators) == 0:
+		return "of which ZooKeeper shows no more to this client, so that it may be another user of that name; let an operator run lockkeeper init, which leaves the hashes there for all clients"
+	case c.identity == "" && len(c.who().operators) == 0:
 		return "whom this client does not know: it has neither credentials nor operators (zookeeper.auth, zookeeper.operators)"
 	}
 	return "who is neither this client nor one of zookeeper.operators: add it there (" + id.String() + ") if it is one of yours, else take it from the ACL"
@@ -182,8 +185,8 @@ func describeACL(a zk.ACL) string {
 // operatorACL is the list of a node that operators write, and all others who
 // may use the root read.
 func (c *Client) operatorACL(root []zk.ACL) []zk.ACL {
-	if c.access.named() {
-		return c.access.of(c.root + "/" + roomOverrides)
+	if c.who().access.named() {
+		return c.who().access.of(c.root + "/" + roomOverrides)
 	}
 	var acl []zk.ACL
 	grant := func(id aclID, perms int32) {
@@ -192,12 +195,12 @@ func (c *Client) operatorACL(root []zk.ACL) []zk.ACL {
 		}
 	}
 	members := c.members(root)
-	for _, id := range c.operators {
+	for _, id := range c.who().operators {
 		grant(id, zk.PermAll)
 	}
 	if c.identity != "" {
 		perms := int32(zk.PermRead)
-		if len(c.operators) == 0 {
+		if len(c.who().operators) == 0 {
 			perms = zk.PermAll
 		}
 		grant(c.self, perms)

@@ -240,7 +240,7 @@ func (s *session) fireIdleChildren(ctx context.Context, path string) {
 	for s.watches.idle(watchKey{path: path, children: true}) {
 		child := path + "/watched-" + newGUID()
 		_, _, err := s.multi(ctx,
-			&zk.CreateRequest{Path: child, Acl: s.c.acl, Flags: zk.FlagEphemeral},
+			&zk.CreateRequest{Path: child, Acl: s.c.who().acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: child, Version: -1})
 		if !errors.Is(err, errAmbiguous) { // else the watch is set again with the connection
 			return

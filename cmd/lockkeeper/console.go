@@ -149,7 +149,7 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *re
 	s.board.Store(seeing.board)
 	facts := &consoleFacts{client: client, config: reloader.Config, desk: operators.desk, workflows: operators.workflows}
 	if room.hand, err = newConsoleHand(client, cfg, facts, s.log); err == nil {
-		err = s.serve(cfg, seeing.board, facts, room.hand, func(mux *http.ServeMux) {
+		err = s.serve(ctx, cfg, seeing.board, facts, room.hand, func(mux *http.ServeMux) {
 			mountHealth(ctx, mux, client, operators, seeing)
 			if metrics != nil {
 				mux.Handle("GET /metrics", metrics.endpoint.Handler())
@@ -164,7 +164,7 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *re
 }
 
 // serve answers until close; more adds what else is served.
-func (s *consoleServer) serve(cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, more func(*http.ServeMux)) error {
+func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, more func(*http.ServeMux)) error {
 	set := cfg.Console
 	options := console.Options{
 		Board: board, Facts: facts.all(), Hosts: set.Hosts, Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
@@ -179,11 +179,17 @@ func (s *consoleServer) serve(cfg *config.Config, board console.Board, facts *co
 	}
 	s.log.Info("the console is served", "address", s.listener.Addr().String(), "actions", set.Actions)
 	if set.Actions {
-		if err := facts.client.CheckOperator("what people do in the console is refused"); err != nil {
-			s.log.Warn("nobody can act in the console", "problem", err)
-		}
+		go s.tellOperator(ctx, facts.client)
 	}
 	return nil
+}
+
+// tellOperator logs that the daemon is no operator, and so nobody who acts in its console.
+func (s *consoleServer) tellOperator(ctx context.Context, client *recipes.Client) {
+	err := client.CheckOperator(ctx, "what people do in the console is refused")
+	if errors.As(err, new(*recipes.IdentityError)) {
+		s.log.Warn("nobody can act in the console", "problem", err)
+	}
 }
 
 // start serves the console, and what more adds.

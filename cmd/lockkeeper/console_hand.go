@@ -46,7 +46,7 @@ func (h *consoleHand) end() {
 }
 
 func (h *consoleHand) Apply(ctx context.Context, o override.Override) (console.Done, error) {
-	if err := h.client.CheckOperator(fmt.Sprintf("override %q not applied", o.ID)); err != nil {
+	if err := h.client.CheckOperator(ctx, fmt.Sprintf("override %q not applied", o.ID)); err != nil {
 		return console.Done{}, err
 	}
 	now, err := h.client.Time(ctx)
@@ -69,7 +69,7 @@ func (h *consoleHand) Apply(ctx context.Context, o override.Override) (console.D
 }
 
 func (h *consoleHand) Break(ctx context.Context, scope string, token recipes.Token, by console.By) (console.Done, error) {
-	if err := h.client.CheckOperator(fmt.Sprintf("lock %q not broken", scope)); err != nil {
+	if err := h.client.CheckOperator(ctx, fmt.Sprintf("lock %q not broken", scope)); err != nil {
 		return console.Done{}, err
 	}
 	broken, err := h.operator.Break(ctx, scope, token, emergency.By(by))
@@ -83,7 +83,7 @@ func (h *consoleHand) Break(ctx context.Context, scope string, token recipes.Tok
 }
 
 func (h *consoleHand) Clear(ctx context.Context, id string, by console.By) (console.Done, error) {
-	if err := h.client.CheckOperator(fmt.Sprintf("override %q not cleared", id)); err != nil {
+	if err := h.client.CheckOperator(ctx, fmt.Sprintf("override %q not cleared", id)); err != nil {
 		return console.Done{}, err
 	}
 	was, act, err := h.operator.Clear(ctx, id, emergency.By(by))
@@ -104,7 +104,7 @@ func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, e
 func (h *consoleHand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {
 	cfg := h.facts.config()
 	trusting := temporal.IsApprovalID(id) && asksInWorkflows(cfg) && cfg.Approvals.Temporal.Trusted == config.TrustTemporal
-	if err := h.client.CheckOperator(fmt.Sprintf("approval %q not decided", id)); err != nil && !trusting {
+	if err := h.client.CheckOperator(ctx, fmt.Sprintf("approval %q not decided", id)); err != nil && !trusting {
 		return console.Done{}, err
 	}
 	var (
@@ -139,7 +139,7 @@ func (h *consoleHand) Pause(ctx context.Context, job string, until time.Time, by
 
 func (h *consoleHand) Preempt(ctx context.Context, p console.Preemption) (console.Done, error) {
 	what := fmt.Sprintf("lock %q not preempted", p.Scope)
-	if err := h.client.CheckOperator(what); err != nil {
+	if err := h.client.CheckOperator(ctx, what); err != nil {
 		return console.Done{}, err
 	}
 	state, err := h.client.Lock(ctx, p.Scope)

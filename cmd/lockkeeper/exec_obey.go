@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ func (o *obedience) options() []lockguard.Option {
 
 // ready waits until it is known which overrides are in force, and takes that
 // time off the acquire timeouts. It returns why ZooKeeper does not answer: no
-// lock can be had then.
+// lock can be had then; or what keeps this client from knowing whether there is a freeze.
 func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirement) error {
 	start, limit := time.Now(), firstLook
 	for _, r := range requirements {
@@ -57,6 +58,9 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	known := o.desk.Ready(waiting) == nil || ctx.Err() != nil
+	if err := o.unknown(waiting); known && err != nil {
+		return &codeError{exitConfig, fmt.Sprintf("nothing is run, as it is not known whether an operator has frozen it: %s", listFlags.Replace(err.Error()))}
+	}
 	var silent *recipes.UnavailableError
 	if !known {
 		silent, _ = errors.AsType[*recipes.UnavailableError](o.client.Ready(waiting))
@@ -73,6 +77,18 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 		return silent
 	}
 	return nil
+}
+
+// unknown is why which overrides are in force cannot be known: others than operators
+// could have written them, or this client may not read them, or cannot. Where nobody has
+// credentials there are no operators, and nothing to be known; and a client that must make
+// no nodes is told so when it asks for the lock.
+func (o *obedience) unknown(ctx context.Context) error {
+	err := o.desk.Status().Err
+	if err == nil || o.client.Identity() == "" && errors.As(err, new(*recipes.UntrustedError)) || o.client.CheckIdentities(ctx) != nil {
+		return nil
+	}
+	return err
 }
 
 // end is called when no lock is held or wanted any more.

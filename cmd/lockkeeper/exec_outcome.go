@@ -22,11 +22,15 @@ func refused(requirements []lockguard.Requirement, err error) error {
 		rootless    *recipes.NoRootError
 		lost        *lockguard.LostError
 		unavailable *recipes.UnavailableError
+		lists       *recipes.ListsError
+		untrusted   *recipes.UntrustedError
+		said        *codeError
 	)
 	switch {
 	case errors.As(err, &signal):
 		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue", signal, locksOf(requirements))}
-	case errors.As(err, &request), errors.As(err, &access), errors.As(err, &rootless):
+	case errors.As(err, &request), errors.As(err, &access), errors.As(err, &rootless),
+		errors.As(err, &lists), errors.As(err, &untrusted), errors.As(err, &said):
 		return err
 	case errors.As(err, &lost):
 		return &codeError{exitLost, err.Error() + "; the command was not started"}

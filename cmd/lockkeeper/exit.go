@@ -52,6 +52,9 @@ func (p *program) exit(err error) int {
 	if _, denied := errors.AsType[*recipes.AccessError](err); denied {
 		text = strings.ReplaceAll(text, "zookeeper.auth", zookeeperFlag("auth"))
 	}
+	if _, unknown := errors.AsType[*recipes.ListsError](err); unknown {
+		text = listFlags.Replace(text)
+	}
 	if errors.As(err, new(*silentError)) && !errors.As(err, new(*recipes.UnavailableError)) {
 		text += "; check that the servers run and can be reached from here: lockkeeper doctor"
 	}
@@ -60,6 +63,11 @@ func (p *program) exit(err error) int {
 	}
 	return code
 }
+
+// listFlags spell the keys of the lists of who may do what.
+var listFlags = strings.NewReplacer(
+	"zookeeper.operators", zookeeperFlag("operators"), "zookeeper.contenders", zookeeperFlag("contenders"), "zookeeper.readers", zookeeperFlag("readers"),
+)
 
 func exitCode(err error) int {
 	if err == nil {
@@ -86,6 +94,7 @@ func exitCode(err error) int {
 		silent      *silentError
 		taken       *recipes.NameTakenError
 		identity    *recipes.IdentityError
+		lists       *recipes.ListsError
 		untrusted   *recipes.UntrustedError
 		noOverride  *recipes.NoOverrideError
 		noApproval  *recipes.NoApprovalError
@@ -94,7 +103,7 @@ func exitCode(err error) int {
 	)
 	switch {
 	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access), errors.As(err, &stranger),
-		errors.As(err, &identity), errors.As(err, &untrusted), errors.As(err, &noOverride), errors.As(err, &noApproval),
+		errors.As(err, &identity), errors.As(err, &lists), errors.As(err, &untrusted), errors.As(err, &noOverride), errors.As(err, &noApproval),
 		errors.As(err, &stale), errors.As(err, &notHeld), errors.As(err, &rootless), errors.As(err, &emergency):
 		return exitConfig
 	case errors.As(err, &unavailable), errors.As(err, &silent), errors.As(err, &taken):

@@ -114,7 +114,7 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		if f.dryRun.is {
 			return nil
 		}
-		if err := client.CheckOperator(what); err != nil {
+		if err := client.CheckOperator(ctx, what); err != nil {
 			return err
 		}
 		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, live.Place(victim))); err != nil {

@@ -147,7 +147,7 @@ func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg 
 		view.Outcome = preemptedDryRun
 		return view, nil
 	}
-	if err := client.CheckOperator(what); err != nil {
+	if err := client.CheckOperator(ctx, what); err != nil {
 		return preemptedView{}, err
 	}
 	return f.carryOut(ctx, client, cfg, asked, mark, view)

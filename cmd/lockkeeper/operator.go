@@ -80,7 +80,7 @@ func (p *program) withClient(c *cobra.Command, cfg recipes.Config, do func(conte
 // is not done for others, of whom nothing is on record. cfg may be nil.
 func (p *program) asOperator(c *cobra.Command, client recipes.Config, refused string, do func(context.Context, *operator) error, cfg *config.Config) error {
 	return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
-		if err := client.CheckOperator(refused); err != nil {
+		if err := client.CheckOperator(ctx, refused); err != nil {
 			return err
 		}
 		o, err := newOperator(client, cfg)

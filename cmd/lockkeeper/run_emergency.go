@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -130,6 +131,10 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 	defer cancel()
 	if o.desk.Ready(waiting) != nil && ctx.Err() == nil {
 		o.log.Warn("which overrides ZooKeeper has is not known yet; the daemon starts without", "waited", firstLook)
+	}
+	err = o.desk.Status().Err
+	if errors.As(err, new(*recipes.ListsError)) || errors.As(err, new(*recipes.AccessError)) || errors.As(err, new(*recipes.RecordError)) {
+		return &codeError{exitConfig, fmt.Sprintf("no job is run, as it is not known whether operators have frozen some: %v", err)}
 	}
 	return nil
 }

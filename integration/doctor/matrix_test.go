@@ -173,3 +173,26 @@ func TestSecretsThatOthersMayRead(t *testing.T) {
 	require.Equal(t, "chmod 600 "+open, f.Do)
 	finds(t, r, doctor.OK, "secrets", closed, "is for its owner alone")
 }
+
+// Who has the credentials of somebody in the lists needs no lists, and is told what is
+// missing where an older program has made the root.
+func TestListsThatAreOrAreNotInZooKeeper(t *testing.T) {
+	cfg := named(t, "ana")
+	require.NoError(t, client(t, cfg).MakeRoot(t.Context()))
+	alone := cfg
+	alone.Operators, alone.Contenders, alone.Readers = nil, nil, nil
+	finds(t, examine(t, doctor.Options{Client: alone}), doctor.OK, "access", cfg.Root, "each with the ACL that the configuration gives it")
+
+	conn := shell(t, shared.Server(t).Addr())
+	require.NoError(t, conn.AddAuth("digest", []byte("ana:secret")))
+	require.NoError(t, conn.Delete(cfg.Root+"/identities", -1))
+	f := finds(t, examine(t, doctor.Options{Client: cfg}), doctor.Problem, "access", cfg.Root+"/identities", "not there")
+	require.Contains(t, f.Do, "lockkeeper init")
+	f = finds(t, examine(t, doctor.Options{Client: alone}), doctor.Problem, "access", cfg.Root, "this client makes no nodes here: ")
+	require.Contains(t, f.Do, "lockkeeper init")
+
+	other := cfg
+	other.Readers = nil
+	require.NoError(t, client(t, cfg).MakeRoot(t.Context()))
+	finds(t, examine(t, doctor.Options{Client: other}), doctor.Problem, "access", cfg.Root, "it has other readers (digest:rita) than this client was given (none)")
+}

@@ -83,6 +83,7 @@ var mayOn = []struct{ path, contenders string }{
 	{"", "r"},
 	{"/overrides", "r"},
 	{"/seal", "r"},
+	{"/identities", "r"},
 	{"/approvals", "cdrw"},
 	{"/approvals/*", "r"},
 	{"/audit", "rw"},
@@ -114,7 +115,7 @@ func TestWhoMayDoWhatIsTheTable(t *testing.T) {
 	f := newNamedHouse(t)
 	nodes := f.tree(f.shell(ana), f.root)
 	require.Greater(t, len(nodes), 15)
-	for _, room := range []string{"locks", "ticks", "requests", "groups", "clock", "emergency", "overrides", "approvals", "audit", "audit/log", "seal"} {
+	for _, room := range []string{"locks", "ticks", "requests", "groups", "clock", "emergency", "overrides", "approvals", "audit", "audit/log", "seal", "identities"} {
 		require.Contains(t, nodes, f.root+"/"+room)
 	}
 	kinds := map[string]struct {
@@ -193,7 +194,7 @@ func TestWhatContendersMayNotRemoveTheyCannotReplace(t *testing.T) {
 	f := newNamedHouse(t)
 	for _, u := range []user{keeper, rita, nobody, eve} {
 		shell := f.shell(u)
-		for _, room := range []string{"overrides", "seal", "clock", "audit", "locks", "requests"} {
+		for _, room := range []string{"overrides", "seal", "identities", "clock", "audit", "locks", "requests"} {
 			at := f.root + "/" + room
 			require.ErrorIs(t, shell.Delete(at, -1), zk.ErrNoAuth, "%s: %s", u.name, at)
 			require.ErrorIs(t, multi(shell, &zk.DeleteRequest{Path: at, Version: -1}, &zk.CreateRequest{Path: at, Acl: zk.WorldACL(zk.PermAll)}), zk.ErrNoAuth, "%s: %s", u.name, at)

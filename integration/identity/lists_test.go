@@ -1,0 +1,295 @@
+package identity
+
+import (
+	"context"
+	"path"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// alone is the configuration of somebody who has credentials and nothing else.
+func (h *house) alone(u user) recipes.Config {
+	cfg := h.namedConfig(u)
+	cfg.Operators, cfg.Contenders, cfg.Readers = nil, nil, nil
+	if u == nobody {
+		cfg.Auth = nil
+	}
+	return cfg
+}
+
+// asBefore leaves a named root as programs made it that left no lists there.
+func (h *house) asBefore() {
+	h.Helper()
+	require.NoError(h, h.named(ana).MakeRoot(h.context()))
+	require.NoError(h, h.shell(ana).Delete(h.root+"/identities", -1))
+}
+
+func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	operator := h.named(ana)
+	require.NoError(t, operator.MakeRoot(h.context()))
+	_, err := operator.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	require.NoError(t, err)
+
+	c := h.connect(h.alone(worker))
+	lock, err := c.PriorityLock("cluster/orders")
+	require.NoError(t, err)
+	grant, err := lock.Acquire(h.context(), recipes.Request{Owner: "alone"})
+	require.NoError(t, err)
+
+	nodes := h.tree(h.shell(ana), h.root+"/locks") // by an operator, who may read all
+	require.Len(t, nodes, 4)
+	for node := range nodes {
+		acl, _, err := h.shell(ana).GetACL(node)
+		require.NoError(t, err)
+		require.ElementsMatch(t, acls(h.namedConfig(worker).NodeACL(node)), acl, node)
+	}
+	h.watch(c).sees("INC-1")
+	h.watch(h.connect(h.alone(rita))).sees("INC-1")
+	require.NoError(t, c.CheckAccess(h.context()))
+	require.NoError(t, grant.Release(h.context()))
+	_, err = h.connect(h.alone(ana)).Overrides().Clear(h.context(), "INC-1")
+	require.NoError(t, err)
+	var refused *recipes.IdentityError
+	_, err = c.Overrides().Apply(h.context(), incident("INC-2", inAnHour()))
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, []string{"digest:ana"}, refused.Operators)
+	there, err := c.Identities(h.context())
+	require.NoError(t, err)
+	require.Equal(t, ids(ana), there.Operators)
+	require.ElementsMatch(t, ids(keeper, worker), there.Contenders)
+	require.Equal(t, ids(rita), there.Readers)
+}
+
+func acls(list []recipes.ACL) (all []zk.ACL) {
+	for _, e := range list {
+		all = append(all, zk.ACL{Perms: int32(e.Permissions), Scheme: e.Scheme, ID: e.ID})
+	}
+	return all
+}
+
+// Everything that makes nodes is refused before the first one.
+func TestClientThatKnowsTooLittleMakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*recipes.Config){
+		"no lists":       func(*recipes.Config) {},
+		"operators":      func(cfg *recipes.Config) { cfg.Operators = ids(ana) },
+		"no contenders":  func(cfg *recipes.Config) { cfg.Operators, cfg.Readers = ids(ana), ids(worker) },
+		"without reader": func(cfg *recipes.Config) { cfg.Operators, cfg.Contenders = ids(ana), ids(keeper, worker) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.asBefore()
+			cfg := h.alone(worker)
+			change(&cfg)
+			c := h.connect(cfg)
+			before := h.tree(h.shell(ana), h.root)
+			require.NotEmpty(t, before)
+
+			for what, do := range makers(h.context(), c, path.Base(h.root)) {
+				var unknown *recipes.ListsError
+				require.ErrorAs(t, do(), &unknown, what)
+				require.Equal(t, h.root, unknown.Node)
+				require.Contains(t, unknown.Why, "in no list that this client knows")
+				require.Contains(t, unknown.Why, "lockkeeper init")
+				require.NotContains(t, unknown.Why, "admin")
+			}
+			require.Len(t, h.tree(h.shell(ana), h.root), len(before))
+			_, err := c.Locks(h.context())
+			require.NoError(t, err, "looking makes nothing")
+			r := h.watch(c)
+			require.Error(t, r.next().err, "whether there is a freeze is not known")
+
+			// an operator puts it right, while the client runs
+			require.NoError(t, h.named(ana).MakeRoot(h.context()))
+			if name != "no contenders" && name != "without reader" { // their lists are wrong
+				require.NoError(t, works(h.context(), c))
+				r.sees()
+			}
+		})
+	}
+}
+
+// makers are the ways in which a client makes nodes.
+func makers(ctx context.Context, c *recipes.Client, unique string) map[string]func() error {
+	return map[string]func() error{
+		"acquire": func() error { return works(ctx, c) },
+		"try": func() error {
+			lock, err := c.PriorityLock("cluster/orders")
+			if err == nil {
+				_, err = lock.Acquire(ctx, recipes.Request{Owner: "try", AcquireTimeout: new(time.Duration)})
+			}
+			return err
+		},
+		"pause": func() error {
+			_, err := c.TickLedger("").Pause(ctx, "nightly", recipes.TickPause{By: "ana"})
+			return err
+		},
+		"ask": func() error { _, err := c.Approvals().Open(ctx, question()); return err },
+		"audit": func() error {
+			trail, err := c.AuditLog(0)
+			if err == nil {
+				_, err = trail.Append(ctx, entry("batch"))
+			}
+			return err
+		},
+		"mutex": func() error {
+			m, err := c.Mutex("/"+unique+"-mutex", recipes.MutexOptions{})
+			if err == nil {
+				_, err = m.Acquire(ctx)
+			}
+			return err
+		},
+	}
+}
+
+// Programs from before the lists were in ZooKeeper have lists of their own, and so
+// may others: they go on as they did.
+func TestClientWithAllListsNeedsNoneInZooKeeper(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.asBefore()
+	require.NoError(t, works(h.context(), h.named(worker)))
+	there, _, err := h.shell(ana).Exists(h.root + "/identities")
+	require.NoError(t, err)
+	require.False(t, there)
+}
+
+func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.NoError(t, h.named(ana).MakeRoot(h.context()))
+	cfg := h.namedConfig(worker)
+	cfg.Contenders = ids(worker)
+	c := h.connect(cfg)
+	var unknown *recipes.ListsError
+	require.ErrorAs(t, works(h.context(), c), &unknown)
+	require.Equal(t, recipes.ListsError{Node: h.root + "/identities", Why: "it has other contenders (digest:keeper, digest:worker) than this client was given (digest:worker); leave zookeeper.operators, zookeeper.contenders and zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists"}, *unknown)
+	require.ErrorAs(t, h.watch(c).next().err, &unknown)
+
+	// operators alone may be named, to be sure of them
+	pinned := h.alone(worker)
+	pinned.Operators = ids(ana)
+	require.NoError(t, works(h.context(), h.connect(pinned)))
+	pinned.Operators = ids(eveAsAna)
+	require.ErrorAs(t, works(h.context(), h.connect(pinned)), &unknown)
+	require.Contains(t, unknown.Why, "other operators (digest:ana, with other passwords) than this client was given (digest:ana)")
+
+	// with the new lists
+	operator := h.namedConfig(ana)
+	operator.Contenders = cfg.Contenders
+	all, err := h.connect(operator).Init(h.context())
+	require.NoError(t, err)
+	states := map[string]recipes.RootNode{}
+	for _, n := range all {
+		states[path.Base(n.Path)] = n
+	}
+	require.Equal(t, recipes.RootNodeRenewed, states["identities"].State)
+	require.Equal(t, recipes.RootNodeThere, states["locks"].State)
+	require.Equal(t, "digest:keeper:cdrw should not be there", states["locks"].Differs)
+	require.NoError(t, works(h.context(), c), "the same client, now that they agree")
+	require.ErrorAs(t, works(h.context(), h.connect(h.namedConfig(keeper))), &unknown)
+}
+
+func TestClientThatIsInNoListIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.NoError(t, h.named(ana).MakeRoot(h.context()))
+	for _, u := range []user{nobody, eve, eveAsAna} {
+		var access *recipes.AccessError
+		require.ErrorAs(t, works(h.context(), h.connect(h.alone(u))), &access)
+		require.Equal(t, h.root+"/identities", access.Node)
+		_, err := h.connect(h.alone(u)).Init(h.context())
+		require.ErrorAs(t, err, &access)
+	}
+	_, err := h.connect(h.alone(worker)).Init(h.context())
+	require.ErrorAs(t, err, new(*recipes.IdentityError))
+}
+
+// Lists that anybody could have written are not taken.
+func TestForgedIdentitiesAreNotTaken(t *testing.T) {
+	t.Parallel()
+	for name, root := range map[string][]zk.ACL{
+		"in an open root":           {world(zk.PermAll)},
+		"in the root of a stranger": {digest(eve), {Perms: zk.PermRead, Scheme: "world", ID: "anyone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.squat(eve, h.root, nil, root...)
+			h.squat(eve, h.root+"/identities", []byte(`{"format":1,"operators":["`+ana.id()+`"],"contenders":["`+worker.id()+`"]}`), world(zk.PermAll))
+			var untrusted *recipes.UntrustedError
+			require.ErrorAs(t, works(h.context(), h.connect(h.alone(worker))), &untrusted)
+			var unknown *recipes.ListsError
+			require.ErrorAs(t, works(h.context(), h.connect(h.alone(keeper))), &unknown)
+			require.Contains(t, unknown.Why, "digest:keeper is in none of the lists")
+		})
+	}
+}
+
+// Whoever shares a root without lists shares what they make, too.
+func TestMembersOfARootWithoutListsMayReadWhatOthersMake(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.squat(nobody, h.root, nil, digest(keeper), digest(ana))
+	require.NoError(t, works(h.context(), h.client(keeper)))
+	_, err := h.client(ana).Locks(h.context())
+	require.NoError(t, err)
+	require.NoError(t, works(h.context(), h.client(ana)))
+}
+
+func TestInitSaysWhatItHasDone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	all, err := h.named(ana).Init(h.context())
+	require.NoError(t, err)
+	require.Len(t, all, len(h.namedConfig(ana).Rooms()))
+	for _, n := range all {
+		require.Equal(t, recipes.RootNodeMade, n.State, n.Path)
+		require.Empty(t, n.Differs)
+	}
+	all, err = h.connect(h.alone(ana)).Init(h.context())
+	require.NoError(t, err)
+	for _, n := range all {
+		require.Equal(t, recipes.RootNodeThere, n.State, n.Path)
+		require.Empty(t, n.Differs)
+	}
+
+	open := newHouse(t)
+	open.squat(nobody, open.root, nil, world(zk.PermAll))
+	all, err = open.named(ana).Init(open.context())
+	require.NoError(t, err)
+	require.Equal(t, recipes.RootNode{
+		Path: open.root, State: recipes.RootNodeThere,
+		Differs: "world:anyone:cdrwa should not be there, digest:ana:cdrwa is missing, digest:keeper:r is missing, digest:worker:r is missing, digest:rita:r is missing",
+	}, all[0])
+	require.Equal(t, recipes.RootNodeMade, all[1].State)
+
+	secured := newHouse(t)
+	all, err = secured.client(ana, ana, keeper).Init(secured.context())
+	require.NoError(t, err)
+	require.Equal(t, []recipes.RootNode{{Path: secured.root, State: recipes.RootNodeMade}, {Path: secured.root + "/identities", State: recipes.RootNodeMade}}, all)
+	require.NoError(t, works(secured.context(), secured.client(keeper)), "takes the operators from there")
+	_, err = secured.client(ana).Locks(secured.context())
+	require.NoError(t, err)
+}
+
+// works takes a lock and gives it back.
+func works(ctx context.Context, c *recipes.Client) error {
+	lock, err := c.PriorityLock("cluster/orders")
+	if err != nil {
+		return err
+	}
+	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "works"})
+	if err != nil {
+		return err
+	}
+	return grant.Release(ctx)
+}
