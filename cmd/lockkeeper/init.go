@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -14,30 +18,109 @@ func (p *program) initRoot() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "init",
 		Short: "Make the root and its rooms in ZooKeeper, as an operator",
-		Long: `Make the root and what is right below it, each with the access control list
-that the configuration gives it. What is there already stays as it is: lockkeeper
-doctor says which lists differ, and how to set them.
+		Long: `Make the root and, where zookeeper.contenders or zookeeper.readers say who may do
+what, all that is right below it, each node with the access control list that the
+configuration gives it. The lists of who may do what are left in ROOT/identities for
+all other clients: these need their own credentials and nothing else. With
+zookeeper.ensembles it does so on each.
 
-It takes an operator where zookeeper.contenders or zookeeper.readers say who may
-do what: nobody else may make these nodes. Operators' daemons and commands do it
-by themselves when they first write. Run it before ZooKeeper can be reached by others, to be
-sure that nobody else has made the root. docs/security.md says who can do what.`,
-		Example: `  lockkeeper init -f lockkeeper.yaml --zk-digest-file ana.digest`,
+It says of each node whether it was made, was there, or was renewed (new lists in
+it). An access control list that differs stays as it is: lockkeeper doctor prints the
+commands that set it right.
+
+It takes an operator where there are lists: nobody else may make these nodes.
+Operators' daemons and commands make what is missing when they first write. Run it before
+ZooKeeper can be reached by others, to be sure that nobody else has made the root.
+docs/security.md says who can do what.
+
+Exit code 75 if ZooKeeper does not answer; 78 without the right, and where the access
+control list of a node differs.`,
+		Example: `  lockkeeper init -f lockkeeper.yaml --zk-digest-file ana.digest
+  lockkeeper init -o json | jq -r '.[] | select(.differs) | .node'`,
 	}, nil, func(c *cobra.Command, _ []string) error {
-		_, cfg, err := p.jobsConfig(c, *f)
+		cfg, client, err := p.jobsConfig(c, *f)
 		if err != nil {
 			return err
 		}
-		return p.withClient(c, cfg, func(ctx context.Context, client *recipes.Client) error {
-			if err := client.MakeRoot(ctx); err != nil {
-				return err
-			}
-			for _, room := range cfg.Rooms() {
-				_, _ = fmt.Fprintln(p.stdout, printable(room))
-			}
-			return nil
-		})
+		return p.makeRoots(c, cfg, client)
 	})
 	f.add(c)
 	return c
+}
+
+// An initView is what init has found or made.
+type initView struct {
+	Ensemble string `json:"ensemble,omitempty"` // "" for that of zookeeper.servers
+	Node     string `json:"node"`
+	State    string `json:"state"` // made, there, renewed
+	Differs  string `json:"differs,omitempty"`
+}
+
+// makeRoots makes the root, and those of the file's other ensembles. cfg may be nil.
+func (p *program) makeRoots(c *cobra.Command, cfg *config.Config, client recipes.Config) error {
+	views := []initView{}
+	for _, e := range ensemblesOf(cfg, client) {
+		err := p.withClient(c, e.client, func(ctx context.Context, client *recipes.Client) error {
+			nodes, err := client.Init(ctx)
+			for _, n := range nodes {
+				views = append(views, initView{Ensemble: e.name, Node: n.Path, State: string(n.State), Differs: n.Differs})
+			}
+			return err
+		})
+		if err != nil {
+			if len(views) > 0 {
+				_ = p.writeInit(views)
+			}
+			return e.explain(err)
+		}
+	}
+	if err := p.writeInit(views); err != nil {
+		return err
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(views), func(v initView) bool { return v.Differs == "" })); n > 0 {
+		return &codeError{exitConfig, fmt.Sprintf("the access control lists of %s are not those of the configuration, and were left as they are; lockkeeper doctor prints the commands that set them right", count(n, "node"))}
+	}
+	return nil
+}
+
+func (p *program) writeInit(views []initView) error {
+	return p.write(views, func(w io.Writer, _ bool) {
+		for i, v := range views {
+			if v.Ensemble != "" && (i == 0 || views[i-1].Ensemble != v.Ensemble) {
+				_, _ = fmt.Fprintf(w, "ensemble %s:\n", v.Ensemble)
+			}
+			node := v.Node
+			if v.Differs != "" {
+				node += " differs: " + v.Differs
+			}
+			row(w, v.State, node)
+		}
+	})
+}
+
+// An ensembleClient is how to reach one of the ensembles of a file.
+type ensembleClient struct {
+	name   string // "" for that of zookeeper.servers
+	client recipes.Config
+}
+
+// ensemblesOf returns all ensembles of a file, that of zookeeper.servers first; cfg may
+// be nil.
+func ensemblesOf(cfg *config.Config, home recipes.Config) []ensembleClient {
+	all := []ensembleClient{{client: home}}
+	if cfg == nil {
+		return all
+	}
+	for _, e := range cfg.Ensembles {
+		all = append(all, ensembleClient{e.Name, e.Client(home)})
+	}
+	return all
+}
+
+// explain says of which ensemble an error tells.
+func (e ensembleClient) explain(err error) error {
+	if e.name == "" || err == nil || errors.As(err, new(*codeError)) {
+		return err
+	}
+	return fmt.Errorf("ensemble %s: %w", e.name, err)
 }

@@ -59,7 +59,7 @@ and gives way.`,
 	flags := c.PersistentFlags()
 	p.zookeeper.add(flags)
 	p.output = choice{is: "table", of: []string{"table", "wide", "json", "yaml"}}
-	flags.VarP(&p.output, "output", "o", "`format` of what locks, top, jobs, override, approvals, group, audit, config explain, dashboards ls, doctor, bench, gc and version write: "+p.output.list())
+	flags.VarP(&p.output, "output", "o", "`format` of what locks, top, jobs, override, approvals, group, audit, config explain, dashboards ls, doctor, init, bench, gc and version write: "+p.output.list())
 	p.logging.add(flags)
 
 	p.group(c)
