@@ -54,9 +54,10 @@ keeps what it has in memory, or in a file in --data-dir. The jobs' files are in
 a temporary directory that is removed at the end, or in --dir. What a killed run
 has left there is removed by the next one.
 
-What Lockkeeper has on that server belongs to a user with a password made up for
-the run, so that overrides, approvals and broken locks can be tried from another
-terminal: the beginning says how. With --data-dir the password is kept there.
+Everybody who reaches that server may take locks on it, Go programs without credentials
+too. Its operator is a user with a password made up for the run, so that
+overrides, approvals and broken locks can be tried from another terminal: the
+beginning says how. With --data-dir the password is kept there.
 
 The server listens at ` + defaultListen + `, or at a free port when that is taken.
 Other commands can use it at the same time, and so can any client of ZooKeeper.
@@ -244,7 +245,11 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 		if about.credentials, failure = d.secure(); failure != nil {
 			return failure
 		}
-		about.open = d.isOpen(ctx)
+		if about.open = d.isOpen(ctx); !about.open {
+			if about.closed, failure = d.makeRoot(ctx); failure != nil {
+				return failure
+			}
+		}
 	}
 	page, err := p.openConsole(ctx, d)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -22,6 +23,7 @@ type banner struct {
 	console     string // where a browser finds the console; "" without one
 	credentials string // the file with those of our server
 	open        bool   // what our server has belongs to everybody all the same
+	closed      bool   // it belongs to the credentials alone
 }
 
 func (b banner) print(out io.Writer, colour bool) {
@@ -35,6 +37,9 @@ func (b banner) print(out io.Writer, colour bool) {
 			text += "    " + command + "\n"
 		}
 		text += "\n"
+	}
+	if b.embedded && !b.closed && !b.flags.unsafe.is {
+		text += "  In Go:\n\n    " + b.inGo() + "\n\n"
 	}
 	end := "Ctrl-C ends it."
 	if length := b.flags.length.limit(); length != nil {
@@ -86,6 +91,10 @@ func (b banner) title() string {
 		lines = append(lines, "That is from a run without credentials, and open to everybody: overrides,",
 			"approvals and broken locks are refused. Name a new --data-dir to try them.")
 	}
+	if b.closed {
+		lines = append(lines, "That is from a run of an older version, and takes its credentials, also for",
+			"locks. Name a new --data-dir to do without.")
+	}
 	return strings.Join(lines, "\n  ")
 }
 
@@ -122,6 +131,15 @@ func (b banner) commands() []string {
 		program+" override ls"+tls,
 		program+" override clear stop -r test"+tls,
 		program+" audit"+tls)
+}
+
+// inGo connects a Go program to our server.
+func (b banner) inGo() string {
+	cfg := "Servers: []string{" + strconv.Quote(b.flags.client.Servers[0]) + "}"
+	if root := b.flags.client.Root; root != "/lockkeeper" {
+		cfg += ", Root: " + strconv.Quote(root)
+	}
+	return "client, err := recipes.NewClient(recipes.Config{" + cfg + "})"
 }
 
 const digestVariable = "LOCKKEEPER_ZK_DIGEST_FILE"

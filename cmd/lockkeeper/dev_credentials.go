@@ -61,3 +61,29 @@ func (d *devFlags) isOpen(ctx context.Context) bool {
 	defer cancel()
 	return errors.As(client.CheckAccess(ctx), new(*recipes.UntrustedError))
 }
+
+// makeRoot makes the root for everybody to take locks in, with the operator of the run:
+// whoever came first would else have it alone. It reports whether it was there, made by
+// an older version for that user alone.
+func (d *devFlags) makeRoot(ctx context.Context) (closed bool, err error) {
+	self, err := d.client.OperatorID()
+	if err != nil {
+		return false, err
+	}
+	d.client.Operators, d.client.Contenders = []string{self}, []string{"world:anyone"}
+	client, err := recipes.NewClient(d.client)
+	if err != nil {
+		return false, err
+	}
+	defer closeClient(client)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	nodes, err := client.Init(ctx)
+	if err != nil {
+		return false, fmt.Errorf("the root of the server: %w", err)
+	}
+	for _, n := range nodes {
+		closed = closed || n.Differs != ""
+	}
+	return closed, nil
+}
