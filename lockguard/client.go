@@ -75,6 +75,11 @@ func (l clientLocker) accede(ctx context.Context, ref Reference, request recipes
 	return g, nil
 }
 
+// showFrozen shows it where overrides are, whatever ensemble has the lock.
+func (l clientLocker) showFrozen(ctx context.Context, r recipes.FrozenRequest) error {
+	return l.home.ShowFrozen(ctx, r)
+}
+
 // now is what the servers' clock says.
 func (l clientLocker) now() time.Time { return l.home.Now() }
 
@@ -99,6 +104,7 @@ func ensemble(prefix string) string {
 }
 
 var (
-	_ locker = clientLocker{}
-	_ grant  = (*recipes.Grant)(nil)
+	_ locker  = clientLocker{}
+	_ freezer = clientLocker{}
+	_ grant   = (*recipes.Grant)(nil)
 )

@@ -13,6 +13,8 @@ import (
 // ctx ends before that.
 func (t *tenure) endure(ctx context.Context, effect override.Effect, changed <-chan struct{}) (override.Effect, <-chan struct{}, error) {
 	var over <-chan time.Time
+	shown := t.showFrozen()
+	defer shown.end()
 	for ; effect.Frozen != nil; effect, changed = t.weigh(ctx) {
 		t.tellFrozen(*effect.Frozen)
 		frozen := func(err error) error {
@@ -21,6 +23,7 @@ func (t *tenure) endure(ctx context.Context, effect override.Effect, changed <-c
 		if t.isTry() {
 			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: t.claim.about.Scope})
 		}
+		shown.by(*effect.Frozen)
 		if left := t.left(); left != nil && over == nil {
 			timer := time.NewTimer(*left)
 			defer timer.Stop()
@@ -54,4 +57,50 @@ func (t *tenure) tellFrozen(by override.Override) {
 	}
 	t.mu.Unlock()
 	t.stream.deliver()
+}
+
+// A freezer shows in ZooKeeper which requests wait for the end of a freeze: a
+// locker that can do so. It returns when ctx ends.
+type freezer interface {
+	showFrozen(ctx context.Context, r recipes.FrozenRequest) error
+}
+
+// shownFrozen is what others see of a request while it is frozen.
+type shownFrozen struct {
+	t    *tenure
+	now  override.Override
+	stop context.CancelFunc // nil: nothing is shown
+}
+
+func (t *tenure) showFrozen() *shownFrozen { return &shownFrozen{t: t} }
+
+// by shows that an override keeps the request out, in place of the one before.
+// It waits for nothing: showing it is for people, and must not hold up the
+// request.
+func (s *shownFrozen) by(o override.Override) {
+	locker, able := s.t.guard.locker.(freezer)
+	if !able || s.stop != nil && s.now.ID == o.ID && s.now.Until.Equal(o.Until) {
+		return
+	}
+	s.end()
+	ctx, stop := context.WithCancel(s.t.stream.ctx)
+	s.now, s.stop = o, stop
+	t := s.t
+	r := recipes.FrozenRequest{
+		ID: t.subject.ID, Scope: t.claim.about.Scope, Owner: t.claim.owner, Job: t.claim.about.Job,
+		Priority: t.claim.asked.Priority, Mode: t.requirement.Mode, Message: t.requirement.Message,
+		Override: recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}, Until: o.Until,
+	}
+	go func() {
+		if err := locker.showFrozen(ctx, r); err != nil {
+			t.guard.logger.DebugContext(ctx, "others cannot see that a request is frozen", "scope", r.Scope, "owner", r.Owner, "override", r.Override.ID, "error", err)
+		}
+	}()
+}
+
+func (s *shownFrozen) end() {
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
 }

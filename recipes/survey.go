@@ -337,10 +337,10 @@ func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfEmergency(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	switch name {
-	case "notes", "turns":
+	case "frozen", "notes", "turns":
 		return anything, ""
 	}
-	return nil, "those who carry out overrides have turns and notes only"
+	return nil, "overrides have turns, notes and frozen requests only"
 }
 
 func childOfLocks(_ *surveyor, _ visit, name string) (nodeKind, string) {

@@ -498,3 +498,20 @@ func TestAReasonThatIsNoTextIsShortenedLikeOthers(t *testing.T) {
 	require.LessOrEqual(t, len(latest(t, l).Reason), 3*(maxTickedReason+1))
 	require.Equal(t, "ä…", shorten("äöü", 3))
 }
+
+func TestSkipsOfDifferentFreezesAreEntriesOfTheirOwn(t *testing.T) {
+	server := newTickServer()
+	a, _ := server.ledger("a")
+	for i, detail := range []string{"frozen by override INC-7", "frozen by override INC-7", "frozen by override INC-8", ""} {
+		run := claimed(t, a, at(i+1))
+		_, err := a.Finish(t.Context(), run, TickEnd{Outcome: TickSkipped, Reason: "lock", Detail: detail})
+		require.NoError(t, err)
+	}
+	s := state(t, a)
+	require.Equal(t, map[string]int64{"lock": 4}, s.Counts.Skipped)
+	require.Len(t, s.History, 3)
+	require.EqualValues(t, 2, s.History[0].Count)
+	require.Equal(t, "frozen by override INC-7", s.History[0].Detail)
+	require.Equal(t, "frozen by override INC-8", s.History[1].Detail)
+	require.Empty(t, s.History[2].Detail)
+}

@@ -64,6 +64,7 @@ type endNote struct {
 	runNote
 	Outcome     TickOutcome `json:"end"`
 	Reason      string      `json:"reason,omitempty"`
+	Detail      string      `json:"detail,omitempty"`
 	Token       Token       `json:"token,omitempty"`
 	Took        int64       `json:"took,omitempty"`  // milliseconds
 	WaitedFor   int64       `json:"locks,omitempty"` // likewise, for locks
@@ -204,7 +205,7 @@ func (r *tickRecord) finish(i int, end TickEnd) {
 	r.Runs = slices.Delete(r.Runs, i, i+1)
 	note.Waited, note.Cancel = false, time.Time{}
 	r.end(endNote{
-		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Token: end.Token,
+		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Detail: shorten(end.Detail, maxTickedReason), Token: end.Token,
 		Took: end.Took.Milliseconds(), WaitedFor: end.Waited.Milliseconds(),
 		Retries: max(end.Attempts-1, 0), Preemptions: end.Preemptions, Trace: shorten(end.Trace, maxTickedReason),
 	}, 1)
@@ -249,7 +250,7 @@ func (r *tickRecord) end(e endNote, n int64) {
 
 // collapses reports whether e and the entry before it are skips for one reason.
 func (e *endNote) collapses(before *endNote) bool {
-	return e.Outcome == TickSkipped && before.Outcome == TickSkipped && e.Reason == before.Reason && !e.Manual && !before.Manual
+	return e.Outcome == TickSkipped && before.Outcome == TickSkipped && e.Reason == before.Reason && e.Detail == before.Detail && !e.Manual && !before.Manual
 }
 
 func (e *endNote) first() time.Time {
@@ -323,7 +324,7 @@ func (r *tickRecord) publicEnd(e *endNote) TickResult {
 	result := TickResult{
 		TickRun: r.publicRun(&e.runNote),
 		TickEnd: TickEnd{
-			Outcome: e.Outcome, Reason: e.Reason, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
+			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
 			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
 		},
 		EndedAt: time.UnixMilli(e.EndedAt), First: e.first(), Count: max(e.Count, 1),

@@ -30,6 +30,7 @@ const (
 type TickEnd struct {
 	Outcome     TickOutcome
 	Reason      string        // why, for people; for a skip one word, which is counted
+	Detail      string        // more about the reason of a skip, for people; "": nothing
 	Token       Token         // of the lock; 0 without one
 	Took        time.Duration // the work, without the wait for locks
 	Waited      time.Duration // for locks

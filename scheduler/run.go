@@ -218,6 +218,9 @@ func (r *run) outcome(err error) recipes.TickEnd {
 	if !worked {
 		if reason := r.whyNotStarted(err); reason != "" {
 			end.Outcome, end.Reason = recipes.TickSkipped, string(reason)
+			if frozen, ok := errors.AsType[*lockguard.FrozenError](err); ok {
+				end.Detail = "frozen by override " + frozen.Override.ID + " of " + frozen.Override.By
+			}
 			return end
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -429,6 +430,20 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestSkipForAFreezeNamesTheOverride(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 10s", 0))})
+		freeze := override.Override{ID: "INC-7", By: "ana", Kind: override.Freeze}
+		d.guard.set(0, &lockguard.FrozenError{Scope: "a", Override: freeze, Err: &recipes.NotAcquiredError{Scope: "a"}})
+		time.Sleep(11 * time.Second)
+		d.drain()
+		requireOnce(t, c, "a", sec(10), sec(10), 10*time.Second, "lock") // which is counted as before
+		ends := c.of("a").ends
+		require.Equal(t, "frozen by override INC-7 of ana", ends[len(ends)-1].Detail)
+	})
 }
 
 func TestAJobSeesItsRunAndItsOutputIsLogged(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -91,11 +94,12 @@ func (p *program) explain(c *cobra.Command, f *configExplainFlags, args []string
 
 // explainLocks adds what ZooKeeper knows; its silence is no error.
 func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Config, job jobs.Job, view *explainView) error {
-	states, state, err := map[string]recipes.LockState(nil), (*recipes.TickState)(nil), error(nil)
+	var look jobLook
+	var err error
 	view.ZooKeeper = "offline"
 	if !offline {
 		view.ZooKeeper = "answers"
-		states, state, err = p.lookAtJob(c.Context(), cfg.Client, job)
+		look, err = p.lookAtJob(c.Context(), cfg.Client, job)
 		if errors.As(err, new(*recipes.UnavailableError)) {
 			view.ZooKeeper, err = "silent", nil
 		}
@@ -103,9 +107,9 @@ func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Confi
 	if err != nil {
 		return err
 	}
-	view.Locks = lockPlans(job, states)
-	if state != nil {
-		view.Now = new(newJobView(&job, *state, time.Now()))
+	view.Locks = lockPlans(job, look.locks)
+	if look.ticks != nil {
+		view.Now = new(newJobView(&job, *look.ticks, look.requests, time.Now()))
 	}
 	return nil
 }
@@ -125,13 +129,20 @@ func lockPlans(job jobs.Job, states map[string]recipes.LockState) []lockPlanView
 	return plans
 }
 
-// lookAtJob returns the locks of a job, by scope, and its ticks. When ZooKeeper
-// does not answer soon the error is an *recipes.UnavailableError.
-func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Job) (map[string]recipes.LockState, *recipes.TickState, error) {
+// jobLook is what ZooKeeper knows of a job.
+type jobLook struct {
+	locks    map[string]recipes.LockState // by scope
+	requests []live.Request               // for these
+	ticks    *recipes.TickState
+}
+
+// lookAtJob looks at the locks of a job and at its ticks. When ZooKeeper does not
+// answer soon the error is an *recipes.UnavailableError.
+func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Job) (jobLook, error) {
 	cfg.Logger = p.quiet()
 	client, err := recipes.NewClient(cfg)
 	if err != nil {
-		return nil, nil, err
+		return jobLook{}, err
 	}
 	defer closeClient(client)
 	stopped, stop := untilSignal(ctx)
@@ -140,6 +151,7 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 	defer cancel()
 	states := make(map[string]recipes.LockState, len(job.Requirements))
 	var state recipes.TickState
+	var frozen []recipes.FrozenRequest
 	look := func() error {
 		if state, err = client.TickLedger("").State(ctx, job.Name); err != nil {
 			return err
@@ -149,17 +161,19 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 				return err
 			}
 		}
+		frozen, _ = client.Frozen(ctx) // else less is known
 		return nil
 	}
 	switch err := look(); {
 	case err == nil:
-		return states, &state, nil
+		requests := append([]live.Request{}, live.Requests(live.NewLocks(slices.Collect(maps.Values(states))), frozen)...)
+		return jobLook{states, requests, &state}, nil
 	case stopped.Err() != nil:
-		return nil, nil, context.Cause(stopped)
+		return jobLook{}, context.Cause(stopped)
 	case ctx.Err() != nil && !errors.As(err, new(*recipes.UnavailableError)):
-		return nil, nil, &recipes.UnavailableError{Servers: cfg.Servers, Err: context.Cause(ctx)}
+		return jobLook{}, &recipes.UnavailableError{Servers: cfg.Servers, Err: context.Cause(ctx)}
 	default:
-		return nil, nil, err
+		return jobLook{}, err
 	}
 }
 

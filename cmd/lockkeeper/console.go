@@ -147,7 +147,7 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *re
 		seeing = room.observatory
 	}
 	s.board.Store(seeing.board)
-	facts := &consoleFacts{client: client, config: reloader.Config, desk: operators.desk, workflows: operators.workflows}
+	facts := &consoleFacts{client: client, board: seeing.board, config: reloader.Config, desk: operators.desk, workflows: operators.workflows}
 	if room.hand, err = newConsoleHand(client, cfg, facts, s.log); err == nil {
 		err = s.serve(ctx, cfg, seeing.board, facts, room.hand, func(mux *http.ServeMux) {
 			mountHealth(ctx, mux, client, operators, seeing)

@@ -9,7 +9,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -17,13 +19,14 @@ import (
 // somebody looks.
 type consoleFacts struct {
 	client    *recipes.Client
+	board     *live.Board
 	config    func() *config.Config // that is in force; it returns nil where there is no file
 	desk      *emergency.Desk       // nil: what is in ZooKeeper is all there is
 	workflows *workflowApprovals    // nil: nobody is asked in workflows
 }
 
 func (f *consoleFacts) all() console.Facts {
-	return console.Facts{Approvals: f.approvals, Audit: f.audit, Groups: f.groups, Job: f.job, Jobs: f.jobs, Overrides: f.overrides}
+	return console.Facts{Approvals: f.approvals, Audit: f.audit, Frozen: f.frozen, Groups: f.groups, Job: f.job, Jobs: f.jobs, Overrides: f.overrides}
 }
 
 func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, error) {
@@ -31,7 +34,26 @@ func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jobViews(f.config(), states, f.client.Now()), nil
+	return jobViews(f.config(), states, f.requests(ctx, states...), f.client.Now()), nil
+}
+
+// requests is what all requests for locks do, if a job runs to which that matters.
+func (f *consoleFacts) requests(ctx context.Context, states ...recipes.TickState) []live.Request {
+	if !slices.ContainsFunc(states, anyAlive) {
+		return []live.Request{}
+	}
+	frozen, _ := f.client.Frozen(ctx) // else less is known
+	return append([]live.Request{}, live.Requests(f.board.Now().Locks, frozen)...)
+}
+
+// frozen are the requests that overrides keep out. One that cannot be read is
+// left out; lockkeeper locks why names it.
+func (f *consoleFacts) frozen(ctx context.Context) ([]recipes.FrozenRequest, error) {
+	all, err := f.client.Frozen(ctx)
+	if err != nil && len(all) == 0 {
+		return nil, err
+	}
+	return all, nil
 }
 
 // nextTicks is how many ticks to come the console shows of a job.
@@ -48,7 +70,8 @@ func (f *consoleFacts) job(ctx context.Context, name string) (console.Job, error
 		return console.Job{}, &console.NotKnownError{What: fmt.Sprintf("there is no job %q: the configuration does not have it, and no daemon has run it", name)}
 	}
 	state.Job = name
-	j := console.Job{Job: newJobView(job, state, now), History: views.NewHistory(state, len(state.History), now).History}
+	requests := f.requests(ctx, state)
+	j := console.Job{Job: newJobView(job, state, requests, now), History: views.NewHistory(state, requests, len(state.History), now).History}
 	if isTemporals(cfg, name) {
 		j.By = "temporal"
 	}
@@ -91,9 +114,15 @@ func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, error) 
 		}
 		active = inForce(nil, posted, now)
 	}
+	var ticks []recipes.TickState
+	if slices.ContainsFunc(active, func(a emergency.Active) bool { return a.Kind == override.Pause }) {
+		ticks, _ = f.client.TickLedger("").States(ctx) // else less is known
+	}
+	frozen, _ := f.client.Frozen(ctx) // likewise
+	requests, jobs := live.Requests(f.board.Now().Locks, frozen), jobsThatAre(f.config(), ticks)
 	all := make([]views.Override, len(active))
 	for i, a := range active {
-		all[i] = newOverrideView(a, now)
+		all[i] = newOverrideView(a, requests, jobs, now)
 	}
 	return all, nil
 }

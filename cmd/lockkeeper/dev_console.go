@@ -107,7 +107,7 @@ func (p *program) openConsole(ctx context.Context, d *devFlags) (*devConsole, er
 		c.close()
 		return nil, err
 	}
-	facts := &consoleFacts{client: seeing.client, config: func() *config.Config { return file }}
+	facts := &consoleFacts{client: seeing.client, board: seeing.board, config: func() *config.Config { return file }}
 	err = s.start(console.Options{
 		Board: seeing.board, Facts: facts.all(), Logger: logger, Name: d.client.Chroot + d.client.Root, Now: seeing.client.Now,
 		Refusal: devRefusal, Version: buildVersion().Version,

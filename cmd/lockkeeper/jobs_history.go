@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -47,12 +48,17 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 		return err
 	}
 	var states []recipes.TickState
-	err = p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) error {
+	var requests []live.Request
+	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) error {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
+		ledger := client.TickLedger("")
 		state, err := ledger.State(ctx, args[0])
 		if err == nil && isKnown(state) {
 			states = []recipes.TickState{state}
+			if requests, err = requestsOf(ctx, client, state); err != nil {
+				p.say("%v", err)
+			}
 			return nil
 		}
 		if err == nil {
@@ -70,7 +76,7 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 		states = []recipes.TickState{{Job: args[0]}} // in the file, and not run yet
 	}
 	now := time.Now()
-	view := views.NewHistory(states[0], n, now)
+	view := views.NewHistory(states[0], requests, n, now)
 	if len(view.History)+len(view.Runs)+len(view.Waiting) == 0 {
 		p.say("no tick of the job %q has ended yet", args[0])
 		if p.forPeople() && view.Paused == nil {

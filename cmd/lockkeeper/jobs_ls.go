@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -24,12 +25,17 @@ The jobs are those of the configuration file, and those that daemons have run
 under this root; without a file the latter alone, and then nobody knows when they
 run next.
 
-  STATE      running, paused, waiting (a tick is due and waits for the end of a
-             run), idle, or temporal: a schedule of the Temporal server starts it,
-             and what became of that is to be seen there
+  STATE      running; waiting: for a lock, or a tick is due and waits for the end
+             of a run; delayed: only the lock-delay after a lost holder is in its
+             way; frozen: an override keeps it out of the queue of its lock;
+             cleaning up: it was asked to give up its lock; paused; idle; or
+             temporal: a schedule of the Temporal server starts it, and what
+             became of that is to be seen there. Then for how long
   LAST       the outcome of the last tick: ran, failed, preempted, lost (its
              lock), interrupted (its daemon ended) or skipped
   FAILURES   how many runs in a row have failed
+
+Below the table: whom the jobs that wait or are frozen wait for, and until when.
 
 With -o wide also who runs it, and how many ticks have ended in which way.
 
@@ -48,17 +54,24 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	var states []recipes.TickState
-	err = p.withLedger(c, client, func(ctx context.Context, ledger *recipes.TickLedger) (err error) {
+	var requests []live.Request
+	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
-		states, err = ledger.States(ctx)
-		return err
+		if states, err = client.TickLedger("").States(ctx); err != nil {
+			return err
+		}
+		requests, err = requestsOf(ctx, client, states...)
+		if err != nil {
+			p.say("%v", err)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	views := jobViews(cfg, states, now)
+	views := jobViews(cfg, states, requests, now)
 	if len(views) == 0 {
 		p.say("there are no jobs under this root; one is listed once a daemon runs it, or is in the file: -f FILE")
 		if p.forPeople() {
@@ -69,14 +82,14 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 }
 
 // jobViews joins the jobs of the file with those of the ledger, by name.
-func jobViews(cfg *config.Config, states []recipes.TickState, now time.Time) []jobView {
+func jobViews(cfg *config.Config, states []recipes.TickState, requests []live.Request, now time.Time) []jobView {
 	views := make([]jobView, 0, len(states))
 	for _, s := range states {
-		views = append(views, newJobView(jobOf(cfg, s.Job), s, now))
+		views = append(views, newJobView(jobOf(cfg, s.Job), s, requests, now))
 	}
 	for _, name := range jobNames(cfg) {
 		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) {
-			views = append(views, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, now))
+			views = append(views, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, requests, now))
 		}
 	}
 	for i := range views {

@@ -109,7 +109,7 @@ type pauseChange struct {
 }
 
 func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time, act string) pauseChange {
-	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, now).Runs, Act: act}
+	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, nil, now).Runs, Act: act}
 }
 
 type changeJob func(context.Context, *operator, recipes.TickState) (pauseChange, error)

@@ -336,12 +336,12 @@ func (p *program) dryRun(c *cobra.Command, f *jobsRunFlags, args []string) error
 		return err
 	}
 	job := *jobOf(cfg, args[0])
-	states, state, err := p.lookAtJob(c.Context(), cfg.Client, job)
+	look, err := p.lookAtJob(c.Context(), cfg.Client, job)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	view := dryRunView{Job: job.Name, Runs: newJobView(&job, *state, now).Runs, Locks: lockPlans(job, states)}
+	view := dryRunView{Job: job.Name, Runs: newJobView(&job, *look.ticks, look.requests, now).Runs, Locks: lockPlans(job, look.locks)}
 	return p.write(view, func(w io.Writer, _ bool) {
 		for _, r := range view.Runs {
 			if r.Alive {

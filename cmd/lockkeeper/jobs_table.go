@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
 )
 
 // writeJobs writes one line for each job, and below the table why some are
@@ -35,17 +37,46 @@ func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
 			line(w, "%s%s is paused %s", lead, v.Name, pauseWords(*v.Paused, now))
 			lead = ""
 		}
+		for _, text := range runWords(v.Runs, now) {
+			line(w, "%s%s is %s", lead, v.Name, text)
+			lead = ""
+		}
 	}
+}
+
+// runWords says of each run that does not work what it does, since when, and
+// for whom it waits.
+func runWords(runs []runView, now time.Time) (words []string) {
+	for _, r := range runs {
+		if r.Request != nil {
+			words = append(words, fmt.Sprintf("%s %s %s", r.State, human(now.Sub(r.Since())), r.Request.Words(now)))
+		}
+	}
+	return words
+}
+
+// sinceOf is since when a job is in its state, of its runs that live.
+func sinceOf(v jobView) (since time.Time, runs int) {
+	for _, r := range v.Runs {
+		if !r.Alive {
+			continue
+		}
+		runs++
+		if (r.State == "" || r.State == v.State) && (since.IsZero() || r.Since().Before(since)) {
+			since = r.Since()
+		}
+	}
+	return since, runs
 }
 
 func jobState(v jobView, now time.Time) string {
 	state := v.State
+	since, runs := sinceOf(v)
 	switch {
 	case state == "idle" && v.By == "temporal":
 		state = v.By
-	case state == "running":
-		started := slices.MinFunc(v.Runs, func(a, b runView) int { return a.StartedAt.Compare(b.StartedAt) }).StartedAt
-		state += " " + human(now.Sub(started))
+	case runs > 0:
+		state += " " + human(now.Sub(since))
 		if n := len(v.Runs); n > 1 {
 			state += fmt.Sprintf(" (%d)", n)
 		}
@@ -141,15 +172,22 @@ func writeHistory(w io.Writer, v historyView, now time.Time, wide bool) {
 		row(w, cells...)
 	}
 	for _, r := range v.Runs {
-		outcome, took := "running", human(now.Sub(r.StartedAt))
-		if !r.Alive {
+		outcome, waited, took := cmp.Or(r.State, live.Running), "-", human(now.Sub(r.StartedAt))
+		switch {
+		case !r.Alive:
 			outcome, took = "interrupted", "-"
+		case r.State == live.Waiting || r.State == live.Delayed || r.State == live.Frozen:
+			waited, took = human(now.Sub(r.Since())), "-"
+		}
+		why := requestWords(r.RequestedBy, r.RequestedReason)
+		if r.Request != nil {
+			why = append([]string{r.Request.Words(now)}, why...)
 		}
 		scheduled := "by hand"
 		if r.Scheduled != nil {
 			scheduled = short(*r.Scheduled, now)
 		}
-		cells := []any{scheduled, short(r.StartedAt, now), "-", took, outcome, r.Host, "-", "-", orDash(requestWords(r.RequestedBy, r.RequestedReason))}
+		cells := []any{scheduled, short(r.StartedAt, now), waited, took, outcome, r.Host, "-", "-", cmp.Or(strings.Join(why, "; "), "-")}
 		if wide {
 			cells = append(cells, "-", r.PID, r.ID, "-")
 		}
@@ -199,7 +237,11 @@ func orNoToken(t tickView) string {
 func reasonCell(t tickView) string {
 	var why []string
 	if t.Reason != "" {
-		why = append(why, firstLine(t.Reason))
+		reason := firstLine(t.Reason)
+		if t.Detail != "" {
+			reason += ": " + firstLine(t.Detail)
+		}
+		why = append(why, reason)
 	}
 	why = append(why, requestWords(t.RequestedBy, t.RequestedReason)...)
 	return cmp.Or(strings.Join(why, "; "), "-")

@@ -67,7 +67,7 @@ func TestJobsAreOneLineEachWithWhatTheFileAndTheClusterKnow(t *testing.T) {
 	cfg, states := someJobStates()
 
 	// when
-	views := jobViews(cfg, states, at(0))
+	views := jobViews(cfg, states, nil, at(0))
 	out := table(func(w *tabwriter.Writer) { writeJobs(w, views, at(0), false) })
 
 	// then
@@ -102,7 +102,7 @@ func TestStateOfAJobInOneWord(t *testing.T) {
 		"waiting":            {Waiting: []time.Time{at(0)}, Paused: &recipes.TickPause{Until: at(0)}},
 		"waiting (2)":        {Waiting: []time.Time{at(0), at(1)}},
 	} {
-		require.Equal(t, want, jobState(newJobView(nil, s, at(0)), at(0)))
+		require.Equal(t, want, jobState(newJobView(nil, s, nil, at(0)), at(0)))
 	}
 }
 
@@ -124,7 +124,7 @@ func TestHistoryIsOneLineATickAndSkipsInARowAreOne(t *testing.T) {
 	}
 
 	// when
-	out := table(func(w *tabwriter.Writer) { writeHistory(w, views.NewHistory(s, 3, at(0)), at(0), false) })
+	out := table(func(w *tabwriter.Writer) { writeHistory(w, views.NewHistory(s, nil, 3, at(0)), at(0), false) })
 
 	// then
 	require.Equal(t, `
@@ -140,7 +140,7 @@ since its first tick: 120 ran, 1 preempted, 32 skipped (paused 28, overlap 4); t
 `, "\n"+out)
 
 	// when
-	out = table(func(w *tabwriter.Writer) { writeHistory(w, views.NewHistory(s, 1, at(0)), at(0), true) })
+	out = table(func(w *tabwriter.Writer) { writeHistory(w, views.NewHistory(s, nil, 1, at(0)), at(0), true) })
 
 	// then
 	require.Contains(t, out, "PREEMPTED  PID  RUN  TRACE\n")
@@ -162,8 +162,8 @@ func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
 		History: []recipes.TickResult{result(at(0), recipes.TickFailed, "\x1b[2J")},
 	}
 	out := table(func(w *tabwriter.Writer) {
-		writeJobs(w, []jobView{newJobView(nil, s, at(0))}, at(0), true)
-		writeHistory(w, views.NewHistory(s, 1, at(0)), at(0), true)
+		writeJobs(w, []jobView{newJobView(nil, s, nil, at(0))}, at(0), true)
+		writeHistory(w, views.NewHistory(s, nil, 1, at(0)), at(0), true)
 		writePauseChange(w, newPauseChange(s, s.Paused, s.Paused, at(0), ""), at(0))
 	})
 	require.NotContains(t, out, "\x1b")

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -18,10 +22,33 @@ type (
 	historyView   = views.History
 )
 
+// requestsOf returns what all requests for locks do now, if a job runs to which
+// that matters. What cannot be read is left out and told by the error; nil: all
+// of it.
+func requestsOf(ctx context.Context, client *recipes.Client, states ...recipes.TickState) ([]live.Request, error) {
+	if !slices.ContainsFunc(states, anyAlive) {
+		return []live.Request{}, nil
+	}
+	locks, err := client.Locks(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what runs wait for is not known: %w", err)
+	}
+	frozen, err := client.Frozen(ctx)
+	requests := live.Requests(live.NewLocks(locks), frozen)
+	if requests == nil {
+		requests = []live.Request{}
+	}
+	return requests, err
+}
+
+func anyAlive(s recipes.TickState) bool {
+	return slices.ContainsFunc(s.Runs, func(r recipes.TickRun) bool { return r.Alive })
+}
+
 // newJobView joins what the file says of a job, nil for nothing, with what the
-// ledger knows.
-func newJobView(job *jobs.Job, s recipes.TickState, now time.Time) jobView {
-	v := views.NewJob(s, now)
+// ledger knows, and with what requests for locks do; nil: nobody has looked.
+func newJobView(job *jobs.Job, s recipes.TickState, requests []live.Request, now time.Time) jobView {
+	v := views.NewJob(s, requests, now)
 	if job == nil {
 		return v
 	}

@@ -131,6 +131,6 @@ func TestLockPlanForScripts(t *testing.T) {
 	require.JSONEq(t, `{"scope":"db/orders","mode":"exclusive","priority":90,"state":"held","outcome":"takes_over","after_ms":30000,"position":1,
 		"ahead":[],"beside":[],"obstacles":[{
 			"holder":{"id":"aaa","owner":"reindex","host":"h3","pid":811,"priority":40,"mode":"exclusive","message":"","cleanup_timeout_ms":60000,"min_runtime_ms":420000,"override":null,"token":7,
-				"since":"2026-11-21T11:54:00Z","lease_timeout_ms":600000,"lease_left_ms":240000,"min_runtime_left_ms":0,"preempted_by":[]},
+				"since":"2026-11-21T11:54:00Z","lease_timeout_ms":600000,"lease_left_ms":240000,"min_runtime_left_ms":0,"preempted_by":[],"state":"holding"},
 			"bar":"","asks":[{"reason":"outranked","after_ms":0,"grace_ms":30000}]}]}`, string(known))
 }

@@ -57,8 +57,9 @@ func (p *program) locksShow() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "show SCOPE",
 		Short: "Show one lock: its holders, its queue, who preempts whom and until when",
-		Long: `Show one lock: who holds it, who waits for it in which order, who asks the
-holder to go, and until when the holder may clean up.
+		Long: `Show one lock: who holds it, who waits for it in which order, whom an override
+keeps out of the queue (frozen), who asks the holder to go, and until when the
+holder may clean up.
 
 A scope that was never locked is free.
 
@@ -93,14 +94,24 @@ func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
 	var state recipes.LockState
+	var frozen []live.Request
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		state, err = client.Lock(ctx, args[0])
-		return err
+		if state, err = client.Lock(ctx, args[0]); err != nil {
+			return err
+		}
+		all, err := client.Frozen(ctx)
+		if err != nil {
+			p.say("%v", err)
+		}
+		frozen = live.FrozenFor(args[0], all)
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return p.write(live.Explain(state), func(w io.Writer, wide bool) { writeLock(w, state, wide) })
+	view := live.Explain(state)
+	view.Frozen = frozen
+	return p.write(view, func(w io.Writer, wide bool) { writeLock(w, state, frozen, wide) })
 }
 
 // inspect lets look read from the ZooKeeper of the daemons.

@@ -83,13 +83,16 @@ func preemptors(h recipes.Contender) string {
 }
 
 // writeLock writes all that is known about one lock.
-func writeLock(w io.Writer, s recipes.LockState, wide bool) {
+func writeLock(w io.Writer, s recipes.LockState, frozen []live.Request, wide bool) {
 	state := live.StateWord(s)
 	if s.Held() {
 		state = "held, " + s.Holders[0].Mode.String()
 	}
 	if n := len(s.Waiters); n > 0 {
 		state += fmt.Sprintf(", %d waiting", n)
+	}
+	if n := len(frozen); n > 0 {
+		state += fmt.Sprintf(", %d frozen", n)
 	}
 	line(w, "%s: %s", s.Scope, state)
 	for _, d := range s.Delays {
@@ -103,6 +106,9 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 		line(w, "\nholder  %s", contender(h))
 		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
 		line(w, "        token %s", h.Token)
+		if live.HolderState(h) == live.CleaningUp {
+			line(w, "        it is cleaning up")
+		}
 		if h.Hold != "" {
 			line(w, "        %s", live.Words{State: s}.Hold(h))
 		}
@@ -123,8 +129,16 @@ func writeLock(w io.Writer, s recipes.LockState, wide bool) {
 			break
 		}
 		line(w, "\nwaiter  %d. %s", c.Position, contender(c))
-		line(w, "        since %s, %s%s", clock(c.Joined), since(s, c.Joined), manner(c))
+		line(w, "        %s since %s, %s%s", live.WaiterState(s, c), clock(c.Joined), since(s, c.Joined), manner(c))
 		details(w, c, wide)
+	}
+	for i, r := range frozen {
+		if i == manyWaiters && !wide {
+			line(w, "\n… and %d more frozen; all of them: lockkeeper locks show %s -o wide", len(frozen)-i, live.ShellWord(s.Scope))
+			break
+		}
+		line(w, "\nfrozen  %s  host %s  pid %d", r.Owner, r.Host, r.PID)
+		line(w, "        since %s, %s", clock(r.Since), r.Words(cmp.Or(s.At, time.Now())))
 	}
 	if s.Damage != "" {
 		line(w, "\ndamaged  %s", s.Damage)

@@ -39,21 +39,41 @@ func contended() recipes.LockState {
 
 func TestShowSaysWhoPreemptsWhomAndUntilWhen(t *testing.T) {
 	var out bytes.Buffer
-	writeLock(&out, contended(), false)
+	writeLock(&out, contended(), nil, false)
 	require.Equal(t, `db/orders: held, exclusive, 2 waiting
 
 holder  reindex  priority 40  host h3  pid 811
         since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
         token 7301444
+        it is cleaning up
         message: nightly
         must go: hotfix (priority 90) outranks it; it may clean up until 2026-11-21 12:00:19 UTC, 19s more; then the lock is taken
         must go: rollup (priority 50) outranks it; its 1m to clean up ended 11s ago; its release is waited for until 2026-11-21 12:03:49 UTC, 3m49s more
 
 waiter  1. hotfix  priority 90  host h1  pid 12
-        since 2026-11-21 11:59:18 UTC, 42s ago; forceful
+        waiting since 2026-11-21 11:59:18 UTC, 42s ago; forceful
 
 waiter  2. rollup  priority 50  host h2  pid 13
-        since 2026-11-21 11:58:45 UTC, 1m15s ago; waits 5m for a cleanup
+        waiting since 2026-11-21 11:58:45 UTC, 1m15s ago; waits 5m for a cleanup
+`, out.String())
+}
+
+func TestShowNamesTheFrozenAndTheDelayed(t *testing.T) {
+	s := recipes.LockState{
+		Scope: "db/orders", At: at(0), Waiters: []recipes.Contender{hotfix()},
+		Delays: []recipes.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
+	}
+	var out bytes.Buffer
+	writeLock(&out, s, live.FrozenFor("db/orders", outside()), false)
+	require.Equal(t, `db/orders: delayed, 1 waiting, 1 frozen
+
+delay   delayed until about 2026-11-21 12:00:20 UTC, 20s more, after the unclean end of nightly-reindex: nobody is granted it before (lock_delay 1m)
+
+waiter  1. hotfix-migrate  priority 90  host h1  pid 12
+        delayed since 2026-11-21 11:59:19 UTC, 41s ago; forceful
+
+frozen  importer-19  host h4  pid 14
+        since 2026-11-21 11:59:40 UTC, out of db/orders by override INC-4411 of ana until 13:00:00 (in 1h): disks are failing
 `, out.String())
 }
 
@@ -63,12 +83,13 @@ func TestShowOfAHolderPastItsLease(t *testing.T) {
 	s.Holders[0].LeaseLeft = 0
 	s.Holders[0].PreemptedBy = []recipes.Preemptor{{Owner: "next", Reason: priority.LeaseExpired, At: at(-time.Second)}}
 	var out bytes.Buffer
-	writeLock(&out, s, true)
+	writeLock(&out, s, nil, true)
 	require.Equal(t, `db/orders: held, exclusive
 
 holder  reindex  priority 40  host h3  pid 811
         since 2026-11-21 11:53:48 UTC, 6m12s ago; its lease of 10m is over: whoever asks gets the lock
         token 7301444
+        it is cleaning up
         message: nightly
         id aaa, session 0x1f, cleanup timeout 1m
         must go: next (priority 0) asks, and its lease is over; it has no time to clean up; then the lock is taken
@@ -80,7 +101,7 @@ func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
 	s.Holders[0].MinRuntime, s.Holders[0].MinRuntimeLeft, s.Holders[0].PreemptedBy = 7*time.Minute, 48*time.Second, nil
 	s.Waiters[0].NeverPreempts, s.Waiters[1].PreemptDelta = true, 20
 	var out bytes.Buffer
-	writeLock(&out, s, false)
+	writeLock(&out, s, nil, false)
 	require.Contains(t, out.String(), "\n        not asked to go for a higher priority before 12:00:48, in 48s (min_runtime 7m)\n")
 	require.Contains(t, out.String(), "42s ago; forceful; never preempts\n")
 	require.Contains(t, out.String(), "1m15s ago; waits 5m for a cleanup; preempts those 20 below it\n")
@@ -96,7 +117,7 @@ func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
 	require.Contains(t, out.String(), "\t7301444\tover\t-\t")
 	s.Holders[0].MinRuntimeLeft, s.Holders[0].LeaseLeft = 48*time.Second, 48*time.Second
 	out.Reset()
-	writeLock(&out, s, false)
+	writeLock(&out, s, nil, false)
 	require.Contains(t, out.String(), "not asked to go for a higher priority before its lease is over (min_runtime)\n")
 }
 
@@ -104,7 +125,7 @@ func TestTextOfOthersCannotPlayTricksOnTheTerminal(t *testing.T) {
 	s := contended()
 	s.Holders[0].Message = "\x1b[2J\nscope: free"
 	var out bytes.Buffer
-	writeLock(&out, s, false)
+	writeLock(&out, s, nil, false)
 	require.NotContains(t, out.String(), "\x1b")
 	require.Contains(t, out.String(), "message: \uFFFD[2J\uFFFDscope: free\n")
 
@@ -139,7 +160,7 @@ func TestShowSaysWhoHoldsTogether(t *testing.T) {
 	activity.ID, activity.Owner, activity.Host = "ddd", "charge", "h4"
 	s.Holders = []recipes.Contender{agent, activity}
 	var out bytes.Buffer
-	writeLock(&out, s, false)
+	writeLock(&out, s, nil, false)
 	require.Equal(t, `db/orders: held, exclusive
 
 holder  reindex  priority 40  host h3  pid 811

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -27,8 +28,8 @@ func (p *program) locksWhy() *cobra.Command {
 		Use:   "why [SCOPE|JOB]",
 		Short: "Say why something waits: who is in the way, what happens next, and when",
 		Long: `Say in words who holds a lock, since when and how much of its lease is used, who
-waits for it in which order, and what happens next and when if nobody does
-anything: who is asked to go, who takes the lock by force, who gives up. Then
+waits for it in which order, whom an override keeps out of the queue, and what
+happens next and when if nobody does anything: who is asked to go, who takes the lock by force, who gives up. Then
 which overrides play a part, which approvals are open, who lost the lock lately,
 and who waits for each other in a circle, with the command that ends it.
 
@@ -88,9 +89,10 @@ type whyFacts struct {
 	now       time.Time // of the servers; zero: nobody is there, and nobody has asked
 	overrides override.Set
 	approvals []recipes.Approval
-	ticks     *recipes.TickState // of a job without requests
-	job       *jobs.Job          // as the configuration file has it; nil: it does not, or there is none
-	unread    []string           // what could not be read, and why
+	outside   []recipes.FrozenRequest // all that overrides keep out of queues
+	ticks     *recipes.TickState      // of a job without requests
+	job       *jobs.Job               // as the configuration file has it; nil: it does not, or there is none
+	unread    []string                // what could not be read, and why
 
 	asked    []recipes.WaitNode                     // requests
 	foreseen map[string]map[string]recipes.Prospect // by scope and ID
@@ -124,6 +126,9 @@ func (f *whyFacts) look(ctx context.Context, client *recipes.Client, cfg *config
 	f.job = jobOf(cfg, about)
 	f.readOverrides(ctx, client, cfg)
 	f.readApprovals(ctx, client)
+	if f.outside, err = client.Frozen(ctx); err != nil {
+		f.unread = append(f.unread, err.Error())
+	}
 	if f.lock() == nil && len(f.requests()) == 0 {
 		return f.readTicks(ctx, client)
 	}
@@ -217,7 +222,31 @@ func (f *whyFacts) requestsOf(all []recipes.WaitNode) []recipes.WaitNode {
 }
 
 // isJob reports whether the question is about a job.
-func (f *whyFacts) isJob() bool { return f.lock() == nil && (len(f.requests()) > 0 || f.ticks != nil) }
+func (f *whyFacts) isJob() bool {
+	return f.lock() == nil && (len(f.requests()) > 0 || f.ticks != nil || len(f.frozenOf()) > 0)
+}
+
+// frozenOf returns the frozen requests of the job that is asked about.
+func (f *whyFacts) frozenOf() []live.Request {
+	return f.frozenThat(func(r recipes.FrozenRequest) bool { return r.Owner == f.about || r.Job == f.about })
+}
+
+// frozenFor returns the frozen requests for the lock that is asked about.
+func (f *whyFacts) frozenFor() []live.Request { return live.FrozenFor(f.about, f.outside) }
+
+func (f *whyFacts) frozenThat(fits func(recipes.FrozenRequest) bool) (found []live.Request) {
+	for _, r := range f.outside {
+		if fits(r) {
+			found = append(found, live.NewFrozen(r))
+		}
+	}
+	return found
+}
+
+// jobRequests is what all requests for locks do.
+func (f *whyFacts) jobRequests() []live.Request {
+	return append([]live.Request{}, live.Requests(live.NewLocks(f.states), f.outside)...)
+}
 
 // prospect returns what is foreseen for a waiter.
 func (f *whyFacts) prospect(n recipes.WaitNode) recipes.Prospect {
@@ -257,6 +286,9 @@ func (f *whyFacts) inForce() []override.Override {
 		delete(scopes, f.about)
 		for _, n := range f.requests() {
 			scopes[n.Scope] = true
+		}
+		for _, r := range f.frozenOf() {
+			scopes[r.Scope] = true
 		}
 		if f.job != nil {
 			for _, r := range f.job.Requirements {
@@ -302,13 +334,14 @@ func (f *whyFacts) mayKeepOut(o override.Override) bool {
 		(override.Match{Job: o.Match.Job}).Fits(override.Subject{Job: f.about}, 0)
 }
 
-// runsUnseen reports whether the job runs, and neither holds nor waits.
+// runsUnseen reports whether the job runs, and neither holds nor waits, as far as
+// can be seen: daemons of older versions do not show that a request is frozen.
 func (f *whyFacts) runsUnseen() bool {
-	return f.isJob() && len(f.requests()) == 0 && len(f.ticks.Runs) > 0
+	return f.ticks != nil && f.isJob() && len(f.requests())+len(f.frozenOf()) == 0 && len(f.ticks.Runs) > 0
 }
 
-// frozen reports whether a freeze may keep the job's run out of the queue.
-func (f *whyFacts) frozen() bool {
+// mayBeFrozen reports whether a freeze may keep the job's run out of the queue.
+func (f *whyFacts) mayBeFrozen() bool {
 	return f.runsUnseen() && slices.ContainsFunc(f.inForce(), func(o override.Override) bool { return o.Kind == override.Freeze })
 }
 

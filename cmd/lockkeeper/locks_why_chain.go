@@ -11,11 +11,21 @@ import (
 // writeWhyJob says what each request of a job waits for, to the end.
 func writeWhyJob(pg page, f *whyFacts) {
 	requests := f.requests()
+	frozen := f.frozenOf()
+	if len(requests) == 0 && len(frozen) > 0 {
+		pg.paragraph("", "%s: frozen, out of the queue of %s (%s)", f.about, count(len(frozen), "lock"), clock(f.now))
+		writeFrozen(pg, f, frozen)
+		if f.ticks != nil {
+			pg.line("")
+			pg.paragraph(lead("job"), "%s", f.ticksWords())
+		}
+		return
+	}
 	if len(requests) == 0 {
 		pg.paragraph("", "%s: holds no lock and waits for none (%s)", f.about, clock(f.now))
 		pg.line("")
-		pg.paragraph(lead("job"), "%s", ticksWords(*f.ticks, f.now))
-		if f.frozen() {
+		pg.paragraph(lead("job"), "%s", f.ticksWords())
+		if f.mayBeFrozen() {
 			pg.paragraph(whyMargin, "it runs and is in no queue: a freeze, see below, keeps requests out until it ends")
 		}
 		pg.paragraph(whyMargin, "see: lockkeeper jobs history %s", f.about)
@@ -38,11 +48,26 @@ func writeWhyJob(pg page, f *whyFacts) {
 		}
 		writeChain(pg, f, n)
 	}
+	writeFrozen(pg, f, frozen)
+}
+
+// writeFrozen says which requests wait outside of the queue, and for what.
+func writeFrozen(pg page, f *whyFacts, frozen []live.Request) {
+	for i, r := range frozen {
+		pg.line("")
+		if i == manyWaiters {
+			pg.paragraph(lead("frozen"), "%d more; all of them: lockkeeper locks why %s -o json", len(frozen)-i, live.ShellWord(f.about))
+			break
+		}
+		pg.paragraph(lead("frozen"), "%s, host %s, pid %d", r.Owner, r.Host, r.PID)
+		pg.paragraph(whyMargin, "since %s, %s; %s", short(r.Since, f.now), human(f.now.Sub(r.Since)), r.Words(f.now))
+	}
 }
 
 // ticksWords says how a job fared that is not there now.
-func ticksWords(s recipes.TickState, now time.Time) string {
-	words := nowWords(newJobView(nil, s, now), now)
+func (f *whyFacts) ticksWords() string {
+	s := *f.ticks
+	words := nowWords(newJobView(nil, s, f.jobRequests(), f.now), f.now)
 	if last := s.Latest(); last != nil {
 		if last.Reason != "" {
 			words += fmt.Sprintf(" (%s)", last.Reason)

@@ -208,6 +208,18 @@ func situations() map[string]*whyFacts {
 				}),
 			}
 		}),
+		"frozen_outside": with(about("db/orders", recipes.LockState{Scope: "db/orders"}), func(f *whyFacts) {
+			f.now, f.outside = at(0), outside()
+			f.overrides = override.Set{incident(override.Freeze)}
+		}),
+		"job_frozen_outside": with(about("importer-19", recipes.LockState{Scope: "db/orders"}), func(f *whyFacts) {
+			f.now, f.outside = at(0), outside()
+			f.overrides = override.Set{incident(override.Freeze)}
+		}),
+		"delayed": about("db/orders", recipes.LockState{
+			Scope: "db/orders", At: at(0), Waiters: []recipes.Contender{hotfix()},
+			Delays: []recipes.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
+		}),
 		"deadlock": about("db/orders", crossing()...),
 		"job":      about("orders-compact", crossing()...),
 		"job_holds": with(about("nightly-reindex", orders(one(reindex()), rollup(first))), func(f *whyFacts) {
@@ -309,4 +321,12 @@ func TestWhatWouldHappenToAJob(t *testing.T) {
 		view := newIfRun(f, jobs.Job{Name: "tidy"})
 		goldenPages(t, "why/if_run_no_locks", view, func(pg page) { writeIfRun(pg, view, f.now) })
 	})
+}
+
+// outside is a request that an override keeps out of the queue.
+func outside() []recipes.FrozenRequest {
+	return []recipes.FrozenRequest{{
+		ID: "fff", Scope: "db/orders", Owner: "importer-19", Host: "h4", PID: 14, Since: at(-20 * time.Second), Until: at(time.Hour),
+		Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disks are failing"},
+	}}
 }

@@ -17,6 +17,7 @@ type whyView struct {
 	At        *time.Time          `json:"at"`   // server's clock; null: nobody was asked
 	Lock      *live.LockDetail    `json:"lock"` // null for a job
 	Requests  []whyRequestView    `json:"requests"`
+	Frozen    []live.Request      `json:"frozen"` // requests for the lock, or of the job, that overrides keep out of the queue
 	Circles   []live.Circle       `json:"circles"`
 	Overrides []override.Override `json:"overrides"` // that are in force and concern it
 	Approvals []openApprovalView  `json:"approvals"`
@@ -43,7 +44,7 @@ type openApprovalView struct {
 
 func newWhyView(f *whyFacts) whyView {
 	v := whyView{
-		About: f.about, Kind: "lock", At: views.Optional(f.now), Requests: []whyRequestView{}, Circles: []live.Circle{},
+		About: f.about, Kind: "lock", At: views.Optional(f.now), Requests: []whyRequestView{}, Frozen: []live.Request{}, Circles: []live.Circle{},
 		Overrides: append([]override.Override{}, f.inForce()...), Approvals: []openApprovalView{}, Unread: append([]string{}, f.unread...),
 	}
 	if f.isJob() {
@@ -52,10 +53,12 @@ func newWhyView(f *whyFacts) whyView {
 			v.Requests = append(v.Requests, newWhyRequestView(f, n))
 		}
 		if f.ticks != nil {
-			v.Job = new(newJobView(nil, *f.ticks, f.now))
+			v.Job = new(newJobView(nil, *f.ticks, f.jobRequests(), f.now))
 		}
+		v.Frozen = append(v.Frozen, f.frozenOf()...)
 	} else {
 		v.Lock = new(live.NewLockDetail(f.graph, f.state(f.about)))
+		v.Frozen = append(v.Frozen, f.frozenFor()...)
 	}
 	for _, c := range f.circles() {
 		v.Circles = append(v.Circles, live.NewCircle(c))

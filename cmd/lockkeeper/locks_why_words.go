@@ -43,12 +43,12 @@ func writeWhy(pg page, f *whyFacts) {
 }
 
 func writeWhyLock(pg page, f *whyFacts) {
-	s := f.state(f.about)
-	if f.lock() == nil {
+	s, frozen := f.state(f.about), f.frozenFor()
+	if f.lock() == nil && len(frozen) == 0 {
 		writeNeverLocked(pg, f)
 		return
 	}
-	pg.paragraph("", "%s: %s", s.Scope, live.Words{State: s}.Summary(f.now))
+	pg.paragraph("", "%s: %s", s.Scope, live.Words{State: s, Frozen: len(frozen)}.Summary(f.now))
 	for i, h := range s.Holders {
 		pg.line("")
 		if i == manyWaiters {
@@ -69,6 +69,7 @@ func writeWhyLock(pg page, f *whyFacts) {
 		}
 		writeWhyWaiter(pg, s, prospect)
 	}
+	writeFrozen(pg, f, frozen)
 	for i, e := range s.Evicted {
 		if i == 0 {
 			pg.line("")
@@ -154,6 +155,9 @@ func writeWhyHolder(pg page, f *whyFacts, s recipes.LockState, h recipes.Contend
 	say := func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }
 	say("%s", live.Place(h)+", token "+h.Token.String())
 	say("since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), live.Words{State: s}.Lease(h))
+	if live.HolderState(h) == live.CleaningUp {
+		say("it is cleaning up")
+	}
 	if h.Hold != "" {
 		say("%s", live.Words{State: s}.Hold(h))
 	}
@@ -183,7 +187,7 @@ func writeWhyDetails(say func(string, ...any), c recipes.Contender) {
 
 func writeWhyWaiter(pg page, s recipes.LockState, p recipes.Prospect) {
 	w := p.Waiter
-	pg.paragraph(lead(fmt.Sprintf("waiting %d", w.Position)), "%s%s", live.Who(w), live.MannerOf(w))
+	pg.paragraph(lead(fmt.Sprintf("%s %d", live.WaiterState(s, w), w.Position)), "%s%s", live.Who(w), live.MannerOf(w))
 	say := func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }
 	say("%s; since %s, %s%s", live.Place(w), short(w.Joined, s.At), human(s.At.Sub(w.Joined)), live.PatienceOf(w))
 	writeWhyDetails(say, w)

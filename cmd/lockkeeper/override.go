@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -44,7 +45,8 @@ func (p *program) overrideLs() *cobra.Command {
 		Long: `List the overrides in force: whom they concern, until when, who says so and why.
 
 Those in ZooKeeper, and those of the overrides file that the configuration names:
-what daemons make of it that have the same file.
+what daemons make of it that have the same file. Below the table: whom each keeps
+out now, by a freeze, by a hold, or by a pause.
 
 Exit code 75 if ZooKeeper does not answer, 78 for a file that cannot be used.`,
 		Example: `  lockkeeper override ls
@@ -60,12 +62,17 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	var (
-		posted []recipes.PostedOverride
-		now    time.Time
+		posted   []recipes.PostedOverride
+		requests []live.Request
+		ticks    []recipes.TickState
+		now      time.Time
 	)
 	err = p.withClient(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
 		posted, err = client.Overrides().List(ctx)
 		now = client.Now()
+		if err == nil {
+			requests, ticks = p.keptOut(ctx, client, inForce(p.overridesOfFile(cfg, now), posted, now))
+		}
 		return err
 	})
 	if err != nil && len(posted) == 0 {
@@ -75,9 +82,10 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		p.say("%v", err)
 	}
 	all := inForce(p.overridesOfFile(cfg, now), posted, now)
+	jobs := jobsThatAre(cfg, ticks)
 	views := make([]views.Override, len(all))
 	for i, a := range all {
-		views[i] = newOverrideView(a, now)
+		views[i] = newOverrideView(a, requests, jobs, now)
 	}
 	if len(views) == 0 {
 		p.say("%s", noOverride(cfg))
@@ -85,7 +93,61 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 			return nil
 		}
 	}
-	return p.writePage(views, func(pg page) { writeOverrides(pg, all, now) })
+	return p.writePage(views, func(pg page) {
+		writeOverrides(pg, all, now)
+		writeKeptOut(pg, views, now)
+	})
+}
+
+// keptOut looks at whom overrides may keep out. What cannot be read is left out,
+// and said.
+func (p *program) keptOut(ctx context.Context, client *recipes.Client, all []emergency.Active) ([]live.Request, []recipes.TickState) {
+	is := func(kinds ...override.Kind) bool {
+		return slices.ContainsFunc(all, func(a emergency.Active) bool { return slices.Contains(kinds, a.Kind) })
+	}
+	var (
+		locks  []recipes.LockState
+		frozen []recipes.FrozenRequest
+		ticks  []recipes.TickState
+		errs   [3]error
+	)
+	if is(override.Freeze) {
+		frozen, errs[0] = client.Frozen(ctx)
+	}
+	if is(override.Hold, override.PreemptNow) {
+		locks, errs[1] = client.Locks(ctx)
+	}
+	if is(override.Pause) {
+		ticks, errs[2] = client.TickLedger("").States(ctx)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		p.say("whom overrides keep out is not known for all: %v", err)
+	}
+	return live.Requests(live.NewLocks(locks), frozen), ticks
+}
+
+// manyKeptOut is how many of those whom an override keeps out are named.
+const manyKeptOut = 20
+
+func writeKeptOut(pg page, all []views.Override, now time.Time) {
+	for _, v := range all {
+		if len(v.More.KeepsOut) == 0 {
+			continue
+		}
+		pg.line("")
+		pg.paragraph("", "%s keeps out now", v.ID)
+		for i, k := range v.More.KeepsOut {
+			if i == manyKeptOut {
+				pg.paragraph("  ", "… and %d more; all of them: lockkeeper override ls -o json", len(v.More.KeepsOut)-i)
+				break
+			}
+			since := ""
+			if k.Since != nil {
+				since = ", " + human(now.Sub(*k.Since))
+			}
+			pg.paragraph("  ", "%s%s", k, since)
+		}
+	}
 }
 
 // noOverride says that there is none, and where nobody has looked.
@@ -132,9 +194,10 @@ func inForce(file []override.Override, posted []recipes.PostedOverride, now time
 	return all
 }
 
-func newOverrideView(a emergency.Active, now time.Time) views.Override {
+func newOverrideView(a emergency.Active, requests []live.Request, jobs []views.JobLabels, now time.Time) views.Override {
 	return views.Override{Override: a.Override, More: views.OverrideMore{
 		Source: string(a.Source), PostedBy: a.PostedBy, PostedAt: a.PostedAt.UTC(), Left: a.Until.Sub(now).Milliseconds(),
+		KeepsOut: views.KeptOutBy(a.Override, requests, jobs),
 	}}
 }
 

@@ -42,22 +42,19 @@ type concern struct {
 }
 
 // aJob is a job as far as pauses can find it.
-type aJob struct {
-	name   string
-	labels map[string]string
-}
+type aJob = views.JobLabels
 
 // jobsThatAre are those of the file and those that daemons have run.
 func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []aJob {
 	var all []aJob
 	if cfg != nil {
 		for _, j := range cfg.Jobs {
-			all = append(all, aJob{j.Name, j.Labels})
+			all = append(all, aJob{Name: j.Name, Labels: j.Labels})
 		}
 	}
 	for _, s := range ticks {
-		if !slices.ContainsFunc(all, func(j aJob) bool { return j.name == s.Job }) {
-			all = append(all, aJob{name: s.Job})
+		if !slices.ContainsFunc(all, func(j aJob) bool { return j.Name == s.Job }) {
+			all = append(all, aJob{Name: s.Job})
 		}
 	}
 	return all
@@ -70,8 +67,8 @@ func concernsOf(o override.Override, states []recipes.LockState, jobs []aJob) []
 	set := override.Set{o}
 	if o.Kind == override.Pause {
 		for _, j := range jobs {
-			if set.Paused(j.name, j.labels) != nil {
-				concerns = append(concerns, concern{State: "job", Owner: j.name, What: "its ticks are skipped"})
+			if set.Paused(j.Name, j.Labels) != nil {
+				concerns = append(concerns, concern{State: "job", Owner: j.Name, What: "its ticks are skipped"})
 			}
 		}
 		return concerns
@@ -84,8 +81,8 @@ func concernsOf(o override.Override, states []recipes.LockState, jobs []aJob) []
 		}
 		for _, w := range s.Waiters {
 			about := override.Subject{Scope: s.Scope, Job: w.Owner}
-			if i := slices.IndexFunc(jobs, func(j aJob) bool { return j.name == w.Owner }); i >= 0 {
-				about.Labels = jobs[i].labels
+			if i := slices.IndexFunc(jobs, func(j aJob) bool { return j.Name == w.Owner }); i >= 0 {
+				about.Labels = jobs[i].Labels
 			}
 			if what := meetsWaiter(o, set, about, w); what != "" {
 				concerns = append(concerns, newConcern(s.Scope, "waiter", w, what))

@@ -89,7 +89,7 @@ func TestOverridesAsJSON(t *testing.T) {
 	all := inForce(file, posted, at(0))
 	var views []views.Override
 	for _, a := range all {
-		views = append(views, newOverrideView(a, at(0)))
+		views = append(views, newOverrideView(a, nil, []aJob{{Name: "nightly-backup"}, {Name: "hourly"}}, at(0)))
 	}
 	text, err := json.MarshalIndent(views[1:], "", "  ")
 	require.NoError(t, err)
@@ -113,7 +113,8 @@ func TestOverridesAsJSON(t *testing.T) {
     "source": "zookeeper",
     "posted_by": "digest:ben",
     "posted_at": "2026-11-21T11:00:00Z",
-    "left_ms": 108000000
+    "left_ms": 108000000,
+    "keeps_out": []
   },
   {
     "id": "release",
@@ -125,7 +126,8 @@ func TestOverridesAsJSON(t *testing.T) {
     "by": "release-bot",
     "reason": "release 7",
     "source": "file",
-    "left_ms": 1200000
+    "left_ms": 1200000,
+    "keeps_out": [{"state": "paused", "owner": "nightly-backup", "since": null}]
   }
 ]
 `, "\n"+string(text)+"\n")

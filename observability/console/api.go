@@ -64,7 +64,7 @@ func (c *Console) routes() []route {
 			},
 		},
 		{
-			method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits. Slashes in the scope may be escaped (%2F).", answer: lockAnswer{}, handler: c.apiLock,
+			method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits, and the requests that overrides keep out of it. Slashes in the scope may be escaped (%2F).", answer: lockAnswer{}, handler: c.apiLock,
 			query: []queryParam{
 				{"waiters", "integer", "How many of its queue to list, 100 unless told, 1000 at most: waiters_more are there behind them, waiter_count are there in all."},
 				{"offset", "integer", "How many of its queue to leave out at the beginning."},
@@ -234,7 +234,10 @@ func (c *Console) apiLock(w http.ResponseWriter, r *http.Request) {
 	if l == nil {
 		l = &live.Lock{Scope: scope, State: "free"} // it was never locked
 	}
-	writeJSON(w, lockAnswer{about(v.snap), newLockItem(l, holders, queue, from)})
+	item := newLockItem(l, holders, queue, from)
+	item.Frozen = v.frozen(scope)
+	item.Frozen = item.Frozen[:min(maxLocks, len(item.Frozen))]
+	writeJSON(w, lockAnswer{about(v.snap), item})
 }
 
 func (c *Console) apiTimeline(w http.ResponseWriter, r *http.Request) {

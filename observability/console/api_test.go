@@ -127,10 +127,10 @@ func TestListsAreNeverNull(t *testing.T) {
 			return []views.Group{views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "x"}, Locks: []recipes.GroupLock{{Lock: "a"}}})}, nil
 		},
 		Job: func(context.Context, string) (Job, error) {
-			return Job{Job: views.NewJob(recipes.TickState{}, noon)}, nil
+			return Job{Job: views.NewJob(recipes.TickState{}, nil, noon)}, nil
 		},
 		Jobs: func(context.Context) ([]views.Job, error) {
-			return []views.Job{views.NewJob(recipes.TickState{}, noon)}, nil
+			return []views.Job{views.NewJob(recipes.TickState{}, nil, noon)}, nil
 		},
 		Overrides: func(context.Context) ([]views.Override, error) { return nil, nil },
 	}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A Board is what knows all locks: a *live.Board.
@@ -83,6 +84,7 @@ type Console struct {
 	spec      []byte
 
 	approvals *memo[[]views.Approval]
+	frozen    *memo[[]recipes.FrozenRequest]
 	groups    *memo[[]views.Group]
 	jobs      *memo[[]views.Job]
 	overrides *memo[[]views.Override]
@@ -124,6 +126,7 @@ func New(o Options) (*Console, error) {
 		c.hosts[strings.ToLower(strings.TrimSuffix(name, "."))] = true
 	}
 	c.approvals = newMemo(o.Facts.Approvals, time.Now)
+	c.frozen = newMemo(o.Facts.Frozen, time.Now)
 	c.groups = newMemo(o.Facts.Groups, time.Now)
 	c.jobs = newMemo(o.Facts.Jobs, time.Now)
 	c.overrides = newMemo(o.Facts.Overrides, time.Now)

@@ -19,6 +19,10 @@ type Facts struct {
 	// Audit are records, the oldest first.
 	Audit func(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, error)
 
+	// Frozen are the requests that overrides keep out of the queues of their locks,
+	// the longest first.
+	Frozen func(ctx context.Context) ([]recipes.FrozenRequest, error)
+
 	// Groups are all lock groups, by name.
 	Groups func(ctx context.Context) ([]views.Group, error)
 

@@ -131,6 +131,7 @@ func busy(now time.Time) live.Snapshot {
 	h := holder("h-compaction", "nightly-compaction", "db-7", 10, 14*time.Minute, 10*time.Minute, 7301444)
 	h.Message = "compacting users; safe to interrupt between tables"
 	h.PreemptedBy = []live.Preemptor{{ID: "w-hotfix", Owner: "payments-hotfix", Priority: 80, Reason: "outranked", Forceful: true, Grace: 30_000, Since: ago(12 * time.Second), Until: now.Add(18 * time.Second)}}
+	h.State = live.CleaningUp
 	h.Trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	orders.Holders = []live.Holder{h}
 	orders.Waiters = []live.Waiter{
@@ -273,11 +274,28 @@ func busyFacts(now time.Time) Facts {
 		Locks: []string{"cluster/orders/resource/users"}, Waiting: []time.Time{}, Last: &history[len(history)-1], Counts: counts,
 		Runs: []views.Run{{ID: "run-1", Scheduled: new(ago(14 * time.Minute)), Owner: "nightly-compaction", Host: "db-7", PID: 4711, StartedAt: ago(14 * time.Minute), Alive: true}},
 	}
+	does := func(job, state, scope string, since time.Duration, change func(*live.Request)) views.Job {
+		r := live.Request{State: state, ID: "w-" + job, Scope: scope, Owner: job, Host: "app-1", PID: 99, Since: ago(since), For: []live.Blocker{}}
+		change(&r)
+		return views.Job{
+			Name: job, State: state, By: "lockkeeper", Locks: []string{scope}, Waiting: []time.Time{}, Counts: views.TickCounts{Skipped: map[string]int64{}},
+			Runs: []views.Run{{ID: "run-" + job, Owner: job, Host: "app-1", PID: 99, StartedAt: ago(since + time.Second), Alive: true, State: state, Request: &r}},
+		}
+	}
 	failed := tick(20*time.Minute, "failed", "exit status 3")
 	jobs := []views.Job{
 		{Name: "billing-export", State: "idle", By: "lockkeeper", Schedule: new("@every 30m"), Next: new(now.Add(11 * time.Minute)), Locks: []string{"cluster/billing", "cluster/orders/resource/users"}, Runs: []views.Run{}, Waiting: []time.Time{}, Last: &failed, Failures: 3, Counts: views.TickCounts{Skipped: map[string]int64{}}},
 		{Name: "daily-report", State: "paused", By: "lockkeeper", Schedule: new("30 6 * * *"), Timezone: new("UTC"), Locks: []string{}, Runs: []views.Run{}, Waiting: []time.Time{}, Paused: &views.Pause{By: "ana", Reason: "disk is full (INC-4411)", Since: ago(time.Hour)}, Counts: views.TickCounts{Skipped: map[string]int64{}}},
+		does("dunning", live.Waiting, "cluster/billing", 8*time.Minute, func(r *live.Request) {
+			r.For = []live.Blocker{{ID: "h-export", Owner: "billing-export", Host: "app-1", PID: 4711, Holds: true}}
+		}),
+		does("mirror", live.Frozen, "archive/2026", 3*time.Minute, func(r *live.Request) {
+			r.Override, r.Until = &recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"}, new(now.Add(94*time.Minute))
+		}),
 		compaction,
+		does("sync-4711", live.Delayed, "tenant/4711/sync", 19*time.Second, func(r *live.Request) {
+			r.For, r.Until = []live.Blocker{{ID: "gone", Owner: "sync-4711"}}, new(now.Add(41*time.Second))
+		}),
 	}
 	group := views.Group{
 		Name: "shards", Strategy: "even", Holders: 1, Controller: new("node-a"), Held: 3, Generation: 4, Moved: 1, MovedTotal: 9,
@@ -312,11 +330,17 @@ func busyFacts(now time.Time) Facts {
 			}
 			return j, nil
 		},
+		Frozen: func(context.Context) ([]recipes.FrozenRequest, error) {
+			return []recipes.FrozenRequest{{
+				ID: "w-mirror", Scope: "archive/2026", Owner: "mirror", Job: "mirror", Host: "app-1", PID: 99, Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
+				Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
+			}}, nil
+		},
 		Groups: func(context.Context) ([]views.Group, error) { return []views.Group{group}, nil },
 		Overrides: func(context.Context) ([]views.Override, error) {
 			return []views.Override{
-				{Override: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}, More: views.OverrideMore{Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000}},
-				{Override: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}, More: views.OverrideMore{Source: "file", Left: 1200000}},
+				{Override: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}, More: views.OverrideMore{Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}}},
+				{Override: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}, More: views.OverrideMore{Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}}},
 			}, nil
 		},
 		Approvals: func(context.Context) ([]views.Approval, error) {

@@ -49,7 +49,9 @@ type jobRow struct {
 	DueAt   template.HTML
 	Ended   template.HTML
 	Outcome string
-	Running template.HTML
+	Running template.HTML // for how long it is in its state, of a run
+	Doing   []string      // what runs wait for, or who keeps them out
+	Tone    string        // of the state
 	Pause   string
 }
 
@@ -68,7 +70,7 @@ func drawJobs(v *visit) (any, error) {
 			wanted = append(wanted, j)
 		}
 	}
-	for _, s := range []string{"running", "waiting", "paused", "idle"} {
+	for _, s := range []string{live.Running, live.CleaningUp, live.Waiting, live.Delayed, live.Frozen, "paused", "idle"} {
 		if m.Counts[s] > 0 {
 			m.Order = append(m.Order, s)
 		}
@@ -81,7 +83,7 @@ func drawJobs(v *visit) (any, error) {
 }
 
 func (v *visit) jobRow(j views.Job) jobRow {
-	row := jobRow{Job: j, Path: "/jobs/" + escapePath(j.Name)}
+	row := jobRow{Job: j, Path: "/jobs/" + escapePath(j.Name), Tone: stateTone(j.State)}
 	if j.Schedule != nil {
 		row.Spec = *j.Schedule
 		if j.Timezone != nil {
@@ -95,16 +97,32 @@ func (v *visit) jobRow(j views.Job) jobRow {
 		row.Outcome, row.Ended = j.Last.Outcome, v.Ago(j.Last.EndedAt)
 	}
 	for _, r := range j.Runs {
-		if !r.Alive {
+		switch {
+		case !r.Alive:
 			row.Outcome = "interrupted"
-		} else if row.Running == "" {
-			row.Running = v.Ago(r.StartedAt)
+		case row.Running == "" && (r.State == "" || r.State == j.State):
+			row.Running = v.Ago(r.Since())
+		}
+		if r.Request != nil {
+			row.Doing = append(row.Doing, r.Request.AbsoluteWords(v.now))
 		}
 	}
 	if p := j.Paused; p != nil {
 		row.Pause = fmt.Sprintf("paused by %s: %s", p.By, p.Reason)
 	}
 	return row
+}
+
+// stateTone is the colour of a state: good for what works, warn for what does not
+// though it wants to.
+func stateTone(state string) string {
+	switch state {
+	case live.Running:
+		return "good"
+	case live.Waiting, live.Delayed, live.Frozen, live.CleaningUp, "paused":
+		return "warn"
+	}
+	return ""
 }
 
 // jobModel is one job.
@@ -124,7 +142,9 @@ type jobModel struct {
 
 type runRow struct {
 	views.Run
-	Since template.HTML
+	Since template.HTML // since when it is in its state
+	Doing string        // what it waits for, or who keeps it out
+	Tone  string
 }
 
 type tickRow struct {
@@ -173,7 +193,11 @@ func drawJob(v *visit) (any, error) {
 	}
 	m.jobRow = v.jobRow(j.Job)
 	for _, r := range j.Runs {
-		m.Runs = append(m.Runs, runRow{r, v.Ago(r.StartedAt)})
+		row := runRow{Run: r, Since: v.Ago(r.Since()), Tone: stateTone(r.State)}
+		if r.Request != nil {
+			row.Doing = r.Request.AbsoluteWords(v.now)
+		}
+		m.Runs = append(m.Runs, row)
 	}
 	for _, t := range j.History {
 		m.Strip = append(m.Strip, v.tickRow(t))

@@ -21,6 +21,9 @@ type lockModel struct {
 	Title   string // of the window
 	Holders []holderCard
 	Waiters []waiterRow
+	Frozen  []frozenRow // that overrides keep out of the queue
+	More    int         // of those, that are not listed
+	Asks    []approvalRow
 	Pages   pages
 	Ranges  []option
 	Range   string
@@ -46,6 +49,14 @@ type holderCard struct {
 	Asked    []askedBy
 	Preempt  string // where its form is
 	Break    string
+	Cleans   bool // it is cleaning up
+}
+
+// A frozenRow is a request that an override keeps out.
+type frozenRow struct {
+	live.Request
+	Since template.HTML
+	Doing string
 }
 
 type askedBy struct {
@@ -61,6 +72,7 @@ type waiterRow struct {
 	Blockers []live.GraphNode
 	Trace    string
 	Workflow string
+	Delayed  bool // only the lock-delay is in its way
 }
 
 // A spellRow is a time in which somebody had the lock.
@@ -128,6 +140,15 @@ func drawLock(v *visit) (any, error) {
 	if l := v.lock(scope); l != nil {
 		m.Known, m.Lock = true, *l
 	}
+	m.Lock.Frozen = v.frozen(scope)
+	for i, r := range m.Lock.Frozen {
+		if i == waitersPerPage {
+			m.More = len(m.Lock.Frozen) - i
+			break
+		}
+		m.Frozen = append(m.Frozen, frozenRow{r, v.Ago(r.Since), r.AbsoluteWords(v.now)})
+	}
+	m.Asks = v.approvalsFor(scope)
 	m.Summary, m.Title = v.summary(&m.Lock), scope+": "+v.state(scope)
 	if m.Lock.OldestWait != nil {
 		m.Oldest = v.Ago(*m.Lock.OldestWait)
@@ -162,6 +183,26 @@ func drawLock(v *visit) (any, error) {
 	return m, nil
 }
 
+// frozen are the requests for a lock that overrides keep out of its queue.
+func (v *visit) frozen(scope string) []live.Request {
+	return live.FrozenFor(scope, v.c.frozen.get(v.ctx).Is)
+}
+
+// approvalsFor are the questions about a lock that wait for a decision.
+func (v *visit) approvalsFor(scope string) (rows []approvalRow) {
+	for _, a := range v.c.approvals.get(v.ctx).Is {
+		if a.Scope != scope || a.Decision != nil {
+			continue
+		}
+		row := approvalRow{Approval: a, Path: scopePath(a.Scope), Opened: v.Ago(a.Opened)}
+		if a.Until != nil {
+			row.Until = v.Until(*a.Until)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // timelineFrom is where a timeline begins that would be blank for a part: where
 // something is known, but not so late that moments fill it.
 func timelineFrom(known, now time.Time, back time.Duration) time.Time {
@@ -178,6 +219,9 @@ func (v *visit) summary(l *live.Lock) string {
 	if n := len(l.Waiters); n > 0 {
 		waiting = count(n, "request") + " " + map[bool]string{true: "waits", false: "wait"}[n == 1]
 	}
+	if n := len(l.Frozen); n > 0 {
+		waiting += fmt.Sprintf(", %d frozen", n)
+	}
 	switch n := len(l.Holders); {
 	case l.Damage != "":
 		return "Damaged: " + l.Damage
@@ -185,6 +229,8 @@ func (v *visit) summary(l *live.Lock) string {
 		return fmt.Sprintf("Free, and not granted yet: %s has gone without releasing it; %s.", l.Delays[0].Owner, waiting)
 	case n == 0 && len(l.Waiters) > 0:
 		return fmt.Sprintf("Free; %s is about to get it.", l.Waiters[0].Owner)
+	case n == 0 && len(l.Frozen) > 0:
+		return fmt.Sprintf("Free; nobody waits in its queue, %d frozen.", len(l.Frozen))
 	case n == 0:
 		return "Free: nobody holds it, and nobody waits for it."
 	case n == 1:
@@ -196,7 +242,7 @@ func (v *visit) summary(l *live.Lock) string {
 
 func (v *visit) holderCard(m *lockModel, h *live.Holder) holderCard {
 	end := leaseEnd(&m.Lock, h)
-	card := holderCard{Holder: *h, Since: v.Ago(h.Since), Lease: v.Until(end), Over: !end.After(v.now)}
+	card := holderCard{Holder: *h, Since: v.Ago(h.Since), Lease: v.Until(end), Over: !end.After(v.now), Cleans: h.State == live.CleaningUp}
 	if h.LeaseTimeout > 0 {
 		card.Left = int(max(0, min(100, 100*end.Sub(v.now)/millis(h.LeaseTimeout))))
 	}
@@ -221,7 +267,7 @@ func workflowOf(message string) string {
 }
 
 func (v *visit) waiterRow(w live.Waiter, nodes map[string]live.GraphNode) waiterRow {
-	row := waiterRow{Waiter: w, Since: v.Ago(w.WaitingSince), Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL(w.Trace)}
+	row := waiterRow{Waiter: w, Delayed: w.State == live.Delayed, Since: v.Ago(w.WaitingSince), Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL(w.Trace)}
 	for _, id := range w.Blockers {
 		if n, ok := nodes[id]; ok {
 			row.Blockers = append(row.Blockers, n)

@@ -32,6 +32,17 @@ type overrideRow struct {
 	Until template.HTML
 	Clear string // where its form is
 	File  bool   // it is taken back by writing the file
+	Kept  []keptRow
+	Rest  int // of those whom it keeps out, that are not listed
+}
+
+// manyKept is how many of those whom an override keeps out are listed.
+const manyKept = 20
+
+type keptRow struct {
+	views.KeptOut
+	Path  string // of the lock or of the job
+	Since template.HTML
 }
 
 type kindHelp struct{ Kind, Help string }
@@ -65,10 +76,25 @@ func drawOverrides(v *visit) (any, error) {
 	f := v.c.overrides.get(v.ctx)
 	m.State = stateOf(v, f)
 	for _, o := range f.Is {
-		m.Rows = append(m.Rows, overrideRow{
+		row := overrideRow{
 			Override: o, What: effect(o.Override), Match: o.Match.String(), Until: v.Until(o.Until),
 			Clear: v.With("do", "clear", "id", o.ID) + "#act", File: o.More.Source == "file",
-		})
+		}
+		for i, k := range o.More.KeepsOut {
+			if i == manyKept {
+				row.Rest = len(o.More.KeepsOut) - i
+				break
+			}
+			kept := keptRow{KeptOut: k, Path: "/jobs/" + escapePath(k.Owner)}
+			if k.Scope != "" {
+				kept.Path = scopePath(k.Scope)
+			}
+			if k.Since != nil {
+				kept.Since = v.Ago(*k.Since)
+			}
+			row.Kept = append(row.Kept, kept)
+		}
+		m.Rows = append(m.Rows, row)
 	}
 	return m, nil
 }

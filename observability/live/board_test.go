@@ -527,12 +527,12 @@ func TestJSONNamesAreThoseOfTheCommands(t *testing.T) {
 		holder := v["holders"].([]any)[0].(map[string]any)
 		require.ElementsMatch(t, []string{
 			"id", "owner", "host", "pid", "priority", "mode", "message", "cleanup_timeout_ms", "min_runtime_ms", "override", "token",
-			"since", "lease_timeout_ms", "lease_left_ms", "min_runtime_left_ms", "preempted_by",
+			"since", "lease_timeout_ms", "lease_left_ms", "min_runtime_left_ms", "preempted_by", "state",
 		}, keys(holder))
 		waiter := v["waiters"].([]any)[0].(map[string]any)
 		require.ElementsMatch(t, []string{
 			"id", "owner", "host", "pid", "priority", "mode", "message", "cleanup_timeout_ms", "min_runtime_ms", "override", "lease_timeout_ms",
-			"position", "waiting_since", "forceful", "waiting_timeout_ms", "acquire_timeout_ms", "preempt_delta", "never_preempts", "why", "blockers",
+			"position", "waiting_since", "forceful", "waiting_timeout_ms", "acquire_timeout_ms", "preempt_delta", "never_preempts", "why", "blockers", "state",
 		}, keys(waiter))
 
 		// and a timeline and a heat come back the same

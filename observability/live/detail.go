@@ -139,6 +139,9 @@ func NewLockDetail(g recipes.WaitGraph, s recipes.LockState) LockDetail {
 		v.Mode = &h.Mode
 		v.Holders = append(v.Holders, NewHolderDetail(g, s, h))
 	}
+	for _, d := range s.Delays {
+		v.Delays = append(v.Delays, newDelay(d))
+	}
 	for _, p := range s.Outlook() {
 		v.Waiters = append(v.Waiters, NewWaiterDetail(s, p))
 	}
@@ -169,7 +172,7 @@ func NewHolderDetail(g recipes.WaitGraph, s recipes.LockState, h recipes.Contend
 // NewWaiterDetail is a waiter of a lock, of whom that is foreseen.
 func NewWaiterDetail(s recipes.LockState, p recipes.Prospect) WaiterDetail {
 	v := WaiterDetail{
-		Waiter: NewWaiter(p.Waiter), WaitingFor: s.At.Sub(p.Waiter.Joined).Milliseconds(),
+		Waiter: NewWaiter(s, p.Waiter), WaitingFor: s.At.Sub(p.Waiter.Joined).Milliseconds(),
 		Obstacles: []Obstacle{}, Behind: []Ref{}, Prospect: newProspect(s, p),
 	}
 	at := p.Waiter.Position - 1 // in the state that it is of

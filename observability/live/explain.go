@@ -162,6 +162,12 @@ func (v Lock) AsOf(now time.Time) Lock {
 		if len(v.Delays) == 0 && v.State == "delayed" {
 			v.State = "free"
 		}
+		if len(v.Delays) == 0 {
+			v.Waiters = slices.Clone(v.Waiters)
+			for i := range v.Waiters {
+				v.Waiters[i].State = Waiting // it is about to get it
+			}
+		}
 	}
 	return v
 }

@@ -16,6 +16,7 @@ type Lock struct {
 	Holders []Holder       `json:"holders"`
 	Waiters []Waiter       `json:"waiters"` // in the order in which they would be granted
 	Delays  []Delay        `json:"delays,omitempty"`
+	Frozen  []Request      `json:"frozen,omitempty"` // requests that overrides keep out of the queue, as far as somebody has looked
 
 	At          time.Time  `json:"at,omitzero"`            // of what is told here; not there while nobody is there
 	OldestWait  *time.Time `json:"oldest_wait,omitempty"`  // since when the one waits that has waited longest
@@ -48,6 +49,7 @@ type Contender struct {
 // A Holder is one who has the lock.
 type Holder struct {
 	Contender
+	State        string        `json:"state"` // holding or cleaning up
 	Token        recipes.Token `json:"token"`
 	Since        time.Time     `json:"since"`
 	LeaseTimeout int64         `json:"lease_timeout_ms"`
@@ -60,6 +62,7 @@ type Holder struct {
 // A Waiter is one who stands in the queue.
 type Waiter struct {
 	Contender
+	State        string    `json:"state"` // waiting or delayed
 	LeaseTimeout int64     `json:"lease_timeout_ms"`
 	Position     int       `json:"position"` // 1 is next in line
 	WaitingSince time.Time `json:"waiting_since"`
@@ -113,7 +116,7 @@ func NewLock(state recipes.LockState) Lock {
 		v.Delays = append(v.Delays, newDelay(d))
 	}
 	for _, w := range state.Waiters {
-		v.Waiters = append(v.Waiters, NewWaiter(w))
+		v.Waiters = append(v.Waiters, NewWaiter(state, w))
 	}
 	return v
 }
@@ -134,10 +137,11 @@ func newContender(c recipes.Contender) Contender {
 	}
 }
 
-// NewWaiter is a waiter as it was seen.
-func NewWaiter(w recipes.Contender) Waiter {
+// NewWaiter is a waiter of a lock as it was seen.
+func NewWaiter(s recipes.LockState, w recipes.Contender) Waiter {
 	return Waiter{
 		Contender:    newContender(w),
+		State:        WaiterState(s, w),
 		LeaseTimeout: w.LeaseTimeout.Milliseconds(),
 		Position:     w.Position,
 		WaitingSince: w.Joined.UTC(),
@@ -157,6 +161,7 @@ func someMillis(d *time.Duration) *int64 {
 func NewHolder(h recipes.Contender) Holder {
 	v := Holder{
 		Contender:    newContender(h),
+		State:        HolderState(h),
 		Token:        h.Token,
 		Since:        h.Since.UTC(),
 		LeaseTimeout: h.LeaseTimeout.Milliseconds(),

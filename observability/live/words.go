@@ -14,6 +14,9 @@ import (
 type Words struct {
 	State recipes.LockState
 
+	// Frozen is how many requests for it overrides keep out of the queue.
+	Frozen int
+
 	// Absolute leaves out how far off a time is, for words that are read later.
 	Absolute bool
 }
@@ -30,6 +33,9 @@ func (v Words) Summary(now time.Time) string {
 	asOf := ""
 	if !now.IsZero() {
 		asOf = fmt.Sprintf(" (%s)", Clock(now))
+	}
+	if v.Frozen > 0 {
+		asOf = fmt.Sprintf(", %d frozen", v.Frozen) + asOf
 	}
 	switch {
 	case len(v.State.Holders) == 0 && len(v.State.Delays) > 0:

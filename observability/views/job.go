@@ -1,8 +1,12 @@
 package views
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -10,7 +14,7 @@ import (
 // scripts.
 type Job struct {
 	Name     string      `json:"name"`
-	State    string      `json:"state"`        // idle, running, waiting or paused
+	State    string      `json:"state"`        // idle, running, cleaning up, waiting, delayed, frozen or paused
 	By       string      `json:"scheduled_by"` // lockkeeper, or temporal: one of that server's schedules
 	Schedule *string     `json:"schedule"`     // null: it is not in the file, or there is none
 	Timezone *string     `json:"timezone"`
@@ -35,6 +39,17 @@ type Run struct {
 	Alive           bool       `json:"alive"` // its process lives
 	RequestedBy     string     `json:"requested_by"`
 	RequestedReason string     `json:"requested_reason"`
+
+	State   string        `json:"state,omitempty"`   // running, cleaning up, waiting, delayed, frozen, or interrupted: its process has gone; not there where nobody has looked
+	Request *live.Request `json:"request,omitempty"` // that makes the run wait or clean up; of several, the oldest
+}
+
+// Since is since when the run is in its state.
+func (r Run) Since() time.Time {
+	if r.Request != nil {
+		return r.Request.Since
+	}
+	return r.StartedAt
 }
 
 // Tick is a tick that has ended, or several skipped ones in a row.
@@ -45,6 +60,7 @@ type Tick struct {
 	Count           int64         `json:"count"`
 	Outcome         string        `json:"outcome"`
 	Reason          string        `json:"reason"`
+	Detail          string        `json:"detail,omitempty"` // more about the reason of a skip: the override that froze the request
 	Owner           string        `json:"owner"`
 	Host            string        `json:"host"`
 	PID             int           `json:"pid"`
@@ -78,9 +94,10 @@ type TickCounts struct {
 	Skipped     map[string]int64 `json:"skipped"` // by reason
 }
 
-// NewJob is what the ledger knows of a job. Its schedule, its locks and its next
-// run are for those to add who know the file.
-func NewJob(s recipes.TickState, now time.Time) Job {
+// NewJob is what the ledger knows of a job, and what its runs do, given all
+// requests for locks; nil: nobody has looked, and a run counts as running. Its
+// schedule, its locks and its next run are for those to add who know the file.
+func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 	v := Job{
 		Name: s.Job, State: "idle", By: "lockkeeper", Locks: []string{}, Runs: make([]Run, 0, len(s.Runs)), Waiting: make([]time.Time, 0, len(s.Waiting)),
 		Paused: NewPause(s.Paused, now), Failures: s.Failures, Counts: NewTickCounts(s.Counts),
@@ -91,20 +108,85 @@ func NewJob(s recipes.TickState, now time.Time) Job {
 	for _, t := range s.Waiting {
 		v.Waiting = append(v.Waiting, t.UTC())
 	}
-	running := false
-	for _, r := range s.Runs {
-		v.Runs = append(v.Runs, NewRun(r))
-		running = running || r.Alive
+	for i, of := range requestsOf(s, requests) {
+		run := NewRun(s.Runs[i])
+		if requests != nil {
+			run.does(of)
+		}
+		v.Runs = append(v.Runs, run)
 	}
-	switch {
-	case running:
-		v.State = "running"
+	switch state := stateOfRuns(v.Runs); {
+	case state != "":
+		v.State = state
 	case v.Paused != nil:
 		v.State = "paused"
 	case len(v.Waiting) > 0:
-		v.State = "waiting"
+		v.State = live.Waiting // for the end of a run
 	}
 	return v
+}
+
+// stateOfRuns is the state of the job: a run that works goes first, then one that
+// cleans up, then the oldest. "" when none lives.
+func stateOfRuns(runs []Run) string {
+	state := ""
+	for _, r := range runs {
+		is := cmp.Or(r.State, live.Running)
+		if r.Alive && (state == "" || is == live.Running || is == live.CleaningUp && state != live.Running) {
+			state = is
+		}
+	}
+	return state
+}
+
+// requestsOf returns the requests of each run: those of its process in the name
+// of its job. Of several runs of one process the older ones have what was
+// granted, and then what waits longest.
+func requestsOf(s recipes.TickState, all []live.Request) [][]live.Request {
+	type process struct {
+		host string
+		pid  int
+	}
+	runs := map[process][]int{}
+	for i, r := range s.Runs {
+		if r.Alive {
+			p := process{r.Host, r.PID}
+			runs[p] = append(runs[p], i)
+		}
+	}
+	byScope := map[process]map[string][]live.Request{}
+	for _, r := range all {
+		p := process{r.Host, r.PID}
+		if r.Owner != s.Job || runs[p] == nil {
+			continue
+		}
+		if byScope[p] == nil {
+			byScope[p] = map[string][]live.Request{}
+		}
+		byScope[p][r.Scope] = append(byScope[p][r.Scope], r)
+	}
+	found := make([][]live.Request, len(s.Runs))
+	for p, scopes := range byScope {
+		for _, scope := range slices.Sorted(maps.Keys(scopes)) {
+			requests := scopes[scope]
+			slices.SortStableFunc(requests, func(a, b live.Request) int {
+				return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Since.Compare(b.Since))
+			})
+			for n, r := range requests {
+				i := runs[p][min(n, len(runs[p])-1)]
+				found[i] = append(found[i], r)
+			}
+		}
+	}
+	return found
+}
+
+// rank puts granted requests first.
+func rank(r live.Request) int {
+	if r.State == live.Holding || r.State == live.CleaningUp {
+		return 0
+	}
+	return 1
 }
 
 // NewRun is a run as the ledger has it.
@@ -115,10 +197,18 @@ func NewRun(r recipes.TickRun) Run {
 	}
 }
 
+// does adds what the requests of the run say of it.
+func (r *Run) does(requests []live.Request) {
+	r.State = string(recipes.TickInterrupted)
+	if r.Alive {
+		r.State, r.Request = live.RunState(requests)
+	}
+}
+
 // NewTick is a tick as the ledger has it.
 func NewTick(r recipes.TickResult) Tick {
 	v := Tick{
-		ID: r.ID, Scheduled: scheduledAt(r.TickRun), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason,
+		ID: r.ID, Scheduled: scheduledAt(r.TickRun), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason, Detail: r.Detail,
 		Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(),
 		Waited: r.Waited.Milliseconds(), Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
 		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace,
@@ -186,8 +276,8 @@ type History struct {
 }
 
 // NewHistory has the last n ticks.
-func NewHistory(s recipes.TickState, n int, now time.Time) History {
-	job := NewJob(s, now)
+func NewHistory(s recipes.TickState, requests []live.Request, n int, now time.Time) History {
+	job := NewJob(s, requests, now)
 	v := History{
 		Name: s.Job, History: []Tick{}, Runs: job.Runs, Waiting: job.Waiting, Paused: job.Paused, Failures: job.Failures, Counts: job.Counts,
 	}

@@ -227,11 +227,11 @@ func (w *town) facts() console.Facts {
 				return console.Job{}, errors.Join(err, &console.NotKnownError{What: "there is no job " + name})
 			}
 			now := w.client.Now()
-			return console.Job{Job: views.NewJob(state, now), History: views.NewHistory(state, 50, now).History, Ticks: []views.NextTick{}}, nil
+			return console.Job{Job: views.NewJob(state, nil, now), History: views.NewHistory(state, nil, 50, now).History, Ticks: []views.NextTick{}}, nil
 		},
 		Jobs: func(ctx context.Context) ([]views.Job, error) {
 			all, err := ledger.States(ctx)
-			return each(all, func(s recipes.TickState) views.Job { return views.NewJob(s, w.client.Now()) }), err
+			return each(all, func(s recipes.TickState) views.Job { return views.NewJob(s, nil, w.client.Now()) }), err
 		},
 		Overrides: func(ctx context.Context) ([]views.Override, error) {
 			posted, err := w.client.Overrides().List(ctx)

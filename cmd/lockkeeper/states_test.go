@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// Given a job whose run waits for its lock, and one whose run a freeze keeps out,
+// then every command says so in the same words.
+func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
+	f := newFortress(t, time.Minute) // "next" waits for "batch"
+	ledger := f.client.TickLedger("")
+	for _, job := range []string{"next", "icy", "busy"} {
+		claim, err := ledger.ClaimManual(t.Context(), job, time.Now())
+		require.NoError(t, err)
+		require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	}
+	until := time.Now().Add(10 * time.Minute)
+	_, err := f.client.Overrides().Apply(t.Context(), override.Override{
+		ID: "INC-7", Kind: override.Freeze, Match: override.Match{Scope: "tenant/*"}, Until: until, By: "ana", Reason: "rebuild",
+	})
+	require.NoError(t, err)
+	shown := make(chan error, 1)
+	go func() {
+		shown <- f.client.ShowFrozen(t.Context(), recipes.FrozenRequest{
+			ID: "fff", Scope: "tenant/5/billing", Owner: "icy", Job: "icy", Until: until, Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "rebuild"},
+		})
+	}()
+	t.Cleanup(func() { require.NoError(t, <-shown) })
+	require.Eventually(t, func() bool {
+		all, err := f.client.Frozen(t.Context())
+		return err == nil && len(all) == 1
+	}, 20*time.Second, 10*time.Millisecond)
+	says := func(args ...string) string {
+		t.Helper()
+		code, out, errs := f.lockkeeper(t, args...)
+		require.Zero(t, code, errs)
+		return out
+	}
+
+	// jobs ls
+	var views []jobView
+	require.NoError(t, json.Unmarshal([]byte(says("jobs", "ls", "-o", "json")), &views))
+	states := map[string]string{}
+	for _, v := range views {
+		states[v.Name] = v.State
+		require.Equal(t, v.State, v.Runs[0].State)
+	}
+	require.Equal(t, map[string]string{"next": "waiting", "icy": "frozen", "busy": "running"}, states)
+	require.Equal(t, "batch", views[2].Runs[0].Request.For[0].Owner)
+	require.Equal(t, "INC-7", views[1].Runs[0].Request.Override.ID)
+	table := says("jobs", "ls")
+	require.Regexp(t, `(?m)^next +waiting \d`, table)
+	require.Regexp(t, `(?m)^icy +frozen \d`, table)
+	require.Regexp(t, `(?m)^busy +running \d`, table)
+	require.Regexp(t, `next is waiting \S+ for db/orders, held by batch on `, table)
+	frozen := `out of tenant/5/billing by override INC-7 of ana until `
+	require.Contains(t, table, frozen)
+
+	// and all others
+	require.Regexp(t, `waiting .* for db/orders, held by batch on `, says("jobs", "history", "next"))
+	require.Contains(t, says("jobs", "history", "icy"), frozen)
+	why := says("locks", "why", "icy")
+	require.Contains(t, why, "icy: frozen, out of the queue of 1 lock")
+	require.Contains(t, why, "override INC-7")
+	require.Regexp(t, `(?m)^job +frozen \d`, why)
+	why = says("locks", "why", "tenant/5/billing")
+	require.Contains(t, why, "free; nobody holds it or waits for it, 1 frozen")
+	require.Contains(t, why, "frozen    icy")
+	show := says("locks", "show", "tenant/5/billing")
+	require.Contains(t, show, "free, 1 frozen")
+	require.Contains(t, show, frozen)
+	require.Contains(t, says("locks", "show", "tenant/5/billing", "-o", "json"), `"state": "frozen"`)
+	require.Contains(t, says("locks", "show", "db/orders"), "waiting since")
+	require.Regexp(t, `(?s)INC-7 keeps out now\n  icy on \S+ frozen out of tenant/5/billing`, says("override", "ls"))
+	require.Contains(t, says("override", "ls", "-o", "json"), `"keeps_out": [`)
+}

@@ -1,0 +1,165 @@
+package views_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func ago(seconds int) time.Time { return noon.Add(-time.Duration(seconds) * time.Second) }
+
+func run(id string, pid, claimed int) recipes.TickRun {
+	return recipes.TickRun{ID: id, Job: "backup", Owner: "backup", Host: "h1", PID: pid, ClaimedAt: ago(claimed), Alive: true}
+}
+
+// request is of the job's process with pid.
+func request(id string, pid, since int) recipes.Contender {
+	return recipes.Contender{ID: id, Owner: "backup", Host: "h1", PID: pid, Joined: ago(since), Since: ago(since), Position: 1}
+}
+
+func stranger() recipes.Contender {
+	return recipes.Contender{ID: "x", Owner: "exec", Host: "h9", PID: 9, Since: ago(300)}
+}
+
+func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
+	disk := func(change func(*recipes.LockState)) recipes.LockState {
+		s := recipes.LockState{Scope: "cluster/disk", At: noon}
+		change(&s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		runs   []recipes.TickRun
+		locks  []recipes.LockState
+		frozen []recipes.FrozenRequest
+		state  string
+		since  time.Time
+		words  string
+	}{
+		"idle": {state: "idle"},
+		"works without a lock": {
+			runs: []recipes.TickRun{run("r", 1, 30)}, state: "running", since: ago(30),
+		},
+		"works under its lock": {
+			runs:  []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) { s.Holders = []recipes.Contender{request("a", 1, 20)} })},
+			state: "running", since: ago(30),
+		},
+		"waits for a holder": {
+			runs: []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
+				s.Holders, s.Waiters = []recipes.Contender{stranger()}, []recipes.Contender{request("a", 1, 20)}
+			})},
+			state: "waiting", since: ago(20), words: "for cluster/disk, held by exec on h9",
+		},
+		"waits in the queue of a lock that nobody holds": {
+			runs:  []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) { s.Waiters = []recipes.Contender{request("a", 1, 20)} })},
+			state: "waiting", since: ago(20), words: "for cluster/disk",
+		},
+		"is frozen": {
+			runs: []recipes.TickRun{run("r", 1, 30)},
+			frozen: []recipes.FrozenRequest{{
+				ID: "f", Scope: "cluster/disk", Owner: "backup", Host: "h1", PID: 1, Since: ago(15), Until: noon.Add(time.Minute),
+				Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "disks"},
+			}},
+			state: "frozen", since: ago(15), words: "out of cluster/disk by override INC-7 of ana until 12:01:00 (in 1m): disks",
+		},
+		"waits for the end of a lock-delay": {
+			runs: []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
+				s.Waiters = []recipes.Contender{request("a", 1, 20)}
+				s.Delays = []recipes.Delay{{ID: "gone", Owner: "reindex", LockDelay: time.Minute, Until: noon.Add(30 * time.Second)}}
+			})},
+			state: "delayed", since: ago(20), words: "for cluster/disk: lock-delay after the unclean end of reindex, until about 12:00:30 (in 30s)",
+		},
+		"cleans up": {
+			runs: []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
+				h := request("a", 1, 20)
+				h.PreemptedBy = []recipes.Preemptor{{ID: "b", Owner: "hotfix", Reason: priority.Outranked, Grace: time.Minute, At: ago(5)}}
+				s.Holders = []recipes.Contender{h}
+			})},
+			state: "cleaning up", since: ago(5), words: "under cluster/disk: asked to go by hotfix, grace period until 12:00:55 (in 55s)",
+		},
+		"holds one lock and waits for another": {
+			runs: []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{
+				{Scope: "a", At: noon, Holders: []recipes.Contender{request("a", 1, 25)}},
+				disk(func(s *recipes.LockState) {
+					s.Holders, s.Waiters = []recipes.Contender{stranger()}, []recipes.Contender{request("b", 1, 20)}
+				}),
+			},
+			state: "waiting", since: ago(20), words: "for cluster/disk, held by exec on h9",
+		},
+		"the request of another process is not its own": {
+			runs: []recipes.TickRun{run("r", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
+				s.Holders, s.Waiters = []recipes.Contender{stranger()}, []recipes.Contender{request("a", 2, 20)}
+			})},
+			state: "running", since: ago(30),
+		},
+		"one run works, another waits for it": {
+			runs: []recipes.TickRun{run("r1", 1, 60), run("r2", 1, 30)},
+			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
+				s.Holders, s.Waiters = []recipes.Contender{request("a", 1, 50)}, []recipes.Contender{request("b", 1, 20)}
+			})},
+			state: "running", since: ago(60), words: "for cluster/disk, held by backup on h1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := append([]live.Request{}, live.Requests(live.NewLocks(c.locks), c.frozen)...)
+			j := views.NewJob(recipes.TickState{Job: "backup", Runs: c.runs}, requests, noon)
+			require.Equal(t, c.state, j.State)
+			words := ""
+			for _, r := range j.Runs {
+				if r.State == j.State {
+					require.True(t, c.since.Equal(r.Since()), "since %s", r.Since())
+				}
+				if r.Request != nil {
+					words = r.Request.Words(noon)
+				}
+			}
+			require.Equal(t, c.words, words)
+			require.Equal(t, j.Runs, views.NewHistory(recipes.TickState{Job: "backup", Runs: c.runs}, requests, 3, noon).Runs)
+		})
+	}
+}
+
+func TestRunOfWhichNobodyHasLookedForRequestsRuns(t *testing.T) {
+	j := views.NewJob(recipes.TickState{Job: "backup", Runs: []recipes.TickRun{run("r", 1, 30)}}, nil, noon)
+	require.Equal(t, "running", j.State)
+	require.Empty(t, j.Runs[0].State)
+}
+
+func TestOverrideSaysWhomItKeepsOut(t *testing.T) {
+	mark := recipes.Mark{ID: "INC-7", By: "ana"}
+	held := request("op", 5, 60)
+	held.Owner, held.Override = "ana", &mark
+	requests := live.Requests(live.NewLocks([]recipes.LockState{
+		{Scope: "a", At: noon, Holders: []recipes.Contender{held}, Waiters: []recipes.Contender{request("b", 1, 20)}},
+		{Scope: "b", At: noon, Holders: []recipes.Contender{stranger()}, Waiters: []recipes.Contender{request("c", 2, 20)}},
+	}), []recipes.FrozenRequest{
+		{ID: "f", Scope: "c", Owner: "importer", Host: "h3", PID: 3, Since: ago(15), Override: mark},
+		{ID: "g", Scope: "c", Owner: "other", Host: "h3", PID: 3, Since: ago(15), Override: recipes.Mark{ID: "INC-8"}},
+	})
+	jobs := []views.JobLabels{{Name: "nightly-backup"}, {Name: "hourly"}}
+	named := func(kind override.Kind, match override.Match) (names []string) {
+		for _, k := range views.KeptOutBy(override.Override{ID: "INC-7", Kind: kind, Match: match, Until: noon.Add(time.Hour)}, requests, jobs) {
+			names = append(names, k.String())
+		}
+		return names
+	}
+	require.Equal(t, []string{"importer on h3 frozen out of c"}, named(override.Freeze, override.Match{Scope: "c"}))
+	require.Equal(t, []string{"backup on h1 waiting for a", "importer on h3 frozen out of c"}, named(override.Hold, override.Match{Scope: "a"}))
+	require.Equal(t, []string{"nightly-backup paused"}, named(override.Pause, override.Match{Job: "nightly-*"}))
+	require.Empty(t, views.KeptOutBy(override.Override{ID: "INC-9", Kind: override.Freeze}, requests, jobs))
+}

@@ -1,0 +1,203 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+)
+
+// A FrozenRequest is a request that an operator's freeze keeps out of the queue
+// of its lock. It waits outside, so the lock knows nothing of it. Its process
+// shows it in ZooKeeper:
+//
+//	<root>/emergency/frozen/<id>   ephemeral: the request waits for the end of a freeze
+//
+// The node is for people. Nobody decides anything by it: one that is missing, or
+// that stays a moment too long, changes nothing but what is shown. Processes of
+// older versions make none.
+type FrozenRequest struct {
+	ID       string // of the request, as in its events
+	Scope    string
+	Owner    string
+	Job      string // by which overrides find it; "" for none
+	Host     string // set by ShowFrozen
+	PID      int    // set by ShowFrozen
+	Priority priority.Level
+	Mode     priority.Mode
+	Message  string
+	Override Mark
+	Until    time.Time // the end of the override
+	Since    time.Time // of the freeze, by the server's clock; filled in when it is read
+}
+
+type frozenNote struct {
+	Format   int            `json:"format"`
+	ID       string         `json:"id"`
+	Scope    string         `json:"scope"`
+	Owner    string         `json:"owner"`
+	Job      string         `json:"job,omitempty"`
+	Host     string         `json:"host,omitempty"`
+	PID      int            `json:"pid,omitempty"`
+	Priority priority.Level `json:"priority"`
+	Shared   bool           `json:"shared,omitempty"`
+	Message  string         `json:"message,omitempty"`
+	Override Mark           `json:"override"`
+	Until    time.Time      `json:"until"`
+	Waited   int64          `json:"waited,omitempty"` // milliseconds of the freeze before the node was made
+}
+
+// frozenGoodbye is how long ShowFrozen tries to remove its node. The session
+// removes it in any case.
+const frozenGoodbye = 30 * time.Second
+
+// ShowFrozen shows a request as frozen until ctx ends, in one session after the
+// other. It returns an error only if the node cannot be made.
+func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
+	note := frozenNote{
+		Format: recordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.host, PID: c.pid,
+		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: shorten(r.Message, maxReason), Override: r.Override, Until: r.Until.UTC(),
+	}
+	began := time.Now()
+	for {
+		note.Waited = time.Since(began).Milliseconds()
+		err := c.showFrozen(ctx, note)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, ErrClosed):
+			return nil
+		case errors.Is(err, errSessionOver):
+			continue // which took the node with it
+		case err != nil:
+			return fmt.Errorf("the frozen request for %q is not shown: %w", r.Scope, err)
+		}
+	}
+}
+
+// showFrozen keeps the node in one session. A node of a session that is over may
+// stand for a while, so each session has a name of its own.
+func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
+	s, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	node := c.frozenRoom() + "/" + newGUID()
+	for {
+		_, err := s.create(ctx, node, encode(note), zk.FlagEphemeral)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.ensure(ctx, c.frozenRoom()); err != nil && !errors.Is(err, errAmbiguous) {
+				return err
+			}
+			continue
+		case errors.Is(err, errAmbiguous):
+			if err := s.await(ctx); err != nil {
+				c.removeFrozen(ctx, s, node)
+				return err
+			}
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNodeExists): // of an attempt whose reply was lost
+			c.removeFrozen(ctx, s, node)
+			return err
+		}
+		break
+	}
+	defer c.removeFrozen(ctx, s, node)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.over:
+		return errSessionOver
+	}
+}
+
+func (c *Client) removeFrozen(ctx context.Context, s *session, node string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frozenGoodbye)
+	defer cancel()
+	for s.await(ctx) == nil {
+		if err := s.deleteOnce(ctx, node); !errors.Is(err, errAmbiguous) {
+			return // else the node goes with the session
+		}
+	}
+}
+
+func (c *Client) frozenRoom() string { return c.root + "/emergency/frozen" }
+
+// Frozen returns the requests that are frozen now, the longest first. A node that
+// cannot be read is left out and named in the error, beside the others.
+func (c *Client) Frozen(ctx context.Context) ([]FrozenRequest, error) {
+	names, err := c.children(ctx, c.frozenRoom())
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("frozen requests: %w", err)
+	}
+	var (
+		mu  sync.Mutex
+		all []FrozenRequest
+		bad []error
+	)
+	work, inner := errgroup.WithContext(ctx)
+	work.SetLimit(16)
+	for _, name := range names {
+		work.Go(func() error {
+			node := c.frozenRoom() + "/" + name
+			data, stat, err := c.get(inner, node)
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil // it is over
+			}
+			var r FrozenRequest
+			if err == nil {
+				r, err = decodeFrozen(data, stat)
+				err = inNode(err, node)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				all = append(all, r)
+			case isUnusable(err):
+				bad = append(bad, err)
+			default:
+				return err
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, fmt.Errorf("frozen requests: %w", err)
+	}
+	slices.SortFunc(all, func(a, b FrozenRequest) int {
+		if order := a.Since.Compare(b.Since); order != 0 {
+			return order
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	if len(bad) > 0 {
+		return all, fmt.Errorf("some frozen requests are left out: %w", errors.Join(bad...))
+	}
+	return all, nil
+}
+
+func decodeFrozen(data []byte, stat *zk.Stat) (FrozenRequest, error) {
+	var n frozenNote
+	if err := decode(data, &n, &n.Format); err != nil {
+		return FrozenRequest{}, err
+	}
+	r := FrozenRequest{
+		ID: valid(n.ID), Scope: valid(n.Scope), Owner: valid(n.Owner), Job: valid(n.Job), Host: valid(n.Host), PID: n.PID,
+		Priority: n.Priority, Message: valid(n.Message), Override: *n.Override.valid(), Until: n.Until,
+		Since: time.UnixMilli(stat.Ctime - max(0, n.Waited)),
+	}
+	if n.Shared {
+		r.Mode = priority.Shared
+	}
+	return r, nil
+}
