@@ -206,6 +206,7 @@ func judge(f facts, o Options) []Finding {
 		{"secrets", checkSecrets},
 		{"emergency", checkEmergency},
 		{"nodes", checkNodes},
+		{"records", checkRecords},
 		{"size", checkSize},
 		{"audit", checkAudit},
 		{"temporal", checkTemporalAnswer},

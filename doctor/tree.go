@@ -175,6 +175,26 @@ func checkNodes(f *findings, x *facts, _ Options) {
 	}
 }
 
+// checkRecords names what stands where this program looks for a record, and is none
+// that it can read: lists leave it out.
+func checkRecords(f *findings, x *facts, _ Options) {
+	if !x.answers() || x.surveyErr != nil || !x.survey.Exists || slices.Contains(x.survey.Refused, x.survey.Root) {
+		return
+	}
+	const many = 100
+	for i, u := range x.survey.Unreadable {
+		if i == many {
+			f.problem("", fmt.Sprintf("%d more records cannot be read", len(x.survey.Unreadable)-many), "put these right, and look again")
+			break
+		}
+		why, do, _ := strings.Cut(u.Reason, "; ")
+		f.problem(u.Path, why, do)
+	}
+	if len(x.survey.Unreadable) == 0 && x.survey.Complete {
+		f.ok(x.survey.Root, "every record can be read")
+	}
+}
+
 // juteBuffer is the default of jute.maxbuffer: no answer may be longer.
 const juteBuffer = 0xfffff
 

@@ -63,7 +63,7 @@ func (w *world) court(policy emergency.Policy) *court {
 // asked returns the one question on the board.
 func (c *court) asked() recipes.Approval {
 	c.t.Helper()
-	all, err := c.user.Approvals().List(c.t.Context())
+	all, _, err := c.user.Approvals().List(c.t.Context())
 	require.NoError(c.t, err)
 	require.Len(c.t, all, 1)
 	return all[0]
@@ -72,7 +72,7 @@ func (c *court) asked() recipes.Approval {
 // nobodyIsAsked makes sure that the board is empty.
 func (c *court) nobodyIsAsked() {
 	c.t.Helper()
-	all, err := c.user.Approvals().List(c.t.Context())
+	all, _, err := c.user.Approvals().List(c.t.Context())
 	require.NoError(c.t, err)
 	require.Empty(c.t, all)
 }

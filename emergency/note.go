@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
@@ -93,6 +95,7 @@ const sweepEvery = time.Minute
 // sweep removes notes that are of no use any more. Overrides that ended while
 // nobody looked are put on record.
 func (e *Executor) sweep(ctx context.Context) {
+	stays := map[string]string{} // why, as it was told last
 	for {
 		select {
 		case <-time.After(sweepEvery):
@@ -104,10 +107,16 @@ func (e *Executor) sweep(ctx context.Context) {
 			e.log.Debug("notes about overrides are not looked at", "error", err)
 		}
 		for _, name := range names {
-			if err := e.sweepOne(ctx, name); err != nil && ctx.Err() == nil {
+			err := e.sweepOne(ctx, name)
+			switch {
+			case err == nil:
+				delete(stays, name)
+			case ctx.Err() == nil && stays[name] != err.Error():
+				stays[name] = err.Error()
 				e.log.Warn("a note about an override that is over stays", "override", name, "error", err)
 			}
 		}
+		maps.DeleteFunc(stays, func(name, _ string) bool { return !slices.Contains(names, name) })
 	}
 }
 

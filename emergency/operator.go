@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -107,9 +108,14 @@ func (o *Operator) Clear(ctx context.Context, id string, by By) (was override.Ov
 // of the act. The error is a *recipes.NoApprovalError when there is no such
 // question.
 func (o *Operator) Decide(ctx context.Context, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
-	all, err := o.client.Approvals().List(ctx)
+	all, unreadable, err := o.client.Approvals().List(ctx)
 	if err != nil {
 		return about, "", err
+	}
+	for _, u := range unreadable {
+		if u.Name == id {
+			return about, "", fmt.Errorf("approval %q not decided: the question cannot be read: %s", id, u)
+		}
 	}
 	for _, a := range all {
 		if a.ID == id {

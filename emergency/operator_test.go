@@ -126,7 +126,7 @@ var deeds = map[string]struct {
 		_, act, err := c.does.Decide(ctx, c.asked.ID(), recipes.Decision{Approved: true, By: by.Name, Reason: by.Reason})
 		return act, err
 	}, func(c *counter) bool {
-		all, err := c.client.Approvals().List(context.WithoutCancel(c.Context()))
+		all, _, err := c.client.Approvals().List(context.WithoutCancel(c.Context()))
 		require.NoError(c, err)
 		return len(all) == 0 || all[0].Decision != nil
 	}},
@@ -169,9 +169,9 @@ func (c *counter) takes() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		standing, err := daemon.AwaitRequests(ctx, nil)
-		if err == nil && len(standing) > 0 {
-			_, _ = daemon.ClaimRequest(ctx, standing[0], 1)
+		standing, err := daemon.AwaitRequests(ctx, recipes.TickRequests{})
+		if err == nil && len(standing.Standing) > 0 {
+			_, _ = daemon.ClaimRequest(ctx, standing.Standing[0], 1)
 		}
 	}()
 	c.Cleanup(func() { cancel(); <-done })
@@ -282,7 +282,7 @@ func TestARunThatNoDaemonTakesIsWithdrawnAndOnRecordAsFailed(t *testing.T) {
 	require.ErrorIs(t, err, emergency.ErrNotTaken)
 	require.Len(t, c.diary.entries, 2)
 	require.Equal(t, recipes.AuditFailed, c.diary.entries[1].Result)
-	standing, err := c.client.TickLedger("daemon").AwaitRequests(t.Context(), []recipes.TickRequest{{ID: "none"}})
+	standing, err := c.client.TickLedger("daemon").AwaitRequests(t.Context(), recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})
 	require.NoError(t, err)
 	require.Empty(t, standing, "nobody runs it later")
 }

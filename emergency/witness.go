@@ -22,7 +22,7 @@ func OnRecord(client *recipes.Client) Witness {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
 		since := client.Now().Add(-q.Patience - time.Hour) // the servers' clock is an estimate
-		records, err := log.Read(ctx, recipes.AuditQuery{Since: since})
+		records, _, err := log.Read(ctx, recipes.AuditQuery{Since: since})
 		if err != nil {
 			return false, fmt.Errorf("the audit trail cannot be read: %w", err)
 		}

@@ -157,7 +157,7 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalReco
 		if !errors.Is(err, errAmbiguous) {
 			return nil, err
 		}
-		all, err := b.list(ctx, s)
+		all, _, err := b.list(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -231,20 +231,28 @@ func (o *OpenApproval) Close(ctx context.Context) error {
 	return err
 }
 
-// List returns what is on the board, in the order in which it was opened. What
-// it says of decisions is for people: only who asked can trust it.
-func (b *ApprovalBoard) List(ctx context.Context) ([]Approval, error) {
-	nodes, err := promptly(ctx, b.c, func() ([]approvalNode, error) {
-		return inSessions(ctx, b.c, func(s *session) ([]approvalNode, error) { return b.list(ctx, s) })
+// List returns what is on the board, in the order in which it was opened, and the
+// nodes that cannot be read, by path. What it says of decisions is for people:
+// only who asked can trust it.
+func (b *ApprovalBoard) List(ctx context.Context) ([]Approval, []Unreadable, error) {
+	type questions struct {
+		nodes []approvalNode
+		left  []Unreadable
+	}
+	q, err := promptly(ctx, b.c, func() (questions, error) {
+		return inSessions(ctx, b.c, func(s *session) (q questions, err error) {
+			q.nodes, q.left, err = b.list(ctx, s)
+			return q, err
+		})
 	}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("approvals: %w", err)
+		return nil, nil, fmt.Errorf("approvals: %w", err)
 	}
-	all := make([]Approval, 0, len(nodes))
-	for _, n := range nodes {
+	all := make([]Approval, 0, len(q.nodes))
+	for _, n := range q.nodes {
 		all = append(all, n.public())
 	}
-	return all, nil
+	return all, q.left, nil
 }
 
 // Decide writes the decision into a question. It returns an *IdentityError for a
@@ -305,7 +313,7 @@ func (b *ApprovalBoard) decideOn(ctx context.Context, s *session, id string, d d
 // unknown says which questions there are instead.
 func (b *ApprovalBoard) unknown(ctx context.Context, s *session, id string) error {
 	e := &NoApprovalError{ID: id}
-	nodes, err := b.list(ctx, s)
+	nodes, _, err := b.list(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -401,26 +409,33 @@ func (b *ApprovalBoard) read(ctx context.Context, s *session, id string) (approv
 	return approvalNode{id: id, rec: rec, stat: stat}, inNode(err, b.node(id))
 }
 
-// list reads the questions that there are. What is none is left out.
-func (b *ApprovalBoard) list(ctx context.Context, s *session) ([]approvalNode, error) {
+// list reads the questions that there are.
+func (b *ApprovalBoard) list(ctx context.Context, s *session) (nodes []approvalNode, left []Unreadable, err error) {
 	names, _, err := s.list(ctx, b.path())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, nil, nil
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var nodes []approvalNode
 	for _, name := range names {
+		if !isApprovalID(name) {
+			left = append(left, misplaced(b.node(name), notAQuestion))
+			continue
+		}
 		n, err := b.read(ctx, s, name)
+		bad, isBad := leftOut(err, b.node(name), name)
 		switch {
-		case err == nil:
+		case errors.Is(err, zk.ErrNoNode): // gone since
+		case isBad:
+			left = append(left, bad)
+		case err != nil:
+			return nil, nil, err
+		default:
 			nodes = append(nodes, n)
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver), ctx.Err() != nil:
-			return nil, err
 		}
 	}
 	slices.SortFunc(nodes, func(a, b approvalNode) int { return strings.Compare(a.id, b.id) })
-	return nodes, nil
+	return nodes, byPath(left), nil
 }
 
 func (s *session) idNow() int64 {

@@ -52,25 +52,30 @@ const (
 // time.
 const auditClocks = time.Minute
 
-// Read returns the records that are wanted, the oldest first. What was taken
-// away or is unreadable is left out, and what was altered is not told from the
-// rest: Verify does that.
-func (l *AuditLog) Read(ctx context.Context, q AuditQuery) ([]AuditRecord, error) {
+// Read returns the records that are wanted, the oldest first, and those that
+// cannot be read among the ones that it had to look at. What was taken away is
+// left out, and what was altered is not told from the rest: Verify does that.
+func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord, left []Unreadable, err error) {
 	head, err := l.headNow(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("audit trail not read: %w", err)
+		return nil, nil, fmt.Errorf("audit trail not read: %w", err)
 	}
 	least := max(head.First, q.From)
-	var found []AuditRecord // the newest first
 	for last := head.Seq; last >= least; last -= auditBatch {
-		batch, err := l.batch(ctx, max(least, last-auditBatch+1), last)
+		first := max(least, last-auditBatch+1)
+		batch, err := l.batch(ctx, first, last)
 		if err != nil {
-			return nil, fmt.Errorf("audit trail not read: %w", err)
+			return nil, nil, fmt.Errorf("audit trail not read: %w", err)
 		}
 		older := false
-		for _, node := range slices.Backward(batch) {
-			r, err := readAuditRecord(node.data)
-			if err != nil {
+		for i, node := range slices.Backward(batch) { // the newest first
+			if node.stat == nil && node.denied == nil {
+				continue
+			}
+			path := l.node(first + int64(i))
+			r, err := node.read()
+			if bad, isBad := leftOut(err, path, ""); isBad {
+				left = append(left, bad)
 				continue
 			}
 			older = older || r.At.Before(q.Since.Add(-auditClocks))
@@ -87,7 +92,7 @@ func (l *AuditLog) Read(ctx context.Context, q AuditQuery) ([]AuditRecord, error
 		}
 	}
 	slices.Reverse(found)
-	return found, nil
+	return found, byPath(left), nil
 }
 
 // Last returns the number of the newest record, 0 if there is none.
@@ -108,10 +113,29 @@ func (l *AuditLog) headNow(ctx context.Context) (auditSight, error) {
 	return l.head(ctx)
 }
 
-// batch reads the records from first to last. Those that are not there have no
-// stat.
-func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]nodeData, error) {
-	nodes := make([]nodeData, max(0, last-first+1))
+// An auditNode is the node of a record. One that is not there has neither a stat
+// nor an error.
+type auditNode struct {
+	nodeData
+	denied error // *AccessError
+}
+
+// read returns the record, altered or not. The error is a *RecordError or an
+// *AccessError.
+func (n auditNode) read() (AuditRecord, error) {
+	if n.denied != nil {
+		return AuditRecord{}, n.denied
+	}
+	r, err := readAuditRecord(n.data)
+	if err != nil {
+		err = &RecordError{Err: err}
+	}
+	return r, err
+}
+
+// batch reads the records from first to last.
+func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]auditNode, error) {
+	nodes := make([]auditNode, max(0, last-first+1))
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(auditParallel)
 	for i := range nodes {
@@ -120,10 +144,13 @@ func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]nodeData, er
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return nil
+			case errors.As(err, new(*AccessError)):
+				nodes[i].denied = err
+				return nil
 			case err != nil:
 				return err
 			}
-			nodes[i] = nodeData{data, stat}
+			nodes[i].nodeData = nodeData{data, stat}
 			return nil
 		})
 	}
@@ -184,8 +211,11 @@ func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) e
 }
 
 // tell calls f with a record.
-func (l *AuditLog) tell(ctx context.Context, seq int64, node nodeData, f func(AuditRecord) error) error {
-	if node.stat == nil {
+func (l *AuditLog) tell(ctx context.Context, seq int64, node auditNode, f func(AuditRecord) error) error {
+	switch {
+	case node.denied != nil:
+		return &AuditBrokenError{Seq: seq, Fault: AuditAltered, Why: whyDenied, next: seq + 1}
+	case node.stat == nil:
 		return l.gone(ctx, seq)
 	}
 	r, err := readAuditRecord(node.data)

@@ -152,6 +152,9 @@ func (v *auditVerification) walk(ctx context.Context) error {
 			return err
 		}
 		for _, node := range batch {
+			if node.denied != nil {
+				return node.denied
+			}
 			if node.stat == nil {
 				if first, err = v.anew(ctx, next); err != nil || v.report.Broken != nil {
 					return err
@@ -188,7 +191,7 @@ func (v *auditVerification) anew(ctx context.Context, seq int64) (first int64, e
 }
 
 // check looks at one record.
-func (v *auditVerification) check(seq int64, first bool, node nodeData) {
+func (v *auditVerification) check(seq int64, first bool, node auditNode) {
 	r, err := ParseAuditRecord(node.data)
 	switch {
 	case err != nil:

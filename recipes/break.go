@@ -241,16 +241,17 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 			}
 		}
 		path := b.lock + "/" + child.name
-		data, stat, err := s.get(ctx, path)
+		n, err := s.readRequest(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return v, errAgain
 		} else if err != nil {
 			return v, err
 		}
-		rec, err := decodeContender(data)
+		rec, stat := n.rec, n.stat
 		holder := rec.contender(child, stat)
-		if err != nil {
-			holder = unreadable(child, stat, inNode(err, path), true)
+		unread := cmp.Or(n.err, n.bad)
+		if bad, isBad := leftOut(unread, path, b.req.Scope); isBad {
+			holder = unreadableContender(child, stat, told(unread, bad), true)
 			rec.Token = holder.Token
 		}
 		holder.LeaseLeft, holder.MinRuntimeLeft = rec.leaseLeft(stat, v.now), rec.minRuntimeLeft(stat, v.now)

@@ -86,7 +86,7 @@ var errStranger = errors.New("the node is no request")
 func whyStranger(data []byte, stat *zk.Stat, err error) string {
 	switch {
 	case errors.As(err, new(*AccessError)):
-		return "its ACL does not let this client read it"
+		return whyDenied
 	case err != nil:
 		return ""
 	case !isEphemeral(stat):

@@ -130,20 +130,16 @@ func (c *Client) removeFrozen(ctx context.Context, s *session, node string) {
 
 func (c *Client) frozenRoom() string { return c.root + "/emergency/frozen" }
 
-// Frozen returns the requests that are frozen now, the longest first. A node that
-// cannot be read is left out and named in the error, beside the others.
-func (c *Client) Frozen(ctx context.Context) ([]FrozenRequest, error) {
+// Frozen returns the requests that are frozen now, the longest first, and the
+// nodes that cannot be read, by path.
+func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []Unreadable, err error) {
 	names, err := c.children(ctx, c.frozenRoom())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("frozen requests: %w", err)
+		return nil, nil, fmt.Errorf("frozen requests: %w", err)
 	}
-	var (
-		mu  sync.Mutex
-		all []FrozenRequest
-		bad []error
-	)
+	var mu sync.Mutex
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(16)
 	for _, name := range names {
@@ -160,19 +156,20 @@ func (c *Client) Frozen(ctx context.Context) ([]FrozenRequest, error) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err == nil:
+			if err == nil {
 				all = append(all, r)
-			case isUnusable(err):
-				bad = append(bad, err)
-			default:
+				return nil
+			}
+			bad, ok := leftOut(err, node, "")
+			if !ok {
 				return err
 			}
+			left = append(left, bad)
 			return nil
 		})
 	}
 	if err := work.Wait(); err != nil {
-		return nil, fmt.Errorf("frozen requests: %w", err)
+		return nil, nil, fmt.Errorf("frozen requests: %w", err)
 	}
 	slices.SortFunc(all, func(a, b FrozenRequest) int {
 		if order := a.Since.Compare(b.Since); order != 0 {
@@ -180,10 +177,7 @@ func (c *Client) Frozen(ctx context.Context) ([]FrozenRequest, error) {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	if len(bad) > 0 {
-		return all, fmt.Errorf("some frozen requests are left out: %w", errors.Join(bad...))
-	}
-	return all, nil
+	return all, byPath(left), nil
 }
 
 func decodeFrozen(data []byte, stat *zk.Stat) (FrozenRequest, error) {

@@ -37,7 +37,8 @@ type Collection struct {
 	At           time.Time // the servers' clock at the beginning
 	Removed      []IdleScope
 	Left         []LeftScope
-	Transactions int // that removed something
+	Unreadable   []Unreadable // scopes, and lists of scopes, that were not looked at; by path
+	Transactions int          // that removed something
 }
 
 // An IdleScope is one that nobody uses.
@@ -144,14 +145,11 @@ func (k *collector) in(ctx context.Context, s *session) error {
 	}
 	var idle []candidate
 	for _, x := range all {
-		why, err := k.judge(ctx, s, x)
+		stays, err := k.stays(ctx, s, x)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return err
-		case why != "":
-			k.left(x, why)
-		default:
+		case !stays:
 			idle = append(idle, x)
 		}
 	}
@@ -179,7 +177,10 @@ func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, er
 	for _, bucket := range buckets {
 		path := k.c.root + "/locks/" + bucket
 		names, _, err := s.list(ctx, path)
-		if errors.Is(err, zk.ErrNoNode) {
+		if bad, isBad := leftOut(err, path, ""); isBad {
+			k.unreadable(bad)
+			continue
+		} else if errors.Is(err, zk.ErrNoNode) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -229,6 +230,22 @@ func (k *collector) date(zxid, at int64) {
 	if at <= k.limit {
 		k.newest = max(k.newest, zxid)
 	}
+}
+
+// stays reports whether a scope is not to be removed, and takes note of why.
+func (k *collector) stays(ctx context.Context, s *session, x candidate) (bool, error) {
+	why, err := k.judge(ctx, s, x)
+	bad, isBad := leftOut(err, x.path, x.scope)
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // it has gone
+		return true, nil
+	case isBad:
+		k.unreadable(bad)
+		return true, nil
+	case err == nil && why != "":
+		k.left(x, why)
+	}
+	return why != "", err
 }
 
 // judge returns why a scope has to stay; "": nobody uses it.
@@ -288,6 +305,15 @@ func (k *collector) left(x candidate, why LeftReason) {
 	k.collection.Left = append(k.collection.Left, LeftScope{IdleScope: x.idle(), Why: why})
 }
 
+// unreadable takes note of what could not be looked at, once.
+func (k *collector) unreadable(bad Unreadable) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.collection.Unreadable, bad) {
+		k.collection.Unreadable = append(k.collection.Unreadable, bad)
+	}
+}
+
 func (k *collector) removed(transactions int, gone ...candidate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -304,7 +330,7 @@ func (k *collector) result() Collection {
 	defer k.mu.Unlock()
 	r := k.collection
 	r.Older = k.o.Older
-	r.Removed, r.Left = slices.Clone(r.Removed), slices.Clone(r.Left)
+	r.Removed, r.Left, r.Unreadable = slices.Clone(r.Removed), slices.Clone(r.Left), byPath(slices.Clone(r.Unreadable))
 	slices.SortFunc(r.Removed, func(a, b IdleScope) int { return strings.Compare(a.Scope, b.Scope) })
 	slices.SortFunc(r.Left, func(a, b LeftScope) int { return strings.Compare(a.Scope, b.Scope) })
 	return r

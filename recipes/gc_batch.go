@@ -90,14 +90,11 @@ func (k *collector) again(ctx context.Context, s *session, batch []candidate) ([
 	}
 	var idle []candidate
 	for _, x := range batch {
-		why, err := k.judge(ctx, s, x)
+		stays, err := k.stays(ctx, s, x)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return nil, err
-		case why != "":
-			k.left(x, why)
-		default:
+		case !stays:
 			idle = append(idle, x)
 		}
 	}

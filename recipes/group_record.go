@@ -253,7 +253,7 @@ func (a *groupAssignment) encode() []byte {
 	return encode(r)
 }
 
-var errBadAssignment = errors.New("lockkeeper: unreadable record in ZooKeeper: the assignment refers to what it does not have")
+var errBadAssignment = &RecordError{Err: errors.New("the assignment refers to what it does not have")}
 
 // decodeAssignmentRecord reads what stands in ZooKeeper, and makes sure that
 // whatever it refers to is there.

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,10 @@ type GroupState struct {
 	// StrategyError is why the strategy gave no plan when it was asked last;
 	// "" when it did.
 	StrategyError string
+
+	// Unreadable are the nodes among the participants that are none, or of which
+	// nothing is known but that they are there; by path.
+	Unreadable []Unreadable
 }
 
 // Controller returns the name of the participant that decides; "" when nobody
@@ -41,7 +46,7 @@ func (s *GroupState) Controller() string {
 type GroupMember struct {
 	ID         string // guid, new for every join
 	Name       string
-	Host       string
+	Host       string // unreadable, in angle brackets, when this program cannot read its node
 	PID        int
 	Since      time.Time // server's clock
 	Session    int64
@@ -76,36 +81,57 @@ type GroupHolder struct {
 	Releasing bool // it was asked to release the lock, and has not yet
 }
 
-// Groups returns all groups, by name.
-func (c *Client) Groups(ctx context.Context) ([]GroupState, error) {
+// Groups returns all groups, by name, and the nodes that cannot be read, by path:
+// groups, and those of each state.
+func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unreadable, err error) {
 	if _, err := c.admit(ctx); err != nil {
-		return nil, fmt.Errorf("groups not listed: %w", err)
+		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
 	nodes, err := c.children(ctx, c.root+"/groups")
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("groups not listed: %w", err)
+		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
 	slices.Sort(nodes)
-	var states []GroupState
 	for _, node := range nodes {
+		path := c.root + "/groups/" + node
 		name, ok := unescapeScope(node)
 		if !ok {
+			left = append(left, misplaced(path, notAGroup))
 			continue
 		}
 		state, err := c.GroupState(ctx, name)
-		var missing *GroupNotFoundError
+		if errors.As(err, new(*GroupNotFoundError)) {
+			err = c.halfGroup(ctx, path)
+			if err == nil {
+				continue // gone since
+			}
+		}
+		bad, isBad := leftOut(err, path, name)
 		switch {
-		case errors.As(err, &missing): // being made, or gone since
+		case isBad:
+			left = append(left, bad)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		default:
-			states = append(states, state)
+			states, left = append(states, state), append(left, state.Unreadable...)
 		}
 	}
-	return states, nil
+	return states, byPath(left), nil
+}
+
+// halfGroup says that a node is there, though it is no group; nil: there is none.
+func (c *Client) halfGroup(ctx context.Context, path string) error {
+	_, err := c.stat(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case err != nil:
+		return fmt.Errorf("groups not listed: %w", err)
+	}
+	return &RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
 }
 
 // GroupState returns a group as it stands, or *GroupNotFoundError.
@@ -149,26 +175,37 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return state, err
+		return state, inNode(err, path+"/assignment")
 	}
 	nodes, err := c.children(ctx, path+"/members")
 	if err != nil {
 		return state, err
 	}
 	there, names := peers{}, map[string]bool{}
-	for _, child := range parseMembers(nodes) {
-		data, stat, err := c.get(ctx, path+"/members/"+child.node)
+	children := parseMembers(nodes)
+	state.Unreadable = notMembers(path+"/members/", nodes, children)
+	for _, child := range children {
+		node := path + "/members/" + child.node
+		data, stat, err := c.get(ctx, node)
+		var unread error // it is there, and more is not known
+		if errors.As(err, new(*AccessError)) {
+			unread = err
+			stat, err = c.stat(ctx, node)
+		}
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return state, err
 		}
-		if !isEphemeral(stat) {
-			continue // no session keeps it: nobody's
+		if !isEphemeral(stat) { // nobody's
+			state.Unreadable = append(state.Unreadable, misplaced(node, noSessions))
+			continue
 		}
 		rec, err := decodeMember(data)
-		if err != nil { // it is there, and more is not known
+		if unread = cmp.Or(unread, err); unread != nil {
+			bad, _ := leftOut(unread, node, child.name)
+			state.Unreadable = append(state.Unreadable, bad)
 			rec = memberRecord{Host: "<unreadable>"}
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
@@ -178,10 +215,21 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		})
 		names[child.name] = true
 	}
+	byPath(state.Unreadable)
 	a.reap(there)
 	state.Generation, state.Moved, state.MovedTotal, state.StrategyError = a.generation, a.moved, a.total, a.fault
 	state.Locks = a.state(state.Spec.Locks)
 	return state, nil
+}
+
+// notMembers are the nodes among the participants that have no participant's name.
+func notMembers(members string, nodes []string, children []groupChild) (left []Unreadable) {
+	for _, node := range nodes {
+		if !slices.ContainsFunc(children, func(c groupChild) bool { return c.node == node }) {
+			left = append(left, misplaced(members+node, notAMember))
+		}
+	}
+	return left
 }
 
 // state describes the locks for people: those that are declared, then others.

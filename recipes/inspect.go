@@ -28,16 +28,24 @@ func (c *Client) Lock(ctx context.Context, scope string) (LockState, error) {
 	}, nil)
 }
 
-// Locks returns the state of every lock that there is, sorted by scope. Each
-// lock is looked at on its own: the whole is no snapshot.
-func (c *Client) Locks(ctx context.Context) ([]LockState, error) {
-	return promptly(ctx, c, func() ([]LockState, error) { return c.locks(ctx) }, nil)
+// Locks returns the state of every lock that there is, sorted by scope, and the
+// nodes that cannot be read, by path: lists of locks, and those of each state.
+// Each lock is looked at on its own: the whole is no snapshot.
+func (c *Client) Locks(ctx context.Context) ([]LockState, []Unreadable, error) {
+	type found struct {
+		states []LockState
+		left   []Unreadable
+	}
+	f, err := promptly(ctx, c, func() (f found, err error) {
+		f.states, f.left, err = c.locks(ctx)
+		return f, err
+	}, nil)
+	return f.states, f.left, err
 }
 
-func (c *Client) locks(ctx context.Context) ([]LockState, error) {
-	var states []LockState
-	err := c.inspecting(ctx, func(s *session) error {
-		states = nil
+func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadable, err error) {
+	err = c.inspecting(ctx, func(s *session) error {
+		states, left = nil, nil
 		buckets, _, err := s.list(ctx, c.root+"/locks")
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
@@ -57,25 +65,34 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 				}
 				path := c.root + "/locks/" + bucket
 				names, _, err := s.list(inner, path)
-				if errors.Is(err, zk.ErrNoNode) {
+				if bad, isBad := leftOut(err, path, ""); isBad {
+					mu.Lock()
+					left = append(left, bad)
+					mu.Unlock()
+					return nil
+				} else if errors.Is(err, zk.ErrNoNode) {
 					return nil
 				} else if err != nil {
 					return err
 				}
 				for _, name := range names {
-					scope, ok := unescapeScope(name)
-					if !ok || lockPath(c.root, name) != path+"/"+name {
-						continue // not ours
+					scope, why := scopeIn(c.root, path, name)
+					if why != "" {
+						mu.Lock()
+						left = append(left, misplaced(path+"/"+name, why))
+						mu.Unlock()
+						continue
 					}
 					state, err := c.snapshot(inner, s, scope, path+"/"+name, true)
 					if isUnusable(err) { // the others can be listed
-						state, err = LockState{Scope: scope, Damage: err.Error()}, nil
+						look := lockLook{scope: scope, path: path + "/" + name, damage: err}
+						state, err = look.damaged(), nil
 					}
 					if err != nil {
 						return err
 					}
 					mu.Lock()
-					states = append(states, state)
+					states, left = append(states, state), append(left, state.Unreadable...)
 					mu.Unlock()
 				}
 				return nil
@@ -84,7 +101,19 @@ func (c *Client) locks(ctx context.Context) ([]LockState, error) {
 		return work.Wait()
 	})
 	slices.SortFunc(states, func(a, b LockState) int { return strings.Compare(a.Scope, b.Scope) })
-	return states, err
+	return states, byPath(left), err
+}
+
+// scopeIn returns the scope of a node in a bucket, or why it is no lock.
+func scopeIn(root, bucket, name string) (scope, why string) {
+	scope, ok := unescapeScope(name)
+	if !ok {
+		return "", notAScope
+	}
+	if right := lockPath(root, name); right != bucket+"/"+name {
+		return "", inWrongBucket(right)
+	}
+	return scope, ""
 }
 
 // inspecting runs a read that the breaker may refuse, until it has an answer.
@@ -136,7 +165,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	if errors.Is(err, zk.ErrNoNode) {
 		return LockState{Scope: scope}, nil
 	} else if errors.As(err, new(*RecordError)) {
-		look.damage = err.Error()
+		look.damage = err
 	} else if err != nil {
 		return LockState{Scope: scope}, err
 	}
@@ -167,8 +196,8 @@ func (s *session) readAll(ctx context.Context, lock string, children []child) ([
 	work.SetLimit(16) // on one connection, one after the other: this saves the waits between
 	for i, c := range children {
 		work.Go(func() error {
-			data, stat, err := s.get(inner, lock+"/"+c.name)
-			nodes[i] = newRequestNode(data, stat, err)
+			var err error
+			nodes[i], err = s.readRequest(inner, lock+"/"+c.name)
 			if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
 				return err
 			}
@@ -177,6 +206,20 @@ func (s *session) readAll(ctx context.Context, lock string, children []child) ([
 	}
 	err := work.Wait()
 	return nodes, err
+}
+
+// readRequest reads the node of a contender. One that may not be read has a stat
+// all the same.
+func (s *session) readRequest(ctx context.Context, node string) (requestNode, error) {
+	data, stat, err := s.get(ctx, node)
+	n := newRequestNode(data, stat, err)
+	if errors.As(err, new(*AccessError)) {
+		n.stat, err = s.stat(ctx, node)
+		if errors.Is(err, zk.ErrNoNode) {
+			n.err = err
+		}
+	}
+	return n, err
 }
 
 // IsNotAcquired reports whether err says that a lock was busy for as long as

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -12,7 +13,7 @@ import (
 type lockLook struct {
 	scope, path string
 	g           lockRecord
-	damage      string // what is wrong with the lock node; g is then what the requests tell
+	damage      error // what is wrong with the lock node; g is then what the requests tell
 	children    []child
 	foreign     []string
 }
@@ -28,7 +29,8 @@ func (l *lockLook) asksForTime() bool { return len(l.children) > 0 || len(l.dela
 // state describes the lock at a server time. nodes returns what was read of each
 // child.
 func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, error) {
-	state := LockState{Scope: l.scope, Damage: l.damage, Foreign: l.foreign}
+	state := l.damaged()
+	state.Foreign = l.foreign
 	for _, e := range l.g.Evicted {
 		state.Evicted = append(state.Evicted, e.eviction())
 	}
@@ -47,15 +49,20 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 		if errors.Is(n.err, zk.ErrNoNode) {
 			continue // left meanwhile
 		}
+		unread := cmp.Or(n.err, n.bad)
+		bad, isBad := leftOut(unread, l.path+"/"+child.name, l.scope)
+		if isBad {
+			state.Unreadable = append(state.Unreadable, bad)
+		}
 		if n.strange && !holds {
 			state.Foreign = append(slices.Clip(state.Foreign), child.name)
 			continue
-		} else if n.err != nil {
+		} else if n.err != nil && (!isBad || n.stat == nil) {
 			return state, n.err
 		}
 		contender := n.describe(child)
-		if n.bad != nil {
-			contender = unreadable(child, n.stat, inNode(n.bad, l.path+"/"+child.name), holds)
+		if isBad {
+			contender = unreadableContender(child, n.stat, told(unread, bad), holds)
 		}
 		if holds {
 			contender.LeaseLeft, contender.MinRuntimeLeft = n.rec.leaseLeft(n.stat, now), n.rec.minRuntimeLeft(n.stat, now)
@@ -66,16 +73,28 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 		state.Waiters = append(state.Waiters, contender)
 	}
 	lengthenShown(state.Holders)
+	byPath(state.Unreadable)
 	return state, nil
+}
+
+// damaged is a lock of which nothing more is known than what is wrong with its node.
+func (l *lockLook) damaged() LockState {
+	state := LockState{Scope: l.scope}
+	if bad, isBad := leftOut(l.damage, l.path, l.scope); isBad {
+		state.Damage, state.Unreadable = told(l.damage, bad), []Unreadable{bad}
+	} else if l.damage != nil {
+		state.Damage = l.damage.Error()
+	}
+	return state
 }
 
 // A requestNode is what was read of a contender's node.
 type requestNode struct {
 	rec     contenderRecord
-	stat    *zk.Stat
-	err     error // of the read
-	bad     error // *RecordError: the data cannot be read
-	strange bool  // it is no request, unless it holds the lock
+	stat    *zk.Stat // also of one that may not be read
+	err     error    // of the read
+	bad     error    // *RecordError: the data cannot be read
+	strange bool     // it is no request, unless it holds the lock
 }
 
 func newRequestNode(data []byte, stat *zk.Stat, err error) requestNode {
@@ -88,11 +107,20 @@ func newRequestNode(data []byte, stat *zk.Stat, err error) requestNode {
 
 func (n *requestNode) describe(c child) Contender { return n.rec.contender(c, n.stat) }
 
-// unreadable describes a request that this program cannot read, as far as its
-// name and its node's stat tell.
-func unreadable(c child, stat *zk.Stat, why error, holds bool) Contender {
+// told is what a state says of a node that cannot be read. It is no answer to a
+// request of this client, so a refusal does not ask for other credentials.
+func told(err error, bad Unreadable) string {
+	if errors.As(err, new(*AccessError)) {
+		return bad.String()
+	}
+	return inNode(err, bad.Path).Error()
+}
+
+// unreadableContender describes a request that this program cannot read, as far as
+// its name and its node's stat tell.
+func unreadableContender(c child, stat *zk.Stat, why string, holds bool) Contender {
 	out := Contender{
-		ID: c.guid, Owner: "<unreadable>", Priority: c.level(), Mode: c.mode, Message: why.Error(),
+		ID: c.guid, Owner: "<unreadable>", Priority: c.level(), Mode: c.mode, Message: why,
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if holds {

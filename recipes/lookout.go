@@ -49,6 +49,11 @@ type Sighting struct {
 	// a scope alone.
 	Gone bool
 
+	// Unreadable, when it is not nil, are the nodes in the place of locks, or of lists
+	// of locks, that cannot be read, by path: all that there are now. Told when they
+	// have changed. What of a lock cannot be read is told with its State.
+	Unreadable []Unreadable
+
 	// Synced: every lock that there is has been told, since Run began, or since it
 	// was Blind.
 	Synced bool

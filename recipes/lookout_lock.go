@@ -77,8 +77,12 @@ func (l *lookLock) look(ctx context.Context, s *session, at *site) error {
 	case isUnusable(err): // the others can be looked at
 		l.damaged = err
 		l.changed = l.changed || was == nil || was.Error() != err.Error()
-		l.state = LockState{Scope: l.scope, Damage: err.Error()}
+		look := lockLook{scope: l.scope, path: at.path, damage: err}
+		l.state = look.damaged()
 		l.absent = false
+		if errors.As(err, new(*AccessError)) {
+			at.markLater()
+		}
 		return nil
 	case err != nil:
 		return err
@@ -185,7 +189,7 @@ func (l *lookLock) readLock(ctx context.Context, s *session, at *site, whole boo
 		if err != nil {
 			return err
 		}
-		if l.stat == nil || l.seen.damage != "" || l.stat.Mzxid != stat.Mzxid || l.stat.Czxid != stat.Czxid {
+		if l.stat == nil || l.seen.damage != nil || l.stat.Mzxid != stat.Mzxid || l.stat.Czxid != stat.Czxid {
 			if err := l.decode(ctx, s, at, data, stat); err != nil {
 				return err
 			}
@@ -223,9 +227,9 @@ func (l *lookLock) readLock(ctx context.Context, s *session, at *site, whole boo
 // decode makes use of the data of the lock node.
 func (l *lookLock) decode(ctx context.Context, s *session, at *site, data []byte, stat *zk.Stat) error {
 	g, bad := decodeLock(data)
-	l.seen.damage = ""
+	l.seen.damage = nil
 	if bad != nil {
-		l.seen.damage = inNode(bad, at.path).Error()
+		l.seen.damage = inNode(bad, at.path)
 		var err error
 		if g, err = (&PriorityLock{c: at.v.c, scope: l.scope, path: at.path}).restored(ctx, s); err != nil {
 			return err
@@ -262,6 +266,12 @@ func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []
 					data, stat, err = s.look(inner, path, &n.onNode)
 					return err
 				})
+			}
+			unread := err
+			if errors.As(err, new(*AccessError)) {
+				if stat, err = s.stat(inner, path); err == nil {
+					err = unread
+				}
 			}
 			if isOutage(err) || inner.Err() != nil {
 				return errors.Join(err, context.Cause(inner))

@@ -59,6 +59,7 @@ func (r *lookRoot) forget(s *session, at *site) {
 type lookBucket struct {
 	onList watcher
 	absent bool
+	denied error // *AccessError: the list is as it was seen before
 	names  []string
 
 	// On the goroutine of Run:
@@ -73,6 +74,12 @@ func (b *lookBucket) look(ctx context.Context, s *session, at *site) error {
 		b.onList = func(watchKind) { at.mark() }
 	}
 	names, _, err := s.lookAtChildren(ctx, at.path, &b.onList)
+	b.denied = nil
+	if errors.As(err, new(*AccessError)) { // the others can be looked at
+		b.denied = err
+		at.markLater()
+		return nil
+	}
 	if b.absent = errors.Is(err, zk.ErrNoNode); b.absent {
 		s.unwatchChildren(at.path, &b.onList)
 		names, err = nil, nil
@@ -82,13 +89,20 @@ func (b *lookBucket) look(ctx context.Context, s *session, at *site) error {
 }
 
 func (b *lookBucket) tell(at *site) {
+	if bad, isBad := leftOut(b.denied, at.path, ""); isBad {
+		at.v.leaveOut(at.path, []Unreadable{bad})
+		return
+	}
 	b.isGone = b.absent
 	there := make(map[string]bool, len(b.names))
+	var left []Unreadable
+	defer func() { at.v.leaveOut(at.path, left) }()
 	for _, name := range b.names {
-		scope, ok := unescapeScope(name)
 		path := at.path + "/" + name
-		if !ok || lockPath(at.v.c.root, name) != path {
-			continue // not ours
+		scope, why := scopeIn(at.v.c.root, at.path, name)
+		if why != "" {
+			left = append(left, misplaced(path, why))
+			continue
 		}
 		there[name] = true
 		if lock := b.locks[name]; lock == nil {

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +34,9 @@ type vigil struct {
 	// that have not been looked at in this round.
 	round  int
 	unseen int
-	synced bool // that was told
-	blind  bool // that was told
+	synced bool                    // that was told
+	left   map[string][]Unreadable // by the bucket that they are, or are in
+	blind  bool                    // that was told
 
 	rung chan struct{}
 
@@ -53,7 +55,7 @@ const (
 func newVigil(l *Lookout, seen func(Sighting)) *vigil {
 	v := &vigil{
 		c: l.c, gap: l.o.Gap, seen: seen, reads: make(chan struct{}, maxLookReads),
-		sites: make(map[string]*site), looked: make(chan *site, maxLooks), rung: make(chan struct{}, 1),
+		sites: make(map[string]*site), left: make(map[string][]Unreadable), looked: make(chan *site, maxLooks), rung: make(chan struct{}, 1),
 	}
 	v.root = v.newSite(v.c.root+"/locks", &lookRoot{})
 	v.unseen = 1
@@ -135,6 +137,26 @@ func (at *site) mark() {
 		default:
 		}
 	}
+}
+
+// deniedAgain is how soon what may not be read is looked at again: no watch tells
+// of another ACL.
+const deniedAgain = 10 * time.Second
+
+// markLater makes the site be looked at again in a while.
+func (at *site) markLater() { time.AfterFunc(deniedAgain, at.mark) }
+
+// leaveOut tells what of a bucket cannot be read, if that is news.
+func (v *vigil) leaveOut(bucket string, left []Unreadable) {
+	if slices.Equal(v.left[bucket], left) {
+		return
+	}
+	v.left[bucket] = left
+	all := []Unreadable{}
+	for _, some := range v.left {
+		all = append(all, some...)
+	}
+	v.seen(Sighting{Unreadable: byPath(all)})
 }
 
 // session waits for one that can be used.

@@ -243,10 +243,15 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 
 func decode(data []byte, v any, format *int) error { return decodeUpTo(recordFormat, data, v, format) }
 
+var errEmpty = errors.New("it is empty")
+
 // decodeUpTo reads a record of any format up to the newest. The error is a
 // *RecordError without the node.
 func decodeUpTo(newest int, data []byte, v any, format *int) error {
 	err := json.Unmarshal(data, v)
+	if len(data) == 0 {
+		err = errEmpty
+	}
 	if err == nil && *format >= recordFormat && *format <= newest {
 		return nil
 	}

@@ -14,9 +14,15 @@ type LockState struct {
 	Waiters []Contender // in the order in which they would be granted
 	Foreign []string    // children of the lock node that are no contenders; ignored by the protocol
 	Damage  string      // what is wrong with the lock node itself, for people; "": nothing
-	Delays  []Delay     // of holders that have gone uncleanly, as far as they are not over
-	Evicted []Eviction  // who was evicted lately, by the last takeover and a few before it
-	At      time.Time   // of the look, by the server's clock; zero when nobody is there
+
+	// Unreadable are the nodes of this lock that cannot be read: its own, and those
+	// of requests; by path. A request that is among them is there all the same, as
+	// far as its name tells of it, or is Foreign.
+	Unreadable []Unreadable
+
+	Delays  []Delay    // of holders that have gone uncleanly, as far as they are not over
+	Evicted []Eviction // who was evicted lately, by the last takeover and a few before it
+	At      time.Time  // of the look, by the server's clock; zero when nobody is there
 }
 
 // delaysOf returns those that a request of this mode has to wait for.

@@ -3,8 +3,8 @@ package recipes
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -46,8 +46,13 @@ type Survey struct {
 	Idle      int // scopes, see SurveyOptions
 	Longest   ChildList
 	Strangers []Stranger // by path
-	ACLs      []NodeACL  // by path
-	Refused   []string   // nodes that this client may not read, by path
+
+	// Unreadable are records that this program can make nothing of, and nodes that
+	// this client may not read, by path.
+	Unreadable []Unreadable
+
+	ACLs    []NodeACL // by path
+	Refused []string  // nodes that this client may not read, by path
 }
 
 // A ChildList is a node's list of children.
@@ -162,7 +167,7 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 		return nil, nil // gone since
 	case errors.As(err, new(*AccessError)): // nor may it list the children, usually
 		if at.kind == nil {
-			v.note(func(s *Survey) { s.Refused = append(s.Refused, at.path) })
+			v.refused(at.path, err)
 		}
 	case err != nil:
 		return nil, err
@@ -172,6 +177,9 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 			v.note(func(s *Survey) {
 				s.Strangers = append(s.Strangers, Stranger{at.path, "has the name of a request and is not ephemeral: no session keeps it"})
 			})
+		}
+		if err := v.readRecord(ctx, at.path); err != nil {
+			return nil, err
 		}
 	}
 	if at.kind == nil || stat != nil && stat.NumChildren == 0 {
@@ -183,7 +191,7 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
 	case errors.As(err, new(*AccessError)):
-		v.note(func(s *Survey) { s.Refused = append(s.Refused, at.path) })
+		v.refused(at.path, err)
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -203,6 +211,39 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 		below = append(below, visit{path, kind})
 	}
 	return below, nil
+}
+
+// readRecord takes note of a record that cannot be read. The error is of the
+// connection.
+func (v *surveyor) readRecord(ctx context.Context, node string) error {
+	record := recordAt(strings.TrimPrefix(node, v.survey.Root+"/"))
+	if record == nil {
+		return nil
+	}
+	data, _, err := v.s.get(ctx, node)
+	if err == nil {
+		err = inNode(record(data), node)
+	}
+	bad, isBad := leftOut(err, node, "")
+	switch {
+	case errors.As(err, new(*AccessError)): // its list may be read, and it not
+		v.refused(node, err)
+	case isBad:
+		v.note(func(s *Survey) { s.Unreadable = append(s.Unreadable, bad) })
+	case errors.Is(err, zk.ErrNoNode): // gone since
+	default:
+		return err
+	}
+	return nil
+}
+
+func (v *surveyor) refused(node string, err error) {
+	bad, _ := leftOut(err, node, "")
+	v.note(func(s *Survey) {
+		if !slices.Contains(s.Refused, node) { // neither it nor what is below it
+			s.Refused, s.Unreadable = append(s.Refused, node), append(s.Unreadable, bad)
+		}
+	})
 }
 
 // mayLook counts a node, unless there were enough.
@@ -263,7 +304,7 @@ func (v *surveyor) result() Survey {
 	defer v.mu.Unlock()
 	s := v.survey
 	s.Strangers, s.ACLs, s.Refused = slices.Clone(s.Strangers), slices.Clone(s.ACLs), slices.Clone(s.Refused)
-	s.Emergencies = slices.Clone(s.Emergencies)
+	s.Emergencies, s.Unreadable = slices.Clone(s.Emergencies), byPath(slices.Clone(s.Unreadable))
 	slices.SortFunc(s.Emergencies, func(a, b EmergencyRequest) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(s.Strangers, func(a, b Stranger) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(s.ACLs, func(a, b NodeACL) int { return strings.Compare(a.Path, b.Path) })
@@ -309,6 +350,62 @@ var rooms = map[string]nodeKind{
 	"ticks":      childOfTicks,
 }
 
+// recordAt returns how to read what stands in a node, by its path below the root;
+// nil: nothing that anybody decides by.
+func recordAt(path string) func(data []byte) error {
+	room, below, _ := strings.Cut(path, "/")
+	deep := strings.Count(path, "/") // levels below the room
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	switch {
+	case room == "approvals" && deep == 1:
+		return func(data []byte) error { _, err := decodeApproval(data); return err }
+	case room == "audit" && deep == 0:
+		return decodeAuditHeadAlone
+	case room == "audit" && deep == 2:
+		return func(data []byte) error { _, err := auditNode{nodeData: nodeData{data: data}}.read(); return err }
+	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
+		return decodeErrandNote
+	case room == "groups" && deep == 1:
+		return func(data []byte) error { _, err := decodeSpec(data); return err }
+	case room == "groups" && deep == 2 && last == "assignment":
+		return func(data []byte) error { _, err := decodeAssignment(data, new(zk.Stat)); return err }
+	case room == "groups" && deep == 3:
+		return func(data []byte) error { _, err := decodeMember(data); return err }
+	case room == "locks" && deep == 2:
+		return func(data []byte) error { _, err := decodeLock(data); return err }
+	case room == "locks" && deep == 3:
+		return func(data []byte) error { _, err := decodeContender(data); return err }
+	case room == "overrides" && deep == 0:
+		return func(data []byte) error { _, err := decodeBoard(data); return err }
+	case room == "requests" && deep == 1:
+		return func(data []byte) error { var n requestNote; return decode(data, &n, &n.Format) }
+	case room == "seal" && deep == 0:
+		return func(data []byte) error { var r sealRecord; return decode(data, &r, &r.Format) }
+	case room == "ticks" && deep == 1:
+		return func(data []byte) error { _, err := decodeTick(data, new(zk.Stat)); return err }
+	}
+	return nil
+}
+
+// decodeAuditHeadAlone reads the head. Whether it fits to the records is for
+// AuditLog.Verify.
+func decodeAuditHeadAlone(data []byte) error {
+	_, err := decodeAuditHead(data, nil)
+	if errors.As(err, new(*AuditBrokenError)) {
+		return nil
+	}
+	return err
+}
+
+// decodeErrandNote reads a note as far as all of them are alike.
+func decodeErrandNote(data []byte) error {
+	var note map[string]json.RawMessage
+	if err := json.Unmarshal(data, &note); err != nil {
+		return &RecordError{Err: err}
+	}
+	return nil
+}
+
 func childOfRoot(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if kind, known := rooms[name]; known {
 		return kind, ""
@@ -330,7 +427,7 @@ func nothing(_ *surveyor, _ visit, _ string) (nodeKind, string) {
 
 func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if !isApprovalID(name) {
-		return nil, "its name is no question's"
+		return nil, notAQuestion
 	}
 	return nil, ""
 }
@@ -355,11 +452,8 @@ func isBucket(name string) bool {
 }
 
 func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
-	if _, ok := unescapeScope(name); !ok {
-		return nil, "its name is no scope"
-	}
-	if right := lockPath(v.survey.Root, name); right != parent.path+"/"+name {
-		return nil, fmt.Sprintf("the lock of this scope is %s", right)
+	if _, why := scopeIn(v.survey.Root, parent.path, name); why != "" {
+		return nil, why
 	}
 	v.note(func(s *Survey) { s.Scopes++ })
 	return childOfLock, ""
@@ -381,7 +475,7 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 
 func childOfTicks(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := unescapeScope(name); !ok {
-		return nil, "its name is no job's"
+		return nil, notAJob
 	}
 	return childOfJob, ""
 }
@@ -395,7 +489,7 @@ func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := unescapeScope(name); !ok {
-		return nil, "its name is no group's"
+		return nil, notAGroup
 	}
 	return childOfGroup, ""
 }
@@ -412,7 +506,7 @@ func childOfGroup(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfMembers(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := parseMember(name); !ok {
-		return nil, "its name is no participant's"
+		return nil, notAMember
 	}
 	return nil, ""
 }

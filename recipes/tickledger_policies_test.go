@@ -283,14 +283,14 @@ func TestTheHistoryTellsHowRunsEndedAndIsBounded(t *testing.T) {
 func TestAllJobsAreListedByName(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
-	none, err := a.States(t.Context())
+	none, _, err := a.States(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, none)
 	for _, job := range []string{"b", "a/x", "c"} {
 		_, err := a.Claim(t.Context(), job, at(1), TickAsk{})
 		require.NoError(t, err)
 	}
-	states, err := a.States(t.Context())
+	states, _, err := a.States(t.Context())
 	require.NoError(t, err)
 	require.Len(t, states, 3)
 	for i, job := range []string{"a/x", "b", "c"} {

@@ -141,17 +141,27 @@ func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
 	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, inNode(err, path)
 }
 
-// AwaitRequests returns the requests that stand, oldest first, as soon as they
-// differ from seen. It polls nothing.
-func (l *TickLedger) AwaitRequests(ctx context.Context, seen []TickRequest) (standing []TickRequest, err error) {
+// TickRequests are requests to run jobs by hand.
+type TickRequests struct {
+	Standing   []TickRequest // oldest first
+	Unreadable []Unreadable  // by path
+}
+
+func (r TickRequests) same(s TickRequests) bool {
+	return slices.EqualFunc(r.Standing, s.Standing, func(a, b TickRequest) bool { return a.ID == b.ID }) &&
+		slices.EqualFunc(r.Unreadable, s.Unreadable, func(a, b Unreadable) bool { return a.Path == b.Path })
+}
+
+// AwaitRequests returns the requests that there are as soon as they differ from
+// seen. It polls nothing.
+func (l *TickLedger) AwaitRequests(ctx context.Context, seen TickRequests) (all TickRequests, err error) {
 	for {
 		err = l.store.await(ctx, l.requests, true, func(sight tickSight) (bool, error) {
 			if sight.stat == nil {
 				return false, zk.ErrNoNode
 			}
-			standing, err = l.readRequests(ctx, sight.names, seen)
-			same := slices.EqualFunc(standing, seen, func(a, b TickRequest) bool { return a.ID == b.ID })
-			return !same, err
+			all, err = l.readRequests(ctx, sight.names, seen)
+			return !all.same(seen), err
 		})
 		if errors.Is(err, zk.ErrNoNode) {
 			err = l.store.ensure(ctx, l.requests)
@@ -162,39 +172,48 @@ func (l *TickLedger) AwaitRequests(ctx context.Context, seen []TickRequest) (sta
 		break
 	}
 	if err != nil {
-		return nil, fmt.Errorf("requests to run jobs: %w", l.explain(ctx, err))
+		return TickRequests{}, fmt.Errorf("requests to run jobs: %w", l.explain(ctx, err))
 	}
-	return standing, nil
+	return all, nil
 }
 
 // readRequests reads those that are not known: a request never changes.
-func (l *TickLedger) readRequests(ctx context.Context, names []string, known []TickRequest) ([]TickRequest, error) {
-	var all []TickRequest
+func (l *TickLedger) readRequests(ctx context.Context, names []string, known TickRequests) (all TickRequests, err error) {
 	for _, id := range names {
-		if i := slices.IndexFunc(known, func(r TickRequest) bool { return r.ID == id }); i >= 0 {
-			all = append(all, known[i])
+		path := l.requestPath(id)
+		if i := slices.IndexFunc(known.Standing, func(r TickRequest) bool { return r.ID == id }); i >= 0 {
+			all.Standing = append(all.Standing, known.Standing[i])
 			continue
 		}
-		data, stat, err := l.store.get(ctx, l.requestPath(id))
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
-			continue // gone meanwhile, or not ours to read
-		} else if err != nil {
-			return nil, err
+		if i := slices.IndexFunc(known.Unreadable, func(u Unreadable) bool { return u.Path == path }); i >= 0 {
+			all.Unreadable = append(all.Unreadable, known.Unreadable[i])
+			continue
 		}
+		data, stat, err := l.store.get(ctx, path)
 		var n requestNote
-		if decode(data, &n, &n.Format) != nil {
-			continue // not ours
+		if err == nil {
+			err = inNode(decode(data, &n, &n.Format), path)
 		}
-		all = append(all, TickRequest{
-			ID: id, Job: n.Job, By: n.By, Reason: n.Reason, Owner: n.Owner, Host: n.Host, PID: n.PID, At: time.UnixMilli(stat.Ctime),
-		})
+		bad, isBad := leftOut(err, path, "")
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // gone meanwhile
+		case isBad:
+			all.Unreadable = append(all.Unreadable, bad)
+		case err != nil:
+			return TickRequests{}, err
+		default:
+			all.Standing = append(all.Standing, TickRequest{
+				ID: id, Job: n.Job, By: n.By, Reason: n.Reason, Owner: n.Owner, Host: n.Host, PID: n.PID, At: time.UnixMilli(stat.Ctime),
+			})
+		}
 	}
-	slices.SortFunc(all, func(a, b TickRequest) int {
+	slices.SortFunc(all.Standing, func(a, b TickRequest) int {
 		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
+	byPath(all.Unreadable)
 	return all, nil
 }
 

@@ -18,10 +18,10 @@ func TestARequestIsTakenByOneDaemonAndItsRunHasItsID(t *testing.T) {
 		b, _ := server.ledger("b")
 		handle, err := asker.Request(t.Context(), TickRequest{Job: "job", By: "ann", Reason: "again"})
 		require.NoError(t, err)
-		standing, err := a.AwaitRequests(t.Context(), nil)
+		standing, err := a.AwaitRequests(t.Context(), TickRequests{})
 		require.NoError(t, err)
-		require.Len(t, standing, 1)
-		request := standing[0]
+		require.Len(t, standing.Standing, 1)
+		request := standing.Standing[0]
 		require.Equal(t, TickRequest{ID: handle.ID(), Job: "job", By: "ann", Reason: "again", Owner: "asker", Host: "h", PID: 1, At: request.At}, request)
 		require.False(t, request.At.IsZero())
 
@@ -110,7 +110,7 @@ func TestARequestDiesWithItsAsker(t *testing.T) {
 		a, _ := server.ledger("a")
 		handle, err := asker.Request(t.Context(), TickRequest{Job: "job"})
 		require.NoError(t, err)
-		seen, err := a.AwaitRequests(t.Context(), nil)
+		seen, err := a.AwaitRequests(t.Context(), TickRequests{})
 		require.NoError(t, err)
 		lost := make(chan error, 1)
 		go func() { lost <- handle.AwaitTaken(t.Context()) }()
@@ -122,7 +122,7 @@ func TestARequestDiesWithItsAsker(t *testing.T) {
 		none, err := a.AwaitRequests(t.Context(), seen)
 		require.NoError(t, err)
 		require.Empty(t, none)
-		claim, err := a.ClaimRequest(t.Context(), seen[0], 1)
+		claim, err := a.ClaimRequest(t.Context(), seen.Standing[0], 1)
 		require.NoError(t, err)
 		require.Equal(t, TickTaken, claim.Verdict)
 	})

@@ -169,47 +169,56 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 	return state, nil
 }
 
-// States returns what the ledger knows about all jobs, sorted by name. Each is
-// looked at on its own: the whole is no snapshot.
-func (l *TickLedger) States(ctx context.Context) ([]TickState, error) {
+// States returns what the ledger knows about all jobs, sorted by name, and the
+// nodes that cannot be read, by path. Each is looked at on its own: the whole is
+// no snapshot.
+func (l *TickLedger) States(ctx context.Context) ([]TickState, []Unreadable, error) {
 	l.lookAtClock(ctx)
-	states, err := l.states(ctx)
+	states, left, err := l.states(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
+		return nil, nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
 	}
-	return states, nil
+	return states, byPath(left), nil
 }
 
-func (l *TickLedger) states(ctx context.Context) ([]TickState, error) {
+func (l *TickLedger) states(ctx context.Context) (states []TickState, left []Unreadable, err error) {
 	names, _, err := l.store.list(ctx, l.root)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil, nil, nil
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var mu sync.Mutex
-	var states []TickState
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(16)
 	for _, name := range names {
+		path := l.root + "/" + name
 		job, ok := unescapeScope(name)
 		if !ok {
-			continue // not ours
+			mu.Lock()
+			left = append(left, misplaced(path, notAJob))
+			mu.Unlock()
+			continue
 		}
 		work.Go(func() error {
-			state, err := l.stateAt(inner, l.root+"/"+name, job)
-			if err != nil {
+			state, err := l.stateAt(inner, path, job)
+			bad, isBad := leftOut(err, path, job)
+			if err != nil && !isBad {
 				return fmt.Errorf("job %q: %w", job, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			states = append(states, state)
+			if isBad {
+				left = append(left, bad)
+			} else {
+				states = append(states, state)
+			}
 			return nil
 		})
 	}
 	err = work.Wait()
 	slices.SortFunc(states, func(a, b TickState) int { return strings.Compare(a.Job, b.Job) })
-	return states, err
+	return states, left, err
 }
 
 func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, error) {

@@ -332,18 +332,18 @@ func (c *cluster) withdraw(id string) bool {
 	return true
 }
 
-func (l *ledger) AwaitRequests(ctx context.Context, seen []recipes.TickRequest) ([]recipes.TickRequest, error) {
+func (l *ledger) AwaitRequests(ctx context.Context, seen recipes.TickRequests) (recipes.TickRequests, error) {
 	for {
 		l.mu.Lock()
 		now, asked := l.requests, l.asked
 		l.mu.Unlock()
-		if len(now) != len(seen) || !slices.Equal(now, seen) {
-			return now, nil
+		if !slices.Equal(now, seen.Standing) {
+			return recipes.TickRequests{Standing: now}, nil
 		}
 		select {
 		case <-asked:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return recipes.TickRequests{}, context.Cause(ctx)
 		}
 	}
 }

@@ -39,6 +39,7 @@ type lane struct {
 	early   time.Duration // until a tick that was put back is no longer still to come
 	pending []skip        // to be recorded before the next claim, by instant
 	warned  bool          // that a clock is ahead
+	unread  bool          // it was told that the record of the job cannot be read
 	timer   *time.Timer
 }
 
@@ -317,6 +318,10 @@ func (l *lane) decide(tick time.Time, newer int) {
 		l.undecided(tick, err)
 		return
 	}
+	if l.unread {
+		l.unread = false
+		l.s.log.Info("the record of this job can be read again", "job", def.Name)
+	}
 	l.decided(tick, claim)
 }
 
@@ -500,6 +505,10 @@ func (l *lane) undecided(tick time.Time, err error) {
 	reason := SkipUndecided
 	if errors.As(err, new(*OverlapError)) {
 		reason = SkipOverlap
+	}
+	if isUnreadable(err) && !l.unread { // its ticks are told one by one below the level of warnings
+		l.unread = true
+		l.s.log.Error("no tick of this job runs until its record in ZooKeeper can be read", "job", l.definition().Name, "error", err)
 	}
 	l.tellSkip(context.Background(), "", tick, reason, err)
 	l.postpone(skip{instant: tick, reason: reason, detail: err, told: true})

@@ -15,7 +15,7 @@ import (
 func (s *Scheduler) serveRequests() {
 	var serving sync.WaitGroup
 	defer serving.Wait()
-	var standing []recipes.TickRequest
+	var standing recipes.TickRequests
 	var mu sync.Mutex
 	served := make(map[string]bool) // of these, by id
 	for pause := newPace(); !s.isDraining(); {
@@ -27,12 +27,13 @@ func (s *Scheduler) serveRequests() {
 			continue
 		}
 		pause = newPace()
+		s.tellUnreadable(standing.Unreadable, requests.Unreadable)
 		standing = requests
 		mu.Lock()
 		maps.DeleteFunc(served, func(id string, _ bool) bool {
-			return !slices.ContainsFunc(standing, func(r recipes.TickRequest) bool { return r.ID == id })
+			return !slices.ContainsFunc(standing.Standing, func(r recipes.TickRequest) bool { return r.ID == id })
 		})
-		for _, request := range standing {
+		for _, request := range standing.Standing {
 			if !served[request.ID] && s.laneOf(request.Job) != nil {
 				served[request.ID] = true
 				serving.Go(func() {
@@ -51,7 +52,7 @@ func (s *Scheduler) serveRequests() {
 
 // awaitRequests returns the requests that stand as soon as they differ from
 // those that are known, or a job was added, which one of them may be about.
-func (s *Scheduler) awaitRequests(known []recipes.TickRequest) ([]recipes.TickRequest, error) {
+func (s *Scheduler) awaitRequests(known recipes.TickRequests) (recipes.TickRequests, error) {
 	ctx, cancel := context.WithCancel(s.firing)
 	var added bool
 	var waiting sync.WaitGroup
@@ -70,6 +71,16 @@ func (s *Scheduler) awaitRequests(known []recipes.TickRequest) ([]recipes.TickRe
 		return known, nil
 	}
 	return standing, err
+}
+
+// tellUnreadable logs each request that cannot be read, once: nobody knows for
+// which job it is.
+func (s *Scheduler) tellUnreadable(before, now []recipes.Unreadable) {
+	for _, u := range now {
+		if !slices.Contains(before, u) {
+			s.log.Warn("a request to run a job by hand is left out", "node", u.Path, "why", u.Reason)
+		}
+	}
 }
 
 // serveAnew has requests looked at that were about no job of this daemon.
@@ -91,6 +102,7 @@ func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
 	defer s.deciding.Done()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer s.endWithDrain(cancel, drainClaim)()
+	told := false
 	for pause := newPace(); ; {
 		l := s.laneOf(request.Job)
 		if l == nil {
@@ -98,6 +110,10 @@ func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
 		}
 		def := l.definition()
 		claim, err := s.cfg.Ledger.ClaimRequest(ctx, request, mostRuns(def))
+		if isUnreadable(err) && !told {
+			told = true
+			s.log.Error("a run by hand waits until the record of its job in ZooKeeper can be read", "job", def.Name, "by", request.By, "error", err)
+		}
 		switch {
 		case err == nil && claim.Verdict == recipes.TickClaimed:
 			s.log.Info("job is run by hand", "job", def.Name, "by", request.By, "reason", request.Reason)

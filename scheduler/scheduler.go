@@ -91,7 +91,7 @@ type Ledger interface {
 	ClaimWaiting(ctx context.Context, job string, most int) (recipes.TickClaim, error)
 	Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (recipes.TickFinish, error)
 	AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.Time, err error)
-	AwaitRequests(ctx context.Context, seen []recipes.TickRequest) ([]recipes.TickRequest, error)
+	AwaitRequests(ctx context.Context, seen recipes.TickRequests) (recipes.TickRequests, error)
 	RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error)
 	RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error)
 	State(ctx context.Context, job string) (recipes.TickState, error)

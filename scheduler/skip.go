@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -78,7 +79,10 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 		attrs = append(attrs, "detail", detail.Error())
 	}
 	level := slog.LevelWarn
-	if reason.isQuiet() {
+	switch {
+	case isUnreadable(detail): // said once, see undecided
+		level = slog.LevelDebug
+	case reason.isQuiet():
 		level = slog.LevelInfo
 	}
 	l.s.log.Log(ctx, level, "tick skipped", attrs...)
@@ -93,4 +97,10 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 	l.s.cfg.Guard.Observe(ctx, lockguard.Skipped{
 		Subject: subject, Job: def.Name, Instant: instant.UTC(), Reason: string(reason),
 	})
+}
+
+// isUnreadable reports whether err is about a record that this daemon cannot read,
+// or must not: trying again is of no use until somebody has put it right.
+func isUnreadable(err error) bool {
+	return errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
 }

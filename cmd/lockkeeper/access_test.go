@@ -29,7 +29,7 @@ func TestDaemonTellsThatOthersHaveAccess(t *testing.T) {
 	client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}})
 	require.NoError(t, err)
 	defer closeClient(client)
-	_, err = client.Locks(t.Context())
+	_, _, err = client.Locks(t.Context())
 	require.NoError(t, err)
 	lock, err := client.PriorityLock("users")
 	require.NoError(t, err)

@@ -60,11 +60,13 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 	}
 	var (
 		all    []openApproval
+		left   []recipes.Unreadable
 		silent error
 		now    time.Time
 	)
 	err = p.withClient(c, client, func(ctx context.Context, locks *recipes.Client) error {
-		board, err := locks.Approvals().List(ctx)
+		board, unread, err := locks.Approvals().List(ctx)
+		left = unread
 		if err == nil {
 			now, err = locks.Time(ctx)
 		}
@@ -81,11 +83,12 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 	if err != nil {
 		return err
 	}
+	defer p.tellUnreadable(left)
 	views := make([]views.Approval, len(all))
 	for i, a := range all {
 		views[i] = newApprovalView(a)
 	}
-	if len(views) == 0 && silent == nil {
+	if len(views) == 0 && len(left) == 0 && silent == nil {
 		p.say("nothing waits for a decision")
 	}
 	if len(views) > 0 || !p.forPeople() {

@@ -116,15 +116,16 @@ func (p *program) showAudit(c *cobra.Command, q *auditQuery) error {
 			return p.followAudit(ctx, trail, query, now)
 		}
 		query.Limit++ // whether there are more
-		records, err := trail.Read(ctx, query)
+		records, left, err := trail.Read(ctx, query)
 		if err != nil {
 			return err
 		}
+		defer p.tellUnreadable(left)
 		if len(records) > q.limit.is {
 			records = records[1:]
 			p.say("there are older records than the newest %d; -n shows more", q.limit.is)
 		}
-		if len(records) == 0 {
+		if len(records) == 0 && len(left) == 0 {
 			p.say("no such record; lockkeeper audit verify says how many there are")
 			if p.forPeople() {
 				return nil
@@ -140,10 +141,11 @@ func (p *program) followAudit(ctx context.Context, trail *recipes.AuditLog, q re
 	if err != nil {
 		return err
 	}
-	records, err := trail.Read(ctx, q)
+	records, left, err := trail.Read(ctx, q)
 	if err != nil {
 		return err
 	}
+	p.tellUnreadable(left)
 	if err := p.writeEach(records, now, true); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (p *program) measure(c *cobra.Command, f *benchFlags) error {
 	}
 	held := 0
 	if err := p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *recipes.Client) error {
-		states, err := client.Locks(ctx)
+		states, _, err := client.Locks(ctx)
 		for _, s := range states {
 			if s.Held() {
 				held++

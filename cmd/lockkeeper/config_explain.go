@@ -161,7 +161,7 @@ func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Jo
 				return err
 			}
 		}
-		frozen, _ = client.Frozen(ctx) // else less is known
+		frozen, _, _ = client.Frozen(ctx) // else less is known
 		return nil
 	}
 	switch err := look(); {

@@ -29,12 +29,12 @@ func (f *consoleFacts) all() console.Facts {
 	return console.Facts{Approvals: f.approvals, Audit: f.audit, Frozen: f.frozen, Groups: f.groups, Job: f.job, Jobs: f.jobs, Overrides: f.overrides}
 }
 
-func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, error) {
-	states, err := f.client.TickLedger("").States(ctx)
+func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, []recipes.Unreadable, error) {
+	states, left, err := f.client.TickLedger("").States(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return jobViews(f.config(), states, f.requests(ctx, states...), f.client.Now()), nil
+	return jobViews(f.config(), states, f.requests(ctx, states...), left, f.client.Now()), left, nil
 }
 
 // requests is what all requests for locks do, if a job runs to which that matters.
@@ -42,18 +42,13 @@ func (f *consoleFacts) requests(ctx context.Context, states ...recipes.TickState
 	if !slices.ContainsFunc(states, anyAlive) {
 		return []live.Request{}
 	}
-	frozen, _ := f.client.Frozen(ctx) // else less is known
+	frozen, _, _ := f.client.Frozen(ctx) // else less is known
 	return append([]live.Request{}, live.Requests(f.board.Now().Locks, frozen)...)
 }
 
-// frozen are the requests that overrides keep out. One that cannot be read is
-// left out; lockkeeper locks why names it.
-func (f *consoleFacts) frozen(ctx context.Context) ([]recipes.FrozenRequest, error) {
-	all, err := f.client.Frozen(ctx)
-	if err != nil && len(all) == 0 {
-		return nil, err
-	}
-	return all, nil
+// frozen are the requests that overrides keep out.
+func (f *consoleFacts) frozen(ctx context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
+	return f.client.Frozen(ctx)
 }
 
 // nextTicks is how many ticks to come the console shows of a job.
@@ -87,73 +82,73 @@ func (f *consoleFacts) job(ctx context.Context, name string) (console.Job, error
 	return j, nil
 }
 
-func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, error) {
-	states, err := f.client.Groups(ctx)
+func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
+	states, left, err := f.client.Groups(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all := make([]views.Group, len(states))
 	for i, s := range states {
 		all[i] = views.NewGroup(s)
 	}
-	return all, nil
+	return all, left, nil
 }
 
-func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, error) {
+func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
 	now := f.client.Now()
 	var active []emergency.Active
 	if f.desk != nil {
 		if status := f.desk.Status(); status.Err != nil {
-			return nil, status.Err
+			return nil, nil, status.Err
 		}
 		active, _ = f.desk.Active()
 	} else {
 		posted, err := f.client.Overrides().List(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		active = inForce(nil, posted, now)
 	}
 	var ticks []recipes.TickState
 	if slices.ContainsFunc(active, func(a emergency.Active) bool { return a.Kind == override.Pause }) {
-		ticks, _ = f.client.TickLedger("").States(ctx) // else less is known
+		ticks, _, _ = f.client.TickLedger("").States(ctx) // else less is known
 	}
-	frozen, _ := f.client.Frozen(ctx) // likewise
+	frozen, _, _ := f.client.Frozen(ctx) // likewise
 	requests, jobs := live.Requests(f.board.Now().Locks, frozen), jobsThatAre(f.config(), ticks)
 	all := make([]views.Override, len(active))
 	for i, a := range active {
 		all[i] = newOverrideView(a, requests, jobs, now)
 	}
-	return all, nil
+	return all, nil, nil
 }
 
-func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, error) {
-	board, err := f.client.Approvals().List(ctx)
+func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+	board, left, err := f.client.Approvals().List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all := []views.Approval{}
 	for _, a := range board {
 		all = append(all, newApprovalView(openApproval{Approval: a}))
 	}
 	if f.workflows == nil {
-		return all, nil
+		return all, left, nil
 	}
 	asked, err := f.workflows.List(ctx)
 	if err != nil {
-		return nil, temporalSilent(f.config(), err)
+		return nil, nil, temporalSilent(f.config(), err)
 	}
 	for _, o := range asked {
 		all = append(all, newApprovalView(workflowApproval(o)))
 	}
 	slices.SortStableFunc(all, func(a, b views.Approval) int { return a.Opened.Compare(b.Opened) })
-	return all, nil
+	return all, left, nil
 }
 
-func (f *consoleFacts) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, error) {
+func (f *consoleFacts) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
 	trail, err := f.client.AuditLog(0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return trail.Read(ctx, q)
 }

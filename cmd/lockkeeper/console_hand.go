@@ -94,11 +94,11 @@ func (h *consoleHand) Clear(ctx context.Context, id string, by console.By) (cons
 }
 
 func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, error) {
-	concerns, err := h.operator.concerns(ctx, []override.Override{o}, h.facts.config())
+	around, err := lookAround(ctx, h.client, []override.Override{o})
 	if err != nil {
 		return 0, err
 	}
-	return len(concerns[0]), nil
+	return len(around.concerns([]override.Override{o}, h.facts.config())[0]), nil
 }
 
 func (h *consoleHand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {

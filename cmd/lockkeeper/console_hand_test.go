@@ -87,7 +87,7 @@ func TestPreemptionDoesNotBeginAfterItsCallerWasToldThatItFailed(t *testing.T) {
 	all, err := h.client.Overrides().List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
-	records, err := trail.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := trail.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	require.Equal(t, recipes.AuditFailed, records[len(records)-1].Result)
 }

@@ -111,6 +111,7 @@ func (p *program) collectIdle(c *cobra.Command, f *gcFlags) error {
 	if err != nil && len(found.Removed) == 0 {
 		return err
 	}
+	defer p.tellUnreadable(found.Unreadable)
 	v := newGCView(found, o)
 	if err := p.writePage(v, func(pg page) { writeGC(pg, v) }); err != nil {
 		return err

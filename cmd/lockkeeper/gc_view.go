@@ -17,6 +17,8 @@ type gcView struct {
 	Removed      []idleView   `json:"removed"`
 	Left         []gcLeftView `json:"left"`
 	Transactions int          `json:"transactions"`
+
+	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
 }
 
 type idleView struct {
@@ -31,7 +33,7 @@ type gcLeftView struct {
 
 func newGCView(found recipes.Collection, o recipes.IdleOptions) gcView {
 	v := gcView{
-		DryRun: o.DryRun, Older: found.Older.Milliseconds(), At: found.At.UTC(), Transactions: found.Transactions,
+		DryRun: o.DryRun, Older: found.Older.Milliseconds(), At: found.At.UTC(), Transactions: found.Transactions, Unreadable: found.Unreadable,
 		Removed: make([]idleView, len(found.Removed)), Left: make([]gcLeftView, len(found.Left)),
 	}
 	for i, x := range found.Removed {

@@ -54,18 +54,20 @@ many locks have changed hands.`,
 
 func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 	var states []recipes.GroupState
+	var left []recipes.Unreadable
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, err = client.Groups(ctx)
+		states, left, err = client.Groups(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	defer p.tellUnreadable(left)
 	all := make([]groupView, len(states))
 	for i, state := range states {
 		all[i] = views.NewGroup(state)
 	}
-	if len(states) == 0 {
+	if len(states) == 0 && len(left) == 0 {
 		p.say("there are no groups under this root; a group is listed once somebody has joined it")
 		if p.forPeople() {
 			return nil
@@ -87,6 +89,7 @@ func (p *program) showGroup(c *cobra.Command, file jobsFile, args []string) erro
 	if err != nil {
 		return err
 	}
+	defer p.tellUnreadable(state.Unreadable)
 	view := views.NewGroup(state)
 	return p.write(view, func(w io.Writer, wide bool) { writeGroup(w, view, wide) })
 }

@@ -143,6 +143,28 @@ func jobOf(cfg *config.Config, name string) *jobs.Job {
 	return &cfg.Jobs[i]
 }
 
+// knownStates returns what the ledger knows of some jobs, and reads nothing but
+// that. It returns an error if neither the file nor the ledger has some of the names.
+func knownStates(ctx context.Context, c *cobra.Command, ledger *recipes.TickLedger, names []string, cfg *config.Config) ([]recipes.TickState, error) {
+	states := make([]recipes.TickState, len(names))
+	unknown := false
+	for i, name := range names {
+		var err error
+		if states[i], err = ledger.State(ctx, name); err != nil {
+			return nil, err
+		}
+		unknown = unknown || !isKnown(states[i]) && jobOf(cfg, name) == nil
+	}
+	if !unknown {
+		return states, nil
+	}
+	all, _, err := ledger.States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return states, unknownJobs(c, names, cfg, all)
+}
+
 // unknownJobs returns an error if neither the file nor the ledger has some of
 // the names.
 func unknownJobs(c *cobra.Command, names []string, cfg *config.Config, states []recipes.TickState) error {

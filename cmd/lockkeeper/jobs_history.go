@@ -49,31 +49,21 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 	}
 	var states []recipes.TickState
 	var requests []live.Request
-	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) error {
+	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
-		ledger := client.TickLedger("")
-		state, err := ledger.State(ctx, args[0])
-		if err == nil && isKnown(state) {
-			states = []recipes.TickState{state}
-			if requests, err = requestsOf(ctx, client, state); err != nil {
-				p.say("%v", err)
-			}
-			return nil
+		states, err = knownStates(ctx, c, client.TickLedger(""), args, cfg)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			states, err = ledger.States(ctx)
+		var problem error
+		if requests, problem = requestsOf(ctx, client, states...); problem != nil {
+			p.say("%v", problem)
 		}
 		return err
 	})
 	if err != nil {
 		return err
-	}
-	if err := unknownJobs(c, args, cfg, states); err != nil {
-		return err
-	}
-	if len(states) != 1 || states[0].Job != args[0] {
-		states = []recipes.TickState{{Job: args[0]}} // in the file, and not run yet
 	}
 	now := time.Now()
 	view := views.NewHistory(states[0], requests, n, now)

@@ -55,10 +55,11 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	}
 	var states []recipes.TickState
 	var requests []live.Request
+	var left []recipes.Unreadable
 	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
-		if states, err = client.TickLedger("").States(ctx); err != nil {
+		if states, left, err = client.TickLedger("").States(ctx); err != nil {
 			return err
 		}
 		requests, err = requestsOf(ctx, client, states...)
@@ -71,8 +72,9 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	now := time.Now()
-	views := jobViews(cfg, states, requests, now)
-	if len(views) == 0 {
+	defer p.tellUnreadable(left)
+	views := jobViews(cfg, states, requests, left, now)
+	if len(views) == 0 && len(left) == 0 {
 		p.say("there are no jobs under this root; one is listed once a daemon runs it, or is in the file: -f FILE")
 		if p.forPeople() {
 			return nil
@@ -81,14 +83,16 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	return p.write(views, func(w io.Writer, wide bool) { writeJobs(w, views, now, wide) })
 }
 
-// jobViews joins the jobs of the file with those of the ledger, by name.
-func jobViews(cfg *config.Config, states []recipes.TickState, requests []live.Request, now time.Time) []jobView {
+// jobViews joins the jobs of the file with those of the ledger, by name. Those of
+// which the ledger has what cannot be read are left out: what they do is not known.
+func jobViews(cfg *config.Config, states []recipes.TickState, requests []live.Request, left []recipes.Unreadable, now time.Time) []jobView {
 	views := make([]jobView, 0, len(states))
 	for _, s := range states {
 		views = append(views, newJobView(jobOf(cfg, s.Job), s, requests, now))
 	}
 	for _, name := range jobNames(cfg) {
-		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) {
+		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) &&
+			!slices.ContainsFunc(left, func(u recipes.Unreadable) bool { return u.Name == name }) {
 			views = append(views, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, requests, now))
 		}
 	}

@@ -124,16 +124,13 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 	failed := p.onJobs(c, cfg, client, func(ctx context.Context, o *operator) error {
 		quick, cancel := shortly(ctx)
 		defer cancel()
-		states, err := o.client.TickLedger("").States(quick)
+		states, err := knownStates(quick, c, o.client.TickLedger(""), names, cfg)
 		if err != nil {
 			return err
 		}
-		if err := unknownJobs(c, names, cfg, states); err != nil {
-			return err
-		}
-		for _, name := range names {
+		for _, state := range states {
 			quick, cancel := shortly(ctx)
-			done, err := change(quick, o, stateOf(states, name))
+			done, err := change(quick, o, state)
 			cancel()
 			if err != nil {
 				return err
@@ -155,15 +152,6 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 		return failed
 	}
 	return err
-}
-
-func stateOf(states []recipes.TickState, name string) recipes.TickState {
-	for _, s := range states {
-		if s.Job == name {
-			return s
-		}
-	}
-	return recipes.TickState{Job: name}
 }
 
 func writePauseChange(w io.Writer, v pauseChange, now time.Time) {

@@ -23,14 +23,14 @@ func newDaemon(t *testing.T, f *fortress) *recipes.TickLedger {
 
 // takeNext takes the next request to run a job by hand.
 func takeNext(ctx context.Context, daemon *recipes.TickLedger) (recipes.TickClaim, error) {
-	var standing []recipes.TickRequest
-	for len(standing) == 0 {
+	var all recipes.TickRequests
+	for len(all.Standing) == 0 {
 		var err error
-		if standing, err = daemon.AwaitRequests(ctx, standing); err != nil {
+		if all, err = daemon.AwaitRequests(ctx, all); err != nil {
 			return recipes.TickClaim{}, err
 		}
 	}
-	return daemon.ClaimRequest(ctx, standing[0], 1)
+	return daemon.ClaimRequest(ctx, all.Standing[0], 1)
 }
 
 // requireAct checks that an act is on record: that it is about to be done, and then
@@ -129,7 +129,7 @@ func TestNothingIsDoneToAJobThatIsNotOnRecord(t *testing.T) {
 	state, err := daemon.State(t.Context(), "backup")
 	require.NoError(t, err)
 	require.Equal(t, "ben", state.Paused.By, "neither paused anew nor resumed")
-	standing, err := daemon.AwaitRequests(t.Context(), []recipes.TickRequest{{ID: "none"}})
+	standing, err := daemon.AwaitRequests(t.Context(), recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})
 	require.NoError(t, err)
-	require.False(t, slices.ContainsFunc(standing, func(r recipes.TickRequest) bool { return r.Job == "backup" }), "nobody asks for a run")
+	require.False(t, slices.ContainsFunc(standing.Standing, func(r recipes.TickRequest) bool { return r.Job == "backup" }), "nobody asks for a run")
 }

@@ -85,14 +85,11 @@ func (p *program) runJob(c *cobra.Command, f *jobsRunFlags, args []string) error
 		name, ledger := args[0], o.client.TickLedger("")
 		quick, cancel := shortly(ctx)
 		defer cancel()
-		states, err := ledger.States(quick)
+		states, err := knownStates(quick, c, ledger, args, cfg)
 		if err != nil {
 			return err
 		}
-		if err := unknownJobs(c, args, cfg, states); err != nil {
-			return err
-		}
-		if pause := views.NewPause(stateOf(states, name).Paused, time.Now()); pause != nil {
+		if pause := views.NewPause(states[0].Paused, time.Now()); pause != nil {
 			p.say("the job %q is paused, but a run by hand is made all the same", name)
 		}
 		order := &runOrder{ledger: ledger, job: name, within: f.within.or(defaultWithin)}

@@ -67,7 +67,7 @@ func TestJobsAreOneLineEachWithWhatTheFileAndTheClusterKnow(t *testing.T) {
 	cfg, states := someJobStates()
 
 	// when
-	views := jobViews(cfg, states, nil, at(0))
+	views := jobViews(cfg, states, nil, nil, at(0))
 	out := table(func(w *tabwriter.Writer) { writeJobs(w, views, at(0), false) })
 
 	// then

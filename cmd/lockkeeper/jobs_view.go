@@ -29,11 +29,11 @@ func requestsOf(ctx context.Context, client *recipes.Client, states ...recipes.T
 	if !slices.ContainsFunc(states, anyAlive) {
 		return []live.Request{}, nil
 	}
-	locks, err := client.Locks(ctx)
+	locks, _, err := client.Locks(ctx) // those that cannot be read are named where locks are asked for
 	if err != nil {
 		return nil, fmt.Errorf("what runs wait for is not known: %w", err)
 	}
-	frozen, err := client.Frozen(ctx)
+	frozen, _, err := client.Frozen(ctx)
 	requests := live.Requests(live.NewLocks(locks), frozen)
 	if requests == nil {
 		requests = []live.Request{}

@@ -72,14 +72,16 @@ Exit code 75 if ZooKeeper does not answer, 78 for a scope that cannot be.`,
 
 func (p *program) listLocks(c *cobra.Command, file jobsFile) error {
 	var states []recipes.LockState
+	var left []recipes.Unreadable
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, err = client.Locks(ctx)
+		states, left, err = client.Locks(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(states) == 0 {
+	defer p.tellUnreadable(left)
+	if len(states) == 0 && len(left) == 0 {
 		p.say("there are no locks under this root; a lock is listed from its first use on")
 		if p.forPeople() {
 			return nil
@@ -99,16 +101,18 @@ func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error
 		if state, err = client.Lock(ctx, args[0]); err != nil {
 			return err
 		}
-		all, err := client.Frozen(ctx)
+		all, left, err := client.Frozen(ctx)
 		if err != nil {
 			p.say("%v", err)
 		}
+		state.Unreadable = append(state.Unreadable, left...)
 		frozen = live.FrozenFor(args[0], all)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	defer p.tellUnreadable(state.Unreadable)
 	view := live.Explain(state)
 	view.Frozen = frozen
 	return p.write(view, func(w io.Writer, wide bool) { writeLock(w, state, frozen, wide) })

@@ -154,7 +154,7 @@ func (f *fortress) lockkeeper(t *testing.T, args ...string) (code int, stdout, s
 func (f *fortress) records(t *testing.T) []recipes.AuditRecord {
 	log, err := f.client.AuditLog(0)
 	require.NoError(t, err)
-	all, err := log.Read(t.Context(), recipes.AuditQuery{})
+	all, _, err := log.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	return all
 }

@@ -115,20 +115,22 @@ func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
 
 // look asks ZooKeeper. cfg is the configuration file; nil: there is none.
 func (f *whyFacts) look(ctx context.Context, client *recipes.Client, cfg *config.Config, about string) error {
-	states, err := client.Locks(ctx)
+	states, left, err := client.Locks(ctx)
 	if err != nil {
 		return err
 	}
 	*f = *newWhyFacts(about, states)
+	f.leaveOut(left)
 	if f.now.IsZero() {
 		f.now = client.Now()
 	}
 	f.job = jobOf(cfg, about)
 	f.readOverrides(ctx, client, cfg)
 	f.readApprovals(ctx, client)
-	if f.outside, err = client.Frozen(ctx); err != nil {
+	if f.outside, left, err = client.Frozen(ctx); err != nil {
 		f.unread = append(f.unread, err.Error())
 	}
+	f.leaveOut(left)
 	if f.lock() == nil && len(f.requests()) == 0 {
 		return f.readTicks(ctx, client)
 	}
@@ -174,7 +176,8 @@ func (f *whyFacts) readOverrides(ctx context.Context, client *recipes.Client, cf
 
 // readApprovals reads those that nobody has decided about.
 func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
-	all, err := client.Approvals().List(ctx)
+	all, left, err := client.Approvals().List(ctx)
+	f.leaveOut(left)
 	if err != nil {
 		f.unread = append(f.unread, err.Error())
 	}
@@ -182,6 +185,17 @@ func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
 		if a.Decision == nil {
 			f.approvals = append(f.approvals, a)
 		}
+	}
+}
+
+// leaveOut names what could not be read.
+func (f *whyFacts) leaveOut(left []recipes.Unreadable) {
+	for i, u := range left {
+		if i == manyUnreadable {
+			f.unread = append(f.unread, count(len(left)-i, "more node")+"; all of them: lockkeeper doctor")
+			break
+		}
+		f.unread = append(f.unread, u.String())
 	}
 }
 

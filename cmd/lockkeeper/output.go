@@ -8,6 +8,9 @@ import (
 	"text/tabwriter"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/lockkeeper/lockkeeper/observability/lettering"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // write writes v as JSON or YAML, with the same names, or else lets table
@@ -77,12 +80,21 @@ func row(w io.Writer, cells ...any) {
 }
 
 // printable keeps what others have written into ZooKeeper from playing tricks
-// on the terminal.
+// on the terminal, on the one line that it is on.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r <= 0x9f {
-			return '\uFFFD'
+	return strings.ReplaceAll(lettering.Plain(s), "\n", "\uFFFD")
+}
+
+// manyUnreadable is how many nodes are named that cannot be read.
+const manyUnreadable = 20
+
+// tellUnreadable names what a list has left out, or of which it knows little.
+func (p *program) tellUnreadable(all []recipes.Unreadable) {
+	for i, u := range all {
+		if i == manyUnreadable {
+			p.say("unreadable: %s; all of them: lockkeeper doctor", count(len(all)-i, "more node"))
+			break
 		}
-		return r
-	}, s)
+		p.say("unreadable: %s", u)
+	}
 }

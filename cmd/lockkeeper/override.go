@@ -75,11 +75,13 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		}
 		return err
 	})
-	if err != nil && len(posted) == 0 {
+	unread := errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
+	if err != nil && len(posted) == 0 && (!unread || cfg == nil) {
 		return err
 	}
-	if err != nil { // they are not trusted, and shown all the same
+	if err != nil && !unread { // they are not trusted, and shown all the same
 		p.say("%v", err)
+		err = nil
 	}
 	all := inForce(p.overridesOfFile(cfg, now), posted, now)
 	jobs := jobsThatAre(cfg, ticks)
@@ -87,16 +89,16 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 	for i, a := range all {
 		views[i] = newOverrideView(a, requests, jobs, now)
 	}
-	if len(views) == 0 {
+	if len(views) == 0 && err == nil {
 		p.say("%s", noOverride(cfg))
-		if p.forPeople() {
-			return nil
-		}
 	}
-	return p.writePage(views, func(pg page) {
+	if len(views) == 0 && p.forPeople() {
+		return err
+	}
+	return errors.Join(p.writePage(views, func(pg page) {
 		writeOverrides(pg, all, now)
 		writeKeptOut(pg, views, now)
-	})
+	}), err)
 }
 
 // keptOut looks at whom overrides may keep out. What cannot be read is left out,
@@ -109,17 +111,19 @@ func (p *program) keptOut(ctx context.Context, client *recipes.Client, all []eme
 		locks  []recipes.LockState
 		frozen []recipes.FrozenRequest
 		ticks  []recipes.TickState
+		left   [3][]recipes.Unreadable
 		errs   [3]error
 	)
 	if is(override.Freeze) {
-		frozen, errs[0] = client.Frozen(ctx)
+		frozen, left[2], errs[0] = client.Frozen(ctx)
 	}
 	if is(override.Hold, override.PreemptNow) {
-		locks, errs[1] = client.Locks(ctx)
+		locks, left[0], errs[1] = client.Locks(ctx)
 	}
 	if is(override.Pause) {
-		ticks, errs[2] = client.TickLedger("").States(ctx)
+		ticks, left[1], errs[2] = client.TickLedger("").States(ctx)
 	}
+	p.tellUnreadable(slices.Concat(left[:]...))
 	if err := errors.Join(errs[:]...); err != nil {
 		p.say("whom overrides keep out is not known for all: %v", err)
 	}

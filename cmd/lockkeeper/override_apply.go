@@ -262,14 +262,16 @@ func (f *overrideFlags) override(id string, now time.Time, by string) override.O
 // force.
 func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, f *applyFlags, cfg *config.Config) error {
 	dryRun := f.dryRun.is
-	concerns, err := o.concerns(ctx, all, cfg)
+	around, err := lookAround(ctx, o.client, all)
 	if err != nil {
 		return err
 	}
+	p.tellUnreadable(around.left)
+	concerns := around.concerns(all, cfg)
 	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is told where it matters
 	views := make([]appliedView, len(all))
 	for i, one := range all {
-		views[i] = appliedView{one, appliedMore{Applied: !dryRun, Concerns: concerns[i]}}
+		views[i] = appliedView{one, appliedMore{Applied: !dryRun, Concerns: concerns[i], Unreadable: around.left}}
 		if at := slices.IndexFunc(posted, func(p recipes.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
 			views[i].more.Was = &posted[at].Override
 		}
@@ -297,21 +299,48 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 	return p.writePage(shown, nil)
 }
 
-// concerns are whom each of some overrides meets right now.
-func (o *operator) concerns(ctx context.Context, all []override.Override, cfg *config.Config) ([][]concern, error) {
-	states, err := o.client.Locks(ctx)
-	if err != nil {
-		return nil, err
+// surroundings are what overrides may concern right now.
+type surroundings struct {
+	locks []recipes.LockState
+	ticks []recipes.TickState
+	left  []recipes.Unreadable
+}
+
+// lookAround reads what overrides of these kinds may concern. It is for people to
+// see: what cannot be read is named, and is no reason to do nothing.
+func lookAround(ctx context.Context, client *recipes.Client, all []override.Override) (s surroundings, err error) {
+	saw := func(left []recipes.Unreadable, err error) error {
+		s.left = append(s.left, left...)
+		if e, ok := errors.AsType[*recipes.AccessError](err); ok { // the whole list
+			s.left = append(s.left, recipes.Unreadable{Path: e.Node, Reason: "its ACL does not let this client read it"})
+			return nil
+		}
+		return err
 	}
-	ticks, err := o.client.TickLedger("").States(ctx)
-	if err != nil {
-		return nil, err
+	pauses := func(o override.Override) bool { return o.Kind == override.Pause }
+	var left []recipes.Unreadable
+	if slices.ContainsFunc(all, func(o override.Override) bool { return !pauses(o) }) {
+		s.locks, left, err = client.Locks(ctx)
+		if err = saw(left, err); err != nil {
+			return s, err
+		}
 	}
+	if slices.ContainsFunc(all, pauses) {
+		s.ticks, left, err = client.TickLedger("").States(ctx)
+		if err = saw(left, err); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// concerns are whom each of some overrides meets.
+func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]concern {
 	concerns := make([][]concern, len(all))
 	for i, one := range all {
-		concerns[i] = concernsOf(one, states, jobsThatAre(cfg, ticks))
+		concerns[i] = concernsOf(one, s.locks, jobsThatAre(cfg, s.ticks))
 	}
-	return concerns, nil
+	return concerns
 }
 
 // whetherForAll asks whether what concerns everybody is meant; "" when nothing does.

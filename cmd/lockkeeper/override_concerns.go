@@ -25,6 +25,9 @@ type appliedMore struct {
 	Applied  bool               `json:"applied"`
 	Was      *override.Override `json:"was"` // in force before, with the same ID
 	Concerns []concern          `json:"concerns"`
+
+	// What could not be looked at: whom it concerns there is not known.
+	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
 }
 
 // MarshalJSON writes the fields of both in one object.

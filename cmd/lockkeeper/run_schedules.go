@@ -33,6 +33,7 @@ type schedulesKeeper struct {
 	keep   *temporal.Schedules
 	poke   chan struct{}
 	paused map[string]recipes.TickPause // by job, as the ledger has it
+	unread map[string]string            // by job: why it is not known whether it is paused
 
 	mu  sync.Mutex
 	all []temporal.Schedule
@@ -100,7 +101,7 @@ func (k *schedulesKeeper) run(ctx context.Context) {
 func (k *schedulesKeeper) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, schedulesEvery)
 	defer cancel()
-	states, err := k.ledger.States(ctx)
+	states, left, err := k.ledger.States(ctx)
 	if err != nil {
 		return fmt.Errorf("which jobs are paused is not known: %w", err)
 	}
@@ -113,12 +114,32 @@ func (k *schedulesKeeper) sync(ctx context.Context) error {
 	k.mu.Lock()
 	all := slices.Clone(k.all)
 	k.mu.Unlock()
+	k.leaveOut(left, all)
 	_, err = k.keep.Sync(ctx, all)
 	return err
 }
 
-// whyPaused says who has paused a job, and why.
+// leaveOut takes note of the jobs of which nobody knows whether they are paused,
+// and logs each once.
+func (k *schedulesKeeper) leaveOut(left []recipes.Unreadable, all []temporal.Schedule) {
+	before := k.unread
+	k.unread = make(map[string]string)
+	for _, u := range left {
+		if !slices.ContainsFunc(all, func(s temporal.Schedule) bool { return s.Job.Name == u.Name }) {
+			continue
+		}
+		if k.unread[u.Name] = u.String(); before[u.Name] != u.String() {
+			k.log.Error("a schedule on the Temporal server is paused until the record of its job in ZooKeeper can be read", "job", u.Name, "node", u.Path, "why", u.Reason)
+		}
+	}
+}
+
+// whyPaused says who has paused a job, and why. One whose record cannot be read is
+// paused: the daemons would not run it either.
 func (k *schedulesKeeper) whyPaused(job jobs.Job) (string, bool) {
+	if why := k.unread[job.Name]; why != "" {
+		return "its record in ZooKeeper cannot be read: " + why, true
+	}
 	if p, ok := k.paused[job.Name]; ok && (p.Until.IsZero() || p.Until.After(time.Now())) {
 		return fmt.Sprintf("paused by %s: %s", p.By, p.Reason), true
 	}

@@ -34,7 +34,7 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	}()
 	t.Cleanup(func() { require.NoError(t, <-shown) })
 	require.Eventually(t, func() bool {
-		all, err := f.client.Frozen(t.Context())
+		all, _, err := f.client.Frozen(t.Context())
 		return err == nil && len(all) == 1
 	}, 20*time.Second, 10*time.Millisecond)
 	says := func(args ...string) string {

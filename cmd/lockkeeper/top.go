@@ -113,15 +113,17 @@ func topLook() top.Look {
 // topOnce shows all locks as they are.
 func (p *program) topOnce(ctx context.Context, cfg recipes.Config) error {
 	var states []recipes.LockState
+	var left []recipes.Unreadable
 	var now time.Time
 	err := p.inspectWith(ctx, cfg, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, err = client.Locks(ctx)
+		states, left, err = client.Locks(ctx)
 		now = client.Now()
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	defer p.tellUnreadable(left)
 	s := live.NewSnapshot(states, now)
 	return p.write(s.Locks, func(w io.Writer, _ bool) { _, _ = io.WriteString(w, top.Text(s)) })
 }

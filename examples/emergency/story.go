@@ -57,7 +57,7 @@ func play(ctx context.Context, s site, out io.Writer) (end ending, err error) {
 	if end, err = t.happen(ctx); err != nil {
 		return end, err
 	}
-	if end.records, err = t.ana.trail.Read(ctx, recipes.AuditQuery{}); err != nil {
+	if end.records, _, err = t.ana.trail.Read(ctx, recipes.AuditQuery{}); err != nil {
 		return end, err
 	}
 	if end.report, err = t.ana.trail.Verify(ctx); err != nil {
@@ -153,7 +153,7 @@ func (t *story) decide(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	all, err := t.ana.client.Approvals().List(ctx)
+	all, _, err := t.ana.client.Approvals().List(ctx)
 	if err != nil {
 		return err
 	}

@@ -234,7 +234,7 @@ func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
 	appendAll(t, l, 4, 6)
 
 	// then it can be read, and what the head tells of what was done to it stays
-	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"act-4", "act-5", "act-6"}, acts(records))
 	holds(t, l, 4, 6)
@@ -256,7 +256,7 @@ func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 	// when
 	stranger := logOf(t, h.client(), 0)
 	_, appended := stranger.Append(t.Context(), entry(2))
-	_, read := stranger.Read(t.Context(), recipes.AuditQuery{})
+	_, _, read := stranger.Read(t.Context(), recipes.AuditQuery{})
 	_, checked := stranger.Verify(t.Context())
 
 	// then

@@ -33,7 +33,7 @@ func TestHeadsThatCannotBe(t *testing.T) {
 			_, err := l.Append(ctx, entry(4))
 
 			require.Error(t, err)
-			_, err = l.Read(ctx, recipes.AuditQuery{})
+			_, _, err = l.Read(ctx, recipes.AuditQuery{})
 
 			require.Error(t, err)
 			report, err := l.Verify(ctx)

@@ -17,7 +17,7 @@ func TestEmptyLogIsWhole(t *testing.T) {
 	t.Parallel()
 	l := logOf(t, newHouse(t).client(), 0)
 	require.Equal(t, recipes.AuditReport{}, verified(t, l))
-	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	require.Empty(t, records)
 	last, err := l.Last(t.Context())
@@ -45,7 +45,7 @@ func TestRecordSaysWhoWroteItAndContinuesTheOneBefore(t *testing.T) {
 	require.NotZero(t, second.PID)
 	require.NotEmpty(t, second.Act, "an act is filled in")
 	require.WithinRange(t, second.At, before, time.Now().Add(time.Second))
-	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	require.Equal(t, []recipes.AuditRecord{first, second}, records)
 	holds(t, l, 1, 2)
@@ -66,7 +66,7 @@ func TestQueries(t *testing.T) {
 	t.Parallel()
 	l := logOf(t, newHouse(t).client(), 0)
 	appendAll(t, l, 1, 300) // more than are read at once
-	third, err := l.Read(t.Context(), recipes.AuditQuery{From: 298, Limit: 1})
+	third, _, err := l.Read(t.Context(), recipes.AuditQuery{From: 298, Limit: 1})
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		q    recipes.AuditQuery
@@ -81,11 +81,11 @@ func TestQueries(t *testing.T) {
 		"since the newest":  {recipes.AuditQuery{Since: third[0].At, From: 300}, []string{"act-300"}},
 		"since the morning": {recipes.AuditQuery{Since: time.Now().Add(time.Hour)}, []string{}},
 	} {
-		records, err := l.Read(t.Context(), c.q)
+		records, _, err := l.Read(t.Context(), c.q)
 		require.NoError(t, err)
 		require.Equal(t, c.want, acts(records), name)
 	}
-	records, err := l.Read(t.Context(), recipes.AuditQuery{Since: time.Now().Add(-time.Hour)})
+	records, _, err := l.Read(t.Context(), recipes.AuditQuery{Since: time.Now().Add(-time.Hour)})
 	require.NoError(t, err)
 	require.Len(t, records, 300)
 }
@@ -116,7 +116,7 @@ func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
 	// then nothing is missing, nothing is there twice, and the chain is whole
 	l := logOf(t, h.client(), 0)
 	holds(t, l, 1, clients*writers*each)
-	records, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	got := acts(records)
 	slices.Sort(got)

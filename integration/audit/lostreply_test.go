@@ -117,7 +117,7 @@ func TestEntryWhoseAnswerIsLostIsOnRecordOnce(t *testing.T) {
 
 				// then
 				require.NoError(t, err)
-				records, err := mine.Read(t.Context(), recipes.AuditQuery{By: entry(n).By})
+				records, _, err := mine.Read(t.Context(), recipes.AuditQuery{By: entry(n).By})
 				require.NoError(t, err)
 				require.Equal(t, []recipes.AuditRecord{r}, records)
 			}

@@ -138,7 +138,7 @@ func TestTrailAloneExplainsEveryPreemptionAndTakeover(t *testing.T) {
 	// when
 	trail := logOf(t, h.client(), 0)
 	require.Nil(t, verified(t, trail).Broken)
-	records, err := trail.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := trail.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 
 	// then

@@ -279,7 +279,7 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	elsewhere.ServerName = "zk2.example.com"
 	for what, cfg := range map[string]*tls.Config{"by its address": a.tls(keeper), "by another name": elsewhere} {
 		c := client(t, addr, recipes.Config{TLS: cfg, X509: true})
-		_, err := c.Locks(ctx)
+		_, _, err := c.Locks(ctx)
 		var unavailable *recipes.UnavailableError
 		require.ErrorAs(t, err, &unavailable, what)
 		require.ErrorContains(t, err, "TLS handshake with "+addr, what)
@@ -288,7 +288,7 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	stranger := newAuthority(t)
 	mistaken := told.Clone()
 	mistaken.RootCAs = stranger.tls().RootCAs
-	_, err := client(t, addr, recipes.Config{TLS: mistaken, X509: true}).Locks(ctx)
+	_, _, err := client(t, addr, recipes.Config{TLS: mistaken, X509: true}).Locks(ctx)
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 }
 

@@ -18,7 +18,7 @@ func owners(t *testing.T, c *recipes.Client, daemons int) map[string]string {
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		groups, err := c.Groups(ctx)
+		groups, _, err := c.Groups(ctx)
 		if err != nil || len(groups) != 1 {
 			return false
 		}

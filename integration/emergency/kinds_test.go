@@ -323,5 +323,6 @@ func TestAStrangerAppliesNothing(t *testing.T) {
 
 // allRecords returns the whole trail.
 func allRecords(ctx context.Context, log *recipes.AuditLog) ([]recipes.AuditRecord, error) {
-	return log.Read(ctx, recipes.AuditQuery{})
+	all, _, err := log.Read(ctx, recipes.AuditQuery{})
+	return all, err
 }

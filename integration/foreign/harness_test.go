@@ -71,6 +71,15 @@ func request(priority, n int) string {
 
 func guid(n int) string { return fmt.Sprintf("%024x", n) }
 
+// paths are those of nodes that a list has left out.
+func paths(left []recipes.Unreadable) []string {
+	all := make([]string, len(left))
+	for i, u := range left {
+		all[i] = u.Path
+	}
+	return all
+}
+
 var world = zk.WorldACL(zk.PermAll)
 
 // put creates a node, and whatever is missing above it.

@@ -182,7 +182,7 @@ func TestForeignScopesAndBucketsDoNotHideTheOthers(t *testing.T) {
 	h.put(h.lockNode("closed"), "", 0, zk.DigestACL(zk.PermAll, "ann", "x"))
 	h.put(h.lockNode("broken"), "garbage", 0, world)
 
-	states, err := h.client().Locks(t.Context())
+	states, _, err := h.client().Locks(t.Context())
 
 	require.NoError(t, err)
 	var scopes []string

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -12,5 +13,10 @@ import (
 var shared testbed.Shared
 
 func TestMain(m *testing.M) {
-	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+	code, err := withProgram(func() int { return shared.Main(m, func() error { return goleak.Find() }) })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }

@@ -84,17 +84,19 @@ func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
 		h.put(h.root+"/ticks/backup/"+name, data, 0, world)
 	}
 	h.put(h.root+"/ticks/a%2", "x", 0, world)
-	for name, data := range map[string]string{guid(1): "garbage", guid(2): newer, "x": "", guid(3): `{"format":1}`} {
+	for name, data := range map[string]string{guid(1): "garbage", guid(2): newer, "x": "", guid(3): `{"format":1,"job":7}`} {
 		h.put(h.root+"/requests/"+name, data, 0, world)
 	}
 	h.put(h.root+"/requests/"+guid(4), `{"format":1,"job":"backup"}`, 0, zk.DigestACL(zk.PermAll, "ann", "x"))
 
 	asked, err := ledger.Request(t.Context(), recipes.TickRequest{Job: "backup", By: "ana"})
 	require.NoError(t, err)
-	standing, err := ledger.AwaitRequests(t.Context(), nil)
+	standing, err := ledger.AwaitRequests(t.Context(), recipes.TickRequests{})
 	require.NoError(t, err)
+	requests := h.root + "/requests/"
+	require.Equal(t, []string{requests + guid(1), requests + guid(2), requests + guid(3), requests + guid(4), requests + "x"}, paths(standing.Unreadable))
 	var found bool
-	for _, r := range standing {
+	for _, r := range standing.Standing {
 		found = found || r.ID == asked.ID()
 	}
 	require.True(t, found)
@@ -103,9 +105,10 @@ func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
 	require.Equal(t, recipes.TickClaimed, claim.Verdict)
 	_, err = ledger.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
 	require.NoError(t, err)
-	states, err := ledger.States(t.Context())
+	states, left, err := ledger.States(t.Context())
 	require.NoError(t, err)
 	require.Len(t, states, 1)
+	require.Equal(t, []string{h.root + "/ticks/a%2"}, paths(left))
 }
 
 func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
@@ -116,8 +119,9 @@ func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
 	}
 	open, err := board.Open(t.Context(), recipes.ApprovalRequest{Scope: scope})
 	require.NoError(t, err)
-	all, err := board.List(t.Context())
+	all, left, err := board.List(t.Context())
 	require.NoError(t, err)
+	require.Len(t, left, 5)
 	require.Len(t, all, 1)
 	require.Equal(t, open.ID(), all[0].ID)
 
@@ -175,10 +179,14 @@ func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"a", "b"}, locks)
-	states, err := c.Groups(ctx)
+	states, left, err := c.Groups(ctx)
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	require.Len(t, states[0].Members, 1)
+	require.Equal(t, []string{
+		h.root + "/groups/%", members + "ghost-" + guid(1) + "-0000000000", members + "ghost-" + guid(3) + "-1",
+		members + "me-" + guid(2) + "--000000001", members + "x",
+	}, paths(left))
 	require.NoError(t, member.Leave(ctx))
 }
 

@@ -222,7 +222,7 @@ func TestEverythingWrongWithAGroupIsToldAtOnce(t *testing.T) {
 func TestGroupThatIsNotThereIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	h := shareHouse(t)
-	groups, err := h.watcher.Groups(t.Context())
+	groups, _, err := h.watcher.Groups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 	_, err = h.watcher.GroupState(t.Context(), "none")
@@ -232,7 +232,7 @@ func TestGroupThatIsNotThereIsSaidToBe(t *testing.T) {
 
 	one := h.join(spec(2), "node1")
 	h.share(spec(2), map[*player]int{one: 2})
-	groups, err = h.watcher.Groups(t.Context())
+	groups, _, err = h.watcher.Groups(t.Context())
 	require.NoError(t, err)
 	require.Len(t, groups, 1)
 	require.Equal(t, "node1", groups[0].Controller())

@@ -34,12 +34,12 @@ func TestQuestionIsDecidedOnceByAnOperator(t *testing.T) {
 	h := newHouse(t)
 	daemon := h.client(keeper, ana)
 	desk := h.client(ana, keeper, ana).Approvals()
-	_, err := h.client(keeper, ana).Approvals().List(h.context())
+	_, _, err := h.client(keeper, ana).Approvals().List(h.context())
 	require.NoError(t, err, "there is no board yet")
 
 	o, err := daemon.Approvals().Open(h.context(), question())
 	require.NoError(t, err)
-	all, err := desk.List(h.context())
+	all, _, err := desk.List(h.context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Regexp(t, `^a-\d{10}$`, o.ID())
@@ -68,7 +68,7 @@ func TestQuestionIsDecidedOnceByAnOperator(t *testing.T) {
 
 	require.NoError(t, o.Close(h.context()))
 	require.NoError(t, o.Close(h.context()))
-	all, err = desk.List(h.context())
+	all, _, err = desk.List(h.context())
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
@@ -156,7 +156,7 @@ func TestNobodyDecidesInAnOpenDeployment(t *testing.T) {
 		_, err = h.shell(u).SetACL(node, zk.WorldACL(zk.PermAll), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
-	all, err := h.client(nobody).Approvals().List(h.context())
+	all, _, err := h.client(nobody).Approvals().List(h.context())
 	require.NoError(t, err)
 	require.Len(t, all, 1, "for all to see")
 }

@@ -102,7 +102,7 @@ func TestClientThatKnowsTooLittleMakesNothing(t *testing.T) {
 				require.NotContains(t, unknown.Why, "admin")
 			}
 			require.Len(t, h.tree(h.shell(ana), h.root), len(before))
-			_, err := c.Locks(h.context())
+			_, _, err := c.Locks(h.context())
 			require.NoError(t, err, "looking makes nothing")
 			r := h.watch(c)
 			require.Error(t, r.next().err, "whether there is a freeze is not known")
@@ -240,7 +240,7 @@ func TestMembersOfARootWithoutListsMayReadWhatOthersMake(t *testing.T) {
 	h := newHouse(t)
 	h.squat(nobody, h.root, nil, digest(keeper), digest(ana))
 	require.NoError(t, works(h.context(), h.client(keeper)))
-	_, err := h.client(ana).Locks(h.context())
+	_, _, err := h.client(ana).Locks(h.context())
 	require.NoError(t, err)
 	require.NoError(t, works(h.context(), h.client(ana)))
 }
@@ -277,7 +277,7 @@ func TestInitSaysWhatItHasDone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []recipes.RootNode{{Path: secured.root, State: recipes.RootNodeMade}, {Path: secured.root + "/identities", State: recipes.RootNodeMade}}, all)
 	require.NoError(t, works(secured.context(), secured.client(keeper)), "takes the operators from there")
-	_, err = secured.client(ana).Locks(secured.context())
+	_, _, err = secured.client(ana).Locks(secured.context())
 	require.NoError(t, err)
 }
 

@@ -50,7 +50,7 @@ func TestWritesWhoseRepliesAreLostAreDoneOnce(t *testing.T) {
 	o, err := c.Approvals().Open(h.context(), question())
 	require.NoError(t, err)
 	lost(rule)
-	all, err := c.Approvals().List(h.context())
+	all, _, err := c.Approvals().List(h.context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, o.ID(), all[0].ID)

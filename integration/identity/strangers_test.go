@@ -109,7 +109,7 @@ func TestStrangersCanDoNothingWithAClient(t *testing.T) {
 					"read the overrides": func() error { _, err := c.Overrides().List(f.context()); return err },
 					"hear of overrides":  func() error { return r.next().err },
 					"ask for a decision": func() error { _, err := c.Approvals().Open(f.context(), question()); return err },
-					"read the questions": func() error { _, err := c.Approvals().List(f.context()); return err },
+					"read the questions": func() error { _, _, err := c.Approvals().List(f.context()); return err },
 					"decide": func() error {
 						return c.Approvals().Decide(f.context(), f.question.ID(), recipes.Decision{Approved: true, By: "ana"})
 					},
@@ -118,10 +118,10 @@ func TestStrangersCanDoNothingWithAClient(t *testing.T) {
 						return err
 					},
 					"read the lock":    func() error { _, err := c.Lock(f.context(), "cluster/orders"); return err },
-					"read all locks":   func() error { _, err := c.Locks(f.context()); return err },
+					"read all locks":   func() error { _, _, err := c.Locks(f.context()); return err },
 					"queue":            func() error { return acquire(f.context(), c) },
 					"forge a record":   func() error { _, err := f.audit(c).Append(f.context(), entry("ana")); return err },
-					"read the records": func() error { _, err := f.audit(c).Read(f.context(), recipes.AuditQuery{}); return err },
+					"read the records": func() error { _, _, err := f.audit(c).Read(f.context(), recipes.AuditQuery{}); return err },
 					"resume a job":     func() error { _, err := c.TickLedger("").Resume(f.context(), "nightly"); return err },
 					"look at a job":    func() error { _, err := c.TickLedger("").State(f.context(), "nightly"); return err },
 				} {

@@ -100,7 +100,7 @@ func TestBoardShowsTheTreeOnceItIsQuiet(t *testing.T) {
 	h.hold(h.scope(last, "scope/0"), "last")
 	h.ask(h.scope(last, "scope/0"), "waits").queued()
 
-	states, err := last.Locks(t.Context())
+	states, _, err := last.Locks(t.Context())
 	require.NoError(t, err)
 	want := still(live.NewLocks(states))
 	h.shows(b, "the tree", func(n *live.Snapshot) bool { return n.Complete && reflect.DeepEqual(want, still(n.Locks)) })

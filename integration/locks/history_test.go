@@ -193,7 +193,7 @@ func TestHistoryOfABustleIsWhatCanHaveBeen(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), soon)
 			defer stop()
 			for {
-				states, err := viewer.Locks(ctx)
+				states, _, err := viewer.Locks(ctx)
 				require.NoError(t, err)
 				want = still(live.NewLocks(states))
 				is := still(b.Now().Locks)

@@ -67,7 +67,7 @@ func TestBoardShowsLocksInWhoseNodesAnybodyHasWritten(t *testing.T) {
 			// then it agrees with a fresh look, and the other lock is shown
 			deadline := time.Now().Add(soon)
 			for {
-				states, err := c.Locks(t.Context())
+				states, _, err := c.Locks(t.Context())
 				require.NoError(t, err)
 				want, is := text(t, still(live.NewLocks(states))), text(t, still(b.Now().Locks))
 				if bytes.Equal(want, is) {

@@ -136,7 +136,7 @@ func (o *onlooker) sees(what string, is func(recipes.LockState) bool) recipes.Lo
 func (o *onlooker) agrees(c *recipes.Client) {
 	o.h.t.Helper()
 	for deadline := time.Now().Add(soon); ; <-time.After(gap) {
-		all, err := c.Locks(o.h.t.Context())
+		all, _, err := c.Locks(o.h.t.Context())
 		require.NoError(o.h.t, err)
 		o.mu.Lock()
 		told := make([]recipes.LockState, 0, len(o.states))
@@ -237,7 +237,7 @@ func TestLookingMakesNothing(t *testing.T) {
 	// when the servers' clock could be asked for
 	now := time.Now()
 	require.Eventually(t, func() bool { o.client.Now(); return time.Since(now) > 1200*time.Millisecond }, soon, 10*time.Millisecond)
-	_, err := o.client.Locks(t.Context())
+	_, _, err := o.client.Locks(t.Context())
 	require.NoError(t, err)
 	_, err = o.client.Lock(t.Context(), "users")
 	require.NoError(t, err)

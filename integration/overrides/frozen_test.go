@@ -19,7 +19,7 @@ func freezeBelow(level priority.Level, id string) override.Override {
 // frozen is what anybody sees.
 func (w *world) frozen(p *program) []recipes.FrozenRequest {
 	w.t.Helper()
-	all, err := p.client.Frozen(w.t.Context())
+	all, _, err := p.client.Frozen(w.t.Context())
 	require.NoError(w.t, err)
 	return all
 }
@@ -106,7 +106,7 @@ func TestFrozenNodeThatCannotBeReadIsNamedAndHidesNoOther(t *testing.T) {
 		for name, data := range map[string]string{"empty": "", "junk": "\x00{", "newer": `{"format":99}`} {
 			require.NoError(t, w.zk.Create("/lockkeeper/emergency/frozen/"+name, []byte(data)))
 		}
-		all, err := a.client.Frozen(t.Context())
+		all, _, err := a.client.Frozen(t.Context())
 		require.Len(t, all, 1)
 		for _, name := range []string{"empty", "junk", "newer"} {
 			require.ErrorContains(t, err, "/lockkeeper/emergency/frozen/"+name)

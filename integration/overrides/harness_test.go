@@ -222,7 +222,7 @@ func (p *program) told() []string {
 func (p *program) acts(action recipes.AuditAction) []recipes.AuditRecord {
 	p.w.t.Helper()
 	var found []recipes.AuditRecord
-	all, err := p.trail.log.Read(p.w.t.Context(), recipes.AuditQuery{})
+	all, _, err := p.trail.log.Read(p.w.t.Context(), recipes.AuditQuery{})
 	require.NoError(p.w.t, err)
 	for _, r := range all {
 		if r.Action == action {

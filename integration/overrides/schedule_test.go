@@ -214,7 +214,7 @@ func requireOnRecord(t *testing.T, programs []*program) {
 		token recipes.Token
 	}
 	announced := make(map[taken]string) // the act
-	records, err := programs[0].trail.log.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := programs[0].trail.log.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	for _, r := range records {
 		if r.Action != recipes.AuditTakeover {

@@ -63,13 +63,13 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func (s *story) awaitRequest(ctx context.Context, ts *testscript.TestScript, job string) recipes.TickRequest {
-	var standing []recipes.TickRequest
+	var all recipes.TickRequests
 	for {
 		var err error
-		standing, err = s.ledger.AwaitRequests(ctx, standing)
+		all, err = s.ledger.AwaitRequests(ctx, all)
 		ts.Check(err)
-		if i := slices.IndexFunc(standing, func(r recipes.TickRequest) bool { return r.Job == job }); i >= 0 {
-			return standing[i]
+		if i := slices.IndexFunc(all.Standing, func(r recipes.TickRequest) bool { return r.Job == job }); i >= 0 {
+			return all.Standing[i]
 		}
 	}
 }
@@ -89,9 +89,9 @@ func unasked(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	// The answer that differs from this one is the present.
-	standing, err := s.ledger.AwaitRequests(ctx, []recipes.TickRequest{{ID: "none"}})
+	standing, err := s.ledger.AwaitRequests(ctx, recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})
 	ts.Check(err)
-	if len(standing) > 0 {
+	if len(standing.Standing) > 0 {
 		ts.Fatalf("these stand: %+v", standing)
 	}
 }

@@ -119,7 +119,7 @@ func explain(r recipes.AuditRecord) (why, wrong string) {
 // check compares what the trail tells with what has happened.
 func (w *world) check() {
 	t := w.t
-	records, err := w.trail.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := w.trail.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	report, err := w.trail.Verify(t.Context())
 	require.NoError(t, err)

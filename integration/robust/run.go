@@ -217,7 +217,7 @@ func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
 	// The sessions of the killed end by themselves.
 	var busy []recipes.LockState
 	for ctx.Err() == nil {
-		locks, err := client.Locks(ctx)
+		locks, _, err := client.Locks(ctx)
 		if err != nil {
 			continue
 		}

@@ -118,7 +118,7 @@ func (h *house) entries(c *recipes.Client, action recipes.AuditAction) []recipes
 	h.Helper()
 	log, err := c.AuditLog(0)
 	require.NoError(h, err)
-	all, err := log.Read(h.Context(), recipes.AuditQuery{})
+	all, _, err := log.Read(h.Context(), recipes.AuditQuery{})
 	require.NoError(h, err)
 	var some []recipes.AuditRecord
 	for _, r := range all {

@@ -424,13 +424,13 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 	for i := range daemons {
 		l := h.client().TickLedger(fmt.Sprint(i))
 		wg.Go(func() {
-			var seen []recipes.TickRequest
+			var seen recipes.TickRequests
 			for {
 				standing, err := l.AwaitRequests(stop, seen)
 				if err != nil {
 					return
 				}
-				for _, r := range standing {
+				for _, r := range standing.Standing {
 					claim, err := l.ClaimRequest(ctx, r, requests)
 					if err != nil || claim.Verdict != recipes.TickClaimed {
 						continue
@@ -495,10 +495,10 @@ func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
 		_, err := l.AwaitCancel(ctx, run)
 		heard <- err
 	}()
-	seen, err := other.AwaitRequests(ctx, []recipes.TickRequest{{ID: "gone"}})
+	seen, err := other.AwaitRequests(ctx, recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "gone"}}})
 	require.NoError(t, err)
 	require.Empty(t, seen)
-	asked := make(chan []recipes.TickRequest, 1)
+	asked := make(chan recipes.TickRequests, 1)
 	go func() {
 		standing, _ := other.AwaitRequests(ctx, seen)
 		asked <- standing
@@ -513,7 +513,7 @@ func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
 	handle, err := l.Request(ctx, recipes.TickRequest{Job: job})
 	require.NoError(t, err)
 	standing := <-asked
-	require.Len(t, standing, 1)
-	require.Equal(t, handle.ID(), standing[0].ID)
+	require.Len(t, standing.Standing, 1)
+	require.Equal(t, handle.ID(), standing.Standing[0].ID)
 	require.NoError(t, finish(ctx, l, run, recipes.TickEnd{Outcome: recipes.TickPreempted}))
 }

@@ -48,7 +48,7 @@ func (e *FileBrokenError) Error() string {
 func VerifyFile(ctx context.Context, name string, trail *recipes.AuditLog) (FileReport, error) {
 	v := &fileVerification{}
 	if trail != nil {
-		kept, err := trail.Read(ctx, recipes.AuditQuery{})
+		kept, _, err := trail.Read(ctx, recipes.AuditQuery{})
 		if err != nil {
 			return FileReport{}, err
 		}

@@ -4,10 +4,13 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
@@ -35,6 +38,7 @@ type route struct {
 	query        []queryParam
 	body         string // the verb of a deed; "" for none
 	answer       any    // of its type
+	names        bool   // what it cannot read, in a header
 	handler      http.HandlerFunc
 }
 
@@ -81,22 +85,22 @@ func (c *Console) routes() []route {
 			{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: those of circles in any case, then those that wait for each other over several locks, then the longest queues. hidden is how many are left out."},
 		}},
 		{method: "GET", path: "/api/v1/heat", summary: "Where time is lost by waiting: by lock and slice of time.", answer: live.Heat{}, handler: c.apiHeat, query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}}},
-		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{}, handler: apiFact(c, c.jobs)},
+		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{}, names: true, handler: apiFact(c, c.jobs)},
 		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.", answer: Job{}, handler: c.apiJob},
 		{method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause", answer: Done{}, handler: c.apiDeed("pause", "name")},
 		{method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume", answer: Done{}, handler: c.apiDeed("resume", "name")},
 		{method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{}, handler: c.apiDeed("run", "name")},
-		{method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.", answer: []views.Group{}, handler: apiFact(c, c.groups)},
+		{method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.", answer: []views.Group{}, names: true, handler: apiFact(c, c.groups)},
 		{method: "GET", path: "/api/v1/groups/{name}", summary: "One lock group: who holds which of its locks.", answer: views.Group{}, handler: c.apiGroup},
-		{method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.", answer: []views.Override{}, handler: apiFact(c, c.overrides)},
+		{method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.", answer: []views.Override{}, names: true, handler: apiFact(c, c.overrides)},
 		{method: "POST", path: "/api/v1/overrides", summary: "Put an override in force.", body: "apply", answer: Done{}, handler: c.apiDeed("apply", "")},
 		{method: "POST", path: "/api/v1/overrides/{id}/clear", summary: "Take an override back.", body: "clear", answer: Done{}, handler: c.apiDeed("clear", "id")},
-		{method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.", answer: []views.Approval{}, handler: apiFact(c, c.approvals)},
+		{method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.", answer: []views.Approval{}, names: true, handler: apiFact(c, c.approvals)},
 		{method: "POST", path: "/api/v1/approvals/{id}/approve", summary: "Let a request take its lock when the grace of the holder is over.", body: "approve", answer: Done{}, handler: c.apiDeed("approve", "id")},
 		{method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.", body: "force", answer: Done{}, handler: c.apiDeed("force", "id")},
 		{method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{}, handler: c.apiDeed("deny", "id")},
 		{
-			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []recipes.AuditRecord{}, handler: c.apiAudit,
+			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []recipes.AuditRecord{}, names: true, handler: c.apiAudit,
 			query: []queryParam{
 				{"scope", "string", "Only scopes that fit the pattern."},
 				{"by", "string", "Only what was done by somebody with this in the name or identity."},
@@ -138,9 +142,13 @@ type aboutLocks struct {
 	Version  uint64      `json:"version"`
 	Complete bool        `json:"complete"` // all locks have been looked at
 	Blind    *live.Blind `json:"blind"`    // null: ZooKeeper answers
+
+	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"` // nodes in the place of locks, or of lists of locks
 }
 
-func about(s *live.Snapshot) aboutLocks { return aboutLocks{s.At, s.Version, s.Complete, s.Blind} }
+func about(s *live.Snapshot) aboutLocks {
+	return aboutLocks{s.At, s.Version, s.Complete, s.Blind, s.Unreadable}
+}
 
 // locksPage are locks in JSON.
 type locksPage struct {
@@ -301,8 +309,39 @@ func apiFact[T any](c *Console, m *memo[[]T]) http.HandlerFunc {
 			writeProblem(w, *factProblem(f.Err))
 			return
 		}
+		tellLeft(w, f.Left)
 		writeJSON(w, listed(f.Is))
 	}
+}
+
+// leftHeader names what a list cannot read, where the answer is the list itself: a
+// node each, as {"path": …, "reason": …} in ASCII.
+const leftHeader = "Lockkeeper-Unreadable"
+
+func tellLeft(w http.ResponseWriter, all []recipes.Unreadable) {
+	for _, u := range (left{all}).Shown() {
+		text, err := json.Marshal(u)
+		if err == nil {
+			w.Header().Add(leftHeader, ascii(string(text)))
+		}
+	}
+}
+
+// ascii writes a text in JSON without other characters.
+func ascii(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r < utf8.RuneSelf && r != 0x7f:
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
+		}
+	}
+	return b.String()
 }
 
 // factProblem says why something is not known.
@@ -363,11 +402,12 @@ func (c *Console) apiAudit(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, *badFields(all))
 		return
 	}
-	records, err := c.audit(r.Context(), q)
+	records, left, err := c.audit(r.Context(), q)
 	if err != nil {
 		writeProblem(w, *factProblem(err))
 		return
 	}
+	tellLeft(w, left)
 	lines := make([]json.RawMessage, 0, len(records))
 	for _, r := range records {
 		lines = append(lines, r.Line())

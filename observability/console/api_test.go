@@ -119,27 +119,31 @@ func TestListsAreNeverNull(t *testing.T) {
 	t.Parallel()
 	board := newScripted(live.Snapshot{At: noon, Locks: []live.Lock{{Scope: "cluster/orders/resource/users"}}})
 	c := newConsole(t, Options{Board: board, Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, error) {
-			return []views.Approval{views.NewApproval(recipes.Approval{})}, nil
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+			return []views.Approval{views.NewApproval(recipes.Approval{})}, nil, nil
 		},
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) { return nil, nil },
-		Groups: func(context.Context) ([]views.Group, error) {
-			return []views.Group{views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "x"}, Locks: []recipes.GroupLock{{Lock: "a"}}})}, nil
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+			return nil, nil, nil
+		},
+		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
+			return []views.Group{views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "x"}, Locks: []recipes.GroupLock{{Lock: "a"}}})}, nil, nil
 		},
 		Job: func(context.Context, string) (Job, error) {
 			return Job{Job: views.NewJob(recipes.TickState{}, nil, noon)}, nil
 		},
-		Jobs: func(context.Context) ([]views.Job, error) {
-			return []views.Job{views.NewJob(recipes.TickState{}, nil, noon)}, nil
+		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
+			return []views.Job{views.NewJob(recipes.TickState{}, nil, noon)}, nil, nil
 		},
-		Overrides: func(context.Context) ([]views.Override, error) { return nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
 	}})
 	none := newConsole(t, Options{Board: newScripted(live.Snapshot{At: noon}), Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, error) { return nil, nil },
-		Audit:     func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) { return nil, nil },
-		Groups:    func(context.Context) ([]views.Group, error) { return nil, nil },
-		Jobs:      func(context.Context) ([]views.Job, error) { return nil, nil },
-		Overrides: func(context.Context) ([]views.Override, error) { return nil, nil },
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+			return nil, nil, nil
+		},
+		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },
+		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
 	}})
 	compiler := strict(t)
 	asked := 0

@@ -11,30 +11,31 @@ import (
 )
 
 // Facts are what pages show beside locks: each is a function that looks when
-// somebody does. nil: that is not known here, and the page says so.
+// somebody does. nil: that is not known here, and the page says so. Beside what
+// could be read, lists name the nodes that could not.
 type Facts struct {
 	// Approvals are the questions that wait for a decision.
-	Approvals func(ctx context.Context) ([]views.Approval, error)
+	Approvals func(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error)
 
 	// Audit are records, the oldest first.
-	Audit func(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, error)
+	Audit func(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error)
 
 	// Frozen are the requests that overrides keep out of the queues of their locks,
 	// the longest first.
-	Frozen func(ctx context.Context) ([]recipes.FrozenRequest, error)
+	Frozen func(ctx context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error)
 
 	// Groups are all lock groups, by name.
-	Groups func(ctx context.Context) ([]views.Group, error)
+	Groups func(ctx context.Context) ([]views.Group, []recipes.Unreadable, error)
 
 	// Job is one job. It returns an error of the type NotKnownError for one that
 	// nobody knows.
 	Job func(ctx context.Context, name string) (Job, error)
 
 	// Jobs are all jobs, by name.
-	Jobs func(ctx context.Context) ([]views.Job, error)
+	Jobs func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error)
 
 	// Overrides are those in force, by ID.
-	Overrides func(ctx context.Context) ([]views.Override, error)
+	Overrides func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error)
 }
 
 // Job is all that is known of one job.
@@ -51,9 +52,10 @@ func (e *NotKnownError) Error() string { return e.What }
 
 // A fact is what a function has said, and when.
 type fact[T any] struct {
-	Is  T
-	At  time.Time // when it was looked at; zero: never
-	Err error     // why it is not known now; Is is what was seen before then
+	Is   T
+	Left []recipes.Unreadable // what of it cannot be read
+	At   time.Time            // when it was looked at; zero: never
+	Err  error                // why it is not known now; Is is what was seen before then
 }
 
 // Known reports whether there is something to show.
@@ -71,7 +73,7 @@ var errNotHere = errors.New("this process does not know")
 
 // A memo keeps a fact for a moment. Of many who look at the same time, one asks.
 type memo[T any] struct {
-	look func(context.Context) (T, error)
+	look func(context.Context) (T, []recipes.Unreadable, error)
 	now  func() time.Time
 
 	turn sync.Mutex // who asks
@@ -80,7 +82,7 @@ type memo[T any] struct {
 	done time.Time // when it was asked last
 }
 
-func newMemo[T any](look func(context.Context) (T, error), now func() time.Time) *memo[T] {
+func newMemo[T any](look func(context.Context) (T, []recipes.Unreadable, error), now func() time.Time) *memo[T] {
 	return &memo[T]{look: look, now: now}
 }
 
@@ -99,13 +101,13 @@ func (m *memo[T]) get(ctx context.Context) fact[T] {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), factPatience) // others wait for it, too
 	defer cancel()
-	is, err := m.look(ctx)
+	is, left, err := m.look(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.done = m.now()
 	m.last.Err = err
 	if err == nil {
-		m.last.Is, m.last.At = is, m.done
+		m.last.Is, m.last.Left, m.last.At = is, left, m.done
 	}
 	return m.last
 }

@@ -310,7 +310,7 @@ func busyFacts(now time.Time) Facts {
 	party := recipes.AuditParty{ID: "w-hotfix", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80}
 	victim := recipes.AuditParty{ID: "h-compaction", Owner: "nightly-compaction", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}
 	return Facts{
-		Jobs: func(context.Context) ([]views.Job, error) { return jobs, nil },
+		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return jobs, nil, nil },
 		Job: func(_ context.Context, name string) (Job, error) {
 			if _, err := recipes.EscapeScope(name); err != nil { // as the ledger says of it
 				return Job{}, err
@@ -330,29 +330,31 @@ func busyFacts(now time.Time) Facts {
 			}
 			return j, nil
 		},
-		Frozen: func(context.Context) ([]recipes.FrozenRequest, error) {
+		Frozen: func(context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
 			return []recipes.FrozenRequest{{
 				ID: "w-mirror", Scope: "archive/2026", Owner: "mirror", Job: "mirror", Host: "app-1", PID: 99, Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
 				Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
-			}}, nil
+			}}, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, error) { return []views.Group{group}, nil },
-		Overrides: func(context.Context) ([]views.Override, error) {
+		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
+			return []views.Group{group}, nil, nil
+		},
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			return []views.Override{
 				{Override: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}, More: views.OverrideMore{Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}}},
 				{Override: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}, More: views.OverrideMore{Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}}},
-			}, nil
+			}, nil, nil
 		},
-		Approvals: func(context.Context) ([]views.Approval, error) {
-			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []recipes.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []views.Escalated{}}}, nil
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []recipes.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []views.Escalated{}}}, nil, nil
 		},
-		Audit: func(_ context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, error) {
+		Audit: func(_ context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
 			all := []recipes.AuditRecord{
 				auditRecord(1, ago(3*time.Hour), recipes.AuditEntry{Act: "one", Action: recipes.AuditOverrideApply, Phase: recipes.AuditOutcome, Scope: "archive/*", By: "ana", Reason: "disk is full", Override: "INC-4411", After: map[string]string{"override": "freeze scope archive/*"}, Result: recipes.AuditDone}),
 				auditRecord(2, ago(time.Hour), recipes.AuditEntry{Act: "two", Action: recipes.AuditBreak, Phase: recipes.AuditIntent, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []recipes.AuditParty{victim}}),
 				auditRecord(3, ago(time.Hour), recipes.AuditEntry{Act: "two", Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []recipes.AuditParty{victim}, After: map[string]string{"holders": "billing-export"}, Result: recipes.AuditDone}),
 			}
-			return slices.DeleteFunc(all, func(r recipes.AuditRecord) bool { return !q.Wants(r) }), nil
+			return slices.DeleteFunc(all, func(r recipes.AuditRecord) bool { return !q.Wants(r) }), nil, nil
 		},
 	}
 }

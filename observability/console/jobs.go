@@ -28,17 +28,30 @@ type factState struct {
 	Known   bool          // there is something to show
 	Missing bool          // this process cannot know
 	Err     string        // it is not known now
+	Left    left          // what of it cannot be read
 	Since   template.HTML // it is what was seen then
 }
 
 func stateOf[T any](v *visit, f fact[T]) factState {
-	s := factState{Known: f.Known(), Missing: errors.Is(f.Err, errNotHere)}
+	s := factState{Known: f.Known(), Missing: errors.Is(f.Err, errNotHere), Left: left{f.Left}}
 	if f.Err != nil && !s.Missing {
 		s.Err = f.Err.Error()
 		s.Since = v.Ago(f.At)
 	}
 	return s
 }
+
+// left are the nodes that a list has left out, as a page shows them.
+type left struct{ All []recipes.Unreadable }
+
+// fewLeft is how many a page names.
+const fewLeft = 20
+
+// Shown are those that are named.
+func (l left) Shown() []recipes.Unreadable { return l.All[:min(len(l.All), fewLeft)] }
+
+// More is how many there are besides.
+func (l left) More() int { return len(l.All) - len(l.Shown()) }
 
 // A jobRow is one job.
 type jobRow struct {

@@ -16,6 +16,7 @@ const perPage = 100
 
 // locksModel is the live table.
 type locksModel struct {
+	Left     left // what cannot be read
 	Totals   live.Totals
 	Blockers []blocker
 	More     int // blockers that are not shown
@@ -79,7 +80,7 @@ type blocker struct {
 type circle struct{ Parties [][]live.GraphNode }
 
 func drawLocks(v *visit) (any, error) {
-	m := &locksModel{Totals: v.snap.Totals}
+	m := &locksModel{Totals: v.snap.Totals, Left: left{v.snap.Unreadable}}
 	sorting := v.choice("sort", "blocked", "scope", "waiters", "oldest", "since", "lease")
 	m.State = v.choice("state", "all", "waiting", "held", "free", "trouble")
 	m.Query = v.text("q")

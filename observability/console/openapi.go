@@ -38,9 +38,16 @@ func (c *Console) describe() ([]byte, error) {
 		if r.path == "/api/v1/events" {
 			content["text/event-stream"] = object{"schema": object{"type": "string"}}
 		}
+		answer := object{"description": "The answer.", "content": content}
+		if r.names {
+			answer["headers"] = object{leftHeader: object{
+				"description": "A node that cannot be read and is left out, with its path and the reason; once for each, up to 20.",
+				"content":     object{"application/json": object{"schema": s.of(reflect.TypeFor[recipes.Unreadable]())}},
+			}}
+		}
 		operation := object{
 			"summary":   r.summary,
-			"responses": object{"200": object{"description": "The answer.", "content": content}, "default": object{"$ref": "#/components/responses/problem"}},
+			"responses": object{"200": answer, "default": object{"$ref": "#/components/responses/problem"}},
 		}
 		if len(parameters) > 0 {
 			operation["parameters"] = parameters

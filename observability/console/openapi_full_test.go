@@ -82,14 +82,25 @@ func fullConsole(t *testing.T) *Console {
 	board.heat = func(time.Time, time.Time, int) live.Heat { return full[live.Heat](t) }
 	board.entries = []live.Entry{full[live.Entry](t)}
 	return newConsole(t, Options{Board: board, Operator: &recorded{}, Users: users, Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, error) { return full[[]views.Approval](t), nil },
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) {
-			return full[[]recipes.AuditRecord](t), nil
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+			return full[[]views.Approval](t), full[[]recipes.Unreadable](t), nil
 		},
-		Groups:    func(context.Context) ([]views.Group, error) { return full[[]views.Group](t), nil },
-		Job:       func(context.Context, string) (Job, error) { return full[Job](t), nil },
-		Jobs:      func(context.Context) ([]views.Job, error) { return full[[]views.Job](t), nil },
-		Overrides: func(context.Context) ([]views.Override, error) { return full[[]views.Override](t), nil },
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+			return full[[]recipes.AuditRecord](t), full[[]recipes.Unreadable](t), nil
+		},
+		Frozen: func(context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
+			return full[[]recipes.FrozenRequest](t), full[[]recipes.Unreadable](t), nil
+		},
+		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
+			return full[[]views.Group](t), full[[]recipes.Unreadable](t), nil
+		},
+		Job: func(context.Context, string) (Job, error) { return full[Job](t), nil },
+		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
+			return full[[]views.Job](t), full[[]recipes.Unreadable](t), nil
+		},
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
+			return full[[]views.Override](t), full[[]recipes.Unreadable](t), nil
+		},
 	}})
 }
 

@@ -188,8 +188,8 @@ func drawAudit(v *visit) (any, error) {
 	if within > 0 {
 		q.Since = v.now.Add(-within)
 	}
-	records, err := v.c.audit(v.ctx, q)
-	m.State = stateOf(v, fact[[]recipes.AuditRecord]{Is: records, Err: err, At: v.now})
+	records, left, err := v.c.audit(v.ctx, q)
+	m.State = stateOf(v, fact[[]recipes.AuditRecord]{Is: records, Left: left, Err: err, At: v.now})
 	if err != nil {
 		m.State.Known, m.State.Since = false, ""
 	}
@@ -206,9 +206,9 @@ func drawAudit(v *visit) (any, error) {
 const maxAudit = 1000
 
 // audit reads records, the oldest first.
-func (c *Console) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, error) {
+func (c *Console) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
 	if c.o.Facts.Audit == nil {
-		return nil, errNotHere
+		return nil, nil, errNotHere
 	}
 	ctx, cancel := withPatience(ctx)
 	defer cancel()

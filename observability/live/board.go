@@ -74,23 +74,24 @@ type Board struct {
 
 	wake chan struct{} // something is to be shown
 
-	mu        sync.Mutex
-	books     map[string]*book
-	blind     *Blind
-	idle      *Blind // nobody has looked since
-	complete  bool   // in this run
-	knows     bool   // it was complete once: what happens is news
-	run       int
-	began     time.Time // nothing is known before; zero: nothing is known
-	stream    ring
-	heat      warmth
-	ended     []*entrant // of all locks; the one that ended first is first
-	kept      int        // of those
-	knownEnds knownEnds
-	doubts    doubts
-	circles   map[string]circle // that are there
-	changed   chan struct{}     // closed by the next snapshot
-	running   bool
+	mu         sync.Mutex
+	books      map[string]*book
+	blind      *Blind
+	idle       *Blind               // nobody has looked since
+	complete   bool                 // in this run
+	unreadable []recipes.Unreadable // in the place of locks
+	knows      bool                 // it was complete once: what happens is news
+	run        int
+	began      time.Time // nothing is known before; zero: nothing is known
+	stream     ring
+	heat       warmth
+	ended      []*entrant // of all locks; the one that ended first is first
+	kept       int        // of those
+	knownEnds  knownEnds
+	doubts     doubts
+	circles    map[string]circle // that are there
+	changed    chan struct{}     // closed by the next snapshot
+	running    bool
 }
 
 // New returns a Board that knows nothing yet, see Run.
@@ -124,7 +125,7 @@ func (b *Board) Run(ctx context.Context) error {
 		b.mu.Unlock()
 		return errors.New("live: the Board runs already")
 	}
-	b.running, b.complete = true, false
+	b.running, b.complete, b.unreadable = true, false, nil
 	b.run++
 	if b.idle != nil {
 		b.ring() // all that is known is old
@@ -163,6 +164,8 @@ func (b *Board) see(s recipes.Sighting) {
 		b.lookAway(s.Blind)
 	case s.Synced:
 		b.lookAgain(now)
+	case s.Unreadable != nil:
+		b.unreadable = s.Unreadable
 	default:
 		b.turn(s, now)
 	}

@@ -25,6 +25,8 @@ type Lock struct {
 
 	Damage  string   `json:"damage,omitempty"`  // what is wrong with the lock's node
 	Foreign []string `json:"foreign,omitempty"` // nodes that are no requests
+
+	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"` // nodes of the lock that cannot be read
 }
 
 // A Contender is what holders and waiters have in common.
@@ -106,7 +108,7 @@ func NewLock(state recipes.LockState) Lock {
 		Scope: state.Scope, State: StateWord(state),
 		Holders: make([]Holder, 0, len(state.Holders)),
 		Waiters: make([]Waiter, 0, len(state.Waiters)),
-		Damage:  state.Damage, Foreign: state.Foreign,
+		Damage:  state.Damage, Foreign: state.Foreign, Unreadable: state.Unreadable,
 	}
 	for _, h := range state.Holders {
 		v.Mode = &h.Mode

@@ -65,7 +65,7 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 			}
 		}
 	}
-	s := &Snapshot{At: now.UTC(), Version: b.Now().Version + 1, Complete: b.complete, Blind: cmp.Or(b.blind, b.idle)}
+	s := &Snapshot{At: now.UTC(), Version: b.Now().Version + 1, Complete: b.complete, Blind: cmp.Or(b.blind, b.idle), Unreadable: b.unreadable}
 	b.mu.Unlock()
 
 	g := newWaits(states)

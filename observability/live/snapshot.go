@@ -1,6 +1,10 @@
 package live
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
 
 // A Snapshot is all locks at one moment, as far as they were looked at. Nobody
 // changes it: it may be read from anywhere, and kept.
@@ -10,6 +14,10 @@ type Snapshot struct {
 	Entries  uint64    `json:"entries"`  // the number of the newest Entry
 	Complete bool      `json:"complete"` // all locks that there are have been looked at in this Run of the Board
 	Blind    *Blind    `json:"blind"`    // null: ZooKeeper answers, and somebody looks
+
+	// Unreadable are the nodes in the place of locks, or of lists of locks, that
+	// cannot be read.
+	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
 
 	Locks  []Lock `json:"locks"` // by scope
 	Waits  Graph  `json:"waits"`

@@ -203,7 +203,7 @@ func (w *town) waits(scope string, n int) live.Lock {
 // records are those of the trail.
 func (w *town) records() []recipes.AuditRecord {
 	w.Helper()
-	all, err := w.trail.Read(w.Context(), recipes.AuditQuery{})
+	all, _, err := w.trail.Read(w.Context(), recipes.AuditQuery{})
 	require.NoError(w, err)
 	return all
 }
@@ -212,14 +212,14 @@ func (w *town) records() []recipes.AuditRecord {
 func (w *town) facts() console.Facts {
 	ledger := w.client.TickLedger("")
 	return console.Facts{
-		Approvals: func(ctx context.Context) ([]views.Approval, error) {
-			all, err := w.client.Approvals().List(ctx)
-			return each(all, views.NewApproval), err
+		Approvals: func(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+			all, left, err := w.client.Approvals().List(ctx)
+			return each(all, views.NewApproval), left, err
 		},
 		Audit: w.trail.Read,
-		Groups: func(ctx context.Context) ([]views.Group, error) {
-			all, err := w.client.Groups(ctx)
-			return each(all, views.NewGroup), err
+		Groups: func(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
+			all, left, err := w.client.Groups(ctx)
+			return each(all, views.NewGroup), left, err
 		},
 		Job: func(ctx context.Context, name string) (console.Job, error) {
 			state, err := ledger.State(ctx, name)
@@ -229,17 +229,17 @@ func (w *town) facts() console.Facts {
 			now := w.client.Now()
 			return console.Job{Job: views.NewJob(state, nil, now), History: views.NewHistory(state, nil, 50, now).History, Ticks: []views.NextTick{}}, nil
 		},
-		Jobs: func(ctx context.Context) ([]views.Job, error) {
-			all, err := ledger.States(ctx)
-			return each(all, func(s recipes.TickState) views.Job { return views.NewJob(s, nil, w.client.Now()) }), err
+		Jobs: func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error) {
+			all, left, err := ledger.States(ctx)
+			return each(all, func(s recipes.TickState) views.Job { return views.NewJob(s, nil, w.client.Now()) }), left, err
 		},
-		Overrides: func(ctx context.Context) ([]views.Override, error) {
+		Overrides: func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			posted, err := w.client.Overrides().List(ctx)
 			return each(posted, func(o recipes.PostedOverride) views.Override {
 				return views.Override{Override: o.Override, More: views.OverrideMore{
 					Source: string(emergency.ZooKeeper), PostedBy: o.PostedBy, PostedAt: o.PostedAt, Left: o.Override.Until.Sub(w.client.Now()).Milliseconds(),
 				}}
-			}), err
+			}), nil, err
 		},
 	}
 }

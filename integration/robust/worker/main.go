@@ -84,7 +84,7 @@ func (w *worker) leftovers(ctx context.Context) error {
 	defer cancel()
 	var left []string
 	for {
-		locks, err := w.client.Locks(ctx)
+		locks, _, err := w.client.Locks(ctx)
 		if err == nil {
 			left = nil
 			for _, lock := range locks {
