@@ -1,18 +1,21 @@
 package peers
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
-	rounds        = 3
+	rounds        = 12
 	sequence      = 20 // locks of one workflow, alone
 	crowd, locked = 10, 10
 )
 
 // BenchmarkUncontended: one workflow takes one lock after the other. The
-// contestants take turns.
+// contestants take turns, in one order and then in the other: what a lock adds is the difference to
+// the same work without one in the same round.
 func BenchmarkUncontended(b *testing.B) {
 	for b.Loop() {
 		compare(b, &report.uncontended, 1, sequence)
@@ -39,10 +42,17 @@ func compare(b *testing.B, to *[]line, workflows, locks int) {
 		turns = 1
 	}
 	sums := make([]figures, len(lanes))
+	order := make([]int, len(lanes))
+	for i := range order {
+		order[i] = i
+	}
 	for range turns {
-		for i, l := range lanes {
-			sums[i] = sums[i].plus(l.run(b, workflows, locks))
+		for _, i := range order {
+			f := lanes[i].run(b, workflows, locks)
+			f.rounds = []time.Duration{f.perLock()}
+			sums[i] = sums[i].plus(f)
 		}
+		slices.Reverse(order)
 	}
 	for i, l := range lanes {
 		f := sums[i]
@@ -58,6 +68,7 @@ func compare(b *testing.B, to *[]line, workflows, locks int) {
 func (f figures) plus(g figures) figures {
 	return figures{
 		Locks: f.Locks + g.Locks, Caller: f.Caller + g.Caller, Others: f.Others + g.Others, Signals: f.Signals + g.Signals, Tasks: f.Tasks + g.Tasks,
-		Failed: f.Failed + g.Failed, Bytes: f.Bytes + g.Bytes, Took: f.Took + g.Took, Longest: max(f.Longest, g.Longest), around: append(f.around, g.around...),
+		Failed: f.Failed + g.Failed, Bytes: f.Bytes + g.Bytes, Took: f.Took + g.Took, Longest: max(f.Longest, g.Longest),
+		around: append(f.around, g.around...), attempt: append(f.attempt, g.attempt...), rounds: append(f.rounds, g.rounds...),
 	}
 }

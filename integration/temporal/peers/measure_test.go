@@ -21,12 +21,14 @@ type figures struct {
 	Caller  int // events of the workflows that take the locks
 	Others  int // events of workflows beside them
 	Signals int
-	Tasks   int           // workflow tasks
-	Failed  int           // tries
-	Bytes   int           // of all histories
-	Took    time.Duration // all of it
-	Longest int           // events of the longest history
-	around  []time.Duration
+	Tasks   int             // workflow tasks
+	Failed  int             // tries
+	Bytes   int             // of all histories
+	Took    time.Duration   // all of it
+	Longest int             // events of the longest history
+	around  []time.Duration // what the lock has taken of each attempt, by the worker's clock
+	attempt []time.Duration // from the start of each attempt to its end, by the server's clock
+	rounds  []time.Duration // for each lock, of each round
 }
 
 // run lets workflows take a resource, each as often as told, and adds up their
@@ -71,6 +73,7 @@ func (l *lane) run(t testing.TB, workflows, locks int) figures {
 func (f *figures) add(t testing.TB, c client.Client, execution workflow.Execution) int {
 	t.Helper()
 	events := devserver.History(t, c, execution.ID, execution.RunID)
+	started := make(map[int64]time.Time)
 	for _, event := range events {
 		f.Bytes += event.Size()
 		switch event.GetEventType() {
@@ -78,6 +81,11 @@ func (f *figures) add(t testing.TB, c client.Client, execution workflow.Executio
 			f.Signals++
 		case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 			f.Tasks++
+		case enums.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+			started[event.GetEventId()] = event.GetEventTime().AsTime()
+		case enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+			begin := started[event.GetActivityTaskCompletedEventAttributes().GetStartedEventId()]
+			f.attempt = append(f.attempt, event.GetEventTime().AsTime().Sub(begin))
 		default: // is counted, no more
 		}
 	}
@@ -91,6 +99,10 @@ func (f figures) more(than figures) figures {
 	f.Tasks -= than.Tasks
 	f.Bytes -= than.Bytes
 	f.Took -= than.Took
+	f.rounds = slices.Clone(f.rounds)
+	for i := range f.rounds {
+		f.rounds[i] -= than.rounds[i]
+	}
 	return f
 }
 
@@ -99,10 +111,13 @@ func (f figures) each(n int) float64 { return float64(n) / float64(f.Locks) }
 // perLock is the time that each lock has added, as long as nobody else wants it.
 func (f figures) perLock() time.Duration { return f.Took / time.Duration(f.Locks) }
 
-func median(all []time.Duration) time.Duration {
+func median(all []time.Duration) time.Duration { return share(all, 50) }
+
+// share returns below what so many percent are.
+func share(all []time.Duration, percent int) time.Duration {
 	if len(all) == 0 {
 		return 0
 	}
 	all = slices.Sorted(slices.Values(all))
-	return all[len(all)/2]
+	return all[min(len(all)*percent/100, len(all)-1)]
 }

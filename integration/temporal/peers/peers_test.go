@@ -21,6 +21,9 @@ func TestEventsOfOneLock(t *testing.T) {
 	require.Equal(t, nothing.Caller, lock.Caller, "events")
 	require.Equal(t, nothing.Tasks, lock.Tasks, "workflow tasks")
 	require.Zero(t, lock.Others+lock.Signals)
+	require.Len(t, nothing.attempt, 1)
+	require.Len(t, lock.attempt, 1)
+	require.Len(t, lock.around, 1, "the lock is inside of the attempt")
 
 	mutex := all["mutex workflow"].more(nothing)
 	require.Equal(t, 3, mutex.Signals)

@@ -34,12 +34,12 @@ func (t *table) print(to io.Writer) {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	defer out.Flush()
 	if len(t.uncontended) > 0 {
-		fmt.Fprintln(out, "\nfor each lock, alone\tevents of the caller\tof others\tsignals\tworkflow tasks\tbytes of history\tadded time\tof the activity lock's")
+		fmt.Fprintln(out, "\nfor each lock, alone\tevents of the caller\tof others\tsignals\tworkflow tasks\tbytes of history\tadded time, median of the rounds\tquartiles\tlowest\thighest\tattempt, by the server\tof it the lock, by the worker\tquartiles")
 	}
-	ours := added(t.uncontended, "activity lock")
 	for _, l := range t.uncontended {
-		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f\t%s\t%.1f\n", l.name, l.each(l.Caller), l.each(l.Others), l.each(l.Signals),
-			l.each(l.Tasks), l.each(l.Bytes), short(l.added()), float64(l.added())/float64(max(1, ours)))
+		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f\t%s\t%s, %s\t%s\t%s\t%s\t%s\t%s, %s\n", l.name, l.each(l.Caller), l.each(l.Others), l.each(l.Signals),
+			l.each(l.Tasks), l.each(l.Bytes), short(median(l.rounds)), short(share(l.rounds, 25)), short(share(l.rounds, 75)), short(share(l.rounds, 0)), short(share(l.rounds, 100)),
+			short(median(l.attempt)), short(median(l.around)), short(share(l.around, 25)), short(share(l.around, 75)))
 	}
 	if len(t.contended) > 0 {
 		fmt.Fprintln(out, "\nfor each lock, 10 workflows x 10 locks\tevents of the caller\tof others\tsignals\tworkflow tasks\tlongest history\tfailed tries\ttime per lock")
@@ -54,24 +54,6 @@ func (t *table) print(to io.Writer) {
 	for _, l := range t.latencies {
 		fmt.Fprintf(out, "%s\t%s\t%d\t%s\t%s\t%s\n", l.name, l.heartbeat, len(l.samples), short(l.percentile(50)), short(l.percentile(99)), short(l.percentile(100)))
 	}
-}
-
-func added(lines []line, name string) time.Duration {
-	for _, l := range lines {
-		if l.name == name {
-			return l.added()
-		}
-	}
-	return 0
-}
-
-// added is the time that a lock adds to the work. What it adds to an attempt is
-// measured there: in the whole it would drown.
-func (l line) added() time.Duration {
-	if len(l.around) > 0 {
-		return median(l.around)
-	}
-	return l.perLock()
 }
 
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
