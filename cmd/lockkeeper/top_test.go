@@ -89,7 +89,7 @@ func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
 
 	// when the holder gives way, then its successor is there
 	require.NoError(t, r.grants["db/orders"].Release(t.Context()))
-	s.shows(t, "held       hotfix-migrate", "3 held · 1 waiting", "0 preempting")
+	s.shows(t, "held  hotfix-migrate", "3 held · 1 waiting", "0 preempting")
 
 	// when a lock is new, then so is its row
 	r.take(t, "db/new", recipes.Request{Owner: "newcomer"})
@@ -142,7 +142,7 @@ func TestTopFitsTheTerminalWhateverItsSize(t *testing.T) {
 	s := r.watch(t, 200, 50)
 	s.shows(t, "LEASE LEFT", "OLDEST WAIT", "ROOT BLOCKER", "cluster/carts/resource/very-long-name-of-a-resource/shards/0017")
 	s.resize(t, 40, 10)
-	s.shows(t, "cluster…s/0017", "q quit")
+	s.shows(t, "cluster…ds/0017", "q quit")
 	s.hides(t, "ROOT BLOCKER")
 	s.press(t, "\r")
 	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY")

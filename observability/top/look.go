@@ -1,7 +1,6 @@
 package top
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
@@ -69,15 +68,8 @@ func (l Look) cutMiddle(text string, columns int) string {
 		return l.cut(text, columns)
 	}
 	room := columns - lettering.Columns(l.ellipsis())
-	tail, used := len(text), 0
-	for _, r := range slices.Backward([]rune(text)) {
-		n := lettering.ColumnsOf(r)
-		if used+n > room/2 || len(text)-tail > 4*columns {
-			break
-		}
-		used, tail = used+n, tail-len(string(r))
-	}
-	return lettering.Cut(text[:tail], room-used, "") + l.ellipsis() + text[tail:]
+	end := lastColumns(text, room/2)
+	return lettering.Cut(text[:len(text)-len(end)], room-lettering.Columns(end), "") + l.ellipsis() + end
 }
 
 // fill adds blanks behind a text.

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,14 +20,15 @@ type column struct {
 	least  int // how narrow it gets
 	middle bool
 	right  bool // numbers
+	snug   bool // gives away what it does not need: what is in it changes seldom
 	drop   int  // on narrow terminals the highest go first; 0: never
 }
 
-// spacious is how wide a terminal is that has room for the long titles.
+// spacious is how wide a terminal is that may have room for the long titles.
 const spacious = 110
 
-func (v View) columns(width int) []column {
-	long := width == 0 || width >= spacious
+// columns are all that the table can have, with long titles or short ones.
+func (v View) columns(long bool) []column {
 	title := func(short, full string) string {
 		if long {
 			return full
@@ -36,11 +38,11 @@ func (v View) columns(width int) []column {
 	lease, wait, oldest := title("LEASE", "LEASE LEFT"), title("WAIT", "WAITERS"), title("OLDEST", "OLDEST WAIT")
 	return []column{
 		{title: "SCOPE", value: func(l *live.Lock) string { return lettering.Line(l.Scope) }, least: 12, middle: true},
-		{title: "STATE", value: func(l *live.Lock) string { return v.stateOf(l).String() }, width: 10},
+		{title: "STATE", value: func(l *live.Lock) string { return v.stateOf(l).String() }, width: 10, snug: true},
 		{title: "HOLDER", value: holderOf, least: 8, drop: 1},
 		{title: "SINCE", value: v.heldFor, width: 6, right: true, drop: 2},
 		{title: lease, value: leaseLeft, width: max(6, len(lease)), right: true, drop: 3},
-		{title: wait, value: func(l *live.Lock) string { return fmt.Sprint(len(l.Waiters)) }, width: max(5, len(wait)), right: true},
+		{title: wait, value: func(l *live.Lock) string { return fmt.Sprint(len(l.Waiters)) }, width: max(5, len(wait)), right: true, snug: true},
 		{title: oldest, value: v.oldestWait, width: max(6, len(oldest)), right: true},
 		{title: "ROOT BLOCKER", value: rootOf, least: 12, drop: 4},
 	}
@@ -103,21 +105,41 @@ func rootOf(l *live.Lock) string {
 	return lettering.Line(l.RootBlocker.Owner + " on " + l.RootBlocker.Scope)
 }
 
+// need is how wide a column has to be.
+func (c column) need(rows []*live.Lock) int {
+	width := len(c.title)
+	for _, l := range rows {
+		width = max(width, lettering.Columns(c.value(l)))
+	}
+	return width
+}
+
+// total is how wide columns are together.
+func total(all []column, gap int) int {
+	sum := -gap
+	for _, c := range all {
+		sum += c.width + gap
+	}
+	return sum
+}
+
 // fit decides how wide the columns are, and which there are. Width 0 is as wide as
 // it takes.
 func fit(all []column, rows []*live.Lock, width, gap int) []column {
 	for i := range all {
-		c := &all[i]
-		if c.width > 0 && width > 0 {
-			continue
-		}
-		c.width = len(c.title)
-		for _, l := range rows {
-			c.width = max(c.width, lettering.Columns(c.value(l)))
+		if c := &all[i]; c.width == 0 || width == 0 {
+			c.width = c.need(rows)
 		}
 	}
 	if width == 0 {
 		return all
+	}
+	if total(all, gap) > width {
+		for i := range all {
+			if c := &all[i]; c.snug {
+				c.width = min(c.width, c.need(rows))
+			}
+		}
 	}
 	for {
 		sum := -gap
@@ -148,10 +170,7 @@ func fit(all []column, rows []*live.Lock, width, gap int) []column {
 		all = slices.Delete(all, last, last+1)
 		for i := range all { // what has shrunk may grow again
 			if c := &all[i]; c.least > 0 {
-				c.width = len(c.title)
-				for _, l := range rows {
-					c.width = max(c.width, lettering.Columns(c.value(l)))
-				}
+				c.width = c.need(rows)
 			}
 		}
 	}
@@ -177,25 +196,37 @@ func (look Look) cells(columns []column, text func(column) string) []string {
 	return cells
 }
 
-// between is how many blanks are between columns.
-func between(width int) int {
-	if width == 0 || width >= spacious {
-		return 2
-	}
-	return 1
-}
-
 // margin is where the mark of the chosen row stands.
 const margin = 2
 
+// layout chooses the columns, and what is between them: with long titles and wide
+// gaps only where nothing has to be cut for that.
+func (v View) layout(look Look, width int) (columns []column, gap string) {
+	if width == 0 {
+		return fit(v.columns(true), v.rows, 0, 2), "  "
+	}
+	inner := max(1, width-margin)
+	if width >= spacious {
+		columns = fit(v.columns(true), v.rows, math.MaxInt, 2)
+		if total(columns, 2) <= inner {
+			return columns, "  "
+		}
+	}
+	columns = fit(v.columns(false), v.rows, inner, 1)
+	if scope := &columns[0]; scope.need(v.rows) > scope.width {
+		names := make([]string, len(v.rows))
+		for i, l := range v.rows {
+			names[i] = scope.value(l)
+		}
+		labels, whole := look.labels(names, scope.width), scope.value
+		scope.value = func(l *live.Lock) string { return labels[whole(l)] }
+	}
+	return columns, " "
+}
+
 // table draws the title and the rows from first on, most of them at most.
 func (v View) table(look Look, width, first, most int) (title string, lines []string) {
-	gap := strings.Repeat(" ", between(width))
-	inner := width
-	if width > 0 {
-		inner = max(1, width-margin)
-	}
-	columns := fit(v.columns(width), v.rows, inner, len(gap))
+	columns, gap := v.layout(look, width)
 	titles := strings.Join(look.cells(columns, func(c column) string { return c.title }), gap)
 	if width > 0 {
 		titles = look.cut(strings.Repeat(" ", margin)+titles, width)

@@ -147,6 +147,57 @@ func TestScreens(t *testing.T) {
 	golden(t, "text", Text(live.NewSnapshot(sorted(night()), noon)))
 }
 
+// tenants are locks whose names begin and end alike.
+func tenants() View {
+	var states []recipes.LockState
+	for i := range 7 {
+		states = append(states, lockOf(fmt.Sprintf("tenant/%d/billing", i), request("importer", 20, time.Minute)))
+	}
+	states = append(states, lockOf("tenant/6/billing/archive", request("importer", 20, time.Minute)), lockOf("cluster/orders/resource/users", request("reindex", 20, time.Minute)))
+	return View{order: ByScope}.See(live.NewSnapshot(states, noon))
+}
+
+func TestScopesThatBeginAndEndAlikeAreToldApart(t *testing.T) {
+	golden(t, "tenants_60", drawn(tenants().Resize(60, 14), Look{}))
+	golden(t, "tenants_40", drawn(tenants().Resize(40, 14), Look{}))
+	golden(t, "tenants_110", drawn(tenants().Resize(110, 14), Look{}))
+
+	// at every width that shows what differs, each row has a label of its own, and it fits
+	names := []string{
+		"tenant/1/billing", "tenant/2/billing", "tenant/10/billing", "tenant/100/billing", "tenant/1/invoices", "a/b", "a", "tenant/10",
+		"region/eu-west/shard/0001/compaction", "region/eu-west/shard/0002/compaction", "region/eu-east/shard/0001/compaction", "region/us-west/shard/0001/compaction",
+		"鎖/1/very-long-name-of-a-resource", "鎖/2/very-long-name-of-a-resource", "no-slash-at-all-in-this-name-1-x", "no-slash-at-all-in-this-name-2-x",
+	}
+	for _, look := range []Look{{}, {ASCII: true}} {
+		for columns := 1; columns < 45; columns++ {
+			labels := look.labels(names, columns)
+			require.Len(t, labels, len(names))
+			different := map[string]bool{}
+			for name, label := range labels {
+				require.LessOrEqual(t, lettering.Columns(label), columns, "%s at %d", name, columns)
+				if lettering.Columns(name) <= columns {
+					require.Equal(t, name, label)
+				}
+				different[label] = true
+			}
+			if columns >= 15 {
+				require.Len(t, different, len(names), "at %d: %v", columns, labels)
+			}
+		}
+	}
+}
+
+func TestWideScreenHasLongTitlesOnlyWhereNothingIsCutForThem(t *testing.T) {
+	v := View{order: ByScope}.See(live.NewSnapshot([]recipes.LockState{
+		lockOf("cluster/orders/resource/users", request("nightly-reindex-of-all", 20, time.Minute), request("hotfix-migration-17", 90, time.Second)),
+	}, noon))
+	text := drawn(v.Resize(110, 8), Look{})
+	require.Contains(t, text, " cluster/orders/resource/users ")
+	require.NotContains(t, text, "…")
+	require.NotContains(t, text, "LEASE LEFT")
+	require.Contains(t, drawn(v.Resize(140, 8), Look{}), "LEASE LEFT")
+}
+
 // fits requires that a terminal has room for what is drawn, and is not moved by it.
 func fits(t *testing.T, v View) {
 	t.Helper()
