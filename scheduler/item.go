@@ -50,7 +50,7 @@ func (f field) errorf(format string, args ...any) error {
 // or without a step.
 func checkItem(item string, f field) error {
 	if item == "" {
-		return f.errorf("an item of the list is empty")
+		return f.errorf("an item of the list is empty; remove the comma that is too much")
 	}
 	if err := checkForeign(item, f); err != nil {
 		return err
@@ -96,9 +96,16 @@ func checkBase(base string, f field) error {
 	case low <= high:
 		return nil
 	case low > last: // a range that begins with Sunday
-		return f.errorf("%q goes backwards; write %d-%d", base, f.low, high)
+		return f.errorf("%q goes backwards; write %s", base, span(f.low, high))
 	}
-	return f.errorf("%q goes backwards; write %d-%d,%d-%d", base, low, last, f.low, high)
+	return f.errorf("%q goes backwards; write %s,%s", base, span(low, last), span(f.low, high))
+}
+
+func span(low, high int) string {
+	if low == high {
+		return strconv.Itoa(low)
+	}
+	return fmt.Sprintf("%d-%d", low, high)
 }
 
 // number reads a value of a field. A sign is refused: robfig/cron takes +5 as 5,
@@ -127,10 +134,10 @@ func isDigits(text string) bool {
 func checkStep(step string, f field) (int, error) {
 	n, err := strconv.Atoi(step)
 	if err != nil || !isDigits(step) || n < 1 {
-		return 0, f.errorf("the step %q is not a positive number", step)
+		return 0, f.errorf("the step %q is not a positive number; write 1 to %d", step, f.high-f.low)
 	}
 	if n > f.high-f.low {
-		return 0, f.errorf("the step %d is longer than the range from %d to %d", n, f.low, f.high)
+		return 0, f.errorf("the step %d is longer than the range from %d to %d; write 1 to %d", n, f.low, f.high, f.high-f.low)
 	}
 	return n, nil
 }
