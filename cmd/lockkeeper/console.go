@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -71,6 +72,19 @@ func (s *consoleServer) bound(proxy *console.Proxy) {
 	s.listener = s.gate.Listener(s.listener)
 	s.server = consoleHTTP(s.log)
 	s.gate.Attach(s.server)
+}
+
+// hostsOf are the names under which something that listens on an address is found:
+// those of the file, that of the address, and that of this machine.
+func hostsOf(cfg *config.Config, address string) []string {
+	hosts := slices.Clone(cfg.Console.Hosts)
+	if name, _, err := net.SplitHostPort(address); err == nil && name != "" {
+		hosts = append(hosts, name)
+	}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	return hosts
 }
 
 // newGate limits connections, but for probes.
@@ -167,7 +181,7 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *re
 func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, more func(*http.ServeMux)) error {
 	set := cfg.Console
 	options := console.Options{
-		Board: board, Facts: facts.all(), Hosts: set.Hosts, Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
+		Board: board, Facts: facts.all(), Hosts: hostsOf(cfg, set.Listen), Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
 		Now: facts.client.Now, Private: set.Private, Proxy: set.Proxy, Users: s.users, TLS: set.TLS != nil, Version: buildVersion().Version,
 		Refusal: "This console only looks. To act here, set console: {actions: true, users_file: FILE} in " + cfg.File + ".",
 	}
@@ -192,17 +206,23 @@ func (s *consoleServer) tellOperator(ctx context.Context, client *recipes.Client
 	}
 }
 
-// start serves the console, and what more adds.
+// start serves the console, and what more adds for monitors.
 func (s *consoleServer) start(options console.Options, more func(*http.ServeMux)) (err error) {
 	if s.page, err = console.New(options); err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", s.page.Handler())
+	pages, probes := s.page.Handler(), http.NewServeMux()
 	if more != nil {
-		more(mux)
+		more(probes)
 	}
-	s.server.Handler = s.gate.Handler(mux)
+	monitors := console.ForMonitors(options.Hosts, probes)
+	s.server.Handler = s.gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := probes.Handler(r); pattern != "" {
+			monitors.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))
 	s.server.RegisterOnShutdown(s.page.Close)
 	go func() {
 		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {

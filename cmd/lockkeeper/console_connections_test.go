@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -35,13 +36,14 @@ type door struct {
 
 func openDoor(t *testing.T) *door {
 	t.Helper()
-	s, err := listenForConsole(t.Context(), &config.Config{Console: config.Console{Listen: "127.0.0.1:0"}}, slog.New(slog.DiscardHandler))
+	cfg := &config.Config{Console: config.Console{Listen: "127.0.0.1:0", Hosts: []string{"locks.example.org"}}}
+	s, err := listenForConsole(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(s.close)
 	board, err := live.New(live.Options{Source: noLocks{}, Now: time.Now})
 	require.NoError(t, err)
-	require.NoError(t, s.start(console.Options{Board: board}, func(mux *http.ServeMux) {
-		for _, path := range []string{"/healthz", "/readyz"} {
+	require.NoError(t, s.start(console.Options{Board: board, Hosts: hostsOf(cfg, cfg.Console.Listen)}, func(mux *http.ServeMux) {
+		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "alive") })
 		}
 	}))
@@ -100,4 +102,33 @@ func TestOneAddressLeavesStreamsToOthers(t *testing.T) {
 	}
 	require.Equal(t, map[int]int{http.StatusOK: 50, http.StatusTooManyRequests: 70}, answers)
 	require.Equal(t, http.StatusOK, d.ask(3, "/?live=1").StatusCode)
+}
+
+func TestMonitorsAndPagesAreAnsweredUnderNamesOfTheConsoleAlone(t *testing.T) {
+	d := openDoor(t)
+	here, err := os.Hostname()
+	require.NoError(t, err)
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/", "/api/v1/locks"} {
+		for host, want := range map[string]int{
+			d.addr: 200, "locks.example.org": 200, "localhost:9480": 200, here: 200, "10.9.8.7:9480": 200,
+			"evil.example": 421, "127.0.0.1.evil.example:9480": 421,
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.addr+path, nil)
+			require.NoError(t, err)
+			r.Host = host
+			answer, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Equal(t, want, answer.StatusCode, "%s %s", host, path)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestNamesOfAListener(t *testing.T) {
+	cfg := &config.Config{Console: config.Console{Hosts: []string{"locks.example.org"}}}
+	here, err := os.Hostname()
+	require.NoError(t, err)
+	require.Equal(t, []string{"locks.example.org", "db1.example.org", here}, hostsOf(cfg, "db1.example.org:9464"))
+	require.Equal(t, []string{"locks.example.org", here}, hostsOf(cfg, ":9464"))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/connlimit"
+	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/health"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/override"
@@ -160,7 +161,7 @@ func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *r
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.endpoint.Handler())
 	mountHealth(ctx, mux, client, operators, m.observatory)
-	m.server.Handler = m.gate.Handler(mux)
+	m.server.Handler = m.gate.Handler(console.ForMonitors(hostsOf(cfg, cfg.Metrics.Listen), mux))
 	go func() {
 		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("metrics are not served any more", "error", err)

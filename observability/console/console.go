@@ -121,10 +121,7 @@ func New(o Options) (*Console, error) {
 	if o.Refusal == "" {
 		o.Refusal = defaultRefusal
 	}
-	c := &Console{o: o, log: o.Logger, hosts: hostNames{}, sessions: newSessions(time.Now), notes: newNotes(time.Now)}
-	for _, name := range o.Hosts {
-		c.hosts[strings.ToLower(strings.TrimSuffix(name, "."))] = true
-	}
+	c := &Console{o: o, log: o.Logger, hosts: newHostNames(o.Hosts), sessions: newSessions(time.Now), notes: newNotes(time.Now)}
 	c.approvals = newMemo(o.Facts.Approvals, time.Now)
 	c.frozen = newMemo(o.Facts.Frozen, time.Now)
 	c.groups = newMemo(o.Facts.Groups, time.Now)

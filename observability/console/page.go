@@ -212,9 +212,7 @@ func (c *Console) shell(w http.ResponseWriter, r *http.Request, status int, s sh
 	s.HTMX, s.SSE = c.assets.url("htmx.min.js"), c.assets.url("hx-sse.min.js")
 	s.CanAct = c.o.Operator != nil
 	s.CanSignIn = c.o.Users != nil && s.Person == ""
-	if _, err := r.Cookie(c.cookieName()); err == nil {
-		s.CanSignOut = s.Person != ""
-	}
+	s.CanSignOut = s.Person != "" && len(c.keys(r)) > 0
 	s.Here = r.URL.RequestURI()
 	if r.URL.Path == "/sign-in" { // whoever signs in goes on to where she came from
 		s.Here = localPath(r.URL.Query().Get("next"))

@@ -3,13 +3,14 @@ package console
 import (
 	"crypto/rand"
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/observability/connlimit"
 )
 
 // Proxy trusts a proxy in front of the console to say who somebody is.
@@ -41,7 +42,11 @@ func (p *Proxy) trusts(r *http.Request) bool {
 		return false
 	}
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && slices.ContainsFunc(p.Trusted, func(prefix netip.Prefix) bool { return prefix.Contains(from.Addr().Unmap()) })
+	return err == nil && p.isOne(from.Addr().Unmap())
+}
+
+func (p *Proxy) isOne(address netip.Addr) bool {
+	return slices.ContainsFunc(p.Trusted, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
 // isName reports whether a text can be the name of a person on record.
@@ -140,12 +145,44 @@ func (s *sessions) end(key string) {
 	delete(s.all, key)
 }
 
-// cookieName has the prefix that browsers take for a promise where there is TLS.
-func (c *Console) cookieName() string {
-	if c.o.TLS {
-		return "__Host-lockkeeper"
+// The names of the cookie. Browsers take the prefix of the first for a promise: it was
+// set by https, and by this host.
+const (
+	secureCookie = "__Host-lockkeeper"
+	plainCookie  = "lockkeeper"
+)
+
+// secure reports whether a browser has sent a request by https, to us or to a proxy.
+// Headers can only make the cookie stricter: who lies about himself has none.
+func (c *Console) secure(r *http.Request) bool {
+	if c.o.TLS || r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://") {
+		return true
 	}
-	return "lockkeeper"
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(first), "https")
+}
+
+// keys are those of the sessions that a request may belong to. Where there is nothing
+// but https, only the strict cookie counts.
+func (c *Console) keys(r *http.Request) (keys []string) {
+	for _, name := range []string{secureCookie, plainCookie} {
+		if cookie, err := r.Cookie(name); err == nil && (name == secureCookie || !c.o.TLS) {
+			keys = append(keys, cookie.Value)
+		}
+	}
+	return keys
+}
+
+// cookie is one with a key; lasting less than a second removes it.
+func (c *Console) cookie(key string, secure bool, lasts time.Duration) *http.Cookie {
+	is := &http.Cookie{Name: plainCookie, Value: key, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode, MaxAge: int(lasts / time.Second)}
+	if secure {
+		is.Name = secureCookie
+	}
+	if is.MaxAge == 0 {
+		is.MaxAge = -1
+	}
+	return is
 }
 
 // person returns who has sent a request. A password that is
@@ -157,13 +194,13 @@ func (c *Console) person(r *http.Request) (identity, error) {
 	if c.o.Users == nil {
 		return identity{}, nil
 	}
-	if cookie, err := r.Cookie(c.cookieName()); err == nil {
-		if name, proof := c.sessions.find(cookie.Value); name != "" && c.o.Users.still(name, proof) {
-			return identity{name, func() bool { return c.sessions.lasts(cookie.Value) && c.o.Users.still(name, proof) }}, nil
+	for _, key := range c.keys(r) {
+		if name, proof := c.sessions.find(key); name != "" && c.o.Users.still(name, proof) {
+			return identity{name, func() bool { return c.sessions.lasts(key) && c.o.Users.still(name, proof) }}, nil
 		}
 	}
 	if name, password, ok := r.BasicAuth(); ok {
-		proof, err := c.o.Users.check(remote(r), name, password)
+		proof, err := c.o.Users.check(r.Context(), c.remote(r), name, password)
 		if err != nil {
 			return identity{}, err
 		}
@@ -172,11 +209,23 @@ func (c *Console) person(r *http.Request) (identity, error) {
 	return identity{}, nil
 }
 
-// remote is the address that guesses are counted for.
-func remote(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
+// remote is the address that guesses are counted for. Of a request by the proxy it is
+// the one that the proxy has seen: the last of X-Forwarded-For that is none of its own.
+func (c *Console) remote(r *http.Request) string {
+	if c.o.Proxy.trusts(r) {
+		all := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		for _, text := range slices.Backward(all) {
+			seen, err := netip.ParseAddr(strings.TrimSpace(text))
+			if err != nil {
+				break
+			}
+			if !c.o.Proxy.isOne(seen.Unmap()) {
+				return connlimit.Network(seen.Unmap().WithZone("")).String()
+			}
+		}
 	}
-	return host
+	if from := connlimit.Network(connlimit.Address(r.RemoteAddr)); from.IsValid() {
+		return from.String()
+	}
+	return r.RemoteAddr
 }

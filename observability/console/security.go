@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -37,16 +38,47 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		if !c.hosts.knows(r.Host) {
-			c.refuse(w, r, problem{
-				Status: http.StatusMisdirectedRequest, Title: "Not this host",
-				Detail: "the console does not go by the name " + quoted(r.Host),
-				Next:   "use its address, or name the host in the configuration, console: {hosts: [...]}",
-			})
+			c.refuse(w, r, notThisHost(r.Host))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		inner.ServeHTTP(w, r)
 	})
+}
+
+// ForMonitors has next answer what machines ask, such as /metrics and /healthz, under
+// the names that the pages have, and under those that no page of the internet can have:
+// without a dot, or ending in .svc, .local or .internal. hosts are as in Options. A
+// request without a name comes from no browser, and is answered.
+func ForMonitors(hosts []string, next http.Handler) http.Handler {
+	names := newHostNames(hosts)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := hostName(r.Host); name != "" && !names.knows(r.Host) && !isInternal(name) {
+			writeProblem(w, notThisHost(r.Host))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isInternal(name string) bool {
+	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".svc", ".local", ".internal"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+func notThisHost(host string) problem {
+	return problem{
+		Status: http.StatusMisdirectedRequest, Title: "Not this host",
+		Detail: "nothing here goes by the name " + quoted(host),
+		Next:   "use its address, or name the host in the configuration, console: {hosts: [...]}, or in the address that is listened on",
+	}
+}
+
+func newHostNames(hosts []string) hostNames {
+	names := hostNames{}
+	for _, name := range hosts {
+		names[strings.ToLower(strings.TrimSuffix(name, "."))] = true
+	}
+	return names
 }
 
 // hostNames are those that a browser may ask for. A page of somebody else whose
@@ -56,13 +88,17 @@ type hostNames map[string]bool
 // knows reports whether the Host header is an address, localhost, or a name that
 // was given.
 func (names hostNames) knows(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
+	name := hostName(host)
 	if _, err := netip.ParseAddr(name); err == nil { // nobody can give a name to it that we would not know
 		return true
 	}
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || names[name]
+}
+
+// hostName is a Host header without the port.
+func hostName(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }

@@ -1,13 +1,18 @@
 package console
 
 import (
+	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -123,18 +128,154 @@ func TestGuessesHaveToWaitAndPasswordsThatAreRightDoNotCount(t *testing.T) {
 	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, func() time.Time { return now })
 	require.NoError(t, err)
 	for range freeGuesses {
-		_, err := users.check("10.0.0.1", "ana", "wrong")
+		_, err := users.check(t.Context(), "10.0.0.1", "ana", "wrong")
 		require.Equal(t, http.StatusUnauthorized, problemOf(err).Status)
 	}
-	_, err = users.check("10.0.0.1", "ana", "secret")
+	_, err = users.check(t.Context(), "10.0.0.1", "ana", "secret")
 	require.Equal(t, http.StatusTooManyRequests, problemOf(err).Status, "also the right one, which would else be found out")
-	_, err = users.check("10.0.0.2", "ana", "secret")
-	require.Equal(t, http.StatusTooManyRequests, problemOf(err).Status, "from elsewhere, for the same name")
 	now = now.Add(2 * time.Second)
-	_, err = users.check("10.0.0.1", "ana", "secret")
+	_, err = users.check(t.Context(), "10.0.0.1", "ana", "secret")
 	require.NoError(t, err)
-	_, err = users.check("10.0.0.1", "ana", "wrong")
+	_, err = users.check(t.Context(), "10.0.0.1", "ana", "wrong")
 	require.Equal(t, http.StatusUnauthorized, problemOf(err).Status, "the right one has put an end to the waiting")
+}
+
+func TestGuessesOfStrangersKeepNobodyOut(t *testing.T) {
+	file := usersFile(t, map[string]string{"ana": "secret", "ben": "other"})
+	synctest.Test(t, func(t *testing.T) {
+		users, err := LoadUsers(file, nil, nil)
+		require.NoError(t, err)
+		// given that somebody behind a proxy has guessed the password of ana, and many
+		// elsewhere as well
+		for i := range 30 {
+			_, err := users.check(t.Context(), fmt.Sprintf("10.0.0.%d", i), "ana", "wrong")
+			require.Equal(t, http.StatusUnauthorized, problemOf(err).Status)
+		}
+		for range 20 {
+			_, err = users.check(t.Context(), "10.0.0.1", "ana", "wrong")
+		}
+		require.Equal(t, http.StatusTooManyRequests, problemOf(err).Status)
+
+		// when
+		start := time.Now()
+		_, other := users.check(t.Context(), "10.0.0.1", "ben", "other")
+		_, elsewhere := users.check(t.Context(), "10.0.1.1", "ana", "secret")
+
+		// then
+		require.NoError(t, other, "another one behind that proxy")
+		require.NoError(t, elsewhere, "the one who is meant, from elsewhere")
+		took := time.Since(start)
+		require.Positive(t, took, "many guesses for one name are slow")
+		require.LessOrEqual(t, took, 2*longestSlow)
+	})
+}
+
+func TestGuessThatIsSlowEndsWithItsRequest(t *testing.T) {
+	file := usersFile(t, map[string]string{"ana": "secret"})
+	synctest.Test(t, func(t *testing.T) {
+		users, err := LoadUsers(file, nil, nil)
+		require.NoError(t, err)
+		for i := range slowGuesses + 10 {
+			_, _ = users.check(t.Context(), fmt.Sprintf("10.0.0.%d", i), "ana", "wrong")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = users.check(ctx, "10.0.1.1", "ana", "secret")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestWhatIsCountedOfGuessesIsBounded(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+	require.NoError(t, err)
+	tried := func(from, name string) [3]*guesses {
+		users.mu.Lock()
+		defer users.mu.Unlock()
+		return users.triedLocked(from, name, noon)
+	}
+	first := tried("10.0.0.1", "ana")
+	first[0].n = freeGuesses
+	for i := range 3 * ownNames {
+		tried("10.0.0.1", fmt.Sprint("n", i))
+	}
+	require.LessOrEqual(t, len(users.guesses), 2*ownNames+4, "names of one address")
+	require.Same(t, tried("10.0.0.1", "x")[0], tried("10.0.0.1", "y")[0], "those beyond are one")
+	require.Same(t, first[0], tried("10.0.0.1", "ana")[0], "others do not make it forgotten")
+	for i := range maxGuesses {
+		tried(fmt.Sprint("a", i), "ana")
+	}
+	require.LessOrEqual(t, len(users.guesses), maxGuesses)
+}
+
+func TestCookieIsForHTTPSAloneWhereTheBrowserHasComeByIt(t *testing.T) {
+	header := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	for name, is := range map[string]struct {
+		change func(*http.Request)
+		secure bool
+	}{
+		"plain":               {func(*http.Request) {}, false},
+		"from a plain page":   {header("Origin", "http://127.0.0.1:9480"), false},
+		"proxy that says so":  {header("X-Forwarded-Proto", "https"), true},
+		"several proxies":     {header("X-Forwarded-Proto", "HTTPS, http"), true},
+		"plain at the first":  {header("X-Forwarded-Proto", "http, https"), false},
+		"from a page of TLS":  {header("Origin", "https://127.0.0.1:9480"), true},
+		"TLS of another kind": {func(r *http.Request) { r.TLS = &tls.ConnectionState{} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := signedIn(t)
+			answer := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=secret", is.change)
+			require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+			cookie := answer.Cookies()[0]
+			require.Equal(t, is.secure, cookie.Secure)
+			require.Equal(t, is.secure, strings.HasPrefix(cookie.Name, "__Host-"))
+
+			// it is known by it, and signed out
+			with := func(r *http.Request) { r.AddCookie(cookie); is.change(r) }
+			require.Contains(t, text(t, ask(t, c, http.MethodGet, "/", "", with)), "ana</span>")
+			out := ask(t, c, http.MethodPost, "/sign-out", "", with)
+			require.Equal(t, cookie.Name, out.Cookies()[0].Name)
+			require.Negative(t, out.Cookies()[0].MaxAge)
+			require.NotContains(t, text(t, ask(t, c, http.MethodGet, "/", "", with)), "ana</span>")
+		})
+	}
+}
+
+func TestGuessesByTheProxyAreCountedForWhomItHasSeen(t *testing.T) {
+	c := newConsole(t, Options{Proxy: &Proxy{Header: "X-Forwarded-User", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
+	for _, is := range []struct{ from, seen, want string }{
+		{"10.0.0.5:1", "192.0.2.7", "192.0.2.7"},
+		{"10.0.0.5:1", "198.51.100.9, 192.0.2.7", "192.0.2.7"}, // what comes first a client has written
+		{"10.0.0.5:1", "192.0.2.7, 10.0.0.6", "192.0.2.7"},     // two proxies
+		{"10.0.0.5:1", "2001:db8::7", "2001:db8::"},
+		{"10.0.0.5:1", "192.0.2.7, nonsense", "10.0.0.5"},
+		{"10.0.0.5:1", "", "10.0.0.5"},
+		{"192.0.2.1:1", "198.51.100.9", "192.0.2.1"}, // none of the proxies
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = is.from
+		r.Header.Set("X-Forwarded-For", is.seen)
+		require.Equal(t, is.want, c.remote(r), "%s %s", is.from, is.seen)
+	}
+}
+
+func TestMonitorsAskUnderNamesThatNoPageOfTheInternetHas(t *testing.T) {
+	h := ForMonitors([]string{"Locks.example.org"}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for host, want := range map[string]int{
+		"127.0.0.1:9480": 200, "10.1.2.3:9464": 200, "[fd00::1]:9464": 200, "localhost": 200, "locks.example.org:443": 200, "": 200,
+		"lockkeeper:9464": 200, "lockkeeper.ops.svc:9464": 200, "lockkeeper.ops.svc.cluster.local": 200, "node-7.eu.internal": 200,
+		"evil.example": 421, "evil.example:9464": 421, "127.0.0.1.evil.example": 421, "svc.evil.example": 421, "lockkeeper.svc.evil": 421, "local.": 200,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, want, w.Code, host)
+		if want != http.StatusOK {
+			require.Contains(t, w.Body.String(), "console: {hosts: [...]}, or in the address that is listened on")
+		}
+	}
 }
 
 func TestUsersFileThatChangesEndsSessionsOfThoseWhoAreGone(t *testing.T) {
@@ -142,7 +283,7 @@ func TestUsersFileThatChangesEndsSessionsOfThoseWhoAreGone(t *testing.T) {
 	now := noon
 	users, err := LoadUsers(file, nil, func() time.Time { return now })
 	require.NoError(t, err)
-	proof, err := users.check("10.0.0.1", "ana", "secret")
+	proof, err := users.check(t.Context(), "10.0.0.1", "ana", "secret")
 	require.NoError(t, err)
 	require.True(t, users.still("ana", proof))
 
@@ -151,12 +292,12 @@ func TestUsersFileThatChangesEndsSessionsOfThoseWhoAreGone(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 	now = now.Add(2 * time.Second)
 	require.False(t, users.still("ana", proof))
-	_, err = users.check("10.0.0.1", "ben", "other")
+	_, err = users.check(t.Context(), "10.0.0.1", "ben", "other")
 	require.NoError(t, err)
 
 	require.NoError(t, os.WriteFile(file, []byte("nonsense"), 0o600))
 	now = now.Add(2 * time.Second)
-	_, err = users.check("10.0.0.1", "ben", "other")
+	_, err = users.check(t.Context(), "10.0.0.1", "ben", "other")
 	require.Equal(t, http.StatusServiceUnavailable, problemOf(err).Status, "nobody is let in by a file that cannot be read")
 }
 

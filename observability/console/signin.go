@@ -53,7 +53,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	proof, err := c.o.Users.check(remote(r), name, password)
+	proof, err := c.o.Users.check(r.Context(), c.remote(r), name, password)
 	var key string
 	if err == nil {
 		key, err = c.sessions.begin(name, proof)
@@ -63,22 +63,19 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.drawSignIn(w, r, m.Problem.Status, m)
 		return
 	}
-	if before, err := r.Cookie(c.cookieName()); err == nil {
-		c.sessions.end(before.Value)
+	for _, before := range c.keys(r) {
+		c.sessions.end(before)
 	}
-	c.log.Info("somebody has signed in to the console", "name", name, "from", remote(r))
-	http.SetCookie(w, &http.Cookie{
-		Name: c.cookieName(), Value: key, Path: "/", HttpOnly: true, Secure: c.o.TLS, SameSite: http.SameSiteStrictMode,
-		MaxAge: int(fullTime / time.Second),
-	})
+	c.log.Info("somebody has signed in to the console", "name", name, "from", c.remote(r))
+	http.SetCookie(w, c.cookie(key, c.secure(r), fullTime))
 	http.Redirect(w, r, m.Next, http.StatusSeeOther)
 }
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(c.cookieName()); err == nil {
-		c.sessions.end(cookie.Value)
+	for _, key := range c.keys(r) {
+		c.sessions.end(key)
 	}
-	http.SetCookie(w, &http.Cookie{Name: c.cookieName(), Path: "/", HttpOnly: true, Secure: c.o.TLS, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, c.cookie("", c.secure(r), 0))
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 

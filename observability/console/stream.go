@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"sync"
 	"time"
-
-	"github.com/lockkeeper/lockkeeper/observability/connlimit"
 )
 
 const (
@@ -84,10 +82,7 @@ func (c *Console) client(r *http.Request) string {
 	if c.o.Proxy.trusts(r) {
 		return who(r.Context())
 	}
-	if from := connlimit.Network(connlimit.Address(r.RemoteAddr)); from.IsValid() {
-		return from.String()
-	}
-	return r.RemoteAddr
+	return c.remote(r)
 }
 
 // drawn returns what draw draws, or has drawn a moment ago for somebody else with

@@ -3,6 +3,7 @@ package console
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +37,7 @@ type Users struct {
 	broken  error
 	key     []byte              // of proofs
 	proven  map[string]provenBy // passwords that were right lately
-	guesses map[string]*guesses // by address, and by name
+	guesses map[string]*guesses // by address and name, by name, and by address
 	hashing chan struct{}       // bcrypt costs a processor for a while
 }
 
@@ -175,7 +178,7 @@ func (u *Users) still(name, proof string) bool {
 
 // check looks whether a password is that of a person, and returns the proof for a
 // session. It takes as long for people who do not exist. The error is a *problem.
-func (u *Users) check(from, name, password string) (proof string, err error) {
+func (u *Users) check(ctx context.Context, from, name, password string) (proof string, err error) {
 	if !isName(name) {
 		name = "" // nobody's, and it may be long
 	}
@@ -190,10 +193,14 @@ func (u *Users) check(from, name, password string) (proof string, err error) {
 		u.mu.Unlock()
 		return hash, nil
 	}
-	wait := max(u.waitLocked("from "+from, now), u.waitLocked("name "+name, now))
+	tried := u.triedLocked(from, name, now)
+	wait, pause := tried[0].wait(now), time.Duration(0)
 	if wait == 0 { // counted before it is looked at: many at once are many guesses
-		u.countLocked("from "+from, now)
-		u.countLocked("name "+name, now)
+		pause = max(tried[1].pause(), tried[2].pause())
+		for _, g := range tried {
+			g.n++
+			g.last = now
+		}
 	}
 	u.mu.Unlock()
 	switch {
@@ -204,6 +211,15 @@ func (u *Users) check(from, name, password string) (proof string, err error) {
 		}
 	case wait > 0:
 		return "", tooManyGuesses(wait)
+	}
+	if pause > 0 {
+		slow := time.NewTimer(pause)
+		defer slow.Stop()
+		select {
+		case <-slow.C:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
 	}
 	u.hashing <- struct{}{}
 	if !known {
@@ -219,8 +235,10 @@ func (u *Users) check(from, name, password string) (proof string, err error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.guesses, "from "+from)
-	delete(u.guesses, "name "+name)
+	tried[0].n = 0
+	for _, g := range tried[1:] {
+		g.n = max(0, g.n-1)
+	}
 	if len(u.proven) >= maxProven {
 		clear(u.proven)
 	}
@@ -247,55 +265,80 @@ func (u *Users) dummy() string {
 	return fmt.Sprintf("$2a$%02d$%s", cost, strings.Repeat("x", 22)+strings.Repeat("y", 31))
 }
 
-// guesses are the passwords that were tried for one name, or from one address,
-// since the last one that was right.
+// guesses are the passwords that were tried for one name from one address, or for one
+// name, or from one address, since one that was right.
 type guesses struct {
-	n    int
-	last time.Time
+	n     int
+	last  time.Time
+	names map[string]bool // from one address: those that are counted apart
 }
 
 const (
-	freeGuesses = 5
+	freeGuesses = 5      // for a name from an address
+	slowGuesses = 20     // for a name, or from an address
+	ownNames    = 50     // names of an address that are counted apart
 	maxGuesses  = 10_000 // names and addresses that are counted
 	forgetAfter = 15 * time.Minute
 	longestWait = 5 * time.Minute
+	longestSlow = 2 * time.Second
 )
 
-// waitLocked is how long the next guess has to wait: from the sixth on a second,
-// then twice as long each time.
-func (u *Users) waitLocked(key string, now time.Time) time.Duration {
+// triedLocked returns what was tried for a name from an address, which is refused when
+// it is too much, and what was for the name and from the address, which is only slow
+// then: somebody else's guesses must not keep anybody out.
+func (u *Users) triedLocked(from, name string, now time.Time) [3]*guesses {
+	address := u.guessesLocked("from "+from, now)
+	if !address.names[name] {
+		if len(address.names) < ownNames {
+			if address.names == nil {
+				address.names = map[string]bool{}
+			}
+			address.names[name] = true
+		} else { // those beyond are one name, whether anybody is called so or not
+			name = "\x00"
+		}
+	}
+	return [3]*guesses{u.guessesLocked("both "+from+" "+name, now), u.guessesLocked("name "+name, now), address}
+}
+
+func (u *Users) guessesLocked(key string, now time.Time) *guesses {
 	g := u.guesses[key]
-	if g == nil || g.n < freeGuesses {
+	switch {
+	case g == nil:
+		if len(u.guesses) >= maxGuesses {
+			u.forgetLocked()
+		}
+		g = &guesses{last: now}
+		u.guesses[key] = g
+	case now.Sub(g.last) > forgetAfter:
+		*g = guesses{last: now}
+	}
+	return g
+}
+
+// forgetLocked makes room: the half that was tried longest ago is forgotten.
+func (u *Users) forgetLocked() {
+	keys := slices.SortedFunc(maps.Keys(u.guesses), func(a, b string) int { return u.guesses[a].last.Compare(u.guesses[b].last) })
+	for _, key := range keys[:len(keys)/2] {
+		delete(u.guesses, key)
+	}
+}
+
+// wait is how long the next guess has to wait: from the sixth on a second, then twice
+// as long each time.
+func (g *guesses) wait(now time.Time) time.Duration {
+	if g.n < freeGuesses {
 		return 0
 	}
-	pause := min(time.Second<<min(g.n-freeGuesses, 16), longestWait)
-	return max(0, g.last.Add(pause).Sub(now))
+	return max(0, g.last.Add(min(time.Second<<min(g.n-freeGuesses, 16), longestWait)).Sub(now))
 }
 
-func (u *Users) countLocked(key string, now time.Time) {
-	g := u.guesses[key]
-	if g == nil || now.Sub(g.last) > forgetAfter {
-		if len(u.guesses) >= maxGuesses {
-			u.forgetLocked(now)
-		}
-		g = &guesses{}
-		u.guesses[key] = g
+// pause is how much later the next guess is looked at.
+func (g *guesses) pause() time.Duration {
+	if g.n < slowGuesses {
+		return 0
 	}
-	g.n++
-	g.last = now
-}
-
-// forgetLocked makes room: those of long ago first, else the oldest half would
-// have to be looked for, so all.
-func (u *Users) forgetLocked(now time.Time) {
-	for key, g := range u.guesses {
-		if now.Sub(g.last) > forgetAfter || g.n < freeGuesses {
-			delete(u.guesses, key)
-		}
-	}
-	if len(u.guesses) >= maxGuesses {
-		clear(u.guesses)
-	}
+	return min(100*time.Millisecond<<min(g.n-slowGuesses, 16), longestSlow)
 }
 
 func tooManyGuesses(wait time.Duration) *problem {
