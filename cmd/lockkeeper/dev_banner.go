@@ -39,7 +39,7 @@ func (b banner) print(out io.Writer, colour bool) {
 		text += "\n"
 	}
 	if b.embedded && !b.closed && !b.flags.unsafe.is {
-		text += "  In Go:\n\n    " + b.inGo() + "\n\n"
+		text += "  In Go:\n\n    " + strings.Join(b.inGo(), "\n    ") + "\n\n"
 	}
 	end := "Ctrl-C ends it."
 	if length := b.flags.length.limit(); length != nil {
@@ -134,12 +134,12 @@ func (b banner) commands() []string {
 }
 
 // inGo connects a Go program to our server.
-func (b banner) inGo() string {
-	cfg := "Servers: []string{" + strconv.Quote(b.flags.client.Servers[0]) + "}"
+func (b banner) inGo() []string {
+	lines := []string{"cfg := recipes.Config{Servers: []string{" + strconv.Quote(b.flags.client.Servers[0]) + "}}"}
 	if root := b.flags.client.Root; root != "/lockkeeper" {
-		cfg += ", Root: " + strconv.Quote(root)
+		lines = append(lines, "cfg.Root = "+strconv.Quote(root))
 	}
-	return "client, err := recipes.NewClient(recipes.Config{" + cfg + "})"
+	return append(lines, "client, err := recipes.NewClient(cfg)")
 }
 
 const digestVariable = "LOCKKEEPER_ZK_DIGEST_FILE"

@@ -30,7 +30,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			[]string{
 				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181 LOCKKEEPER_ROOT=/lockkeeper\n",
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
-				"  In Go:\n\n    client, err := recipes.NewClient(recipes.Config{Servers: []string{\"127.0.0.1:2181\"}})\n",
+				"  In Go:\n\n    cfg := recipes.Config{Servers: []string{\"127.0.0.1:2181\"}}\n    client, err := recipes.NewClient(cfg)\n",
 			},
 			[]string{"taken", "whoever", "unset", "override", "browser"},
 		},

@@ -74,7 +74,7 @@ func startDev(t *testing.T) devServer {
 	}
 	return devServer{
 		zk: find(`export LOCKKEEPER_ZK=(\S+) `), root: find(`LOCKKEEPER_ROOT=(\S+)`),
-		digest: find(`export LOCKKEEPER_ZK_DIGEST_FILE=(\S+)`), inGo: find(`(client, err := recipes\.NewClient\(.*\))`),
+		digest: find(`export LOCKKEEPER_ZK_DIGEST_FILE=(\S+)`), inGo: find(`(?s)  In Go:\n\n(.*recipes\.NewClient\(cfg\))\n`),
 	}
 }
 
@@ -100,7 +100,7 @@ func (s devServer) run(t *testing.T, code int, args []string, env ...string) str
 	return string(out)
 }
 
-// readmeProgram builds the program of the README's section "In Go", with the line that
+// readmeProgram builds the program of the README's section "In Go", with the lines that
 // dev prints to connect.
 func readmeProgram(t *testing.T, connect string) string {
 	t.Helper()
