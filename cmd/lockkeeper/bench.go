@@ -19,6 +19,7 @@ type benchFlags struct {
 	clients counts
 	length  duration
 	yes     yes
+	file    jobsFile
 }
 
 func (p *program) bench() *cobra.Command {
@@ -54,6 +55,7 @@ flags, or if it refuses access; 128+n for signal n.`,
 	f.length.positive = "10s"
 	flags.Var(&f.length, "for", "how long it measures (default 10s)")
 	flags.VarPF(&f.yes, "yes", "", "do not ask, though others hold locks").NoOptDefVal = "true"
+	f.file.add(c)
 	return c
 }
 
@@ -81,8 +83,8 @@ func (v *counts) problem() string { return v.bad }
 func (v *counts) forget()         { *v = counts{} }
 
 func (p *program) measure(c *cobra.Command, f *benchFlags) error {
-	cfg := p.clientConfig()
-	if err := p.usage(c); err != nil {
+	_, cfg, err := p.jobsConfig(c, f.file)
+	if err != nil {
 		return err
 	}
 	held := 0

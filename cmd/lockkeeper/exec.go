@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -39,6 +40,7 @@ type execFlags struct {
 
 func (p *program) exec() *cobra.Command {
 	var f execFlags
+	var file jobsFile
 	c := &cobra.Command{
 		Use:   "exec --scope SCOPE... [flags] -- COMMAND [ARG...]",
 		Short: "Run a command under a lock",
@@ -117,14 +119,14 @@ Exit code: that of the command if it ended by itself, or
 				p.problems.add(fmt.Sprintf("--scope: %q is given twice; give each scope once", r.Scope))
 			}
 		}
-		cfg := p.clientConfig()
-		if err := p.usage(c); err != nil {
+		cfg, client, err := p.jobsConfig(c, file)
+		if err != nil {
 			return err
 		}
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			return &jobs.StartError{Command: argv[0], Err: err}
 		}
-		return p.execute(c.Context(), cfg, requirements, argv)
+		return p.execute(c.Context(), cfg, client, requirements, argv)
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
@@ -141,6 +143,7 @@ Exit code: that of the command if it ended by itself, or
 	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
 	flags.StringVar(&f.class, "class", "", "what the lock is `counted` under where many are, if its scope is made from variables, for example tenant/{id} (default the scope)")
 	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
+	file.add(c)
 	return c
 }
 
@@ -208,8 +211,9 @@ func (p *program) argv(c *cobra.Command, args []string) []string {
 	return args[max(dash, 0):]
 }
 
-// execute runs argv under the locks.
-func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements []lockguard.Requirement, argv []string) (err error) {
+// execute runs argv under the locks. file may be nil; it says which locks are on other
+// ensembles.
+func (p *program) execute(ctx context.Context, file *config.Config, cfg recipes.Config, requirements []lockguard.Requirement, argv []string) (err error) {
 	exports := p.telemetry(ctx)
 	defer exports.end() // when the locks are away
 	ctx, ended := exports.root(ctx, "exec", filepath.Base(argv[0]))
@@ -228,6 +232,15 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 		return err
 	}
 	defer closeClient(client)
+	elsewhere := &config.Config{Client: cfg}
+	if file != nil {
+		elsewhere.Ensembles = file.Ensembles
+	}
+	router, closeEnsembles, err := route(client, elsewhere)
+	if err != nil {
+		return err
+	}
+	defer closeEnsembles()
 	overrides, err := p.obey(ctx, client)
 	if err != nil {
 		return err
@@ -238,7 +251,7 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 		return err
 	}
 	defer exported()
-	guard, err := p.execGuard(client, overrides, exports, measured...)
+	guard, err := p.execGuard(router, overrides, exports, measured...)
 	if err != nil {
 		return err
 	}
@@ -269,20 +282,20 @@ func (p *program) execute(ctx context.Context, cfg recipes.Config, requirements 
 	return finished(result, err)
 }
 
-func (p *program) execGuard(client *recipes.Client, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
+func (p *program) execGuard(router *recipes.Router, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())
 	}
 	options := slices.Concat(overrides.options(), []lockguard.Option{lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet())}, more)
 	if exports.on {
-		return lockguard.New(client, append(options, exports.tracer(p.quiet()).Options()...)...)
+		return lockguard.NewRouted(router, append(options, exports.tracer(p.quiet()).Options()...)...)
 	}
 	traceparent := regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 	if trace := os.Getenv("TRACEPARENT"); traceparent.MatchString(trace) {
 		options = append(options, lockguard.WithTrace(func(context.Context, lockguard.Subject) string { return trace }))
 	}
-	return lockguard.New(client, options...)
+	return lockguard.NewRouted(router, options...)
 }
 
 // passedOn are the signals that the command gets. Those that this program was

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -49,17 +50,16 @@ func (f *jobsFile) addAs(c *cobra.Command, flag, usage string) {
 	c.Flags().StringVar(&f.name, flag, defaultFile, usage)
 }
 
-// jobsConfig reads the file if there is one, and says how to reach ZooKeeper:
-// what flags say counts before the file, and that before the environment, but for
-// credentials: the file has those of the daemons, the environment those of the
-// person whose name the deeds are to have. The configuration is nil without a file. One that nobody has named must not
-// keep anybody from pausing a job: it is left out when it cannot be used.
+// jobsConfig reads the file if there is one, and says how to reach ZooKeeper: what
+// flags say counts before the environment, and that before the file. The configuration
+// is nil without a file. One that nobody has named must not
+// keep anybody from pausing a job: it is left out when it cannot be used. It says where
+// ZooKeeper is if a file that nobody has named tells, or if one that somebody has named does not.
 func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, recipes.Config, error) {
 	cfg, broken := config.Load(file.name, config.Options{})
 	var client recipes.Config
 	if broken == nil {
 		client = cfg.Client
-		p.inPerson(&client)
 	}
 	p.applyZooKeeper(&client)
 	p.problems.addRequest(client.Validate(), zookeeperFlag)
@@ -74,20 +74,35 @@ func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, r
 			p.say("%s cannot be used and is left out; lockkeeper config validate says why", file.name)
 		}
 	}
+	if cfg != nil {
+		p.tellCluster(cfg, client, file.given(c))
+	}
 	client.Logger = p.quiet()
 	return cfg, client, nil
 }
 
-// inPerson leaves out the credentials of a file where the environment has some.
-func (p *program) inPerson(client *recipes.Config) {
-	switch {
-	case p.zookeeper.digestFile != "", p.zookeeper.x509.is: // these go before both
-	case os.Getenv("LOCKKEEPER_ZK_DIGEST_FILE") != "":
-		client.Auth, client.X509 = nil, false
-	case os.Getenv("LOCKKEEPER_ZK_X509") != "":
-		client.Auth, client.X509, client.TLS = nil, false, nil
+// tellCluster says which cluster a command is about, where it is not the obvious one. Another
+// cluster than that of the file has none of its ensembles.
+func (p *program) tellCluster(cfg *config.Config, client recipes.Config, named bool) {
+	switch elsewhere := cluster(client) != cluster(cfg.Client); {
+	case elsewhere && len(cfg.Client.Servers) > 0:
+		if named && p.zookeeper.servers == "" && p.zookeeper.root == "" {
+			p.say("LOCKKEEPER_ZK and LOCKKEEPER_ROOT (%s) go before %s (%s)", cluster(client), cfg.File, cluster(cfg.Client))
+		}
+		cfg.Ensembles = nil
+	case !elsewhere && !named && p.zookeeper.servers == "" && os.Getenv("LOCKKEEPER_ZK") == "" && len(cfg.Client.Servers) > 0:
+		p.say("using ./%s: %s", cfg.File, cluster(client))
 	}
 }
+
+// cluster names where locks are, for people.
+func cluster(cfg recipes.Config) string {
+	servers := strings.Join(cfg.Servers, ",")
+	return "ZooKeeper " + cmp.Or(servers, defaultServers) + cfg.Chroot + ", root " + cmp.Or(cfg.Root, "/lockkeeper")
+}
+
+// writeCluster says where the locks are of which the rest tells.
+func writeCluster(w io.Writer, cfg recipes.Config) { _, _ = fmt.Fprintln(w, printable(cluster(cfg))) }
 
 // withLedger lets do work with the ledger of all jobs.
 func (p *program) withLedger(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.TickLedger) error) error {

@@ -71,9 +71,13 @@ Exit code 75 if ZooKeeper does not answer, 78 for a scope that cannot be.`,
 }
 
 func (p *program) listLocks(c *cobra.Command, file jobsFile) error {
+	_, cfg, err := p.jobsConfig(c, file)
+	if err != nil {
+		return err
+	}
 	var states []recipes.LockState
 	var left []recipes.Unreadable
-	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
+	err = p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *recipes.Client) (err error) {
 		states, left, err = client.Locks(ctx)
 		return err
 	})
@@ -87,7 +91,10 @@ func (p *program) listLocks(c *cobra.Command, file jobsFile) error {
 			return nil
 		}
 	}
-	return p.write(live.NewLocks(states), func(w io.Writer, wide bool) { writeLocks(w, states, wide) })
+	return p.write(live.NewLocks(states), func(w io.Writer, wide bool) {
+		writeCluster(w, cfg)
+		writeLocks(w, states, wide)
+	})
 }
 
 func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error {

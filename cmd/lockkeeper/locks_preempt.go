@@ -111,7 +111,10 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 	if view.Outcome == "" {
 		return err
 	}
-	return errors.Join(p.writePage(view, func(pg page) { writePreempted(pg, view) }), err)
+	return errors.Join(p.writePage(view, func(pg page) {
+		writeCluster(pg, reach)
+		writePreempted(pg, view)
+	}), err)
 }
 
 // preempt asks the holders to go. Without an outcome nothing was done.

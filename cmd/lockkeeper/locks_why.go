@@ -78,7 +78,10 @@ func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.writePage(newWhyView(facts), func(pg page) { writeWhy(pg, facts) })
+	return p.writePage(newWhyView(facts), func(pg page) {
+		writeCluster(pg, reach)
+		writeWhy(pg, facts)
+	})
 }
 
 // whyFacts is what an answer follows from.

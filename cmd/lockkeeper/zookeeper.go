@@ -90,12 +90,12 @@ func (p *program) clientConfig() recipes.Config {
 	return cfg
 }
 
-// applyZooKeeper puts what the flags say into cfg, and what the environment
-// says where cfg says nothing. Problems are collected.
+// applyZooKeeper puts into cfg, which is of a file, what the environment says, and what
+// the flags say: these go before that, and that before the file. Problems are collected.
 func (p *program) applyZooKeeper(cfg *recipes.Config) {
 	z := &p.zookeeper
 	servers, from := z.servers, "--zk"
-	if servers == "" && len(cfg.Servers) == 0 {
+	if servers == "" {
 		servers, from = os.Getenv("LOCKKEEPER_ZK"), "LOCKKEEPER_ZK"
 	}
 	if servers != "" {
@@ -103,14 +103,10 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 		cfg.Servers, cfg.Chroot, err = recipes.ParseServers(servers)
 		p.problems.addRequest(err, func(string) string { return from })
 	}
-	cfg.Root = cmp.Or(z.root, cfg.Root, os.Getenv("LOCKKEEPER_ROOT"), "/lockkeeper")
+	cfg.Root = cmp.Or(z.root, os.Getenv("LOCKKEEPER_ROOT"), cfg.Root, "/lockkeeper")
 	cfg.SessionTimeout = z.sessionTimeout.or(cfg.SessionTimeout)
 
-	if file := z.digestFile; file != "" || cfg.Auth == nil {
-		if file = cmp.Or(file, os.Getenv("LOCKKEEPER_ZK_DIGEST_FILE")); file != "" {
-			cfg.Auth = p.digest(file)
-		}
-	}
+	p.applyIdentity(cfg)
 	for _, list := range []struct {
 		given []string
 		env   string
@@ -120,37 +116,47 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 		{z.contenders, "LOCKKEEPER_ZK_CONTENDERS", &cfg.Contenders},
 		{z.readers, "LOCKKEEPER_ZK_READERS", &cfg.Readers},
 	} {
-		switch {
-		case len(list.given) > 0:
+		if len(list.given) == 0 {
+			list.given = splitOperators(os.Getenv(list.env))
+		}
+		if len(list.given) > 0 {
 			*list.into = list.given
-		case len(*list.into) == 0:
-			*list.into = splitOperators(os.Getenv(list.env))
 		}
 	}
-	p.applyX509(cfg)
-	ca, cert, key := z.caFile, z.certFile, z.keyFile
-	if ca+cert+key == "" && !z.tls.is && cfg.TLS != nil {
-		return
-	}
-	ca = cmp.Or(ca, os.Getenv("LOCKKEEPER_ZK_CA_FILE"))
-	cert = cmp.Or(cert, os.Getenv("LOCKKEEPER_ZK_CERT_FILE"))
-	key = cmp.Or(key, os.Getenv("LOCKKEEPER_ZK_KEY_FILE"))
-	if z.tls.is || ca+cert+key != "" {
+	ca := cmp.Or(z.caFile, os.Getenv("LOCKKEEPER_ZK_CA_FILE"))
+	cert := cmp.Or(z.certFile, os.Getenv("LOCKKEEPER_ZK_CERT_FILE"))
+	key := cmp.Or(z.keyFile, os.Getenv("LOCKKEEPER_ZK_KEY_FILE"))
+	if ca+cert+key != "" || z.tls.is && cfg.TLS == nil {
 		cfg.TLS = p.tls(ca, cert, key)
 	}
 }
 
-// applyX509 makes the client one that is known by its certificate, unless it has
-// a digest user.
-func (p *program) applyX509(cfg *recipes.Config) {
-	x509 := p.zookeeper.x509.is
-	if text := os.Getenv("LOCKKEEPER_ZK_X509"); text != "" && !x509 && cfg.Auth == nil {
+// applyIdentity is about who the client is: a file has the credentials of the daemons,
+// the flags and the environment those of the person whose name the deeds are to have.
+func (p *program) applyIdentity(cfg *recipes.Config) {
+	z := &p.zookeeper
+	if z.digestFile != "" || z.x509.is {
+		if file := z.digestFile; file != "" {
+			cfg.Auth = p.digest(file)
+		} else {
+			cfg.Auth = nil
+		}
+		cfg.X509 = z.x509.is
+		return
+	}
+	byCertificate := false
+	if text := os.Getenv("LOCKKEEPER_ZK_X509"); text != "" {
 		var err error
-		if x509, err = strconv.ParseBool(text); err != nil {
+		if byCertificate, err = strconv.ParseBool(text); err != nil {
 			p.problems.add(fmt.Sprintf("LOCKKEEPER_ZK_X509: %q is neither true nor false", text))
 		}
 	}
-	cfg.X509 = cfg.X509 || x509
+	switch file := os.Getenv("LOCKKEEPER_ZK_DIGEST_FILE"); {
+	case file != "":
+		cfg.Auth, cfg.X509 = p.digest(file), byCertificate
+	case byCertificate:
+		cfg.Auth, cfg.X509, cfg.TLS = nil, true, nil // nor with the daemons' certificate
+	}
 }
 
 // splitOperators splits at semicolons: the subject of a certificate has commas
