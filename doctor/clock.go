@@ -8,7 +8,8 @@ import (
 )
 
 // How far clocks may be apart. Locks do not depend on them but in one place: what
-// is left of a lease, after another server has become the leader.
+// is left of a lease, after another server has become the leader. Schedules go by
+// the earlier one of the machine's clock and the leader's, and a second more.
 const (
 	clocksApart    = time.Second
 	clocksFarApart = time.Minute
@@ -25,12 +26,16 @@ func checkClocks(f *findings, x *facts, _ Options) {
 		f.skip("", "the clock of the leader is not known: nothing was written", "")
 	} else {
 		ahead, accuracy := best.Ahead()
+		what := "ticks that no other daemon runs are late here by that much"
+		if ahead < 0 {
+			what = "the ticks of this machine go by the leader's clock, not by its own"
+		}
 		found := fmt.Sprintf("the leader's clock is %s (± %s)", apart(ahead, "this machine's"), short(accuracy))
 		switch off := abs(ahead) - accuracy; {
 		case off > clocksFarApart:
-			f.problem("", found, "set the clocks right (chrony, systemd-timesyncd): schedules fire by the machines' clocks, and logs of both cannot be compared")
+			f.problem("", found, "set the clocks right (chrony, systemd-timesyncd): "+what+", and logs of both cannot be compared")
 		case off > clocksApart:
-			f.warn("", found, "set the clocks right (chrony, systemd-timesyncd): schedules fire by the machines' clocks")
+			f.warn("", found, "set the clocks right (chrony, systemd-timesyncd): "+what)
 		default:
 			f.ok("", found)
 		}
@@ -60,7 +65,7 @@ func checkServerClocks(f *findings, x *facts) {
 	found := fmt.Sprintf("the clocks of %d servers are at most %s apart (± %s)", n, short(between), short(accuracy))
 	if between-accuracy > clocksApart {
 		f.warn("", fmt.Sprintf("the clock of %s is %s ahead of that of %s (± %s)", last.address, short(between), first.address, short(accuracy)),
-			"set the servers' clocks right: after a change of the leader a lease would seem shorter or longer by that much")
+			"set the servers' clocks right: after a change of the leader a lease would seem shorter or longer by that much, and ticks be late if the new leader's clock is behind")
 		return
 	}
 	f.ok("", found)

@@ -92,6 +92,8 @@ type facts struct {
 	auditErr  error
 	urgent    []urgent
 	urgentErr error
+	ticks     []recipes.TickState
+	ticksErr  error
 	serverNow time.Time
 	temporal  error
 	host      host
@@ -167,6 +169,7 @@ func (x *examiner) look(ctx context.Context) {
 	looking.Go(func() {
 		x.facts.survey, x.facts.surveyErr = client.Survey(ctx, recipes.SurveyOptions{IdleSince: x.facts.now.Add(-x.options.IdleAfter)})
 	})
+	looking.Go(func() { x.lookAtTicks(ctx, client) })
 	looking.Go(func() { x.facts.audit, x.facts.auditErr = verify(ctx, client) })
 	looking.Wait()
 	x.lookAtEmergencies(ctx, client)
@@ -202,6 +205,7 @@ func judge(f facts, o Options) []Finding {
 		{"session", checkSession},
 		{"lease", checkLeases},
 		{"clock", checkClocks},
+		{"ticks", checkTicks},
 		{"access", checkAccess},
 		{"secrets", checkSecrets},
 		{"emergency", checkEmergency},

@@ -48,6 +48,18 @@ func figures(pairs ...string) figureMap {
 	return f
 }
 
+func TestJobsThatAClockHasStoppedAreNamed(t *testing.T) {
+	x := &facts{servers: []*server{{address: "a", figures: figures("server_state", "standalone")}}, survey: recipes.Survey{Exists: true}}
+	require.Empty(t, run(checkTicks, x, Options{}))
+	x.ticks = []recipes.TickState{{Job: "backup"}}
+	require.Equal(t, "ok: of 1 job, none is decided before it was due", run(checkTicks, x, Options{}))
+	x.ticks = append(x.ticks, recipes.TickState{Job: "rollup", Last: time.Date(2026, 11, 23, 9, 5, 0, 0, time.UTC), Ahead: time.Hour})
+	require.Equal(t, "problem: rollup: runs no tick until 2026-11-23T09:05:00Z: a daemon whose clock was ahead has decided those before", run(checkTicks, x, Options{}))
+	require.Empty(t, run(checkTicks, x, Options{ReadOnly: true}))
+	x.ticksErr = errors.New("no right")
+	require.Equal(t, "skipped: what is decided of the jobs' ticks cannot be read: no right", run(checkTicks, x, Options{}))
+}
+
 func TestQuorum(t *testing.T) {
 	down := &server{address: "zk9", refused: errors.New("refused")}
 	member := func(address, state string, more ...string) *server {

@@ -164,6 +164,24 @@ func (o *Operator) Resume(ctx context.Context, job string, by By) (was *recipes.
 	return was, act, err
 }
 
+// Rewind sets back a job whose ticks were decided by a clock that was ahead: see
+// recipes.TickLedger.Rewind. It returns what it has done, and the name of the act.
+func (o *Operator) Rewind(ctx context.Context, job string, how recipes.TickRewind, by By) (done recipes.TickRewound, act string, err error) {
+	entry := recipes.AuditEntry{Action: recipes.AuditJobRewind, Job: job, By: by.Name, Reason: by.Reason}
+	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+		done, err = o.client.TickLedger("").Rewind(ctx, job, how)
+		if !done.From.IsZero() {
+			outcome.Before = map[string]string{"decided_until": done.From.UTC().Format(time.RFC3339)}
+			outcome.After = map[string]string{"decided_until": done.To.UTC().Format(time.RFC3339)}
+			if n := len(done.LeftOut); n > 0 {
+				outcome.After["left_out_until"] = done.LeftOut[n-1].Until.UTC().Format(time.RFC3339)
+			}
+		}
+		return err
+	})
+	return done, act, err
+}
+
 func pauseText(was *recipes.TickPause) map[string]string {
 	if was == nil {
 		return nil

@@ -28,6 +28,7 @@ const (
 
 	AuditJobPause  AuditAction = "job.pause"  // a job is kept from running
 	AuditJobResume AuditAction = "job.resume" // it may run again
+	AuditJobRewind AuditAction = "job.rewind" // its mark, which a clock that was ahead has set, goes back
 	AuditJobRun    AuditAction = "job.run"    // it is to run now, by hand
 )
 

@@ -70,8 +70,9 @@ func (l *TickLedger) ahead(instant time.Time) time.Duration {
 	return by
 }
 
-// lookAtClock has the leader's clock known to whoever looks at a job, if that takes
-// no time and he may ask. Without it this machine's has to do.
+// lookAtClock has the leader's clock known to whoever looks at jobs that there are, if
+// that takes no time and he may ask. Without it this machine's has to do. It writes
+// <root>/clock, so that it is not for a tree that is not there.
 func (l *TickLedger) lookAtClock(ctx context.Context) {
 	if _, known := l.store.serverTime(); known {
 		return

@@ -93,6 +93,15 @@ type TickState struct {
 	version int32 // of the node, from 1; 0: there is none
 }
 
+// DecidedUntil returns the instant up to which the ticks of the job are decided;
+// zero: nobody has decided any, nor begun to.
+func (s *TickState) DecidedUntil() time.Time {
+	if s.Last.IsZero() && !s.Begins.IsZero() {
+		return s.Begins.Add(-1)
+	}
+	return s.Last
+}
+
 // Latest returns the tick that ended last, nil when none has.
 func (s *TickState) Latest() *TickResult {
 	if len(s.History) == 0 {
@@ -161,10 +170,13 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 	if err != nil {
 		return TickState{}, err
 	}
-	l.lookAtClock(ctx)
 	state, err := l.stateAt(ctx, path, job)
 	if err != nil {
 		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
+	}
+	if state.version > 0 {
+		l.lookAtClock(ctx)
+		state.Ahead = l.ahead(state.DecidedUntil())
 	}
 	return state, nil
 }
@@ -173,10 +185,15 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 // nodes that cannot be read, by path. Each is looked at on its own: the whole is
 // no snapshot.
 func (l *TickLedger) States(ctx context.Context) ([]TickState, []Unreadable, error) {
-	l.lookAtClock(ctx)
 	states, left, err := l.states(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
+	}
+	if len(states) > 0 {
+		l.lookAtClock(ctx)
+	}
+	for i := range states {
+		states[i].Ahead = l.ahead(states[i].DecidedUntil())
 	}
 	return states, byPath(left), nil
 }

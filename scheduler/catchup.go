@@ -34,7 +34,7 @@ func (l *lane) join(ctx context.Context, def *definition) error {
 		if len(state.Waiting) > 0 {
 			l.expectWaiting()
 		}
-		decided := decidedIn(state)
+		decided := state.DecidedUntil()
 		if decided.IsZero() {
 			// It begins with the first tick. Until then people can find it.
 			if _, err := l.s.cfg.Ledger.RecordSkip(ctx, def.Name, string(SkipMissed)); err != nil {
@@ -69,15 +69,6 @@ func (l *lane) join(ctx context.Context, def *definition) error {
 		l.joined = true
 	}
 	return nil
-}
-
-// decidedIn returns the instant up to which the ticks of a job are decided; zero:
-// nobody has decided any, nor begun to.
-func decidedIn(state recipes.TickState) time.Time {
-	if state.Last.IsZero() && !state.Begins.IsZero() {
-		return state.Begins.Add(-1)
-	}
-	return state.Last
 }
 
 // oldestWorth returns the instant before which ticks are not made up for.

@@ -131,6 +131,8 @@ func auditDeed(r recipes.AuditRecord) string {
 		return tense(intent, failed, "pause", "paused") + " the job"
 	case recipes.AuditJobResume:
 		return tense(intent, failed, "resume", "resumed") + " the job"
+	case recipes.AuditJobRewind:
+		return tense(intent, failed, "set back", "set back") + " the ticks of the job"
 	case recipes.AuditJobRun:
 		return tense(intent, failed, "start", "started") + " the job by hand" // its history says how it ended
 	}

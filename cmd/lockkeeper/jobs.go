@@ -27,7 +27,7 @@ func (p *program) jobs() *cobra.Command {
 		Short: "Show scheduled jobs, run one by hand, pause and resume them",
 	}
 	p.group(c)
-	c.AddCommand(p.jobsLs(), p.jobsNext(), p.jobsRun(), p.jobsPause(), p.jobsResume(), p.jobsHistory(), p.jobsAdvise())
+	c.AddCommand(p.jobsLs(), p.jobsNext(), p.jobsRun(), p.jobsPause(), p.jobsResume(), p.jobsRewind(), p.jobsHistory(), p.jobsAdvise())
 	return c
 }
 

@@ -28,9 +28,11 @@ run next.
   STATE      running; waiting: for a lock, or a tick is due and waits for the end
              of a run; delayed: only the lock-delay after a lost holder is in its
              way; frozen: an override keeps it out of the queue of its lock;
-             cleaning up: it was asked to give up its lock; paused; idle; or
-             temporal: a schedule of the Temporal server starts it, and what
-             became of that is to be seen there. Then for how long
+             cleaning up: it was asked to give up its lock; paused; idle;
+             stopped: a daemon whose clock was ahead has decided ticks that are
+             still to come (lockkeeper jobs rewind); or temporal: a schedule of
+             the Temporal server starts it, and what became of that is to be seen
+             there. Then for how long
   LAST       the outcome of the last tick: ran, failed, preempted, lost (its
              lock), interrupted (its daemon ended) or skipped
   FAILURES   how many runs in a row have failed
@@ -56,12 +58,15 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	var states []recipes.TickState
 	var requests []live.Request
 	var left []recipes.Unreadable
+	var off time.Duration // this machine's clock
 	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
-		if states, left, err = client.TickLedger("").States(ctx); err != nil {
+		ledger := client.TickLedger("")
+		if states, left, err = ledger.States(ctx); err != nil {
 			return err
 		}
+		off = clockAhead(ledger)
 		requests, err = requestsOf(ctx, client, states...)
 		if err != nil {
 			p.say("%v", err)
@@ -71,7 +76,7 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := time.Now().Add(-off)
 	defer p.tellUnreadable(left)
 	views := jobViews(cfg, states, requests, left, now)
 	if len(views) == 0 && len(left) == 0 {
@@ -80,7 +85,10 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 			return nil
 		}
 	}
-	return p.write(views, func(w io.Writer, wide bool) { writeJobs(w, views, now, wide) })
+	return p.write(views, func(w io.Writer, wide bool) {
+		writeJobs(w, views, now, wide)
+		writeClocks(w, views, off, now)
+	})
 }
 
 // jobViews joins the jobs of the file with those of the ledger, by name. Those of

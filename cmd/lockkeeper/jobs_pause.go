@@ -116,11 +116,18 @@ type changeJob func(context.Context, *operator, recipes.TickState) (pauseChange,
 
 // changeJobs pauses or resumes jobs, if all of them are known.
 func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, change changeJob) error {
+	now := time.Now()
+	return onEachJob(p, c, file, names, change, func(w io.Writer, v pauseChange) { writePauseChange(w, v, now) })
+}
+
+// onEachJob changes something about jobs, if all of them are known, and writes what
+// was done.
+func onEachJob[V any](p *program, c *cobra.Command, file jobsFile, names []string, change func(context.Context, *operator, recipes.TickState) (V, error), write func(io.Writer, V)) error {
 	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err
 	}
-	changes := make([]pauseChange, 0, len(names))
+	changes := make([]V, 0, len(names))
 	failed := p.onJobs(c, cfg, client, func(ctx context.Context, o *operator) error {
 		quick, cancel := shortly(ctx)
 		defer cancel()
@@ -142,10 +149,9 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 	if failed != nil && len(changes) == 0 {
 		return failed
 	}
-	now := time.Now()
 	err = p.write(changes, func(w io.Writer, _ bool) {
 		for _, change := range changes {
-			writePauseChange(w, change, now)
+			write(w, change)
 		}
 	})
 	if failed != nil {

@@ -69,6 +69,66 @@ func sinceOf(v jobView) (since time.Time, runs int) {
 	return since, runs
 }
 
+// writeClocks says below the table which jobs stand still because a clock was ahead,
+// and whose clocks are wrong.
+func writeClocks(w io.Writer, views []jobView, here time.Duration, now time.Time) {
+	lead := "\n"
+	say := func(format string, args ...any) {
+		line(w, lead+format, args...)
+		lead = ""
+	}
+	for _, v := range views {
+		if v.DecidedUntil != nil {
+			say("%s", stoppedWords(v, now))
+		}
+	}
+	for _, host := range clocksOff(views) {
+		say("%s", host)
+	}
+	if here != 0 {
+		say("%s", clockWords("this machine's clock is", here))
+	}
+}
+
+// stoppedWords says why no tick of a job runs, and what to do.
+func stoppedWords(v jobView, now time.Time) string {
+	return fmt.Sprintf("%s is stopped until %s, %s more: a daemon whose clock was ahead has decided its ticks up to then; set that clock right, then: lockkeeper jobs rewind %s --reason R",
+		v.Name, clock(*v.DecidedUntil), human(v.DecidedUntil.Sub(now)), live.ShellWord(v.Name))
+}
+
+// clocksOff says which daemons had wrong clocks when they ran something last.
+func clocksOff(views []jobView) (all []string) {
+	type sight struct {
+		at time.Time
+		by time.Duration
+	}
+	seen := map[string]sight{}
+	see := func(host string, pid int, at time.Time, ms int64) {
+		who := fmt.Sprintf("%s, pid %d", host, pid)
+		if host != "" && at.After(seen[who].at) {
+			seen[who] = sight{at, time.Duration(ms) * time.Millisecond}
+		}
+	}
+	for _, v := range views {
+		if t := v.Last; t != nil && t.StartedAt != nil {
+			see(t.Host, t.PID, *t.StartedAt, t.ClockAhead)
+		}
+		for _, r := range v.Runs {
+			see(r.Host, r.PID, r.StartedAt, r.ClockAhead)
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(seen)) {
+		by, way := seen[who].by, "ahead of"
+		if by < 0 {
+			by, way = -by, "behind"
+		}
+		if by != 0 {
+			all = append(all, fmt.Sprintf("the clock of the daemon on %s was %s %s ZooKeeper's at %s; set it right", who, human(by), way, clock(seen[who].at)))
+		}
+	}
+	return all
+}
+
 func jobState(v jobView, now time.Time) string {
 	state := v.State
 	since, runs := sinceOf(v)

@@ -57,6 +57,9 @@ func newJobView(job *jobs.Job, s recipes.TickState, requests []live.Request, now
 	for _, r := range job.Requirements {
 		v.Locks = append(v.Locks, r.Scope)
 	}
+	if v.DecidedUntil != nil {
+		now = *v.DecidedUntil
+	}
 	if next, ok := nextRun(*job, v.Paused, now); ok {
 		v.Next = new(next.UTC())
 	}

@@ -25,6 +25,9 @@ func writeWhyJob(pg page, f *whyFacts) {
 		pg.paragraph("", "%s: holds no lock and waits for none (%s)", f.about, clock(f.now))
 		pg.line("")
 		pg.paragraph(lead("job"), "%s", f.ticksWords())
+		if view := newJobView(nil, *f.ticks, nil, f.now); view.DecidedUntil != nil {
+			pg.paragraph(whyMargin, "%s", stoppedWords(view, f.now))
+		}
 		if f.mayBeFrozen() {
 			pg.paragraph(whyMargin, "it runs and is in no queue: a freeze, see below, keeps requests out until it ends")
 		}

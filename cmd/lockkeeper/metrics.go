@@ -144,7 +144,7 @@ func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *r
 		m.locks.Cluster(m.observatory.now, m.observatory.client.Now),
 		metrics.Client(meter, client, metrics.WithDelay(telemetryDelay)),
 		metrics.Jobs(meter, func() []metrics.Job { return measuredJobs(schedule.Stats()) }),
-		metrics.Clock(meter, schedule.ClockSteps),
+		metrics.Clock(meter, schedule.ClockSteps, schedule.ClockAhead),
 		metrics.Reloads(meter, func() metrics.Reload {
 			s := reloader.Status()
 			return metrics.Reload{At: s.At, Generation: s.Generation, OK: s.OK}
@@ -247,6 +247,7 @@ func readinessOf(ctx context.Context, client *recipes.Client, operators *operati
 			return nil
 		}},
 		health.Check{Name: "locks", Ask: observatory.ready},
+		health.Check{Name: "clock", Warns: true, Ask: func() error { return clockProblem(client.TickLedger("")) }},
 	)
 }
 

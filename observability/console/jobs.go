@@ -83,7 +83,7 @@ func drawJobs(v *visit) (any, error) {
 			wanted = append(wanted, j)
 		}
 	}
-	for _, s := range []string{live.Running, live.CleaningUp, live.Waiting, live.Delayed, live.Frozen, "paused", "idle"} {
+	for _, s := range []string{live.Running, live.CleaningUp, live.Waiting, live.Delayed, live.Frozen, "stopped", "paused", "idle"} {
 		if m.Counts[s] > 0 {
 			m.Order = append(m.Order, s)
 		}
@@ -120,7 +120,9 @@ func (v *visit) jobRow(j views.Job) jobRow {
 			row.Doing = append(row.Doing, r.Request.AbsoluteWords(v.now))
 		}
 	}
-	if p := j.Paused; p != nil {
+	if j.DecidedUntil != nil {
+		row.Pause = "a daemon whose clock was ahead has decided its ticks up to then; lockkeeper jobs rewind sets it back"
+	} else if p := j.Paused; p != nil {
 		row.Pause = fmt.Sprintf("paused by %s: %s", p.By, p.Reason)
 	}
 	return row
@@ -134,6 +136,8 @@ func stateTone(state string) string {
 		return "good"
 	case live.Waiting, live.Delayed, live.Frozen, live.CleaningUp, "paused":
 		return "warn"
+	case "stopped":
+		return "bad"
 	}
 	return ""
 }

@@ -225,6 +225,15 @@ func daemonAlerts() []Alert {
 			},
 		},
 		{
+			Name: "LockkeeperClockOff", Query: clockOffsets(), Is: "> 1", For: 5 * time.Minute, Severity: Warning, Section: sectionOrdered,
+			Summary:     "The clock of {{ $labels.instance }} is {{ $value | humanizeDuration }} off ZooKeeper's",
+			Description: "If it is ahead, its ticks go by ZooKeeper's clock. If it is behind, those that no other daemon runs are late. If all instances say so, ZooKeeper's leader is wrong.",
+			proof: proof{
+				bad: series{clockOffset + `{job="lk",instance="a:1"}`: "-90x10"}, good: series{clockOffset + `{job="lk",instance="a:1"}`: "0.5x10"}, at: 6 * time.Minute,
+				labels: labels{"job": "lk", "instance": "a:1"},
+			},
+		},
+		{
 			Name: "LockkeeperClockJumps", Query: clockJumps(), Window: time.Hour, Is: "> 0", Severity: Info, Section: sectionOrdered,
 			Summary:     "The clock of {{ $labels.instance }} has jumped, or the machine was suspended",
 			Description: "Locks are safe: they do not depend on that clock. Ticks may have come early, late or not at all.",

@@ -14,6 +14,7 @@ const (
 	overriding  = "lockkeeper_overrides_active"
 	overFile    = "lockkeeper_overrides_file_ok"
 	overTree    = "lockkeeper_overrides_zookeeper_ok"
+	clockOffset = "lockkeeper_clock_offset_seconds"
 	clockSteps  = "lockkeeper_clock_steps_total"
 	buildInfo   = "lockkeeper_build_info"
 	anyOfOurs   = `{__name__=~"lockkeeper_.+"`
@@ -147,6 +148,14 @@ func clockJumps() Query {
 		Name: "clock_steps", Legend: "{{instance}}", Unit: Plain,
 		Means: "How often the clock jumped, or the machine was suspended.",
 		text:  `sum by ($per instance) (increase(` + clockSteps + `{$jobs}[$span]))`,
+	}
+}
+
+func clockOffsets() Query {
+	return Query{
+		Name: "clock_offset", Legend: "{{instance}}", Unit: Seconds,
+		Means: "How far the clock is from ZooKeeper's, ahead or behind.",
+		text:  `max by ($per instance) (abs(` + clockOffset + `{$jobs}))`,
 	}
 }
 

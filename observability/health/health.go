@@ -15,6 +15,9 @@ type Check struct {
 	// Name is what scripts know it by, in snake_case.
 	Name string
 
+	// Warns: what it finds is said, and the process is ready all the same.
+	Warns bool
+
 	// Ask returns what is wrong, for people; nil: nothing. It must not wait, and is
 	// called from any goroutine.
 	Ask func() error
@@ -24,6 +27,9 @@ type Check struct {
 type Readiness struct {
 	Ready   bool     `json:"ready"`
 	Reasons []Reason `json:"reasons"` // why it is not, in the order of the checks; never null
+
+	// Warnings are what checks that only warn have found.
+	Warnings []Reason `json:"warnings,omitempty"`
 }
 
 // A Reason is a Check that found something wrong.
@@ -53,7 +59,12 @@ func Ready(checks ...Check) http.Handler {
 func Look(checks ...Check) Readiness {
 	r := Readiness{Ready: true, Reasons: []Reason{}}
 	for _, c := range checks {
-		if err := c.Ask(); err != nil {
+		err := c.Ask()
+		switch {
+		case err == nil:
+		case c.Warns:
+			r.Warnings = append(r.Warnings, Reason{Check: c.Name, Reason: err.Error()})
+		default:
 			r.Ready = false
 			r.Reasons = append(r.Reasons, Reason{Check: c.Name, Reason: err.Error()})
 		}

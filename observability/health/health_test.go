@@ -24,9 +24,9 @@ func ask(t *testing.T, h http.Handler) (status int, body string) {
 func TestProcessThatIsNotReadySaysEveryReason(t *testing.T) {
 	var problem error
 	checks := []Check{
-		{"a", func() error { return nil }},
-		{"b", func() error { return problem }},
-		{"c", func() error { return problem }},
+		{Name: "a", Ask: func() error { return nil }},
+		{Name: "b", Ask: func() error { return problem }},
+		{Name: "c", Ask: func() error { return problem }},
 	}
 	status, body := ask(t, Ready(checks...))
 	require.Equal(t, http.StatusOK, status)
@@ -40,6 +40,15 @@ func TestProcessThatIsNotReadySaysEveryReason(t *testing.T) {
 	problem = nil
 	status, _ = ask(t, Ready(checks...))
 	require.Equal(t, http.StatusOK, status)
+}
+
+func TestProcessIsReadyInSpiteOfWarnings(t *testing.T) {
+	status, body := ask(t, Ready(
+		Check{Name: "a", Warns: true, Ask: func() error { return nil }},
+		Check{Name: "clock", Warns: true, Ask: func() error { return errors.New("it is wrong") }},
+	))
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, `{"ready":true,"reasons":[],"warnings":[{"check":"clock","reason":"it is wrong"}]}`, body)
 }
 
 func TestProcessThatAnswersIsAlive(t *testing.T) {

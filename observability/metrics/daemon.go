@@ -31,13 +31,17 @@ func Reloads(meter metric.Meter, snapshot func() Reload) error {
 	return err
 }
 
-// Clock makes the instrument of the clock. steps is called for each collection,
-// from any goroutine.
-func Clock(meter metric.Meter, steps func() uint64) error {
+// Clock makes the instruments of the clock. Both functions are called for each
+// collection, from any goroutine. ahead is how far the machine's clock is ahead of
+// ZooKeeper's, unless that is not known.
+func Clock(meter metric.Meter, steps func() uint64, ahead func() (by time.Duration, ok bool)) error {
 	m := newMaker(meter)
-	counter := m.observedCounter(clockSteps)
+	counter, gauge := m.observedCounter(clockSteps), m.seconds(clockOffset)
 	_, err := m.observe(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(counter, int64(steps()))
+		if by, ok := ahead(); ok {
+			o.ObserveFloat64(gauge, by.Seconds())
+		}
 		return nil
 	})
 	return err

@@ -37,7 +37,7 @@ func withEverything(t *testing.T) *Endpoint {
 		return []Job{{Name: "backup", Failed: 2, Skipped: map[string]uint64{"overlap": 1}, StuckNow: 1}, {Name: "report"}}
 	}
 	require.NoError(t, observeJobs(endpoint.Meter(), 1, jobs))
-	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { return 0 }))
+	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { return 0 }, func() (time.Duration, bool) { return 0, true }))
 	require.NoError(t, Reloads(endpoint.Meter(), func() Reload { return Reload{OK: true, Generation: 1, At: time.Unix(1000, 0)} }))
 	require.NoError(t, Overrides(endpoint.Meter(), []string{"freeze", "hold"}, []string{"file"}, func() OverridesNow {
 		return OverridesNow{Active: []Override{{"freeze", "file"}, {"freeze", "file"}}, FileOK: true}
@@ -136,7 +136,7 @@ func TestNoSnapshotIsTakenAfterClose(t *testing.T) {
 	endpoint, err := New(nil)
 	require.NoError(t, err)
 	looks := 0
-	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { looks++; return 1 }))
+	require.NoError(t, Clock(endpoint.Meter(), func() uint64 { looks++; return 1 }, unknownClock))
 	_, text, _ := scrape(t, endpoint, "text/plain")
 	require.Contains(t, text, "lockkeeper_clock_steps_total 1")
 	require.Equal(t, 1, looks, "once for a scrape")
@@ -152,7 +152,7 @@ func TestTwoEndpointsShareNothing(t *testing.T) {
 	require.NoError(t, err)
 	other, err := New(nil)
 	require.NoError(t, err)
-	require.NoError(t, Clock(one.Meter(), func() uint64 { return 1 }))
+	require.NoError(t, Clock(one.Meter(), func() uint64 { return 1 }, unknownClock))
 	_, text, _ := scrape(t, other, "text/plain")
 	require.NotContains(t, text, "lockkeeper_")
 }
@@ -254,3 +254,6 @@ func BenchmarkScrape(b *testing.B) {
 	}
 	b.ReportMetric(float64(size), "bytes/scrape")
 }
+
+// unknownClock is a clock that is compared with none.
+func unknownClock() (time.Duration, bool) { return 0, false }

@@ -109,6 +109,7 @@ const (
 	configGeneration  = "lockkeeper.config.generation"
 	lastReloadTime    = "lockkeeper.config.last_reload_time"
 	clockSteps        = "lockkeeper.clock.steps"
+	clockOffset       = "lockkeeper.clock.offset"
 	buildInfo         = "lockkeeper.build.info"
 	overridesActive   = "lockkeeper.overrides.active"
 	overridesFileOK   = "lockkeeper.overrides.file_ok"
@@ -167,6 +168,7 @@ func Instruments() []Instrument {
 		{lastReloadOK, Gauge, "", nil, "1 when what the configuration file says is in force, 0 when the file was refused.", nil},
 		{configGeneration, Gauge, "", nil, "How many configurations were in force since the start, the present one included.", nil},
 		{lastReloadTime, Gauge, "s", nil, "When the configuration file was read last, whether it was refused or not, in seconds since 1970.", nil},
+		{clockOffset, Gauge, "s", nil, "How far the machine's clock is ahead of ZooKeeper's, in seconds; negative: behind it; 0: no difference can be told.", nil},
 		{clockSteps, Counter, "{step}", nil, "How often the clock has jumped, or the machine was suspended.", nil},
 		{buildInfo, Gauge, "", []string{"commit", "go.version", "version"}, "Always 1; the labels say which version this is.", nil},
 		{overridesActive, Gauge, "{override}", keys(overrideKind, overrideSource), "Operators' overrides in force here, by their kind and where they were said.", nil},

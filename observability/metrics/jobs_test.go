@@ -223,9 +223,10 @@ func TestLastReloadIsShown(t *testing.T) {
 
 func TestStepsOfTheClockAndTheVersionAreShown(t *testing.T) {
 	b := newBoard(t)
-	require.NoError(t, Clock(b.provider.Meter(Scope), func() uint64 { return 3 }))
+	require.NoError(t, Clock(b.provider.Meter(Scope), func() uint64 { return 3 }, func() (time.Duration, bool) { return -90 * time.Second, true }))
 	require.NoError(t, Build(b.provider.Meter(Scope), Version{Version: "v1.2.3", Go: "go1.26.0"}))
 	require.Equal(t, map[string]float64{
+		"lockkeeper.clock.offset{}":                                 -90.0,
 		"lockkeeper.clock.steps{}":                                  3,
 		"lockkeeper.build.info{go.version=go1.26.0,version=v1.2.3}": 1,
 	}, b.read(t))

@@ -14,7 +14,7 @@ import (
 // scripts.
 type Job struct {
 	Name     string      `json:"name"`
-	State    string      `json:"state"`        // idle, running, cleaning up, waiting, delayed, frozen or paused
+	State    string      `json:"state"`        // idle, running, cleaning up, waiting, delayed, frozen, paused or stopped
 	By       string      `json:"scheduled_by"` // lockkeeper, or temporal: one of that server's schedules
 	Schedule *string     `json:"schedule"`     // null: it is not in the file, or there is none
 	Timezone *string     `json:"timezone"`
@@ -26,6 +26,10 @@ type Job struct {
 	Last     *Tick       `json:"last"` // the last tick that ended
 	Failures int         `json:"failures_in_a_row"`
 	Counts   TickCounts  `json:"counts"` // since its first tick
+
+	// DecidedUntil is where its ticks are decided up to, if that is still to come: a
+	// daemon whose clock was ahead has done it, and none runs before.
+	DecidedUntil *time.Time `json:"decided_until,omitempty"`
 }
 
 // Run is a run that goes on.
@@ -39,6 +43,7 @@ type Run struct {
 	Alive           bool       `json:"alive"` // its process lives
 	RequestedBy     string     `json:"requested_by"`
 	RequestedReason string     `json:"requested_reason"`
+	ClockAhead      int64      `json:"clock_ahead_ms,omitempty"` // how far its machine's clock was ahead of ZooKeeper's
 
 	State   string        `json:"state,omitempty"`   // running, cleaning up, waiting, delayed, frozen, or interrupted: its process has gone; not there where nobody has looked
 	Request *live.Request `json:"request,omitempty"` // that makes the run wait or clean up; of several, the oldest
@@ -74,6 +79,7 @@ type Tick struct {
 	RequestedBy     string        `json:"requested_by"`
 	RequestedReason string        `json:"requested_reason"`
 	Trace           string        `json:"trace"`
+	ClockAhead      int64         `json:"clock_ahead_ms,omitempty"` // how far its machine's clock was ahead of ZooKeeper's
 }
 
 // Pause is why a job does not run, and until when.
@@ -108,6 +114,9 @@ func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 	for _, t := range s.Waiting {
 		v.Waiting = append(v.Waiting, t.UTC())
 	}
+	if s.Ahead > 0 {
+		v.DecidedUntil = Optional(s.DecidedUntil())
+	}
 	for i, of := range requestsOf(s, requests) {
 		run := NewRun(s.Runs[i])
 		if requests != nil {
@@ -118,6 +127,8 @@ func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 	switch state := stateOfRuns(v.Runs); {
 	case state != "":
 		v.State = state
+	case v.DecidedUntil != nil:
+		v.State = "stopped"
 	case v.Paused != nil:
 		v.State = "paused"
 	case len(v.Waiting) > 0:
@@ -193,7 +204,7 @@ func rank(r live.Request) int {
 func NewRun(r recipes.TickRun) Run {
 	return Run{
 		ID: r.ID, Scheduled: scheduledAt(r), Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: r.ClaimedAt.UTC(), Alive: r.Alive,
-		RequestedBy: r.By, RequestedReason: r.Why,
+		RequestedBy: r.By, RequestedReason: r.Why, ClockAhead: r.ClockAhead.Milliseconds(),
 	}
 }
 
@@ -211,7 +222,7 @@ func NewTick(r recipes.TickResult) Tick {
 		ID: r.ID, Scheduled: scheduledAt(r.TickRun), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason, Detail: r.Detail,
 		Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(),
 		Waited: r.Waited.Milliseconds(), Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
-		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace,
+		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace, ClockAhead: aheadOf(r).Milliseconds(),
 	}
 	if r.Outcome == recipes.TickRan || r.Outcome == recipes.TickFailed {
 		v.Attempts = max(1, v.Attempts) // the ledger does not write a single one
@@ -220,6 +231,15 @@ func NewTick(r recipes.TickResult) Tick {
 		v.First = Optional(r.First)
 	}
 	return v
+}
+
+// aheadOf is how far the clock of the machine that ran a tick was ahead of
+// ZooKeeper's: as it said, or as it shows, since it was run before it was due.
+func aheadOf(r recipes.TickResult) time.Duration {
+	if by := r.Instant.Sub(r.ClaimedAt); r.ClockAhead == 0 && !r.Manual && !r.ClaimedAt.IsZero() && by > 2*recipes.TickTolerance {
+		return by
+	}
+	return r.ClockAhead
 }
 
 // NewPause returns nil for a pause that is over.

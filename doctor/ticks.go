@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
+
+// lookAtTicks reads what is decided of the ticks of all jobs. It is compared with the
+// leader's clock, which is not asked for when nothing may be written.
+func (x *examiner) lookAtTicks(ctx context.Context, client *recipes.Client) {
+	if x.options.ReadOnly {
+		return
+	}
+	x.facts.ticks, _, x.facts.ticksErr = client.TickLedger("").States(ctx) // what cannot be read is told by the survey
+}
+
+// checkTicks names jobs whose ticks were decided before they were due: none of them
+// runs until then.
+func checkTicks(f *findings, x *facts, o Options) {
+	switch {
+	case !x.answers() || x.surveyErr != nil || !x.survey.Exists || o.ReadOnly:
+		return
+	case x.ticksErr != nil:
+		f.skip("", fmt.Sprintf("what is decided of the jobs' ticks cannot be read: %v", x.ticksErr), "see access")
+		return
+	}
+	stopped := 0
+	for _, s := range x.ticks {
+		if s.Ahead == 0 {
+			continue
+		}
+		stopped++
+		f.problem(s.Job, fmt.Sprintf("runs no tick until %s: a daemon whose clock was ahead has decided those before", s.DecidedUntil().UTC().Format(time.RFC3339)),
+			"set that clock right, then: lockkeeper jobs rewind JOB --reason R")
+	}
+	if n := len(x.ticks); stopped == 0 && n > 0 {
+		f.ok("", fmt.Sprintf("of %s, none is decided before it was due", countOf(n, "job")))
+	}
+}
