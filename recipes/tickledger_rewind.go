@@ -56,8 +56,8 @@ const rewindMargin = time.Minute
 // it is later: a daemon whose clock was ahead has decided ticks that were still to
 // come. They come due again, but for those that have run, or may have.
 //
-// Programs of before 0.1.0 refuse the record of the job until the last of these has
-// passed: see TickStretch.
+// Programs that do not know what to leave out refuse the record of the job until the
+// last of these has passed.
 func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (done TickRewound, err error) {
 	if err := l.AwaitServerTime(ctx); err != nil {
 		return done, fmt.Errorf("job %q not set back: %w", job, err)
