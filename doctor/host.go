@@ -76,7 +76,7 @@ func checkTimeSync(f *findings, x *facts, _ Options) {
 	case x.host.timeUnknown:
 		f.skip("", "whether the clock of this machine is kept right cannot be seen here", "")
 	case x.host.timeFree:
-		f.warn("", "the kernel says that nobody keeps the clock of this machine right", "run chrony, systemd-timesyncd or ntpd, here or on the machine below: schedules fire by this clock; locks do not depend on it")
+		f.warn("", "the kernel says that nobody keeps the clock of this machine right", "run chrony, systemd-timesyncd or ntpd, here or on the machine below: if it falls behind, ticks that no other daemon runs are late; locks do not depend on it")
 	default:
 		f.ok("", "the clock of this machine is kept right")
 	}
