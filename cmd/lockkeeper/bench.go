@@ -125,7 +125,7 @@ func (p *program) ask(c *cobra.Command, held int) error {
 		what = strings.Replace(what, "locks under this root held", "locks under this root are held", 1)
 	}
 	if terminalColumns(p.stdin) > 0 {
-		_, _ = fmt.Fprintf(p.stderr, "lockkeeper: %s; measure all the same? [y/N] ", what)
+		_, _ = fmt.Fprintf(p.stderr, "lockkeeper: %s; measure all the same? [y/N] ", printable(what))
 		answer, _ := bufio.NewReader(p.stdin).ReadString('\n')
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 			return nil

@@ -227,7 +227,7 @@ func (h *participant) OnDropped(_ context.Context, lock string) { h.tell("droppi
 func (h *participant) tell(what, lock string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, _ = io.WriteString(h.program.stdout, fmt.Sprintf("%s %s lock:%s\n", h.name, what, lock))
+	_, _ = io.WriteString(h.program.stdout, fmt.Sprintf("%s %s lock:%s\n", printable(h.name), what, printable(lock)))
 }
 
 // groupNotice tells people what they should know about a group.

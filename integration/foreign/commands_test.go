@@ -91,13 +91,14 @@ func (v *village) settle() {
 	hold := func(scope string) *recipes.Grant {
 		lock, err := v.client.PriorityLock(scope)
 		require.NoError(v.t, err)
-		grant, err := lock.Acquire(ctx, recipes.Request{Owner: "holder"})
+		grant, err := lock.Acquire(ctx, recipes.Request{Owner: "holder", Message: "\u202etxt.exe"})
 		require.NoError(v.t, err)
 		v.grants = append(v.grants, grant)
 		return grant
 	}
 	hold("good/lock")
 	hold("good/preempt")
+	hold("good/\u202etxt.exe")
 	var err error
 	v.token, err = hold("good/break").Token(ctx)
 	require.NoError(v.t, err)
@@ -262,7 +263,7 @@ func (v *village) uses() map[string]use {
 		"jobs resume":       {args: "good", says: "good: resumed"},
 		"jobs run":          {args: "good -r test --wait", says: "good"},
 		"locks break":       {args: "good/break --yes -r test --token " + v.token.String(), says: "good/break"},
-		"locks ls":          {says: "good/lock", names: locks},
+		"locks ls":          {args: "-o wide", says: "good/\uFFFDtxt.exe", names: locks},
 		"locks preempt":     {args: "good/preempt --force -r test", says: "was taken from holder"},
 		"locks show":        {args: "good/lock", says: "holder", names: v.in("contenders")},
 		"locks timeline":    {args: "good/lock --for 0s", says: "holder"},
