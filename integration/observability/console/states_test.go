@@ -70,31 +70,31 @@ func strange(scope string) console.Facts {
 	party := recipes.AuditParty{ID: "1", Owner: "owner-" + long, Host: long, PID: 1 << 22, Priority: 1 << 20, Token: 1 << 62}
 	job := views.Job{Name: "job-" + long, Locks: []string{scope}, State: "paused", Schedule: new("*/5 * * * *"), Timezone: new(long), Failures: 1_000_000, Paused: &views.Pause{By: long, Reason: evil + long}}
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, error) {
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
 			return []views.Approval{views.NewApproval(recipes.Approval{
 				ID: "a-" + long, ApprovalRequest: recipes.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []recipes.AuditParty{party}, Deadline: time.Hour},
-			})}, nil
+			})}, nil, nil
 		},
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) {
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
 			return []recipes.AuditRecord{{
 				Seq: 1 << 40, At: now, Identity: "digest:" + long, AuditEntry: recipes.AuditEntry{
 					By: long, Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed,
 					Scope: scope, Reason: evil + long, Victims: []recipes.AuditParty{party}, Error: long,
 				},
-			}}, nil
+			}}, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, error) {
+		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
 			g := views.Group{Name: "group-" + long, Strategy: long, Controller: new(long), StrategyError: long}
 			g.Members = []views.GroupMember{{Name: long, Host: long, State: "joined"}}
 			g.Locks = []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}}
-			return []views.Group{g}, nil
+			return []views.Group{g}, nil, nil
 		},
 		Job:  func(context.Context, string) (console.Job, error) { return console.Job{Job: job}, nil },
-		Jobs: func(context.Context) ([]views.Job, error) { return []views.Job{job}, nil },
-		Overrides: func(context.Context) ([]views.Override, error) {
+		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return []views.Job{job}, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			return []views.Override{{Override: override.Override{
 				ID: "INC-" + long, Kind: override.Freeze, Match: override.Match{Scope: scope}, Until: now.Add(time.Hour), By: long, Reason: evil + long,
-			}}}, nil
+			}}}, nil, nil
 		},
 	}
 }
@@ -102,14 +102,16 @@ func strange(scope string) console.Facts {
 // nobody are facts of a cluster in which there is nothing.
 func nobody() console.Facts {
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, error) { return nil, nil },
-		Audit:     func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) { return nil, nil },
-		Groups:    func(context.Context) ([]views.Group, error) { return nil, nil },
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+			return nil, nil, nil
+		},
+		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },
 		Job: func(context.Context, string) (console.Job, error) {
 			return console.Job{}, &console.NotKnownError{What: "there is no such job"}
 		},
-		Jobs:      func(context.Context) ([]views.Job, error) { return nil, nil },
-		Overrides: func(context.Context) ([]views.Override, error) { return nil, nil },
+		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
 	}
 }
 
@@ -117,12 +119,14 @@ func nobody() console.Facts {
 func silent() console.Facts {
 	err := errors.New("no server answers: dial tcp 10.0.0.1:2181: connect: connection refused, " + long)
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, error) { return nil, err },
-		Audit:     func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, error) { return nil, err },
-		Groups:    func(context.Context) ([]views.Group, error) { return nil, err },
+		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, err },
+		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+			return nil, nil, err
+		},
+		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, err },
 		Job:       func(context.Context, string) (console.Job, error) { return console.Job{}, err },
-		Jobs:      func(context.Context) ([]views.Job, error) { return nil, err },
-		Overrides: func(context.Context) ([]views.Override, error) { return nil, err },
+		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, err },
+		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, err },
 	}
 }
 
