@@ -273,6 +273,8 @@ func (h hand) Clear(ctx context.Context, id string, by console.By) (console.Done
 	return console.Done{Text: id + " is taken back.", Act: act}, err
 }
 
+func (hand) Concerns(context.Context, override.Override) (int, error) { return 0, nil }
+
 func (h hand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {
 	_, act, err := h.does.Decide(ctx, id, d)
 	return console.Done{Text: id + " is " + d.Word() + ".", Act: act}, err
