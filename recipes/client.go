@@ -41,6 +41,7 @@ type Client struct {
 	// Whether it knows that it may make nodes below the root, see introduce.
 	introduced  atomic.Bool
 	introducing chan struct{} // has room for who finds out
+	rootless    atomic.Int64  // the instant at which there was no root
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	epoch   atomic.Int32 // data version of the root, -1 when not known
@@ -215,7 +216,7 @@ func (c *Client) sessionFor(ctx context.Context, makes bool) (*session, error) {
 		}
 		err := s.await(ctx)
 		if err == nil {
-			err = c.introduce(ctx, s)
+			err = c.greet(ctx, s)
 		}
 		switch {
 		case err == nil, !makes && isRefusal(err):
@@ -252,7 +253,7 @@ func (c *Client) admitFor(ctx context.Context, makes bool) (*session, error) {
 	c.mu.Lock()
 	s := c.current
 	c.mu.Unlock()
-	if s.usable() && c.introduced.Load() { // the usual case, without a timer
+	if s.usable() && c.mayPass() { // the usual case, without a timer
 		done(nil)
 		return s, nil
 	}

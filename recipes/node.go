@@ -270,6 +270,9 @@ func (c *Client) create(ctx context.Context, path string, data []byte, flags int
 		if err != nil {
 			return "", err
 		}
+		if err := c.introduce(ctx, s); err != nil {
+			return "", err
+		}
 		return s.create(ctx, path, data, flags)
 	}, nil)
 }
@@ -278,6 +281,9 @@ func (c *Client) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 	return promptly(ctx, c, func() ([]zk.MultiResponse, error) {
 		s, err := c.session(ctx)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.introduce(ctx, s); err != nil {
 			return nil, err
 		}
 		r, _, err := s.multi(ctx, ops...)
