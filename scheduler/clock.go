@@ -63,8 +63,6 @@ func (s *Scheduler) awaitServerTime(ctx context.Context) {
 
 // A clockWatch is what was said of the machine's clock.
 type clockWatch struct {
-	alarm *alarm
-
 	mu  sync.Mutex
 	off time.Duration // as it was said last; 0: it is right
 }

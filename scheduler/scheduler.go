@@ -157,7 +157,7 @@ func New(cfg Config) (*Scheduler, error) {
 	s.cfg.Ledger = s.line
 	s.clock = newRunner(s.stepped)
 	s.clock.wall, s.clock.machine = s.now, s.machine
-	s.watch.alarm = s.clock.add(s.watchClock)
+	s.clock.add(s.watchClock)
 	s.firing, s.stopFiring = context.WithCancel(context.Background())
 	s.work, s.stopWork = context.WithCancelCause(context.Background())
 	return s, nil
