@@ -209,6 +209,7 @@ func judge(f facts, o Options) []Finding {
 		{"access", checkAccess},
 		{"secrets", checkSecrets},
 		{"emergency", checkEmergency},
+		{"jobs", checkJobs},
 		{"nodes", checkNodes},
 		{"records", checkRecords},
 		{"size", checkSize},

@@ -125,6 +125,10 @@ type TickAsk struct {
 	// ZooKeeper's (positive) or behind it (negative), for the record of the run.
 	// Less than TickTolerance is not recorded.
 	ClockAhead time.Duration
+
+	// Definition is the fingerprint of what the caller means by the name of the
+	// job. Defaults to "": it is not compared with that of others.
+	Definition string
 }
 
 // Reasons for a skip that the ledger itself records.
@@ -143,6 +147,12 @@ type TickClaim struct {
 	Last        time.Time  // taken: the last instant that was decided
 	Waiting     int        // ticks that wait, after this
 	Paused      *TickPause // paused: why
+
+	// Compared: the definition of the caller was compared with those of others, and
+	// Differing are those that others have at the same time. By is the caller.
+	Compared  bool
+	Differing []TickDefinition
+	By        TickDefinition
 }
 
 // TickFinish is what the end of a run has led to.
@@ -194,7 +204,8 @@ func (l *TickLedger) Claim(ctx context.Context, job string, instant time.Time, a
 	if ask.OnOverlap == AllowOverlap {
 		limit = max(1, ask.Max)
 	}
-	return c.do(ctx, l.recall(job, false), func(v *tickView) tickWrite { return c.tick(v, ask, limit) })
+	c.definition = ask.Definition
+	return c.do(ctx, l.recall(job, false), func(v *tickView) tickWrite { return c.define(v, c.tick(v, ask, limit)) })
 }
 
 // ClaimWaiting asks for the oldest tick of job that waits, when fewer than

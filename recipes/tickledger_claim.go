@@ -16,6 +16,8 @@ type claiming struct {
 	left   string  // id of a run that it has claimed, in a session that has ended since
 	failed int     // calls before this one
 	claim  TickClaim
+
+	definition string // see TickAsk
 }
 
 func (l *TickLedger) newClaim(job string, note runNote) *claiming {
@@ -48,7 +50,25 @@ func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tic
 		c.claim.Run = rec.publicRun(&rec.Runs[i])
 	}
 	c.claim.Waiting = len(rec.Waiting)
+	if c.definition != "" {
+		self := c.l.self
+		c.claim.Compared, c.claim.Differing = true, rec.differing(c.definition)
+		c.claim.By = TickDefinition{Fingerprint: c.definition, Owner: self.Owner, Host: self.Host, PID: self.PID}
+	}
 	return c.claim, nil
+}
+
+// define takes note of the definition that the caller has of the job, with what
+// is written anyway; and by itself if another definition got the tick.
+func (c *claiming) define(v *tickView, w tickWrite) tickWrite {
+	switch rec := &v.record; {
+	case c.definition == "":
+	case c.claim.Verdict == TickTaken:
+		w.set = rec.outrun(c.definition, c.l.self, c.note.Instant) || w.set
+	case w.set:
+		rec.defined(c.definition, c.l.self, c.note.Instant)
+	}
+	return w
 }
 
 // isTaken reports whether it is a tick that was decided before, and no call of
@@ -61,6 +81,9 @@ func (c *claiming) isTaken(rec *tickRecord) bool {
 		if n := &rec.Runs[i]; c.l.mine(rec, n) {
 			return false
 		}
+	}
+	if c.definition != "" && rec.outrun(c.definition, c.l.self, c.note.Instant) {
+		return false // and that is to be written
 	}
 	c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
 	return true

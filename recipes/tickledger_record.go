@@ -29,7 +29,11 @@ type tickRecord struct {
 	LeftOut  []tickGap   `json:"left_out,omitempty"` // not to run when they come, by instant; makes it format 2
 	Failures int         `json:"failures,omitempty"` // in a row
 	Counts   TickCounts  `json:"counts"`
-	history  tickHistory // in lines of their own
+
+	Definitions []definitionNote `json:"defs,omitempty"`
+
+	history tickHistory // in lines of their own
+	written int64       // when the node was written last
 }
 
 // tickOwner says who runs a tick. It is the data of the marker, too.
@@ -132,6 +136,8 @@ func decodeTick(data []byte, stat *zk.Stat) (r tickRecord, err error) {
 
 // stamp fills in what the node's last write has set.
 func (r *tickRecord) stamp(mtime int64) {
+	r.written = mtime
+	r.stampDefinitions(mtime)
 	for i := range r.Runs {
 		r.Runs[i].ClaimedAt = cmp.Or(r.Runs[i].ClaimedAt, mtime)
 	}

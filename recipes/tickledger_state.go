@@ -90,6 +90,10 @@ type TickState struct {
 	// LeftOut are stretches whose ticks do not run when they come: see Rewind.
 	LeftOut []TickStretch
 
+	// Differing are the definitions of the job that daemons have at the same time.
+	// Daemons of one definition, or of versions that do not say it: none.
+	Differing []TickDefinition
+
 	version int32 // of the node, from 1; 0: there is none
 }
 
@@ -253,7 +257,7 @@ func (l *TickLedger) state(v *tickView, job string) TickState {
 	r := &v.record
 	s := TickState{
 		Job: job, Begins: r.Begins, Last: r.Last, Waiting: r.Waiting, Paused: r.Paused.public(),
-		Failures: r.Failures, Counts: r.Counts, version: v.stat.Version + 1,
+		Failures: r.Failures, Counts: r.Counts, Differing: r.differing(""), version: v.stat.Version + 1,
 		Ahead: l.ahead(r.decided()), LeftOut: r.publicLeftOut(),
 	}
 	for i := range r.Runs {

@@ -33,13 +33,14 @@ type lane struct {
 	gaps   []gap           // between ticks of the queue: too many to decide one by one
 
 	// Of the goroutine that decides.
-	joined  bool          // ticks between the ledger's last one and our first are in the queue
-	begun   bool          // somebody has decided a tick of the job, or has begun to
-	current *run          // the last run of a tick here, until it is recorded
-	early   time.Duration // until a tick that was put back is no longer still to come
-	pending []skip        // to be recorded before the next claim, by instant
-	warned  bool          // that a clock is ahead
-	unread  bool          // it was told that the record of the job cannot be read
+	joined  bool            // ticks between the ledger's last one and our first are in the queue
+	begun   bool            // somebody has decided a tick of the job, or has begun to
+	current *run            // the last run of a tick here, until it is recorded
+	early   time.Duration   // until a tick that was put back is no longer still to come
+	pending []skip          // to be recorded before the next claim, by instant
+	warned  bool            // that a clock is ahead
+	unread  bool            // it was told that the record of the job cannot be read
+	differs map[string]bool // fingerprints of other definitions, of which was warned
 	timer   *time.Timer
 }
 
@@ -327,6 +328,7 @@ func (l *lane) decide(tick time.Time, newer int) {
 
 // decided acts on the ledger's answer.
 func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
+	l.compare(claim)
 	switch claim.Verdict {
 	case recipes.TickClaimed:
 		l.current = l.start(claim, false)
@@ -412,6 +414,7 @@ func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backl
 	for pause := newPace(); ; {
 		ask := askFor(def)
 		ask.ClockAhead, _ = l.s.ClockAhead()
+		ask.Definition = def.print
 		if ask.OnOverlap == recipes.SkipOverlap && (backlog || l.s.now().Before(patient)) {
 			ask.OnOverlap = recipes.TellOverlap
 		}

@@ -188,6 +188,7 @@ type definition struct {
 	jobs.Job
 	schedule  Schedule
 	blackouts Blackouts
+	print     string // see jobs.Job.Fingerprint
 
 	since        time.Time     // in force; zero: always
 	before       Schedule      // of ticks up to then
@@ -203,7 +204,7 @@ func (s *Scheduler) define(job jobs.Job) (*definition, error) {
 	if len(job.Requirements) > 0 && s.cfg.Guard == nil {
 		problems = append(problems, errors.New("it needs a lock, but Config.Guard is nil"))
 	}
-	return &definition{Job: job, schedule: schedule, blackouts: blackouts}, errors.Join(problems...)
+	return &definition{Job: job, schedule: schedule, blackouts: blackouts, print: job.Fingerprint()}, errors.Join(problems...)
 }
 
 // due is when a tick is to start: its identity is not changed by that. It waits

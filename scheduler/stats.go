@@ -22,6 +22,9 @@ type JobStats struct {
 	Stuck       uint64 // runs whose work went on long after its context had ended
 	Taken       uint64 // decided by another daemon, or left to the one that owns the job
 
+	// Differing is how many other definitions of the job are in use now.
+	Differing int
+
 	Running  int // runs that go on here now, or wait for their locks
 	StuckNow int // of them, those that are stuck
 }

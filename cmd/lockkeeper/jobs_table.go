@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 )
 
 // writeJobs writes one line for each job, and below the table why some are
@@ -41,7 +42,21 @@ func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
 			line(w, "%s%s is %s", lead, v.Name, text)
 			lead = ""
 		}
+		if len(v.Definitions) > 0 {
+			line(w, "%s%s has %d definitions, and each tick runs one of them: %s; give each team a root or a name prefix",
+				lead, v.Name, len(v.Definitions), strings.Join(definers(v.Definitions, now), ", "))
+			lead = ""
+		}
 	}
+}
+
+// definers says who has which definition.
+func definers(all []views.Definition, now time.Time) []string {
+	words := make([]string, len(all))
+	for i, d := range all {
+		words[i] = fmt.Sprintf("%s of %s pid %d (%s ago)", d.Fingerprint, d.Host, d.PID, human(now.Sub(d.Seen)))
+	}
+	return words
 }
 
 // runWords says of each run that does not work what it does, since when, and

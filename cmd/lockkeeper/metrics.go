@@ -267,7 +267,7 @@ func measuredJobs(all map[string]scheduler.JobStats) []metrics.Job {
 			Ran:  s.Ran, Failed: s.Failed, Preempted: s.Preempted, Lost: s.Lost, Interrupted: s.Interrupted,
 			Skipped: skipped, Taken: s.Taken,
 			Preemptions: s.Preemptions, Retries: s.Retries, StuckRuns: s.Stuck,
-			Running: s.Running, StuckNow: s.StuckNow,
+			Running: s.Running, StuckNow: s.StuckNow, Differing: s.Differing,
 		})
 	}
 	return jobs

@@ -12,7 +12,7 @@ import (
 func TestEachCountOfTheSchedulerIsShownUnderItsName(t *testing.T) {
 	// given
 	stats := scheduler.JobStats{
-		Ran: 1, Failed: 2, Preempted: 3, Lost: 4, Interrupted: 5, Taken: 6, Preemptions: 7, Retries: 8, Stuck: 9, Running: 10, StuckNow: 11,
+		Ran: 1, Failed: 2, Preempted: 3, Lost: 4, Interrupted: 5, Taken: 6, Preemptions: 7, Retries: 8, Stuck: 9, Running: 10, StuckNow: 11, Differing: 14,
 		Skipped: map[scheduler.SkipReason]uint64{scheduler.SkipPaused: 12, "unheard of": 13},
 	}
 
@@ -26,7 +26,7 @@ func TestEachCountOfTheSchedulerIsShownUnderItsName(t *testing.T) {
 	}
 	require.Equal(t, []metrics.Job{{
 		Name: "backup",
-		Ran:  1, Failed: 2, Preempted: 3, Lost: 4, Interrupted: 5, Taken: 6, Preemptions: 7, Retries: 8, StuckRuns: 9, Running: 10, StuckNow: 11,
+		Ran:  1, Failed: 2, Preempted: 3, Lost: 4, Interrupted: 5, Taken: 6, Preemptions: 7, Retries: 8, StuckRuns: 9, Running: 10, StuckNow: 11, Differing: 14,
 		Skipped: skipped,
 	}}, jobs)
 }

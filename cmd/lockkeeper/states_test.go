@@ -81,3 +81,20 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	require.Regexp(t, `(?s)INC-7 keeps out now\n  icy on \S+ frozen out of tenant/5/billing`, says("override", "ls"))
 	require.Contains(t, says("override", "ls", "-o", "json"), `"keeps_out": [`)
 }
+
+// Given two teams with a job of one name, then jobs ls and doctor name both hosts.
+func TestCommandsNameJobsOfTwoDefinitions(t *testing.T) {
+	f := newFortress(t, time.Minute)
+	tick := time.Now().Truncate(time.Second)
+	for _, definition := range []string{"1-aa", "1-bb"} {
+		claim, err := f.client.TickLedger("").Claim(t.Context(), "backup", tick, recipes.TickAsk{Definition: definition})
+		require.NoError(t, err)
+		require.Equal(t, definition == "1-bb", len(claim.Differing) > 0)
+	}
+	_, out, errs := f.lockkeeper(t, "jobs", "ls")
+	require.Regexp(t, `backup has 2 definitions, and each tick runs one of them: 1-aa of \S+ pid \d+ \(.* ago\), 1-bb of `, out, errs)
+	_, out, errs = f.lockkeeper(t, "jobs", "ls", "-o", "json")
+	require.Contains(t, out, `"differing_definitions": [`, errs)
+	_, out, errs = f.lockkeeper(t, "doctor", "-o", "json")
+	require.Contains(t, out, "daemons have different definitions of this job", errs)
+}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -197,4 +199,18 @@ func TestLockPageLeadsToThePendingApproval(t *testing.T) {
 	require.Contains(t, page, `<strong>payments-hotfix</strong> asks to take this lock by force`)
 	require.Contains(t, page, `<a href="/approvals">Decide about a-0000000012</a>`)
 	require.NotContains(t, text(t, ask(t, c, http.MethodGet, "/locks/cluster/billing", "")), "Decide about")
+}
+
+func TestJobOfTwoDefinitionsSaysWhoHasThem(t *testing.T) {
+	facts := busyFacts(noon)
+	job := facts.Job
+	facts.Job = func(ctx context.Context, name string) (Job, error) {
+		j, err := job(ctx, name)
+		j.Definitions = []views.Definition{{Fingerprint: "1-aa", Host: "h1", PID: 1, Seen: noon}, {Fingerprint: "1-bb", Host: "h2", PID: 2, Seen: noon}}
+		return j, err
+	}
+	page := text(t, ask(t, newConsole(t, Options{Facts: facts}), http.MethodGet, "/jobs/nightly-compaction", ""))
+	require.Contains(t, page, "Daemons have different definitions of this job")
+	require.Contains(t, page, "h1, pid 1 (1-aa)")
+	require.Contains(t, page, "h2, pid 2 (1-bb)")
 }

@@ -105,6 +105,8 @@ const (
 	jobRunning  = "lockkeeper.job.running"
 	jobStuck    = "lockkeeper.job.stuck"
 
+	jobDiffering = "lockkeeper.job.definitions_differing"
+
 	lastReloadOK      = "lockkeeper.config.last_reload_ok"
 	configGeneration  = "lockkeeper.config.generation"
 	lastReloadTime    = "lockkeeper.config.last_reload_time"
@@ -163,6 +165,7 @@ func Instruments() []Instrument {
 		{retries, Counter, "{retry}", keys(jobName), "Attempts that failed and were followed by another one.", nil},
 		{stuckRuns, Counter, "{run}", keys(jobName), "Runs whose work went on long after it was told to go.", nil},
 		{jobRunning, Gauge, "{run}", keys(jobName), "Runs that go on here, or wait for their locks.", nil},
+		{jobDiffering, Gauge, "{definition}", keys(jobName), "Other definitions of the job that daemons use now. More than 0 for long: two teams have a job of one name.", nil},
 		{jobStuck, Gauge, "{run}", keys(jobName), "Runs that go on here although their work was told to go long ago.", nil},
 
 		{lastReloadOK, Gauge, "", nil, "1 when what the configuration file says is in force, 0 when the file was refused.", nil},

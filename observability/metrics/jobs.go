@@ -29,6 +29,8 @@ type Job struct {
 
 	Running  int // runs of now, those that wait for their locks too
 	StuckNow int // of them, those whose work does not go although it was told to
+
+	Differing int // other definitions of the job that are in use now
 }
 
 // MaxJobs is how many jobs have series of their own. The numbers of all others
@@ -48,7 +50,7 @@ func observeJobs(meter metric.Meter, most int, snapshot func() []Job) error {
 	for _, name := range []string{ticks, preemptions, retries, stuckRuns} {
 		counters[name] = m.observedCounter(name)
 	}
-	running, stuck := m.sum(jobRunning), m.sum(jobStuck)
+	running, stuck, differing := m.sum(jobRunning), m.sum(jobStuck), m.sum(jobDiffering)
 
 	var mu sync.Mutex // collections may overlap
 	known := newSeries(most)
@@ -62,6 +64,7 @@ func observeJobs(meter metric.Meter, most int, snapshot func() []Job) error {
 			set := attribute.NewSet(s.whose)
 			o.ObserveInt64(running, int64(s.running), metric.WithAttributeSet(set))
 			o.ObserveInt64(stuck, int64(s.stuck), metric.WithAttributeSet(set))
+			o.ObserveInt64(differing, int64(s.differing), metric.WithAttributeSet(set))
 		})
 		return nil
 	})

@@ -87,13 +87,14 @@ func TestEachNumberOfAJobHasASeriesFromTheStart(t *testing.T) {
 		"lockkeeper.job.stuck_runs{job.name=backup}":                           0,
 		"lockkeeper.job.running{job.name=backup}":                              0,
 		"lockkeeper.job.stuck{job.name=backup}":                                0,
+		"lockkeeper.job.definitions_differing{job.name=backup}":                0,
 	}
 	require.Equal(t, zero, b.read(t))
 
 	// when
 	job.Ran, job.Failed, job.Preempted, job.Lost, job.Interrupted, job.Taken = 1, 2, 3, 4, 5, 6
 	job.Skipped = map[string]uint64{"overlap": 7, "missed": 8}
-	job.Preemptions, job.Retries, job.StuckRuns, job.Running, job.StuckNow = 9, 10, 11, 12, 13
+	job.Preemptions, job.Retries, job.StuckRuns, job.Running, job.StuckNow, job.Differing = 9, 10, 11, 12, 13, 14
 
 	// then
 	n := 0.0
@@ -103,6 +104,7 @@ func TestEachNumberOfAJobHasASeriesFromTheStart(t *testing.T) {
 		"ticks{job.name=backup,outcome=lost}", "ticks{job.name=backup,outcome=interrupted}", "ticks{job.name=backup,outcome=taken}",
 		"ticks{job.name=backup,outcome=skipped,reason=overlap}", "ticks{job.name=backup,outcome=skipped,reason=missed}",
 		"preemptions{job.name=backup}", "retries{job.name=backup}", "stuck_runs{job.name=backup}", "running{job.name=backup}", "stuck{job.name=backup}",
+		"definitions_differing{job.name=backup}",
 	} {
 		n++
 		want["lockkeeper.job."+key] = n

@@ -13,6 +13,7 @@ type series struct {
 	whose          attribute.KeyValue
 	counts         map[count]uint64
 	running, stuck int
+	differing      int
 }
 
 // A seriesSet bounds how many jobs are shown one by one.
@@ -37,7 +38,7 @@ func (s *seriesSet) look(all []Job, show func(series)) {
 	for _, job := range all {
 		counts := job.counts()
 		if s.isOwn(job.Name) {
-			show(series{whose: jobName.String(job.Name), counts: counts, running: job.Running, stuck: job.StuckNow})
+			show(series{whose: jobName.String(job.Name), counts: counts, running: job.Running, stuck: job.StuckNow, differing: job.Differing})
 			continue
 		}
 		for c, n := range counts {
@@ -50,6 +51,7 @@ func (s *seriesSet) look(all []Job, show func(series)) {
 		s.rest[job.Name] = counts
 		others.running += job.Running
 		others.stuck += job.StuckNow
+		others.differing += job.Differing
 	}
 	if len(s.sum) > 0 {
 		show(others)

@@ -30,6 +30,19 @@ type Job struct {
 	// DecidedUntil is where its ticks are decided up to, if that is still to come: a
 	// daemon whose clock was ahead has done it, and none runs before.
 	DecidedUntil *time.Time `json:"decided_until,omitempty"`
+
+	Definitions []Definition `json:"differing_definitions,omitempty"` // that daemons have of the job at the same time; not there if they agree
+}
+
+// Definition is what somebody means by the name of a job, and who was seen with it
+// last.
+type Definition struct {
+	Fingerprint string    `json:"fingerprint"`
+	Owner       string    `json:"owner"`
+	Host        string    `json:"host"`
+	PID         int       `json:"pid"`
+	First       time.Time `json:"first_seen"`
+	Seen        time.Time `json:"last_seen"`
 }
 
 // Run is a run that goes on.
@@ -110,6 +123,9 @@ func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 	}
 	if n := len(s.History); n > 0 {
 		v.Last = new(NewTick(s.History[n-1]))
+	}
+	for _, d := range s.Differing {
+		v.Definitions = append(v.Definitions, Definition{d.Fingerprint, d.Owner, d.Host, d.PID, d.First.UTC(), d.Seen.UTC()})
 	}
 	for _, t := range s.Waiting {
 		v.Waiting = append(v.Waiting, t.UTC())
