@@ -25,11 +25,16 @@ func TestFingerprintIsOfWhatAJobDoesAndWhen(t *testing.T) {
 	require.Regexp(t, `^1-[0-9a-f]{16}$`, same)
 
 	for name, change := range map[string]func(*jobs.Job, *jobs.Command){
-		"the zone that is the default":   func(j *jobs.Job, _ *jobs.Command) { j.TimeZone = "" },
-		"white space in the schedule":    func(j *jobs.Job, _ *jobs.Command) { j.Schedule = " 0  2 * * * " },
-		"the order of the locks":         func(j *jobs.Job, _ *jobs.Command) { j.Requirements[0], j.Requirements[1] = j.Requirements[1], j.Requirements[0] },
-		"a timeout":                      func(j *jobs.Job, _ *jobs.Command) { j.Timeout = time.Hour },
-		"the terms of a lock":            func(j *jobs.Job, _ *jobs.Command) { j.Requirements[0].Priority = 7; j.Requirements[0].LeaseTimeout = time.Hour },
+		"the zone that is the default": func(j *jobs.Job, _ *jobs.Command) { j.TimeZone = "" },
+		"white space in the schedule":  func(j *jobs.Job, _ *jobs.Command) { j.Schedule = " 0  2 * * * " },
+		"the order of the locks": func(j *jobs.Job, _ *jobs.Command) {
+			j.Requirements[0], j.Requirements[1] = j.Requirements[1], j.Requirements[0]
+		},
+		"a timeout": func(j *jobs.Job, _ *jobs.Command) { j.Timeout = time.Hour },
+		"the terms of a lock": func(j *jobs.Job, _ *jobs.Command) {
+			j.Requirements[0].Priority = 7
+			j.Requirements[0].LeaseTimeout = time.Hour
+		},
 		"policies":                       func(j *jobs.Job, _ *jobs.Command) { j.Retry.Max = 3 },
 		"the environment, with a secret": func(_ *jobs.Job, c *jobs.Command) { c.Env = []string{"TOKEN=x"} },
 		"how much output is kept":        func(_ *jobs.Job, c *jobs.Command) { c.MaxOutput = 9 },
