@@ -292,7 +292,7 @@ func TestWhyInWords(t *testing.T) {
 }
 
 func TestWhatWouldHappenToAJob(t *testing.T) {
-	job := jobs.Job{Name: "hotfix-migrate", Labels: map[string]string{"team": "payments"}, Requirements: []lockguard.Requirement{
+	job := jobs.Job{Name: "hotfix-migrate", Schedule: "0 2 * * *", Labels: map[string]string{"team": "payments"}, Requirements: []lockguard.Requirement{
 		{Scope: "db/orders", Priority: 20, AcquireTimeout: new(time.Minute), CleanupTimeout: 20 * time.Second},
 		{Scope: "db/users", Priority: 20, Mode: priority.Shared},
 	}}

@@ -170,7 +170,10 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 			schema := operation["responses"].(map[string]any)["200"].(map[string]any)["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)
 			var is any
 			require.NoError(t, json.Unmarshal([]byte(got), &is))
-			require.Empty(t, file.unsent(schema, is, ""), "the file has fields that no answer has: %s", got)
+			missing := slices.DeleteFunc(file.unsent(schema, is, ""), func(field string) bool {
+				return field == ".lock.frozen[].for[]: empty" // who is frozen waits for nobody
+			})
+			require.Empty(t, missing, "the file has fields that no answer has: %s", got)
 			pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(r.path) + "/" + strings.ToLower(r.method) + "/responses/200/content/application~1json/schema"
 			compiled, err := compiler.Compile("https://lockkeeper.test/openapi.json#" + pointer)
 			require.NoError(t, err)

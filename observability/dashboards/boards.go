@@ -153,6 +153,7 @@ func jobs() Dashboard {
 				{Title: "Read last", Kind: Stat, Queries: []Query{configRead()}},
 				{Title: "Configurations since the start", Kind: Stat, Queries: []Query{configGenerations()}},
 				{Title: "Runs that stuck", Kind: Stat, Queries: []Query{runsStuck()}, limits: []float64{1}},
+				{Title: "Jobs of two definitions", Kind: Stat, Queries: []Query{definitionsThatDiffer()}, limits: []float64{1}, noValue: "none"},
 				{Title: "Clock steps", Kind: Stat, Queries: []Query{clockJumps()}, limits: []float64{1}},
 				{Title: "Clock off by", Kind: Stat, Queries: []Query{clockOffsets()}, limits: []float64{1}},
 				{Title: "Too many series", Kind: Stat, Queries: []Query{overflowing()}, limits: []float64{1}, noValue: "none"},

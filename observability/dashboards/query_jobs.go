@@ -5,6 +5,7 @@ const (
 	ticks       = "lockkeeper_job_ticks_total"
 	running     = "lockkeeper_job_running"
 	stuck       = "lockkeeper_job_stuck"
+	differing   = "lockkeeper_job_definitions_differing"
 	stuckRuns   = "lockkeeper_job_stuck_runs_total"
 	retries     = "lockkeeper_job_retries_total"
 	againAfter  = "lockkeeper_job_preemptions_total"
@@ -92,6 +93,14 @@ func runsPreempted() Query {
 		Name: "job_preemptions", Legend: "{{job_name}}", Unit: PerSec,
 		Means: "Preemptions after which a run waited for its locks again, per second.",
 		text:  `sum by ($per job_name) (rate(` + againAfter + `{$jobs}[$window]))`,
+	}
+}
+
+func definitionsThatDiffer() Query {
+	return Query{
+		Name: "definitions_differing", Legend: "{{job_name}}", Unit: Plain,
+		Means: "Jobs of which daemons have different definitions: two jobs of one name, or one that is being changed.",
+		text:  `max by ($per job_name) (` + differing + `{$jobs}) > 0`,
 	}
 }
 

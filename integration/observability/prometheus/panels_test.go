@@ -214,6 +214,7 @@ func (p *play) othersExpected() map[string]check {
 		"overrides":              last(map[string]span{"kind=freeze,source=file": exactly(1)}),
 		"overrides_file_ok":      last(daemon(exactly(1))),
 		"overrides_zookeeper_ok": last(daemon(exactly(1))),
+		"definitions_differing":  nothing,
 		"clock_offset":           last(daemon(zero)),
 		"clock_steps":            last(daemon(zero)),
 		"builds":                 builds,
