@@ -230,7 +230,7 @@ func daemonAlerts() []Alert {
 			Description: "If it is ahead, its ticks go by ZooKeeper's clock. If it is behind, those that no other daemon runs are late. If all instances say so, ZooKeeper's leader is wrong.",
 			proof: proof{
 				bad: series{clockOffset + `{job="lk",instance="a:1"}`: "-90x10"}, good: series{clockOffset + `{job="lk",instance="a:1"}`: "0.5x10"}, at: 6 * time.Minute,
-				labels: labels{"job": "lk", "instance": "a:1"},
+				labels: labels{"job": "lk", "instance": "a:1"}, value: "1m 30s",
 			},
 		},
 		{
