@@ -134,8 +134,7 @@ func TestOverridesAreInForceAfterAChange(t *testing.T) {
 	n := len(r.applied()) // before: it may be in force by the time that Remove returns
 	require.NoError(t, os.Remove(file))
 	require.Empty(t, r.within(n+1), "its overrides end with the file")
-	r.logs.wait("overrides file", 1)
-	require.Contains(t, r.logs.log(), "the file is not there")
+	require.Eventually(t, func() bool { return strings.Contains(r.logs.log(), "the file is not there") }, 20*time.Second, time.Millisecond)
 	require.True(t, r.Status().OK)
 	require.Equal(t, generation+1, r.Status().Generation)
 
