@@ -187,5 +187,5 @@ func TestSessionTimeoutThatTheServerDoesNotGrant(t *testing.T) {
 
 	cfg.SessionTimeout = 400 * time.Millisecond
 	r = examine(t, doctor.Options{Client: cfg})
-	finds(t, r, doctor.Warning, "session", server.Addr(), "a holder keeps 33ms to the end of its session of 400ms, and with a tick of 200ms it needs 104ms")
+	finds(t, r, doctor.Warning, "session", server.Addr(), "a holder keeps 33ms to the end of its session of 400ms, and with a tick of 200ms it needs 131ms")
 }

@@ -304,7 +304,7 @@ func TestAStrangerAppliesNothing(t *testing.T) {
 	w := newTown(t)
 	w.env = slices.DeleteFunc(w.env, func(v string) bool { return strings.HasPrefix(v, "LOCKKEEPER_ZK_DIGEST_FILE=") })
 	for _, args := range [][]string{
-		{"override", "apply", "INC-1", "--kind", "freeze", "--for", "1h", "-r", "test"},
+		{"override", "apply", "INC-1", "--kind", "freeze", "--scope", "*/x", "--for", "1h", "-r", "test"},
 		{"override", "clear", "INC-1", "-r", "test"},
 		{"approvals", "approve", "a-0000000001", "-r", "test"},
 	} {

@@ -260,6 +260,7 @@ func (v *village) uses() map[string]use {
 		"jobs ls":           {says: "good", names: v.in("ticks")},
 		"jobs next":         {args: "good"},
 		"jobs pause":        {args: "good -r test", says: "good: paused"},
+		"jobs rewind":       {args: "good -r test", says: "good: is not ahead"},
 		"jobs resume":       {args: "good", says: "good: resumed"},
 		"jobs run":          {args: "good -r test --wait", says: "good"},
 		"locks break":       {args: "good/break --yes -r test --token " + v.token.String(), says: "good/break"},
