@@ -103,7 +103,7 @@ var scenes = []scene{
 		probes: usersLock,
 		play: func(s *stage) {
 			for i, name := range []string{"A", "B", "C"} {
-				s.user(name, time.Duration(i)*3*ms, func(u *user) {
+				s.user(name, time.Duration(i)*3300*time.Microsecond, func(u *user) {
 					for range 3 {
 						u.acquire(users, at(5)).stay(4 * ms).release()
 					}

@@ -294,7 +294,8 @@ func TestProgressHasTheTokenAsANumberLikeEachLineAboutALock(t *testing.T) {
 		about := lockguard.Subject{ID: "1", Scope: scope, Owner: "long", Token: 4711, At: time.Now()}
 		tracer.Observe(t.Context(), lockguard.Waiting{Subject: about})
 		tracer.Observe(t.Context(), lockguard.Acquired{Subject: about})
-		time.Sleep(90 * time.Second)
+		<-time.After(90 * time.Second)
+		synctest.Wait()
 		require.Contains(t, out.text.String(), `"token":4711,`)
 		tracer.Observe(t.Context(), lockguard.Released{Subject: about})
 	})
