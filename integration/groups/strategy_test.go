@@ -276,10 +276,13 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 	flapping := make(chan struct{})
 	flapper := h.player("flapper", h.client())
 	g := flapper.group(s)
+	var calm atomic.Int64 // the longest time in which it neither came nor went: a busy machine lets it stand
 	go func() {
 		defer close(flapping)
-		for ctx.Err() == nil {
+		for last := time.Now(); ctx.Err() == nil; last = time.Now() {
 			m, err := g.Join(context.WithoutCancel(ctx), "flapper", flapper)
+			calm.Store(max(calm.Load(), int64(time.Since(last))))
+			last = time.Now()
 			if err != nil {
 				t.Error(err)
 				return
@@ -288,6 +291,7 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 			if err := m.Leave(context.WithoutCancel(ctx)); err != nil {
 				t.Error(err)
 			}
+			calm.Store(max(calm.Load(), int64(time.Since(last))))
 			pause(50 * time.Millisecond)
 		}
 	}()
@@ -315,7 +319,9 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 	require.Eventually(t, func() bool { return gave() > before }, soon, time.Millisecond)
 	late := time.Since(start)
 	t.Logf("planned for all %s after the leave; the limit is %s", late.Round(time.Millisecond), recipes.DebounceLimit*wait)
-	require.Greater(t, late, 2*wait)
+	if time.Duration(calm.Load()) < wait/2 {
+		require.Greater(t, late, 2*wait)
+	}
 	require.Less(t, late, (recipes.DebounceLimit+8)*wait)
 	stop()
 	<-flapping
