@@ -266,7 +266,7 @@ func (r *reader) config(src source) *Config {
 	cfg.Groups = r.readGroups(o.get("groups"), r.strategies)
 	if r.problems() == 0 && !r.torn {
 		r.checkJobs(entries)
-		r.checkEnsembles(entries)
+		r.checkEnsembles(entries, cfg.Ensembles)
 		r.adviseScopes(entries)
 	}
 	r.drain(o, cfg)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +26,22 @@ func (e Ensemble) Client(home recipes.Config) recipes.Config {
 		home.Root = e.Root
 	}
 	return home
+}
+
+// EnsembleOf returns the one of Ensembles that has the lock of a scope; nil: it is on
+// the one that Client reaches.
+func (c *Config) EnsembleOf(scope string) *Ensemble { return ensembleOf(c.Ensembles, scope) }
+
+func ensembleOf(all []Ensemble, scope string) (found *Ensemble) {
+	longest := 0
+	for i := range all {
+		for _, prefix := range all[i].Prefixes {
+			if recipes.HasPrefix(scope, prefix) && len(prefix) > longest {
+				found, longest = &all[i], len(prefix)
+			}
+		}
+	}
+	return found
 }
 
 const ensembleExample = "write it like eu: {servers: [zk-eu1:2181, zk-eu2:2181], prefixes: [cluster/eu]}"
@@ -58,7 +73,6 @@ func (r *reader) readEnsembles(v value) (ensembles []Ensemble) {
 	if !ok {
 		return nil
 	}
-	r.prefixes = make(map[string]string)
 	at := make(map[string]value)
 	for _, e := range entries {
 		o, ok := r.object(e.value, ensembleShape)
@@ -77,7 +91,7 @@ func (r *reader) readEnsembles(v value) (ensembles []Ensemble) {
 			}
 		}
 		if v := o.get("prefixes"); v.exists() {
-			ensemble.Prefixes = r.readPrefixes(v, e.name, at)
+			ensemble.Prefixes = r.readPrefixes(v, at)
 		} else if !o.has("prefixes") {
 			r.missing(e.value, "prefixes is missing", ensembleExample)
 		}
@@ -87,7 +101,7 @@ func (r *reader) readEnsembles(v value) (ensembles []Ensemble) {
 	return ensembles
 }
 
-func (r *reader) readPrefixes(v value, ensemble string, at map[string]value) (prefixes []string) {
+func (r *reader) readPrefixes(v value, at map[string]value) (prefixes []string) {
 	const instead = "write a list of them, for example [cluster/eu]"
 	items, ok := r.items(v, instead)
 	if ok && len(items) == 0 {
@@ -103,7 +117,6 @@ func (r *reader) readPrefixes(v value, ensemble string, at map[string]value) (pr
 			continue
 		}
 		at[prefix] = item
-		r.prefixes[prefix] = ensemble
 		prefixes = append(prefixes, prefix)
 	}
 	return prefixes
@@ -111,13 +124,13 @@ func (r *reader) readPrefixes(v value, ensemble string, at map[string]value) (pr
 
 // checkEnsembles reports jobs with locks on several ensembles, which are never taken
 // together.
-func (r *reader) checkEnsembles(entries []jobEntry) {
-	if len(r.prefixes) == 0 {
+func (r *reader) checkEnsembles(entries []jobEntry, all []Ensemble) {
+	if len(all) == 0 {
 		return
 	}
 	for _, job := range entries {
 		for i, lock := range job.locks {
-			first, here := r.ensembleOf(job.locks[0].scope), r.ensembleOf(lock.scope)
+			first, here := ensembleWords(all, job.locks[0].scope), ensembleWords(all, lock.scope)
 			if i > 0 && first != here {
 				r.problem(lock.scopeAt, fmt.Sprintf("%s is on %s, and %s on %s: locks of two ensembles are not taken together",
 					quote(lock.scope), here, quote(job.locks[0].scope), first), "give them a prefix in common, or make two jobs of it")
@@ -126,16 +139,10 @@ func (r *reader) checkEnsembles(entries []jobEntry) {
 	}
 }
 
-// ensembleOf names, for people, where the lock of a scope is.
-func (r *reader) ensembleOf(scope string) string {
-	longest := ""
-	for prefix := range maps.Keys(r.prefixes) {
-		if recipes.HasPrefix(scope, prefix) && len(prefix) > len(longest) {
-			longest = prefix
-		}
+// ensembleWords name, for people, where the lock of a scope is.
+func ensembleWords(all []Ensemble, scope string) string {
+	if e := ensembleOf(all, scope); e != nil {
+		return "the ensemble " + quote(e.Name)
 	}
-	if longest == "" {
-		return "the ensemble of zookeeper.servers"
-	}
-	return "the ensemble " + quote(r.prefixes[longest])
+	return "the ensemble of zookeeper.servers"
 }

@@ -43,8 +43,7 @@ type reader struct {
 	classes map[string]class
 	// preemptDelta is by how much a priority must be higher to preempt.
 	preemptDelta int
-	scopes       map[string]Scope  // nil: any scope is fine
-	prefixes     map[string]string // whose locks are elsewhere, with the names of ensembles
+	scopes       map[string]Scope // nil: any scope is fine
 
 	exclusive              map[string]value // where scopes are said to be
 	classNames, scopeNames []string         // sorted, once they are needed

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +41,10 @@ Nothing else is removed. What is known of the ticks of jobs stays, also of jobs
 that are in no configuration any more, and so do groups, overrides and the audit
 trail.
 
-Exit code 1 if some could not be removed, 75 if ZooKeeper does not answer, 78 for
-wrong flags.`,
+With zookeeper.ensembles in the file it removes them on all of them.
+
+Exit code 1 if some could not be removed, 75 if ZooKeeper, or one of the ensembles,
+does not answer, 78 for wrong flags.`,
 		Example: `  lockkeeper gc --dry-run
   lockkeeper gc --older 30d --scope 'import/*'
   lockkeeper gc -o json | jq -r '.removed[].scope'`,
@@ -103,23 +106,36 @@ func (p *program) scopePattern(pattern string, given bool) func(scope string) bo
 func (p *program) collectIdle(c *cobra.Command, f *gcFlags) error {
 	o := recipes.IdleOptions{Older: f.older.or(recipes.DefaultIdle), DryRun: f.dryRun.is}
 	o.Match = p.scopePattern(f.scope, c.Flags().Changed("scope"))
-	var found recipes.Collection
-	err := p.inspect(c, f.file, func(ctx context.Context, client *recipes.Client) (err error) {
-		found, err = client.CollectIdle(ctx, o)
-		return err
-	})
-	if err != nil && len(found.Removed) == 0 {
+	cfg, client, err := p.jobsConfig(c, f.file)
+	if err != nil {
 		return err
 	}
-	defer p.tellUnreadable(found.Unreadable)
-	v := newGCView(found, o)
+	all := ensemblesOf(cfg, client)
+	done := make([]*gcDone, len(all))
+	err = p.withEnsembles(c.Context(), all, func(ctx context.Context, all ensembles) error {
+		return all.each(ctx, func(i int, e *ensemble) error {
+			found, err := e.client.CollectIdle(ctx, o)
+			if err == nil || len(found.Removed) > 0 {
+				done[i] = &gcDone{e, found}
+			}
+			return err
+		})
+	})
+	done = slices.DeleteFunc(done, func(one *gcDone) bool { return one == nil })
+	if err != nil && len(done) == 0 {
+		return err
+	}
+	for _, one := range done {
+		defer p.tellUnreadable(one.on.unreadable(one.Unreadable))
+	}
+	v := newGCView(done, o)
 	if err := p.writePage(v, func(pg page) { writeGC(pg, v) }); err != nil {
 		return err
 	}
 	if err != nil {
 		return fmt.Errorf("not all is done: %w", err)
 	}
-	for _, l := range found.Left {
+	for _, l := range v.Left {
 		if l.Why == recipes.LeftDenied {
 			return &codeError{code: exitFailed}
 		}

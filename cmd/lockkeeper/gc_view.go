@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -18,12 +19,28 @@ type gcView struct {
 	Left         []gcLeftView `json:"left"`
 	Transactions int          `json:"transactions"`
 
-	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
+	Unreadable []gcUnreadable `json:"unreadable,omitempty"`
+
+	several bool // ensembles
+}
+
+// gcDone is what was done on an ensemble.
+type gcDone struct {
+	on *ensemble
+	recipes.Collection
+}
+
+type gcUnreadable struct {
+	recipes.Unreadable
+	Ensemble string `json:"ensemble,omitempty"` // "" if there is one alone
 }
 
 type idleView struct {
 	Scope      string    `json:"scope"`
+	Ensemble   string    `json:"ensemble,omitempty"` // "" if there is one alone
 	LastLocked time.Time `json:"last_locked"`
+
+	at time.Time // of the look, by the clock there
 }
 
 type gcLeftView struct {
@@ -31,17 +48,29 @@ type gcLeftView struct {
 	Why recipes.LeftReason `json:"why"` // in_use, recent, released, news, unclean, newer, came or denied
 }
 
-func newGCView(found recipes.Collection, o recipes.IdleOptions) gcView {
+// newGCView joins what was done on ensembles: one at least.
+func newGCView(done []*gcDone, o recipes.IdleOptions) gcView {
+	first := done[0]
 	v := gcView{
-		DryRun: o.DryRun, Older: found.Older.Milliseconds(), At: found.At.UTC(), Transactions: found.Transactions, Unreadable: found.Unreadable,
-		Removed: make([]idleView, len(found.Removed)), Left: make([]gcLeftView, len(found.Left)),
+		DryRun: o.DryRun, Older: first.Older.Milliseconds(), At: first.At.UTC(), Removed: []idleView{}, Left: []gcLeftView{}, several: first.on.name != "",
 	}
-	for i, x := range found.Removed {
-		v.Removed[i] = idleView{x.Scope, x.Granted.UTC()}
+	for _, one := range done {
+		v.Transactions += one.Transactions
+		view := func(x recipes.IdleScope) idleView {
+			return idleView{x.Scope, one.on.name, x.Granted.UTC(), one.At}
+		}
+		for _, x := range one.Removed {
+			v.Removed = append(v.Removed, view(x))
+		}
+		for _, x := range one.Left {
+			v.Left = append(v.Left, gcLeftView{view(x.IdleScope), x.Why})
+		}
+		for _, u := range one.Unreadable {
+			v.Unreadable = append(v.Unreadable, gcUnreadable{u, one.on.name})
+		}
 	}
-	for i, x := range found.Left {
-		v.Left[i] = gcLeftView{idleView{x.Scope, x.Granted.UTC()}, x.Why}
-	}
+	slices.SortStableFunc(v.Removed, func(a, b idleView) int { return strings.Compare(a.Scope, b.Scope) })
+	slices.SortStableFunc(v.Left, func(a, b gcLeftView) int { return strings.Compare(a.Scope, b.Scope) })
 	return v
 }
 
@@ -60,7 +89,14 @@ func writeGC(pg page, v gcView) {
 	}
 	pg.line("")
 	g := pg.grid(1)
-	g.row("RESULT", "SCOPE", "LAST LOCKED", "WHY")
+	draw := func(result, scope, ensemble, locked, why string) {
+		if v.several {
+			g.row(result, scope, ensemble, locked, why)
+		} else {
+			g.row(result, scope, locked, why)
+		}
+	}
+	draw("RESULT", "SCOPE", "ENSEMBLE", "LAST LOCKED", "WHY")
 	rows := func(result string, n int, more string, row func(i int) (idleView, string)) {
 		shown := n
 		if !pg.wide && n > fewRows {
@@ -68,10 +104,10 @@ func writeGC(pg page, v gcView) {
 		}
 		for i := range shown {
 			x, why := row(i)
-			g.row(result, x.Scope, human(v.At.Sub(x.LastLocked))+" ago", why)
+			draw(result, x.Scope, x.Ensemble, human(x.at.Sub(x.LastLocked))+" ago", why)
 		}
 		if n > shown {
-			g.row("", fmt.Sprintf("… and %d more%s", n-shown, more), "", "")
+			draw("", fmt.Sprintf("… and %d more%s", n-shown, more), "", "", "")
 		}
 	}
 	rows(did, len(v.Removed), "", func(i int) (idleView, string) { return v.Removed[i], "-" })

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -50,7 +49,7 @@ control list of a node differs.`,
 
 // An initView is what init has found or made.
 type initView struct {
-	Ensemble string `json:"ensemble,omitempty"` // "" for that of zookeeper.servers
+	Ensemble string `json:"ensemble,omitempty"` // "" if there is one alone
 	Node     string `json:"node"`
 	State    string `json:"state"` // made, there, renewed
 	Differs  string `json:"differs,omitempty"`
@@ -60,7 +59,7 @@ type initView struct {
 func (p *program) makeRoots(c *cobra.Command, cfg *config.Config, client recipes.Config) error {
 	views := []initView{}
 	for _, e := range ensemblesOf(cfg, client) {
-		err := p.withClient(c, e.client, func(ctx context.Context, client *recipes.Client) error {
+		err := p.withClient(c, e.config, func(ctx context.Context, client *recipes.Client) error {
 			nodes, err := client.Init(ctx)
 			for _, n := range nodes {
 				views = append(views, initView{Ensemble: e.name, Node: n.Path, State: string(n.State), Differs: n.Differs})
@@ -96,31 +95,4 @@ func (p *program) writeInit(views []initView) error {
 			row(w, v.State, node)
 		}
 	})
-}
-
-// An ensembleClient is how to reach one of the ensembles of a file.
-type ensembleClient struct {
-	name   string // "" for that of zookeeper.servers
-	client recipes.Config
-}
-
-// ensemblesOf returns all ensembles of a file, that of zookeeper.servers first; cfg may
-// be nil.
-func ensemblesOf(cfg *config.Config, home recipes.Config) []ensembleClient {
-	all := []ensembleClient{{client: home}}
-	if cfg == nil {
-		return all
-	}
-	for _, e := range cfg.Ensembles {
-		all = append(all, ensembleClient{e.Name, e.Client(home)})
-	}
-	return all
-}
-
-// explain says of which ensemble an error tells.
-func (e ensembleClient) explain(err error) error {
-	if e.name == "" || err == nil || errors.As(err, new(*codeError)) {
-		return err
-	}
-	return fmt.Errorf("ensemble %s: %w", e.name, err)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -42,7 +44,11 @@ With -o json and -o yaml each waiter has why it waits, in words, and for whom
 all that is waited for, over several locks where the work of a holder waits for
 another one; in_circle says that there is no such one.
 
-Exit code 75 if ZooKeeper does not answer.`,
+With zookeeper.ensembles in the file it lists the locks of all of them, and which
+is on which; that of zookeeper.servers is called home.
+
+Exit code 75 if ZooKeeper does not answer, also if only one of the ensembles does
+not: it is named, and the locks of the others are listed.`,
 		Example: `  lockkeeper locks ls
   lockkeeper locks ls -o wide
   lockkeeper locks ls -o json | jq -r '.[] | select(.state == "held") | .scope'
@@ -61,7 +67,8 @@ func (p *program) locksShow() *cobra.Command {
 keeps out of the queue (frozen), who asks the holder to go, and until when the
 holder may clean up.
 
-A scope that was never locked is free.
+A scope that was never locked is free. With zookeeper.ensembles in the file it is
+looked for on the ensemble that has it.
 
 Exit code 75 if ZooKeeper does not answer, 78 for a scope that cannot be.`,
 		Example: `  lockkeeper locks show cluster/orders`,
@@ -71,30 +78,41 @@ Exit code 75 if ZooKeeper does not answer, 78 for a scope that cannot be.`,
 }
 
 func (p *program) listLocks(c *cobra.Command, file jobsFile) error {
-	_, cfg, err := p.jobsConfig(c, file)
+	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err
 	}
-	var states []recipes.LockState
-	var left []recipes.Unreadable
-	err = p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, left, err = client.Locks(ctx)
-		return err
-	})
+	all := ensemblesOf(cfg, client)
+	found, missing, err := p.lookAtLocks(c.Context(), all)
 	if err != nil {
 		return err
 	}
+	left := unreadableIn(found)
 	defer p.tellUnreadable(left)
-	if len(states) == 0 && len(left) == 0 {
+	views := lockViews(found)
+	if len(views) == 0 && len(left) == 0 && missing == nil {
 		p.say("there are no locks under this root; a lock is listed from its first use on")
 		if p.forPeople() {
 			return nil
 		}
 	}
-	return p.write(live.NewLocks(states), func(w io.Writer, wide bool) {
-		writeCluster(w, cfg)
-		writeLocks(w, states, wide)
+	return errors.Join(p.write(views, func(w io.Writer, wide bool) {
+		all.write(w)
+		writeLocks(w, found, wide)
+	}), missing)
+}
+
+// lookAtLocks looks at all locks of all ensembles; missing is about those that could
+// not be looked at where others could.
+func (p *program) lookAtLocks(ctx context.Context, all ensembles) (found []ensembleLocks, missing, err error) {
+	err = p.withEnsembles(ctx, all, func(ctx context.Context, all ensembles) (err error) {
+		found, err = all.locks(ctx)
+		return err
 	})
+	if err != nil && len(found) > 0 {
+		return found, &partialError{err}, nil
+	}
+	return found, nil, err
 }
 
 func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error {
@@ -102,13 +120,19 @@ func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error
 		_, err := recipes.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
+	cfg, client, err := p.jobsConfig(c, file)
+	if err != nil {
+		return err
+	}
 	var state recipes.LockState
 	var frozen []live.Request
-	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		if state, err = client.Lock(ctx, args[0]); err != nil {
-			return err
+	where := ""
+	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, home *recipes.Client) (err error) {
+		where = here.name
+		if state, err = here.client.Lock(ctx, args[0]); err != nil {
+			return here.explain(err)
 		}
-		all, left, err := client.Frozen(ctx)
+		all, left, err := home.Frozen(ctx)
 		if err != nil {
 			p.say("%v", err)
 		}
@@ -121,8 +145,8 @@ func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error
 	}
 	defer p.tellUnreadable(state.Unreadable)
 	view := live.Explain(state)
-	view.Frozen = frozen
-	return p.write(view, func(w io.Writer, wide bool) { writeLock(w, state, frozen, wide) })
+	view.Frozen, view.Ensemble = frozen, where
+	return p.write(view, func(w io.Writer, wide bool) { writeLock(w, state, where, frozen, wide) })
 }
 
 // inspect lets look read from the ZooKeeper of the daemons.
@@ -132,6 +156,20 @@ func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Con
 		return err
 	}
 	return p.inspectWith(c.Context(), cfg, look)
+}
+
+// withLock lets look read the lock of a scope from the ensemble that has it; home has
+// what is not on that.
+func (p *program) withLock(ctx context.Context, cfg *config.Config, client recipes.Config, scope string, look func(ctx context.Context, here *ensemble, home *recipes.Client) error) error {
+	all := ensemblesOf(cfg, client)
+	here := all.of(cfg, scope)
+	both := all[:1]
+	if here != &all[0] {
+		both = ensembles{all[0], *here}
+	}
+	return p.withEnsembles(ctx, both, func(ctx context.Context, both ensembles) error {
+		return look(ctx, &both[len(both)-1], both[0].client)
+	})
 }
 
 // inspectWith is inspect for those who know how to reach ZooKeeper.

@@ -58,6 +58,9 @@ now, nothing is done. The holder goes on working until it hears of it, at the
 latest until its session is over; until then only its token keeps it from doing
 harm. Who did it, to whom and why is on record before it is done (lockkeeper audit).
 
+With zookeeper.ensembles in the file it is done on the ensemble that has the lock,
+and is on record on that of zookeeper.servers.
+
 It needs the credentials of an operator. On a terminal it asks before it acts,
 unless --yes is given.
 
@@ -101,26 +104,27 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		return err
 	}
 	var view brokenView
-	err = p.inspectWith(c.Context(), reach, func(ctx context.Context, client *recipes.Client) error {
+	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *recipes.Client) error {
+		client := here.client
 		what := fmt.Sprintf("lock %q not broken", args[0])
 		if !f.dryRun.is && client.Identity() == "" {
 			return &recipes.IdentityError{What: what}
 		}
 		state, victim, err := holderWith(ctx, client, args[0], f.token.is)
 		if err != nil {
-			return err
+			return here.explain(err)
 		}
-		view = brokenView{Scope: args[0], Victim: live.NewHolder(victim), By: f.name(client), Reason: f.reason, Now: live.NewLock(state), before: state, after: state}
+		view = brokenView{Scope: args[0], Victim: live.NewHolder(victim), By: f.name(client), Reason: f.reason, Now: here.lock(state), before: state, after: state}
 		if f.dryRun.is {
 			return nil
 		}
 		if err := client.CheckOperator(ctx, what); err != nil {
-			return err
+			return here.explain(err)
 		}
 		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, live.Place(victim))); err != nil {
 			return err
 		}
-		o, err := newOperator(client, cfg)
+		o, err := newOperatorAt(client, home, cfg)
 		if err != nil {
 			return err
 		}
@@ -128,7 +132,7 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		if broken.Act != "" {
 			view.Broken, view.Act, view.Victim = true, broken.Act, live.NewHolder(broken.Victim)
 			view.after = broken.After
-			view.Now = live.NewLock(view.after)
+			view.Now = here.lock(view.after)
 		}
 		return err
 	})

@@ -41,6 +41,9 @@ the lock is taken from it when its time to clean up, or --grace, is over.
 With --token it is done only if the holder with that token still has the lock. Who
 did it, to whom and why is on record before it is done (lockkeeper audit).
 
+With zookeeper.ensembles in the file it is done on the ensemble that has the lock,
+and is on record on that of zookeeper.servers.
+
 It needs the credentials of an operator. Where ZooKeeper can be reached by daemons
 alone: an override of the kind preempt-now in the file that emergency.file names.
 
@@ -103,29 +106,30 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 		return err
 	}
 	var view preemptedView
-	err = p.inspectWith(c.Context(), reach, func(ctx context.Context, client *recipes.Client) error {
+	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *recipes.Client) error {
 		var err error
-		view, err = f.preempt(ctx, client, cfg, args[0])
+		view, err = f.preempt(ctx, here, home, cfg, args[0])
 		return err
 	})
 	if view.Outcome == "" {
 		return err
 	}
 	return errors.Join(p.writePage(view, func(pg page) {
-		writeCluster(pg, reach)
+		ensemblesOf(cfg, reach).of(cfg, args[0]).write(pg)
 		writePreempted(pg, view)
 	}), err)
 }
 
 // preempt asks the holders to go. Without an outcome nothing was done.
-func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg *config.Config, scope string) (preemptedView, error) {
+func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *recipes.Client, cfg *config.Config, scope string) (preemptedView, error) {
+	client := here.client
 	what := fmt.Sprintf("lock %q not preempted", scope)
 	if !f.dryRun.is && client.Identity() == "" {
 		return preemptedView{}, &recipes.IdentityError{What: what}
 	}
 	state, err := client.Lock(ctx, scope)
 	if err != nil {
-		return preemptedView{}, err
+		return preemptedView{}, here.explain(err)
 	}
 	if f.token.given && !hasToken(state.Holders, f.token.is) {
 		return preemptedView{}, f.stale(what, state)
@@ -137,7 +141,7 @@ func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg 
 	mark := asked.NewMark()
 	view := preemptedView{
 		Scope: scope, Force: f.force.is, Victims: make([]live.Holder, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
-		Now: live.NewLock(state), before: state, after: state, plan: state.Plan(asked.Request(state, mark)), waiting: asked.Waiting,
+		Now: here.lock(state), before: state, after: state, plan: state.Plan(asked.Request(state, mark)), waiting: asked.Waiting,
 	}
 	for _, h := range state.Holders {
 		view.Victims = append(view.Victims, live.NewHolder(h))
@@ -151,9 +155,9 @@ func (f *preemptFlags) preempt(ctx context.Context, client *recipes.Client, cfg 
 		return view, nil
 	}
 	if err := client.CheckOperator(ctx, what); err != nil {
-		return preemptedView{}, err
+		return preemptedView{}, here.explain(err)
 	}
-	return f.carryOut(ctx, client, cfg, asked, mark, view)
+	return f.carryOut(ctx, here, home, cfg, asked, mark, view)
 }
 
 // stale says that the holder that is meant has the lock no longer.
@@ -170,8 +174,8 @@ func hasToken(all []recipes.Contender, token recipes.Token) bool {
 }
 
 // carryOut has the holders asked, on record.
-func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg *config.Config, asked emergency.Preemption, mark *recipes.Mark, view preemptedView) (preemptedView, error) {
-	o, err := newOperator(client, cfg)
+func (f *preemptFlags) carryOut(ctx context.Context, here *ensemble, home *recipes.Client, cfg *config.Config, asked emergency.Preemption, mark *recipes.Mark, view preemptedView) (preemptedView, error) {
+	o, err := newOperatorAt(here.client, home, cfg)
 	if err != nil {
 		return preemptedView{}, err
 	}
@@ -182,7 +186,7 @@ func (f *preemptFlags) carryOut(ctx context.Context, client *recipes.Client, cfg
 	if done.Outcome == "" {
 		return preemptedView{}, err
 	}
-	view.Outcome, view.Act, view.Took, view.after, view.Now = done.Outcome, done.Act, done.Took.Milliseconds(), done.After, live.NewLock(done.After)
+	view.Outcome, view.Act, view.Took, view.after, view.Now = done.Outcome, done.Act, done.Took.Milliseconds(), done.After, here.lock(done.After)
 	if done.Outcome == emergency.PreemptedPending {
 		err = errors.Join(err, &codeError{code: exitNotAcquired})
 	}

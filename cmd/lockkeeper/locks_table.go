@@ -15,28 +15,48 @@ import (
 
 // writeLocks writes one line for each lock, and in a wide table one for each
 // holder.
-func writeLocks(w io.Writer, states []recipes.LockState, wide bool) {
-	if wide {
-		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID", "TOKEN", "MIN RUNTIME", "PREEMPTED BY", "MESSAGE")
-	} else {
-		row(w, "SCOPE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS")
+func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
+	type entry struct {
+		recipes.LockState
+		ensemble string
 	}
-	for _, s := range states {
+	var all []entry
+	several := false
+	for _, one := range found {
+		several = several || one.ensemble != ""
+		for _, s := range one.states {
+			all = append(all, entry{s, one.ensemble})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.Scope, b.Scope) })
+	row := func(w io.Writer, scope, ensemble string, cells ...any) {
+		if several {
+			cells = append([]any{ensemble}, cells...)
+		}
+		row(w, append([]any{scope}, cells...)...)
+	}
+	if wide {
+		row(w, "SCOPE", "ENSEMBLE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID", "TOKEN", "MIN RUNTIME", "PREEMPTED BY", "MESSAGE")
+	} else {
+		row(w, "SCOPE", "ENSEMBLE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS")
+	}
+	for _, l := range all {
+		s := l.LockState
 		if len(s.Holders) == 0 {
-			row(w, s.Scope, live.StateWord(s), "-", "-", "-", "-", len(s.Waiters))
+			row(w, s.Scope, l.ensemble, live.StateWord(s), "-", "-", "-", "-", len(s.Waiters))
 			continue
 		}
 		if !wide {
-			row(w, s.Scope, "held", fewOwners(s.Holders), levelText(highest(s.Holders)), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
+			row(w, s.Scope, l.ensemble, "held", fewOwners(s.Holders), levelText(highest(s.Holders)), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
 			continue
 		}
 		for i, h := range s.Holders {
 			if i == manyWaiters {
-				row(w, s.Scope, "held", fmt.Sprintf("… and %d more", len(s.Holders)-i), "-", "-", "-", len(s.Waiters))
+				row(w, s.Scope, l.ensemble, "held", fmt.Sprintf("… and %d more", len(s.Holders)-i), "-", "-", "-", len(s.Waiters))
 				break
 			}
 			one := []recipes.Contender{h}
-			row(w, s.Scope, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
+			row(w, s.Scope, l.ensemble, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
 				h.Mode, h.Host, h.PID, h.Token, minRuntimeLeft(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
 	}
@@ -83,7 +103,7 @@ func preemptors(h recipes.Contender) string {
 }
 
 // writeLock writes all that is known about one lock.
-func writeLock(w io.Writer, s recipes.LockState, frozen []live.Request, wide bool) {
+func writeLock(w io.Writer, s recipes.LockState, ensemble string, frozen []live.Request, wide bool) {
 	state := live.StateWord(s)
 	if s.Held() {
 		state = "held, " + s.Holders[0].Mode.String()
@@ -93,6 +113,9 @@ func writeLock(w io.Writer, s recipes.LockState, frozen []live.Request, wide boo
 	}
 	if n := len(frozen); n > 0 {
 		state += fmt.Sprintf(", %d frozen", n)
+	}
+	if ensemble != "" {
+		state += "; on the ensemble " + ensemble
 	}
 	line(w, "%s: %s", s.Scope, state)
 	for _, d := range s.Delays {

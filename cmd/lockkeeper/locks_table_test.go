@@ -39,7 +39,7 @@ func contended() recipes.LockState {
 
 func TestShowSaysWhoPreemptsWhomAndUntilWhen(t *testing.T) {
 	var out bytes.Buffer
-	writeLock(&out, contended(), nil, false)
+	writeLock(&out, contended(), "", nil, false)
 	require.Equal(t, `db/orders: held, exclusive, 2 waiting
 
 holder  reindex  priority 40  host h3  pid 811
@@ -64,7 +64,7 @@ func TestShowNamesTheFrozenAndTheDelayed(t *testing.T) {
 		Delays: []recipes.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
 	}
 	var out bytes.Buffer
-	writeLock(&out, s, live.FrozenFor("db/orders", outside()), false)
+	writeLock(&out, s, "", live.FrozenFor("db/orders", outside()), false)
 	require.Equal(t, `db/orders: delayed, 1 waiting, 1 frozen
 
 delay   delayed until about 2026-11-21 12:00:20 UTC, 20s more, after the unclean end of nightly-reindex: nobody is granted it before (lock_delay 1m)
@@ -83,7 +83,7 @@ func TestShowOfAHolderPastItsLease(t *testing.T) {
 	s.Holders[0].LeaseLeft = 0
 	s.Holders[0].PreemptedBy = []recipes.Preemptor{{Owner: "next", Reason: priority.LeaseExpired, At: at(-time.Second)}}
 	var out bytes.Buffer
-	writeLock(&out, s, nil, true)
+	writeLock(&out, s, "", nil, true)
 	require.Equal(t, `db/orders: held, exclusive
 
 holder  reindex  priority 40  host h3  pid 811
@@ -101,23 +101,23 @@ func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
 	s.Holders[0].MinRuntime, s.Holders[0].MinRuntimeLeft, s.Holders[0].PreemptedBy = 7*time.Minute, 48*time.Second, nil
 	s.Waiters[0].NeverPreempts, s.Waiters[1].PreemptDelta = true, 20
 	var out bytes.Buffer
-	writeLock(&out, s, nil, false)
+	writeLock(&out, s, "", nil, false)
 	require.Contains(t, out.String(), "\n        not asked to go for a higher priority before 12:00:48, in 48s (min_runtime 7m)\n")
 	require.Contains(t, out.String(), "42s ago; forceful; never preempts\n")
 	require.Contains(t, out.String(), "1m15s ago; waits 5m for a cleanup; preempts those 20 below it\n")
 
 	out.Reset()
-	writeLocks(&out, []recipes.LockState{s}, true)
+	writeLocks(&out, []ensembleLocks{{states: []recipes.LockState{s}}}, true)
 	require.Regexp(t, `(?m)TOKEN\tMIN RUNTIME\tPREEMPTED BY`, out.String())
 	require.Contains(t, out.String(), "\t7301444\t48s\t-\tnightly\n")
 
 	s.Holders[0].MinRuntimeLeft = 0
 	out.Reset()
-	writeLocks(&out, []recipes.LockState{s}, true)
+	writeLocks(&out, []ensembleLocks{{states: []recipes.LockState{s}}}, true)
 	require.Contains(t, out.String(), "\t7301444\tover\t-\t")
 	s.Holders[0].MinRuntimeLeft, s.Holders[0].LeaseLeft = 48*time.Second, 48*time.Second
 	out.Reset()
-	writeLock(&out, s, nil, false)
+	writeLock(&out, s, "", nil, false)
 	require.Contains(t, out.String(), "not asked to go for a higher priority before its lease is over (min_runtime)\n")
 }
 
@@ -125,12 +125,12 @@ func TestTextOfOthersCannotPlayTricksOnTheTerminal(t *testing.T) {
 	s := contended()
 	s.Holders[0].Message = "\x1b[2J\nscope: free"
 	var out bytes.Buffer
-	writeLock(&out, s, nil, false)
+	writeLock(&out, s, "", nil, false)
 	require.NotContains(t, out.String(), "\x1b")
 	require.Contains(t, out.String(), "message: \uFFFD[2J\uFFFDscope: free\n")
 
 	out.Reset()
-	writeLocks(&out, []recipes.LockState{s}, true)
+	writeLocks(&out, []ensembleLocks{{states: []recipes.LockState{s}}}, true)
 	require.NotContains(t, out.String(), "\x1b")
 }
 
@@ -160,7 +160,7 @@ func TestShowSaysWhoHoldsTogether(t *testing.T) {
 	activity.ID, activity.Owner, activity.Host = "ddd", "charge", "h4"
 	s.Holders = []recipes.Contender{agent, activity}
 	var out bytes.Buffer
-	writeLock(&out, s, nil, false)
+	writeLock(&out, s, "", nil, false)
 	require.Equal(t, `db/orders: held, exclusive
 
 holder  reindex  priority 40  host h3  pid 811

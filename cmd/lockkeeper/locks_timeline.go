@@ -46,7 +46,8 @@ The history is that of a daemon, from its console (--console). It has what
 happened since that daemon was started, at most 24 hours. Without a console,
 ZooKeeper is asked: it tells who is there now and since when, not who was there
 before, so the lock is looked at for a while (--for) and what happens then is
-drawn. Ctrl-C ends that earlier. Nothing is written to ZooKeeper.
+drawn. Ctrl-C ends that earlier. Nothing is written to ZooKeeper. With
+zookeeper.ensembles in the file it is the ensemble that has the lock.
 
 A console that shows things only to those who sign in takes a name and a password
 in its address: https://NAME:PASSWORD@HOST. Put that into ` + consoleVariable + `,
@@ -95,11 +96,15 @@ func (p *program) timeline(c *cobra.Command, f *timelineFlags, args []string) er
 		}
 		return p.drawTimeline(t, f.style())
 	}
-	var t live.Timeline
-	err := p.inspect(c, f.file, func(ctx context.Context, client *recipes.Client) (err error) {
-		back, _ := time.ParseDuration(f.back.is) // one of those above
-		t, err = p.lookAt(ctx, client, args[0], f.length.or(usualLook), back)
+	cfg, client, err := p.jobsConfig(c, f.file)
+	if err != nil {
 		return err
+	}
+	var t live.Timeline
+	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, _ *recipes.Client) (err error) {
+		back, _ := time.ParseDuration(f.back.is) // one of those above
+		t, err = p.lookAt(ctx, here.client, args[0], f.length.or(usualLook), back)
+		return here.explain(err)
 	})
 	if err != nil {
 		return err

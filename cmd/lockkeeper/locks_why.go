@@ -35,7 +35,8 @@ and who waits for each other in a circle, with the command that ends it.
 
 With the name of a job (the owner of requests) instead: what each of its requests
 waits for, whoever that waits for, and so on to the end. A lock of that name goes
-before a job of that name.
+before a job of that name. With zookeeper.ensembles in the file a lock is looked for
+on the ensemble that has it, a job on all of them.
 
 With --if-run: what would happen if a job of the configuration file were started
 now, with the overrides in force.
@@ -43,7 +44,8 @@ now, with the overrides in force.
 Times are those of the ZooKeeper servers, in UTC. What is foreseen comes at the
 latest then, unless somebody more important comes: a release brings it forward.
 
-Exit code 75 if ZooKeeper does not answer, 78 for a scope or a job that cannot be.`,
+Exit code 75 if ZooKeeper does not answer, also if an ensemble does not on which the
+job may have locks; 78 for a scope or a job that cannot be.`,
 		Example: `  lockkeeper locks why cluster/orders
   lockkeeper locks why nightly-reindex
   lockkeeper locks why --if-run hotfix-migrate -f lockkeeper.yaml
@@ -72,16 +74,22 @@ func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
 		return err
 	}
 	facts := &whyFacts{}
-	err = p.inspectWith(c.Context(), reach, func(ctx context.Context, client *recipes.Client) error {
-		return facts.look(ctx, client, cfg, args[0])
+	all := ensemblesOf(cfg, reach)
+	own := all.of(cfg, args[0])
+	err = p.withEnsembles(c.Context(), all, func(ctx context.Context, all ensembles) error {
+		return facts.look(ctx, all, all.of(cfg, args[0]), cfg, args[0])
 	})
 	if err != nil {
 		return err
 	}
-	return p.writePage(newWhyView(facts), func(pg page) {
-		writeCluster(pg, reach)
+	return errors.Join(p.writePage(newWhyView(facts), func(pg page) {
+		if facts.lock() != nil {
+			own.write(pg)
+		} else {
+			all.write(pg)
+		}
 		writeWhy(pg, facts)
-	})
+	}), facts.missing)
 }
 
 // whyFacts is what an answer follows from.
@@ -96,6 +104,9 @@ type whyFacts struct {
 	ticks     *recipes.TickState      // of a job without requests
 	job       *jobs.Job               // as the configuration file has it; nil: it does not, or there is none
 	unread    []string                // what could not be read, and why
+	ensemble  string                  // that has the lock of that name; "" if there is one alone
+	where     map[string]string       // the ensembles of requests, by ID; nil if there is one alone
+	missing   error                   // the ensembles that may know more, and do not answer
 
 	asked    []recipes.WaitNode                     // requests
 	foreseen map[string]map[string]recipes.Prospect // by scope and ID
@@ -116,14 +127,37 @@ func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
 	return f
 }
 
-// look asks ZooKeeper. cfg is the configuration file; nil: there is none.
-func (f *whyFacts) look(ctx context.Context, client *recipes.Client, cfg *config.Config, about string) error {
-	states, left, err := client.Locks(ctx)
-	if err != nil {
-		return err
+// look asks ZooKeeper: own, which has the lock of that name, and, if there is none, all
+// others, for a job may have locks on any. cfg is the configuration file; nil: there is
+// none.
+func (f *whyFacts) look(ctx context.Context, all ensembles, own *ensemble, cfg *config.Config, about string) error {
+	found, silent := ensembles{*own}.locks(ctx)
+	isAsked := func(s recipes.LockState) bool { return s.Scope == about }
+	missing := silent
+	if len(all) > 1 && (silent != nil || !slices.ContainsFunc(found[0].states, isAsked)) {
+		others := slices.DeleteFunc(slices.Clone(all), func(e ensemble) bool { return e.client == own.client })
+		more, err := others.locks(ctx)
+		for i := range more { // a lock of that name is not looked for there
+			more[i].states = slices.DeleteFunc(more[i].states, isAsked)
+		}
+		found, missing = append(found, more...), errors.Join(silent, err)
 	}
-	*f = *newWhyFacts(about, states)
-	f.leaveOut(left)
+	if cause := context.Cause(ctx); cause != nil || len(found) == 0 {
+		if cause != nil {
+			return cause
+		}
+		return missing
+	}
+	client := all[0].client
+	*f = *newWhyFacts(about, joined(found))
+	f.ensemble, f.where = own.name, whereOf(found)
+	f.leaveOut(unreadableIn(found))
+	if missing != nil {
+		f.missing = &partialError{missing}
+		f.unread = append(f.unread, strings.Split(missing.Error(), "\n")...)
+	}
+	var left []recipes.Unreadable
+	var err error
 	if f.now.IsZero() {
 		f.now = client.Now()
 	}
@@ -135,9 +169,44 @@ func (f *whyFacts) look(ctx context.Context, client *recipes.Client, cfg *config
 	}
 	f.leaveOut(left)
 	if f.lock() == nil && len(f.requests()) == 0 {
+		if silent != nil { // the lock may well be there
+			return silent
+		}
 		return f.readTicks(ctx, client)
 	}
 	return nil
+}
+
+// joined returns the locks of ensembles.
+func joined(found []ensembleLocks) (states []recipes.LockState) {
+	for _, one := range found {
+		states = append(states, one.states...)
+	}
+	return states
+}
+
+// whereOf says on which ensembles requests are; nil if there is one alone.
+func whereOf(found []ensembleLocks) map[string]string {
+	if found[0].ensemble == "" {
+		return nil
+	}
+	where := map[string]string{}
+	for _, one := range found {
+		for _, s := range one.states {
+			for _, c := range slices.Concat(s.Holders, s.Waiters) {
+				where[c.ID] = one.ensemble
+			}
+		}
+	}
+	return where
+}
+
+// at says on which ensemble a request is, if there are several.
+func (f *whyFacts) at(n recipes.WaitNode) string {
+	if f.where[n.ID] == "" {
+		return ""
+	}
+	return " on the ensemble " + f.where[n.ID]
 }
 
 // readTicks looks whether it is a job that has run.

@@ -83,14 +83,14 @@ func (f *whyFacts) ticksWords() string {
 func writeChain(pg page, f *whyFacts, n recipes.WaitNode) {
 	s := f.state(n.Scope)
 	if n.Holds {
-		pg.paragraph(lead("holds"), "%s, %s, token %s", n.Scope, live.LevelWords(n.Priority), n.Token)
+		pg.paragraph(lead("holds"), "%s%s, %s, token %s", n.Scope, f.at(n), live.LevelWords(n.Priority), n.Token)
 		pg.paragraph(whyMargin, "since %s, %s; %s", short(n.Since, s.At), human(s.At.Sub(n.Since)), live.Words{State: s}.Lease(n.Contender))
 		for _, by := range n.PreemptedBy {
 			pg.paragraph(whyMargin, "%s", live.Words{State: s}.Asked(n.Contender, by))
 		}
 		return
 	}
-	pg.paragraph(lead("waits"), "for %s as number %d, %s%s, since %s, %s%s", n.Scope, n.Position, live.LevelWords(n.Priority), live.MannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), live.PatienceOf(n.Contender))
+	pg.paragraph(lead("waits"), "for %s%s as number %d, %s%s, since %s, %s%s", n.Scope, f.at(n), n.Position, live.LevelWords(n.Priority), live.MannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), live.PatienceOf(n.Contender))
 	for _, text := range (live.Words{State: s}).Bars(n.Contender) {
 		pg.paragraph(whyMargin, "%s", text)
 	}

@@ -24,13 +24,18 @@ func (p *program) whyIfRun(c *cobra.Command, f *whyFlags) error {
 		return err
 	}
 	facts := &whyFacts{}
-	err = p.inspectWith(c.Context(), cfg.Client, func(ctx context.Context, client *recipes.Client) error {
-		return facts.look(ctx, client, cfg, f.ifRun)
+	job := *jobOf(cfg, f.ifRun)
+	scope := ""
+	if len(job.Requirements) > 0 { // its locks are on one ensemble
+		scope = job.Requirements[0].Scope
+	}
+	err = p.withLock(c.Context(), cfg, cfg.Client, scope, func(ctx context.Context, here *ensemble, home *recipes.Client) error {
+		return facts.look(ctx, ensembles{{client: home}}, here, cfg, f.ifRun)
 	})
 	if err != nil {
 		return err
 	}
-	view := newIfRun(facts, *jobOf(cfg, f.ifRun))
+	view := newIfRun(facts, job)
 	return p.writePage(view, func(pg page) { writeIfRun(pg, view, facts.now) })
 }
 
@@ -49,9 +54,10 @@ type ifRunView struct {
 // in force.
 type ifRunLockView struct {
 	lockPlanView
-	Overrides []overriddenView `json:"overrides"` // that change it, in the order in which they apply
-	Frozen    *overriddenView  `json:"frozen"`    // it would not be granted before that ends
-	Bypass    *overriddenView  `json:"bypass"`    // it would not need the lock
+	Ensemble  string           `json:"ensemble,omitempty"` // "" if there is one alone
+	Overrides []overriddenView `json:"overrides"`          // that change it, in the order in which they apply
+	Frozen    *overriddenView  `json:"frozen"`             // it would not be granted before that ends
+	Bypass    *overriddenView  `json:"bypass"`             // it would not need the lock
 	asked     lockguard.Requirement
 }
 
@@ -81,7 +87,7 @@ func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
 		asked, t := r, effect.Terms
 		r.Priority, r.Forceful, r.WaitingTimeout, r.AcquireTimeout = t.Priority, t.Forceful, t.WaitingTimeout, t.AcquireTimeout
 		r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout, t.CleanupTimeout
-		lock := ifRunLockView{lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Overrides: []overriddenView{}, asked: asked}
+		lock := ifRunLockView{lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Ensemble: f.ensemble, Overrides: []overriddenView{}, asked: asked}
 		lock.manual = isManual(job.Schedule)
 		for _, o := range effect.Applied {
 			lock.Overrides = append(lock.Overrides, overriddenView{o})
@@ -109,7 +115,11 @@ func writeIfRun(pg page, v ifRunView, now time.Time) {
 	}
 	for _, l := range v.Locks {
 		pg.line("")
-		pg.paragraph(lead("lock"), "%s: %s", l.Scope, requirementWords(l.requirement))
+		on := ""
+		if l.Ensemble != "" {
+			on = " on the ensemble " + l.Ensemble
+		}
+		pg.paragraph(lead("lock"), "%s%s: %s", l.Scope, on, requirementWords(l.requirement))
 		for _, o := range l.Overrides {
 			pg.paragraph(whyMargin, "override: %s", o.Summary(now))
 		}

@@ -13,9 +13,10 @@ import (
 // promise to scripts.
 type whyView struct {
 	About     string              `json:"about"`
-	Kind      string              `json:"kind"` // lock or job
-	At        *time.Time          `json:"at"`   // server's clock; null: nobody was asked
-	Lock      *live.LockDetail    `json:"lock"` // null for a job
+	Kind      string              `json:"kind"`               // lock or job
+	Ensemble  string              `json:"ensemble,omitempty"` // that has the lock; "" for a job, and if there is one alone
+	At        *time.Time          `json:"at"`                 // server's clock; null: nobody was asked
+	Lock      *live.LockDetail    `json:"lock"`               // null for a job
 	Requests  []whyRequestView    `json:"requests"`
 	Frozen    []live.Request      `json:"frozen"` // requests for the lock, or of the job, that overrides keep out of the queue
 	Circles   []live.Circle       `json:"circles"`
@@ -28,9 +29,10 @@ type whyView struct {
 // whyRequestView is a request of a job, and the way to who is in its way.
 type whyRequestView struct {
 	live.Ref
-	Waiter   *live.WaiterDetail `json:"waiter"`    // null when it holds
-	Holder   *live.HolderDetail `json:"holder"`    // null when it waits
-	WaitsFor []live.Edge        `json:"waits_for"` // of many, the first
+	Ensemble string             `json:"ensemble,omitempty"` // "" if there is one alone
+	Waiter   *live.WaiterDetail `json:"waiter"`             // null when it holds
+	Holder   *live.HolderDetail `json:"holder"`             // null when it waits
+	WaitsFor []live.Edge        `json:"waits_for"`          // of many, the first
 }
 
 type openApprovalView struct {
@@ -57,6 +59,7 @@ func newWhyView(f *whyFacts) whyView {
 		}
 		v.Frozen = append(v.Frozen, f.frozenOf()...)
 	} else {
+		v.Ensemble = f.ensemble
 		v.Lock = new(live.NewLockDetail(f.graph, f.state(f.about)))
 		v.Frozen = append(v.Frozen, f.frozenFor()...)
 	}
@@ -72,7 +75,7 @@ func newWhyView(f *whyFacts) whyView {
 }
 
 func newWhyRequestView(f *whyFacts, n recipes.WaitNode) whyRequestView {
-	v := whyRequestView{Ref: live.NewRef(n), WaitsFor: []live.Edge{}}
+	v := whyRequestView{Ref: live.NewRef(n), Ensemble: f.where[n.ID], WaitsFor: []live.Edge{}}
 	s := f.state(n.Scope)
 	if n.Holds {
 		v.Holder = new(live.NewHolderDetail(f.graph, s, n.Contender))

@@ -46,7 +46,13 @@ type operator struct {
 
 // newOperator returns one; cfg may be nil.
 func newOperator(client *recipes.Client, cfg *config.Config) (*operator, error) {
-	trail, err := auditLog(client, cfg)
+	return newOperatorAt(client, client, cfg)
+}
+
+// newOperatorAt returns one for the locks of an ensemble, whose acts are on record at
+// home.
+func newOperatorAt(client, home *recipes.Client, cfg *config.Config) (*operator, error) {
+	trail, err := auditLog(home, cfg)
 	if err != nil {
 		return nil, err
 	}

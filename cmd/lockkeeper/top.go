@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -39,8 +40,11 @@ Where stdout or stdin is no terminal, or with --once, -o json or -o yaml, it sho
 all locks once, as they are; JSON and YAML are those of locks ls. Colours are left
 out if NO_COLOR is set.
 
-Exit code 75 if ZooKeeper does not answer and it shows them once. While it watches,
-it says since when ZooKeeper does not, and goes on looking.`,
+With zookeeper.ensembles in the file it shows the locks of all of them, and which is
+on which.
+
+Exit code 75 if ZooKeeper, or one of the ensembles, does not answer and it shows them
+once. While it watches, it says since when that does not, and goes on looking.`,
 		Example: `  lockkeeper top
   lockkeeper top --for 10m
   lockkeeper top --once`,
@@ -58,13 +62,13 @@ func (p *program) showTop(c *cobra.Command, f *topFlags) error {
 	if f.once.is && f.span.given {
 		p.problems.add("--for has no meaning with --once; leave one of them out")
 	}
-	_, cfg, err := p.jobsConfig(c, f.file)
+	cfg, client, err := p.jobsConfig(c, f.file)
 	if err != nil {
 		return err
 	}
 	out, ok := p.stdout.(*os.File)
 	if f.once.is || !p.forPeople() || !ok || !fullScreen(p.stdin, out) {
-		return p.topOnce(c.Context(), cfg)
+		return p.topOnce(c.Context(), ensemblesOf(cfg, client))
 	}
 	ctx, stop := untilSignal(c.Context())
 	defer stop()
@@ -73,24 +77,28 @@ func (p *program) showTop(c *cobra.Command, f *topFlags) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, f.span.d, errTopOver)
 		defer cancel()
 	}
-	cfg.Logger = p.quiet()
+	logger := p.quiet()
 	if e, ok := p.stderr.(*os.File); ok && term.IsTerminal(int(e.Fd())) {
-		cfg.Logger = slog.New(slog.DiscardHandler) // it would write over the table
+		logger = slog.New(slog.DiscardHandler) // it would write over the table
 	}
-	client, err := recipes.NewClient(cfg)
-	if err != nil {
-		return err
+	boards := topBoards{route: cfg}
+	for _, e := range ensemblesOf(cfg, client) {
+		e.config.Logger = logger
+		if e.client, err = recipes.NewClient(e.config); err != nil {
+			return e.explain(err)
+		}
+		defer closeClient(e.client)
+		lookout, err := e.client.Lookout(recipes.LookoutOptions{})
+		if err != nil {
+			return e.explain(err)
+		}
+		board, err := live.New(live.Options{Source: lookout, Now: e.client.Now})
+		if err != nil {
+			return err
+		}
+		boards.all = append(boards.all, topBoard{Board: board, ensemble: e.name, is: e.is, now: e.client.Now, over: new(atomic.Pointer[live.Blind])})
 	}
-	defer closeClient(client)
-	lookout, err := client.Lookout(recipes.LookoutOptions{})
-	if err != nil {
-		return err
-	}
-	board, err := live.New(live.Options{Source: lookout, Now: client.Now})
-	if err != nil {
-		return err
-	}
-	return watchTop(ctx, board, client.Now, p.stdin, out, topLook())
+	return watchTop(ctx, boards, p.stdin, out, topLook())
 }
 
 // fullScreen reports whether there is a terminal that can be drawn on.
@@ -111,19 +119,21 @@ func topLook() top.Look {
 }
 
 // topOnce shows all locks as they are.
-func (p *program) topOnce(ctx context.Context, cfg recipes.Config) error {
-	var states []recipes.LockState
-	var left []recipes.Unreadable
-	var now time.Time
-	err := p.inspectWith(ctx, cfg, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, left, err = client.Locks(ctx)
-		now = client.Now()
-		return err
-	})
+func (p *program) topOnce(ctx context.Context, all ensembles) error {
+	found, missing, err := p.lookAtLocks(ctx, all)
 	if err != nil {
 		return err
 	}
-	defer p.tellUnreadable(left)
-	s := live.NewSnapshot(states, now)
-	return p.write(s.Locks, func(w io.Writer, _ bool) { _, _ = io.WriteString(w, top.Text(s)) })
+	defer p.tellUnreadable(unreadableIn(found))
+	return errors.Join(p.write(lockViews(found), func(w io.Writer, _ bool) {
+		parts := make([]live.Part, len(found))
+		for i, one := range found {
+			parts[i] = live.Part{Ensemble: one.ensemble, Seen: live.NewSnapshot(one.states, one.now)}
+		}
+		s := live.Together(parts)
+		if missing != nil {
+			s.Blind = &live.Blind{Since: s.At, Reason: strings.ReplaceAll(errors.Unwrap(missing).Error(), "\n", "; ")}
+		}
+		_, _ = io.WriteString(w, top.Text(s))
+	}), missing)
 }

@@ -197,7 +197,9 @@ func TestTopLeavesTheTerminalAsItWasWhenItCannotGoOn(t *testing.T) {
 		require.NoError(t, err)
 		board, err := live.New(live.Options{Source: f, Now: time.Now})
 		require.NoError(t, err)
-		return s, *was, func() error { return watchTop(t.Context(), board, time.Now, s.tty, s.tty, top.Look{}) }
+		return s, *was, func() error {
+			return watchTop(t.Context(), topBoards{all: []topBoard{{Board: board, now: time.Now}}}, s.tty, s.tty, top.Look{})
+		}
 	}
 	t.Run("error", func(t *testing.T) {
 		refused := errors.New("no access")
@@ -314,7 +316,7 @@ func TestTopKeepsUpWithManyLocks(t *testing.T) {
 	s := newScreen(t, 200, 50)
 	over := make(chan error)
 	go func() {
-		over <- watchTop(t.Context(), board, time.Now, s.tty, s.tty, top.Look{Attributes: true, Colour: true})
+		over <- watchTop(t.Context(), topBoards{all: []topBoard{{Board: board, now: time.Now}}}, s.tty, s.tty, top.Look{Attributes: true, Colour: true})
 	}()
 	s.shows(t, "1000 locks · 1000 held · 10000 waiting", "ZooKeeper answers", "q quit")
 	t.Logf("all shown after %s", time.Since(began))

@@ -7,10 +7,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/top"
 )
 
@@ -23,13 +23,13 @@ const (
 // errTopOver ends what was to be watched for some time.
 var errTopOver = errors.New("watched for long enough")
 
-// watchTop draws what a board sees until somebody leaves, ctx ends, or the board
-// cannot look any more. However it ends, the terminal is as it was before.
-func watchTop(ctx context.Context, board *live.Board, now func() time.Time, in, out *os.File, look top.Look) error {
+// watchTop draws what boards see until somebody leaves, ctx ends, or none of them can
+// look any more. However it ends, the terminal is as it was before.
+func watchTop(ctx context.Context, boards topBoards, in, out *os.File, look top.Look) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	w := &topWatch{
-		board: board, now: now, look: look,
+		boards: boards, look: look,
 		typed: make(chan []byte), changed: make(chan struct{}, 1), ended: make(chan error, 3), crashed: make(chan topCrash, 3),
 	}
 	t, err := openTopTerminal(in, out)
@@ -38,27 +38,34 @@ func watchTop(ctx context.Context, board *live.Board, now func() time.Time, in, 
 	}
 	defer t.close()
 	w.terminal = t
-	over := make(chan struct{})
-	w.guard(func() { defer close(over); w.end(ctx, board.Run(ctx)) })
-	w.guard(func() {
-		for range board.Changes(ctx) {
-			select {
-			case w.changed <- struct{}{}:
-			default:
+	var running sync.WaitGroup
+	for i := range boards.all {
+		running.Add(1)
+		w.guard(func() {
+			defer running.Done()
+			if err := boards.run(ctx, i); err != nil {
+				w.end(ctx, err)
 			}
-		}
-	})
+		})
+		w.guard(func() {
+			for range boards.all[i].Changes(ctx) {
+				select {
+				case w.changed <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
 	w.guard(func() { w.end(ctx, w.read(ctx)) }) // ends with the next key, or the program
 	err = w.loop(ctx)
 	stop(errTopOver)
-	<-over
+	running.Wait()
 	return err
 }
 
 // A topWatch is the terminal's side of a top.View.
 type topWatch struct {
-	board    *live.Board
-	now      func() time.Time
+	boards   topBoards
 	look     top.Look
 	terminal *topTerminal
 
@@ -186,8 +193,8 @@ func (w *topWatch) press(keys []top.Key) (esc <-chan time.Time) {
 
 // draw shows what there is now.
 func (w *topWatch) draw() error {
-	if s := w.board.Now(); s.Version > 0 {
-		w.view = w.view.See(s.AsOf(w.now()))
+	if s := w.boards.seen(); s.Version > 0 {
+		w.view = w.view.See(s)
 	}
 	w.recall()
 	return w.terminal.draw(w.view.Draw(w.look))
@@ -199,8 +206,9 @@ func (w *topWatch) recall() {
 	if scope == "" {
 		return
 	}
-	now := w.now()
-	t := w.board.Timeline(scope, now.Add(-topPast), time.Time{})
+	board := w.boards.of(scope)
+	now := board.now()
+	t := board.Timeline(scope, now.Add(-topPast), time.Time{})
 	first := now
 	for _, r := range t.Rows {
 		if begin := r.Spells[0].From; begin.Before(first) {
@@ -208,7 +216,7 @@ func (w *topWatch) recall() {
 		}
 	}
 	if first.After(t.From) { // nothing happened before
-		t = w.board.Timeline(scope, first, time.Time{})
+		t = board.Timeline(scope, first, time.Time{})
 	}
 	w.view = w.view.Recall(t)
 }

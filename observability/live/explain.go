@@ -32,6 +32,49 @@ func NewSnapshot(states []recipes.LockState, now time.Time) *Snapshot {
 	return s
 }
 
+// A Part is what was seen of one of several ensembles.
+type Part struct {
+	Ensemble string
+	Seen     *Snapshot
+}
+
+// Together joins what was seen of several ensembles in one snapshot: each of its locks
+// says on which it is. It is blind as soon as one of them is, and its time is the latest.
+func Together(parts []Part) *Snapshot {
+	s := &Snapshot{Complete: true, Locks: []Lock{}}
+	circles := 0
+	for _, p := range parts {
+		seen := p.Seen
+		if seen.At.After(s.At) {
+			s.At = seen.At
+		}
+		s.Version += seen.Version
+		s.Entries += seen.Entries
+		s.Complete = s.Complete && seen.Complete
+		if b := seen.Blind; b != nil {
+			reason := "ensemble " + p.Ensemble + ": " + b.Reason
+			if s.Blind == nil {
+				s.Blind = &Blind{Since: b.Since, Reason: reason}
+			} else {
+				s.Blind.Since, s.Blind.Reason = earliest(s.Blind.Since, b.Since), s.Blind.Reason+"; "+reason
+			}
+		}
+		s.Unreadable = append(s.Unreadable, seen.Unreadable...)
+		for _, l := range seen.Locks {
+			l.Ensemble = p.Ensemble
+			s.Locks = append(s.Locks, l)
+		}
+		s.Waits.Nodes = append(s.Waits.Nodes, seen.Waits.Nodes...)
+		s.Waits.Edges = append(s.Waits.Edges, seen.Waits.Edges...)
+		s.Waits.Circles = append(s.Waits.Circles, seen.Waits.Circles...)
+		s.Waits.Hidden += seen.Waits.Hidden
+		circles += seen.Totals.Circles
+	}
+	slices.SortStableFunc(s.Locks, func(a, b Lock) int { return strings.Compare(a.Scope, b.Scope) })
+	s.Totals = totalsOf(s.Locks, circles)
+	return s
+}
+
 func (g waits) explain(states []recipes.LockState) []Lock {
 	locks := make([]Lock, len(states))
 	for i, s := range states {

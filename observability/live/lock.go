@@ -10,13 +10,14 @@ import (
 // A Lock is a lock as JSON and YAML show it. The names of fields are a promise to
 // scripts.
 type Lock struct {
-	Scope   string         `json:"scope"`
-	Mode    *priority.Mode `json:"mode"`  // null while nobody holds the lock
-	State   string         `json:"state"` // held, free or delayed: free, and not to be had yet
-	Holders []Holder       `json:"holders"`
-	Waiters []Waiter       `json:"waiters"` // in the order in which they would be granted
-	Delays  []Delay        `json:"delays,omitempty"`
-	Frozen  []Request      `json:"frozen,omitempty"` // requests that overrides keep out of the queue, as far as somebody has looked
+	Scope    string         `json:"scope"`
+	Ensemble string         `json:"ensemble,omitempty"` // that it is on; not there where one is looked at alone, as in the console
+	Mode     *priority.Mode `json:"mode"`               // null while nobody holds the lock
+	State    string         `json:"state"`              // held, free or delayed: free, and not to be had yet
+	Holders  []Holder       `json:"holders"`
+	Waiters  []Waiter       `json:"waiters"` // in the order in which they would be granted
+	Delays   []Delay        `json:"delays,omitempty"`
+	Frozen   []Request      `json:"frozen,omitempty"` // requests that overrides keep out of the queue, as far as somebody has looked
 
 	At          time.Time  `json:"at,omitzero"`            // of what is told here; not there while nobody is there
 	OldestWait  *time.Time `json:"oldest_wait,omitempty"`  // since when the one waits that has waited longest

@@ -104,6 +104,9 @@ func (v View) summary(t *text, l *live.Lock) {
 	} else {
 		words += ", nobody waits"
 	}
+	if l.Ensemble != "" {
+		words += "; on the ensemble " + lettering.Line(l.Ensemble)
+	}
 	t.say("", v.stateOf(l).style(), "%s", words)
 	switch {
 	case l.InCircle:

@@ -36,7 +36,7 @@ func (v View) columns(long bool) []column {
 		return short
 	}
 	lease, wait, oldest := title("LEASE", "LEASE LEFT"), title("WAIT", "WAITERS"), title("OLDEST", "OLDEST WAIT")
-	return []column{
+	columns := []column{
 		{title: "SCOPE", value: func(l *live.Lock) string { return lettering.Line(l.Scope) }, least: 12, middle: true},
 		{title: "STATE", value: func(l *live.Lock) string { return v.stateOf(l).String() }, width: 10, snug: true},
 		{title: "HOLDER", value: holderOf, least: 8, drop: 1},
@@ -46,6 +46,11 @@ func (v View) columns(long bool) []column {
 		{title: oldest, value: v.oldestWait, width: max(6, len(oldest)), right: true},
 		{title: "ROOT BLOCKER", value: rootOf, least: 12, drop: 4},
 	}
+	if slices.ContainsFunc(v.seenLocks(), func(l live.Lock) bool { return l.Ensemble != "" }) {
+		where := column{title: "ENSEMBLE", value: func(l *live.Lock) string { return lettering.Line(l.Ensemble) }, least: 8, drop: 2}
+		columns = slices.Insert(columns, 1, where)
+	}
+	return columns
 }
 
 func holderOf(l *live.Lock) string {

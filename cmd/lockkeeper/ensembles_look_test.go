@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A pair is two ensembles of a file: the scopes below far are on the second one. Each
+// has a lock that is held and waited for.
+type pair struct {
+	near, far *zktest.Server
+	clients   map[*zktest.Server]*recipes.Client
+	file      string
+	dir       string
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{near: zktest.RunT(t), far: zktest.RunT(t), clients: map[*zktest.Server]*recipes.Client{}, dir: t.TempDir()}
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "ana"), []byte("ana:secret"), 0o600))
+	p.writeFile(t, p.near.Addr(), p.far.Addr())
+	for _, server := range []*zktest.Server{p.near, p.far} {
+		client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
+		require.NoError(t, err)
+		t.Cleanup(func() { closeClient(client) })
+		p.clients[server] = client
+	}
+	p.contend(t, p.near, "near/orders", "near-batch", "near-next")
+	p.contend(t, p.far, "far/orders", "far-batch", "far-next")
+	return p
+}
+
+// writeFile writes the configuration.
+func (p *pair) writeFile(t *testing.T, near, far string) {
+	t.Helper()
+	p.file = filepath.Join(p.dir, "lockkeeper.yaml")
+	text := fmt.Sprintf(`version: 1
+zookeeper:
+  servers: %s
+  ensembles:
+    europe: {servers: %s, prefixes: [far]}
+jobs:
+  far-next: {schedule: manual, run: [x], locks: [{scope: far/orders, priority: 5}]}
+`, near, far)
+	require.NoError(t, os.WriteFile(p.file, []byte(text), 0o600))
+}
+
+// contend has a lock held by one and waited for by another.
+func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waiter string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	lock, err := p.clients[server].PriorityLock(scope)
+	require.NoError(t, err)
+	_, err = lock.Acquire(ctx, recipes.Request{Owner: holder, LeaseTimeout: time.Hour})
+	require.NoError(t, err)
+	queued := make(chan struct{})
+	go func() {
+		_, _ = lock.Acquire(ctx, recipes.Request{Owner: waiter, LeaseTimeout: time.Hour, Notify: func(n recipes.Notice) {
+			if _, ok := n.(recipes.Queued); ok {
+				close(queued)
+			}
+		}})
+	}()
+	select {
+	case <-queued:
+	case <-ctx.Done():
+		require.Fail(t, "it does not queue", waiter)
+	}
+}
+
+// lockkeeper runs the program as ana.
+func (p *pair) lockkeeper(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(append(args, "-f", p.file, "--zk-digest-file", filepath.Join(p.dir, "ana")), nil, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// An answer is what the program has written.
+type answer struct {
+	code      int
+	out, errs string
+}
+
+// all runs the program several times at once: it waits for those who do not answer.
+func (p *pair) all(t *testing.T, commands ...string) []answer {
+	t.Helper()
+	answers := make([]answer, len(commands))
+	var running sync.WaitGroup
+	for i, command := range commands {
+		running.Go(func() {
+			answers[i].code, answers[i].out, answers[i].errs = p.lockkeeper(t, strings.Fields(command)...)
+		})
+	}
+	running.Wait()
+	return answers
+}
+
+// shows runs the program, which has to succeed, and returns what it writes.
+func (p *pair) shows(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errs := p.lockkeeper(t, args...)
+	require.Zero(t, code, errs)
+	return out
+}
+
+// objects reads JSON.
+func objects(t *testing.T, text string) (all []map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &all), text)
+	return all
+}
+
+func object(t *testing.T, text string) (one map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &one), text)
+	return one
+}
+
+func TestListsShowTheLocksOfAllEnsembles(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	for _, command := range [][]string{{"locks", "ls"}, {"locks", "ls", "-o", "wide"}, {"top", "--once"}} {
+		out := p.shows(t, command...)
+		require.Regexp(t, `(?m)^SCOPE +ENSEMBLE +STATE`, out)
+		require.Regexp(t, `(?m)^far/orders +europe +held +far-batch`, out)
+		require.Regexp(t, `(?m)^near/orders +home +held +near-batch`, out)
+	}
+	require.Contains(t, p.shows(t, "locks", "ls"), "home: ZooKeeper "+p.near.Addr()+", root /lockkeeper\neurope: ZooKeeper "+p.far.Addr()+", root /lockkeeper\n")
+	for _, command := range []string{"locks ls", "top"} {
+		all := objects(t, p.shows(t, append(strings.Fields(command), "-o", "json")...))
+		require.Len(t, all, 2)
+		require.Equal(t, []any{"far/orders", "europe", "near/orders", "home"}, []any{all[0]["scope"], all[0]["ensemble"], all[1]["scope"], all[1]["ensemble"]})
+	}
+}
+
+func TestNothingNamesTheEnsembleOfAFileWithOne(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	require.NoError(t, os.WriteFile(p.file, []byte("version: 1\nzookeeper: {servers: "+p.near.Addr()+"}\njobs:\n  tidy: {schedule: manual, run: [x]}\n"), 0o600))
+	for _, command := range []string{"locks ls", "locks show near/orders", "locks why near/orders", "locks why near-next", "top --once", "gc"} {
+		for _, format := range []string{"table", "json"} {
+			out := p.shows(t, append(strings.Fields(command), "-o", format)...)
+			require.NotContains(t, strings.ToLower(out), "ensemble", command)
+			require.NotContains(t, out, "home", command)
+		}
+	}
+	require.Regexp(t, `^ZooKeeper [^\n]+, root /lockkeeper\nSCOPE +STATE +HOLDER`, p.shows(t, "locks", "ls"))
+}
+
+func TestOtherEnsemblesAreShownWhenOneDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	const silent = "localhost:1"
+	p.writeFile(t, p.near.Addr(), silent)
+	missing := `lockkeeper: not all is shown: ensemble europe: ZooKeeper at ` + silent + ` does not answer`
+
+	for _, a := range p.all(t, "locks ls", "top --once") {
+		require.Equal(t, exitNotAcquired, a.code)
+		require.Regexp(t, `(?m)^near/orders +home +held`, a.out)
+		require.Contains(t, a.errs, missing)
+	}
+	lists := p.all(t, "locks ls -o json", "locks why near-next")
+	for _, a := range lists {
+		require.Equal(t, exitNotAcquired, a.code)
+		require.Contains(t, a.errs, missing)
+	}
+	require.Len(t, objects(t, lists[0].out), 1)
+	require.Contains(t, lists[1].out, "waits     for near/orders on the ensemble home as number 1")
+	require.Contains(t, lists[1].out, "unknown   ensemble europe: ZooKeeper at "+silent+" does not answer")
+
+	// when somebody looks at a lock that is on another one, then that is whole
+	require.Contains(t, p.shows(t, "locks", "show", "near/orders"), "near/orders: held")
+	require.Contains(t, p.shows(t, "locks", "why", "near/orders"), "near-batch")
+
+	// while a lock that would be there is not free
+	for _, a := range p.all(t, "locks show far/orders", "locks why far/orders", "locks timeline far/orders", "locks break far/orders --token 1 -r test") {
+		require.Equal(t, exitNotAcquired, a.code)
+		require.Empty(t, a.out)
+		require.Contains(t, a.errs, "lockkeeper: ensemble europe: ZooKeeper at "+silent+" does not answer")
+	}
+
+	// when none answers, then each is named
+	p.writeFile(t, "localhost:2", silent)
+	code, out, errs := p.lockkeeper(t, "locks", "ls")
+	require.Equal(t, exitNotAcquired, code)
+	require.Empty(t, out)
+	require.Contains(t, errs, "lockkeeper: ensemble home: ZooKeeper at localhost:2 does not answer")
+	require.Contains(t, errs, "lockkeeper: ensemble europe: ZooKeeper at "+silent+" does not answer")
+}
+
+func TestLockIsLookedAtOnItsEnsemble(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	require.Contains(t, p.shows(t, "locks", "show", "far/orders"), "far/orders: held, exclusive, 1 waiting; on the ensemble europe\n")
+	require.Equal(t, "europe", object(t, p.shows(t, "locks", "show", "far/orders", "-o", "json"))["ensemble"])
+
+	out := p.shows(t, "locks", "why", "far/orders")
+	require.Contains(t, out, "europe: ZooKeeper "+p.far.Addr()+", root /lockkeeper\n")
+	require.Contains(t, out, "far-batch")
+	require.NotContains(t, out, p.near.Addr())
+	require.Equal(t, "europe", object(t, p.shows(t, "locks", "why", "far/orders", "-o", "json"))["ensemble"])
+
+	require.Contains(t, p.shows(t, "locks", "why", "far-next"), "waits     for far/orders on the ensemble europe as number 1")
+	requests, ok := object(t, p.shows(t, "locks", "why", "far-next", "-o", "json"))["requests"].([]any)
+	require.True(t, ok)
+	require.Len(t, requests, 1)
+	require.Equal(t, "europe", requests[0].(map[string]any)["ensemble"])
+
+	out = p.shows(t, "locks", "why", "--if-run", "far-next")
+	require.Contains(t, out, "far/orders on the ensemble europe: ")
+	require.Contains(t, out, "held by far-batch")
+
+	require.Contains(t, p.shows(t, "locks", "timeline", "far/orders", "--for", "0s", "-o", "json"), `"far-batch"`)
+}
+
+func TestTimelineOfALockIsThatOfItsEnsemble(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.contend(t, p.near, "far/orders", "stray", "stray-next") // by somebody who does not know the file
+	require.NotContains(t, p.shows(t, "locks", "timeline", "far/orders", "--for", "0s", "-o", "json"), `"stray"`)
+	require.NotContains(t, p.shows(t, "locks", "why", "far/orders"), "stray")
+
+	// and the list shows both
+	out := p.shows(t, "locks", "ls")
+	require.Regexp(t, `(?m)^far/orders +home +held +stray`, out)
+	require.Regexp(t, `(?m)^far/orders +europe +held +far-batch`, out)
+}
+
+func TestLockIsTakenAwayOnItsEnsembleAndThatIsOnRecordAtHome(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"break", "preempt"} {
+		t.Run(command, func(t *testing.T) {
+			p := newPair(t)
+			state, err := p.clients[p.far].Lock(t.Context(), "far/orders")
+			require.NoError(t, err)
+			args := []string{"locks", command, "far/orders", "--token", state.Holders[0].Token.String(), "--reason", "test", "-o", "json"}
+			if command == "preempt" {
+				args = append(args, "--force")
+			}
+
+			// when
+			out := p.shows(t, args...)
+
+			// then
+			now, ok := object(t, out)["now"].(map[string]any)
+			require.True(t, ok)
+			require.Equal(t, "europe", now["ensemble"])
+			state, err = p.clients[p.far].Lock(t.Context(), "far/orders")
+			require.NoError(t, err)
+			require.NotContains(t, owners(state.Holders), "far-batch")
+			for server, n := range map[*zktest.Server]bool{p.near: true, p.far: false} {
+				log, err := p.clients[server].AuditLog(0)
+				require.NoError(t, err)
+				all, _, err := log.Read(t.Context(), recipes.AuditQuery{})
+				require.NoError(t, err)
+				require.Equal(t, n, len(all) > 0)
+			}
+		})
+	}
+}
+
+func TestIdleScopesAreRemovedOnAllEnsembles(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	out := p.shows(t, "gc")
+	require.Contains(t, out, "removed 0 of 2 scopes")
+	require.Regexp(t, `(?m)^left +far/orders +europe +\S+ ago +held, or waited for$`, out)
+	require.Regexp(t, `(?m)^left +near/orders +home +\S+ ago +held, or waited for$`, out)
+	left, ok := object(t, p.shows(t, "gc", "-o", "json"))["left"].([]any)
+	require.True(t, ok)
+	require.Len(t, left, 2)
+	require.Equal(t, "europe", left[0].(map[string]any)["ensemble"])
+
+	// when one does not answer
+	p.writeFile(t, p.near.Addr(), "localhost:1")
+	code, out, errs := p.lockkeeper(t, "gc")
+	require.Equal(t, exitNotAcquired, code)
+	require.Contains(t, out, "removed 0 of 1 scope:")
+	require.Contains(t, errs, "lockkeeper: not all is done: ensemble europe: ZooKeeper at localhost:1 does not answer")
+}
+
+func TestHomeHasAnotherNameWhereAnEnsembleIsCalledThat(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	text, err := os.ReadFile(p.file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(p.file, bytes.ReplaceAll(text, []byte("europe:"), []byte("home:")), 0o600))
+	out := p.shows(t, "locks", "ls")
+	require.Regexp(t, `(?m)^far/orders +home +held`, out)
+	require.Regexp(t, `(?m)^near/orders +zookeeper.servers +held`, out)
+}
+
+func TestTopWatchesAllEnsembles(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	s := sit(t, 120, 24, nil, "top", "-f", p.file, "--zk-digest-file", filepath.Join(p.dir, "ana"))
+	s.shows(t, "ENSEMBLE", "far/orders", "europe", "far-batch", "near/orders", "home", "near-batch", "2 locks · 2 held · 2 waiting")
+
+	// when a lock is opened, then its history is that of its ensemble
+	s.press(t, "/far/\r\r")
+	s.shows(t, "on the ensemble europe", "HELD BY", "far-batch", "TIMELINE")
+	s.press(t, "\x1b\x1b")
+
+	// when one does not answer, then it is named, and the others go on
+	require.NoError(t, p.far.Close())
+	s.shows(t, "BLIND since", "ensemble europe: ")
+	lock, err := p.clients[p.near].PriorityLock("near/new")
+	require.NoError(t, err)
+	_, err = lock.Acquire(t.Context(), recipes.Request{Owner: "newcomer"})
+	require.NoError(t, err)
+	s.shows(t, "near/new", "newcomer", "far/orders")
+	s.press(t, "q")
+	s.leaves(t, 0)
+}
