@@ -99,7 +99,7 @@ func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Confi
 	view.ZooKeeper = "offline"
 	if !offline {
 		view.ZooKeeper = "answers"
-		look, err = p.lookAtJob(c.Context(), cfg.Client, job)
+		look, err = p.lookAtJob(c.Context(), cfg, job)
 		if errors.As(err, new(*recipes.UnavailableError)) {
 			view.ZooKeeper, err = "silent", nil
 		}
@@ -136,45 +136,51 @@ type jobLook struct {
 	ticks    *recipes.TickState
 }
 
-// lookAtJob looks at the locks of a job and at its ticks. When ZooKeeper does not
-// answer soon the error is an *recipes.UnavailableError.
-func (p *program) lookAtJob(ctx context.Context, cfg recipes.Config, job jobs.Job) (jobLook, error) {
-	cfg.Logger = p.quiet()
-	client, err := recipes.NewClient(cfg)
-	if err != nil {
-		return jobLook{}, err
-	}
-	defer closeClient(client)
-	stopped, stop := untilSignal(ctx)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(stopped, planPatience, noAnswer(planPatience))
-	defer cancel()
-	states := make(map[string]recipes.LockState, len(job.Requirements))
-	var state recipes.TickState
-	var frozen []recipes.FrozenRequest
-	look := func() error {
-		if state, err = client.TickLedger("").State(ctx, job.Name); err != nil {
-			return err
-		}
-		for _, r := range job.Requirements {
-			if states[r.Scope], err = client.Lock(ctx, r.Scope); err != nil {
+// lookAtJob looks at the locks of a job, on the ensemble that has them, and at its
+// ticks. When ZooKeeper does not answer soon the error is an *recipes.UnavailableError.
+func (p *program) lookAtJob(ctx context.Context, cfg *config.Config, job jobs.Job) (found jobLook, err error) {
+	err = p.withLock(ctx, cfg, cfg.Client, anyScope(job), func(stopped context.Context, here *ensemble, home *recipes.Client) error {
+		ctx, cancel := context.WithTimeoutCause(stopped, planPatience, noAnswer(planPatience))
+		defer cancel()
+		states := make(map[string]recipes.LockState, len(job.Requirements))
+		var state recipes.TickState
+		var frozen []recipes.FrozenRequest
+		asked := cfg.Client
+		look := func() (err error) {
+			if state, err = home.TickLedger("").State(ctx, job.Name); err != nil {
 				return err
 			}
+			asked = here.config
+			for _, r := range job.Requirements {
+				if states[r.Scope], err = here.client.Lock(ctx, r.Scope); err != nil {
+					return here.explain(err)
+				}
+			}
+			frozen, _, _ = home.Frozen(ctx) // else less is known
+			return nil
 		}
-		frozen, _, _ = client.Frozen(ctx) // else less is known
-		return nil
+		switch err := look(); {
+		case err == nil:
+			requests := append([]live.Request{}, live.Requests(live.NewLocks(slices.Collect(maps.Values(states))), frozen)...)
+			found = jobLook{states, requests, &state}
+			return nil
+		case stopped.Err() != nil:
+			return context.Cause(stopped)
+		case ctx.Err() != nil && !errors.As(err, new(*recipes.UnavailableError)):
+			return &recipes.UnavailableError{Servers: asked.Servers, Err: context.Cause(ctx)}
+		default:
+			return err
+		}
+	})
+	return found, err
+}
+
+// anyScope is one of the scopes of a job, which are all on one ensemble; "" for none.
+func anyScope(job jobs.Job) string {
+	if len(job.Requirements) == 0 {
+		return ""
 	}
-	switch err := look(); {
-	case err == nil:
-		requests := append([]live.Request{}, live.Requests(live.NewLocks(slices.Collect(maps.Values(states))), frozen)...)
-		return jobLook{states, requests, &state}, nil
-	case stopped.Err() != nil:
-		return jobLook{}, context.Cause(stopped)
-	case ctx.Err() != nil && !errors.As(err, new(*recipes.UnavailableError)):
-		return jobLook{}, &recipes.UnavailableError{Servers: cfg.Servers, Err: context.Cause(ctx)}
-	default:
-		return jobLook{}, err
-	}
+	return job.Requirements[0].Scope
 }
 
 // warningsOf are those about one job.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -326,4 +330,49 @@ func TestTopWatchesAllEnsembles(t *testing.T) {
 	s.shows(t, "near/new", "newcomer", "far/orders")
 	s.press(t, "q")
 	s.leaves(t, 0)
+}
+
+func TestJobsAndOverridesAreToldOfTheLocksOfTheirEnsembles(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	require.Contains(t, p.shows(t, "jobs", "run", "far-next", "--dry-run"), "held by far-batch")
+	require.Contains(t, p.shows(t, "config", "explain", "far-next"), "held by far-batch")
+
+	apply := func() (code int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		code = run([]string{
+			"override", "apply", "INC", "--kind", "freeze", "--scope", "far/*", "--for", "5m", "-r", "test", "--dry-run",
+			"--config", p.file, "--zk-digest-file", filepath.Join(p.dir, "ana"),
+		}, nil, &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	code, out, errs := apply()
+	require.Zero(t, code, errs)
+	require.Regexp(t, `waiter +far/orders +far-next .*leaves the queue`, out)
+
+	// when that ensemble does not answer, then it is named, and is no reason to do nothing
+	p.writeFile(t, p.near.Addr(), "localhost:1")
+	code, _, errs = apply()
+	require.Zero(t, code, errs)
+	require.Contains(t, errs, "lockkeeper: unreadable: ensemble europe: ZooKeeper at localhost:1 does not answer")
+}
+
+func TestRunIsShownAsWaitingForALockOfAnotherEnsemble(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	cfg, err := config.Load(p.file, config.Options{})
+	require.NoError(t, err)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	alive := recipes.TickState{Job: "far-next", Runs: []recipes.TickRun{{Alive: true, Host: host, PID: os.Getpid()}}}
+	all := ensemblesOf(cfg, recipes.Config{Servers: cfg.Client.Servers, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
+	program := &program{stderr: io.Discard}
+	require.NoError(t, program.withEnsembles(t.Context(), all, func(ctx context.Context, all ensembles) error {
+		requests, err := requestsOf(ctx, all, alive)
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(requests, func(r live.Request) bool {
+			return r.Owner == "far-next" && r.State == live.Waiting && r.Scope == "far/orders"
+		}))
+		return nil
+	}))
 }

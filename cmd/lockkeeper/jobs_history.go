@@ -49,15 +49,15 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 	}
 	var states []recipes.TickState
 	var requests []live.Request
-	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
+	err = p.withEnsembles(c.Context(), ensemblesOf(cfg, client), func(ctx context.Context, all ensembles) (err error) {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
-		states, err = knownStates(ctx, c, client.TickLedger(""), args, cfg)
+		states, err = knownStates(ctx, c, all[0].client.TickLedger(""), args, cfg)
 		if err != nil {
 			return err
 		}
 		var problem error
-		if requests, problem = requestsOf(ctx, client, states...); problem != nil {
+		if requests, problem = requestsOf(ctx, all, states...); problem != nil {
 			p.say("%v", problem)
 		}
 		return err

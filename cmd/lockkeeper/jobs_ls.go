@@ -59,15 +59,15 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	var requests []live.Request
 	var left []recipes.Unreadable
 	var off time.Duration // this machine's clock
-	err = p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
+	err = p.withEnsembles(c.Context(), ensemblesOf(cfg, client), func(ctx context.Context, all ensembles) (err error) {
 		ctx, cancel := shortly(ctx)
 		defer cancel()
-		ledger := client.TickLedger("")
+		ledger := all[0].client.TickLedger("")
 		if states, left, err = ledger.States(ctx); err != nil {
 			return err
 		}
 		off = clockAhead(ledger)
-		requests, err = requestsOf(ctx, client, states...)
+		requests, err = requestsOf(ctx, all, states...)
 		if err != nil {
 			p.say("%v", err)
 		}

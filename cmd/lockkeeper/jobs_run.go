@@ -333,7 +333,7 @@ func (p *program) dryRun(c *cobra.Command, f *jobsRunFlags, args []string) error
 		return err
 	}
 	job := *jobOf(cfg, args[0])
-	look, err := p.lookAtJob(c.Context(), cfg.Client, job)
+	look, err := p.lookAtJob(c.Context(), cfg, job)
 	if err != nil {
 		return err
 	}

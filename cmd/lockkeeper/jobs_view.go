@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,20 +26,23 @@ type (
 // requestsOf returns what all requests for locks do now, if a job runs to which
 // that matters. What cannot be read is left out and told by the error; nil: all
 // of it.
-func requestsOf(ctx context.Context, client *recipes.Client, states ...recipes.TickState) ([]live.Request, error) {
+func requestsOf(ctx context.Context, all ensembles, states ...recipes.TickState) ([]live.Request, error) {
 	if !slices.ContainsFunc(states, anyAlive) {
 		return []live.Request{}, nil
 	}
-	locks, _, err := client.Locks(ctx) // those that cannot be read are named where locks are asked for
-	if err != nil {
-		return nil, fmt.Errorf("what runs wait for is not known: %w", err)
+	found, problem := all.locks(ctx) // those that cannot be read are named where locks are asked for
+	if problem != nil {
+		problem = fmt.Errorf("what runs wait for is not known: %w", problem)
 	}
-	frozen, _, err := client.Frozen(ctx)
-	requests := live.Requests(live.NewLocks(locks), frozen)
+	if len(found) == 0 {
+		return nil, problem
+	}
+	frozen, _, err := all[0].client.Frozen(ctx)
+	requests := live.Requests(lockViews(found), frozen)
 	if requests == nil {
 		requests = []live.Request{}
 	}
-	return requests, err
+	return requests, errors.Join(problem, err)
 }
 
 func anyAlive(s recipes.TickState) bool {

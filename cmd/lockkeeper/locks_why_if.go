@@ -25,11 +25,7 @@ func (p *program) whyIfRun(c *cobra.Command, f *whyFlags) error {
 	}
 	facts := &whyFacts{}
 	job := *jobOf(cfg, f.ifRun)
-	scope := ""
-	if len(job.Requirements) > 0 { // its locks are on one ensemble
-		scope = job.Requirements[0].Scope
-	}
-	err = p.withLock(c.Context(), cfg, cfg.Client, scope, func(ctx context.Context, here *ensemble, home *recipes.Client) error {
+	err = p.withLock(c.Context(), cfg, cfg.Client, anyScope(job), func(ctx context.Context, here *ensemble, home *recipes.Client) error {
 		return facts.look(ctx, ensembles{{client: home}}, here, cfg, f.ifRun)
 	})
 	if err != nil {

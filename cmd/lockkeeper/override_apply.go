@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,7 +166,7 @@ func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string)
 		if err != nil {
 			return err
 		}
-		return p.applyAll(ctx, o, all, now, f, cfg)
+		return p.applyAll(ctx, o, all, now, f, cfg, ensemblesOf(cfg, client)[1:])
 	}
 	if f.dryRun.is { // to look takes no credentials
 		return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
@@ -260,12 +261,13 @@ func (f *overrideFlags) override(id string, now time.Time, by string) override.O
 
 // applyAll shows what overrides concern right now, puts them on record, and in
 // force.
-func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, f *applyFlags, cfg *config.Config) error {
+func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, f *applyFlags, cfg *config.Config, others ensembles) error {
 	dryRun := f.dryRun.is
 	around, err := lookAround(ctx, o.client, all)
 	if err != nil {
 		return err
 	}
+	p.lookElsewhere(ctx, others, all, &around)
 	p.tellUnreadable(around.left)
 	concerns := around.concerns(all, cfg)
 	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is told where it matters
@@ -301,9 +303,37 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 
 // surroundings are what overrides may concern right now.
 type surroundings struct {
-	locks []recipes.LockState
-	ticks []recipes.TickState
-	left  []recipes.Unreadable
+	locks     []recipes.LockState
+	elsewhere []recipes.LockState // on other ensembles
+	ticks     []recipes.TickState
+	left      []recipes.Unreadable
+}
+
+// isAboutRequests reports whether an override changes requests, wherever they are. Holders
+// are asked to go on the ensemble of zookeeper.servers alone, and ticks are there.
+func isAboutRequests(o override.Override) bool {
+	return o.Kind != override.Pause && o.Kind != override.Hold && o.Kind != override.PreemptNow
+}
+
+// lookElsewhere reads what overrides may concern on the other ensembles of a file. One
+// that does not answer is named.
+func (p *program) lookElsewhere(ctx context.Context, others ensembles, all []override.Override, s *surroundings) {
+	if len(others) == 0 || !slices.ContainsFunc(all, isAboutRequests) {
+		return
+	}
+	var mu sync.Mutex
+	_ = p.withEnsembles(ctx, others, func(ctx context.Context, others ensembles) error {
+		return others.each(ctx, func(_ int, e *ensemble) error {
+			states, left, err := e.client.Locks(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			s.elsewhere, s.left = append(s.elsewhere, states...), append(s.left, e.unreadable(left)...)
+			if err != nil {
+				s.left = append(s.left, recipes.Unreadable{Path: "ensemble " + e.name, Reason: err.Error()})
+			}
+			return nil
+		})
+	})
 }
 
 // lookAround reads what overrides of these kinds may concern. It is for people to
@@ -338,7 +368,11 @@ func lookAround(ctx context.Context, client *recipes.Client, all []override.Over
 func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]concern {
 	concerns := make([][]concern, len(all))
 	for i, one := range all {
-		concerns[i] = concernsOf(one, s.locks, jobsThatAre(cfg, s.ticks))
+		locks := s.locks
+		if isAboutRequests(one) {
+			locks = slices.Concat(locks, s.elsewhere)
+		}
+		concerns[i] = concernsOf(one, locks, jobsThatAre(cfg, s.ticks))
 	}
 	return concerns
 }
