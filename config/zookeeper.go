@@ -29,7 +29,7 @@ var zookeeperShape = shape{
 		{"root", aText, "/lockkeeper", "The node that everything lives under."},
 		{"session_timeout", aDuration, "15s", "How long after the last sign of life a dead daemon's locks are freed."},
 		{"auth", like(&authShape), "", "Who the daemon is."},
-		{"operators", listOf(aText), "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too, and every process of the cluster gets the same list."},
+		{"operators", listOf(aText), "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too. lockkeeper init leaves the three lists in ZooKeeper: a file without them takes those, and one that has other ones is refused."},
 		{"contenders", listOf(aText), "", "Who may contend for locks, run jobs and join groups, named like operators. Once there are contenders or readers, the three lists say all that anybody may do, and the daemon's own identity has to be in one of them."},
 		{"readers", listOf(aText), "", "Who may see everything and write nothing, such as consoles and auditors, named like operators."},
 		{"ensembles", named(like(&ensembleShape)), "", "Other ensembles, by names of your choice, that have the locks of some scopes in place of this one. Every process of the cluster must say the same."},

@@ -72,9 +72,10 @@ type Config struct {
 
 	// Operators are who may apply overrides, decide about approvals and set
 	// right whatever this client creates, as ZooKeeper's access control lists
-	// name them: "digest:USER:HASH" (see DigestID) or "x509:SUBJECT". The same
-	// list belongs into every process of the cluster. Defaults to none: then
-	// whoever has the rights on the root is an operator.
+	// name them: "digest:USER:HASH" (see DigestID) or "x509:SUBJECT". Defaults to
+	// those of <root>/identities, where lockkeeper init leaves them; a client with
+	// other ones is refused. Where there are none either, whoever has the rights on
+	// the root is an operator.
 	Operators []string
 
 	// QueueLimit is how many requests may stand before one that joins the queue of
