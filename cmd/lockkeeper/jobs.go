@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -100,9 +99,6 @@ func cluster(cfg recipes.Config) string {
 	servers := strings.Join(cfg.Servers, ",")
 	return "ZooKeeper " + cmp.Or(servers, defaultServers) + cfg.Chroot + ", root " + cmp.Or(cfg.Root, "/lockkeeper")
 }
-
-// writeCluster says where the locks are of which the rest tells.
-func writeCluster(w io.Writer, cfg recipes.Config) { _, _ = fmt.Fprintln(w, printable(cluster(cfg))) }
 
 // withLedger lets do work with the ledger of all jobs.
 func (p *program) withLedger(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.TickLedger) error) error {
