@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestFingerprintIsOfWhatAJobDoesAndWhen(t *testing.T) {
@@ -49,7 +48,7 @@ func TestFingerprintIsOfWhatAJobDoesAndWhen(t *testing.T) {
 		"the schedule":       func(j *jobs.Job, _ *jobs.Command) { j.Schedule = "0 3 * * *" },
 		"the zone":           func(j *jobs.Job, _ *jobs.Command) { j.TimeZone = "Europe/Berlin" },
 		"a lock":             func(j *jobs.Job, _ *jobs.Command) { j.Requirements[0].Scope = "db2" },
-		"the mode of a lock": func(j *jobs.Job, _ *jobs.Command) { j.Requirements[0].Mode = priority.Shared },
+		"the mode of a lock": func(j *jobs.Job, _ *jobs.Command) { j.Requirements[0].Mode++ },
 		"one lock less":      func(j *jobs.Job, _ *jobs.Command) { j.Requirements = j.Requirements[:1] },
 	} {
 		is := backup(change)

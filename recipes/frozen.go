@@ -72,7 +72,7 @@ func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 		err := c.showFrozen(ctx, note)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, ErrClosed):
-			return nil
+			return nil //nolint:nilerr // it is shown no more, as was asked for
 		case errors.Is(err, errSessionOver):
 			continue // which took the node with it
 		case err != nil:

@@ -97,7 +97,7 @@ func (c *crowd) claim(d *tickDaemon) {
 		if c.ask.OnOverlap == TellOverlap {
 			return
 		}
-	case TickTaken, TickBuffered, TickPaused:
+	case TickTaken, TickBuffered, TickPaused, TickLeftOut:
 	}
 	d.next++
 }

@@ -145,9 +145,9 @@ func TestLatePingCostsItsLatenessAndOneRequest(t *testing.T) {
 			if e.client.touched > e.leaderKnows {
 				lacking++
 			}
-			for i := len(e.notes) - 1; i >= 0; i-- {
-				if e.notes[i] <= e.client.touched-late {
-					require.LessOrEqual(t, e.notes[i], e.leaderKnows, "seed %d, at %s", seed, time.Duration(e.now))
+			for _, noted := range slices.Backward(e.notes) {
+				if noted <= e.client.touched-late {
+					require.LessOrEqual(t, noted, e.leaderKnows, "seed %d, at %s", seed, time.Duration(e.now))
 					break
 				}
 			}

@@ -59,7 +59,7 @@ func (l *lane) takeWaiting() (again time.Duration) {
 		case recipes.TickPaused:
 			l.expectWaiting()
 			return pausedPause
-		case recipes.TickTaken, recipes.TickClaimed, recipes.TickBuffered:
+		case recipes.TickTaken, recipes.TickClaimed, recipes.TickBuffered, recipes.TickLeftOut:
 		}
 		return 0
 	}

@@ -85,10 +85,11 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 // no nodes is told so when it asks for the lock.
 func (o *obedience) unknown(ctx context.Context) error {
 	err := o.desk.Status().Err
-	if err == nil || o.client.Identity() == "" && errors.As(err, new(*recipes.UntrustedError)) || o.client.CheckIdentities(ctx) != nil {
-		return nil
+	open := o.client.Identity() == "" && errors.As(err, new(*recipes.UntrustedError))
+	if err != nil && !open && o.client.CheckIdentities(ctx) == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // end is called when no lock is held or wanted any more.

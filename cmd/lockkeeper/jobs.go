@@ -100,11 +100,6 @@ func cluster(cfg recipes.Config) string {
 	return "ZooKeeper " + cmp.Or(servers, defaultServers) + cfg.Chroot + ", root " + cmp.Or(cfg.Root, "/lockkeeper")
 }
 
-// withLedger lets do work with the ledger of all jobs.
-func (p *program) withLedger(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.TickLedger) error) error {
-	return p.untilSignalled(c, cfg, func(ctx context.Context, client *recipes.Client) error { return do(ctx, client.TickLedger("")) })
-}
-
 // onJobs lets do change something about jobs, and put it on record. Credentials
 // are not asked for: whoever may write the nodes of jobs may do it. cfg may be nil.
 func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client recipes.Config, do func(context.Context, *operator) error) error {

@@ -379,10 +379,11 @@ func (v *village) daemon(ctx context.Context) (address string, stop func() (log 
 // browse looks at all pages, and asks for all that the API has.
 func (v *village) browse(ctx context.Context, address string) {
 	v.t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
 	get := func(path string) (string, http.Header) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 		require.NoError(v.t, err)
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := client.Do(r)
 		require.NoError(v.t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
@@ -390,7 +391,7 @@ func (v *village) browse(ctx context.Context, address string) {
 		require.Equal(v.t, http.StatusOK, answer.StatusCode, "%s: %s", path, text)
 		return string(text), answer.Header
 	}
-	defer http.DefaultClient.CloseIdleConnections()
+	defer client.CloseIdleConnections()
 	var home string
 	require.Eventually(v.t, func() bool { home, _ = get("/"); return strings.Contains(home, "good/break") }, soon, 100*time.Millisecond)
 	lists := slices.Concat(v.in("bucket"), slices.DeleteFunc(v.in("locks"), func(node string) bool { return !strings.HasSuffix(node, "a%2") }))
@@ -440,6 +441,6 @@ func (v *village) browse(ctx context.Context, address string) {
 func (v *village) names(text string, nodes []string) {
 	v.t.Helper()
 	for _, node := range nodes {
-		require.True(v.t, strings.Contains(text, `"`+node+`"`), "%s is not named", node)
+		require.Contains(v.t, text, `"`+node+`"`)
 	}
 }

@@ -88,7 +88,7 @@ func replay(records []recipes.AuditRecord) (story, []string) {
 				complain(r, "override "+r.Override+" acts before it was applied")
 			}
 			s.acted[r.Override] = true
-		case recipes.AuditJobPause, recipes.AuditJobResume, recipes.AuditJobRun, recipes.AuditLost, recipes.AuditOverrideClear, recipes.AuditOverrideExpire,
+		case recipes.AuditJobPause, recipes.AuditJobResume, recipes.AuditJobRewind, recipes.AuditJobRun, recipes.AuditLost, recipes.AuditOverrideClear, recipes.AuditOverrideExpire,
 			recipes.AuditApprovalOpen, recipes.AuditApprovalEscalate, recipes.AuditApprovalDecide:
 		}
 	}

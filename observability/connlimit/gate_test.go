@@ -83,15 +83,23 @@ func (c *caller) send(path string) {
 	require.NoError(c, err)
 }
 
+// reply is an answer that was read.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	Close      bool // the connection, after it
+}
+
 // get returns the answer, with what it says.
-func (c *caller) get(path string) (*http.Response, string) {
+func (c *caller) get(path string) (reply, string) {
 	c.Helper()
 	c.send(path)
 	answer, err := http.ReadResponse(c.reads, nil)
 	require.NoError(c, err)
 	body, err := io.ReadAll(answer.Body)
 	require.NoError(c, err)
-	return answer, string(body)
+	require.NoError(c, answer.Body.Close())
+	return reply{answer.StatusCode, answer.Header, answer.Close}, string(body)
 }
 
 func (c *caller) requireDropped(why string) {
