@@ -357,7 +357,7 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 	switch {
 	case request.led && saysLeader(code):
 		zxid := int64(binary.BigEndian.Uint64(h[4:]))
-		l.s.acked(l, leaderReply{sent: request.at, answered: l.s.clock.awake(), zxid: zxid}, request.op != opSync)
+		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != opSync)
 	case xid == xidAuth:
 		if code != 0 {
 			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", code))

@@ -216,7 +216,8 @@ func (s *session) acked(l *link, a leaderReply, write bool) {
 	if write {
 		s.touches.wrote(a.sent)
 	}
-	if s.link == l { // else the next connection's answers have begun
+	if s.link == l && s.touches.tellsMore(a.sent, s.timeout) { // else the next connection's answers have begun
+		a.answered = s.clock.awake()
 		s.touches.answered(a, s.timeout)
 	}
 }

@@ -78,10 +78,16 @@ func (t *touches) greeted(asked instant, created bool, timeout time.Duration) {
 // wrote notes the answer to a write: when it was sent, or later, it was committed.
 func (t *touches) wrote(sent instant) { t.quorate = max(t.quorate, sent) }
 
+// tellsMore reports whether an answer is worth noting: the one before may say nearly as much.
+func (t *touches) tellsMore(sent instant, timeout time.Duration) bool {
+	n := len(t.answers)
+	return n == 0 || sent.sub(t.answers[n-1].sent) >= timeout/answerGrain
+}
+
 // answered notes an answer through the leader. Answers come in the order of the requests.
 func (t *touches) answered(r3 leaderReply, timeout time.Duration) {
-	if n := len(t.answers); n > 0 && r3.sent.sub(t.answers[n-1].sent) < timeout/answerGrain {
-		return // the one before says nearly as much
+	if !t.tellsMore(r3.sent, timeout) {
+		return
 	}
 	i2 := t.before(len(t.answers), r3.sent)
 	if i2 >= 0 {
