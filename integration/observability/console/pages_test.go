@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,12 @@ func TestPages(t *testing.T) {
 		for _, p := range pages {
 			b.visit(p.path)
 			found := ask[finding](b, inspect)
+			if len(found.Wrong) > 0 { // pages are alive: what is wrong stays so
+				first := found.Wrong
+				b.visit(p.path)
+				found = ask[finding](b, inspect)
+				found.Wrong = slices.DeleteFunc(found.Wrong, func(wrong string) bool { return !slices.Contains(first, wrong) })
+			}
 			for _, wrong := range found.Wrong {
 				t.Errorf("%s, %s, %d pixels: %s", p.path, scheme, width, wrong)
 			}
