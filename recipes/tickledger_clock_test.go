@@ -197,6 +197,23 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 	}
 }
 
+// Given a ledger that remembers a mark that is ahead, when another one sets it back, then the first one asks again.
+func TestMarkThatAnotherLedgerHasSetBackIsNotRemembered(t *testing.T) {
+	now := at(0)
+	l, server, session := clocked(t, &now)
+	session.clock = nil // an older version has no guard
+	ended(t, l, claimed(t, l, at(0).Add(time.Hour)), TickRan)
+	session.clock = func() time.Time { return now }
+	require.Equal(t, TickTaken, ask(t, l, at(0), SkipOverlap, 0).Verdict)
+
+	other, its := server.ledger("b")
+	its.clock = session.clock
+	_, err := other.Rewind(t.Context(), "job", TickRewind{})
+	require.NoError(t, err)
+	now = at(1)
+	require.Equal(t, TickClaimed, ask(t, l, at(1), SkipOverlap, 0).Verdict)
+}
+
 // Given stretches to leave out, then a program that does not know them refuses the
 // record, and takes it again when they have passed.
 func TestRecordThatLeavesTicksOutHasANewerFormat(t *testing.T) {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// Whoever has credentials may be under a freeze. Where nobody can tell, nothing runs.
+func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
+	server, dir := zktest.RunT(t), t.TempDir()
+	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
+	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
+	run := func() (code int, said string) {
+		t.Helper()
+		c := exec.Command("lockkeeper", "exec", "--zk", server.Addr(), "--zk-digest-file", credentials, "--scope", "cluster/orders", "--", "touch", ran)
+		out, err := c.CombinedOutput()
+		require.NotNil(t, c.ProcessState, "%v", err)
+		return c.ProcessState.ExitCode(), string(out)
+	}
+	code, said := run()
+	require.Zero(t, code, said)
+	require.NoError(t, os.Remove(ran))
+
+	// when there are overrides that anybody could have written
+	require.NoError(t, server.Create("/lockkeeper/overrides", nil))
+	code, said = run()
+
+	// then
+	require.Equal(t, exitConfig, code, said)
+	require.Contains(t, said, "it is not known whether an operator has frozen it")
+	require.Contains(t, said, "/lockkeeper/overrides")
+	require.NoFileExists(t, ran)
+}
