@@ -1,0 +1,95 @@
+package harness
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Patience bounds a hang: a test fails when a condition is not met after that long. It says nothing about how fast
+// anything is.
+const Patience = time.Minute
+
+// interval is how often a condition is looked at.
+const interval = 2 * time.Millisecond
+
+// Eventually waits until a condition is met. what and args say which one, for the failure.
+func Eventually(t testing.TB, met func() bool, what string, args ...any) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !met(); <-time.After(interval) {
+		if time.Now().After(deadline) {
+			require.FailNow(t, "not met within "+Patience.String()+": "+fmt.Sprintf(what, args...))
+		}
+	}
+}
+
+// Receive waits for a value, or for the end of a channel.
+func Receive[T any](t testing.TB, c <-chan T, what string, args ...any) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(Patience):
+		require.FailNow(t, "nothing came within "+Patience.String()+": "+fmt.Sprintf(what, args...))
+		panic("unreachable")
+	}
+}
+
+// Call is a function that runs in the background and returns a value or an error.
+type Call[T any] struct {
+	t    testing.TB
+	name string
+	done chan struct{}
+
+	value T // of a call that has returned, like err
+	err   error
+}
+
+// Go calls f in the background. name says in failures what was called.
+func Go[T any](t testing.TB, name string, f func() (T, error)) *Call[T] {
+	c := &Call[T]{t: t, name: name, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.value, c.err = f()
+	}()
+	return c
+}
+
+// Done is closed when the call has returned.
+func (c *Call[T]) Done() <-chan struct{} { return c.done }
+
+// Wait waits until the call has returned, and returns what it has.
+func (c *Call[T]) Wait() (T, error) {
+	c.t.Helper()
+	Receive(c.t, c.done, "%s has not returned", c.name)
+	return c.value, c.err
+}
+
+// Granted waits for the value. The test fails when the call has returned an error.
+func (c *Call[T]) Granted() T {
+	c.t.Helper()
+	value, err := c.Wait()
+	require.NoError(c.t, err, "%s failed", c.name)
+	return value
+}
+
+// Refused waits for the error. The test fails when there is none, or a value beside it.
+func (c *Call[T]) Refused() error {
+	c.t.Helper()
+	value, err := c.Wait()
+	require.Error(c.t, err, "%s succeeded", c.name)
+	require.Zero(c.t, value, "%s returned a value and an error", c.name)
+	return err
+}
+
+// IsPending fails the test if the call has returned.
+func (c *Call[T]) IsPending() {
+	c.t.Helper()
+	select {
+	case <-c.done:
+		require.FailNow(c.t, fmt.Sprintf("%s has returned", c.name), "error: %v", c.err)
+	default:
+	}
+}

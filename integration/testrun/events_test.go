@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// say writes an event as go test -json does.
+func say(action, pkg, test, output string) string {
+	return fmt.Sprintf("{\"Action\":%q,\"Package\":%q,\"Test\":%q,\"Output\":%q,\"Elapsed\":1.5}\n", action, pkg, test, output)
+}
+
+func outcomes(t *testing.T, lines ...string) (all []outcome) {
+	t.Helper()
+	_, err := read(strings.NewReader(strings.Join(lines, "")), func(o outcome) { all = append(all, o) })
+	require.NoError(t, err)
+	return all
+}
+
+func TestFailureIsThatOfTheInnermostTest(t *testing.T) {
+	all := outcomes(t,
+		say("output", "p", "TestA", "=== RUN   TestA\n"),
+		say("output", "p", "TestA/x", "=== RUN   TestA/x\n"),
+		say("output", "p", "TestA/x", "    a_test.go:7: too late\n"),
+		say("output", "p", "TestA/x", "--- FAIL: TestA/x (0.00s)\n"),
+		say("fail", "p", "TestA/x", ""),
+		say("output", "p", "TestA", "--- FAIL: TestA (0.00s)\n"),
+		say("fail", "p", "TestA", ""),
+		say("pass", "p", "TestB", ""),
+		say("skip", "p", "TestC", ""),
+		say("fail", "p", "", ""),
+	)
+	require.Len(t, all, 1)
+	require.Equal(t, "fail", all[0].result)
+	require.Equal(t, 1, all[0].passed)
+	require.Equal(t, []string{"TestC"}, all[0].skipped)
+	require.Len(t, all[0].failed, 1)
+	require.Equal(t, "TestA/x", all[0].failed[0].test)
+	require.Contains(t, all[0].failed[0].output, "too late")
+}
+
+func TestFailureOfATestBesideThatOfItsSubtestIsKept(t *testing.T) {
+	all := outcomes(t,
+		say("fail", "p", "TestA/x", ""),
+		say("output", "p", "TestA", "    a_test.go:9: a goroutine is left\n"),
+		say("fail", "p", "TestA", ""),
+		say("fail", "p", "", ""),
+	)
+	require.Len(t, all[0].failed, 2)
+}
+
+func TestPackagesThatFailWithoutATestAreFailures(t *testing.T) {
+	all := outcomes(t,
+		`{"Action":"build-output","ImportPath":"p [p.test]","Output":"p.go:3: undefined: x\n"}`+"\n",
+		`{"Action":"build-fail","ImportPath":"p [p.test]"}`+"\n",
+		say("output", "p", "", "FAIL\tp [build failed]\n"),
+		say("fail", "p", "", ""),
+		say("output", "q", "", "after the tests: a process is left\n"),
+		say("fail", "q", "", ""),
+		say("output", "r", "TestA", "=== RUN   TestA\n"), // and no end
+	)
+	require.Len(t, all, 3)
+	for _, o := range all {
+		require.Len(t, o.failed, 1, o.pkg)
+		require.Equal(t, whole, o.failed[0].test)
+	}
+	require.Contains(t, all[0].failed[0].output, "undefined: x")
+	require.Contains(t, all[1].failed[0].output, "a process is left")
+	require.Contains(t, all[2].failed[0].output, "ended before")
+}
+
+func TestWhatIsNoEventIsHandedBack(t *testing.T) {
+	strays, err := read(strings.NewReader("go: no such tool\n"+say("pass", "p", "", "")), func(outcome) {})
+	require.NoError(t, err)
+	require.Equal(t, "go: no such tool\n", strays)
+}

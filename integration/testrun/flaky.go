@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+)
+
+// surroundings are the settings under which packages are run again and again, in turn.
+type surroundings struct {
+	processors int
+	hogged     bool // a busy loop on each processor
+}
+
+func (s surroundings) String() string {
+	if s.hogged {
+		return fmt.Sprintf("%d processors, hogged", s.processors)
+	}
+	return fmt.Sprintf("%d processors", s.processors)
+}
+
+var rounds = []surroundings{{1, false}, {2, true}, {4, false}, {1, true}, {2, false}, {16, true}}
+
+// tally is how often a test failed, and how.
+type tally struct {
+	part, pkg, test string
+	failed          int
+	in              []string
+	log, again      string
+}
+
+// flaky runs the tests of packages n times, each time under other surroundings and in another order, and prints a table of
+// those that failed. It returns whether none did.
+func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
+	tallies := make(map[string]*tally)
+	begin, runs := time.Now(), 0
+	for round := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		s := rounds[round%len(rounds)]
+		fmt.Fprintf(r.out, "round %d of %d: %s\n", round+1, n, s)
+		once := &runner{root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out}}
+		stop := func() {}
+		if s.hogged {
+			stop = hog(runtime.NumCPU())
+		}
+		for _, p := range parts {
+			again := *p
+			again.env = append(slices.Clone(p.env), fmt.Sprintf("GOMAXPROCS=%d", s.processors))
+			again.args = append(slices.Clone(p.args), "-count=1", "-shuffle=on")
+			once.part(ctx, &again)
+		}
+		stop()
+		if ctx.Err() != nil {
+			break // what it broke off has not failed
+		}
+		runs++
+		for _, f := range once.failures {
+			key := strings.Join([]string{f.part.name, f.pkg, f.test}, " ")
+			t := tallies[key]
+			if t == nil {
+				t = &tally{part: f.part.name, pkg: f.pkg, test: f.title()}
+				tallies[key] = t
+			}
+			t.failed++
+			t.in = append(t.in, s.String())
+			t.log, t.again = f.log, f.again
+		}
+	}
+	table(r.out, tallies, runs, time.Since(begin))
+	return len(tallies) == 0 && ctx.Err() == nil
+}
+
+// table prints the tests that failed, those that failed most often first.
+func table(out io.Writer, tallies map[string]*tally, runs int, took time.Duration) {
+	var list []*tally
+	for _, t := range tallies {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *tally) int {
+		return cmpOr(b.failed-a.failed, strings.Compare(a.pkg+a.test, b.pkg+b.test))
+	})
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(list) > 0 {
+		fmt.Fprintln(w, "\nfailed\tpart\tpackage\ttest\tunder")
+	}
+	for _, t := range list {
+		fmt.Fprintf(w, "%d of %d\t%s\t%s\t%s\t%s\n", t.failed, runs, t.part, short(t.pkg), t.test, strings.Join(t.in, "; "))
+	}
+	_ = w.Flush()
+	for _, t := range list {
+		fmt.Fprintf(out, "\n%s %s\n  all of it: %s\n  again:     %s\n", short(t.pkg), t.test, t.log, t.again)
+	}
+	fmt.Fprintf(out, "\n%d runs, %d tests failed at least once; %s\n", runs, len(list), took.Round(time.Second))
+}
+
+func cmpOr(a, b int) int {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+// quiet passes on lines about failures alone.
+type quiet struct{ io.Writer }
+
+func (q quiet) Write(b []byte) (int, error) {
+	if strings.HasPrefix(string(b), "ok") {
+		return len(b), nil
+	}
+	return q.Writer.Write(b)
+}
+
+// hog keeps n processors busy until it is told to stop.
+func hog(n int) (stop func()) {
+	var over atomic.Bool
+	var loops sync.WaitGroup
+	for range n {
+		loops.Go(func() {
+			for i := 0; !over.Load(); i++ {
+				_ = i
+			}
+		})
+	}
+	return func() {
+		over.Store(true)
+		loops.Wait()
+	}
+}
+
+// partsOf are the parts of the whole suite cut down to packages: directories of the repository, such as
+// ./integration/locks. Without packages it is all of them.
+func partsOf(packages []string) ([]*part, error) {
+	all := append(testParts(), restParts()...)
+	if len(packages) == 0 {
+		return all, nil
+	}
+	var chosen []*part
+	for _, name := range packages {
+		dir := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "./"), "/")
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%s is not a package of this repository; write for example PKG=./integration/locks", name)
+		}
+		for _, p := range all {
+			if own := p.only(dir); own != nil {
+				chosen = append(chosen, own)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// only is the part of one directory's package; nil if that is none of its packages.
+func (p *part) only(dir string) *part {
+	if p.dir == "" && slices.ContainsFunc(restParts(), func(q *part) bool { return q.dir != "" && strings.HasPrefix(dir+"/", q.dir+"/") }) {
+		return nil // of another module
+	}
+	within := func(dirs []string) bool {
+		return slices.ContainsFunc(dirs, func(d string) bool { return dir == d || strings.HasPrefix(dir, d+"/") })
+	}
+	own := *p
+	switch {
+	case p.dir != "":
+		if !within([]string{p.dir}) {
+			return nil
+		}
+		own.packages = []string{"." + strings.TrimPrefix(dir, p.dir)}
+	case within(p.without):
+		return nil
+	case !slices.Contains(p.packages, "./...") && !within(dirsOf(p.packages)):
+		return nil
+	default:
+		own.packages = []string{"./" + dir}
+	}
+	own.without = nil
+	return &own
+}
+
+func dirsOf(patterns []string) []string {
+	dirs := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		dirs[i] = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/...")
+	}
+	return dirs
+}

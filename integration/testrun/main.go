@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+const usage = `usage: testrun test|rest|full
+       testrun flaky [-n 20] [package directory ...]
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run returns 0 when all passed, 1 when something failed, and 2 when the arguments are wrong.
+func run(ctx context.Context, args []string, out, errors io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(errors, usage)
+		return 2
+	}
+	root, err := os.Getwd()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(root, "integration", "testrun"))
+	}
+	if err != nil {
+		fmt.Fprintf(errors, "testrun: start it in the root of the repository: %v\n", err)
+		return 2
+	}
+	flags := flag.NewFlagSet("testrun "+args[0], flag.ContinueOnError)
+	flags.SetOutput(errors)
+	n, atOnce := new(int), flags.Int("parts", 2, "parts at once")
+	if args[0] == "flaky" {
+		n = flags.Int("n", 20, "how many times")
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return 2
+	}
+	r := &runner{root: root, logs: filepath.Join(root, "dist", "test", args[0]), out: out}
+	if err := os.RemoveAll(r.logs); err != nil {
+		fmt.Fprintf(errors, "testrun: %v\n", err)
+		return 2
+	}
+	passed := false
+	switch args[0] {
+	case "test":
+		passed = r.run(ctx, testParts(), *atOnce)
+	case "rest":
+		passed = r.run(ctx, restParts(), *atOnce)
+	case "full":
+		passed = r.run(ctx, append(testParts(), restParts()...), *atOnce)
+	case "flaky":
+		parts, err := partsOf(flags.Args())
+		if err != nil {
+			fmt.Fprintf(errors, "testrun: %v\n", err)
+			return 2
+		}
+		passed = flaky(ctx, r, parts, *n)
+	default:
+		fmt.Fprint(errors, usage)
+		return 2
+	}
+	if !passed {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// part is one go test command: some packages of one module, with settings.
+type part struct {
+	name string
+	dir  string   // of the module, from the repository's root; "" is the root module
+	env  []string // as in os.Environ
+
+	packages []string // patterns of go list
+	without  []string // directories, with those below them, that are left out
+	prepare  []string // shell commands that come first
+
+	atOnce int      // packages at a time; 0 is the go command's default
+	args   []string // more flags of go test
+}
+
+// Real servers wait for time to pass most of the time, and so do the tests on them. The embedded server's tests are short
+// of processors.
+const (
+	realAtOnce     = 3
+	embeddedAtOnce = 3
+)
+
+// servers are the packages that start processes: real ZooKeeper and Temporal servers, programs, browsers.
+var servers = []string{
+	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines", "integration/doctor",
+	"integration/leaders", "integration/nemesis", "integration/netfault", "integration/observability", "integration/polyglot",
+	"integration/program", "integration/robust", "integration/secrets", "integration/temporal", "integration/zkdiff",
+	"integration/zkproxy", "integration/zkserver",
+}
+
+// conformance are the packages whose tests run on the embedded server and on a real one.
+var conformance = []string{
+	"integration/audit", "integration/classic", "integration/emergency", "integration/ensembles", "integration/foreign", "integration/groups",
+	"integration/helix", "integration/identity", "integration/interleavings", "integration/limits", "integration/locks",
+	"integration/testbed", "integration/tickledger",
+}
+
+// first are the servers' and the conformance packages that a newcomer must see pass on real servers.
+var first = []string{"integration/locks", "integration/program", "integration/tickledger"}
+
+// testParts is what `make test` runs.
+func testParts() []*part {
+	return []*part{
+		{name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers, atOnce: embeddedAtOnce},
+		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
+	}
+}
+
+// restParts is what `make test-full` runs beside that.
+func restParts() []*part {
+	return []*part{
+		{
+			name: "servers", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(servers, first)),
+			without: []string{"integration/temporal"}, atOnce: realAtOnce,
+		},
+		{name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)), atOnce: realAtOnce},
+		{
+			name: "local-queue", env: []string{"LOCKKEEPER_TEST_ZK=embedded", "LOCKKEEPER_TEST_LOCAL_QUEUE=4"},
+			packages: []string{"./integration/locks"},
+		},
+		{name: "gocron", dir: "adapters/gocron", packages: []string{"./..."}},
+		{name: "peers", dir: "integration/peers", packages: []string{"./..."}},
+		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
+		{name: "prometheus", dir: "integration/observability/prometheus", packages: []string{"./..."}},
+		{name: "console", dir: "integration/observability/console", packages: []string{"./..."}},
+		{name: "temporal", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."}, atOnce: realAtOnce},
+	}
+}
+
+func below(dirs []string) []string {
+	patterns := make([]string, len(dirs))
+	for i, dir := range dirs {
+		patterns[i] = "./" + dir + "/..."
+	}
+	return patterns
+}
+
+func without(dirs, not []string) []string {
+	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return slices.Contains(not, dir) })
+}
+
+// list returns the import paths of the packages that have tests.
+func (p *part) list(ctx context.Context, root string) ([]string, error) {
+	args := append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"}, p.packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(root, p.dir)
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := err.(*exec.ExitError); ok {
+			return nil, fmt.Errorf("%s: %w\n%s", cmd, err, exit.Stderr)
+		}
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool {
+		return slices.ContainsFunc(p.without, func(dir string) bool { return pkg == module+"/"+dir || strings.HasPrefix(pkg, module+"/"+dir+"/") })
+	}), nil
+}
+
+// lean leaves out vet and debugging information, which lint and a debugger want: a third of the time to build.
+var lean = []string{"-vet=off", "-ldflags=-w"}
+
+func (p *part) flags() []string {
+	flags := append([]string{"-race", "-timeout=10m"}, lean...)
+	if p.atOnce > 0 {
+		flags = append(flags, fmt.Sprintf("-p=%d", p.atOnce))
+	}
+	return append(flags, p.args...)
+}
+
+var shuffled = regexp.MustCompile(`-test\.shuffle (\d+)`)
+
+// again is the command that repeats a failure, from the root of the repository.
+func (p *part) again(f failure) string {
+	var words []string
+	if p.dir != "" {
+		words = append(words, "cd "+p.dir+" &&")
+	}
+	words = append(words, p.env...)
+	words = append(words, "go test -race")
+	if seed := shuffled.FindStringSubmatch(f.output); seed != nil {
+		words = append(words, "-shuffle "+seed[1])
+	}
+	if f.test != whole {
+		levels := strings.Split(f.test, "/")
+		for i, level := range levels {
+			levels[i] = "^" + regexp.QuoteMeta(level) + "$"
+		}
+		words = append(words, "-run "+quote(strings.Join(levels, "/")))
+	}
+	dir := "./" + short(f.pkg)
+	if p.dir != "" {
+		dir = "." + strings.TrimPrefix(short(f.pkg), p.dir)
+	}
+	return strings.Join(append(words, dir), " ")
+}
+
+// quote is a word of a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// runner runs parts of the suite and keeps what failed.
+type runner struct {
+	root string // of the repository
+	logs string // directory for what failed tests print
+	out  io.Writer
+
+	mu       sync.Mutex
+	packages int
+	tests    int
+	skipped  []string
+	failures []failed
+}
+
+// failed is a failure with what it takes to look at it and to repeat it.
+type failed struct {
+	failure
+	part  *part
+	log   string // file
+	again string // command
+}
+
+// run runs parts, atOnce at a time, and returns whether all passed.
+func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
+	begin := time.Now()
+	places := make(chan struct{}, atOnce)
+	var running sync.WaitGroup
+	for _, p := range parts {
+		places <- struct{}{}
+		running.Go(func() {
+			defer func() { <-places }()
+			r.part(ctx, p)
+		})
+	}
+	running.Wait()
+	r.summary(time.Since(begin))
+	return len(r.failures) == 0 && ctx.Err() == nil
+}
+
+// part runs one go test command to its end.
+func (r *runner) part(ctx context.Context, p *part) {
+	packages, err := p.list(ctx, r.root)
+	if err != nil {
+		r.fail(p, failure{output: err.Error()})
+		return
+	}
+	for _, prepare := range p.prepare {
+		if out, err := r.command(ctx, p, "sh", "-c", prepare).CombinedOutput(); err != nil {
+			r.fail(p, failure{output: fmt.Sprintf("%s: %v\n%s", prepare, err, out)})
+			return
+		}
+	}
+	args := append(append([]string{"test", "-json"}, p.flags()...), packages...)
+	cmd := r.command(ctx, p, "go", args...)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		r.fail(p, failure{output: err.Error()})
+		return
+	}
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	if err := cmd.Start(); err != nil {
+		r.fail(p, failure{output: err.Error()})
+		return
+	}
+	before := r.failed()
+	strays, err := read(pipe, func(o outcome) { r.take(p, o) })
+	if err := errors.Join(err, cmd.Wait()); err != nil && r.failed() == before {
+		r.fail(p, failure{output: fmt.Sprintf("%v\n%s%s", err, strays, complaints.String())})
+	}
+}
+
+// command is a command in the part's directory and with its settings. When ctx ends, it and what it has started is told
+// to end, and ended ten seconds later.
+func (r *runner) command(ctx context.Context, p *part, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = filepath.Join(r.root, p.dir)
+	cmd.Env = append(append(os.Environ(), p.env...), logsVariable+"="+r.logs)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// logsVariable tells tests where to leave the logs of servers when they fail.
+const logsVariable = "LOCKKEEPER_TEST_LOGS"
+
+func (r *runner) failed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.failures)
+}
+
+// take notes a package whose tests have ended.
+func (r *runner) take(p *part, o outcome) {
+	if o.result == "skip" { // no tests
+		return
+	}
+	took := o.took.Round(100 * time.Millisecond).String()
+	if o.cached {
+		took = "cached"
+	}
+	word := "ok  "
+	if o.result == "fail" {
+		word = "FAIL"
+	}
+	r.mu.Lock()
+	r.packages++
+	r.tests += o.passed + len(o.failed)
+	for _, test := range o.skipped {
+		r.skipped = append(r.skipped, short(o.pkg)+" "+test)
+	}
+	fmt.Fprintf(r.out, "%s %8s  %-12s %s\n", word, took, p.name, short(o.pkg))
+	for _, f := range o.failed {
+		fmt.Fprintf(r.out, "                         %s\n", f.title())
+	}
+	r.mu.Unlock()
+	for _, f := range o.failed {
+		r.fail(p, f)
+	}
+}
+
+func (f failure) title() string {
+	if f.test == whole {
+		return "could not be built, or did not run to its end"
+	}
+	return f.test
+}
+
+// fail keeps a failure, and writes all that it printed into a file.
+func (r *runner) fail(p *part, f failure) {
+	name := strings.NewReplacer("/", "_", " ", "_").Replace(short(f.pkg) + "-" + f.test)
+	log := filepath.Join(r.logs, p.name, name[:min(len(name), 200)]+".log")
+	err := os.MkdirAll(filepath.Dir(log), 0o755)
+	if err == nil {
+		err = os.WriteFile(log, []byte(f.output), 0o644)
+	}
+	if err != nil {
+		log = err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, failed{failure: f, part: p, log: log, again: p.again(f)})
+}
+
+// module is what import paths begin with.
+const module = "github.com/lockkeeper/lockkeeper"
+
+// short is a package's directory in the repository.
+func short(pkg string) string {
+	if pkg == module {
+		return "."
+	}
+	return strings.TrimPrefix(pkg, module+"/")
+}
+
+// excerpt is how many lines of a failure the summary shows.
+const excerpt = 12
+
+// summary prints what failed and how to go on.
+func (r *runner) summary(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.failures {
+		fmt.Fprintf(r.out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
+		lines := strings.Split(strings.TrimRight(frames.ReplaceAllString(f.output, ""), "\n"), "\n")
+		for _, line := range lines[:min(len(lines), excerpt)] {
+			fmt.Fprintf(r.out, "    %s\n", line)
+		}
+		for _, line := range lines[min(len(lines), excerpt):] {
+			if strings.Contains(line, "seed") {
+				fmt.Fprintf(r.out, "    %s\n", line)
+			}
+		}
+		fmt.Fprintf(r.out, "  all of it: %s\n", f.log)
+		fmt.Fprintf(r.out, "  again:     %s\n", f.again)
+	}
+	slices.Sort(r.skipped)
+	for _, test := range r.skipped {
+		fmt.Fprintf(r.out, "skipped: %s\n", test)
+	}
+	fmt.Fprintf(r.out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n", r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A module with one package that passes, one that fails and one that does not compile.
+func sample(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":           "module sample\n\ngo 1.26\n",
+		"good/a_test.go":   "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {}\n",
+		"bad/a_test.go":    "package bad\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) {\n\tt.Run(\"x\", func(t *testing.T) { t.Error(\"two hold\", \"seed 4711\") })\n}\n",
+		"broken/a_test.go": "package broken\n\nfunc f() { return 1 }\n",
+	} {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	return dir
+}
+
+func TestPartThatFailsDoesNotHideTheOthers(t *testing.T) {
+	var out strings.Builder
+	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
+	passed := r.run(t.Context(), []*part{
+		{name: "absent", packages: []string{"./absent"}},
+		{name: "first", packages: []string{"./..."}},
+		{name: "unprepared", prepare: []string{"echo no room; exit 3"}, packages: []string{"./good"}},
+		{name: "second", packages: []string{"./good"}},
+	}, 1)
+	text := out.String()
+	require.False(t, passed)
+	require.Contains(t, text, "second       sample/good")
+	require.Contains(t, text, "--- FAIL first: sample/bad TestBad/x")
+	require.Contains(t, text, "two hold seed 4711")
+	require.Contains(t, text, "--- FAIL first: sample/broken could not be built")
+	require.Contains(t, text, "--- FAIL absent")
+	require.Contains(t, text, "no room")
+	require.Contains(t, text, "go test -race -run '^TestBad$/^x$' ./sample/bad")
+	require.Contains(t, text, "4 failed, 0 skipped")
+	require.NotContains(t, text, "--- FAIL first: sample/bad TestBad\n", "its subtest says it")
+
+	log, err := os.ReadFile(filepath.Join(r.logs, "first", "sample_bad-TestBad_x.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "two hold")
+}
+
+func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
+	var out strings.Builder
+	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
+	require.False(t, flaky(t.Context(), r, []*part{{name: "first", packages: []string{"./good", "./bad"}}}, 2))
+	require.Regexp(t, `2 of 2 +first +sample/bad +TestBad/x +1 processors; 2 processors, hogged`, out.String())
+	require.Contains(t, out.String(), "2 runs, 1 tests failed at least once")
+	require.NotContains(t, out.String(), "sample/good")
+}
+
+func TestRunThatIsInterruptedHasNotPassed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &runner{root: sample(t), logs: t.TempDir(), out: &strings.Builder{}}
+	require.False(t, r.run(ctx, []*part{{name: "first", packages: []string{"./good"}}}, 1))
+}
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	t.Chdir(root)
+	for _, args := range [][]string{nil, {"all"}, {"flaky", "-n", "x"}, {"flaky", "./nothing"}} {
+		var errors strings.Builder
+		require.Equal(t, 2, run(t.Context(), args, &strings.Builder{}, &errors), args)
+		require.NotEmpty(t, errors.String(), args)
+	}
+}
