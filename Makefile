@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-embedded test-local-queue test-temporal-next adapters diff model lint vuln fmt bench bench-compare bench-peers soak clocks fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-full test-rest flaky packages test-temporal-next diff model lint vuln fmt bench bench-compare bench-peers soak clocks fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal pictures clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -32,18 +32,23 @@ PEERSFLAGS ?=
 JOBS ?= 1000 10000 100000 1000000
 SIMULATE ?=
 SEED ?= $(shell echo $$RANDOM)
+N ?= 20
+PKG ?=
 
-# The conformance suite of the recipes: the same tests on the embedded ZooKeeper and on a real one. The embedded one needs
-# no processor to speak of, and these tests wait for time to pass most of the time: run more packages at once than cores.
-CONFORMANCE := $(addprefix ./integration/,foreign locks helix tickledger multi classic groups identity ensembles testbed)
+# What would be kept in a home directory that cannot be written is kept in bin.
+ifeq ($(shell mkdir -p "$${XDG_CACHE_HOME:-$$HOME/.cache}" 2>/dev/null && test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" && echo yes),)
+export XDG_CACHE_HOME := $(CURDIR)/bin/cache
+endif
+ifeq ($(shell mkdir -p "$$(go env GOMODCACHE)" 2>/dev/null && test -w "$$(go env GOMODCACHE)" && echo yes),)
+export GOPATH := $(CURDIR)/bin/go
+endif
 
 # Without vet and debugging information, which lint and a debugger want: a third of the time to build.
 LEAN := -vet=off -ldflags=-w
 
-# Two at once, each of which waits most of the time.
-BESIDE = $(MAKE) --no-print-directory --jobs=2 --output-sync=target
-
-EMBEDDED := LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE) $(LEAN)
+# Runs the suite in parts and ends with one summary.
+TESTRUN := go run ./integration/testrun
+TESTRUNFLAGS := $(if $(RACE),,-race=false) $(if $(TESTFLAGS),-flags '$(TESTFLAGS)')
 
 RESULTS := integration/bench/results
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -56,26 +61,23 @@ help: ## List these targets
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, Chromium and Temporal ($TEMPORAL_CLI, else the cache); install, or build, what is missing
 	@scripts/setup.sh
 
-unit: ## Test what needs no server: all packages; with the race detector
-	$(EMBEDDED) -short -parallel 8 -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+unit: ## Test what needs no server: all packages, without sweeps and schedules at random; with the race detector
+	LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE) $(LEAN) -short -parallel 8 -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
 
-test: setup adapters ## Test everything on real ZooKeeper and Temporal servers, then the recipes on the embedded one, also with local queues; with the race detector
-	LOCKKEEPER_TEST_ZK=real go test -p 3 $(RACE) $(LEAN) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
-	@$(BESIDE) test-embedded test-local-queue
+test: packages ## Test what a newcomer must see pass: everything in virtual time and on the embedded ZooKeeper, the main things on real servers; with the race detector
+	@$(TESTRUN) test $(TESTRUNFLAGS)
 
-test-embedded: ## Test the recipes on the embedded ZooKeeper
-	$(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) $(CONFORMANCE)
+test-full: packages ## Test all of it: everything on real ZooKeeper and Temporal servers and in a real browser, too
+	@$(TESTRUN) full $(TESTRUNFLAGS)
 
-test-local-queue: ## Test the recipes on the embedded ZooKeeper, with local queues
-	LOCKKEEPER_TEST_LOCAL_QUEUE=4 $(EMBEDDED) -timeout $(TIMEOUT) $(TESTFLAGS) ./integration/locks
+test-rest: packages ## Test what test-full tests beside test
+	@$(TESTRUN) rest $(TESTRUNFLAGS)
 
-adapters: ## Test what is a module of its own: the adapter for gocron, the benchmarks against it and against other locks, dashboards on a real Prometheus, and the console in a real Chromium
-	@$(BESIDE) $(addprefix module/,integration/schedulers integration/peers adapters/gocron)
-	@$(MAKE) --no-print-directory module/integration/observability/prometheus
-	@$(MAKE) --no-print-directory module/integration/observability/console
+flaky: setup ## Run tests N times in random order, on 1 to 16 processors, with and without busy loops, and print a table of failures (N=20 PKG='./recipes ./integration/locks')
+	@$(TESTRUN) flaky -n $(N) $(PKG)
 
-module/%:
-	cd '$*' && go test $(RACE) $(LEAN) -timeout 5m $(TESTFLAGS) ./...
+packages:
+	@scripts/setup.sh packages
 
 test-temporal-next: setup ## Test on Temporal's newest server that can be built, by hand: standalone activities, pushed cancellation (the first run builds it: many minutes)
 	cd integration/temporalserver/next && go vet . && go build -o '$(CURDIR)/bin/temporal-next' .

@@ -4,8 +4,11 @@
 # real servers and on ours: with ZooKeeper there they take 3 MB to fetch, 9 MB of disk, and 7 seconds. And libfaketime, by
 # which integration/nemesis steps the servers' clocks. And Prometheus and Chromium, with which integration/observability
 # looks at dashboards, rules and the console: they are started by tests alone, no service runs afterwards.
-# Says nothing when there is nothing to do. Run it as `make setup`.
+# Says nothing when there is nothing to do. Run it as `make setup`. With "packages" it installs, and with "temporal" it
+# builds: the tests need the servers first, and Temporal, which takes minutes to build, last.
 set -euo pipefail
+
+readonly what=${1:-all}
 
 readonly debian_jar=/usr/share/java/zookeeper.jar
 readonly debian_curator=/usr/share/java/curator-recipes.jar
@@ -100,73 +103,87 @@ install_packages() {
   [[ -z $failed ]]
 }
 
-if [[ -n ${ZOOKEEPER_HOME:-} ]] && ! zookeeper_found; then
-  fail "ZOOKEEPER_HOME=$ZOOKEEPER_HOME holds no zookeeper-<version>.jar, neither directly nor in lib." \
-    "Set it to an unpacked Apache ZooKeeper release, or unset it to use Debian's package."
-fi
-if [[ -n ${JAVA_HOME:-} ]] && ! java_found; then
-  fail "JAVA_HOME=$JAVA_HOME has no bin/java." "Correct it, or unset it to use java from PATH."
-fi
+find_packages() {
+  if [[ -n ${ZOOKEEPER_HOME:-} ]] && ! zookeeper_found; then
+    fail "ZOOKEEPER_HOME=$ZOOKEEPER_HOME holds no zookeeper-<version>.jar, neither directly nor in lib." \
+      "Set it to an unpacked Apache ZooKeeper release, or unset it to use Debian's package."
+  fi
+  if [[ -n ${JAVA_HOME:-} ]] && ! java_found; then
+    fail "JAVA_HOME=$JAVA_HOME has no bin/java." "Correct it, or unset it to use java from PATH."
+  fi
 
-if [[ -n ${CURATOR_HOME:-} ]] && ! curator_found; then
-  fail "CURATOR_HOME=$CURATOR_HOME holds no curator-recipes-<version>.jar." \
-    "Put Curator's jars and those that they need there, or unset it to use Debian's package."
-fi
+  if [[ -n ${CURATOR_HOME:-} ]] && ! curator_found; then
+    fail "CURATOR_HOME=$CURATOR_HOME holds no curator-recipes-<version>.jar." \
+      "Put Curator's jars and those that they need there, or unset it to use Debian's package."
+  fi
 
-packages=()
-zookeeper_found || packages+=(zookeeper)
-java_found || packages+=(default-jre-headless)
+  packages=()
+  zookeeper_found || packages+=(zookeeper)
+  java_found || packages+=(default-jre-headless)
 
-clients=()
-kazoo_found || clients+=(python3-kazoo)
-curator_found || clients+=(libcurator-recipes-java)
-compiler_found || clients+=(libeclipse-jdt-core-java)
-faketime_found || clients+=(libfaketime)
-prometheus_found || clients+=(prometheus)
-chromium_found || clients+=(chromium)
-if [[ ${#clients[@]} -gt 0 ]]; then
-  if command -v apt-get >/dev/null; then
-    packages+=("${clients[@]}")
+  clients=()
+  kazoo_found || clients+=(python3-kazoo)
+  curator_found || clients+=(libcurator-recipes-java)
+  compiler_found || clients+=(libeclipse-jdt-core-java)
+  faketime_found || clients+=(libfaketime)
+  prometheus_found || clients+=(prometheus)
+  chromium_found || clients+=(chromium)
+  if [[ ${#clients[@]} -gt 0 ]]; then
+    if command -v apt-get >/dev/null; then
+      packages+=("${clients[@]}")
+    else
+      # Most of the tests, the benchmarks and the demonstration do without.
+      printf 'setup: %s\n' "${clients[*]} not found, and this system has no apt-get to install it with: the tests in" \
+        "integration/clients, zkserver, nemesis and observability that need it will fail, and say so." >&2
+    fi
+  fi
+
+  if [[ ${#packages[@]} -gt 0 ]]; then
+    what_to_do="Install a Java runtime, unpack a release from https://zookeeper.apache.org/releases.html, and set ZOOKEEPER_HOME to it."
+    command -v apt-get >/dev/null ||
+      fail "${packages[*]} not found, and this system has no apt-get to install it with." "$what_to_do"
+    if [[ $(id -u) -ne 0 ]] && ! command -v sudo >/dev/null; then
+      fail "${packages[*]} not found. Run as root: apt-get install ${packages[*]}" "Or: $what_to_do"
+    fi
+    install_packages "${packages[@]}" || fail "apt-get could not install ${packages[*]}, see above." "$what_to_do"
+    zookeeper_found || fail "the package zookeeper is installed, but there is no $debian_jar." "$what_to_do"
+    java_found || fail "still no java on PATH." "$what_to_do"
+    kazoo_found || fail "the package python3-kazoo is installed, but there is no $debian_kazoo."
+    curator_found || fail "the package libcurator-recipes-java is installed, but there is no $debian_curator."
+    faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
+    prometheus_found || fail "the package prometheus is installed, but there is no prometheus or no promtool on PATH."
+    chromium_found || fail "the package chromium is installed, but there is no chromium on PATH."
+    compiler_found || fail "the package libeclipse-jdt-core-java is installed, but there is no $debian_compiler."
+  fi
+}
+
+build_temporal() {
+  # The same place as integration/temporal/devserver looks in.
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+  temporal_version=$(sed -n 's|.*github\.com/temporalio/cli v\([^ ]*\).*|\1|p' "$root/integration/temporalserver/go.mod")
+  readonly root temporal_version
+  if [[ -n ${TEMPORAL_CLI:-} ]]; then
+    command -v "$TEMPORAL_CLI" >/dev/null ||
+      fail "TEMPORAL_CLI=$TEMPORAL_CLI cannot be run." "Correct it, or unset it to have Temporal's program built."
   else
-    # Most of the tests, the benchmarks and the demonstration do without.
-    printf 'setup: %s\n' "${clients[*]} not found, and this system has no apt-get to install it with: the tests in" \
-      "integration/clients, zkserver, nemesis and observability that need it will fail, and say so." >&2
+    temporal=${XDG_CACHE_HOME:-$HOME/.cache}/lockkeeper/temporal-$temporal_version
+    if [[ ! -x $temporal ]]; then
+      printf 'setup: building Temporal %s, once, into %s: this takes some minutes\n' "$temporal_version" "$temporal" >&2
+      mkdir -p "$(dirname "$temporal")"
+      # Another one may build it, too: whoever is last puts a whole file in place of a whole file.
+      (cd "$root/integration/temporalserver" && go build -ldflags '-s -w' -o "$temporal.$$" github.com/temporalio/cli/cmd/temporal) ||
+        fail "Temporal could not be built, see above." "Or set TEMPORAL_CLI to Temporal's program: https://docs.temporal.io/cli"
+      mv "$temporal.$$" "$temporal"
+    fi
   fi
-fi
+}
 
-if [[ ${#packages[@]} -gt 0 ]]; then
-  what_to_do="Install a Java runtime, unpack a release from https://zookeeper.apache.org/releases.html, and set ZOOKEEPER_HOME to it."
-  command -v apt-get >/dev/null ||
-    fail "${packages[*]} not found, and this system has no apt-get to install it with." "$what_to_do"
-  if [[ $(id -u) -ne 0 ]] && ! command -v sudo >/dev/null; then
-    fail "${packages[*]} not found. Run as root: apt-get install ${packages[*]}" "Or: $what_to_do"
-  fi
-  install_packages "${packages[@]}" || fail "apt-get could not install ${packages[*]}, see above." "$what_to_do"
-  zookeeper_found || fail "the package zookeeper is installed, but there is no $debian_jar." "$what_to_do"
-  java_found || fail "still no java on PATH." "$what_to_do"
-  kazoo_found || fail "the package python3-kazoo is installed, but there is no $debian_kazoo."
-  curator_found || fail "the package libcurator-recipes-java is installed, but there is no $debian_curator."
-  faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
-  prometheus_found || fail "the package prometheus is installed, but there is no prometheus or no promtool on PATH."
-  chromium_found || fail "the package chromium is installed, but there is no chromium on PATH."
-  compiler_found || fail "the package libeclipse-jdt-core-java is installed, but there is no $debian_compiler."
-fi
-
-# The same place as integration/temporal/devserver looks in.
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-temporal_version=$(sed -n 's|.*github\.com/temporalio/cli v\([^ ]*\).*|\1|p' "$root/integration/temporalserver/go.mod")
-readonly root temporal_version
-if [[ -n ${TEMPORAL_CLI:-} ]]; then
-  command -v "$TEMPORAL_CLI" >/dev/null ||
-    fail "TEMPORAL_CLI=$TEMPORAL_CLI cannot be run." "Correct it, or unset it to have Temporal's program built."
-else
-  temporal=${XDG_CACHE_HOME:-$HOME/.cache}/lockkeeper/temporal-$temporal_version
-  if [[ ! -x $temporal ]]; then
-    printf 'setup: building Temporal %s, once, into %s: this takes some minutes\n' "$temporal_version" "$temporal" >&2
-    mkdir -p "$(dirname "$temporal")"
-    # Another one may build it, too: whoever is last puts a whole file in place of a whole file.
-    (cd "$root/integration/temporalserver" && go build -ldflags '-s -w' -o "$temporal.$$" github.com/temporalio/cli/cmd/temporal) ||
-      fail "Temporal could not be built, see above." "Or set TEMPORAL_CLI to Temporal's program: https://docs.temporal.io/cli"
-    mv "$temporal.$$" "$temporal"
-  fi
-fi
+case $what in
+  all)
+    find_packages
+    build_temporal
+    ;;
+  packages) find_packages ;;
+  temporal) build_temporal ;;
+  *) fail "$what is nothing to set up." "Write packages or temporal, or nothing for both." ;;
+esac

@@ -49,7 +49,7 @@ func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 		}
 		s := rounds[round%len(rounds)]
 		fmt.Fprintf(r.out, "round %d of %d: %s\n", round+1, n, s)
-		once := &runner{root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out}}
+		once := &runner{root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out}, flags: r.flags}
 		stop := func() {}
 		if s.hogged {
 			stop = hog(runtime.NumCPU())

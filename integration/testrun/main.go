@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
-const usage = `usage: testrun test|rest|full
-       testrun flaky [-n 20] [package directory ...]
+const usage = `usage: testrun test|rest|full [-parts 2] [-race=false] [-flags 'flags of go test']
+       testrun flaky [-n 20] [-race=false] [package directory ...]
 `
 
 func main() {
@@ -39,13 +40,17 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	flags := flag.NewFlagSet("testrun "+args[0], flag.ContinueOnError)
 	flags.SetOutput(errors)
 	n, atOnce := new(int), flags.Int("parts", 2, "parts at once")
+	race, more := flags.Bool("race", true, "with the race detector"), flags.String("flags", "", "more flags of go test")
 	if args[0] == "flaky" {
 		n = flags.Int("n", 20, "how many times")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2
 	}
-	r := &runner{root: root, logs: filepath.Join(root, "dist", "test", args[0]), out: out}
+	r := &runner{root: root, logs: filepath.Join(root, "dist", "test", args[0]), out: out, flags: append(lean(), strings.Fields(*more)...)}
+	if *race {
+		r.flags = append(r.flags, "-race")
+	}
 	if err := os.RemoveAll(r.logs); err != nil {
 		fmt.Fprintf(errors, "testrun: %v\n", err)
 		return 2

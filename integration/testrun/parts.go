@@ -35,7 +35,7 @@ const (
 var servers = []string{
 	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines", "integration/doctor",
 	"integration/leaders", "integration/nemesis", "integration/netfault", "integration/observability", "integration/polyglot",
-	"integration/program", "integration/robust", "integration/secrets", "integration/temporal", "integration/zkdiff",
+	"integration/program", "integration/robust", "integration/secrets", "integration/temporal", "integration/upgrade", "integration/zkdiff",
 	"integration/zkproxy", "integration/zkserver",
 }
 
@@ -74,7 +74,7 @@ func restParts() []*part {
 		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
 		{name: "prometheus", dir: "integration/observability/prometheus", packages: []string{"./..."}},
 		{name: "console", dir: "integration/observability/console", packages: []string{"./..."}},
-		{name: "temporal", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."}, atOnce: realAtOnce},
+		{name: "temporal", prepare: []string{"scripts/setup.sh temporal"}, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."}, atOnce: realAtOnce},
 	}
 }
 
@@ -107,15 +107,15 @@ func (p *part) list(ctx context.Context, root string) ([]string, error) {
 	}), nil
 }
 
-// lean leaves out vet and debugging information, which lint and a debugger want: a third of the time to build.
-var lean = []string{"-vet=off", "-ldflags=-w"}
+// lean leaves out vet and debugging information, which lint and a debugger want: a third of the time to build. No test
+// of these parts takes ten minutes.
+func lean() []string { return []string{"-vet=off", "-ldflags=-w", "-timeout=10m"} }
 
 func (p *part) flags() []string {
-	flags := append([]string{"-race", "-timeout=10m"}, lean...)
 	if p.atOnce > 0 {
-		flags = append(flags, fmt.Sprintf("-p=%d", p.atOnce))
+		return append([]string{fmt.Sprintf("-p=%d", p.atOnce)}, p.args...)
 	}
-	return append(flags, p.args...)
+	return p.args
 }
 
 var shuffled = regexp.MustCompile(`-test\.shuffle (\d+)`)

@@ -21,6 +21,8 @@ type runner struct {
 	logs string // directory for what failed tests print
 	out  io.Writer
 
+	flags []string // of go test, for all parts
+
 	mu       sync.Mutex
 	packages int
 	tests    int
@@ -66,7 +68,7 @@ func (r *runner) part(ctx context.Context, p *part) {
 			return
 		}
 	}
-	args := append(append([]string{"test", "-json"}, p.flags()...), packages...)
+	args := slices.Concat([]string{"test", "-json"}, r.flags, p.flags(), packages)
 	cmd := r.command(ctx, p, "go", args...)
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -87,14 +89,14 @@ func (r *runner) part(ctx context.Context, p *part) {
 }
 
 // command is a command in the part's directory and with its settings. When ctx ends, it and what it has started is told
-// to end, and ended ten seconds later.
+// to end, and ended five seconds later.
 func (r *runner) command(ctx context.Context, p *part, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(r.root, p.dir)
 	cmd.Env = append(append(os.Environ(), p.env...), logsVariable+"="+r.logs)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
