@@ -20,8 +20,7 @@ type part struct {
 	without  []string // directories, with those below them, that are left out
 	prepare  []string // shell commands that come first
 
-	atOnce int      // packages at a time; 0 is the go command's default
-	args   []string // more flags of go test
+	atOnce int // packages at a time; 0 is the go command's default
 }
 
 // Real servers wait for time to pass most of the time, and so do the tests on them. The embedded server's tests are short
@@ -107,15 +106,14 @@ func (p *part) list(ctx context.Context, root string) ([]string, error) {
 	}), nil
 }
 
-// lean leaves out vet and debugging information, which lint and a debugger want: a third of the time to build. No test
-// of these parts takes ten minutes.
-func lean() []string { return []string{"-vet=off", "-ldflags=-w", "-timeout=10m"} }
+// lean leaves out vet and debugging information, which lint and a debugger want: a third of the time to build.
+func lean() []string { return []string{"-vet=off", "-ldflags=-w"} }
 
 func (p *part) flags() []string {
-	if p.atOnce > 0 {
-		return append([]string{fmt.Sprintf("-p=%d", p.atOnce)}, p.args...)
+	if p.atOnce == 0 {
+		return nil
 	}
-	return p.args
+	return []string{fmt.Sprintf("-p=%d", p.atOnce)}
 }
 
 var shuffled = regexp.MustCompile(`-test\.shuffle (\d+)`)

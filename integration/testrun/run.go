@@ -68,8 +68,14 @@ func (r *runner) part(ctx context.Context, p *part) {
 			return
 		}
 	}
-	args := slices.Concat([]string{"test", "-json"}, r.flags, p.flags(), packages)
-	cmd := r.command(ctx, p, "go", args...)
+	r.follow(p, r.command(ctx, p, "go", slices.Concat([]string{"test", "-json", "-timeout=" + limit}, r.flags, p.flags(), packages)...))
+}
+
+// limit ends tests that hang. No package takes that long.
+const limit = "10m"
+
+// follow runs a command that tells in JSON what becomes of tests.
+func (r *runner) follow(p *part, cmd *exec.Cmd) {
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		r.fail(p, failure{output: err.Error()})
@@ -81,9 +87,12 @@ func (r *runner) part(ctx context.Context, p *part) {
 		r.fail(p, failure{output: err.Error()})
 		return
 	}
-	before := r.failed()
-	strays, err := read(pipe, func(o outcome) { r.take(p, o) })
-	if err := errors.Join(err, cmd.Wait()); err != nil && r.failed() == before {
+	failed := false
+	strays, err := read(pipe, func(o outcome) {
+		failed = failed || o.result == "fail"
+		r.take(p, o)
+	})
+	if err := errors.Join(err, cmd.Wait()); err != nil && !failed {
 		r.fail(p, failure{output: fmt.Sprintf("%v\n%s%s", err, strays, complaints.String())})
 	}
 }
@@ -102,12 +111,6 @@ func (r *runner) command(ctx context.Context, p *part, name string, args ...stri
 
 // logsVariable tells tests where to leave the logs of servers when they fail.
 const logsVariable = "LOCKKEEPER_TEST_LOGS"
-
-func (r *runner) failed() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.failures)
-}
 
 // take notes a package whose tests have ended.
 func (r *runner) take(p *part, o outcome) {
