@@ -288,7 +288,7 @@ func (h *Hold) conclude(ctx context.Context, err error) (end ending, ok bool) {
 	defer func() { end.departures = h.leave(ctx) }()
 	end.cause = cause
 	if cause != nil {
-		end.hooks = h.cleanUp()
+		end.hooks = h.cleanUp() // planted-bug release-before-cleanup: go h.cleanUp()
 	}
 	return end, true
 }

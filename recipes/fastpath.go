@@ -315,6 +315,7 @@ func (t *taking) operations(a *attempt) []any {
 	t.check = zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch}
 	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
 	t.set = zk.SetDataRequest{Path: l.path, Data: record, Version: t.version}
+	// planted-bug grab-without-version: t.set.Version = -1
 	t.at = t.s.clock.now()
 	return []any{&t.check, &t.create, &t.set}
 }

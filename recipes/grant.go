@@ -242,7 +242,7 @@ func (g *Grant) blink() {
 func (g *Grant) blind(now instant) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.blindTo != 0 && now >= g.blindTo
+	return g.blindTo != 0 && now >= g.blindTo // planted-bug no-session-deadline: return false
 }
 
 var errBlind = errors.New("no answer in time to the question whether it is held yet")

@@ -344,10 +344,12 @@ func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, chil
 			next.Holders = append(next.Holders, c.guid)
 		}
 	}
+	// planted-bug self-grant-without-version: stat = &zk.Stat{Version: -1}
 	r, _, err := p.s.multi(ctx,
-		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
+		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
 		&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	if err == nil {
+		// planted-bug dead-waiter-goes-on: r = p.mark(ctx, r)
 		p.makePeace()
 	}
 	return p.ownGrant(r, 0, next, err)
@@ -389,6 +391,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 		evicted = append(evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now})
 		from = append(from, h.rec.contender(h.child, h.stat))
 	}
+	// planted-bug one-reader-evicted: ops = ops[:min(1, len(ops))]
 	evicted = brief(evicted)
 	next := lockRecord{Evicted: g.evict(evicted...)}
 	left := slices.DeleteFunc(slices.Clone(children), func(c child) bool { // by the time of the write
@@ -402,7 +405,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 			&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: stat.Version})
 	} else {
 		ops = append(ops,
-			&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version},
+			&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
 			&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	}
 	p.seizure = &seizure{evicted: evicted, from: from, delayed: delayed}
@@ -410,6 +413,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 	switch {
 	case err == nil:
 		p.asks = make(map[string]*standingAsk)
+		// planted-bug dead-waiter-goes-on: r = p.mark(ctx, r)
 		p.a.notices.send(TookOver{From: from})
 	case errors.Is(err, errAmbiguous):
 		return nil, err
@@ -418,6 +422,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 	if delayed && err == nil {
 		return nil, errAgain
 	}
+	// planted-bug one-reader-evicted: holders = holders[:min(1, len(holders))]
 	return p.ownGrant(r, len(holders), next, err)
 }
 
@@ -513,6 +518,7 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, kept lockRecord, err err
 		g := p.newGrant()
 		g.at.learn(r[own].Stat)
 		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, kept.Evicted
+		// planted-bug token-of-the-place: g.token = Token(r[own].Stat.Czxid)
 		if kept.occupied() {
 			g.version = -1 // at which the lock is not idle when this one leaves
 		}
@@ -541,7 +547,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace, Override: p.a.req.Override,
 	})
 	r, _, err := p.s.multi(ctx,
-		&zk.CheckVersionRequest{Path: p.path, Version: -1},
+		&zk.CheckVersionRequest{Path: p.path, Version: -1}, // planted-bug dead-waiter-goes-on:
 		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
 	switch {
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):

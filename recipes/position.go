@@ -67,6 +67,8 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	// G before the children, or both of one version: a list that is older than G
 	// could show a holder as alive that G no longer knows.
 	at, there, together := p.report()
+	// planted-bug list-before-version: together = false
+	// planted-bug list-before-version: there, _ = s.contenders(ctx, l.path)
 	if !together {
 		var err error
 		if at.data, at.stat, err = s.get(ctx, l.path); err != nil {
@@ -79,7 +81,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	p.settleDelayed(g)
-	if !together {
+	if !together { // planted-bug list-before-version: if there.stat == nil {
 		if there, err = s.contenders(ctx, l.path); err != nil {
 			return nil, 0, err
 		}
@@ -119,6 +121,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 		waiting++
 	}
+	// planted-bug dead-waiter-goes-on: if pos < 0 { pos, pred = p.formerPosition(children, holding) }
 	if pos < 0 {
 		if p.gone.Load() || s.isOver() {
 			return nil, 0, p.evicted(ctx)

@@ -88,6 +88,7 @@ func (p *place) wait(ctx context.Context) (*Grant, error) {
 	defer p.tidy()
 	for {
 		g, after, err := p.decide(ctx)
+		// planted-bug dead-waiter-goes-on: if p.goesOn(ctx, err) { continue }
 		switch {
 		case isFinal(err):
 			return nil, err
@@ -98,6 +99,7 @@ func (p *place) wait(ctx context.Context) (*Grant, error) {
 		}
 		p.tidy()
 		if err := p.block(ctx, after); err != nil {
+			// planted-bug dead-waiter-goes-on: if p.goesOn(ctx, err) { continue }
 			if p.granted.Load() && errors.Is(err, errAcquireTimeout) {
 				continue
 			}
@@ -143,7 +145,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		data, stat, err := p.s.look(ctx, p.path, &p.own)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			return nil, 0, p.evicted(ctx)
+			return nil, 0, p.evicted(ctx) // planted-bug dead-waiter-goes-on: return p.weigh(ctx)
 		case err != nil:
 			p.stale.Store(true)
 			return nil, 0, err
@@ -161,7 +163,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 			g, err := p.handedOver(ctx, rec.token(stat))
 			return g, 0, err
 		}
-	} else if p.gone.Load() {
+	} else if p.gone.Load() { // planted-bug dead-waiter-goes-on: } else if false {
 		return nil, 0, p.evicted(ctx)
 	}
 	if err := p.revise(ctx); err != nil {

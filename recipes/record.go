@@ -274,7 +274,7 @@ func (r *contenderRecord) token(stat *zk.Stat) Token {
 	if r.Token != 0 {
 		return r.Token
 	}
-	return Token(stat.Mzxid)
+	return Token(stat.Mzxid) // planted-bug token-of-the-place: return Token(stat.Czxid)
 }
 
 // grantedAt returns when the lock was granted, in server time.

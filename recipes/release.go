@@ -276,6 +276,7 @@ func (g *Grant) handOver(ctx context.Context, line succession, sent *parcel) err
 	} else {
 		_, failed, err = g.s.multi(ctx, g.handOverTo(line)...)
 	}
+	// planted-bug hand-over-without-own-node: if err == nil { err = g.s.deleteSurely(ctx, g.path) }
 	if failed == len(line.heirs) && errors.Is(err, zk.ErrNoNode) {
 		return errHolderGone
 	}
@@ -292,5 +293,8 @@ func (g *Grant) handOverTo(line succession) []any {
 		ops = append(ops, &zk.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
 		next.Holders, next.Delays = append(next.Holders, h.guid), append(next.Delays, h.notes...)
 	}
-	return append(ops, &zk.DeleteRequest{Path: g.path, Version: -1}, &zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
+	// planted-bug readers-hand-over-without-version: line.version = -1
+	return append(ops,
+		&zk.DeleteRequest{Path: g.path, Version: -1}, // planted-bug hand-over-without-own-node:
+		&zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
 }

@@ -358,7 +358,7 @@ func (s *session) end(err error) {
 
 // finish cleans up after the end.
 func (s *session) finish() {
-	s.lose(s.overErr)
+	s.lose(s.overErr) // planted-bug grant-of-another-session:
 	go s.c.replace(s)
 	s.conn.Close()
 	s.mu.Lock()

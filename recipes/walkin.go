@@ -103,7 +103,10 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 	r, failed, err := s.multi(ctx,
 		&zk.CheckVersionRequest{Path: l.c.root, Version: at.epoch},
 		&zk.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-		&zk.CheckVersionRequest{Path: l.path, Version: at.version})
+		&zk.CheckVersionRequest{
+			Path:    l.path,
+			Version: at.version, // planted-bug walk-in-without-version: Version: -1,
+		})
 	l.c.hints.update(l.path, func(h *hint) {
 		h.walking = max(0, h.walking-1)
 		switch {

@@ -20,6 +20,7 @@ func (s *session) deadline() instant {
 }
 
 func (s *session) deadlineLocked() instant {
+	// planted-bug answer-is-a-touch: return s.lastAck.add(s.timeout - s.c.margin(s.timeout))
 	return s.touches.known().add(s.timeout - s.c.margin(s.timeout))
 }
 
@@ -62,7 +63,7 @@ func (s *session) watchdog() {
 		case news:
 			s.reassure()
 		}
-		if now >= end {
+		if now >= end { // planted-bug no-session-deadline: if false {
 			s.lose(fmt.Errorf("no answer for %s", now.sub(s.lastAckNow()).Round(time.Millisecond)))
 			s.greetAgain(l, now)
 		} else {

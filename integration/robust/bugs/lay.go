@@ -3,9 +3,12 @@ package bugs
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 // A Bug is what somebody may get wrong.
 type Bug struct {
 	Name    string         // a word
+	Places  int            // markers in the product
 	What    string         // is wrong, and what follows from that
 	Quiet   bool           // it shows where few contend for a lock, and hardly in a crowd
 	Tempo   float64        // by how much clients work longer than in other hunts; 0: as long
@@ -24,50 +28,26 @@ type Bug struct {
 	Tick    time.Duration  // of the servers; 0: as in other hunts
 	Session time.Duration  // timeout; 0: as in other hunts
 	Kinds   []nemesis.Kind // the faults that provoke it; nil: those of all hunts
-	Patches []Patch
+	Extra   string         // declarations that the package of the markers gets in a file of its own
+	Imports []string       // of Extra
 }
 
-// A Patch replaces text that a package has exactly once, in whatever file.
-type Patch struct {
-	Package  string // its directory, from the root of the repository
-	Old, New string
-}
+// marker is a line with a marker: the code before it, the bug, the code of the bug.
+var marker = regexp.MustCompile(`(?m)^(.*?)[ \t]*// planted-bug ([^:\n]*):(.*)$`)
 
-// Lay makes the file for go build -overlay that plants these bugs, with what it
-// needs, in dir.
-func Lay(dir string, planted ...Bug) (overlay string, err error) {
-	root := Root()
-	sources := make(map[string]map[string]string) // by package and path
-	texts := make(map[string]string)              // those that are changed
-	for _, b := range planted {
-		for _, p := range b.Patches {
-			files := sources[p.Package]
-			if files == nil {
-				if files, err = read(root, p.Package); err != nil {
-					return "", fmt.Errorf("bug %s: %w", b.Name, err)
-				}
-				sources[p.Package] = files
-			}
-			n, in := 0, ""
-			for file, text := range files {
-				if k := strings.Count(text, p.Old); k > 0 {
-					n, in = n+k, file
-				}
-			}
-			if n != 1 {
-				return "", fmt.Errorf("bug %s: package %s has the text to be replaced %d times: change integration/robust/bugs with the product\n%s", b.Name, p.Package, n, p.Old)
-			}
-			files[in] = strings.Replace(files[in], p.Old, p.New, 1)
-			texts[in] = files[in]
-		}
+// Lay makes the file for go build -overlay that plants a bug, with what it needs, in dir.
+func Lay(dir string, b Bug) (overlay string, err error) {
+	changed, err := plant(b)
+	if err != nil {
+		return "", err
 	}
 	replace := make(map[string]string)
-	for file, text := range texts {
-		laid := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+	for path, text := range changed {
+		laid := filepath.Join(dir, strconv.Itoa(len(replace))+"_"+filepath.Base(path))
 		if err := os.WriteFile(laid, []byte(text), 0o600); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(root, file)] = laid
+		replace[path] = laid
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -77,29 +57,70 @@ func Lay(dir string, planted ...Bug) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// read returns the sources of a package, without its tests, by their paths from the
-// root.
-func read(root, pkg string) (map[string]string, error) {
-	paths, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+// plant returns the files that the bug changes or adds, by path.
+func plant(b Bug) (changed map[string]string, err error) {
+	marked, err := markedFiles()
 	if err != nil {
 		return nil, err
 	}
-	files := make(map[string]string)
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
+	changed = make(map[string]string)
+	places := 0
+	for path, text := range marked {
+		n := 0
+		laid := marker.ReplaceAllStringFunc(text, func(line string) string {
+			if part := marker.FindStringSubmatch(line); part[2] == b.Name {
+				n++
+				return part[3]
+			}
+			return line
+		})
+		if places += n; n == 0 {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
+		changed[path] = laid
+		if b.Extra != "" {
+			changed[filepath.Join(filepath.Dir(path), "planted_bug.go")] = extra(laid, b)
 		}
-		files[pkg+"/"+filepath.Base(path)] = string(text)
 	}
-	return files, nil
+	if places != b.Places {
+		return nil, fmt.Errorf("the product has %d markers of bug %s, and should have %d: see package integration/robust/bugs", places, b.Name, b.Places)
+	}
+	return changed, nil
+}
+
+// extra returns the file that declares what a bug needs beside its places.
+func extra(neighbour string, b Bug) string {
+	var text strings.Builder
+	text.WriteString(regexp.MustCompile(`(?m)^package \w+$`).FindString(neighbour) + "\n")
+	for _, path := range b.Imports {
+		fmt.Fprintf(&text, "import %q\n", path)
+	}
+	return text.String() + b.Extra
+}
+
+// markedFiles returns the product's files that have markers, by path.
+func markedFiles() (map[string]string, error) {
+	root, files := Root(), make(map[string]string)
+	return files, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (name == "integration" || name == "testdata" || name[0] == '.'):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if marker.Match(text) {
+			files[path] = string(text)
+		}
+		return err
+	})
 }
 
 // Root is the root of the repository that this package was built from.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+	return filepath.Clean(filepath.Join(filepath.Dir(file), "..", "..", ".."))
 }

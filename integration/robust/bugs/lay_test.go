@@ -1,39 +1,134 @@
 package bugs
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryBugCanStillBePlanted(t *testing.T) {
+func TestEachMarkerIsOfABug(t *testing.T) {
+	files, err := markedFiles()
+	require.NoError(t, err)
+	for path, text := range files {
+		for _, part := range marker.FindAllStringSubmatch(text, -1) {
+			_, ok := Named(part[2])
+			require.True(t, ok, "%s has a marker of bug %q, which is none", path, part[2])
+		}
+	}
+}
+
+func TestEachBugHasItsPlacesAndCompiles(t *testing.T) {
+	compiler := newCompiler(t)
 	for _, b := range All() {
 		t.Run(b.Name, func(t *testing.T) {
 			require.NotEmpty(t, b.What)
-			_, err := Lay(t.TempDir(), b)
+			changed, err := plant(b)
 			require.NoError(t, err)
-			same, ok := Named(b.Name)
-			require.True(t, ok)
-			require.Equal(t, b, same)
+			compiler.compile(t, changed)
+
+			b.Places++
+			_, err = Lay(t.TempDir(), b)
+			require.ErrorContains(t, err, "markers of bug "+b.Name)
 		})
 	}
 }
 
-func TestProductWithAllBugsCompiles(t *testing.T) {
-	overlay, err := Lay(t.TempDir(), All()...)
+func TestLaidFilesReplaceThoseOfTheProduct(t *testing.T) {
+	b, ok := Named("dead-waiter-goes-on")
+	require.True(t, ok)
+	changed, err := plant(b)
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./recipes", "./lockguard")
-	cmd.Dir = Root()
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	overlay, err := Lay(t.TempDir(), b)
+	require.NoError(t, err)
+	var laid struct{ Replace map[string]string }
+	text, err := os.ReadFile(overlay)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &laid))
+	require.Len(t, laid.Replace, len(changed))
+	for path, at := range laid.Replace {
+		text, err := os.ReadFile(at)
+		require.NoError(t, err)
+		require.Equal(t, changed[path], string(text))
+	}
 }
 
-func TestBugThatDoesNotApplyIsRefused(t *testing.T) {
-	_, err := Lay(t.TempDir(), Bug{Name: "gone", Patches: []Patch{{"recipes", "what is in no file of the product", ""}}})
-	require.ErrorContains(t, err, "0 times")
-	_, err = Lay(t.TempDir(), Bug{Name: "vague", Patches: []Patch{{"recipes", "return", ""}}})
-	require.ErrorContains(t, err, "bug vague")
-	_, err = Lay(t.TempDir(), Bug{Name: "lost", Patches: []Patch{{"nowhere", "package", ""}}})
-	require.ErrorContains(t, err, "0 times")
+// compiler checks the types of a package with some files replaced.
+type compiler struct {
+	set      *token.FileSet
+	packages map[string]listed // by directory
+	imports  types.Importer
+}
+
+type listed struct {
+	Dir, ImportPath, Export string
+	GoFiles                 []string
+}
+
+func newCompiler(t *testing.T) *compiler {
+	files, err := markedFiles()
+	require.NoError(t, err)
+	arguments := []string{"list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles"}
+	for path := range files {
+		if dir := filepath.Dir(path); !slices.Contains(arguments, dir) {
+			arguments = append(arguments, dir)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", arguments...)
+	cmd.Dir = Root()
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	c := &compiler{set: token.NewFileSet(), packages: make(map[string]listed)}
+	exports := make(map[string]string)
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		c.packages[p.Dir], exports[p.ImportPath] = p, p.Export
+	}
+	c.imports = importer.ForCompiler(c.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	return c
+}
+
+func (c *compiler) compile(t *testing.T, changed map[string]string) {
+	dirs := make(map[string]bool)
+	for path := range changed {
+		dirs[filepath.Dir(path)] = true
+	}
+	for dir := range dirs {
+		paths := make(map[string]any) // to the text, or nil: as it is
+		for _, name := range c.packages[dir].GoFiles {
+			paths[filepath.Join(dir, name)] = nil
+		}
+		for path, text := range changed {
+			if filepath.Dir(path) == dir {
+				paths[path] = strings.NewReader(text)
+			}
+		}
+		var files []*ast.File
+		for path, text := range paths {
+			file, err := parser.ParseFile(c.set, path, text, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			files = append(files, file)
+		}
+		config := types.Config{Importer: c.imports}
+		_, err := config.Check(c.packages[dir].ImportPath, c.set, files, nil)
+		require.NoError(t, err)
+	}
 }
