@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/serverlog"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
@@ -113,7 +114,7 @@ func run(ctx context.Context, backend Backend, s Settings) (Server, error) {
 }
 
 // Start runs a server for the length of a test that stops or restarts it, or
-// needs settings of its own. What a failed test's server wrote is printed.
+// needs settings of its own. What a failed test's server wrote is kept in a file.
 func Start(t testing.TB, s Settings) Server {
 	t.Helper()
 	server, err := Run(t.Context(), s)
@@ -125,7 +126,7 @@ func Start(t testing.TB, s Settings) Server {
 			t.Errorf("%v", err)
 		}
 	})
-	printLog(t, server)
+	t.Cleanup(func() { keepLog(t, server) })
 	return server
 }
 
@@ -148,12 +149,10 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// printLog prints the end of what the server has written, if the test fails.
-func printLog(t testing.TB, server Server) {
+// keepLog keeps the end of what the server has written, if the test has failed.
+func keepLog(t testing.TB, server Server) {
 	t.Helper()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of the log of ZooKeeper at %s:\n%s", server.Addr(), server.LogTail(60))
-		}
-	})
+	if t.Failed() {
+		serverlog.Keep(t, server.Addr(), server.LogTail(5000))
+	}
 }

@@ -26,14 +26,14 @@ type Shared struct {
 }
 
 // Server returns the shared server. When the test fails, the end of what the
-// server has written is printed with it.
+// server has written is kept in a file.
 func (s *Shared) Server(t testing.TB) Server {
 	t.Helper()
 	server, err := s.start()
 	if err != nil {
 		t.Fatalf("start the shared ZooKeeper: %v", err)
 	}
-	printLog(t, server)
+	t.Cleanup(func() { keepLog(t, server) })
 	return server
 }
 

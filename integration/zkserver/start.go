@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/serverlog"
 )
 
-// Start runs a server for the length of a test. When the test fails, the end of the server's log is printed with it.
+// Start runs a server for the length of a test. When the test fails, the server's log is kept in a file, which is named.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	server, err := Run(t.Context(), opts...)
@@ -35,14 +37,26 @@ func StartEnsemble(t testing.TB, opts ...Option) *Ensemble {
 
 func finish(t testing.TB, closeServers func() error, servers ...*Server) {
 	t.Helper()
-	if t.Failed() {
-		for _, s := range servers {
-			t.Logf("end of the log of ZooKeeper %d at %s:\n%s", s.ID(), s.Addr(), s.LogTail(60))
-		}
+	for _, s := range servers {
+		keepLog(t, s, 0)
 	}
 	if err := closeServers(); err != nil {
 		t.Errorf("%v", err)
 	}
+}
+
+// keepLog keeps what the server wrote after the first bytes of its log, if the test has failed.
+func keepLog(t testing.TB, s *Server, from int) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	log, err := s.Log()
+	if err != nil {
+		t.Logf("%v", err)
+		return
+	}
+	serverlog.Keep(t, s.Addr(), log[from:])
 }
 
 // ExpireSession ends a session on the server at addr, or fails the test. See CloseSession.
@@ -80,7 +94,7 @@ type Shared struct {
 	err    error
 }
 
-// Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is printed with it.
+// Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is kept in a file.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
 	server, err := s.start()
@@ -91,17 +105,7 @@ func (s *Shared) Server(t testing.TB) *Server {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	t.Cleanup(func() {
-		if !t.Failed() {
-			return
-		}
-		after, err := server.Log()
-		if err != nil {
-			t.Logf("%v", err)
-			return
-		}
-		t.Logf("log of the shared ZooKeeper during this test:\n%s", tail(after[len(before):], 60))
-	})
+	t.Cleanup(func() { keepLog(t, server, len(before)) })
 	return server
 }
 
