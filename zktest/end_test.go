@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,34 +92,38 @@ func TestDialBehindAPartitionEndsWithItsContextOrTheServer(t *testing.T) {
 }
 
 func TestPartitionHidesThatTheServerIsGone(t *testing.T) {
-	s := RunT(t, Pipe())
-	c := dialAs(t, s, "A")
-	s.Partition("A")
-	s.Stop()
-	require.NoError(t, c.nc.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-	_, err := c.frame()
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	s.Heal("A")
-	c.isCut()
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Pipe())
+		c := dialAs(t, s, "A")
+		s.Partition("A")
+		s.Stop()
+		require.NoError(t, c.nc.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err := c.frame()
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		s.Heal("A")
+		c.isCut()
+	})
 }
 
 func TestPartitionIsOneForFourLetterWordsToo(t *testing.T) {
-	s := RunT(t)
-	s.Partition()
-	nc, err := net.Dial("tcp", s.Addr())
-	require.NoError(t, err)
-	defer nc.Close()
-	_, err = nc.Write([]byte("ruok"))
-	require.NoError(t, err)
-	require.NoError(t, nc.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-	b := make([]byte, 4)
-	_, err = nc.Read(b)
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	s.Heal()
-	require.NoError(t, nc.SetReadDeadline(time.Now().Add(time.Minute)))
-	_, err = nc.Read(b)
-	require.NoError(t, err)
-	require.Equal(t, "imok", string(b))
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Pipe())
+		nc, err := s.Dial(t.Context(), "", "")
+		require.NoError(t, err)
+		defer nc.Close()
+		s.Partition()
+		_, err = nc.Write([]byte("ruok"))
+		require.NoError(t, err)
+		require.NoError(t, nc.SetReadDeadline(time.Now().Add(time.Minute)))
+		b := make([]byte, 4)
+		_, err = nc.Read(b)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		s.Heal()
+		require.NoError(t, nc.SetReadDeadline(time.Time{}))
+		_, err = nc.Read(b)
+		require.NoError(t, err)
+		require.Equal(t, "imok", string(b))
+	})
 }
 
 func TestFrameThatIsTooLongEndsTheConnectionWhole(t *testing.T) {
@@ -188,18 +191,17 @@ func TestStartThatFailsTouchesNoDataAnyMore(t *testing.T) {
 	require.NoError(t, err)
 	defer busy.Close()
 
-	_, err = Start(DataDir(dir), TickTime(50*time.Millisecond), Addr(busy.Addr().String()))
-	require.ErrorContains(t, err, "address already in use")
+	synctest.Test(t, func(t *testing.T) { // in which a server that goes on would save its data again and again
+		_, err = Start(DataDir(dir), TickTime(50*time.Millisecond), Addr(busy.Addr().String()))
+		require.ErrorContains(t, err, "address already in use")
 
-	s := RunT(t, DataDir(dir), FrozenClock())
-	require.NoError(t, s.Create("/precious", nil))
-	path := dir + "/zktest.json"
-	holds := func() bool {
-		text, err := os.ReadFile(path)
-		return err == nil && strings.Contains(string(text), "/precious")
-	}
-	require.Eventually(t, holds, 30*time.Second, 10*time.Millisecond)
-	require.Never(t, func() bool { return !holds() }, 2500*time.Millisecond, 50*time.Millisecond)
+		s := RunT(t, DataDir(dir), Pipe())
+		require.NoError(t, s.Create("/precious", nil))
+		<-time.After(3 * saveEvery)
+		text, err := os.ReadFile(dir + "/zktest.json")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "/precious")
+	})
 }
 
 func TestListenerOutlivesAFailureToAccept(t *testing.T) {

@@ -474,9 +474,9 @@ func TestEnsembleOnTheNetwork(t *testing.T) {
 	c.sync()
 	old := e.Leader()
 	old.Kill()
-	require.Eventually(t, func() bool { l := e.Leader(); return l != nil && l != old }, time.Second, ms)
+	require.Eventually(t, func() bool { l := e.Leader(); return l != nil && l != old }, time.Minute, ms)
 	require.NoError(t, old.Start())
-	require.Eventually(t, old.Serves, time.Second, ms)
+	require.Eventually(t, old.Serves, time.Minute, ms)
 	require.NotZero(t, c.moveTo(old))
 	require.Equal(t, wire.OK, c.exists("/x", false))
 }

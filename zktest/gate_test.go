@@ -347,34 +347,3 @@ func TestOrderIsKeptWhateverHappensAtOnce(t *testing.T) {
 		require.False(t, w.isCut())
 	}
 }
-
-// What passes a gate without faults, both ways.
-func BenchmarkPass(b *testing.B) {
-	f := newFaults()
-	reply := replyFrame(1, 1, wire.OK)
-	var g *gate
-	g = f.open([]string{"A"}, func([]byte) { g.outbound(reply) }, func([]byte) {}, func() {})
-	defer g.close()
-	g.inbound(connectBody(0))
-	request := requestBody(1, create("/benchmark"))
-	b.ReportAllocs()
-	for b.Loop() {
-		g.inbound(request)
-	}
-}
-
-// The same with a rule that matches nothing.
-func BenchmarkPassRule(b *testing.B) {
-	h := newHouse()
-	h.On(Op(Create).Path("/elsewhere/**")).DropReply()
-	reply := replyFrame(1, 1, wire.OK)
-	var g *gate
-	g = h.open([]string{"A"}, func([]byte) { g.outbound(reply) }, func([]byte) {}, func() {})
-	defer g.close()
-	g.inbound(connectBody(0))
-	request := requestBody(1, create("/benchmark"))
-	b.ReportAllocs()
-	for b.Loop() {
-		g.inbound(request)
-	}
-}

@@ -1,6 +1,8 @@
 package zktest
 
 import (
+	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -71,4 +73,60 @@ func TestProxyLetsGoOfAClientThatDoesNotCloseItsSide(t *testing.T) {
 	c.ask(wire.OpCreate, "/a", []byte{}, tree.OpenACL, wire.Persistent)
 
 	require.Eventually(t, func() bool { return p.connections() == 0 }, 30*time.Second, 10*time.Millisecond, "after a moment")
+}
+
+func TestProxyPassesFourLetterWords(t *testing.T) {
+	require.Equal(t, "imok", word(t, RunProxyT(t, RunT(t).Addr()).Addr(), "ruok"))
+}
+
+func TestProxyEndsAConnectionThatItCannotPassOn(t *testing.T) {
+	s := RunT(t)
+	s.Stop()
+	nc, err := RunProxyT(t, s.Addr()).Dialer("A")(t.Context(), "", "")
+	require.NoError(t, err)
+	_, _ = nc.Write(make([]byte, 48)) // it may have ended by now
+	(&client{t: t, nc: nc}).isCut()
+}
+
+func TestClosedProxyHasCutItsConnections(t *testing.T) {
+	s := RunT(t)
+	p := RunProxyT(t, s.Addr())
+	c := through(t, p, "A")
+	rule := p.On(Op(Create)).Hold()
+	c.ask(wire.OpCreate, "/a", []byte{}, tree.OpenACL, wire.Persistent)
+	<-rule.Reached()
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	c.isCut()
+	require.Empty(t, s.Tree("/a"))
+	_, err := p.Dialer("A")(t.Context(), "", "")
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = NewProxy("no port")
+	require.ErrorContains(t, err, "the target of a proxy is host:port")
+}
+
+// observer is a test whose failures are expected.
+type observer struct {
+	*testing.T
+	failures []string
+	cleanups []func()
+}
+
+func (o *observer) Errorf(format string, args ...any) {
+	o.failures = append(o.failures, fmt.Sprintf(format, args...))
+}
+
+func (o *observer) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
+
+func TestWhatNeverHappenedFailsTheTest(t *testing.T) {
+	s := RunT(t)
+	o := &observer{T: t}
+	RunProxyT(o, s.Addr()).Partition("nobody")
+	RunT(o).On(Op(Create)).DropReply()
+	for _, f := range o.cleanups {
+		f()
+	}
+	require.Len(t, o.failures, 2)
+	require.Contains(t, o.failures[0], `zktest: never happened: Partition("nobody")`)
+	require.Contains(t, o.failures[1], "zktest: never happened: DropReply of create")
 }

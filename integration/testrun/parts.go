@@ -35,7 +35,7 @@ var servers = []string{
 	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines", "integration/doctor",
 	"integration/leaders", "integration/nemesis", "integration/netfault", "integration/observability", "integration/polyglot",
 	"integration/program", "integration/robust", "integration/secrets", "integration/temporal", "integration/upgrade", "integration/zkdiff",
-	"integration/zkproxy", "integration/zkserver",
+	"integration/zkserver",
 }
 
 // conformance are the packages whose tests run on the embedded server and on a real one.

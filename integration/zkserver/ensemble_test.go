@@ -37,17 +37,6 @@ func TestEnsembleServesOnAfterItsLeaderIsKilled(t *testing.T) {
 	require.Equal(t, "without the old leader", rejoined.read(t, "/written"))
 }
 
-func TestEnsembleWithoutQuorumServesAgainAfterRestart(t *testing.T) {
-	ensemble := zkserver.StartEnsemble(t)
-	c := connect(t, ensemble.Connect(), 4*time.Second)
-	c.write(t, "/kept", "data")
-
-	require.NoError(t, ensemble.Kill())
-	require.NoError(t, ensemble.Restart(t.Context()))
-
-	require.Equal(t, "data", connect(t, ensemble.Connect(), 4*time.Second).read(t, "/kept"))
-}
-
 func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 	ensemble := zkserver.StartEnsemble(t, zkserver.WithMembers(5, 1), zkserver.WithHeap(64))
 	require.Len(t, ensemble.Servers(), 6)
@@ -59,23 +48,6 @@ func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 	require.Equal(t, ensemble.Servers()[5:], observers)
 	c := connect(t, observers[0].Addr(), 4*time.Second)
 	c.write(t, "/kept", "data")
-}
-
-func TestPausedLeaderIsReplaced(t *testing.T) {
-	ensemble := zkserver.StartEnsemble(t)
-	leader, err := ensemble.Leader(t.Context())
-	require.NoError(t, err)
-
-	require.NoError(t, leader.Pause())
-	next, err := ensemble.Leader(t.Context())
-	require.NoError(t, err)
-	require.NotSame(t, leader, next)
-
-	require.NoError(t, leader.Resume())
-	require.Eventually(t, func() bool {
-		mode, err := leader.Mode(t.Context())
-		return err == nil && mode == zkserver.Follower
-	}, 30*time.Second, 50*time.Millisecond, "the old leader never followed the new one")
 }
 
 func TestSessionIsExpiredThroughAFollower(t *testing.T) {

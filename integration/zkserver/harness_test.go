@@ -47,7 +47,7 @@ func connect(t *testing.T, servers string, timeout time.Duration) *client {
 
 func (c *client) await(t *testing.T, state zk.State) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case e := <-c.events:

@@ -2,8 +2,6 @@ package zkserver_test
 
 import (
 	"context"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,74 +16,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
-
-func TestStartedServerServes(t *testing.T) {
-	server := shared.Server(t)
-
-	mode, err := server.Mode(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, zkserver.Standalone, mode)
-
-	c := connect(t, server.Connect(), 2*time.Second)
-	root := zkserver.Root(t)
-	c.write(t, root, "hello")
-	require.Equal(t, "hello", c.read(t, root))
-}
-
-func TestDataAndAddressOutliveStopAndKill(t *testing.T) {
-	server := zkserver.Start(t)
-	addr := server.Addr()
-	c := connect(t, addr, 2*time.Second)
-	c.write(t, "/kept", "data")
-
-	for name, end := range map[string]func() error{"stop": server.Stop, "kill": server.Kill} {
-		require.NoError(t, end(), name)
-		require.False(t, server.Alive(), name)
-		_, err := net.Dial("tcp4", addr)
-		require.ErrorIs(t, err, syscall.ECONNREFUSED, name)
-
-		require.NoError(t, server.Restart(t.Context()), name)
-		require.Equal(t, addr, server.Addr())
-		require.Equal(t, "data", connect(t, addr, 2*time.Second).read(t, "/kept"))
-	}
-}
-
-func TestSessionOutlivesKillAndRestart(t *testing.T) {
-	server := zkserver.Start(t)
-	c := connect(t, server.Addr(), 4*time.Second)
-	id := c.SessionID()
-	_, err := c.Create("/mine", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-
-	require.NoError(t, server.Kill())
-	require.NoError(t, server.Restart(t.Context()))
-
-	c.await(t, zk.StateHasSession)
-	require.Equal(t, id, c.SessionID())
-	sessions, err := server.Sessions(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, sessions.Ephemerals[id], "/mine")
-}
-
-func TestPausedServerAnswersNobodyUntilResumed(t *testing.T) {
-	server := zkserver.Start(t)
-
-	require.NoError(t, server.Pause())
-	conn, err := net.Dial("tcp4", server.Addr())
-	require.NoError(t, err, "the kernel still accepts connections")
-	defer conn.Close()
-	_, err = io.WriteString(conn, "ruok")
-	require.NoError(t, err)
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
-	_, err = conn.Read(make([]byte, 1))
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-
-	require.NoError(t, server.Resume())
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-	answer, err := io.ReadAll(conn)
-	require.NoError(t, err)
-	require.Equal(t, "imok", string(answer))
-}
 
 func TestPausedServerCanBeStopped(t *testing.T) {
 	server := zkserver.Start(t)
@@ -185,7 +115,7 @@ func TestServerDiesWithItsParentAndTheNextStartCleansUp(t *testing.T) {
 	require.NoError(t, err)
 	dir := fields[1]
 
-	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, 30*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, time.Minute, 10*time.Millisecond,
 		"the server still runs")
 	require.DirExists(t, dir)
 	old := time.Now().Add(-time.Hour)

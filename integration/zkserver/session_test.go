@@ -4,36 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
-
-func TestExpiredSessionIsGoneAtOnceAndItsClientLearnsOfIt(t *testing.T) {
-	server := shared.Server(t)
-	root := zkserver.Root(t)
-	victim := connect(t, server.Addr(), 4*time.Second)
-	bystander := connect(t, server.Addr(), 4*time.Second)
-	_, err := victim.Create(root, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	session := victim.session(t)
-	require.Equal(t, victim.SessionID(), session.ID)
-
-	zkserver.ExpireSession(t, server.Addr(), session.ID, session.Password)
-
-	sessions, err := server.Sessions(t.Context())
-	require.NoError(t, err)
-	require.NotContains(t, sessions.Alive, session.ID)
-	require.NotContains(t, sessions.Ephemerals, session.ID)
-	exists, _, err := bystander.Exists(root)
-	require.NoError(t, err)
-	require.False(t, exists)
-	victim.await(t, zk.StateExpired)
-	victim.await(t, zk.StateHasSession)
-	require.NotEqual(t, session.ID, victim.session(t).ID)
-	require.Contains(t, sessions.Alive, bystander.SessionID(), "nobody else is touched")
-}
 
 func TestExpiringAnUnknownSessionIsRefused(t *testing.T) {
 	server := shared.Server(t)

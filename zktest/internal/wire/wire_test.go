@@ -9,39 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStringsThatAreNotUTF8AreReadAsJavaDoes(t *testing.T) {
-	for in, want := range map[string]string{
-		"/ä€😀":                 "/ä€😀",
-		"/c/\xc3":              "/c/\ufffd",
-		"\xe2\x82":             "\ufffd",       // a beginning
-		"\xe2\x82a":            "\ufffda",      // and something else
-		"\xff\xfe":             "\ufffd\ufffd", // no beginnings
-		"\xed\xa0\x80":         "\ufffd",       // a surrogate
-		"\xf0\x9f\x98\xf0\x9f": "\ufffd\ufffd",
-		"\xc0\x80":             "\ufffd\ufffd",
-		"\xf4\x90":             "\ufffd\ufffd",
-	} {
-		require.Equal(t, want, NewDecoder(Buffer(nil, []byte(in))).String(), "%x", in)
-	}
-}
-
-func TestCharactersBeyondFFFFAreWrittenAsTwoSurrogates(t *testing.T) {
-	require.Equal(t, "\x00\x00\x00\x09/b/\xed\xa0\xbd\xed\xb8\x80", string(String(nil, "/b/😀")))
-	require.Equal(t, "\x00\x00\x00\x06/ä€", string(String(nil, "/ä€")))
-}
-
-func TestNullIsNotEmpty(t *testing.T) {
-	null, empty := Int32(nil, -1), Int32(nil, 0)
-	require.Nil(t, NewDecoder(null).Buffer())
-	require.NotNil(t, NewDecoder(empty).Buffer())
-	require.Nil(t, NewDecoder(null).Strings())
-	require.NotNil(t, NewDecoder(empty).Strings())
-	_, isNull := NewDecoder(null).NullString()
-	require.True(t, isNull)
-	_, isNull = NewDecoder(empty).NullString()
-	require.False(t, isNull)
-}
-
 func TestLengthsThatCannotBeAreRefusedBeforeAnythingIsAllocated(t *testing.T) {
 	for name, read := range map[string]func(*Decoder){
 		"buffer":  func(d *Decoder) { d.Buffer() },
@@ -65,36 +32,6 @@ func TestLengthsThatCannotBeAreRefusedBeforeAnythingIsAllocated(t *testing.T) {
 	d.Bool()
 	require.Zero(t, d.Int32())
 	require.ErrorContains(t, d.Err(), "long at byte 0 of 0", "the first error stays")
-}
-
-func TestRequestsAreReadWhole(t *testing.T) {
-	acl := []ACL{{Perms: PermAll, ID: ID{Scheme: "world", Name: "anyone"}}}
-	b := Int32(Int32(nil, 7), int32(OpMulti))
-	b = MultiHeader(b, OpCreate, false, -1)
-	b = Int32(ACLs(Buffer(String(b, "/a"), []byte("x")), acl), Ephemeral)
-	b = MultiHeader(b, OpCheck, false, -1)
-	b = Int32(String(b, "/b"), 3)
-	b = MultiHeader(b, OpError, true, -1)
-
-	r, err := ParseRequest(b)
-
-	require.NoError(t, err)
-	require.Equal(t, Request{Xid: 7, Op: OpMulti, Ops: []Request{
-		{Op: OpCreate, Path: "/a", Data: []byte("x"), ACL: acl, Flags: Ephemeral, TTL: -1},
-		{Op: OpCheck, Path: "/b", Version: 3},
-	}}, r)
-	require.Equal(t, []string{"/a", "/b"}, r.Paths())
-	_, err = ParseRequest(b[:len(b)-1])
-	require.ErrorIs(t, err, ErrMalformed)
-}
-
-func TestEveryNumberHasAName(t *testing.T) {
-	require.Equal(t, "create2", OpCreate2.String())
-	require.Equal(t, "op 99", Op(99).String())
-	require.Equal(t, "zookeeper: bad version", BadVersion.Error())
-	require.Equal(t, "error -99", Code(-99).String())
-	require.Equal(t, "NodeDeleted", NodeDeleted.String())
-	require.Equal(t, "event 9", EventType(9).String())
 }
 
 // FuzzRequest: no bytes of a client break the decoder, or make it allocate
