@@ -1,0 +1,34 @@
+package interleavings
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// 68: a knock contains the version of the lock that it has read. When somebody was granted since, it is made anew.
+func TestKnockThatComesAfterAGrantForgetsNobody(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a waiter that is about to knock, and has read the lock
+		x, v, release := w.knocks()
+
+		// when another one is granted before its knock comes
+		x.release()
+		y := w.ask("Y", at(5))
+		y.granted()
+		before, _ := w.admin.lock(w.root, users)
+		release()
+
+		// then the lock still names that one
+		w.eventually("the version is higher", func() bool {
+			now, _ := w.admin.lock(w.root, users)
+			return now.Stat.Version > before.Stat.Version
+		})
+		now, _ := w.admin.lock(w.root, users)
+		require.Equal(w, string(before.Data), string(now.Data))
+		require.Equal(w, []string{"Y"}, w.holders())
+		v.waits()
+		y.release()
+		v.granted()
+	})
+}
