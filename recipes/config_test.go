@@ -2,8 +2,11 @@ package recipes
 
 import (
 	"context"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -94,24 +97,29 @@ func TestLimitsOfTextsAreThoseThatAreDocumented(t *testing.T) {
 }
 
 func TestDeadEnsembleFailsFastOnceTheBreakerIsOpen(t *testing.T) {
-	c, err := NewClient(Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 400 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	l, err := c.PriorityLock("orders")
-	require.NoError(t, err)
-	var gone *UnavailableError
-	for range 3 {
-		_, err = l.Acquire(t.Context(), Request{})
-		require.ErrorAs(t, err, &gone)
-		require.ErrorContains(t, err, "127.0.0.1:1 does not answer")
-	}
-	start := time.Now()
-	for range 100 {
-		_, err = l.Acquire(t.Context(), Request{})
-		require.ErrorAs(t, err, &gone)
-	}
-	require.Less(t, time.Since(start), 100*c.cfg.ConnectTimeout/2, "no call waits for ZooKeeper any more")
+	synctest.Test(t, func(t *testing.T) {
+		c, err := NewClient(Config{Servers: []string{"zk1:2181"}, ConnectTimeout: 400 * time.Millisecond, Dialer: refused})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+		l, err := c.PriorityLock("orders")
+		require.NoError(t, err)
+		var gone *UnavailableError
+		for range 3 {
+			_, err = l.Acquire(t.Context(), Request{})
+			require.ErrorAs(t, err, &gone)
+			require.ErrorContains(t, err, "zk1:2181 does not answer")
+		}
+		start := time.Now()
+		for range 100 {
+			_, err = l.Acquire(t.Context(), Request{})
+			require.ErrorAs(t, err, &gone)
+		}
+		require.Zero(t, time.Since(start), "no call waits for ZooKeeper any more")
+	})
 }
+
+// refused is a dialer of servers that are not there.
+func refused(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
 
 func TestClosedClientSaysSo(t *testing.T) {
 	c, err := NewClient(Config{Servers: []string{"127.0.0.1:1"}})

@@ -58,7 +58,7 @@ func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
 	m.tell(notice(1))
 	select {
 	case <-m.work.done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(t, "not all is told")
 	}
 	require.Equal(t, []GroupNotice{notice(0), notice(1)}, told)

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestRequestThatIsTooLongIsRefusedWithWhatIsTooLong(t *testing.T) {
@@ -138,4 +140,66 @@ func TestBeginningOfATextTakesNoMoreThanItMay(t *testing.T) {
 	require.Equal(t, "a", beginning("a<b", 6), "as JSON it takes six bytes")
 	require.Equal(t, "a<", beginning("a<b", 7))
 	require.Empty(t, beginning("\x00", 5))
+}
+
+// As many as may share a lock do: another one is refused, or waits until one of them leaves.
+func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	other, l := uncontended(t, server)
+	s, err := other.session(t.Context())
+	require.NoError(t, err)
+	rec := newRecord(other, Request{Owner: "reader", Mode: priority.Shared, LeaseTimeout: time.Hour})
+	rec.Granted = true
+	var g lockRecord
+	var names []string
+	for range maxSharing / 100 {
+		ops := make([]any, 100)
+		for i := range ops {
+			guid := newGUID()
+			g.Holders = append(g.Holders, guid)
+			ops[i] = &zk.CreateRequest{
+				Path: l.path + "/" + contenderName(0, priority.Shared, guid), Data: rec.encode(), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral | zk.FlagSequence,
+			}
+		}
+		replies, _, err := s.multi(t.Context(), ops...)
+		require.NoError(t, err)
+		for _, r := range replies {
+			names = append(names, r.String)
+		}
+	}
+	_, err = s.set(t.Context(), l.path, g.encode(), -1)
+	require.NoError(t, err)
+
+	c, err := NewClient(Config{Servers: []string{server.Addr()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	l, err = c.PriorityLock("users")
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), Request{Mode: priority.Shared, AcquireTimeout: new(time.Duration)})
+	require.ErrorAs(t, err, new(*NotAcquiredError))
+
+	granted, queued := make(chan error, 1), make(chan struct{})
+	go func() {
+		grant, err := l.Acquire(t.Context(), Request{Mode: priority.Shared, Notify: func(n Notice) {
+			if _, ok := n.(Queued); ok {
+				close(queued)
+			}
+		}})
+		if err == nil {
+			err = grant.Release(t.Context())
+		}
+		granted <- err
+	}()
+	select {
+	case <-queued:
+	case err := <-granted:
+		require.FailNow(t, "it shares the lock with as many as may", "error: %v", err)
+	}
+	state, err := other.Lock(t.Context(), "users")
+	require.NoError(t, err)
+	require.Len(t, state.Holders, maxSharing)
+	require.Len(t, state.Waiters, 1)
+	require.NoError(t, s.delete(t.Context(), names[0], -1))
+	require.NoError(t, <-granted)
 }

@@ -11,14 +11,6 @@ func lockLine(naming Naming) *line {
 	return &line{c: &Client{}, label: "/locks/a", path: "/locks/a", naming: naming, marks: lockMarks}
 }
 
-func names(tickets []ticket) []string {
-	list := make([]string, 0, len(tickets))
-	for _, t := range tickets {
-		list = append(list, t.name)
-	}
-	return list
-}
-
 // go-zookeeper Z3
 func TestNamesOfEveryClientAreUnderstood(t *testing.T) {
 	t.Parallel()
@@ -52,30 +44,6 @@ func TestNamesThatAreNoParticipantsAreIgnored(t *testing.T) {
 		"_c_38553bd6-d1d5-4f71-8ae7-0ddcc3d24715-lease-0000000007",
 	}
 	require.Empty(t, lockLine(NamingCurator).order(foreign))
-}
-
-// The part that is random must not decide, nor the language.
-func TestParticipantsAreOrderedByWhenTheyCame(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{
-		"ffffffffffffffffffffffffffffffff__lock__0000000001",
-		"_c_eeeeeeee-d1d5-4f71-8ae7-0ddcc3d24715-lock-0000000002",
-		"00000000000000000000000000000000__rlock__0000000003",
-		"_c_00000000-d1d5-4f71-8ae7-0ddcc3d24715-lock-0000000010",
-	}, names(lockLine(NamingCurator).order([]string{
-		"_c_00000000-d1d5-4f71-8ae7-0ddcc3d24715-lock-0000000010",
-		"foreign",
-		"00000000000000000000000000000000__rlock__0000000003",
-		"_c_eeeeeeee-d1d5-4f71-8ae7-0ddcc3d24715-lock-0000000002",
-		"ffffffffffffffffffffffffffffffff__lock__0000000001",
-	})))
-}
-
-// ZooKeeper's sequence numbers are 32 bits wide, with a sign.
-func TestOrderSurvivesTheWrapOfSequenceNumbers(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{"lock-2147483646", "lock-2147483647", "lock--2147483648", "lock--2147483647"},
-		names(lockLine(NamingCurator).order([]string{"lock--2147483647", "lock-2147483646", "lock--2147483648", "lock-2147483647"})))
 }
 
 func TestReaderWaitsForTheNearestWriterAndNotForItsOwn(t *testing.T) {

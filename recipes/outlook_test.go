@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -115,26 +114,6 @@ func TestOutlookNamesWhoIsAskedAndWhen(t *testing.T) {
 	// given: one that is just about to leave
 	s.Waiters[0].WaitingTimeout = new(3*time.Minute - time.Second)
 	require.Zero(t, s.Outlook()[0].Overdue)
-}
-
-// Everybody comes to an end, and the first in line to the one that Plan says.
-func TestOutlookAgreesWithPlan(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		for _, s := range drawStates(t, nil) {
-			outlook := s.Outlook()
-			require.Len(t, outlook, len(s.Waiters))
-			for i, p := range outlook {
-				require.NotEqual(t, OutcomeInLine, p.Outcome)
-				require.Equal(t, s.Waiters[i].ID, p.Waiter.ID)
-			}
-			if len(outlook) > 0 {
-				plan, ok := s.PlanOf(outlook[0].Waiter.ID)
-				require.True(t, ok)
-				require.Equal(t, plan.Outcome, outlook[0].Outcome)
-				require.Equal(t, plan.After, outlook[0].After)
-			}
-		}
-	})
 }
 
 func TestOutlookOfAReaderWaitsForTheDelayOfAWriterThatIsGone(t *testing.T) {

@@ -304,7 +304,7 @@ func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
 	sent := parcelOf(1)
 	posted := make(chan bool, 1)
 	go func() { posted <- l.post(sent, true) }()
-	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.sent) == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.sent) == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
 	require.True(t, <-posted)
 	<-sent.done
@@ -354,7 +354,7 @@ func TestWhoeverLeavesWithARequestUnderWayLeavesNothingBehind(t *testing.T) {
 		require.Eventually(t, func() bool {
 			state, err := c.Lock(t.Context(), "users")
 			return err == nil && len(state.Holders)+len(state.Waiters) == 0
-		}, 20*time.Second, 5*time.Millisecond, do)
+		}, time.Minute, 5*time.Millisecond, do)
 		<-c.backlog.done()
 	}
 }

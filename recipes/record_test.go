@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,38 +13,28 @@ import (
 
 func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 	c := &Client{host: "h3", pid: 811}
-	rec := newRecord(c, Request{
-		Owner: "reindex", Message: "nightly", Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
-		WaitingTimeout: new(time.Duration(0)), Forceful: true, Trace: "00-x",
-	})
-	require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"priority":40,"mode":"exclusive",
-		"lease_timeout_ms":600000,"cleanup_timeout_ms":1000,"waiting_timeout_ms":0,"forceful":true,"message":"nightly","traceparent":"00-x"}`,
-		string(rec.encode()))
-	back, err := decodeContender(rec.encode())
-	require.NoError(t, err)
-	require.Equal(t, rec, back)
-}
-
-// The class is there for observers; whoever knows of none keeps it, and is read.
-func TestClassTravelsBetweenProgramsThatKnowOfItAndThoseThatDoNot(t *testing.T) {
-	c := &Client{host: "h3", pid: 811}
-	rec := newRecord(c, Request{Owner: "bill", LeaseTimeout: time.Minute, Class: "tenant/{id}/billing"})
-	require.JSONEq(t, `{"format":1,"owner":"bill","host":"h3","pid":811,"priority":0,"mode":"exclusive",
-		"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"}`, string(rec.encode()))
-	back, err := decodeContender(rec.encode())
-	require.NoError(t, err)
-	require.Equal(t, "tenant/{id}/billing", back.contender(child{}, &zk.Stat{}).Class)
-
-	// an older program, which hands the lock over, writes it back
-	older := slices.DeleteFunc(slices.Clone(contenderFields), func(name string) bool { return name == "class" })
-	unknown := unknownIn(rec.encode(), older)
-	require.JSONEq(t, `"tenant/{id}/billing"`, string(unknown["class"]))
-	require.Len(t, unknown, 1)
-
-	// a newer one reads what an older one has written
-	without, err := decodeContender([]byte(`{"format":1,"owner":"bill","mode":"exclusive","lease_timeout_ms":60000}`))
-	require.NoError(t, err)
-	require.Empty(t, without.contender(child{}, &zk.Stat{}).Class)
+	for want, r := range map[string]Request{
+		`"priority":40,"lease_timeout_ms":600000,"cleanup_timeout_ms":1000,"waiting_timeout_ms":0,"forceful":true,"message":"nightly","traceparent":"00-x"`: {
+			Message: "nightly", Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second, WaitingTimeout: new(time.Duration(0)), Forceful: true, Trace: "00-x",
+		},
+		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"`: {LeaseTimeout: time.Minute, Class: "tenant/{id}/billing"},
+		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":20001,"preempt_delta":10`: {
+			LeaseTimeout: time.Minute, MinRuntime: 20*time.Second + 1, PreemptDelta: 10,
+		},
+		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":60000,"lease_only":true,"never_preempts":true`: {
+			LeaseTimeout: time.Minute, MinRuntime: time.Minute, NeverPreempts: true,
+		},
+	} {
+		r.Owner = "reindex"
+		rec := newRecord(c, r)
+		require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"mode":"exclusive",`+want+`}`, string(rec.encode()))
+		back, err := decodeContender(rec.encode())
+		require.NoError(t, err)
+		require.Equal(t, rec, back)
+		told := back.contender(child{}, &zk.Stat{})
+		require.Equal(t, []any{r.Class, r.NeverPreempts}, []any{told.Class, told.NeverPreempts})
+		require.Equal(t, (r.MinRuntime + time.Millisecond - 1).Truncate(time.Millisecond), told.MinRuntime)
+	}
 }
 
 func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
@@ -57,23 +46,6 @@ func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
 	}
 	require.NoError(t, CheckClass(strings.Repeat("x", MaxClass)))
 	require.NoError(t, CheckClass(""))
-}
-
-func TestRecordTellsTheRulesOfPreemptionThatThereAre(t *testing.T) {
-	c := &Client{host: "h3", pid: 811}
-	rec := newRecord(c, Request{Owner: "reindex", LeaseTimeout: time.Minute, MinRuntime: 20*time.Second + 1, PreemptDelta: 10})
-	require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"priority":0,"mode":"exclusive",
-		"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":20001,"preempt_delta":10}`, string(rec.encode()))
-	rec = newRecord(c, Request{Owner: "reindex", LeaseTimeout: time.Minute, MinRuntime: time.Minute, NeverPreempts: true})
-	require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"priority":0,"mode":"exclusive",
-		"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":60000,"lease_only":true,"never_preempts":true}`, string(rec.encode()))
-	back, err := decodeContender(rec.encode())
-	require.NoError(t, err)
-	require.Equal(t, rec, back)
-
-	told := back.contender(child{}, &zk.Stat{})
-	require.Equal(t, time.Minute, told.MinRuntime)
-	require.True(t, told.NeverPreempts)
 }
 
 func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {
@@ -119,18 +91,6 @@ func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
 	short.protect(30 * time.Second)
 	short.LeaseTimeout = 5 * second
 	require.Equal(t, 5*time.Second, short.minRuntimeLeft(grant, 50*second), "the lease is shorter by now")
-}
-
-func TestRecordOfANewerFormatIsRefused(t *testing.T) {
-	_, err := decodeContender([]byte(`{"format":3}`))
-	require.ErrorContains(t, err, "format 3")
-	_, err = decodeLock([]byte(`{"format":4}`))
-	require.ErrorContains(t, err, "upgrade")
-	_, err = decodeContender([]byte("garbage"))
-	require.ErrorContains(t, err, "unreadable")
-	g, err := decodeLock(nil)
-	require.NoError(t, err)
-	require.Empty(t, g.Holders)
 }
 
 func TestTokenAndLeaseStayThoseOfTheGrantWhoeverWritesLater(t *testing.T) {

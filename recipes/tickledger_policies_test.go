@@ -75,30 +75,6 @@ func TestTicksWaitInOrderForTheEndOfTheRunAndThoseBeyondTheBoundAreSkipped(t *te
 	require.Equal(t, TickCounts{Ran: 2, Interrupted: 1, Skipped: map[string]int64{TickReasonOverlap: 2}}, state(t, b).Counts)
 }
 
-func TestATickThatWaitedAndWasClaimedForNobodyWaitsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given a reply that came too late
-		server := newTickServer()
-		a, session := server.ledger("a")
-		run := ask(t, a, at(1), BufferOverlap, 1).Run
-		ask(t, a, at(2), BufferOverlap, 1)
-		ended(t, a, run, TickRan)
-		session.next(0, late)
-		_, err := a.ClaimWaiting(soon(t), "job", 1)
-		require.Error(t, err)
-		require.Len(t, state(t, a).Runs, 1)
-
-		// when
-		next := ask(t, a, at(3), BufferOverlap, 2)
-
-		// then
-		require.Equal(t, TickBuffered, next.Verdict)
-		require.Equal(t, []time.Time{at(2), at(3)}, state(t, a).Waiting)
-		require.Empty(t, server.markers())
-		require.Equal(t, at(2), waiting(t, a).Run.Instant)
-	})
-}
-
 func TestATickAsksTheRunsToGoAndTakesTheirPlace(t *testing.T) {
 	// given a run, and one that knows nothing of the other's policy
 	server := newTickServer()
@@ -162,35 +138,6 @@ func TestWhoWaitsToBeCancelledHearsThatTheRunIsNoLongerRecorded(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorAs(t, err, new(*UnavailableError))
 	})
-}
-
-func TestRunsGoOnBesideEachOtherUpToTheBound(t *testing.T) {
-	// given
-	server := newTickServer()
-	a, sessionA := server.ledger("a")
-	b, _ := server.ledger("b")
-	first := ask(t, a, at(1), AllowOverlap, 2).Run
-	second := ask(t, b, at(2), AllowOverlap, 2).Run
-
-	// when
-	third := ask(t, b, at(3), AllowOverlap, 2)
-
-	// then
-	require.Equal(t, TickOverlap, third.Verdict)
-	require.Equal(t, first.ID, third.Run.ID)
-	s := state(t, a)
-	require.Equal(t, []string{first.ID, second.ID}, []string{s.Runs[0].ID, s.Runs[1].ID})
-	require.Equal(t, "b", s.Runs[1].Owner)
-	require.Len(t, server.markers(), 2)
-
-	// when one of them dies, there is room again
-	server.expire(sessionA)
-	fourth := ask(t, b, at(4), AllowOverlap, 2)
-	require.Equal(t, TickClaimed, fourth.Verdict)
-	require.Equal(t, first.ID, fourth.Interrupted[0].ID)
-	ended(t, b, second, TickRan)
-	ended(t, b, fourth.Run, TickRan)
-	require.Equal(t, TickCounts{Ran: 2, Interrupted: 1, Skipped: map[string]int64{TickReasonOverlap: 1}}, state(t, a).Counts)
 }
 
 func TestALongStretchIsRecordedInOneEntryUnlessSomebodyHasDecided(t *testing.T) {
@@ -334,33 +281,6 @@ func TestAChangeOfTheRecordAndADeathEndTheWait(t *testing.T) {
 	})
 }
 
-func TestATickThatIsOnlyToldKeepsWhatWasClaimedForNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given a claim whose reply came too late, and a run by hand beside it
-		server := newTickServer()
-		a, session := server.ledger("a")
-		b, _ := server.ledger("b")
-		session.next(0, late)
-		_, err := a.Claim(soon(t), "job", at(1), TickAsk{OnOverlap: TellOverlap})
-		require.Error(t, err)
-		handle, err := b.Request(t.Context(), TickRequest{Job: "job"})
-		require.NoError(t, err)
-		manual, err := b.ClaimRequest(t.Context(), TickRequest{ID: handle.ID(), Job: "job"}, 2)
-		require.NoError(t, err)
-		require.Equal(t, TickClaimed, manual.Verdict)
-
-		// when
-		told := ask(t, a, at(1), TellOverlap, 0)
-		require.Equal(t, TickOverlap, told.Verdict)
-		require.Len(t, state(t, a).Runs, 2)
-		ended(t, b, manual.Run, TickRan)
-
-		// then it is still to be had
-		ended(t, a, ask(t, a, at(1), TellOverlap, 0).Run, TickRan)
-		require.Equal(t, TickCounts{Ran: 2}, state(t, a).Counts)
-	})
-}
-
 // --- speed --------------------------------------------------------------------
 
 func TestWhoWonLastClaimsAndFinishesWithOneRequestEach(t *testing.T) {
@@ -454,42 +374,6 @@ func TestWhatIsRememberedOfManyJobsIsSmall(t *testing.T) {
 	t.Logf("%d bytes are remembered as %d", full, len(a.jobs["job"].data))
 }
 
-// BenchmarkTickCycle is what a claim and a finish cost the processor, without a
-// server.
-func BenchmarkTickCycle(b *testing.B) {
-	a, session := newTickServer().ledger("a")
-	n := 0
-	before := session.requests.Load()
-	for b.Loop() {
-		n++
-		claim, err := a.Claim(b.Context(), "job", at(n), TickAsk{})
-		require.NoError(b, err)
-		_, err = a.Finish(b.Context(), claim.Run, TickEnd{Outcome: TickRan, Took: time.Second})
-		require.NoError(b, err)
-	}
-	b.ReportMetric(float64(session.requests.Load()-before)/float64(n), "requests/op")
-}
-
-func TestATickThatOthersHaveFoundDeadIsNoOverlap(t *testing.T) {
-	// given a claim whose reply is lost, and with it the session
-	server := newTickServer()
-	a, session := server.ledger("a")
-	b, _ := server.ledger("b")
-	session.next(0, lostAfter)
-	session.after = func() {
-		server.expire(session)
-		require.Equal(t, TickClaimed, ask(t, b, at(2), SkipOverlap, 0).Verdict)
-	}
-
-	// when
-	claim := ask(t, a, at(1), SkipOverlap, 0)
-
-	// then
-	require.Equal(t, TickTaken, claim.Verdict)
-	require.Equal(t, at(2), claim.Last)
-	require.Equal(t, TickCounts{Interrupted: 1}, state(t, a).Counts)
-}
-
 func TestAReasonThatIsNoTextIsShortenedLikeOthers(t *testing.T) {
 	server := newTickServer()
 	l, _ := server.ledger("a")
@@ -514,4 +398,55 @@ func TestSkipsOfDifferentFreezesAreEntriesOfTheirOwn(t *testing.T) {
 	require.Equal(t, "frozen by override INC-7", s.History[0].Detail)
 	require.Equal(t, "frozen by override INC-8", s.History[1].Detail)
 	require.Empty(t, s.History[2].Detail)
+}
+
+func TestATickThatWaitedAndWasClaimedForNobodyWaitsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a reply that came too late
+		server := newTickServer()
+		a, session := server.ledger("a")
+		run := ask(t, a, at(1), BufferOverlap, 1).Run
+		ask(t, a, at(2), BufferOverlap, 1)
+		ended(t, a, run, TickRan)
+		session.next(0, late)
+		_, err := a.ClaimWaiting(soon(t), "job", 1)
+		require.Error(t, err)
+		require.Len(t, state(t, a).Runs, 1)
+
+		// when
+		next := ask(t, a, at(3), BufferOverlap, 2)
+
+		// then
+		require.Equal(t, TickBuffered, next.Verdict)
+		require.Equal(t, []time.Time{at(2), at(3)}, state(t, a).Waiting)
+		require.Empty(t, server.markers())
+		require.Equal(t, at(2), waiting(t, a).Run.Instant)
+	})
+}
+
+func TestATickThatIsOnlyToldKeepsWhatWasClaimedForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a claim whose reply came too late, and a run by hand beside it
+		server := newTickServer()
+		a, session := server.ledger("a")
+		b, _ := server.ledger("b")
+		session.next(0, late)
+		_, err := a.Claim(soon(t), "job", at(1), TickAsk{OnOverlap: TellOverlap})
+		require.Error(t, err)
+		handle, err := b.Request(t.Context(), TickRequest{Job: "job"})
+		require.NoError(t, err)
+		manual, err := b.ClaimRequest(t.Context(), TickRequest{ID: handle.ID(), Job: "job"}, 2)
+		require.NoError(t, err)
+		require.Equal(t, TickClaimed, manual.Verdict)
+
+		// when
+		told := ask(t, a, at(1), TellOverlap, 0)
+		require.Equal(t, TickOverlap, told.Verdict)
+		require.Len(t, state(t, a).Runs, 2)
+		ended(t, b, manual.Run, TickRan)
+
+		// then it is still to be had
+		ended(t, a, ask(t, a, at(1), TellOverlap, 0).Run, TickRan)
+		require.Equal(t, TickCounts{Ran: 2}, state(t, a).Counts)
+	})
 }

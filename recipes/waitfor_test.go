@@ -96,39 +96,17 @@ func TestWaitForFindsCircles(t *testing.T) {
 		states []LockState
 		want   []circle
 	}{
-		"none": {[]LockState{lockNamed("a", []Contender{aHolder("h")}, aWaiter("w"))}, nil},
-		"a chain": {[]LockState{
-			lockNamed("a", []Contender{aHolder("a1")}, aWaiter("a2", "b1")),
-			lockNamed("b", []Contender{aHolder("b1")}, aWaiter("b2", "c1")),
-			lockNamed("c", []Contender{aHolder("c1")}),
-		}, nil},
+		"none":      {[]LockState{lockNamed("a", []Contender{aHolder("h")}, aWaiter("w"))}, nil},
 		"two locks": {crossed(), []circle{{"[o2>o1 o1>u1 u1>u2 u2>o2]", "u2"}}},
-		"three locks": {[]LockState{
-			lockNamed("a", []Contender{aHolder("a1")}, aWaiter("a2", "b1")),
-			lockNamed("b", []Contender{aHolder("b1")}, aWaiter("b2", "c1")),
-			lockNamed("c", []Contender{aHolder("c1", func(c *Contender) { c.Priority = 1 })}, aWaiter("c2", "a1")),
-		}, []circle{{"[a2>a1 a1>c2 c2>c1 c1>b2 b2>b1 b1>a2]", "a1"}}},
 		"the work that holds it wants it once more": {
 			[]LockState{lockNamed("a", []Contender{aHolder("h")}, aWaiter("w", "h"))},
 			[]circle{{"[w>h h>w]", "h"}},
-		},
-		"beside each other": {
-			append(crossed(), lockNamed("self", []Contender{aHolder("s")}, aWaiter("t", "s"))),
-			[]circle{{"[t>s s>t]", "s"}, {"[o2>o1 o1>u1 u1>u2 u2>o2]", "u2"}},
 		},
 		"one cut is enough for two circles": {[]LockState{
 			lockNamed("a", []Contender{aHolder("a1", func(c *Contender) { c.Since = planned })}, aWaiter("a2", "b1"), aWaiter("a3", "c1")),
 			lockNamed("b", []Contender{aHolder("b1")}, aWaiter("b2", "a1")),
 			lockNamed("c", []Contender{aHolder("c1")}, aWaiter("c2", "a1")),
 		}, []circle{{"[a2>a1 a1>b2 b2>b1 b1>a2]", "a1"}}},
-		"readers who both want to write": {
-			[]LockState{lockNamed("a", []Contender{reading(aHolder("r")), reading(aHolder("s"))}, aWaiter("w", "r"), aWaiter("v", "s"))},
-			[]circle{{"[w>r r>w]", "r"}, {"[v>s s>v]", "s"}},
-		},
-		"readers do not wait for each other": {[]LockState{
-			lockNamed("a", []Contender{reading(aHolder("a1"))}, reading(aWaiter("a2", "b1"))),
-			lockNamed("b", []Contender{aHolder("b1")}, aWaiter("b2", "a1")),
-		}, nil},
 		"through the queue": {[]LockState{
 			// a3 could read beside a1, but for a2, who wants to write and stands before it.
 			lockNamed("a", []Contender{reading(aHolder("a1"))}, aWaiter("a2"), reading(aWaiter("a3", "b1"))),
@@ -138,10 +116,6 @@ func TestWaitForFindsCircles(t *testing.T) {
 			lockNamed("a", []Contender{aHolder("a1", func(c *Contender) { c.Priority, c.Since = 3, planned })}, aWaiter("a2", "b1")),
 			lockNamed("b", []Contender{aHolder("b1", func(c *Contender) { c.Priority = 2 })}, aWaiter("b2", "a1")),
 		}, []circle{{"[a2>a1 a1>b2 b2>b1 b1>a2]", "b1"}}},
-		"what the work has given back does not count": {[]LockState{
-			lockNamed("a", []Contender{aHolder("a1")}, aWaiter("a2", "gone")),
-			lockNamed("b", []Contender{aHolder("b1")}, aWaiter("b2", "a1")),
-		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []circle

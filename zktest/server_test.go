@@ -13,6 +13,20 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
 )
 
+func TestSessionLivesOnWhenItsClientComesBackInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Pipe())
+		c := dial(t, s)
+		c.create("/lock", wire.Ephemeral)
+		for range 5 {
+			<-time.After(9 * time.Second)
+			require.NotZero(t, c.reopen(s))
+		}
+		require.Equal(t, wire.OK, c.exists("/lock", false))
+		require.Len(t, s.Sessions(), 1)
+	})
+}
+
 func TestExpireEndsASessionAtOnce(t *testing.T) {
 	s := RunT(t)
 	c, witness := dial(t, s), dial(t, s)

@@ -39,22 +39,6 @@ func counts(a assignment.Assignment) []int {
 
 var servers = []string{"localhost_12001", "localhost_12002", "localhost_12003"}
 
-func TestTwelveLocksOfThreeMembersAndOneLeaves(t *testing.T) {
-	for name, moves := range map[string]int{"balanced": 4, "sticky": 4, "weighted": 4, "mod": 8} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			locks := names("lock-group", 12)
-			before := run(t, named(t, name), locks, servers, nil, assignment.Hints{})
-			require.Equal(t, []int{4, 4, 4}, counts(before))
-
-			after := run(t, named(t, name), locks, servers[1:], before, assignment.Hints{})
-
-			require.Equal(t, []int{6, 6}, counts(after))
-			require.Len(t, assignment.Moves(before, after), moves)
-		})
-	}
-}
-
 func TestMovesOfAThousandLocksByStrategy(t *testing.T) {
 	type moves struct{ balanced, mod int }
 	for _, c := range []struct {
