@@ -135,3 +135,33 @@ func TestShareOfAParticipantIsWhatTheAssignmentSays(t *testing.T) {
 	require.Empty(t, share.entries)
 	require.False(t, share.has("a"))
 }
+
+// What the program writes is read by hand; all else, be it of an administrator or
+// of another program, means what it means in JSON.
+func TestPlacesInAnyOtherFormAreReadAsJSON(t *testing.T) {
+	t.Parallel()
+	const written = `{"a":{"h":[[0,5]]},"b":{"h":[[0,5,1],[1,7]],"p":[2]},"c":{"p":[]},"d":{}}`
+	require.True(t, (&placeReader{text: written}).places())
+	for text, want := range map[string]string{
+		`{"a": {"h": [[0, 5]]}}`:                     `{"a":{"h":[[0,5]]}}`,
+		`{"a":{"p":[1],"h":[[0,5]]}}`:                `{"a":{"h":[[0,5]],"p":[1]}}`,
+		`{"b":{"h":[[0,5]]},"a":{}}`:                 `{"a":{},"b":{"h":[[0,5]]}}`,
+		`{"a":{"h":[[0,5]]},"a":{"h":[[1,6]]}}`:      `{"a":{"h":[[1,6]]}}`,
+		`{"a":{"h":[[0,5,2]]}}`:                      `{"a":{"h":[[0,5,1]]}}`,
+		`{"a":{"h":[[0,5,1,4]],"x":[{}]}}`:           `{"a":{"h":[[0,5,1]]}}`,
+		`{"a":{"h":[[0,5,0]]}}`:                      `{"a":{"h":[[0,5]]}}`,
+		`{"a":{"h":null,"p":null}}`:                  `{"a":{}}`,
+		`{"\u0061":{"h":[[0,9223372036854775807]]}}`: `{"a":{"h":[[0,9223372036854775807]]}}`,
+		`{"a":{"h":[[-1,-5]]}}`:                      `{"a":{"h":[[-1,-5]]}}`,
+		"{\"\xff\":{}}":                              `{"` + "\ufffd" + `":{}}`,
+		`null`:                                       `{}`,
+	} {
+		require.False(t, (&placeReader{text: text}).places(), text)
+		var got groupPlaces
+		require.NoError(t, json.Unmarshal([]byte(text), &got), text)
+		require.Equal(t, want, string(encode(got)), text)
+	}
+	for _, text := range []string{`[]`, `{"a":1}`, `{"a":{"h":[[0.5,1]]}}`, `{"a":{"h":[["0",1]]}}`, `{"a":{"h":[[0,99999999999999999999]]}}`} {
+		require.Error(t, json.Unmarshal([]byte(text), new(groupPlaces)), text)
+	}
+}
