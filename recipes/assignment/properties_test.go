@@ -200,15 +200,6 @@ func TestSeveralHoldersMoveAsLittleAsAnyLevelAssignmentCould(t *testing.T) {
 	})
 }
 
-func TestBalancedSpreadIsWithinOne(t *testing.T) {
-	churn(t, "balanced", declares{holders: 4}, func(h *history, _ []string, _ assignment.Assignment) {
-		if len(h.live) > 0 {
-			load := h.load(h.current)
-			require.LessOrEqual(h, slices.Max(load)-slices.Min(load), 1)
-		}
-	})
-}
-
 // From any previous assignment, not only from its own.
 func TestBalancedLevelsWhatAnotherStrategyLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
