@@ -307,28 +307,14 @@ func (w *town) leaderCutOff(t *testing.T, k nemesis.Kind) {
 	})
 }
 
-func (w *town) replyDrop(t *testing.T, k nemesis.Kind) {
-	fault := w.during(t, nemesis.Step{Kind: k}, func() {
-		happens(t, "a write that is done, and fails", func() bool {
-			path := "/reply-" + time.Now().Format("150405.000000000")
-			_, err := w.a.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-			if err == nil {
-				return false
-			}
-			_, err = w.witness.Sync("/")
-			require.NoError(t, err)
-			there, _, err := w.witness.Exists(path)
-			require.NoError(t, err)
-			return there
-		})
-	})
-	require.Regexp(t, `^[1-9]\d* lost$`, fault.Detail)
-}
+func (w *town) replyDrop(t *testing.T, k nemesis.Kind)   { w.writeFails(t, k, true) }
+func (w *town) requestDrop(t *testing.T, k nemesis.Kind) { w.writeFails(t, k, false) }
 
-func (w *town) requestDrop(t *testing.T, k nemesis.Kind) {
+// writeFails: a write fails, and is done or not.
+func (w *town) writeFails(t *testing.T, k nemesis.Kind, done bool) {
 	fault := w.during(t, nemesis.Step{Kind: k}, func() {
-		happens(t, "a write that is not done", func() bool {
-			path := "/request-" + time.Now().Format("150405.000000000")
+		happens(t, "a write that fails as it should", func() bool {
+			path := fmt.Sprintf("/%s-%s", k, time.Now().Format("150405.000000000"))
 			_, err := w.a.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			if err == nil {
 				return false
@@ -337,7 +323,7 @@ func (w *town) requestDrop(t *testing.T, k nemesis.Kind) {
 			require.NoError(t, err)
 			there, _, err := w.witness.Exists(path)
 			require.NoError(t, err)
-			return !there
+			return there == done
 		})
 	})
 	require.Regexp(t, `^[1-9]\d* lost$`, fault.Detail)

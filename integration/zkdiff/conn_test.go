@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a server may take to answer.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // conn is a connection that sends and receives frames, and knows nothing of what is in them.
 type conn struct {
