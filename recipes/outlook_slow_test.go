@@ -153,21 +153,3 @@ func TestQueueOfTenThousandIsForeseen(t *testing.T) {
 	require.Equal(t, []string{"hw", fmt.Sprintf("own%d", n-1)}, []string{circles[0].Edges[0].From.ID, circles[0].Edges[0].To.ID})
 	require.Len(t, circles[0].Edges, 4)
 }
-
-func BenchmarkQueue(b *testing.B) {
-	for _, n := range []int{100, 1000, 10_000} {
-		states := crowdOf(n, true)
-		b.Run(fmt.Sprintf("outlook/%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				states[n].Outlook()
-			}
-		})
-		b.Run(fmt.Sprintf("graph/%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				WaitFor(states)
-			}
-		})
-	}
-}
