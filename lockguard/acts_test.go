@@ -22,9 +22,8 @@ import (
 var errAudit = errors.New("the audit trail is full")
 
 func TestWhatAnOverrideDoesIsOnRecordBeforeItDoesIt(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given an auditor that looks what has happened by then
-		o := newOperated(t)
 		o.audit.write = func(context.Context, recipes.AuditEntry) error {
 			require.Empty(t, o.locker.grants)
 			require.Equal(t, []string{"Waiting"}, o.events.names())
@@ -57,8 +56,7 @@ func TestWhatAnOverrideDoesIsOnRecordBeforeItDoesIt(t *testing.T) {
 }
 
 func TestFreezeAndBypassAreOnRecord(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(freeze())
 		c := o.do(t.Context(), required())
 		require.Equal(t, map[string]string{"frozen": "true"}, o.audit.list()[0].After)
@@ -70,8 +68,7 @@ func TestFreezeAndBypassAreOnRecord(t *testing.T) {
 }
 
 func TestActIsOnRecordOnceForEachOverrideJobAndLock(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		run := func(r Requirement) {
 			require.NoError(t, o.do(t.Context(), r).finish(t))
 		}
@@ -113,9 +110,8 @@ func TestActIsOnRecordOnceForEachOverrideJobAndLock(t *testing.T) {
 }
 
 func TestLongerLeaseOfAHolderDoesNotPutTheRestOnRecordAgain(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a boost that is on record, and a holder
-		o := newOperated(t)
 		o.overrides.put(boost(9))
 		require.NoError(t, o.do(t.Context(), Requirement{Scope: "other"}).finish(t))
 		c := o.do(t.Context(), required())
@@ -138,8 +134,7 @@ func TestLongerLeaseOfAHolderDoesNotPutTheRestOnRecordAgain(t *testing.T) {
 }
 
 func TestManyRequestsAtOnceMakeOneEntry(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		first := true
 		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
 			if first { // its request gives up meanwhile; the others do not
@@ -179,7 +174,7 @@ func TestMemoryOfActsIsBounded(t *testing.T) {
 }
 
 func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		o := newQueued(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		o.audit.fail(errAudit)
@@ -212,8 +207,7 @@ func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
 }
 
 func TestWithoutARecordAHolderGetsNoLongerLease(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
 		o.audit.fail(errAudit)
 		o.overrides.put(extend(time.Hour))
@@ -228,8 +222,7 @@ func TestWithoutARecordAHolderGetsNoLongerLease(t *testing.T) {
 }
 
 func TestWithoutARecordFreezeAndCapActAllTheSame(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		o.audit.fail(errAudit)
 		o.overrides.put(capped(2))
 		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
@@ -245,8 +238,7 @@ func TestWithoutARecordFreezeAndCapActAllTheSame(t *testing.T) {
 }
 
 func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -276,8 +268,7 @@ func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 }
 
 func TestAcquireTimeoutBoundsTheAuditToo(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -292,8 +283,7 @@ func TestAcquireTimeoutBoundsTheAuditToo(t *testing.T) {
 }
 
 func TestSeveralLocksWaitForTheRecordOfWhatLiftsOneOverAFreeze(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.audit.fail(errAudit)
 		below := incident(override.Freeze, func(o *override.Override) {
 			o.ID, o.Match.Scope, o.Match.PriorityBelow = "INC-9", "b", new(priority.Level(3))
@@ -309,8 +299,7 @@ func TestSeveralLocksWaitForTheRecordOfWhatLiftsOneOverAFreeze(t *testing.T) {
 }
 
 func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(boost(9))
 		holders := []recipes.Contender{
 			{ID: "g1", Owner: "backup", Host: "h1", PID: 7, Priority: 1, Token: 42},

@@ -59,7 +59,7 @@ func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirem
 }
 
 func TestApprovedRequestTakesTheLockByForceInItsPlace(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		// given a polite request whose holders do not finish
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
@@ -104,7 +104,7 @@ func (c *call) id(t *testing.T, o operated) string {
 }
 
 func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
 		c, _, asked := pending(t, o, approver)
@@ -122,7 +122,7 @@ func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
 }
 
 func TestApproverThatPanicsHasDenied(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
 		c, _, _ := pending(t, o, approver)
@@ -136,7 +136,7 @@ func TestApproverThatPanicsHasDenied(t *testing.T) {
 }
 
 func TestDecisionIsNotNeededAnyMoreWhenTheHolderHasGone(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
 		c, place, _ := pending(t, o, approver)
@@ -151,7 +151,7 @@ func TestDecisionIsNotNeededAnyMoreWhenTheHolderHasGone(t *testing.T) {
 
 func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {
 	for _, no := range []error{nil, errors.New("denied")} {
-		story(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			approver := newFakeApprover()
 			o := newQueued(t, WithApprover(approver))
 			o.locker.prepare = func(g *fakeGrant) {
@@ -173,7 +173,7 @@ func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {
 }
 
 func TestTimeoutAndCallerEndTheWaitForADecision(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
 		start := time.Now()
@@ -186,7 +186,7 @@ func TestTimeoutAndCallerEndTheWaitForADecision(t *testing.T) {
 }
 
 func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
 		c, place, _ := pending(t, o, approver)
@@ -215,7 +215,7 @@ func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
 }
 
 func TestEachOfSeveralLocksIsDecidedAbout(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
 		o := newQueued(t, WithApprover(approver))
 		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})

@@ -17,8 +17,7 @@ func bypass(scope string) override.Override {
 }
 
 func TestBypassedWorkRunsWithoutTheLock(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(bypass(""), freeze())
 		c := o.do(t.Context(), required())
 		require.Empty(t, o.locker.grants)
@@ -65,8 +64,7 @@ func (o operated) audited(t *testing.T) []string {
 }
 
 func TestWaitingRequestThatIsBypassedLeavesTheQueueAndRuns(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
 		require.Nil(t, c.hold)
 		o.overrides.put(bypass(scope))
@@ -79,8 +77,7 @@ func TestWaitingRequestThatIsBypassedLeavesTheQueueAndRuns(t *testing.T) {
 }
 
 func TestFrozenRequestThatIsBypassedRuns(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(freeze())
 		c := o.do(t.Context(), required())
 		o.overrides.put(freeze(), bypass(scope))
@@ -90,8 +87,7 @@ func TestFrozenRequestThatIsBypassedRuns(t *testing.T) {
 }
 
 func TestWhoeverHasTheLockAlreadyKeepsItWhenItIsBypassed(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.locker.prepare = func(*fakeGrant) { o.overrides.put(bypass(scope)) }
 		c := o.do(t.Context(), required())
 		require.Nil(t, c.hold.Info().Bypass)
@@ -102,8 +98,7 @@ func TestWhoeverHasTheLockAlreadyKeepsItWhenItIsBypassed(t *testing.T) {
 }
 
 func TestOfSeveralLocksThoseThatAreNotBypassedAreTaken(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(bypass("b"))
 		c := o.do(t.Context(), three()...)
 		require.Equal(t, map[string]Token{"a": 101, "b": 0, "c": 102}, c.hold.Tokens())
@@ -118,8 +113,7 @@ func TestOfSeveralLocksThoseThatAreNotBypassedAreTaken(t *testing.T) {
 }
 
 func TestNestedHoldOfBypassedWorkHasNoLockEither(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(bypass(scope))
 		c := o.do(t.Context(), Requirement{Scope: scope, Mode: priority.Shared})
 		o.overrides.put()
@@ -132,8 +126,7 @@ func TestNestedHoldOfBypassedWorkHasNoLockEither(t *testing.T) {
 }
 
 func TestBypassedWorkIsInterruptedByItsCallerAlone(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(bypass(scope))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cleaned := false

@@ -25,8 +25,7 @@ func (s setup) preempted(grace time.Duration) func(context.Context) error {
 }
 
 func TestHooksRunLastOneFirstAfterTheWorkAndUnderTheLock(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var order []string
 		step := func(name string) Hook {
 			return func(ctx context.Context) error {
@@ -65,8 +64,7 @@ func TestHooksRunForEveryKindOfInterruption(t *testing.T) {
 		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossDeleted) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ran := 0
@@ -82,8 +80,7 @@ func TestHooksRunForEveryKindOfInterruption(t *testing.T) {
 }
 
 func TestHooksOfAnAcquiredHoldRunInRelease(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		ran := 0
 		require.NoError(t, hold.OnCleanup(func(ctx context.Context) error {
@@ -102,8 +99,7 @@ func TestHooksOfAnAcquiredHoldRunInRelease(t *testing.T) {
 }
 
 func TestContextOfAHookLastsUntilTheEndOfTheGrace(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		type key struct{}
 		caller, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		end := time.Now().Add(20 * time.Second)
@@ -136,8 +132,7 @@ func TestContextOfAHookLastsUntilTheEndOfTheGrace(t *testing.T) {
 }
 
 func TestShutdownGivesHooksTheCleanupTimeoutFromTheEndOfTheWork(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		err := s.Do(ctx, required(), func(context.Context) error {
 			cancel(ErrShutdown)
@@ -153,8 +148,7 @@ func TestShutdownGivesHooksTheCleanupTimeoutFromTheEndOfTheWork(t *testing.T) {
 }
 
 func TestPreemptionShortensTheCleanupOfAShutdown(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		err := s.Do(ctx, required(), func(context.Context) error {
 			cancel(ErrShutdown)
@@ -172,8 +166,7 @@ func TestPreemptionShortensTheCleanupOfAShutdown(t *testing.T) {
 }
 
 func TestPreemptionDoesNotLengthenTheCleanupOfAShutdown(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancel(t.Context())
 		start := time.Now()
 		err := s.Do(ctx, required(), func(context.Context) error {
@@ -193,8 +186,7 @@ func TestPreemptionDoesNotLengthenTheCleanupOfAShutdown(t *testing.T) {
 }
 
 func TestShorterGraceCountsAndLongerOneDoesNot(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		start := time.Now()
 		err := s.Do(t.Context(), required(), s.preempted(30*time.Second),
 			func(ctx context.Context) error {
@@ -217,8 +209,7 @@ func TestShorterGraceCountsAndLongerOneDoesNot(t *testing.T) {
 }
 
 func TestWithdrawnPreemptionRevivesNothing(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		start := time.Now()
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 			s.locker.last().preempt(10 * time.Second)
@@ -238,8 +229,7 @@ func TestWithdrawnPreemptionRevivesNothing(t *testing.T) {
 }
 
 func TestHooksOfALostHoldGetAContextThatSaysSo(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var lost *LostError
 		ran := 0
 		hook := func(ctx context.Context) error {
@@ -258,8 +248,7 @@ func TestHooksOfALostHoldGetAContextThatSaysSo(t *testing.T) {
 }
 
 func TestLossDuringTheCleanupCancelsTheHooksThatRunAndFollow(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var ran []string
 		err := s.Do(t.Context(), required(), s.preempted(time.Minute),
 			func(ctx context.Context) error {
@@ -323,8 +312,7 @@ func TestHookThatEndsItsGoroutineCountsAsReturned(t *testing.T) {
 func TestOverrunOfTheGraceIsToldAndTheLockStays(t *testing.T) {
 	for name, inWork := range map[string]bool{"in the work": true, "in a hook": false} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				overrun := func() {
 					time.Sleep(9 * time.Second)
 					synctest.Wait()
@@ -362,8 +350,7 @@ func TestOverrunOfTheGraceIsToldAndTheLockStays(t *testing.T) {
 }
 
 func TestOverrunOfAShutdownIsTold(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := s.Do(ctx, required(), func(context.Context) error {
 			cancel()
@@ -378,8 +365,7 @@ func TestOverrunOfAShutdownIsTold(t *testing.T) {
 }
 
 func TestCleanupInTimeIsNoOverrun(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.Do(t.Context(), required(), s.preempted(10*time.Second), func(context.Context) error {
 			time.Sleep(9 * time.Second)
 			return nil
@@ -391,8 +377,7 @@ func TestCleanupInTimeIsNoOverrun(t *testing.T) {
 }
 
 func TestHolderWithoutACleanupTimeoutIsAskedToGoAtOnceAndGoes(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.Do(t.Context(), Requirement{Scope: scope}, func(context.Context) error {
 			s.locker.last().preempt(0)
 			time.Sleep(time.Second)
@@ -444,8 +429,7 @@ func TestHooksNeverRunBesideTheWork(t *testing.T) {
 }
 
 func TestHooksRunForWorkThatWasStoppedThoughNobodyAskedForItsLock(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		stopped := fmt.Errorf("out of time: %w", ErrStopped)
 		cleaned := 0
 

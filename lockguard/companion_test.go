@@ -22,8 +22,7 @@ func (s setup) joined(ctx context.Context, t *testing.T, options ...JoinOption) 
 }
 
 func TestCompanionIsInterruptedByItsOwnMailbox(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := s.joined(t.Context(), t)
 		require.Equal(t, "shop/order-17", hold.Reference().Hold)
 		require.Equal(t, "shop/order-17", only[Acquired](t, s.events).Hold)
@@ -50,8 +49,7 @@ func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 func TestCompanionForCleanupWorksUntilTheGraceIsOver(t *testing.T) {
 	for _, when := range []string{"before it joins", "after it has joined"} {
 		t.Run(when, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				ask := func(g *fakeGrant) { g.preempt(10 * time.Second) }
 				if when == "before it joins" {
 					s.locker.prepare = ask
@@ -83,8 +81,7 @@ func TestCompanionForCleanupWorksUntilTheGraceIsOver(t *testing.T) {
 }
 
 func TestAdoptedHoldThatIsAskedToGoHasTheRestOfItsGrace(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) { g.preempt(10 * time.Second) }
 		hold, err := s.Adopt(t.Context(), required(), shop)
 		require.NoError(t, err)
@@ -121,8 +118,7 @@ func TestHoldWithAnIDIsNotDowngraded(t *testing.T) {
 }
 
 func TestTicketGoesOnInTheBackground(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		turn := make(chan struct{})
 		s.locker.before = func(ctx context.Context, g *fakeGrant) error {
 			g.request.Notify(recipes.Joined{ID: "first"})
@@ -156,13 +152,11 @@ func TestTicketGoesOnInTheBackground(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		require.ErrorAs(t, context.Cause(hold.Context()), new(*ShutdownError))
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestTicketEndsWithItsContext(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.before = func(ctx context.Context, _ *fakeGrant) error {
 			<-ctx.Done()
 			return context.Cause(ctx)

@@ -17,8 +17,7 @@ import (
 )
 
 func TestWorkRunsUnderTheLockAndGivesItBack(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var work context.Context
 
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
@@ -60,8 +59,7 @@ func TestContextOfWorkEndsBeforeTheLockIsGivenBack(t *testing.T) {
 }
 
 func TestPreemptionCancelsTheWorkWithItsCause(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var end time.Time
 
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
@@ -86,8 +84,7 @@ func TestPreemptionCancelsTheWorkWithItsCause(t *testing.T) {
 }
 
 func TestEndOfTheLeaseAloneDoesNothing(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.Do(t.Context(), Requirement{Scope: scope, LeaseTimeout: time.Minute}, func(ctx context.Context) error {
 			time.Sleep(time.Hour)
 			return ctx.Err()
@@ -97,8 +94,7 @@ func TestEndOfTheLeaseAloneDoesNothing(t *testing.T) {
 }
 
 func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 			s.locker.last().ask(priority.LeaseExpired, time.Second)
 			return untilCancelled(ctx)
@@ -114,8 +110,7 @@ func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
 }
 
 func TestEndOfTheCallersContextIsAShutdown(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, shutdown := context.WithCancelCause(t.Context())
 		var cause error
 
@@ -154,8 +149,7 @@ func TestShutdownIsSeenAlsoByWorkThatReturnsAtOnce(t *testing.T) {
 }
 
 func TestWorkKnowsTheDeadlineOfItsCaller(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 
@@ -173,8 +167,7 @@ func TestWorkKnowsTheDeadlineOfItsCaller(t *testing.T) {
 }
 
 func TestShutdownSaysTheSameThingOnlyOnce(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := s.Do(ctx, required(), func(ctx context.Context) error {
 			cancel()
@@ -185,8 +178,7 @@ func TestShutdownSaysTheSameThingOnlyOnce(t *testing.T) {
 }
 
 func TestLossCancelsTheWorkWithItsCause(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var lost *LostError
 
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
@@ -308,8 +300,7 @@ func TestWorkIsNotStartedWhenTheLockIsWantedBack(t *testing.T) {
 		"lost":      func(g *fakeGrant) error { g.lose(recipes.LossTaken); return new(LostError) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				var want error
 				s.locker.prepare = func(g *fakeGrant) {
 					g.token = func(context.Context) (recipes.Token, error) {
@@ -356,8 +347,7 @@ func TestLockWhoseTokenCannotBeReadIsGivenBack(t *testing.T) {
 }
 
 func TestCallerWhoGivesUpGetsItsCauseAndHoldsNothing(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s.locker.before = func(ctx context.Context, _ *fakeGrant) error {
 			<-ctx.Done()
@@ -423,8 +413,7 @@ func TestUnconfirmedReleaseIsNoErrorOfTheWork(t *testing.T) {
 }
 
 func TestSessionThatEndsDuringTheReleaseIsNoErrorOfTheWork(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			g.release = func(context.Context) error { return g.lose(recipes.LossSession) }
 		}
@@ -435,8 +424,7 @@ func TestSessionThatEndsDuringTheReleaseIsNoErrorOfTheWork(t *testing.T) {
 }
 
 func TestReleaseThatZooKeeperConfirmsWasARelease(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			g.release = func(context.Context) error {
 				g.lose(recipes.LossDeleted) // it sees its own node go
@@ -457,8 +445,7 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 		"returned": func(*fakeGrant) error { return &LostError{Scope: scope, Reason: recipes.LossDeleted} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				s.locker.prepare = func(g *fakeGrant) {
 					g.release = func(context.Context) error { return found(g) }
 				}
@@ -476,8 +463,7 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 }
 
 func TestPreemptionAfterTheWorkHasEndedChangesNothing(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			g.release = func(context.Context) error {
 				g.preempt(time.Minute)

@@ -13,8 +13,7 @@ import (
 )
 
 func TestDowngradeSharesTheLockOnce(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		token := hold.Token()
 
@@ -36,8 +35,7 @@ func TestDowngradeSharesTheLockOnce(t *testing.T) {
 }
 
 func TestDowngradeIsRefusedWhileANestedHoldCountsOnBeingAlone(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
 		inner := acquire(outer.Context(), t, s, required())
 
@@ -51,24 +49,20 @@ func TestDowngradeIsRefusedWhileANestedHoldCountsOnBeingAlone(t *testing.T) {
 
 		require.NoError(t, inner.Release(t.Context()))
 		require.NoError(t, outer.Downgrade(t.Context()))
-		require.NoError(t, outer.Release(t.Context()))
 	})
 }
 
 func TestDowngradeOfALostHoldSaysSo(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		s.locker.last().lose(recipes.LossSession)
 		var lost *LostError
 		require.ErrorAs(t, hold.Downgrade(t.Context()), &lost)
-		_ = hold.Release(t.Context())
 	})
 }
 
 func TestDowngradeThatFailedForbidsNothingButExclusiveNesting(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		s.locker.last().downgradeErr = errors.New("no answer")
 		require.ErrorContains(t, hold.Downgrade(t.Context()), "no answer")
@@ -78,13 +72,11 @@ func TestDowngradeThatFailedForbidsNothingButExclusiveNesting(t *testing.T) {
 		_, err := s.Acquire(ctx, required())
 		var upgrade *UpgradeError
 		require.ErrorAs(t, err, &upgrade, "it may be shared")
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestDowngradeThatFailedIsAskedForAgain(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		g := s.locker.last()
 		g.downgradeErr = errors.New("no answer")
@@ -95,13 +87,11 @@ func TestDowngradeThatFailedIsAskedForAgain(t *testing.T) {
 		require.NoError(t, hold.Downgrade(t.Context()))
 		require.Equal(t, 2, g.downgrades)
 		require.Equal(t, priority.Shared, only[Downgraded](t, s.events).Mode)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestDowngradeIsRefusedWhileAnotherHoldOfSeveralLocksCountsOnBeingAlone(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		a, b := required(), required()
 		a.Scope, b.Scope = "A", "B"
 		var refused *RequestError
@@ -123,13 +113,11 @@ func TestDowngradeIsRefusedWhileAnotherHoldOfSeveralLocksCountsOnBeingAlone(t *t
 		require.ErrorAs(t, outer.Downgrade(t.Context()), &refused)
 		require.NoError(t, inner.Release(t.Context()))
 		require.NoError(t, outer.Downgrade(t.Context()))
-		require.NoError(t, outer.Release(t.Context()))
 	})
 }
 
 func TestNobodyNestsAloneWhileSeveralLocksBecomeShared(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		a, b := required(), required()
 		a.Scope, b.Scope = "A", "B"
 		both, err := s.AcquireAll(t.Context(), []Requirement{a, b})
@@ -150,6 +138,5 @@ func TestNobodyNestsAloneWhileSeveralLocksBecomeShared(t *testing.T) {
 		require.ErrorAs(t, err, &upgrade)
 		close(answer)
 		require.NoError(t, <-done)
-		require.NoError(t, both.Release(t.Context()))
 	})
 }

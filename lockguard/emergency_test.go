@@ -19,7 +19,7 @@ func hold() override.Override {
 }
 
 func TestOverrideTakesTheLockForAPerson(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		// given an operator's word, and others that would stop everybody
 		o := newOperated(t, WithApprover(newFakeApprover()))
 		o.overrides.put(freeze(), bypass(scope), capped(1))
@@ -66,8 +66,7 @@ func TestOverrideTakesTheLockForAPerson(t *testing.T) {
 }
 
 func TestOverrideThatIsNotOnRecordIsNotCarriedOut(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.audit.fail(errAudit)
 		err := o.Override(t.Context(), hold(), func(context.Context) error { panic("not begun") })
 		require.ErrorIs(t, err, errAudit)
@@ -78,8 +77,7 @@ func TestOverrideThatIsNotOnRecordIsNotCarriedOut(t *testing.T) {
 }
 
 func TestOverrideWithoutWhoWhyOrUntilIsRefused(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		work := func(context.Context) error { panic("not begun") }
 		err := s.Override(t.Context(), override.Override{WaitingTimeout: new(-time.Second)}, work)
 		for _, field := range []string{"scope", "id", "by", "reason", "until", "waiting_timeout"} {
@@ -99,8 +97,7 @@ func TestOverrideWithoutWhoWhyOrUntilIsRefused(t *testing.T) {
 }
 
 func TestWorkOfAnOverrideEndsAsAnyOther(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		require.Same(t, errWork, s.Override(t.Context(), hold(), func(context.Context) error { return errWork }))
 		require.ErrorAs(t, s.Override(t.Context(), hold(), func(context.Context) error { panic("oops") }), new(*PanicError))
 
@@ -122,7 +119,7 @@ type clockedLocker struct{ *fakeLocker }
 func (clockedLocker) now() time.Time { return time.Now().Add(time.Hour) }
 
 func TestOverrideEndsByTheServersClock(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		locker := clockedLocker{&fakeLocker{}}
 		g, err := newGuard(locker)
 		require.NoError(t, err)

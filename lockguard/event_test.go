@@ -22,8 +22,7 @@ import (
 )
 
 func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		holder := recipes.Contender{Owner: "backup", Priority: 1}
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			for _, notice := range []recipes.Notice{
@@ -131,7 +130,7 @@ func TestPanickingObserverHurtsNobody(t *testing.T) {
 }
 
 func TestSlowObserverDoesNotDelayTheEndOfTheContextNorTheLayerBelow(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		blocked := make(chan struct{})
 		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
 			if _, ok := event.(PreemptRequested); ok {
@@ -155,7 +154,7 @@ func TestSlowObserverDoesNotDelayTheEndOfTheContextNorTheLayerBelow(t *testing.T
 }
 
 func TestObserverThatHangsDelaysReleaseOnlyForAWhile(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var hold *Hold
 		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
 			if _, ok := event.(PreemptRequested); ok {
@@ -201,8 +200,7 @@ func TestEventsOfOneRequestComeOneAtATimeAndInOrder(t *testing.T) {
 }
 
 func TestNoticesThatComeTooLateAreNotTold(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		g := s.locker.last()
 		require.NoError(t, hold.Release(t.Context()))
@@ -221,7 +219,7 @@ func TestNoticesThatComeTooLateAreNotTold(t *testing.T) {
 }
 
 func TestLayerAboveCanTellOfSkippedJobs(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, WithObserver(func(ctx context.Context, _ Event) { require.NoError(t, ctx.Err()) }))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

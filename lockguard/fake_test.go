@@ -233,11 +233,10 @@ func newSetup(t *testing.T, options ...Option) setup {
 	return s
 }
 
-// story runs a test with a clock of its own. It also fails when a goroutine
-// outlives it.
-func story(t *testing.T, f func(t *testing.T)) {
+// virtual runs a test of a guard in virtual time. It also fails when a goroutine outlives the test.
+func virtual(t *testing.T, f func(t *testing.T, s setup)) {
 	t.Helper()
-	synctest.Test(t, f)
+	synctest.Test(t, func(t *testing.T) { f(t, newSetup(t)) })
 }
 
 // required is a requirement with a minute of cleanup.

@@ -19,9 +19,8 @@ func frozen(scope string) override.Override {
 }
 
 func TestFrozenRequestIsNotMadeUntilItThaws(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a freeze
-		o := newOperated(t)
 		o.overrides.put(freeze())
 
 		// when a request comes
@@ -47,8 +46,7 @@ func TestFrozenRequestIsNotMadeUntilItThaws(t *testing.T) {
 }
 
 func TestWaitingRequestLeavesTheQueueWhileItIsFrozen(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Hour)})
 		first := o.queue.only()
 		for range 3 {
@@ -72,8 +70,7 @@ func TestWaitingRequestLeavesTheQueueWhileItIsFrozen(t *testing.T) {
 }
 
 func TestFreezeThatIsOverBeforeItIsNoticedCostsNoPlace(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), Requirement{Scope: scope})
 		place := o.queue.only()
 		o.overrides.put(freeze())
@@ -86,8 +83,7 @@ func TestFreezeThatIsOverBeforeItIsNoticedCostsNoPlace(t *testing.T) {
 }
 
 func TestHolderIsNoConcernOfAFreeze(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
 		o.overrides.put(freeze())
 		synctest.Wait()
@@ -98,9 +94,8 @@ func TestHolderIsNoConcernOfAFreeze(t *testing.T) {
 }
 
 func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a grant that comes when the freeze does
-		o := newOperated(t)
 		once := true
 		o.locker.prepare = func(g *fakeGrant) {
 			if once {
@@ -134,8 +129,7 @@ func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 }
 
 func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(freeze())
 		err := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Duration(0))}).returned(t)
 		require.True(t, recipes.IsNotAcquired(err))
@@ -152,8 +146,7 @@ func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
 }
 
 func TestRequestWhoseTimeEndsWhileItIsFrozenSaysWhatKeptItOut(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		start := time.Now()
 		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Minute)})
 		time.Sleep(20 * time.Second)
@@ -173,8 +166,7 @@ func TestRequestWhoseTimeEndsWhileItIsFrozenSaysWhatKeptItOut(t *testing.T) {
 }
 
 func TestBoostLiftsARequestOverAFreeze(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		below := incident(override.Freeze, func(o *override.Override) { o.ID, o.Match.PriorityBelow = "INC-9", new(priority.Level(10)) })
 		o.overrides.put(below)
 		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
@@ -186,9 +178,8 @@ func TestBoostLiftsARequestOverAFreeze(t *testing.T) {
 }
 
 func TestOfSeveralLocksNoneIsHeldWhileOneIsFrozen(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a request for three locks, one of which is frozen when it comes to it
-		o := newOperated(t)
 		o.locker.before = func(_ context.Context, g *fakeGrant) error {
 			if g.scope == "a" && len(o.locker.grants) == 0 {
 				o.overrides.put(frozen("b"))
@@ -229,9 +220,8 @@ func TestOfSeveralLocksNoneIsHeldWhileOneIsFrozen(t *testing.T) {
 func TestLockThatIsHeldWhileOthersAreWaitedForIsGivenBackWhenItFreezes(t *testing.T) {
 	for _, when := range []string{"while b is waited for", "with the grant of b"} {
 		t.Run(when, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			underOverrides(t, func(t *testing.T, o operated) {
 				// given a request that has one lock and waits for another
-				o := newOperated(t)
 				o.locker.before = func(ctx context.Context, g *fakeGrant) error {
 					if g.scope == "b" && len(o.locker.grants) == 1 {
 						return o.queue.wait(ctx, g)
@@ -274,8 +264,7 @@ func TestLockThatIsHeldWhileOthersAreWaitedForIsGivenBackWhenItFreezes(t *testin
 }
 
 func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(frozen("b"))
 		start := time.Now()
 		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", AcquireTimeout: new(time.Minute)})
@@ -300,8 +289,7 @@ func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
 }
 
 func TestSeveralLocksShareTheLongestTimeThatAnExtensionGivesThem(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		o.overrides.put(incident(override.Extend, func(o *override.Override) { o.AcquireTimeout = new(time.Hour) }))
 		start := time.Now()
 		c := o.do(t.Context(), Requirement{Scope: "a", AcquireTimeout: new(time.Minute)}, Requirement{Scope: "b"})
@@ -316,8 +304,7 @@ func TestSeveralLocksShareTheLongestTimeThatAnExtensionGivesThem(t *testing.T) {
 }
 
 func TestRetriesGoOnUntilAFreezeIsOver(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(freeze())
 		retrying, err := o.Retrying(Retry{Pause: time.Second, MaxPause: time.Second})
 		require.NoError(t, err)

@@ -14,10 +14,20 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-func acquire(ctx context.Context, t *testing.T, s setup, requirement Requirement) *Hold {
+// acquire acquires what is granted. It is released at the end of the test, if it was not before.
+func acquire(ctx context.Context, t *testing.T, s setup, requirements ...Requirement) *Hold {
 	t.Helper()
-	hold, err := s.Acquire(ctx, requirement)
+	take := func() (*Hold, error) { return s.AcquireAll(ctx, requirements) }
+	if len(requirements) == 1 {
+		take = func() (*Hold, error) { return s.Acquire(ctx, requirements[0]) }
+	}
+	hold, err := take()
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := hold.Release(context.Background()); err != nil && !errors.Is(err, ErrReleased) {
+			require.ErrorAs(t, err, new(*LostError))
+		}
+	})
 	return hold
 }
 
@@ -72,8 +82,7 @@ func TestReleaseDoesNotCareWhetherItsContextHasEnded(t *testing.T) {
 }
 
 func TestReleaseDoesNotWaitForEverForZooKeeper(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			g.release = func(ctx context.Context) error {
 				<-ctx.Done()
@@ -90,8 +99,7 @@ func TestReleaseDoesNotWaitForEverForZooKeeper(t *testing.T) {
 
 // A grant may not know its token yet, and nobody answers.
 func TestSilentServerDoesNotHoldUpACallThatIsCancelledOnceItIsGranted(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			silence := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 			g.token = func(ctx context.Context) (recipes.Token, error) { return 0, silence(ctx) }
@@ -140,7 +148,6 @@ func TestContextOfAHoldCarriesTheHoldAndTheValuesOfItsCaller(t *testing.T) {
 	s := newSetup(t)
 	type key struct{}
 	hold := acquire(context.WithValue(t.Context(), key{}, "value"), t, s, required())
-	defer func() { require.NoError(t, hold.Release(t.Context())) }()
 
 	got, ok := FromContext(hold.Context())
 	require.True(t, ok)
@@ -152,10 +159,8 @@ func TestContextOfAHoldCarriesTheHoldAndTheValuesOfItsCaller(t *testing.T) {
 }
 
 func TestInfoSaysWhatIsHeld(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
-		defer func() { require.NoError(t, hold.Release(t.Context())) }()
 
 		info := hold.Info()
 		require.Equal(t, Token(101), info.Token)
@@ -168,8 +173,7 @@ func TestInfoSaysWhatIsHeld(t *testing.T) {
 }
 
 func TestExtendStartsANewLease(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		time.Sleep(time.Minute)
 
@@ -181,7 +185,6 @@ func TestExtendStartsANewLease(t *testing.T) {
 		var expired *LeaseExpiredError
 		require.ErrorAs(t, context.Cause(hold.Context()), &expired)
 		require.Equal(t, time.Hour, expired.Lease)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
@@ -195,7 +198,6 @@ func TestExtendIsRefusedToWhoWasAskedToGo(t *testing.T) {
 	s.locker.last().request.Notify(recipes.PreemptWithdrawn{})
 	s.locker.last().preempt(time.Second)
 	require.Same(t, context.Cause(hold.Context()), hold.Extend(t.Context(), time.Hour))
-	require.NoError(t, hold.Release(t.Context()))
 }
 
 func TestExtendSaysWhoAsksEvenBeforeTheNoticeComes(t *testing.T) {
@@ -228,7 +230,6 @@ func TestExtendOfALostHoldReturnsTheLoss(t *testing.T) {
 	lost := s.locker.last().lose(recipes.LossDeleted)
 
 	require.Same(t, lost, hold.Extend(t.Context(), time.Hour))
-	require.Error(t, hold.Release(t.Context()))
 }
 
 func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
@@ -256,14 +257,12 @@ func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 		require.Same(t, lost, context.Cause(hold.Context()))
 		require.True(t, isClosed(hold.Lost()))
 		require.Same(t, lost, only[Lost](t, s.events).Err)
-		require.Error(t, hold.Release(t.Context()))
 	})
 }
 
 func TestExtendKeepsRoomForTheCleanup(t *testing.T) {
 	s := newSetup(t)
 	hold := acquire(t.Context(), t, s, required())
-	defer func() { require.NoError(t, hold.Release(t.Context())) }()
 
 	require.ErrorAs(t, hold.Extend(t.Context(), time.Minute), new(*RequestError))
 	require.ErrorAs(t, hold.Extend(t.Context(), -time.Minute), new(*RequestError))
@@ -291,8 +290,7 @@ type foreignContext struct {
 func (c foreignContext) Done() <-chan struct{} { return c.done }
 
 func TestNothingOutlivesTheReleaseInALastingContext(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		lasting := foreignContext{t.Context(), make(chan struct{})}
 		hold := acquire(lasting, t, s, required())
 		s.locker.last().preempt(time.Hour) // a timer
@@ -328,13 +326,11 @@ func TestHooksOfOneCallDoNotMixWithThoseOfAnother(t *testing.T) {
 }
 
 func TestOneHandleServesAHundredTimesAcrossAllOutcomes(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		requirement := required()
 		for i := range 100 {
 			cleaned := 0
-			hold, err := s.Acquire(t.Context(), requirement)
-			require.NoError(t, err)
+			hold := acquire(t.Context(), t, s, requirement)
 			require.NoError(t, hold.OnCleanup(func(context.Context) error { cleaned++; return nil }))
 			g := s.locker.last()
 			interrupted := i%4 != 0
@@ -348,7 +344,7 @@ func TestOneHandleServesAHundredTimesAcrossAllOutcomes(t *testing.T) {
 				g.request.Notify(recipes.PreemptWithdrawn{})
 			}
 			require.Equal(t, interrupted, hold.Context().Err() != nil)
-			err = hold.Release(t.Context())
+			err := hold.Release(t.Context())
 			require.Equal(t, i%4 == 2, errors.As(err, new(*LostError)))
 			require.Equal(t, interrupted, cleaned == 1)
 			require.Equal(t, 1, g.released())

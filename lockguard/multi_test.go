@@ -41,9 +41,8 @@ func (d *diary) keep(s setup) {
 }
 
 func TestSeveralLocksAreTakenInOneOrderAndGivenBackInReverse(t *testing.T) {
-	story(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
 		// given a guard, and requirements that are not in order
-		s := newSetup(t)
 		var steps diary
 		steps.keep(s)
 		requirements := three()
@@ -75,9 +74,8 @@ func TestSeveralLocksAreTakenInOneOrderAndGivenBackInReverse(t *testing.T) {
 func TestPreemptionOfAnyLockEndsTheWorkThenHooksRunUnderAllLocks(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {
 		t.Run(victim, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s setup) {
 				// given work under three locks, with hooks
-				s := newSetup(t)
 				var steps diary
 				steps.keep(s)
 				var cause error
@@ -123,8 +121,7 @@ func TestPreemptionOfAnyLockEndsTheWorkThenHooksRunUnderAllLocks(t *testing.T) {
 }
 
 func TestShortestGraceThatStandsRulesTheHooks(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 			s.locker.of(t, "a").preempt(time.Minute)
 			return ctx.Err()
@@ -150,8 +147,7 @@ func TestShortestGraceThatStandsRulesTheHooks(t *testing.T) {
 }
 
 func TestHooksOfAShutdownHaveTheShortestCleanupTimeout(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		requirements := three()
 		requirements[1].CleanupTimeout = 7 * time.Second
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -173,8 +169,7 @@ func TestHooksOfAShutdownHaveTheShortestCleanupTimeout(t *testing.T) {
 func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {
 		t.Run(victim, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				var lost *LostError
 				ran := false
 				err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
@@ -210,8 +205,7 @@ func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 }
 
 func TestLossDuringTheHooksIsToldToThem(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 			s.locker.of(t, "a").preempt(time.Minute)
 			return ctx.Err()
@@ -229,19 +223,17 @@ func TestLossDuringTheHooksIsToldToThem(t *testing.T) {
 
 // Curator ML1
 func TestReleaseThatFailsDoesNotKeepTheOtherLocks(t *testing.T) {
-	story(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
 		// given three locks, two of which cannot be given back
-		s := newSetup(t)
 		s.locker.prepare = func(g *fakeGrant) {
 			if g.scope != "a" {
 				g.release = func(context.Context) error { return errors.New("no answer about " + g.scope) }
 			}
 		}
-		hold, err := s.AcquireAll(t.Context(), three())
-		require.NoError(t, err)
+		hold := acquire(t.Context(), t, s, three()...)
 
 		// when they are released
-		err = hold.Release(t.Context())
+		err := hold.Release(t.Context())
 
 		// then both errors are returned, and the third is released
 		require.EqualError(t, err, "no answer about c; no answer about b")
@@ -254,8 +246,7 @@ func TestReleaseThatFailsDoesNotKeepTheOtherLocks(t *testing.T) {
 
 // Curator ML2
 func TestLockThatIsNotAcquiredGivesTheOthersBack(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var steps diary
 		steps.keep(s)
 		record := s.locker.before
@@ -284,9 +275,8 @@ func TestLockThatHasToGoWhileOthersAreWaitedForGivesAllBackAndBeginsAnew(t *test
 		"lost":      {func(g *fakeGrant) { g.lose(recipes.LossDeleted) }, []string{"Lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s setup) {
 				// given a request that holds a and b, and waits for c
-				s := newSetup(t)
 				var steps diary
 				steps.keep(s)
 				record := s.locker.before
@@ -304,8 +294,7 @@ func TestLockThatHasToGoWhileOthersAreWaitedForGivesAllBackAndBeginsAnew(t *test
 				}
 
 				// then all is given back at once, and begun anew within the same time
-				hold, err := s.AcquireAll(t.Context(), three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) }))
-				require.NoError(t, err)
+				hold := acquire(t.Context(), t, s, three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) })...)
 				require.NoError(t, hold.Context().Err())
 				require.NoError(t, hold.Release(t.Context()))
 
@@ -325,8 +314,7 @@ func TestLockThatHasToGoWhileOthersAreWaitedForGivesAllBackAndBeginsAnew(t *test
 }
 
 func TestTryOfSeveralLocksDoesNotBeginAnew(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.before = func(ctx context.Context, g *fakeGrant) error {
 			require.Zero(t, *g.request.AcquireTimeout, "0 in one is 0 in all")
 			if g.scope == "c" {
@@ -347,8 +335,7 @@ func TestTryOfSeveralLocksDoesNotBeginAnew(t *testing.T) {
 func TestEndOfTheContextWhileWaitingGivesAllBack(t *testing.T) {
 	for _, last := range []string{"a", "b", "c"} {
 		t.Run(last, func(t *testing.T) {
-			story(t, func(t *testing.T) {
-				s := newSetup(t)
+			virtual(t, func(t *testing.T, s setup) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				s.locker.before = func(ctx context.Context, g *fakeGrant) error {
 					if g.scope != last {
@@ -369,8 +356,7 @@ func TestEndOfTheContextWhileWaitingGivesAllBack(t *testing.T) {
 }
 
 func TestTimeOfARefusalCountsFromTheCall(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			if g.scope == "a" {
 				time.Sleep(20 * time.Second)
@@ -385,8 +371,7 @@ func TestTimeOfARefusalCountsFromTheCall(t *testing.T) {
 }
 
 func TestSilentReleaseDoesNotHoldUpACallThatHasFailed(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			g.release = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 			if g.scope == "c" {
@@ -402,8 +387,7 @@ func TestSilentReleaseDoesNotHoldUpACallThatHasFailed(t *testing.T) {
 }
 
 func TestLeaseThatWasUsedUpByWaitingIsGivenAgain(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		extended := map[string]time.Duration{}
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			g.extend = func(_ context.Context, lease time.Duration) error {
@@ -417,20 +401,17 @@ func TestLeaseThatWasUsedUpByWaitingIsGivenAgain(t *testing.T) {
 		}
 		requirements := three()
 		requirements[2].LeaseTimeout = time.Hour // a: 2m of it is not much
-		hold, err := s.AcquireAll(t.Context(), requirements)
-		require.NoError(t, err)
+		hold := acquire(t.Context(), t, s, requirements...)
 		require.Equal(t, map[string]time.Duration{"b": 10 * time.Minute}, extended)
 		require.Equal(t, 10*time.Minute, time.Until(hold.Info().LeaseDeadline))
 
 		require.NoError(t, hold.Extend(t.Context(), 3*time.Hour))
 		require.Equal(t, map[string]time.Duration{"a": 3 * time.Hour, "b": 3 * time.Hour, "c": 3 * time.Hour}, extended)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestLeaseThatIsNotGivenAgainBeginsAnew(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		rounds := 0
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			if g.scope == "a" {
@@ -444,17 +425,14 @@ func TestLeaseThatIsNotGivenAgainBeginsAnew(t *testing.T) {
 			}
 			return nil
 		}
-		hold, err := s.AcquireAll(t.Context(), three())
-		require.NoError(t, err)
+		acquire(t.Context(), t, s, three()...)
 		require.Equal(t, 2, rounds)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestLockThatHasToGoWhileLeasesAreGivenAgainBeginsAnew(t *testing.T) {
-	story(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
 		// given that all locks are granted, the last one late
-		s := newSetup(t)
 		rounds := 0
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			if g.scope == "c" {
@@ -483,9 +461,8 @@ func TestLockThatHasToGoWhileLeasesAreGivenAgainBeginsAnew(t *testing.T) {
 }
 
 func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
-	story(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
 		// given three locks, two with a minimum runtime, and long to wait for the last
-		s := newSetup(t)
 		asked, protected := map[string]time.Duration{}, map[string]time.Duration{}
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			asked[g.scope] = g.request.MinRuntime
@@ -507,19 +484,16 @@ func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
 		// when they are acquired
 		requirements := three()
 		requirements[0].MinRuntime, requirements[1].MinRuntime = 5*time.Minute, 7*time.Minute // b and c
-		hold, err := s.AcquireAll(t.Context(), requirements)
+		acquire(t.Context(), t, s, requirements...)
 
 		// then that of the last begins with its grant, and the other one after that
-		require.NoError(t, err)
 		require.Equal(t, map[string]time.Duration{"a": 0, "b": 0, "c": 7 * time.Minute}, asked)
 		require.Equal(t, map[string]time.Duration{"b": 5 * time.Minute}, protected)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestLockThatHasToGoBeforeItsMinimumRuntimeBeginsIsGivenUp(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		rounds := 0
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			if g.scope == "a" {
@@ -534,10 +508,8 @@ func TestLockThatHasToGoBeforeItsMinimumRuntimeBeginsIsGivenUp(t *testing.T) {
 			}
 			return nil
 		}
-		hold, err := s.AcquireAll(t.Context(), three(func(r *Requirement) { r.MinRuntime = time.Minute }))
-		require.NoError(t, err)
+		acquire(t.Context(), t, s, three(func(r *Requirement) { r.MinRuntime = time.Minute })...)
 		require.Equal(t, 2, rounds)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
@@ -548,12 +520,10 @@ func TestOneLockHasItsMinimumRuntimeFromTheGrant(t *testing.T) {
 }
 
 func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 			for _, scope := range []string{"a", "b", "c"} {
-				inner, err := s.Acquire(ctx, Requirement{Scope: scope})
-				require.NoError(t, err)
+				inner := acquire(ctx, t, s, Requirement{Scope: scope})
 				require.Equal(t, s.locker.of(t, scope).number, inner.Token())
 				require.NoError(t, inner.Release(t.Context()))
 			}
@@ -583,8 +553,7 @@ func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
 }
 
 func TestSeveralLocksCanBeTakenAgainInAHook(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 			s.locker.of(t, "a").preempt(time.Hour)
 			return ctx.Err()
@@ -612,13 +581,10 @@ func TestSeveralLocksCanBeTakenAgainInAHook(t *testing.T) {
 }
 
 func TestLockOfAnOuterHoldIsSharedWithIt(t *testing.T) {
-	story(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
 		// given an outer Hold on one of the scopes
-		s := newSetup(t)
-		outer, err := s.Acquire(t.Context(), Requirement{Scope: "b", CleanupTimeout: time.Minute})
-		require.NoError(t, err)
-		all, err := s.AcquireAll(outer.Context(), three())
-		require.NoError(t, err)
+		outer := acquire(t.Context(), t, s, Requirement{Scope: "b", CleanupTimeout: time.Minute})
+		all := acquire(outer.Context(), t, s, three()...)
 		require.Equal(t, outer.Token(), all.Token())
 		require.Len(t, s.locker.grants, 3)
 
@@ -628,7 +594,7 @@ func TestLockOfAnOuterHoldIsSharedWithIt(t *testing.T) {
 		requirePreempted(t, context.Cause(outer.Context()))
 
 		// and what is asked for in its context is refused, again and again
-		_, err = s.AcquireAll(context.WithoutCancel(outer.Context()), three())
+		_, err := s.AcquireAll(context.WithoutCancel(outer.Context()), three())
 		requirePreempted(t, err)
 
 		require.NoError(t, all.Release(t.Context()))
@@ -639,23 +605,19 @@ func TestLockOfAnOuterHoldIsSharedWithIt(t *testing.T) {
 }
 
 func TestOuterHoldThatHasToGoWhileOthersAreWaitedForIsNoReasonToBeginAnew(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
-		outer, err := s.Acquire(t.Context(), Requirement{Scope: "a", CleanupTimeout: time.Minute})
-		require.NoError(t, err)
+	virtual(t, func(t *testing.T, s setup) {
+		outer := acquire(t.Context(), t, s, Requirement{Scope: "a", CleanupTimeout: time.Minute})
 		s.locker.before = func(ctx context.Context, _ *fakeGrant) error {
 			s.locker.of(t, "a").preempt(time.Minute)
 			return context.Cause(ctx)
 		}
-		_, err = s.AcquireAll(context.WithoutCancel(outer.Context()), three())
+		_, err := s.AcquireAll(context.WithoutCancel(outer.Context()), three())
 		requirePreempted(t, err)
-		require.NoError(t, outer.Release(t.Context()))
 	})
 }
 
 func TestPanicOfWorkUnderSeveralLocksGivesAllBack(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.DoAll(t.Context(), three(), func(context.Context) error { panic(errWork) })
 		require.ErrorAs(t, err, new(*PanicError))
 		require.ErrorIs(t, err, errWork)
@@ -666,8 +628,7 @@ func TestPanicOfWorkUnderSeveralLocksGivesAllBack(t *testing.T) {
 }
 
 func TestWorkThatStopsItselfHasItsHooksRunUnderAllLocks(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ran := false
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 			hold, _ := FromContext(ctx)
@@ -692,10 +653,8 @@ func TestHookAddedLaterNeedsACleanupTimeoutInAll(t *testing.T) {
 	s := newSetup(t)
 	requirements := three()
 	requirements[2].CleanupTimeout = 0
-	hold, err := s.AcquireAll(t.Context(), requirements)
-	require.NoError(t, err)
+	hold := acquire(t.Context(), t, s, requirements...)
 	require.ErrorAs(t, hold.OnCleanup(func(context.Context) error { return nil }), new(*RequestError))
-	require.NoError(t, hold.Release(t.Context()))
 }
 
 func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
@@ -716,9 +675,8 @@ func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
 }
 
 func TestLocksThatAreAskedForAtTheSameMomentAreAllHeldOrNone(t *testing.T) {
-	story(t, func(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
 		// given a lock that is preempted right when the last one is granted
-		s := newSetup(t)
 		rounds := 0
 		s.locker.prepare = func(g *fakeGrant) {
 			if g.scope != "c" {
@@ -732,8 +690,7 @@ func TestLocksThatAreAskedForAtTheSameMomentAreAllHeldOrNone(t *testing.T) {
 				}
 			}
 		}
-		hold, err := s.AcquireAll(t.Context(), three())
-		require.NoError(t, err)
+		hold := acquire(t.Context(), t, s, three()...)
 		require.Equal(t, 2, rounds)
 		require.NoError(t, hold.Context().Err())
 		require.NoError(t, hold.Release(t.Context()))

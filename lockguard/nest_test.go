@@ -41,7 +41,6 @@ func TestReleaseOfANestedHoldCountsOnce(t *testing.T) {
 	require.ErrorIs(t, inner.Release(t.Context()), ErrReleased)
 	require.ErrorIs(t, inner.Extend(t.Context(), time.Hour), ErrReleased)
 	require.Zero(t, s.locker.last().released())
-	require.NoError(t, outer.Release(t.Context()))
 }
 
 func TestEveryLevelHearsOfTheLoss(t *testing.T) {
@@ -63,7 +62,6 @@ func TestNestedHoldNeedsALiveContext(t *testing.T) {
 	_, err := s.Acquire(ctx, required())
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "not acquired")
-	require.NoError(t, outer.Release(t.Context()))
 }
 
 func TestContextOfAReleasedNestedHoldIsNoWayAroundAPreemption(t *testing.T) {
@@ -75,12 +73,10 @@ func TestContextOfAReleasedNestedHoldIsNoWayAroundAPreemption(t *testing.T) {
 
 	_, err := s.Acquire(context.WithoutCancel(inner.Context()), required())
 	requirePreempted(t, err)
-	require.NoError(t, outer.Release(t.Context()))
 }
 
 func TestOverrunOfSeveralLevelsIsToldOnce(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
 		inner := acquire(outer.Context(), t, s, required())
 		s.locker.last().preempt(time.Second)
@@ -92,8 +88,7 @@ func TestOverrunOfSeveralLevelsIsToldOnce(t *testing.T) {
 }
 
 func TestNestedHookWithoutATimeoutOfItsOwnHasThatOfTheLock(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
 		for _, nested := range []Requirement{{Scope: scope}, {Scope: scope, CleanupTimeout: 5 * time.Minute}} {
 			ctx, cancel := context.WithCancel(outer.Context())
@@ -109,13 +104,11 @@ func TestNestedHookWithoutATimeoutOfItsOwnHasThatOfTheLock(t *testing.T) {
 			require.NoError(t, inner.Release(t.Context()))
 			require.True(t, ran)
 		}
-		require.NoError(t, outer.Release(t.Context()))
 	})
 }
 
 func TestLockIsGivenBackByTheLastOfNestedHolds(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
 		inner := acquire(outer.Context(), t, s, required())
 
@@ -153,7 +146,6 @@ func TestContextOfAReleasedHoldMakesAStranger(t *testing.T) {
 	again := acquire(context.WithoutCancel(hold.Context()), t, s, required())
 	require.Len(t, s.locker.grants, 2)
 	require.NotEqual(t, hold.Token(), again.Token())
-	require.NoError(t, again.Release(t.Context()))
 }
 
 func TestAnotherScopeInTheContextOfAHoldIsAnotherLock(t *testing.T) {
@@ -171,8 +163,7 @@ func TestAnotherScopeInTheContextOfAHoldIsAnotherLock(t *testing.T) {
 }
 
 func TestPreemptionOfAnotherScopeAroundIsAShutdown(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		a := acquire(t.Context(), t, s, required())
 		outside := s.locker.last()
 		b := acquire(a.Context(), t, s, Requirement{Scope: "cluster/users"})
@@ -184,14 +175,11 @@ func TestPreemptionOfAnotherScopeAroundIsAShutdown(t *testing.T) {
 		require.ErrorAs(t, context.Cause(b.Context()), &down)
 		require.Equal(t, "cluster/users", down.Scope)
 		require.Equal(t, scope, requirePreempted(t, context.Cause(b.Context())).Scope)
-		require.NoError(t, b.Release(t.Context()))
-		require.NoError(t, a.Release(t.Context()))
 	})
 }
 
 func TestShutdownSaysWhichLockItIsAbout(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		a := acquire(ctx, t, s, required())
 		b := acquire(a.Context(), t, s, Requirement{Scope: "cluster/users"})
@@ -209,8 +197,7 @@ func TestShutdownSaysWhichLockItIsAbout(t *testing.T) {
 }
 
 func TestPreemptionReachesEveryLevelWithTheSameCause(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
 		inner := acquire(outer.Context(), t, s, required())
 		detached := acquire(context.WithoutCancel(outer.Context()), t, s, required())
@@ -228,8 +215,7 @@ func TestPreemptionReachesEveryLevelWithTheSameCause(t *testing.T) {
 }
 
 func TestShutdownReachesEveryLevelWithTheSameCause(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		outer := acquire(ctx, t, s, required())
 		inner := acquire(outer.Context(), t, s, required())
@@ -238,8 +224,6 @@ func TestShutdownReachesEveryLevelWithTheSameCause(t *testing.T) {
 		synctest.Wait()
 
 		require.Same(t, context.Cause(outer.Context()), context.Cause(inner.Context()))
-		require.NoError(t, inner.Release(t.Context()))
-		require.NoError(t, outer.Release(t.Context()))
 	})
 }
 
@@ -268,8 +252,7 @@ func TestInterruptedHoldCannotBeNested(t *testing.T) {
 }
 
 func TestShutDownHoldCannotBeNested(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancel(t.Context())
 		hold := acquire(ctx, t, s, required())
 		cancel()
@@ -277,13 +260,11 @@ func TestShutDownHoldCannotBeNested(t *testing.T) {
 
 		_, err := s.Acquire(context.WithoutCancel(hold.Context()), required())
 		require.Same(t, context.Cause(hold.Context()), err)
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestHooksOfANestedHoldRunWhenItsOwnWorkEnds(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var order []string
 		step := func(name string) Hook {
 			return func(ctx context.Context) error {
@@ -307,8 +288,7 @@ func TestHooksOfANestedHoldRunWhenItsOwnWorkEnds(t *testing.T) {
 }
 
 func TestNestedWorkWithATimeoutOfItsOwnIsShutDownAlone(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		cleaned := 0
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 			short, cancel := context.WithTimeout(ctx, time.Second)
@@ -336,12 +316,10 @@ func TestNestedHooksCannotHaveMoreTimeThanTheLockWasTakenWith(t *testing.T) {
 	require.ErrorContains(t, err, "1m0s is more than the 1s")
 	inner := acquire(outer.Context(), t, s, longer)
 	require.NoError(t, inner.Release(t.Context()), "without hooks it does not matter")
-	require.NoError(t, outer.Release(t.Context()))
 }
 
 func TestHookMayUseTheLockOnceMore(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		restored := 0
 		restore := func(ctx context.Context) error {
 			return s.Do(ctx, required(), func(ctx context.Context) error {
@@ -363,8 +341,7 @@ func TestHookMayUseTheLockOnceMore(t *testing.T) {
 }
 
 func TestWorkInsideAHookEndsWithTheGrace(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		start := time.Now()
 		err := s.Do(t.Context(), required(), s.preempted(20*time.Second), func(ctx context.Context) error {
 			return s.Do(ctx, required(), untilCancelled, func(ctx context.Context) error {
@@ -379,8 +356,7 @@ func TestWorkInsideAHookEndsWithTheGrace(t *testing.T) {
 }
 
 func TestWorkInsideAHookEndsWhenTheLockIsLost(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		err := s.Do(t.Context(), required(), s.preempted(20*time.Second), func(ctx context.Context) error {
 			err := s.Do(ctx, required(), func(ctx context.Context) error {
 				lost := s.locker.last().lose(recipes.LossTaken)

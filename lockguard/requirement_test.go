@@ -106,8 +106,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 		MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
 	}
 
-	hold, err := s.Acquire(t.Context(), requirement)
-	require.NoError(t, err)
+	hold := acquire(t.Context(), t, s, requirement)
 	require.NoError(t, hold.Release(t.Context()))
 
 	got := s.locker.last().request
@@ -136,9 +135,7 @@ func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
 
 func TestOwnerOfARequirementGoesBeforeTheOwnerOfTheGuard(t *testing.T) {
 	s := newSetup(t)
-	hold, err := s.Acquire(t.Context(), Requirement{Scope: scope, Owner: "backup"})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, hold.Release(t.Context())) }()
+	hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Owner: "backup"})
 
 	require.Equal(t, "backup", s.locker.last().request.Owner)
 	require.Equal(t, "backup", hold.Info().Requirement.Owner)
@@ -171,8 +168,6 @@ func TestHooksWithoutACleanupTimeoutAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "work: is nil")
 	require.Empty(t, s.locker.grants, "nothing was acquired")
 
-	hold, err := s.Acquire(t.Context(), Requirement{Scope: scope})
-	require.NoError(t, err)
+	hold := acquire(t.Context(), t, s, Requirement{Scope: scope})
 	require.ErrorContains(t, hold.OnCleanup(hook), "cleanup_timeout")
-	require.NoError(t, hold.Release(t.Context()))
 }

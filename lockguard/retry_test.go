@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,9 +37,8 @@ func TestAcquisitionIsTriedAgainAndWorkRunsOnce(t *testing.T) {
 		"unavailable":     &recipes.UnavailableError{},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s setup) {
 				// given a lock that is refused twice
-				s := newSetup(t)
 				requests := s.refusing(2, refusal)
 				start := time.Now()
 				ran := 0
@@ -65,7 +65,7 @@ func TestAcquisitionIsTriedAgainAndWorkRunsOnce(t *testing.T) {
 }
 
 func TestWhatCannotGetBetterIsNotTriedAgain(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for _, refusal := range []error{
 			&RequestError{Field: "mode"}, &UpgradeError{Scope: scope}, recipes.ErrClosed, &recipes.EvictedError{Scope: scope},
 			&recipes.AccessError{Node: "/"},
@@ -85,8 +85,7 @@ func TestWhatCannotGetBetterIsNotTriedAgain(t *testing.T) {
 }
 
 func TestRetriesEndWithTheLastErrorAndWhatTheyTook(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		refusal := &recipes.NotAcquiredError{Scope: scope}
 		requests := s.refusing(100, refusal)
 
@@ -122,8 +121,7 @@ func TestRetriesEndWithTheLastErrorAndWhatTheyTook(t *testing.T) {
 }
 
 func TestRequestIsWithdrawnWhenTheTimeForAllRetriesIsOver(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		var waits []time.Duration
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			waits = append(waits, *g.request.AcquireTimeout)
@@ -142,18 +140,14 @@ func TestRequestIsWithdrawnWhenTheTimeForAllRetriesIsOver(t *testing.T) {
 }
 
 func TestSeveralLocksAreTriedAgainTogether(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		requests := s.refusing(1, &recipes.NotAcquiredError{Scope: "a"})
 		hold, err := s.retrying(t, Retry{}).AcquireAll(t.Context(), three())
 		require.NoError(t, err)
 		require.Equal(t, 4, *requests)
 
-		inner, err := s.Acquire(hold.Context(), Requirement{Scope: "c"})
-		require.NoError(t, err, "the guard that it was made of is no stranger")
+		acquire(hold.Context(), t, s, Requirement{Scope: "c"}) // the guard that it was made of is no stranger
 		require.Equal(t, 4, *requests)
-		require.NoError(t, inner.Release(t.Context()))
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 

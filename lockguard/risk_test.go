@@ -12,8 +12,7 @@ import (
 )
 
 func TestSilenceIsToldToWorkThatNeedsTimeToStop(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		risk := hold.AtRisk()
 		require.False(t, isClosed(risk))
@@ -25,13 +24,11 @@ func TestSilenceIsToldToWorkThatNeedsTimeToStop(t *testing.T) {
 		require.True(t, isClosed(risk))
 		require.True(t, isClosed(hold.AtRisk()), "the silence goes on")
 		require.NoError(t, hold.Context().Err(), "the lock is still held")
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }
 
 func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		g := s.locker.last()
 		require.NoError(t, hold.Check())
@@ -54,11 +51,9 @@ func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
 }
 
 func TestLossThatCheckFindsEndsTheContextFirst(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
-		inner, err := s.Acquire(outer.Context(), required())
-		require.NoError(t, err)
+		inner := acquire(outer.Context(), t, s, required())
 		lost := &LostError{Scope: scope, Reason: recipes.LossSession}
 		s.locker.last().check = func() error { return lost }
 		s.locker.last().release = func(context.Context) error { return lost }
@@ -76,16 +71,12 @@ func TestHoldKnowsTheTraceOfItsRequest(t *testing.T) {
 	s := newSetup(t, WithTrace(func(context.Context, Subject) string { return "00-trace" }))
 	hold := acquire(t.Context(), t, s, required())
 	require.Equal(t, "00-trace", hold.Trace())
-	nested, err := s.Acquire(hold.Context(), required())
-	require.NoError(t, err)
+	nested := acquire(hold.Context(), t, s, required())
 	require.Equal(t, "00-trace", nested.Trace())
-	require.NoError(t, nested.Release(t.Context()))
-	require.NoError(t, hold.Release(t.Context()))
 }
 
 func TestAnswerEndsTheRiskForWhateverStartsLater(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
 		g := s.locker.last()
 		before := hold.AtRisk()
@@ -98,6 +89,5 @@ func TestAnswerEndsTheRiskForWhateverStartsLater(t *testing.T) {
 		require.False(t, isClosed(after))
 		g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
 		require.True(t, isClosed(after), "the next silence")
-		require.NoError(t, hold.Release(t.Context()))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -136,7 +137,7 @@ func (w *fakeTown) grantOf(r *resident) grant {
 	return g
 }
 
-// A story with overrides that come and go at random, while many requests for one
+// Overrides that come and go at random, while many requests for one
 // lock and for several are made: nobody hangs, nobody begins what is frozen,
 // and whoever works has what was made of its request.
 func TestManyRequestsUnderOverridesThatComeAndGo(t *testing.T) {
@@ -146,7 +147,7 @@ func TestManyRequestsUnderOverridesThatComeAndGo(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			story(t, func(t *testing.T) { comeAndGo(t, seed) })
+			synctest.Test(t, func(t *testing.T) { comeAndGo(t, seed) })
 		})
 	}
 }

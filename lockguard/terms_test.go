@@ -38,6 +38,17 @@ func newQueued(t *testing.T, options ...Option) operated {
 	return o
 }
 
+// underOverrides is virtual with overrides, and queuing with requests that wait as well.
+func underOverrides(t *testing.T, f func(t *testing.T, o operated)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newOperated(t)) })
+}
+
+func queuing(t *testing.T, f func(t *testing.T, o operated)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newQueued(t)) })
+}
+
 // A call is a Do that runs in the background.
 type call struct {
 	done chan struct{}
@@ -97,9 +108,8 @@ func extend(lease time.Duration) override.Override {
 }
 
 func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a boost to emergency, that makes forceful and impatient
-		o := newOperated(t)
 		o.overrides.put(incident(override.Boost, func(o *override.Override) {
 			o.Priority, o.Forceful, o.WaitingTimeout = new(priority.Emergency), new(true), new(5*time.Second)
 		}))
@@ -132,9 +142,8 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 }
 
 func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
-	story(t, func(t *testing.T) {
+	queuing(t, func(t *testing.T, o operated) {
 		// given a request that waits
-		o := newQueued(t)
 		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
 		place := o.queue.only()
 		require.Equal(t, priority.Level(5), place.asks().Priority)
@@ -173,8 +182,7 @@ func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 }
 
 func TestCapAndExtensionAreNoReasonForHoldersToGo(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		for _, all := range [][]override.Override{{capped(2)}, {extend(time.Hour)}} {
 			o.overrides.put(all...)
 			c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
@@ -189,8 +197,7 @@ func TestCapAndExtensionAreNoReasonForHoldersToGo(t *testing.T) {
 }
 
 func TestNewRequestGetsMoreTime(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(incident(override.Extend, func(o *override.Override) {
 			o.LeaseTimeout, o.CleanupTimeout, o.AcquireTimeout = new(time.Hour), new(2*time.Minute), new(30*time.Second)
 		}))
@@ -207,8 +214,7 @@ func TestNewRequestGetsMoreTime(t *testing.T) {
 }
 
 func TestAcquireTimeoutOfAWaitingRequestStays(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newQueued(t)
+	queuing(t, func(t *testing.T, o operated) {
 		start := time.Now()
 		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(10 * time.Second)})
 		o.overrides.put(incident(override.Extend, func(o *override.Override) { o.AcquireTimeout = new(time.Hour) }))
@@ -219,9 +225,8 @@ func TestAcquireTimeoutOfAWaitingRequestStays(t *testing.T) {
 }
 
 func TestHolderGetsALongerLease(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a holder that has used five minutes of its lease of ten
-		o := newOperated(t)
 		var leases []time.Duration
 		o.locker.prepare = func(g *fakeGrant) {
 			g.extend = func(_ context.Context, lease time.Duration) error {
@@ -271,8 +276,7 @@ func keys(m map[string]string) []string {
 }
 
 func TestExtensionOfAHolderThatIsAskedToGoWaitsForTheNextChange(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		asked := true
 		extensions := 0
 		o.locker.prepare = func(g *fakeGrant) {
@@ -299,9 +303,8 @@ func TestExtensionOfAHolderThatIsAskedToGoWaitsForTheNextChange(t *testing.T) {
 }
 
 func TestExtensionThatComesRightBeforeTheGrantReachesTheHolder(t *testing.T) {
-	story(t, func(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
 		// given a request that the layer below grants with the terms that it had
-		o := newOperated(t)
 		extensions := 0
 		o.locker.before = func(_ context.Context, g *fakeGrant) error {
 			g.request.Terms()
@@ -322,8 +325,7 @@ func TestExtensionThatComesRightBeforeTheGrantReachesTheHolder(t *testing.T) {
 }
 
 func TestNestedHoldIsNoConcernOfOverrides(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
 		o.overrides.put(freeze(), boost(9))
 		synctest.Wait()
@@ -337,8 +339,7 @@ func TestNestedHoldIsNoConcernOfOverrides(t *testing.T) {
 }
 
 func TestJobAndLabelsAreWhatOverridesFindRequestsBy(t *testing.T) {
-	story(t, func(t *testing.T) {
-		o := newOperated(t)
+	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(incident(override.Boost, func(o *override.Override) {
 			o.Match = override.Match{Job: "nightly*", Labels: map[string]string{"team": "orders"}}
 			o.Priority = new(priority.Level(9))
@@ -372,8 +373,7 @@ func TestGuardStaysCheapWithoutOverridesAndWithNoneInForce(t *testing.T) {
 }
 
 func TestRequestSaysUnderWhichGrantsItsWorkWaits(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		ids := make(map[string][]string)
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			ids[g.scope] = g.request.Under
@@ -396,8 +396,7 @@ func TestRequestSaysUnderWhichGrantsItsWorkWaits(t *testing.T) {
 
 func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 	for _, reason := range []priority.Reason{priority.Outranked, priority.LeaseExpired} {
-		story(t, func(t *testing.T) {
-			s := newSetup(t)
+		virtual(t, func(t *testing.T, s setup) {
 			mark := recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 				s.locker.last().request.Notify(recipes.PreemptAsked{
@@ -417,8 +416,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 }
 
 func TestLockOfSeveralThatHasToGoForAnOverrideIsAcquiredAnew(t *testing.T) {
-	story(t, func(t *testing.T) {
-		s := newSetup(t)
+	virtual(t, func(t *testing.T, s setup) {
 		times := 0
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			if g.scope == "b" {
