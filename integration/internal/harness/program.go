@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// WithProgram builds the program, with the race detector if the tests have it, runs the tests with its path, and returns
+// the exit code for os.Exit.
+func WithProgram(test func(path string) int) int {
+	dir, err := os.MkdirTemp("", "lockkeeper-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "lockkeeper")
+	args := []string{"build", "-o", path}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")...).CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+		return 1
+	}
+	return test(path)
+}
+
+// Output is what processes have written so far.
+type Output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// Line returns the first line that has all parts.
+func (o *Output) Line(parts ...string) (line string, there bool) {
+	for line := range strings.Lines(o.String()) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			return line, true
+		}
+	}
+	return "", false
+}
+
+// Await waits for a line that has all parts.
+func (o *Output) Await(t testing.TB, parts ...string) (line string) {
+	t.Helper()
+	Eventually(t, func() (there bool) { line, there = o.Line(parts...); return there }, "no line has %q", parts)
+	return line
+}
+
+// Daemon is a process of which the output is kept.
+type Daemon struct {
+	*Output
+	Cmd *exec.Cmd
+
+	stop func()
+}
+
+// StartDaemon starts a process. It is stopped at the end of the test, and its output is printed when the test fails.
+func StartDaemon(t testing.TB, cmd *exec.Cmd) *Daemon {
+	t.Helper()
+	d := &Daemon{Output: &Output{}, Cmd: cmd}
+	cmd.Stdout, cmd.Stderr = d.Output, d.Output
+	require.NoError(t, cmd.Start())
+	d.stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		killer := time.AfterFunc(Patience, func() {
+			t.Errorf("%s does not end", cmd)
+			_ = cmd.Process.Kill()
+		})
+		defer killer.Stop()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		d.Stop()
+		if t.Failed() {
+			t.Logf("output of %s:\n%.20000s", cmd, d.Output)
+		}
+	})
+	return d
+}
+
+// Stop asks the process to end, and waits until it has.
+func (d *Daemon) Stop() { d.stop() }
