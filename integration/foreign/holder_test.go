@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // holders writes G.
-func (h *house) holders(guids ...string) {
-	h.t.Helper()
-	h.write(h.node(), `{"format":1,"holders":["`+strings.Join(guids, `","`)+`"]}`)
+func (h *fixture) holders(guids ...string) {
+	h.Helper()
+	h.Set(h.node(), []byte(`{"format":1,"holders":["`+strings.Join(guids, `","`)+`"]}`))
 }
 
 // Nobody can tell how long such a holder may stay, nor ask it to go.
@@ -30,37 +32,37 @@ func TestHolderThatSaysNothingIsNamed(t *testing.T) {
 		"not ours": {valid, zk.DigestACL(zk.PermAll, "ann", "x"), "the ACL of"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			node := h.node() + "/" + request(0, 1)
 			h.put(node, c.data, zk.FlagEphemeral, c.acl)
 			h.holders(guid(1))
 
-			err := h.ask(h.client(), "waiter").refused()
+			err := h.ask(h.Client(harness.SessionTimeout(2*time.Second)), "waiter").Refused()
 
 			require.ErrorContains(t, err, c.says)
 			require.ErrorContains(t, err, node)
-			refused := h.ask(h.client(), "try", try).refused()
+			refused := h.ask(h.Client(), "try", harness.Try).Refused()
 			require.True(t, recipes.IsNotAcquired(refused) || errors.As(refused, new(*recipes.AccessError)), "%v", refused)
 			data, stat := h.read2(node)
 			require.Equal(t, c.data, data)
 			require.Zero(t, stat.Version)
 
 			// when an operator deletes it, the lock is free
-			require.NoError(t, h.shell.Delete(node, -1))
+			h.Delete(node)
 			h.works()
 		})
 	}
 }
 
 // read2 reads as whoever made the node.
-func (h *house) read2(path string) (string, *zk.Stat) {
-	h.t.Helper()
-	require.NoError(h.t, h.shell.AddAuth("digest", []byte("ann:x")))
+func (h *fixture) read2(path string) (string, *zk.Stat) {
+	h.Helper()
+	require.NoError(h, h.Shell().AddAuth("digest", []byte("ann:x")))
 	return h.read(path)
 }
 
 func TestHolderThatSaysNothingIsShownAndGoesWithItsSession(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	node := h.node() + "/" + request(3, 1)
 	h.put(node, "garbage", zk.FlagEphemeral, world)
 	h.holders(guid(1))
@@ -72,10 +74,10 @@ func TestHolderThatSaysNothingIsShownAndGoesWithItsSession(t *testing.T) {
 	require.NotZero(t, state.Holders[0].Token)
 	require.Empty(t, state.Foreign)
 
-	waiter := h.ask(h.client(), "waiter")
-	await[recipes.Queued](waiter)
-	require.NoError(t, h.shell.Delete(node, -1))
-	waiter.granted()
+	waiter := h.ask(h.Client(), "waiter")
+	waiter.Queued()
+	h.Delete(node)
+	waiter.Granted()
 }
 
 // G may name whom it likes: who has no node counts for nothing.
@@ -86,7 +88,7 @@ func TestUnknownHoldersCountForNothing(t *testing.T) {
 	}
 	for what, g := range map[string][]string{"one": {guid(1)}, "ten thousand": many, "no guids": {"", "x", "../..", "\\u0000"}} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.holders(g...)
 			h.works()
 			data, _ := h.read(h.node())
@@ -100,55 +102,55 @@ var brokenG = map[string]string{"garbage": "\xff\x00garbage, and long enough to 
 func TestLockNodeThatIsOverwrittenIsRestoredFromTheRequests(t *testing.T) {
 	for what, data := range brokenG {
 		t.Run(what+", idle", func(t *testing.T) {
-			h := newHouse(t)
-			h.write(h.node(), data)
+			h := newFixture(t)
+			h.Set(h.node(), []byte(data))
 			require.NotEmpty(t, h.state().Damage)
 			h.works()
 			require.Empty(t, h.state().Damage)
 		})
 		t.Run(what+", held", func(t *testing.T) {
-			h := newHouse(t)
-			holder, waiter := h.hold(h.client(), "holder"), h.ask(h.client(), "waiter")
-			await[recipes.Queued](waiter)
+			h := newFixture(t)
+			holder, waiter := h.hold(h.Client(), "holder"), h.ask(h.Client(), "waiter")
+			waiter.Queued()
 
-			h.write(h.node(), data)
+			h.Set(h.node(), []byte(data))
 
 			// then the holder still holds, for newcomers and for those who wait
 			require.Equal(t, "holder", h.state().Holders[0].Owner)
-			newcomer := h.ask(h.client(), "newcomer")
-			await[recipes.Queued](newcomer)
-			refused := h.ask(h.client(), "try", try).refused()
+			newcomer := h.ask(h.Client(), "newcomer")
+			newcomer.Queued()
+			refused := h.ask(h.Client(), "try", harness.Try).Refused()
 			require.True(t, recipes.IsNotAcquired(refused), "%v", refused)
-			require.NoError(t, holder.grant.Check())
-			waiter.waits()
-			holder.release()
-			waiter.granted()
-			waiter.release()
-			newcomer.granted()
+			require.NoError(t, holder.Granted().Check())
+			waiter.IsPending()
+			holder.Release()
+			waiter.Granted()
+			waiter.Release()
+			newcomer.Granted()
 		})
 		t.Run(what+", shared", func(t *testing.T) {
-			h := newHouse(t)
-			a, b := h.hold(h.client(), "a", reader), h.hold(h.client(), "b", reader)
-			writer := h.ask(h.client(), "writer")
-			await[recipes.Queued](writer)
+			h := newFixture(t)
+			a, b := h.hold(h.Client(), "a", harness.Shared), h.hold(h.Client(), "b", harness.Shared)
+			writer := h.ask(h.Client(), "writer")
+			writer.Queued()
 
-			h.write(h.node(), data)
+			h.Set(h.node(), []byte(data))
 
-			a.release() // it cannot tell whether it is the last, and leaves
-			require.NoError(t, b.grant.Check())
-			writer.waits()
-			b.release()
-			writer.granted()
+			a.Release() // it cannot tell whether it is the last, and leaves
+			require.NoError(t, b.Granted().Check())
+			writer.IsPending()
+			b.Release()
+			writer.Granted()
 		})
 		t.Run(what+", broken by an operator", func(t *testing.T) {
-			h := newHouse(t)
-			holder := h.hold(h.client(), "holder")
-			token, err := holder.grant.Token(t.Context())
+			h := newFixture(t)
+			holder := h.hold(h.Client(), "holder")
+			token, err := holder.Granted().Token(t.Context())
 			require.NoError(t, err)
-			h.write(h.node(), data)
-			require.NoError(t, holder.grant.Downgrade(t.Context()))
+			h.Set(h.node(), []byte(data))
+			require.NoError(t, holder.Granted().Downgrade(t.Context()))
 			require.Empty(t, h.state().Damage)
-			h.write(h.node(), data)
+			h.Set(h.node(), []byte(data))
 			require.Equal(t, token, h.state().Holders[0].Token)
 		})
 	}
@@ -157,11 +159,11 @@ func TestLockNodeThatIsOverwrittenIsRestoredFromTheRequests(t *testing.T) {
 // A newer program's G is not overwritten, as long as it is longer than what a
 // grant writes: see docs/protocol.md.
 func TestNewerLockNodeIsRefusedAndStays(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	newer := fmt.Sprintf(`{"format":9,"holders":[],"delay":{"until":"%060d"}}`, 1)
-	h.write(h.node(), newer)
-	for _, change := range []func(*recipes.Request){try, boss, reader} {
-		err := h.ask(h.client(), "old program", change).refused()
+	h.Set(h.node(), []byte(newer))
+	for _, change := range []func(*recipes.Request){harness.Try, harness.At(9), harness.Shared} {
+		err := h.ask(h.Client(), "old program", change).Refused()
 		var bad *recipes.RecordError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, h.node(), bad.Node)
@@ -173,16 +175,16 @@ func TestNewerLockNodeIsRefusedAndStays(t *testing.T) {
 }
 
 func TestForeignScopesAndBucketsDoNotHideTheOthers(t *testing.T) {
-	h := newHouse(t)
-	hold := h.hold(h.client(), "holder")
-	h.put(h.root+"/locks/zz/scope", "", 0, world)
-	h.put(h.root+"/locks/bucket/a%2", "", 0, world)
+	h := newFixture(t)
+	hold := h.hold(h.Client(), "holder")
+	h.put(h.Root+"/locks/zz/scope", "", 0, world)
+	h.put(h.Root+"/locks/bucket/a%2", "", 0, world)
 	h.put(h.node()+"-in-the-wrong-bucket", "", 0, world)
-	h.put(h.root+"/locks/00/%", "", 0, world)
+	h.put(h.Root+"/locks/00/%", "", 0, world)
 	h.put(h.lockNode("closed"), "", 0, zk.DigestACL(zk.PermAll, "ann", "x"))
 	h.put(h.lockNode("broken"), "garbage", 0, world)
 
-	states, _, err := h.client().Locks(t.Context())
+	states, _, err := h.Client().Locks(t.Context())
 
 	require.NoError(t, err)
 	var scopes []string
@@ -193,5 +195,5 @@ func TestForeignScopesAndBucketsDoNotHideTheOthers(t *testing.T) {
 	require.Contains(t, states[0].Damage, h.lockNode("broken"))
 	require.Contains(t, states[1].Damage, "ACL")
 	require.Empty(t, states[2].Damage)
-	require.Equal(t, hold.grant.ID(), states[2].Holders[0].ID)
+	require.Equal(t, hold.Granted().ID(), states[2].Holders[0].ID)
 }

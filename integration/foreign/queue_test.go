@@ -3,11 +3,11 @@ package foreign
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -22,13 +22,13 @@ var nonsense = map[string]string{
 func TestPersistentNodesWithARequestsNameArePassedOver(t *testing.T) {
 	for what, data := range map[string]string{"empty": "", "garbage": "x", "right": valid, "newer": `{"format":9}`} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			// given nodes that no session keeps, before everybody: as important as can be, one
 			// with children, and one that is a container
 			h.put(h.node()+"/"+request(2147483647, 1), data, 0, world)
 			h.put(h.node()+"/"+request(7, 2)+"/child", data, 0, world)
 			h.put(h.node()+"/"+request(0, 3), data, 0, world)
-			_, err := h.shell.Multi(&zk.CreateRequest{Path: h.node() + "/" + request(8, 4), Data: []byte(data), Acl: world, Flags: zk.FlagContainer})
+			_, err := h.Shell().Multi(&zk.CreateRequest{Path: h.node() + "/" + request(8, 4), Data: []byte(data), Acl: world, Flags: zk.FlagContainer})
 			require.ErrorIs(t, err, zk.ErrAPIError, "go-zookeeper cannot read the answer")
 
 			h.works()
@@ -50,7 +50,7 @@ func TestPersistentNodesWithARequestsNameArePassedOver(t *testing.T) {
 func TestRequestsThatSayNothingArePassedOver(t *testing.T) {
 	for what, data := range nonsense {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.put(h.node()+"/"+request(2147483647, 1), data, zk.FlagEphemeral, world)
 			h.put(h.node()+"/"+request(0, 0), data, zk.FlagEphemeral, world)
 
@@ -65,7 +65,7 @@ func TestRequestsThatSayNothingArePassedOver(t *testing.T) {
 }
 
 func TestRequestsThatMayNotBeReadArePassedOver(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.put(h.node()+"/"+request(2147483647, 1), valid, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "ann", "x"))
 	h.put(h.node()+"/"+request(0, 0), "", 0, zk.DigestACL(zk.PermAll, "ann", "x"))
 
@@ -76,24 +76,24 @@ func TestRequestsThatMayNotBeReadArePassedOver(t *testing.T) {
 
 // It can be read, and must not be written: it has to grant itself.
 func TestSuccessorThatMayNotBeWrittenKeepsNobodyFromLeaving(t *testing.T) {
-	h := newHouse(t)
-	holder := h.hold(h.client(), "holder")
+	h := newFixture(t)
+	holder := h.hold(h.Client(), "holder")
 	node := h.node() + "/" + request(9, 99)
 	h.put(node, valid, zk.FlagEphemeral, zk.WorldACL(zk.PermRead))
-	waiter := h.ask(h.client(), "waiter")
-	await[recipes.Queued](waiter)
+	waiter := h.ask(h.Client(), "waiter")
+	waiter.Queued()
 
-	holder.release()
+	holder.Release()
 
 	_, stat := h.read(node)
 	require.Zero(t, stat.Version)
-	waiter.waits()
-	require.NoError(t, h.shell.Delete(node, -1))
-	waiter.granted()
+	waiter.IsPending()
+	h.Delete(node)
+	waiter.Granted()
 }
 
 func TestNamesThatAreNoRequestsAreIgnored(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	odd := []string{
 		"x", "lock-0000000001", "2147483647-x-" + guid(1), request(0, 1) + "x", strings.Replace(request(0, 1), "-x-", "-u-", 1), "9999999999-x-" + guid(1) + "-0000000001",
 		"2147483647-x-" + guid(1) + "-+000000001", "2147483647-x-" + guid(1) + "-1", "größe", "_c_6f0c7f63-0d1d-4b1f-8a3e-f1e0a6a5d2aa-lock-0000000001",
@@ -111,43 +111,43 @@ func TestNamesThatAreNoRequestsAreIgnored(t *testing.T) {
 // it, so it grants itself, and nobody passes it meanwhile.
 func TestNewerProgramsRequestIsNeitherWrittenNorPassed(t *testing.T) {
 	const newer = `{"format":9,"owner":{"name":"x"},"mode":7}`
-	h := newHouse(t)
-	holder := h.hold(h.client(), "holder")
+	h := newFixture(t)
+	holder := h.hold(h.Client(), "holder")
 	node := h.node() + "/" + request(9, 99)
 	h.put(node, newer, zk.FlagEphemeral, world)
-	waiter := h.ask(h.client(), "waiter")
-	await[recipes.Queued](waiter)
+	waiter := h.ask(h.Client(), "waiter")
+	waiter.Queued()
 	require.Equal(t, "<unreadable>", h.state().Waiters[0].Owner)
 
-	holder.release()
+	holder.Release()
 
 	got, stat := h.read(node)
 	require.Equal(t, newer, got) //nolint:testifylint // to the byte
 	require.Zero(t, stat.Version)
-	waiter.waits()
-	require.NoError(t, h.shell.Delete(node, -1))
-	waiter.granted()
+	waiter.IsPending()
+	h.Delete(node)
+	waiter.Granted()
 }
 
 // Members that a newer program of the same format has written stay, whoever
 // writes the node for it.
 func TestUnknownMembersOfARequestSurviveWhatOthersWriteThere(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	more := strings.TrimSuffix(valid, "}") + `,"hue":{"a":[1,2]},"preempt_by":[{"id":"` + guid(5) + `","owner":"o","priority":1,"reason":"outranked","grace_ms":5,"tone":"kind"}]}`
 	node := h.node() + "/" + request(5, 99)
-	holder := h.hold(h.client(), "holder")
+	holder := h.hold(h.Client(), "holder")
 	h.put(node, more, zk.FlagEphemeral, world)
-	<-time.After(50 * time.Millisecond) // a shorter hold may leave without a look
+	h.ask(h.Client(), "waiter").Queued() // behind it, so that the holder does not leave without a look
 
-	holder.release() // T4
+	holder.Release() // T4
 
 	granted := h.fields(node)
 	require.Equal(t, true, granted["granted"])
 	require.Equal(t, map[string]any{"a": []any{1.0, 2.0}}, granted["hue"])
 
 	h.put(h.node()+"/"+strings.Replace(request(0, 5), "x", "s", 1), strings.Replace(valid, "exclusive", "shared", 1), zk.FlagEphemeral, world) // whose note that is
-	important := h.ask(h.client(), "important", boss)
-	await[recipes.PreemptSent](important) // T6
+	important := h.ask(h.Client(), "important", harness.At(9))
+	harness.Await[recipes.PreemptSent](t, important.Notices) // T6
 	asked := h.fields(node)
 	require.Equal(t, map[string]any{"a": []any{1.0, 2.0}}, asked["hue"])
 	notes := asked["preempt_by"].([]any)
@@ -160,29 +160,28 @@ func TestUnknownMembersOfARequestSurviveWhatOthersWriteThere(t *testing.T) {
 func TestWaiterWhoseNodeIsOverwrittenDoesNotHold(t *testing.T) {
 	for what, data := range nonsense {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
-			holder := h.hold(h.client(), "holder")
-			waiter, next := h.ask(h.client(), "waiter"), h.client()
-			await[recipes.Queued](waiter)
+			h := newFixture(t)
+			holder := h.hold(h.Client(), "holder")
+			waiter, next := h.ask(h.Client(), "waiter"), h.Client()
+			waiter.Queued()
 			state := h.state()
 
-			h.write(h.own(state.Waiters[0].ID), data)
+			h.Set(h.own(state.Waiters[0].ID), []byte(data))
 
-			waiter.ended() // its event says granted, and its node does not
-			if waiter.err == nil {
-				_, err := waiter.grant.Token(t.Context())
+			if grant, err := waiter.Wait(); err == nil { // its event says granted, and its node does not
+				_, err = grant.Token(t.Context())
 				var lost *recipes.LostError
 				require.ErrorAs(t, err, &lost)
 				require.Equal(t, recipes.LossDeleted, lost.Reason)
 				require.ErrorContains(t, err, "overwritten")
 			}
-			require.NoError(t, holder.grant.Check())
-			require.Eventually(t, func() bool { s := h.state(); return len(s.Waiters)+len(s.Foreign) == 0 }, soon, 10*time.Millisecond)
+			require.NoError(t, holder.Granted().Check())
+			harness.Eventually(t, func() bool { s := h.state(); return len(s.Waiters)+len(s.Foreign) == 0 }, "the node stays")
 			require.Equal(t, "holder", h.state().Holders[0].Owner)
 			after := h.ask(next, "next")
-			await[recipes.Queued](after)
-			holder.release()
-			after.granted()
+			after.Queued()
+			holder.Release()
+			after.Granted()
 		})
 	}
 }
@@ -190,18 +189,18 @@ func TestWaiterWhoseNodeIsOverwrittenDoesNotHold(t *testing.T) {
 func TestHolderWhoseNodeIsOverwrittenLosesTheLockAndTheNextHasIt(t *testing.T) {
 	for what, data := range nonsense {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
-			holder, waiter := h.hold(h.client(), "holder"), h.ask(h.client(), "waiter")
-			await[recipes.Queued](waiter)
-			_, err := holder.grant.Token(t.Context())
+			h := newFixture(t)
+			holder, waiter := h.hold(h.Client(), "holder"), h.ask(h.Client(), "waiter")
+			waiter.Queued()
+			_, err := holder.Granted().Token(t.Context())
 			require.NoError(t, err)
 
-			h.write(h.own(holder.grant.ID()), data)
+			h.Set(h.own(holder.Granted().ID()), []byte(data))
 
-			loss := await[recipes.Lost](holder)
+			loss := holder.Lost()
 			require.Equal(t, recipes.LossDeleted, loss.Err.Reason)
 			require.ErrorContains(t, loss.Err, "overwritten")
-			waiter.granted()
+			waiter.Granted()
 		})
 	}
 }

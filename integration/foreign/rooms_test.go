@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -19,9 +20,9 @@ const newer = `{"format":9,"job":{"name":"x"},"holders":7}`
 func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 	for what, data := range map[string]string{"garbage": "\x00{", "newer": newer, "another type": `[1]`, "no format": `{}`} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
-			c := h.client()
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			h := newFixture(t)
+			c := h.Client()
+			ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 			defer cancel()
 			ledger := c.TickLedger("daemon")
 			trail, err := c.AuditLog(0)
@@ -31,19 +32,19 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			require.NoError(t, err)
 			tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 			for node, use := range map[string]func() error{
-				h.root + "/ticks/backup": func() error {
+				h.Root + "/ticks/backup": func() error {
 					_, err := ledger.Claim(ctx, "backup", tick, recipes.TickAsk{})
 					return err
 				},
-				h.root + "/ticks/report": func() error {
+				h.Root + "/ticks/report": func() error {
 					_, err := ledger.State(ctx, "report")
 					return err
 				},
-				h.root + "/audit": func() error {
+				h.Root + "/audit": func() error {
 					_, err := trail.Append(ctx, recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: "ana"})
 					return err
 				},
-				h.root + "/groups/g": func() error {
+				h.Root + "/groups/g": func() error {
 					_, err := group.Apply(ctx)
 					return err
 				},
@@ -75,25 +76,25 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 }
 
 func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
-	h := newHouse(t)
-	ledger := h.client().TickLedger("daemon")
+	h := newFixture(t)
+	ledger := h.Client().TickLedger("daemon")
 	tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	_, err := ledger.RecordSkip(t.Context(), "backup", "first", tick.Add(-time.Hour))
 	require.NoError(t, err)
 	for name, data := range map[string]string{"run-" + guid(1): "x", "run-": "", "x": "y", "größe": ""} {
-		h.put(h.root+"/ticks/backup/"+name, data, 0, world)
+		h.put(h.Root+"/ticks/backup/"+name, data, 0, world)
 	}
-	h.put(h.root+"/ticks/a%2", "x", 0, world)
+	h.put(h.Root+"/ticks/a%2", "x", 0, world)
 	for name, data := range map[string]string{guid(1): "garbage", guid(2): newer, "x": "", guid(3): `{"format":1,"job":7}`} {
-		h.put(h.root+"/requests/"+name, data, 0, world)
+		h.put(h.Root+"/requests/"+name, data, 0, world)
 	}
-	h.put(h.root+"/requests/"+guid(4), `{"format":1,"job":"backup"}`, 0, zk.DigestACL(zk.PermAll, "ann", "x"))
+	h.put(h.Root+"/requests/"+guid(4), `{"format":1,"job":"backup"}`, 0, zk.DigestACL(zk.PermAll, "ann", "x"))
 
 	asked, err := ledger.Request(t.Context(), recipes.TickRequest{Job: "backup", By: "ana"})
 	require.NoError(t, err)
 	standing, err := ledger.AwaitRequests(t.Context(), recipes.TickRequests{})
 	require.NoError(t, err)
-	requests := h.root + "/requests/"
+	requests := h.Root + "/requests/"
 	require.Equal(t, []string{requests + guid(1), requests + guid(2), requests + guid(3), requests + guid(4), requests + "x"}, paths(standing.Unreadable))
 	var found bool
 	for _, r := range standing.Standing {
@@ -108,14 +109,14 @@ func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
 	states, left, err := ledger.States(t.Context())
 	require.NoError(t, err)
 	require.Len(t, states, 1)
-	require.Equal(t, []string{h.root + "/ticks/a%2"}, paths(left))
+	require.Equal(t, []string{h.Root + "/ticks/a%2"}, paths(left))
 }
 
 func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
-	h := newHouse(t)
-	board := h.client().Approvals()
+	h := newFixture(t)
+	board := h.Client().Approvals()
 	for name, data := range map[string]string{"a-0000000777": "garbage", "a-0000000778": newer, "a-x": "", "x": "", "a-0000000779": ""} {
-		h.put(h.root+"/approvals/"+name, data, 0, world)
+		h.put(h.Root+"/approvals/"+name, data, 0, world)
 	}
 	open, err := board.Open(t.Context(), recipes.ApprovalRequest{Scope: scope})
 	require.NoError(t, err)
@@ -125,7 +126,7 @@ func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Equal(t, open.ID(), all[0].ID)
 
-	_, err = h.shell.Set(h.root+"/approvals/"+open.ID(), []byte("garbage"), -1)
+	_, err = h.Shell().Set(h.Root+"/approvals/"+open.ID(), []byte("garbage"), -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth, "only operators may write there")
 	require.NoError(t, open.Close(t.Context()))
 }
@@ -133,13 +134,13 @@ func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
 func TestOverridesThatCannotBeReadAreInForceForNobodyAndKept(t *testing.T) {
 	for what, data := range map[string]string{"garbage": "x", "newer": newer, "unknown member": `{"format":1,"overrides":[{"override":{"id":"a","shard":1}}]}`} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
-			h.put(h.root+"/overrides", data, 0, world)
-			posted, err := h.client().Overrides().List(t.Context())
+			h := newFixture(t)
+			h.put(h.Root+"/overrides", data, 0, world)
+			posted, err := h.Client().Overrides().List(t.Context())
 			require.Error(t, err)
 			require.Empty(t, posted)
 			h.works()
-			got, _ := h.read(h.root + "/overrides")
+			got, _ := h.read(h.Root + "/overrides")
 			require.Equal(t, data, got)
 		})
 	}
@@ -147,22 +148,22 @@ func TestOverridesThatCannotBeReadAreInForceForNobodyAndKept(t *testing.T) {
 
 // Participants that no session keeps, or that say nothing, hold nothing up.
 func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
-	h := newHouse(t)
-	c := h.client()
+	h := newFixture(t)
+	c := h.Client()
 	group, err := c.Group(recipes.GroupSpec{Name: "g", Locks: []string{"a", "b"}})
 	require.NoError(t, err)
 	_, err = group.Apply(t.Context())
 	require.NoError(t, err)
-	members := h.root + "/groups/g/members/"
+	members := h.Root + "/groups/g/members/"
 	h.put(members+"ghost-"+guid(1)+"-0000000000", `{"format":1,"name":"ghost"}`, 0, world)
 	h.put(members+"me-"+guid(2)+"--000000001", `{"format":1,"name":"me"}`, 0, world)
 	h.put(members+"x", "garbage", zk.FlagEphemeral, world)
 	h.put(members+"ghost-"+guid(3)+"-1", "", 0, world)
-	h.put(h.root+"/groups/g/x", "garbage", 0, world)
-	h.put(h.root+"/groups/%", "garbage", 0, world)
+	h.put(h.Root+"/groups/g/x", "garbage", 0, world)
+	h.put(h.Root+"/groups/%", "garbage", 0, world)
 
 	held := make(chan string, 10)
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	member, err := group.Join(ctx, "me", handler(func(ctx context.Context, grant recipes.LockGrant) {
 		held <- grant.Lock
@@ -184,7 +185,7 @@ func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 	require.Len(t, states, 1)
 	require.Len(t, states[0].Members, 1)
 	require.Equal(t, []string{
-		h.root + "/groups/%", members + "ghost-" + guid(1) + "-0000000000", members + "ghost-" + guid(3) + "-1",
+		h.Root + "/groups/%", members + "ghost-" + guid(1) + "-0000000000", members + "ghost-" + guid(3) + "-1",
 		members + "me-" + guid(2) + "--000000001", members + "x",
 	}, paths(left))
 	require.NoError(t, member.Leave(ctx))
@@ -193,21 +194,21 @@ func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 // All that does not belong where it is is found by the survey, which doctor
 // tells.
 func TestSurveyNamesWhatDoesNotBelong(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	strangers := []string{
 		"/clock/child", "/approvals/a-x", "/audit/x", "/audit/log/1", "/groups/%", "/groups/g/x", "/groups/g/members/x", "/groups/g/members/m-" + guid(1) + "-1", "/locks/zz", "/locks/ab/a%2", "/ticks/a%2",
 		"/ticks/job/x", "/overrides/x", "/emergency/x", "/whatever", "/" + scope,
-		strings.TrimPrefix(h.node(), h.root) + "/x", strings.TrimPrefix(h.node(), h.root) + "/" + request(5, 5),
+		strings.TrimPrefix(h.node(), h.Root) + "/x", strings.TrimPrefix(h.node(), h.Root) + "/" + request(5, 5),
 	}
 	for _, path := range strangers {
-		h.put(h.root+path, "", 0, world)
+		h.put(h.Root+path, "", 0, world)
 	}
-	survey, err := h.client().Survey(t.Context(), recipes.SurveyOptions{})
+	survey, err := h.Client().Survey(t.Context(), recipes.SurveyOptions{})
 	require.NoError(t, err)
 	var found []string
 	for _, s := range survey.Strangers {
 		require.NotEmpty(t, s.Why)
-		found = append(found, strings.TrimPrefix(s.Path, h.root))
+		found = append(found, strings.TrimPrefix(s.Path, h.Root))
 	}
 	require.ElementsMatch(t, strangers, found)
 	h.works()
@@ -215,14 +216,14 @@ func TestSurveyNamesWhatDoesNotBelong(t *testing.T) {
 
 // Classic recipes are shared with other libraries: names decide.
 func TestForeignNodesInALineAreIgnoredByClassicRecipes(t *testing.T) {
-	h := newHouse(t)
-	c := h.client()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	h := newFixture(t)
+	c := h.Client()
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	for _, name := range []string{"x", "lock-1", "_c_lock-+000000001", "__lock__", "größe", "lock-99999999999"} {
-		h.put(h.root+"/mutex/"+name, "x", 0, world)
+		h.put(h.Root+"/mutex/"+name, "x", 0, world)
 	}
-	m, err := c.Mutex(h.root+"/mutex", recipes.MutexOptions{})
+	m, err := c.Mutex(h.Root+"/mutex", recipes.MutexOptions{})
 	require.NoError(t, err)
 	grant, err := m.Acquire(ctx)
 	require.NoError(t, err)

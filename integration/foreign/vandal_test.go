@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -255,10 +258,10 @@ func vandalize(t *testing.T, seed uint64, each int) {
 
 	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, time.Minute, zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
 		return server.Dialer("vandal")(context.Background(), network, address)
-	}), zk.WithLogger(silent{}))
+	}), zk.WithLogger(log.New(io.Discard, "", 0)))
 	require.NoError(t, err)
 	defer conn.Close()
-	h := house{root: "/lockkeeper"}
+	h := fixture{&harness.Fixture{Root: "/lockkeeper"}}
 	v := &vandal{t: t, rand: rand.New(rand.NewPCG(seed, 7)), zk: server, conn: conn, site: s, lock: h.node(), did: map[string]int{}}
 	stop := make(chan struct{})
 	var gang, crew sync.WaitGroup

@@ -3,10 +3,12 @@ package foreign
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -14,13 +16,13 @@ import (
 func walked(n int) string { return strings.Replace(request(0, n), "-x-", "-w-", 1) }
 
 // open has two readers hold the lock, so that others may walk in.
-func (h *house) open() (readers []*user) {
-	h.t.Helper()
+func (h *fixture) open() (readers []*harness.Request) {
+	h.Helper()
 	for _, name := range []string{"one", "two"} {
-		readers = append(readers, h.hold(h.client(), name, reader))
+		readers = append(readers, h.hold(h.Client(), name, harness.Shared))
 	}
 	data, _ := h.read(h.node())
-	require.Contains(h.t, data, `"open":true`)
+	require.Contains(h, data, `"open":true`)
 	return readers
 }
 
@@ -28,7 +30,7 @@ func (h *house) open() (readers []*user) {
 func TestNodeWithoutASessionHasNotWalkedIn(t *testing.T) {
 	for what, data := range map[string]string{"a request": valid, "garbage": "garbage", "nothing": ""} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.put(h.node()+"/"+walked(1), data, 0, world)
 			h.works()
 			state := h.state()
@@ -39,18 +41,18 @@ func TestNodeWithoutASessionHasNotWalkedIn(t *testing.T) {
 }
 
 func TestNodeWithoutASessionIsInNobodysWayAmongReaders(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	readers := h.open()
 	h.put(h.node()+"/"+walked(1), valid, 0, world)
-	readers = append(readers, h.hold(h.client(), "three", reader))
-	writer := h.ask(h.client(), "writer", boss)
+	readers = append(readers, h.hold(h.Client(), "three", harness.Shared))
+	writer := h.ask(h.Client(), "writer", harness.At(9))
 	for _, r := range readers {
-		require.Equal(t, "writer", await[recipes.PreemptAsked](r).By.Owner)
-		writer.waits()
-		r.release()
+		require.Equal(t, "writer", harness.Await[recipes.PreemptAsked](t, r.Notices).By.Owner)
+		writer.IsPending()
+		r.Release()
 	}
-	writer.granted()
-	writer.release()
+	writer.Granted()
+	writer.Release()
 	data, stat := h.read(h.node() + "/" + walked(1))
 	require.JSONEq(t, valid, data)
 	require.Zero(t, stat.Version)
@@ -58,7 +60,7 @@ func TestNodeWithoutASessionIsInNobodysWayAmongReaders(t *testing.T) {
 
 // A node of a session holds by its name, whatever it says.
 func TestNodeThatHasWalkedInAndSaysNothingHoldsUntilItsSessionEnds(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	node := h.node() + "/" + walked(1)
 	h.put(node, "garbage", zk.FlagEphemeral, world)
 
@@ -66,10 +68,10 @@ func TestNodeThatHasWalkedInAndSaysNothingHoldsUntilItsSessionEnds(t *testing.T)
 	require.Empty(t, state.Foreign)
 	require.Len(t, state.Holders, 1)
 	require.Equal(t, "<unreadable>", state.Holders[0].Owner)
-	require.True(t, recipes.IsNotAcquired(h.ask(h.client(), "try", try).refused()))
-	require.ErrorContains(t, h.ask(h.client(), "waiter").refused(), "say nothing")
+	require.True(t, recipes.IsNotAcquired(h.ask(h.Client(), "try", harness.Try).Refused()))
+	require.ErrorContains(t, h.ask(h.Client(harness.SessionTimeout(2*time.Second)), "waiter").Refused(), "say nothing")
 
-	require.NoError(t, h.shell.Delete(node, -1))
+	h.Delete(node)
 	h.works()
 }
 
@@ -77,19 +79,19 @@ func TestNodeThatHasWalkedInAndSaysNothingHoldsUntilItsSessionEnds(t *testing.T)
 func TestLockNodeIsOverwrittenWhileReadersAreIn(t *testing.T) {
 	for what, data := range map[string]string{"garbage": "garbage", "nothing": "", "nobody holds": `{"format":1,"holders":[]}`} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			readers := h.open()
-			in := h.hold(h.client(), "three", reader)
+			in := h.hold(h.Client(), "three", harness.Shared)
 			for _, r := range readers {
-				r.release()
+				r.Release()
 			}
-			h.write(h.node(), data)
-			writer := h.ask(h.client(), "writer")
-			await[recipes.Queued](writer)
-			writer.waits()
+			h.Set(h.node(), []byte(data))
+			writer := h.ask(h.Client(), "writer")
+			writer.Queued()
+			writer.IsPending()
 			require.Len(t, h.state().Holders, 1)
-			in.release()
-			writer.granted()
+			in.Release()
+			writer.Granted()
 		})
 	}
 }
