@@ -55,18 +55,6 @@ func TestWhatAnOverrideDoesIsOnRecordBeforeItDoesIt(t *testing.T) {
 	})
 }
 
-func TestFreezeAndBypassAreOnRecord(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		o.overrides.put(freeze())
-		c := o.do(t.Context(), required())
-		require.Equal(t, map[string]string{"frozen": "true"}, o.audit.list()[0].After)
-		o.overrides.put(bypass(scope))
-		require.NoError(t, c.finish(t))
-		require.Equal(t, map[string]string{"bypass": "true"}, o.audit.list()[1].After)
-		require.Equal(t, map[string]string{"bypass": "false"}, o.audit.list()[1].Before)
-	})
-}
-
 func TestActIsOnRecordOnceForEachOverrideJobAndLock(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		run := func(r Requirement) {
@@ -203,21 +191,6 @@ func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
 		}
 		require.NoError(t, c.finish(t))
 		require.NoError(t, low.finish(t))
-	})
-}
-
-func TestWithoutARecordAHolderGetsNoLongerLease(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		c := o.do(t.Context(), required())
-		o.audit.fail(errAudit)
-		o.overrides.put(extend(time.Hour))
-		synctest.Wait()
-		require.NotContains(t, o.events.names(), "Extended")
-		o.audit.fail(nil)
-		o.overrides.put(extend(time.Hour))
-		synctest.Wait()
-		require.Contains(t, o.events.names(), "Extended")
-		require.NoError(t, c.finish(t))
 	})
 }
 

@@ -103,38 +103,6 @@ func (c *call) id(t *testing.T, o operated) string {
 	return only[Waiting](t, o.events).ID
 }
 
-func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		approver := newFakeApprover()
-		o := newQueued(t, WithApprover(approver))
-		c, _, asked := pending(t, o, approver)
-		errNo := errors.New("denied by ana: let it finish")
-		approver.decide(Decision{ID: "a-7", By: "ana"}, errNo)
-		err := c.returned(t)
-		require.ErrorIs(t, err, errNo)
-		var cleanup *recipes.CleanupPendingError
-		require.ErrorAs(t, err, &cleanup)
-		require.Equal(t, asked.Err, cleanup)
-		require.EqualError(t, err, asked.Err.Error()+"; denied by ana: let it finish")
-		require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "ApprovalDecided", "NotAcquired"}, o.events.names())
-		require.Equal(t, errNo, only[ApprovalDecided](t, o.events).Err)
-	})
-}
-
-func TestApproverThatPanicsHasDenied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		approver := newFakeApprover()
-		o := newQueued(t, WithApprover(approver))
-		c, _, _ := pending(t, o, approver)
-		approver.say <- func() (Decision, error) { panic("broken rule") }
-		err := c.returned(t)
-		var panicked *PanicError
-		require.ErrorAs(t, err, &panicked)
-		require.Equal(t, "approver", panicked.In)
-		require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
-	})
-}
-
 func TestDecisionIsNotNeededAnyMoreWhenTheHolderHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		approver := newFakeApprover()
@@ -227,4 +195,26 @@ func TestEachOfSeveralLocksIsDecidedAbout(t *testing.T) {
 		require.ErrorAs(t, c.returned(t), new(*recipes.CleanupPendingError))
 		require.Equal(t, 1, o.locker.of(t, "a").released())
 	})
+}
+
+func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
+	errNo := errors.New("denied by ana: let it finish")
+	for why, decide := range map[string]func() (Decision, error){
+		errNo.Error():                    func() (Decision, error) { return Decision{ID: "a-7", By: "ana"}, errNo },
+		"approver panicked: broken rule": func() (Decision, error) { panic("broken rule") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			approver := newFakeApprover()
+			o := newQueued(t, WithApprover(approver))
+			c, _, asked := pending(t, o, approver)
+			approver.say <- decide
+			err := c.returned(t)
+			var cleanup *recipes.CleanupPendingError
+			require.ErrorAs(t, err, &cleanup)
+			require.Equal(t, asked.Err, cleanup)
+			require.EqualError(t, err, asked.Err.Error()+"; "+why)
+			require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "ApprovalDecided", "NotAcquired"}, o.events.names())
+			require.EqualError(t, only[ApprovalDecided](t, o.events).Err, why)
+		})
+	}
 }

@@ -83,6 +83,9 @@ func TestFrozenRequestThatIsBypassedRuns(t *testing.T) {
 		o.overrides.put(freeze(), bypass(scope))
 		require.NoError(t, c.finish(t))
 		require.Equal(t, []string{"Waiting", "Frozen", "Bypassed", "Released"}, o.events.names())
+		require.Equal(t, map[string]string{"frozen": "true"}, o.audit.list()[0].After)
+		require.Equal(t, map[string]string{"bypass": "true"}, o.audit.list()[1].After)
+		require.Equal(t, map[string]string{"bypass": "false"}, o.audit.list()[1].Before)
 	})
 }
 

@@ -2,11 +2,8 @@ package lockguard
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,122 +128,6 @@ func TestContextOfAHookLastsUntilTheEndOfTheGrace(t *testing.T) {
 	})
 }
 
-func TestShutdownGivesHooksTheCleanupTimeoutFromTheEndOfTheWork(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		err := s.Do(ctx, required(), func(context.Context) error {
-			cancel(ErrShutdown)
-			time.Sleep(5 * time.Second)
-			return nil
-		}, func(ctx context.Context) error {
-			deadline, _ := ctx.Deadline()
-			require.True(t, deadline.Equal(time.Now().Add(time.Minute)))
-			return nil
-		})
-		require.ErrorIs(t, err, ErrShutdown)
-	})
-}
-
-func TestPreemptionShortensTheCleanupOfAShutdown(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		err := s.Do(ctx, required(), func(context.Context) error {
-			cancel(ErrShutdown)
-			return nil
-		}, func(ctx context.Context) error {
-			start := time.Now()
-			s.locker.last().preempt(10 * time.Second)
-			<-ctx.Done()
-			require.Equal(t, 10*time.Second, time.Since(start))
-			require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
-			return nil
-		})
-		require.ErrorIs(t, err, ErrShutdown)
-	})
-}
-
-func TestPreemptionDoesNotLengthenTheCleanupOfAShutdown(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithCancel(t.Context())
-		start := time.Now()
-		err := s.Do(ctx, required(), func(context.Context) error {
-			cancel()
-			return nil
-		}, func(ctx context.Context) error {
-			deadline, _ := ctx.Deadline()
-			require.True(t, deadline.Equal(start.Add(time.Minute)))
-			return nil
-		}, func(context.Context) error {
-			time.Sleep(30 * time.Second)
-			s.locker.last().preempt(time.Minute)
-			return nil
-		})
-		require.ErrorAs(t, err, new(*ShutdownError))
-	})
-}
-
-func TestShorterGraceCountsAndLongerOneDoesNot(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		start := time.Now()
-		err := s.Do(t.Context(), required(), s.preempted(30*time.Second),
-			func(ctx context.Context) error {
-				deadline, _ := ctx.Deadline()
-				require.Equal(t, 10*time.Second, deadline.Sub(start), "this hook begins with the shorter one")
-				return nil
-			},
-			func(ctx context.Context) error {
-				s.locker.last().preempt(10 * time.Second)
-				s.locker.last().preempt(50 * time.Second)
-				synctest.Wait()
-				require.NoError(t, ctx.Err())
-				time.Sleep(8 * time.Second)
-				require.NoError(t, ctx.Err())
-				return nil
-			})
-		preempted := requirePreempted(t, err)
-		require.Equal(t, 30*time.Second, preempted.Grace, "the first one is the cause")
-	})
-}
-
-func TestWithdrawnPreemptionRevivesNothing(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		start := time.Now()
-		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-			s.locker.last().preempt(10 * time.Second)
-			s.locker.last().request.Notify(recipes.PreemptWithdrawn{})
-			requirePreempted(t, context.Cause(ctx))
-			return nil
-		}, func(ctx context.Context) error {
-			s.locker.last().preempt(50 * time.Second)
-			deadline, _ := ctx.Deadline()
-			require.Equal(t, 10*time.Second, deadline.Sub(start), "at most the time that was promised")
-			return nil
-		})
-		requirePreempted(t, err)
-		require.Contains(t, s.events.names(), "PreemptionWithdrawn")
-		require.Equal(t, 1, s.locker.last().released())
-	})
-}
-
-func TestHooksOfALostHoldGetAContextThatSaysSo(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		var lost *LostError
-		ran := 0
-		hook := func(ctx context.Context) error {
-			ran++
-			require.Same(t, lost, context.Cause(ctx))
-			return nil
-		}
-		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-			lost = s.locker.last().lose(recipes.LossSession)
-			return untilCancelled(ctx)
-		}, hook, hook)
-		require.ErrorIs(t, err, lost)
-		require.Equal(t, 2, ran)
-		require.True(t, only[CleanupStarted](t, s.events).Deadline.IsZero())
-	})
-}
-
 func TestLossDuringTheCleanupCancelsTheHooksThatRunAndFollow(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		var ran []string
@@ -271,42 +152,6 @@ func TestLossDuringTheCleanupCancelsTheHooksThatRunAndFollow(t *testing.T) {
 		require.NotContains(t, s.events.names(), "Released")
 		require.NotContains(t, s.events.names(), "CleanupOverrun")
 	})
-}
-
-func TestFailingHooksDoNotKeepTheOthersFromRunning(t *testing.T) {
-	s := newSetup(t)
-	ran := 0
-	err := s.Do(t.Context(), required(), s.preempted(time.Minute),
-		func(context.Context) error { ran++; return nil },
-		func(context.Context) error { panic("broken") },
-		func(context.Context) error { return errWork })
-
-	require.Equal(t, 1, ran)
-	require.ErrorIs(t, err, errWork)
-	var panicked *PanicError
-	require.ErrorAs(t, err, &panicked)
-	require.Equal(t, "cleanup hook", panicked.In)
-	require.Equal(t, "broken", panicked.Value)
-	require.Equal(t, 1, s.locker.last().released())
-	done := only[CleanupDone](t, s.events).Err
-	require.ErrorIs(t, done, errWork)
-	require.ErrorAs(t, done, &panicked)
-}
-
-func TestHookThatEndsItsGoroutineCountsAsReturned(t *testing.T) {
-	s := newSetup(t)
-	ran := 0
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Do(t.Context(), required(), s.preempted(time.Minute),
-			func(context.Context) error { ran++; return nil },
-			func(context.Context) error { runtime.Goexit(); return nil })
-	}()
-	<-done
-	require.Equal(t, 1, ran)
-	require.Equal(t, 1, s.locker.last().released())
-	require.Contains(t, s.events.names(), "CleanupDone")
 }
 
 func TestOverrunOfTheGraceIsToldAndTheLockStays(t *testing.T) {
@@ -376,73 +221,102 @@ func TestCleanupInTimeIsNoOverrun(t *testing.T) {
 	})
 }
 
-func TestHolderWithoutACleanupTimeoutIsAskedToGoAtOnceAndGoes(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.Do(t.Context(), Requirement{Scope: scope}, func(context.Context) error {
-			s.locker.last().preempt(0)
-			time.Sleep(time.Second)
-			return nil
+func TestTimeOfHooksIsTheShortestThatWasPromised(t *testing.T) {
+	preempt := func(grace time.Duration) func(*fakeGrant) { return func(g *fakeGrant) { g.preempt(grace) } }
+	withdrawn := func(g *fakeGrant) {
+		g.preempt(10 * time.Second)
+		g.request.Notify(recipes.PreemptWithdrawn{})
+	}
+	late := func(g *fakeGrant) {
+		time.Sleep(30 * time.Second)
+		g.preempt(time.Minute)
+	}
+	for name, c := range map[string]struct {
+		work func(*fakeGrant) // what happens in the work, which then lasts five seconds; nil is a shutdown
+		hook func(*fakeGrant) // what happens in the hook before
+		want time.Duration    // until the deadline, from the start
+	}{
+		"shutdown: the cleanup timeout from the end of the work on": {nil, nil, 65 * time.Second},
+		"a preemption shortens that":                                {nil, preempt(10 * time.Second), 15 * time.Second},
+		"a preemption does not lengthen that":                       {nil, late, 65 * time.Second},
+		"preemption: its grace":                                     {preempt(30 * time.Second), nil, 30 * time.Second},
+		"a shorter grace counts":                                    {preempt(30 * time.Second), preempt(10 * time.Second), 15 * time.Second},
+		"a longer grace does not":                                   {preempt(30 * time.Second), preempt(50 * time.Second), 30 * time.Second},
+		"a preemption that was withdrawn revives nothing":           {withdrawn, preempt(50 * time.Second), 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s setup) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				start, ran := time.Now(), false
+				err := s.Do(ctx, required(), func(ctx context.Context) error {
+					if c.work == nil {
+						cancel(ErrShutdown)
+					} else {
+						c.work(s.locker.last())
+						requirePreempted(t, context.Cause(ctx))
+					}
+					time.Sleep(5 * time.Second)
+					return nil
+				}, func(ctx context.Context) error {
+					deadline, _ := ctx.Deadline()
+					require.Equal(t, c.want, deadline.Sub(start))
+					<-ctx.Done()
+					require.Equal(t, c.want, time.Since(start))
+					require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+					ran = true
+					return nil
+				}, func(ctx context.Context) error {
+					if c.hook != nil {
+						c.hook(s.locker.last())
+					}
+					return ctx.Err()
+				})
+				require.True(t, ran)
+				require.Equal(t, 1, s.locker.last().released())
+				if c.work == nil {
+					require.ErrorIs(t, err, ErrShutdown)
+				} else {
+					requirePreempted(t, err)
+				}
+			})
 		})
-		requirePreempted(t, err)
-		require.ErrorContains(t, err, "no time to clean up")
-		require.Equal(t, []string{"Waiting", "Acquired", "PreemptRequested", "Released"}, s.events.names())
-	})
-}
-
-func TestHooksNeverRunBesideTheWork(t *testing.T) {
-	// Preemptions come at whatever moment; the race detector listens.
-	s := newSetup(t)
-	var inWork atomic.Bool
-	for i := range 300 {
-		go func() {
-			for range i {
-				runtime.Gosched()
-			}
-		}()
-		preempted := make(chan struct{})
-		unguarded := 0 // written by work and hook without a lock
-		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-			inWork.Store(true)
-			defer inWork.Store(false)
-			go func() {
-				defer close(preempted)
-				s.locker.last().preempt(time.Minute)
-			}()
-			for range i {
-				unguarded++
-			}
-			return nil
-		}, func(context.Context) error {
-			if inWork.Load() {
-				return errors.New("the work still runs")
-			}
-			unguarded++
-			return nil
-		})
-		<-preempted
-		if err != nil {
-			requirePreempted(t, err)
-			require.NotErrorAs(t, err, new(*PanicError), fmt.Sprint(i))
-			require.NotContains(t, err.Error(), "still runs")
-		}
 	}
 }
 
-func TestHooksRunForWorkThatWasStoppedThoughNobodyAskedForItsLock(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		stopped := fmt.Errorf("out of time: %w", ErrStopped)
-		cleaned := 0
+func TestFailingHooksDoNotKeepTheOthersFromRunning(t *testing.T) {
+	s := newSetup(t)
+	ran := 0
+	err := s.Do(t.Context(), required(), s.preempted(time.Minute),
+		func(context.Context) error { ran++; return nil },
+		func(context.Context) error { panic("broken") },
+		func(context.Context) error { return errWork })
 
-		err := s.Do(t.Context(), required(), func(context.Context) error { return stopped },
-			func(ctx context.Context) error {
-				cleaned++
-				require.NoError(t, ctx.Err())
-				require.Zero(t, s.locker.last().released(), "still under the lock")
-				return nil
-			})
+	require.Equal(t, 1, ran)
+	requirePreempted(t, err)
+	var panicked *PanicError
+	for _, err := range []error{err, only[CleanupDone](t, s.events).Err} {
+		require.ErrorIs(t, err, errWork)
+		require.ErrorAs(t, err, &panicked)
+		require.Equal(t, "cleanup hook", panicked.In)
+		require.Equal(t, "broken", panicked.Value)
+	}
+	require.Equal(t, 1, s.locker.last().released())
+}
 
-		require.Same(t, stopped, err)
-		require.Equal(t, 1, cleaned)
-		require.Equal(t, 1, s.locker.last().released())
-	})
+func TestGoroutineThatEndsInTheWorkAndInAHookGivesTheLockBack(t *testing.T) {
+	s := newSetup(t)
+	ran := 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Do(t.Context(), required(), func(context.Context) error {
+			s.locker.last().preempt(time.Minute)
+			runtime.Goexit()
+			return nil
+		}, func(context.Context) error { ran++; return nil }, func(context.Context) error { runtime.Goexit(); return nil })
+	}()
+	<-done
+	require.Equal(t, 1, ran)
+	require.Equal(t, 1, s.locker.last().released())
+	require.Contains(t, s.events.names(), "CleanupDone")
 }

@@ -2,12 +2,9 @@ package lockguard
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +16,13 @@ import (
 func TestWorkRunsUnderTheLockAndGivesItBack(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		var work context.Context
+
+		s.locker.prepare = func(g *fakeGrant) {
+			g.release = func(context.Context) error {
+				require.Error(t, work.Err(), "whatever still uses it must not believe that it holds")
+				return nil
+			}
+		}
 
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 			work = ctx
@@ -34,28 +38,25 @@ func TestWorkRunsUnderTheLockAndGivesItBack(t *testing.T) {
 		require.Equal(t, 1, s.locker.last().released())
 		require.ErrorIs(t, context.Cause(work), ErrReleased)
 		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
+		_, ok := FromContext(t.Context())
+		require.False(t, ok)
 	})
 }
 
-func TestErrorOfWorkIsReturnedAsItIs(t *testing.T) {
-	s := newSetup(t)
-	err := s.Do(t.Context(), required(), func(context.Context) error { return errWork })
-	require.Same(t, errWork, err)
-}
-
-func TestContextOfWorkEndsBeforeTheLockIsGivenBack(t *testing.T) {
-	s := newSetup(t)
-	var work context.Context
-	s.locker.prepare = func(g *fakeGrant) {
-		g.release = func(context.Context) error {
-			require.Error(t, work.Err(), "whatever still uses it must not believe that it holds")
-			return nil
-		}
-	}
-	require.NoError(t, s.Do(t.Context(), required(), func(ctx context.Context) error {
-		work = ctx
-		return nil
-	}))
+func TestShutdownEndsTheWorkAndIsSaidOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, s setup) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := s.Do(ctx, required(), func(work context.Context) error {
+			want, _ := ctx.Deadline()
+			got, _ := work.Deadline()
+			require.Equal(t, want, got)
+			cancel()
+			return untilCancelled(work)
+		})
+		require.ErrorAs(t, err, new(*ShutdownError))
+		require.EqualError(t, err, `work under lock "cluster/orders" was shut down: context canceled`)
+	})
 }
 
 func TestPreemptionCancelsTheWorkWithItsCause(t *testing.T) {
@@ -83,16 +84,6 @@ func TestPreemptionCancelsTheWorkWithItsCause(t *testing.T) {
 	})
 }
 
-func TestEndOfTheLeaseAloneDoesNothing(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.Do(t.Context(), Requirement{Scope: scope, LeaseTimeout: time.Minute}, func(ctx context.Context) error {
-			time.Sleep(time.Hour)
-			return ctx.Err()
-		})
-		require.NoError(t, err)
-	})
-}
-
 func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
@@ -106,27 +97,6 @@ func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
 		require.Equal(t, 10*time.Minute, expired.Lease)
 		require.Equal(t, time.Second, expired.Grace)
 		require.NotErrorAs(t, err, new(*PreemptedError), "causes are distinct")
-	})
-}
-
-func TestEndOfTheCallersContextIsAShutdown(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, shutdown := context.WithCancelCause(t.Context())
-		var cause error
-
-		err := s.Do(ctx, required(), func(ctx context.Context) error {
-			shutdown(ErrShutdown)
-			<-ctx.Done()
-			cause = context.Cause(ctx)
-			return nil
-		})
-
-		var down *ShutdownError
-		require.ErrorAs(t, cause, &down)
-		require.ErrorIs(t, cause, ErrShutdown)
-		require.Equal(t, scope, down.Scope)
-		require.Equal(t, cause, err)
-		require.Equal(t, 1, s.locker.last().released())
 	})
 }
 
@@ -148,35 +118,6 @@ func TestShutdownIsSeenAlsoByWorkThatReturnsAtOnce(t *testing.T) {
 	}
 }
 
-func TestWorkKnowsTheDeadlineOfItsCaller(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-
-		err := s.Do(ctx, required(), func(work context.Context) error {
-			want, _ := ctx.Deadline()
-			got, ok := work.Deadline()
-			require.True(t, ok)
-			require.Equal(t, want, got)
-			return untilCancelled(work)
-		})
-
-		require.ErrorAs(t, err, new(*ShutdownError))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	})
-}
-
-func TestShutdownSaysTheSameThingOnlyOnce(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithCancel(t.Context())
-		err := s.Do(ctx, required(), func(ctx context.Context) error {
-			cancel()
-			return untilCancelled(ctx)
-		})
-		require.EqualError(t, err, `work under lock "cluster/orders" was shut down: context canceled`)
-	})
-}
-
 func TestLossCancelsTheWorkWithItsCause(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		var lost *LostError
@@ -194,29 +135,6 @@ func TestLossCancelsTheWorkWithItsCause(t *testing.T) {
 	})
 }
 
-func TestInterruptedWorkThatReturnsNilIsAnError(t *testing.T) {
-	s := newSetup(t)
-	err := s.Do(t.Context(), required(), func(context.Context) error {
-		s.locker.last().preempt(time.Minute)
-		return nil
-	})
-	requirePreempted(t, err)
-}
-
-func TestErrorOfDoWrapsTheWorkTheCauseAndTheHooks(t *testing.T) {
-	s := newSetup(t)
-	errHook := errors.New("cannot restore")
-	err := s.Do(t.Context(), required(), func(context.Context) error {
-		s.locker.last().preempt(time.Minute)
-		return errWork
-	}, func(context.Context) error { return errHook })
-
-	requirePreempted(t, err)
-	require.ErrorIs(t, err, errWork)
-	require.ErrorIs(t, err, errHook)
-	require.NotContains(t, err.Error(), "\n")
-}
-
 func TestWorkThatReturnsTheCauseDoesNotSayItTwice(t *testing.T) {
 	s := newSetup(t)
 	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
@@ -224,25 +142,6 @@ func TestWorkThatReturnsTheCauseDoesNotSayItTwice(t *testing.T) {
 		return fmt.Errorf("compacting: %w", context.Cause(ctx))
 	})
 	require.Regexp(t, `^compacting: lock "cluster/orders" preempted by [^;]*$`, err.Error())
-}
-
-func TestPreemptedAndThenLostSaysBoth(t *testing.T) {
-	s := newSetup(t)
-	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-		hold, _ := FromContext(ctx)
-		s.locker.last().preempt(time.Minute)
-		select {
-		case <-hold.Lost():
-			require.Fail(t, "preempted is not lost")
-		default:
-		}
-		s.locker.last().lose(recipes.LossTaken)
-		<-hold.Lost()
-		requirePreempted(t, context.Cause(ctx))
-		return nil
-	})
-	requirePreempted(t, err)
-	require.ErrorAs(t, err, new(*LostError))
 }
 
 func TestPanicOfWorkBecomesAnErrorAndTheLockIsReleased(t *testing.T) {
@@ -254,26 +153,6 @@ func TestPanicOfWorkBecomesAnErrorAndTheLockIsReleased(t *testing.T) {
 	require.Equal(t, "work", panicked.In)
 	require.Contains(t, string(panicked.Stack), "do_test.go")
 	require.ErrorIs(t, err, errWork)
-	require.Equal(t, 1, s.locker.last().released())
-}
-
-func TestWorkThatEndsItsGoroutineReleasesTheLock(t *testing.T) {
-	s := newSetup(t)
-	done := make(chan struct{})
-	cleaned := false
-	go func() {
-		defer close(done)
-		_ = s.Do(t.Context(), required(), func(context.Context) error {
-			s.locker.last().preempt(time.Minute)
-			runtime.Goexit()
-			return nil
-		}, func(context.Context) error {
-			cleaned = true
-			return nil
-		})
-	}()
-	<-done
-	require.True(t, cleaned)
 	require.Equal(t, 1, s.locker.last().released())
 }
 
@@ -335,17 +214,6 @@ func TestLockThatIsLostBeforeItsTokenIsKnownIsNotAcquired(t *testing.T) {
 	require.Same(t, lost, err)
 }
 
-func TestLockWhoseTokenCannotBeReadIsGivenBack(t *testing.T) {
-	s := newSetup(t)
-	s.locker.prepare = func(g *fakeGrant) {
-		g.token = func(context.Context) (recipes.Token, error) { return 0, errWork }
-	}
-	_, err := s.Acquire(t.Context(), required())
-	require.ErrorIs(t, err, errWork)
-	require.ErrorContains(t, err, `lock "cluster/orders" not acquired`)
-	require.Equal(t, 1, s.locker.last().released())
-}
-
 func TestCallerWhoGivesUpGetsItsCauseAndHoldsNothing(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -383,24 +251,6 @@ func TestGrantThatComesTooLateForItsCallerIsGivenBack(t *testing.T) {
 	_, err = s.Acquire(ctx, required())
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, s.locker.grants, 1, "nothing is asked for any more")
-}
-
-func TestErrorsOfTheLayerBelowArriveWhole(t *testing.T) {
-	for _, want := range []error{
-		&recipes.NotAcquiredError{Scope: scope},
-		&recipes.CleanupPendingError{Scope: scope},
-		&recipes.EvictedError{Scope: scope},
-		&recipes.UnavailableError{Servers: []string{"a:2181"}},
-		recipes.ErrClosed,
-	} {
-		t.Run(fmt.Sprintf("%T", want), func(t *testing.T) {
-			s := newSetup(t)
-			s.locker.before = func(context.Context, *fakeGrant) error { return want }
-			err := s.Do(t.Context(), required(), untilCancelled)
-			require.ErrorIs(t, err, want)
-			require.ErrorContains(t, err, `lock "cluster/orders" not acquired`)
-		})
-	}
 }
 
 func TestUnconfirmedReleaseIsNoErrorOfTheWork(t *testing.T) {
@@ -460,21 +310,4 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestPreemptionAfterTheWorkHasEndedChangesNothing(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		s.locker.prepare = func(g *fakeGrant) {
-			g.release = func(context.Context) error {
-				g.preempt(time.Minute)
-				g.request.Notify(recipes.PreemptWithdrawn{})
-				return nil
-			}
-		}
-		err := s.Do(t.Context(), required(), func(context.Context) error { return nil },
-			func(context.Context) error { panic("hook") })
-		require.NoError(t, err)
-		synctest.Wait()
-		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
-	})
 }

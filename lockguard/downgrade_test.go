@@ -1,15 +1,12 @@
 package lockguard
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 func TestDowngradeSharesTheLockOnce(t *testing.T) {
@@ -52,29 +49,6 @@ func TestDowngradeIsRefusedWhileANestedHoldCountsOnBeingAlone(t *testing.T) {
 	})
 }
 
-func TestDowngradeOfALostHoldSaysSo(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		hold := acquire(t.Context(), t, s, required())
-		s.locker.last().lose(recipes.LossSession)
-		var lost *LostError
-		require.ErrorAs(t, hold.Downgrade(t.Context()), &lost)
-	})
-}
-
-func TestDowngradeThatFailedForbidsNothingButExclusiveNesting(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		hold := acquire(t.Context(), t, s, required())
-		s.locker.last().downgradeErr = errors.New("no answer")
-		require.ErrorContains(t, hold.Downgrade(t.Context()), "no answer")
-
-		ctx, cancel := context.WithTimeout(hold.Context(), time.Second)
-		defer cancel()
-		_, err := s.Acquire(ctx, required())
-		var upgrade *UpgradeError
-		require.ErrorAs(t, err, &upgrade, "it may be shared")
-	})
-}
-
 func TestDowngradeThatFailedIsAskedForAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
@@ -82,6 +56,8 @@ func TestDowngradeThatFailedIsAskedForAgain(t *testing.T) {
 		g.downgradeErr = errors.New("no answer")
 		require.ErrorContains(t, hold.Downgrade(t.Context()), "no answer")
 		require.Equal(t, priority.Exclusive, hold.Info().Requirement.Mode)
+		_, err := s.Acquire(hold.Context(), required())
+		require.ErrorAs(t, err, new(*UpgradeError), "it may be shared")
 
 		g.downgradeErr = nil
 		require.NoError(t, hold.Downgrade(t.Context()))

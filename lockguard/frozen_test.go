@@ -82,17 +82,6 @@ func TestFreezeThatIsOverBeforeItIsNoticedCostsNoPlace(t *testing.T) {
 	})
 }
 
-func TestHolderIsNoConcernOfAFreeze(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		c := o.do(t.Context(), required())
-		o.overrides.put(freeze())
-		synctest.Wait()
-		require.NoError(t, c.hold.Context().Err())
-		require.NoError(t, c.finish(t))
-		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, o.events.names())
-	})
-}
-
 func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		// given a grant that comes when the freeze does

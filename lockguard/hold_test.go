@@ -3,7 +3,6 @@ package lockguard
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,68 +30,22 @@ func acquire(ctx context.Context, t *testing.T, s setup, requirements ...Require
 	return hold
 }
 
-func TestSecondReleaseIsRefusedAndChangesNothing(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-
-	require.NoError(t, hold.Release(t.Context()))
-	require.ErrorIs(t, hold.Release(t.Context()), ErrReleased)
-	require.Equal(t, 1, s.locker.last().released())
-}
-
-func TestOfManyReleasesAtOnceExactlyOneReleases(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-
-	var wg sync.WaitGroup
-	errs := make([]error, 8)
-	for i := range errs {
-		wg.Go(func() { errs[i] = hold.Release(t.Context()) })
-	}
-	wg.Wait()
-
-	won := 0
-	for _, err := range errs {
-		if err == nil {
-			won++
-			continue
-		}
-		require.ErrorIs(t, err, ErrReleased)
-	}
-	require.Equal(t, 1, won)
-	require.Equal(t, 1, s.locker.last().released())
-}
-
-func TestReleaseDoesNotCareWhetherItsContextHasEnded(t *testing.T) {
-	s := newSetup(t)
-	type key struct{}
-	s.locker.prepare = func(g *fakeGrant) {
-		g.release = func(ctx context.Context) error {
-			require.Equal(t, "value", ctx.Value(key{}))
-			_, bounded := ctx.Deadline()
-			require.True(t, bounded)
-			return ctx.Err()
-		}
-	}
-	hold := acquire(t.Context(), t, s, required())
-
-	ended, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-	cancel()
-	require.NoError(t, hold.Release(ended))
-}
-
-func TestReleaseDoesNotWaitForEverForZooKeeper(t *testing.T) {
+func TestReleaseOutlivesItsContextAndDoesNotWaitForEver(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
+		type key struct{}
 		s.locker.prepare = func(g *fakeGrant) {
 			g.release = func(ctx context.Context) error {
+				require.Equal(t, "value", ctx.Value(key{}))
+				require.NoError(t, ctx.Err())
 				<-ctx.Done()
 				return ctx.Err()
 			}
 		}
 		hold := acquire(t.Context(), t, s, required())
-
+		ended, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		cancel()
 		start := time.Now()
-		require.ErrorIs(t, hold.Release(t.Context()), context.DeadlineExceeded)
+		require.ErrorIs(t, hold.Release(ended), context.DeadlineExceeded)
 		require.Equal(t, releaseTimeout, time.Since(start))
 	})
 }
@@ -115,15 +68,6 @@ func TestSilentServerDoesNotHoldUpACallThatIsCancelledOnceItIsGranted(t *testing
 	})
 }
 
-func TestReleaseOfALostHoldReturnsTheLoss(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-	lost := s.locker.last().lose(recipes.LossSession)
-
-	require.Same(t, lost, hold.Release(t.Context()))
-	require.ErrorIs(t, hold.Release(t.Context()), ErrReleased)
-}
-
 func TestReleaseOfAPreemptedHoldIsInGoodOrder(t *testing.T) {
 	s := newSetup(t)
 	hold := acquire(t.Context(), t, s, required())
@@ -137,25 +81,24 @@ func TestReleaseOfAPreemptedHoldIsInGoodOrder(t *testing.T) {
 func TestReleasedHoldCannotBeUsed(t *testing.T) {
 	s := newSetup(t)
 	hold := acquire(t.Context(), t, s, required())
-	require.NoError(t, hold.Release(t.Context()))
+	errs := make(chan error)
+	for range 8 { // at once
+		go func() { errs <- hold.Release(t.Context()) }()
+	}
+	released := 0
+	for range 8 {
+		if err := <-errs; err != nil {
+			require.ErrorIs(t, err, ErrReleased)
+		} else {
+			released++
+		}
+	}
+	require.Equal(t, 1, released)
+	require.Equal(t, 1, s.locker.last().released())
 
 	require.ErrorIs(t, context.Cause(hold.Context()), ErrReleased)
 	require.ErrorIs(t, hold.Extend(t.Context(), time.Hour), ErrReleased)
 	require.ErrorIs(t, hold.OnCleanup(func(context.Context) error { return nil }), ErrReleased)
-}
-
-func TestContextOfAHoldCarriesTheHoldAndTheValuesOfItsCaller(t *testing.T) {
-	s := newSetup(t)
-	type key struct{}
-	hold := acquire(context.WithValue(t.Context(), key{}, "value"), t, s, required())
-
-	got, ok := FromContext(hold.Context())
-	require.True(t, ok)
-	require.Same(t, hold, got)
-	require.Equal(t, "value", hold.Context().Value(key{}))
-
-	_, ok = FromContext(t.Context())
-	require.False(t, ok)
 }
 
 func TestInfoSaysWhatIsHeld(t *testing.T) {
@@ -224,14 +167,6 @@ func TestExtendSaysWhoAsksEvenBeforeTheNoticeComes(t *testing.T) {
 	}
 }
 
-func TestExtendOfALostHoldReturnsTheLoss(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-	lost := s.locker.last().lose(recipes.LossDeleted)
-
-	require.Same(t, lost, hold.Extend(t.Context(), time.Hour))
-}
-
 func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 	t.Run("in the signal", func(t *testing.T) {
 		s := newSetup(t)
@@ -247,37 +182,27 @@ func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 		require.True(t, isClosed(hold.Lost()))
 		require.Error(t, hold.Release(t.Context()))
 	})
-	t.Run("in an answer", func(t *testing.T) {
-		s := newSetup(t)
-		hold := acquire(t.Context(), t, s, required())
-		lost := &LostError{Scope: scope, Reason: recipes.LossTaken}
-		s.locker.last().extend = func(context.Context, time.Duration) error { return lost }
+	for name, ask := range map[string]func(*Hold) error{
+		"in the answer of ZooKeeper": func(h *Hold) error { return h.Extend(context.Background(), time.Hour) },
+		"in a check":                 (*Hold).Check,
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s setup) {
+				outer := acquire(t.Context(), t, s, required())
+				hold := acquire(outer.Context(), t, s, required())
+				lost := &LostError{Scope: scope, Reason: recipes.LossTaken}
+				s.locker.last().extend = func(context.Context, time.Duration) error { return lost }
+				s.locker.last().check = func() error { return lost }
 
-		require.Same(t, lost, hold.Extend(t.Context(), time.Hour))
-		require.Same(t, lost, context.Cause(hold.Context()))
-		require.True(t, isClosed(hold.Lost()))
-		require.Same(t, lost, only[Lost](t, s.events).Err)
-	})
-}
-
-func TestExtendKeepsRoomForTheCleanup(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-
-	require.ErrorAs(t, hold.Extend(t.Context(), time.Minute), new(*RequestError))
-	require.ErrorAs(t, hold.Extend(t.Context(), -time.Minute), new(*RequestError))
-}
-
-func TestFailedExtendChangesNothing(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-	s.locker.last().extend = func(context.Context, time.Duration) error { return errWork }
-	before := hold.Info()
-
-	require.ErrorIs(t, hold.Extend(t.Context(), time.Hour), errWork)
-	require.Equal(t, before, hold.Info())
-	require.NoError(t, hold.Release(t.Context()))
-	require.NotContains(t, s.events.names(), "Extended")
+				require.Same(t, lost, ask(hold))
+				require.Same(t, lost, context.Cause(hold.Context()))
+				require.Same(t, lost, context.Cause(outer.Context()))
+				require.True(t, isClosed(hold.Lost()))
+				synctest.Wait()
+				require.Same(t, lost, only[Lost](t, s.events).Err)
+			})
+		})
+	}
 }
 
 // foreignContext is a context that is not of the standard library: whoever
@@ -325,30 +250,31 @@ func TestHooksOfOneCallDoNotMixWithThoseOfAnother(t *testing.T) {
 	require.Equal(t, []string{"inner", "common", "outer", "common"}, ran)
 }
 
-func TestOneHandleServesAHundredTimesAcrossAllOutcomes(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		requirement := required()
-		for i := range 100 {
-			cleaned := 0
-			hold := acquire(t.Context(), t, s, requirement)
-			require.NoError(t, hold.OnCleanup(func(context.Context) error { cleaned++; return nil }))
-			g := s.locker.last()
-			interrupted := i%4 != 0
-			switch i % 4 {
-			case 1:
-				g.preempt(time.Second)
-			case 2:
-				g.lose(recipes.LossTaken)
-			case 3:
-				g.preempt(time.Second)
-				g.request.Notify(recipes.PreemptWithdrawn{})
-			}
-			require.Equal(t, interrupted, hold.Context().Err() != nil)
-			err := hold.Release(t.Context())
-			require.Equal(t, i%4 == 2, errors.As(err, new(*LostError)))
-			require.Equal(t, interrupted, cleaned == 1)
-			require.Equal(t, 1, g.released())
+func TestLostHoldReturnsTheLossOnEveryLevel(t *testing.T) {
+	s := newSetup(t)
+	outer := acquire(t.Context(), t, s, required())
+	inner := acquire(outer.Context(), t, s, required())
+	lost := s.locker.last().lose(recipes.LossTaken)
+	for _, hold := range []*Hold{inner, outer} {
+		require.Same(t, lost, hold.Check())
+		require.Same(t, lost, hold.Extend(t.Context(), time.Hour))
+		if hold == outer { // alone by now
+			require.ErrorIs(t, hold.Downgrade(t.Context()), lost)
 		}
-		synctest.Wait()
-	})
+		require.Same(t, lost, hold.Release(t.Context()))
+		require.ErrorIs(t, hold.Release(t.Context()), ErrReleased)
+	}
+}
+
+func TestExtendThatFailsChangesNothing(t *testing.T) {
+	s := newSetup(t)
+	hold := acquire(t.Context(), t, s, required())
+	s.locker.last().extend = func(context.Context, time.Duration) error { return errWork }
+	before := hold.Info()
+	for _, lease := range []time.Duration{-time.Minute, time.Minute} { // which leaves no time for the cleanup
+		require.ErrorAs(t, hold.Extend(t.Context(), lease), new(*RequestError))
+	}
+	require.ErrorIs(t, hold.Extend(t.Context(), time.Hour), errWork)
+	require.Equal(t, before, hold.Info())
+	require.NotContains(t, s.events.names(), "Extended")
 }

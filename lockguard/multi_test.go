@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -332,29 +331,6 @@ func TestTryOfSeveralLocksDoesNotBeginAnew(t *testing.T) {
 	})
 }
 
-func TestEndOfTheContextWhileWaitingGivesAllBack(t *testing.T) {
-	for _, last := range []string{"a", "b", "c"} {
-		t.Run(last, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				s.locker.before = func(ctx context.Context, g *fakeGrant) error {
-					if g.scope != last {
-						return nil
-					}
-					cancel(ErrShutdown)
-					<-ctx.Done()
-					return context.Cause(ctx)
-				}
-				_, err := s.AcquireAll(ctx, three())
-				require.ErrorIs(t, err, ErrShutdown)
-				for _, g := range s.locker.grants {
-					require.Equal(t, 1, g.released(), g.scope)
-				}
-			})
-		})
-	}
-}
-
 func TestTimeOfARefusalCountsFromTheCall(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
@@ -410,56 +386,6 @@ func TestLeaseThatWasUsedUpByWaitingIsGivenAgain(t *testing.T) {
 	})
 }
 
-func TestLeaseThatIsNotGivenAgainBeginsAnew(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		rounds := 0
-		s.locker.before = func(_ context.Context, g *fakeGrant) error {
-			if g.scope == "a" {
-				rounds++
-			}
-			g.extend = func(context.Context, time.Duration) error {
-				return &recipes.PreemptPendingError{Scope: g.scope, By: recipes.PreemptAsked{Reason: priority.LeaseExpired}}
-			}
-			if g.scope == "c" && rounds == 1 {
-				time.Sleep(time.Hour)
-			}
-			return nil
-		}
-		acquire(t.Context(), t, s, three()...)
-		require.Equal(t, 2, rounds)
-	})
-}
-
-func TestLockThatHasToGoWhileLeasesAreGivenAgainBeginsAnew(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		// given that all locks are granted, the last one late
-		rounds := 0
-		s.locker.before = func(_ context.Context, g *fakeGrant) error {
-			if g.scope == "c" {
-				if rounds++; rounds == 1 {
-					time.Sleep(time.Hour)
-				}
-			}
-			g.extend = func(context.Context, time.Duration) error {
-				// when the first one is preempted right before work could start
-				if g.scope == "b" {
-					s.locker.of(t, "a").preempt(time.Minute)
-				}
-				return nil
-			}
-			return nil
-		}
-
-		// then the work starts under the next grants
-		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error { return ctx.Err() })
-		require.NoError(t, err)
-		require.Equal(t, 2, rounds)
-		for _, g := range s.locker.grants {
-			require.Equal(t, 1, g.released(), g.scope)
-		}
-	})
-}
-
 func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		// given three locks, two with a minimum runtime, and long to wait for the last
@@ -489,27 +415,6 @@ func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
 		// then that of the last begins with its grant, and the other one after that
 		require.Equal(t, map[string]time.Duration{"a": 0, "b": 0, "c": 7 * time.Minute}, asked)
 		require.Equal(t, map[string]time.Duration{"b": 5 * time.Minute}, protected)
-	})
-}
-
-func TestLockThatHasToGoBeforeItsMinimumRuntimeBeginsIsGivenUp(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		rounds := 0
-		s.locker.before = func(_ context.Context, g *fakeGrant) error {
-			if g.scope == "a" {
-				rounds++
-			}
-			first := rounds == 1
-			g.protect = func(context.Context, time.Duration) error {
-				if first && g.scope == "b" {
-					return &recipes.PreemptPendingError{Scope: g.scope, By: recipes.PreemptAsked{Reason: priority.Outranked}}
-				}
-				return nil
-			}
-			return nil
-		}
-		acquire(t.Context(), t, s, three(func(r *Requirement) { r.MinRuntime = time.Minute })...)
-		require.Equal(t, 2, rounds)
 	})
 }
 
@@ -616,17 +521,6 @@ func TestOuterHoldThatHasToGoWhileOthersAreWaitedForIsNoReasonToBeginAnew(t *tes
 	})
 }
 
-func TestPanicOfWorkUnderSeveralLocksGivesAllBack(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.DoAll(t.Context(), three(), func(context.Context) error { panic(errWork) })
-		require.ErrorAs(t, err, new(*PanicError))
-		require.ErrorIs(t, err, errWork)
-		for _, g := range s.locker.grants {
-			require.Equal(t, 1, g.released())
-		}
-	})
-}
-
 func TestWorkThatStopsItselfHasItsHooksRunUnderAllLocks(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		ran := false
@@ -674,29 +568,74 @@ func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
 	require.EqualError(t, err, "lockkeeper: requirements: there is none; give one for each lock")
 }
 
-func TestLocksThatAreAskedForAtTheSameMomentAreAllHeldOrNone(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		// given a lock that is preempted right when the last one is granted
-		rounds := 0
-		s.locker.prepare = func(g *fakeGrant) {
-			if g.scope != "c" {
-				return
-			}
-			if rounds++; rounds == 1 {
-				first := s.locker.grants[0]
-				g.token = func(context.Context) (recipes.Token, error) {
-					first.preempt(time.Minute)
-					return g.number, nil
+func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) {
+	mark := &recipes.Mark{ID: "INC-7"}
+	pending := func(g *fakeGrant, asked recipes.PreemptAsked) error {
+		return &recipes.PreemptPendingError{Scope: g.scope, By: asked}
+	}
+	for name, first := range map[string]func(a, g *fakeGrant){ // what happens to each grant of the first round
+		"when the last one is granted": func(a, g *fakeGrant) {
+			g.token = func(context.Context) (recipes.Token, error) {
+				if g.scope == "c" {
+					a.preempt(time.Minute)
 				}
+				return g.number, nil
 			}
-		}
-		hold := acquire(t.Context(), t, s, three()...)
-		require.Equal(t, 2, rounds)
-		require.NoError(t, hold.Context().Err())
-		require.NoError(t, hold.Release(t.Context()))
-		synctest.Wait()
-		for _, g := range s.locker.grants {
-			require.Equal(t, 1, g.released(), g.scope)
-		}
-	})
+		},
+		"when the last one is granted, for an override": func(a, g *fakeGrant) {
+			g.token = func(context.Context) (recipes.Token, error) {
+				if g.scope == "c" {
+					a.request.Notify(recipes.PreemptAsked{Override: mark})
+				}
+				return g.number, nil
+			}
+		},
+		"its lease is not given again": func(_, g *fakeGrant) {
+			g.extend = func(context.Context, time.Duration) error {
+				return pending(g, recipes.PreemptAsked{Reason: priority.LeaseExpired})
+			}
+		},
+		"while the lease of another is given again": func(a, g *fakeGrant) {
+			g.extend = func(context.Context, time.Duration) error {
+				if g.scope == "b" {
+					a.preempt(time.Minute)
+				}
+				return nil
+			}
+		},
+		"before its minimum runtime begins": func(_, g *fakeGrant) {
+			g.protect = func(context.Context, time.Duration) error {
+				return pending(g, recipes.PreemptAsked{Reason: priority.Outranked})
+			}
+		},
+		"before its minimum runtime begins, for an override": func(_, g *fakeGrant) {
+			g.protect = func(context.Context, time.Duration) error { return pending(g, recipes.PreemptAsked{Override: mark}) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s setup) {
+				rounds := 0
+				s.locker.before = func(_ context.Context, g *fakeGrant) error {
+					if g.scope == "a" {
+						rounds++
+					}
+					if rounds == 1 && g.scope == "c" {
+						time.Sleep(time.Hour) // the leases of the others are used up
+					}
+					return nil
+				}
+				s.locker.prepare = func(g *fakeGrant) {
+					if rounds == 1 {
+						first(s.locker.grants[0], g)
+					}
+				}
+				err := s.DoAll(t.Context(), three(func(r *Requirement) { r.MinRuntime = time.Minute }), func(ctx context.Context) error { return ctx.Err() })
+				require.NoError(t, err)
+				require.Equal(t, 2, rounds)
+				for _, g := range s.locker.grants {
+					require.Equal(t, 1, g.released(), g.scope)
+				}
+			})
+		})
+	}
 }

@@ -32,27 +32,6 @@ func TestSameScopeInTheContextOfAHoldIsTheSameLock(t *testing.T) {
 	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
 }
 
-func TestReleaseOfANestedHoldCountsOnce(t *testing.T) {
-	s := newSetup(t)
-	outer := acquire(t.Context(), t, s, required())
-	inner := acquire(outer.Context(), t, s, required())
-
-	require.NoError(t, inner.Release(t.Context()))
-	require.ErrorIs(t, inner.Release(t.Context()), ErrReleased)
-	require.ErrorIs(t, inner.Extend(t.Context(), time.Hour), ErrReleased)
-	require.Zero(t, s.locker.last().released())
-}
-
-func TestEveryLevelHearsOfTheLoss(t *testing.T) {
-	s := newSetup(t)
-	outer := acquire(t.Context(), t, s, required())
-	inner := acquire(outer.Context(), t, s, required())
-	lost := s.locker.last().lose(recipes.LossTaken)
-
-	require.Same(t, lost, inner.Release(t.Context()))
-	require.Same(t, lost, outer.Release(t.Context()))
-}
-
 func TestNestedHoldNeedsALiveContext(t *testing.T) {
 	s := newSetup(t)
 	outer := acquire(t.Context(), t, s, required())
@@ -214,53 +193,34 @@ func TestPreemptionReachesEveryLevelWithTheSameCause(t *testing.T) {
 	})
 }
 
-func TestShutdownReachesEveryLevelWithTheSameCause(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		outer := acquire(ctx, t, s, required())
-		inner := acquire(outer.Context(), t, s, required())
-
-		cancel(ErrShutdown)
-		synctest.Wait()
-
-		require.Same(t, context.Cause(outer.Context()), context.Cause(inner.Context()))
-	})
-}
-
 func TestInterruptedHoldCannotBeNested(t *testing.T) {
-	for name, interrupt := range map[string]func(g *fakeGrant){
-		"preempted": func(g *fakeGrant) { g.preempt(time.Minute) },
-		"withdrawn": func(g *fakeGrant) {
+	for name, interrupt := range map[string]func(g *fakeGrant, cancel func()){
+		"preempted": func(g *fakeGrant, _ func()) { g.preempt(time.Minute) },
+		"withdrawn": func(g *fakeGrant, _ func()) {
 			g.preempt(time.Minute)
 			g.request.Notify(recipes.PreemptWithdrawn{})
 		},
-		"lost": func(g *fakeGrant) { g.lose(recipes.LossTaken) },
+		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossTaken) },
+		"shut down": func(_ *fakeGrant, cancel func()) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSetup(t)
-			hold := acquire(t.Context(), t, s, required())
-			interrupt(s.locker.last())
+			virtual(t, func(t *testing.T, s setup) {
+				caller, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				hold := acquire(caller, t, s, required())
+				inner := acquire(hold.Context(), t, s, required())
+				interrupt(s.locker.last(), cancel)
+				synctest.Wait()
 
-			for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
-				err := s.Do(ctx, required(), func(context.Context) error { panic("work") })
-				require.Same(t, context.Cause(hold.Context()), err)
-			}
-			require.Len(t, s.locker.grants, 1)
-			_ = hold.Release(t.Context())
+				require.Same(t, context.Cause(hold.Context()), context.Cause(inner.Context()))
+				for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
+					err := s.Do(ctx, required(), func(context.Context) error { panic("work") })
+					require.Same(t, context.Cause(hold.Context()), err)
+				}
+				require.Len(t, s.locker.grants, 1)
+			})
 		})
 	}
-}
-
-func TestShutDownHoldCannotBeNested(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		ctx, cancel := context.WithCancel(t.Context())
-		hold := acquire(ctx, t, s, required())
-		cancel()
-		synctest.Wait()
-
-		_, err := s.Acquire(context.WithoutCancel(hold.Context()), required())
-		require.Same(t, context.Cause(hold.Context()), err)
-	})
 }
 
 func TestHooksOfANestedHoldRunWhenItsOwnWorkEnds(t *testing.T) {
@@ -355,36 +315,14 @@ func TestWorkInsideAHookEndsWithTheGrace(t *testing.T) {
 	})
 }
 
-func TestWorkInsideAHookEndsWhenTheLockIsLost(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.Do(t.Context(), required(), s.preempted(20*time.Second), func(ctx context.Context) error {
-			err := s.Do(ctx, required(), func(ctx context.Context) error {
-				lost := s.locker.last().lose(recipes.LossTaken)
-				require.Same(t, lost, context.Cause(ctx))
-				return nil
-			})
-			require.ErrorAs(t, err, new(*LostError))
-			_, err = s.Acquire(context.WithoutCancel(ctx), required())
-			require.ErrorAs(t, err, new(*LostError))
-			return nil
-		})
-		require.ErrorAs(t, err, new(*LostError))
-	})
-}
-
 func TestSharedHoldCannotBecomeExclusive(t *testing.T) {
 	s := newSetup(t)
-	tenure := newTenure(t.Context(), s.Guard, Requirement{Scope: scope, Mode: priority.Shared, LeaseTimeout: time.Hour})
-	shared, err := tenure.begin(t.Context(), t.Context(), nil)
-	require.NoError(t, err)
-
-	_, err = s.Acquire(shared.Context(), Requirement{Scope: scope})
+	shared := acquire(t.Context(), t, s, Requirement{Scope: scope, Mode: priority.Shared})
+	_, err := s.Acquire(shared.Context(), Requirement{Scope: scope})
 	var upgrade *UpgradeError
 	require.ErrorAs(t, err, &upgrade)
 	require.Equal(t, scope, upgrade.Scope)
 	require.NoError(t, shared.Context().Err())
-	require.NoError(t, shared.Release(t.Context()))
-
-	require.True(t, mayNest(priority.Exclusive, priority.Shared))
-	require.True(t, mayNest(priority.Shared, priority.Shared))
+	acquire(shared.Context(), t, s, Requirement{Scope: scope, Mode: priority.Shared})
+	require.Len(t, s.locker.grants, 1)
 }

@@ -12,32 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-func TestAllProblemsOfARequirementAreReportedAtOnce(t *testing.T) {
-	err := Requirement{
-		Mode:           7,
-		Priority:       priority.Emergency,
-		LeaseTimeout:   -time.Second,
-		CleanupTimeout: -time.Second,
-		LockDelay:      -time.Second,
-		MinRuntime:     -time.Second,
-		PreemptDelta:   -1,
-		WaitingTimeout: new(-time.Second),
-		AcquireTimeout: new(-time.Second),
-	}.Validate()
-
-	joined, ok := err.(interface{ Unwrap() []error })
-	require.True(t, ok)
-	var fields []string
-	for _, problem := range joined.Unwrap() {
-		var request *RequestError
-		require.ErrorAs(t, problem, &request)
-		fields = append(fields, request.Field)
-	}
-	require.Equal(t, []string{
-		"scope", "mode", "priority", "lease_timeout", "cleanup_timeout", "lock_delay", "min_runtime", "preempt_delta", "waiting_timeout", "acquire_timeout",
-	}, fields)
-}
-
 func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 	for name, c := range map[string]struct {
 		requirement Requirement

@@ -11,22 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-func TestSilenceIsToldToWorkThatNeedsTimeToStop(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		hold := acquire(t.Context(), t, s, required())
-		risk := hold.AtRisk()
-		require.False(t, isClosed(risk))
-
-		g := s.locker.last()
-		g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
-		g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
-
-		require.True(t, isClosed(risk))
-		require.True(t, isClosed(hold.AtRisk()), "the silence goes on")
-		require.NoError(t, hold.Context().Err(), "the lock is still held")
-	})
-}
-
 func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		hold := acquire(t.Context(), t, s, required())
@@ -48,31 +32,6 @@ func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, lost, only[Lost](t, s.events).Err)
 	})
-}
-
-func TestLossThatCheckFindsEndsTheContextFirst(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		outer := acquire(t.Context(), t, s, required())
-		inner := acquire(outer.Context(), t, s, required())
-		lost := &LostError{Scope: scope, Reason: recipes.LossSession}
-		s.locker.last().check = func() error { return lost }
-		s.locker.last().release = func(context.Context) error { return lost }
-
-		require.ErrorIs(t, inner.Check(), lost)
-
-		require.ErrorIs(t, context.Cause(inner.Context()), lost)
-		require.ErrorIs(t, context.Cause(outer.Context()), lost)
-		require.ErrorIs(t, inner.Release(t.Context()), lost)
-		require.ErrorIs(t, outer.Release(t.Context()), lost)
-	})
-}
-
-func TestHoldKnowsTheTraceOfItsRequest(t *testing.T) {
-	s := newSetup(t, WithTrace(func(context.Context, Subject) string { return "00-trace" }))
-	hold := acquire(t.Context(), t, s, required())
-	require.Equal(t, "00-trace", hold.Trace())
-	nested := acquire(hold.Context(), t, s, required())
-	require.Equal(t, "00-trace", nested.Trace())
 }
 
 func TestAnswerEndsTheRiskForWhateverStartsLater(t *testing.T) {

@@ -414,33 +414,3 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 		})
 	}
 }
-
-func TestLockOfSeveralThatHasToGoForAnOverrideIsAcquiredAnew(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		times := 0
-		s.locker.before = func(_ context.Context, g *fakeGrant) error {
-			if g.scope == "b" {
-				if times++; times == 1 {
-					s.locker.last().request.Notify(recipes.PreemptAsked{Override: &recipes.Mark{ID: "INC-7"}})
-				}
-			}
-			return nil
-		}
-		require.NoError(t, s.DoAll(t.Context(), []Requirement{{Scope: "a"}, {Scope: "b"}}, func(context.Context) error { return nil }))
-		require.Equal(t, 2, times)
-
-		// also when the notice of that comes later than a refusal
-		pending := true
-		s.locker.prepare = func(g *fakeGrant) {
-			g.protect = func(context.Context, time.Duration) error {
-				if !pending {
-					return nil
-				}
-				pending = false
-				return &recipes.PreemptPendingError{Scope: g.scope, By: recipes.PreemptAsked{Override: &recipes.Mark{ID: "INC-7"}}}
-			}
-		}
-		require.NoError(t, s.DoAll(t.Context(), []Requirement{{Scope: "a", MinRuntime: time.Second}, {Scope: "b"}}, func(context.Context) error { return nil }))
-		require.Equal(t, 4, times)
-	})
-}
