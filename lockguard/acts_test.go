@@ -108,14 +108,12 @@ func TestLongerLeaseOfAHolderDoesNotPutTheRestOnRecordAgain(t *testing.T) {
 		// when an override makes its lease longer
 		longer := extend(time.Hour)
 		longer.ID, longer.WaitingTimeout = "INC-9", new(time.Minute)
-		o.overrides.put(boost(9), longer)
-		synctest.Wait()
+		o.put(boost(9), longer)
 		require.Len(t, o.audit.list(), 3)
 
 		// then that is new, and nothing else
 		require.NoError(t, o.do(t.Context(), Requirement{Scope: "other", LeaseTimeout: 2 * time.Hour}).finish(t))
-		o.overrides.put(boost(9), longer, capped(50))
-		synctest.Wait()
+		o.put(boost(9), longer, capped(50))
 		require.Len(t, o.audit.list(), 3)
 		require.NoError(t, c.finish(t))
 	})
@@ -155,7 +153,7 @@ func TestManyRequestsAtOnceMakeOneEntry(t *testing.T) {
 
 func TestMemoryOfActsIsBounded(t *testing.T) {
 	a := &acts{}
-	for i := range 3 * maxActs {
+	for i := range maxActs + 2 {
 		require.NoError(t, a.once(t.Context(), "override", act{scope: fmt.Sprint(i)}, func(context.Context) error { return nil }))
 	}
 	require.LessOrEqual(t, len(a.of["override"]), maxActs)
@@ -181,8 +179,7 @@ func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
 
 		// the next change is the next try
 		o.audit.fail(nil)
-		o.overrides.put(boost(9), extend(time.Hour), below)
-		synctest.Wait()
+		o.put(boost(9), extend(time.Hour), below)
 		require.Len(t, o.queue.waiting(), 2)
 		for _, place := range o.queue.waiting() {
 			require.Equal(t, priority.Level(9), place.asks().Priority)
@@ -200,11 +197,9 @@ func TestWithoutARecordFreezeAndCapActAllTheSame(t *testing.T) {
 		o.overrides.put(capped(2))
 		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
 		require.Equal(t, priority.Level(2), o.queue.only().asks().Priority)
-		o.overrides.put(capped(2), freeze())
-		synctest.Wait()
+		o.put(capped(2), freeze())
 		require.Empty(t, o.queue.waiting())
-		o.overrides.put()
-		synctest.Wait()
+		o.put()
 		close(o.queue.only().open)
 		require.NoError(t, c.finish(t))
 	})
@@ -218,8 +213,7 @@ func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 		}
 		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Minute)})
 		place := o.queue.only()
-		o.overrides.put(freeze())
-		synctest.Wait()
+		o.put(freeze())
 		require.Same(t, place, o.queue.only(), "it waits for the record")
 
 		// a grant that comes meanwhile is given back
@@ -232,8 +226,7 @@ func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 		require.Equal(t, []string{"Waiting", "Queued", "Frozen"}, o.events.names())
 
 		o.audit.write = func(context.Context, recipes.AuditEntry) error { panic("broken") }
-		o.overrides.put(boost(3))
-		synctest.Wait()
+		o.put(boost(3))
 		require.Zero(t, o.queue.only().asks().Priority)
 		close(o.queue.only().open)
 		require.NoError(t, c.finish(t))

@@ -84,8 +84,7 @@ func TestApprovedRequestTakesTheLockByForceInItsPlace(t *testing.T) {
 		require.Equal(t, "a-7", o.audit.list()[0].Approval)
 
 		// overrides change other things
-		o.overrides.put(boost(20), incident(override.Cap, func(o *override.Override) { o.ID, o.Forceful = "INC-8", new(false) }))
-		synctest.Wait()
+		o.put(boost(20), incident(override.Cap, func(o *override.Override) { o.ID, o.Forceful = "INC-8", new(false) }))
 		require.True(t, place.asks().Forceful)
 		require.EqualValues(t, 20, place.asks().Priority)
 
@@ -161,10 +160,8 @@ func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
 		approver.decide(Decision{}, nil)
 		require.True(t, place.asks().Forceful)
 
-		o.overrides.put(freeze())
-		synctest.Wait()
-		o.overrides.put()
-		synctest.Wait()
+		o.put(freeze())
+		o.put()
 		place = o.queue.only()
 		require.False(t, place.asks().Forceful, "the holder may be another one")
 		place.request.Notify(recipes.CleanupPending{Holders: batch})
@@ -172,11 +169,9 @@ func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, approver.asked, 1, "once for each time that it is made")
 
-		o.overrides.put(freeze())
-		synctest.Wait()
+		o.put(freeze())
 		require.Len(t, approver.ended, 1)
-		o.overrides.put()
-		synctest.Wait()
+		o.put()
 		close(o.queue.only().open)
 		require.NoError(t, c.finish(t))
 	})
@@ -209,8 +204,7 @@ func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
 			c, _, asked := pending(t, o, approver)
 			approver.say <- decide
 			err := c.returned(t)
-			var cleanup *recipes.CleanupPendingError
-			require.ErrorAs(t, err, &cleanup)
+			cleanup := as[*recipes.CleanupPendingError](t, err)
 			require.Equal(t, asked.Err, cleanup)
 			require.EqualError(t, err, asked.Err.Error()+"; "+why)
 			require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "ApprovalDecided", "NotAcquired"}, o.events.names())

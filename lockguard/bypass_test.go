@@ -3,7 +3,6 @@ package lockguard
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,8 +39,7 @@ func TestBypassedWorkRunsWithoutTheLock(t *testing.T) {
 		}
 
 		// and goes on when the override ends
-		o.overrides.put(freeze())
-		synctest.Wait()
+		o.put(freeze())
 		require.NoError(t, hold.Context().Err())
 		require.NoError(t, c.finish(t))
 		names := o.events.names()
@@ -67,8 +65,7 @@ func TestWaitingRequestThatIsBypassedLeavesTheQueueAndRuns(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
 		require.Nil(t, c.hold)
-		o.overrides.put(bypass(scope))
-		synctest.Wait()
+		o.put(bypass(scope))
 		require.Empty(t, o.queue.waiting())
 		require.NotNil(t, c.hold.Info().Bypass)
 		require.NoError(t, c.finish(t))

@@ -91,8 +91,7 @@ func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
 			return untilCancelled(ctx)
 		})
 
-		var expired *LeaseExpiredError
-		require.ErrorAs(t, err, &expired)
+		expired := as[*LeaseExpiredError](t, err)
 		require.Equal(t, "hotfix", expired.By)
 		require.Equal(t, 10*time.Minute, expired.Lease)
 		require.Equal(t, time.Second, expired.Grace)
@@ -148,8 +147,7 @@ func TestPanicOfWorkBecomesAnErrorAndTheLockIsReleased(t *testing.T) {
 	s := newSetup(t)
 	err := s.Do(t.Context(), required(), func(context.Context) error { panic(errWork) })
 
-	var panicked *PanicError
-	require.ErrorAs(t, err, &panicked)
+	panicked := as[*PanicError](t, err)
 	require.Equal(t, "work", panicked.In)
 	require.Contains(t, string(panicked.Stack), "do_test.go")
 	require.ErrorIs(t, err, errWork)

@@ -37,8 +37,7 @@ func TestDowngradeIsRefusedWhileANestedHoldCountsOnBeingAlone(t *testing.T) {
 		inner := acquire(outer.Context(), t, s, required())
 
 		for _, hold := range []*Hold{outer, inner} {
-			var refused *RequestError
-			require.ErrorAs(t, hold.Downgrade(t.Context()), &refused)
+			refused := as[*RequestError](t, hold.Downgrade(t.Context()))
 			require.Equal(t, "mode", refused.Field)
 		}
 		require.Zero(t, s.locker.last().downgrades)

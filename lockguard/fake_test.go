@@ -250,11 +250,18 @@ func untilCancelled(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// as returns the error of type E in err.
+func as[E error](t *testing.T, err error) E {
+	t.Helper()
+	var e E
+	require.ErrorAs(t, err, &e)
+	return e
+}
+
 // requirePreempted checks that err says who preempted.
 func requirePreempted(t *testing.T, err error) *PreemptedError {
 	t.Helper()
-	var preempted *PreemptedError
-	require.ErrorAs(t, err, &preempted)
+	preempted := as[*PreemptedError](t, err)
 	require.Equal(t, "hotfix", preempted.By)
 	require.Equal(t, priority.Level(9), preempted.Priority)
 	return preempted

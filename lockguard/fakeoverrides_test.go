@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,17 +97,20 @@ func (f *fakeAuditor) list() []recipes.AuditEntry {
 	return append([]recipes.AuditEntry(nil), f.entries...)
 }
 
-// A queue makes a fake locker's requests wait as the real one does: they follow
-// their terms, until they are withdrawn or let in.
+// A queue makes a fake locker's requests wait as the real one does: they follow their terms, until they are withdrawn or
+// granted. A test grants them, or one after the other holds: the highest priority first, and nobody is preempted.
 type queue struct {
+	exclusive bool
+	delay     func() time.Duration // of each step
+
 	mu     sync.Mutex
 	places []*queuePlace
+	held   map[string]*queuePlace // by scope, if they exclude each other
 }
 
 type queuePlace struct {
 	scope   string
 	request recipes.Request
-	grant   *fakeGrant
 	open    chan struct{} // closed to grant
 	done    chan struct{} // closed when it has left the queue
 
@@ -116,7 +120,7 @@ type queuePlace struct {
 
 // wait is for fakeLocker.before.
 func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
-	p := &queuePlace{scope: g.scope, request: g.request, grant: g, open: make(chan struct{}), done: make(chan struct{})}
+	p := &queuePlace{scope: g.scope, request: g.request, open: make(chan struct{}), done: make(chan struct{})}
 	defer close(p.done)
 	terms, changed := recipes.Terms{Priority: g.request.Priority}, (<-chan struct{})(nil)
 	if g.request.Terms != nil {
@@ -125,10 +129,15 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	if terms.Withdraw != nil {
 		return withdrawn(terms.Withdraw)
 	}
+	q.step()
 	p.terms = terms
 	q.mu.Lock()
 	q.places = append(q.places, p)
+	q.nextLocked(p.scope)
 	q.mu.Unlock()
+	if q.exclusive {
+		g.release = func(context.Context) error { q.free(p); return nil }
+	}
 	g.request.Notify(recipes.Queued{Position: 1})
 	var over <-chan time.Time
 	if d := g.request.AcquireTimeout; d != nil {
@@ -137,26 +146,69 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 		over = timer.C
 	}
 	for {
+		var why error
 		select {
 		case <-p.open:
+			q.step()
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			why = context.Cause(ctx)
 		case <-over:
-			return &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
+			why = &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
 		case <-changed:
 			terms, changed = g.request.Terms()
+			q.step()
 			if terms.Withdraw != nil {
-				return withdrawn(terms.Withdraw)
-			}
-			if !sameTerms(terms, p.terms) {
-				p.mu.Lock()
-				p.terms = terms
-				p.mu.Unlock()
+				why = withdrawn(terms.Withdraw)
+			} else if p.revise(terms) {
 				g.request.Notify(recipes.Revised{Terms: terms})
 			}
 		}
+		if why != nil && q.leave(p) {
+			return why
+		}
 	}
+}
+
+func (q *queue) step() {
+	if q.delay != nil {
+		time.Sleep(q.delay())
+	}
+}
+
+// leave reports false for one that was granted before.
+func (q *queue) leave(p *queuePlace) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if isClosed(p.open) {
+		return false
+	}
+	q.places = slices.DeleteFunc(q.places, func(o *queuePlace) bool { return o == p })
+	return true
+}
+
+func (q *queue) nextLocked(scope string) {
+	if !q.exclusive || q.held[scope] != nil {
+		return
+	}
+	var next *queuePlace
+	for _, p := range q.places {
+		if p.scope == scope && (next == nil || p.asks().Priority > next.asks().Priority) {
+			next = p
+		}
+	}
+	if next != nil {
+		q.held[scope] = next
+		q.places = slices.DeleteFunc(q.places, func(o *queuePlace) bool { return o == next })
+		close(next.open)
+	}
+}
+
+func (q *queue) free(p *queuePlace) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.held, p.scope)
+	q.nextLocked(p.scope)
 }
 
 type withdrawnError struct{ why error }
@@ -185,6 +237,17 @@ func (q *queue) only() *queuePlace {
 		panic("there is not exactly one request in the queue")
 	}
 	return all[0]
+}
+
+// revise reports false for one that was granted before, and for terms that it has.
+func (p *queuePlace) revise(terms recipes.Terms) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isClosed(p.open) || sameTerms(terms, p.terms) {
+		return false
+	}
+	p.terms = terms
+	return true
 }
 
 // asks returns the terms with which the request stands in the queue.

@@ -29,15 +29,13 @@ func TestFrozenRequestIsNotMadeUntilItThaws(t *testing.T) {
 		synctest.Wait()
 
 		// then it stands in no queue, also when something else changes
-		o.overrides.put(freeze(), boost(3))
-		synctest.Wait()
+		o.put(freeze(), boost(3))
 		require.Empty(t, o.locker.grants)
 		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.names())
 		require.Equal(t, "INC-7", only[Frozen](t, o.events).Override.ID)
 
 		// and is made with what is left of its time afterwards
-		o.overrides.put()
-		synctest.Wait()
+		o.put()
 		require.Equal(t, 50*time.Minute, *o.locker.last().request.AcquireTimeout)
 		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Acquired"}, o.events.names())
 		require.Equal(t, 10*time.Minute, only[Acquired](t, o.events).Waited)
@@ -51,12 +49,10 @@ func TestWaitingRequestLeavesTheQueueWhileItIsFrozen(t *testing.T) {
 		first := o.queue.only()
 		for range 3 {
 			time.Sleep(time.Minute)
-			o.overrides.put(freeze())
-			synctest.Wait()
+			o.put(freeze())
 			require.Empty(t, o.queue.waiting())
 			time.Sleep(time.Minute)
-			o.overrides.put()
-			synctest.Wait()
+			o.put()
 		}
 		place := o.queue.only()
 		require.NotSame(t, first, place)
@@ -74,8 +70,7 @@ func TestFreezeThatIsOverBeforeItIsNoticedCostsNoPlace(t *testing.T) {
 		c := o.do(t.Context(), Requirement{Scope: scope})
 		place := o.queue.only()
 		o.overrides.put(freeze())
-		o.overrides.put()
-		synctest.Wait()
+		o.put()
 		require.Same(t, place, o.queue.only())
 		close(place.open)
 		require.NoError(t, c.finish(t))
@@ -108,8 +103,7 @@ func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.names())
 
 		// and it is made anew afterwards, unimpressed by what became of that grant
-		o.overrides.put()
-		synctest.Wait()
+		o.put()
 		require.Len(t, o.locker.grants, 2)
 		require.NoError(t, c.hold.Context().Err())
 		require.NoError(t, c.finish(t))
@@ -122,8 +116,7 @@ func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
 		o.overrides.put(freeze())
 		err := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Duration(0))}).returned(t)
 		require.True(t, recipes.IsNotAcquired(err))
-		var frozen *FrozenError
-		require.ErrorAs(t, err, &frozen)
+		frozen := as[*FrozenError](t, err)
 		require.Equal(t, freeze(), frozen.Override)
 		require.EqualError(t, err, `lock "cluster/orders" not acquired: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`)
 		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired"}, o.events.names())
@@ -187,15 +180,13 @@ func TestOfSeveralLocksNoneIsHeldWhileOneIsFrozen(t *testing.T) {
 		require.Equal(t, 1, o.locker.of(t, "a").released())
 
 		// and another freeze goes on with that
-		o.overrides.put(frozen("c"))
-		synctest.Wait()
+		o.put(frozen("c"))
 		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.of("c"))
 		require.Len(t, o.locker.grants, 1)
 
 		// until nothing is frozen any more
 		time.Sleep(time.Minute)
-		o.overrides.put()
-		synctest.Wait()
+		o.put()
 		require.NotNil(t, c.hold)
 		require.Equal(t, 59*time.Minute, *o.locker.of(t, "a").request.AcquireTimeout)
 		require.Equal(t, 59*time.Minute, *o.locker.of(t, "c").request.AcquireTimeout)

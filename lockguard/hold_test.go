@@ -68,16 +68,6 @@ func TestSilentServerDoesNotHoldUpACallThatIsCancelledOnceItIsGranted(t *testing
 	})
 }
 
-func TestReleaseOfAPreemptedHoldIsInGoodOrder(t *testing.T) {
-	s := newSetup(t)
-	hold := acquire(t.Context(), t, s, required())
-	s.locker.last().preempt(time.Minute)
-
-	requirePreempted(t, context.Cause(hold.Context()))
-	require.NoError(t, hold.Release(t.Context()))
-	requirePreempted(t, only[Released](t, s.events).Cause)
-}
-
 func TestReleasedHoldCannotBeUsed(t *testing.T) {
 	s := newSetup(t)
 	hold := acquire(t.Context(), t, s, required())
@@ -125,8 +115,7 @@ func TestExtendStartsANewLease(t *testing.T) {
 		require.Equal(t, time.Hour, only[Extended](t, s.events).Lease)
 
 		s.locker.last().ask(priority.LeaseExpired, time.Second)
-		var expired *LeaseExpiredError
-		require.ErrorAs(t, context.Cause(hold.Context()), &expired)
+		expired := as[*LeaseExpiredError](t, context.Cause(hold.Context()))
 		require.Equal(t, time.Hour, expired.Lease)
 	})
 }

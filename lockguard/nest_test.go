@@ -32,17 +32,6 @@ func TestSameScopeInTheContextOfAHoldIsTheSameLock(t *testing.T) {
 	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
 }
 
-func TestNestedHoldNeedsALiveContext(t *testing.T) {
-	s := newSetup(t)
-	outer := acquire(t.Context(), t, s, required())
-	ctx, cancel := context.WithCancel(outer.Context())
-	cancel()
-
-	_, err := s.Acquire(ctx, required())
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "not acquired")
-}
-
 func TestContextOfAReleasedNestedHoldIsNoWayAroundAPreemption(t *testing.T) {
 	s := newSetup(t)
 	outer := acquire(t.Context(), t, s, required())
@@ -150,8 +139,7 @@ func TestPreemptionOfAnotherScopeAroundIsAShutdown(t *testing.T) {
 		outside.preempt(time.Minute)
 		synctest.Wait()
 
-		var down *ShutdownError
-		require.ErrorAs(t, context.Cause(b.Context()), &down)
+		down := as[*ShutdownError](t, context.Cause(b.Context()))
 		require.Equal(t, "cluster/users", down.Scope)
 		require.Equal(t, scope, requirePreempted(t, context.Cause(b.Context())).Scope)
 	})
@@ -166,30 +154,11 @@ func TestShutdownSaysWhichLockItIsAbout(t *testing.T) {
 		synctest.Wait()
 
 		for _, hold := range []*Hold{b, a} {
-			var down *ShutdownError
-			require.ErrorAs(t, context.Cause(hold.Context()), &down)
+			down := as[*ShutdownError](t, context.Cause(hold.Context()))
 			require.Equal(t, hold.Info().Requirement.Scope, down.Scope)
 			require.ErrorIs(t, down, ErrShutdown)
 			require.NoError(t, hold.Release(t.Context()))
 		}
-	})
-}
-
-func TestPreemptionReachesEveryLevelWithTheSameCause(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		outer := acquire(t.Context(), t, s, required())
-		inner := acquire(outer.Context(), t, s, required())
-		detached := acquire(context.WithoutCancel(outer.Context()), t, s, required())
-
-		s.locker.last().preempt(time.Minute)
-
-		cause := context.Cause(outer.Context())
-		requirePreempted(t, cause)
-		for _, hold := range []*Hold{detached, inner, outer} {
-			require.Same(t, cause, context.Cause(hold.Context()))
-			require.NoError(t, hold.Release(t.Context()))
-		}
-		require.Equal(t, 1, s.locker.last().released())
 	})
 }
 
@@ -319,8 +288,7 @@ func TestSharedHoldCannotBecomeExclusive(t *testing.T) {
 	s := newSetup(t)
 	shared := acquire(t.Context(), t, s, Requirement{Scope: scope, Mode: priority.Shared})
 	_, err := s.Acquire(shared.Context(), Requirement{Scope: scope})
-	var upgrade *UpgradeError
-	require.ErrorAs(t, err, &upgrade)
+	upgrade := as[*UpgradeError](t, err)
 	require.Equal(t, scope, upgrade.Scope)
 	require.NoError(t, shared.Context().Err())
 	acquire(shared.Context(), t, s, Requirement{Scope: scope, Mode: priority.Shared})

@@ -92,8 +92,7 @@ func TestRetriesEndWithTheLastErrorAndWhatTheyTook(t *testing.T) {
 		// by attempts
 		start := time.Now()
 		_, err := s.retrying(t, Retry{Attempts: 3, Pause: time.Second}).Acquire(t.Context(), required())
-		var gaveUp *RetryError
-		require.ErrorAs(t, err, &gaveUp)
+		gaveUp := as[*RetryError](t, err)
 		require.ErrorIs(t, err, refusal)
 		require.Equal(t, 3, gaveUp.Attempts)
 		require.Equal(t, time.Since(start), gaveUp.Elapsed)

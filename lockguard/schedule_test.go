@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,125 +16,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
-
-// A fakeTown is a locker whose locks exclude each other: the highest priority
-// first, first come first served, nobody is asked to go. Its requests follow
-// their terms.
-type fakeTown struct {
-	mu     sync.Mutex
-	holder map[string]*resident
-	queue  map[string][]*resident
-	tokens recipes.Token
-	delay  func() time.Duration // of each step
-}
-
-type resident struct {
-	scope   string
-	request recipes.Request
-	terms   recipes.Terms // that it stands with
-	granted chan struct{}
-}
-
-func newFakeTown(delay func() time.Duration) *fakeTown {
-	return &fakeTown{holder: make(map[string]*resident), queue: make(map[string][]*resident), delay: delay}
-}
-
-func (w *fakeTown) acquire(ctx context.Context, scope string, request recipes.Request) (grant, error) {
-	r := &resident{scope: scope, request: request, granted: make(chan struct{})}
-	terms, changed := request.Terms()
-	if terms.Withdraw != nil {
-		return nil, withdrawn(terms.Withdraw)
-	}
-	time.Sleep(w.delay())
-	w.mu.Lock()
-	r.terms = terms
-	w.queue[scope] = append(w.queue[scope], r)
-	w.nextLocked(scope)
-	w.mu.Unlock()
-	var over <-chan time.Time
-	if d := request.AcquireTimeout; d != nil {
-		timer := time.NewTimer(*d)
-		defer timer.Stop()
-		over = timer.C
-	}
-	for {
-		var why error
-		select {
-		case <-r.granted:
-			time.Sleep(w.delay())
-			return w.grantOf(r), nil
-		case <-ctx.Done():
-			why = context.Cause(ctx)
-		case <-over:
-			why = &recipes.NotAcquiredError{Scope: scope, Waited: *request.AcquireTimeout}
-		case <-changed:
-			terms, changed = request.Terms()
-			time.Sleep(w.delay())
-			if terms.Withdraw != nil {
-				why = withdrawn(terms.Withdraw)
-				break
-			}
-			if w.revise(r, terms) {
-				request.Notify(recipes.Revised{Terms: terms})
-			}
-		}
-		if why != nil && w.leave(r) {
-			return nil, why
-		}
-	}
-}
-
-// revise reports false for one that was granted before.
-func (w *fakeTown) revise(r *resident, terms recipes.Terms) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if isClosed(r.granted) || sameTerms(r.terms, terms) {
-		return false
-	}
-	r.terms = terms
-	return true
-}
-
-// leave reports false for one that was granted before.
-func (w *fakeTown) leave(r *resident) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if isClosed(r.granted) {
-		return false
-	}
-	w.queue[r.scope] = slices.DeleteFunc(w.queue[r.scope], func(o *resident) bool { return o == r })
-	return true
-}
-
-func (w *fakeTown) nextLocked(scope string) {
-	q := w.queue[scope]
-	if w.holder[scope] != nil || len(q) == 0 {
-		return
-	}
-	next := slices.MaxFunc(q, func(a, b *resident) int { return int(a.terms.Priority) - int(b.terms.Priority) })
-	w.queue[scope] = slices.DeleteFunc(q, func(o *resident) bool { return o == next })
-	w.holder[scope] = next
-	close(next.granted)
-}
-
-func (w *fakeTown) grantOf(r *resident) grant {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tokens++
-	g := &fakeGrant{scope: r.scope, request: r.request, number: w.tokens, deadline: time.Now().Add(time.Hour)}
-	g.token = func(context.Context) (recipes.Token, error) { return g.number, nil }
-	g.extend = func(context.Context, time.Duration) error { return nil }
-	g.protect = func(context.Context, time.Duration) error { return nil }
-	g.check = func() error { return nil }
-	g.release = func(context.Context) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.holder[r.scope] = nil
-		w.nextLocked(r.scope)
-		return nil
-	}
-	return g
-}
 
 // Overrides that come and go at random, while many requests for one
 // lock and for several are made: nobody hangs, nobody begins what is frozen,
@@ -161,19 +41,17 @@ func comeAndGo(t *testing.T, seed uint64) {
 		return random.IntN(n)
 	}
 	scopes := []string{"a", "b", "c"}
-	town := newFakeTown(func() time.Duration { return time.Duration(pick(3)) * time.Millisecond })
-	overrides, auditor := &fakeOverrides{}, &fakeAuditor{}
-	auditor.write = func(context.Context, recipes.AuditEntry) error {
+	o := newOperated(t, WithLogger(quiet()))
+	o.locker.before = o.queue.wait
+	o.queue.exclusive, o.queue.held = true, map[string]*queuePlace{}
+	o.queue.delay = func() time.Duration { return time.Duration(pick(3)) * time.Millisecond }
+	o.audit.write = func(context.Context, recipes.AuditEntry) error {
 		time.Sleep(time.Duration(pick(4)) * time.Millisecond)
 		if pick(10) == 0 {
 			return errAudit
 		}
 		return nil
 	}
-	told := &events{}
-	g, err := newGuard(town, WithOverrides(overrides), WithAuditor(auditor), WithObserver(told.observe), WithLogger(quiet()))
-	require.NoError(t, err)
-
 	var working sync.Map // by scope
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -189,7 +67,7 @@ func comeAndGo(t *testing.T, seed uint64) {
 					}
 					requirements = append(requirements, r)
 				}
-				err := g.DoAll(ctx, requirements, func(ctx context.Context) error {
+				err := o.DoAll(ctx, requirements, func(ctx context.Context) error {
 					hold, _ := FromContext(ctx)
 					for _, h := range hold.tenures() {
 						if h.bypass != nil {
@@ -199,7 +77,7 @@ func comeAndGo(t *testing.T, seed uint64) {
 						require.False(t, busy, "alone under the lock")
 						defer working.Delete(h.claim.about.Scope)
 						if by := h.claim.frozen(); by != nil { // since this very instant
-							require.Equal(t, time.Now(), overrides.since(), "nobody begins what is frozen: %s", by)
+							require.Equal(t, time.Now(), o.overrides.since(), "nobody begins what is frozen: %s", by)
 						}
 					}
 					time.Sleep(time.Duration(pick(20)) * time.Millisecond)
@@ -212,15 +90,15 @@ func comeAndGo(t *testing.T, seed uint64) {
 	}
 	for range 60 {
 		time.Sleep(time.Duration(pick(100)) * time.Millisecond)
-		overrides.put(randomOverrides(pick, scopes)...)
+		o.overrides.put(randomOverrides(pick, scopes)...)
 	}
-	overrides.put()
+	o.overrides.put()
 	time.Sleep(2 * time.Second)
 
 	// At the end all is as declared: nobody waits for a freeze, nobody is changed.
-	before := len(told.list())
+	before := len(o.events.list())
 	time.Sleep(5 * time.Second)
-	list := told.list() // once: it goes on
+	list := o.events.list() // once: it goes on
 	declared, old := make(map[string]priority.Level), make(map[string]bool)
 	for i, event := range list {
 		if w, ok := event.(Waiting); ok {
@@ -242,12 +120,9 @@ func comeAndGo(t *testing.T, seed uint64) {
 	require.Greater(t, len(list), before+50, "work goes on")
 	stop()
 	all.Wait()
-	require.Empty(t, town.holder["a"])
-	for _, scope := range scopes {
-		require.Nil(t, town.holder[scope], scope)
-		require.Empty(t, town.queue[scope], scope)
-	}
-	checkLives(t, told.list())
+	require.Empty(t, o.queue.held)
+	require.Empty(t, o.queue.places)
+	checkLives(t, o.events.list())
 }
 
 // randomOverrides are up to three.
@@ -311,12 +186,4 @@ func checkLives(t *testing.T, all []Event) {
 func isWaiting(event Event) bool {
 	_, ok := event.(Waiting)
 	return ok
-}
-
-func (*fakeTown) join(context.Context, Reference, recipes.Request) (grant, error) {
-	panic("nobody joins here")
-}
-
-func (*fakeTown) adopt(context.Context, Reference, recipes.Request) (grant, error) {
-	panic("nobody adopts here")
 }

@@ -38,6 +38,12 @@ func newQueued(t *testing.T, options ...Option) operated {
 	return o
 }
 
+// put brings these into force, in place of all others, and lets everybody follow.
+func (o operated) put(all ...override.Override) {
+	o.overrides.put(all...)
+	synctest.Wait()
+}
+
 // underOverrides is virtual with overrides, and queuing with requests that wait as well.
 func underOverrides(t *testing.T, f func(t *testing.T, o operated)) {
 	t.Helper()
@@ -151,8 +157,7 @@ func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 		// when it is boosted, then capped, then left alone
 		var levels []priority.Level
 		for _, all := range [][]override.Override{{boost(20)}, {boost(20), capped(2)}, {capped(2)}, {}} {
-			o.overrides.put(all...)
-			synctest.Wait()
+			o.put(all...)
 			levels = append(levels, place.asks().Priority)
 		}
 
@@ -173,8 +178,7 @@ func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 		require.Equal(t, priority.Level(5), c.hold.Info().Requirement.Priority)
 
 		// and a holder is left alone
-		o.overrides.put(boost(30))
-		synctest.Wait()
+		o.put(boost(30))
 		require.Equal(t, priority.Level(5), c.hold.Info().Requirement.Priority)
 		require.NoError(t, c.finish(t))
 		require.Equal(t, priority.Level(5), only[Released](t, o.events).Priority)
@@ -239,8 +243,7 @@ func TestHolderGetsALongerLease(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 
 		// when an extension says that it is to have twenty
-		o.overrides.put(extend(20 * time.Minute))
-		synctest.Wait()
+		o.put(extend(20 * time.Minute))
 
 		// then it has what is missing, counted from the grant
 		require.Equal(t, []time.Duration{15*time.Minute + time.Millisecond}, leases)
@@ -248,18 +251,14 @@ func TestHolderGetsALongerLease(t *testing.T) {
 		require.Equal(t, leases[0], only[Extended](t, o.events).Lease, "from now on")
 
 		// and nothing more happens by the same extension, by a shorter one, or by its end
-		o.overrides.put(extend(20*time.Minute), boost(4))
-		synctest.Wait()
-		o.overrides.put(extend(12 * time.Minute))
-		synctest.Wait()
-		o.overrides.put()
-		synctest.Wait()
+		o.put(extend(20*time.Minute), boost(4))
+		o.put(extend(12 * time.Minute))
+		o.put()
 		require.Len(t, leases, 1)
 
 		// nor when the work itself makes do with less
 		require.NoError(t, c.hold.Extend(t.Context(), 2*time.Minute))
-		o.overrides.put(extend(20 * time.Minute))
-		synctest.Wait()
+		o.put(extend(20 * time.Minute))
 		require.Len(t, leases, 2)
 		require.NoError(t, c.finish(t))
 		require.Equal(t, []string{"Waiting", "Acquired", "Extended", "Extended", "Released"}, o.events.names())
@@ -289,14 +288,12 @@ func TestExtensionOfAHolderThatIsAskedToGoWaitsForTheNextChange(t *testing.T) {
 			}
 		}
 		c := o.do(t.Context(), required())
-		o.overrides.put(extend(20 * time.Minute))
-		synctest.Wait()
+		o.put(extend(20 * time.Minute))
 		require.Zero(t, extensions)
 		require.NoError(t, c.hold.Context().Err())
 
 		asked = false
-		o.overrides.put(extend(20*time.Minute), boost(3))
-		synctest.Wait()
+		o.put(extend(20*time.Minute), boost(3))
 		require.Equal(t, 1, extensions)
 		require.NoError(t, c.finish(t))
 	})
@@ -327,8 +324,7 @@ func TestExtensionThatComesRightBeforeTheGrantReachesTheHolder(t *testing.T) {
 func TestNestedHoldIsNoConcernOfOverrides(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
-		o.overrides.put(freeze(), boost(9))
-		synctest.Wait()
+		o.put(freeze(), boost(9))
 		inner, err := o.Acquire(c.hold.Context(), required())
 		require.NoError(t, err)
 		require.Equal(t, c.hold.Token(), inner.Token())
@@ -405,8 +401,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 				})
 				return untilCancelled(ctx)
 			})
-			var overridden *OverriddenError
-			require.ErrorAs(t, err, &overridden)
+			overridden := as[*OverriddenError](t, err)
 			require.Equal(t, OverriddenError{Scope: scope, Override: mark, Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true}, *overridden)
 			require.NotErrorAs(t, err, new(*PreemptedError))
 			require.NotErrorAs(t, err, new(*LeaseExpiredError))
