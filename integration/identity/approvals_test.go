@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -20,26 +21,21 @@ func question() recipes.ApprovalRequest {
 }
 
 // decided waits for the decision in the background.
-func decided(ctx context.Context, o *recipes.OpenApproval) <-chan error {
-	answer := make(chan error, 1)
-	go func() {
-		_, err := o.Decision(ctx)
-		answer <- err
-	}()
-	return answer
+func (h *fixture) decided(o *recipes.OpenApproval) *harness.Call[recipes.Decision] {
+	return harness.Go(h, "Decision", func() (recipes.Decision, error) { return o.Decision(h.Context()) })
 }
 
 func TestQuestionIsDecidedOnceByAnOperator(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	daemon := h.client(keeper, ana)
 	desk := h.client(ana, keeper, ana).Approvals()
-	_, _, err := h.client(keeper, ana).Approvals().List(h.context())
+	_, _, err := h.client(keeper, ana).Approvals().List(h.Context())
 	require.NoError(t, err, "there is no board yet")
 
-	o, err := daemon.Approvals().Open(h.context(), question())
+	o, err := daemon.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	all, _, err := desk.List(h.context())
+	all, _, err := desk.List(h.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Regexp(t, `^a-\d{10}$`, o.ID())
@@ -49,63 +45,62 @@ func TestQuestionIsDecidedOnceByAnOperator(t *testing.T) {
 	require.Equal(t, all[0].Opened.Add(15*time.Minute), all[0].Until)
 	require.Nil(t, all[0].Decision)
 
-	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err = o.Decision(brief)
+	_, err = o.Decision(ended)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
-	require.NoError(t, desk.Decide(h.context(), o.ID(), recipes.Decision{Approved: true, By: "ana", Reason: "do it"}))
-	d, err := o.Decision(h.context())
+	require.NoError(t, desk.Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana", Reason: "do it"}))
+	d, err := o.Decision(h.Context())
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), d.At, time.Minute)
 	require.Equal(t, recipes.Decision{Approved: true, By: "ana", Reason: "do it", Identity: "digest:ana", At: d.At}, d)
 
-	err = desk.Decide(h.context(), o.ID(), recipes.Decision{By: "bob"})
+	err = desk.Decide(h.Context(), o.ID(), recipes.Decision{By: "bob"})
 	require.EqualError(t, err, `approval "`+o.ID()+`" was approved already, by ana (digest:ana) at `+d.At.Format(time.RFC3339))
 	var twice *recipes.DecidedError
 	require.ErrorAs(t, err, &twice)
 	require.Equal(t, d, twice.Decision)
 
-	require.NoError(t, o.Close(h.context()))
-	require.NoError(t, o.Close(h.context()))
-	all, _, err = desk.List(h.context())
+	require.NoError(t, o.Close(h.Context()))
+	require.NoError(t, o.Close(h.Context()))
+	all, _, err = desk.List(h.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
 
 func TestDecisionAboutAnUnknownQuestionNamesThoseThatThereAre(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
-	o, err := c.Approvals().Open(h.context(), question())
+	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
 	for _, id := range []string{"a-0000000099", "a-", "../overrides", "", "a-0000000099/x"} {
-		err := c.Approvals().Decide(h.context(), id, recipes.Decision{By: "ana"})
+		err := c.Approvals().Decide(h.Context(), id, recipes.Decision{By: "ana"})
 		var none *recipes.NoApprovalError
 		require.ErrorAs(t, err, &none, id)
 		require.Equal(t, []string{o.ID()}, none.Open)
 		require.ErrorContains(t, err, "open are "+o.ID())
 	}
-	err = c.Approvals().Decide(h.context(), o.ID(), recipes.Decision{})
+	err = c.Approvals().Decide(h.Context(), o.ID(), recipes.Decision{})
 	require.ErrorAs(t, err, new(*recipes.RequestError))
 }
 
 func TestQuestionGoesWithTheSessionOfWhoeverAsks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
-	o, err := c.Approvals().Open(h.context(), question())
+	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	answer := decided(h.context(), o)
-	id, password := c.Session()
-	require.NoError(t, h.server.Expire(t.Context(), id, password))
-	require.ErrorAs(t, <-answer, new(*recipes.NoApprovalError))
-	require.NoError(t, o.Close(h.context()))
-	again, err := c.Approvals().Open(h.context(), question())
+	answer := h.decided(o)
+	h.Expire(c)
+	require.ErrorAs(t, answer.Refused(), new(*recipes.NoApprovalError))
+	require.NoError(t, o.Close(h.Context()))
+	again, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
 	require.NotEqual(t, o.ID(), again.ID())
-	require.NoError(t, c.Approvals().Decide(h.context(), again.ID(), recipes.Decision{By: "ana"}))
-	d, err := again.Decision(h.context())
+	require.NoError(t, c.Approvals().Decide(h.Context(), again.ID(), recipes.Decision{By: "ana"}))
+	d, err := again.Decision(h.Context())
 	require.NoError(t, err)
 	require.False(t, d.Approved)
 }
@@ -117,19 +112,19 @@ func TestQuestionThatIsReplacedIsNotDecided(t *testing.T) {
 	for name, u := range map[string]user{"open deployment": nobody, "secured": keeper} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			c := h.client(u)
-			o, err := c.Approvals().Open(h.context(), question())
+			o, err := c.Approvals().Open(h.Context(), question())
 			require.NoError(t, err)
-			answer := decided(h.context(), o)
+			answer := h.decided(o)
 			shell := h.shell(u)
-			node := h.root + "/approvals/" + o.ID()
+			node := h.Root + "/approvals/" + o.ID()
 			data, _, err := shell.Get(node)
 			require.NoError(t, err)
 			_, err = shell.Multi(&zk.DeleteRequest{Path: node, Version: -1},
 				&zk.CreateRequest{Path: node, Data: yes(data), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
 			require.NoError(t, err)
-			require.ErrorAs(t, <-answer, new(*recipes.NoApprovalError))
+			require.ErrorAs(t, answer.Refused(), new(*recipes.NoApprovalError))
 		})
 	}
 }
@@ -139,37 +134,42 @@ func yes(question []byte) []byte {
 	return append(question[:len(question)-1:len(question)-1], `,"decision":{"write":"w","approved":true,"by":"ana","identity":"digest:ana"}}`...)
 }
 
-func TestNobodyDecidesInAnOpenDeployment(t *testing.T) {
+func TestNobodyDecidesOrBreaksInAnOpenDeployment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(nobody)
-	o, err := c.Approvals().Open(h.context(), question())
+	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	err = h.client(nobody).Approvals().Decide(h.context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
+	err = h.client(nobody).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
-	err = h.client(eve).Approvals().Decide(h.context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
+	err = h.client(eve).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
 	require.ErrorAs(t, err, new(*recipes.AccessError))
-	node := h.root + "/approvals/" + o.ID()
+	node := h.Root + "/approvals/" + o.ID()
 	for _, u := range []user{nobody, eve} {
 		_, err = h.shell(u).Set(node, []byte("{}"), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = h.shell(u).SetACL(node, zk.WorldACL(zk.PermAll), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
-	all, _, err := h.client(nobody).Approvals().List(h.context())
+	all, _, err := h.client(nobody).Approvals().List(h.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1, "for all to see")
+
+	held := h.Hold(h.Lock(c, "cluster/orders"), "batch")
+	_, err = h.client(nobody).Break(h.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: held.Token(), By: "ana", Reason: "because"})
+	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	require.NoError(t, held.Granted().Check())
 }
 
 // One without credentials who knows the operators believes them.
 func TestOperatorsDecideInAnOpenDeployment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	o, err := h.client(nobody, ana).Approvals().Open(h.context(), question())
+	h := newFixture(t)
+	o, err := h.client(nobody, ana).Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.context(), o.ID(), recipes.Decision{Approved: true, By: "eve"}), new(*recipes.AccessError))
-	require.NoError(t, h.client(ana, ana).Approvals().Decide(h.context(), o.ID(), recipes.Decision{Approved: true, By: "ana"}))
-	d, err := o.Decision(h.context())
+	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "eve"}), new(*recipes.AccessError))
+	require.NoError(t, h.client(ana, ana).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"}))
+	d, err := o.Decision(h.Context())
 	require.NoError(t, err)
 	require.Equal(t, "digest:ana", d.Identity)
 }

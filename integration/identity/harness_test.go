@@ -2,30 +2,37 @@ package identity
 
 import (
 	"context"
-	"errors"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// soon is how long anything that must happen may take on a busy machine.
-const soon = 30 * time.Second
+// shared serves every test that does it no harm.
+var shared testbed.Shared
+
+func TestMain(m *testing.M) {
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+}
 
 // A user is somebody who knows a password.
 type user struct{ name, password string }
 
-// The cast: Keeper is who the daemons are, Ana and Bob are operators; nobody
-// knows Eve.
+// Keeper is who the daemons are, Ana and Bob are operators, Worker is another daemon, Rita looks on; nobody knows Eve.
 var (
 	keeper   = user{"keeper", "k33per"}
 	ana      = user{"ana", "an:a's"}
 	bob      = user{"bob", "b0b"}
+	worker   = user{"worker", "w0rker"}
+	rita     = user{"rita", "r1ta"}
 	eve      = user{"eve", "apple"}
 	eveAsAna = user{"ana", "guessed"} // the right name, the wrong password
 	nobody   = user{}
@@ -40,56 +47,37 @@ func ids(users ...user) (list []string) {
 	return list
 }
 
-// A house is a server and a root of its own on it.
-type house struct {
-	*testing.T
-	server testbed.Server
-	root   string
-}
+type fixture struct{ *harness.Fixture }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &house{T: t, server: shared.Server(t), root: testbed.Root(t)}
+	return &fixture{harness.New(t, shared.Server(t))}
 }
 
 // client connects somebody, who names the operators as the configuration does.
-func (h *house) client(u user, operators ...user) *recipes.Client {
+func (h *fixture) client(u user, operators ...user) *recipes.Client {
 	h.Helper()
-	return h.clientAt(h.server.Addr(), u, operators...)
+	return h.clientAt(h.Server.Addr(), u, operators...)
 }
 
-func (h *house) clientAt(addr string, u user, operators ...user) *recipes.Client {
+func (h *fixture) clientAt(addr string, u user, operators ...user) *recipes.Client {
 	h.Helper()
-	cfg := recipes.Config{Servers: []string{addr}, Root: h.root, SessionTimeout: 10 * time.Second, Operators: ids(operators...)}
-	if u != nobody {
-		cfg.Auth = &recipes.Digest{User: u.name, Password: u.password}
-	}
-	c, err := recipes.NewClient(cfg)
-	require.NoError(h, err)
-	h.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		if err := c.Close(ctx); err != nil && !errors.Is(err, recipes.ErrClosed) {
-			h.Errorf("close the client of %q: %v", u.name, err)
+	return h.Client(harness.Servers(addr), func(cfg *recipes.Config) {
+		cfg.Operators = ids(operators...)
+		if u != nobody {
+			cfg.Auth = &recipes.Digest{User: u.name, Password: u.password}
 		}
 	})
-	return c
 }
 
 // shell is a bare connection of somebody.
-func (h *house) shell(u user) *zk.Conn {
+func (h *fixture) shell(u user) *zk.Conn {
 	h.Helper()
-	conn := testbed.Shell(h, h.server)
+	conn := testbed.Shell(h, h.Server)
 	if u != nobody {
 		require.NoError(h, conn.AddAuth("digest", []byte(u.name+":"+u.password)))
 	}
 	return conn
-}
-
-func (h *house) context() context.Context {
-	ctx, cancel := context.WithTimeout(h.Context(), soon)
-	h.Cleanup(cancel)
-	return ctx
 }
 
 // incident is an override that is in order.
@@ -102,39 +90,27 @@ func incident(id string, until time.Time) override.Override {
 
 func inAnHour() time.Time { return time.Now().Add(time.Hour) }
 
-// eventually waits until something is so.
-func eventually(t testing.TB, is func() bool, what string) {
-	t.Helper()
-	require.Eventually(t, is, soon, 5*time.Millisecond, what)
-}
-
 // A reader is somebody who watches the board.
 type reader struct {
 	t    testing.TB
-	seen chan sight
+	seen chan seen
 }
 
-type sight struct {
+type seen struct {
 	posted []recipes.PostedOverride
 	err    error
 }
 
-func (h *house) watch(c *recipes.Client) *reader {
+func (h *fixture) watch(c *recipes.Client) *reader {
 	h.Helper()
-	r := &reader{t: h, seen: make(chan sight, 100)}
+	r := &reader{t: h, seen: make(chan seen, 100)}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- c.Overrides().Watch(ctx, func(posted []recipes.PostedOverride, err error) { r.seen <- sight{posted, err} })
-	}()
+	watch := harness.Go(h, "Watch", func() (any, error) {
+		return nil, c.Overrides().Watch(ctx, func(posted []recipes.PostedOverride, err error) { r.seen <- seen{posted, err} })
+	})
 	h.Cleanup(func() {
 		cancel()
-		select {
-		case err := <-ended:
-			require.ErrorIs(h, err, context.Canceled)
-		case <-time.After(soon):
-			h.Error("Watch does not end")
-		}
+		require.ErrorIs(h, watch.Refused(), context.Canceled)
 	})
 	return r
 }
@@ -148,25 +124,15 @@ func (r *reader) sees(ids ...string) []recipes.PostedOverride {
 	return s.posted
 }
 
-func (r *reader) next() sight {
+func (r *reader) next() seen {
 	r.t.Helper()
-	select {
-	case s := <-r.seen:
-		return s
-	case <-time.After(soon):
-		require.FailNow(r.t, "nothing was told")
-		return sight{}
-	}
+	return harness.Receive(r.t, r.seen, "the reader is told nothing")
 }
 
 // silent: nothing else has been told by the time that this was called.
 func (r *reader) silent() {
 	r.t.Helper()
-	select {
-	case s := <-r.seen:
-		require.Failf(r.t, "told", "%+v", s)
-	default:
-	}
+	require.Empty(r.t, r.seen)
 }
 
 func names(posted []recipes.PostedOverride) []string {
@@ -175,4 +141,17 @@ func names(posted []recipes.PostedOverride) []string {
 		list = append(list, p.Override.ID)
 	}
 	return list
+}
+
+// works takes a lock and gives it back.
+func works(ctx context.Context, c *recipes.Client) error {
+	lock, err := c.PriorityLock("cluster/orders")
+	if err != nil {
+		return err
+	}
+	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "works", Priority: 100})
+	if err != nil {
+		return err
+	}
+	return grant.Release(ctx)
 }

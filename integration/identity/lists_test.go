@@ -13,7 +13,7 @@ import (
 )
 
 // alone is the configuration of somebody who has credentials and nothing else.
-func (h *house) alone(u user) recipes.Config {
+func (h *fixture) alone(u user) recipes.Config {
 	cfg := h.namedConfig(u)
 	cfg.Operators, cfg.Contenders, cfg.Readers = nil, nil, nil
 	if u == nobody {
@@ -23,27 +23,27 @@ func (h *house) alone(u user) recipes.Config {
 }
 
 // asBefore leaves a named root as programs made it that left no lists there.
-func (h *house) asBefore() {
+func (h *fixture) asBefore() {
 	h.Helper()
-	require.NoError(h, h.named(ana).MakeRoot(h.context()))
-	require.NoError(h, h.shell(ana).Delete(h.root+"/identities", -1))
+	require.NoError(h, h.named(ana).MakeRoot(h.Context()))
+	require.NoError(h, h.shell(ana).Delete(h.Root+"/identities", -1))
 }
 
 func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	operator := h.named(ana)
-	require.NoError(t, operator.MakeRoot(h.context()))
-	_, err := operator.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	require.NoError(t, operator.MakeRoot(h.Context()))
+	_, err := operator.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err)
 
 	c := h.connect(h.alone(worker))
 	lock, err := c.PriorityLock("cluster/orders")
 	require.NoError(t, err)
-	grant, err := lock.Acquire(h.context(), recipes.Request{Owner: "alone"})
+	grant, err := lock.Acquire(h.Context(), recipes.Request{Owner: "alone"})
 	require.NoError(t, err)
 
-	nodes := h.tree(h.shell(ana), h.root+"/locks") // by an operator, who may read all
+	nodes := h.tree(h.shell(ana), h.Root+"/locks") // by an operator, who may read all
 	require.Len(t, nodes, 4)
 	for node := range nodes {
 		acl, _, err := h.shell(ana).GetACL(node)
@@ -52,15 +52,15 @@ func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T
 	}
 	h.watch(c).sees("INC-1")
 	h.watch(h.connect(h.alone(rita))).sees("INC-1")
-	require.NoError(t, c.CheckAccess(h.context()))
-	require.NoError(t, grant.Release(h.context()))
-	_, err = h.connect(h.alone(ana)).Overrides().Clear(h.context(), "INC-1")
+	require.NoError(t, c.CheckAccess(h.Context()))
+	require.NoError(t, grant.Release(h.Context()))
+	_, err = h.connect(h.alone(ana)).Overrides().Clear(h.Context(), "INC-1")
 	require.NoError(t, err)
 	var refused *recipes.IdentityError
-	_, err = c.Overrides().Apply(h.context(), incident("INC-2", inAnHour()))
+	_, err = c.Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, []string{"digest:ana"}, refused.Operators)
-	there, err := c.Identities(h.context())
+	there, err := c.Identities(h.Context())
 	require.NoError(t, err)
 	require.Equal(t, ids(ana), there.Operators)
 	require.ElementsMatch(t, ids(keeper, worker), there.Contenders)
@@ -85,32 +85,32 @@ func TestClientThatKnowsTooLittleMakesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.asBefore()
 			cfg := h.alone(worker)
 			change(&cfg)
 			c := h.connect(cfg)
-			before := h.tree(h.shell(ana), h.root)
+			before := h.tree(h.shell(ana), h.Root)
 			require.NotEmpty(t, before)
 
-			for what, do := range makers(h.context(), c, path.Base(h.root)) {
+			for what, do := range makers(h.Context(), c, path.Base(h.Root)) {
 				var unknown *recipes.ListsError
 				require.ErrorAs(t, do(), &unknown, what)
-				require.Equal(t, h.root, unknown.Node)
+				require.Equal(t, h.Root, unknown.Node)
 				require.Contains(t, unknown.Why, "in no list that this client knows")
 				require.Contains(t, unknown.Why, "lockkeeper init")
 				require.NotContains(t, unknown.Why, "admin")
 			}
-			require.Len(t, h.tree(h.shell(ana), h.root), len(before))
-			_, _, err := c.Locks(h.context())
+			require.Len(t, h.tree(h.shell(ana), h.Root), len(before))
+			_, _, err := c.Locks(h.Context())
 			require.NoError(t, err, "looking makes nothing")
 			r := h.watch(c)
 			require.Error(t, r.next().err, "whether there is a freeze is not known")
 
 			// an operator puts it right, while the client runs
-			require.NoError(t, h.named(ana).MakeRoot(h.context()))
+			require.NoError(t, h.named(ana).MakeRoot(h.Context()))
 			if name != "no contenders" && name != "without reader" { // their lists are wrong
-				require.NoError(t, works(h.context(), c))
+				require.NoError(t, works(h.Context(), c))
 				r.sees()
 			}
 		})
@@ -154,38 +154,38 @@ func makers(ctx context.Context, c *recipes.Client, unique string) map[string]fu
 // may others: they go on as they did.
 func TestClientWithAllListsNeedsNoneInZooKeeper(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.asBefore()
-	require.NoError(t, works(h.context(), h.named(worker)))
-	there, _, err := h.shell(ana).Exists(h.root + "/identities")
+	require.NoError(t, works(h.Context(), h.named(worker)))
+	there, _, err := h.shell(ana).Exists(h.Root + "/identities")
 	require.NoError(t, err)
 	require.False(t, there)
 }
 
 func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	require.NoError(t, h.named(ana).MakeRoot(h.context()))
+	h := newFixture(t)
+	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
 	cfg := h.namedConfig(worker)
 	cfg.Contenders = ids(worker)
 	c := h.connect(cfg)
 	var unknown *recipes.ListsError
-	require.ErrorAs(t, works(h.context(), c), &unknown)
-	require.Equal(t, recipes.ListsError{Node: h.root + "/identities", Why: "it has other contenders (digest:keeper, digest:worker) than this client was given (digest:worker); leave zookeeper.operators, zookeeper.contenders and zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists"}, *unknown)
+	require.ErrorAs(t, works(h.Context(), c), &unknown)
+	require.Equal(t, recipes.ListsError{Node: h.Root + "/identities", Why: "it has other contenders (digest:keeper, digest:worker) than this client was given (digest:worker); leave zookeeper.operators, zookeeper.contenders and zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists"}, *unknown)
 	require.ErrorAs(t, h.watch(c).next().err, &unknown)
 
 	// operators alone may be named, to be sure of them
 	pinned := h.alone(worker)
 	pinned.Operators = ids(ana)
-	require.NoError(t, works(h.context(), h.connect(pinned)))
+	require.NoError(t, works(h.Context(), h.connect(pinned)))
 	pinned.Operators = ids(eveAsAna)
-	require.ErrorAs(t, works(h.context(), h.connect(pinned)), &unknown)
+	require.ErrorAs(t, works(h.Context(), h.connect(pinned)), &unknown)
 	require.Contains(t, unknown.Why, "other operators (digest:ana, with other passwords) than this client was given (digest:ana)")
 
 	// with the new lists
 	operator := h.namedConfig(ana)
 	operator.Contenders = cfg.Contenders
-	all, err := h.connect(operator).Init(h.context())
+	all, err := h.connect(operator).Init(h.Context())
 	require.NoError(t, err)
 	states := map[string]recipes.RootNode{}
 	for _, n := range all {
@@ -194,22 +194,22 @@ func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
 	require.Equal(t, recipes.RootNodeRenewed, states["identities"].State)
 	require.Equal(t, recipes.RootNodeThere, states["locks"].State)
 	require.Equal(t, "digest:keeper:cdrw should not be there", states["locks"].Differs)
-	require.NoError(t, works(h.context(), c), "the same client, now that they agree")
-	require.ErrorAs(t, works(h.context(), h.connect(h.namedConfig(keeper))), &unknown)
+	require.NoError(t, works(h.Context(), c), "the same client, now that they agree")
+	require.ErrorAs(t, works(h.Context(), h.connect(h.namedConfig(keeper))), &unknown)
 }
 
 func TestClientThatIsInNoListIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	require.NoError(t, h.named(ana).MakeRoot(h.context()))
+	h := newFixture(t)
+	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
 	for _, u := range []user{nobody, eve, eveAsAna} {
 		var access *recipes.AccessError
-		require.ErrorAs(t, works(h.context(), h.connect(h.alone(u))), &access)
-		require.Equal(t, h.root+"/identities", access.Node)
-		_, err := h.connect(h.alone(u)).Init(h.context())
+		require.ErrorAs(t, works(h.Context(), h.connect(h.alone(u))), &access)
+		require.Equal(t, h.Root+"/identities", access.Node)
+		_, err := h.connect(h.alone(u)).Init(h.Context())
 		require.ErrorAs(t, err, &access)
 	}
-	_, err := h.connect(h.alone(worker)).Init(h.context())
+	_, err := h.connect(h.alone(worker)).Init(h.Context())
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 }
 
@@ -222,13 +222,13 @@ func TestForgedIdentitiesAreNotTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
-			h.squat(eve, h.root, nil, root...)
-			h.squat(eve, h.root+"/identities", []byte(`{"format":1,"operators":["`+ana.id()+`"],"contenders":["`+worker.id()+`"]}`), world(zk.PermAll))
+			h := newFixture(t)
+			h.squat(eve, h.Root, nil, root...)
+			h.squat(eve, h.Root+"/identities", []byte(`{"format":1,"operators":["`+ana.id()+`"],"contenders":["`+worker.id()+`"]}`), world(zk.PermAll))
 			var untrusted *recipes.UntrustedError
-			require.ErrorAs(t, works(h.context(), h.connect(h.alone(worker))), &untrusted)
+			require.ErrorAs(t, works(h.Context(), h.connect(h.alone(worker))), &untrusted)
 			var unknown *recipes.ListsError
-			require.ErrorAs(t, works(h.context(), h.connect(h.alone(keeper))), &unknown)
+			require.ErrorAs(t, works(h.Context(), h.connect(h.alone(keeper))), &unknown)
 			require.Contains(t, unknown.Why, "digest:keeper is in none of the lists")
 		})
 	}
@@ -237,59 +237,46 @@ func TestForgedIdentitiesAreNotTaken(t *testing.T) {
 // Whoever shares a root without lists shares what they make, too.
 func TestMembersOfARootWithoutListsMayReadWhatOthersMake(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(nobody, h.root, nil, digest(keeper), digest(ana))
-	require.NoError(t, works(h.context(), h.client(keeper)))
-	_, _, err := h.client(ana).Locks(h.context())
+	h := newFixture(t)
+	h.squat(nobody, h.Root, nil, digest(keeper), digest(ana))
+	require.NoError(t, works(h.Context(), h.client(keeper)))
+	_, _, err := h.client(ana).Locks(h.Context())
 	require.NoError(t, err)
-	require.NoError(t, works(h.context(), h.client(ana)))
+	require.NoError(t, works(h.Context(), h.client(ana)))
 }
 
 func TestInitSaysWhatItHasDone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	all, err := h.named(ana).Init(h.context())
+	h := newFixture(t)
+	all, err := h.named(ana).Init(h.Context())
 	require.NoError(t, err)
 	require.Len(t, all, len(h.namedConfig(ana).Rooms()))
 	for _, n := range all {
 		require.Equal(t, recipes.RootNodeMade, n.State, n.Path)
 		require.Empty(t, n.Differs)
 	}
-	all, err = h.connect(h.alone(ana)).Init(h.context())
+	all, err = h.connect(h.alone(ana)).Init(h.Context())
 	require.NoError(t, err)
 	for _, n := range all {
 		require.Equal(t, recipes.RootNodeThere, n.State, n.Path)
 		require.Empty(t, n.Differs)
 	}
 
-	open := newHouse(t)
-	open.squat(nobody, open.root, nil, world(zk.PermAll))
-	all, err = open.named(ana).Init(open.context())
+	open := newFixture(t)
+	open.squat(nobody, open.Root, nil, world(zk.PermAll))
+	all, err = open.named(ana).Init(open.Context())
 	require.NoError(t, err)
 	require.Equal(t, recipes.RootNode{
-		Path: open.root, State: recipes.RootNodeThere,
+		Path: open.Root, State: recipes.RootNodeThere,
 		Differs: "world:anyone:cdrwa should not be there, digest:ana:cdrwa is missing, digest:keeper:r is missing, digest:worker:r is missing, digest:rita:r is missing",
 	}, all[0])
 	require.Equal(t, recipes.RootNodeMade, all[1].State)
 
-	secured := newHouse(t)
-	all, err = secured.client(ana, ana, keeper).Init(secured.context())
+	secured := newFixture(t)
+	all, err = secured.client(ana, ana, keeper).Init(secured.Context())
 	require.NoError(t, err)
-	require.Equal(t, []recipes.RootNode{{Path: secured.root, State: recipes.RootNodeMade}, {Path: secured.root + "/identities", State: recipes.RootNodeMade}}, all)
-	require.NoError(t, works(secured.context(), secured.client(keeper)), "takes the operators from there")
-	_, _, err = secured.client(ana).Locks(secured.context())
+	require.Equal(t, []recipes.RootNode{{Path: secured.Root, State: recipes.RootNodeMade}, {Path: secured.Root + "/identities", State: recipes.RootNodeMade}}, all)
+	require.NoError(t, works(secured.Context(), secured.client(keeper)), "takes the operators from there")
+	_, _, err = secured.client(ana).Locks(secured.Context())
 	require.NoError(t, err)
-}
-
-// works takes a lock and gives it back.
-func works(ctx context.Context, c *recipes.Client) error {
-	lock, err := c.PriorityLock("cluster/orders")
-	if err != nil {
-		return err
-	}
-	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "works"})
-	if err != nil {
-		return err
-	}
-	return grant.Release(ctx)
 }

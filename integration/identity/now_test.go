@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -20,7 +21,7 @@ func TestOverridesEndByTheClockOfTheServers(t *testing.T) {
 	server.Advance(time.Hour)
 	c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"}})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	t.Cleanup(cancel)
 	t.Cleanup(func() { require.NoError(t, c.Close(ctx)) })
 
@@ -38,7 +39,7 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	server.Advance(time.Hour)
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	t.Cleanup(cancel)
 	client := func() *recipes.Client {
 		c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}})
@@ -52,7 +53,7 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 
 	c := client()
 	require.WithinDuration(t, time.Now(), c.Now(), time.Minute)
-	eventually(t, func() bool { return c.Now().After(time.Now().Add(59 * time.Minute)) }, "the servers have been asked in the background")
+	harness.Eventually(t, func() bool { return c.Now().After(time.Now().Add(59 * time.Minute)) }, "the servers have been asked in the background")
 }
 
 // A latecomer is a context that ends when it is asked for the n-th time whether
@@ -87,7 +88,7 @@ func (l *latecomer) Err() error {
 
 func TestWatchThatEndsTogetherWithAnAnswerSaysSo(t *testing.T) {
 	t.Parallel()
-	c := newHouse(t).client(keeper)
+	c := newFixture(t).client(keeper)
 	for n := range int64(20) {
 		ctx := newLatecomer(n)
 		err := c.Overrides().Watch(ctx, func([]recipes.PostedOverride, error) { ctx.end() })

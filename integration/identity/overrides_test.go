@@ -11,44 +11,45 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 func TestOverridesArePostedReplacedAndCleared(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	board := h.client(keeper, ana).Overrides
 	mine := h.client(ana, keeper, ana).Overrides()
 	r := h.watch(h.client(keeper, ana))
 	r.sees()
 
-	was, err := mine.Apply(h.context(), incident("INC-2", inAnHour()))
+	was, err := mine.Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.NoError(t, err)
 	require.Nil(t, was)
 	first := r.sees("INC-2")[0]
 	require.Equal(t, "digest:ana", first.PostedBy)
 	require.WithinDuration(t, time.Now(), first.PostedAt, time.Minute)
 
-	_, err = mine.Apply(h.context(), incident("INC-1", inAnHour()))
+	_, err = mine.Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err)
 	r.sees("INC-1", "INC-2")
 
 	changed := incident("INC-2", inAnHour())
 	changed.Reason = "disk still full"
-	was, err = mine.Apply(h.context(), changed)
+	was, err = mine.Apply(h.Context(), changed)
 	require.NoError(t, err)
 	require.Equal(t, "disk full", was.Reason)
 	require.Equal(t, "disk still full", r.sees("INC-1", "INC-2")[1].Override.Reason)
 
-	cleared, err := mine.Clear(h.context(), "INC-2")
+	cleared, err := mine.Clear(h.Context(), "INC-2")
 	require.NoError(t, err)
 	require.Equal(t, "disk still full", cleared.Reason)
 	r.sees("INC-1")
 
-	_, err = mine.Clear(h.context(), "INC-2")
+	_, err = mine.Clear(h.Context(), "INC-2")
 	require.EqualError(t, err, `override "INC-2" not cleared: there is none of that name, or it has ended; there are INC-1`)
-	all, err := board().List(h.context())
+	all, err := board().List(h.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"INC-1"}, names(all))
 	r.silent()
@@ -56,78 +57,77 @@ func TestOverridesArePostedReplacedAndCleared(t *testing.T) {
 
 func TestOverridesThatHaveEndedGoWithTheNextWrite(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
-	_, err := c.Overrides().Apply(h.context(), incident("short", c.Now().Add(2*time.Second)))
+	_, err := c.Overrides().Apply(h.Context(), incident("short", c.Now().Add(2*time.Second)))
 	require.NoError(t, err)
-	eventually(t, func() bool { return c.Now().After(time.Now().Add(-time.Minute)) }, "the servers' clock is known")
-	eventually(t, func() bool {
-		_, err := c.Overrides().Apply(h.context(), incident("long", inAnHour()))
+	harness.Eventually(t, func() bool { return c.Now().After(time.Now().Add(-time.Minute)) }, "the servers' clock is known")
+	harness.Eventually(t, func() bool {
+		_, err := c.Overrides().Apply(h.Context(), incident("long", inAnHour()))
 		require.NoError(t, err)
-		all, err := c.Overrides().List(h.context())
+		all, err := c.Overrides().List(h.Context())
 		require.NoError(t, err)
 		return len(all) == 1
 	}, "the one that has ended is removed")
-	_, err = c.Overrides().Clear(h.context(), "short")
+	_, err = c.Overrides().Clear(h.Context(), "short")
 	require.ErrorAs(t, err, new(*recipes.NoOverrideError))
 }
 
 func TestWhatCannotBeOnTheBoardIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
-	_, err := c.Overrides().Apply(h.context(), override.Override{ID: "a b", Kind: "stop", Until: time.Now().Add(-time.Hour)})
+	_, err := c.Overrides().Apply(h.Context(), override.Override{ID: "a b", Kind: "stop", Until: time.Now().Add(-time.Hour)})
 	var bad *override.FieldError
 	require.ErrorAs(t, err, &bad)
 	for _, field := range []string{"id:", "kind:", "until:", "by:", "reason:"} {
 		require.ErrorContains(t, err, field)
 	}
-	all, err := c.Overrides().List(h.context())
+	all, err := c.Overrides().List(h.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
 
 func TestBoardIsBounded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
 	var crowd sync.WaitGroup
 	for i := range 4 { // and nothing that several write at once gets lost
 		crowd.Go(func() {
 			for n := range recipes.MaxOverrides / 4 {
 				o := incident(fmt.Sprintf("INC-%d-%d", i, n), inAnHour())
-				if _, err := c.Overrides().Apply(h.context(), o); err != nil {
+				if _, err := c.Overrides().Apply(h.Context(), o); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	crowd.Wait()
-	all, err := c.Overrides().List(h.context())
+	all, err := c.Overrides().List(h.Context())
 	require.NoError(t, err)
 	require.Len(t, all, recipes.MaxOverrides)
-	_, err = c.Overrides().Apply(h.context(), incident("one-more", inAnHour()))
+	_, err = c.Overrides().Apply(h.Context(), incident("one-more", inAnHour()))
 	require.ErrorContains(t, err, `override "one-more" not applied: 100 overrides are in force already; clear some`)
-	_, err = c.Overrides().Apply(h.context(), incident("INC-0-0", inAnHour()))
+	_, err = c.Overrides().Apply(h.Context(), incident("INC-0-0", inAnHour()))
 	require.NoError(t, err, "one in the place of another")
 }
 
 func TestReaderHearsOfChangesInTheNextSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
 	r := h.watch(c)
 	r.sees()
-	_, err := c.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err)
 	r.sees("INC-1")
 
-	id, password := c.Session()
-	require.NoError(t, h.server.Expire(t.Context(), id, password))
-	_, err = h.client(keeper).Overrides().Clear(h.context(), "INC-1")
+	h.Expire(c)
+	_, err = h.client(keeper).Overrides().Clear(h.Context(), "INC-1")
 	require.NoError(t, err)
 	r.sees()
-	_, err = h.client(keeper).Overrides().Apply(h.context(), incident("INC-2", inAnHour()))
+	_, err = h.client(keeper).Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.NoError(t, err)
 	r.sees("INC-2")
 	r.silent()
@@ -135,103 +135,103 @@ func TestReaderHearsOfChangesInTheNextSession(t *testing.T) {
 
 func TestBoardThatCannotBeReadIsTold(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(keeper)
-	_, err := c.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err)
 	r := h.watch(c)
 	r.sees("INC-1")
 	shell := h.shell(keeper)
-	_, err = shell.Set(h.root+"/overrides", []byte(`{"format": 1, "overrides": [{`), -1)
+	_, err = shell.Set(h.Root+"/overrides", []byte(`{"format": 1, "overrides": [{`), -1)
 	require.NoError(t, err)
 	require.ErrorContains(t, r.next().err, "the list cannot be read")
-	_, err = c.Overrides().Apply(h.context(), incident("INC-2", inAnHour()))
+	_, err = c.Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.ErrorContains(t, err, "the list cannot be read")
-	_, err = shell.Set(h.root+"/overrides", []byte(`{"format": 2}`), -1)
+	_, err = shell.Set(h.Root+"/overrides", []byte(`{"format": 2}`), -1)
 	require.NoError(t, err)
 	require.ErrorContains(t, r.next().err, "upgrade it")
 
 	// an administrator empties it
-	_, err = shell.Set(h.root+"/overrides", nil, -1)
+	_, err = shell.Set(h.Root+"/overrides", nil, -1)
 	require.NoError(t, err)
 	r.sees()
-	require.NoError(t, shell.Delete(h.root+"/overrides", -1))
+	require.NoError(t, shell.Delete(h.Root+"/overrides", -1))
 	r.sees()
-	_, err = c.Overrides().Apply(h.context(), incident("INC-3", inAnHour()))
+	_, err = c.Overrides().Apply(h.Context(), incident("INC-3", inAnHour()))
 	require.NoError(t, err)
 	r.sees("INC-3")
 }
 
 func TestBoardIsWrittenByOperatorsAndReadByAllOthersOfTheRoot(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	daemon := h.client(keeper, ana)
 	require.NoError(t, makeRoot(h, daemon))
 
-	_, err := daemon.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	_, err := daemon.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.EqualError(t, err, `override "INC-1" not applied: digest:keeper is none of the operators (digest:ana); use the credentials of one (zookeeper.auth, or --zk-digest-file), or add digest:keeper to zookeeper.operators`)
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 
-	_, err = h.client(ana).Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	_, err = h.client(ana).Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err, "without the list every member of the root is one")
-	all, err := daemon.Overrides().List(h.context())
+	all, err := daemon.Overrides().List(h.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"INC-1"}, names(all))
-	_, err = h.shell(keeper).Set(h.root+"/locks", nil, -1)
+	_, err = h.shell(keeper).Set(h.Root+"/locks", nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoNode)
 
 	// the list goes with the configuration of whoever has written last
-	_, err = h.client(ana, ana, bob, keeper).Overrides().Apply(h.context(), incident("INC-2", inAnHour()))
+	_, err = h.client(ana, ana, bob, keeper).Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.NoError(t, err)
-	acl, _, err := h.shell(ana).GetACL(h.root + "/overrides")
+	acl, _, err := h.shell(ana).GetACL(h.Root + "/overrides")
 	require.NoError(t, err)
 	require.ElementsMatch(t, []zk.ACL{digest(ana), digest(bob), digest(keeper)}, acl)
 
 	other := h.client(ana, ana)
-	_, err = other.Overrides().Apply(h.context(), incident("INC-3", inAnHour()))
+	_, err = other.Overrides().Apply(h.Context(), incident("INC-3", inAnHour()))
 	var untrusted *recipes.UntrustedError
 	require.ErrorAs(t, err, &untrusted)
-	require.Equal(t, recipes.UntrustedError{Node: h.root, Entry: "digest:keeper:cdrwa", Why: "who is neither this client nor one of zookeeper.operators: add it there (" + keeper.id() + ") if it is one of yours, else take it from the ACL"}, *untrusted)
+	require.Equal(t, recipes.UntrustedError{Node: h.Root, Entry: "digest:keeper:cdrwa", Why: "who is neither this client nor one of zookeeper.operators: add it there (" + keeper.id() + ") if it is one of yours, else take it from the ACL"}, *untrusted)
 }
 
 func digest(u user) zk.ACL { return zk.DigestACL(zk.PermAll, u.name, u.password)[0] }
 
 // makeRoot has a client make the root, as the first daemon does.
-func makeRoot(h *house, c *recipes.Client) error {
-	o, err := c.Approvals().Open(h.context(), recipes.ApprovalRequest{Scope: "first"})
+func makeRoot(h *fixture, c *recipes.Client) error {
+	o, err := c.Approvals().Open(h.Context(), recipes.ApprovalRequest{Scope: "first"})
 	return errors.Join(err, closeApproval(h, o))
 }
 
-func closeApproval(h *house, o *recipes.OpenApproval) error {
+func closeApproval(h *fixture, o *recipes.OpenApproval) error {
 	if o == nil {
 		return nil
 	}
-	return o.Close(h.context())
+	return o.Close(h.Context())
 }
 
 func TestOpenDeploymentHasNoOverrides(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(nobody)
 	require.NoError(t, makeRoot(h, c))
 	r := h.watch(c)
 	r.sees()
 
-	_, err := c.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.EqualError(t, err, `override "INC-1" not applied: this client has no credentials, and nobody could tell who did it; give some (zookeeper.auth, or --zk-digest-file)`)
-	_, err = c.Overrides().Clear(h.context(), "INC-1")
+	_, err = c.Overrides().Clear(h.Context(), "INC-1")
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 
 	// what somebody puts there all the same is told, and not acted on
-	_, err = h.shell(nobody).Create(h.root+"/overrides", forged("INC-9"), 0, zk.WorldACL(zk.PermAll))
+	_, err = h.shell(nobody).Create(h.Root+"/overrides", forged("INC-9"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	var untrusted *recipes.UntrustedError
 	told := r.next()
 	require.ErrorAs(t, told.err, &untrusted)
 	require.Empty(t, told.posted)
-	require.Equal(t, h.root, untrusted.Node)
+	require.Equal(t, h.Root, untrusted.Node)
 	require.Equal(t, "world:anyone:cdrwa", untrusted.Entry)
-	all, err := c.Overrides().List(h.context())
+	all, err := c.Overrides().List(h.Context())
 	require.ErrorAs(t, err, &untrusted)
 	require.Equal(t, []string{"INC-9"}, names(all), "for people to see")
 }

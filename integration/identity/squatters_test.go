@@ -12,7 +12,7 @@ import (
 // The tests of this file are about strangers who were there first: they have
 // made nodes before the first daemon came up, in "/", which is open to all.
 
-func (h *house) squat(u user, node string, data []byte, acl ...zk.ACL) {
+func (h *fixture) squat(u user, node string, data []byte, acl ...zk.ACL) {
 	h.Helper()
 	_, err := h.shell(u).Create(node, data, 0, acl)
 	require.NoError(h, err)
@@ -22,7 +22,7 @@ func world(perms int32) zk.ACL { return zk.WorldACL(perms)[0] }
 
 // distrusted requires that a client does not believe what is posted, and says
 // whose list it is, and which entry.
-func (h *house) distrusted(c *recipes.Client, node, entry string) {
+func (h *fixture) distrusted(c *recipes.Client, node, entry string) {
 	h.Helper()
 	var untrusted *recipes.UntrustedError
 	told := h.watch(c).next()
@@ -30,13 +30,13 @@ func (h *house) distrusted(c *recipes.Client, node, entry string) {
 	require.Empty(h, told.posted)
 	require.Equal(h, node, untrusted.Node)
 	require.Equal(h, entry, untrusted.Entry)
-	_, err := c.Overrides().List(h.context())
+	_, err := c.Overrides().List(h.Context())
 	require.ErrorAs(h, err, &untrusted)
-	require.ErrorAs(h, c.CheckAccess(h.context()), &untrusted)
+	require.ErrorAs(h, c.CheckAccess(h.Context()), &untrusted)
 	if c.Identity() != "" {
-		_, err = c.Overrides().Apply(h.context(), incident("INC-2", inAnHour()))
+		_, err = c.Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 		require.ErrorAs(h, err, &untrusted)
-		_, err = c.Overrides().Clear(h.context(), "INC-9")
+		_, err = c.Overrides().Clear(h.Context(), "INC-9")
 		require.ErrorAs(h, err, &untrusted)
 	}
 }
@@ -49,12 +49,12 @@ func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
-			h.squat(eve, h.root, nil, world(zk.PermAll))
-			h.squat(eve, h.root+"/overrides", forged("INC-9"), acl, world(zk.PermRead))
-			h.distrusted(h.client(ana), h.root, "world:anyone:cdrwa")
-			h.distrusted(h.client(ana, ana), h.root, "world:anyone:cdrwa")
-			h.distrusted(h.client(nobody, ana), h.root, "world:anyone:cdrwa")
+			h := newFixture(t)
+			h.squat(eve, h.Root, nil, world(zk.PermAll))
+			h.squat(eve, h.Root+"/overrides", forged("INC-9"), acl, world(zk.PermRead))
+			h.distrusted(h.client(ana), h.Root, "world:anyone:cdrwa")
+			h.distrusted(h.client(ana, ana), h.Root, "world:anyone:cdrwa")
+			h.distrusted(h.client(nobody, ana), h.Root, "world:anyone:cdrwa")
 		})
 	}
 }
@@ -62,24 +62,24 @@ func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
 // An operator makes no board where anybody could replace it.
 func TestNothingIsPostedInARootThatIsOpenToAll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(nobody, h.root, nil, world(zk.PermAll))
-	_, err := h.client(ana).Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
-	require.EqualError(t, err, `override "INC-1" not applied: `+h.root+` is not trusted: its ACL has world:anyone:cdrwa, which is anybody; set the ACL to those who may use Lockkeeper (docs/security.md says how)`)
-	there, _, err := h.shell(nobody).Exists(h.root + "/overrides")
+	h := newFixture(t)
+	h.squat(nobody, h.Root, nil, world(zk.PermAll))
+	_, err := h.client(ana).Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
+	require.EqualError(t, err, `override "INC-1" not applied: `+h.Root+` is not trusted: its ACL has world:anyone:cdrwa, which is anybody; set the ACL to those who may use Lockkeeper (docs/security.md says how)`)
+	there, _, err := h.shell(nobody).Exists(h.Root + "/overrides")
 	require.NoError(t, err)
 	require.False(t, there)
 }
 
 func TestRootOfAStrangerIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(eve, h.root, nil, digest(eve))
+	h := newFixture(t)
+	h.squat(eve, h.Root, nil, digest(eve))
 	for _, c := range []*recipes.Client{h.client(ana), h.client(keeper, keeper, ana)} {
-		_, err := c.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+		_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 		var access *recipes.AccessError
 		require.ErrorAs(t, err, &access)
-		require.ErrorAs(t, acquire(h.context(), c), &access)
+		require.ErrorAs(t, works(h.Context(), c), &access)
 		require.ErrorAs(t, h.watch(c).next().err, &access) // nobody knows what is in force
 	}
 }
@@ -88,24 +88,24 @@ func TestRootOfAStrangerIsRefused(t *testing.T) {
 // everybody in and stay.
 func TestRootWhereAStrangerIsLeftIsNotTrusted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(eve, h.root, nil, digest(eve), digest(keeper), digest(ana))
-	h.squat(eve, h.root+"/overrides", forged("INC-9"), digest(keeper), digest(ana))
-	h.distrusted(h.client(keeper, keeper, ana), h.root, "digest:eve:cdrwa")
-	h.distrusted(h.client(ana, keeper, ana), h.root, "digest:eve:cdrwa")
+	h := newFixture(t)
+	h.squat(eve, h.Root, nil, digest(eve), digest(keeper), digest(ana))
+	h.squat(eve, h.Root+"/overrides", forged("INC-9"), digest(keeper), digest(ana))
+	h.distrusted(h.client(keeper, keeper, ana), h.Root, "digest:eve:cdrwa")
+	h.distrusted(h.client(ana, keeper, ana), h.Root, "digest:eve:cdrwa")
 }
 
 // ZooKeeper hides whose password it is from those who may not change the list.
 func TestStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(eveAsAna, h.root, nil, digest(eveAsAna), world(zk.PermRead))
-	h.squat(eveAsAna, h.root+"/overrides", forged("INC-9"), digest(eveAsAna), world(zk.PermRead))
+	h := newFixture(t)
+	h.squat(eveAsAna, h.Root, nil, digest(eveAsAna), world(zk.PermRead))
+	h.squat(eveAsAna, h.Root+"/overrides", forged("INC-9"), digest(eveAsAna), world(zk.PermRead))
 	for _, c := range []*recipes.Client{h.client(ana), h.client(ana, ana), h.client(nobody, ana), h.client(keeper, ana)} {
 		var untrusted *recipes.UntrustedError
 		require.ErrorAs(t, h.watch(c).next().err, &untrusted)
 		require.Equal(t, "digest:ana:cdrwa", untrusted.Entry)
-		_, err := c.Overrides().List(h.context())
+		_, err := c.Overrides().List(h.Context())
 		require.ErrorAs(t, err, &untrusted)
 	}
 }
@@ -114,23 +114,23 @@ func TestStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 // has removed it, and then Lockkeeper goes on by itself.
 func TestRootIsSetRight(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(eve, h.root, nil, world(zk.PermAll))
-	h.squat(eve, h.root+"/overrides", forged("INC-9"), digest(eve), world(zk.PermRead))
+	h := newFixture(t)
+	h.squat(eve, h.Root, nil, world(zk.PermAll))
+	h.squat(eve, h.Root+"/overrides", forged("INC-9"), digest(eve), world(zk.PermRead))
 	c := h.client(keeper, keeper, ana)
-	h.distrusted(c, h.root, "world:anyone:cdrwa")
+	h.distrusted(c, h.Root, "world:anyone:cdrwa")
 
 	shell := h.shell(keeper)
-	_, err := shell.SetACL(h.root, []zk.ACL{digest(keeper), digest(ana)}, -1)
+	_, err := shell.SetACL(h.Root, []zk.ACL{digest(keeper), digest(ana)}, -1)
 	require.NoError(t, err)
-	h.distrusted(c, h.root+"/overrides", "digest:eve:cdrwa")
+	h.distrusted(c, h.Root+"/overrides", "digest:eve:cdrwa")
 
 	r := h.watch(c)
 	require.ErrorAs(t, r.next().err, new(*recipes.UntrustedError))
-	require.NoError(t, shell.Delete(h.root+"/overrides", -1))
+	require.NoError(t, shell.Delete(h.Root+"/overrides", -1))
 	r.sees()
-	require.NoError(t, c.CheckAccess(h.context()))
-	_, err = c.Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	require.NoError(t, c.CheckAccess(h.Context()))
+	_, err = c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err)
 	r.sees("INC-1")
 }
@@ -139,9 +139,9 @@ func TestRootIsSetRight(t *testing.T) {
 // themselves, if nobody else may put anything there.
 func TestReaderWithoutCredentialsBelievesOperatorsItCanSee(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(ana, h.root, nil, digest(ana), world(zk.PermRead))
-	_, err := h.client(ana, ana).Overrides().Apply(h.context(), incident("INC-1", inAnHour()))
+	h := newFixture(t)
+	h.squat(ana, h.Root, nil, digest(ana), world(zk.PermRead))
+	_, err := h.client(ana, ana).Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err)
 
 	// it sees no hashes, and cannot know whether this is the ana that is meant
@@ -151,27 +151,27 @@ func TestReaderWithoutCredentialsBelievesOperatorsItCanSee(t *testing.T) {
 	require.ErrorContains(t, told.err, "it may be another user of that name; let an operator run lockkeeper init")
 
 	// one with the right to see them can
-	_, err = h.shell(ana).SetACL(h.root, []zk.ACL{digest(ana), {Perms: zk.PermRead, Scheme: "digest", ID: digest(keeper).ID}}, -1)
+	_, err = h.shell(ana).SetACL(h.Root, []zk.ACL{digest(ana), {Perms: zk.PermRead, Scheme: "digest", ID: digest(keeper).ID}}, -1)
 	require.NoError(t, err)
-	_, err = h.client(keeper, ana).Overrides().List(h.context())
+	_, err = h.client(keeper, ana).Overrides().List(h.Context())
 	require.ErrorAs(t, err, &untrusted)
-	_, err = h.shell(ana).SetACL(h.root, []zk.ACL{digest(ana), digest(keeper)}, -1)
+	_, err = h.shell(ana).SetACL(h.Root, []zk.ACL{digest(ana), digest(keeper)}, -1)
 	require.NoError(t, err)
 	h.watch(h.client(keeper, ana)).sees("INC-1")
 }
 
 func TestAuditTrailThatAStrangerHasMadeIsTold(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.squat(eve, h.root, nil, world(zk.PermAll))
-	h.squat(eve, h.root+"/audit", nil, world(zk.PermAll))
-	h.squat(eve, h.root+"/audit/log", nil, world(zk.PermAll))
+	h := newFixture(t)
+	h.squat(eve, h.Root, nil, world(zk.PermAll))
+	h.squat(eve, h.Root+"/audit", nil, world(zk.PermAll))
+	h.squat(eve, h.Root+"/audit/log", nil, world(zk.PermAll))
 	c := h.client(keeper, keeper)
-	_, err := h.audit(c).Append(h.context(), entry("batch"))
+	_, err := h.audit(c).Append(h.Context(), entry("batch"))
 	require.NoError(t, err)
 	told := func(node, entry string) {
 		t.Helper()
-		report, err := h.audit(c).Verify(h.context())
+		report, err := h.audit(c).Verify(h.Context())
 		require.NoError(t, err)
 		require.Nil(t, report.Broken)
 		require.NotNil(t, report.Untrusted)
@@ -180,11 +180,11 @@ func TestAuditTrailThatAStrangerHasMadeIsTold(t *testing.T) {
 	}
 	shell := h.shell(keeper)
 	for _, node := range []string{"", "/audit", "/audit/log"} {
-		told(h.root+node, "world:anyone:cdrwa")
-		_, err = shell.SetACL(h.root+node, []zk.ACL{digest(keeper)}, -1)
+		told(h.Root+node, "world:anyone:cdrwa")
+		_, err = shell.SetACL(h.Root+node, []zk.ACL{digest(keeper)}, -1)
 		require.NoError(t, err)
 	}
-	report, err := h.audit(c).Verify(h.context())
+	report, err := h.audit(c).Verify(h.Context())
 	require.NoError(t, err)
 	require.Nil(t, report.Untrusted)
 }
