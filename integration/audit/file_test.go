@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -46,10 +47,10 @@ func lines(t *testing.T, name string) []string {
 // shipped waits until the file has a record.
 func shipped(t *testing.T, name string, act string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		all := lines(t, name)
 		return len(all) > 0 && strings.Contains(all[len(all)-1], `"act":"`+act+`"`)
-	}, soon, 5*time.Millisecond, "record of %s in %s", act, name)
+	}, "no record of %s in %s", act, name)
 }
 
 func fileHolds(t *testing.T, name string, trail *recipes.AuditLog, want audit.FileReport) {
@@ -61,7 +62,7 @@ func fileHolds(t *testing.T, name string, trail *recipes.AuditLog, want audit.Fi
 
 func TestFileGetsTheWholeTrailAcrossRestartsAndRotation(t *testing.T) {
 	t.Parallel()
-	l := logOf(t, newHouse(t).client(), 0)
+	l := logOf(t, newFixture(t).Client(), 0)
 	name := filepath.Join(t.TempDir(), "audit.jsonl")
 	appendAll(t, l, 1, 3)
 
@@ -94,13 +95,13 @@ func TestFileGetsTheWholeTrailAcrossRestartsAndRotation(t *testing.T) {
 
 func TestOfTwoProcessesOneShipsAndTheOtherStandsBy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	l := logOf(t, h.client(), 0)
+	h := newFixture(t)
+	l := logOf(t, h.Client(), 0)
 	name := filepath.Join(t.TempDir(), "audit.jsonl")
 	_, stop := ships(t, l, name)
 	appendAll(t, l, 1, 2)
 	shipped(t, name, "act-2")
-	ships(t, logOf(t, h.client(), 0), name)
+	ships(t, logOf(t, h.Client(), 0), name)
 	appendAll(t, l, 3, 4)
 	shipped(t, name, "act-4")
 
@@ -115,7 +116,7 @@ func TestOfTwoProcessesOneShipsAndTheOtherStandsBy(t *testing.T) {
 
 func TestFileNamesWhatWasRemovedBeforeItCouldBeShipped(t *testing.T) {
 	t.Parallel()
-	l := logOf(t, newHouse(t).client(), 4)
+	l := logOf(t, newFixture(t).Client(), 4)
 	name := filepath.Join(t.TempDir(), "audit.jsonl")
 	appendAll(t, l, 1, 2)
 	_, stop := ships(t, l, name)
@@ -131,42 +132,42 @@ func TestForgedFileAndForgedTrailDoNotAgree(t *testing.T) {
 	t.Parallel()
 	const last = 10
 	for name, c := range map[string]struct {
-		forge func(h *house, file []string) []string
+		forge func(h *fixture, file []string) []string
 		fault recipes.AuditFault
 		seq   int64
 	}{
-		"line changed": {func(_ *house, f []string) []string {
+		"line changed": {func(_ *fixture, f []string) []string {
 			f[6] = strings.Replace(f[6], "owner-", "nobody-", 1)
 			return f
 		}, recipes.AuditAltered, 7},
-		"line changed, with its hash": {func(_ *house, f []string) []string {
+		"line changed, with its hash": {func(_ *fixture, f []string) []string {
 			f[6] = rehashed(strings.Replace(f[6], "owner-", "nobody-", 1))
 			return f
 		}, recipes.AuditAltered, 7},
-		"newest line changed, with its hash": {func(_ *house, f []string) []string {
+		"newest line changed, with its hash": {func(_ *fixture, f []string) []string {
 			f[last-1] = rehashed(strings.Replace(f[last-1], "owner-", "nobody-", 1))
 			return f
 		}, recipes.AuditAltered, last},
-		"line removed":      {func(_ *house, f []string) []string { return append(f[:6], f[7:]...) }, recipes.AuditMissing, 7},
-		"line made garbage": {func(_ *house, f []string) []string { f[6] = "garbage"; return f }, recipes.AuditMissing, 7},
-		"lines swapped":     {func(_ *house, f []string) []string { f[6], f[7] = f[7], f[6]; return f }, recipes.AuditMissing, 7},
-		"line twice":        {func(_ *house, f []string) []string { return append(f, f[6]) }, recipes.AuditOutOfOrder, 7},
-		"whole trail forged in ZooKeeper": {func(h *house, f []string) []string {
+		"line removed":      {func(_ *fixture, f []string) []string { return append(f[:6], f[7:]...) }, recipes.AuditMissing, 7},
+		"line made garbage": {func(_ *fixture, f []string) []string { f[6] = "garbage"; return f }, recipes.AuditMissing, 7},
+		"lines swapped":     {func(_ *fixture, f []string) []string { f[6], f[7] = f[7], f[6]; return f }, recipes.AuditMissing, 7},
+		"line twice":        {func(_ *fixture, f []string) []string { return append(f, f[6]) }, recipes.AuditOutOfOrder, 7},
+		"whole trail forged in ZooKeeper": {func(h *fixture, f []string) []string {
 			hash := reforge(h, 7, last, func(line string) string { return strings.Replace(line, "owner-", "nobody-", 1) })
 			setHead(h, hash, last)
 			return f
 		}, recipes.AuditAltered, 7},
-		"trail in ZooKeeper cut off": {func(h *house, f []string) []string {
+		"trail in ZooKeeper cut off": {func(h *fixture, f []string) []string {
 			line, _ := h.read(h.node(last - 1))
 			setHead(h, hashOf(line), last-1)
-			h.remove(h.node(last))
+			h.Delete(h.node(last))
 			return f
 		}, recipes.AuditHeadMismatch, last - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
-			l := logOf(t, h.client(), 0)
+			h := newFixture(t)
+			l := logOf(t, h.Client(), 0)
 			file := filepath.Join(t.TempDir(), "audit.jsonl")
 			appendAll(t, l, 1, last)
 			_, stop := ships(t, l, file)
@@ -191,9 +192,9 @@ func TestForgedFileAndForgedTrailDoNotAgree(t *testing.T) {
 
 func TestBypassIsOnRecordInTheFileWhileZooKeeperDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	name := filepath.Join(t.TempDir(), "audit.jsonl")
-	l := logOf(t, h.clientAt("127.0.0.1:1"), 0)
+	l := logOf(t, h.Client(harness.Servers("127.0.0.1:1")), 0)
 	bypass := recipes.AuditEntry{
 		Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, By: "ana", Override: "INC-1", Scope: "s",
 		After: map[string]string{"bypass": "true"},

@@ -32,88 +32,88 @@ func TestForgeriesAreFound(t *testing.T) {
 	// forged lets somebody else be who did it.
 	forged := func(line string) string { return strings.Replace(line, "owner-", "somebody-", 1) }
 	for name, c := range map[string]struct {
-		do    func(h *house)
+		do    func(h *fixture)
 		seq   int64
 		fault recipes.AuditFault
 	}{
-		"changed": {func(h *house) {
+		"changed": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.write(h.node(7), forged(line))
 		}, 7, recipes.AuditAltered},
-		"changed, with its hash": {func(h *house) {
+		"changed, with its hash": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.write(h.node(7), rehashed(forged(line)))
 		}, 7, recipes.AuditAltered},
-		"changed, with its hash, the node made anew": {func(h *house) {
+		"changed, with its hash, the node made anew": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
-			h.remove(h.node(7))
+			h.Delete(h.node(7))
 			h.put(h.node(7), rehashed(forged(line)))
 		}, 8, recipes.AuditAltered},
-		"written again as it is": {func(h *house) {
+		"written again as it is": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.write(h.node(7), line)
 		}, 7, recipes.AuditAltered},
-		"made anew as it is": {func(h *house) {
+		"made anew as it is": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
-			h.remove(h.node(7))
+			h.Delete(h.node(7))
 			h.put(h.node(7), line)
 		}, 7, recipes.AuditAltered},
-		"nonsense":           {func(h *house) { h.write(h.node(7), "{}") }, 7, recipes.AuditAltered},
-		"removed":            {func(h *house) { h.remove(h.node(7)) }, 7, recipes.AuditMissing},
-		"oldest removed":     {func(h *house) { h.remove(h.node(first)) }, first, recipes.AuditMissing},
-		"newest removed":     {func(h *house) { h.remove(h.node(last)) }, last, recipes.AuditMissing},
-		"all removed":        {func(h *house) { removeFrom(h, first, last) }, first, recipes.AuditMissing},
+		"nonsense":           {func(h *fixture) { h.write(h.node(7), "{}") }, 7, recipes.AuditAltered},
+		"removed":            {func(h *fixture) { h.Delete(h.node(7)) }, 7, recipes.AuditMissing},
+		"oldest removed":     {func(h *fixture) { h.Delete(h.node(first)) }, first, recipes.AuditMissing},
+		"newest removed":     {func(h *fixture) { h.Delete(h.node(last)) }, last, recipes.AuditMissing},
+		"all removed":        {func(h *fixture) { removeFrom(h, first, last) }, first, recipes.AuditMissing},
 		"swapped":            {swap, 6, recipes.AuditOutOfOrder},
-		"put in":             {func(h *house) { h.put(h.node(last+1), "{}") }, last, recipes.AuditHeadMismatch},
-		"put in front":       {func(h *house) { h.put(h.node(1), "{}") }, last, recipes.AuditHeadMismatch},
-		"newest changed":     {func(h *house) { reforge(h, last, last, forged) }, last, recipes.AuditHeadMismatch},
-		"all from 7 changed": {func(h *house) { setHead(h, reforge(h, 7, last, forged), last) }, last, recipes.AuditHeadMismatch},
-		"head set back, newest removed": {func(h *house) {
+		"put in":             {func(h *fixture) { h.put(h.node(last+1), "{}") }, last, recipes.AuditHeadMismatch},
+		"put in front":       {func(h *fixture) { h.put(h.node(1), "{}") }, last, recipes.AuditHeadMismatch},
+		"newest changed":     {func(h *fixture) { reforge(h, last, last, forged) }, last, recipes.AuditHeadMismatch},
+		"all from 7 changed": {func(h *fixture) { setHead(h, reforge(h, 7, last, forged), last) }, last, recipes.AuditHeadMismatch},
+		"head set back, newest removed": {func(h *fixture) {
 			line, _ := h.read(h.node(last - 1))
 			setHead(h, hashOf(line), last-1)
-			h.remove(h.node(last))
+			h.Delete(h.node(last))
 		}, last - 1, recipes.AuditHeadMismatch},
-		"head set back": {func(h *house) {
+		"head set back": {func(h *fixture) {
 			line, _ := h.read(h.node(last - 1))
 			setHead(h, hashOf(line), last-1)
 		}, last - 1, recipes.AuditHeadMismatch},
-		"head says nothing was": {func(h *house) {
+		"head says nothing was": {func(h *fixture) {
 			removeFrom(h, first, last)
 			h.write(h.head(), "")
 		}, 0, recipes.AuditHeadMismatch},
-		"head names another hash": {func(h *house) {
+		"head names another hash": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.write(h.head(), strings.Replace(head, `"hash":"`, `"hash":"00`, 1))
 		}, last, recipes.AuditHeadMismatch},
-		"head written again": {func(h *house) {
+		"head written again": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.write(h.head(), head)
 		}, last, recipes.AuditHeadMismatch},
-		"head made anew": {func(h *house) { // with the version that it should have, but not at its time
+		"head made anew": {func(h *fixture) { // with the version that it should have, but not at its time
 			head, _ := h.read(h.head())
 			removeThenPut(h, head, last)
 		}, last, recipes.AuditHeadMismatch},
-		"anchor changed": {func(h *house) {
+		"anchor changed": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.write(h.head(), strings.Replace(head, `"anchor":"`, `"anchor":"00`, 1))
 		}, first, recipes.AuditAnchorMismatch},
-		"oldest removed, and the head says so": {func(h *house) {
+		"oldest removed, and the head says so": {func(h *fixture) {
 			head, _ := h.read(h.head())
-			h.remove(h.node(first))
+			h.Delete(h.node(first))
 			h.write(h.head(), strings.Replace(head, `"first":5`, `"first":6`, 1))
 		}, first + 1, recipes.AuditAnchorMismatch},
-		"oldest removed, and the head says so, with the anchor": {func(h *house) {
+		"oldest removed, and the head says so, with the anchor": {func(h *fixture) {
 			line, _ := h.read(h.node(first))
 			head, _ := h.read(h.head())
-			h.remove(h.node(first))
+			h.Delete(h.node(first))
 			h.write(h.head(), regexp.MustCompile(`"first":5,"anchor":"\w*"`).ReplaceAllString(head, `"first":6,"anchor":"`+hashOf(line)+`"`))
 		}, last, recipes.AuditHeadMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// given
-			h := newHouse(t)
-			l := logOf(t, h.client(), last-first+1)
+			h := newFixture(t)
+			l := logOf(t, h.Client(), last-first+1)
 			appendAll(t, l, 1, last)
 			holds(t, l, first, last)
 
@@ -131,22 +131,22 @@ func TestForgeriesAreFound(t *testing.T) {
 	}
 }
 
-func swap(h *house) {
+func swap(h *fixture) {
 	six, _ := h.read(h.node(6))
 	seven, _ := h.read(h.node(7))
 	h.write(h.node(6), seven)
 	h.write(h.node(7), six)
 }
 
-func removeFrom(h *house, from, to int) {
+func removeFrom(h *fixture, from, to int) {
 	for n := from; n <= to; n++ {
-		h.remove(h.node(n))
+		h.Delete(h.node(n))
 	}
 }
 
 // reforge changes a record, and makes all from there to the end anew so that
 // they continue each other. It returns the hash of the last.
-func reforge(h *house, from, to int, change func(string) string) (hash string) {
+func reforge(h *fixture, from, to int, change func(string) string) (hash string) {
 	lines := make([]string, 0, to-from+1)
 	for n := from; n <= to; n++ {
 		line, _ := h.read(h.node(n))
@@ -159,28 +159,28 @@ func reforge(h *house, from, to int, change func(string) string) (hash string) {
 		lines, hash = append(lines, line), hashOf(line)
 	}
 	for i, line := range lines {
-		h.remove(h.node(from + i))
+		h.Delete(h.node(from + i))
 		h.put(h.node(from+i), line)
 	}
 	return hash
 }
 
-func setHead(h *house, hash string, seq int) {
+func setHead(h *fixture, hash string, seq int) {
 	head, _ := h.read(h.head())
 	h.write(h.head(), regexp.MustCompile(`"seq":\d+,"hash":"\w*"`).ReplaceAllString(head, fmt.Sprintf(`"seq":%d,"hash":"%s"`, seq, hash)))
 }
 
 // removeThenPut makes the whole log anew, written as often as it should be.
-func removeThenPut(h *house, head string, last int) {
-	names, _, err := h.shell.Children(h.head() + "/log")
-	require.NoError(h.t, err)
+func removeThenPut(h *fixture, head string, last int) {
+	names, _, err := h.Shell().Children(h.head() + "/log")
+	require.NoError(h, err)
 	lines := map[string]string{}
 	for _, name := range names {
 		lines[name], _ = h.read(h.head() + "/log/" + name)
-		h.remove(h.head() + "/log/" + name)
+		h.Delete(h.head() + "/log/" + name)
 	}
-	h.remove(h.head() + "/log")
-	h.remove(h.head())
+	h.Delete(h.head() + "/log")
+	h.Delete(h.head())
 	h.put(h.head(), "")
 	h.put(h.head()+"/log", "")
 	for n := 1; n <= last; n++ {
@@ -196,8 +196,8 @@ func removeThenPut(h *house, head string, last int) {
 
 func TestNodesThatAreNoRecordsAreNamedAndIgnored(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	l := logOf(t, h.client(), 0)
+	h := newFixture(t)
+	l := logOf(t, h.Client(), 0)
 	appendAll(t, l, 1, 2)
 	h.put(h.head()+"/log/note", "")
 	h.put(h.head()+"/log/3", "")
@@ -207,8 +207,8 @@ func TestNodesThatAreNoRecordsAreNamedAndIgnored(t *testing.T) {
 
 func TestNothingIsAppendedOverARecordThatTheHeadDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	l := logOf(t, h.client(), 0)
+	h := newFixture(t)
+	l := logOf(t, h.Client(), 0)
 	appendAll(t, l, 1, 3)
 	line, _ := h.read(h.node(2))
 	setHead(h, hashOf(line), 2)
@@ -226,10 +226,10 @@ func TestNothingIsAppendedOverARecordThatTheHeadDoesNotKnow(t *testing.T) {
 
 func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	l := logOf(t, h.client(), 3)
+	h := newFixture(t)
+	l := logOf(t, h.Client(), 3)
 	appendAll(t, l, 1, 3)
-	h.remove(h.node(1))
+	h.Delete(h.node(1))
 	h.write(h.node(2), "nonsense")
 	appendAll(t, l, 4, 6)
 
@@ -242,9 +242,9 @@ func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
 
 func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c, err := recipes.NewClient(recipes.Config{
-		Servers: []string{h.server.Addr()}, Root: h.root, Auth: &recipes.Digest{User: "ana", Password: "secret"},
+		Servers: []string{h.Server.Addr()}, Root: h.Root, Auth: &recipes.Digest{User: "ana", Password: "secret"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(t.Context()) })
@@ -254,7 +254,7 @@ func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 	require.Equal(t, "digest:ana", record.Identity)
 
 	// when
-	stranger := logOf(t, h.client(), 0)
+	stranger := logOf(t, h.Client(), 0)
 	_, appended := stranger.Append(t.Context(), entry(2))
 	_, _, read := stranger.Read(t.Context(), recipes.AuditQuery{})
 	_, checked := stranger.Verify(t.Context())
@@ -264,12 +264,12 @@ func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 		var access *recipes.AccessError
 		require.ErrorAs(t, err, &access)
 	}
-	_, err = h.shell.Set(h.node(1), nil, -1)
+	_, err = h.Shell().Set(h.node(1), nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	require.ErrorIs(t, h.shell.Delete(h.node(1), -1), zk.ErrNoAuth)
-	_, err = h.shell.Create(h.node(2), nil, 0, zk.WorldACL(zk.PermAll))
+	require.ErrorIs(t, h.Shell().Delete(h.node(1), -1), zk.ErrNoAuth)
+	_, err = h.Shell().Create(h.node(2), nil, 0, zk.WorldACL(zk.PermAll))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = h.shell.Set(h.head(), nil, -1)
+	_, err = h.Shell().Set(h.head(), nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	holds(t, l, 1, 1)
 }

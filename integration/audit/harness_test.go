@@ -1,22 +1,18 @@
 package audit
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
-
-// soon is how long anything that must happen may take on a busy machine.
-const soon = 30 * time.Second
 
 var shared testbed.Shared
 
@@ -24,39 +20,11 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 }
 
-// A house is a server and a root of its own on it.
-type house struct {
-	t      *testing.T
-	server testbed.Server
-	root   string
-	shell  *zk.Conn // of somebody who tampers
-}
+type fixture struct{ *harness.Fixture }
 
-func newHouse(t *testing.T) *house { return houseOn(t, shared.Server(t)) }
+func newFixture(t *testing.T) *fixture { return &fixture{harness.New(t, shared.Server(t))} }
 
-func houseOn(t *testing.T, server testbed.Server) *house {
-	t.Helper()
-	return &house{t: t, server: server, root: testbed.Root(t), shell: testbed.Shell(t, server)}
-}
-
-func (h *house) client() *recipes.Client {
-	h.t.Helper()
-	return h.clientAt(h.server.Addr())
-}
-
-func (h *house) clientAt(addr string) *recipes.Client {
-	h.t.Helper()
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{addr}, Root: h.root, SessionTimeout: 10 * time.Second})
-	require.NoError(h.t, err)
-	h.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		_ = c.Close(ctx)
-	})
-	return c
-}
-
-func logOf(t *testing.T, c *recipes.Client, keep int) *recipes.AuditLog {
+func logOf(t testing.TB, c *recipes.Client, keep int) *recipes.AuditLog {
 	t.Helper()
 	l, err := c.AuditLog(keep)
 	require.NoError(t, err)
@@ -101,30 +69,22 @@ func holds(t *testing.T, l *recipes.AuditLog, from, to int64) {
 	require.Equal(t, recipes.AuditReport{Checked: int(to - from + 1), From: from, To: to}, verified(t, l))
 }
 
-func (h *house) node(seq int) string { return fmt.Sprintf("%s/audit/log/%010d", h.root, seq) }
+func (h *fixture) node(seq int) string { return fmt.Sprintf("%s/audit/log/%010d", h.Root, seq) }
 
-func (h *house) head() string { return h.root + "/audit" }
+func (h *fixture) head() string { return h.Root + "/audit" }
 
-func (h *house) read(path string) (string, *zk.Stat) {
-	h.t.Helper()
-	data, stat, err := h.shell.Get(path)
-	require.NoError(h.t, err)
+func (h *fixture) read(path string) (string, *zk.Stat) {
+	h.Helper()
+	data, stat := h.Get(path)
 	return string(data), stat
 }
 
-func (h *house) write(path, data string) {
-	h.t.Helper()
-	_, err := h.shell.Set(path, []byte(data), -1)
-	require.NoError(h.t, err)
+func (h *fixture) write(path, data string) {
+	h.Helper()
+	h.Set(path, []byte(data))
 }
 
-func (h *house) remove(path string) {
-	h.t.Helper()
-	require.NoError(h.t, h.shell.Delete(path, -1))
-}
-
-func (h *house) put(path, data string) {
-	h.t.Helper()
-	_, err := h.shell.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(h.t, err)
+func (h *fixture) put(path, data string) {
+	h.Helper()
+	h.Create(path, []byte(data), 0)
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 func TestEmptyLogIsWhole(t *testing.T) {
 	t.Parallel()
-	l := logOf(t, newHouse(t).client(), 0)
+	l := logOf(t, newFixture(t).Client(), 0)
 	require.Equal(t, recipes.AuditReport{}, verified(t, l))
 	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
@@ -27,7 +28,7 @@ func TestEmptyLogIsWhole(t *testing.T) {
 
 func TestRecordSaysWhoWroteItAndContinuesTheOneBefore(t *testing.T) {
 	t.Parallel()
-	l := logOf(t, newHouse(t).client(), 0)
+	l := logOf(t, newFixture(t).Client(), 0)
 
 	// when
 	before := time.Now().Add(-time.Second)
@@ -53,7 +54,7 @@ func TestRecordSaysWhoWroteItAndContinuesTheOneBefore(t *testing.T) {
 
 func TestKeepIsBounded(t *testing.T) {
 	t.Parallel()
-	c := newHouse(t).client()
+	c := newFixture(t).Client()
 	for _, keep := range []int{-1, recipes.MaxAuditKeep + 1} {
 		_, err := c.AuditLog(keep)
 		var bad *recipes.RequestError
@@ -64,7 +65,7 @@ func TestKeepIsBounded(t *testing.T) {
 
 func TestQueries(t *testing.T) {
 	t.Parallel()
-	l := logOf(t, newHouse(t).client(), 0)
+	l := logOf(t, newFixture(t).Client(), 0)
 	appendAll(t, l, 1, 300) // more than are read at once
 	third, _, err := l.Read(t.Context(), recipes.AuditQuery{From: 298, Limit: 1})
 	require.NoError(t, err)
@@ -93,11 +94,11 @@ func TestQueries(t *testing.T) {
 func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
 	t.Parallel()
 	const clients, writers, each = 3, 4, 12
-	h := newHouse(t)
+	h := newFixture(t)
 	var all sync.WaitGroup
 	errs := make(chan error, clients*writers*each)
 	for c := range clients {
-		l := logOf(t, h.client(), 0)
+		l := logOf(t, h.Client(), 0)
 		for w := range writers {
 			all.Go(func() {
 				for n := range each {
@@ -114,7 +115,7 @@ func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
 	}
 
 	// then nothing is missing, nothing is there twice, and the chain is whole
-	l := logOf(t, h.client(), 0)
+	l := logOf(t, h.Client(), 0)
 	holds(t, l, 1, clients*writers*each)
 	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
@@ -126,13 +127,13 @@ func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
 func TestNoMoreAreKeptThanWantedAndTheRestVerifies(t *testing.T) {
 	t.Parallel()
 	const keep, clients, each = 10, 3, 40
-	h := newHouse(t)
-	onlooker := logOf(t, h.client(), keep)
+	h := newFixture(t)
+	onlooker := logOf(t, h.Client(), keep)
 	appendAll(t, onlooker, 1, 1)
 	var all sync.WaitGroup
 	errs := make(chan error, clients*each)
 	for range clients {
-		l := logOf(t, h.client(), keep)
+		l := logOf(t, h.Client(), keep)
 		all.Go(func() {
 			for n := range each {
 				_, err := l.Append(t.Context(), entry(n))
@@ -150,7 +151,7 @@ func TestNoMoreAreKeptThanWantedAndTheRestVerifies(t *testing.T) {
 			over = true
 		default:
 		}
-		names, _, err := h.shell.Children(h.head() + "/log")
+		names, _, err := h.Shell().Children(h.head() + "/log")
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(names), keep)
 		report := verified(t, onlooker)
@@ -166,7 +167,7 @@ func TestNoMoreAreKeptThanWantedAndTheRestVerifies(t *testing.T) {
 
 func TestLogThatIsTooLongGetsShorterWithEachRecord(t *testing.T) {
 	t.Parallel()
-	c := newHouse(t).client()
+	c := newFixture(t).Client()
 	appendAll(t, logOf(t, c, 0), 1, 100)
 
 	// when fewer are to be kept from now on
@@ -182,9 +183,9 @@ func TestLogThatIsTooLongGetsShorterWithEachRecord(t *testing.T) {
 func TestFollowTellsEachRecordOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	const before, after = 150, 60
-	h := newHouse(t)
-	writer := logOf(t, h.client(), 0)
-	follower := h.client()
+	h := newFixture(t)
+	writer := logOf(t, h.Client(), 0)
+	follower := h.Client()
 	told := make(chan int64, before+after)
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
@@ -195,24 +196,23 @@ func TestFollowTellsEachRecordOnceAndInOrder(t *testing.T) {
 	appendAll(t, writer, 1, before)
 
 	// when the session of the one who follows ends meanwhile
-	next(t, told)
-	id, password := follower.Session()
-	require.NoError(t, h.server.Expire(t.Context(), id, password))
+	harness.Receive(t, told, "nothing came")
+	h.Expire(follower)
 	appendAll(t, writer, before+1, before+after)
 
 	// then
 	for want := int64(2); want <= before+after; want++ {
-		require.Equal(t, want, next(t, told))
+		require.Equal(t, want, harness.Receive(t, told, "nothing came"))
 	}
 	enough := errors.New("enough")
 	stop(enough)
-	require.ErrorIs(t, next(t, ended), enough)
+	require.ErrorIs(t, harness.Receive(t, ended, "nothing came"), enough)
 	require.Empty(t, told)
 }
 
 func TestFollowTellsOfRecordsThatAreNotKeptAnyMore(t *testing.T) {
 	t.Parallel()
-	l := logOf(t, newHouse(t).client(), 5)
+	l := logOf(t, newFixture(t).Client(), 5)
 	appendAll(t, l, 1, 12)
 
 	// when
@@ -236,10 +236,10 @@ func TestFollowTellsOfRecordsThatAreNotKeptAnyMore(t *testing.T) {
 
 func TestFollowTellsOfWhatWasTamperedWith(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	l := logOf(t, h.client(), 0)
+	h := newFixture(t)
+	l := logOf(t, h.Client(), 0)
 	appendAll(t, l, 1, 5)
-	h.remove(h.node(2))
+	h.Delete(h.node(2))
 	h.write(h.node(4), "nonsense")
 
 	broken := func(from int64) *recipes.AuditBrokenError {
@@ -256,14 +256,4 @@ func TestFollowTellsOfWhatWasTamperedWith(t *testing.T) {
 	e = broken(9)
 	require.Equal(t, recipes.AuditHeadMismatch, e.Fault)
 	require.EqualValues(t, 1, e.Next())
-}
-
-func next[T any](t *testing.T, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(soon):
-		require.FailNow(t, "nothing happened", "%T", v)
-	}
-	return v
 }

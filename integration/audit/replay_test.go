@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -36,13 +37,13 @@ type process struct {
 	auditor *audit.Auditor
 }
 
-func (h *house) process(c *chronicle) process {
-	h.t.Helper()
-	client := h.client()
-	auditor, err := audit.New(audit.Config{Trail: logOf(h.t, client, 0)})
-	require.NoError(h.t, err)
+func (h *fixture) process(c *chronicle) process {
+	h.Helper()
+	client := h.Client()
+	auditor, err := audit.New(audit.Config{Trail: logOf(h, client, 0)})
+	require.NoError(h, err)
 	guard, err := lockguard.New(client, lockguard.WithObserver(c.note), lockguard.WithObserver(auditor.Observe), lockguard.WithAuditor(auditor))
-	require.NoError(h.t, err)
+	require.NoError(h, err)
 	return process{client, guard, auditor}
 }
 
@@ -89,12 +90,12 @@ func takeOver(t *testing.T, from, by process) {
 			func(ctx context.Context) error { close(held); <-ctx.Done(); return nil },
 			func(context.Context) error { <-taken; return nil })
 	}()
-	next(t, held)
-	err := by.guard.Do(t.Context(), lockguard.Requirement{Scope: "scope/0", Owner: "urgent", Priority: 9, Forceful: true, AcquireTimeout: new(soon)},
+	harness.Receive(t, held, "nothing came")
+	err := by.guard.Do(t.Context(), lockguard.Requirement{Scope: "scope/0", Owner: "urgent", Priority: 9, Forceful: true, AcquireTimeout: new(harness.Patience)},
 		func(context.Context) error { return nil })
 	close(taken)
 	require.NoError(t, err)
-	require.Error(t, next(t, ended))
+	require.Error(t, harness.Receive(t, ended, "nothing came"))
 }
 
 // TestTrailAloneExplainsEveryPreemptionAndTakeover lets three processes fight
@@ -102,7 +103,7 @@ func takeOver(t *testing.T, from, by process) {
 // guards have told.
 func TestTrailAloneExplainsEveryPreemptionAndTakeover(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := &chronicle{}
 	var processes []process
 	for range 3 {
@@ -125,18 +126,18 @@ func TestTrailAloneExplainsEveryPreemptionAndTakeover(t *testing.T) {
 			over = true
 		case <-time.After(400 * time.Millisecond):
 			if id, password := processes[n%3].client.Session(); n < 6 && id != 0 {
-				_ = h.server.Expire(t.Context(), id, password) // it may have ended by itself
+				_ = h.Server.Expire(t.Context(), id, password) // it may have ended by itself
 			}
 		}
 	}
 	for _, p := range processes {
-		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 		require.NoError(t, p.auditor.Close(ctx))
 		cancel()
 	}
 
 	// when
-	trail := logOf(t, h.client(), 0)
+	trail := logOf(t, h.Client(), 0)
 	require.Nil(t, verified(t, trail).Broken)
 	records, _, err := trail.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
