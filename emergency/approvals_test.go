@@ -238,3 +238,23 @@ func TestNobodyTakesALockByARuleThatIsNotOnRecord(t *testing.T) {
 		require.ErrorContains(t, err, "the trail is full")
 	})
 }
+
+// Whoever removes a question again and again does not flush the audit trail.
+func TestQuestionThatIsRemovedIsAskedAnewInTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		court := w.court(emergency.Policy{Deadline: time.Hour})
+		for range 200 {
+			time.Sleep(15 * time.Millisecond)
+			for _, node := range w.zk.Tree("/lockkeeper/approvals") {
+				if node.Path != "/lockkeeper/approvals" {
+					require.NoError(t, w.zk.Delete(node.Path))
+				}
+			}
+		}
+		asked := len(w.entries(recipes.AuditApprovalOpen))
+		require.Greater(t, asked, 1)
+		require.LessOrEqual(t, asked, 3)
+		require.NoError(t, <-court.request)
+		<-court.holder
+	})
+}
