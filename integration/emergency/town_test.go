@@ -1,28 +1,31 @@
 package emergency
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// patience is how long a test waits for something that has to happen, but has no
-// time by which.
-const patience = 30 * time.Second
+var (
+	shared  testbed.Shared
+	program string // its path
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.WithProgram(func(path string) int { program = path; return shared.Main(m) }))
+}
 
 // configuration is that of the daemons. The jobs of a kind are named after it.
 const configuration = `version: 1
@@ -39,66 +42,24 @@ jobs:
 
 // A town has three daemons, and the test as somebody who uses its locks.
 type town struct {
-	*testing.T
+	*harness.Fixture
 	dir     string
 	env     []string
 	client  *recipes.Client
 	guard   *lockguard.Guard
-	daemons []*daemon
-	gone    <-chan error // why the holder that is asked to go has to
-}
-
-type daemon struct {
-	cmd *exec.Cmd
-	log *logbook
-}
-
-// A logbook is what a daemon logs.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// has reports whether a line has all the parts.
-func (l *logbook) has(parts ...string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-next:
-	for line := range strings.Lines(l.text.String()) {
-		for _, part := range parts {
-			if !strings.Contains(line, part) {
-				continue next
-			}
-		}
-		return true
-	}
-	return false
+	daemons []*harness.Daemon
+	gone    *harness.Call[any] // of the holder that is asked to go
 }
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	w := &town{T: t, dir: t.TempDir()}
-	server, root := shared.Server(t), testbed.Root(t)
+	w := &town{Fixture: harness.New(t, shared.Server(t)), dir: t.TempDir()}
 	w.write("lockkeeper.yaml", configuration)
 	w.write("ana", "ana:secret\n")
-	w.env = append(os.Environ(), "COLUMNS=200", "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ROOT="+root,
+	w.env = append(os.Environ(), "COLUMNS=200", "LOCKKEEPER_ZK="+w.Server.Addr(), "LOCKKEEPER_ROOT="+w.Root,
 		"LOCKKEEPER_ZK_DIGEST_FILE="+filepath.Join(w.dir, "ana"), "GORACE=atexit_sleep_ms=0")
 	var err error
-	w.client, err = recipes.NewClient(recipes.Config{
-		Auth: &recipes.Digest{User: "ana", Password: "secret"}, Root: root, Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		_ = w.client.Close(ctx)
-	})
+	w.client = w.Client(harness.SessionTimeout(4*time.Second), func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"} })
 	w.guard, err = lockguard.New(w.client, lockguard.WithOwner("resident"))
 	require.NoError(t, err)
 	_, err = w.client.Time(t.Context())
@@ -110,38 +71,19 @@ func newTown(t *testing.T) *town {
 func (w *town) start() {
 	w.Helper()
 	for range 3 {
-		d := &daemon{cmd: exec.Command(program, "run", "-f", "lockkeeper.yaml"), log: &logbook{}}
-		d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = w.dir, w.env, d.log
-		require.NoError(w, d.cmd.Start())
-		w.daemons = append(w.daemons, d)
-		w.Cleanup(func() {
-			_ = d.cmd.Process.Signal(syscall.SIGTERM)
-			killer := time.AfterFunc(patience, func() { _ = d.cmd.Process.Kill() })
-			defer killer.Stop()
-			_ = d.cmd.Wait()
-			if w.Failed() {
-				w.Logf("log of a daemon:\n%s", d.log.text.String())
-			}
-		})
+		cmd := exec.Command(program, "run", "-f", "lockkeeper.yaml")
+		cmd.Dir, cmd.Env = w.dir, w.env
+		w.daemons = append(w.daemons, harness.StartDaemon(w, cmd))
 	}
 	for _, d := range w.daemons {
-		w.within(patience, "a daemon starts", func() bool { return d.log.has("scheduler started") })
+		d.Await(w, "scheduler started")
 	}
 }
 
-// within waits until something holds, and returns how long that took.
-func (w *town) within(most time.Duration, what string, holds func() bool) time.Duration {
+// until waits until something holds.
+func (w *town) until(what string, holds func() bool) {
 	w.Helper()
-	began := time.Now()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if holds() {
-			return time.Since(began)
-		}
-		require.Less(w, time.Since(began), most, what)
-		<-tick.C
-	}
+	harness.Eventually(w, holds, "%s", what)
 }
 
 // write replaces a file at once, as editors do.
@@ -159,7 +101,7 @@ func (w *town) read(name string) string {
 
 // run runs a command of the program, and returns what it said.
 func (w *town) run(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), harness.Patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Env = w.dir, w.env
@@ -169,9 +111,7 @@ func (w *town) run(args ...string) (string, error) {
 
 func (w *town) lock(scope string) recipes.LockState {
 	w.Helper()
-	state, err := w.client.Lock(w.Context(), scope)
-	require.NoError(w, err)
-	return state
+	return w.State(w.client, scope)
 }
 
 // waiter is the request of a job, if it waits.
@@ -185,28 +125,21 @@ func (w *town) waiter(job string) (recipes.Contender, bool) {
 }
 
 // occupy holds a lock of the town until the test ends, or it is asked to go.
-// The channel gets why it had to.
-func (w *town) occupy(scope string) (gone <-chan error) {
+func (w *town) occupy(scope string) (holder *harness.Call[any]) {
 	w.Helper()
-	held, result := make(chan struct{}), make(chan error, 1)
+	held := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
+	holder = harness.Go(w, "the holder of "+scope, func() (any, error) {
 		r := lockguard.Requirement{Scope: scope, Priority: 90, LeaseTimeout: time.Hour, CleanupTimeout: 30 * time.Second}
-		result <- w.guard.Do(ctx, r, func(ctx context.Context) error {
+		return nil, w.guard.Do(ctx, r, func(ctx context.Context) error {
 			close(held)
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-	}()
-	w.Cleanup(cancel)
-	select {
-	case <-held:
-	case err := <-result:
-		require.NoError(w, err)
-	case <-time.After(patience):
-		require.FailNow(w, "the lock cannot be had")
-	}
-	return result
+	})
+	w.Cleanup(func() { cancel(); <-holder.Done() })
+	harness.Receive(w, held, "%s cannot be had", scope)
+	return holder
 }
 
 // audited counts the records of an action about an override.
@@ -214,7 +147,7 @@ func (w *town) audited(action recipes.AuditAction, id string) (n int) {
 	w.Helper()
 	out, err := w.client.AuditLog(0)
 	require.NoError(w, err)
-	records, err := allRecords(w.Context(), out)
+	records, _, err := out.Read(w.Context(), recipes.AuditQuery{})
 	require.NoError(w, err)
 	for _, r := range records {
 		if r.Action == action && r.Override == id && r.Phase == recipes.AuditOutcome {

@@ -11,7 +11,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -19,7 +18,7 @@ import (
 // comes, then no lock moves but those that have to, no two hold one, and few
 // writes do it, however many locks there are.
 func TestGroupOfManyLocksAndParticipants(t *testing.T) {
-	h := newHouseAlone(t)
+	h := newAlone(t)
 	locks, participants := size(500, 10_000), size(20, 100)
 	share := locks / participants
 	c := newClub(h, recipes.GroupSpec{Name: "club", Locks: recipes.NumberedLocks("club", locks), CleanupTimeout: soon})
@@ -45,7 +44,7 @@ func TestGroupOfManyLocksAndParticipants(t *testing.T) {
 
 // A club is a group of which is known at every moment who is inside of what.
 type club struct {
-	*house
+	*fixture
 	spec  recipes.GroupSpec
 	shell *zk.Conn
 
@@ -58,9 +57,9 @@ type club struct {
 	news    chan struct{}
 }
 
-func newClub(h *house, spec recipes.GroupSpec) *club {
+func newClub(h *fixture, spec recipes.GroupSpec) *club {
 	return &club{
-		house: h, spec: spec, shell: testbed.Shell(h, h.server), members: map[int]*recipes.Member{},
+		fixture: h, spec: spec, shell: h.Shell(), members: map[int]*recipes.Member{},
 		inside: map[string]int{}, has: map[int]int{}, news: make(chan struct{}, 1),
 	}
 }
@@ -191,7 +190,7 @@ func (c *club) watch(what string, do func()) change {
 		defer c.mu.Unlock()
 		return c.round.Generation > last
 	}, "no round")
-	data, _, err := c.shell.Get(c.root + "/groups/" + c.spec.Name + "/assignment")
+	data, _, err := c.shell.Get(c.Root + "/groups/" + c.spec.Name + "/assignment")
 	require.NoError(c, err)
 	c.Logf("%d locks, %d participants; %s: %d locks moved, all in place %v after it began (the call itself took %v), %d writes of ZooKeeper, %d packets; the last round as its controller tells it: %+v; the assignment takes %d KiB",
 		len(c.spec.Locks), len(c.members), what, out.moved(), took.Round(time.Millisecond), done.Round(time.Millisecond), out.writes,

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -14,97 +15,74 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// soon is how long anything that must happen may take, on a busy machine.
-const soon = 2 * time.Minute
+var shared testbed.Shared
 
-// A house is a root of its own on the server. Its tests look at the whole process
+var full = flag.Bool("full", false, "play with all numbers: many minutes")
+
+// size is how many there are, and how many with -full.
+func size(few, many int) int {
+	if *full {
+		return many
+	}
+	return few
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+}
+
+// soon bounds a hang. With all numbers much takes longer than harness.Patience.
+const soon = 5 * time.Minute
+
+// fixture is a root of its own on the server. Its tests look at the whole process
 // and at the whole server, so none runs beside another.
-type house struct {
-	*testing.T
-	server testbed.Server
-	root   string
-}
+type fixture struct{ *harness.Fixture }
 
-func newHouse(t *testing.T) *house {
-	return &house{T: t, server: shared.Server(t), root: testbed.Root(t)}
-}
+func newFixture(t *testing.T) *fixture { return &fixture{harness.New(t, shared.Server(t))} }
 
-// newHouseAlone is a house on a server of its own, which it may harm.
-func newHouseAlone(t *testing.T) *house {
-	return &house{T: t, server: testbed.Start(t, testbed.Settings{}), root: testbed.Root(t)}
-}
+// newAlone has a server of its own, which it may harm.
+func newAlone(t *testing.T) *fixture { return &fixture{harness.NewAlone(t)} }
 
 // client connects a client, which is closed at the end of the test if not before.
-func (h *house) client(change ...func(*recipes.Config)) *recipes.Client {
+func (h *fixture) client(change ...func(*recipes.Config)) *recipes.Client {
 	h.Helper()
-	cfg := recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root, SessionTimeout: 30 * time.Second}
-	for _, f := range change {
-		f(&cfg)
-	}
-	c, err := recipes.NewClient(cfg)
-	require.NoError(h, err)
-	h.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		if err := c.Close(ctx); err != nil && !h.Failed() {
-			require.ErrorIs(h, err, recipes.ErrClosed)
-		}
-	})
-	ctx, cancel := context.WithTimeout(h.Context(), soon)
-	defer cancel()
-	require.NoError(h, c.Ready(ctx))
+	c := h.Client(append([]func(*recipes.Config){harness.SessionTimeout(30 * time.Second)}, change...)...)
+	require.NoError(h, c.Ready(h.Context()))
 	return c
 }
 
-func (h *house) lock(c *recipes.Client, scope string) *recipes.PriorityLock {
-	h.Helper()
-	l, err := c.PriorityLock(scope)
-	require.NoError(h, err)
-	return l
-}
-
-func (h *house) acquire(c *recipes.Client, scope string, r recipes.Request) *recipes.Grant {
+func (h *fixture) acquire(c *recipes.Client, scope string, r recipes.Request) *recipes.Grant {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), soon)
 	defer cancel()
-	g, err := h.lock(c, scope).Acquire(ctx, r)
+	g, err := h.Lock(c, scope).Acquire(ctx, r)
 	require.NoError(h, err)
 	return g
 }
 
-func (h *house) release(g *recipes.Grant) {
+func (h *fixture) release(g *recipes.Grant) {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	require.NoError(h, g.Release(ctx))
 }
 
-// below counts the paths that lie below the house's root.
-func (h *house) below(paths []string, err error) int {
-	require.NoError(h, err)
-	n := 0
-	for _, p := range paths {
-		if strings.HasPrefix(p, h.root+"/") {
-			n++
-		}
-	}
-	return n
-}
-
-func (h *house) requests() int { return h.below(h.server.Ephemerals(h.Context())) }
-func (h *house) watches() int  { return h.below(h.server.Watches(h.Context())) }
+func (h *fixture) requests() int { return len(h.Ephemerals()) }
+func (h *fixture) watches() int  { return len(h.Watches()) }
 
 // figures asks the server for its own counts.
-func (h *house) figures() map[string]int {
+func (h *fixture) figures() map[string]int {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), soon)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.server.Addr())
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.Server.Addr())
 	require.NoError(h, err)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
@@ -124,13 +102,13 @@ func (h *house) figures() map[string]int {
 }
 
 // eventually waits for what must become true.
-func (h *house) eventually(is func() bool, what string, args ...any) {
+func (h *fixture) eventually(is func() bool, what string, args ...any) {
 	h.Helper()
 	require.Eventually(h, is, soon, 50*time.Millisecond, append([]any{what}, args...)...)
 }
 
 // scopes counts the locks that have a node.
-func (h *house) scopes(c *recipes.Client) int {
+func (h *fixture) scopes(c *recipes.Client) int {
 	h.Helper()
 	found, err := c.Survey(h.Context(), recipes.SurveyOptions{Nodes: 1_000_000})
 	require.NoError(h, err)
@@ -163,7 +141,7 @@ type sample struct {
 	watches    int
 }
 
-func (h *house) sample() sample {
+func (h *fixture) sample() sample {
 	h.Helper()
 	runtime.GC()
 	runtime.GC() // what finalizers and pools have let go
@@ -186,7 +164,7 @@ func (s sample) String() string {
 
 // returnsTo waits until everything is as it was, but for a little memory: of
 // tables that do not shrink, and of others who are at work meanwhile.
-func (h *house) returnsTo(before sample, slack int64) sample {
+func (h *fixture) returnsTo(before sample, slack int64) sample {
 	h.Helper()
 	var now sample
 	defer func() {

@@ -9,17 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // What a request may say of itself is bounded, and which part is too long is said.
 func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client()
 	for field, r := range map[string]recipes.Request{
 		"message":     {Message: strings.Repeat("m", 1<<20)},
@@ -28,7 +27,7 @@ func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
 		"under":       {Under: make([]string, 10_000)},
 		"override":    {Override: &recipes.Mark{ID: strings.Repeat("i", 1<<20)}},
 	} {
-		_, err := h.lock(c, "large").Acquire(t.Context(), r)
+		_, err := h.Lock(c, "large").Acquire(t.Context(), r)
 		var bad *recipes.RequestError
 		require.ErrorAs(t, err, &bad, field)
 		require.Equal(t, field, bad.Field)
@@ -43,9 +42,8 @@ func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
 // limit; what is longer is refused before it is sent, and says what is too long: the
 // connection, and with it all that is held, is not at risk.
 func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	c, asker := h.client(), h.client()
-	shell := testbed.Shell(t, h.server)
 	id, _ := asker.Session()
 	safe := h.acquire(asker, "safe", recipes.Request{})
 	const limit = 1_000_000 // of ours: ZooKeeper's is 1,048,575
@@ -58,82 +56,39 @@ func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
 		"what breaks servers":  {1_048_575 - 256, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := make(chan struct{}, 1)
-			held := h.acquire(c, "large", recipes.Request{Notify: func(n recipes.Notice) {
-				if _, ok := n.(recipes.PreemptAsked); ok {
-					asked <- struct{}{}
-				}
-			}})
-			path := h.root + "/locks/" + bucketOf(t, shell, h.root, "large") + "/large"
-			names, _, err := shell.Children(path)
-			require.NoError(t, err)
-			require.Len(t, names, 1)
-			node := path + "/" + names[0]
-			data, stat, err := shell.Get(node)
-			require.NoError(t, err)
+			held := h.Hold(h.Lock(c, "large"), "holder")
+			node := held.Node()
+			data, _ := h.Get(node)
 			more := strings.Repeat("x", try.bytes-len(data)-len(`"future":"",`))
-			_, err = shell.Set(node, []byte(`{"future":"`+more+`",`+strings.TrimPrefix(string(data), "{")), stat.Version)
-			require.NoError(t, err)
+			h.Set(node, []byte(`{"future":"`+more+`",`+strings.TrimPrefix(string(data), "{")))
 
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			outcome := make(chan error, 1)
-			l := h.lock(asker, "large")
-			go func() {
-				_, err := l.Acquire(ctx, recipes.Request{Owner: "asker", Priority: 5})
-				outcome <- err
-			}()
+			request := h.Acquire(h.Lock(asker, "large"), "asker", harness.At(5))
 			if try.fits {
-				select {
-				case <-asked:
-				case err := <-outcome:
-					require.NoError(t, err)
-				case <-time.After(soon):
-					require.FailNow(t, "nobody is asked")
-				}
-				cancel()
-				require.ErrorIs(t, <-outcome, context.Canceled)
+				harness.Await[recipes.PreemptAsked](t, held.Notices)
+				request.Cancel()
+				require.ErrorIs(t, request.Refused(), context.Canceled)
 			} else {
-				select {
-				case err := <-outcome:
-					var tooLarge *recipes.TooLargeError
-					require.ErrorAs(t, err, &tooLarge)
-					require.Equal(t, node, tooLarge.Node)
-					require.Equal(t, limit, tooLarge.Limit)
-					require.Greater(t, tooLarge.Bytes, limit)
-				case <-time.After(soon):
-					require.FailNow(t, "nobody is told")
-				}
+				var tooLarge *recipes.TooLargeError
+				require.ErrorAs(t, request.Refused(), &tooLarge)
+				require.Equal(t, node, tooLarge.Node)
+				require.Equal(t, limit, tooLarge.Limit)
+				require.Greater(t, tooLarge.Bytes, limit)
 			}
 			require.NoError(t, safe.Check())
 			again, _ := asker.Session()
 			require.Equal(t, id, again)
-			h.release(held)
+			held.Release()
 			h.eventually(func() bool { return h.requests() == 1 }, "somebody is left")
 		})
 	}
 	h.release(safe)
 }
 
-// bucketOf finds where a lock is.
-func bucketOf(t *testing.T, shell *zk.Conn, root, scope string) string {
-	t.Helper()
-	buckets, _, err := shell.Children(root + "/locks")
-	require.NoError(t, err)
-	for _, bucket := range buckets {
-		if there, _, err := shell.Exists(root + "/locks/" + bucket + "/" + scope); err == nil && there {
-			return bucket
-		}
-	}
-	require.FailNow(t, "no such lock", scope)
-	return ""
-}
-
 // Given many readers behind a writer, whose requests together are larger than a
 // request to ZooKeeper may be, when it hands over, then all of them hold, and
 // nobody's connection has broken.
 func TestHandOverToLargeRequestsFits(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client()
 	id, _ := c.Session()
 	holder := h.acquire(c, "large", recipes.Request{Owner: "writer", Priority: 9})
@@ -143,7 +98,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	together := make(chan struct{})
 	message := strings.Repeat("\x01", recipes.MaxMessage) // six bytes each, as it is written
 	for i := range readers {
-		l := h.lock(c, "large")
+		l := h.Lock(c, "large")
 		crowd.Go(func() {
 			g, err := l.Acquire(t.Context(), recipes.Request{Owner: fmt.Sprintf("reader %d", i), Mode: priority.Shared, Message: message})
 			if err != nil {
@@ -173,7 +128,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 // Given as many readers as may hold a lock together, when more come, then those
 // wait; when one takes it by force, all lose it at once, and know by whom.
 func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const most = 1000 // as docs/operating.md says
 	readers := size(120, most+50)
 	c, taker := h.client(), h.client()

@@ -17,7 +17,7 @@ import (
 // Given one process that holds very many locks, then its session lives on; when
 // that ends, each hold is told; and all can be given back.
 func TestOneProcessHoldsManyLocks(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	n := size(600, 10_000)
 	c := h.client(func(cfg *recipes.Config) { cfg.SessionTimeout = 20 * time.Second })
 	giveBack := func(grants []*recipes.Grant) {
@@ -60,7 +60,7 @@ func TestOneProcessHoldsManyLocks(t *testing.T) {
 
 	// the session lives on
 	id, password := c.Session()
-	<-time.After(time.Duration(size(3, 30)) * time.Second)
+	<-time.After(time.Duration(size(0, 30)) * time.Second)
 	again, _ := c.Session()
 	require.Equal(t, id, again)
 	require.Zero(t, lost.Load())
@@ -70,7 +70,7 @@ func TestOneProcessHoldsManyLocks(t *testing.T) {
 
 	// when it ends, all know
 	start = time.Now()
-	require.NoError(t, h.server.Expire(t.Context(), id, password))
+	require.NoError(t, h.Server.Expire(t.Context(), id, password))
 	h.eventually(func() bool { return int(lost.Load()) == n }, "not all are told")
 	t.Logf("%d holds were told of the end of their session within %v of each other, the first %v after it",
 		n, time.Duration(last.Load()-first.Load()).Round(time.Microsecond), time.Duration(first.Load()-start.UnixNano()).Round(time.Millisecond))
@@ -100,7 +100,7 @@ func crowd(n int) {
 	gone.Wait()
 }
 
-func (h *house) takeAll(c *recipes.Client, scope string, n int, notify func(recipes.Notice)) []*recipes.Grant {
+func (h *fixture) takeAll(c *recipes.Client, scope string, n int, notify func(recipes.Notice)) []*recipes.Grant {
 	h.Helper()
 	grants := make([]*recipes.Grant, n)
 	all(n, func(i int) {
@@ -122,7 +122,7 @@ func (h *house) takeAll(c *recipes.Client, scope string, n int, notify func(reci
 // than one request to ZooKeeper, when the server is gone for a moment, then all are
 // still held, and each hears of whoever wants it.
 func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
-	h := newHouseAlone(t)
+	h := newAlone(t)
 	n := size(600, 6000) // of 180 bytes each: 108 kB, and more than a server takes at once
 	c := h.client(func(cfg *recipes.Config) { cfg.SessionTimeout = time.Minute })
 	var asked, lost atomic.Int32
@@ -137,8 +137,8 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	h.eventually(func() bool { return h.watches() >= n }, "not all watch")
 	id, _ := c.Session()
 
-	require.NoError(t, h.server.Kill())
-	require.NoError(t, h.server.Restart(t.Context()))
+	require.NoError(t, h.Server.Kill())
+	require.NoError(t, h.Server.Restart(t.Context()))
 	h.eventually(func() bool { return h.watches() >= n }, "not all watch again")
 	again, _ := c.Session()
 	require.Equal(t, id, again)
@@ -149,7 +149,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	var crowd sync.WaitGroup
 	const some = 50
 	for i := range some {
-		l := h.lock(other, grants[i*n/some].Scope())
+		l := h.Lock(other, grants[i*n/some].Scope())
 		crowd.Go(func() { _, _ = l.Acquire(ctx, recipes.Request{Priority: 1}) })
 	}
 	h.eventually(func() bool { return asked.Load() == some }, "not all are told who wants them")
@@ -165,7 +165,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 // Given a process that takes and gives back locks, and tries one that is held,
 // then after very many times it has no more than after few.
 func TestCyclesLeaveNothingBehind(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	cycles, tries := size(2000, 1_000_000), size(2000, 200_000)
 	c, other := h.client(), h.client()
 	held := h.acquire(other, "held", recipes.Request{Owner: "holder", Priority: 1})
@@ -181,7 +181,7 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 	for range parts {
 		var crowd sync.WaitGroup
 		for worker := range workers {
-			mine, busy := h.lock(c, fmt.Sprintf("cycles/%d", worker)), h.lock(c, "held")
+			mine, busy := h.Lock(c, fmt.Sprintf("cycles/%d", worker)), h.Lock(c, "held")
 			crowd.Go(func() {
 				for range cycles / parts / workers {
 					g, err := mine.Acquire(context.Background(), recipes.Request{})

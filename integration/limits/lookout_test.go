@@ -62,7 +62,7 @@ func (m *meter) reset() { m.requests.Store(0); m.sent.Store(0); m.received.Store
 // nothing while nothing happens, sees a change by a few reads, and leaves nothing
 // behind.
 func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	locks := size(60, 1000)
 	const each = 10 // waiters
 
@@ -73,7 +73,7 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 	var queue sync.WaitGroup
 	crews := []*recipes.Client{h.client(), h.client(), h.client(), h.client()}
 	for i := range locks * each {
-		l := h.lock(crews[i%len(crews)], fmt.Sprintf("lock/%d", i/each))
+		l := h.Lock(crews[i%len(crews)], fmt.Sprintf("lock/%d", i/each))
 		queue.Go(func() {
 			if g, err := l.Acquire(ctx, recipes.Request{Owner: fmt.Sprintf("worker-%d", i), LeaseTimeout: time.Hour}); err == nil {
 				_ = g.Release(context.Background())

@@ -25,7 +25,7 @@ func TestScopesThatWereTouchedOnceAreForgotten(t *testing.T) {
 	}
 	for way, line := range ways {
 		t.Run(way, func(t *testing.T) {
-			newHouseAlone(t).touchMany(size(10_000, 100_000), func(cfg *recipes.Config) { cfg.LocalQueue = line })
+			newAlone(t).touchMany(size(10_000, 100_000), func(cfg *recipes.Config) { cfg.LocalQueue = line })
 		})
 	}
 }
@@ -35,7 +35,7 @@ func TestScopesThatWereTouchedOnceAreForgotten(t *testing.T) {
 // thousands, which is less than there are here, and then begins anew.
 const bytesForAScope = 64
 
-func (h *house) touchMany(n int, change func(*recipes.Config)) {
+func (h *fixture) touchMany(n int, change func(*recipes.Config)) {
 	c := h.client(change)
 	all(16, func(i int) { h.touch(c, -1-i) })
 	before, bare := h.census()
@@ -87,7 +87,7 @@ func (h *house) touchMany(n int, change func(*recipes.Config)) {
 // Given a live view of a root in which scopes come and are removed for good, then
 // it watches those that are there, and keeps nothing of those that are not.
 func TestLiveViewForgetsScopesThatGo(t *testing.T) {
-	h := newHouseAlone(t)
+	h := newAlone(t)
 	n := size(2000, 20_000)
 	viewer := h.client()
 	look, err := viewer.Lookout(recipes.LookoutOptions{})
@@ -105,7 +105,7 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 	before := h.sample()
 	var there []sample
 	for round := range 2 {
-		c, err := recipes.NewClient(recipes.Config{Servers: []string{h.server.Addr()}, Root: h.root})
+		c, err := recipes.NewClient(recipes.Config{Servers: []string{h.Server.Addr()}, Root: h.Root})
 		require.NoError(t, err)
 		all(n, func(i int) { h.touch(c, round*n+i) })
 		h.eventually(func() bool { return h.watches() >= n && b.Now().Totals.Holders == 0 }, "not all has been seen")
@@ -128,7 +128,7 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 }
 
 // touch takes a lock and gives it back, in one of the ways in which that is done.
-func (h *house) touch(c *recipes.Client, i int) {
+func (h *fixture) touch(c *recipes.Client, i int) {
 	r := recipes.Request{Owner: fmt.Sprintf("owner of %d", i)}
 	switch i % 4 {
 	case 1:
@@ -150,7 +150,7 @@ func (h *house) touch(c *recipes.Client, i int) {
 	}
 }
 
-func (h *house) token(c *recipes.Client, i int) recipes.Token {
+func (h *fixture) token(c *recipes.Client, i int) recipes.Token {
 	h.Helper()
 	g := h.acquire(c, fmt.Sprintf("touched/cluster/orders/resource/%d", i), recipes.Request{})
 	token, err := g.Token(h.Context())
@@ -166,7 +166,7 @@ func (s stock) String() string {
 	return fmt.Sprintf("the server: %d nodes with %d KiB, %d watches", s.nodes, s.bytes>>10, s.watches)
 }
 
-func (h *house) census() (sample, stock) {
+func (h *fixture) census() (sample, stock) {
 	h.Helper()
 	figures := h.figures()
 	return h.sample(), stock{

@@ -27,7 +27,7 @@ type post struct {
 // that nobody uses at that moment, then nobody fails, no two hold one lock, and
 // its tokens grow across all removals.
 func TestLocksThatGoAllTheTime(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const users, scopes = 20, 400
 	posts := make([]post, scopes)
 	clients := make([]*recipes.Client, 5)

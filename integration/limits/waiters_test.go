@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // Given a lock that is held, when ever more requests wait for it, then all
 // stand in the queue, it is handed on from one to the next, and all can leave.
 func TestQueueGrowsAndShrinks(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sizes := []int{10, 100, 400}
 	if *full {
 		sizes = []int{10, 100, 1000, 10_000}
@@ -40,7 +40,7 @@ func TestQueueGrowsAndShrinks(t *testing.T) {
 	}
 }
 
-func (h *house) queue(holder *recipes.Client, clients []*recipes.Client, n int, warmUp bool) {
+func (h *fixture) queue(holder *recipes.Client, clients []*recipes.Client, n int, warmUp bool) {
 	scope := fmt.Sprintf("queue of %d", n)
 	before := h.sample()
 	first := h.acquire(holder, scope, recipes.Request{Owner: "holder"})
@@ -54,7 +54,7 @@ func (h *house) queue(holder *recipes.Client, clients []*recipes.Client, n int, 
 	)
 	start := time.Now()
 	for i := range n {
-		l := h.lock(clients[i%len(clients)], scope)
+		l := h.Lock(clients[i%len(clients)], scope)
 		crowd.Go(func() {
 			g, err := l.Acquire(ctx, recipes.Request{Owner: fmt.Sprintf("waiter %d", i)})
 			if err != nil {
@@ -119,33 +119,14 @@ func (h *house) queue(holder *recipes.Client, clients []*recipes.Client, n int, 
 // Given readers that wait behind a writer, who come one by one and each look at all
 // who are there, then the last need no more memory than the first.
 func TestMemoryOfAWaiterDoesNotGrowWithTheQueue(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	few, many := size(150, 1000), size(600, 5000)
 	holder, c := h.client(), h.client()
-	held := h.acquire(holder, "readers wait", recipes.Request{Owner: "writer"})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var crowd sync.WaitGroup
+	h.Hold(h.Lock(holder, "readers wait"), "writer")
 	n := 0
 	join := func(upTo int) sample {
 		for ; n < upTo; n++ {
-			queued := make(chan struct{})
-			l := h.lock(c, "readers wait")
-			crowd.Go(func() {
-				_, err := l.Acquire(ctx, recipes.Request{Mode: priority.Shared, Notify: func(n recipes.Notice) {
-					if _, ok := n.(recipes.Queued); ok {
-						close(queued)
-					}
-				}})
-				if !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
-			})
-			select {
-			case <-queued:
-			case <-time.After(soon):
-				require.FailNow(t, "it does not wait")
-			}
+			h.Acquire(h.Lock(c, "readers wait"), "reader", harness.Shared).Queued()
 		}
 		return h.sample()
 	}
@@ -166,29 +147,23 @@ func TestMemoryOfAWaiterDoesNotGrowWithTheQueue(t *testing.T) {
 	each, last := of(first, early, few-1), of(early, late, many-few)
 	t.Logf("bytes for each waiter: %d for the first %d, %d for each up to %d", each, few, last, many)
 	require.Less(t, last, each+each/4+6<<10)
-	cancel()
-	crowd.Wait()
-	h.release(held)
 }
 
 // Given a queue that is as long as it may be, when one more comes, then it is
 // told and leaves nothing behind; one that comes before them all waits.
 func TestFullQueueTakesNoMore(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	limit := func(cfg *recipes.Config) { cfg.QueueLimit = 16 }
 	c, late := h.client(limit), h.client(limit)
 	holder := h.acquire(c, "full", recipes.Request{Owner: "holder", Priority: 9})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var crowd sync.WaitGroup
+	var waiters []*harness.Request
 	for range 15 {
-		l := h.lock(c, "full")
-		crowd.Go(func() { _, _ = l.Acquire(ctx, recipes.Request{Priority: 1}) })
+		waiters = append(waiters, h.Acquire(h.Lock(c, "full"), "waiter", harness.At(1)))
 	}
 	h.eventually(func() bool { return h.requests() == 16 }, "not all stand in the queue")
 
 	for _, client := range []*recipes.Client{late, c} { // one that looks before it joins, and one that need not
-		_, err := h.lock(client, "full").Acquire(h.Context(), recipes.Request{Owner: "late"})
+		_, err := h.Lock(client, "full").Acquire(h.Context(), recipes.Request{Owner: "late"})
 		var full *recipes.QueueFullError
 		require.ErrorAs(t, err, &full)
 		require.Equal(t, recipes.QueueFullError{Scope: "full", Length: 16, Ahead: 16, Limit: 16}, *full)
@@ -197,22 +172,12 @@ func TestFullQueueTakesNoMore(t *testing.T) {
 	}
 
 	// one that goes before them has its place
-	queued := make(chan struct{})
-	l := h.lock(late, "full")
-	crowd.Go(func() {
-		_, _ = l.Acquire(ctx, recipes.Request{Priority: 5, Notify: func(n recipes.Notice) {
-			if _, ok := n.(recipes.Queued); ok {
-				close(queued)
-			}
-		}})
-	})
-	select {
-	case <-queued:
-	case <-time.After(soon):
-		require.FailNow(t, "it does not wait")
+	first := h.Acquire(h.Lock(late, "full"), "first", harness.At(5))
+	first.Queued()
+	for _, w := range append(waiters, first) {
+		w.Cancel()
+		require.ErrorIs(t, w.Refused(), context.Canceled)
 	}
-	cancel()
-	crowd.Wait()
 	h.release(holder)
 	h.eventually(func() bool { return h.requests() == 0 }, "somebody is left")
 }

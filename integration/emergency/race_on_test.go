@@ -1,5 +1,0 @@
-//go:build race
-
-package emergency
-
-const raceEnabled = true
