@@ -309,3 +309,15 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 		})
 	}
 }
+
+func TestPreemptedAndThenLostSaysBoth(t *testing.T) {
+	s := newSetup(t)
+	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+		s.locker.last().preempt(time.Minute)
+		s.locker.last().lose(recipes.LossTaken)
+		requirePreempted(t, context.Cause(ctx)) // which came first
+		return nil
+	})
+	requirePreempted(t, err)
+	require.ErrorAs(t, err, new(*LostError))
+}

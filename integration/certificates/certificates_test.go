@@ -21,13 +21,12 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
-
-const soon = 30 * time.Second
 
 // An authority signs certificates.
 type authority struct {
@@ -123,14 +122,7 @@ func (a authority) tls(own ...tls.Certificate) *tls.Config {
 func client(t *testing.T, addr string, cfg recipes.Config) *recipes.Client {
 	t.Helper()
 	cfg.Servers, cfg.Root, cfg.SessionTimeout = []string{addr}, "/lockkeeper", 4*time.Second
-	c, err := recipes.NewClient(cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		require.NoError(t, c.Close(ctx))
-	})
-	return c
+	return harness.NewClient(t, cfg)
 }
 
 func incident(id string) override.Override {
@@ -140,7 +132,7 @@ func incident(id string) override.Override {
 func TestClientsAreKnownByTheirCertificates(t *testing.T) {
 	a := newAuthority(t)
 	addr := a.start()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	keeper := a.sign(pkix.Name{CommonName: "keeper", Organization: []string{"example, inc"}, Country: []string{"DE"}, SerialNumber: "17"})
 	ana := a.sign(pkix.Name{CommonName: "ana", Organization: []string{"example"}})
@@ -199,7 +191,7 @@ func TestClientsAreKnownByTheirCertificates(t *testing.T) {
 func TestContendersAndReadersAreKnownByTheirCertificates(t *testing.T) {
 	a := newAuthority(t)
 	addr := a.start()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	who := map[string]tls.Certificate{}
 	ids := map[string]string{}
@@ -271,7 +263,7 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	keeper := a.sign(pkix.Name{CommonName: "keeper"})
 	told := a.tls(keeper)
 	told.ServerName = "zk1.example.com"
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	require.NoError(t, client(t, addr, recipes.Config{TLS: told, X509: true}).Ready(ctx))
 
@@ -317,7 +309,7 @@ func bare(t *testing.T, addr string, cfg *tls.Config) *zk.Conn {
 
 func TestServersThatKnowNobodyByACertificateAreTold(t *testing.T) {
 	server := zkserver.Start(t) // without TLS
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	ana := recipes.Digest{User: "ana", Password: "secret"}
 	c := client(t, server.Addr(), recipes.Config{Auth: &ana, Operators: []string{recipes.DigestID("ana", "secret"), "x509:CN=bob"}})

