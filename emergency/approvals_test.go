@@ -29,20 +29,8 @@ type court struct {
 
 func (w *world) court(policy emergency.Policy) *court {
 	w.t.Helper()
-	secured := func(name, user string) *recipes.Client {
-		client, err := recipes.NewClient(recipes.Config{
-			Dialer: w.zk.Dialer(name), SessionTimeout: 4 * time.Second, Auth: &recipes.Digest{User: user, Password: "secret"},
-		})
-		require.NoError(w.t, err)
-		require.NoError(w.t, client.Ready(w.t.Context()))
-		w.t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-			defer cancel()
-			require.NoError(w.t, client.Close(ctx))
-		})
-		return client
-	}
-	c := &court{world: w, user: secured("user", "daemons"), client: secured("asker", "daemons"), log: &logbook{}, request: make(chan error, 1)}
+	daemons := recipes.Digest{User: "daemons", Password: "secret"}
+	c := &court{world: w, user: w.client("user", daemons), client: w.client("asker", daemons), log: &logbook{}, request: make(chan error, 1)}
 	d := &daemon{w: w, name: "asker"} // writes the trail
 	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
 		Auditor: d, Forum: emergency.OnBoard(c.client.Approvals()), Logger: slog.New(slog.NewTextHandler(c.log, nil)), Policy: policy,

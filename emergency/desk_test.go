@@ -184,35 +184,11 @@ func TestAnOverrideEndsInItsInstant(t *testing.T) {
 	})
 }
 
-// The first contact with ZooKeeper may show that its clock is another one.
-func TestACorrectedClockEndsAnOverrideWithinASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		ahead := time.Duration(0)
-		desk, err := emergency.NewDesk(emergency.DeskConfig{Now: func() time.Time {
-			mu.Lock()
-			defer mu.Unlock()
-			return time.Now().Add(ahead)
-		}})
-		require.NoError(t, err)
-		desk.SetFile([]override.Override{freeze("INC-1", time.Hour)})
-		_, changed := desk.InForce()
-		time.Sleep(10 * time.Second)
-
-		mu.Lock()
-		ahead = time.Hour
-		mu.Unlock()
-		time.Sleep(time.Second)
-		require.True(t, isClosed(changed))
-		require.Empty(t, ids(desk))
-	})
-}
-
-// The machine's clock may be ahead, and ZooKeeper have nothing to say.
-func TestACorrectedClockPutsInForceWhatSeemedToHaveEnded(t *testing.T) {
+// The first contact with ZooKeeper may show that its clock is another one, and then
+// have nothing more to say.
+func TestACorrectedClockEndsAndBeginsOverridesWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		ahead.Store(int64(2 * time.Hour))
 		desk, err := emergency.NewDesk(emergency.DeskConfig{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -220,14 +196,17 @@ func TestACorrectedClockPutsInForceWhatSeemedToHaveEnded(t *testing.T) {
 		defer synctest.Wait()
 		defer cancel()
 		desk.SetFile([]override.Override{freeze("INC-1", time.Hour)})
-		time.Sleep(10 * time.Second)
-		_, changed := desk.InForce()
-		require.Empty(t, ids(desk))
-
-		ahead.Store(0)
-		time.Sleep(time.Second)
-		require.True(t, isClosed(changed))
-		require.Equal(t, []string{"INC-1"}, ids(desk))
+		for _, c := range []struct {
+			ahead time.Duration
+			want  []string
+		}{{2 * time.Hour, []string{}}, {0, []string{"INC-1"}}} {
+			_, changed := desk.InForce()
+			time.Sleep(10 * time.Second)
+			ahead.Store(int64(c.ahead))
+			time.Sleep(time.Second)
+			require.True(t, isClosed(changed))
+			require.Equal(t, c.want, ids(desk))
+		}
 	})
 }
 

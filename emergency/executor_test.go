@@ -103,16 +103,16 @@ func (d *daemon) Audit(_ context.Context, entry recipes.AuditEntry) error {
 	return nil
 }
 
-func (w *world) client(name string) *recipes.Client {
+func (w *world) client(name string, auth ...recipes.Digest) *recipes.Client {
 	w.t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 4 * time.Second})
+	cfg := recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 4 * time.Second}
+	if len(auth) > 0 {
+		cfg.Auth = &auth[0]
+	}
+	client, err := recipes.NewClient(cfg)
 	require.NoError(w.t, err)
 	require.NoError(w.t, client.Ready(w.t.Context()))
-	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		defer cancel()
-		require.NoError(w.t, client.Close(ctx), "close the client of %s", name)
-	})
+	w.t.Cleanup(func() { require.NoError(w.t, client.Close(context.Background()), "close the client of %s", name) })
 	return client
 }
 
