@@ -23,18 +23,25 @@ func (s setup) preempted(grace time.Duration) func(context.Context) error {
 
 func TestHooksRunLastOneFirstAfterTheWorkAndUnderTheLock(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
+		type key struct{}
+		caller, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		var order []string
 		step := func(name string) Hook {
 			return func(ctx context.Context) error {
 				require.Zero(t, s.locker.last().released())
-				require.NoError(t, ctx.Err())
+				hold, _ := FromContext(ctx)
+				require.Equal(t, Token(101), hold.Token())
+				require.Equal(t, "value", ctx.Value(key{}))
+				cancel()
+				synctest.Wait()
+				require.NoError(t, ctx.Err(), "the caller's end is not the hook's")
 				time.Sleep(time.Second)
 				order = append(order, name)
 				return nil
 			}
 		}
 
-		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+		err := s.Do(caller, required(), func(ctx context.Context) error {
 			hold, _ := FromContext(ctx)
 			require.NoError(t, hold.OnCleanup(step("third")))
 			s.locker.last().preempt(time.Minute)
@@ -60,18 +67,16 @@ func TestHooksRunForEveryKindOfInterruption(t *testing.T) {
 		"shutdown":  func(_ *fakeGrant, cancel func()) { cancel() },
 		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossDeleted) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				ran := 0
-				err := s.Do(ctx, required(), func(ctx context.Context) error {
-					interrupt(s.locker.last(), cancel)
-					return untilCancelled(ctx)
-				}, func(context.Context) error { ran++; return nil })
-				require.Error(t, err)
-				require.Equal(t, 1, ran)
-			})
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ran := 0
+			err := s.Do(ctx, required(), func(ctx context.Context) error {
+				interrupt(s.locker.last(), cancel)
+				return untilCancelled(ctx)
+			}, func(context.Context) error { ran++; return nil })
+			require.Error(t, err)
+			require.Equal(t, 1, ran)
 		})
 	}
 }
@@ -92,39 +97,6 @@ func TestHooksOfAnAcquiredHoldRunInRelease(t *testing.T) {
 
 		require.ErrorIs(t, hold.Release(t.Context()), errWork)
 		require.Equal(t, 1, ran)
-	})
-}
-
-func TestContextOfAHookLastsUntilTheEndOfTheGrace(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		type key struct{}
-		caller, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		end := time.Now().Add(20 * time.Second)
-
-		err := s.Do(caller, required(), func(ctx context.Context) error {
-			s.locker.last().preempt(20 * time.Second)
-			time.Sleep(5 * time.Second)
-			return nil
-		}, func(ctx context.Context) error {
-			hold, ok := FromContext(ctx)
-			require.True(t, ok)
-			require.Equal(t, Token(101), hold.Token())
-			require.Equal(t, "value", ctx.Value(key{}))
-			deadline, _ := ctx.Deadline()
-			require.True(t, deadline.Equal(end))
-
-			cancel()
-			synctest.Wait()
-			require.NoError(t, ctx.Err(), "the caller's end is not the hook's")
-
-			<-ctx.Done()
-			require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-			require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
-			require.ErrorContains(t, context.Cause(ctx), "grace of 20s")
-			require.True(t, time.Now().Equal(end))
-			return nil
-		})
-		requirePreempted(t, err)
 	})
 }
 
@@ -156,40 +128,38 @@ func TestLossDuringTheCleanupCancelsTheHooksThatRunAndFollow(t *testing.T) {
 
 func TestOverrunOfTheGraceIsToldAndTheLockStays(t *testing.T) {
 	for name, inWork := range map[string]bool{"in the work": true, "in a hook": false} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				overrun := func() {
-					time.Sleep(9 * time.Second)
-					synctest.Wait()
-					require.NotContains(t, s.events.names(), "CleanupOverrun")
-					time.Sleep(time.Hour)
-					require.Contains(t, s.events.names(), "CleanupOverrun")
-					require.Zero(t, s.locker.last().released())
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			overrun := func() {
+				time.Sleep(9 * time.Second)
+				synctest.Wait()
+				require.NotContains(t, s.events.names(), "CleanupOverrun")
+				time.Sleep(time.Hour)
+				require.Contains(t, s.events.names(), "CleanupOverrun")
+				require.Zero(t, s.locker.last().released())
+			}
+			ran := 0
+			err := s.Do(t.Context(), required(), func(context.Context) error {
+				s.locker.last().preempt(10 * time.Second)
+				if inWork {
+					overrun()
 				}
-				ran := 0
-				err := s.Do(t.Context(), required(), func(context.Context) error {
-					s.locker.last().preempt(10 * time.Second)
-					if inWork {
-						overrun()
-					}
-					return nil
-				}, func(ctx context.Context) error {
-					ran++
-					require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-					return nil
-				}, func(context.Context) error {
-					if !inWork {
-						overrun()
-					}
-					return nil
-				})
-				requirePreempted(t, err)
-				require.Equal(t, 1, ran)
-				require.Equal(t, 1, s.locker.last().released())
-				told := only[CleanupOverrun](t, s.events)
-				require.Equal(t, 10*time.Second, told.Grace)
-				require.Equal(t, inWork, told.WorkRunning)
+				return nil
+			}, func(ctx context.Context) error {
+				ran++
+				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+				return nil
+			}, func(context.Context) error {
+				if !inWork {
+					overrun()
+				}
+				return nil
 			})
+			requirePreempted(t, err)
+			require.Equal(t, 1, ran)
+			require.Equal(t, 1, s.locker.last().released())
+			told := only[CleanupOverrun](t, s.events)
+			require.Equal(t, 10*time.Second, told.Grace)
+			require.Equal(t, inWork, told.WorkRunning)
 		})
 	}
 }
@@ -244,41 +214,41 @@ func TestTimeOfHooksIsTheShortestThatWasPromised(t *testing.T) {
 		"a longer grace does not":                                   {preempt(30 * time.Second), preempt(50 * time.Second), 30 * time.Second},
 		"a preemption that was withdrawn revives nothing":           {withdrawn, preempt(50 * time.Second), 10 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				start, ran := time.Now(), false
-				err := s.Do(ctx, required(), func(ctx context.Context) error {
-					if c.work == nil {
-						cancel(ErrShutdown)
-					} else {
-						c.work(s.locker.last())
-						requirePreempted(t, context.Cause(ctx))
-					}
-					time.Sleep(5 * time.Second)
-					return nil
-				}, func(ctx context.Context) error {
-					deadline, _ := ctx.Deadline()
-					require.Equal(t, c.want, deadline.Sub(start))
-					<-ctx.Done()
-					require.Equal(t, c.want, time.Since(start))
-					require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
-					ran = true
-					return nil
-				}, func(ctx context.Context) error {
-					if c.hook != nil {
-						c.hook(s.locker.last())
-					}
-					return ctx.Err()
-				})
-				require.True(t, ran)
-				require.Equal(t, 1, s.locker.last().released())
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			start, ran := time.Now(), false
+			err := s.Do(ctx, required(), func(ctx context.Context) error {
 				if c.work == nil {
-					require.ErrorIs(t, err, ErrShutdown)
+					cancel(ErrShutdown)
 				} else {
-					requirePreempted(t, err)
+					c.work(s.locker.last())
+					requirePreempted(t, context.Cause(ctx))
 				}
+				time.Sleep(5 * time.Second)
+				return nil
+			}, func(ctx context.Context) error {
+				deadline, _ := ctx.Deadline()
+				require.Equal(t, c.want, deadline.Sub(start))
+				<-ctx.Done()
+				require.Equal(t, c.want, time.Since(start))
+				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+				require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+				require.ErrorContains(t, context.Cause(ctx), "for the cleanup")
+				ran = true
+				return nil
+			}, func(ctx context.Context) error {
+				if c.hook != nil {
+					c.hook(s.locker.last())
+				}
+				return ctx.Err()
 			})
+			require.True(t, ran)
+			require.Equal(t, 1, s.locker.last().released())
+			if c.work == nil {
+				require.ErrorIs(t, err, ErrShutdown)
+			} else {
+				requirePreempted(t, err)
+			}
 		})
 	}
 }

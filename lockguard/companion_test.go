@@ -48,34 +48,32 @@ func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 
 func TestCompanionForCleanupWorksUntilTheGraceIsOver(t *testing.T) {
 	for _, when := range []string{"before it joins", "after it has joined"} {
-		t.Run(when, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				ask := func(g *fakeGrant) { g.preempt(10 * time.Second) }
-				if when == "before it joins" {
-					s.locker.prepare = ask
-				}
-				hold := s.joined(t.Context(), t, ForCleanup())
-				require.True(t, s.locker.last().request.ForCleanup)
-				if when != "before it joins" {
-					ask(s.locker.last())
-				}
-				synctest.Wait()
+		runVirtual(t, when, func(t *testing.T, s setup) {
+			ask := func(g *fakeGrant) { g.preempt(10 * time.Second) }
+			if when == "before it joins" {
+				s.locker.prepare = ask
+			}
+			hold := s.joined(t.Context(), t, ForCleanup())
+			require.True(t, s.locker.last().request.ForCleanup)
+			if when != "before it joins" {
+				ask(s.locker.last())
+			}
+			synctest.Wait()
 
-				// its work, and what it needs for that, goes on
-				nested := acquire(hold.Context(), t, s, Requirement{Scope: scope})
-				time.Sleep(9 * time.Second)
-				require.NoError(t, hold.Context().Err())
-				require.NoError(t, nested.Context().Err())
+			// its work, and what it needs for that, goes on
+			nested := acquire(hold.Context(), t, s, Requirement{Scope: scope})
+			time.Sleep(9 * time.Second)
+			require.NoError(t, hold.Context().Err())
+			require.NoError(t, nested.Context().Err())
 
-				// until the grace is over
-				time.Sleep(time.Second)
-				synctest.Wait()
-				require.ErrorIs(t, context.Cause(hold.Context()), context.DeadlineExceeded)
-				require.ErrorIs(t, context.Cause(nested.Context()), context.DeadlineExceeded)
-				require.NoError(t, nested.Release(t.Context()))
-				require.NoError(t, hold.Release(t.Context()))
-				require.Equal(t, "hotfix", only[PreemptRequested](t, s.events).By.Owner)
-			})
+			// until the grace is over
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.ErrorIs(t, context.Cause(hold.Context()), context.DeadlineExceeded)
+			require.ErrorIs(t, context.Cause(nested.Context()), context.DeadlineExceeded)
+			require.NoError(t, nested.Release(t.Context()))
+			require.NoError(t, hold.Release(t.Context()))
+			require.Equal(t, "hotfix", only[PreemptRequested](t, s.events).By.Owner)
 		})
 	}
 }

@@ -176,25 +176,23 @@ func TestWorkIsNotStartedWhenTheLockIsWantedBack(t *testing.T) {
 		"preempted": func(g *fakeGrant) error { g.preempt(time.Minute); return new(PreemptedError) },
 		"lost":      func(g *fakeGrant) error { g.lose(recipes.LossTaken); return new(LostError) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				var want error
-				s.locker.prepare = func(g *fakeGrant) {
-					g.token = func(context.Context) (recipes.Token, error) {
-						want = happens(g)
-						return 101, nil
-					}
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			var want error
+			s.locker.prepare = func(g *fakeGrant) {
+				g.token = func(context.Context) (recipes.Token, error) {
+					want = happens(g)
+					return 101, nil
 				}
+			}
 
-				err := s.Do(t.Context(), required(),
-					func(context.Context) error { panic("work") },
-					func(context.Context) error { panic("hook") })
+			err := s.Do(t.Context(), required(),
+				func(context.Context) error { panic("work") },
+				func(context.Context) error { panic("hook") })
 
-				require.IsType(t, want, err) //nolint:testifylint // the type is the claim
-				require.Equal(t, 1, s.locker.last().released())
-				require.Equal(t, []string{"Waiting", "NotAcquired"}, s.events.names())
-				require.Equal(t, err, only[NotAcquired](t, s.events).Err)
-			})
+			require.IsType(t, want, err) //nolint:testifylint // the type is the claim
+			require.Equal(t, 1, s.locker.last().released())
+			require.Equal(t, []string{"Waiting", "NotAcquired"}, s.events.names())
+			require.Equal(t, err, only[NotAcquired](t, s.events).Err)
 		})
 	}
 }
@@ -292,20 +290,18 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 		},
 		"returned": func(*fakeGrant) error { return &LostError{Scope: scope, Reason: recipes.LossDeleted} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				s.locker.prepare = func(g *fakeGrant) {
-					g.release = func(context.Context) error { return found(g) }
-				}
-				var hold *Hold
-				err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-					hold, _ = FromContext(ctx)
-					return nil
-				})
-				require.ErrorAs(t, err, new(*LostError), "nobody knows whether it was held until the work ended")
-				<-hold.Lost()
-				require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			s.locker.prepare = func(g *fakeGrant) {
+				g.release = func(context.Context) error { return found(g) }
+			}
+			var hold *Hold
+			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
+				hold, _ = FromContext(ctx)
+				return nil
 			})
+			require.ErrorAs(t, err, new(*LostError), "nobody knows whether it was held until the work ended")
+			<-hold.Lost()
+			require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
 		})
 	}
 }

@@ -239,6 +239,11 @@ func virtual(t *testing.T, f func(t *testing.T, s setup)) {
 	synctest.Test(t, func(t *testing.T) { f(t, newSetup(t)) })
 }
 
+func runVirtual(t *testing.T, name string, f func(t *testing.T, s setup)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { virtual(t, f) })
+}
+
 // required is a requirement with a minute of cleanup.
 func required() Requirement {
 	return Requirement{Scope: scope, CleanupTimeout: time.Minute}

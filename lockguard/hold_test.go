@@ -175,21 +175,19 @@ func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 		"in the answer of ZooKeeper": func(h *Hold) error { return h.Extend(context.Background(), time.Hour) },
 		"in a check":                 (*Hold).Check,
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				outer := acquire(t.Context(), t, s, required())
-				hold := acquire(outer.Context(), t, s, required())
-				lost := &LostError{Scope: scope, Reason: recipes.LossTaken}
-				s.locker.last().extend = func(context.Context, time.Duration) error { return lost }
-				s.locker.last().check = func() error { return lost }
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			outer := acquire(t.Context(), t, s, required())
+			hold := acquire(outer.Context(), t, s, required())
+			lost := &LostError{Scope: scope, Reason: recipes.LossTaken}
+			s.locker.last().extend = func(context.Context, time.Duration) error { return lost }
+			s.locker.last().check = func() error { return lost }
 
-				require.Same(t, lost, ask(hold))
-				require.Same(t, lost, context.Cause(hold.Context()))
-				require.Same(t, lost, context.Cause(outer.Context()))
-				require.True(t, isClosed(hold.Lost()))
-				synctest.Wait()
-				require.Same(t, lost, only[Lost](t, s.events).Err)
-			})
+			require.Same(t, lost, ask(hold))
+			require.Same(t, lost, context.Cause(hold.Context()))
+			require.Same(t, lost, context.Cause(outer.Context()))
+			require.True(t, isClosed(hold.Lost()))
+			synctest.Wait()
+			require.Same(t, lost, only[Lost](t, s.events).Err)
 		})
 	}
 }

@@ -72,49 +72,47 @@ func TestSeveralLocksAreTakenInOneOrderAndGivenBackInReverse(t *testing.T) {
 
 func TestPreemptionOfAnyLockEndsTheWorkThenHooksRunUnderAllLocks(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {
-		t.Run(victim, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				// given work under three locks, with hooks
-				var steps diary
-				steps.keep(s)
-				var cause error
-				hook := func(ctx context.Context) error {
-					deadline, ok := ctx.Deadline()
-					require.True(t, ok)
-					require.Equal(t, 20*time.Second, time.Until(deadline), "the grace of the preempted lock")
-					require.NoError(t, ctx.Err())
-					steps = append(steps, "hook")
-					return nil
-				}
+		runVirtual(t, victim, func(t *testing.T, s setup) {
+			// given work under three locks, with hooks
+			var steps diary
+			steps.keep(s)
+			var cause error
+			hook := func(ctx context.Context) error {
+				deadline, ok := ctx.Deadline()
+				require.True(t, ok)
+				require.Equal(t, 20*time.Second, time.Until(deadline), "the grace of the preempted lock")
+				require.NoError(t, ctx.Err())
+				steps = append(steps, "hook")
+				return nil
+			}
 
-				// when one lock is preempted
-				err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
-					hold, _ := FromContext(ctx)
-					s.locker.of(t, victim).preempt(20 * time.Second)
-					require.ErrorIs(t, ctx.Err(), context.Canceled, "at once")
-					cause = context.Cause(ctx)
-					require.NoError(t, hold.Check(), "all are still held")
-					return ctx.Err()
-				}, hook, hook)
+			// when one lock is preempted
+			err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+				hold, _ := FromContext(ctx)
+				s.locker.of(t, victim).preempt(20 * time.Second)
+				require.ErrorIs(t, ctx.Err(), context.Canceled, "at once")
+				cause = context.Cause(ctx)
+				require.NoError(t, hold.Check(), "all are still held")
+				return ctx.Err()
+			}, hook, hook)
 
-				// then the context has ended with the cause of that lock, and all are
-				// given back in reverse order after the hooks
-				requirePreempted(t, cause)
-				require.Equal(t, victim, requirePreempted(t, err).Scope)
-				require.Equal(t, diary{"+a", "+b", "+c", "hook", "hook", "-c", "-b", "-a"}, steps)
-				for _, scope := range []string{"a", "b", "c"} {
-					want := []string{"Waiting", "Acquired", "PreemptRequested", "CleanupStarted", "CleanupDone", "Released"}
-					if scope != victim {
-						want = slices.Delete(want, 2, 3)
-					}
-					require.Equal(t, want, s.events.of(scope))
+			// then the context has ended with the cause of that lock, and all are
+			// given back in reverse order after the hooks
+			requirePreempted(t, cause)
+			require.Equal(t, victim, requirePreempted(t, err).Scope)
+			require.Equal(t, diary{"+a", "+b", "+c", "hook", "hook", "-c", "-b", "-a"}, steps)
+			for _, scope := range []string{"a", "b", "c"} {
+				want := []string{"Waiting", "Acquired", "PreemptRequested", "CleanupStarted", "CleanupDone", "Released"}
+				if scope != victim {
+					want = slices.Delete(want, 2, 3)
 				}
-				for _, event := range s.events.list() {
-					if released, ok := event.(Released); ok {
-						require.Same(t, cause, released.Cause)
-					}
+				require.Equal(t, want, s.events.of(scope))
+			}
+			for _, event := range s.events.list() {
+				if released, ok := event.(Released); ok {
+					require.Same(t, cause, released.Cause)
 				}
-			})
+			}
 		})
 	}
 }
@@ -167,38 +165,36 @@ func TestHooksOfAShutdownHaveTheShortestCleanupTimeout(t *testing.T) {
 
 func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {
-		t.Run(victim, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				var lost *LostError
-				ran := false
-				err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
-					hold, _ := FromContext(ctx)
-					lost = s.locker.of(t, victim).lose(recipes.LossTaken)
-					require.Same(t, lost, context.Cause(ctx))
-					<-hold.Lost()
-					require.ErrorIs(t, hold.Check(), lost)
-					return context.Cause(ctx)
-				}, func(ctx context.Context) error {
-					ran = true
-					require.Same(t, lost, context.Cause(ctx))
-					return nil
-				})
-				require.Same(t, lost, err)
-				require.True(t, ran)
-				for _, scope := range []string{"a", "b", "c"} {
-					require.Equal(t, 1, s.locker.of(t, scope).released())
-					end := "Released"
-					if scope == victim {
-						end = "Lost"
-					}
-					require.Contains(t, s.events.of(scope), end)
-				}
-				for _, event := range s.events.list() {
-					if started, ok := event.(CleanupStarted); ok {
-						require.Zero(t, started.Deadline, "no grace after a loss")
-					}
-				}
+		runVirtual(t, victim, func(t *testing.T, s setup) {
+			var lost *LostError
+			ran := false
+			err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
+				hold, _ := FromContext(ctx)
+				lost = s.locker.of(t, victim).lose(recipes.LossTaken)
+				require.Same(t, lost, context.Cause(ctx))
+				<-hold.Lost()
+				require.ErrorIs(t, hold.Check(), lost)
+				return context.Cause(ctx)
+			}, func(ctx context.Context) error {
+				ran = true
+				require.Same(t, lost, context.Cause(ctx))
+				return nil
 			})
+			require.Same(t, lost, err)
+			require.True(t, ran)
+			for _, scope := range []string{"a", "b", "c"} {
+				require.Equal(t, 1, s.locker.of(t, scope).released())
+				end := "Released"
+				if scope == victim {
+					end = "Lost"
+				}
+				require.Contains(t, s.events.of(scope), end)
+			}
+			for _, event := range s.events.list() {
+				if started, ok := event.(CleanupStarted); ok {
+					require.Zero(t, started.Deadline, "no grace after a loss")
+				}
+			}
 		})
 	}
 }
@@ -273,41 +269,39 @@ func TestLockThatHasToGoWhileOthersAreWaitedForGivesAllBackAndBeginsAnew(t *test
 		"lease":     {func(g *fakeGrant) { g.ask(priority.LeaseExpired, time.Minute) }, []string{"PreemptRequested", "Released"}},
 		"lost":      {func(g *fakeGrant) { g.lose(recipes.LossDeleted) }, []string{"Lost"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				// given a request that holds a and b, and waits for c
-				var steps diary
-				steps.keep(s)
-				record := s.locker.before
-				var left []time.Duration
-				s.locker.before = func(ctx context.Context, g *fakeGrant) error {
-					left = append(left, *g.request.AcquireTimeout)
-					if err := record(ctx, g); err != nil || g.scope != "c" || len(steps) > 3 {
-						return err
-					}
-					time.Sleep(10 * time.Second)
-					// when a has to go
-					c.happens(s.locker.of(t, "a"))
-					<-ctx.Done()
-					return context.Cause(ctx)
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			// given a request that holds a and b, and waits for c
+			var steps diary
+			steps.keep(s)
+			record := s.locker.before
+			var left []time.Duration
+			s.locker.before = func(ctx context.Context, g *fakeGrant) error {
+				left = append(left, *g.request.AcquireTimeout)
+				if err := record(ctx, g); err != nil || g.scope != "c" || len(steps) > 3 {
+					return err
 				}
+				time.Sleep(10 * time.Second)
+				// when a has to go
+				c.happens(s.locker.of(t, "a"))
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
 
-				// then all is given back at once, and begun anew within the same time
-				hold := acquire(t.Context(), t, s, three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) })...)
-				require.NoError(t, hold.Context().Err())
-				require.NoError(t, hold.Release(t.Context()))
+			// then all is given back at once, and begun anew within the same time
+			hold := acquire(t.Context(), t, s, three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) })...)
+			require.NoError(t, hold.Context().Err())
+			require.NoError(t, hold.Release(t.Context()))
 
-				want := diary{"+a", "+b", "+c", "-b", "-a", "+a", "+b", "+c", "-c", "-b", "-a"}
-				if name == "lost" {
-					want = slices.Delete(want, 4, 5)
-				}
-				require.Equal(t, want, steps)
-				require.Equal(t, []time.Duration{60e9, 60e9, 60e9, 50e9, 50e9, 50e9}, left)
-				again := []string{"Waiting", "Acquired", "Released"}
-				require.Equal(t, slices.Concat([]string{"Waiting", "Acquired"}, c.end, again), s.events.of("a"))
-				require.Equal(t, slices.Concat(again, again), s.events.of("b"))
-				require.Equal(t, slices.Concat([]string{"Waiting", "NotAcquired"}, again), s.events.of("c"))
-			})
+			want := diary{"+a", "+b", "+c", "-b", "-a", "+a", "+b", "+c", "-c", "-b", "-a"}
+			if name == "lost" {
+				want = slices.Delete(want, 4, 5)
+			}
+			require.Equal(t, want, steps)
+			require.Equal(t, []time.Duration{60e9, 60e9, 60e9, 50e9, 50e9, 50e9}, left)
+			again := []string{"Waiting", "Acquired", "Released"}
+			require.Equal(t, slices.Concat([]string{"Waiting", "Acquired"}, c.end, again), s.events.of("a"))
+			require.Equal(t, slices.Concat(again, again), s.events.of("b"))
+			require.Equal(t, slices.Concat([]string{"Waiting", "NotAcquired"}, again), s.events.of("c"))
 		})
 	}
 }
@@ -612,30 +606,28 @@ func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) 
 			g.protect = func(context.Context, time.Duration) error { return pending(g, recipes.PreemptAsked{Override: mark}) }
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				rounds := 0
-				s.locker.before = func(_ context.Context, g *fakeGrant) error {
-					if g.scope == "a" {
-						rounds++
-					}
-					if rounds == 1 && g.scope == "c" {
-						time.Sleep(time.Hour) // the leases of the others are used up
-					}
-					return nil
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			rounds := 0
+			s.locker.before = func(_ context.Context, g *fakeGrant) error {
+				if g.scope == "a" {
+					rounds++
 				}
-				s.locker.prepare = func(g *fakeGrant) {
-					if rounds == 1 {
-						first(s.locker.grants[0], g)
-					}
+				if rounds == 1 && g.scope == "c" {
+					time.Sleep(time.Hour) // the leases of the others are used up
 				}
-				err := s.DoAll(t.Context(), three(func(r *Requirement) { r.MinRuntime = time.Minute }), func(ctx context.Context) error { return ctx.Err() })
-				require.NoError(t, err)
-				require.Equal(t, 2, rounds)
-				for _, g := range s.locker.grants {
-					require.Equal(t, 1, g.released(), g.scope)
+				return nil
+			}
+			s.locker.prepare = func(g *fakeGrant) {
+				if rounds == 1 {
+					first(s.locker.grants[0], g)
 				}
-			})
+			}
+			err := s.DoAll(t.Context(), three(func(r *Requirement) { r.MinRuntime = time.Minute }), func(ctx context.Context) error { return ctx.Err() })
+			require.NoError(t, err)
+			require.Equal(t, 2, rounds)
+			for _, g := range s.locker.grants {
+				require.Equal(t, 1, g.released(), g.scope)
+			}
 		})
 	}
 }

@@ -172,22 +172,20 @@ func TestInterruptedHoldCannotBeNested(t *testing.T) {
 		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossTaken) },
 		"shut down": func(_ *fakeGrant, cancel func()) { cancel() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				caller, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				hold := acquire(caller, t, s, required())
-				inner := acquire(hold.Context(), t, s, required())
-				interrupt(s.locker.last(), cancel)
-				synctest.Wait()
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			caller, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			hold := acquire(caller, t, s, required())
+			inner := acquire(hold.Context(), t, s, required())
+			interrupt(s.locker.last(), cancel)
+			synctest.Wait()
 
-				require.Same(t, context.Cause(hold.Context()), context.Cause(inner.Context()))
-				for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
-					err := s.Do(ctx, required(), func(context.Context) error { panic("work") })
-					require.Same(t, context.Cause(hold.Context()), err)
-				}
-				require.Len(t, s.locker.grants, 1)
-			})
+			require.Same(t, context.Cause(hold.Context()), context.Cause(inner.Context()))
+			for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
+				err := s.Do(ctx, required(), func(context.Context) error { panic("work") })
+				require.Same(t, context.Cause(hold.Context()), err)
+			}
+			require.Len(t, s.locker.grants, 1)
 		})
 	}
 }

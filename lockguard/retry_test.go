@@ -36,30 +36,28 @@ func TestAcquisitionIsTriedAgainAndWorkRunsOnce(t *testing.T) {
 		"cleanup pending": &recipes.CleanupPendingError{Scope: scope},
 		"unavailable":     &recipes.UnavailableError{},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, s setup) {
-				// given a lock that is refused twice
-				requests := s.refusing(2, refusal)
-				start := time.Now()
-				ran := 0
+		runVirtual(t, name, func(t *testing.T, s setup) {
+			// given a lock that is refused twice
+			requests := s.refusing(2, refusal)
+			start := time.Now()
+			ran := 0
 
-				// when work is done with retries, then it fails once, and is not run again
-				err := s.retrying(t, Retry{Pause: time.Second}).Do(t.Context(), required(), func(context.Context) error {
-					ran++
-					return errWork
-				})
-				require.Same(t, errWork, err)
-				require.Equal(t, 1, ran)
-				require.Equal(t, 3, *requests)
-
-				// and the pauses were about 1s and 2s
-				took := time.Since(start)
-				require.GreaterOrEqual(t, took, 1500*time.Millisecond)
-				require.LessOrEqual(t, took, 4500*time.Millisecond)
-				require.Equal(t, []string{
-					"Waiting", "NotAcquired", "Waiting", "NotAcquired", "Waiting", "Acquired", "Released",
-				}, s.events.names())
+			// when work is done with retries, then it fails once, and is not run again
+			err := s.retrying(t, Retry{Pause: time.Second}).Do(t.Context(), required(), func(context.Context) error {
+				ran++
+				return errWork
 			})
+			require.Same(t, errWork, err)
+			require.Equal(t, 1, ran)
+			require.Equal(t, 3, *requests)
+
+			// and the pauses were about 1s and 2s
+			took := time.Since(start)
+			require.GreaterOrEqual(t, took, 1500*time.Millisecond)
+			require.LessOrEqual(t, took, 4500*time.Millisecond)
+			require.Equal(t, []string{
+				"Waiting", "NotAcquired", "Waiting", "NotAcquired", "Waiting", "Acquired", "Released",
+			}, s.events.names())
 		})
 	}
 }
