@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -14,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestOverridesArePostedReplacedAndCleared(t *testing.T) {
@@ -56,21 +58,26 @@ func TestOverridesArePostedReplacedAndCleared(t *testing.T) {
 }
 
 func TestOverridesThatHaveEndedGoWithTheNextWrite(t *testing.T) {
-	t.Parallel()
-	h := newFixture(t)
-	c := h.client(keeper)
-	_, err := c.Overrides().Apply(h.Context(), incident("short", c.Now().Add(2*time.Second)))
-	require.NoError(t, err)
-	harness.Eventually(t, func() bool { return c.Now().After(time.Now().Add(-time.Minute)) }, "the servers' clock is known")
-	harness.Eventually(t, func() bool {
-		_, err := c.Overrides().Apply(h.Context(), incident("long", inAnHour()))
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Pipe())
+		board := harness.NewClient(t, recipes.Config{Dialer: server.Dialer("ana"), Auth: &recipes.Digest{User: "ana", Password: "secret"}}).Overrides()
+		posted := func() string {
+			node, err := server.Get("/lockkeeper/overrides")
+			require.NoError(t, err)
+			return string(node.Data)
+		}
+		for _, o := range []override.Override{incident("short", time.Now().Add(time.Minute)), incident("long", inAnHour())} {
+			_, err := board.Apply(t.Context(), o)
+			require.NoError(t, err)
+		}
+		<-time.After(time.Minute)
+		require.Contains(t, posted(), `"short"`)
+		_, err := board.Apply(t.Context(), incident("long", inAnHour()))
 		require.NoError(t, err)
-		all, err := c.Overrides().List(h.Context())
-		require.NoError(t, err)
-		return len(all) == 1
-	}, "the one that has ended is removed")
-	_, err = c.Overrides().Clear(h.Context(), "short")
-	require.ErrorAs(t, err, new(*recipes.NoOverrideError))
+		require.NotContains(t, posted(), `"short"`)
+		_, err = board.Clear(t.Context(), "short")
+		require.ErrorAs(t, err, new(*recipes.NoOverrideError))
+	})
 }
 
 func TestWhatCannotBeOnTheBoardIsRefused(t *testing.T) {
