@@ -38,7 +38,10 @@ func (m *BarrierMember) Leave(ctx context.Context) error {
 	_, err := leaving(ctx, m.b.c, m.b.name, func() (struct{}, error) {
 		err := m.depart(ctx)
 		if err == nil {
-			err = m.waitForOthers(ctx)
+			if err = m.waitForOthers(ctx); err != nil { // nobody else may be there to close the barrier
+				b := m.b
+				b.c.backlog.Go(func() { b.shutBehindLast(context.Background(), m.s) })
+			}
 		}
 		return struct{}{}, err
 	}, nil)
@@ -212,9 +215,13 @@ func (b *DoubleBarrier) shutBehind(ctx context.Context, s *session, version int3
 // the barrier behind the last.
 func (b *DoubleBarrier) abandon(s *session, node string) {
 	ctx := context.Background()
-	if err := s.deleteSurely(ctx, node); err != nil {
-		return
+	if err := s.deleteSurely(ctx, node); err == nil {
+		b.shutBehindLast(ctx, s)
 	}
+}
+
+// shutBehindLast closes the barrier if nobody is inside.
+func (b *DoubleBarrier) shutBehindLast(ctx context.Context, s *session) {
 	for {
 		names, dir, err := s.barrierMembers(ctx, b.path)
 		if err == nil && len(names) == 0 {
