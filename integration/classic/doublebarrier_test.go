@@ -3,378 +3,348 @@ package classic
 import (
 	"context"
 	"fmt"
-	"sync"
+	"path"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-const meeting = "/meetings/noon"
+const (
+	meeting = "/meetings/noon"
+	ready   = meeting + "/ready"
+)
 
-func (h *house) doubleBarrier(c *recipes.Client, members int) *recipes.DoubleBarrier {
-	h.t.Helper()
-	b, err := c.DoubleBarrier(meeting, members)
-	require.NoError(h.t, err)
+func (f *fixture) doubleBarrier(c *recipes.Client, at string, members int) *recipes.DoubleBarrier {
+	f.Helper()
+	b, err := c.DoubleBarrier(at, members)
+	require.NoError(f, err)
 	return b
 }
 
-// A guest enters a double barrier in the background.
+// A guest is one that enters a double barrier, and then its member.
 type guest struct {
-	*call
-	member *recipes.BarrierMember
+	*harness.Begun[*recipes.BarrierMember]
+	f *fixture
 }
 
-func (h *house) enter(b *recipes.DoubleBarrier) *guest {
-	h.t.Helper()
-	g := &guest{}
-	g.call = h.begin(func(ctx context.Context) (err error) {
-		g.member, err = b.Enter(ctx)
-		return err
-	})
-	return g
+// enter enters the barrier at meeting.
+func (f *fixture) enter(c *recipes.Client, members int) *guest {
+	f.Helper()
+	return &guest{harness.Begin(f, "a member's entering", f.doubleBarrier(c, meeting, members).Enter), f}
 }
 
-func (g *guest) inside() *recipes.BarrierMember {
-	g.t.Helper()
-	require.NoError(g.t, g.ended())
-	return g.member
+// two are inside, of two.
+func (f *fixture) two(c, other *recipes.Client) (first, second *guest) {
+	f.Helper()
+	first, second = f.enter(c, 2), f.enter(other, 2)
+	first.Granted()
+	second.Granted()
+	return first, second
+}
+
+// leave begins to leave.
+func (g *guest) leave() *harness.Running { return g.f.run(g.Granted().Leave) }
+
+// leaves leaves.
+func (g *guest) leaves() { g.f.Helper(); g.leave().Granted() }
+
+// onlyMember waits until the barrier has one member, which waits, and returns its node.
+func (f *fixture) onlyMember() string {
+	f.Helper()
+	var nodes []string
+	harness.Eventually(f, func() bool { nodes = f.Ephemerals(); return len(nodes) == 1 }, "there is not one member alone")
+	f.Watched(nodes[0], 1)
+	return nodes[0]
 }
 
 func TestMembersOfADoubleBarrierBeginAndEndTogether(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
+	f := share(t)
 
 	// given all members but one, in three processes
 	const members = 5
-	clients := []*recipes.Client{h.client(), h.client(), h.client()}
+	clients := []*recipes.Client{f.client(), f.client(), f.client()}
 	var guests []*guest
 	for i := range members - 1 {
-		guests = append(guests, h.enter(h.doubleBarrier(clients[i%3], members)))
+		guests = append(guests, f.enter(clients[i%3], members))
 	}
-	h.fills(conn, meeting, members-1)
+	f.Filled(meeting, members-1)
 	for _, g := range guests {
-		g.goesOn()
+		g.IsPending()
 	}
 
 	// when the last comes
-	guests = append(guests, h.enter(h.doubleBarrier(clients[0], members)))
+	guests = append(guests, f.enter(clients[0], members))
 
 	// then all are inside
 	for _, g := range guests {
-		g.inside()
+		g.Granted()
 	}
 
 	// when all but one leave
-	var leavers []*call
+	var leavers []*harness.Running
 	for _, g := range guests[1:] {
-		leavers = append(leavers, h.begin(g.member.Leave))
+		leavers = append(leavers, g.leave())
 	}
-	require.Eventually(t, func() bool { return len(h.children(conn, meeting)) <= 3 }, soon, time.Millisecond) // that one, "ready", and the lowest
+	harness.Eventually(t, func() bool { return len(f.Children(meeting)) <= 3 }, "they stay") // that one, "ready", and the lowest
 	for _, l := range leavers {
-		l.goesOn()
+		l.IsPending()
 	}
 
 	// then they end when that one does
-	require.NoError(t, guests[0].member.Leave(t.Context()))
+	guests[0].leaves()
 	for _, l := range leavers {
-		require.NoError(t, l.ended())
+		l.Granted()
 	}
-	h.gone(conn, meeting) // and nothing is left of it
-	require.NoError(t, guests[0].member.Leave(t.Context()), "who is out stays out")
+	f.Gone(meeting)    // and nothing is left of it
+	guests[0].leaves() // who is out stays out
 }
 
 func TestDoubleBarrierServesRoundAfterRound(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
+	f := share(t)
 	const members, rounds = 4, 5
 	var inside atomic.Int32
-	var crowd sync.WaitGroup
+	var barriers [members][rounds]*recipes.DoubleBarrier
 	for i := range members {
-		c := h.client()
-		crowd.Go(func() {
-			for round := range rounds {
-				b, err := c.DoubleBarrier(fmt.Sprintf("%s-%d", meeting, round), members)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				inside.Add(1)
-				m, err := b.Enter(t.Context())
-				if err != nil {
-					t.Errorf("member %d, round %d: enter: %v", i, round, err)
-					return
-				}
-				if n := inside.Load(); int(n) < members*(round+1) {
-					t.Errorf("round %d began with %d", round, n)
-				}
-				if err := m.Leave(t.Context()); err != nil {
-					t.Errorf("member %d, round %d: leave: %v", i, round, err)
-					return
-				}
-			}
-		})
+		c := f.client()
+		for round := range rounds {
+			barriers[i][round] = f.doubleBarrier(c, fmt.Sprintf("%s-%d", meeting, round), members)
+		}
 	}
-	crowd.Wait()
-	h.nobodyThere()
+	harness.Together(t, members, func(ctx context.Context, i int) error {
+		for round, b := range barriers[i] {
+			inside.Add(1)
+			m, err := b.Enter(ctx)
+			if err != nil {
+				return fmt.Errorf("round %d: enter: %w", round, err)
+			}
+			if n := inside.Load(); int(n) < members*(round+1) {
+				return fmt.Errorf("round %d began with %d", round, n)
+			}
+			if err := m.Leave(ctx); err != nil {
+				return fmt.Errorf("round %d: leave: %w", round, err)
+			}
+		}
+		return nil
+	})
+	f.NoEphemerals()
 }
 
 func TestMemberThatGivesUpIsNotCounted(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	c := h.client()
+	f := share(t)
+	c := f.client()
 
 	// given two of three, one of whom gives up
-	first, second := h.enter(h.doubleBarrier(c, 3)), h.enter(h.doubleBarrier(h.client(), 3))
-	h.fills(conn, meeting, 2)
-	first.cancel()
-	require.ErrorIs(t, first.ended(), context.Canceled)
-	h.fills(conn, meeting, 1)
+	first, second := f.enter(c, 3), f.enter(f.client(), 3)
+	f.Filled(meeting, 2)
+	first.Cancel()
+	require.ErrorIs(t, first.Refused(), context.Canceled)
+	f.Filled(meeting, 1)
 
 	// when another comes
-	third := h.enter(h.doubleBarrier(c, 3))
-	h.fills(conn, meeting, 2)
+	third := f.enter(c, 3)
+	f.Filled(meeting, 2)
 
 	// then they wait for one more
-	second.goesOn()
-	third.goesOn()
-	fourth := h.enter(h.doubleBarrier(c, 3))
-	for _, g := range []*guest{second, third, fourth} {
-		g.inside()
+	second.IsPending()
+	third.IsPending()
+	for _, g := range []*guest{second, third, f.enter(c, 3)} {
+		g.Granted()
 	}
 }
 
 func TestDoubleBarrierDoesNotOpenForOneThatHasGivenUpMeanwhile(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	proxy := zktest.RunProxyT(t, h.server.Addr())
+	f := share(t)
+	c, proxy := f.proxied()
 
 	// given the last of two, who is about to open
-	first := h.enter(h.doubleBarrier(h.client(), 2))
-	h.fills(conn, meeting, 1)
-	opening := proxy.On(zktest.Op(zktest.Multi).Path(h.at(meeting) + "/ready").Nth(1)).Hold()
-	second := h.enter(h.doubleBarrier(h.client(by(proxy)), 2))
-	<-opening.Reached()
+	first := f.enter(f.client(), 2)
+	f.onlyMember()
+	opening := proxy.On(f.on(zktest.Multi, ready).Nth(1)).Hold()
+	second := f.enter(c, 2)
+	reached(t, opening)
 
 	// when the other gives up
-	first.cancel()
-	require.ErrorIs(t, first.ended(), context.Canceled)
-	h.fills(conn, meeting, 1)
+	first.Cancel()
+	require.ErrorIs(t, first.Refused(), context.Canceled)
+	f.Filled(meeting, 1)
 	opening.Release()
 
 	// then it stays closed
-	h.becomesWatched(meeting+"/"+h.memberName(), 1)
-	second.goesOn()
-	require.False(t, h.exists(conn, meeting+"/ready"))
-	third := h.enter(h.doubleBarrier(h.client(), 2))
-	second.inside()
-	third.inside()
+	f.onlyMember()
+	second.IsPending()
+	require.False(t, f.Exists(ready))
+	f.enter(f.client(), 2).Granted()
+	second.Granted()
 }
 
-// Curator's members leave, and take "ready" away, when one is left inside: even
-// one that has not seen it.
+// Curator's members leave, and take "ready" away, when one is left inside: even one that has not seen it.
 func TestMemberGoesInWhenOthersHaveOpenedAndShutMeanwhile(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	g := h.enter(h.doubleBarrier(h.client(), 2))
-	h.fills(conn, meeting, 1)
-	h.becomesWatched(meeting+"/"+h.memberName(), 1)
+	f := share(t)
+	g := f.enter(f.client(), 2)
+	f.onlyMember()
 
-	ready := h.at(meeting) + "/ready"
-	_, err := conn.Multi(&zk.CreateRequest{Path: ready, Acl: zk.WorldACL(zk.PermAll)}, &zk.DeleteRequest{Path: ready, Version: -1})
+	_, err := f.Shell().Multi(&zk.CreateRequest{Path: f.Root + ready, Acl: harness.WorldACL}, &zk.DeleteRequest{Path: f.Root + ready, Version: -1})
 	require.NoError(t, err)
 
-	require.NoError(t, g.inside().Leave(t.Context()))
+	g.leaves()
 }
 
 func TestMemberWhoseSessionEndsWhileItWaitsComesAgain(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	c := h.client()
-	first := h.enter(h.doubleBarrier(c, 2))
-	before := h.fills(conn, meeting, 1)
+	f := share(t)
+	c := f.client()
+	first := f.enter(c, 2)
+	before := f.onlyMember()
 
-	h.expire(c)
-	require.Eventually(t, func() bool {
-		now := h.children(conn, meeting)
-		return len(now) == 1 && now[0] != before[0]
-	}, soon, time.Millisecond)
-	first.goesOn()
+	f.Expire(c)
+	require.NotEqual(t, before, f.onlyMember())
+	first.IsPending()
 
-	second := h.enter(h.doubleBarrier(h.client(), 2))
-	first.inside()
-	second.inside()
+	f.enter(f.client(), 2).Granted()
+	first.Granted()
 }
 
 func TestMemberWhoseSessionEndsInsideIsToldWhenItLeaves(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	c, other := h.client(), h.client()
-	first, second := h.enter(h.doubleBarrier(c, 2)), h.enter(h.doubleBarrier(other, 2))
-	mine, theirs := first.inside(), second.inside()
+	f := share(t)
+	c := f.client()
+	mine, theirs := f.two(c, f.client())
 
 	// when its session ends
-	dead := h.expire(c)
-	require.Eventually(t, func() bool { id, _ := c.Session(); return id != 0 && id != dead }, soon, time.Millisecond)
+	f.Renewed(c)
 
 	// then its leaving fails, and the other does not wait for it
-	var loss *recipes.LostError
-	require.ErrorAs(t, mine.Leave(t.Context()), &loss)
-	require.Equal(t, recipes.LossSession, loss.Reason)
-	require.NoError(t, theirs.Leave(t.Context()))
-	require.ErrorAs(t, mine.Leave(t.Context()), &loss)
-	h.nobodyThere()
+	require.Equal(t, recipes.LossSession, lossOf(t, mine.leave().Err()).Reason)
+	theirs.leaves()
+	lossOf(t, mine.leave().Err())
+	f.NoEphemerals()
 }
 
 func TestMemberDeletedByAnAdministratorIsTold(t *testing.T) {
 	t.Parallel()
+	f := share(t)
 
-	t.Run("while it waits", func(t *testing.T) {
-		t.Parallel()
-		h := shareHouse(t)
-		conn := h.shell()
-		first := h.enter(h.doubleBarrier(h.client(), 2))
-		name := h.fills(conn, meeting, 1)[0]
-		h.becomesWatched(meeting+"/"+name, 1)
-		require.NoError(t, conn.Delete(h.at(meeting+"/"+name), -1))
-		var evicted *recipes.EvictedError
-		require.ErrorAs(t, first.ended(), &evicted)
-	})
+	// while it waits
+	first := f.enter(f.client(), 2)
+	f.Delete(f.onlyMember())
+	require.ErrorAs(t, first.Refused(), new(*recipes.EvictedError))
 
-	t.Run("inside", func(t *testing.T) {
-		t.Parallel()
-		h := shareHouse(t)
-		conn := h.shell()
-		first := h.enter(h.doubleBarrier(h.client(), 1)).inside()
-		for _, name := range h.children(conn, meeting) {
-			require.NoError(t, conn.Delete(h.at(meeting+"/"+name), -1))
-		}
-		var loss *recipes.LostError
-		require.ErrorAs(t, first.Leave(t.Context()), &loss)
-		require.Equal(t, recipes.LossDeleted, loss.Reason)
-	})
+	// and inside
+	mine, theirs := f.two(f.client(), f.client())
+	for _, node := range f.Ephemerals() {
+		f.Delete(node)
+	}
+	require.Equal(t, recipes.LossDeleted, lossOf(t, mine.leave().Err()).Reason)
+	require.Equal(t, recipes.LossDeleted, lossOf(t, theirs.leave().Err()).Reason)
 }
 
 func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	c := h.client()
-	guests := []*guest{h.enter(h.doubleBarrier(c, 3)), h.enter(h.doubleBarrier(c, 3)), h.enter(h.doubleBarrier(c, 3))}
+	f := share(t)
+	c := f.client()
+	guests := []*guest{f.enter(c, 3), f.enter(c, 3), f.enter(c, 3)}
 	for _, g := range guests {
-		g.inside()
+		g.Granted()
 	}
 
 	// when one gives up to wait for the others
-	leaving := h.begin(guests[0].member.Leave)
-	leaving.goesOn()
-	leaving.cancel()
-	require.ErrorIs(t, leaving.ended(), context.Canceled)
+	leaving := guests[0].leave()
+	leaving.Cancel()
+	require.ErrorIs(t, leaving.Err(), context.Canceled)
 
 	// then it has left all the same, and can wait on
-	h.fills(conn, meeting, 3) // two and "ready"
-	again := h.begin(guests[0].member.Leave)
-	again.goesOn()
-	other := h.begin(guests[1].member.Leave)
-	require.NoError(t, guests[2].member.Leave(t.Context()))
-	require.NoError(t, other.ended())
-	require.NoError(t, again.ended())
-	h.gone(conn, meeting)
-}
-
-// The answer is lost at each step in turn.
-func TestDoubleBarrierGoesOnWhateverReplyIsLost(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	w := &wire{}
-	mine, other := h.client(through(w), timeout(30*time.Second)), h.client()
-	require.NoError(t, mine.Ready(t.Context()))
-	id, _ := mine.Session()
-	steps := 0
-	for lost := true; lost; steps++ {
-		at := fmt.Sprintf("%s-%d", meeting, steps)
-		a, err := mine.DoubleBarrier(at, 2)
-		require.NoError(t, err)
-		b, err := other.DoubleBarrier(at, 2)
-		require.NoError(t, err)
-
-		// when it is lost there
-		w.behind(opAny, steps, w.cut)
-		first, second := h.enter(a), h.enter(b)
-
-		// then both meet all the same
-		first.inside()
-		second.inside()
-		l1, l2 := h.begin(first.member.Leave), h.begin(second.member.Leave)
-		require.NoError(t, l1.ended(), "answer %d was lost", steps)
-		require.NoError(t, l2.ended())
-		lost = w.unset()
-		require.Empty(t, h.ephemerals())
-		require.NoError(t, mine.Ready(t.Context()))
-	}
-	t.Logf("lost each of %d answers", steps-1)
-	again, _ := mine.Session()
-	require.Equal(t, id, again)
-}
-
-// fills waits until a directory has n children, and returns them in no order.
-func (h *house) fills(conn *zk.Conn, dir string, n int) (names []string) {
-	h.t.Helper()
-	require.Eventually(h.t, func() bool {
-		names = h.children(conn, dir)
-		return len(names) == n
-	}, soon, 2*time.Millisecond, "%s has not got %d children", dir, n)
-	return names
+	f.Filled(meeting, 3) // two and "ready"
+	again, other := guests[0].leave(), guests[1].leave()
+	again.IsPending()
+	guests[2].leaves()
+	other.Granted()
+	again.Granted()
+	f.Gone(meeting)
 }
 
 func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	first, second := h.enter(h.doubleBarrier(h.client(), 2)), h.enter(h.doubleBarrier(h.client(), 2))
-	mine, theirs := first.inside(), second.inside()
+	f := share(t)
+	mine, theirs := f.two(f.client(), f.client())
 
 	// given one that was in a hurry to leave
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, mine.Leave(ctx), context.Canceled)
-	h.fills(h.shell(), meeting, 2) // the other and "ready"
+	require.ErrorIs(t, mine.Granted().Leave(cancelled()), context.Canceled)
+	f.Filled(meeting, 2) // the other and "ready"
 
 	// when it takes its time
-	again := h.begin(mine.Leave)
-	h.becomesWatched(meeting+"/"+h.memberName(), 1)
+	again := mine.leave()
+	f.onlyMember()
 
 	// then it waits for the other
-	again.goesOn()
-	require.NoError(t, theirs.Leave(t.Context()))
-	require.NoError(t, again.ended())
+	again.IsPending()
+	theirs.leaves()
+	again.Granted()
 }
 
-// memberName is the name of the only member's node.
-func (h *house) memberName() string {
-	h.t.Helper()
-	nodes := h.ephemerals()
-	require.Len(h.t, nodes, 1)
-	return nodes[0][len(meeting)+1:]
+func TestBarrierIsClosedBehindTheLastThoughNobodyWaitsForThat(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	c := f.client()
+	first, second := f.two(c, c)
+	_, err := f.doubleBarrier(c, meeting, 2).Enter(cancelled())
+	require.ErrorIs(t, err, context.Canceled, "there would be no node to leave with, though it is open")
+	f.Filled(meeting, 3) // the two and "ready"
+
+	// when all leave in a hurry
+	for _, g := range []*guest{first, second} {
+		require.ErrorIs(t, g.Granted().Leave(cancelled()), context.Canceled)
+	}
+
+	// then the next round begins with two, not with one
+	f.Gone(ready)
+	next := f.enter(c, 2)
+	f.onlyMember()
+	next.IsPending()
+	f.enter(c, 2).Granted()
+	next.Granted()
+}
+
+// Each has seen the other, and neither waits until that one has left.
+func TestBarrierIsClosedThoughBothGiveUpToLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	first, last := f.ranked()
+
+	// given one whose node is about to go, and that gives up
+	deleting := last.proxy.On(f.on(zktest.Delete, meeting+"/*").Nth(1)).Hold()
+	leaving := last.leave()
+	reached(t, deleting)
+	leaving.Cancel()
+	require.ErrorIs(t, leaving.Err(), context.Canceled)
+
+	// when the lowest gives up as well, and is gone before
+	require.ErrorIs(t, first.Granted().Leave(cancelled()), context.Canceled)
+	f.Filled(meeting, 2) // the other and "ready"
+	deleting.Release()
+
+	// then nobody finds it open
+	f.NoEphemerals()
+	f.Gone(ready)
 }
 
 func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
-	t.Parallel()
 	virtually(t, func(t *testing.T, w *world) {
-		mine, other := w.client("mine"), w.client("other")
-		a, err := mine.DoubleBarrier(meeting, 2)
+		a, err := w.client("mine").DoubleBarrier(meeting, 2)
 		require.NoError(t, err)
-		b, err := other.DoubleBarrier(meeting, 2)
+		b, err := w.client("other").DoubleBarrier(meeting, 2)
 		require.NoError(t, err)
 
 		// given one that has not heard yet that the barrier is open
@@ -399,4 +369,125 @@ func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
 		// then it is inside, as the other believes
 		require.NoError(t, <-entered)
 	})
+}
+
+func TestLeavingAgainWhileTheFirstIsNotAnsweredIsNoLoss(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		b, err := w.client("mine").DoubleBarrier(meeting, 1)
+		require.NoError(t, err)
+		m, err := b.Enter(t.Context())
+		require.NoError(t, err)
+
+		// given one that gives up to leave while the answer is on its way
+		answer := w.zk.On(zktest.Op(zktest.Multi).From("mine")).HoldReply()
+		ctx, cancel := context.WithCancel(t.Context())
+		first, again := make(chan error, 1), make(chan error, 1)
+		go func() { first <- m.Leave(ctx) }()
+		<-answer.Reached()
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+
+		// when it leaves again, and then the answer comes
+		go func() { again <- m.Leave(t.Context()) }()
+		synctest.Wait()
+		answer.Release()
+
+		// then it has left
+		require.NoError(t, <-again)
+	})
+}
+
+// A straggler is the last of a round to look whether the barrier is closed. It has looked, and is about to close it,
+// until goOn is called.
+type straggler struct {
+	*harness.Running
+	goOn func()
+}
+
+func (f *fixture) straggle() *straggler {
+	f.Helper()
+	lowest, last := f.ranked()
+	closing := last.proxy.On(f.on(zktest.Multi, ready).Nth(1)).Hold()
+	s := &straggler{last.leave(), closing.Release}
+	f.Filled(meeting, 2) // the lowest and "ready"
+	lowest.leaves()
+	reached(f, closing)
+	return s
+}
+
+// A ranked guest is one whose requests pass a proxy.
+type ranked struct {
+	*guest
+	proxy *zktest.Proxy
+}
+
+// ranked are two guests inside, the lowest first: it goes last.
+func (f *fixture) ranked() (lowest, last ranked) {
+	f.Helper()
+	c, proxy := f.proxied()
+	other, otherProxy := f.proxied()
+	first, second := f.two(c, other)
+	lowest, last = ranked{first, proxy}, ranked{second, otherProxy}
+	name := slices.DeleteFunc(f.Children(meeting), func(name string) bool { return name == path.Base(ready) })[0]
+	_, stat := f.Get(meeting + "/" + name)
+	if id, _ := other.Session(); id == stat.EphemeralOwner {
+		lowest, last = last, lowest
+	}
+	return lowest, last
+}
+
+func TestStragglerOfOneRoundDoesNotCloseTheNext(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{"empty directory": "", "directory with data": "noon, in the hall"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			f.Create(meeting, []byte(data), 0)
+
+			// given one that is about to close the barrier behind its round
+			late := f.straggle()
+
+			// when the next round has begun
+			mine, theirs := f.two(f.client(), f.client())
+			late.goOn()
+			late.Granted()
+
+			// then that one stays open, until its last has left
+			require.True(t, f.Exists(ready), "who has not seen it would wait for ever")
+			leaving := mine.leave()
+			theirs.leaves()
+			leaving.Granted()
+			f.Gone(ready)
+			now, _ := f.Get(meeting)
+			require.Equal(t, data, string(now))
+		})
+	}
+}
+
+func TestStragglerClosesWhatNobodyElseHasClosed(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	f.Create(meeting, nil, 0) // one that no server removes meanwhile because it is empty
+	late := f.straggle()
+	f.Create(ready, nil, 0) // as if the last had died
+
+	late.goOn()
+
+	late.Granted()
+	f.Gone(ready)
+}
+
+func TestDoubleBarrierWorksInADirectoryThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	f.Create(meeting, nil, 0)
+	f.permit(meeting, zk.PermAll&^zk.PermWrite)
+
+	mine, theirs := f.two(f.client(), f.client())
+	leaving := mine.leave()
+	theirs.leaves()
+	leaving.Granted()
+
+	f.NoEphemerals()
+	f.Gone(ready)
 }

@@ -2,6 +2,7 @@ package classic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,65 +10,57 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 const office = "/app/office"
 
-// A runner takes part in an election until it is stopped.
-type runner struct {
-	*call
-	h      *house
-	id     string
-	terms  chan *recipes.Term
-	resign chan struct{} // a value makes lead return
-	fail   chan error    // a value is what lead returns
-
-	mu      sync.Mutex
-	notices []recipes.ElectionNotice
+func (f *fixture) election(c *recipes.Client, id string, o recipes.ElectionOptions) *recipes.Election {
+	f.Helper()
+	e, err := c.Election(office, id, o)
+	require.NoError(f, err)
+	return e
 }
 
-// run takes part in the background.
-func (h *house) run(c *recipes.Client, id string, change ...func(*recipes.ElectionOptions)) *runner {
-	h.t.Helper()
-	r := &runner{h: h, id: id, terms: make(chan *recipes.Term, 100), resign: make(chan struct{}), fail: make(chan error)}
-	o := recipes.ElectionOptions{Notify: r.note}
-	for _, f := range change {
-		f(&o)
+// A runner takes part in an election until it is stopped.
+type runner struct {
+	*harness.Running
+	*harness.Notices[recipes.ElectionNotice]
+	f      *fixture
+	id     string
+	terms  chan *recipes.Term
+	resign chan error // a value is what lead returns
+}
+
+// stand takes part in the background.
+func (f *fixture) stand(c *recipes.Client, id string, o ...recipes.ElectionOptions) *runner {
+	f.Helper()
+	r := &runner{
+		Notices: harness.NewNotices[recipes.ElectionNotice](f.History, id), f: f, id: id,
+		terms: make(chan *recipes.Term, 100), resign: make(chan error),
 	}
-	e, err := c.Election(office, id, o)
-	require.NoError(h.t, err)
-	r.call = h.begin(func(ctx context.Context) error { return e.Run(ctx, r.lead) })
+	options := append(o, recipes.ElectionOptions{})[0]
+	options.Notify = r.Add
+	e := f.election(c, id, options)
+	r.Running = f.run(func(ctx context.Context) error { return e.Run(ctx, r.lead) })
 	return r
 }
 
 func (r *runner) lead(ctx context.Context, t *recipes.Term) error {
-	r.h.story.tell(r.id, "leads, token %s", t.Token())
 	r.terms <- t
 	select {
 	case <-ctx.Done():
-		r.h.story.tell(r.id, "leads no more: %v", context.Cause(ctx))
 		return nil
-	case <-r.resign:
-		return nil
-	case err := <-r.fail:
+	case err := <-r.resign:
 		return err
 	}
 }
 
-func (r *runner) note(x recipes.ElectionNotice) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notices = append(r.notices, x)
-}
-
-// told lists what the runner was told, by kind.
+// told lists what the runner was notified of, by kind.
 func (r *runner) told() (kinds []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, x := range r.notices {
+	for _, x := range r.List() {
 		switch x.(type) {
 		case recipes.Elected:
 			kinds = append(kinds, "elected")
@@ -80,89 +73,61 @@ func (r *runner) told() (kinds []string) {
 
 // leads waits for the runner's next term.
 func (r *runner) leads() *recipes.Term {
-	r.t.Helper()
-	select {
-	case t := <-r.terms:
-		return t
-	case <-r.done:
-		require.FailNow(r.t, r.id+"'s run has ended", "error: %v", r.err)
-	case <-time.After(soon):
-		require.FailNow(r.t, r.id+" does not lead")
-	}
-	return nil
+	r.f.Helper()
+	return harness.Receive(r.f, r.terms, "%s does not lead", r.id)
 }
 
 // follows fails the test if the runner has begun another term.
 func (r *runner) follows() {
-	r.t.Helper()
-	select {
-	case <-r.terms:
-		require.FailNow(r.t, r.id+" leads")
-	default:
-	}
+	r.f.Helper()
+	require.Empty(r.f, r.terms, "%s leads", r.id)
 }
 
 // stop ends the runner.
 func (r *runner) stop() {
-	r.t.Helper()
-	r.cancel()
-	require.ErrorIs(r.t, r.ended(), context.Canceled)
+	r.f.Helper()
+	r.Cancel()
+	require.ErrorIs(r.f, r.Err(), context.Canceled)
 }
 
 // isOver waits for the end of a term and returns why.
 func isOver(t testing.TB, term *recipes.Term) error {
 	t.Helper()
-	select {
-	case <-term.Done():
-	case <-time.After(soon):
-		require.FailNow(t, "the term goes on")
-	}
+	harness.Receive(t, term.Done(), "the term goes on")
 	return context.Cause(term.Context())
 }
 
-func lossOf(t testing.TB, err error) *recipes.LostError {
-	t.Helper()
-	var loss *recipes.LostError
-	require.ErrorAs(t, err, &loss)
-	return loss
+// follower is another that stands behind the leader.
+func (f *fixture) follower(o ...recipes.ElectionOptions) *runner {
+	f.Helper()
+	r := f.stand(f.client(), "second", o...)
+	f.Watched(office+"/"+f.Filled(office, 2)[0], 2)
+	return r
 }
 
-func strict(o *recipes.ElectionOptions)          { o.Policy = recipes.PolicyStrict }
-func tellResignation(o *recipes.ElectionOptions) { o.TellResignation = true }
-
-func (h *house) candidates(c *recipes.Client) []recipes.Candidate {
-	h.t.Helper()
-	e, err := c.Election(office, "onlooker", recipes.ElectionOptions{})
-	require.NoError(h.t, err)
-	all, err := e.Candidates(h.t.Context())
-	require.NoError(h.t, err)
-	return all
-}
+var strict = recipes.ElectionOptions{Policy: recipes.PolicyStrict}
 
 // Curator E2
 func TestFollowerThatStandsAgainWhileTheLeadersNodeIsDeletedLeads(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	mine := h.client()
+	f := share(t)
+	mine := f.client()
 
 	// given a leader of one term, and a follower that waits for its node
-	e, err := h.client().Election(office, "first", recipes.ElectionOptions{})
+	term, err := f.election(f.client(), "first", recipes.ElectionOptions{}).Campaign(t.Context())
 	require.NoError(t, err)
-	term, err := e.Campaign(t.Context())
-	require.NoError(t, err)
-	first := h.crowdOf(conn, office, 1)[0]
-	second := h.run(mine, "second")
-	h.crowdOf(conn, office, 2)
+	first := f.Filled(office, 1)[0]
+	second := f.stand(mine, "second")
+	f.Filled(office, 2)
 
 	// when the follower has to stand again, and the leader's node is deleted meanwhile
-	h.expire(mine)
-	require.NoError(t, conn.Delete(h.at(office+"/"+first), -1))
+	f.Expire(mine)
+	f.Delete(office + "/" + first)
 
 	// then it leads, and there is no other node
 	leads := second.leads()
 	require.Greater(t, leads.Token(), term.Token())
-	require.Len(t, h.crowdOf(conn, office, 1), 1)
+	f.Filled(office, 1)
 	require.NoError(t, leads.Check())
 
 	// and the deleted leader was told
@@ -172,164 +137,80 @@ func TestFollowerThatStandsAgainWhileTheLeadersNodeIsDeletedLeads(t *testing.T) 
 // Curator E3
 func TestLeaderWhoseSessionExpiresIsToldAndDoesNotLeadWithItsDeadNode(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	mine, other := h.client(), h.client()
+	f := share(t)
+	mine := f.client()
 
 	// given a leader and a follower
-	first := h.run(mine, "first")
+	first := f.stand(mine, "first")
 	term := first.leads()
-	dead := h.crowdOf(conn, office, 1)[0]
-	second := h.run(other, "second")
-	h.crowdOf(conn, office, 2)
+	dead := f.Filled(office, 1)[0]
+	second := f.follower()
 
 	// when the leader's session expires
-	session := h.expire(mine)
+	session := f.Expire(mine)
 
 	// then it is told, and the follower leads
 	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
 	require.Error(t, term.Check())
-	next := second.leads()
-	require.Greater(t, next.Token(), term.Token())
+	require.Greater(t, second.leads().Token(), term.Token())
 
 	// and the first stands behind it, with a new node of a new session
-	names := h.crowdOf(conn, office, 2)
+	names := f.Filled(office, 2)
 	require.NotContains(t, names, dead)
-	all := h.candidates(other)
-	require.Equal(t, []string{"second", "first"}, []string{all[0].ID, all[1].ID})
-	require.NotEqual(t, session, all[1].Session)
+	_, stat := f.Get(office + "/" + names[1])
+	require.NotEqual(t, session, stat.EphemeralOwner)
 	first.follows()
 	require.Equal(t, []string{"elected", "dismissed"}, first.told())
-}
-
-// Curator E4: the second try comes with a new connection.
-func TestCandidateThatReconnectsWhileItsNodeIsCreatedHasOneNode(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	h.make(conn, office, nil, 0)
-	proxy := zktest.RunProxyT(t, h.server.Addr())
-	mine := h.client(by(proxy))
-	require.NoError(t, mine.Ready(t.Context()))
-	session, _ := mine.Session()
-
-	// given a candidate whose node is there, but it has not heard
-	create := proxy.On(h.creates(office)).HoldReply()
-	candidate := h.run(mine, "first")
-	<-create.Reached()
-
-	// when its connection is lost and it comes back
-	require.True(t, proxy.Disconnect(session))
-	create.Release()
-
-	// then it leads with that node
-	term := candidate.leads()
-	name := h.crowdOf(conn, office, 1)[0]
-	_, stat, err := conn.Get(h.at(office + "/" + name))
-	require.NoError(t, err)
-	require.EqualValues(t, stat.Czxid, term.Token())
-	again, _ := mine.Session()
-	require.Equal(t, session, again)
-}
-
-func by(p *zktest.Proxy) func(*recipes.Config) {
-	return func(cfg *recipes.Config) { cfg.Servers = []string{p.Addr()} }
-}
-
-// creates matches the creation of a node in a directory.
-func (h *house) creates(dir string) zktest.Match {
-	return zktest.Op(zktest.Create).Path(h.at(dir) + "/*")
-}
-
-// Curator E5
-func TestCandidateThatIsStoppedBeforeItsNodeIsMadeLeavesNone(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	h.make(h.shell(), office, nil, 0)
-	for _, when := range []string{"before it is executed", "before it is answered"} {
-		t.Run(when, func(t *testing.T) {
-			proxy := zktest.RunProxyT(t, h.server.Addr())
-			mine := h.client(by(proxy))
-			require.NoError(t, mine.Ready(t.Context()))
-
-			// given a candidate whose create is under way
-			fault := proxy.On(h.creates(office))
-			create := fault.Hold()
-			if when == "before it is answered" {
-				create.Remove()
-				create = proxy.On(h.creates(office)).HoldReply()
-			}
-			candidate := h.run(mine, "first")
-			<-create.Reached()
-
-			// when it is stopped
-			candidate.stop()
-			create.Release()
-
-			// then no node is left
-			require.NoError(t, mine.Ready(t.Context()))
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			defer cancel()
-			require.NoError(t, mine.Close(ctx)) // what is to be undone is undone by then
-			require.Empty(t, h.ephemerals())
-		})
-	}
 }
 
 // Curator E6
 func TestNeighbourOfAFollowerThatLeavesIsNotPromoted(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
+	f := share(t)
 
-	// given ten in line
-	c := h.client()
+	// given five in line
+	c := f.client()
 	var line []*runner
-	for i := range 10 {
-		line = append(line, h.run(c, fmt.Sprint(i)))
-		h.crowdOf(conn, office, i+1)
+	for i := range 5 {
+		line = append(line, f.stand(c, fmt.Sprint(i)))
+		f.Filled(office, i+1)
 	}
 	line[0].leads()
 
 	// when one in the middle leaves
-	line[5].stop()
-	h.crowdOf(conn, office, 9)
-	watching := h.crowdOf(conn, office, 9)[4]
-	h.becomesWatched(office+"/"+watching, 1) // by the neighbour
+	line[2].stop()
+	f.Watched(office+"/"+f.Filled(office, 4)[1], 1) // by the neighbour
 
-	// then nobody but the first leads
-	for _, r := range line[1:] {
-		r.follows()
-	}
-
-	// and those before it come first, then its neighbour
+	// then nobody but the first leads, and those before it come first, then its neighbour
 	for i, r := range line {
-		if i != 5 {
-			if i > 0 {
-				r.leads()
-			}
-			r.stop()
+		if i == 2 {
+			continue
 		}
+		for _, later := range line[i+1:] {
+			later.follows()
+		}
+		if i > 0 {
+			r.leads()
+		}
+		r.stop()
 	}
-	h.nobodyThere()
+	f.NoEphemerals()
 }
 
 // Curator E7
 func TestLeadershipOutlivesAShortDisconnect(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	network := netfault.New(t, h.server.Addr())
-	mine := h.client(behind(network), timeout(30*time.Second))
-	leader := h.run(mine, "first")
+	f := share(t)
+	mine, network := f.remote(timeout(30 * time.Second))
+	leader := f.stand(mine, "first")
 	term := leader.leads()
-	follower := h.run(h.client(), "second")
-	h.crowdOf(h.shell(), office, 2)
+	follower := f.follower()
 
 	// when the connection is lost and comes back
 	require.NoError(t, network.Cut())
-	require.Eventually(t, func() bool { return network.Conns() == 0 }, soon, time.Millisecond)
+	harness.Eventually(t, func() bool { return network.Conns() == 0 }, "the connection goes on")
 	require.NoError(t, network.Pass())
-	require.Eventually(t, func() bool { return network.Conns() == 1 }, soon, time.Millisecond)
+	harness.Eventually(t, func() bool { return network.Conns() == 1 }, "there is no new connection")
 	require.NoError(t, mine.Ready(t.Context()))
 	_, err := mine.Lock(t.Context(), "anything") // a round trip, after which it would have been told
 	require.NoError(t, err)
@@ -343,15 +224,12 @@ func TestLeadershipOutlivesAShortDisconnect(t *testing.T) {
 // Curator E8
 func TestStrictLeaderLosesWithItsConnectionAndLeadsAgainWithTheSameNode(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	network := netfault.New(t, h.server.Addr())
-	mine := h.client(behind(network), timeout(30*time.Second))
-	leader := h.run(mine, "first", strict)
+	f := share(t)
+	mine, network := f.remote(timeout(30 * time.Second))
+	leader := f.stand(mine, "first", strict)
 	term := leader.leads()
-	conn := h.shell()
-	name := h.crowdOf(conn, office, 1)[0]
-	follower := h.run(h.client(), "second", strict)
-	h.crowdOf(conn, office, 2)
+	name := f.Filled(office, 1)[0]
+	follower := f.follower(strict)
 
 	// when the connection is lost
 	require.NoError(t, network.Cut())
@@ -370,192 +248,383 @@ func TestStrictLeaderLosesWithItsConnectionAndLeadsAgainWithTheSameNode(t *testi
 	again := leader.leads()
 	require.NoError(t, again.Check())
 	require.Equal(t, term.Token(), again.Token())
-	require.Equal(t, name, h.crowdOf(conn, office, 2)[0])
+	require.Equal(t, name, f.Filled(office, 2)[0])
 	require.Error(t, term.Check())
 	follower.follows()
 	require.Equal(t, []string{"elected", "dismissed", "elected"}, leader.told())
 }
 
-// Curator E9
-func TestCandidateOnAFlappingConnectionHasOneNode(t *testing.T) {
+// Curator E10, E15
+func TestCandidateTakesPartWhenAServerAppearsAndIsGoneIfStoppedWithoutOne(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	conn := h.shell()
-	proxy := zktest.RunProxyT(t, h.server.Addr())
-	mine := h.client(by(proxy), timeout(30*time.Second))
-	require.NoError(t, mine.Ready(t.Context()))
-
-	// given a connection that breaks with each answer in turn, seven times
-	for step := range 7 {
-		proxy.On(zktest.Any().Where(func(r zktest.Request) bool { return r.Op != zktest.Ping && r.Op != zktest.Connect }).Nth(step + 1)).DropReply()
-	}
-
-	// when candidates come and go on it
-	for range 3 {
-		candidate := h.run(mine, "first")
-		candidate.leads()
-
-		// then each has one node
-		require.Len(t, h.ephemerals(), 1)
-		h.crowdOf(conn, office, 1)
-		candidate.stop()
-		h.nobodyThere()
-	}
-}
-
-// Curator E10
-func TestLeaderThatIsStoppedWhileTheServerIsDownIsGoneWhenItReturns(t *testing.T) {
-	t.Parallel()
-	h := ownHouse(t)
-	mine := h.client(timeout(40 * time.Second))
-	leader := h.run(mine, "first")
-	leader.leads()
-	require.Len(t, h.ephemerals(), 1)
+	f := alone(t)
+	require.NoError(t, f.Server.Stop())
+	mine := f.client(timeout(time.Minute))
+	candidate := f.stand(mine, "first")
+	candidate.IsPending()
+	require.NoError(t, f.Server.Restart(t.Context()))
+	candidate.leads()
+	require.Len(t, f.Ephemerals(), 1)
 
 	// when the server is down, and the leader is stopped
-	require.NoError(t, h.server.Stop())
-	start := time.Now()
-	leader.stop()
-	require.Less(t, time.Since(start), 35*time.Second)
+	require.NoError(t, f.Server.Stop())
+	candidate.stop()
 
-	// then its node goes as soon as the server is back, long before its session could expire
-	require.NoError(t, h.server.Restart(t.Context()))
+	// then its node goes when the server is back, in the same session
+	session, _ := mine.Session()
+	require.NoError(t, f.Server.Restart(t.Context()))
+	f.NoEphemerals()
 	require.NoError(t, mine.Ready(t.Context()))
-	start = time.Now()
-	h.nobodyThere()
-	require.Less(t, time.Since(start), 35*time.Second)
+	again, _ := mine.Session()
+	require.Equal(t, session, again)
 }
 
 // Curator E11
 func TestLeaderThatReturnsStandsAgainAndLeadsLater(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	first := h.run(h.client(), "first")
+	f := share(t)
+	first := f.stand(f.client(), "first")
 	before := first.leads()
-	second := h.run(h.client(), "second")
-	h.crowdOf(h.shell(), office, 2)
+	second := f.follower()
 
 	// when the leader's work returns
-	first.resign <- struct{}{}
+	first.resign <- nil
 
 	// then the other leads, and when that one returns, the first again
 	between := second.leads()
 	require.ErrorIs(t, isOver(t, before), recipes.ErrResigned)
 	first.follows()
-	h.crowdOf(h.shell(), office, 2)
-	second.resign <- struct{}{}
+	f.Filled(office, 2)
+	second.resign <- nil
 	after := first.leads()
 	require.Greater(t, between.Token(), before.Token())
 	require.Greater(t, after.Token(), between.Token())
-	require.Empty(t, lossesOf(first))
-}
-
-func lossesOf(r *runner) (losses []error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, x := range r.notices {
-		if d, ok := x.(recipes.Dismissed); ok {
-			losses = append(losses, d.Err)
-		}
-	}
-	return losses
+	require.Empty(t, harness.All[recipes.Dismissed](first.Notices))
 }
 
 // Curator E12
 func TestCandidateThatNeverHadAServerCanBeStopped(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{"127.0.0.1:1"}})
-	require.NoError(t, err)
-	candidate := h.run(c, "first")
-	candidate.goesOn()
+	f := share(t)
+	candidate := f.stand(harness.NewClient(t, recipes.Config{Servers: []string{"127.0.0.1:1"}}), "first")
+	candidate.IsPending()
 	candidate.stop()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	require.NoError(t, c.Close(ctx))
 }
 
 // Curator E13
 func TestCandidatesAreListedInLineAndTheFirstLeads(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	mine, onlooker := h.client(), h.client()
-	e, err := onlooker.Election(office, "onlooker", recipes.ElectionOptions{})
-	require.NoError(t, err)
+	f := share(t)
+	mine := f.client()
+	onlooker := f.election(f.client(), "onlooker", recipes.ElectionOptions{})
+	leader := func() recipes.Candidate {
+		t.Helper()
+		c, err := onlooker.Leader(t.Context())
+		require.NoError(t, err)
+		return c
+	}
 
 	// given nobody, who ever stood
-	leader, err := e.Leader(t.Context())
+	require.Zero(t, leader())
+	none, err := onlooker.Candidates(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, recipes.Candidate{}, leader)
-	require.Empty(t, h.candidates(onlooker))
+	require.Empty(t, none)
 
 	// when three stand, and somebody who does not belong there
 	var line []*runner
 	for i, id := range []string{"ann", "bob", "cid"} {
-		line = append(line, h.run(mine, id))
-		h.crowdOf(h.shell(), office, i+1)
+		line = append(line, f.stand(mine, id))
+		f.Filled(office, i+1)
 	}
 	term := line[0].leads()
-	h.make(h.shell(), office+"/foreign", nil, 0)
+	f.Create(office+"/foreign", nil, 0)
 
 	// then they are listed, and only the first leads
+	all, err := onlooker.Candidates(t.Context())
+	require.NoError(t, err)
 	session, _ := mine.Session()
 	var ids []string
-	for i, c := range h.candidates(onlooker) {
+	for i, c := range all {
 		ids = append(ids, c.ID)
 		require.Equal(t, i == 0, c.Leader)
 		require.Equal(t, session, c.Session)
 	}
 	require.Equal(t, []string{"ann", "bob", "cid"}, ids)
-	leader, err = e.Leader(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "ann", leader.ID)
-	require.True(t, leader.Leader)
-	require.Equal(t, term.Token(), leader.Token)
+	require.Equal(t, all[0], leader())
+	require.Equal(t, term.Token(), leader().Token)
 
 	// and another when that one has left
 	line[0].stop()
 	line[1].leads()
-	leader, err = e.Leader(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "bob", leader.ID)
+	require.Equal(t, "bob", leader().ID)
 }
 
 // Curator E14
 func TestResignationIsToldToThoseWhoWantToHearOfIt(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
+	f := share(t)
+	c := f.client()
+	tell := recipes.ElectionOptions{TellResignation: true}
 
-	silent := h.run(c, "silent")
+	silent := f.stand(c, "silent")
 	silent.leads()
 	silent.stop()
 	require.Equal(t, []string{"elected"}, silent.told())
 
-	notified := h.run(c, "notified", tellResignation)
-	notified.leads()
+	notified := f.stand(c, "notified", tell)
+	term := notified.leads()
 	notified.stop()
-	require.Equal(t, []string{"elected", "dismissed"}, notified.told())
-	require.Equal(t, []error{recipes.ErrResigned}, lossesOf(notified))
+	require.Equal(t, []recipes.ElectionNotice{recipes.Elected{Term: term}, recipes.Dismissed{Term: term, Err: recipes.ErrResigned}}, notified.List())
 
-	leader := h.run(c, "leader")
-	leader.leads()
-	follower := h.run(c, "follower", tellResignation)
-	h.crowdOf(h.shell(), office, 2)
+	f.stand(c, "leader").leads()
+	follower := f.follower(tell)
 	follower.stop()
 	require.Empty(t, follower.told(), "it never led")
 }
 
-// Curator E15
-func TestCandidateTakesPartWhenAServerAppears(t *testing.T) {
+// Whether the policy is strict or not.
+func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 	t.Parallel()
-	h := ownHouse(t)
-	require.NoError(t, h.server.Stop())
-	candidate := h.run(h.client(), "first")
-	candidate.goesOn()
+	for _, o := range []recipes.ElectionOptions{{}, strict} {
+		t.Run(string(o.Policy), func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			mine, network := f.remote(timeout(2 * time.Second))
+			leader := f.stand(mine, "first", o)
+			term := leader.leads()
+			follower := f.follower(o)
 
-	require.NoError(t, h.server.Restart(t.Context()))
+			// when the leader's network swallows everything
+			require.NoError(t, network.Blackhole())
 
-	candidate.leads()
-	require.Len(t, h.ephemerals(), 1)
+			// then it is told before the other leads
+			require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+			follower.follows()
+			require.Greater(t, follower.leads().Token(), term.Token())
+			require.NoError(t, network.Pass())
+		})
+	}
+}
+
+func TestTermThatEndedAtTheDeadlineIsNotLedOnWithItsNode(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	mine, network := f.remote(timeout(2 * time.Second))
+	leader := f.stand(mine, "first")
+	term := leader.leads()
+
+	// given a term that is lost before the server can end the session
+	require.NoError(t, network.Blackhole())
+	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+
+	// when the connection comes back, in time or not
+	require.NoError(t, network.Pass())
+
+	// then the next term has another node
+	again := leader.leads()
+	require.Greater(t, again.Token(), term.Token())
+	require.NoError(t, again.Check())
+	f.Filled(office, 1)
+}
+
+// Also right after the candidate has seen that its node is there.
+func TestLeaderWhoseNodeIsDeletedIsToldAndStandsAgain(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"as it is elected", "later"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			f.Create(office, nil, 0)
+			mine, proxy := f.proxied()
+			looked := proxy.On(f.on(zktest.GetData, office+"/*").Nth(1)).HoldReply()
+			leader := f.stand(mine, "first")
+			reached(t, looked)
+			if when == "later" {
+				looked.Release()
+				harness.Await[recipes.Elected](t, leader.Notices)
+			}
+			f.Delete(office + "/" + f.Filled(office, 1)[0])
+			looked.Release()
+
+			term := leader.leads()
+			require.Equal(t, recipes.LossDeleted, lossOf(t, isOver(t, term)).Reason)
+			require.Equal(t, recipes.LossDeleted, lossOf(t, term.Resign(t.Context())).Reason)
+			require.Greater(t, leader.leads().Token(), term.Token())
+			leader.stop()
+			require.Equal(t, []string{"elected", "dismissed", "elected"}, leader.told())
+			f.NoEphemerals()
+		})
+	}
+}
+
+func TestFollowerWhoseNodeIsDeletedStandsAgain(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	leader := f.stand(f.client(), "first")
+	leader.leads()
+	waiting := f.client()
+	follower := f.stand(waiting, "second")
+	names := f.Filled(office, 2)
+	f.Watched(office+"/"+names[0], 2)
+	var busy *recipes.BusyError
+	require.ErrorAs(t, waiting.Close(t.Context()), &busy)
+	require.Equal(t, []string{office}, busy.Requested)
+
+	f.Delete(office + "/" + names[1])
+	leader.stop()
+
+	follower.leads()
+	f.Filled(office, 1)
+}
+
+func TestRunEndsWithTheErrorOfItsWorkOrItsPanic(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	c := f.client()
+	leader := f.stand(c, "first")
+	term := leader.leads()
+	broken := errors.New("the office is on fire")
+	leader.resign <- broken
+	require.ErrorIs(t, leader.Err(), broken)
+	require.ErrorIs(t, isOver(t, term), recipes.ErrResigned)
+	require.Empty(t, f.Ephemerals())
+
+	e := f.election(c, "second", recipes.ElectionOptions{})
+	require.Panics(t, func() {
+		_ = e.Run(t.Context(), func(context.Context, *recipes.Term) error { panic("oops") })
+	})
+	f.NoEphemerals()
+}
+
+func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		e, err := w.client("first").Election(office, "first", recipes.ElectionOptions{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		finish, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- e.Run(ctx, func(ctx context.Context, _ *recipes.Term) error {
+				<-ctx.Done()
+				<-finish
+				return nil
+			})
+		}()
+		pass(time.Second)
+		other, err := w.client("second").Election(office, "second", recipes.ElectionOptions{})
+		require.NoError(t, err)
+		leads := make(chan *recipes.Term, 1)
+		go func() {
+			term, err := other.Campaign(t.Context())
+			if err == nil {
+				leads <- term
+			}
+		}()
+
+		cancel()
+		pass(time.Hour)
+		require.Empty(t, ended)
+		require.Empty(t, leads)
+
+		close(finish)
+		require.NoError(t, (<-leads).Resign(t.Context()))
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+func TestTermOfACampaignLastsUntilItIsResigned(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	mine := f.client()
+
+	// given a term whose campaign's context has ended
+	ctx, cancel := context.WithCancel(t.Context())
+	term, err := f.election(mine, "first", strict).Campaign(ctx)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, term.Check())
+	require.NoError(t, term.Context().Err())
+	require.Greater(t, time.Until(term.Deadline()), time.Second)
+	var busy *recipes.BusyError
+	require.ErrorAs(t, mine.Close(t.Context()), &busy)
+	require.Equal(t, []string{office}, busy.Held)
+
+	// when it is resigned, twice
+	require.NoError(t, term.Resign(t.Context()))
+	require.ErrorIs(t, term.Resign(t.Context()), recipes.ErrResigned)
+
+	// then it is over
+	require.ErrorIs(t, isOver(t, term), recipes.ErrResigned)
+	require.ErrorIs(t, term.Check(), recipes.ErrResigned)
+	require.Empty(t, f.Ephemerals())
+}
+
+func TestStrictTermOfACampaignThatIsLostLeavesNoNode(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	mine, network := f.remote(timeout(30 * time.Second))
+	term, err := f.election(mine, "first", strict).Campaign(t.Context())
+	require.NoError(t, err)
+
+	require.NoError(t, network.Reset())
+
+	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+	f.NoEphemerals()
+}
+
+// Whatever happens to their connections, there is one leader at a time.
+func TestCandidatesOnBreakingConnectionsLeadOneAtATime(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	const terms = 5
+	var office harness.Occupancy // which looks at the tokens as well
+	clients, visited := f.breaking(4)
+	harness.Together(t, len(clients), func(ctx context.Context, i int) error {
+		e, err := clients[i].Election("/app/crowd", fmt.Sprint(i), recipes.ElectionOptions{})
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		led := 0
+		err = e.Run(ctx, func(_ context.Context, term *recipes.Term) error {
+			office.Enter(e.ID(), term.Token())
+			visited()
+			office.Leave(e.ID())
+			if led++; led == terms {
+				cancel()
+			}
+			return nil
+		})
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+	office.WasExclusive(t, len(clients)*terms)
+	f.NoEphemerals()
+}
+
+func TestLeaderMayResignAsItIsToldOfItsElection(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	var mu sync.Mutex
+	var told []recipes.ElectionNotice
+	var resigned error
+	e := f.election(f.client(), "ann", recipes.ElectionOptions{TellResignation: true, Notify: func(n recipes.ElectionNotice) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, n)
+		if n, ok := n.(recipes.Elected); ok {
+			resigned = n.Term.Resign(context.Background())
+		}
+	}})
+
+	term := harness.Begin(t, "the campaign", e.Campaign).Granted()
+
+	require.NoError(t, resigned)
+	require.ErrorIs(t, term.Err(), recipes.ErrResigned)
+	f.NoEphemerals()
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []recipes.ElectionNotice{recipes.Elected{Term: term}, recipes.Dismissed{Term: term, Err: recipes.ErrResigned}}, told)
 }

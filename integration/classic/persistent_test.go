@@ -2,154 +2,115 @@ package classic
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // Curator X3
-func TestPersistentMutexOutlivesItsSessionAndIsReleasedByItsOwner(t *testing.T) {
+func TestPersistentMutexOutlivesItsSessionUntilItIsReleasedOrDeleted(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	c, shell := h.client(), h.shell()
-	holder := h.hold("ann", h.mutex(c, persistent).Acquire)
-	token := holder.token()
-	waiter := h.queue("bob", h.client())
+	for _, end := range []string{"released", "deleted"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			c := f.client()
+			notices := f.listen("ann")
+			holder := f.hold("ann", f.mutex(c, persistent, telling(notices)).Acquire)
+			token := holder.Token()
+			waiter := f.queue("bob", f.client())
 
-	h.expire(c)
+			f.Renewed(c)
 
-	require.Eventually(t, func() bool { id, _ := c.Session(); return id != 0 }, soon, time.Millisecond)
-	require.NoError(t, c.Ready(t.Context()))
-	require.NoError(t, holder.grant.Check())
-	require.Zero(t, holder.grant.Deadline())
-	require.Equal(t, token, holder.token())
-	waiter.waits()
-	require.True(t, h.exists(shell, holder.grant.Path()))
-	holder.release()
-	waiter.granted()
-	require.False(t, h.exists(shell, holder.grant.Path()))
+			require.NoError(t, holder.Granted().Check())
+			require.Zero(t, holder.Granted().Deadline())
+			require.Equal(t, token, holder.Token())
+			waiter.IsPending()
+			require.NoError(t, f.client().Revoke(t.Context(), holder.Path()))
+			harness.Await[recipes.PreemptAsked](t, notices) // it is watched in the next session
+			if end == "deleted" {
+				f.Delete(holder.Path())
+				require.Equal(t, recipes.LossDeleted, holder.Lost().Reason)
+			} else {
+				holder.Release()
+			}
+			waiter.Granted()
+			require.False(t, f.Exists(holder.Path()))
+		})
+	}
 }
 
 // Kazoo K12
 func TestPersistentMutexOutlivesItsClient(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	c, other, shell := h.client(), h.client(), h.shell()
-	g, err := h.mutex(c, persistent, kazoo).Acquire(t.Context())
-	require.NoError(t, err)
+	f := share(t)
+	c, other := f.client(), f.mutex(f.client())
+	holder := f.hold("ann", f.mutex(c, persistent, kazoo).Acquire)
 
 	require.NoError(t, c.Close(t.Context()))
 
-	require.True(t, h.exists(shell, g.Path()))
-	_, err = h.mutex(other).TryAcquire(t.Context())
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-	require.ErrorIs(t, g.Release(t.Context()), recipes.ErrClosed)
-	participants, err := h.mutex(other).Participants(t.Context())
+	f.refuses(other.TryAcquire)
+	require.ErrorIs(t, holder.Granted().Release(t.Context()), recipes.ErrClosed)
+	participants, err := other.Participants(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, participants[0].Session)
-	require.NoError(t, shell.Delete(h.at(g.Path()), -1))
-	h.hold("bob", h.mutex(other).TryAcquire)
-}
-
-func TestPersistentMutexWhoseNodeIsDeletedAfterItsSessionIsLost(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c, shell := h.client(), h.shell()
-	told := h.listen("ann")
-	holder := h.hold("ann", h.mutex(c, persistent, telling(told)).Acquire)
-	id := h.expire(c)
-	require.Eventually(t, func() bool { now, _ := c.Session(); return now != 0 && now != id }, soon, time.Millisecond)
-	require.NoError(t, c.Ready(t.Context()))
-
-	require.NoError(t, h.client().Revoke(t.Context(), holder.grant.Path()))
-	await[recipes.PreemptAsked](t, told)
-	require.NoError(t, shell.Delete(h.at(holder.grant.Path()), -1))
-
-	require.Equal(t, recipes.LossDeleted, holder.lost().Reason)
+	f.Delete(holder.Path())
+	f.hold("bob", other.TryAcquire)
 }
 
 // It keeps its place, unlike one that goes with its session.
 func TestPersistentWaiterKeepsItsPlaceWhenItsSessionEnds(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
-	holder := h.hold("ann", h.mutex(h.client()).Acquire)
-	told := h.listen("bob")
-	waiter := h.ask("bob", h.mutex(c, persistent, telling(told)).Acquire)
-	await[recipes.Queued](t, told)
-	next := h.queue("eve", h.client())
-	node := h.crowdOf(h.shell(), users, 3)[1]
+	f := share(t)
+	c := f.client()
+	holder := f.hold("ann", f.mutex(f.client()).Acquire)
+	notices := f.listen("bob")
+	waiter := f.ask("bob", f.mutex(c, persistent, telling(notices)).Acquire)
+	harness.Await[recipes.Queued](t, notices)
+	next := f.queue("eve", f.client())
+	node := f.Filled(users, 3)[1]
 
-	h.expire(c)
-	await[recipes.Requeued](t, told)
-	holder.release()
+	f.Expire(c)
+	harness.Await[recipes.Requeued](t, notices)
+	holder.Release()
 
-	require.Equal(t, node, nodeName(waiter.granted()))
-	next.waits()
-	waiter.release()
-	next.granted()
+	waiter.Granted()
+	require.Equal(t, node, waiter.node())
+	next.IsPending()
+	waiter.Release()
+	next.Granted()
 }
 
 func TestPersistentWaiterThatLeavesAfterItsSessionLeavesNothing(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	shell := h.shell()
-	wire := &wire{}
-	c := h.client(through(wire))
-	holder := h.hold("ann", h.mutex(h.client()).Acquire)
-	told := h.listen("bob")
-	waiter := h.ask("bob", h.mutex(c, persistent, telling(told)).Acquire)
-	await[recipes.Queued](t, told)
+	f := share(t)
+	c := f.client()
+	f.hold("ann", f.mutex(f.client()).Acquire)
+	waiter := f.queue("bob", c, persistent)
 
-	h.expire(c)
-	waiter.cancel()
+	f.Expire(c)
+	waiter.Cancel()
 
-	require.Error(t, waiter.refused())
-	h.crowdOf(shell, users, 1)
-	holder.release()
+	require.Error(t, waiter.Refused())
+	f.Filled(users, 1)
 }
 
 // N3 for a node that no session removes.
 func TestPersistentNodeWhoseCreationWasNotAnsweredIsAdoptedInTheNextSession(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	shell := h.shell()
-	h.make(shell, users, nil, 0)
-	wire := &wire{}
-	c := h.client(through(wire))
-	require.NoError(t, c.Ready(t.Context()))
-	wire.behind(opCreate, 0, func() {
-		h.crowdOf(shell, users, 1)
-		h.expire(c)
-		wire.cut()
-	})
-	u := h.hold("ann", h.mutex(c, persistent).Acquire)
-	require.True(t, wire.unset())
-	require.Equal(t, []string{nodeName(u.grant)}, h.children(shell, users))
-	u.release()
-	require.Empty(t, h.children(shell, users))
-}
+	f := share(t)
+	f.Create(users, nil, 0)
+	c, proxy := f.proxied()
+	creating := proxy.On(f.on(zktest.Create, users+"/*").Nth(1)).HoldReply()
+	r := f.ask("ann", f.mutex(c, persistent).Acquire)
+	reached(t, creating)
+	proxy.Disconnect(f.Expire(c))
+	creating.Release()
 
-func TestReleaseOfAPersistentMutexThatWasDeletedIsALoss(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	shell := h.shell()
-	w := &wire{}
-	u := h.hold("ann", h.mutex(h.client(through(w)), persistent).Acquire)
-	u.token()
-
-	// when the node is deleted a moment before
-	w.before(opDelete, 0, func() {
-		if err := shell.Delete(h.at(u.grant.Path()), -1); err != nil {
-			t.Error(err)
-		}
-	})
-	err := u.grant.Release(t.Context())
-
-	require.True(t, w.unset())
-	var loss *recipes.LostError
-	require.ErrorAs(t, err, &loss)
-	require.Equal(t, recipes.LossDeleted, loss.Reason)
+	require.Equal(t, []string{r.node()}, f.Children(users))
+	r.Release()
+	require.Empty(t, f.Children(users))
 }

@@ -4,86 +4,68 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// N8
-func TestTriesOnAHeldMutexCostNoMemory(t *testing.T) {
-	h := shareHouse(t)
-
-	// given a held mutex, and a client that has tried
-	h.hold("holder", h.mutex(h.client()).Acquire)
-	c := h.client()
-	tries := func(n int) {
-		var crowd sync.WaitGroup
-		for range 8 {
-			m := h.mutex(c)
-			crowd.Go(func() {
-				for range n / 8 {
-					_, err := m.TryAcquire(t.Context())
-					if _, busy := errors.AsType[*recipes.NotAcquiredError](err); !busy {
-						t.Errorf("try: %v", err)
-						return
-					}
-				}
-			})
+// N8: tries, and waits that are cancelled. The client and the server keep nothing for them.
+func TestTriesAndCancelledWaitsOnAHeldMutexCostNoMemory(t *testing.T) {
+	f := share(t)
+	f.hold("holder", f.mutex(f.client()).Acquire)
+	c := f.client()
+	try := func(ctx context.Context) error {
+		_, err := f.mutex(c).TryAcquire(ctx)
+		if _, busy := errors.AsType[*recipes.NotAcquiredError](err); busy {
+			return nil
 		}
-		crowd.Wait()
+		return err
 	}
-	tries(5_000) // the embedded server remembers so many requests, and no more
-	watches, goroutines, before := len(h.watched()), goleak.IgnoreCurrent(), heap()
-
-	// when it tries ten thousand times
-	tries(10_000)
-
-	// then it needs no more memory, and the server keeps nothing for it
-	require.NoError(t, goleak.Find(goroutines))
-	grown := int64(heap()) - int64(before)
-	t.Logf("the heap of %d KiB grew by %d bytes", before>>10, grown)
-	require.Less(t, grown, int64(256<<10), "10,000 tries of 26 bytes or more each")
-	require.Len(t, h.watched(), watches)
-	require.Len(t, h.ephemerals(), 1)
-}
-
-// N8 for those who wait: the session remembers nobody who has left.
-func TestWaitsThatAreCancelledCostNoMemory(t *testing.T) {
-	h := shareHouse(t)
-	h.hold("holder", h.mutex(h.client()).Acquire)
-	c := h.client()
-	waits := func(n int) {
-		var crowd sync.WaitGroup
-		for range 8 {
-			crowd.Go(func() {
-				for range n / 8 {
-					ctx, cancel := context.WithCancel(t.Context())
-					m := h.mutex(c, func(o *recipes.MutexOptions) {
-						o.Notify = func(recipes.Notice) { cancel() }
-					})
-					if _, err := m.Acquire(ctx); !errors.Is(err, context.Canceled) {
-						t.Errorf("wait: %v", err)
-					}
-					cancel()
-				}
-			})
+	wait := func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, err := f.mutex(c, func(o *recipes.MutexOptions) { o.Notify = func(recipes.Notice) { cancel() } }).Acquire(ctx)
+		if errors.Is(err, context.Canceled) {
+			return nil
 		}
-		crowd.Wait()
+		return err
 	}
-	waits(400)
-	goroutines, before := goleak.IgnoreCurrent(), heap()
+	for name, play := range map[string]struct {
+		call       func(context.Context) error
+		warm, more int // the embedded server remembers 5,000 requests, and no more
+		limit      int64
+	}{
+		"tries": {try, 5_000, 10_000, 256 << 10}, // 26 bytes or more each
+		"waits": {wait, 400, 3_000, 512 << 10},   // 200 bytes or more each
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := func(n int) {
+				harness.Together(t, 8, func(ctx context.Context, _ int) error {
+					for range n / 8 {
+						if err := play.call(ctx); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			call(play.warm)
+			watches, goroutines, before := len(f.Watches()), goleak.IgnoreCurrent(), heap()
 
-	waits(3_000)
+			call(play.more)
 
-	require.NoError(t, goleak.Find(goroutines))
-	grown := int64(heap()) - int64(before)
-	t.Logf("the heap of %d KiB grew by %d bytes", before>>10, grown)
-	require.Less(t, grown, int64(512<<10), "3,000 waits of 200 bytes or more each")
-	require.Len(t, h.ephemerals(), 1)
+			require.NoError(t, goleak.Find(goroutines))
+			grown := int64(heap()) - int64(before)
+			t.Logf("the heap of %d KiB grew by %d bytes", before>>10, grown)
+			require.Less(t, grown, play.limit)
+			require.LessOrEqual(t, len(f.Watches()), watches)
+			require.Len(t, f.Ephemerals(), 1)
+		})
+	}
 }
 
 // heap returns the bytes that live after a collection.

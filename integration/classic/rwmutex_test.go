@@ -5,391 +5,282 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func (h *house) rwmutex(c *recipes.Client, change ...func(*recipes.MutexOptions)) *recipes.RWMutex {
-	h.t.Helper()
+func (f *fixture) rwmutex(c *recipes.Client, change ...func(*recipes.MutexOptions)) *recipes.RWMutex {
+	f.Helper()
 	var opts recipes.MutexOptions
-	for _, f := range change {
-		f(&opts)
+	for _, apply := range change {
+		apply(&opts)
 	}
 	m, err := c.RWMutex(users, opts)
-	require.NoError(h.t, err)
+	require.NoError(f, err)
 	return m
 }
 
 // namings are those in which each test of the read/write lock is made.
-var namings = map[string]func(*recipes.MutexOptions){"as Curator": func(*recipes.MutexOptions) {}, "as Kazoo": kazoo}
+var namings = map[string]func(*recipes.MutexOptions){"as Curator": curator, "as Kazoo": kazoo}
 
-func eachNaming(t *testing.T, test func(t *testing.T, h *house, naming func(*recipes.MutexOptions))) {
+func eachNaming(t *testing.T, test func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions))) {
 	t.Parallel()
 	for name, naming := range namings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, shareHouse(t), naming)
+			test(t, share(t), naming)
 		})
 	}
 }
 
-// queueFor asks for one side and waits until the request stands in line.
-func (h *house) queueFor(name string, acquire func(*recipes.RWMutex) acquirer, c *recipes.Client, change ...func(*recipes.MutexOptions)) *user {
-	h.t.Helper()
-	told := h.listen(name)
-	u := h.ask(name, acquire(h.rwmutex(c, append(change, named(name), telling(told))...)))
-	await[recipes.Queued](h.t, told)
-	return u
+// queueFor asks for one side and waits until the request is in the queue.
+func (f *fixture) queueFor(name string, side func(*recipes.RWMutex) acquirer, naming func(*recipes.MutexOptions)) *request {
+	f.Helper()
+	notices := f.listen(name)
+	r := f.ask(name, side(f.rwmutex(f.client(), naming, named(name), telling(notices))))
+	harness.Await[recipes.Queued](f, notices)
+	return r
 }
 
 func reading(m *recipes.RWMutex) acquirer { return m.AcquireRead }
 func writing(m *recipes.RWMutex) acquirer { return m.AcquireWrite }
 
-// Curator R1
-func TestReadersThatHoldAndWritersThatWaitAreListed(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		c := h.client()
-		for i := range 20 {
-			h.hold(fmt.Sprint("reader ", i), h.rwmutex(c, naming).AcquireRead)
-		}
-		for i := range 8 {
-			h.queueFor(fmt.Sprint("writer ", i), writing, c, naming)
-		}
-		participants, err := h.rwmutex(h.client(), naming).Participants(t.Context())
-		require.NoError(t, err)
-		require.Len(t, participants, 28)
-		for i, p := range participants {
-			require.Equal(t, i < 20, p.Reader)
-		}
-	})
+// inside acquires with the context of what is held.
+func inside(acquire acquirer, r *request) acquirer {
+	return func(ctx context.Context) (*recipes.ClassicGrant, error) { return acquire(r.Granted().Context(ctx)) }
+}
+
+func (f *fixture) refuses(acquire ...acquirer) {
+	f.Helper()
+	for _, try := range acquire {
+		_, err := try(f.Context())
+		notAcquired(f, err)
+	}
 }
 
 // Curator R2
 func TestReaderThatWantsToWriteIsRefusedAtOnce(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		m := h.rwmutex(h.client(), naming)
-		reader := h.hold("ann", m.AcquireRead)
-		ctx := reader.grant.Context(t.Context())
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		c := f.client()
+		m := f.rwmutex(c, naming)
+		reader := f.hold("ann", m.AcquireRead)
+		ctx := reader.Granted().Context(t.Context())
 
-		for _, acquire := range []acquirer{m.AcquireWrite, m.TryAcquireWrite} {
+		for _, acquire := range []acquirer{m.AcquireWrite, m.TryAcquireWrite, f.mutex(c, naming).Acquire} {
 			_, err := acquire(ctx)
-			var upgrade *recipes.UpgradeError
-			require.ErrorAs(t, err, &upgrade)
+			require.ErrorAs(t, err, new(*recipes.UpgradeError), "it would wait for itself")
 			require.ErrorContains(t, err, "release the read side first")
 		}
-		require.NoError(t, reader.grant.Check())
-		require.Len(t, h.ephemerals(), 1)
+		require.NoError(t, reader.Granted().Check())
+		require.Len(t, f.Ephemerals(), 1)
 		again, err := m.AcquireRead(ctx)
 		require.NoError(t, err)
-		require.Equal(t, reader.grant.Path(), again.Path())
-		h.release(again)
+		require.Equal(t, reader.Path(), again.Path())
+		require.NoError(t, again.Release(t.Context()))
 	})
 }
 
-// Curator R3, Kazoo K17
-func TestWriterExcludesReadersAndWriters(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		m := h.rwmutex(h.client(), naming)
-		writer := h.hold("ann", m.AcquireWrite)
-		for _, other := range []*recipes.RWMutex{m, h.rwmutex(h.client(), naming)} {
-			for _, acquire := range []acquirer{other.TryAcquireRead, other.TryAcquireWrite, h.rwmutex(h.client(), naming, within(100*time.Millisecond)).AcquireRead} {
-				_, err := acquire(t.Context())
-				require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
+// Curator R3; Kazoo K16, K17
+func TestReadersAreTogetherAndExcludeWritersAsWritersExcludeThem(t *testing.T) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		m, other := f.rwmutex(f.client(), naming), f.rwmutex(f.client(), naming)
+		readers := []*request{
+			f.hold("ann", m.AcquireRead), f.hold("bob", other.TryAcquireRead), f.hold("ann as a stranger", m.TryAcquireRead),
+		}
+		f.refuses(other.TryAcquireWrite, m.TryAcquireWrite)
+		for _, r := range readers {
+			r.Release()
+		}
+		writer := f.hold("eve", other.TryAcquireWrite)
+		f.refuses(m.TryAcquireRead, other.TryAcquireRead, m.TryAcquireWrite)
+		require.Equal(t, []string{writer.Path()}, f.Ephemerals())
+	})
+}
+
+// Curator R1, R8; Kazoo K18
+func TestReadersAndWritersBehindAWriterAreGrantedInTheirOrder(t *testing.T) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		c := f.client()
+		m := f.rwmutex(c, naming)
+		listed := func(want ...string) {
+			t.Helper()
+			participants, err := m.Participants(t.Context())
+			require.NoError(t, err)
+			var got []string
+			for _, p := range participants {
+				got = append(got, string(p.Data))
+				require.Equal(t, p.Data[0] == 'r', p.Reader)
 			}
+			require.Equal(t, want, got)
 		}
-		require.Equal(t, []string{writer.grant.Path()}, h.ephemerals())
+		dies := f.client()
+		writer := f.hold("w1", f.rwmutex(dies, naming, named("w1")).AcquireWrite)
+		reader := f.queueFor("r1", reading, naming)
+		second := f.queueFor("w2", writing, naming)
+		late := f.queueFor("r2", reading, naming)
+		listed("w1", "r1", "w2", "r2")
+
+		f.Expire(dies)
+		reader.Granted()
+		require.Equal(t, recipes.LossSession, writer.Lost().Reason)
+		second.IsPending()
+		late.IsPending() // it does not pass the writer
+		listed("r1", "w2", "r2")
+		tokens := []recipes.Token{reader.Token()}
+		reader.Release()
+		second.Granted()
+		late.IsPending()
+		tokens = append(tokens, second.Token())
+		second.Release()
+		require.IsIncreasing(t, append(tokens, late.Token()))
 	})
 }
 
-// Kazoo K16
-func TestReadersAreTogetherAndExcludeWriters(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		m, other := h.rwmutex(h.client(), naming), h.rwmutex(h.client(), naming)
-		one := h.hold("ann", m.AcquireRead)
-		two := h.hold("bob", other.TryAcquireRead)
-		three := h.hold("ann as a stranger", m.TryAcquireRead)
-		_, err := other.TryAcquireWrite(t.Context())
-		require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-		for _, u := range []*user{one, two, three} {
-			u.release()
-		}
-		h.hold("eve", other.TryAcquireWrite)
-	})
-}
+// Curator R4, R5
+func TestWriterMayTakeTheReadSideAndNoWriterComesBetweenTheTwo(t *testing.T) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		m, other := f.rwmutex(f.client(), naming), f.rwmutex(f.client(), naming)
 
-// Kazoo K18
-func TestReaderAndWriterBehindAWriterAreGrantedInTheirOrder(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		c := h.client()
-		m := h.rwmutex(c, naming)
-		writer := h.hold("w1", h.rwmutex(c, naming, named("w1")).AcquireWrite)
-		reader := h.queueFor("r", reading, h.client(), naming)
-		second := h.queueFor("w2", writing, h.client(), naming)
-		late := h.queueFor("r2", reading, h.client(), naming)
-		require.Equal(t, []string{"w1", "r", "w2", "r2"}, data(t, m))
+		// given a writer that becomes a reader while others wait
+		writer := f.hold("ann", m.AcquireWrite)
+		next, readers := f.queueFor("bob", writing, naming), f.queueFor("eve", reading, naming)
+		reader := f.hold("ann reads", inside(m.AcquireRead, writer))
+		require.NotEqual(t, writer.Path(), reader.Path())
+		f.hold("ann writes", inside(m.AcquireWrite, writer)).Release()
+		f.refuses(other.TryAcquireRead)
 
-		writer.release()
-		reader.granted()
-		second.waits()
-		late.waits() // it does not pass the writer
-		require.Equal(t, []string{"r", "w2", "r2"}, data(t, m))
-		tokens := []recipes.Token{reader.token()}
-		reader.release()
-		second.granted()
-		late.waits()
-		tokens = append(tokens, second.token())
-		second.release()
-		late.granted()
-		tokens = append(tokens, late.token())
-		require.IsIncreasing(t, tokens)
-	})
-}
+		// when it drops the write side
+		token := writer.Token()
+		writer.Release()
 
-// Curator R4
-func TestWriterMayTakeTheReadSideAndDropTheWriteSide(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		m, other := h.rwmutex(h.client(), naming), h.rwmutex(h.client(), naming)
-		writer := h.hold("ann", m.AcquireWrite)
-		reader := h.hold("ann reads", inside(m.AcquireRead, writer))
-		require.NotEqual(t, writer.grant.Path(), reader.grant.Path())
-		_, err := other.TryAcquireRead(t.Context())
-		require.ErrorAs(t, err, new(*recipes.NotAcquiredError), "the writer still writes")
-		again := h.hold("ann writes", inside(m.AcquireWrite, writer))
-		again.release()
-		writer.release()
-
-		h.hold("bob", other.TryAcquireRead)
-		_, err = other.TryAcquireWrite(t.Context())
-		require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-		require.NoError(t, reader.grant.Check())
-		reader.release()
-	})
-}
-
-// inside acquires with the context of what a user holds.
-func inside(acquire acquirer, u *user) acquirer {
-	return func(ctx context.Context) (*recipes.ClassicGrant, error) { return acquire(u.grant.Context(ctx)) }
-}
-
-// Curator R5
-func TestWriterThatWaitsDoesNotComeBetweenTheTwoSides(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		m := h.rwmutex(h.client(), naming)
-		writer := h.hold("ann", m.AcquireWrite)
-		next := h.queueFor("bob", writing, h.client(), naming)
-		readers := h.queueFor("eve", reading, h.client(), naming)
-
-		reader := h.hold("ann reads", inside(m.AcquireRead, writer))
-		writer.release()
-
-		require.Eventually(t, func() bool { // until bob has looked again
-			return slices.Contains(h.watched(), reader.grant.Path())
-		}, soon, time.Millisecond)
-		next.waits()
-		readers.waits()
-		reader.release()
-		next.granted()
+		// then it reads in its old place, and the others wait
+		f.Watched(reader.Path(), 1) // by bob, who has looked again
+		next.IsPending()
+		readers.IsPending()
+		require.NoError(t, reader.Granted().Check())
+		require.Equal(t, token, reader.Token())
+		f.refuses(other.TryAcquireWrite)
+		reader.Release()
+		require.Greater(t, next.Token(), token, "what the reader has written to does not turn that one away")
 	})
 }
 
 // The writer's node is part of the transaction that makes it a reader.
 func TestWriterThatWasEvictedDoesNotBecomeAReader(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		wire := &wire{}
-		shell := h.shell()
-		m := h.rwmutex(h.client(through(wire)), naming)
-		writer := h.hold("ann", m.AcquireWrite)
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		c, proxy := f.proxied()
+		m := f.rwmutex(c, naming)
+		writer := f.hold("ann", m.AcquireWrite)
 
 		// when an administrator deletes the writer's node at the last moment, and another writes
-		ctx := writer.grant.Context(context.Background())
-		other := h.rwmutex(h.client(), naming)
-		var usurper *recipes.ClassicGrant
-		wire.before(opMulti, 0, func() {
-			_ = shell.Delete(h.at(writer.grant.Path()), -1)
-			usurper, _ = other.AcquireWrite(context.Background())
-		})
-		_, err := m.AcquireRead(ctx)
-		require.True(t, wire.unset())
+		ctx := writer.Granted().Context(context.Background())
+		held := proxy.On(zktest.Op(zktest.Multi).Nth(1)).Hold()
+		reader := f.ask("ann", func(context.Context) (*recipes.ClassicGrant, error) { return m.AcquireRead(ctx) })
+		reached(t, held)
+		f.Delete(writer.Path())
+		usurper := f.hold("bob", f.rwmutex(f.client(), naming).AcquireWrite)
+		held.Release()
 
 		// then that is told, and the other is alone
-		var loss *recipes.LostError
-		require.ErrorAs(t, err, &loss)
-		require.Equal(t, recipes.LossDeleted, loss.Reason)
-		require.NotNil(t, usurper)
-		require.Equal(t, []string{usurper.Path()}, h.ephemerals())
-		require.Equal(t, recipes.LossDeleted, writer.lost().Reason)
-		h.release(usurper)
+		require.Equal(t, recipes.LossDeleted, lossOf(t, reader.Refused()).Reason)
+		require.Equal(t, []string{usurper.Path()}, f.Ephemerals())
+		require.Equal(t, recipes.LossDeleted, writer.Lost().Reason)
 	})
+}
+
+func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
+	t.Parallel()
+	for name, op := range map[string]zktest.OpType{"before its token is read": zktest.GetData, "before the reader's node is made": zktest.Multi} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			c, proxy := f.proxied()
+			m := f.rwmutex(c)
+			writer := f.hold("ann", m.AcquireWrite)
+			held := proxy.On(zktest.Op(op).Nth(1)).Hold()
+
+			ctx := context.WithoutCancel(writer.Granted().Context(t.Context())) // one that does not end with the loss
+			reader := f.ask("ann", func(context.Context) (*recipes.ClassicGrant, error) { return m.AcquireRead(ctx) })
+			reached(t, held)
+			f.Expire(c)
+			held.Release()
+
+			lossOf(t, reader.Refused())
+			f.NoEphemerals()
+		})
+	}
 }
 
 // Curator R6
-func TestWriterIsAlwaysAloneAndReadersOverlap(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		const clients, turns = 8, 100
-		var mu sync.Mutex
-		readers, writers, most := 0, 0, 0
-		step := func(r, w int) error {
-			mu.Lock()
-			defer mu.Unlock()
-			readers, writers = readers+r, writers+w
-			most = max(most, readers)
-			if writers > 1 || writers == 1 && readers > 0 {
-				return fmt.Errorf("%d writers and %d readers at once", writers, readers)
+func TestWriterIsAlwaysAloneInACrowd(t *testing.T) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		const clients, turns = 8, 40
+		var readers, writers atomic.Int32
+		visit := func(ctx context.Context, m *recipes.RWMutex) error {
+			acquire, mine := m.AcquireRead, &readers
+			if rand.N(8) == 0 {
+				acquire, mine = m.AcquireWrite, &writers
+			}
+			g, err := acquire(ctx)
+			if err != nil {
+				return err
+			}
+			mine.Add(1)
+			r, w := readers.Load(), writers.Load()
+			mine.Add(-1)
+			if w > 1 || w == 1 && r > 0 {
+				return fmt.Errorf("%d writers and %d readers at once", w, r)
+			}
+			return g.Release(ctx)
+		}
+		sides := make([]*recipes.RWMutex, clients)
+		for i := range sides {
+			sides[i] = f.rwmutex(f.client(), naming)
+		}
+		harness.Together(t, clients, func(ctx context.Context, i int) error {
+			for range turns {
+				if err := visit(ctx, sides[i]); err != nil {
+					return err
+				}
 			}
 			return nil
-		}
-		var crowd sync.WaitGroup
-		for range clients {
-			m := h.rwmutex(h.client(), naming)
-			crowd.Go(func() {
-				for turn := range turns {
-					acquire, r, w := m.AcquireRead, 1, 0
-					if rand.N(10) == 0 || turn == 0 {
-						acquire, r, w = m.AcquireWrite, 0, 1
-					}
-					g, err := acquire(t.Context())
-					if err == nil {
-						err = step(r, w)
-						if turn == 1 && r == 1 { // let others come
-							<-time.After(5 * time.Millisecond)
-						}
-						if again := step(-r, -w); err == nil {
-							err = again
-						}
-					}
-					if err == nil {
-						err = g.Release(t.Context())
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		crowd.Wait()
-		require.Greater(t, most, 1, "readers never overlapped")
-		h.nobodyThere()
-	})
-}
-
-// Curator R7
-func TestReadersAndWritersWriteTheDataThatTheyWereGiven(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		given := []byte("ann")
-		m := h.rwmutex(h.client(), naming, func(o *recipes.MutexOptions) { o.Data = given })
-		copy(given, "XXX")
-		h.hold("reader", m.AcquireRead)
-		require.Equal(t, []string{"ann"}, data(t, m))
-	})
-}
-
-// Curator R8
-func TestReaderIsGrantedWhenTheSessionOfTheWriterEnds(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		c, shell := h.client(), h.shell()
-		writer := h.hold("ann", h.rwmutex(c, naming).AcquireWrite)
-		reader := h.queueFor("bob", reading, h.client(), naming)
-
-		h.expire(c)
-
-		reader.granted()
-		require.False(t, h.exists(shell, writer.grant.Path()))
-		require.Equal(t, recipes.LossSession, writer.lost().Reason)
+		})
+		f.NoEphemerals()
 	})
 }
 
 // The last writer in front, and not whoever is right in front.
 func TestReaderWatchesTheWriterThatItWaitsForAlone(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		c := h.client()
-		holder := h.hold("w0", h.rwmutex(c, naming).AcquireWrite)
-		writer := h.queueFor("w1", writing, h.client(), naming)
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+		holder := f.hold("w0", f.rwmutex(f.client(), naming).AcquireWrite)
+		f.queueFor("w1", writing, naming)
+		writer := users + "/" + f.Filled(users, 2)[1]
 		for i := range 3 {
-			h.queueFor(fmt.Sprint("r", i), reading, h.client(), naming)
+			f.queueFor(fmt.Sprint("r", i), reading, naming)
 		}
-		participants, err := h.rwmutex(c, naming).Participants(t.Context())
-		require.NoError(t, err)
-		want := []string{holder.grant.Path(), holder.grant.Path()}
-		for range 3 {
-			want = append(want, participants[1].Path)
-		}
+		want := []string{holder.Path(), holder.Path(), writer, writer, writer}
 		slices.Sort(want)
-		require.Eventually(t, func() bool { return slices.Equal(want, h.watched()) }, soon, 5*time.Millisecond, "watched: %q", h.watched())
-		writer.waits()
+		harness.Eventually(t, func() bool { return slices.Equal(want, f.Watches()) }, "%q is to be watched", want)
 	})
 }
 
 // The two kinds of names stand in one line.
 func TestReadersAndWritersOfBothNamesExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	asCurator, asKazoo := h.rwmutex(h.client()), h.rwmutex(h.client(), kazoo)
-	reader := h.hold("curator reads", asCurator.AcquireRead)
-	other := h.hold("kazoo reads", asKazoo.TryAcquireRead)
-	_, err := asKazoo.TryAcquireWrite(t.Context())
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-	reader.release()
-	_, err = asCurator.TryAcquireWrite(t.Context())
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-	other.release()
-	writer := h.hold("kazoo writes", asKazoo.TryAcquireWrite)
-	_, err = asCurator.TryAcquireRead(t.Context())
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-	writer.release()
-}
-
-func TestReaderThatWasAWriterHasATokenBelowThoseOfTheWritersBehind(t *testing.T) {
-	eachNaming(t, func(t *testing.T, h *house, naming func(*recipes.MutexOptions)) {
-		m := h.rwmutex(h.client(), naming)
-
-		// given a writer that becomes a reader while another waits
-		writer := h.hold("ann", m.AcquireWrite)
-		next := h.queueFor("bob", writing, h.client(), naming)
-		reader := h.hold("ann", inside(m.AcquireRead, writer))
-		require.Equal(t, writer.token(), reader.token(), "it stands in its place")
-		writer.release()
-		reader.release()
-
-		// then what the reader has written to does not turn that one away
-		next.granted()
-		require.Greater(t, next.token(), reader.token())
-	})
-}
-
-func TestMutexThroughTheContextOfAReaderIsRefused(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
-	reader := h.hold("ann", h.rwmutex(c).AcquireRead)
-
-	_, err := h.mutex(c).Acquire(reader.grant.Context(t.Context()))
-
-	require.ErrorAs(t, err, new(*recipes.UpgradeError), "it would wait for itself")
-}
-
-func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
-	t.Parallel()
-	for name, op := range map[string]uint32{"before its token is read": opGetData, "before the reader's node is made": opMulti} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
-			w := &wire{}
-			c := h.client(through(w))
-			m := h.rwmutex(c)
-			writer := h.hold("ann", m.AcquireWrite)
-			w.before(op, 0, func() { h.expire(c) })
-
-			ctx := context.WithoutCancel(writer.grant.Context(t.Context())) // one that does not end with the loss
-			reader := h.askWith(ctx, "ann", m.AcquireRead)
-
-			require.ErrorAs(t, reader.refused(), new(*recipes.LostError))
-			h.nobodyThere()
-		})
-	}
+	f := share(t)
+	asCurator, asKazoo := f.rwmutex(f.client()), f.rwmutex(f.client(), kazoo)
+	reader := f.hold("curator reads", asCurator.AcquireRead)
+	other := f.hold("kazoo reads", asKazoo.TryAcquireRead)
+	f.refuses(asKazoo.TryAcquireWrite)
+	reader.Release()
+	f.refuses(asCurator.TryAcquireWrite)
+	other.Release()
+	f.hold("kazoo writes", asKazoo.TryAcquireWrite)
+	f.refuses(asCurator.TryAcquireRead)
 }

@@ -2,121 +2,346 @@ package classic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-const desks = "/app/desks"
+const (
+	desks   = "/app/desks"
+	line    = desks + "/locks"
+	leases  = desks + "/leases"
+	howMany = "/app/how-many"
+)
 
 func permits(limit int) recipes.SemaphoreOptions { return recipes.SemaphoreOptions{Limit: limit} }
 
-func (h *house) semaphore(c *recipes.Client, o recipes.SemaphoreOptions) *recipes.Semaphore {
-	h.t.Helper()
+func (f *fixture) semaphore(c *recipes.Client, o recipes.SemaphoreOptions) *recipes.Semaphore {
+	f.Helper()
 	s, err := c.Semaphore(desks, o)
-	require.NoError(h.t, err)
+	require.NoError(f, err)
 	return s
 }
 
-// left is how many permits are free.
-func (h *house) left(s *recipes.Semaphore) int {
-	h.t.Helper()
-	n, err := s.Left(h.t.Context())
-	require.NoError(h.t, err)
-	return n
+// free checks how many permits are free.
+func (f *fixture) free(s *recipes.Semaphore, want int) {
+	f.Helper()
+	n, err := s.Left(f.Context())
+	require.NoError(f, err)
+	require.Equal(f, want, n)
 }
 
-// queued waits until so many stand in the line of the semaphore.
-func (h *house) queued(n int) []string { return h.crowdOf(h.shell(), desks+"/locks", n) }
+// take acquires permits.
+func (f *fixture) take(s *recipes.Semaphore, n int) []*recipes.ClassicGrant {
+	f.Helper()
+	held, err := s.AcquireN(f.Context(), n)
+	require.NoError(f, err)
+	require.Len(f, held, n)
+	return held
+}
 
-// refusedPermits is what a try or a timeout returns.
-func refusedPermits(t testing.TB, err error) *recipes.NoPermitsError {
+// noPermits is what a try or a timeout returns.
+func noPermits(t testing.TB, err error) *recipes.NoPermitsError {
 	t.Helper()
 	var short *recipes.NoPermitsError
 	require.ErrorAs(t, err, &short)
-	var other *recipes.NotAcquiredError
-	require.ErrorAs(t, err, &other, "as every recipe's refusal")
+	notAcquired(t, err) // as every recipe's refusal
 	return short
+}
+
+// eachLayout plays a scenario with Kazoo's layout, and with Curator's.
+func eachLayout(t *testing.T, scenario func(t *testing.T, f *fixture, o recipes.SemaphoreOptions)) {
+	t.Parallel()
+	for naming, name := range map[recipes.Naming]string{recipes.NamingCurator: "as Curator", recipes.NamingKazoo: "as Kazoo"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scenario(t, share(t), recipes.SemaphoreOptions{Naming: naming, Limit: 1})
+		})
+	}
+}
+
+// Helix 20 to 23; Kazoo K22, K25
+func TestPermitsAreTakenAllOrNoneAndReturnedOnce(t *testing.T) {
+	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
+		o.Limit = 5
+		s := f.semaphore(f.client(), o)
+
+		// given a capacity of five: one is taken, four are left
+		one := f.hold("one", s.Acquire)
+		f.free(s, 4)
+
+		// when four are taken, none is left for four more, and one call takes nothing
+		one.Release()
+		four, err := s.TryAcquire(t.Context(), 4)
+		require.NoError(t, err)
+		f.free(s, 1)
+		none, err := s.TryAcquire(t.Context(), 4)
+		require.Nil(t, none)
+		require.Equal(t, 1, noPermits(t, err).Left)
+		require.NoError(t, s.Release(t.Context(), none...), "there is nothing to return")
+		f.free(s, 1)
+
+		// then one is returned, and a second time without harm
+		require.NoError(t, four[0].Release(t.Context()))
+		require.ErrorIs(t, four[0].Release(t.Context()), recipes.ErrReleased)
+		f.free(s, 2)
+
+		// and all the others
+		require.NoError(t, s.Release(t.Context(), four[1:]...))
+		f.free(s, 5)
+		f.NoEphemerals()
+	})
+}
+
+// Curator S10; Kazoo K21, K23
+func TestPermitsThatAreHeldAreListed(t *testing.T) {
+	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
+		o.Limit = 3
+		mine := f.client()
+		named := o
+		named.ID = "sémaphore"
+		s, onlooker := f.semaphore(mine, named), f.semaphore(f.client(), o)
+		none, err := onlooker.Permits(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, none)
+		held, third := f.take(s, 2), f.hold("third", s.Acquire)
+		_, err = onlooker.TryAcquire(t.Context(), 1)
+		require.Equal(t, 0, noPermits(t, err).Left)
+
+		all, err := onlooker.Permits(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 3)
+		session, _ := mine.Session()
+		var nodes []string
+		for _, p := range all {
+			require.Equal(t, "sémaphore", p.ID)
+			require.Equal(t, session, p.Session)
+			nodes = append(nodes, p.Node)
+		}
+		require.ElementsMatch(t, []string{held[0].Path(), held[1].Path(), third.Path()}, nodes)
+		require.Equal(t, third.Token(), all[2].Token)
+		require.Less(t, all[1].Token, all[2].Token)
+
+		require.NoError(t, s.Release(t.Context(), held...))
+		all, err = onlooker.Permits(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+	})
+}
+
+// Helix 24: what is not implemented there.
+func TestTryTakesWhatIsFreeOrLeavesNothing(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	s := f.semaphore(f.client(), permits(2))
+	held := f.take(s, 2)
+	f.Gone(line) // nobody waits, and so nobody misses the directory
+	for range 100 {
+		_, err := s.TryAcquire(t.Context(), 1)
+		noPermits(t, err)
+	}
+	require.False(t, f.Exists(line), "somebody has waited")
+	require.NoError(t, s.Release(t.Context(), held...))
+}
+
+func TestTryIsRefusedWhileSomebodyWaitsForMore(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	s := f.semaphore(f.client(), permits(3))
+	f.hold("one", s.Acquire)
+	many := f.run(func(ctx context.Context) error {
+		_, err := s.AcquireN(ctx, 3)
+		return err
+	})
+	f.Filled(line, 1)
+
+	// two are free, but the one in line needs them
+	_, err := s.TryAcquire(t.Context(), 1)
+	require.Equal(t, 2, noPermits(t, err).Left)
+	require.ErrorContains(t, err, "1 stand in line")
+	f.Filled(line, 1)
+	many.Cancel()
+	require.ErrorIs(t, many.Err(), context.Canceled)
+}
+
+// Curator S4, S6. With Curator two that want many could wait for each other for ever.
+func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	const clients, threads, rounds, limit = 5, 4, 10, 7
+	inside := harness.Occupancy{Limit: limit}
+	var semaphores []*recipes.Semaphore
+	for range clients {
+		semaphores = append(semaphores, f.semaphore(f.client(), permits(limit)))
+	}
+	var visits atomic.Int32
+	harness.Together(t, clients*threads, func(ctx context.Context, i int) error {
+		s := semaphores[i%clients]
+		for range rounds {
+			held, err := s.AcquireN(ctx, 1+rand.N(limit))
+			if err != nil {
+				return err
+			}
+			visits.Add(int32(len(held)))
+			for _, g := range held {
+				inside.Enter(g.Path(), 0)
+			}
+			for _, g := range held {
+				inside.Leave(g.Path())
+			}
+			if err := s.Release(ctx, held...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	inside.WasExclusive(t, int(visits.Load()))
+	f.NoEphemerals()
+	f.free(semaphores[0], limit)
+}
+
+// Curator S5
+func TestAsManyAsThereArePermitsAreInsideAtATime(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	const clients, limit = 10, 5
+	inside := harness.Occupancy{Limit: limit}
+	full := make(chan struct{})
+	var crowd []*harness.Running
+	for i := range clients {
+		s := f.semaphore(f.client(), permits(limit))
+		crowd = append(crowd, f.run(func(ctx context.Context) error {
+			g, err := s.Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			inside.Enter(fmt.Sprint(i), 0)
+			<-full
+			inside.Leave(fmt.Sprint(i))
+			return g.Release(ctx)
+		}))
+	}
+	letGo := func() { close(full) }
+	defer func() { letGo() }()
+
+	// when the others wait, and nobody leaves
+	harness.Eventually(t, func() bool { return inside.Most() == limit }, "not all permits are held")
+	f.Filled(line, clients-limit)
+	letGo()
+	letGo = func() {}
+
+	// then all have been inside, never more than there are permits
+	for _, c := range crowd {
+		c.Granted()
+	}
+	inside.WasExclusive(t, clients)
+	f.NoEphemerals()
+}
+
+// Curator S8
+func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	limit := 50 * time.Millisecond
+	o := permits(1)
+	o.AcquireTimeout = &limit
+	f.hold("first", f.semaphore(f.client(), permits(1)).Acquire)
+
+	_, err := f.semaphore(f.client(), o).Acquire(t.Context())
+
+	short := noPermits(t, err)
+	require.Equal(t, 0, short.Left)
+	require.Equal(t, 1, short.Limit)
+	require.ErrorContains(t, err, "0 of 1 are free")
+
+	// and that nobody knows, while ZooKeeper is silent
+	c, network := f.remote()
+	require.NoError(t, c.Ready(t.Context()))
+	require.NoError(t, network.Blackhole())
+	_, err = f.semaphore(c, o).Acquire(t.Context())
+	require.Equal(t, 1, noPermits(t, err).Wanted)
+	require.ErrorAs(t, err, new(*recipes.UnavailableError))
+	require.NotContains(t, err.Error(), "free", "nobody knows")
+	require.NoError(t, network.Pass())
+	require.NoError(t, network.Reset())
 }
 
 // Curator S1
 func TestPermitsAreGivenAgainWhenALostServerComesBack(t *testing.T) {
 	t.Parallel()
-	h := ownHouse(t)
+	f := alone(t)
+	patient := func(cfg *recipes.Config) { cfg.ConnectTimeout = harness.Patience } // for a server that starts slowly
 
-	// given ten clients, one permit, and a request whose node has just been made
-	proxy := zktest.RunProxyT(t, h.server.Addr())
-	made := proxy.On(zktest.Op(zktest.Create).Path(h.at(desks) + "/locks/*")).HoldReply()
-	var desk room
-	var crowd []*call
-	for i := range 10 {
-		change := []func(*recipes.Config){timeout(40 * time.Second), patient}
-		if i == 0 {
-			change = append(change, by(proxy))
-		}
-		s := h.semaphore(h.client(change...), permits(1))
-		crowd = append(crowd, h.begin(func(ctx context.Context) error {
+	// given clients, one permit, and a request whose node has just been made
+	c, proxy := f.proxied(timeout(time.Minute), patient)
+	clients := []*recipes.Client{c}
+	for range 4 {
+		clients = append(clients, f.client(timeout(time.Minute), patient))
+	}
+	made := proxy.On(f.on(zktest.Create, line+"/*")).HoldReply()
+	var inside harness.Occupancy
+	var crowd []*harness.Running
+	for i, c := range clients {
+		s := f.semaphore(c, permits(1))
+		crowd = append(crowd, f.run(func(ctx context.Context) error {
 			for range 3 {
-				g, err := s.Acquire(ctx)
-				if err != nil {
-					return err
-				}
-				desk.enter(fmt.Sprint(i))
-				desk.leave(fmt.Sprint(i))
-				if err := g.Release(ctx); err != nil {
+				if err := visit(ctx, s.Acquire, &inside, fmt.Sprint(i)); err != nil {
 					return err
 				}
 			}
 			return nil
 		}))
 		if i == 0 {
-			<-made.Reached()
+			reached(t, made)
 		}
 	}
 
 	// when the server is lost and comes back
-	require.NoError(t, h.server.Kill())
+	require.NoError(t, f.Server.Kill())
 	made.Release()
-	require.NoError(t, h.server.Restart(t.Context()))
+	require.NoError(t, f.Server.Restart(t.Context()))
 
 	// then everybody has its turns, and nothing is left
 	for _, c := range crowd {
-		require.NoError(t, c.ended())
+		c.Granted()
 	}
-	desk.wasOrderly(t, 30)
-	h.nobodyThere()
+	inside.WasExclusive(t, 3*len(clients))
+	f.NoEphemerals()
 }
-
-// patient makes new requests wait for a server that starts slowly.
-func patient(cfg *recipes.Config) { cfg.ConnectTimeout = soon }
 
 // Curator S2
 func TestWaiterProceedsWhenTheLimitIsRaised(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	o := recipes.SemaphoreOptions{Limit: 1, LimitPath: "/app/how-many"}
-	mine, other := h.semaphore(h.client(), o), h.semaphore(h.client(), o)
+	f := share(t)
+	o := recipes.SemaphoreOptions{Limit: 1, LimitPath: howMany}
+	mine, other := f.semaphore(f.client(), o), f.semaphore(f.client(), o)
 
 	// given a limit of one, one that holds, and one that waits
-	first := h.hold("first", mine.Acquire)
-	second := h.ask("second", other.Acquire)
-	h.becomesWatched("/app/how-many", 1)
-	second.waits()
+	first := f.hold("first", mine.Acquire)
+	second := f.ask("second", other.Acquire)
+	f.Watched(howMany, 1)
+	second.IsPending()
 
 	// when the limit is raised
 	require.NoError(t, mine.SetLimit(t.Context(), 2))
 
 	// then the waiter proceeds
-	second.granted()
-	require.NoError(t, first.grant.Check())
-	data, _, err := h.shell().Get(h.at("/app/how-many"))
-	require.NoError(t, err)
+	second.Granted()
+	require.NoError(t, first.Granted().Check())
+	data, _ := f.Get(howMany)
 	require.Equal(t, []byte{0, 0, 0, 2}, data, "as Curator's SharedCount")
 	limit, err := other.Limit(t.Context())
 	require.NoError(t, err)
@@ -124,324 +349,245 @@ func TestWaiterProceedsWhenTheLimitIsRaised(t *testing.T) {
 
 	// and when it is lowered, holders keep what they have, and nobody gets more
 	require.NoError(t, mine.SetLimit(t.Context(), 1))
-	require.NoError(t, second.grant.Check())
-	third := h.ask("third", other.Acquire)
-	h.queued(1)
-	first.release()
-	h.becomesWatched("/app/how-many", 1)
-	third.waits()
-	require.Zero(t, h.left(mine))
-	second.release()
-	third.granted()
+	require.NoError(t, second.Granted().Check())
+	third := f.ask("third", other.Acquire)
+	f.Filled(line, 1)
+	first.Release()
+	f.Watched(howMany, 1)
+	third.IsPending()
+	f.free(mine, 0)
+	second.Release()
+	third.Granted()
 }
 
-// Curator S3: a client that holds cannot be closed by mistake, but it can die.
-func TestPermitOfAClientThatEndsGoesToAnother(t *testing.T) {
+func TestPermitIsNotTakenByALimitThatWasLowered(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	mine := h.client()
-	first := h.hold("first", h.semaphore(mine, permits(1)).Acquire)
-	token := first.token()
-	second := h.ask("second", h.semaphore(h.client(), permits(1)).Acquire)
-	h.queued(1)
-	var busy *recipes.BusyError
-	require.ErrorAs(t, mine.Close(t.Context()), &busy)
+	f := share(t)
+	c, proxy := f.proxied()
+	o := recipes.SemaphoreOptions{Limit: 1, LimitPath: howMany}
+	mine, other := f.semaphore(c, o), f.semaphore(f.client(), o)
+	f.hold("before", mine.Acquire).Release()
 
-	h.expire(mine)
+	// given one that is about to take the permit
+	taking := proxy.On(f.on(zktest.Multi, leases+"/*").Nth(1)).Hold()
+	first := f.ask("first", mine.Acquire)
+	reached(t, taking)
 
-	require.Equal(t, recipes.LossSession, first.lost().Reason)
-	second.granted()
-	require.Greater(t, second.token(), token)
+	// when the limit is lowered
+	require.NoError(t, other.SetLimit(t.Context(), 0))
+	taking.Release()
+
+	// then it waits until that is raised
+	f.Watched(howMany, 1)
+	first.IsPending()
+	require.NoError(t, other.SetLimit(t.Context(), 1))
+	first.Granted()
 }
 
-// Curator S4
-func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
+// Kazoo K27, K28. Kazoo takes it that foreign data is no limit to check; nobody knows what others go by.
+func TestLimitThatIsAnothersOrMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	const clients, rounds, limit = 10, 10, 7
-	desk := &room{limit: limit}
-	var crowd []*call
-	visits := 0
-	for i := range clients {
-		s := h.semaphore(h.client(), permits(limit))
-		wanted := make([]int, rounds)
-		for j := range wanted {
-			wanted[j] = 1 + rand.N(limit)
-			visits += wanted[j]
-		}
-		crowd = append(crowd, h.begin(func(ctx context.Context) error {
-			for round, n := range wanted {
-				held, err := s.AcquireN(ctx, n)
-				if err != nil {
-					return err
-				}
-				for p := range n {
-					desk.enter(fmt.Sprint(i, round, p))
-				}
-				<-time.After(rand.N(3 * time.Millisecond))
-				for p := range n {
-					desk.leave(fmt.Sprint(i, round, p))
-				}
-				if err := s.Release(ctx, held...); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-	}
-	for _, c := range crowd {
-		require.NoError(t, c.ended())
-	}
-	desk.wasOrderly(t, visits)
-	h.nobodyThere()
-	require.Equal(t, limit, h.left(h.semaphore(h.client(), permits(limit))))
-}
-
-// Curator S5
-func TestAsManyAsThereArePermitsAreInsideAtATime(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	const clients, limit = 10, 5
-	desk := &room{limit: limit}
-	full := make(chan struct{})
-	var crowd []*call
-	for i := range clients {
-		s := h.semaphore(h.client(), permits(limit))
-		crowd = append(crowd, h.begin(func(ctx context.Context) error {
-			g, err := s.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			desk.enter(fmt.Sprint(i))
-			select {
-			case <-full:
-			case <-ctx.Done():
-			}
-			desk.leave(fmt.Sprint(i))
-			return g.Release(ctx)
-		}))
-	}
-
-	// when the others stand in line, and nobody leaves
-	h.queued(clients - limit)
-	require.Eventually(t, func() bool { return desk.count() == limit }, soon, time.Millisecond)
-	h.queued(clients - limit)
-	close(full)
-
-	// then all have been inside, never more than there are permits
-	for _, c := range crowd {
-		require.NoError(t, c.ended())
-	}
-	desk.wasOrderly(t, clients)
-	require.Equal(t, limit, desk.most)
-	h.nobodyThere()
-}
-
-// count is how often somebody has entered.
-func (r *room) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.visits
-}
-
-// Curator S6
-func TestManyThreadsAndRandomBurstsOfReleasesKeepTheLimit(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	const threads, limit = 100, 11
-	desk := &room{limit: limit}
-	s := h.semaphore(h.client(), permits(limit))
-	held := make(chan *recipes.ClassicGrant, threads)
-	var crowd []*call
-	for range threads {
-		crowd = append(crowd, h.begin(func(ctx context.Context) error {
-			g, err := s.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			desk.enter(nodeName(g))
-			held <- g
-			return nil
-		}))
-	}
-	for done := 0; done < threads; {
-		burst := min(1+rand.N(limit), threads-done)
-		var some []*recipes.ClassicGrant
-		for range burst {
-			some = append(some, <-held)
-			done++
-			if len(held) == 0 {
-				break
-			}
-		}
-		for _, g := range some {
-			desk.leave(nodeName(g))
-		}
-		require.NoError(t, s.Release(t.Context(), some...))
-	}
-	for _, c := range crowd {
-		require.NoError(t, c.ended())
-	}
-	desk.wasOrderly(t, threads)
-	h.nobodyThere()
-}
-
-// Curator S7
-func TestThreadsOfOneSemaphoreTakeTurns(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	s := h.semaphore(h.client(), permits(1))
-	var desk room
-	var crowd []*call
-	for i := range 10 {
-		crowd = append(crowd, h.begin(func(ctx context.Context) error {
-			g, err := s.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			desk.enter(fmt.Sprint(i))
-			<-time.After(rand.N(5 * time.Millisecond))
-			desk.leave(fmt.Sprint(i))
-			return g.Release(ctx)
-		}))
-	}
-	start := time.Now()
-	for _, c := range crowd {
-		require.NoError(t, c.ended())
-	}
-	require.Less(t, time.Since(start), 25*time.Second)
-	desk.wasOrderly(t, 10)
-}
-
-// Curator S8
-func TestRequestForAHeldPermitTimesOut(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	wait := 100 * time.Millisecond
-	o := permits(1)
-	o.AcquireTimeout = &wait
-	s := h.semaphore(h.client(), o)
-	h.hold("first", h.semaphore(h.client(), permits(1)).Acquire)
-
-	start := time.Now()
-	g, err := s.Acquire(t.Context())
-	require.Nil(t, g)
-	require.GreaterOrEqual(t, time.Since(start), wait)
-	short := refusedPermits(t, err)
-	require.Equal(t, 0, short.Left)
-	require.Equal(t, 1, short.Limit)
-	require.ErrorContains(t, err, "0 of 1 are free")
-	require.Len(t, h.ephemerals(), 1)
-}
-
-// Curator S9
-func TestPermitThatIsReturnedCanBeAcquiredAfterATimeout(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	s := h.semaphore(h.client(), permits(3))
-	held, err := s.AcquireN(t.Context(), 3)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = s.Acquire(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-
-	require.NoError(t, held[1].Release(t.Context()))
-
-	again := h.hold("again", s.Acquire)
-	again.release()
-	require.NoError(t, s.Release(t.Context(), held[0], held[2]))
-	h.nobodyThere()
-}
-
-// Curator S10
-func TestPermitsThatAreHeldAreListed(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	mine := h.client()
-	o := permits(3)
-	o.ID = "ann"
-	s := h.semaphore(mine, o)
-	none, err := s.Permits(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, none)
-	held, err := s.AcquireN(t.Context(), 2)
-	require.NoError(t, err)
-	third := h.hold("third", s.Acquire)
-
-	all, err := h.semaphore(h.client(), permits(3)).Permits(t.Context())
-	require.NoError(t, err)
-	require.Len(t, all, 3)
-	session, _ := mine.Session()
-	var nodes []string
-	for _, p := range all {
-		require.Equal(t, "ann", p.ID)
-		require.Equal(t, session, p.Session)
-		nodes = append(nodes, p.Node)
-	}
-	require.ElementsMatch(t, []string{held[0].Path(), held[1].Path(), third.grant.Path()}, nodes)
-	require.Equal(t, third.token(), all[2].Token)
-	require.Less(t, all[1].Token, all[2].Token)
-
-	var busy *recipes.BusyError
-	require.ErrorAs(t, mine.Close(t.Context()), &busy)
-	require.Equal(t, []string{desks, desks, desks}, busy.Held)
-	require.NoError(t, s.Release(t.Context(), held...))
-}
-
-// Curator S11
-func TestWaiterWhoseNodeIsDeletedQueuesAgainAndAcquires(t *testing.T) {
-	t.Parallel()
-	for _, place := range []string{"first in line", "behind another"} {
-		t.Run(place, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		node, data string
+		o          recipes.SemaphoreOptions
+	}{
+		"another limit":              {desks, "1", recipes.SemaphoreOptions{Naming: recipes.NamingKazoo, Limit: 2}},
+		"foreign data":               {desks, "a letter", recipes.SemaphoreOptions{Naming: recipes.NamingKazoo, Limit: 1}},
+		"no number of SharedCount's": {howMany, "two", recipes.SemaphoreOptions{Limit: 1, LimitPath: howMany}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := shareHouse(t)
-			conn := h.shell()
-			s := h.semaphore(h.client(), permits(1))
-			holder := h.hold("holder", s.Acquire)
-			waiters := []*user{h.ask("first", s.Acquire)}
-			node := h.queued(1)[0]
-			h.becomesWatched(desks+"/locks/"+node, 1)
-			if place == "behind another" {
-				waiters = append(waiters, h.ask("second", h.semaphore(h.client(), permits(1)).Acquire))
-				h.becomesWatched(desks+"/locks/"+node, 2)
-				node = h.queued(2)[1]
+			f := share(t)
+			if name == "another limit" { // which a user of ours writes
+				f.hold("first", f.semaphore(f.client(), recipes.SemaphoreOptions{Naming: recipes.NamingKazoo, Limit: 1}).Acquire).Release()
+				data, _ := f.Get(desks)
+				require.Equal(t, c.data, string(data))
+			} else {
+				f.Create(c.node, []byte(c.data), 0)
 			}
 
-			// when an administrator deletes the waiter's node
-			require.NoError(t, conn.Delete(h.at(desks+"/locks/"+node), -1))
-			if place == "first in line" { // it notices at once
-				require.NotEqual(t, node, h.queued(1)[0])
-			}
+			_, err := f.semaphore(f.client(), c.o).Acquire(t.Context())
 
-			// and the holder releases
-			holder.release()
-
-			// then it acquires all the same, and nothing is left
-			for _, w := range waiters {
-				w.release()
-			}
-			h.nobodyThere()
+			var bad *recipes.LimitError
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, recipes.LimitError{Path: desks, Node: c.node, Data: c.data, Wanted: c.o.Limit}, *bad)
+			require.ErrorContains(t, err, c.data)
+			f.NoEphemerals()
 		})
 	}
 }
 
-// Curator S12
-func TestWaiterThatGivesUpIsInNobodysWay(t *testing.T) {
+func TestRequestThatLosesItsPlaceWhileItTakesPermitsQueuesAgain(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	s := h.semaphore(h.client(), permits(1))
-	holder := h.hold("holder", s.Acquire)
-	waiter := h.ask("waiter", s.Acquire)
-	h.queued(1)
+	f := share(t)
+	c, proxy := f.proxied()
+	s := f.semaphore(c, permits(1))
+	f.hold("before", s.Acquire).Release()
 
-	waiter.cancel()
-	require.ErrorIs(t, waiter.refused(), context.Canceled)
+	// given one that is about to take the permit
+	taking := proxy.On(f.on(zktest.Multi, leases+"/*").Nth(1)).Hold()
+	first := f.ask("first", s.Acquire)
+	reached(t, taking)
+	second := f.ask("second", f.semaphore(f.client(), permits(1)).Acquire)
 
-	h.queued(0)
-	third := h.ask("third", h.semaphore(h.client(), permits(1)).Acquire)
-	h.queued(1)
-	holder.release()
-	third.release()
-	h.nobodyThere()
+	// when its place is deleted, and the next takes it
+	f.Delete(line + "/" + f.Filled(line, 2)[0])
+	second.Granted()
+	taking.Release()
+
+	// then it waits
+	f.Filled(line, 1)
+	first.IsPending()
+	second.Release()
+	first.Granted()
+}
+
+func TestOnlyTheFirstInLineWatchesThePermits(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	for i := range 6 {
+		c := harness.NewClient(t, recipes.Config{Servers: []string{server.Addr()}})
+		s, err := c.Semaphore(desks, permits(1))
+		require.NoError(t, err)
+		harness.Begin(t, "a request", func(ctx context.Context) (*recipes.ClassicGrant, error) {
+			g, err := s.Acquire(ctx)
+			if err == nil {
+				<-ctx.Done()
+				_ = g.Release(context.Background())
+			}
+			return g, err
+		})
+		harness.Eventually(t, func() bool { return len(server.Tree(line)) == 1+i && len(server.Tree(leases)) == 2 }, "request %d is not there", i)
+	}
+	harness.Eventually(t, func() bool {
+		watches := map[string]int{}
+		for _, w := range server.Watches() {
+			if w.Path == leases || w.Kind == zktest.DataWatch && strings.HasPrefix(w.Path, line+"/") {
+				watches[strings.Join(strings.Split(w.Path, "/")[:4], "/")]++
+			}
+		}
+		return watches[leases] == 1 && watches[line] == 5 // of each the one in front, of the first its own
+	}, "others watch the permits, or not the one in front")
+}
+
+func TestDrawOfWhichAPermitIsDeletedAsItsReplyIsLostIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	c, proxy := f.proxied()
+	s := f.semaphore(c, permits(3))
+	f.Create(line, nil, 0)
+	f.Create(leases, nil, 0)
+
+	taking := proxy.On(f.on(zktest.Multi, leases+"/*").Nth(1)).HoldReply()
+	draw := harness.Go(t, "the draw", func() ([]*recipes.ClassicGrant, error) { return s.AcquireN(t.Context(), 2) })
+	reached(t, taking)
+	f.Delete(leases + "/" + f.Filled(leases, 2)[0])
+	id, _ := c.Session()
+	require.True(t, proxy.Disconnect(id))
+	taking.Release()
+
+	held := draw.Granted()
+	require.NoError(t, errors.Join(held[0].Check(), held[1].Check()))
+	f.Filled(leases, 2) // and the other of the first try is given back
+	require.NoError(t, s.Release(t.Context(), held...))
+	f.NoEphemerals()
+}
+
+func TestDrawThatDoesNotFitIntoOneRequestIsRefused(t *testing.T) {
+	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
+		o.Limit = 20000
+		s := f.semaphore(f.client(), o)
+
+		_, err := s.AcquireN(t.Context(), 8000)
+
+		var refused *recipes.RequestError
+		require.ErrorAs(t, err, &refused)
+		var most int
+		_, err = fmt.Sscanf(refused.Reason, "8000 do not fit into one request; write %d at most", &most)
+		require.NoError(t, err, refused.Reason)
+		require.NoError(t, s.Release(t.Context(), f.take(s, most)...), "as many as it says do")
+	})
+}
+
+// A cluster is what a client needs and a test can make unable to serve.
+type cluster struct {
+	servers []string
+	cripple func() error
+	repair  func(context.Context) error
+}
+
+// newCluster is three real servers, of which two are stopped, or the one of the embedded kind.
+func newCluster(t *testing.T) cluster {
+	t.Helper()
+	backend, err := testbed.Selected()
+	require.NoError(t, err)
+	if backend == testbed.Embedded {
+		server := testbed.Start(t, testbed.Settings{})
+		return cluster{[]string{server.Addr()}, server.Stop, server.Restart}
+	}
+	e, err := zkserver.RunEnsemble(t.Context(), zkserver.WithSessionTimeouts(time.Second, time.Minute))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	leader, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	followers := slices.DeleteFunc(slices.Clone(e.Servers()), func(s *zkserver.Server) bool { return s == leader })
+	return cluster{e.Addrs(), func() error { return errors.Join(leader.Stop(), followers[0].Stop()) }, e.Restart}
+}
+
+// Curator S14
+func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	inside := harness.Occupancy{Limit: 2}
+	var turns atomic.Int64
+
+	// given workers that take permits and return them, over and over
+	var crowd []*harness.Running
+	for i := range 4 {
+		c := harness.NewClient(t, recipes.Config{Servers: cluster.servers, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Second})
+		require.NoError(t, c.Ready(t.Context()))
+		s, err := c.Semaphore(desks, permits(2))
+		require.NoError(t, err)
+		crowd = append(crowd, harness.Run(t, "a worker", func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				g, err := s.Acquire(ctx)
+				if err != nil { // no answer for long
+					continue
+				}
+				inside.Enter(fmt.Sprint(i), 0)
+				turns.Add(1)
+				inside.Leave(fmt.Sprint(i))
+				_ = g.Release(context.WithoutCancel(ctx))
+			}
+			return nil
+		}))
+	}
+	goesOn := func() {
+		t.Helper()
+		before := turns.Load()
+		harness.Eventually(t, func() bool { return turns.Load() > before+20 }, "nobody has turns")
+	}
+	goesOn()
+
+	// when the quorum is lost
+	require.NoError(t, cluster.cripple())
+
+	// then those that are outside stay there: each has one turn under way at most
+	at := turns.Load()
+	other, err := harness.NewClient(t, recipes.Config{Servers: cluster.servers}).Semaphore(desks, permits(2))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = other.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.LessOrEqual(t, turns.Load(), at+int64(len(crowd)))
+
+	// and go on when it is back
+	require.NoError(t, cluster.repair(t.Context()))
+	goesOn()
+	for _, c := range crowd {
+		c.Cancel()
+		c.Granted()
+	}
+	inside.WasExclusive(t, int(turns.Load()))
 }

@@ -4,187 +4,80 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
-
-// Curator M2
-func TestBothThatContendFinishWhenTheServerStopsAndStartsAgain(t *testing.T) {
-	t.Parallel()
-	h := ownHouse(t)
-	patient := timeout(30 * time.Second) // a busy machine needs many to start a server
-	holder := h.hold("ann", h.mutex(h.client(patient)).Acquire)
-	waiter := h.queue("bob", h.client(patient))
-
-	require.NoError(t, h.server.Stop())
-	require.NoError(t, h.server.Restart(t.Context()))
-
-	require.NoError(t, holder.grant.Check())
-	waiter.waits()
-	holder.release()
-	waiter.granted()
-}
-
-// Curator M3, Kazoo K3, etcd T1
-func TestWaiterOfTheSessionThatEndsStandsInLineAnewAndIsGrantedLater(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
-	holder := h.hold("ann", h.mutex(c).Acquire)
-	told := h.listen("bob")
-	waiter := h.ask("bob", h.mutex(c, telling(told)).Acquire)
-	await[recipes.Queued](t, told)
-
-	id := h.expire(c)
-
-	require.Equal(t, recipes.LossSession, holder.lost().Reason)
-	require.ErrorAs(t, holder.grant.Release(t.Context()), new(*recipes.LostError))
-	await[recipes.Requeued](t, told)
-	waiter.granted()
-	participants, err := h.mutex(c).Participants(t.Context())
-	require.NoError(t, err)
-	require.Len(t, participants, 1)
-	require.NotEqual(t, id, participants[0].Session)
-}
-
-// etcd T4
-func TestWaiterBehindOneWhoseSessionEndsStillWaitsForTheHolder(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	holder := h.hold("ann", h.mutex(h.client()).Acquire)
-	victim := h.client()
-	h.queue("bob", victim).h.story.tell("bob", "will die")
-	waiter := h.queue("eve", h.client())
-
-	h.expire(victim)
-
-	require.Eventually(t, func() bool { // until she watches the holder
-		n := 0
-		for _, p := range h.watched() {
-			if p == holder.grant.Path() {
-				n++
-			}
-		}
-		return n == 2
-	}, soon, 5*time.Millisecond)
-	waiter.waits()
-	holder.release()
-	waiter.granted()
-}
-
-// N2
-func TestWaiterWhoseNodeIsDeletedIsToldAndNotGranted(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	shell := h.shell()
-	holder := h.hold("ann", h.mutex(h.client()).Acquire)
-	victim, next := h.queue("bob", h.client()), h.queue("eve", h.client())
-	line := h.crowdOf(shell, users, 3)
-
-	require.NoError(t, shell.Delete(h.at(users)+"/"+line[1], -1))
-	next.waits()
-	holder.release()
-
-	var evicted *recipes.EvictedError
-	require.ErrorAs(t, victim.refused(), &evicted)
-	require.Equal(t, users, evicted.Scope)
-	next.granted()
-}
 
 func TestHolderWhoseNodeIsDeletedIsToldThatItHasLost(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	told := h.listen("ann")
-	holder := h.hold("ann", h.mutex(h.client(), telling(told)).Acquire)
-	ctx := holder.grant.Context(t.Context())
-	token := holder.token()
-	waiter := h.queue("bob", h.client())
+	f := share(t)
+	notices := f.listen("ann")
+	holder := f.hold("ann", f.mutex(f.client(), telling(notices)).Acquire)
+	ctx := holder.Granted().Context(t.Context())
+	token := holder.Token()
+	waiter := f.queue("bob", f.client())
 
-	require.NoError(t, h.shell().Delete(h.at(holder.grant.Path()), -1))
+	f.Delete(holder.Path())
 
-	loss := await[recipes.Lost](t, told).Err
+	loss := harness.Await[recipes.Lost](t, notices).Err
 	require.Equal(t, recipes.LossDeleted, loss.Reason)
 	require.Equal(t, users, loss.Scope)
 	require.Equal(t, token, loss.Token)
-	<-ctx.Done()
+	harness.Receive(t, ctx.Done(), "the context goes on")
 	require.ErrorIs(t, context.Cause(ctx), loss)
-	require.ErrorIs(t, holder.grant.Release(t.Context()), loss)
-	waiter.granted()
+	require.ErrorIs(t, holder.Granted().Release(t.Context()), loss)
+	waiter.Granted()
 }
 
 // A hold that is shorter than it takes to hear of anything finds out at its release.
-func TestReleaseOfANodeThatWasDeletedSaysSo(t *testing.T) {
+func TestReleaseOfANodeThatWasDeletedIsALoss(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	shell := h.shell()
-	wire := &wire{}
-	m := h.mutex(h.client(through(wire)))
-	g, err := m.Acquire(t.Context())
-	require.NoError(t, err)
-	wire.before(opDelete, 0, func() { _ = shell.Delete(h.at(g.Path()), -1) })
-	var loss *recipes.LostError
-	require.ErrorAs(t, g.Release(t.Context()), &loss)
-	require.Equal(t, recipes.LossDeleted, loss.Reason)
-	require.True(t, wire.unset())
+	for name, lasting := range map[string]bool{"of a session": false, "persistent": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			c, proxy := f.proxied()
+			r := f.hold("ann", f.mutex(c, func(o *recipes.MutexOptions) { o.Persistent = lasting }).Acquire)
+			r.Token()
+
+			// when the node is deleted a moment before
+			deleting := proxy.On(f.on(zktest.Delete, r.Path()).Nth(1)).Hold()
+			release := f.run(r.Granted().Release)
+			reached(t, deleting)
+			f.Delete(r.Path())
+			deleting.Release()
+
+			require.Equal(t, recipes.LossDeleted, lossOf(t, release.Err()).Reason)
+		})
+	}
 }
 
 // N1
 func TestNodeIsNeverCreatedInAnotherSessionThanItWasAskedForIn(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	wire := &wire{}
-	c, shell := h.client(through(wire)), h.shell()
-	require.NoError(t, c.Ready(t.Context()))
+	f := share(t)
+	c, proxy := f.proxied()
+	f.Create(users, nil, 0)
 
 	// when the session ends right before the node is created
-	wire.before(opCreate, 1, func() { h.expire(c) }) // the first finds no directory
-	u := h.hold("ann", h.mutex(c).Acquire)
-	require.True(t, wire.unset())
+	creating := proxy.On(f.on(zktest.Create, users+"/*").Nth(1)).Hold()
+	r := f.ask("ann", f.mutex(c).Acquire)
+	reached(t, creating)
+	f.Expire(c)
+	creating.Release()
 
 	// then what is held is a node of the present session, and the only one
+	_, stat := f.Get(r.Path())
 	now, _ := c.Session()
-	_, stat, err := shell.Get(h.at(u.grant.Path()))
-	require.NoError(t, err)
 	require.Equal(t, now, stat.EphemeralOwner)
-	require.Len(t, h.children(shell, users), 1)
-}
-
-// N5
-func TestHolderThatIsCutOffLosesBeforeTheNextIsGranted(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	proxy := netfault.New(t, h.server.Addr())
-	told := h.listen("ann")
-	c := h.client(timeout(2*time.Second), func(cfg *recipes.Config) { cfg.Servers = []string{proxy.Addr()} })
-	holder := h.hold("ann", h.mutex(c, telling(told)).Acquire)
-	waiter := h.queue("bob", h.client())
-	granted := make(chan time.Time, 1)
-	go func() {
-		<-waiter.done
-		granted <- time.Now()
-	}()
-
-	// when its connection falls silent
-	require.NoError(t, proxy.Blackhole())
-	cut := time.Now()
-	latest := holder.grant.Deadline()
-
-	// then it loses in time, and is told before
-	loss := holder.lost()
-	lost := time.Now()
-	require.Equal(t, recipes.LossSession, loss.Reason)
-	require.Positive(t, count[recipes.AtRisk](told))
-	next := <-granted
-	waiter.granted()
-	require.True(t, lost.Before(next), "lost %s after the cut, the next was granted after %s", lost.Sub(cut), next.Sub(cut))
-	t.Logf("lost %s after the cut (deadline %s), %s before the next was granted", lost.Sub(cut), latest.Sub(cut), next.Sub(lost))
-	require.NoError(t, proxy.Pass())
+	require.Len(t, f.Children(users), 1)
 }
 
 // N9
@@ -194,119 +87,205 @@ func TestAcquireReturnsAtItsDeadlineFromAServerThatNeverAnswers(t *testing.T) {
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{listener.Addr().String()}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	c := harness.NewClient(t, recipes.Config{Servers: []string{listener.Addr().String()}})
 	m, err := c.Mutex(users, recipes.MutexOptions{})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 
-	before := time.Now()
 	_, err = m.Acquire(ctx)
 
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorAs(t, err, new(*recipes.UnavailableError))
-	require.Less(t, time.Since(before), soon)
 }
 
-// N10 for a mutex
-func TestTokensGrowThroughSessionsAndRestarts(t *testing.T) {
-	t.Parallel()
-	h := ownHouse(t)
-	c := h.client()
-	m := h.mutex(c)
-	var tokens []recipes.Token
-	turn := func() {
-		require.NoError(t, c.Ready(t.Context())) // a new request would not wait for long
-		u := h.hold("ann", m.Acquire)
-		tokens = append(tokens, u.token())
-		u.release()
+// breaking returns clients whose connections break, one after the other: one at each third call of visited.
+func (f *fixture) breaking(n int) (clients []*recipes.Client, visited func()) {
+	f.Helper()
+	var networks []*netfault.Proxy
+	for range n {
+		c, network := f.remote(timeout(30 * time.Second))
+		clients, networks = append(clients, c), append(networks, network)
 	}
-	turn()
-	h.expire(c)
-	turn()
-	require.NoError(t, h.server.Kill())
-	require.NoError(t, h.server.Restart(t.Context()))
-	turn()
-	h.gone(h.shell(), users)
-	turn()
-	require.IsIncreasing(t, tokens)
+	visits := make(chan struct{})
+	f.run(func(ctx context.Context) error {
+		for i := 1; ; i++ {
+			select {
+			case <-visits:
+			case <-ctx.Done():
+				return nil
+			}
+			if i%3 == 0 {
+				if err := networks[i/3%n].Reset(); err != nil {
+					f.Errorf("%v", err)
+				}
+			}
+		}
+	})
+	return clients, func() { visits <- struct{}{} }
 }
 
-// A crowd on connections that keep breaking.
 func TestCrowdOnConnectionsThatKeepBreakingIsNeverInsideTogether(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	const clients, threads, turns = 3, 4, 5
-	var inside room
-	var crowd sync.WaitGroup
-	var proxies []*netfault.Proxy
-	visits := make(chan struct{}, clients*threads*turns)
-	for i := range clients {
-		proxy := netfault.New(t, h.server.Addr())
-		proxies = append(proxies, proxy)
-		naming := func(*recipes.MutexOptions) {}
-		if i == 0 {
+	f := share(t)
+	const threads, turns = 4, 5
+	var inside harness.Occupancy
+	clients, visited := f.breaking(3)
+
+	harness.Together(t, len(clients)*threads, func(ctx context.Context, i int) error {
+		naming := curator
+		if i%3 == 0 {
 			naming = kazoo
 		}
-		m := h.mutex(h.client(timeout(30*time.Second), func(cfg *recipes.Config) { cfg.Servers = []string{proxy.Addr()} }), naming)
-		for n := range threads {
-			crowd.Go(func() {
-				for range turns {
-					if err := visit(t.Context(), m.Acquire, &inside, fmt.Sprint(i, n)); err != nil {
-						t.Error(err)
-						return
-					}
-					visits <- struct{}{}
-				}
-			})
-		}
-	}
-	done := make(chan struct{})
-	var saboteur sync.WaitGroup
-	saboteur.Go(func() {
-		for i := 0; ; i++ {
-			for range 3 {
-				select {
-				case <-visits:
-				case <-done:
-					return
-				}
+		m := f.mutex(clients[i%3], naming)
+		for range turns {
+			if err := visit(ctx, m.Acquire, &inside, fmt.Sprint(i)); err != nil {
+				return err
 			}
-			if err := proxies[i%clients].Reset(); err != nil {
-				t.Error(err)
-			}
+			visited()
 		}
+		return nil
 	})
-	crowd.Wait()
-	close(done)
-	saboteur.Wait()
-	inside.wasOrderly(t, clients*threads*turns)
-	h.nobodyThere()
+
+	inside.WasExclusive(t, len(clients)*threads*turns)
+	f.NoEphemerals()
 }
 
-// The client hears no answers, so its hold ends; the server hears the client, so
-// the session lives on. The node must not.
-func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
+func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	proxy := netfault.New(t, h.server.Addr())
-	c := h.client(timeout(4*time.Second), func(cfg *recipes.Config) {
-		cfg.Servers = []string{proxy.Addr()}
-		cfg.Margin = 4 * time.Second / 3 // a hold ends long before the session
-	})
-	holder := h.hold("ann", h.mutex(c).Acquire)
-	waiter := h.queue("bob", h.client())
-	id, _ := c.Session()
+	f := share(t)
+	held, released := make(chan *recipes.ClassicGrant, 1), make(chan error, 1)
+	r := f.hold("ann", f.mutex(f.client(), func(o *recipes.MutexOptions) {
+		o.Notify = func(n recipes.Notice) {
+			if _, ok := n.(recipes.PreemptAsked); ok {
+				released <- (<-held).Release(context.Background())
+			}
+		}
+	}).Acquire)
+	held <- r.Granted()
+	waiter := f.queue("bob", f.client())
 
-	require.NoError(t, proxy.Blackhole(netfault.ToClient))
-	require.Equal(t, recipes.LossSession, holder.lost().Reason)
-	require.NoError(t, proxy.Reset())
-	require.NoError(t, proxy.Pass())
+	require.NoError(t, f.client().Revoke(t.Context(), r.Path()))
 
-	waiter.granted()
-	require.NoError(t, c.Ready(t.Context()))
-	again, _ := c.Session()
-	require.Equal(t, id, again)
+	require.NoError(t, harness.Receive(t, released, "the release from the callback"))
+	waiter.Granted()
+}
+
+// Curator X2
+func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	notices := f.listen("ann")
+	m, rw := f.mutex(f.client(), telling(notices)), f.rwmutex(f.client(), telling(notices))
+	asking := f.client()
+
+	// one mutex, again and again: Curator's is revocable only until its first release
+	for turn, acquire := range []acquirer{m.Acquire, m.Acquire, rw.AcquireRead, rw.AcquireWrite} {
+		holder := f.hold("ann", acquire)
+		waiter := f.queue("bob", asking)
+
+		// when the holder is asked to release, twice
+		require.NoError(t, asking.Revoke(t.Context(), holder.Path()))
+		harness.Await[recipes.PreemptAsked](t, notices)
+		require.NoError(t, asking.Revoke(t.Context(), holder.Path()))
+
+		// then it is told once, and holds until it releases
+		require.NoError(t, holder.Granted().Check())
+		waiter.IsPending()
+		data, _ := f.Get(holder.Path())
+		require.Equal(t, "__REVOKE__", string(data))
+		holder.Release()
+		waiter.Granted()
+		require.Len(t, harness.All[recipes.PreemptAsked](notices), turn+1)
+		waiter.Release()
+	}
+}
+
+// Curator forgets a request that comes between the creation of the node and the watch on it.
+func TestWaiterThatIsAskedToReleaseIsToldOnceItHoldsAndOfEachWithdrawal(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	c := f.client()
+	holder := f.hold("ann", f.mutex(c).Acquire)
+	notices := f.listen("bob")
+	waiter := f.ask("bob", f.mutex(f.client(), telling(notices)).Acquire)
+	harness.Await[recipes.Queued](t, notices)
+	node := users + "/" + f.Filled(users, 2)[1]
+
+	require.NoError(t, c.Revoke(t.Context(), node))
+	require.Empty(t, harness.All[recipes.PreemptAsked](notices))
+	holder.Release()
+	waiter.Granted()
+	harness.Await[recipes.PreemptAsked](t, notices)
+
+	f.Set(node, "never mind")
+	harness.Await[recipes.PreemptWithdrawn](t, notices)
+	require.NoError(t, c.Revoke(t.Context(), node))
+	harness.Await[recipes.PreemptAsked](t, notices)
+}
+
+func TestRevokeSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	c := f.client()
+	r := f.hold("ann", f.mutex(c).Acquire)
+	r.Release()
+	var gone *recipes.GoneError
+	require.ErrorAs(t, c.Revoke(t.Context(), r.Path()), &gone)
+	require.Equal(t, r.Path(), gone.Path)
+	require.ErrorContains(t, gone, "is not there any more")
+	require.ErrorAs(t, c.Revoke(t.Context(), users), new(*recipes.RequestError))
+	require.ErrorAs(t, c.Revoke(t.Context(), "nowhere"), new(*recipes.RequestError))
+}
+
+// withUndo returns a client that has a request to undo while ZooKeeper's answers do not arrive.
+func (f *fixture) withUndo(session time.Duration) (*recipes.Client, *netfault.Proxy) {
+	f.Helper()
+	network := netfault.New(f, f.Server.Addr())
+	c, err := recipes.NewClient(recipes.Config{Servers: []string{network.Addr()}, Chroot: f.Root, SessionTimeout: session})
+	require.NoError(f, err)
+	f.Create(users, nil, 0)
+	require.NoError(f, c.Ready(f.Context()))
+	require.NoError(f, network.Blackhole(netfault.ToClient))
+	r := f.ask("ann", f.mutex(c).Acquire)
+	f.Filled(users, 1) // to be undone
+	r.Cancel()
+	require.ErrorIs(f, r.Refused(), context.Canceled)
+	return c, network
+}
+
+func TestClosingClientConnectsAgainForWhatIsToBeUndone(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+
+	// given a client that closes while a request is being undone
+	c, network := f.withUndo(time.Minute)
+	before, _ := c.Session()
+	closing := f.run(c.Close)
+	harness.Eventually(t, func() bool { return c.Ready(t.Context()) != nil }, "the client does not close")
+	closing.IsPending()
+
+	// when its connection breaks
+	require.NoError(t, network.Pass())
+	require.NoError(t, network.Reset())
+
+	// then it is done in the same session, long before that would end
+	closing.Granted()
+	after, _ := c.Session()
+	require.Equal(t, before, after)
+	require.Empty(t, f.Ephemerals())
+}
+
+func TestCloseReturnsThoughZooKeeperStaysSilent(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	c, network := f.withUndo(2 * time.Second)
+	require.NoError(t, network.Blackhole())
+
+	// when it is closed by somebody who is in no hurry: it waits for the length of a session
+	f.run(func(context.Context) error { return c.Close(context.Background()) }).Granted()
+
+	// then what is left ends with that
+	require.NoError(t, network.Reset())
+	f.NoEphemerals()
 }

@@ -1,0 +1,276 @@
+package classic
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A world is a server whose time is virtual, and the programs that use it.
+type world struct {
+	*testing.T
+	zk *zktest.Server
+}
+
+func virtually(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f(t, &world{t, zktest.RunT(t, zktest.Pipe(), zktest.TickTime(2*time.Second), zktest.SessionTimeouts(time.Second, time.Hour))})
+	})
+}
+
+func (w *world) client(name string, change ...func(*recipes.Config)) *recipes.Client {
+	w.Helper()
+	cfg := recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 10 * time.Second}
+	for _, apply := range change {
+		apply(&cfg)
+	}
+	c, err := recipes.NewClient(cfg)
+	require.NoError(w, err)
+	w.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		require.NoError(w, c.Close(ctx))
+	})
+	require.NoError(w, c.Ready(w.Context()))
+	return c
+}
+
+func (w *world) mutex(c *recipes.Client, path string, notify func(recipes.Notice)) *recipes.Mutex {
+	w.Helper()
+	m, err := c.Mutex(path, recipes.MutexOptions{Notify: notify})
+	require.NoError(w, err)
+	return m
+}
+
+func (w *world) acquire(m *recipes.Mutex) *recipes.ClassicGrant {
+	w.Helper()
+	g, err := m.Acquire(w.Context())
+	require.NoError(w, err)
+	return g
+}
+
+// pass lets time pass, and everybody do what is to be done by then.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// loseData replaces the ensemble by an empty one that has seen less than its clients, and turns them away for minutes.
+func (w *world) loseData(clients ...*recipes.Client) {
+	w.Helper()
+	require.NoError(w, w.zk.Create("/lost", nil))
+	for range 100 {
+		require.NoError(w, w.zk.Set("/lost", nil))
+	}
+	for _, c := range clients { // which have seen that
+		b, err := c.Barrier("/lost-too")
+		require.NoError(w, err)
+		require.NoError(w, b.Set(w.Context()))
+	}
+	w.zk.LoseData()
+}
+
+// Curator E1, S13
+func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
+	for name, contend := range map[string]func(w *world, c *recipes.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
+		"term": func(w *world, c *recipes.Client) func(context.Context, func(func() error) func()) error {
+			e, err := c.Election(office, "anybody", recipes.ElectionOptions{})
+			require.NoError(w, err)
+			return func(ctx context.Context, enter func(func() error) func()) error {
+				return e.Run(ctx, func(ctx context.Context, term *recipes.Term) error {
+					defer enter(term.Check)()
+					<-ctx.Done()
+					return nil
+				})
+			}
+		},
+		"permit": func(w *world, c *recipes.Client) func(context.Context, func(func() error) func()) error {
+			s, err := c.Semaphore(desks, permits(1))
+			require.NoError(w, err)
+			return func(ctx context.Context, enter func(func() error) func()) error {
+				g, err := s.Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				defer enter(g.Check)()
+				select {
+				case <-g.Lost():
+				case <-ctx.Done():
+				}
+				return g.Release(context.WithoutCancel(ctx))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtually(t, func(t *testing.T, w *world) {
+				var mu sync.Mutex
+				holds := map[int]func() error{}
+				inside := func() (n int) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, check := range holds {
+						if check() == nil {
+							n++
+						}
+					}
+					return n
+				}
+
+				// given one that holds, and others that wait
+				var clients []*recipes.Client
+				for i := range 6 {
+					clients = append(clients, w.client(fmt.Sprint(i)))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var crowd sync.WaitGroup
+				t.Cleanup(crowd.Wait)
+				t.Cleanup(cancel)
+				for i, c := range clients {
+					run := contend(w, c)
+					crowd.Go(func() {
+						for ctx.Err() == nil {
+							_ = run(ctx, func(check func() error) func() {
+								mu.Lock()
+								defer mu.Unlock()
+								holds[i] = check
+								return func() {
+									mu.Lock()
+									defer mu.Unlock()
+									delete(holds, i)
+								}
+							})
+							select { // there is no answer for long
+							case <-time.After(time.Second):
+							case <-ctx.Done():
+							}
+						}
+					})
+					synctest.Wait()
+				}
+				require.Equal(t, 1, inside())
+
+				// when the whole ensemble dies, and another takes its place
+				w.loseData(clients...)
+
+				// then nobody believes it holds, until exactly one does
+				pass(10 * time.Second)
+				require.Zero(t, inside())
+				for range 30 {
+					pass(10 * time.Second)
+					require.LessOrEqual(t, inside(), 1)
+				}
+				require.Equal(t, 1, inside())
+			})
+		})
+	}
+}
+
+// N3, with a member of the ensemble that is behind: a client that looked there without a sync would not find its node,
+// make another, and wait for itself. Only an embedded server shows the past for as long as nobody syncs.
+func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testing.T) {
+	t.Parallel()
+	server := zktest.RunT(t)
+	follower, err := server.Listen("follower")
+	require.NoError(t, err)
+
+	// given a client that comes back to the follower when its connection breaks
+	dials := 0
+	c, err := recipes.NewClient(recipes.Config{
+		Servers: []string{server.Addr()},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials++; dials > 1 {
+				addr = follower.Addr()
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	m, err := c.Mutex(users, recipes.MutexOptions{})
+	require.NoError(t, err)
+	g, err := m.Acquire(t.Context()) // else there is more to create
+	require.NoError(t, err)
+	require.NoError(t, g.Release(t.Context()))
+	follower.Lag(-1)
+
+	// when the creation of its node is not answered
+	server.On(zktest.Op(zktest.Create).Path(users + "/*").Nth(1)).DropReply()
+	g, err = m.Acquire(t.Context())
+
+	// then it holds by that node
+	require.NoError(t, err)
+	var children []string
+	for _, node := range server.Tree(users) {
+		if node.Path != users {
+			children = append(children, node.Path)
+		}
+	}
+	require.Equal(t, []string{g.Path()}, children)
+	require.NoError(t, g.Release(t.Context()))
+	require.Equal(t, 2, dials)
+}
+
+func TestCallbackThatChecksWhatIsAtRiskHoldsNobodyUp(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
+
+		// given a holder who checks when told of a risk, and another beside it
+		var ann *recipes.ClassicGrant
+		var told []recipes.Notice
+		ann = w.acquire(w.mutex(c, "/locks/one", func(n recipes.Notice) {
+			if _, ok := n.(recipes.AtRisk); ok {
+				_ = ann.Check()
+			}
+			told = append(told, n)
+		}))
+		bob := w.acquire(w.mutex(c, users, nil))
+
+		// when ZooKeeper falls silent
+		w.zk.Partition("mine")
+		pass(9 * time.Second)
+
+		// then both are lost before the session can end, and the callback is told of it, once and last
+		require.Equal(t, recipes.LossSession, lossOf(t, ann.Check()).Reason)
+		require.Equal(t, recipes.LossSession, lossOf(t, bob.Check()).Reason)
+		require.Len(t, told, 2)
+		require.IsType(t, recipes.AtRisk{}, told[0])
+		require.IsType(t, recipes.Lost{}, told[1])
+		w.zk.Heal()
+	})
+}
+
+// The client hears no answers, so its hold ends; the server hears the client, so the session lives on. The node must
+// not.
+func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // a hold ends long before the session
+		holder := w.acquire(w.mutex(c, users, nil))
+		granted := make(chan *recipes.ClassicGrant, 1)
+		other := w.mutex(w.client("other"), users, nil)
+		go func() { granted <- w.acquire(other) }()
+		synctest.Wait()
+		id, _ := c.Session()
+
+		silence := w.zk.On(zktest.Any().From("mine")).HoldReply()
+		<-holder.Lost()
+		require.Equal(t, recipes.LossSession, lossOf(t, holder.Check()).Reason)
+		require.Empty(t, granted)
+		silence.Release()
+
+		require.NoError(t, (<-granted).Release(t.Context()))
+		require.NoError(t, c.Ready(t.Context()))
+		again, _ := c.Session()
+		require.Equal(t, id, again)
+	})
+}
