@@ -2,148 +2,319 @@ package groups
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
+const first = groupName + "_0"
+
 func TestLockStaysUntilItsCleanupHasReturnedHoweverLateThatIs(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	s := spec(2, func(s *recipes.GroupSpec) { s.CleanupTimeout = 100 * time.Millisecond })
+	virtually(t, func(t *testing.T, f *fixture) {
+		s := spec(2, func(s *recipes.GroupSpec) { s.CleanupTimeout = 100 * time.Millisecond })
 
-	// given a participant whose cleanup of one lock takes longer than its timeout
-	one := h.player("node1", h.client())
-	proceed := make(chan struct{})
-	slow := make(chan string, 2)
-	one.released = func(ctx context.Context, lock string) {
-		<-ctx.Done()
-		slow <- lock
-		<-proceed
-	}
-	one.join(s)
-	h.share(s, map[*player]int{one: 2})
-	two := h.join(s, "node2")
-	lock := <-slow
+		// given a participant whose cleanup of one lock takes longer than its timeout
+		one := f.player("node1", f.client())
+		proceed, slow := make(chan struct{}), make(chan string, 2)
+		one.onRelease(func(ctx context.Context, lock string) {
+			<-ctx.Done()
+			slow <- lock
+			<-proceed
+		})
+		one.join(s)
+		f.share(2, one)
+		two := f.join(s, "node2")
+		lock := <-slow
 
-	// then the overrun is told, and nobody else has the lock
-	overrun := await[recipes.GroupCleanupOverrun](t, one.told)
-	require.Equal(t, lock, overrun.Lock)
-	require.Equal(t, 100*time.Millisecond, overrun.After)
-	require.Never(t, func() bool { return len(two.m.Locks()) > 0 }, 200*time.Millisecond, 10*time.Millisecond)
-	state := h.state()
-	for _, l := range state.Locks {
-		require.Len(t, l.Holders, 1)
-		require.Equal(t, "node1", l.Holders[0].Name)
-		require.Equal(t, l.Lock == lock, l.Holders[0].Releasing)
-	}
+		// then the overrun is told, and nobody else has the lock
+		overrun := harness.Await[recipes.GroupCleanupOverrun](t, one.Notices)
+		require.Equal(t, lock, overrun.Lock)
+		require.Equal(t, 100*time.Millisecond, overrun.After)
+		pass(time.Minute)
+		require.Empty(t, two.locks())
+		for _, l := range f.state().Locks {
+			require.Len(t, l.Holders, 1)
+			require.Equal(t, "node1", l.Holders[0].Name)
+			require.Equal(t, l.Lock == lock, l.Holders[0].Releasing)
+		}
 
-	// until it has returned
-	close(proceed)
-	h.share(s, map[*player]int{one: 1, two: 1})
-	require.Equal(t, []string{lock}, two.locks())
+		// until it has returned
+		close(proceed)
+		f.share(1, one, two)
+		require.Equal(t, []string{lock}, two.locks())
+	})
 }
 
 func TestSlowCleanupOfOneLockDoesNotHoldUpTheOthersOfOneThatLeaves(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	s := spec(4)
+	f := share(t)
 
 	// given a participant that leaves, with one lock whose cleanup takes long
-	one := h.player("node1", h.client())
+	one := f.player("node1", f.client())
 	proceed := make(chan struct{})
-	one.released = func(_ context.Context, lock string) {
-		if lock == groupName+"_0" {
+	one.onRelease(func(_ context.Context, lock string) {
+		if lock == first {
 			<-proceed
 		}
-	}
-	one.join(s)
-	h.share(s, map[*player]int{one: 4})
-	two := h.player("node2", h.client())
-	two.join(spec(4, debounce(time.Minute))) // so that nothing moves before that
-	left := make(chan error, 1)
-	go func() { left <- one.m.Leave(context.Background()) }()
+	})
+	one.join(spec(4))
+	f.share(4, one)
+	two := f.join(spec(4, debounce(time.Minute)), "node2") // so that nothing moves before that
+	left := one.leaves()
 
 	// then the others are taken over meanwhile
-	g, err := h.watcher.Group(s)
-	require.NoError(t, err)
-	_, err = g.Apply(t.Context())
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(two.m.Locks()) == 3 }, soon, time.Millisecond)
-	select {
-	case <-left:
-		require.FailNow(t, "it has left before its cleanup returned")
-	default:
-	}
-	require.True(t, h.state().Members[0].Leaving)
+	f.apply(spec(4))
+	harness.Eventually(t, func() bool { return len(two.locks()) == 3 }, "they are not taken over")
+	left.IsPending()
+	require.True(t, f.state().Members[0].Leaving)
 
 	// and the last one afterwards
 	close(proceed)
-	require.NoError(t, <-left)
-	h.share(s, map[*player]int{two: 4})
+	left.Granted()
+	f.share(4, two)
 }
 
-func TestCallbackThatPanicsCountsAsReturned(t *testing.T) {
+func TestCallbackThatPanicsOrEndsItsGoroutineCountsAsReturned(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	s := spec(1)
-	one := h.player("node1", h.client())
-	one.locked = func(context.Context, recipes.LockGrant) { panic("in OnLocked") }
-	one.join(s)
-	panicked := await[recipes.GroupPanicked](t, one.told)
-	require.Equal(t, "OnLocked", panicked.Callback)
-	require.Equal(t, "in OnLocked", panicked.Value)
-	require.Contains(t, panicked.Stack, "callback_test.go")
-	require.Len(t, one.m.Locks(), 1)
-	one.mu.Lock()
-	one.released = func(context.Context, string) {
-		h.referee.leave(groupName+"_0", "node1", one.m0())
-		panic("in OnReleased")
-	}
-	one.mu.Unlock()
-	one.leave()
-	require.Equal(t, "OnReleased", await[recipes.GroupPanicked](t, one.told).Callback)
-	two := h.join(s, "node2")
-	h.share(s, map[*player]int{two: 1})
-}
+	for name, end := range map[string]func(string){"panic": func(in string) { panic("in " + in) }, "exit": func(string) { runtime.Goexit() }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := share(t)
+			s := spec(1)
+			one := f.player("node1", f.client())
+			entered := make(chan struct{})
+			one.locked = func(context.Context, recipes.LockGrant) { close(entered); end("OnLocked") }
+			one.onRelease(func(context.Context, string) { f.referee.clear(first); end("OnReleased") })
+			one.join(s)
+			harness.Receive(t, entered, "OnLocked is not called")
+			if name == "panic" {
+				panicked := harness.Await[recipes.GroupPanicked](t, one.Notices)
+				require.Equal(t, "OnLocked", panicked.Callback)
+				require.Equal(t, "in OnLocked", panicked.Value)
+				require.Contains(t, panicked.Stack, "callback_test.go")
+			}
+			require.Len(t, one.locks(), 1)
 
-// m0 is the token of the only lock, of which the referee alone knows once it
-// has ended.
-func (p *player) m0() recipes.Token {
-	p.h.referee.mu.Lock()
-	defer p.h.referee.mu.Unlock()
-	return p.h.referee.tokens[groupName+"_0"]
+			one.leave()
+
+			if name == "panic" {
+				require.Equal(t, "OnReleased", harness.Await[recipes.GroupPanicked](t, one.Notices).Callback)
+			} else {
+				require.Empty(t, harness.All[recipes.GroupPanicked](one.Notices))
+			}
+			f.share(1, f.join(s, "node2"))
+		})
+	}
 }
 
 func TestLockThatIsTakenBackBeforeItWasToldIsNeverTold(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	s := spec(1)
+	f := share(t)
 
 	// given a lock whose OnLocked is still under way from an earlier session
-	one := h.player("node1", h.client())
+	one := f.player("node1", f.client())
 	entered, proceed := make(chan struct{}, 10), make(chan struct{})
 	one.locked = func(context.Context, recipes.LockGrant) {
 		entered <- struct{}{}
 		<-proceed
 	}
-	one.join(s)
-	<-entered
+	one.join(spec(1))
+	harness.Receive(t, entered, "OnLocked is not called")
 
 	// when its session expires, and it is granted the lock anew and leaves
-	h.expire(one.c)
-	await[recipes.GroupLost](t, one.told)
-	await[recipes.GroupJoined](t, one.told)
-	require.Eventually(t, func() bool { return len(one.m.Locks()) == 1 }, soon, time.Millisecond)
-	left := make(chan error, 1)
-	go func() { left <- one.m.Leave(context.Background()) }()
-	require.Eventually(t, func() bool { return len(one.m.Locks()) == 0 }, soon, time.Millisecond)
+	f.Expire(one.c)
+	harness.Await[recipes.GroupLost](t, one.Notices)
+	harness.Await[recipes.GroupJoined](t, one.Notices)
+	harness.Eventually(t, func() bool { return len(one.locks()) == 1 }, "it is not granted anew")
+	left := one.leaves()
+	harness.Eventually(t, func() bool { return len(one.locks()) == 0 }, "it keeps the lock")
 	close(proceed)
-	require.NoError(t, <-left)
+	left.Granted()
 
 	// then there was one call of each callback
-	require.Equal(t, []string{"locked", "released", "dropped"}, one.history(groupName+"_0"))
+	require.Equal(t, []string{"locked", "released", "dropped"}, one.history(first))
+}
+
+func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	s := spec(2)
+	f.join(s, "controller")
+	network := newNetwork(f)
+	p := f.player("leaver", f.client(harness.Servers(network.Addr())))
+	cleaning, clean := make(chan struct{}, 9), make(chan struct{})
+	p.onRelease(func(context.Context, string) { cleaning <- struct{}{}; <-clean })
+	p.join(s)
+	// A lock that it is told of: one that it has never heard of has nothing to clean up.
+	harness.Eventually(t, func() bool { return len(p.locks()) == 1 && len(p.history(p.locks()[0])) == 1 }, "it has no lock")
+	own := p.locks()[0]
+	held := func(by string, state ...recipes.GroupLockState) func() bool {
+		return func() bool {
+			n := 0
+			for _, l := range f.state().Locks {
+				if len(l.Holders) > 0 && l.Holders[0].Name == by && (len(state) == 0 || l.State == state[0]) {
+					n++
+				}
+			}
+			return n == map[string]int{"leaver": 6, "controller": 11}[by]
+		}
+	}
+
+	// given one that leaves and cleans up, of which nobody can hear
+	require.NoError(t, network.Stall())
+	left := p.leaves()
+	harness.Receive(t, cleaning, "nothing is cleaned up")
+
+	// when it is given more locks before it can say so
+	f.apply(spec(12))
+	harness.Eventually(t, held("leaver"), "it is not given more")
+	require.NoError(t, network.Pass())
+
+	// then it gives them back untold, while it still cleans up
+	harness.Eventually(t, held("controller", recipes.GroupLocked), "it keeps them")
+	close(clean)
+	left.Granted()
+	for _, lock := range recipes.NumberedLocks(groupName, 12) {
+		if lock != own {
+			require.Empty(t, p.history(lock), lock)
+		}
+	}
+}
+
+func TestParticipantAtItsLimitGetsALockOnlyWhenItHasReleasedAnother(t *testing.T) {
+	virtually(t, func(t *testing.T, f *fixture) {
+		pinned := func(a, b string) recipes.GroupSpec {
+			return spec(0, func(s *recipes.GroupSpec) {
+				s.Limit, s.Locks, s.Pins = 1, []string{"A", "B"}, map[string]string{"A": a, "B": b}
+			})
+		}
+		s := pinned("node1", "node2")
+		one, two := f.join(s, "node1"), f.join(s, "node2")
+		f.share(1, one, two)
+
+		// given one that cleans up the lock which it has to change for the other's
+		proceed := make(chan struct{})
+		one.onRelease(func(context.Context, string) { <-proceed })
+		f.apply(pinned("node2", "node1"))
+
+		// then it is not given that one, though its holder has released it
+		pass(time.Minute)
+		require.Len(t, two.history("B"), 2)
+		require.Empty(t, one.locks())
+		require.Equal(t, 1, f.referee.count())
+
+		// until it has
+		close(proceed)
+		f.share(1, one, two)
+		require.Equal(t, []string{"B"}, one.locks())
+		require.Equal(t, []string{"A"}, two.locks())
+	})
+}
+
+func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnybodyElseHasThem(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	s := spec(4)
+
+	// given a participant and a lock in one session, and a Notify that does not return once the session is at risk
+	network := newNetwork(f)
+	one := f.player("node1", f.client(harness.Servers(network.Addr()), harness.SessionTimeout(2*time.Second)))
+	blocked, proceed := make(chan struct{}, 10), make(chan struct{})
+	one.join(s, recipes.GroupOptions{Notify: func(n recipes.GroupNotice) {
+		one.Add(n)
+		if _, ok := n.(recipes.GroupAtRisk); ok { // a busy machine may put it at risk as well
+			blocked <- struct{}{}
+			<-proceed
+		}
+	}})
+	mutex, err := one.c.Mutex(f.Root+"/beside", recipes.MutexOptions{})
+	require.NoError(t, err)
+	beside, err := mutex.Acquire(t.Context())
+	require.NoError(t, err)
+	two := f.join(s, "node2")
+	f.share(2, one, two)
+
+	// when it is cut off
+	require.NoError(t, network.Stall())
+	harness.Receive(t, blocked, "it is not at risk")
+
+	// then all that the session held is lost, and the other one has it; the referee sees that nobody was too early
+	f.share(4, two)
+	require.Empty(t, one.locks())
+	harness.Receive(t, beside.Lost(), "the lock beside the group is not lost")
+	require.Empty(t, harness.All[recipes.GroupLost](one.Notices))
+
+	// and it is told afterwards, and comes back
+	close(proceed)
+	require.NoError(t, network.Pass())
+	harness.Await[recipes.GroupLost](t, one.Notices)
+	f.share(2, one, two)
+}
+
+func TestLeaveWaitsUntilTheLastNoticeIsTold(t *testing.T) {
+	t.Parallel()
+	f := share(t)
+	one := f.player("node1", f.client())
+	told, proceed := make(chan struct{}), make(chan struct{})
+	one.join(spec(1), recipes.GroupOptions{Notify: func(n recipes.GroupNotice) {
+		if _, ok := n.(recipes.GroupJoined); ok {
+			close(told)
+			<-proceed
+		}
+	}})
+	harness.Receive(t, told, "it is not told that it has joined")
+
+	// given one that has given back all it had, whose Notify has not returned
+	leave := harness.Run(t, "the leave", one.m.Leave)
+	f.NoEphemerals()
+	leave.Cancel()
+	require.ErrorIs(t, leave.Err(), context.Canceled)
+
+	close(proceed)
+	require.NoError(t, one.m.Leave(t.Context()))
+}
+
+func TestContextOfALockEndsWithTheReasonWhenTheLockMoves(t *testing.T) {
+	virtually(t, func(t *testing.T, f *fixture) {
+		s := spec(2)
+
+		// given a participant whose callbacks work as long as their contexts live
+		one := f.player("node1", f.client())
+		causes, deadlines := make(chan error, 2), make(chan time.Duration, 2)
+		one.locked = func(ctx context.Context, _ recipes.LockGrant) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+		}
+		one.onRelease(func(ctx context.Context, _ string) {
+			deadline, _ := ctx.Deadline()
+			deadlines <- time.Until(deadline)
+		})
+		one.join(s)
+		f.share(2, one)
+
+		// when another one joins
+		two := f.join(s, "node2")
+		f.share(1, one, two)
+
+		// then one lock's context has ended, with the reason
+		asked, ok := errors.AsType[*recipes.ReleaseAskedError](<-causes)
+		require.True(t, ok)
+		require.Equal(t, recipes.ReleaseMoved, asked.Reason)
+		require.Equal(t, []string{asked.Lock}, two.locks())
+		require.Greater(t, two.m.Locks()[0].Token, asked.Token)
+		require.Equal(t, 10*time.Second, <-deadlines)
+
+		// and the other one's ends when the participant leaves
+		one.leave()
+		asked, ok = errors.AsType[*recipes.ReleaseAskedError](<-causes)
+		require.True(t, ok)
+		require.Equal(t, recipes.ReleaseLeft, asked.Reason)
+		f.share(2, two)
+	})
 }

@@ -3,40 +3,30 @@ package groups
 import (
 	"context"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
 // This test looks at the whole process and the whole server: none runs beside it.
 func TestNothingIsLeftOfAParticipantThatHasLeft(t *testing.T) {
-	h := ownHouse(t)
+	f := alone(t)
 	s := spec(12)
-	keeper := h.join(s, "keeper")
-	c := h.client()
-	leaver := h.player("leaver", c)
-	watches := func() (n int) {
-		paths, err := h.server.Watches(t.Context())
-		require.NoError(t, err)
-		for _, path := range paths {
-			if strings.HasPrefix(path, h.root) {
-				n++
-			}
-		}
-		return n
-	}
+	keeper := f.join(s, "keeper")
+	leaver := f.player("leaver", f.client())
 	visit := func() {
 		leaver.join(s)
-		h.share(s, map[*player]int{keeper: 6, leaver: 6})
+		f.share(6, keeper, leaver)
 		leaver.leave()
-		h.share(s, map[*player]int{keeper: 12})
+		f.share(12, keeper)
 	}
 	visit()
 	calm := goleak.IgnoreCurrent()
-	before, goroutines := watches(), runtime.NumGoroutine()
+	watches, goroutines := len(f.Watches()), runtime.NumGoroutine()
 
 	for range 10 {
 		visit()
@@ -46,10 +36,8 @@ func TestNothingIsLeftOfAParticipantThatHasLeft(t *testing.T) {
 	_, err := leaver.group(s).Join(ctx, "keeper", leaver) // in vain: the name is taken
 	require.Error(t, err)
 
-	require.Eventually(t, func() bool {
-		return len(h.members()) == 1 && watches() <= before+1 && runtime.NumGoroutine() <= goroutines+2
-	},
-		soon, 10*time.Millisecond, "watches %d, then %d; goroutines %d, then %d", before, watches(), goroutines, runtime.NumGoroutine())
+	harness.Eventually(t, func() bool {
+		return len(f.Ephemerals()) == 1 && len(f.Watches()) <= watches+1 && runtime.NumGoroutine() <= goroutines+2
+	}, "there were %d watches and %d goroutines", watches, goroutines)
 	require.NoError(t, goleak.Find(calm))
-	require.Len(t, h.members(), 1)
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -22,91 +24,89 @@ func (quiet) OnDropped(context.Context, string)           {}
 type growth struct {
 	spread time.Duration // from the first join until the ten had all locks
 	took   time.Duration // from the eleventh's join until all was in place
-	round  recipes.GroupRoundDone
+	moves  int
+	round  time.Duration
 	writes int64 // transactions of ZooKeeper, all in all
 }
 
-func (h *house) grow(s recipes.GroupSpec) (g growth) {
-	t := h.t
-	t.Helper()
+func (f *fixture) grow(s recipes.GroupSpec) (g growth) {
+	f.Helper()
+	rounds := harness.NewNotices[recipes.GroupNotice](f.History, "the group")
 	var members []*recipes.Member
-	rounds := make(chan recipes.GroupRoundDone, 100)
-	join := func(name string) {
-		t.Helper()
-		g, err := h.client().Group(s, recipes.GroupOptions{Notify: func(n recipes.GroupNotice) {
-			if n, ok := n.(recipes.GroupRoundDone); ok {
-				rounds <- n
-			}
-		}})
-		require.NoError(t, err)
-		m, err := g.Join(context.Background(), name, quiet{})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), soon)
+	join := func() {
+		f.Helper()
+		g, err := f.client().Group(s, recipes.GroupOptions{Notify: rounds.Add})
+		require.NoError(f, err)
+		m, err := g.Join(context.Background(), fmt.Sprint("node", len(members)), quiet{})
+		require.NoError(f, err)
+		f.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 			defer cancel()
-			require.NoError(t, m.Leave(ctx))
+			require.NoError(f, m.Leave(ctx))
 		})
 		members = append(members, m)
 	}
-	spread := func() {
-		t.Helper()
+	// A round is told after its last lock is in place.
+	settled := func() (last recipes.GroupRoundDone) {
+		f.Helper()
 		least := len(s.Locks) / len(members)
-		for deadline := time.Now().Add(2 * soon); ; <-time.After(2 * time.Millisecond) {
-			total, fair := 0, true
+		harness.Eventually(f, func() bool {
+			total := 0
 			for _, m := range members {
 				n := len(m.Locks())
-				fair = fair && n >= least && n <= least+1
+				if n < least || n > least+1 {
+					return false
+				}
 				total += n
 			}
-			if fair && total == len(s.Locks) {
-				return
-			}
-			if time.Now().After(deadline) {
-				require.FailNow(t, "the locks are not spread", "%d are held", total)
-			}
+			return total == len(s.Locks)
+		}, "the locks are not spread")
+		generation := f.state().Generation
+		for last.Generation < generation {
+			last = harness.Await[recipes.GroupRoundDone](f, rounds)
 		}
+		return last
 	}
 
 	// given 10 participants, each with a session of its own
 	start := time.Now()
-	for i := range 10 {
-		join(fmt.Sprint("node", i))
+	for range 10 {
+		join()
 	}
-	spread()
+	settled()
 	g.spread = time.Since(start)
-	for len(rounds) > 0 {
-		<-rounds
-	}
 
 	// when another one joins
-	shell := h.shell()
-	before := h.zxid(shell)
+	before := f.zxid()
 	start = time.Now()
-	join("node10")
-	spread()
-	g.took = time.Since(start)
-	for g.round.Moves == 0 {
-		g.round = <-rounds
-	}
-	g.writes = h.zxid(shell) - before - 1
+	join()
+	round := settled()
+	g.took, g.moves, g.round = time.Since(start), round.Moves, round.Took
+	g.writes = f.zxid() - before - 1
 	return g
+}
+
+// zxid returns the number of the server's last transaction, by making one.
+func (f *fixture) zxid() int64 {
+	f.Helper()
+	_, stat := f.Get(f.Create("/zxid-", nil, zk.FlagSequence))
+	return stat.Czxid
 }
 
 func (g growth) String() string {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	return fmt.Sprintf("10 participants have all %s after the first came; an 11th joins: %d moves, all in place %s after the join began (the debounce, %s, and the round, %s, included); %d transactions of ZooKeeper",
-		ms(g.spread), g.round.Moves, ms(g.took), recipes.DefaultGroupDebounce, ms(g.round.Took), g.writes)
+		ms(g.spread), g.moves, ms(g.took), recipes.DefaultGroupDebounce, ms(g.round), g.writes)
 }
 
 func TestThousandLocksOverTenParticipantsMoveNinetyWhenOneJoins(t *testing.T) {
 	t.Parallel()
-	for strategy, moves := range map[string][2]int{"balanced": {90, 90}, "mod": {900, 910}} {
-		t.Run(strategy, func(t *testing.T) {
-			h := ownHouse(t)
-			g := h.grow(spec(1000, func(s *recipes.GroupSpec) { s.Strategy = strategy }))
-			t.Logf("1,000 locks, %s: %s", strategy, g)
-			require.GreaterOrEqual(t, g.round.Moves, moves[0])
-			require.LessOrEqual(t, g.round.Moves, moves[1])
+	for name, moves := range map[string][2]int{"balanced": {90, 90}, "mod": {900, 910}} {
+		t.Run(name, func(t *testing.T) {
+			g := alone(t).grow(spec(1000, strategy(name)))
+			t.Logf("1,000 locks, %s: %s", name, g)
+			require.GreaterOrEqual(t, g.moves, moves[0])
+			require.LessOrEqual(t, g.moves, moves[1])
 			require.LessOrEqual(t, g.writes, int64(32))
 		})
 	}
@@ -116,10 +116,9 @@ func BenchmarkGroupThatGrows(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("%d locks", n), func(b *testing.B) {
 			for range b.N {
-				h := ownHouse(b)
-				g := h.grow(spec(n))
+				g := alone(b).grow(spec(n))
 				b.Log(g)
-				b.ReportMetric(float64(g.round.Moves), "moves")
+				b.ReportMetric(float64(g.moves), "moves")
 				b.ReportMetric(float64(g.writes), "transactions")
 				b.ReportMetric(g.took.Seconds(), "s/join")
 			}

@@ -7,14 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // three has 12 locks spread over three participants.
-func three(h *house, s recipes.GroupSpec, change ...func(*recipes.Config)) []*player {
-	h.t.Helper()
-	players := []*player{h.join(s, "node1", change...), h.join(s, "node2", change...), h.join(s, "node3", change...)}
-	h.share(s, map[*player]int{players[0]: 4, players[1]: 4, players[2]: 4})
+func three(f *fixture, s recipes.GroupSpec) []*player {
+	f.Helper()
+	players := []*player{f.join(s, "node1"), f.join(s, "node2"), f.join(s, "node3")}
+	f.share(4, players...)
 	return players
 }
 
@@ -23,30 +24,23 @@ func TestParticipantThatLeavesHandsItsLocksOverAtOnceAndNoOtherOneMoves(t *testi
 	for name, goes := range map[string]int{"the controller": 0, "another one": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := shareHouse(t)
+			f := share(t)
 
 			// given 12 locks over three participants, 4 each
-			s := spec(12)
-			players := three(h, s)
-			before := h.state()
+			players := three(f, spec(12))
+			before := f.state()
 			leaver := players[goes]
 			others := append(append([]*player{}, players[:goes]...), players[goes+1:]...)
-			kept := append(others[0].locks(), others[1].locks()...)
-			gave := len(others[0].gaveUp()) + len(others[1].gaveUp())
+			kept, gave, had := append(others[0].locks(), others[1].locks()...), given(others...), leaver.locks()
 
 			// when one leaves
-			had := leaver.locks()
-			require.Len(t, had, 4)
-			start := time.Now()
 			leaver.leave()
-			h.share(s, map[*player]int{others[0]: 6, others[1]: 6})
-			took := time.Since(start)
+			f.share(6, others...)
 
 			// then its 4 locks have moved, and no survivor lost one
-			t.Logf("graceful: %d locks handed over %s after the leave began", 4, took.Round(time.Millisecond))
-			require.Equal(t, gave, len(others[0].gaveUp())+len(others[1].gaveUp()))
+			require.Equal(t, gave, given(others...))
 			require.Subset(t, append(others[0].locks(), others[1].locks()...), kept)
-			after := h.state()
+			after := f.state()
 			require.Equal(t, 4, after.Moved)
 			require.Equal(t, before.MovedTotal+4, after.MovedTotal)
 
@@ -56,77 +50,154 @@ func TestParticipantThatLeavesHandsItsLocksOverAtOnceAndNoOtherOneMoves(t *testi
 				require.Equal(t, []string{"locked", "released", "dropped"}, calls[len(calls)-3:])
 			}
 			require.NoError(t, leaver.m.Err())
-			require.Empty(t, leaver.m.Locks())
-
-			// and nobody waited for its session to end
-			require.Less(t, took, 10*time.Second, "the locks were not given away")
+			require.Empty(t, leaver.locks())
 		})
 	}
 }
 
 func TestParticipantThatJoinsIsGivenItsShareAndNoMore(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	s := spec(12)
+	f := share(t)
 
 	// given participants that join one after the other
-	one := h.join(s, "node1")
-	h.share(s, map[*player]int{one: 12})
-	require.Equal(t, 0, h.state().Moved)
+	var players []*player
+	for _, c := range []struct {
+		name        string
+		each, moved int
+	}{{"node1", 12, 0}, {"node2", 6, 6}, {"node3", 4, 4}, {"node5", 3, 3}} {
+		players = append(players, f.join(spec(12), c.name))
 
-	// then each of them takes floor(locks / participants) from those that are there
-	two := h.join(s, "node2")
-	h.share(s, map[*player]int{one: 6, two: 6})
-	require.Equal(t, 6, h.state().Moved)
-	three := h.join(s, "node3")
-	h.share(s, map[*player]int{one: 4, two: 4, three: 4})
-	require.Equal(t, 4, h.state().Moved)
-	five := h.join(s, "node5")
-	h.share(s, map[*player]int{one: 3, two: 3, three: 3, five: 3})
-	require.Equal(t, 3, h.state().Moved)
-	require.EqualValues(t, 13, h.state().MovedTotal)
-
-	// and one that came back was locked twice
-	round := await[recipes.GroupRoundDone](t, one.told)
-	require.Positive(t, round.Writes)
-	require.Equal(t, "node1", func() string { s := h.state(); return s.Controller() }())
+		// then each of them takes floor(locks / participants) from those that are there
+		f.share(c.each, players...)
+		require.Equal(t, c.moved, f.state().Moved)
+	}
+	state := f.state()
+	require.EqualValues(t, 13, state.MovedTotal)
+	require.Equal(t, "node1", state.Controller())
+	require.Positive(t, harness.Await[recipes.GroupRoundDone](t, players[0].Notices).Writes)
 }
 
-func TestContextOfALockEndsWithTheReasonWhenTheLockMoves(t *testing.T) {
+func TestMovesOfARoundAreLimitedAndRoundsFollow(t *testing.T) {
 	t.Parallel()
-	h := shareHouse(t)
-	s := spec(2)
+	f := share(t)
+	s := spec(12, func(s *recipes.GroupSpec) { s.MaxMoves = 2 })
 
-	// given a participant whose callbacks work as long as their contexts live
-	one := h.player("node1", h.client())
-	causes := make(chan error, 2)
-	one.locked = func(ctx context.Context, grant recipes.LockGrant) {
-		<-ctx.Done()
-		causes <- context.Cause(ctx)
+	// given a participant that holds all, which is not limited: nobody had them
+	one := f.join(s, "node1")
+	f.share(12, one)
+	harness.Await[recipes.GroupRoundDone](t, one.Notices)
+
+	// when another one joins, 6 locks move, two a round
+	two := f.join(s, "node2")
+	f.share(6, one, two)
+	for range 3 {
+		require.Equal(t, 2, harness.Await[recipes.GroupRoundDone](t, one.Notices).Moves)
 	}
-	deadlines := make(chan time.Duration, 2)
-	one.released = func(ctx context.Context, _ string) {
-		deadline, _ := ctx.Deadline()
-		deadlines <- time.Until(deadline)
-	}
-	one.join(s)
-	h.share(s, map[*player]int{one: 2})
+	require.EqualValues(t, 6, f.state().MovedTotal)
 
-	// when another one joins
-	two := h.join(s, "node2")
-	h.share(s, map[*player]int{one: 1, two: 1})
+	// and what nobody holds any more is not limited
+	two.leave()
+	f.share(12, one)
+	require.Equal(t, 6, f.state().Moved)
+}
 
-	// then one lock's context has ended, with the reason
-	var asked *recipes.ReleaseAskedError
-	require.ErrorAs(t, <-causes, &asked)
-	require.Equal(t, recipes.ReleaseMoved, asked.Reason)
-	require.Equal(t, []string{asked.Lock}, two.locks())
-	require.Greater(t, two.m.Locks()[0].Token, asked.Token)
-	require.InDelta(t, 10, (<-deadlines).Seconds(), 1)
+func TestLocksMoveOnceTheParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
+	virtually(t, func(t *testing.T, f *fixture) {
+		s := spec(12, debounce(500*time.Millisecond))
+		players := three(f, s)
+		before := f.state()
+		held, gave := players[2].locks(), given(players[:2]...)
 
-	// and the other one's ends when the participant leaves
-	one.leave()
-	require.ErrorAs(t, <-causes, &asked)
-	require.Equal(t, recipes.ReleaseLeft, asked.Reason)
-	h.share(s, map[*player]int{two: 2})
+		// when one leaves and comes back before that
+		players[2].leave()
+		pass(400 * time.Millisecond)
+		again := f.join(s, "node3")
+
+		// then it has its locks again, and no other one has moved
+		f.share(4, players[0], players[1], again)
+		require.Equal(t, held, again.locks())
+		require.Equal(t, before.MovedTotal, f.state().MovedTotal)
+		require.Equal(t, before.Generation, f.state().Generation)
+		require.Equal(t, gave, given(players[:2]...))
+	})
+}
+
+func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.T) {
+	virtually(t, func(t *testing.T, f *fixture) {
+		const wait = time.Second
+		s := spec(12, debounce(wait))
+		players := three(f, s)
+		generation := f.state().Generation
+
+		// given a participant that comes and goes all the time
+		flapper := f.player("flapper", f.client())
+		flapping := harness.Run(t, "the flapping", func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				m, err := flapper.group(s).Join(context.WithoutCancel(ctx), "flapper", flapper)
+				if err != nil {
+					return err
+				}
+				<-time.After(wait / 10)
+				if err := m.Leave(context.WithoutCancel(ctx)); err != nil {
+					return err
+				}
+				<-time.After(wait / 10)
+			}
+			return nil
+		})
+
+		// when two come to stay and another one leaves
+		before := given(players[:2]...)
+		f.join(s, "node4")
+		f.join(s, "node5")
+		start := time.Now()
+		players[2].leave()
+		var round recipes.GroupRoundDone
+		for round.Generation <= generation {
+			round = harness.Await[recipes.GroupRoundDone](t, players[0].Notices)
+		}
+
+		// then its locks are given away after one debounce, and nothing else has moved
+		require.WithinRange(t, time.Now(), start.Add(wait), start.Add(wait*11/10))
+		require.Equal(t, generation+1, round.Generation)
+		require.Equal(t, 4, round.Moves)
+
+		// and the others give of theirs at the limit, however long it goes on
+		harness.Eventually(t, func() bool { return given(players[:2]...) > before }, "nothing else moves")
+		const limit = recipes.DebounceLimit * wait
+		require.WithinRange(t, time.Now(), start.Add(limit-wait), start.Add(limit+2*wait))
+		flapping.Cancel()
+		flapping.Granted()
+	})
+}
+
+func TestStickyStrategyMovesNothingButWhatNobodyHolds(t *testing.T) {
+	virtually(t, func(t *testing.T, f *fixture) {
+		s := spec(12, strategy("sticky"), func(s *recipes.GroupSpec) { s.Limit = 6 })
+
+		// given one participant with a limit, then a second one
+		one := f.join(s, "node1")
+		f.share(6, one)
+		two := f.join(s, "node2")
+		f.share(6, one, two)
+
+		// then a third one gets nothing
+		third := f.join(s, "node3")
+		pass(time.Minute)
+		require.Empty(t, third.locks())
+
+		// until one is gone, whose locks alone move
+		held := two.locks()
+		one.leave()
+		f.share(6, two, third)
+		require.Equal(t, held, two.locks())
+
+		// and one that restarts has its own again, and nobody else does
+		held = third.locks()
+		third.leave()
+		again := f.join(s, "node3")
+		f.share(6, two, again)
+		require.Equal(t, held, again.locks())
+		require.Zero(t, given(two))
+	})
 }
