@@ -65,10 +65,19 @@ func TestMovesOfAThousandLocksByStrategy(t *testing.T) {
 					live = members[c.before-c.after:]
 				}
 				before := run(t, strategy, locks, old, nil, assignment.Hints{})
-				return len(assignment.Moves(before, run(t, strategy, locks, live, before, assignment.Hints{})))
+				after := run(t, strategy, locks, live, before, assignment.Hints{})
+				for _, a := range []assignment.Assignment{before, after} {
+					per := counts(a)
+					require.LessOrEqual(t, per[len(per)-1]-per[0], 1, name)
+				}
+				return len(assignment.Moves(before, after))
 			}
 
 			require.Equal(t, c.want.balanced, count("balanced"))
+			require.Equal(t, c.want.balanced, count("weighted"))
+			if c.after < c.before {
+				require.Equal(t, c.want.balanced, count("sticky"))
+			}
 			require.InDelta(t, c.want.mod, count("mod"), 15)
 		})
 	}
@@ -116,14 +125,13 @@ func TestEverythingWrongWithAnAssignmentIsSaidAtOnce(t *testing.T) {
 		`lock "lock_10" is not declared`,
 	}, invalid.Problems)
 	require.NoError(t, assignment.Validate(assignment.Assignment{"lock_0": {"a", "b"}}, names("lock", 1), []string{"a", "b"}, assignment.Hints{Holders: 2}))
-}
 
-func TestALongListOfProblemsIsCutInTheText(t *testing.T) {
-	a := assignment.Assignment{}
+	// and a long list is cut in the text
+	long := assignment.Assignment{}
 	for _, lock := range names("lock", 13) {
-		a[lock] = []string{"gone"}
+		long[lock] = []string{"gone"}
 	}
-	err := assignment.Validate(a, names("lock", 13), []string{"a"}, assignment.Hints{})
+	err = assignment.Validate(long, names("lock", 13), []string{"a"}, assignment.Hints{})
 	require.ErrorContains(t, err, `lock "lock_9" is given to "gone", who is not live; and 3 more`)
 }
 

@@ -8,6 +8,36 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 )
 
+// What Apache Helix tests of a rebalancer of one's own.
+func TestCustomizedRebalancerIsAskedAndEveryLockHasExactlyOneHolder(t *testing.T) {
+	// Given 60 locks and a strategy that somebody wrote.
+	locks := names("partition", 60)
+	for _, members := range []int{5, 7} {
+		live := names("participant", members)
+		asked := 0
+		dealer := assignment.StrategyFunc(func(locks, live []string, _ assignment.Assignment, _ assignment.Hints) (assignment.Assignment, error) {
+			asked++
+			next := assignment.Assignment{}
+			for i, lock := range locks {
+				next[lock] = []string{live[i%len(live)]}
+			}
+			return next, nil
+		})
+
+		// When it is run.
+		next := run(t, dealer, locks, live, nil, assignment.Hints{})
+
+		// Then it was asked once, every lock has one holder and the counts are within one.
+		require.Equal(t, 1, asked)
+		require.Len(t, next, 60)
+		for _, lock := range locks {
+			require.Len(t, next[lock], 1)
+		}
+		per := counts(next)
+		require.LessOrEqual(t, per[len(per)-1]-per[0], 60%members)
+	}
+}
+
 // What it tests of its sticky strategy.
 func TestStickyRespectsTheLimitOfANode(t *testing.T) {
 	// Given room for 4 each, 3 nodes and 20 locks.
@@ -26,28 +56,4 @@ func TestStickyRespectsTheLimitOfANode(t *testing.T) {
 	})
 	_, err := assignment.Run(greedy, names("partition", 20), names("instance", 3), nil, hints)
 	require.EqualError(t, err, `assignment refused: "instance_0" is given 20 locks; the limit is 4`)
-}
-
-// A strategy that moves nothing keeps zones apart all the same.
-func TestHoldersAreInDistinctZonesFirstTimeAddedDownAndUpAgain(t *testing.T) {
-	// Given 9 instances in 3 zones and 3 holders a lock.
-	locks, all, zones := names("partition", 64), names("instance", 10), map[string]string{}
-	for i, member := range all {
-		zones[member] = names("zone", 3)[i%3]
-	}
-	at := assignment.Assignment{}
-
-	// When they come first, one is added, one goes down and comes again.
-	for _, live := range [][]string{all[:9], all, all[:9], all[1:9], all[:9]} {
-		at = run(t, assignment.Sticky{}, locks, live, at, assignment.Hints{Holders: 3, Zones: zones})
-
-		// Then the holders of a lock are in all three zones.
-		for _, lock := range locks {
-			in := map[string]bool{}
-			for _, member := range at[lock] {
-				in[zones[member]] = true
-			}
-			require.Len(t, in, 3, lock)
-		}
-	}
 }

@@ -27,6 +27,19 @@ type declares struct {
 	weights, pins, zones bool
 }
 
+// each plays random histories of strategies, see churn.
+func each(t *testing.T, strategies []string, d declares, look func(h *history, before []string, previous assignment.Assignment)) {
+	t.Helper()
+	for _, name := range strategies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			churn(t, name, d, look)
+		})
+	}
+}
+
+var levelling = []string{"balanced", "sticky", "weighted", "rendezvous"}
+
 // churn plays a random history and looks at every turn: before and after are
 // the members that were and are live.
 func churn(t *testing.T, name string, d declares, look func(h *history, before []string, previous assignment.Assignment)) {
@@ -93,39 +106,29 @@ func (h *history) load(a assignment.Assignment) []int {
 }
 
 func TestEveryStrategyIsValidDeterministicAndIdempotent(t *testing.T) {
-	for _, name := range assignment.Names() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			everything := declares{holders: 4, limit: 20, weights: true, pins: true, zones: true}
-			churn(t, name, everything, func(h *history, _ []string, previous assignment.Assignment) {
-				// Valid is what Run checks: only live members, each once, at most Holders.
-				require.NoError(h, assignment.Validate(h.current, h.locks, h.live, h.hints))
+	everything := declares{holders: 4, limit: 20, weights: true, pins: true, zones: true}
+	each(t, assignment.Names(), everything, func(h *history, _ []string, previous assignment.Assignment) {
+		// Valid is what Run checks: only live members, each once, at most Holders.
+		require.NoError(h, assignment.Validate(h.current, h.locks, h.live, h.hints))
 
-				// The order of the members does not count.
-				again := slices.Clone(h.live)
-				slices.Reverse(again)
-				next, err := assignment.Run(h.strategy, h.locks, again, previous, h.hints)
-				require.NoError(h, err)
-				require.Equal(h, h.current, next)
+		// The order of the members does not count.
+		again := slices.Clone(h.live)
+		slices.Reverse(again)
+		next, err := assignment.Run(h.strategy, h.locks, again, previous, h.hints)
+		require.NoError(h, err)
+		require.Equal(h, h.current, next)
 
-				// Nothing moves when nothing happened.
-				require.Equal(h, h.current, h.assign(h.current))
-			})
-		})
-	}
+		// Nothing moves when nothing happened.
+		require.Equal(h, h.current, h.assign(h.current))
+	})
 }
 
 func TestEveryLockHasItsHolders(t *testing.T) {
-	for _, name := range assignment.Names() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			churn(t, name, declares{holders: 4, pins: true, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
-				for _, lock := range h.locks {
-					require.Len(h, h.current[lock], h.holders())
-				}
-			})
-		})
-	}
+	each(t, assignment.Names(), declares{holders: 4, pins: true, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
+		for _, lock := range h.locks {
+			require.Len(h, h.current[lock], h.holders())
+		}
+	})
 }
 
 func TestNobodyHoldsMoreThanTheLimitAndNothingIsLeftWhileThereIsRoom(t *testing.T) {
@@ -151,38 +154,28 @@ func TestNobodyHoldsMoreThanTheLimitAndNothingIsLeftWhileThereIsRoom(t *testing.
 }
 
 func TestOnLeaveOnlyTheLocksOfTheDepartedMove(t *testing.T) {
-	for _, name := range []string{"balanced", "sticky", "weighted", "rendezvous"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			// Weights are unequal in another test: rounding may move others, too.
-			churn(t, name, declares{holders: 1}, func(h *history, before []string, previous assignment.Assignment) {
-				if h.joined(before) || len(h.live) == 0 {
-					return
-				}
-				for _, move := range assignment.Moves(previous, h.current) {
-					require.NotContains(h, h.live, move.From)
-				}
-			})
-		})
-	}
+	// Weights are unequal in another test: rounding may move others, too.
+	each(t, levelling, declares{holders: 1}, func(h *history, before []string, previous assignment.Assignment) {
+		if h.joined(before) || len(h.live) == 0 {
+			return
+		}
+		for _, move := range assignment.Moves(previous, h.current) {
+			require.NotContains(h, h.live, move.From)
+		}
+	})
 }
 
 func TestOnJoinExactlyTheShareOfTheNewMemberMoves(t *testing.T) {
-	for _, name := range []string{"balanced", "weighted"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			churn(t, name, declares{holders: 1}, func(h *history, before []string, previous assignment.Assignment) {
-				if !h.joined(before) || len(before) == 0 {
-					return
-				}
-				moves := assignment.Moves(previous, h.current)
-				require.Len(h, moves, len(h.locks)/len(h.live))
-				for _, move := range moves {
-					require.Equal(h, h.live[len(h.live)-1], move.To)
-				}
-			})
-		})
-	}
+	each(t, []string{"balanced", "weighted"}, declares{holders: 1}, func(h *history, before []string, previous assignment.Assignment) {
+		if !h.joined(before) || len(before) == 0 {
+			return
+		}
+		moves := assignment.Moves(previous, h.current)
+		require.Len(h, moves, len(h.locks)/len(h.live))
+		for _, move := range moves {
+			require.Equal(h, h.live[len(h.live)-1], move.To)
+		}
+	})
 }
 
 func TestSeveralHoldersMoveAsLittleAsAnyLevelAssignmentCould(t *testing.T) {
@@ -289,18 +282,13 @@ func TestWeightedMovesAsLittleAsItsSharesAllow(t *testing.T) {
 }
 
 func TestPinsAreHonouredWhileTheirMemberIsLive(t *testing.T) {
-	for _, name := range []string{"balanced", "sticky", "weighted", "rendezvous"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			churn(t, name, declares{holders: 3, pins: true, zones: true, weights: true}, func(h *history, _ []string, _ assignment.Assignment) {
-				for lock, member := range h.hints.Pins {
-					if slices.Contains(h.live, member) {
-						require.Contains(h, h.current[lock], member, lock)
-					}
-				}
-			})
-		})
-	}
+	each(t, levelling, declares{holders: 3, pins: true, zones: true, weights: true}, func(h *history, _ []string, _ assignment.Assignment) {
+		for lock, member := range h.hints.Pins {
+			if slices.Contains(h.live, member) {
+				require.Contains(h, h.current[lock], member, lock)
+			}
+		}
+	})
 }
 
 func TestWhatIsNotPinnedIsSharedEvenly(t *testing.T) {
@@ -320,29 +308,24 @@ func TestWhatIsNotPinnedIsSharedEvenly(t *testing.T) {
 }
 
 func TestHoldersOfOneLockAreInDistinctZonesWhenThereAreEnough(t *testing.T) {
-	for _, name := range []string{"balanced", "weighted", "rendezvous"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			churn(t, name, declares{holders: 4, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
-				zone := func(member string) string {
-					if z, ok := h.hints.Zones[member]; ok {
-						return z
-					}
-					return member + " alone"
-				}
-				zones := func(members []string) int {
-					distinct := map[string]bool{}
-					for _, member := range members {
-						distinct[zone(member)] = true
-					}
-					return len(distinct)
-				}
-				for _, lock := range h.locks {
-					require.Equal(h, min(h.holders(), zones(h.live)), zones(h.current[lock]), lock)
-				}
-			})
-		})
-	}
+	each(t, []string{"balanced", "weighted", "rendezvous"}, declares{holders: 4, zones: true}, func(h *history, _ []string, _ assignment.Assignment) {
+		zone := func(member string) string {
+			if z, ok := h.hints.Zones[member]; ok {
+				return z
+			}
+			return member + " alone"
+		}
+		zones := func(members []string) int {
+			distinct := map[string]bool{}
+			for _, member := range members {
+				distinct[zone(member)] = true
+			}
+			return len(distinct)
+		}
+		for _, lock := range h.locks {
+			require.Equal(h, min(h.holders(), zones(h.live)), zones(h.current[lock]), lock)
+		}
+	})
 }
 
 func TestWeightZeroTakesNothingButPins(t *testing.T) {
