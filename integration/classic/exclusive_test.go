@@ -210,7 +210,9 @@ func TestAcquireTimeoutEndsNotEarlierThanItSaysAndLeavesTheHolderAlone(t *testin
 		require.GreaterOrEqual(t, time.Since(start), limit)
 
 		if k.name != "semaphore mutex" {
-			_, err = k.acquire(f, f.client(), options{within: &limit})(t.Context())
+			other := f.client()
+			require.NoError(t, other.Ready(t.Context()))
+			_, err = k.acquire(f, other, options{within: &limit})(t.Context())
 			late := notAcquired(t, err)
 			require.GreaterOrEqual(t, late.Waited, limit)
 		}

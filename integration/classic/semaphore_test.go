@@ -181,7 +181,7 @@ func TestTryIsRefusedWhileSomebodyWaitsForMore(t *testing.T) {
 func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	const clients, threads, rounds, limit = 5, 4, 10, 7
+	const clients, threads, rounds, limit = 4, 3, 6, 7
 	inside := harness.Occupancy{Limit: limit}
 	var semaphores []*recipes.Semaphore
 	for range clients {
@@ -253,30 +253,33 @@ func TestAsManyAsThereArePermitsAreInsideAtATime(t *testing.T) {
 
 // Curator S8
 func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	limit := 50 * time.Millisecond
-	o := permits(1)
-	o.AcquireTimeout = &limit
-	f.hold("first", f.semaphore(f.client(), permits(1)).Acquire)
+	virtually(t, func(t *testing.T, w *world) {
+		limit := time.Minute
+		o := permits(1)
+		o.AcquireTimeout = &limit
+		s, err := w.client("mine").Semaphore(desks, o)
+		require.NoError(t, err)
+		other, err := w.client("other").Semaphore(desks, permits(1))
+		require.NoError(t, err)
+		held, err := other.Acquire(t.Context())
+		require.NoError(t, err)
 
-	_, err := f.semaphore(f.client(), o).Acquire(t.Context())
+		_, err = s.Acquire(t.Context())
+		short := noPermits(t, err)
+		require.Equal(t, 0, short.Left)
+		require.Equal(t, 1, short.Limit)
+		require.ErrorContains(t, err, "0 of 1 are free")
 
-	short := noPermits(t, err)
-	require.Equal(t, 0, short.Left)
-	require.Equal(t, 1, short.Limit)
-	require.ErrorContains(t, err, "0 of 1 are free")
-
-	// and that nobody knows, while ZooKeeper is silent
-	c, network := f.remote()
-	require.NoError(t, c.Ready(t.Context()))
-	require.NoError(t, network.Blackhole())
-	_, err = f.semaphore(c, o).Acquire(t.Context())
-	require.Equal(t, 1, noPermits(t, err).Wanted)
-	require.ErrorAs(t, err, new(*recipes.UnavailableError))
-	require.NotContains(t, err.Error(), "free", "nobody knows")
-	require.NoError(t, network.Pass())
-	require.NoError(t, network.Reset())
+		// and that nobody knows, while ZooKeeper is silent
+		limit = time.Second
+		w.zk.Partition("mine")
+		_, err = s.Acquire(t.Context())
+		require.Equal(t, 1, noPermits(t, err).Wanted)
+		require.ErrorAs(t, err, new(*recipes.UnavailableError))
+		require.NotContains(t, err.Error(), "free", "nobody knows")
+		w.zk.Heal()
+		require.NoError(t, held.Release(t.Context()))
+	})
 }
 
 // Curator S1

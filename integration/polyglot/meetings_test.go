@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -29,36 +29,25 @@ func TestJavaAndGoLeadOneAtATime(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 200)
 	g.expected += threads
-	g.curator(g.path, g.referee.port(), threads, "latch")
+	g.curator(g.path, g.referee.port, threads, "latch")
 	e, err := g.client.Election(g.path, golang, recipes.ElectionOptions{})
 	require.NoError(t, err)
-	g.expected += threads
-	for range threads {
-		g.players = append(g.players, func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			p := &player{r: g.referee}
-			for p.turn() != "stop" {
-				term, err := e.Campaign(ctx)
-				if err != nil {
-					return err
-				}
-				p.enter(golang)
-				leader, err := e.Leader(ctx)
-				if err != nil {
-					return err
-				}
-				if leader.ID != golang || leader.Token != term.Token() {
-					g.referee.foul("Go leads, and sees %+v", leader)
-				}
-				p.leave()
-				if err := term.Resign(ctx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
+	g.golang(func(ctx context.Context, p *player, _ string) error {
+		term, err := e.Campaign(ctx)
+		if err != nil {
+			return err
+		}
+		p.enter(golang)
+		leader, err := e.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		if leader.ID != golang || leader.Token != term.Token() {
+			g.referee.foul("Go leads, and sees %+v", leader)
+		}
+		p.leave()
+		return term.Resign(ctx)
+	})
 	g.play()
 	g.referee.wasFair(t, java, golang)
 }
@@ -66,48 +55,26 @@ func TestJavaAndGoLeadOneAtATime(t *testing.T) {
 // A host sees who comes and goes in each round of a double barrier: lines over
 // TCP, arrive N, inside N, leaving N, out N.
 type host struct {
-	listener net.Listener
-	members  int
+	port    string
+	members int
 
-	mu      sync.Mutex
-	counts  map[string]int // by line
-	fouls   []string
-	running sync.WaitGroup
+	mu     sync.Mutex
+	counts map[string]int // by line
+	fouls  []string
 }
 
 func newHost(t *testing.T, members int) *host {
 	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	h := &host{listener: listener, members: members, counts: map[string]int{}}
-	h.running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
+	h := &host{members: members, counts: map[string]int{}}
+	h.port = listen(t, func(lines *bufio.Scanner, answer func(string) error) {
+		for lines.Scan() {
+			h.hear(lines.Text())
+			if answer("ok") != nil {
 				return
 			}
-			h.running.Go(func() {
-				defer conn.Close()
-				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					h.hear(lines.Text())
-					if _, err := fmt.Fprintln(conn, "ok"); err != nil {
-						return
-					}
-				}
-			})
 		}
 	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		h.running.Wait()
-	})
 	return h
-}
-
-func (h *host) port() string {
-	_, port, _ := net.SplitHostPort(h.listener.Addr().String())
-	return port
 }
 
 // hear checks that nobody is inside before all have arrived, and nobody out
@@ -140,7 +107,7 @@ func TestJavaAndGoBeginAndEndTogether(t *testing.T) {
 	const rounds = 20
 	g := newGame(t, 0)
 	h := newHost(t, 2*threads)
-	g.curator(g.path, h.port(), threads, "doublebarrier", fmt.Sprint(2*threads), fmt.Sprint(rounds))
+	g.curator(g.path, h.port, threads, "doublebarrier", fmt.Sprint(2*threads), fmt.Sprint(rounds))
 	for range threads {
 		g.players = append(g.players, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -182,14 +149,14 @@ func TestJavaAndGoWaitAtEachOthersBarriers(t *testing.T) {
 	first, err := g.client.Barrier(g.path)
 	require.NoError(t, err)
 	require.NoError(t, first.Set(t.Context()))
-	g.curator(g.path, h.port(), 1, "barrier")
+	g.curator(g.path, h.port, 1, "barrier")
 	played := make(chan error, 1)
 	go func() { played <- g.players[0]() }()
 
-	require.Eventually(t, func() bool { return h.count("arrive 0") == 1 }, soon, time.Millisecond)
+	harness.Eventually(t, func() bool { return h.count("arrive 0") == 1 }, "Java does not arrive")
 	require.Zero(t, h.count("inside 0"))
 	require.NoError(t, first.Remove(t.Context()))
-	require.Eventually(t, func() bool { return h.count("leaving 0") == 1 }, soon, time.Millisecond)
+	harness.Eventually(t, func() bool { return h.count("leaving 0") == 1 }, "Java does not go on")
 	require.NoError(t, <-played)
 
 	second, err := g.client.Barrier(g.path + "-next")
@@ -210,28 +177,16 @@ func TestJavaRaisesTheLimitThatGoWaitsFor(t *testing.T) {
 	require.NoError(t, err)
 	first, err := s.Acquire(t.Context())
 	require.NoError(t, err)
-	second := make(chan error, 1)
-	go func() {
-		grant, err := s.Acquire(t.Context())
-		if err == nil {
-			err = grant.Release(t.Context())
-		}
-		second <- err
-	}()
+	second := g.waiter(s.Acquire)
 
-	g.curator(g.path+"-limit", h.port(), 1, "count", "2")
+	g.curator(g.path+"-limit", h.port, 1, "count", "2")
 	require.NoError(t, g.players[0]())
 
-	select {
-	case err := <-second:
-		require.NoError(t, err)
-	case <-time.After(soon):
-		require.FailNow(t, "Go still waits")
-	}
+	second.Granted()
 	require.NoError(t, first.Release(t.Context()))
 }
 
-// Go lingers with its permits, so that there is somebody to stay out of the way of.
+// The layouts of Curator and of Kazoo have nothing in common: a semaphore is for one of them, and Go. Go lingers with its permits, so that there is somebody to stay out of the way of.
 func TestPermitsHeldByJavaOrPythonAndByGoAreNeverTooMany(t *testing.T) {
 	t.Parallel()
 	const limit = 2
@@ -247,32 +202,22 @@ func TestPermitsHeldByJavaOrPythonAndByGoAreNeverTooMany(t *testing.T) {
 			g := newGame(t, 150)
 			g.referee.limit = limit
 			play.join(g)
-			s := g.semaphore(play.naming, limit)
-			g.expected += threads
-			for range threads {
-				g.players = append(g.players, func() error {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
-					defer cancel()
-					p := &player{r: g.referee}
-					for p.turn() != "stop" {
-						permit, err := s.Acquire(ctx)
-						if err != nil {
-							return err
-						}
-						p.enter(golang)
-						select { // until somebody else is inside, too; that has to be once
-						case <-g.referee.full:
-							<-time.After(5 * time.Millisecond)
-						case <-ctx.Done():
-						}
-						p.leave()
-						if err := permit.Release(ctx); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-			}
+			s, err := g.client.Semaphore(g.path, recipes.SemaphoreOptions{Naming: play.naming, Limit: limit, ID: golang})
+			require.NoError(t, err)
+			g.golang(func(ctx context.Context, p *player, _ string) error {
+				permit, err := s.Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				p.enter(golang)
+				select { // until somebody else is inside, too; that has to be once
+				case <-g.referee.full:
+					<-time.After(5 * time.Millisecond)
+				case <-ctx.Done():
+				}
+				p.leave()
+				return permit.Release(ctx)
+			})
 			g.play()
 			g.referee.wasFair(t, name, golang)
 			require.Equal(t, limit, g.referee.together, "permits are for holding side by side")

@@ -11,15 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 const (
-	// soon is how long anything that must happen may take on a busy machine.
-	soon = 30 * time.Second
-
 	// patience is how long one program may play.
 	patience = 2 * time.Minute
 
@@ -47,14 +45,7 @@ func newGame(t *testing.T, turns int) *game {
 	g := &game{t: t, server: shared.Server(t), path: testbed.Root(t) + "/lock", referee: newReferee(t, turns)}
 	g.ctx, g.kill = context.WithCancel(t.Context())
 	t.Cleanup(g.kill)
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{g.server.Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		require.NoError(t, c.Close(ctx))
-	})
-	g.client = c
+	g.client = harness.NewClient(t, recipes.Config{Servers: []string{g.server.Addr()}})
 	return g
 }
 
@@ -63,7 +54,7 @@ func (g *game) java(kind string, more ...string) {
 	g.t.Helper()
 	g.expected += threads
 	program := peers.BuildJava(g.t, filepath.Join("java", "peers"), "peers.Main")
-	args := append([]string{g.server.Addr(), g.path, g.referee.port(), fmt.Sprint(threads), kind}, more...)
+	args := append([]string{g.server.Addr(), g.path, g.referee.port, fmt.Sprint(threads), kind}, more...)
 	g.players = append(g.players, func() error { return run(g.ctx, "", program.Command(args...)) })
 }
 
@@ -71,12 +62,12 @@ func (g *game) java(kind string, more ...string) {
 func (g *game) python(kind string) {
 	g.t.Helper()
 	g.expected += threads
-	command := []string{peers.FindKazoo(g.t), "-B", "-X", "utf8", "-m", "peers", g.server.Addr(), g.path, g.referee.port(), fmt.Sprint(threads), kind}
+	command := []string{peers.FindKazoo(g.t), "-B", "-X", "utf8", "-m", "peers", g.server.Addr(), g.path, g.referee.port, fmt.Sprint(threads), kind}
 	g.players = append(g.players, func() error { return run(g.ctx, "python", command) })
 }
 
-// golang lets this process play.
-func (g *game) golang(write, read func(context.Context) (*recipes.ClassicGrant, error)) {
+// golang lets this process play: each of its threads takes turns until there are no more.
+func (g *game) golang(take func(ctx context.Context, p *player, turn string) error) {
 	g.expected += threads
 	for range threads {
 		g.players = append(g.players, func() error {
@@ -84,22 +75,29 @@ func (g *game) golang(write, read func(context.Context) (*recipes.ClassicGrant, 
 			defer cancel()
 			p := &player{r: g.referee}
 			for turn := p.turn(); turn != "stop"; turn = p.turn() {
-				acquire := write
-				if turn == "read" {
-					acquire = read
-				}
-				grant, err := acquire(ctx)
-				if err != nil {
-					return err
-				}
-				p.enter(golang)
-				p.leave()
-				if err := grant.Release(ctx); err != nil {
+				if err := take(ctx, p, turn); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
+	}
+}
+
+// sides takes turns with a lock of two sides, or of one.
+func sides(write, read func(context.Context) (*recipes.ClassicGrant, error)) func(context.Context, *player, string) error {
+	return func(ctx context.Context, p *player, turn string) error {
+		acquire := write
+		if turn == "read" {
+			acquire = read
+		}
+		grant, err := acquire(ctx)
+		if err != nil {
+			return err
+		}
+		p.enter(golang)
+		p.leave()
+		return grant.Release(ctx)
 	}
 }
 
@@ -144,97 +142,68 @@ func run(ctx context.Context, dir string, command []string) error {
 	return nil
 }
 
-func (g *game) mutex(naming recipes.Naming) *recipes.Mutex {
+func (g *game) mutex(o recipes.MutexOptions) *recipes.Mutex {
 	g.t.Helper()
-	m, err := g.client.Mutex(g.path, recipes.MutexOptions{Naming: naming, Data: []byte(golang)})
+	o.Data = []byte(golang)
+	m, err := g.client.Mutex(g.path, o)
 	require.NoError(g.t, err)
 	return m
 }
 
-func (g *game) rwmutex(naming recipes.Naming) *recipes.RWMutex {
-	g.t.Helper()
-	m, err := g.client.RWMutex(g.path, recipes.MutexOptions{Naming: naming, Data: []byte(golang)})
-	require.NoError(g.t, err)
-	return m
-}
-
-// Java needs nothing, Python a subclass that has Curator's names.
+// Java needs nothing, Python a subclass that has Curator's names. Python needs nothing if Go uses its names, and else to
+// be told Curator's; Go understands both.
 func TestJavaPythonAndGoTakeTurnsAtOneMutex(t *testing.T) {
-	g := newGame(t, 1000)
-	g.java("mutex")
-	g.python("mutex-curator")
-	g.golang(g.mutex(recipes.NamingCurator).Acquire, nil)
-	g.play()
-	g.referee.wasFair(t, java, python, golang)
-}
-
-// Python needs nothing if Go uses its names, and else to be told Curator's; Go
-// understands both.
-func TestPythonAndGoTakeTurnsAtOneMutex(t *testing.T) {
 	for name, play := range map[string]struct {
+		turns  int
+		java   bool
 		python string
-		golang recipes.Naming
+		naming recipes.Naming
 	}{
-		"by Kazoo's names":           {"mutex", recipes.NamingKazoo},
-		"each by the names it knows": {"mutex-extra", recipes.NamingCurator},
+		"by Curator's names":         {1000, true, "mutex-curator", recipes.NamingCurator},
+		"by Kazoo's names":           {200, false, "mutex", recipes.NamingKazoo},
+		"each by the names it knows": {200, false, "mutex-extra", recipes.NamingCurator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGame(t, 200)
+			g := newGame(t, play.turns)
+			languages := []string{python, golang}
+			if play.java {
+				g.java("mutex")
+				languages = append(languages, java)
+			}
 			g.python(play.python)
-			g.golang(g.mutex(play.golang).Acquire, nil)
+			g.golang(sides(g.mutex(recipes.MutexOptions{Naming: play.naming}).Acquire, nil))
 			g.play()
-			g.referee.wasFair(t, python, golang)
+			g.referee.wasFair(t, languages...)
 		})
 	}
 }
 
 func TestJavaPythonAndGoReadTogetherAndWriteAlone(t *testing.T) {
-	g := newGame(t, 300)
-	g.referee.share = 5
-	g.java("readwrite")
-	g.python("readwrite-curator")
-	g.golang(g.rwmutex(recipes.NamingCurator).AcquireWrite, g.rwmutex(recipes.NamingCurator).AcquireRead)
-	g.play()
-	g.referee.wasFair(t, java, python, golang)
-}
-
-func TestPythonAndGoReadTogetherAndWriteAloneByKazoosNames(t *testing.T) {
-	g := newGame(t, 200)
-	g.referee.share = 5
-	g.python("readwrite")
-	g.golang(g.rwmutex(recipes.NamingKazoo).AcquireWrite, g.rwmutex(recipes.NamingKazoo).AcquireRead)
-	g.play()
-	g.referee.wasFair(t, python, golang)
-}
-
-func (g *game) semaphore(naming recipes.Naming, limit int) *recipes.Semaphore {
-	g.t.Helper()
-	s, err := g.client.Semaphore(g.path, recipes.SemaphoreOptions{Naming: naming, Limit: limit, ID: golang})
-	require.NoError(g.t, err)
-	return s
-}
-
-// The layouts of Curator and of Kazoo have nothing in common: a semaphore is
-// for one of them, and Go.
-func TestSemaphoreIsSharedWithGoByJavaOrByPython(t *testing.T) {
-	const limit = 2
 	for name, play := range map[string]struct {
+		turns  int
+		java   bool
+		python string
 		naming recipes.Naming
-		other  string
-		join   func(*game)
 	}{
-		"Java":   {recipes.NamingCurator, java, func(g *game) { g.java("semaphore", fmt.Sprint(limit)) }},
-		"Python": {recipes.NamingKazoo, python, func(g *game) { g.python("semaphore") }},
+		"by Curator's names": {300, true, "readwrite-curator", recipes.NamingCurator},
+		"by Kazoo's names":   {200, false, "readwrite", recipes.NamingKazoo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGame(t, 200)
-			g.referee.limit = limit
-			play.join(g)
-			g.golang(g.semaphore(play.naming, limit).Acquire, nil)
+			g := newGame(t, play.turns)
+			g.referee.share = 5
+			languages := []string{python, golang}
+			if play.java {
+				g.java("readwrite")
+				languages = append(languages, java)
+			}
+			g.python(play.python)
+			m, err := g.client.RWMutex(g.path, recipes.MutexOptions{Naming: play.naming, Data: []byte(golang)})
+			require.NoError(t, err)
+			g.golang(sides(m.AcquireWrite, m.AcquireRead))
 			g.play()
-			g.referee.wasFair(t, golang, play.other)
+			g.referee.wasFair(t, languages...)
 		})
 	}
 }
@@ -254,35 +223,28 @@ func TestGoIsGrantedWhenTheProcessThatHoldsIsKilled(t *testing.T) {
 			died := make(chan error, 1)
 			go func() { died <- g.players[0]() }()
 			g.referee.begins(g.expected)
-			require.Eventually(t, func() bool { return g.referee.inside() == 1 }, soon, 10*time.Millisecond)
-			queued := make(chan struct{})
-			m, err := g.client.Mutex(g.path, recipes.MutexOptions{Notify: func(n recipes.Notice) {
-				if _, ok := n.(recipes.Queued); ok {
-					close(queued)
-				}
-			}})
-			require.NoError(t, err)
-			granted := make(chan error, 1)
-			go func() {
-				grant, err := m.Acquire(t.Context())
-				if err == nil {
-					err = grant.Release(t.Context())
-				}
-				granted <- err
-			}()
-			<-queued
+			harness.Eventually(t, func() bool { return g.referee.inside() == 1 }, "it does not hold")
+			queued := make(chan struct{}, 1)
+			waiter := g.waiter(g.mutex(recipes.MutexOptions{Notify: func(recipes.Notice) { queued <- struct{}{} }}).Acquire)
+			harness.Receive(t, queued, "Go does not wait")
 
 			g.kill()
 
 			require.Error(t, <-died)
-			select {
-			case err := <-granted:
-				require.NoError(t, err)
-			case <-time.After(soon):
-				require.FailNow(t, "not granted")
-			}
+			waiter.Granted()
 		})
 	}
+}
+
+// waiter acquires and releases in the background.
+func (g *game) waiter(acquire func(context.Context) (*recipes.ClassicGrant, error)) *harness.Running {
+	return harness.Run(g.t, "Go's request", func(ctx context.Context) error {
+		grant, err := acquire(ctx)
+		if err != nil {
+			return err
+		}
+		return grant.Release(ctx)
+	})
 }
 
 // Curator X2 between languages
@@ -296,32 +258,25 @@ func TestGoAsksJavaToRelease(t *testing.T) {
 		defer close(finished)
 		g.play()
 	}()
-	m := g.mutex(recipes.NamingCurator)
+	m := g.mutex(recipes.MutexOptions{})
 
 	// given a holder in Java, and one in Go that waits
 	var holder recipes.Participant
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		participants, err := m.Participants(t.Context())
 		if err != nil || len(participants) != 1 || g.referee.inside() != 1 {
 			return false
 		}
 		holder = participants[0]
 		return true
-	}, soon, 10*time.Millisecond)
-	granted := make(chan error, 1)
-	go func() {
-		grant, err := m.Acquire(t.Context())
-		if err == nil {
-			err = grant.Release(t.Context())
-		}
-		granted <- err
-	}()
+	}, "Java does not hold")
+	waiter := g.waiter(m.Acquire)
 
 	// when Go asks it to release
 	require.NoError(t, g.client.Revoke(t.Context(), holder.Path))
 
 	// then it does, and the one that waits is granted
-	require.NoError(t, <-granted)
+	waiter.Granted()
 	<-finished
 	require.Empty(t, g.referee.fouls)
 }
@@ -331,12 +286,11 @@ func TestJavaAsksGoToRelease(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 0)
 	asked := make(chan recipes.PreemptAsked, 1)
-	m, err := g.client.Mutex(g.path, recipes.MutexOptions{Notify: func(n recipes.Notice) {
+	m := g.mutex(recipes.MutexOptions{Notify: func(n recipes.Notice) {
 		if n, ok := n.(recipes.PreemptAsked); ok {
 			asked <- n
 		}
 	}})
-	require.NoError(t, err)
 	grant, err := m.Acquire(t.Context())
 	require.NoError(t, err)
 
@@ -344,11 +298,7 @@ func TestJavaAsksGoToRelease(t *testing.T) {
 	g.java("revoke")
 	g.play()
 
-	select {
-	case <-asked:
-	case <-time.After(soon):
-		require.FailNow(t, "Go was not told")
-	}
+	harness.Receive(t, asked, "Go is not asked")
 	require.NoError(t, grant.Check())
 	require.NoError(t, grant.Release(t.Context()))
 }

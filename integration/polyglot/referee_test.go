@@ -19,10 +19,10 @@ import (
 //	enter NAME    has acquired; the answer is: in
 //	leave         is about to release; the answer is: out
 type referee struct {
-	listener net.Listener
-	limit    int           // how many may write together; 0 is 1
-	share    int           // each so many turns one writes, the others read; 0: all write
-	start    chan struct{} // closed when everybody is there
+	port  string
+	limit int           // how many may write together; 0 is 1
+	share int           // each so many turns one writes, the others read; 0: all write
+	start chan struct{} // closed when everybody is there
 
 	mu       sync.Mutex
 	absent   int // players who have not asked for their first turn
@@ -37,47 +37,51 @@ type referee struct {
 	began    time.Time
 	last     string
 	changes  int // of language from one visit to the next
-	running  sync.WaitGroup
 }
 
 func newReferee(t *testing.T, turns int) *referee {
 	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	r := &referee{listener: listener, most: turns, start: make(chan struct{}), full: make(chan struct{}), visits: make(map[string]int)}
-	r.running.Go(r.accept)
-	t.Cleanup(func() {
-		_ = listener.Close()
-		r.running.Wait()
+	r := &referee{most: turns, start: make(chan struct{}), full: make(chan struct{}), visits: make(map[string]int)}
+	r.port = listen(t, func(lines *bufio.Scanner, answer func(string) error) {
+		p := &player{r: r}
+		for lines.Scan() && answer(p.hear(lines.Text())) == nil {
+		}
+		if p.name != "" {
+			r.foul("%s hung up inside", p.name)
+		}
 	})
 	return r
 }
 
-func (r *referee) port() string {
-	_, port, _ := net.SplitHostPort(r.listener.Addr().String())
-	return port
-}
-
-func (r *referee) accept() {
-	for {
-		conn, err := r.listener.Accept()
-		if err != nil {
-			return
+// listen serves each connection until the end of the test, and returns the port.
+func listen(t *testing.T, serve func(lines *bufio.Scanner, answer func(string) error)) (port string) {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				serve(bufio.NewScanner(conn), func(line string) error {
+					_, err := fmt.Fprintln(conn, line)
+					return err
+				})
+			})
 		}
-		r.running.Go(func() {
-			defer conn.Close()
-			p := &player{r: r}
-			for lines := bufio.NewScanner(conn); lines.Scan(); {
-				if _, err := fmt.Fprintln(conn, p.hear(lines.Text())); err != nil {
-					break
-				}
-			}
-			if p.name != "" {
-				r.foul("%s hung up inside", p.name)
-			}
-		})
-	}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		running.Wait()
+	})
+	_, port, err = net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	return port
 }
 
 // A player is one thread of one program.
