@@ -29,7 +29,11 @@ func alone(t testing.TB) *fixture {
 
 func (f *fixture) client(change ...func(*recipes.Config)) *recipes.Client {
 	f.Helper()
-	return f.Client(append([]func(*recipes.Config){func(cfg *recipes.Config) { cfg.Root, cfg.Chroot = "", f.Root }}, change...)...)
+	below := func(cfg *recipes.Config) {
+		cfg.Root, cfg.Chroot = "", f.Root
+		cfg.ConnectTimeout = harness.Patience // which bounds a try, too: a busy machine is slow
+	}
+	return f.Client(append([]func(*recipes.Config){below}, change...)...)
 }
 
 func timeout(d time.Duration) func(*recipes.Config)        { return harness.SessionTimeout(d) }

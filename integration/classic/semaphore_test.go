@@ -286,13 +286,12 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 func TestPermitsAreGivenAgainWhenALostServerComesBack(t *testing.T) {
 	t.Parallel()
 	f := alone(t)
-	patient := func(cfg *recipes.Config) { cfg.ConnectTimeout = harness.Patience } // for a server that starts slowly
 
 	// given clients, one permit, and a request whose node has just been made
-	c, proxy := f.proxied(timeout(time.Minute), patient)
+	c, proxy := f.proxied(timeout(time.Minute))
 	clients := []*recipes.Client{c}
 	for range 4 {
-		clients = append(clients, f.client(timeout(time.Minute), patient))
+		clients = append(clients, f.client(timeout(time.Minute)))
 	}
 	made := proxy.On(f.on(zktest.Create, line+"/*")).HoldReply()
 	var inside harness.Occupancy

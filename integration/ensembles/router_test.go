@@ -10,13 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
-
-// soon is how long anything that must happen may take on a busy machine.
-const soon = 30 * time.Second
 
 // A site is two ensembles: the scopes below far are on the second one.
 type site struct{ home, far testbed.Server }
@@ -52,25 +50,15 @@ func (s site) program(t *testing.T) *program {
 
 func client(t *testing.T, server testbed.Server) *recipes.Client {
 	t.Helper()
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		if err := c.Close(ctx); err != nil && !t.Failed() {
-			require.NoError(t, err, "close the client")
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	require.NoError(t, c.Ready(ctx))
+	c := harness.NewClient(t, recipes.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
+	require.NoError(t, c.Ready(t.Context()))
 	return c
 }
 
 // acquire takes a lock that is free, or soon will be.
 func (p *program) acquire(t *testing.T, scope string) *lockguard.Hold {
 	t.Helper()
-	hold, err := p.Acquire(t.Context(), request(scope, soon))
+	hold, err := p.Acquire(t.Context(), request(scope, harness.Patience))
 	require.NoError(t, err)
 	return hold
 }
@@ -136,9 +124,9 @@ func TestLocksOfOneEnsembleGoOnWhileTheOtherIsAway(t *testing.T) {
 			lost, kept := a.acquire(t, away+"/a"), a.acquire(t, stays+"/a")
 			require.NoError(t, gone.Kill())
 
-			requireEnd(t, lost.Context())
+			harness.Receive(t, lost.Context().Done(), "the context has not ended")
 			require.ErrorAs(t, context.Cause(lost.Context()), new(*lockguard.LostError))
-			require.Eventually(t, func() bool { return len(told[lockguard.Lost](a)) == 1 }, soon, 5*time.Millisecond)
+			harness.Eventually(t, func() bool { return len(told[lockguard.Lost](a)) == 1 }, "the loss is not told")
 			require.Equal(t, []string{away + "/a"}, told[lockguard.Lost](a), "the event names the scope")
 
 			for range 20 {
@@ -152,27 +140,16 @@ func TestLocksOfOneEnsembleGoOnWhileTheOtherIsAway(t *testing.T) {
 			require.ErrorAs(t, err, new(*recipes.UnavailableError))
 			require.ErrorContains(t, err, away+"/b")
 
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			defer cancel()
-			require.NoError(t, gone.Restart(ctx))
-			require.Eventually(t, func() bool {
+			require.NoError(t, gone.Restart(t.Context()))
+			harness.Eventually(t, func() bool {
 				hold, err := b.Acquire(t.Context(), request(away+"/b", 2*time.Second))
 				if err != nil {
 					return false
 				}
 				return hold.Release(t.Context()) == nil
-			}, soon, 10*time.Millisecond, "it is back")
+			}, "it is not back")
 			_ = lost.Release(t.Context())
 		})
-	}
-}
-
-func requireEnd(t *testing.T, ctx context.Context) {
-	t.Helper()
-	select {
-	case <-ctx.Done():
-	case <-time.After(soon):
-		require.FailNow(t, "the context has not ended")
 	}
 }
 
@@ -182,7 +159,7 @@ func TestLocksOfTwoEnsemblesAreNotTakenTogether(t *testing.T) {
 	p := s.program(t)
 	var wrong *lockguard.RequestError
 
-	_, err := p.AcquireAll(t.Context(), []lockguard.Requirement{request("near/a", soon), request("near/b", soon), request("far/a", soon)})
+	_, err := p.AcquireAll(t.Context(), []lockguard.Requirement{request("near/a", harness.Patience), request("near/b", harness.Patience), request("far/a", harness.Patience)})
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "requirements[2].scope", wrong.Field)
 	require.ErrorContains(t, err, `"near/a" is on the home ensemble, "far/a" on the ensemble of the prefix "far": locks of two ensembles are not taken together`)
@@ -190,13 +167,13 @@ func TestLocksOfTwoEnsemblesAreNotTakenTogether(t *testing.T) {
 
 	nothing := func(context.Context) error { return errors.New("was run") }
 	outer := p.acquire(t, "far/a")
-	err = p.Do(outer.Context(), request("near/a", soon), nothing)
+	err = p.Do(outer.Context(), request("near/a", harness.Patience), nothing)
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "scope", wrong.Field)
 	require.ErrorContains(t, err, `"far/a" is on the ensemble of the prefix "far", "near/a" on the home ensemble, and the first is held around this`)
 	require.Empty(t, locks(t, s.home))
 
-	inner, err := p.AcquireAll(outer.Context(), []lockguard.Requirement{request("far/b", soon), request("far/c", soon), request("far/a", soon)})
+	inner, err := p.AcquireAll(outer.Context(), []lockguard.Requirement{request("far/b", harness.Patience), request("far/c", harness.Patience), request("far/a", harness.Patience)})
 	require.NoError(t, err, "of one ensemble they are")
 	require.NoError(t, inner.Release(t.Context()))
 	require.NoError(t, outer.Release(t.Context()))
