@@ -18,7 +18,10 @@ func TestListOfScenariosIsComplete(t *testing.T) {
 	list, err := os.ReadFile("scenarios.md")
 	require.NoError(t, err)
 	suites := make(map[string]map[string]bool)
-	for _, suite := range []string{"integration/locks", "integration/helix", "integration/multi", "integration/classic", "integration/polyglot", "integration/groups", "recipes", "recipes/assignment"} {
+	for _, suite := range []string{
+		"integration/locks", "integration/helix", "integration/classic", "integration/polyglot", "integration/groups",
+		"lockguard", "recipes", "recipes/assignment",
+	} {
 		suites[filepath.Base(suite)] = testsIn(t, filepath.Join("..", suite))
 	}
 

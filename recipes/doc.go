@@ -15,12 +15,12 @@
 //	...
 //	err = grant.Release(ctx)
 //
-// Beside the PriorityLock there are Multi (several of them at once), Group
-// (locks spread over participants) and TickLedger (each tick once); and, on the
-// nodes of Apache Curator and Kazoo, so that processes in Go, Java and Python
-// exclude each other: Mutex, RWMutex, Semaphore, Election, Barrier and
-// DoubleBarrier. docs/recipes.md tells them apart.
+// Beside the PriorityLock there are Group (locks spread over participants) and
+// TickLedger (each tick once); and, on the nodes of Apache Curator and Kazoo, so
+// that processes in Go, Java and Python exclude each other: Mutex, RWMutex,
+// Semaphore, Election, Barrier and DoubleBarrier. docs/recipes.md tells them
+// apart.
 //
 // Most programs use package lockguard, which runs work under a context that
-// ends with the lock.
+// ends with the lock, or with the first of several.
 package recipes

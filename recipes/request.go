@@ -292,8 +292,7 @@ type (
 	// RiskOver: ZooKeeper answers again after AtRisk, in time.
 	RiskOver struct{}
 
-	// Lost: the lock is no longer held. No other notice follows, except
-	// StartedAnew in a Multi.
+	// Lost: the lock is no longer held. No other notice follows.
 	Lost struct{ Err *LostError }
 )
 

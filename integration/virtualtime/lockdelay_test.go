@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // The holder is cut off: it stops at its deadline, the server frees its node with
@@ -43,20 +42,16 @@ func TestLockOfAHolderThatIsCutOffIsDelayedFromTheEndOfItsSession(t *testing.T) 
 func TestSeveralLocksWaitForTheDelayOfEach(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		holder, waiter := w.program("holder", 10*time.Second), w.program("waiter", long)
-		several, err := holder.client.Multi(
-			recipes.Part{Scope: "a", Request: recipes.Request{LockDelay: time.Minute}},
-			recipes.Part{Scope: "b", Request: recipes.Request{LockDelay: 2 * time.Minute}},
-		)
-		require.NoError(t, err)
-		grant, err := several.Acquire(t.Context())
+		held, err := holder.guard.AcquireAll(t.Context(), []lockguard.Requirement{
+			{Scope: "a", LockDelay: time.Minute}, {Scope: "b", LockDelay: 2 * time.Minute},
+		})
 		require.NoError(t, err)
 		require.True(t, w.zk.Expire(holder.session().ID))
-		require.Error(t, func() error { <-time.After(time.Second); return grant.Check() }())
+		<-held.Context().Done()
+		require.Error(t, held.Release(t.Context()))
 
-		want, err := waiter.client.Multi(recipes.Part{Scope: "b"}, recipes.Part{Scope: "a"})
-		require.NoError(t, err)
 		began := w.now()
-		got, err := want.Acquire(t.Context())
+		got, err := waiter.guard.AcquireAll(t.Context(), []lockguard.Requirement{{Scope: "b"}, {Scope: "a"}})
 		require.NoError(t, err)
 		// the delay of b begins when somebody asks for b: when a is held
 		require.Equal(t, 3*time.Minute, (w.now() - began).Truncate(time.Second))

@@ -370,73 +370,51 @@ func TestOneThatNeverPreemptsGoesAheadAndAsksForTheLeaseAlone(t *testing.T) {
 // The minimum runtime of several locks is that of the work: whoever waits for
 // one of them does not wait for work that cannot begin.
 func TestMinimumRuntimeUnderSeveralLocksBeginsWithTheLast(t *testing.T) {
-	for name, take := range map[string]func(t *testing.T, p *program, scopes [2]string) (release func()){
-		"by a guard": func(t *testing.T, p *program, scopes [2]string) func() {
-			var all []lockguard.Requirement
-			for _, s := range scopes {
-				all = append(all, lockguard.Requirement{Scope: s, LeaseTimeout: day, MinRuntime: 2 * time.Hour})
-			}
-			hold, err := p.guard.AcquireAll(t.Context(), all)
-			require.NoError(t, err)
-			return func() { require.NoError(t, hold.Release(t.Context())) }
-		},
-		"by a Multi": func(t *testing.T, p *program, scopes [2]string) func() {
-			var all []recipes.Part
-			for _, s := range scopes {
-				all = append(all, recipes.Part{Scope: s, Request: recipes.Request{LeaseTimeout: day, MinRuntime: 2 * time.Hour}})
-			}
-			m, err := p.client.Multi(all...)
-			require.NoError(t, err)
-			g, err := m.Acquire(t.Context())
-			require.NoError(t, err)
-			return func() { require.NoError(t, g.Release(t.Context())) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given a holder of the second lock, and one that has the first and waits for the second
-				holder, several, urgent := w.program("holder", long), w.program("several", long), w.program("urgent", long)
-				second := scope + "/second"
-				lock, err := holder.client.PriorityLock(second)
-				require.NoError(t, err)
-				held, err := lock.Acquire(t.Context(), recipes.Request{LeaseTimeout: day})
-				require.NoError(t, err)
-				var both func()
-				var took time.Duration
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					both = take(t, several, [2]string{scope, second})
-					took = w.now()
-				}()
-				w.until(time.Hour)
-
-				// when somebody more important needs the first
-				first := urgent.do(lockguard.Requirement{Priority: 5}, lasting(time.Minute))
-
-				// then it has it at once
-				require.Equal(t, time.Hour, first.began())
-				require.NoError(t, first.returned())
-
-				// but when both are held, it waits for the minimum runtime
-				w.until(2 * time.Hour)
-				require.NoError(t, held.Release(t.Context()))
-				<-done
-				require.Equal(t, 2*time.Hour, took)
-				w.until(3 * time.Hour)
-				again := urgent.do(lockguard.Requirement{Priority: 5}, untilCancelled)
-				w.until(4*time.Hour - 1)
-				state, err := holder.client.Lock(t.Context(), scope)
-				require.NoError(t, err)
-				require.Empty(t, state.Holders[0].PreemptedBy)
-				w.until(4 * time.Hour)
-				state, err = holder.client.Lock(t.Context(), scope)
-				require.NoError(t, err)
-				require.Len(t, state.Holders[0].PreemptedBy, 1)
-				both()
-				synctest.Wait()
-				require.Equal(t, 4*time.Hour, again.began())
+	story(t, func(t *testing.T, w *world) {
+		// given a holder of the second lock, and a guard that has the first and waits for the second
+		holder, several, urgent := w.program("holder", long), w.program("several", long), w.program("urgent", long)
+		second := scope + "/second"
+		lock, err := holder.client.PriorityLock(second)
+		require.NoError(t, err)
+		held, err := lock.Acquire(t.Context(), recipes.Request{LeaseTimeout: day})
+		require.NoError(t, err)
+		var both *lockguard.Hold
+		var took time.Duration
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			both, err = several.guard.AcquireAll(t.Context(), []lockguard.Requirement{
+				{Scope: scope, LeaseTimeout: day, MinRuntime: 2 * time.Hour}, {Scope: second, LeaseTimeout: day, MinRuntime: 2 * time.Hour},
 			})
-		})
-	}
+			took = w.now()
+		}()
+		w.until(time.Hour)
+
+		// when a more important request needs the first
+		first := urgent.do(lockguard.Requirement{Priority: 5}, lasting(time.Minute))
+
+		// then it has it at once
+		require.Equal(t, time.Hour, first.began())
+		require.NoError(t, first.returned())
+
+		// but when both are held, it waits for the minimum runtime
+		w.until(2 * time.Hour)
+		require.NoError(t, held.Release(t.Context()))
+		<-done
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Hour, took)
+		w.until(3 * time.Hour)
+		again := urgent.do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		w.until(4*time.Hour - 1)
+		state, err := holder.client.Lock(t.Context(), scope)
+		require.NoError(t, err)
+		require.Empty(t, state.Holders[0].PreemptedBy)
+		w.until(4 * time.Hour)
+		state, err = holder.client.Lock(t.Context(), scope)
+		require.NoError(t, err)
+		require.Len(t, state.Holders[0].PreemptedBy, 1)
+		require.NoError(t, both.Release(t.Context()))
+		synctest.Wait()
+		require.Equal(t, 4*time.Hour, again.began())
+	})
 }
