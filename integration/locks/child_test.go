@@ -70,8 +70,7 @@ const childSession = 2 * time.Second
 
 // N6
 func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a process that holds the lock and writes to a resource
 	file := fencedFile(filepath.Join(t.TempDir(), "resource"))
@@ -88,9 +87,9 @@ func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testi
 		<-lines
 		stop(t, child.Process)
 	}
-	successor := h.ask(h.lock(h.client()), "successor")
-	successor.granted()
-	require.NoError(t, file.write(successor.token(), "successor"))
+	successor := h.acquire("successor")
+	successor.Granted()
+	require.NoError(t, file.write(successor.Token(), "successor"))
 
 	// when it runs on
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
@@ -98,7 +97,7 @@ func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testi
 	// then it takes no further step, at most the one that it was stopped in, which is refused
 	var said []string
 	for line := range lines {
-		h.story.tell("child", "%s", line)
+		h.History.Add("child", "%s", line)
 		if line != "step taken" { // said before it was stopped, or the next check fails
 			said = append(said, line)
 		}
@@ -113,7 +112,7 @@ func TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused(t *testi
 	entries := file.entries(t)
 	require.Equal(t, "successor", entries[len(entries)-1].who)
 	inTurns(t, entries)
-	require.NoError(t, file.write(successor.token(), "successor"))
+	require.NoError(t, file.write(successor.Token(), "successor"))
 }
 
 // stop returns when the process has stopped.
@@ -133,16 +132,16 @@ func stop(t testing.TB, p *os.Process) {
 }
 
 // child starts this binary as a holder, and returns what it says.
-func (h *house) child(file fencedFile) (*exec.Cmd, <-chan string) {
-	h.t.Helper()
+func (f *fixture) child(file fencedFile) (*exec.Cmd, <-chan string) {
+	f.Helper()
 	self, err := os.Executable()
-	require.NoError(h.t, err)
-	cmd := exec.CommandContext(h.t.Context(), self)
-	cmd.Env = append(os.Environ(), childVariable+"="+strings.Join([]string{h.server.Addr(), h.root, string(file)}, "\n"))
+	require.NoError(f, err)
+	cmd := exec.CommandContext(f.Context(), self)
+	cmd.Env = append(os.Environ(), childVariable+"="+strings.Join([]string{f.Server.Addr(), f.Root, string(file)}, "\n"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	require.NoError(h.t, err)
-	require.NoError(h.t, cmd.Start())
+	require.NoError(f, err)
+	require.NoError(f, cmd.Start())
 	lines := make(chan string, 1<<16)
 	go func() {
 		defer close(lines)
@@ -151,7 +150,7 @@ func (h *house) child(file fencedFile) (*exec.Cmd, <-chan string) {
 		}
 		_, _ = io.Copy(io.Discard, out)
 	}()
-	h.t.Cleanup(func() {
+	f.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})

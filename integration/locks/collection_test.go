@@ -1,13 +1,12 @@
 package locks
 
 import (
-	"path"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -16,51 +15,43 @@ import (
 // may be held at the version that is remembered.
 func TestMemoryOfRemovedLockNodeGrantsNothing(t *testing.T) {
 	t.Parallel()
-	for name, refresh := range map[string]func(*house, *recipes.Client){
-		"another scope noticed the removal": func(h *house, c *recipes.Client) {
-			other := h.hold(h.scope(c, "other"), "refresher")
-			other.release()
+	for name, refresh := range map[string]func(*fixture, *recipes.Client){
+		"another scope noticed the removal": func(h *fixture, c *recipes.Client) {
+			other := h.Hold(h.Lock(c, "other"), "refresher")
+			other.Release()
 		},
-		"the session was replaced": func(h *house, c *recipes.Client) {
-			before := h.expire(c)
-			require.Eventually(h.t, func() bool { id, _ := c.Session(); return id != 0 && id != before }, soon, time.Millisecond)
+		"the session was replaced": func(h *fixture, c *recipes.Client) {
+			before := h.Expire(c)
+			harness.Eventually(h, func() bool { id, _ := c.Session(); return id != 0 && id != before }, "there is another session")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
+			h := share(t)
 
 			// given a client that has left two locks idle
-			ann := h.client()
-			first := h.hold(h.lock(ann), "ann")
-			node := h.lockNode(first.grant.ID())
-			first.release()
-			other := h.hold(h.scope(ann, "other"), "ann")
-			otherNode := path.Dir(h.node(other.grant.ID()))
-			other.release()
+			ann := h.Client()
+			first := h.Hold(h.lock(ann), "ann")
+			node := lockNode(first)
+			first.Release()
+			other := h.Hold(h.Lock(ann, "other"), "ann")
+			otherNode := lockNode(other)
+			other.Release()
 
 			// and both were removed, as garbage collection does it
-			shell := h.shell()
-			_, stat, err := shell.Get(h.root)
-			require.NoError(t, err)
-			_, err = shell.Multi(
-				&zk.SetDataRequest{Path: h.root, Version: stat.Version},
-				&zk.DeleteRequest{Path: node, Version: -1},
-				&zk.DeleteRequest{Path: otherNode, Version: -1})
-			require.NoError(t, err)
+			h.collect(node, otherNode)
 
 			// and another client holds the first one since, at the version that ann remembers
-			bob := h.hold(h.lock(h.client()), "bob")
-			require.Equal(t, node, h.lockNode(bob.grant.ID()))
+			bob := h.hold("bob")
+			require.Equal(t, node, lockNode(bob))
 
 			// when ann asks again, having heard of the removal by another way
 			refresh(h, ann)
-			again := h.ask(h.lock(ann), "ann again", within(200*time.Millisecond))
+			again := h.Acquire(h.lock(ann), "ann again", harness.Within(200*time.Millisecond))
 
 			// then she does not hold beside bob
 			var busy *recipes.NotAcquiredError
-			require.ErrorAs(t, again.refused(), &busy)
-			require.Equal(t, []string{"bob"}, owners(h.state(ann).Holders))
+			require.ErrorAs(t, again.Refused(), &busy)
+			h.heldBy(ann, "bob")
 		})
 	}
 }

@@ -17,38 +17,37 @@ import (
 var ofShop = lockguard.Requirement{Scope: "users", Hold: holdID, CleanupTimeout: time.Minute}
 
 func TestHoldLastsAsLongAsAnyOfItsCompanions(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	doomed, onlooker := h.client(), h.client()
+	h := share(t)
+	doomed, onlooker := h.Client(), h.Client()
 
 	// given an agent with a hold, and an activity in another process
 	agent, err := h.guard(doomed, "agent").Acquire(t.Context(), ofShop)
 	require.NoError(t, err)
-	activity, err := h.guard(h.client(), "activity").Join(t.Context(), lockguard.Requirement{}, agent.Reference())
+	activity, err := h.guard(h.Client(), "activity").Join(t.Context(), lockguard.Requirement{}, agent.Reference())
 	require.NoError(t, err)
 	require.Equal(t, agent.Token(), activity.Token())
 	require.Equal(t, time.Minute, activity.Info().Requirement.CleanupTimeout)
 
 	// when the agent's process dies
-	h.expire(doomed)
+	h.Expire(doomed)
 	<-agent.Lost()
 	h.holderIs(onlooker, "activity")
 
 	// then the activity goes on, and another agent takes the place of the first
 	require.NoError(t, activity.Context().Err())
-	again, err := h.guard(h.client(), "agent").Adopt(t.Context(), ofShop, agent.Reference())
+	again, err := h.guard(h.Client(), "agent").Adopt(t.Context(), ofShop, agent.Reference())
 	require.NoError(t, err)
 	require.Equal(t, agent.Token(), again.Token())
 
 	// and a more important request interrupts both, and has the lock after both
-	boss := h.guard(h.client(), "boss").Enqueue(t.Context(), lockguard.Requirement{Scope: "users", Priority: 5})
+	boss := h.guard(h.Client(), "boss").Enqueue(t.Context(), lockguard.Requirement{Scope: "users", Priority: 5})
 	for _, hold := range []*lockguard.Hold{activity, again} {
 		<-hold.Context().Done()
 		require.ErrorAs(t, context.Cause(hold.Context()), new(*lockguard.PreemptedError))
 	}
-	_, err = h.guard(h.client(), "late").Join(t.Context(), lockguard.Requirement{}, again.Reference())
+	_, err = h.guard(h.Client(), "late").Join(t.Context(), lockguard.Requirement{}, again.Reference())
 	require.ErrorAs(t, err, new(*lockguard.PreemptedError))
-	helper, err := h.guard(h.client(), "helper").Join(t.Context(), lockguard.Requirement{}, again.Reference(), lockguard.ForCleanup())
+	helper, err := h.guard(h.Client(), "helper").Join(t.Context(), lockguard.Requirement{}, again.Reference(), lockguard.ForCleanup())
 	require.NoError(t, err)
 	require.NoError(t, again.Release(t.Context()))
 	require.NoError(t, activity.Release(t.Context()))
@@ -62,19 +61,18 @@ func TestHoldLastsAsLongAsAnyOfItsCompanions(t *testing.T) {
 }
 
 func TestTicketIsAdoptedByAnotherProcess(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
-	holder := h.hold(h.lock(h.client()), "holder")
+	h := share(t)
+	onlooker := h.Client()
+	holder := h.hold("holder")
 
 	// given a ticket that waits, and one that has adopted it
-	ticket := h.guard(h.client(), "parked").Enqueue(t.Context(), ofShop)
+	ticket := h.guard(h.Client(), "parked").Enqueue(t.Context(), ofShop)
 	<-ticket.Joined()
 	ref, ok := ticket.Reference()
 	require.True(t, ok)
 	adopted := make(chan *lockguard.Hold, 1)
 	go func() {
-		hold, err := h.guard(h.client(), "next attempt").Adopt(t.Context(), ofShop, ref)
+		hold, err := h.guard(h.Client(), "next attempt").Adopt(t.Context(), ofShop, ref)
 		if err != nil {
 			t.Error(err)
 		}
@@ -82,7 +80,7 @@ func TestTicketIsAdoptedByAnotherProcess(t *testing.T) {
 	}()
 
 	// when it is granted
-	holder.release()
+	holder.Release()
 
 	// then the other one has it
 	hold := <-adopted
@@ -101,9 +99,9 @@ func TestTicketIsAdoptedByAnotherProcess(t *testing.T) {
 	require.NoError(t, hold.Release(t.Context()))
 
 	// and nothing is left
-	_, err = h.guard(h.client(), "late").Adopt(t.Context(), ofShop, hold.Reference())
+	_, err = h.guard(h.Client(), "late").Adopt(t.Context(), ofShop, hold.Reference())
 	require.ErrorAs(t, err, new(*recipes.NotThereError))
-	h.nobodyThere()
+	h.NoEphemerals()
 }
 
 // A hold that ended cleanly, without anybody beside it, leaves a version that the next
@@ -112,16 +110,15 @@ func TestHoldAfterHoldIsTakenWithoutALook(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
+			h := share(t)
 			wire := &tripwire{}
-			l, shell := h.lock(h.client(through(wire))), h.shell()
+			l, shell := h.lock(h.Client(through(wire))), h.Shell()
 			request := recipes.Request{Owner: "agent", Hold: holdID, Mode: mode}
 
 			// given a hold that has ended
 			first, err := l.Acquire(t.Context(), request)
 			require.NoError(t, err)
-			scope := path.Dir(h.node(first.ID()))
+			scope := path.Dir(h.nodeOf(first.ID()))
 			require.NoError(t, first.Release(t.Context()))
 
 			// when the same is asked for again and again
@@ -146,15 +143,14 @@ func TestHoldAfterHoldIsTakenWithoutALook(t *testing.T) {
 
 // The version is none to take the lock by while another member holds it.
 func TestHoldThatGoesOnIsNotTakenForIdleByWhoHasLeftIt(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
+	h := share(t)
+	c := h.Client()
 
 	// given a hold that goes on without the one that began it
-	agent := h.hold(h.lock(c), "agent", ofHold)
-	activity := h.join(h.lock(h.client()), "activity", agent.reference())
-	activity.granted()
-	agent.release()
+	agent := h.Hold(h.lock(c), "agent", ofHold)
+	activity := h.join("activity", h.reference(agent))
+	activity.Granted()
+	agent.Release()
 
 	// when that client asks for the lock
 	_, err := h.lock(c).Acquire(t.Context(), recipes.Request{Owner: "again", Hold: holdID, AcquireTimeout: new(time.Duration(0))})
@@ -162,6 +158,6 @@ func TestHoldThatGoesOnIsNotTakenForIdleByWhoHasLeftIt(t *testing.T) {
 	// then it is refused
 	var not *recipes.NotAcquiredError
 	require.ErrorAs(t, err, &not)
-	require.NoError(t, activity.grant.Check())
-	require.Equal(t, []string{"activity"}, h.holders(h.client()))
+	require.NoError(t, activity.Granted().Check())
+	require.Equal(t, []string{"activity"}, h.holders(h.Client()))
 }

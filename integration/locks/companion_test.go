@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -32,42 +33,56 @@ func inMode(m priority.Mode) func(*recipes.Request) {
 	return func(r *recipes.Request) { r.Mode = m }
 }
 
-// join joins a hold in the background.
-func (h *house) join(l *recipes.PriorityLock, owner string, ref recipes.Reference, change ...func(*recipes.Request)) *user {
-	h.t.Helper()
-	return h.start(owner, func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) { return l.Join(ctx, ref, r) }, change...)
+// joinBy joins a hold in the background.
+func (f *fixture) joinBy(l *recipes.PriorityLock, owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+	f.Helper()
+	return f.Start(owner, func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) {
+		return l.Join(ctx, ref, r)
+	}, options...)
 }
 
-// adopt adopts a hold in the background.
-func (h *house) adopt(l *recipes.PriorityLock, owner string, ref recipes.Reference, change ...func(*recipes.Request)) *user {
-	h.t.Helper()
-	return h.start(owner, func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) { return l.Adopt(ctx, ref, r) }, change...)
+// adoptBy adopts a hold in the background.
+func (f *fixture) adoptBy(l *recipes.PriorityLock, owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+	f.Helper()
+	return f.Start(owner, func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) {
+		return l.Adopt(ctx, ref, r)
+	}, options...)
+}
+
+// join and adopt do so by a client of their own.
+func (f *fixture) join(owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+	f.Helper()
+	return f.joinBy(f.lock(f.Client()), owner, ref, options...)
+}
+
+func (f *fixture) adopt(owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+	f.Helper()
+	return f.adoptBy(f.lock(f.Client()), owner, ref, options...)
 }
 
 // reference is what others know of a grant, as it has come to them.
-func (u *user) reference() recipes.Reference {
-	u.h.t.Helper()
-	u.token()
-	data, err := json.Marshal(u.granted().Reference())
-	require.NoError(u.h.t, err)
-	var ref recipes.Reference
-	require.NoError(u.h.t, json.Unmarshal(data, &ref))
-	require.Equal(u.h.t, u.grant.Reference(), ref)
+func (f *fixture) reference(r *harness.Request) (ref recipes.Reference) {
+	f.Helper()
+	r.Token()
+	data, err := json.Marshal(r.Granted().Reference())
+	require.NoError(f, err)
+	require.NoError(f, json.Unmarshal(data, &ref))
+	require.Equal(f, r.Granted().Reference(), ref)
 	return ref
 }
 
 // holders are the owners of those who hold the lock, sorted.
-func (h *house) holders(c *recipes.Client) []string {
-	h.t.Helper()
-	all := owners(h.state(c).Holders)
+func (f *fixture) holders(c *recipes.Client) []string {
+	f.Helper()
+	all := harness.Owners(f.state(c).Holders)
 	slices.Sort(all)
 	return all
 }
 
 // holderIs waits until these hold the lock.
-func (h *house) holderIs(c *recipes.Client, who ...string) {
-	h.t.Helper()
-	require.Eventually(h.t, func() bool { return slices.Equal(h.holders(c), who) }, soon, 5*time.Millisecond, "holders: want %v", who)
+func (f *fixture) holderIs(c *recipes.Client, who ...string) {
+	f.Helper()
+	harness.Eventually(f, func() bool { return slices.Equal(f.holders(c), who) }, "holders: want %v", who)
 }
 
 func requireNotThere(t testing.TB, err error) *recipes.NotThereError {
@@ -81,25 +96,23 @@ func TestCompanionHoldsBesideTheHolderWithItsToken(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
-			onlooker := h.client()
+			h := share(t)
+			onlooker := h.Client()
 
 			// given a holder with a hold id, and a stranger that waits
-			agent := h.hold(h.lock(h.client()), "agent", ofHold, inMode(mode), at(2), cleanup(time.Minute), lease(time.Hour))
-			stranger := h.ask(h.lock(h.client()), "stranger", at(2))
-			stranger.queued()
+			agent := h.hold("agent", ofHold, inMode(mode), harness.At(2), harness.Cleanup(time.Minute), harness.Lease(time.Hour))
+			stranger := h.queued("stranger", harness.At(2))
 
 			// when another process joins
-			activity := h.join(h.lock(h.client()), "activity", agent.reference())
+			activity := h.join("activity", h.reference(agent))
 
 			// then both hold by one token, one lease, one priority
-			require.Equal(t, agent.token(), activity.token())
+			require.Equal(t, agent.Token(), activity.Token())
 			require.Equal(t, []string{"activity", "agent"}, h.holders(onlooker))
 			holders := h.state(onlooker).Holders
 			for _, c := range holders {
 				require.Equal(t, holdID, c.Hold)
-				require.Equal(t, agent.token(), c.Token)
+				require.Equal(t, agent.Token(), c.Token)
 				require.Equal(t, priority.Level(2), c.Priority)
 				require.Equal(t, mode, c.Mode)
 				require.Equal(t, time.Minute, c.CleanupTimeout)
@@ -107,253 +120,242 @@ func TestCompanionHoldsBesideTheHolderWithItsToken(t *testing.T) {
 				require.Equal(t, holders[0].LeaseLeft, c.LeaseLeft)
 			}
 			require.NotEqual(t, holders[0].Session, holders[1].Session)
-			require.Equal(t, time.Hour, activity.grant.Terms().LeaseTimeout)
+			require.Equal(t, time.Hour, activity.Granted().Terms().LeaseTimeout)
 
 			// and the lock is held until the last of them has gone, in whatever order
-			agent.release()
+			agent.Release()
 			require.Equal(t, []string{"activity"}, h.holders(onlooker))
-			stranger.waits()
-			activity.release()
-			stranger.granted()
-			require.Greater(t, stranger.token(), activity.token())
+			stranger.IsPending()
+			activity.Release()
+			stranger.Granted()
+			require.Greater(t, stranger.Token(), activity.Token())
 		})
 	}
 }
 
 func TestLastCompanionOfSeveralThatLeaveAtOnceHandsOver(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given ten companions, and a stranger behind them
-	agent := h.hold(h.lock(h.client()), "agent", ofHold)
-	all := []*user{agent}
+	agent := h.hold("agent", ofHold)
+	all := []*harness.Request{agent}
 	for i := range 9 {
-		all = append(all, h.join(h.lock(h.client()), fmt.Sprint("activity ", i), agent.reference()))
+		all = append(all, h.join(fmt.Sprint("activity ", i), h.reference(agent)))
 	}
 	for _, u := range all {
-		u.granted()
+		u.Granted()
 	}
-	stranger := h.ask(h.lock(h.client()), "stranger")
-	stranger.queued()
+	stranger := h.queued("stranger")
 
 	// when all leave at the same moment
 	left := make(chan error, len(all))
 	for _, u := range all {
-		go func() { left <- u.grant.Release(context.WithoutCancel(t.Context())) }()
+		go func() { left <- u.Granted().Release(context.WithoutCancel(t.Context())) }()
 	}
 	for range all {
 		require.NoError(t, <-left)
 	}
 
 	// then the lock is the stranger's, and nobody is named any more
-	stranger.granted()
-	data, _, err := h.shell().Get(h.lockNode(stranger.grant.ID()))
+	stranger.Granted()
+	data, _, err := h.Shell().Get(lockNode(stranger))
 	require.NoError(t, err)
-	require.JSONEq(t, fmt.Sprintf(`{"format":1,"holders":[%q]}`, stranger.grant.ID()), string(data))
+	require.JSONEq(t, fmt.Sprintf(`{"format":1,"holders":[%q]}`, stranger.Granted().ID()), string(data))
 }
 
 func TestStrangerNeitherPassesNorForgetsCompanions(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
-	agent := h.hold(h.lock(h.client()), "agent", ofHold)
-	activity := h.join(h.lock(h.client()), "activity", agent.reference())
-	activity.granted()
+	h := share(t)
+	onlooker := h.Client()
+	agent := h.hold("agent", ofHold)
+	activity := h.join("activity", h.reference(agent))
+	activity.Granted()
 
 	// A request with the same hold id is a stranger, too.
-	for _, change := range []func(*recipes.Request){func(*recipes.Request) {}, ofHold, inMode(priority.Shared)} {
-		other := h.ask(h.lock(h.client()), "other", change, try)
+	for _, change := range []func(*recipes.Request){func(*recipes.Request) {}, ofHold, harness.Shared} {
+		other := h.acquire("other", change, harness.Try)
 		var busy *recipes.NotAcquiredError
-		require.ErrorAs(t, other.refused(), &busy)
+		require.ErrorAs(t, other.Refused(), &busy)
 		require.Len(t, busy.Holders, 2)
 	}
 	require.Equal(t, []string{"activity", "agent"}, h.holders(onlooker))
-	agent.release()
+	agent.Release()
 	require.Equal(t, []string{"activity"}, h.holders(onlooker))
 }
 
 func TestEachCompanionIsAskedAndATakeoverEvictsAll(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
+	h := share(t)
+	onlooker := h.Client()
 
 	// given a hold of two, and one that comes in while a boss is about to ask
-	agent := h.hold(h.lock(h.client()), "agent", ofHold)
-	one := h.join(h.lock(h.client()), "one", agent.reference())
-	one.granted()
+	agent := h.hold("agent", ofHold)
+	one := h.join("one", h.reference(agent))
+	one.Granted()
 
 	// when a more important one comes by force
-	boss := h.ask(h.lock(h.client()), "boss", at(5), forceful)
-	boss.granted()
+	boss := h.acquire("boss", harness.At(5), harness.Forceful)
+	boss.Granted()
 
 	// then all were evicted, and told by whom
-	for _, u := range []*user{agent, one} {
-		lost := await[recipes.Lost](t, u.told).Err
+	for _, u := range []*harness.Request{agent, one} {
+		lost := u.Lost().Err
 		require.Equal(t, recipes.LossTaken, lost.Reason)
 		require.Equal(t, "boss", lost.By)
 	}
 	require.Equal(t, []string{"boss"}, h.holders(onlooker))
-	require.Greater(t, boss.token(), one.token())
-	requireNotThere(t, h.adopt(h.lock(h.client()), "heir", agent.grant.Reference()).refused())
+	require.Greater(t, boss.Token(), one.Token())
+	requireNotThere(t, h.adopt("heir", agent.Granted().Reference()).Refused())
 }
 
 func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	agent := h.hold(h.lock(h.client()), "agent", ofHold, cleanup(time.Hour))
-	ref := agent.reference()
-	activity := h.join(h.lock(h.client()), "activity", ref)
-	activity.granted()
+	h := share(t)
+	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))
+	ref := h.reference(agent)
+	activity := h.join("activity", ref)
+	activity.Granted()
 
 	// when a more important one asks
-	boss := h.ask(h.lock(h.client()), "boss", at(5))
+	boss := h.acquire("boss", harness.At(5))
 
 	// then each of them hears of it
-	for _, u := range []*user{agent, activity} {
-		require.Equal(t, "boss", await[recipes.PreemptAsked](t, u.told).By.Owner)
+	for _, u := range []*harness.Request{agent, activity} {
+		require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, u.Notices).By.Owner)
 	}
 
 	// and nobody joins any more
-	late := h.join(h.lock(h.client()), "late", ref)
+	late := h.join("late", ref)
 	var pending *recipes.PreemptPendingError
-	require.ErrorAs(t, late.refused(), &pending)
+	require.ErrorAs(t, late.Refused(), &pending)
 	require.Equal(t, "boss", pending.By.By.Owner)
 	require.Equal(t, time.Hour, pending.By.Grace)
 	require.WithinDuration(t, time.Now().Add(time.Hour), pending.By.Deadline, time.Minute)
 
 	// except to clean up: it is told at once that it is asked as well
-	helper := h.join(h.lock(h.client()), "helper", ref, forCleanup)
-	helper.granted()
-	require.Equal(t, "boss", await[recipes.PreemptAsked](t, helper.told).By.Owner)
+	helper := h.join("helper", ref, forCleanup)
+	helper.Granted()
+	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, helper.Notices).By.Owner)
 
 	// and the lock goes to the boss when the last of them has gone
-	agent.release()
-	activity.release()
-	boss.waits()
-	helper.release()
-	boss.granted()
+	agent.Release()
+	activity.Release()
+	boss.IsPending()
+	helper.Release()
+	boss.Granted()
 }
 
 func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
+	h := share(t)
+	onlooker := h.Client()
 
 	// given a holder, whose lease has been going on, and one who waits
-	first := h.hold(h.lock(h.client()), "attempt 1", ofHold, lease(time.Hour), cleanup(time.Hour))
-	boss := h.ask(h.lock(h.client()), "boss", at(5))
-	await[recipes.PreemptAsked](t, first.told)
+	first := h.hold("attempt 1", ofHold, harness.Lease(time.Hour), harness.Cleanup(time.Hour))
+	boss := h.acquire("boss", harness.At(5))
+	harness.Await[recipes.PreemptAsked](h, first.Notices)
 	before := h.state(onlooker).Holders[0]
 
 	// when a newer attempt adopts the hold
-	second := h.adopt(h.lock(h.client()), "attempt 2", first.reference())
+	second := h.adopt("attempt 2", h.reference(first))
 
 	// then the token, the lease and the request to go are what they were
-	second.granted()
-	require.Equal(t, "boss", await[recipes.PreemptAsked](t, second.told).By.Owner)
+	second.Granted()
+	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, second.Notices).By.Owner)
 	after := h.state(onlooker).Holders
 	require.Len(t, after, 1)
 	require.Equal(t, "attempt 2", after[0].Owner)
-	require.Equal(t, first.token(), after[0].Token)
+	require.Equal(t, first.Token(), after[0].Token)
 	require.Equal(t, before.Since, after[0].Since)
 	require.Equal(t, before.PreemptedBy, after[0].PreemptedBy)
 	require.Equal(t, time.Hour, after[0].LeaseTimeout)
-	require.Equal(t, second.token(), first.token())
+	require.Equal(t, second.Token(), first.Token())
 
 	// and the older attempt is told that it was superseded
-	lost := await[recipes.Lost](t, first.told).Err
+	lost := first.Lost().Err
 	require.Equal(t, recipes.LossSuperseded, lost.Reason)
-	require.Equal(t, first.token(), lost.Token)
+	require.Equal(t, first.Token(), lost.Token)
 
 	// and nobody adopts it twice
-	require.True(t, requireNotThere(t, h.adopt(h.lock(h.client()), "late", first.grant.Reference()).refused()).Held)
-	second.release()
-	boss.granted()
+	require.True(t, requireNotThere(t, h.adopt("late", first.Granted().Reference()).Refused()).Held)
+	second.Release()
+	boss.Granted()
 }
 
 func TestAdopterOfAWaiterWaitsForItsGrant(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
+	h := share(t)
+	onlooker := h.Client()
 
 	// given a ticket in the queue, and another request behind it
-	holder := h.hold(h.lock(h.client()), "holder")
-	ticket := h.ask(h.lock(h.client()), "ticket", ofHold)
-	id := await[recipes.Joined](t, ticket.told).ID
-	behind := h.ask(h.lock(h.client()), "behind")
-	behind.queued()
+	holder := h.hold("holder")
+	ticket := h.acquire("ticket", ofHold)
+	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
+	behind := h.queued("behind")
 	ref := recipes.Reference{Scope: "users", Hold: holdID, ID: id}
 
 	// when another process adopts it, then that waits
 	var busy *recipes.NotAcquiredError
-	require.ErrorAs(t, h.adopt(h.lock(h.client()), "impatient", ref, try).refused(), &busy)
+	require.ErrorAs(t, h.adopt("impatient", ref, harness.Try).Refused(), &busy)
 	require.Equal(t, "holder", busy.Holders[0].Owner)
-	require.ErrorAs(t, h.adopt(h.lock(h.client()), "timely", ref, within(100*time.Millisecond)).refused(), &busy)
-	adopter := h.adopt(h.lock(h.client()), "adopter", ref)
-	queued := adopter.queued()
+	require.ErrorAs(t, h.adopt("timely", ref, harness.Within(100*time.Millisecond)).Refused(), &busy)
+	adopter := h.adopt("adopter", ref)
+	queued := adopter.Queued()
 	require.Equal(t, 1, queued.Position)
-	require.Equal(t, []string{"holder"}, owners(queued.Holders))
-	adopter.waits()
+	require.Equal(t, []string{"holder"}, harness.Owners(queued.Holders))
+	adopter.IsPending()
 
 	// and holds as soon as the ticket does
-	holder.release()
-	adopter.granted()
+	holder.Release()
+	adopter.Granted()
 	h.holderIs(onlooker, "adopter")
-	require.NotZero(t, adopter.token())
-	behind.waits()
-	ticket.ended()
-	if ticket.grant != nil { // else it was adopted before it had heard of its grant
-		require.Equal(t, recipes.LossSuperseded, await[recipes.Lost](t, ticket.told).Err.Reason)
-	} else {
-		var lost *recipes.LostError
-		require.ErrorAs(t, ticket.err, &lost)
-		require.Equal(t, recipes.LossSuperseded, lost.Reason)
+	require.NotZero(t, adopter.Token())
+	behind.IsPending()
+	var lost *recipes.LostError
+	if grant, err := ticket.Wait(); grant != nil {
+		lost = ticket.Lost().Err
+	} else { // it was adopted before it had heard of its grant
+		require.ErrorAs(t, err, &lost)
 	}
-	adopter.release()
-	behind.granted()
+	require.Equal(t, recipes.LossSuperseded, lost.Reason)
+	adopter.Release()
+	behind.Granted()
 }
 
 func TestAdopterOfAWaiterThatLeavesIsToldSo(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	h.hold(h.lock(h.client()), "holder")
-	doomed := h.client()
+	h := share(t)
+	h.hold("holder")
+	doomed := h.Client()
 	ref := recipes.Reference{Scope: "users", Hold: holdID}
 	for _, end := range []string{"leaves", "dies"} {
-		ticket := h.ask(h.lock(doomed), "ticket", ofHold)
-		ref.ID = await[recipes.Joined](t, ticket.told).ID
-		adopter := h.adopt(h.lock(h.client()), "adopter", ref)
-		ticket.queued()
-		adopter.waits()
+		ticket := h.Acquire(h.lock(doomed), "ticket", ofHold)
+		ref.ID = harness.Await[recipes.Joined](h, ticket.Notices).ID
+		adopter := h.adopt("adopter", ref)
+		ticket.Queued()
+		adopter.IsPending()
 		if end == "leaves" {
-			ticket.cancel()
+			ticket.Cancel()
 		} else {
-			h.expire(doomed)
-			require.NotEqual(t, ref.ID, await[recipes.Joined](t, ticket.told).ID)
+			h.Expire(doomed)
+			require.NotEqual(t, ref.ID, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 		}
-		requireNotThere(t, adopter.refused())
+		requireNotThere(t, adopter.Refused())
 	}
 }
 
 func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	holder := h.hold(h.lock(h.client()), "holder", at(9))
+	h := share(t)
+	holder := h.hold("holder", harness.At(9))
 	terms, revise := changingTerms(recipes.Terms{LeaseTimeout: time.Hour})
-	ticket := h.ask(h.lock(h.client()), "ticket", ofHold, func(r *recipes.Request) { r.Terms = terms })
-	id := await[recipes.Joined](t, ticket.told).ID
-	ticket.queued()
-	adopter := h.adopt(h.lock(h.client()), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
-	adopter.queued()
+	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Terms = terms })
+	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
+	ticket.Queued()
+	adopter := h.adopt("adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
+	adopter.Queued()
 
 	// when the ticket gets another priority while it is waited for
 	revise(recipes.Terms{Priority: 3, LeaseTimeout: time.Hour})
-	require.NotEqual(t, id, await[recipes.Joined](t, ticket.told).ID)
+	require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 
 	// then it is adopted all the same
-	holder.release()
-	adopter.granted()
-	require.Equal(t, priority.Level(3), adopter.grant.Terms().Priority)
+	holder.Release()
+	adopter.Granted()
+	require.Equal(t, priority.Level(3), adopter.Granted().Terms().Priority)
 }
 
 // changingTerms are terms that revise changes.
@@ -378,280 +380,268 @@ func changingTerms(first recipes.Terms) (terms func() (recipes.Terms, <-chan str
 }
 
 func TestDeadHoldIsResumedWithItsTokenByItsReferenceAlone(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
+	h := share(t)
+	onlooker := h.Client()
 	for _, members := range []string{"one", "one that has been joined, and left", "two that die"} {
 		t.Run(members, func(t *testing.T) {
-			doomed := []*recipes.Client{h.client(), h.client()}
-			agent := h.hold(h.lock(doomed[0]), "agent", ofHold)
-			ref := agent.reference()
+			doomed := []*recipes.Client{h.Client(), h.Client()}
+			agent := h.Hold(h.lock(doomed[0]), "agent", ofHold)
+			ref := h.reference(agent)
 			if members != "one" {
-				activity := h.join(h.lock(doomed[1]), "activity", ref)
-				activity.granted()
+				activity := h.joinBy(h.lock(doomed[1]), "activity", ref)
+				activity.Granted()
 				if members != "two that die" {
-					activity.release()
+					activity.Release()
 				}
 			}
 
 			// given a hold whose members die, with nobody behind them
-			h.expire(doomed[0])
-			h.expire(doomed[1])
-			await[recipes.Lost](t, agent.told)
-			h.nobodyThere()
+			h.Expire(doomed[0])
+			h.Expire(doomed[1])
+			agent.Lost()
+			h.NoEphemerals()
 
 			// when another process comes with the reference
-			again := h.adopt(h.lock(h.client()), "agent again", ref, lease(time.Hour))
+			again := h.adopt("agent again", ref, harness.Lease(time.Hour))
 
 			// then it has the old token
-			require.Equal(t, ref.Token, again.token())
+			require.Equal(t, ref.Token, again.Token())
 			require.Equal(t, []string{"agent again"}, h.holders(onlooker))
 			require.Equal(t, time.Hour, h.state(onlooker).Holders[0].LeaseTimeout)
 
 			// once: what was resumed is not there any more
-			require.True(t, requireNotThere(t, h.adopt(h.lock(h.client()), "late", ref).refused()).Held)
-			again.release()
-			requireNotThere(t, h.adopt(h.lock(h.client()), "later", again.grant.Reference()).refused())
+			require.True(t, requireNotThere(t, h.adopt("late", ref).Refused()).Held)
+			again.Release()
+			requireNotThere(t, h.adopt("later", again.Granted().Reference()).Refused())
 		})
 	}
 }
 
 func TestHoldIsNotResumedAfterAnybodyElseHeldTheLock(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	doomed := h.client()
-	agent := h.hold(h.lock(doomed), "agent", ofHold)
-	ref := agent.reference()
-	h.expire(doomed)
-	h.nobodyThere()
-	other := h.hold(h.lock(h.client()), "other")
-	requireNotThere(t, h.adopt(h.lock(h.client()), "again", ref).refused())
-	other.release()
-	requireNotThere(t, h.adopt(h.lock(h.client()), "again", ref).refused())
+	h := share(t)
+	doomed := h.Client()
+	agent := h.Hold(h.lock(doomed), "agent", ofHold)
+	ref := h.reference(agent)
+	h.Expire(doomed)
+	h.NoEphemerals()
+	other := h.hold("other")
+	requireNotThere(t, h.adopt("again", ref).Refused())
+	other.Release()
+	requireNotThere(t, h.adopt("again", ref).Refused())
 
 	// Nor a shared one.
-	doomed = h.client()
-	reader := h.hold(h.lock(doomed), "reader", ofHold, inMode(priority.Shared))
-	ref = reader.reference()
+	doomed = h.Client()
+	reader := h.Hold(h.lock(doomed), "reader", ofHold, harness.Shared)
+	ref = h.reference(reader)
 	require.Equal(t, priority.Shared, ref.Mode)
-	h.expire(doomed)
-	h.nobodyThere()
-	requireNotThere(t, h.adopt(h.lock(h.client()), "again", ref).refused())
+	h.Expire(doomed)
+	h.NoEphemerals()
+	requireNotThere(t, h.adopt("again", ref).Refused())
 }
 
 func TestPlaceOfADeadMemberIsTakenBesideTheOthers(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
+	h := share(t)
+	onlooker := h.Client()
 
 	// given an agent that dies, and two activities, one of which has come since
-	doomed := h.client()
-	agent := h.hold(h.lock(doomed), "agent", ofHold)
-	ref := agent.reference()
-	one := h.join(h.lock(h.client()), "one", ref)
-	one.granted()
-	h.expire(doomed)
+	doomed := h.Client()
+	agent := h.Hold(h.lock(doomed), "agent", ofHold)
+	ref := h.reference(agent)
+	one := h.join("one", ref)
+	one.Granted()
+	h.Expire(doomed)
 	h.holderIs(onlooker, "one")
-	two := h.join(h.lock(h.client()), "two", ref)
-	two.granted()
+	two := h.join("two", ref)
+	two.Granted()
 
 	// when another agent adopts the place of the dead one
-	again := h.adopt(h.lock(h.client()), "agent again", ref)
+	again := h.adopt("agent again", ref)
 
 	// then all three are companions, and the place is taken
-	require.Equal(t, ref.Token, again.token())
+	require.Equal(t, ref.Token, again.Token())
 	require.Equal(t, []string{"agent again", "one", "two"}, h.holders(onlooker))
-	require.True(t, requireNotThere(t, h.adopt(h.lock(h.client()), "late", ref).refused()).Held)
-	require.Zero(t, count[recipes.Lost](one.told)+count[recipes.Lost](two.told))
+	require.True(t, requireNotThere(t, h.adopt("late", ref).Refused()).Held)
+	require.Zero(t, len(harness.All[recipes.Lost](one.Notices))+len(harness.All[recipes.Lost](two.Notices)))
 }
 
 func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	doomed := h.client()
-	agent := h.hold(h.lock(doomed), "agent", ofHold, delayed(5*time.Minute))
-	ref := agent.reference()
-	boss := h.ask(h.lock(h.client()), "boss", at(5), cleanup(time.Minute))
-	await[recipes.PreemptAsked](t, agent.told)
+	h := share(t)
+	doomed := h.Client()
+	agent := h.Hold(h.lock(doomed), "agent", ofHold, delayed(5*time.Minute))
+	ref := h.reference(agent)
+	boss := h.acquire("boss", harness.At(5), harness.Cleanup(time.Minute))
+	harness.Await[recipes.PreemptAsked](h, agent.Notices)
 
 	// given a hold that has died, and one that waits for the delay
-	h.expire(doomed)
-	await[recipes.Delayed](t, boss.told)
+	h.Expire(doomed)
+	harness.Await[recipes.Delayed](h, boss.Notices)
 
 	// when it is resumed, then at once
-	again := h.adopt(h.lock(h.client()), "agent again", ref, delayed(5*time.Minute), cleanup(time.Minute))
-	require.Equal(t, ref.Token, again.token())
+	again := h.adopt("agent again", ref, delayed(5*time.Minute), harness.Cleanup(time.Minute))
+	require.Equal(t, ref.Token, again.Token())
 
 	// and the one that waits asks it to go, and not only when the delay would be over
-	require.Equal(t, "boss", await[recipes.PreemptAsked](t, again.told).By.Owner)
+	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, again.Notices).By.Owner)
 
 	// and the delay of the dead one still counts for that one when the hold ends
-	again.release()
-	state := h.state(h.client())
+	again.Release()
+	state := h.state(h.Client())
 	require.False(t, state.Held())
-	require.Equal(t, []string{"boss"}, owners(state.Waiters))
+	require.Equal(t, []string{"boss"}, harness.Owners(state.Waiters))
 	require.Len(t, state.Delays, 1)
-	require.Equal(t, agent.grant.ID(), state.Delays[0].ID)
-	boss.waits()
+	require.Equal(t, agent.Granted().ID(), state.Delays[0].ID)
+	boss.IsPending()
 }
 
 func TestLockDelayOfOneThatWasAdoptedIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	old := h.hold(h.lock(h.client()), "old", ofHold, delayed(5*time.Minute))
-	adopter := h.adopt(h.lock(h.client()), "new", old.reference())
-	adopter.granted()
-	activity := h.join(h.lock(h.client()), "activity", adopter.reference())
-	activity.granted()
-	stranger := h.ask(h.lock(h.client()), "stranger")
-	stranger.queued()
+	h := share(t)
+	old := h.hold("old", ofHold, delayed(5*time.Minute))
+	adopter := h.adopt("new", h.reference(old))
+	adopter.Granted()
+	activity := h.join("activity", h.reference(adopter))
+	activity.Granted()
+	stranger := h.queued("stranger")
 
 	// The process of the old one may be at work yet when the hold ends.
-	adopter.release()
-	activity.release()
-	state := h.state(h.client())
+	adopter.Release()
+	activity.Release()
+	state := h.state(h.Client())
 	require.False(t, state.Held())
 	require.Len(t, state.Delays, 1)
-	require.Equal(t, old.grant.ID(), state.Delays[0].ID)
-	stranger.waits()
+	require.Equal(t, old.Granted().ID(), state.Delays[0].ID)
+	stranger.IsPending()
 }
 
 // Nobody knows the token of one that was waiting when it was referred to, and died
 // with its hold.
 func TestHoldIsResumedWithANewTokenWhereTheOldOneIsNotKnown(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	doomed := []*recipes.Client{h.client(), h.client()}
-	agent := h.hold(h.lock(doomed[0]), "agent", ofHold)
-	activity := h.join(h.lock(doomed[1]), "activity", agent.reference())
-	other := activity.reference()
-	unknown := agent.reference()
+	h := share(t)
+	doomed := []*recipes.Client{h.Client(), h.Client()}
+	agent := h.Hold(h.lock(doomed[0]), "agent", ofHold)
+	activity := h.joinBy(h.lock(doomed[1]), "activity", h.reference(agent))
+	other := h.reference(activity)
+	unknown := h.reference(agent)
 	unknown.Token = 0
-	h.expire(doomed[0])
-	h.expire(doomed[1])
-	h.nobodyThere()
+	h.Expire(doomed[0])
+	h.Expire(doomed[1])
+	h.NoEphemerals()
 
-	again := h.adopt(h.lock(h.client()), "again", unknown)
-	require.Greater(t, again.token(), other.Token)
+	again := h.adopt("again", unknown)
+	require.Greater(t, again.Token(), other.Token)
 
 	// and the old token does not come back
-	again.release()
-	requireNotThere(t, h.adopt(h.lock(h.client()), "late", other).refused())
+	again.Release()
+	requireNotThere(t, h.adopt("late", other).Refused())
 }
 
 func TestHoldIsBrokenWhole(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client(as("ann", "secret"))
-	doomed := h.client(as("ann", "secret"))
-	agent := h.hold(h.lock(h.client(as("ann", "secret"))), "agent", ofHold)
-	ref := agent.reference()
-	one := h.join(h.lock(h.client(as("ann", "secret"))), "one", ref)
-	dead := h.join(h.lock(doomed), "dead", ref)
-	one.granted()
-	deadRef := dead.reference()
-	h.expire(doomed)
+	h := share(t)
+	onlooker := h.Client(as("ann"))
+	doomed := h.Client(as("ann"))
+	agent := h.Hold(h.lock(h.Client(as("ann"))), "agent", ofHold)
+	ref := h.reference(agent)
+	one := h.joinBy(h.lock(h.Client(as("ann"))), "one", ref)
+	dead := h.joinBy(h.lock(doomed), "dead", ref)
+	one.Granted()
+	deadRef := h.reference(dead)
+	h.Expire(doomed)
 	h.holderIs(onlooker, "agent", "one")
 
 	// of all of them it was said before that they lose it, of one that came meanwhile, too
-	var late *user
+	var late *harness.Request
 	var said [][]string
 	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{
 		Scope: "users", Token: ref.Token, By: "ann", Reason: "stuck",
 		Authorize: func(_ context.Context, holders []recipes.Contender) error {
-			all := owners(holders)
+			all := harness.Owners(holders)
 			slices.Sort(all)
 			if said = append(said, all); late == nil {
-				late = h.join(h.lock(h.client(as("ann", "secret"))), "late", ref)
-				late.granted()
+				late = h.joinBy(h.lock(h.Client(as("ann"))), "late", ref)
+				late.Granted()
 			}
 			return nil
 		},
 	})
 	require.NoError(t, err)
 	require.Equal(t, [][]string{{"agent", "one"}, {"agent", "late", "one"}}, said)
-	for _, u := range []*user{agent, one, late} {
-		require.Equal(t, recipes.LossBroken, await[recipes.Lost](t, u.told).Err.Reason)
+	for _, u := range []*harness.Request{agent, one, late} {
+		require.Equal(t, recipes.LossBroken, u.Lost().Err.Reason)
 	}
 	require.False(t, h.state(onlooker).Held())
 	for _, ref := range []recipes.Reference{ref, deadRef} {
-		requireNotThere(t, h.adopt(h.lock(onlooker), "again", ref).refused())
+		requireNotThere(t, h.adoptBy(h.lock(onlooker), "again", ref).Refused())
 	}
 }
 
 // Readers that were granted together have one token, though they are strangers.
 func TestHoldOfReadersIsBrokenWholeAndNoStrangerWithIt(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client(as("ann", "secret"))
+	h := share(t)
+	onlooker := h.Client(as("ann"))
 	// a holder with a hold id looks who waits, however short its hold was
-	writer := h.hold(h.lock(h.client(as("ann", "secret"))), "writer", func(r *recipes.Request) { r.Hold = "theirs" })
-	var readers []*user
+	writer := h.Hold(h.lock(h.Client(as("ann"))), "writer", func(r *recipes.Request) { r.Hold = "theirs" })
+	var readers []*harness.Request
 	for i, change := range []func(*recipes.Request){ofHold, func(*recipes.Request) {}} {
-		u := h.ask(h.lock(h.client(as("ann", "secret"))), []string{"agent", "stranger"}[i], inMode(priority.Shared), change)
-		u.queued()
+		u := h.Acquire(h.lock(h.Client(as("ann"))), []string{"agent", "stranger"}[i], harness.Shared, change)
+		u.Queued()
 		readers = append(readers, u)
 	}
-	writer.release()
+	writer.Release()
 	agent, stranger := readers[0], readers[1]
-	require.Equal(t, agent.token(), stranger.token())
-	activity := h.join(h.lock(h.client(as("ann", "secret"))), "activity", agent.reference())
-	activity.granted()
+	require.Equal(t, agent.Token(), stranger.Token())
+	activity := h.joinBy(h.lock(h.Client(as("ann"))), "activity", h.reference(agent))
+	activity.Granted()
 	require.Equal(t, []string{"activity", "agent", "stranger"}, h.holders(onlooker))
 
-	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{Scope: "users", Token: agent.token(), By: "ann", Reason: "stuck"})
+	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{Scope: "users", Token: agent.Token(), By: "ann", Reason: "stuck"})
 	require.NoError(t, err)
-	for _, u := range []*user{agent, activity} {
-		require.Equal(t, recipes.LossBroken, await[recipes.Lost](t, u.told).Err.Reason)
+	for _, u := range []*harness.Request{agent, activity} {
+		require.Equal(t, recipes.LossBroken, u.Lost().Err.Reason)
 	}
 	require.Equal(t, []string{"stranger"}, h.holders(onlooker))
-	stranger.release()
+	stranger.Release()
 }
 
 // Who waits for people to decide about a hold is not told that it has gone when
 // others come to help it, or take its place.
 func TestWhoIsPatientKnowsTheCompanionsOfAHold(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	agent := h.hold(h.lock(h.client()), "agent", ofHold, cleanup(time.Hour))
-	ref := agent.reference()
-	boss := h.ask(h.lock(h.client()), "boss", at(5), func(r *recipes.Request) { r.Patient, r.WaitingTimeout = true, new(time.Millisecond) })
-	require.Equal(t, []string{"agent"}, owners(await[recipes.CleanupPending](t, boss.told).Holders))
+	h := share(t)
+	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))
+	ref := h.reference(agent)
+	boss := h.acquire("boss", harness.At(5), func(r *recipes.Request) { r.Patient, r.WaitingTimeout = true, new(time.Millisecond) })
+	require.Equal(t, []string{"agent"}, harness.Owners(harness.Await[recipes.CleanupPending](h, boss.Notices).Holders))
 
-	helper := h.join(h.lock(h.client()), "helper", ref, forCleanup)
-	helper.granted()
+	helper := h.join("helper", ref, forCleanup)
+	helper.Granted()
 	seen := func(n int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return count[recipes.PreemptSent](boss.told) == n }, soon, time.Millisecond)
+		harness.Eventually(t, func() bool { return len(harness.All[recipes.PreemptSent](boss.Notices)) == n }, "%d are asked", n)
 	}
 	seen(2)
-	next := h.adopt(h.lock(h.client()), "next", ref)
-	next.granted()
+	next := h.adopt("next", ref)
+	next.Granted()
 	seen(3)
-	helper.release()
-	next.release()
-	boss.granted()
-	require.Zero(t, count[recipes.PendingOver](boss.told))
-	boss.release()
+	helper.Release()
+	next.Release()
+	boss.Granted()
+	require.Empty(t, harness.All[recipes.PendingOver](boss.Notices))
+	boss.Release()
 }
 
 func TestHoldStaysExclusive(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	agent := h.hold(h.lock(h.client()), "agent", ofHold)
+	h := share(t)
+	agent := h.hold("agent", ofHold)
 	var refused *recipes.RequestError
-	require.ErrorAs(t, agent.grant.Downgrade(t.Context()), &refused)
-	require.Equal(t, priority.Exclusive, agent.grant.Mode())
-	require.ErrorAs(t, h.ask(h.lock(h.client()), "reader", inMode(priority.Shared), try).refused(), new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, agent.Granted().Downgrade(t.Context()), &refused)
+	require.Equal(t, priority.Exclusive, agent.Granted().Mode())
+	require.ErrorAs(t, h.acquire("reader", harness.Shared, harness.Try).Refused(), new(*recipes.NotAcquiredError))
 }
 
 func TestReferenceThatCanNeverWorkIsRefused(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	l := h.lock(h.client())
+	h := share(t)
+	l := h.lock(h.Client())
 	good := recipes.Reference{Scope: "users", Hold: holdID, ID: strings.Repeat("a", 24), Token: 7}
-	requireNotThere(t, h.join(l, "good", good).refused())
-	requireNotThere(t, h.adopt(l, "good", good).refused())
+	requireNotThere(t, h.joinBy(l, "good", good).Refused())
+	requireNotThere(t, h.adoptBy(l, "good", good).Refused())
 	for name, spoil := range map[string]func(*recipes.Reference){
 		"another scope": func(r *recipes.Reference) { r.Scope = "orders" },
 		"no hold":       func(r *recipes.Reference) { r.Hold = "" },
@@ -663,22 +653,21 @@ func TestReferenceThatCanNeverWorkIsRefused(t *testing.T) {
 		ref := good
 		spoil(&ref)
 		var refused *recipes.RequestError
-		require.ErrorAs(t, h.join(l, name, ref).refused(), &refused, name)
-		require.ErrorAs(t, h.adopt(l, name, ref).refused(), &refused, name)
+		require.ErrorAs(t, h.joinBy(l, name, ref).Refused(), &refused, name)
+		require.ErrorAs(t, h.adoptBy(l, name, ref).Refused(), &refused, name)
 	}
 	var refused *recipes.RequestError
-	require.ErrorAs(t, h.ask(l, "long", func(r *recipes.Request) { r.Hold = strings.Repeat("x", recipes.MaxHold+1) }).refused(), &refused)
+	require.ErrorAs(t, h.Acquire(l, "long", func(r *recipes.Request) { r.Hold = strings.Repeat("x", recipes.MaxHold+1) }).Refused(), &refused)
 	require.Equal(t, "hold", refused.Field)
 }
 
 // An id that is used again is another hold.
 func TestLaterHoldWithTheSameIDIsNotJoinedByAnOldReference(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	first := h.hold(h.lock(h.client()), "first", ofHold)
-	old := first.reference()
-	first.release()
-	second := h.hold(h.lock(h.client()), "second", ofHold)
-	requireNotThere(t, h.join(h.lock(h.client()), "late", old).refused())
-	require.Equal(t, second.token(), h.join(h.lock(h.client()), "timely", second.reference()).token())
+	h := share(t)
+	first := h.hold("first", ofHold)
+	old := h.reference(first)
+	first.Release()
+	second := h.hold("second", ofHold)
+	requireNotThere(t, h.join("late", old).Refused())
+	require.Equal(t, second.Token(), h.join("timely", h.reference(second)).Token())
 }

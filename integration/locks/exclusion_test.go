@@ -14,12 +14,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // visit takes the lock, goes inside and comes out.
-func visit(ctx context.Context, l *recipes.PriorityLock, r recipes.Request, inside *room) error {
+func visit(ctx context.Context, l *recipes.PriorityLock, r recipes.Request, inside *harness.Occupancy) error {
 	g, err := l.Acquire(ctx, r)
 	if err != nil {
 		return err
@@ -28,141 +29,106 @@ func visit(ctx context.Context, l *recipes.PriorityLock, r recipes.Request, insi
 	if err != nil {
 		return err
 	}
-	inside.enter(r.Owner, token)
+	inside.Enter(r.Owner, token)
 	runtime.Gosched()
-	inside.leave(r.Owner)
+	inside.Leave(r.Owner)
 	return g.Release(ctx)
 }
 
-// Curator M6
-func TestThreadsThatShareOneLockObjectAreNeverInsideTogether(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-
-	// given one lock object and ten threads
-	l := h.lock(h.client())
-	var inside room
-	var threads sync.WaitGroup
-
-	// when each goes inside ten times
-	for i := range 10 {
-		threads.Go(func() {
-			for range 10 {
-				r := recipes.Request{Owner: fmt.Sprint("thread ", i), Priority: priority.Level(i % 3)}
-				if err := visit(t.Context(), l, r, &inside); err != nil {
-					t.Error(err)
-					return
+// turns has the locks taken so often by each of some threads, and checks that never two were inside, and that tokens grew.
+func (f *fixture) turns(locks []*recipes.PriorityLock, threads, turns int) {
+	f.Helper()
+	var inside harness.Occupancy
+	var crowd sync.WaitGroup
+	for i, l := range locks {
+		for n := range threads {
+			crowd.Go(func() {
+				for range turns {
+					r := recipes.Request{Owner: fmt.Sprintf("lock %d thread %d", i, n), Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}
+					if err := visit(f.Context(), l, r, &inside); err != nil {
+						f.Error(err)
+						return
+					}
 				}
-			}
-		})
+			})
+		}
 	}
-	threads.Wait()
+	crowd.Wait()
+	inside.WasExclusive(f, len(locks)*threads*turns)
+	f.NoEphemerals()
+}
 
-	// then never two were inside, and tokens grew
-	inside.wasOrderly(t, 100)
-	h.nobodyThere()
+// Curator M6, Kazoo K10
+func TestThreadsThatShareOneLockObjectAreNeverInsideTogether(t *testing.T) {
+	h := share(t)
+	h.turns([]*recipes.PriorityLock{h.lock(h.Client())}, 20, 5)
 }
 
 // Curator M9
 func TestExactlyOneOfTwoClientsHoldsAndTheOtherIsNext(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
+	h := share(t)
+	onlooker := h.Client()
 
 	// given two clients that ask at the same time
-	ann := h.ask(h.lock(h.client()), "ann")
-	bob := h.ask(h.lock(h.client()), "bob")
+	ann := h.acquire("ann")
+	bob := h.acquire("bob")
 
 	// then exactly one holds
 	first, second := ann, bob
 	select {
-	case <-ann.done:
-	case <-bob.done:
+	case <-ann.Done():
+	case <-bob.Done():
 		first, second = bob, ann
-	case <-time.After(soon):
-		require.FailNow(t, "nobody holds")
 	}
-	first.granted()
-	second.queued()
-	second.waits()
+	first.Granted()
+	second.Queued()
+	second.IsPending()
 	state := h.state(onlooker)
-	require.Equal(t, []string{first.owner}, owners(state.Holders))
-	require.Equal(t, []string{second.owner}, owners(state.Waiters))
+	require.Equal(t, []string{first.Owner}, harness.Owners(state.Holders))
+	require.Equal(t, []string{second.Owner}, harness.Owners(state.Waiters))
 
 	// when it releases, the other gets it
-	first.release()
-	second.granted()
-	require.Equal(t, []string{second.owner}, owners(h.state(onlooker).Holders))
-	require.Greater(t, second.token(), first.token())
+	first.Release()
+	second.Granted()
+	h.heldBy(onlooker, second.Owner)
+	require.Greater(t, second.Token(), first.Token())
 }
 
-// Kazoo K9
+// Kazoo K8, K9
 func TestOfTwentyThreadsThatTryExactlyOneGetsTheLock(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
-	// given a free lock and twenty threads with one lock object
-	l := h.lock(h.client())
-	var users []*user
-
-	// when all try
+	// given a free lock, when twenty threads with one lock object try
+	l := h.lock(h.Client())
+	var users []*harness.Request
 	for i := range 20 {
-		users = append(users, h.ask(l, fmt.Sprint("thread ", i), try))
+		users = append(users, h.Acquire(l, fmt.Sprint("thread ", i), harness.Try))
 	}
 
 	// then exactly one holds, and the others were told that it is held
 	held := 0
 	for _, u := range users {
-		u.ended()
-		if u.err == nil {
+		if _, err := u.Wait(); err == nil {
 			held++
-			continue
+		} else {
+			require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
 		}
-		var busy *recipes.NotAcquiredError
-		require.ErrorAs(t, u.err, &busy)
 	}
 	require.Equal(t, 1, held)
-	require.Len(t, h.contenders(), 1)
-}
-
-// Kazoo K10
-func TestTwentyThreadsTakeTwentyTurns(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-
-	// given twenty threads with one lock object, of different priorities
-	l := h.lock(h.client())
-	var inside room
-	var threads sync.WaitGroup
-
-	// when all acquire and wait as long as it takes
-	for i := range 20 {
-		threads.Go(func() {
-			r := recipes.Request{Owner: fmt.Sprint("thread ", i), Priority: priority.Level(i % 4), CleanupTimeout: time.Minute}
-			if err := visit(t.Context(), l, r, &inside); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	threads.Wait()
-
-	// then there were twenty turns, never two at once
-	inside.wasOrderly(t, 20)
-	h.nobodyThere()
+	require.Len(t, h.Ephemerals(), 1)
 }
 
 // The crowd of M6, M9 and K10 with everything that may happen to a polite
 // request: several clients, levels, tries, deadlines, callers that leave.
 func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given six clients
-	var inside room
+	var inside harness.Occupancy
 	var visits atomic.Int32
 	var crowd sync.WaitGroup
 	for i := range 6 {
-		l := h.lock(h.client())
+		l := h.lock(h.Client())
 		dice := rand.New(rand.NewPCG(uint64(i), 6))
 		crowd.Go(func() {
 			// when each asks again and again, and gives up now and then
@@ -186,11 +152,11 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					inside.enter(r.Owner, token)
+					inside.Enter(r.Owner, token)
 					for range dice.IntN(3) {
 						runtime.Gosched()
 					}
-					inside.leave(r.Owner)
+					inside.Leave(r.Owner)
 					visits.Add(1)
 					if err := g.Release(t.Context()); err != nil {
 						t.Error(err)
@@ -205,22 +171,21 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 	crowd.Wait()
 
 	// then never two were inside, tokens grew, and nothing is left behind
-	inside.wasOrderly(t, int(visits.Load()))
+	inside.WasExclusive(t, int(visits.Load()))
 	require.NotZero(t, visits.Load())
-	h.nobodyThere()
+	h.NoEphemerals()
 }
 
 // Forceful requests may take the lock from one that has not heard of it yet:
 // then only the token protects what the lock protects.
 func TestTokensKeepForcefulClientsApart(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a resource that refuses old tokens
 	store := newStore()
 	var crowd sync.WaitGroup
 	for i := range 5 {
-		l := h.lock(h.client())
+		l := h.lock(h.Client())
 		dice := rand.New(rand.NewPCG(uint64(i), 5))
 		crowd.Go(func() {
 			// when five clients take the lock from each other by force
@@ -230,9 +195,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 					CleanupTimeout: time.Duration(dice.IntN(4)) * time.Millisecond, WaitingTimeout: new(time.Duration(dice.IntN(4)) * time.Millisecond),
 				}
 				g, err := l.Acquire(t.Context(), r)
-				var lost *recipes.LostError
-				var evicted *recipes.EvictedError
-				if errors.As(err, &lost) || errors.As(err, &evicted) {
+				if errors.As(err, new(*recipes.LostError)) || errors.As(err, new(*recipes.EvictedError)) {
 					continue // granted, and taken before it was told; perhaps so long before that G does not say it any more
 				} else if err != nil {
 					t.Error(err)
@@ -245,7 +208,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 						runtime.Gosched()
 					}
 				}
-				if err := g.Release(t.Context()); err != nil && !errors.As(err, &lost) {
+				if err := g.Release(t.Context()); err != nil && !errors.As(err, new(*recipes.LostError)) {
 					t.Error(err)
 				}
 			}
@@ -255,7 +218,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 
 	// then no writer ever came back after its successor had written
 	store.wasWrittenInTurns(t)
-	h.nobodyThere()
+	h.NoEphemerals()
 }
 
 // Whoever asks again and again in no time must not keep out the one that
@@ -263,12 +226,11 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 // the queue it takes the lock eight times in a row at most, so that is how often it
 // passes a request whose node is there, whichever of the two is scheduled when.
 func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	shell := h.shell()
+	h := share(t)
+	shell := h.Shell()
 
 	// given a client that takes the lock and gives it back without a pause
-	greedy := h.lock(h.client())
+	greedy := h.lock(h.Client())
 	stop := make(chan struct{})
 	var rounds atomic.Int64
 	var mu sync.Mutex
@@ -304,19 +266,19 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		before := rounds.Load()
-		require.Eventually(t, func() bool { return rounds.Load() > before+50 }, soon, time.Millisecond)
+		harness.Eventually(t, func() bool { return rounds.Load() > before+50 }, "the loop goes on")
 	}
 
 	// when another client asks, it is let in within a few rounds
-	patient := h.lock(h.client())
+	patient := h.lock(h.Client())
 	var waits []int
 	for range 20 {
 		goOn() // nobody is expected any more
-		g, err := patient.Acquire(t.Context(), recipes.Request{Owner: "patient", AcquireTimeout: new(soon)})
+		g, err := patient.Acquire(t.Context(), recipes.Request{Owner: "patient", AcquireTimeout: new(harness.Patience)})
 		require.NoError(t, err)
 		granted, err := g.Token(t.Context())
 		require.NoError(t, err)
-		_, node, err := shell.Exists(h.node(g.ID()))
+		_, node, err := shell.Exists(h.nodeOf(g.ID()))
 		require.NoError(t, err)
 		require.NoError(t, g.Release(t.Context()))
 

@@ -9,16 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-func (h *house) guard(c *recipes.Client, owner string) *lockguard.Guard {
-	h.t.Helper()
+func (f *fixture) guard(c *recipes.Client, owner string) *lockguard.Guard {
+	f.Helper()
 	g, err := lockguard.New(c, lockguard.WithOwner(owner), lockguard.WithObserver(func(_ context.Context, e lockguard.Event) {
-		h.story.tell(owner, "%T %+v", e, e)
+		f.History.Add(owner, "%T %+v", e, e)
 	}))
-	require.NoError(h.t, err)
+	require.NoError(f, err)
 	return g
 }
 
@@ -26,10 +27,9 @@ var users = lockguard.Requirement{Scope: "users"}
 
 // Curator M7
 func TestNestedHoldsKeepTheLockUntilTheLastIsReleased(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	onlooker := h.client()
-	guard := h.guard(h.client(), "nested")
+	h := share(t)
+	onlooker := h.Client()
+	guard := h.guard(h.Client(), "nested")
 
 	// given a holder that acquires again two levels deep, through its context
 	outer, err := guard.Acquire(t.Context(), users)
@@ -39,12 +39,12 @@ func TestNestedHoldsKeepTheLockUntilTheLastIsReleased(t *testing.T) {
 	inner, err := guard.Acquire(middle.Context(), users)
 	require.NoError(t, err)
 	require.Equal(t, outer.Token(), inner.Token())
-	require.Len(t, h.contenders(), 1)
+	require.Len(t, h.Ephemerals(), 1)
 
 	// when it releases level by level, then the lock is held until the last one
 	for _, hold := range []*lockguard.Hold{inner, middle} {
 		require.NoError(t, hold.Release(t.Context()))
-		require.Equal(t, []string{"nested"}, owners(h.state(onlooker).Holders))
+		h.heldBy(onlooker, "nested")
 		require.NoError(t, outer.Context().Err())
 	}
 
@@ -56,9 +56,8 @@ func TestNestedHoldsKeepTheLockUntilTheLastIsReleased(t *testing.T) {
 
 // Curator M8
 func TestStrangerStaysOutOfANestedHold(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
+	h := share(t)
+	c := h.Client()
 	guard := h.guard(c, "nested")
 
 	// given a thread that holds the lock twice
@@ -91,14 +90,13 @@ func TestStrangerStaysOutOfANestedHold(t *testing.T) {
 
 // Curator X2
 func TestHolderThatIsAskedToGoRunsItsHookOnceAndGivesWay(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a holder with a hook, at work
 	var hooked, inHook atomic.Int32
 	working := make(chan struct{})
 	ended := make(chan error, 1)
-	victim := h.guard(h.client(), "victim")
+	victim := h.guard(h.Client(), "victim")
 	go func() {
 		requirement := users
 		requirement.CleanupTimeout = time.Minute
@@ -111,7 +109,7 @@ func TestHolderThatIsAskedToGoRunsItsHookOnceAndGivesWay(t *testing.T) {
 			func(context.Context) error {
 				hooked.Add(1)
 				// Still under the lock.
-				state := h.state(h.client())
+				state := h.state(h.Client())
 				if state.Held() && state.Holders[0].Owner == "victim" {
 					inHook.Add(1)
 				}
@@ -124,7 +122,7 @@ func TestHolderThatIsAskedToGoRunsItsHookOnceAndGivesWay(t *testing.T) {
 	start := time.Now()
 	requirement := users
 	requirement.Priority = 1
-	preemptor, err := h.guard(h.client(), "preemptor").Acquire(t.Context(), requirement)
+	preemptor, err := h.guard(h.Client(), "preemptor").Acquire(t.Context(), requirement)
 	took := time.Since(start)
 
 	// then the hook has run once, under the lock, the holder has released, and the other one holds
@@ -135,15 +133,14 @@ func TestHolderThatIsAskedToGoRunsItsHookOnceAndGivesWay(t *testing.T) {
 	var preempted *lockguard.PreemptedError
 	require.ErrorAs(t, <-ended, &preempted)
 	require.Equal(t, "preemptor", preempted.By)
-	require.Equal(t, []string{"preemptor"}, owners(h.state(h.client()).Holders))
+	h.heldBy(h.Client(), "preemptor")
 	require.NoError(t, preemptor.Release(t.Context()))
 }
 
 // Curator M1, as a program writes it.
 func TestWorkRunsUnderTheLockAndTheLockEndsWithIt(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
+	h := share(t)
+	c := h.Client()
 	failure := errors.New("work failed")
 
 	// given a free lock, when work runs under it, then the lock is held inside
@@ -151,7 +148,7 @@ func TestWorkRunsUnderTheLockAndTheLockEndsWithIt(t *testing.T) {
 		hold, ok := lockguard.FromContext(ctx)
 		require.True(t, ok)
 		state := h.state(c)
-		require.Equal(t, []string{"worker"}, owners(state.Holders))
+		require.Equal(t, []string{"worker"}, harness.Owners(state.Holders))
 		require.Equal(t, hold.Token(), state.Holders[0].Token)
 		return failure
 	})
@@ -159,5 +156,5 @@ func TestWorkRunsUnderTheLockAndTheLockEndsWithIt(t *testing.T) {
 	// and free after it, whatever came of it
 	require.ErrorIs(t, err, failure)
 	require.False(t, h.state(c).Held())
-	require.Empty(t, h.contenders())
+	require.Empty(t, h.Ephemerals())
 }

@@ -16,39 +16,39 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // Whoever has read a request before hands over without reading it again; what
 // the successor asked for stays what it asked for.
 func TestRequestIsUnchangedByItsHandOver(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	left, right := h.lock(h.client()), h.lock(h.client())
-	onlooker := h.client()
-	holder := h.hold(left, "left")
+	h := share(t)
+	left, right := h.lock(h.Client()), h.lock(h.Client())
+	onlooker := h.Client()
+	holder := h.Hold(left, "left")
 	for i := range 12 {
 		// given a holder, and a waiter whose request is like one before, or is not
 		message := fmt.Sprint("reason ", i/3)
 		l := []*recipes.PriorityLock{right, left}[i%2]
-		waiter := h.ask(l, "waiter", cleanup(soon), func(r *recipes.Request) { r.Message = message })
-		waiter.queued()
+		waiter := h.Acquire(l, "waiter", harness.Cleanup(time.Minute), func(r *recipes.Request) { r.Message = message })
+		waiter.Queued()
 
 		// when the lock is handed over
-		holder.release()
+		holder.Release()
 		holder = waiter
-		holder.granted()
+		holder.Granted()
 
 		// then the node says what the waiter said
 		state := h.state(onlooker)
 		require.Len(t, state.Holders, 1)
 		require.Equal(t, message, state.Holders[0].Message)
-		require.Equal(t, soon, state.Holders[0].CleanupTimeout)
-		require.Equal(t, holder.grant.ID(), state.Holders[0].ID)
-		require.Equal(t, holder.token(), state.Holders[0].Token)
+		require.Equal(t, time.Minute, state.Holders[0].CleanupTimeout)
+		require.Equal(t, holder.Granted().ID(), state.Holders[0].ID)
+		require.Equal(t, holder.Token(), state.Holders[0].Token)
 	}
-	holder.release()
-	h.nobodyThere()
+	holder.Release()
+	h.NoEphemerals()
 }
 
 // A node that was written to since its creation is read before it is granted,
@@ -72,17 +72,16 @@ func TestHandOverErasesNothing(t *testing.T) {
 		{"misnamed before", strings.Replace(request, "stranger", "misnamed", 1), request, "", "stranger"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
-			shell := h.shell()
-			l := h.lock(h.client())
+			h := share(t)
+			shell := h.Shell()
+			l := h.lock(h.Client())
 
 			// given a holder that has handed over to such a request before
 			for n, data := range []string{test.known, test.created} {
-				holder := h.hold(l, "holder")
+				holder := h.Hold(l, "holder")
 				<-time.After(20 * time.Millisecond) // a hold this long looks before it leaves
-				node := h.lockNode(holder.grant.ID()) + "/2147483647-x-" + guid(n) + "-"
-				node, err := shell.Create(node, []byte(data), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+				node := lockNode(holder) + "/2147483647-x-" + guid(n) + "-"
+				node, err := shell.Create(node, []byte(data), zk.FlagEphemeral|zk.FlagSequence, harness.WorldACL)
 				require.NoError(t, err)
 				if n == 1 && test.written != "" {
 					_, err := shell.Set(node, []byte(test.written), 0)
@@ -90,10 +89,10 @@ func TestHandOverErasesNothing(t *testing.T) {
 				}
 
 				// when it hands over
-				holder.release()
+				holder.Release()
 
 				// then the successor holds, and its request is what it was
-				holders := h.state(h.client()).Holders
+				holders := h.state(h.Client()).Holders
 				require.Len(t, holders, 1)
 				require.Equal(t, guid(n), holders[0].ID)
 				if n == 1 {
@@ -105,82 +104,15 @@ func TestHandOverErasesNothing(t *testing.T) {
 	}
 }
 
-// Who is next was read while the lock was held; somebody more important who
-// came since goes first all the same.
-func TestSuccessorThatWasSeenAWhileAgoLetsTheMoreImportantPass(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-
-	// given one that holds a lock which was handed over to it, and has looked who is next
-	first := h.hold(h.lock(h.client()), "first", at(9))
-	holder := h.ask(h.lock(h.client()), "holder", at(9))
-	holder.queued()
-	next := h.ask(h.lock(h.client()), "next", at(1))
-	next.queued()
-	first.release()
-	holder.granted()
-	<-time.After(20 * time.Millisecond)
-
-	// when a more important one comes, and the holder releases
-	important := h.ask(h.lock(h.client()), "important", at(3))
-	important.queued()
-	holder.release()
-
-	// then that one is granted
-	important.granted()
-	next.waits()
-	important.release()
-	next.granted()
-}
-
-// The same if it has just been asked to go, however fresh its memory is.
-func TestHolderThatIsAskedToGoLooksWhoIsNext(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		h := shareHouse(t)
-
-		// given one that has just got a lock that others wait for, and gives way at once
-		first := h.hold(h.lock(h.client()), "first", at(1))
-		var holder *user
-		holder = h.ask(h.lock(h.client()), "holder", at(1), cleanup(time.Hour), func(r *recipes.Request) {
-			note := r.Notify
-			r.Notify = func(n recipes.Notice) {
-				note(n)
-				if _, asked := n.(recipes.PreemptAsked); asked {
-					go holder.release()
-				}
-			}
-		})
-		holder.queued()
-		low := h.ask(h.lock(h.client()), "low")
-		low.queued()
-		boss := h.lock(h.client())
-		first.release()
-		holder.granted()
-		holder.token() // reads its node, and so watches it
-
-		// when a more important one asks it to go
-		important := h.ask(boss, "important", at(9))
-
-		// then that one is next
-		important.granted()
-		low.waits()
-		important.release()
-		low.granted()
-		low.release()
-	}
-}
-
 // A release that is stuck in a broken connection grants whoever is first when
 // it is carried out, not whoever was first before.
 func TestReleaseWithoutAConnectionLooksWhenItHasOne(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a holder that knows who is next, and whose connection breaks
 	var blocked atomic.Bool
 	wire, lost := &tripwire{}, make(logLine, 100)
-	c := h.client(func(cfg *recipes.Config) {
+	c := h.Client(func(cfg *recipes.Config) {
 		cfg.Logger = slog.New(slog.NewTextHandler(lost, nil))
 		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if blocked.Load() {
@@ -189,14 +121,13 @@ func TestReleaseWithoutAConnectionLooksWhenItHasOne(t *testing.T) {
 			return wire.dial(ctx, network, addr)
 		}
 	})
-	first := h.hold(h.lock(h.client()), "first")
-	holder := h.ask(h.lock(c), "holder", cleanup(time.Hour))
-	holder.queued()
-	low := h.ask(h.lock(h.client()), "low")
-	low.queued()
-	boss := h.lock(h.client())
-	first.release()
-	holder.granted()
+	first := h.hold("first")
+	holder := h.Acquire(h.lock(c), "holder", harness.Cleanup(time.Hour))
+	holder.Queued()
+	low := h.queued("low")
+	boss := h.lock(h.Client())
+	first.Release()
+	holder.Granted()
 	<-time.After(2 * time.Millisecond)
 	blocked.Store(true)
 	wire.cut()
@@ -207,18 +138,18 @@ func TestReleaseWithoutAConnectionLooksWhenItHasOne(t *testing.T) {
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
-		holder.release()
+		holder.Release()
 	}()
-	important := h.ask(boss, "important", at(9))
-	await[recipes.PreemptSent](t, important.told)
+	important := h.Acquire(boss, "important", harness.At(9))
+	harness.Await[recipes.PreemptSent](h, important.Notices)
 	blocked.Store(false)
 
 	// then that one is next
-	important.granted()
+	important.Granted()
 	<-released
-	low.waits()
-	important.release()
-	low.granted()
+	low.IsPending()
+	important.Release()
+	low.Granted()
 }
 
 // logLine hands on what is logged, a line at a time.
@@ -235,24 +166,22 @@ func (l logLine) Write(line []byte) (int, error) {
 // Every hold that lasts hears that it is asked to go, in whatever order it and
 // others of its client began and ended.
 func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	mine, others := h.client(), h.client()
+	h := share(t)
+	mine, others := h.Client(), h.Client()
 	for _, pause := range []time.Duration{0, 4 * time.Millisecond, 30 * time.Millisecond} {
-		var holds []*user
+		var holds []*harness.Request
 		for i := range 4 {
-			holds = append(holds, h.hold(h.scope(mine, fmt.Sprint(pause, i)), "holder", cleanup(time.Hour)))
+			holds = append(holds, h.Hold(h.Lock(mine, fmt.Sprint(pause, i)), "holder", harness.Cleanup(time.Hour)))
 			if i == 1 {
-				holds[0].release() // one that ends early
+				holds[0].Release() // one that ends early
 			}
 			<-time.After(pause)
 		}
 		for i, holder := range holds[1:] {
-			boss := h.ask(h.scope(others, fmt.Sprint(pause, i+1)), "boss", at(1))
-			await[recipes.PreemptAsked](t, holder.told)
-			holder.release()
-			boss.granted()
-			boss.release()
+			boss := h.Acquire(h.Lock(others, fmt.Sprint(pause, i+1)), "boss", harness.At(1))
+			harness.Await[recipes.PreemptAsked](h, holder.Notices)
+			holder.Release()
+			boss.Release()
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
-	t.Parallel()
-	h := ownHouse(t)
+	h := alone(t)
 	healthy := func(c *recipes.Client, why string, ok func(recipes.Health) bool) recipes.Health {
 		t.Helper()
-		require.Eventually(t, func() bool { return ok(c.Health()) }, soon, 10*time.Millisecond, "%s: %+v", why, c.Health())
+		harness.Eventually(t, func() bool { return ok(c.Health()) }, "%s: %+v", why, c.Health())
 		return c.Health()
 	}
 	connected := func(reconnects, expirations uint64) func(recipes.Health) bool {
@@ -27,7 +27,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	}
 
 	// given
-	c := h.client(timeout(12 * time.Second))
+	c := h.Client(harness.SessionTimeout(12 * time.Second))
 	require.NoError(t, c.Ready(t.Context()))
 	now := healthy(c, "it has just connected", connected(0, 0))
 	require.Zero(t, now.Reconnects)
@@ -36,16 +36,16 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	require.LessOrEqual(t, now.Left, now.Timeout*11/12, "the margin is kept")
 
 	// when the server stops: what is held is safe for ever less time
-	require.NoError(t, h.server.Stop())
+	require.NoError(t, h.Server.Stop())
 	before := healthy(c, "the server has stopped", func(x recipes.Health) bool { return x.State == recipes.SessionSuspended && x.Err != nil }).Left
 	healthy(c, "time goes by", func(x recipes.Health) bool { return x.Left < before })
 
 	// and comes back
-	require.NoError(t, h.server.Restart(t.Context()))
+	require.NoError(t, h.Server.Restart(t.Context()))
 	back := healthy(c, "the server is back", connected(1, 0))
 
 	// when the session ends: there is a new one, on a new connection
-	h.expire(c)
+	h.Expire(c)
 	healthy(c, "the session was ended", connected(back.Reconnects+1, 1))
 
 	require.NoError(t, c.Close(t.Context()))
@@ -56,20 +56,19 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 }
 
 func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
-	t.Parallel()
-	h := ownHouse(t)
+	h := alone(t)
 	type kind struct {
 		name   string
 		result recipes.OperationResult
 	}
 	var mu sync.Mutex
 	told := map[kind]int{}
-	c := h.client()
+	c := h.Client()
 	c.OnOperation(func(o recipes.Operation) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[kind{o.Name, o.Result}]++
-		if o.Took < 0 || o.Took > soon {
+		if o.Took < 0 || o.Took > harness.Patience {
 			told[kind{"impossible", o.Result}]++
 		}
 	})
@@ -80,12 +79,11 @@ func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
 	}
 
 	// when locks are taken
-	ann := h.hold(h.lock(c), "ann")
-	bob := h.ask(h.lock(c), "bob")
-	bob.queued()
-	ann.release()
-	bob.granted()
-	bob.release()
+	ann := h.Hold(h.lock(c), "ann")
+	bob := h.Acquire(h.lock(c), "bob")
+	bob.Queued()
+	ann.Release()
+	bob.Release()
 
 	// then
 	for _, want := range []string{"multi", "get", "children"} {
@@ -97,18 +95,17 @@ func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
 	}
 
 	// what is not answered is lost
-	require.NoError(t, h.server.Pause())
-	carl := h.ask(h.lock(c), "carl")
-	require.Eventually(t, func() bool {
+	require.NoError(t, h.Server.Pause())
+	carl := h.Acquire(h.lock(c), "carl")
+	harness.Eventually(t, func() bool {
 		return slices.ContainsFunc(slices.Collect(maps.Keys(seen())), func(k kind) bool { return k.result == recipes.OperationLost })
-	}, soon, 10*time.Millisecond)
-	require.NoError(t, h.server.Resume())
-	carl.granted()
-	carl.release()
+	}, "an operation is lost")
+	require.NoError(t, h.Server.Resume())
+	carl.Release()
 
 	// nobody is told any more; a ping may be under way
 	c.OnOperation(nil)
 	before := seen()[kind{"multi", recipes.OperationOK}]
-	h.hold(h.lock(c), "dora").release()
+	h.Hold(h.lock(c), "dora").Release()
 	require.Equal(t, before, seen()[kind{"multi", recipes.OperationOK}])
 }

@@ -13,10 +13,44 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
+
+// board starts one with a client of its own.
+func (f *fixture) board() *live.Board {
+	f.Helper()
+	c := f.Client()
+	look, err := c.Lookout(recipes.LookoutOptions{Gap: gap})
+	require.NoError(f, err)
+	b, err := live.New(live.Options{Source: look, Now: c.Now})
+	require.NoError(f, err)
+	ctx, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { _ = b.Run(ctx) })
+	f.Cleanup(func() { stop(); work.Wait() })
+	return b
+}
+
+// still is what of locks does not depend on when they were looked at.
+func still(locks []live.Lock) []live.Lock {
+	locks = slices.Clone(locks)
+	for i := range locks {
+		l := &locks[i]
+		l.At = time.Time{}
+		l.Holders = slices.Clone(l.Holders)
+		for j := range l.Holders {
+			l.Holders[j].LeaseLeft, l.Holders[j].MinLeft = 0, 0
+		}
+		l.Waiters = slices.Clone(l.Waiters)
+		for j := range l.Waiters {
+			l.Waiters[j].Why = "" // with times
+		}
+	}
+	return locks
+}
 
 // A chronicle is what became of the holds of a test, by those who had them.
 type chronicle struct {
@@ -43,17 +77,17 @@ func (c *chronicle) note(token recipes.Token, owner string, how deed) {
 
 // bustle is a crowd that does at random what can be done with locks: acquire, wait,
 // give up, release, preempt, take by force, share, downgrade, extend, break, die.
-func (h *house) bustle(seed uint64, scopes, workers, steps int) *chronicle {
-	h.t.Helper()
+func (f *fixture) bustle(seed uint64, scopes, workers, steps int) *chronicle {
+	f.Helper()
 	c := &chronicle{holds: map[recipes.Token]map[string]deed{}}
-	op := h.client(func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "op", Password: "secret"} })
+	op := f.Client(as("op"))
 	var work sync.WaitGroup
 	for w := range workers {
-		client := h.client()
+		client := f.Client()
 		random := rand.New(rand.NewPCG(seed, uint64(w)))
 		work.Go(func() {
 			for n := range steps {
-				h.step(c, client, op, random, fmt.Sprintf("worker-%d-%d", w, n), fmt.Sprintf("scope/%d", random.IntN(scopes)))
+				f.step(c, client, op, random, fmt.Sprintf("worker-%d-%d", w, n), fmt.Sprintf("scope/%d", random.IntN(scopes)))
 			}
 		})
 	}
@@ -61,7 +95,7 @@ func (h *house) bustle(seed uint64, scopes, workers, steps int) *chronicle {
 	return c
 }
 
-func (h *house) step(c *chronicle, client, op *recipes.Client, random *rand.Rand, owner, scope string) {
+func (f *fixture) step(c *chronicle, client, op *recipes.Client, random *rand.Rand, owner, scope string) {
 	background := context.Background()
 	l, err := client.PriorityLock(scope)
 	if err != nil {
@@ -72,6 +106,8 @@ func (h *house) step(c *chronicle, client, op *recipes.Client, random *rand.Rand
 		Forceful: random.IntN(2) == 0, LeaseTimeout: time.Duration(1+random.IntN(60)) * time.Millisecond,
 		CleanupTimeout: time.Duration(random.IntN(3)*10) * time.Millisecond,
 	}
+	over := make(chan struct{})
+	r.Notify = on[recipes.Lost](func() { close(over) })
 	if random.IntN(8) == 0 {
 		r.LockDelay = time.Duration(1+random.IntN(40)) * time.Millisecond
 	}
@@ -96,14 +132,12 @@ func (h *house) step(c *chronicle, client, op *recipes.Client, random *rand.Rand
 			_, _ = op.Break(background, recipes.BreakRequest{Scope: scope, Token: token, By: "op", Reason: "at random"})
 		}
 	case 3:
-		if id, password := client.Session(); id != 0 && h.server.Expire(background, id, password) == nil {
+		if id, password := client.Session(); id != 0 && f.Server.Expire(background, id, password) == nil {
 			if err == nil {
 				c.note(token, owner, lost)
 			}
-			for end := time.Now().Add(soon); grant.Check() == nil && time.Now().Before(end); { // until it hears of that
-				<-time.After(time.Millisecond)
-			}
-			return // it is no more
+			<-over // it is no more
+			return
 		}
 	}
 	how := released
@@ -179,33 +213,20 @@ func TestHistoryOfABustleIsWhatCanHaveBeen(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
-			h.t = t
+			h := share(t)
 			b := h.board()
-			h.shows(b, "that there is nothing", func(n *live.Snapshot) bool { return n.Complete })
+			harness.Eventually(t, func() bool { return b.Now().Complete }, "the board has seen that there is nothing")
 			c := h.bustle(seed, 3, 5, 60)
 
-			// at the end all is quiet, but for what an unclean end leaves
-			h.nobodyThere()
-			viewer := h.client()
-			var want []live.Lock
-			ctx, stop := context.WithTimeout(t.Context(), soon)
-			defer stop()
-			for {
-				states, _, err := viewer.Locks(ctx)
+			// at the end all is quiet, but for what an unclean end leaves, and a request that waits
+			last := h.Client()
+			h.Hold(h.Lock(last, "scope/0"), "last", harness.At(9))
+			h.Acquire(h.Lock(last, "scope/0"), "waits").Queued()
+			harness.Eventually(t, func() bool {
+				states, _, err := last.Locks(t.Context())
 				require.NoError(t, err)
-				want = still(live.NewLocks(states))
-				is := still(b.Now().Locks)
-				if reflect.DeepEqual(want, is) {
-					break
-				}
-				select {
-				case <-time.After(gap):
-				case <-ctx.Done():
-					require.Equal(t, want, is)
-				}
-			}
+				return reflect.DeepEqual(still(live.NewLocks(states)), still(b.Now().Locks))
+			}, "the board agrees with the locks")
 			for i := range 3 {
 				c.check(t, b.Timeline(fmt.Sprintf("scope/%d", i), time.Time{}, time.Time{}))
 			}

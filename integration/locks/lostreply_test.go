@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -25,20 +26,19 @@ func TestRequestWhoseAnswerIsLostAtAnyStepGoesOn(t *testing.T) {
 			name = "its caller leaves at the same moment"
 		}
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := shareHouse(t)
+			h := share(t)
 
 			// given a client whose connection can break at each request
 			wire := &tripwire{}
-			mine, others := h.client(through(wire)), h.client()
+			mine, others := h.Client(through(wire)), h.Client()
 			require.NoError(t, h.warm(mine, others))
 			id, _ := mine.Session()
 
 			for _, c := range courses(h, mine, others) {
 				steps := 0
 				for tripped := true; tripped; steps++ {
-					h.story.tell("test", "%s, answer %d is lost", c.name, steps)
-					ctx, cancel := context.WithTimeout(t.Context(), soon)
+					h.History.Add("test", "%s, answer %d is lost", c.name, steps)
+					ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 
 					// when it breaks there
 					wire.set(afterRequest, steps, func() {
@@ -59,8 +59,7 @@ func TestRequestWhoseAnswerIsLostAtAnyStepGoesOn(t *testing.T) {
 					cancel()
 
 					// and no node is left
-					require.Eventually(t, func() bool { return len(h.contenders()) == 0 }, soon, time.Millisecond,
-						"nodes are left: %s, answer %d lost", c.name, steps)
+					harness.Eventually(t, func() bool { return len(h.Ephemerals()) == 0 }, "no node is left: %s, answer %d lost", c.name, steps)
 					require.NoError(t, mine.Ready(t.Context()))
 				}
 				t.Logf("%s: lost each of %d answers", c.name, steps-1)
@@ -75,21 +74,20 @@ func TestRequestWhoseAnswerIsLostAtAnyStepGoesOn(t *testing.T) {
 
 // The same by chance, with many requests under way at once.
 func TestCrowdOnConnectionsThatKeepBreakingIsNeverInsideTogether(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given three clients with six threads each, on two locks
-	var rooms [2]room
+	var rooms [2]harness.Occupancy
 	var proxies []*netfault.Proxy
 	var crowd sync.WaitGroup
 	const threads, turns = 6, 6
 	visits := make(chan struct{}, 3*threads*turns)
 	for i := range 3 {
-		proxy := netfault.New(t, h.server.Addr())
+		proxy := netfault.New(t, h.Server.Addr())
 		proxies = append(proxies, proxy)
-		c := h.client(behind(proxy), timeout(30*time.Second))
+		c := h.Client(harness.Servers(proxy.Addr()), harness.SessionTimeout(30*time.Second))
 		for n := range threads {
-			l := h.scope(c, fmt.Sprint("room ", n%2))
+			l := h.Lock(c, fmt.Sprint("room ", n%2))
 			crowd.Go(func() {
 				for turn := range turns {
 					r := recipes.Request{Owner: fmt.Sprintf("client %d thread %d turn %d", i, n, turn), Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}
@@ -129,20 +127,19 @@ func TestCrowdOnConnectionsThatKeepBreakingIsNeverInsideTogether(t *testing.T) {
 
 	// then each had its turns, never two were inside, and nothing is left behind
 	for i := range rooms {
-		rooms[i].wasOrderly(t, 3*threads/2*turns)
+		rooms[i].WasExclusive(t, 3*threads/2*turns)
 	}
-	h.nobodyThere()
+	h.NoEphemerals()
 }
 
 // N15
 func TestClientWhoseConnectionBreaksAsItShowsItsCredentialsRecovers(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a client with credentials that holds
 	wire := &tripwire{}
-	c := h.client(through(wire), as("ann", "secret"))
-	holder := h.hold(h.lock(c), "ann")
+	c := h.Client(through(wire), as("ann"))
+	holder := h.Hold(h.lock(c), "ann")
 	id, _ := c.Session()
 
 	for _, where := range []spot{beforeRequest, afterRequest} {
@@ -156,10 +153,10 @@ func TestClientWhoseConnectionBreaksAsItShowsItsCredentialsRecovers(t *testing.T
 		<-again
 
 		// then it comes back in the same session, and what it made is its own
-		require.NoError(t, holder.grant.Extend(t.Context(), time.Hour))
-		require.Equal(t, []string{"ann"}, owners(h.state(c).Holders))
+		require.NoError(t, holder.Granted().Extend(t.Context(), time.Hour))
+		h.heldBy(c, "ann")
 	}
 	now, _ := c.Session()
 	require.Equal(t, id, now)
-	holder.release()
+	holder.Release()
 }

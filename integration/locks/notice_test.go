@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -26,40 +27,38 @@ func using[N recipes.Notice](grants <-chan *recipes.Grant, do func(*recipes.Gran
 }
 
 func TestListenerThatChecksALockAtRiskHoldsNobodyUp(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	proxy := netfault.New(t, h.server.Addr())
-	c := h.client(timeout(4*time.Second), func(cfg *recipes.Config) {
+	h := share(t)
+	proxy := netfault.New(t, h.Server.Addr())
+	c := h.Client(harness.SessionTimeout(4*time.Second), func(cfg *recipes.Config) {
 		cfg.Servers = []string{proxy.Addr()}
 		cfg.Margin = 4 * time.Second / 3 // it is lost soon after it is at risk
 	})
 	grants := make(chan *recipes.Grant, 1)
-	u := h.hold(h.lock(c), "ann", using[recipes.AtRisk](grants, func(g *recipes.Grant) { _ = g.Check() }))
-	grants <- u.grant
-	other := h.hold(h.scope(c, "orders"), "bob")
+	u := h.Hold(h.lock(c), "ann", using[recipes.AtRisk](grants, func(g *recipes.Grant) { _ = g.Check() }))
+	grants <- u.Granted()
+	other := h.Hold(h.Lock(c, "orders"), "bob")
 
 	// when ZooKeeper falls silent
 	require.NoError(t, proxy.Blackhole())
 
 	// then both lose, each told once; on a machine that is slow they hear nothing of the risk before
-	require.Equal(t, recipes.LossSession, await[recipes.Lost](t, u.told).Err.Reason)
-	require.Equal(t, recipes.LossSession, await[recipes.Lost](t, other.told).Err.Reason)
+	require.Equal(t, recipes.LossSession, u.Lost().Err.Reason)
+	require.Equal(t, recipes.LossSession, other.Lost().Err.Reason)
 	require.NoError(t, proxy.Pass())
 	require.NoError(t, proxy.Reset())
 }
 
 func TestListenerMayReleaseTheLockThatItIsAskedFor(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 	grants := make(chan *recipes.Grant, 1)
 	released := make(chan error, 1)
-	u := h.hold(h.lock(h.client()), "ann", using[recipes.PreemptAsked](grants, func(g *recipes.Grant) {
+	u := h.hold("ann", using[recipes.PreemptAsked](grants, func(g *recipes.Grant) {
 		released <- g.Release(context.Background())
 	}))
-	grants <- u.grant
+	grants <- u.Granted()
 
-	next := h.ask(h.lock(h.client()), "bob", at(5))
+	next := h.acquire("bob", harness.At(5))
 
 	require.NoError(t, <-released)
-	next.granted()
+	next.Granted()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockkeeper/lockkeeper/integration/netfault"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -28,10 +28,10 @@ type course struct {
 	run  func(ctx context.Context, leave func(), scope string) error
 }
 
-func courses(h *house, mine, others *recipes.Client) []course {
+func courses(h *fixture, mine, others *recipes.Client) []course {
 	acquire := func(ctx context.Context, scope string, r recipes.Request) error {
 		r.Owner = "leaver"
-		g, err := h.scope(mine, scope).Acquire(ctx, r)
+		g, err := h.Lock(mine, scope).Acquire(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ func courses(h *house, mine, others *recipes.Client) []course {
 	// beside takes the lock for somebody else, and returns how that one leaves.
 	beside := func(scope string, r recipes.Request) (leave func()) {
 		r.Owner = "holder"
-		g, err := h.scope(others, scope).Acquire(context.Background(), r)
-		require.NoError(h.t, err)
+		g, err := h.Lock(others, scope).Acquire(context.Background(), r)
+		require.NoError(h, err)
 		return func() { _ = g.Release(context.Background()) }
 	}
 	return []course{
@@ -103,17 +103,17 @@ func on[N recipes.Notice](f func()) func(recipes.Notice) {
 
 // N7
 func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
-	h := shareHouse(t)
+	h := serial(t)
 
 	// given a client of which each request, and each answer, may be the moment
 	// at which its caller leaves
 	wire := &tripwire{}
-	mine := h.client(through(wire))
-	others := h.client()
+	mine := h.Client(through(wire))
+	others := h.Client()
 	require.NoError(t, mine.Ready(t.Context()))
 	require.NoError(t, others.Ready(t.Context()))
 	require.NoError(t, h.warm(mine, others))
-	watches := len(h.watches())
+	watches := len(h.Watches())
 	goroutines := goleak.IgnoreCurrent()
 
 	for _, c := range courses(h, mine, others) {
@@ -126,8 +126,8 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 						scope = fmt.Sprintf("%s %s %d", c.name, where, steps)
 					}
 					// when it leaves there
-					h.story.tell("test", "%s, leave %s %d", c.name, where, steps)
-					ctx, cancel := context.WithTimeout(t.Context(), soon)
+					h.History.Add("test", "%s, leave %s %d", c.name, where, steps)
+					ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 					wire.set(where, steps, cancel)
 					err := c.run(ctx, cancel, scope)
 					tripped = wire.unset()
@@ -137,8 +137,7 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 					cancel()
 
 					// then no node is left
-					require.Eventually(t, func() bool { return len(h.contenders()) == 0 }, soon, time.Millisecond,
-						"nodes are left: %s, left %s %d", c.name, where, steps)
+					harness.Eventually(t, func() bool { return len(h.Ephemerals()) == 0 }, "no node is left: %s, left %s %d", c.name, where, steps)
 				}
 				t.Logf("%s: left %s, at each of %d", c.name, where, steps-1)
 				require.Greater(t, steps, 1)
@@ -147,58 +146,22 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 	}
 
 	// and no watch, and no goroutine
-	h.watchesFallTo(watches)
-	require.NoError(t, goleak.Find(goroutines))
-}
-
-// N7, on a slow network: requests are under way when their caller leaves.
-func TestAcquireThatIsCancelledOnASlowNetworkLeavesNothingBehind(t *testing.T) {
-	h := shareHouse(t)
-
-	// given a client that is 5ms away from the server
-	proxy := netfault.New(t, h.server.Addr())
-	mine, others := h.client(behind(proxy)), h.client()
-	require.NoError(t, h.warm(mine, others))
-	require.NoError(t, proxy.Delay(5*time.Millisecond))
-	watches := len(h.watches())
-	goroutines := goleak.IgnoreCurrent()
-
-	for _, c := range courses(h, mine, others) {
-		// when its caller leaves every 3 milliseconds
-		for after := time.Duration(0); after < 60*time.Millisecond; after += 3 * time.Millisecond {
-			h.story.tell("test", "%s, leave after %s", c.name, after)
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			stop := time.AfterFunc(after, cancel)
-			err := c.run(ctx, cancel, c.name)
-			stop.Stop()
-			if err != nil {
-				require.ErrorIs(t, err, context.Canceled)
-			}
-			cancel()
-
-			// then no node is left
-			require.Eventually(t, func() bool { return len(h.contenders()) == 0 }, soon, time.Millisecond,
-				"nodes are left: %s, left after %s", c.name, after)
-		}
-	}
-
-	// and no watch, and no goroutine
-	h.watchesFallTo(watches)
+	h.AtMostWatches(watches)
 	require.NoError(t, goleak.Find(goroutines))
 }
 
 // warm lets each client do everything once, so that what it does but once in
 // its life is done.
-func (h *house) warm(clients ...*recipes.Client) error {
+func (f *fixture) warm(clients ...*recipes.Client) error {
 	for _, c := range clients {
-		g, err := h.scope(c, "warm").Acquire(h.t.Context(), recipes.Request{})
+		g, err := f.Lock(c, "warm").Acquire(f.Context(), recipes.Request{})
 		if err != nil {
 			return err
 		}
-		if _, err := c.Lock(h.t.Context(), "warm"); err != nil {
+		if _, err := c.Lock(f.Context(), "warm"); err != nil {
 			return err
 		}
-		if err := g.Release(h.t.Context()); err != nil {
+		if err := g.Release(f.Context()); err != nil {
 			return err
 		}
 	}
@@ -207,11 +170,11 @@ func (h *house) warm(clients ...*recipes.Client) error {
 
 // N8
 func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
-	h := shareHouse(t)
+	h := serial(t)
 
 	// given a held lock, and a client that has tried
-	h.hold(h.lock(h.client()), "holder", at(1))
-	c := h.client()
+	h.hold("holder", harness.At(1))
+	c := h.Client()
 	tries := func(n int) {
 		var crowd sync.WaitGroup
 		for i := range 8 {
@@ -229,7 +192,7 @@ func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
 		crowd.Wait()
 	}
 	tries(800)
-	watches, goroutines, before := len(h.watches()), goleak.IgnoreCurrent(), heap()
+	watches, goroutines, before := len(h.Watches()), goleak.IgnoreCurrent(), heap()
 
 	// when it tries ten thousand times
 	tries(10_000)
@@ -239,8 +202,8 @@ func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
 	grown := int64(heap()) - int64(before)
 	t.Logf("the heap of %d KiB grew by %d bytes", before>>10, grown)
 	require.Less(t, grown, int64(256<<10), "10,000 tries of 26 bytes or more each")
-	require.Len(t, h.watches(), watches)
-	require.Len(t, h.contenders(), 1)
+	require.Len(t, h.Watches(), watches)
+	require.Len(t, h.Ephemerals(), 1)
 }
 
 // heap returns the bytes that live after a collection.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -21,267 +22,253 @@ import (
 func sharing(r *recipes.Request) { r.Mode = priority.Shared }
 
 func TestReadersHoldTogetherAndAWriterAlone(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given three readers, of which two ask at the same time
-	r1 := h.hold(h.lock(h.client()), "r1", sharing)
-	r2 := h.ask(h.lock(h.client()), "r2", sharing)
-	r3 := h.ask(h.lock(h.client()), "r3", sharing)
-	r2.granted()
-	r3.granted()
+	r1 := h.hold("r1", harness.Shared)
+	r2 := h.acquire("r2", harness.Shared)
+	r3 := h.acquire("r3", harness.Shared)
+	r2.Granted()
+	r3.Granted()
 
 	// then they hold together
-	onlooker := h.client()
+	onlooker := h.Client()
 	state := h.state(onlooker)
-	require.ElementsMatch(t, []string{"r1", "r2", "r3"}, owners(state.Holders))
+	require.ElementsMatch(t, []string{"r1", "r2", "r3"}, harness.Owners(state.Holders))
 	for _, holder := range state.Holders {
 		require.Equal(t, priority.Shared, holder.Mode)
 		require.NotZero(t, holder.Token)
 	}
 
 	// and a writer waits for all of them
-	w := h.ask(h.lock(h.client()), "w")
-	require.Len(t, w.queued().Holders, 3)
-	r2.release()
-	r1.release()
-	w.waits()
-	r3.release()
-	w.granted()
-	require.Equal(t, []string{"w"}, owners(h.state(onlooker).Holders))
+	w := h.acquire("w")
+	require.Len(t, w.Queued().Holders, 3)
+	r2.Release()
+	r1.Release()
+	w.IsPending()
+	r3.Release()
+	w.Granted()
+	h.heldBy(onlooker, "w")
 }
 
 // Readers that wait behind a writer which has seen them are granted in one
 // transaction, also when it knows the first of them already: it takes none of them
 // for all.
 func TestReadersThatWaitTogetherAreGrantedTogether(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	opener, onlooker := h.lock(h.client()), h.client()
-	locks := []*recipes.PriorityLock{h.lock(h.client()), h.lock(h.client()), h.lock(h.client())}
+	h := share(t)
+	opener, onlooker := h.lock(h.Client()), h.Client()
+	locks := []*recipes.PriorityLock{h.lock(h.Client()), h.lock(h.Client()), h.lock(h.Client())}
 	for reads := range 16 {
 		// given a writer that knows of others from before, and two readers behind it
-		first := h.hold(opener, "first")
-		writer := h.ask(locks[0], "writer")
-		writer.queued()
-		r1 := h.ask(locks[1], "r1", sharing)
-		r1.queued()
-		r2 := h.ask(locks[2], "r2", sharing)
-		r2.queued()
-		first.release()
-		writer.granted()
+		first := h.Hold(opener, "first")
+		writer := h.Acquire(locks[0], "writer")
+		writer.Queued()
+		r1 := h.Acquire(locks[1], "r1", harness.Shared)
+		r1.Queued()
+		r2 := h.Acquire(locks[2], "r2", harness.Shared)
+		r2.Queued()
+		first.Release()
+		writer.Granted()
 
 		// when it leaves soon after it has looked for its successor, in some of these rounds
 		for range reads {
 			h.state(onlooker)
 		}
-		writer.release()
+		writer.Release()
 
 		// then both have the lock by the same grant
-		require.Equal(t, r1.token(), r2.token(), "after %d reads", reads)
-		r1.release()
-		r2.release()
+		require.Equal(t, r1.Token(), r2.Token(), "after %d reads", reads)
+		r1.Release()
+		r2.Release()
 	}
 }
 
 // The readers behind a writer wait for it, however many come: it does not
 // starve.
 func TestReadersDoNotPassAWriterOfTheirPriority(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a reader, and a writer that waits
-	first := h.hold(h.lock(h.client()), "first", sharing)
-	w := h.ask(h.lock(h.client()), "w")
-	w.queued()
+	first := h.hold("first", harness.Shared)
+	w := h.queued("w")
 
 	// when more readers come, then they wait behind the writer
-	var later []*user
+	var later []*harness.Request
 	for i := range 3 {
-		r := h.ask(h.lock(h.client()), fmt.Sprint("later ", i), sharing)
-		require.Equal(t, i+2, r.queued().Position)
+		r := h.acquire(fmt.Sprint("later ", i), harness.Shared)
+		require.Equal(t, i+2, r.Queued().Position)
 		later = append(later, r)
 	}
-	trier := h.ask(h.lock(h.client()), "trier", sharing, try)
-	require.True(t, recipes.IsNotAcquired(trier.refused()))
-	first.release()
-	w.granted()
+	trier := h.acquire("trier", harness.Shared, harness.Try)
+	require.True(t, recipes.IsNotAcquired(trier.Refused()))
+	first.Release()
+	w.Granted()
 	for _, r := range later {
-		r.waits()
+		r.IsPending()
 	}
 
 	// and hold together after it
-	w.release()
+	w.Release()
 	for _, r := range later {
-		r.granted()
+		r.Granted()
 	}
-	require.Len(t, h.state(h.client()).Holders, 3)
+	require.Len(t, h.state(h.Client()).Holders, 3)
 }
 
 // FIFO inside a priority, the more important first.
 // Nor do they walk in past one that has joined, and has not shut the lock yet.
 func TestReadersDoNotWalkInPastAWriterThatTheySee(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a lock that readers have opened, and a writer of their priority that has done no more than to join
-	first := h.hold(h.lock(h.client()), "first", sharing)
-	h.hold(h.lock(h.client()), "second", sharing)
-	node := h.lockNode(first.grant.ID()) + "/2147483647-x-0123456789abcdef01234567-"
-	_, err := h.shell().Create(node, []byte(`{"format":1,"owner":"writer","mode":"exclusive"}`), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	first := h.hold("first", harness.Shared)
+	h.hold("second", harness.Shared)
+	node := lockNode(first) + "/2147483647-x-0123456789abcdef01234567-"
+	_, err := h.Shell().Create(node, []byte(`{"format":1,"owner":"writer","mode":"exclusive"}`), zk.FlagEphemeral|zk.FlagSequence, harness.WorldACL)
 	require.NoError(t, err)
 
 	// then who looks does not, unless it comes first
-	require.True(t, recipes.IsNotAcquired(h.ask(h.lock(h.client()), "reader", sharing, try).refused()))
-	h.hold(h.lock(h.client()), "important reader", sharing, at(1), try)
+	require.True(t, recipes.IsNotAcquired(h.acquire("reader", harness.Shared, harness.Try).Refused()))
+	h.hold("important reader", harness.Shared, harness.At(1), harness.Try)
 }
 
 func TestHandOverReachesTheReadersUpToTheNextWriter(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given a writer that holds, and a mixed queue
-	holder := h.hold(h.lock(h.client()), "holder", at(9))
-	join := func(owner string, change ...func(*recipes.Request)) *user {
-		u := h.ask(h.lock(h.client()), owner, change...)
-		u.queued()
+	holder := h.hold("holder", harness.At(9))
+	join := func(owner string, change ...func(*recipes.Request)) *harness.Request {
+		u := h.queued(owner, change...)
 		return u
 	}
-	low := join("low", at(1), sharing)
-	w := join("w", at(3))
-	late := join("late", at(3), sharing)
-	r1, r2 := join("r1", at(5), sharing), join("r2", at(4), sharing)
+	low := join("low", harness.At(1), harness.Shared)
+	w := join("w", harness.At(3))
+	late := join("late", harness.At(3), harness.Shared)
+	r1, r2 := join("r1", harness.At(5), harness.Shared), join("r2", harness.At(4), harness.Shared)
 
 	// when it releases, then the readers in front of the writer hold together
-	holder.release()
-	r1.granted()
-	r2.granted()
-	onlooker := h.client()
-	require.Equal(t, []string{"r1", "r2"}, owners(h.state(onlooker).Holders))
-	require.Equal(t, []string{"w", "late", "low"}, owners(h.state(onlooker).Waiters))
+	holder.Release()
+	r1.Granted()
+	r2.Granted()
+	onlooker := h.Client()
+	h.heldBy(onlooker, "r1", "r2")
+	require.Equal(t, []string{"w", "late", "low"}, harness.Owners(h.state(onlooker).Waiters))
 
 	// and so on
-	r1.release()
-	r2.release()
-	w.granted()
-	late.waits()
-	w.release()
-	late.granted()
-	low.granted()
+	r1.Release()
+	r2.Release()
+	w.Granted()
+	late.IsPending()
+	w.Release()
+	late.Granted()
+	low.Granted()
 }
 
 func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 
 	// given three readers, one of them as important as the writer to come
-	var readers []*user
+	var readers []*harness.Request
 	for i := range 2 {
-		readers = append(readers, h.hold(h.lock(h.client()), fmt.Sprint("reader ", i), at(1), sharing, cleanup(time.Hour)))
+		readers = append(readers, h.hold(fmt.Sprint("reader ", i), harness.At(1), harness.Shared, harness.Cleanup(time.Hour)))
 	}
-	equal := h.hold(h.lock(h.client()), "equal", at(5), sharing, cleanup(time.Hour))
+	equal := h.hold("equal", harness.At(5), harness.Shared, harness.Cleanup(time.Hour))
 
 	// when a writer comes
-	w := h.ask(h.lock(h.client()), "w", at(5))
-	w.queued()
-	w.waits()
+	w := h.queued("w", harness.At(5))
+	w.IsPending()
 
 	// then those it outranks are left alone as long as the equal one is there
 	for _, r := range readers {
-		require.Zero(t, count[recipes.PreemptAsked](r.told))
+		require.Empty(t, harness.All[recipes.PreemptAsked](r.Notices))
 	}
-	equal.release()
+	equal.Release()
 
 	// and are asked to go when that has left, all of them
 	for _, r := range readers {
-		require.Equal(t, "w", await[recipes.PreemptAsked](t, r.told).By.Owner)
+		require.Equal(t, "w", harness.Await[recipes.PreemptAsked](h, r.Notices).By.Owner)
 	}
-	require.Zero(t, count[recipes.PreemptAsked](equal.told))
-	readers[0].release()
-	w.waits()
-	readers[1].release()
-	w.granted()
+	require.Empty(t, harness.All[recipes.PreemptAsked](equal.Notices))
+	readers[0].Release()
+	w.IsPending()
+	readers[1].Release()
+	w.Granted()
 }
 
 func TestForcefulWriterTakesOverFromAllReaders(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	var readers []*user
+	h := share(t)
+	var readers []*harness.Request
 	for i := range 3 {
-		readers = append(readers, h.hold(h.lock(h.client()), fmt.Sprint("reader ", i), at(1), sharing))
+		readers = append(readers, h.hold(fmt.Sprint("reader ", i), harness.At(1), harness.Shared))
 	}
-	w := h.ask(h.lock(h.client()), "w", at(5), forceful)
-	w.granted()
-	require.Len(t, await[recipes.TookOver](t, w.told).From, 3)
+	w := h.acquire("w", harness.At(5), harness.Forceful)
+	w.Granted()
+	require.Len(t, harness.Await[recipes.TookOver](h, w.Notices).From, 3)
 	for _, r := range readers {
-		lost := await[recipes.Lost](t, r.told)
+		lost := r.Lost()
 		require.Equal(t, recipes.LossTaken, lost.Err.Reason)
 		require.Equal(t, "w", lost.Err.By)
-		require.Greater(t, w.token(), lost.Err.Token)
+		require.Greater(t, w.Token(), lost.Err.Token)
 	}
-	require.Equal(t, []string{"w"}, owners(h.state(h.client()).Holders))
+	h.heldBy(h.Client(), "w")
 }
 
 func TestReaderThatOutranksAWriterPreemptsIt(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	w := h.hold(h.lock(h.client()), "w", at(1), cleanup(time.Hour))
-	waiting := h.ask(h.lock(h.client()), "waiting", at(1), sharing)
-	waiting.queued()
-	r := h.ask(h.lock(h.client()), "r", at(5), sharing)
-	require.Equal(t, "r", await[recipes.PreemptAsked](t, w.told).By.Owner)
-	w.release()
+	h := share(t)
+	w := h.hold("w", harness.At(1), harness.Cleanup(time.Hour))
+	waiting := h.queued("waiting", harness.At(1), harness.Shared)
+	r := h.acquire("r", harness.At(5), harness.Shared)
+	require.Equal(t, "r", harness.Await[recipes.PreemptAsked](h, w.Notices).By.Owner)
+	w.Release()
 
 	// both readers come in: they are next to each other
-	r.granted()
-	waiting.granted()
+	r.Granted()
+	waiting.Granted()
 }
 
 // 0: only what needs nobody's consent.
 func TestTryOfAReaderSucceedsBesideReadersAndFailsOtherwise(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	c := h.client()
+	h := share(t)
+	c := h.Client()
 
 	// beside readers, together with many others
-	first := h.hold(h.lock(h.client()), "first", sharing)
-	var tries []*user
+	first := h.hold("first", harness.Shared)
+	var tries []*harness.Request
 	for i := range 8 {
-		tries = append(tries, h.ask(h.lock(h.client()), fmt.Sprint("try ", i), sharing, try))
+		tries = append(tries, h.acquire(fmt.Sprint("try ", i), harness.Shared, harness.Try))
 	}
 	for _, u := range tries {
-		u.granted()
+		u.Granted()
 	}
-	require.Len(t, h.contenders(), 9)
+	require.Len(t, h.Ephemerals(), 9)
 
 	// not of a writer
-	require.True(t, recipes.IsNotAcquired(h.ask(h.lock(c), "writer", try).refused()))
+	require.True(t, recipes.IsNotAcquired(h.Acquire(h.lock(c), "writer", harness.Try).Refused()))
 	for _, u := range append(tries, first) {
-		u.release()
+		u.Release()
 	}
 
 	// and not beside a writer
-	h.hold(h.lock(c), "holder")
-	require.True(t, recipes.IsNotAcquired(h.ask(h.lock(c), "reader", sharing, try).refused()))
-	require.Len(t, h.contenders(), 1)
+	h.Hold(h.lock(c), "holder")
+	require.True(t, recipes.IsNotAcquired(h.Acquire(h.lock(c), "reader", harness.Shared, harness.Try).Refused()))
+	require.Len(t, h.Ephemerals(), 1)
 }
 
 // More than one hand-over can name come in all the same.
 func TestHandOverToVeryManyReadersReachesAll(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	holder := h.hold(h.lock(h.client()), "holder", at(1))
-	c := h.client()
-	var readers []*user
+	h := share(t)
+	holder := h.hold("holder", harness.At(1))
+	c := h.Client()
+	var readers []*harness.Request
 	for i := range 70 {
-		readers = append(readers, h.ask(h.lock(c), fmt.Sprint("reader ", i), sharing))
+		readers = append(readers, h.Acquire(h.lock(c), fmt.Sprint("reader ", i), harness.Shared))
 	}
-	require.Eventually(t, func() bool { return len(h.contenders()) == 71 }, soon, 10*time.Millisecond)
-	holder.release()
+	harness.Eventually(t, func() bool { return len(h.Ephemerals()) == 71 }, "all are in the queue")
+	holder.Release()
 	for _, r := range readers {
-		r.granted()
+		r.Granted()
 	}
-	require.Len(t, h.state(h.client()).Holders, 70)
+	require.Len(t, h.state(h.Client()).Holders, 70)
 }
 
 // A room with a rule for readers: writers are alone, readers meet.
@@ -325,8 +312,7 @@ func (r *readingRoom) leave(mode priority.Mode) {
 // Curator R6, with priorities, downgrades, lost connections and requests that
 // give up.
 func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
+	h := share(t)
 	var room readingRoom
 	var crowd sync.WaitGroup
 	const (
@@ -335,7 +321,7 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 	)
 	for i := range clients {
 		wire := &tripwire{}
-		l := h.lock(h.client(through(wire)))
+		l := h.lock(h.Client(through(wire)))
 		random := rand.New(rand.NewPCG(uint64(i), 7))
 		crowd.Go(func() {
 			for n := range visits {
@@ -357,11 +343,11 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 	require.Empty(t, room.foul)
 	require.Zero(t, room.readers+room.writers)
 	require.NotZero(t, room.met, "readers overlap")
-	h.nobodyThere()
+	h.NoEphemerals()
 }
 
 func read(l *recipes.PriorityLock, room *readingRoom, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	r := recipes.Request{Mode: mode, Priority: level, CleanupTimeout: time.Minute}
 	if hurry {
@@ -396,14 +382,13 @@ func read(l *recipes.PriorityLock, room *readingRoom, mode priority.Mode, level 
 // The Guard counts nested holds of one mode, and refuses to make a shared one
 // exclusive: two that both want that would wait for each other for ever.
 func TestUpgradeFailsAtOnceAndChangesNothing(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	guard := h.guard(h.client(), "reader")
+	h := share(t)
+	guard := h.guard(h.Client(), "reader")
 	shared := users
 	shared.Mode = priority.Shared
 	hold, err := guard.Acquire(t.Context(), shared)
 	require.NoError(t, err)
-	other, err := h.guard(h.client(), "other").Acquire(t.Context(), shared)
+	other, err := h.guard(h.Client(), "other").Acquire(t.Context(), shared)
 	require.NoError(t, err)
 
 	// when the reader wants to be alone
@@ -416,24 +401,22 @@ func TestUpgradeFailsAtOnceAndChangesNothing(t *testing.T) {
 	inner, err := guard.Acquire(hold.Context(), shared)
 	require.NoError(t, err)
 	require.Equal(t, hold.Token(), inner.Token())
-	require.Len(t, h.contenders(), 2)
+	require.Len(t, h.Ephemerals(), 2)
 	for _, held := range []*lockguard.Hold{inner, hold, other} {
 		require.NoError(t, held.Release(t.Context()))
 	}
 }
 
 func TestReadersOfDeadSessionsCountForNothing(t *testing.T) {
-	t.Parallel()
-	h := shareHouse(t)
-	mortal, alive := h.client(), h.client()
-	r1 := h.hold(h.lock(mortal), "r1", sharing)
-	r2 := h.hold(h.lock(alive), "r2", sharing)
-	w := h.ask(h.lock(h.client()), "w")
-	w.queued()
-	h.expire(mortal)
-	require.Equal(t, recipes.LossSession, await[recipes.Lost](t, r1.told).Err.Reason)
-	w.waits()
-	r2.release()
-	w.granted()
-	require.False(t, slices.Contains(owners(h.state(alive).Holders), "r1"))
+	h := share(t)
+	mortal, alive := h.Client(), h.Client()
+	r1 := h.Hold(h.lock(mortal), "r1", harness.Shared)
+	r2 := h.Hold(h.lock(alive), "r2", harness.Shared)
+	w := h.queued("w")
+	h.Expire(mortal)
+	require.Equal(t, recipes.LossSession, r1.Lost().Err.Reason)
+	w.IsPending()
+	r2.Release()
+	w.Granted()
+	require.False(t, slices.Contains(harness.Owners(h.state(alive).Holders), "r1"))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -16,7 +15,6 @@ type spot string
 const (
 	beforeRequest     spot = "before request"
 	beforeTransaction spot = "before transaction"
-	beforeSet         spot = "before set"
 	beforeListing     spot = "before listing"
 	beforeGet         spot = "before get"
 	afterRequest      spot = "after request"
@@ -31,9 +29,6 @@ type tripwire struct {
 	left  int
 	act   func() // nil once it was done
 	conn  net.Conn
-	deaf  bool          // what is sent vanishes
-	mute  bool          // what the server answers vanishes, until the next connection
-	slow  time.Duration // how long the next answer takes
 }
 
 func (w *tripwire) set(where spot, n int, act func()) {
@@ -74,7 +69,7 @@ func (w *tripwire) dial(ctx context.Context, network, addr string) (net.Conn, er
 		return nil, err
 	}
 	w.mu.Lock()
-	w.conn, w.mute = conn, false
+	w.conn = conn
 	w.mu.Unlock()
 	return &wiredConn{Conn: conn, wire: w}, nil
 }
@@ -84,48 +79,6 @@ func (w *tripwire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.conn.Close()
-}
-
-// lastAnswer lets one more request through, and its answer after a while.
-// Whatever is sent later vanishes, until restore.
-func (w *tripwire) lastAnswer(after time.Duration) {
-	w.set(afterRequest, 0, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.deaf, w.slow = true, after
-	})
-}
-
-// swallow lets the answers on this connection vanish.
-func (w *tripwire) swallow() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mute = true
-}
-
-func (w *tripwire) swallows() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mute
-}
-
-func (w *tripwire) restore() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deaf, w.slow = false, 0
-}
-
-func (w *tripwire) isDeaf() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.deaf
-}
-
-func (w *tripwire) delay() (d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d, w.slow = w.slow, 0
-	return d
 }
 
 func through(w *tripwire) func(*recipes.Config) {
@@ -140,8 +93,6 @@ type wiredConn struct {
 // Operations of ZooKeeper's wire protocol.
 const (
 	opGetData      = 4
-	opSync         = 9
-	opSetData      = 5
 	opPing         = 11
 	opGetChildren2 = 12
 	opMulti        = 14
@@ -158,16 +109,11 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 		c.wire.pass(beforeTransaction)
 	case opGetData:
 		c.wire.pass(beforeGet)
-	case opSetData:
-		c.wire.pass(beforeSet)
 	case opGetChildren2:
 		c.wire.pass(beforeListing)
 	}
 	if op != opPing {
 		c.wire.pass(beforeRequest)
-	}
-	if c.wire.isDeaf() {
-		return len(b), nil
 	}
 	n, err := c.Conn.Write(b)
 	if op != opPing {
@@ -178,14 +124,8 @@ func (c *wiredConn) Write(b []byte) (int, error) {
 
 func (c *wiredConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	for err == nil && c.wire.swallows() {
-		n, err = c.Conn.Read(b)
-	}
 	if n > 0 {
 		c.wire.pass(atAnswer)
-		if d := c.wire.delay(); d > 0 {
-			<-time.After(d)
-		}
 	}
 	return n, err
 }
