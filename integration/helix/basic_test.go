@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -17,14 +18,13 @@ import (
 
 // Helix 1
 func TestHolderIsShownWithItsMessageUntilItReleases(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given a free lock
 	require.Empty(t, h.holder())
 
 	// when A acquires it with a message
-	a := h.hold(h.client(), "A", message("Test"))
+	a := h.holds("A", message("Test"))
 
 	// then the record says so, and A holds
 	state := h.state()
@@ -32,32 +32,31 @@ func TestHolderIsShownWithItsMessageUntilItReleases(t *testing.T) {
 	require.Equal(t, "A", state.Holders[0].Owner)
 	require.Equal(t, "Test", state.Holders[0].Message)
 	require.Equal(t, a.token(), state.Holders[0].Token)
-	require.NoError(t, a.hold.Context().Err())
+	require.NoError(t, a.Granted().Context().Err())
 
 	// when A releases, then it holds no more
 	a.release()
 	require.False(t, h.state().Held())
-	require.ErrorIs(t, context.Cause(a.hold.Context()), lockguard.ErrReleased)
+	require.ErrorIs(t, context.Cause(a.Granted().Context()), lockguard.ErrReleased)
 }
 
 // Helix 2: refused at once, so the acquire timeout is 0.
 func TestEqualIsRefusedWhileTheLeaseRunsAndCannotReleaseIt(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that A has held the lock, and B holds it now for ever
-	ca := h.client()
+	ca := h.Client()
 	past := h.past(ca, "A")
-	b := h.hold(h.client(), "B", lease(10_000*time.Hour))
+	b := h.holds("B", lease(10_000*time.Hour))
 
 	h.unchanged(func() {
 		// when A tries
-		err := h.ask(ca, "A", try).refused()
+		err := h.ask(ca, "A", try).Refused()
 
 		// then it is refused, and told by whom
 		var busy *recipes.NotAcquiredError
 		require.ErrorAs(t, err, &busy)
-		require.Equal(t, []string{"B"}, owners(busy.Holders))
+		require.Equal(t, []string{"B"}, harness.Owners(busy.Holders))
 		require.Zero(t, busy.Waited)
 
 		// and when it releases what it had, that is an error
@@ -71,16 +70,15 @@ func TestEqualIsRefusedWhileTheLeaseRunsAndCannotReleaseIt(t *testing.T) {
 
 // Helix 3
 func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that B holds, and its lease has run out, of which it hears nothing
-	b := h.hold(h.client(), "B", lease(50*time.Millisecond))
+	b := h.holds("B", lease(50*time.Millisecond))
 	h.leaseRunsOut()
 	b.undisturbed()
 
 	// when A asks
-	a := h.hold(h.client(), "A")
+	a := h.holds("A")
 
 	// then A holds, and B is told why it has to go
 	require.Equal(t, "A", h.holder())
@@ -89,7 +87,7 @@ func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
 
 	// and only A can release it
 	var lost *lockguard.LostError
-	require.ErrorAs(t, b.hold.Release(t.Context()), &lost)
+	require.ErrorAs(t, b.Granted().Release(t.Context()), &lost)
 	require.Equal(t, recipes.LossTaken, lost.Reason)
 	require.Equal(t, "A", lost.By)
 	require.Equal(t, "A", h.holder())
@@ -98,13 +96,9 @@ func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
 }
 
 // leaseRunsOut waits until the lease of the holder has run out.
-func (h *house) leaseRunsOut() {
-	h.t.Helper()
-	h.eventually("the lease has not run out", func() bool {
-		state := h.state()
-		require.True(h.t, state.Held())
-		return state.Holders[0].LeaseLeft == 0
-	})
+func (f *fixture) leaseRunsOut() {
+	f.Helper()
+	harness.Eventually(f, func() bool { return f.state().Holders[0].LeaseLeft == 0 }, "the lease has run out")
 }
 
 // requireLeaseOver checks the cause of an interruption: the holder was asked to
@@ -121,19 +115,18 @@ func requireLeaseOver(t testing.TB, cause error) {
 
 // Helix 4: a record without a priority counts as one with the lowest.
 func TestHolderWithoutPriorityIsNobodysInferior(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that A has held the lock, and B holds it without having said how important it is
-	ca := h.client()
+	ca := h.Client()
 	past := h.past(ca, "A", at(0))
-	b := h.hold(h.client(), "B")
+	b := h.holds("B")
 	require.Equal(t, priority.Default, h.state().Holders[0].Priority)
 
 	h.unchanged(func() {
 		// when A of priority 0 tries, by force even, then it is refused
-		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try).refused()))
-		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try, forceful, waiting(0)).refused()))
+		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try).Refused()))
+		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try, forceful, waiting(0)).Refused()))
 
 		// and when it releases what it had, that is an error
 		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
@@ -141,20 +134,19 @@ func TestHolderWithoutPriorityIsNobodysInferior(t *testing.T) {
 
 	// and when it queues, it waits like any equal
 	a := h.ask(ca, "A", at(0), forceful, waiting(0))
-	await[lockguard.Queued](t, a.told)
-	a.waits()
+	await[lockguard.Queued](a)
+	a.IsPending()
 	b.undisturbed()
 }
 
 // Helix 5
 func TestMoreImportantStrangerCannotReleaseAndMayLeave(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that user1 of priority 5 has held the lock, and B without a priority holds it
-	c := h.client()
+	c := h.Client()
 	past := h.past(c, "user1", at(5))
-	b := h.hold(h.client(), "B")
+	b := h.holds("B")
 
 	h.unchanged(func() {
 		// when user1 releases, then that is an error
@@ -173,11 +165,10 @@ func TestOfManyThatTryAtOnceExactlyOneHolds(t *testing.T) {
 	const rounds = 40
 	for _, crowd := range []int{2, 8} {
 		t.Run(fmt.Sprint(crowd, " users"), func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			guards := make([]*lockguard.Guard, crowd)
 			for i := range guards {
-				c := h.client()
+				c := h.Client()
 				require.NoError(t, c.Ready(t.Context()))
 				guards[i], _ = h.guard(c, fmt.Sprint("user ", i))
 			}
@@ -214,11 +205,10 @@ func TestOfManyThatTryAtOnceExactlyOneHolds(t *testing.T) {
 
 // Helix 7
 func TestHandleCannotBeClosedWhileItHolds(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that A holds
-	c := h.client()
+	c := h.Client()
 	a := h.hold(c, "A")
 
 	// when it closes its handle
@@ -232,22 +222,21 @@ func TestHandleCannotBeClosedWhileItHolds(t *testing.T) {
 
 	// and still holds, with all rights
 	require.Equal(t, "A", h.holder())
-	require.NoError(t, a.hold.Context().Err())
-	require.NoError(t, a.hold.Extend(t.Context(), time.Hour))
+	require.NoError(t, a.Granted().Context().Err())
+	require.NoError(t, a.Granted().Extend(t.Context(), time.Hour))
 	a.release()
 	require.NoError(t, c.Close(t.Context()))
 }
 
 // Helix 8
 func TestHandleThatIsClosedSaysSo(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that A does not hold, and B does
-	c := h.client()
+	c := h.Client()
 	guard, _ := h.guard(c, "A")
 	past := h.past(c, "A")
-	b := h.hold(h.client(), "B")
+	b := h.holds("B")
 
 	// when A closes its handle
 	require.NoError(t, c.Close(t.Context()))

@@ -14,13 +14,12 @@ import (
 
 // Helix 47
 func TestStrangerCannotReleaseALockWhoseLeaseHasRunOut(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given two strangers: one has released the lock, the other has lost it to A
-	released := h.past(h.client(), "released")
-	loser := h.hold(h.client(), "loser")
-	a := h.hold(h.client(), "A", at(1), forceful, lease(50*time.Millisecond))
+	released := h.past(h.Client(), "released")
+	loser := h.holds("loser")
+	a := h.holds("A", at(1), forceful, lease(50*time.Millisecond))
 	loser.loses()
 
 	// and that A's lease has run out
@@ -31,11 +30,11 @@ func TestStrangerCannotReleaseALockWhoseLeaseHasRunOut(t *testing.T) {
 		require.ErrorIs(t, released.Release(t.Context()), lockguard.ErrReleased)
 		require.ErrorIs(t, released.Extend(t.Context(), time.Hour), lockguard.ErrReleased)
 		var lost *lockguard.LostError
-		require.ErrorAs(t, loser.hold.Extend(t.Context(), time.Hour), &lost)
+		require.ErrorAs(t, loser.Granted().Extend(t.Context(), time.Hour), &lost)
 		require.Equal(t, "A", lost.By)
-		require.ErrorAs(t, loser.hold.Release(t.Context()), &lost)
+		require.ErrorAs(t, loser.Granted().Release(t.Context()), &lost)
 		require.Equal(t, "A", lost.By)
-		require.ErrorIs(t, loser.hold.Release(t.Context()), lockguard.ErrReleased)
+		require.ErrorIs(t, loser.Granted().Release(t.Context()), lockguard.ErrReleased)
 	})
 
 	// and A still holds, as long as nobody asks
@@ -46,8 +45,7 @@ func TestStrangerCannotReleaseALockWhoseLeaseHasRunOut(t *testing.T) {
 
 // Helix 48
 func TestSameOwnerInTwoProcessesIsTwoStrangers(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that a process holds the lock as "backup"
 	there := h.process("backup", time.Minute, plainly)
@@ -55,27 +53,27 @@ func TestSameOwnerInTwoProcessesIsTwoStrangers(t *testing.T) {
 	token := there.await("Acquired").Token
 
 	// when this process asks as "backup" too
-	here := h.client()
+	here := h.Client()
 	h.unchanged(func() {
 		// then it is refused, and told which "backup" holds
 		var busy *recipes.NotAcquiredError
-		require.ErrorAs(t, h.ask(here, "backup", try).refused(), &busy)
+		require.ErrorAs(t, h.ask(here, "backup", try).Refused(), &busy)
 		require.Len(t, busy.Holders, 1)
 		require.Equal(t, there.cmd.Process.Pid, busy.Holders[0].PID)
 		require.NotEqual(t, os.Getpid(), busy.Holders[0].PID)
 	})
 	second := h.ask(here, "backup")
-	await[lockguard.Queued](t, second.told)
-	second.waits()
+	await[lockguard.Queued](second)
+	second.IsPending()
 
 	// and is granted when the other one releases, not before
 	there.order("release")
 	there.await("Released")
-	second.holds()
+	second.Granted()
 	require.Greater(t, second.token(), token)
 
 	// and inside this process only the context of the Hold makes it the same one
-	require.ErrorAs(t, h.ask(here, "backup", try).refused(), new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, h.ask(here, "backup", try).Refused(), new(*recipes.NotAcquiredError))
 	guard, _ := h.guard(here, "backup")
 	err := guard.Do(t.Context(), lockguard.Requirement{Scope: "another"}, func(ctx context.Context) error {
 		_, err := guard.Acquire(ctx, requirement(try))
@@ -88,12 +86,12 @@ func TestSameOwnerInTwoProcessesIsTwoStrangers(t *testing.T) {
 		inner, err := guard.Acquire(ctx, requirement(try))
 		require.NoError(t, err)
 		require.Equal(t, outer.Token(), inner.Token())
-		require.Len(t, h.contenders(), 1)
+		require.Len(t, h.Ephemerals(), 1)
 
 		// whose release frees nothing
 		require.NoError(t, inner.Release(ctx))
 		require.Equal(t, "backup", h.holder())
 		return ctx.Err()
 	}))
-	require.Empty(t, h.contenders())
+	require.Empty(t, h.Ephemerals())
 }

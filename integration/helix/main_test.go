@@ -11,13 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
 
-const (
-	// tick is the unit of the server's clock: sessions end on one.
-	tick = 200 * time.Millisecond
-
-	// soon is how long anything that must happen may take on a busy machine.
-	soon = 30 * time.Second
-)
+// tick is the unit of the server's clock: sessions end on one.
+const tick = 200 * time.Millisecond
 
 // shared serves all tests. Sessions may be long, so that a busy machine ends
 // none by accident.
@@ -31,15 +26,5 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(shared.Main(m, leaks))
-}
-
-// leaks returns what goroutines are left, after some time for those on their way
-// out.
-func leaks() error {
-	for deadline := time.Now().Add(soon / 3); ; {
-		if err := goleak.Find(); err == nil || time.Now().After(deadline) {
-			return err
-		}
-	}
+	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 }

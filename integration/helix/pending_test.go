@@ -11,66 +11,57 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// Helix 33: refused when it does not want to wait; otherwise it queues behind.
+// Helix 33, and 34 for an equal: refused when it does not want to wait; otherwise it queues behind.
 func TestPendingRequestKeepsItsPlaceBeforeALowerOne(t *testing.T) {
 	t.Parallel()
-	newcomerStaysBehind(t, 5)
-}
-
-// Helix 34: the same for an equal.
-func TestPendingRequestKeepsItsPlaceBeforeAnEqualOne(t *testing.T) {
-	t.Parallel()
-	newcomerStaysBehind(t, 9)
-}
-
-func newcomerStaysBehind(t *testing.T, level priority.Level) {
-	t.Helper()
 	for how, force := range map[string][]change{
-		"polite":            {at(level)},
-		"forceful":          {at(level), forceful},
-		"forceful, at once": {at(level), forceful, waiting(0)},
+		"polite":                   {at(5)},
+		"forceful":                 {at(5), forceful},
+		"forceful, at once":        {at(5), forceful, waiting(0)},
+		"equal, polite":            {at(9)},
+		"equal, forceful":          {at(9), forceful},
+		"equal, forceful, at once": {at(9), forceful, waiting(0)},
 	} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 
 			// given that A of priority 1 holds, and H of priority 9 waits for it to clean up
-			a := h.hold(h.client(), "A", at(1), lease(time.Hour), cleanup(declared))
-			pending := h.ask(h.client(), "H", at(9))
-			await[lockguard.PreemptSent](t, pending.told)
-			await[lockguard.PreemptRequested](t, a.told)
+			a := h.holds("A", at(1), lease(time.Hour), cleanup(declared))
+			pending := h.asks("H", at(9))
+			await[lockguard.PreemptSent](pending)
+			await[lockguard.PreemptRequested](a)
 
-			c := h.client()
+			c := h.Client()
 			h.unchanged(func() {
 				// when M tries, then it is refused, and nothing has changed
 				var busy *recipes.NotAcquiredError
-				require.ErrorAs(t, h.ask(c, "M", append(force, try)...).refused(), &busy)
-				require.Equal(t, []string{"A"}, owners(busy.Holders))
+				require.ErrorAs(t, h.ask(c, "M", append(force, try)...).Refused(), &busy)
+				require.Equal(t, []string{"A"}, harness.Owners(busy.Holders))
 				require.Equal(t, 1, busy.Ahead)
 			})
 
 			// when M asks and waits, then it stands behind H
 			m := h.ask(c, "M", force...)
-			require.Equal(t, 2, await[lockguard.Queued](t, m.told).Position)
+			require.Equal(t, 2, await[lockguard.Queued](m).Position)
 			require.Equal(t, []string{"H", "M"}, h.waiters())
 
 			// and it is still H alone that asks A to go
 			asking := h.state().Holders[0].PreemptedBy
 			require.Len(t, asking, 1)
 			require.Equal(t, "H", asking[0].Owner)
-			require.Zero(t, count[lockguard.Displaced](pending.told))
-			require.Zero(t, count[lockguard.PreemptSent](m.told))
+			none[lockguard.Displaced](pending)
+			none[lockguard.PreemptSent](m)
 
 			// and H that is granted
 			a.release()
-			pending.holds()
+			pending.Granted()
 			require.Equal(t, "H", h.holder())
-			m.waits()
+			m.IsPending()
 		})
 	}
 }
@@ -85,18 +76,17 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 		"forceful":           {at(5), forceful},
 	} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 
 			// given that A holds, and B waits, for A's cleanup if it is more important
-			a := h.hold(h.client(), "A", at(1), cleanup(declared))
-			b := h.ask(h.client(), "B", request...)
-			await[lockguard.Queued](t, b.told)
+			a := h.holds("A", at(1), cleanup(declared))
+			b := h.asks("B", request...)
+			await[lockguard.Queued](b)
 			asked := requirement(request...).Priority > 1
 			if asked {
-				await[lockguard.PreemptRequested](t, a.told)
+				await[lockguard.PreemptRequested](a)
 			}
-			b.waits()
+			b.IsPending()
 
 			// when A releases, for reasons of its own
 			a.release()
@@ -105,10 +95,10 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 			if asked {
 				require.Equal(t, "B", h.holder())
 			}
-			b.holds()
+			b.Granted()
 			require.Equal(t, "B", h.holder())
 			require.Greater(t, b.token(), a.token())
-			require.Zero(t, count[lockguard.TakenOver](b.told))
+			none[lockguard.TakenOver](b)
 		})
 	}
 }
@@ -116,29 +106,28 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 // Helix 36
 func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 	t.Parallel()
-	for how, hold := range map[string]func(*house) (renew func() error, release func()){
-		"under a guard": func(h *house) (func() error, func()) {
-			a := h.hold(h.client(), "A", cleanup(declared))
-			return func() error { return a.hold.Extend(h.t.Context(), time.Hour) }, a.release
+	for how, hold := range map[string]func(*fixture) (renew func() error, release func()){
+		"under a guard": func(h *fixture) (func() error, func()) {
+			a := h.holds("A", cleanup(declared))
+			return func() error { return a.Granted().Extend(h.Context(), time.Hour) }, a.release
 		},
 		// A holder without a guard in front, that has not listened.
-		"by the bare lock": func(h *house) (func() error, func()) {
-			l, err := h.client().PriorityLock(scope)
-			require.NoError(h.t, err)
-			a, err := l.Acquire(h.t.Context(), recipes.Request{Owner: "A", CleanupTimeout: declared})
-			require.NoError(h.t, err)
-			return func() error { return a.Extend(h.t.Context(), time.Hour) },
-				func() { require.NoError(h.t, a.Release(h.t.Context())) }
+		"by the bare lock": func(h *fixture) (func() error, func()) {
+			l, err := h.Client().PriorityLock(scope)
+			require.NoError(h, err)
+			a, err := l.Acquire(h.Context(), recipes.Request{Owner: "A", CleanupTimeout: declared})
+			require.NoError(h, err)
+			return func() error { return a.Extend(h.Context(), time.Hour) },
+				func() { require.NoError(h, a.Release(h.Context())) }
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 
 			// given that B waits for A to clean up
 			renew, release := hold(h)
-			b := h.ask(h.client(), "B", at(5))
-			await[lockguard.PreemptSent](t, b.told)
+			b := h.asks("B", at(5))
+			await[lockguard.PreemptSent](b)
 
 			// when A renews its lease
 			h.unchanged(func() {
@@ -155,81 +144,71 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 			})
 
 			// and B still waits, and A is still asked
-			b.waits()
+			b.IsPending()
 			asking := h.state().Holders[0].PreemptedBy
 			require.Len(t, asking, 1)
 			require.Equal(t, "B", asking[0].Owner)
 			release()
-			b.holds()
+			b.Granted()
 		})
 	}
 }
 
-// A poller tries again and again, as fast as it can, until it is stopped.
+// poller tries again and again, as fast as it can, until it is stopped.
 type poller struct {
-	tries atomic.Int64
-	got   atomic.Int64
-	stop  func()
+	f          *fixture
+	tries, got atomic.Int64
+	stop       func()
 }
 
-func (h *house) poll(c *recipes.Client, changes ...change) *poller {
-	h.t.Helper()
-	p := &poller{}
+func (f *fixture) poll(c *recipes.Client) *poller {
+	f.Helper()
 	guard, err := lockguard.New(c, lockguard.WithOwner("poller"))
-	require.NoError(h.t, err)
-	stop := make(chan struct{})
+	require.NoError(f, err)
+	p, stopped := &poller{f: f}, new(atomic.Bool)
 	var loop sync.WaitGroup
 	loop.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			hold, err := guard.Acquire(context.Background(), requirement(append(changes, try)...))
-			switch {
-			case err == nil:
+		for ; !stopped.Load(); p.tries.Add(1) {
+			if hold, err := guard.Acquire(context.Background(), requirement(try)); err == nil {
 				p.got.Add(1)
 				_ = hold.Release(context.Background())
-			case !recipes.IsNotAcquired(err):
-				h.t.Error(err)
+			} else if !recipes.IsNotAcquired(err) {
+				f.Error(err)
 				return
 			}
-			p.tries.Add(1)
 		}
 	})
-	p.stop = sync.OnceFunc(func() { close(stop); loop.Wait() })
-	h.t.Cleanup(p.stop)
+	p.stop = func() { stopped.Store(true); loop.Wait() }
+	f.Cleanup(p.stop)
 	return p
 }
 
-// more waits until the poller has tried that many times more.
-func (p *poller) more(h *house, n int64) {
-	h.t.Helper()
+// more waits until the poller has tried a few times more.
+func (p *poller) more() {
+	p.f.Helper()
 	from := p.tries.Load()
-	h.eventually("the poller does not try", func() bool { return p.tries.Load() >= from+n })
+	harness.Eventually(p.f, func() bool { return p.tries.Load() >= from+2 }, "the poller tries")
 }
 
 // Helix 37
 func TestPollerDoesNotGetInBetweenTheCleanupAndTheGrant(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	ca, cb, cp := h.client(), h.client(), h.client()
-	for round := range 15 {
+	h := newFixture(t)
+	cb, cp := h.Client(), h.Client()
+	for round := range 5 {
 		// given that A cleans up because B waits, and that somebody of priority 0 polls
-		chore := newChore(t)
-		a := h.work(ca, fmt.Sprint("A ", round), []lockguard.Hook{chore.hook}, at(1), lease(time.Hour), cleanup(declared))
+		chore := newChore(h)
+		a := h.works(fmt.Sprint("A ", round), []lockguard.Hook{chore.hook}, at(1), lease(time.Hour), cleanup(declared))
 		b := h.ask(cb, fmt.Sprint("B ", round), at(5))
-		chore.begins(t)
+		chore.begins()
 		p := h.poll(cp)
-		p.more(h, 2)
+		p.more()
 
 		// when the cleanup ends
 		chore.end()
 
 		// then B holds
-		b.holds()
-		p.more(h, 2)
+		b.Granted()
+		p.more()
 		require.Equal(t, b.owner, h.holder())
 
 		// and the poller never did
@@ -242,30 +221,29 @@ func TestPollerDoesNotGetInBetweenTheCleanupAndTheGrant(t *testing.T) {
 
 // Helix 38
 func TestLockWhoseLeaseRanOutGoesToTheOneThatWaits(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that A holds, B of priority 5 waits, and C of priority 0 behind it
-	a := h.hold(h.client(), "A", at(9), lease(time.Hour))
-	b := h.ask(h.client(), "B", at(5))
-	require.Equal(t, 1, await[lockguard.Queued](t, b.told).Position)
-	c := h.ask(h.client(), "C", forceful, waiting(0))
-	require.Equal(t, 2, await[lockguard.Queued](t, c.told).Position)
+	a := h.holds("A", at(9), lease(time.Hour))
+	b := h.asks("B", at(5))
+	require.Equal(t, 1, await[lockguard.Queued](b).Position)
+	c := h.asks("C", forceful, waiting(0))
+	require.Equal(t, 2, await[lockguard.Queued](c).Position)
 
 	// when A's lease runs out while somebody of priority 0 polls
-	p := h.poll(h.client())
-	p.more(h, 1)
-	require.NoError(t, a.hold.Extend(t.Context(), 100*time.Millisecond))
+	p := h.poll(h.Client())
+	p.more()
+	require.NoError(t, a.Granted().Extend(t.Context(), 100*time.Millisecond))
 
 	// then B gets the lock, and neither the poller nor C
-	b.holds()
-	p.more(h, 2)
+	b.Granted()
+	p.more()
 	p.stop()
 	require.Zero(t, p.got.Load())
 	require.Equal(t, "B", h.holder())
 	require.Equal(t, []string{"C"}, h.waiters())
-	require.Zero(t, count[lockguard.PreemptSent](c.told))
-	c.waits()
+	none[lockguard.PreemptSent](c)
+	c.IsPending()
 
 	// and A knows why
 	requireLeaseOver(t, a.interrupted())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -20,24 +21,23 @@ const patience = 2 * time.Second
 
 // original is the holder of Helix's priority cases: priority 1, a lease of one
 // hour, and a cleanup that takes as long as the test wants, whatever it says.
-func (h *house) original(says time.Duration) (*user, *chore) {
-	h.t.Helper()
-	c := newChore(h.t)
-	u := h.work(h.client(), "original", []lockguard.Hook{c.hook}, at(1), lease(time.Hour), waiting(time.Second), cleanup(says))
+func (f *fixture) original(says time.Duration) (*user, *chore) {
+	f.Helper()
+	c := newChore(f)
+	u := f.works("original", []lockguard.Hook{c.hook}, at(1), lease(time.Hour), waiting(time.Second), cleanup(says))
 	return u, c
 }
 
 // Helix 9
 func TestStrangerCannotReleaseButGetsTheLockByAsking(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that user2 of priority 5 has held the lock, and user1 of priority 0 holds it, with a cleanup that takes no time
-	c2 := h.client()
+	c2 := h.Client()
 	past := h.past(c2, "user2", at(5))
-	cleaned := newChore(t)
+	cleaned := newChore(h)
 	cleaned.end()
-	user1 := h.work(h.client(), "user1", []lockguard.Hook{cleaned.hook}, cleanup(declared))
+	user1 := h.works("user1", []lockguard.Hook{cleaned.hook}, cleanup(declared))
 
 	// when user2 releases, then that is an error and changes nothing
 	h.unchanged(func() {
@@ -46,7 +46,7 @@ func TestStrangerCannotReleaseButGetsTheLockByAsking(t *testing.T) {
 	user1.undisturbed()
 
 	// when user2 asks politely
-	user2 := h.hold(c2, "user2", at(5), waiting(soon))
+	user2 := h.hold(c2, "user2", at(5), waiting(harness.Patience))
 
 	// then it holds, and user1 has cleaned up once and knows why
 	require.Equal(t, "user2", h.holder())
@@ -60,8 +60,7 @@ func TestStrangerCannotReleaseButGetsTheLockByAsking(t *testing.T) {
 
 // Helix 10: rejected at once, so the acquire timeout is 0.
 func TestLowerPriorityRequestIsRefusedAndHolderNotNotified(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that original holds
 	original, chore := h.original(declared)
@@ -70,8 +69,8 @@ func TestLowerPriorityRequestIsRefusedAndHolderNotNotified(t *testing.T) {
 	h.unchanged(func() {
 		for _, how := range [][]change{{try}, {try, forceful}, {try, forceful, waiting(0)}} {
 			var busy *recipes.NotAcquiredError
-			require.ErrorAs(t, h.ask(h.client(), "lower", how...).refused(), &busy)
-			require.Equal(t, []string{"original"}, owners(busy.Holders))
+			require.ErrorAs(t, h.asks("lower", how...).Refused(), &busy)
+			require.Equal(t, []string{"original"}, harness.Owners(busy.Holders))
 		}
 	})
 
@@ -83,37 +82,36 @@ func TestLowerPriorityRequestIsRefusedAndHolderNotNotified(t *testing.T) {
 
 // Helix 11
 func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that original holds
 	original, chore := h.original(declared)
 
 	// when priority 2 asks politely and is ready to wait
-	higher := h.ask(h.client(), "higher", at(2), waiting(2*declared))
+	higher := h.asks("higher", at(2), waiting(2*declared))
 
 	// then original is told who comes, and cleans up under the lock while the other waits
-	sent := await[lockguard.PreemptSent](t, higher.told)
+	sent := await[lockguard.PreemptSent](higher)
 	require.Equal(t, "original", sent.Holder.Owner)
-	asked := await[lockguard.PreemptRequested](t, original.told)
+	asked := await[lockguard.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, declared, asked.Grace)
 	require.False(t, asked.Forceful)
-	chore.begins(t)
+	chore.begins()
 	require.Equal(t, "original", h.holder())
 	require.Equal(t, []string{"higher"}, h.waiters())
-	higher.waits()
+	higher.IsPending()
 
 	// and when it is done with that, higher holds
 	chore.end()
-	higher.holds()
+	higher.Granted()
 	require.Equal(t, "higher", h.holder())
 	require.EqualValues(t, 1, chore.runs.Load())
 	var preempted *lockguard.PreemptedError
 	require.ErrorAs(t, original.ended(), &preempted)
-	require.NoError(t, await[lockguard.CleanupDone](t, original.told).Err)
-	require.Zero(t, count[lockguard.CleanupOverrun](original.told))
-	require.Zero(t, count[lockguard.TakenOver](higher.told))
+	require.NoError(t, await[lockguard.CleanupDone](original).Err)
+	none[lockguard.CleanupOverrun](original)
+	none[lockguard.TakenOver](higher)
 	require.Greater(t, higher.token(), original.token())
 }
 
@@ -126,37 +124,36 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 		"longer than declared": patience / 4,
 	} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 
 			// given that original holds
 			original, chore := h.original(says)
 
 			// when priority 2 asks politely, and waits less than the cleanup takes
-			higher := h.ask(h.client(), "higher", at(2), waiting(patience))
-			err := higher.refused()
+			higher := h.asks("higher", at(2), waiting(patience))
+			err := higher.Refused()
 
 			// then it is told so, not before its time, and its request is gone
 			var pending *recipes.CleanupPendingError
 			require.ErrorAs(t, err, &pending)
 			require.ErrorContains(t, err, "cleanup of the holder has not finished")
 			require.GreaterOrEqual(t, pending.Waited, patience)
-			require.Equal(t, []string{"original"}, owners(pending.Holders))
+			require.Equal(t, []string{"original"}, harness.Owners(pending.Holders))
 			require.Empty(t, h.waiters())
 
 			// and original was notified, and still holds
-			await[lockguard.PreemptRequested](t, original.told)
-			chore.begins(t)
+			await[lockguard.PreemptRequested](original)
+			chore.begins()
 			require.Equal(t, "original", h.holder())
 			if says < patience {
-				await[lockguard.CleanupOverrun](t, original.told)
+				await[lockguard.CleanupOverrun](original)
 			}
 
 			// and its release is in good order
 			chore.end()
 			require.ErrorAs(t, original.ended(), new(*lockguard.PreemptedError))
-			require.NoError(t, await[lockguard.Released](t, original.told).Err)
-			require.Zero(t, count[lockguard.Lost](original.told))
+			require.NoError(t, await[lockguard.Released](original).Err)
+			none[lockguard.Lost](original)
 			require.Empty(t, h.holder())
 		})
 	}
@@ -164,32 +161,31 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 
 // Helix 13
 func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that original holds
 	original, chore := h.original(declared)
 
 	// when priority 2 asks by force, and waits less than the cleanup takes
-	higher := h.ask(h.client(), "higher", at(2), forceful, waiting(patience))
+	higher := h.asks("higher", at(2), forceful, waiting(patience))
 
 	// then original is told how long it has, and that it is by force
-	asked := await[lockguard.PreemptRequested](t, original.told)
+	asked := await[lockguard.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, patience, asked.Grace)
 	require.True(t, asked.Forceful)
-	chore.begins(t)
+	chore.begins()
 
 	// and the other holds when that is over, not before, though the cleanup is not done
-	higher.holds()
-	sent, taken := await[lockguard.PreemptSent](t, higher.told), await[lockguard.TakenOver](t, higher.told)
+	higher.Granted()
+	sent, taken := await[lockguard.PreemptSent](higher), await[lockguard.TakenOver](higher)
 	require.GreaterOrEqual(t, taken.At.Sub(sent.At), patience)
-	require.Equal(t, []string{"original"}, owners(taken.From))
+	require.Equal(t, []string{"original"}, harness.Owners(taken.From))
 	require.Equal(t, "higher", h.holder())
 	require.Greater(t, higher.token(), original.token())
 
 	// and original knows that, and its cleanup too; whether it hears before that the grace is over is a matter of milliseconds
-	lost := original.loses().Err
+	lost := original.loses()
 	require.Equal(t, recipes.LossTaken, lost.Reason)
 	require.Equal(t, "higher", lost.By)
 	err := original.ended()
@@ -201,40 +197,39 @@ func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
 
 // Helix 14: the one that is overtaken is not refused, but stays queued behind.
 func TestWaitingRequestIsDisplacedByAHigherOneAndStaysQueuedBehind(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given that original holds, and priority 2 waits for it to clean up
 	original, chore := h.original(declared)
-	two := h.ask(h.client(), "two", at(2), waiting(2*declared))
-	await[lockguard.PreemptSent](t, two.told)
-	await[lockguard.PreemptRequested](t, original.told)
-	chore.begins(t)
+	two := h.asks("two", at(2), waiting(2*declared))
+	await[lockguard.PreemptSent](two)
+	await[lockguard.PreemptRequested](original)
+	chore.begins()
 
 	// when priority 3 asks
-	three := h.ask(h.client(), "three", at(3), waiting(2*declared))
-	await[lockguard.PreemptSent](t, three.told)
+	three := h.asks("three", at(3), waiting(2*declared))
+	await[lockguard.PreemptSent](three)
 
 	// then 2 is told by whom it is displaced, and stands behind that one
-	require.Equal(t, "three", await[lockguard.Displaced](t, two.told).By.Owner)
+	require.Equal(t, "three", await[lockguard.Displaced](two).By.Owner)
 	require.Equal(t, []string{"three", "two"}, h.waiters())
-	two.waits()
+	two.IsPending()
 
 	// and it is 3 that asks original to go, and gets the lock after the one cleanup
-	h.eventually("2 still asks", func() bool {
+	harness.Eventually(t, func() bool {
 		asking := h.state().Holders[0].PreemptedBy
 		return len(asking) == 1 && asking[0].Owner == "three" && asking[0].Reason == priority.Outranked
-	})
+	}, "3 asks, and 2 does not")
 	require.Equal(t, "original", h.holder())
 	chore.end()
-	three.holds()
+	three.Granted()
 	require.Equal(t, "three", h.holder())
 	require.EqualValues(t, 1, chore.runs.Load())
-	two.waits()
+	two.IsPending()
 
 	// and 2 when 3 has released
 	three.release()
-	two.holds()
+	two.Granted()
 	require.Equal(t, "two", h.holder())
 	require.Greater(t, two.token(), three.token())
 	require.Greater(t, three.token(), original.token())

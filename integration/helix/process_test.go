@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -37,11 +38,11 @@ type order struct {
 	Requirement lockguard.Requirement
 }
 
-// A report is one line of a child.
+// report is one line of a child.
 type report struct {
 	Event string    // the name of an event; else "started" or "seen"
 	Clock time.Time // on the child's clock
-	PID   int
+	Heard time.Time `json:"-"` // on the clock of the test
 
 	Token  lockguard.Token
 	Reason priority.Reason
@@ -61,10 +62,10 @@ func beChild() error {
 	say := func(r report) error {
 		mu.Lock()
 		defer mu.Unlock()
-		r.Clock, r.PID = time.Now(), os.Getpid()
+		r.Clock = time.Now()
 		return out.Encode(r)
 	}
-	c, err := recipes.NewClient(recipes.Config{Servers: me.Servers, Root: me.Root, SessionTimeout: me.Session, ConnectTimeout: soon})
+	c, err := recipes.NewClient(recipes.Config{Servers: me.Servers, Root: me.Root, SessionTimeout: me.Session, ConnectTimeout: harness.Patience})
 	if err != nil {
 		return err
 	}
@@ -125,113 +126,75 @@ func reportOn(e lockguard.Event) report {
 	return r
 }
 
-// A process is a child, as the test sees it.
+// process is a child, as the test sees it.
 type process struct {
-	h     *house
+	*harness.Notices[report]
+	f     *fixture
 	owner string
 	cmd   *exec.Cmd
 	in    *json.Encoder
 	ahead time.Duration // its wall clock, of that of the test
-
-	mu   sync.Mutex
-	said []report
-	at   []time.Time   // when it was heard, on the clock of the test
-	news chan struct{} // closed by the next report
-	read int           // reports that were awaited
 }
 
 // process starts a child. With start, that starts the command in its own way.
-func (h *house) process(owner string, session time.Duration, start func(*exec.Cmd) error) *process {
-	h.t.Helper()
+func (f *fixture) process(owner string, session time.Duration, start func(*exec.Cmd) error) *process {
+	f.Helper()
 	self, err := os.Executable()
-	require.NoError(h.t, err)
-	me, err := json.Marshal(identity{Servers: []string{h.server.Addr()}, Root: h.root, Owner: owner, Session: session})
-	require.NoError(h.t, err)
-	p := &process{h: h, owner: owner, cmd: exec.Command(self), news: make(chan struct{})}
+	require.NoError(f, err)
+	me, err := json.Marshal(identity{Servers: []string{f.Server.Addr()}, Root: f.Root, Owner: owner, Session: session})
+	require.NoError(f, err)
+	p := &process{Notices: harness.NewNotices[report](f.History, owner), f: f, owner: owner, cmd: exec.Command(self)}
 	p.cmd.Env = append(os.Environ(), childVariable+"="+string(me))
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe() // its end ends the child
-	require.NoError(h.t, err)
+	require.NoError(f, err)
 	out, err := p.cmd.StdoutPipe()
-	require.NoError(h.t, err)
+	require.NoError(f, err)
 	p.in = json.NewEncoder(in)
-	require.NoError(h.t, start(p.cmd))
+	require.NoError(f, start(p.cmd))
 
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
 		for s := bufio.NewScanner(out); s.Scan(); {
-			p.hear(s.Bytes())
+			r := report{Heard: time.Now()}
+			if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+				r = report{Event: "unreadable", Error: fmt.Sprintf("%v: %s", err, s.Bytes())}
+			}
+			p.Add(r)
 		}
 	}()
-	h.t.Cleanup(func() {
+	f.Cleanup(func() {
 		_ = in.Close()
 		_ = p.cmd.Process.Kill()
 		<-heard
 		_ = p.cmd.Wait()
 	})
-	started, at := p.awaitAt("started")
-	p.ahead = started.Clock.Sub(at)
+	started := p.await("started")
+	p.ahead = started.Clock.Sub(started.Heard)
 	return p
-}
-
-func (p *process) hear(line []byte) {
-	var r report
-	if err := json.Unmarshal(line, &r); err != nil {
-		r = report{Event: "unreadable", Error: fmt.Sprintf("%v: %s", err, line)}
-	}
-	p.h.story.tell(p.owner, "%s token %s %s %s %s", r.Event, r.Token, r.Reason, r.Grace, r.Error)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.said = append(p.said, r)
-	p.at = append(p.at, time.Now())
-	close(p.news)
-	p.news = make(chan struct{})
 }
 
 // order tells the child what to do.
 func (p *process) order(do string, changes ...change) {
-	p.h.t.Helper()
-	require.NoError(p.h.t, p.in.Encode(order{do, requirement(changes...)}))
+	p.f.Helper()
+	require.NoError(p.f, p.in.Encode(order{do, requirement(changes...)}))
 }
 
 // await waits for the next report of an event, behind the one awaited last.
 func (p *process) await(event string) report {
-	p.h.t.Helper()
-	r, _ := p.awaitAt(event)
-	return r
-}
-
-// awaitAt also says when it was heard.
-func (p *process) awaitAt(event string) (report, time.Time) {
-	p.h.t.Helper()
-	deadline := time.After(soon)
+	p.f.Helper()
 	for {
-		p.mu.Lock()
-		for p.read < len(p.said) {
-			i := p.read
-			p.read++
-			if r, at := p.said[i], p.at[i]; r.Event == event {
-				p.mu.Unlock()
-				return r, at
-			}
-		}
-		news := p.news
-		p.mu.Unlock()
-		select {
-		case <-news:
-		case <-deadline:
-			require.FailNow(p.h.t, fmt.Sprintf("%s has not reported %s", p.owner, event))
+		r := harness.Await[report](p.f, p.Notices)
+		if r.Event == event {
+			return r
 		}
 	}
 }
 
 // count returns how often a child has reported an event.
-func (p *process) count(event string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for _, r := range p.said {
+func (p *process) count(event string) (n int) {
+	for _, r := range p.List() {
 		if r.Event == event {
 			n++
 		}
