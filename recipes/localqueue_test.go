@@ -27,11 +27,10 @@ func lineAt(t *testing.T, server *zktest.Server) *PriorityLock {
 // releases passes on from its own.
 func TestALineThatNobodyDisturbsTakesNoGoroutines(t *testing.T) {
 	l := lineAt(t, zktest.RunT(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	made := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
 	metrics.Read(made)
-	before := made[0].Value.Uint64()
+	before, began := made[0].Value.Uint64(), time.Now()
 	const threads, turns = 5, 400
 	var all sync.WaitGroup
 	var inside sync.Mutex
@@ -63,8 +62,10 @@ func TestALineThatNobodyDisturbsTakesNoGoroutines(t *testing.T) {
 	}
 	all.Wait()
 	metrics.Read(made)
-	// Looks at the queue, at most one in 2.5 ms, and turns that wait for them have some.
-	require.Less(t, made[0].Value.Uint64()-before, uint64(threads*turns/2))
+	// Looks at the queue have some, as have turns that wait for them: of these there are more on a machine that is slow.
+	taken, looks := made[0].Value.Uint64()-before, uint64(time.Since(began)/(freshFor/2))
+	t.Logf("%d turns took %d goroutines; there was time for %d looks", threads*turns, taken, looks)
+	require.Less(t, taken, threads*turns/4+3*looks)
 }
 
 // The reply to T17 is late, or never comes: whoever releases may leave, and the next one
