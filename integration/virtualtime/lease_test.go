@@ -13,13 +13,8 @@ import (
 )
 
 // answered makes the leader answer a program in this instant.
-func (p *program) answered() {
-	p.w.t.Helper()
-	l, err := p.client.PriorityLock("another")
-	require.NoError(p.w.t, err)
-	g, err := l.Acquire(p.w.t.Context(), recipes.Request{})
-	require.NoError(p.w.t, err)
-	require.NoError(p.w.t, g.Release(p.w.t.Context()))
+func answered(p *program) {
+	require.NoError(p.World, p.Take("another", recipes.Request{}).Release(p.World.Context()))
 }
 
 // A leaseTakeover is the takeover of a holder that is cut off. The other request has its priority, and is not forceful,
@@ -41,16 +36,15 @@ const (
 )
 
 // play returns when the takeover was, when the work of the holder was told, and when that of the other one began.
-func (c leaseTakeover) play(t *testing.T, w *world) (taken, told, began time.Duration) {
-	t.Helper()
+func (c leaseTakeover) play(w *world) (taken, told, began time.Duration) {
 	// given a holder, and one that waits for the end of its lease
 	const lease = time.Minute
-	holder, equal := w.program("holder", leaseSession), w.program("equal", long)
-	held := holder.do(lockguard.Requirement{LeaseTimeout: lease, CleanupTimeout: c.cleanup, LockDelay: c.delay}, func(ctx context.Context) error {
+	holder, equal := w.Program("holder", leaseSession), w.Program("equal", long)
+	held := holder.Do(lockguard.Requirement{LeaseTimeout: lease, CleanupTimeout: c.cleanup, LockDelay: c.delay}, func(ctx context.Context) error {
 		<-ctx.Done()
 		hold, _ := lockguard.FromContext(ctx)
 		<-hold.Lost() // work that overruns its grace, if it was asked to go
-		told = w.now()
+		told = w.Now()
 		return context.Cause(ctx)
 	})
 	r := lockguard.Requirement{}
@@ -58,30 +52,30 @@ func (c leaseTakeover) play(t *testing.T, w *world) (taken, told, began time.Dur
 		r.Priority, r.Forceful = 5, true
 		taken = c.cleanup
 	}
-	next := equal.do(r, untilCancelled)
+	next := equal.Do(r, untilCancelled)
 
 	// when the holder is cut off
-	w.until(taken - c.cut)
-	holder.answered()
-	deadline := held.hold().Deadline().Sub(w.start)
-	away := w.zk.On(zktest.Op(zktest.Connect).From("holder")).Hold()
+	w.Until(taken - c.cut)
+	answered(holder)
+	deadline := w.Since(held.Hold().Deadline())
+	away := w.On(zktest.Op(zktest.Connect).From("holder")).Hold()
 	if c.broken {
-		require.True(t, w.zk.Disconnect(holder.session().ID))
+		require.True(w, w.Disconnect(holder.Session().ID))
 	} else {
-		w.zk.Partition("holder")
+		w.Partition("holder")
 	}
 
 	// then it is taken over at the end of its grace
-	w.until(taken)
-	require.Contains(t, equal.told(), taken.String()+" TakenOver")
-	require.Error(t, held.returned())
-	w.until(taken + 2*leaseSession)
-	require.True(t, next.holds())
-	require.Greater(t, next.hold().Token(), held.hold().Token())
-	require.LessOrEqual(t, told, deadline)
-	w.zk.Heal()
+	w.Until(taken)
+	require.Contains(w, equal.Told(), taken.String()+" TakenOver")
+	require.Error(w, held.Returned())
+	w.Until(taken + 2*leaseSession)
+	require.True(w, next.Holds())
+	require.Greater(w, next.Hold().Token(), held.Hold().Token())
+	require.LessOrEqual(w, told, deadline)
+	w.Heal()
 	away.Remove()
-	return taken, told, next.began()
+	return taken, told, next.Began()
 }
 
 // The end of a lease is enforced by any request, polite and of equal priority too. A holder that is cut off then
@@ -104,19 +98,19 @@ func TestHolderThatIsCutOffAtTheEndOfItsLeaseBelievesInItUntilItNotices(t *testi
 		"and is cut off right before":     {cut: time.Millisecond, delay: unnoticed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				taken, told, began := c.play(t, w)
-				t.Logf("cut %s, taken %s, told %s, began %s", taken-c.cut, taken, told, began)
+			run(t, func(w *world) {
+				taken, told, began := c.play(w)
+				w.Logf("cut %s, taken %s, told %s, began %s", taken-c.cut, taken, told, began)
 				overlap := max(0, told-began)
-				require.Equal(t, taken+c.delay, began)
-				require.LessOrEqual(t, overlap, max(step, unnoticed-c.cut))
+				require.Equal(w, taken+c.delay, began)
+				require.LessOrEqual(w, overlap, max(step, unnoticed-c.cut))
 				switch {
 				case c.delay > 0:
-					require.Zero(t, overlap)
+					require.Zero(w, overlap)
 				case c.broken, c.cut > unnoticed:
-					require.LessOrEqual(t, overlap, step)
+					require.LessOrEqual(w, overlap, step)
 				default:
-					require.Positive(t, overlap, "two believe that they hold: if that is over, docs/safety.md may promise more")
+					require.Positive(w, overlap, "two believe that they hold: if that is over, docs/safety.md may promise more")
 				}
 			})
 		})

@@ -25,28 +25,24 @@ type rivals struct {
 
 func newRivals(w *world, turns int) *rivals {
 	r := &rivals{w: w, stop: newFreezer(), release: make(chan struct{})}
-	r.local = w.program("local", long, func(cfg *recipes.Config) { cfg.LocalQueue = turns })
-	r.waiter = w.program("waiter", long, through(r.stop))
+	r.local = w.Program("local", long, func(cfg *recipes.Config) { cfg.LocalQueue = turns })
+	r.waiter = w.Program("waiter", long, through(r.stop))
 	return r
 }
 
 // acquire makes a request in the background and lets it come as far as it does at once.
 func (r *rivals) acquire(p *program, owner string, request recipes.Request) {
-	t := r.w.t
-	t.Helper()
-	lock, err := p.client.PriorityLock(scope)
-	require.NoError(t, err)
-	request.Owner, request.LeaseTimeout = owner, day
+	request.Owner = owner
 	r.all.Go(func() {
-		grant, err := lock.Acquire(t.Context(), request)
+		grant, err := p.Acquire(scope, request)
 		if err != nil {
-			t.Errorf("request of %s: %v", owner, err)
+			r.w.Errorf("request of %s: %v", owner, err)
 			return
 		}
 		r.granted = append(r.granted, owner)
 		<-r.release
-		if err := grant.Release(t.Context()); err != nil {
-			t.Errorf("release of %s: %v", owner, err)
+		if err := grant.Release(r.w.Context()); err != nil {
+			r.w.Errorf("release of %s: %v", owner, err)
 		}
 	})
 	synctest.Wait()
@@ -62,7 +58,7 @@ func (r *rivals) next() {
 func (r *rivals) order() []string {
 	close(r.release)
 	r.all.Wait()
-	require.Empty(r.w.t, r.w.contenders())
+	require.Empty(r.w, contenders(r.w))
 	return r.granted
 }
 
@@ -84,7 +80,7 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 		{"the waiter has just asked the holder to go", recipes.Request{Priority: 5}, 2, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
+			run(t, func(w *world) {
 				r := newRivals(w, turns)
 				released := make(chan struct{})
 				late := func() recipes.Request { // it asks for its terms when it joins, and again before it asks ZooKeeper
@@ -108,7 +104,7 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 					r.next()
 				}
 				r.acquire(r.waiter, "waiter", c.waiter)
-				require.Len(t, w.contenders(), 2)
+				require.Len(w, contenders(w), 2)
 				for range c.passed {
 					r.next()
 				}
@@ -123,7 +119,7 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 
 				// then the waiter is the next holder, and the local queue goes on after it
 				first, then := behind[:c.before+c.passed], behind[c.before+c.passed:]
-				require.Equal(t, slices.Concat([]string{"holder"}, first, []string{"waiter"}, then, []string{"newcomer"}), r.order())
+				require.Equal(w, slices.Concat([]string{"holder"}, first, []string{"waiter"}, then, []string{"newcomer"}), r.order())
 			})
 		})
 	}
@@ -131,14 +127,14 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 
 // Turns of one local queue count together, also when the lock was free between them.
 func TestLocalQueueCountsTurnsBeforeItWasEmpty(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a waiter that came after the last list of a local queue, and a lock that was left free since
 		r := newRivals(w, 3)
 		r.acquire(r.local, "holder", recipes.Request{})
 		r.acquire(r.local, "local 0", recipes.Request{})
 		r.next()
 		r.acquire(r.waiter, "waiter", recipes.Request{})
-		require.Len(t, w.contenders(), 2)
+		require.Len(w, contenders(w), 2)
 		r.stop.freeze()
 		r.next()
 
@@ -150,6 +146,6 @@ func TestLocalQueueCountsTurnsBeforeItWasEmpty(t *testing.T) {
 		r.stop.thaw()
 
 		// then that turn is the last one before the waiter
-		require.Equal(t, []string{"holder", "local 0", "local 1", "waiter", "local 2", "local 3", "local 4"}, r.order())
+		require.Equal(w, []string{"holder", "local 0", "local 1", "waiter", "local 2", "local 3", "local 4"}, r.order())
 	})
 }

@@ -6,56 +6,57 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 // The holder is cut off: it stops at its deadline, the server frees its node with
 // the session, and the lock stays free for the delay after that.
 func TestLockOfAHolderThatIsCutOffIsDelayedFromTheEndOfItsSession(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a holder with a session of 16s and a lock-delay of a minute, and a waiter
 		const session, delay = 16 * time.Second, time.Minute
-		holder, waiter := w.program("holder", session), w.program("waiter", long)
-		held := holder.do(lockguard.Requirement{LockDelay: delay}, untilCancelled)
-		next := waiter.do(lockguard.Requirement{}, untilCancelled)
+		holder, waiter := w.Program("holder", session), w.Program("waiter", long)
+		held := holder.Do(lockguard.Requirement{LockDelay: delay}, untilCancelled)
+		next := waiter.Do(lockguard.Requirement{}, untilCancelled)
 
 		// when the network between it and the server is cut
-		w.zk.Partition("holder")
-		lostBy(t, held.returned())
+		w.Partition("holder")
+		virtual.LostBy(w.T, held.Returned())
 
 		// then the waiter is told when the server has freed the lock, and until when
-		w.until(session + tick)
-		told := only[lockguard.Delayed](waiter)
-		require.Equal(t, session+tick, told.At.Sub(w.start))
-		require.Equal(t, session+tick+delay, told.Until.Sub(w.start))
-		require.Equal(t, "holder", told.After[0].Owner)
-		require.Nil(t, next.hold())
+		w.Until(session + tick)
+		told := virtual.Only[lockguard.Delayed](waiter)
+		require.Equal(w, session+tick, w.Since(told.At))
+		require.Equal(w, session+tick+delay, w.Since(told.Until))
+		require.Equal(w, "holder", told.After[0].Owner)
+		require.Nil(w, next.Hold())
 
 		// and holds in that instant
-		w.until(session + tick + delay)
-		require.Equal(t, []string{"18s Delayed", "1m18s Acquired"}, waiter.told())
-		require.Equal(t, session+tick+delay, next.began())
+		w.Until(session + tick + delay)
+		require.Equal(w, []string{"18s Delayed", "1m18s Acquired"}, waiter.Told())
+		require.Equal(w, session+tick+delay, next.Began())
 	})
 }
 
 // Each lock of several has its own delay, and the whole waits for the longest.
 func TestSeveralLocksWaitForTheDelayOfEach(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		holder, waiter := w.program("holder", 10*time.Second), w.program("waiter", long)
-		held, err := holder.guard.AcquireAll(t.Context(), []lockguard.Requirement{
+	run(t, func(w *world) {
+		holder, waiter := w.Program("holder", 10*time.Second), w.Program("waiter", long)
+		held, err := holder.Guard.AcquireAll(w.Context(), []lockguard.Requirement{
 			{Scope: "a", LockDelay: time.Minute}, {Scope: "b", LockDelay: 2 * time.Minute},
 		})
-		require.NoError(t, err)
-		require.True(t, w.zk.Expire(holder.session().ID))
+		require.NoError(w, err)
+		require.True(w, w.Expire(holder.Session().ID))
 		<-held.Context().Done()
-		require.Error(t, held.Release(t.Context()))
+		require.Error(w, held.Release(w.Context()))
 
-		began := w.now()
-		got, err := waiter.guard.AcquireAll(t.Context(), []lockguard.Requirement{{Scope: "b"}, {Scope: "a"}})
-		require.NoError(t, err)
+		began := w.Now()
+		got, err := waiter.Guard.AcquireAll(w.Context(), []lockguard.Requirement{{Scope: "b"}, {Scope: "a"}})
+		require.NoError(w, err)
 		// the delay of b begins when somebody asks for b: when a is held
-		require.Equal(t, 3*time.Minute, (w.now() - began).Truncate(time.Second))
-		require.NoError(t, got.Release(t.Context()))
+		require.Equal(w, 3*time.Minute, (w.Now() - began).Truncate(time.Second))
+		require.NoError(w, got.Release(w.Context()))
 	})
 }
 
@@ -70,14 +71,14 @@ func TestTakeoverAfterTheGraceIsDelayed(t *testing.T) {
 		"outstays its grace": {time.Hour, []string{"0s PreemptSent", "10m0s TakenOver", "10m0s Delayed", "15m0s Acquired"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				holder, urgent := w.program("holder", long), w.program("urgent", long)
-				held := holder.do(lockguard.Requirement{LockDelay: 5 * time.Minute, CleanupTimeout: 10 * time.Minute}, untilCancelled, lasting(c.cleanup))
-				next := urgent.do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
-				require.Error(t, held.returned())
-				w.until(2 * time.Hour)
-				require.NotNil(t, next.hold())
-				require.Equal(t, c.told, urgent.told())
+			run(t, func(w *world) {
+				holder, urgent := w.Program("holder", long), w.Program("urgent", long)
+				held := holder.Do(lockguard.Requirement{LockDelay: 5 * time.Minute, CleanupTimeout: 10 * time.Minute}, untilCancelled, lasting(c.cleanup))
+				next := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+				require.Error(w, held.Returned())
+				w.Until(2 * time.Hour)
+				require.NotNil(w, next.Hold())
+				require.Equal(w, c.told, urgent.Told())
 			})
 		})
 	}

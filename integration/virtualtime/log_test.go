@@ -27,35 +27,35 @@ func (s stuckLog) Handle(context.Context, slog.Record) error {
 }
 
 func TestLogThatBlocksForEverKeepsNobodyFromReconnecting(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a holder and a waiter whose log, at debug level, takes nothing
 		log := stuckLog{free: make(chan struct{})}
 		defer close(log.free)
 		stuck := func(cfg *recipes.Config) { cfg.Logger = slog.New(log) }
-		holder, waiter := w.program("holder", session10, stuck), w.program("waiter", session10, stuck)
-		held := holder.do(lockguard.Requirement{}, lasting(time.Hour))
-		w.until(time.Minute)
-		waits := waiter.do(lockguard.Requirement{}, lasting(time.Second))
+		holder, waiter := w.Program("holder", session10, stuck), w.Program("waiter", session10, stuck)
+		held := holder.Do(lockguard.Requirement{}, lasting(time.Hour))
+		w.Until(time.Minute)
+		waits := waiter.Do(lockguard.Requirement{}, lasting(time.Second))
 
 		// when connections break, again and again, also to a server that is away for a moment
 		for range 20 {
 			for _, p := range []*program{holder, waiter} {
-				id, _ := p.client.Session()
-				require.True(t, w.zk.Disconnect(id))
+				id, _ := p.Client.Session()
+				require.True(w, w.Disconnect(id))
 			}
-			w.until(w.now() + time.Minute)
-			require.True(t, held.holds())
+			w.Until(w.Now() + time.Minute)
+			require.True(w, held.Holds())
 		}
-		w.zk.Stop()
+		w.Stop()
 		<-time.After(time.Second)
-		require.NoError(t, w.zk.Restart())
-		w.until(w.now() + time.Minute)
+		require.NoError(w, w.Restart())
+		w.Until(w.Now() + time.Minute)
 
 		// then both have their sessions, and the lock goes from one to the other
-		require.True(t, held.holds())
-		require.Zero(t, holder.client.Health().Expirations)
-		require.NoError(t, held.returned())
-		require.NoError(t, waits.returned())
-		require.Less(t, waits.ended, time.Hour+time.Minute)
+		require.True(w, held.Holds())
+		require.Zero(w, holder.Client.Health().Expirations)
+		require.NoError(w, held.Returned())
+		require.NoError(w, waits.Returned())
+		require.Less(w, waits.Ended(), time.Hour+time.Minute)
 	})
 }

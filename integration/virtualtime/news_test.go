@@ -8,47 +8,48 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestHolderWhoseLockWasBrokenIsToldSoHoweverSoonOthersHaveTheLock(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a holder that hears of nothing for a while
-		holder, next := w.program("holder", long), w.program("next", long)
-		operator := w.program("operator", long, func(cfg *recipes.Config) {
+		holder, next := w.Program("holder", long), w.Program("next", long)
+		operator := w.Program("operator", long, func(cfg *recipes.Config) {
 			cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
 		})
-		held := holder.do(lockguard.Requirement{}, untilCancelled)
-		w.until(time.Second)
-		deaf := w.zk.On(zktest.Event(zktest.NodeDeleted, zktest.NodeDataChanged).From("holder")).Hold()
+		held := holder.Do(lockguard.Requirement{}, untilCancelled)
+		w.Until(time.Second)
+		deaf := w.On(zktest.Event(zktest.NodeDeleted, zktest.NodeDataChanged).From("holder")).Hold()
 
 		// when its lock is broken, and newcomers have it, one after the other
-		_, err := operator.client.Break(t.Context(), recipes.BreakRequest{
-			Scope: scope, Token: held.hold().Token(), By: "ana", Reason: "it hangs",
+		_, err := operator.Client.Break(w.Context(), recipes.BreakRequest{
+			Scope: scope, Token: held.Hold().Token(), By: "ana", Reason: "it hangs",
 		})
-		require.NoError(t, err)
+		require.NoError(w, err)
 		for range 3 {
-			require.NoError(t, next.do(lockguard.Requirement{}, atOnce).returned())
+			require.NoError(w, next.Do(lockguard.Requirement{}, atOnce).Returned())
 		}
 		synctest.Wait()
 		deaf.Release()
 
 		// then it is told who has broken it, and why
-		lost := lostBy(t, held.returned())
-		require.Equal(t, recipes.LossBroken, lost.Reason)
-		require.Equal(t, "ana", lost.By)
-		require.Equal(t, "it hangs", lost.Why)
+		lost := virtual.LostBy(w.T, held.Returned())
+		require.Equal(w, recipes.LossBroken, lost.Reason)
+		require.Equal(w, "ana", lost.By)
+		require.Equal(w, "it hangs", lost.Why)
 
 		// and when that is no news any more, the lock node forgets it
 		for _, later := range []time.Duration{5 * time.Minute, 10 * time.Minute} { // the first one only learns how old it is
-			w.until(later)
-			require.NoError(t, next.do(lockguard.Requirement{}, atOnce).returned())
+			w.Until(later)
+			require.NoError(w, next.Do(lockguard.Requirement{}, atOnce).Returned())
 		}
-		state, err := next.client.Lock(t.Context(), scope)
-		require.NoError(t, err)
-		require.Empty(t, state.Evicted)
+		state, err := next.Client.Lock(w.Context(), scope)
+		require.NoError(w, err)
+		require.Empty(w, state.Evicted)
 	})
 }
 

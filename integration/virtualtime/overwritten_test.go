@@ -3,7 +3,6 @@ package virtualtime
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -19,19 +19,17 @@ import (
 
 const session10 = 10 * time.Second
 
-// lockNode is the path of the lock's node.
-func (w *world) lockNode() string {
-	w.t.Helper()
-	nodes := w.contenders()
-	require.NotEmpty(w.t, nodes)
-	return path.Dir(nodes[0].Path)
+// lockNode is the node of the lock.
+func lockNode(w *world) *virtual.Lock {
+	locks := virtual.Locks(w.Server, "/lockkeeper")
+	require.Len(w, locks, 1)
+	return locks[0]
 }
 
 // overwrite writes the grant record as nobody who keeps to the protocol does.
-func (w *world) overwrite(record string) {
-	w.t.Helper()
-	require.NoError(w.t, w.zk.Set(w.lockNode(), []byte(record)))
-	w.tell("vandal", "writes %q", record)
+func overwrite(w *world, record string) {
+	require.NoError(w, w.Set(lockNode(w).Path, []byte(record)))
+	w.History.Add("other", "writes %q", record)
 }
 
 // names is a grant record that names somebody.
@@ -39,26 +37,23 @@ func names(guid string) string { return fmt.Sprintf(`{"format":1,"holders":[%q]}
 
 const nobody = "0123456789abcdef01234567"
 
-// guidOf is that of a request, by its owner.
-func (w *world) guidOf(owner string) string {
-	w.t.Helper()
-	for _, n := range w.contenders() {
-		if strings.Contains(string(n.Data), fmt.Sprintf(`"owner":%q`, owner)) {
-			return strings.Split(path.Base(n.Path), "-")[2]
+// of is the request of an owner; nil if there is none.
+func of(w *world, owner string) *virtual.Contender {
+	for _, c := range contenders(w) {
+		if c.Owner == owner {
+			return &c
 		}
 	}
-	require.FailNow(w.t, "no request of "+owner)
-	return ""
+	return nil
 }
 
 // lostInTime: the holder is told within one session timeout, and its node goes.
-func (w *world) lostInTime(r *run, overwritten time.Duration) {
-	w.t.Helper()
-	require.Equal(w.t, recipes.LossDeleted, lostBy(w.t, r.returned()).Reason)
-	require.LessOrEqual(w.t, r.ended-overwritten, session10)
-	for _, n := range w.contenders() {
-		require.NotContains(w.t, string(n.Data), fmt.Sprintf(`"owner":%q`, r.p.name))
-	}
+func lostInTime(r *work, overwritten time.Duration) {
+	w := r.Program.World
+	w.Helper()
+	require.Equal(w, recipes.LossDeleted, virtual.LostBy(w, r.Returned()).Reason)
+	require.LessOrEqual(w, r.Ended()-overwritten, session10)
+	require.Nil(w, of(w, r.Program.Name))
 }
 
 func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsTold(t *testing.T) {
@@ -70,15 +65,15 @@ func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsTold(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
-				story(t, func(t *testing.T, w *world) {
+				run(t, func(w *world) {
 					// given a holder for whom nobody waits
-					held := w.program("holder", session10).do(lockguard.Requirement{Mode: mode}, untilCancelled)
-					w.until(time.Minute)
-					require.True(t, held.holds())
+					held := w.Program("holder", session10).Do(lockguard.Requirement{Mode: mode}, untilCancelled)
+					w.Until(time.Minute)
+					require.True(w, held.Holds())
 
 					// when the record is overwritten, then the holder is told
-					w.overwrite(record)
-					w.lostInTime(held, time.Minute)
+					overwrite(w, record)
+					lostInTime(held, time.Minute)
 				})
 			}
 		})
@@ -87,167 +82,167 @@ func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsTold(t *testing.T) {
 
 // A holder that has waiters lists them: it sees at once that the record has another version.
 func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a holder that was asked to go, and is busy with its cleanup
-		holder, waiter, other := w.program("holder", session10), w.program("waiter", session10), w.program("other", session10)
-		held := holder.do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled,
+		holder, waiter, other := w.Program("holder", session10), w.Program("waiter", session10), w.Program("other", session10)
+		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled,
 			func(ctx context.Context) error { <-ctx.Done(); return nil })
-		w.until(time.Minute)
-		waits := waiter.do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
-		w.until(2 * time.Minute)
-		only[lockguard.PreemptRequested](holder)
+		w.Until(time.Minute)
+		waits := waiter.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+		w.Until(2 * time.Minute)
+		virtual.Only[lockguard.PreemptRequested](holder)
 
 		// when the record names somebody who comes
-		w.overwrite(names(nobody))
-		comes := other.do(lockguard.Requirement{}, lasting(time.Second))
+		overwrite(w, names(nobody))
+		comes := other.Do(lockguard.Requirement{}, lasting(time.Second))
 
 		// then the holder is told in seconds, and both others are served
-		w.until(2*time.Minute + time.Second)
-		require.Equal(t, recipes.LossDeleted, only[lockguard.Lost](holder).Err.Reason)
-		require.NoError(t, waits.returned())
-		require.NoError(t, comes.returned())
-		require.Error(t, held.returned())
+		w.Until(2*time.Minute + time.Second)
+		require.Equal(w, recipes.LossDeleted, virtual.Only[lockguard.Lost](holder).Err.Reason)
+		require.NoError(w, waits.Returned())
+		require.NoError(w, comes.Returned())
+		require.Error(w, held.Returned())
 	})
 }
 
 func TestWaiterThatTheRecordNamesHoldsAndTheHolderIsTold(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		holder, waiter := w.program("holder", session10), w.program("waiter", session10)
+	run(t, func(w *world) {
+		holder, waiter := w.Program("holder", session10), w.Program("waiter", session10)
 		// given a holder, and one that waits for it
-		held := holder.do(lockguard.Requirement{}, untilCancelled)
-		w.until(time.Minute)
-		waits := waiter.do(lockguard.Requirement{}, lasting(time.Minute))
-		w.until(2 * time.Minute)
+		held := holder.Do(lockguard.Requirement{}, untilCancelled)
+		w.Until(time.Minute)
+		waits := waiter.Do(lockguard.Requirement{}, lasting(time.Minute))
+		w.Until(2 * time.Minute)
 
 		// when somebody writes both records of a grant to it
-		w.overwrite(names(w.guidOf("waiter")))
-		for _, n := range w.contenders() {
+		overwrite(w, names(of(w, "waiter").ID))
+		for _, n := range contenders(w) {
 			if data := string(n.Data); strings.Contains(data, `"owner":"waiter"`) {
-				require.NoError(t, w.zk.Set(n.Path, []byte(strings.TrimSuffix(data, "}")+`,"granted":true}`)))
+				require.NoError(w, w.Set(n.Path, []byte(strings.TrimSuffix(data, "}")+`,"granted":true}`)))
 			}
 		}
 		synctest.Wait()
-		require.True(t, waits.holds())
+		require.True(w, waits.Holds())
 
 		// then two hold the lock, for less than a session timeout
-		w.lostInTime(held, 2*time.Minute)
-		require.NoError(t, waits.returned())
+		lostInTime(held, 2*time.Minute)
+		require.NoError(w, waits.Returned())
 	})
 }
 
 func TestReadersThatTheRecordForgetsAreToldAndTheOthersAreNot(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given three readers, of whom one has walked in: its name says that it holds
 		shared := lockguard.Requirement{Mode: priority.Shared}
-		first, second, third := w.program("first", session10), w.program("second", session10), w.program("third", session10)
-		a := first.do(shared, untilCancelled)
-		w.until(time.Minute)
-		b := second.do(shared, lasting(10*time.Minute))
-		w.until(2 * time.Minute)
-		c := third.do(shared, lasting(10*time.Minute))
-		w.until(3 * time.Minute)
+		first, second, third := w.Program("first", session10), w.Program("second", session10), w.Program("third", session10)
+		a := first.Do(shared, untilCancelled)
+		w.Until(time.Minute)
+		b := second.Do(shared, lasting(10*time.Minute))
+		w.Until(2 * time.Minute)
+		c := third.Do(shared, lasting(10*time.Minute))
+		w.Until(3 * time.Minute)
 		walked := 0
-		for _, n := range w.contenders() {
+		for _, n := range contenders(w) {
 			if strings.Contains(n.Path, "-w-") {
 				walked++
 			}
 		}
-		require.Equal(t, 1, walked)
+		require.Equal(w, 1, walked)
 
-		w.overwrite(names(w.guidOf("second")))
+		overwrite(w, names(of(w, "second").ID))
 
-		w.lostInTime(a, 3*time.Minute)
-		require.NoError(t, b.returned())
-		require.NoError(t, c.returned())
+		lostInTime(a, 3*time.Minute)
+		require.NoError(w, b.Returned())
+		require.NoError(w, c.Returned())
 	})
 }
 
 // Whoever stands behind the holder in its process goes to ZooKeeper, like anybody else.
 func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		p := w.program("local", session10, func(cfg *recipes.Config) { cfg.LocalQueue = 10 })
-		first := p.do(lockguard.Requirement{}, lasting(10*time.Second))
-		second := p.do(lockguard.Requirement{}, untilCancelled) // on the first one's node
-		third := p.do(lockguard.Requirement{}, lasting(time.Second))
-		w.until(time.Minute)
-		require.NoError(t, first.returned())
-		require.Len(t, w.contenders(), 1)
+	run(t, func(w *world) {
+		p := w.Program("local", session10, func(cfg *recipes.Config) { cfg.LocalQueue = 10 })
+		first := p.Do(lockguard.Requirement{}, lasting(10*time.Second))
+		second := p.Do(lockguard.Requirement{}, untilCancelled) // on the first one's node
+		third := p.Do(lockguard.Requirement{}, lasting(time.Second))
+		w.Until(time.Minute)
+		require.NoError(w, first.Returned())
+		require.Len(w, contenders(w), 1)
 
-		w.overwrite(names(nobody))
+		overwrite(w, names(nobody))
 
-		require.Equal(t, recipes.LossDeleted, lostBy(t, second.returned()).Reason)
-		require.LessOrEqual(t, second.ended, time.Minute+session10)
-		require.NoError(t, third.returned())
-		require.Less(t, third.ended, 2*time.Minute)
+		require.Equal(w, recipes.LossDeleted, virtual.LostBy(w.T, second.Returned()).Reason)
+		require.LessOrEqual(w, second.Ended(), time.Minute+session10)
+		require.NoError(w, third.Returned())
+		require.Less(w, third.Ended(), 2*time.Minute)
 	})
 }
 
 // A record that says nothing is restored from the requests: nobody loses by it.
 func TestRecordThatSaysNothingIsRestoredByTheHolder(t *testing.T) {
 	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
-		story(t, func(t *testing.T, w *world) {
-			held := w.program("holder", session10).do(lockguard.Requirement{Mode: mode}, lasting(time.Hour))
-			w.until(time.Minute)
+		run(t, func(w *world) {
+			held := w.Program("holder", session10).Do(lockguard.Requirement{Mode: mode}, lasting(time.Hour))
+			w.Until(time.Minute)
 
-			w.overwrite("junk")
+			overwrite(w, "junk")
 
-			w.until(time.Minute + session10)
-			node, err := w.zk.Get(w.lockNode())
-			require.NoError(t, err)
-			require.JSONEq(t, names(w.guidOf("holder")), string(node.Data))
-			require.NoError(t, held.returned())
+			w.Until(time.Minute + session10)
+			node, err := w.Get(lockNode(w).Path)
+			require.NoError(w, err)
+			require.JSONEq(w, names(of(w, "holder").ID), string(node.Data))
+			require.NoError(w, held.Returned())
 		})
 	}
 }
 
 // What a newer program has written stays, and ends nothing.
 func TestRecordOfANewerProgramIsLeftAlone(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		held := w.program("holder", session10).do(lockguard.Requirement{}, lasting(time.Hour))
-		w.until(time.Minute)
+	run(t, func(w *world) {
+		held := w.Program("holder", session10).Do(lockguard.Requirement{}, lasting(time.Hour))
+		w.Until(time.Minute)
 
-		newer := `{"format":9,"holders":{"` + w.guidOf("holder") + `":"and how it holds, which this program does not know"}}`
-		w.overwrite(newer)
+		newer := `{"format":9,"holders":{"` + of(w, "holder").ID + `":"and how it holds, which this program does not know"}}`
+		overwrite(w, newer)
 
-		w.until(time.Minute + 5*session10)
-		require.True(t, held.holds())
-		node, err := w.zk.Get(w.lockNode())
-		require.NoError(t, err)
-		require.Equal(t, newer, string(node.Data))
-		require.NoError(t, held.returned())
+		w.Until(time.Minute + 5*session10)
+		require.True(w, held.Holds())
+		node, err := w.Get(lockNode(w).Path)
+		require.NoError(w, err)
+		require.Equal(w, newer, string(node.Data))
+		require.NoError(w, held.Returned())
 	})
 }
 
 // Somebody deletes the lock with all that is in it and puts a copy in its place, while the holder's
 // connection stands still: the copy does not go with the holder's session.
 func TestLockThatIsDeletedAndMadeAgainIsLost(t *testing.T) {
-	for what, remake := range map[string]func(t *testing.T, w *world, lock zktest.Node, own zktest.Node){
-		"the holder's node": func(t *testing.T, w *world, _, own zktest.Node) {
-			require.NoError(t, w.zk.Delete(own.Path))
-			require.NoError(t, w.zk.Create(own.Path, own.Data))
+	for what, remake := range map[string]func(w *world, lock, own zktest.Node){
+		"the holder's node": func(w *world, _, own zktest.Node) {
+			require.NoError(w, w.Delete(own.Path))
+			require.NoError(w, w.Create(own.Path, own.Data))
 		},
-		"the lock": func(t *testing.T, w *world, lock, own zktest.Node) {
-			require.NoError(t, w.zk.Delete(own.Path))
-			require.NoError(t, w.zk.Delete(lock.Path))
-			require.NoError(t, w.zk.Create(lock.Path, lock.Data))
-			require.NoError(t, w.zk.Create(own.Path, own.Data))
+		"the lock": func(w *world, lock, own zktest.Node) {
+			require.NoError(w, w.Delete(own.Path))
+			require.NoError(w, w.Delete(lock.Path))
+			require.NoError(w, w.Create(lock.Path, lock.Data))
+			require.NoError(w, w.Create(own.Path, own.Data))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
+			run(t, func(w *world) {
 				f := newFreezer()
-				held := w.program("holder", session10, through(f)).do(lockguard.Requirement{}, untilCancelled)
-				w.until(time.Minute)
-				own := w.contenders()[0]
-				lock, err := w.zk.Get(w.lockNode())
-				require.NoError(t, err)
+				held := w.Program("holder", session10, through(f)).Do(lockguard.Requirement{}, untilCancelled)
+				w.Until(time.Minute)
+				own := contenders(w)[0].Node
+				lock, err := w.Get(lockNode(w).Path)
+				require.NoError(w, err)
 
 				f.freeze()
-				remake(t, w, lock, own)
+				remake(w, lock, own)
 				f.thaw()
 
-				w.lostInTime(held, time.Minute)
-				require.Empty(t, w.zk.Tree(lock.Path)[1:], "nobody stands in the way of others")
+				lostInTime(held, time.Minute)
+				require.Empty(w, w.Tree(lock.Path)[1:], "nobody stands in the way of others")
 			})
 		})
 	}
@@ -255,21 +250,21 @@ func TestLockThatIsDeletedAndMadeAgainIsLost(t *testing.T) {
 
 // The comparison costs a read in two thirds of a session timeout, and a hold that is shorter nothing.
 func TestComparingCostsAReadInTwoThirdsOfASessionTimeout(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		p := w.program("holder", session10)
-		short := p.do(lockguard.Requirement{}, lasting(session10/2))
-		require.NoError(t, short.returned())
+	run(t, func(w *world) {
+		p := w.Program("holder", session10)
+		short := p.Do(lockguard.Requirement{}, lasting(session10/2))
+		require.NoError(w, short.Returned())
 		path := ""
-		for _, n := range w.zk.Tree("/lockkeeper/locks") {
+		for _, n := range w.Tree("/lockkeeper/locks") {
 			path = n.Path
 		}
-		reads := w.zk.On(zktest.Op(zktest.GetData).Path(path)).Delay(0)
+		reads := w.On(zktest.Op(zktest.GetData).Path(path)).Delay(0)
 		defer reads.Remove()
 
-		require.NoError(t, p.do(lockguard.Requirement{}, lasting(session10/2)).returned())
+		require.NoError(w, p.Do(lockguard.Requirement{}, lasting(session10/2)).Returned())
 		before := reads.Fired()
-		require.NoError(t, p.do(lockguard.Requirement{}, lasting(100*session10)).returned())
+		require.NoError(w, p.Do(lockguard.Requirement{}, lasting(100*session10)).Returned())
 
-		require.InDelta(t, 145, reads.Fired()-before, 6) // 100 times 3/2, less what the steps of the watchdog add
+		require.InDelta(w, 145, reads.Fired()-before, 6) // 100 times 3/2, less what the steps of the watchdog add
 	})
 }

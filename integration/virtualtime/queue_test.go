@@ -17,18 +17,18 @@ import (
 // came: each at its own node and at the one in front. Only the first in line looks
 // at all of them.
 func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a queue in which everybody has settled
 		const waiters = 20
-		holder, crew := w.program("holder", long), w.program("crew", long)
+		holder, crew := w.Program("holder", long), w.Program("crew", long)
 		lock := func(p *program) *recipes.PriorityLock {
-			l, err := p.client.PriorityLock(scope)
-			require.NoError(t, err)
+			l, err := p.Client.PriorityLock(scope)
+			require.NoError(w, err)
 			return l
 		}
-		held, err := lock(holder).Acquire(t.Context(), recipes.Request{LeaseTimeout: day})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
+		held, err := lock(holder).Acquire(w.Context(), recipes.Request{LeaseTimeout: day})
+		require.NoError(w, err)
+		ctx, cancel := context.WithCancel(w.Context())
 		defer cancel()
 		var crowd sync.WaitGroup
 		var mu sync.Mutex
@@ -37,36 +37,36 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 			crowd.Go(func() {
 				g, err := lock(crew).Acquire(ctx, recipes.Request{LeaseTimeout: day})
 				if err != nil {
-					t.Error(err)
+					w.Error(err)
 					return
 				}
 				mu.Lock()
-				order = append(order, w.now())
+				order = append(order, w.Now())
 				mu.Unlock()
 				if err := g.Release(ctx); err != nil {
-					t.Error(err)
+					w.Error(err)
 				}
 			})
 		}
-		w.until(time.Minute)
-		require.Len(t, w.contenders(), waiters+1)
+		w.Until(time.Minute)
+		require.Len(w, contenders(w), waiters+1)
 
 		// when hours pass
-		lists := w.zk.On(zktest.Op(zktest.GetChildren)).Delay(time.Nanosecond)
-		reads := w.zk.On(zktest.Op(zktest.GetData)).Delay(time.Nanosecond)
+		lists := w.On(zktest.Op(zktest.GetChildren)).Delay(time.Nanosecond)
+		reads := w.On(zktest.Op(zktest.GetData)).Delay(time.Nanosecond)
 		const minutes = 120
-		w.until((minutes + 1) * time.Minute)
+		w.Until((minutes + 1) * time.Minute)
 
 		// then the first has listed once a minute, and all others have looked twice
-		require.InDelta(t, minutes, lists.Fired(), 5)
-		require.InDelta(t, minutes*waiters*2, reads.Fired(), minutes*3)
+		require.InDelta(w, minutes, lists.Fired(), 5)
+		require.InDelta(w, minutes*waiters*2, reads.Fired(), minutes*3)
 
 		// and what no event tells is noticed a minute later: an event of each that is lost
-		w.zk.On(zktest.Event(zktest.NodeDataChanged).Times(1000)).DropEvent()
-		require.NoError(t, held.Release(t.Context()))
+		w.On(zktest.Event(zktest.NodeDataChanged).Times(1000)).DropEvent()
+		require.NoError(w, held.Release(w.Context()))
 		crowd.Wait()
-		require.Len(t, order, waiters)
-		require.LessOrEqual(t, order[waiters-1]-order[0], waiters*time.Minute)
+		require.Len(w, order, waiters)
+		require.LessOrEqual(w, order[waiters-1]-order[0], waiters*time.Minute)
 	})
 }
 
@@ -78,27 +78,27 @@ func TestShortHoldsOfAQueueReadOneListEach(t *testing.T) {
 		lists int
 	}{{2 * time.Millisecond, 1}, {40 * time.Millisecond, 3}} {
 		t.Run(c.work.String(), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
+			run(t, func(w *world) {
 				// given a queue in which everybody has settled
 				const waiters = 20
-				holder, crew := w.program("holder", long), w.program("crew", long)
-				held := holder.do(lockguard.Requirement{}, lasting(time.Minute))
-				var crowd []*run
+				holder, crew := w.Program("holder", long), w.Program("crew", long)
+				held := holder.Do(lockguard.Requirement{}, lasting(time.Minute))
+				var crowd []*work
 				for range waiters {
-					crowd = append(crowd, crew.do(lockguard.Requirement{}, lasting(c.work)))
+					crowd = append(crowd, crew.Do(lockguard.Requirement{}, lasting(c.work)))
 				}
-				w.until(time.Minute - time.Second)
-				require.Len(t, w.contenders(), waiters+1)
+				w.Until(time.Minute - time.Second)
+				require.Len(w, contenders(w), waiters+1)
 
 				// when they hold, one after the other
-				lists := w.zk.On(zktest.Op(zktest.GetChildren).From("crew")).Delay(time.Nanosecond)
-				require.NoError(t, held.returned())
+				lists := w.On(zktest.Op(zktest.GetChildren).From("crew")).Delay(time.Nanosecond)
+				require.NoError(w, held.Returned())
 				for _, j := range crowd {
-					require.NoError(t, j.returned())
+					require.NoError(w, j.Returned())
 				}
 
 				// then each of them has read the list, and where holds last, once more, as has the one behind it
-				require.InDelta(t, waiters*c.lists, lists.Fired(), 4)
+				require.InDelta(w, waiters*c.lists, lists.Fired(), 4)
 			})
 		})
 	}
@@ -107,44 +107,44 @@ func TestShortHoldsOfAQueueReadOneListEach(t *testing.T) {
 // One that stands far behind in a queue that moves waits for its hand-over, for about as long as others of
 // its process did. It looks around only if that does not come.
 func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
+	run(t, func(w *world) {
 		// given a crew of which everybody waits for a third of a second each time
 		const members, turns, work = 30, 4, 11 * time.Millisecond
-		crew := w.program("crew", long)
-		lock, err := crew.client.PriorityLock(scope)
-		require.NoError(t, err)
+		crew := w.Program("crew", long)
+		lock, err := crew.Client.PriorityLock(scope)
+		require.NoError(w, err)
 		var all sync.WaitGroup
 		var done sync.WaitGroup // with the first turn
 		done.Add(members)
 		turn := func(ctx context.Context) {
 			g, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour})
 			if err != nil {
-				t.Error(err)
+				w.Error(err)
 				return
 			}
 			<-time.After(work)
 			if err := g.Release(ctx); err != nil {
-				t.Error(err)
+				w.Error(err)
 			}
 		}
 		looks := make(chan *zktest.Rule, 1)
 		for i := range members {
 			all.Go(func() {
-				turn(t.Context())
+				turn(w.Context())
 				done.Done()
 				if i == 0 {
 					done.Wait()
-					looks <- w.zk.On(zktest.Op(zktest.GetData).Path("/lockkeeper/locks/49/cluster%2Forders")).Delay(time.Nanosecond)
+					looks <- w.On(zktest.Op(zktest.GetData).Path("/lockkeeper/locks/49/cluster%2Forders")).Delay(time.Nanosecond)
 				}
 				for range turns - 1 {
-					turn(t.Context())
+					turn(w.Context())
 				}
 			})
 		}
 		all.Wait()
 
 		// then nobody has read G, but for a few while the others' turns begin
-		require.Less(t, (<-looks).Fired(), members)
+		require.Less(w, (<-looks).Fired(), members)
 	})
 }
 
@@ -152,16 +152,16 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 // and gives up some time later, then the one behind notices that at once, and so
 // also that the holder is gone.
 func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		holder, front, behind := w.program("holder", long), w.program("front", long), w.program("behind", long)
+	run(t, func(w *world) {
+		holder, front, behind := w.Program("holder", long), w.Program("front", long), w.Program("behind", long)
 		acquire := func(p *program, r recipes.Request) (*recipes.Grant, error) {
-			l, err := p.client.PriorityLock(scope)
-			require.NoError(t, err)
+			l, err := p.Client.PriorityLock(scope)
+			require.NoError(w, err)
 			r.LeaseTimeout = day
-			return l.Acquire(t.Context(), r)
+			return l.Acquire(w.Context(), r)
 		}
 		held, err := acquire(holder, recipes.Request{})
-		require.NoError(t, err)
+		require.NoError(w, err)
 		change := make(chan struct{})
 		terms := func() (recipes.Terms, <-chan struct{}) {
 			select {
@@ -175,33 +175,33 @@ func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 		crowd.Go(func() {
 			_, err := acquire(front, recipes.Request{AcquireTimeout: new(30 * time.Minute), Terms: terms})
 			if !recipes.IsNotAcquired(err) {
-				t.Error(err)
+				w.Error(err)
 			}
 		})
-		w.until(time.Second)
+		w.Until(time.Second)
 		var took time.Duration
 		crowd.Go(func() {
 			g, err := acquire(behind, recipes.Request{})
 			if err != nil {
-				t.Error(err)
+				w.Error(err)
 				return
 			}
-			took = w.now()
-			if err := g.Release(t.Context()); err != nil {
-				t.Error(err)
+			took = w.Now()
+			if err := g.Release(w.Context()); err != nil {
+				w.Error(err)
 			}
 		})
 
 		// when the one in front changes what it asks for, and gives up at 30m, and then the holder is gone
-		w.until(10*time.Minute + 45*time.Second)
+		w.Until(10*time.Minute + 45*time.Second)
 		close(change)
-		w.until(30*time.Minute + 10*time.Second)
-		require.Len(t, w.contenders(), 2)
-		require.True(t, w.zk.Expire(holder.session().ID))
+		w.Until(30*time.Minute + 10*time.Second)
+		require.Len(w, contenders(w), 2)
+		require.True(w, w.Expire(holder.Session().ID))
 		crowd.Wait()
 
 		// then the one behind takes the lock in that instant, and not when it looks after itself
-		require.Equal(t, 30*time.Minute+10*time.Second, took.Truncate(time.Second))
-		require.Error(t, held.Release(t.Context()))
+		require.Equal(w, 30*time.Minute+10*time.Second, took.Truncate(time.Second))
+		require.Error(w, held.Release(w.Context()))
 	})
 }

@@ -17,48 +17,48 @@ var toRead = lockguard.Requirement{Mode: priority.Shared, CleanupTimeout: time.H
 // opened has two programs open the lock for readers, and hold it until an instant.
 func opened(t *testing.T, w *world, until time.Duration) {
 	t.Helper()
-	a, b := w.program("opener", long), w.program("second", long)
-	warm(t, a, "another")
-	warm(t, b, "another")
-	start := w.now()
-	a.do(toRead, lasting(until-start))
-	w.until(start + time.Second)
-	b.do(toRead, lasting(until-start-time.Second))
-	w.until(start + 2*time.Second)
+	a, b := w.Program("opener", long), w.Program("second", long)
+	warm(a, "another")
+	warm(b, "another")
+	start := w.Now()
+	a.Do(toRead, lasting(until-start))
+	w.Until(start + time.Second)
+	b.Do(toRead, lasting(until-start-time.Second))
+	w.Until(start + 2*time.Second)
 }
 
 // T18 for one trip, another for the token, as after a hand-over, and one for the way out; one that has not looked yet
 // reads who is there, and G, before that.
 func TestRoundTripsOfAReaderThatWalksIn(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		p := w.program("walker", long, far)
-		warm(t, p, "another")
-		opened(t, w, time.Hour)
+	run(t, func(w *world) {
+		p := w.Program("walker", long)
+		warm(p, "another")
+		opened(w.T, w, time.Hour)
 		for round, in := range []time.Duration{4 * trip, 2 * trip, 2 * trip} {
-			start := w.now()
-			held := p.do(toRead, lasting(time.Millisecond))
-			require.NoError(t, held.returned())
-			require.Equal(t, in, held.began()-start, "round %d", round)
-			require.Equal(t, in+trip+time.Millisecond, held.ended-start, "round %d", round)
+			start := w.Now()
+			held := p.Do(toRead, lasting(time.Millisecond))
+			require.NoError(w, held.Returned())
+			require.Equal(w, in, held.Began()-start, "round %d", round)
+			require.Equal(w, in+trip+time.Millisecond, held.Ended()-start, "round %d", round)
 		}
 	})
 }
 
 // Without the token it is one trip in, and one out.
 func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		p := w.program("walker", long, far)
-		warm(t, p, "another")
-		opened(t, w, time.Hour)
-		lock, err := p.client.PriorityLock(scope)
-		require.NoError(t, err)
+	run(t, func(w *world) {
+		p := w.Program("walker", long)
+		warm(p, "another")
+		opened(w.T, w, time.Hour)
+		lock, err := p.Client.PriorityLock(scope)
+		require.NoError(w, err)
 		for _, in := range []time.Duration{3 * trip, trip, trip} {
-			start := w.now()
-			g, err := lock.Acquire(t.Context(), recipes.Request{Mode: priority.Shared})
-			require.NoError(t, err)
-			require.Equal(t, in, w.now()-start)
-			require.NoError(t, g.Release(t.Context()))
-			require.Equal(t, in+trip, w.now()-start)
+			start := w.Now()
+			g, err := lock.Acquire(w.Context(), recipes.Request{Mode: priority.Shared})
+			require.NoError(w, err)
+			require.Equal(w, in, w.Now()-start)
+			require.NoError(w, g.Release(w.Context()))
+			require.Equal(w, in+trip, w.Now()-start)
 		}
 	})
 }
@@ -67,29 +67,29 @@ func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
 func TestRoundTripsUntilReadersThatWalkedInHearOfAWriter(t *testing.T) {
 	for _, k := range []int{1, 4, 16} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				urgent := w.program("urgent", long, far)
-				warm(t, urgent, "another")
+			run(t, func(w *world) {
+				urgent := w.Program("urgent", long)
+				warm(urgent, "another")
 				var programs []*program
 				for i := range k {
-					programs = append(programs, w.program(fmt.Sprint("walker ", i), long, far))
-					warm(t, programs[i], "another")
+					programs = append(programs, w.Program(fmt.Sprint("walker ", i), long))
+					warm(programs[i], "another")
 				}
-				opened(t, w, w.now()+time.Minute)
-				var held []*run
+				opened(w.T, w, w.Now()+time.Minute)
+				var held []*work
 				for _, p := range programs {
-					held = append(held, p.do(toRead, untilCancelled, lasting(time.Second)))
+					held = append(held, p.Do(toRead, untilCancelled, lasting(time.Second)))
 				}
-				w.until(w.now() + 2*time.Minute)
-				start := w.now()
-				first := urgent.do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+				w.Until(w.Now() + 2*time.Minute)
+				start := w.Now()
+				first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
 				for _, h := range held {
-					<-h.hold().Context().Done()
+					<-h.Hold().Context().Done()
 				}
-				require.Equal(t, time.Duration(9+k)*trip, w.now()-start)
-				require.NoError(t, first.returned())
+				require.Equal(w, time.Duration(9+k)*trip, w.Now()-start)
+				require.NoError(w, first.Returned())
 				for _, h := range held {
-					require.Error(t, h.returned())
+					require.Error(w, h.Returned())
 				}
 			})
 		})
