@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -24,7 +25,7 @@ import (
 func TestProgramsWorkOnWhileOverridesComeAndGo(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) { comeAndGo(t, w, seed) })
+			story(t, func(w *world) { comeAndGo(w, seed) })
 		})
 	}
 }
@@ -59,7 +60,8 @@ func (r rule) Approve(ctx context.Context, _ lockguard.Pending) (lockguard.Decis
 	return lockguard.Decision{ID: "rule"}, nil
 }
 
-func comeAndGo(t *testing.T, w *world, seed uint64) {
+func comeAndGo(w *world, seed uint64) {
+	t := w.T
 	d := &dice{r: rand.New(rand.NewPCG(seed, 6))} //nolint:gosec // the same ones again for the same seed
 	scopes := []string{"a", "b", "c"}
 	var programs []*program
@@ -67,14 +69,14 @@ func comeAndGo(t *testing.T, w *world, seed uint64) {
 		programs = append(programs, w.program(fmt.Sprint("job-", i), lockguard.WithApprover(rule{d})))
 	}
 	top := tops{highest: make(map[string]lockguard.Token)}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, stop := context.WithTimeout(w.Context(), 5*time.Minute)
 	defer stop()
 	var all sync.WaitGroup
 	for _, p := range programs {
 		for range 2 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					err := p.guard.DoAll(ctx, d.requirements(scopes), func(ctx context.Context) error {
+					err := p.Guard.DoAll(ctx, d.requirements(scopes), func(ctx context.Context) error {
 						hold, _ := lockguard.FromContext(ctx)
 						if ctx.Err() == nil && hold.Check() == nil {
 							top.begin(t, hold)
@@ -92,7 +94,7 @@ func comeAndGo(t *testing.T, w *world, seed uint64) {
 		}
 	}
 	for range 40 {
-		w.pass(time.Duration(d.pick(4000)) * time.Millisecond)
+		w.Pass(time.Duration(d.pick(4000)) * time.Millisecond)
 		if d.pick(6) == 0 {
 			all.Go(func() { holdForAWhile(ctx, t, programs[0], d, scopes) })
 		}
@@ -103,7 +105,7 @@ func comeAndGo(t *testing.T, w *world, seed uint64) {
 	all.Wait()
 
 	for _, scope := range scopes {
-		state, err := programs[0].client.Lock(t.Context(), scope)
+		state, err := programs[0].Client.Lock(w.Context(), scope)
 		require.NoError(t, err)
 		require.Empty(t, state.Holders, scope)
 		require.Empty(t, state.Waiters, scope)
@@ -184,8 +186,8 @@ func holdForAWhile(ctx context.Context, t *testing.T, p *program, d *dice, scope
 	o := incident(override.Hold, func(o *override.Override) {
 		o.ID, o.Match.Scope, o.WaitingTimeout = "INC-9", scopes[d.pick(3)], new(500*time.Millisecond)
 	})
-	p.w.board.post(o)
-	err := p.guard.Override(ctx, o, func(context.Context) error {
+	p.board.post(o)
+	err := p.Guard.Override(ctx, o, func(context.Context) error {
 		<-time.After(time.Second)
 		return nil
 	})
@@ -226,16 +228,12 @@ func requireOnRecord(t *testing.T, programs []*program) {
 	}
 	takeovers := 0
 	for _, p := range programs {
-		p.mu.Lock()
-		for _, event := range p.events {
-			if e, ok := event.(lockguard.TakenOver); ok {
-				takeovers++
-				for _, c := range e.From {
-					require.Equal(t, e.ID, announced[taken{e.Scope, c.Token}], "%+v", c)
-				}
+		for _, e := range virtual.Events[lockguard.TakenOver](p.Program) {
+			takeovers++
+			for _, c := range e.From {
+				require.Equal(t, e.ID, announced[taken{e.Scope, c.Token}], "%+v", c)
 			}
 		}
-		p.mu.Unlock()
 	}
 	require.NotZero(t, takeovers)
 }
