@@ -12,11 +12,11 @@ import (
 // A listener must not block. One that does all the same costs its own hold
 // punctuality, and nobody else's.
 func TestListenerThatBlocksDoesNotKeepOthersFromHearingOfTheirLoss(t *testing.T) {
-	embeddedOnly(t, "a session times out", func(w *world) {
+	scenario(t, func(w *world) {
 		// given two holds of one client, of which one blocks when it is told of the risk
 		c := w.client("A")
 		stuck, free := make(chan struct{}), make(chan struct{})
-		g, err := c.lock("stuck").Acquire(w.Context(), recipes.Request{Notify: func(n recipes.Notice) {
+		g, err := c.w.fixture.Lock(c.Client, "stuck").Acquire(w.Context(), recipes.Request{Notify: func(n recipes.Notice) {
 			if _, risk := n.(recipes.AtRisk); risk {
 				close(stuck)
 				<-free
@@ -26,7 +26,7 @@ func TestListenerThatBlocksDoesNotKeepOthersFromHearingOfTheirLoss(t *testing.T)
 		other := w.hold("A", at(1))
 
 		// when the client is cut off
-		cut := w.elapsed()
+		cut := w.Now()
 		w.Partition("A")
 		<-stuck
 

@@ -14,10 +14,7 @@ import (
 
 // operator returns a client that can be told from others.
 func (w *world) operator() *client {
-	w.mu.Lock()
-	known := w.clients["ana"]
-	w.mu.Unlock()
-	if known != nil {
+	if known := w.clients["ana"]; known != nil {
 		return known
 	}
 	return w.client("ana", func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ana", Password: "s3cret"} })
@@ -31,33 +28,13 @@ func (w *world) breaks(token recipes.Token, change ...func(*recipes.BreakRequest
 	for _, f := range change {
 		f(&r)
 	}
-	type answer struct {
-		victim recipes.Contender
-		err    error
-	}
-	c, answers := w.operator(), make(chan answer, 1)
 	for _, h := range w.state().Holders {
 		if h.Token == token {
-			w.referee.forgive(h.ID)
+			w.forgive(h.ID)
 		}
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		victim, err := c.Break(ctx, r)
-		w.story.tell("ana", "has broken the lock of %q: error %v", victim.Owner, err)
-		answers <- answer{victim, err}
-	}()
-	return func() (recipes.Contender, error) {
-		w.Helper()
-		select {
-		case a := <-answers:
-			return a.victim, a.err
-		case <-time.After(2 * soon):
-			require.FailNow(w, "the break has not ended")
-			return recipes.Contender{}, nil
-		}
-	}
+	c := w.operator()
+	return later(w, "the break", func() (recipes.Contender, error) { return c.Break(context.Background(), r) })
 }
 
 // broken waits until a user is told that its lock was broken.
@@ -75,11 +52,10 @@ func (u *user) broken() {
 func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(9), cleanup(time.Hour))
-		s := w.ask("S", at(3))
-		s.queued()
+		s := w.wait("S", at(3))
 
 		// when its lock is broken, with its token
-		token := h.token()
+		token := h.Token()
 		var shown []recipes.Contender
 		victim, err := w.breaks(token, func(r *recipes.BreakRequest) {
 			r.Authorize = func(_ context.Context, holders []recipes.Contender) error {
@@ -93,10 +69,10 @@ func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
 		require.Equal(w, "H", victim.Owner)
 		require.Equal(w, token, victim.Token)
 		require.Len(w, shown, 1)
-		require.Equal(w, h.grant.ID(), shown[0].ID)
+		require.Equal(w, h.Granted().ID(), shown[0].ID)
 		h.broken()
-		s.granted()
-		require.Greater(w, s.token(), token)
+		s.Granted()
+		require.Greater(w, s.Token(), token)
 		state := w.state()
 		require.Equal(w, []string{"S"}, owners(state.Holders))
 		require.False(w, state.Evicted[0].At.IsZero())
@@ -108,19 +84,11 @@ func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
 		_, err = w.breaks(token)()
 		require.ErrorAs(w, err, &stale)
 		require.Equal(w, []string{"S"}, owners(stale.Holders))
-		require.Equal(w, s.token(), stale.Holders[0].Token)
+		require.Equal(w, s.Token(), stale.Holders[0].Token)
 		require.ErrorContains(w, err, "lockkeeper locks show users")
-		s.waitsNot()
+		s.holdsOn()
 		require.Equal(w, []string{"S"}, w.holders())
 	})
-}
-
-// waitsNot checks that the grant is still held.
-func (u *user) waitsNot() {
-	u.w.Helper()
-	u.w.settle()
-	require.Zero(u.w, times[recipes.Lost](u))
-	require.NoError(u.w, u.grant.Check())
 }
 
 // 37: of several that share the lock it is the one with that token.
@@ -131,63 +99,57 @@ func TestReaderWhoseLockIsBrokenIsTheOnlyOne(t *testing.T) {
 		c := w.hold("C", at(1), sharing)
 		s := w.ask("S", at(3))
 		await[recipes.PreemptSent](s)
-		_, err := w.breaks(b.token())()
+		_, err := w.breaks(b.Token())()
 		require.NoError(w, err)
 		b.broken()
 		require.ElementsMatch(w, []string{"A", "C"}, w.holders())
-		a.waitsNot()
-		c.waitsNot()
+		a.holdsOn()
+		c.holdsOn()
 		s.waits()
 		a.release()
 		c.release()
-		s.granted()
+		s.Granted()
 	})
 }
 
 // 37: what needs a name and a reason is refused without.
 func TestBreakThatCannotBeIsRefused(t *testing.T) {
-	t.Run("nobody holds it", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"nobody holds it": func(w *world) {
 			var free *recipes.NotHeldError
 			_, err := w.breaks(7)()
 			require.ErrorAs(w, err, &free, "it was never locked")
 			h := w.hold("H")
-			token := h.token()
+			token := h.Token()
 			h.release()
 			_, err = w.breaks(token)()
 			require.ErrorAs(w, err, &free)
 			require.Equal(w, `lock "users" not broken: nobody holds it (any more); there is nothing to do`, err.Error())
-		})
-	})
-	t.Run("by a stranger", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"by a stranger": func(w *world) {
 			h := w.hold("H")
 			var who *recipes.IdentityError
 			w.never(zktest.Any().Path(contenders(users)).From("stranger"))
-			_, err := w.client("stranger").Break(t.Context(), recipes.BreakRequest{Scope: users, Token: h.token(), By: "ana", Reason: "it hangs"})
+			_, err := w.client("stranger").Break(t.Context(), recipes.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"})
 			require.ErrorAs(w, err, &who)
-			h.waitsNot()
-		})
-	})
-	t.Run("not authorized", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			h.holdsOn()
+		},
+		"not authorized": func(w *world) {
 			h := w.hold("H")
 			w.never(Breaks(users))
 			no := errors.New("the audit trail is full")
-			_, err := w.breaks(h.token(), func(r *recipes.BreakRequest) {
+			_, err := w.breaks(h.Token(), func(r *recipes.BreakRequest) {
 				r.Authorize = func(context.Context, []recipes.Contender) error { return no }
 			})()
 			require.ErrorIs(w, err, no)
-			h.waitsNot()
-		})
-	})
-	t.Run("incomplete", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			h.holdsOn()
+		},
+		"incomplete": func(w *world) {
 			_, err := w.operator().Break(t.Context(), recipes.BreakRequest{Scope: users})
 			for _, field := range []string{"token", "by", "reason"} {
 				require.ErrorContains(w, err, "lockkeeper: "+field+": ")
 			}
-		})
+		},
 	})
 }
 
@@ -197,12 +159,12 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 	// the break is held on its way
 	given := func(w *world, h *user) (breaks *zktest.Rule, outcome func() (recipes.Contender, error)) {
 		breaks = w.On(Breaks(users).From("ana").Nth(1)).Hold()
-		outcome = w.breaks(h.token())
+		outcome = w.breaks(h.Token())
 		w.reached(breaks)
 		return breaks, outcome
 	}
-	t.Run("released before", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"released before": func(w *world) {
 			h := w.hold("H", at(9))
 			breaks, outcome := given(w, h)
 			h.release()
@@ -212,26 +174,21 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			require.ErrorAs(w, err, &free)
 			require.Zero(w, times[recipes.Lost](h))
 			require.Empty(w, w.state().Evicted)
-		})
-	})
-	t.Run("handed over before", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"handed over before": func(w *world) {
 			h := w.hold("H", at(9))
-			s := w.ask("S", at(3))
-			s.queued()
+			s := w.wait("S", at(3))
 			breaks, outcome := given(w, h)
 			h.release()
-			s.granted()
+			s.Granted()
 			breaks.Release()
 			var stale *recipes.StaleTokenError
 			_, err := outcome()
 			require.ErrorAs(w, err, &stale)
 			require.Equal(w, []string{"S"}, owners(stale.Holders))
-			s.waitsNot()
-		})
-	})
-	t.Run("taken over before", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			s.holdsOn()
+		},
+		"taken over before": func(w *world) {
 			h := w.hold("H", at(5))
 			breaks, outcome := given(w, h)
 			p := w.hold("P", at(9), forceful)
@@ -240,15 +197,13 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			_, err := outcome()
 			require.ErrorAs(w, err, &stale)
 			require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
-			p.waitsNot()
-		})
-	})
-	t.Run("asked to go before", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			p.holdsOn()
+		},
+		"asked to go before": func(w *world) {
 			h := w.hold("H", at(5), cleanup(time.Hour))
 			asked := 0
 			breaks := w.On(Breaks(users).From("ana").Nth(1)).Hold()
-			outcome := w.breaks(h.token(), func(r *recipes.BreakRequest) {
+			outcome := w.breaks(h.Token(), func(r *recipes.BreakRequest) {
 				r.Authorize = func(context.Context, []recipes.Contender) error { asked++; return nil }
 			})
 			w.reached(breaks)
@@ -260,11 +215,9 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			require.Equal(w, []string{"P"}, []string{victim.PreemptedBy[0].Owner})
 			require.Equal(w, 1, asked)
 			h.broken()
-			p.granted()
-		})
-	})
-	t.Run("another reader comes in before", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			p.Granted()
+		},
+		"another reader comes in before": func(w *world) {
 			h := w.hold("H", at(1), sharing)
 			breaks, outcome := given(w, h)
 			r := w.hold("R", at(1), sharing)
@@ -272,67 +225,47 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			_, err := outcome()
 			require.NoError(w, err)
 			h.broken()
-			r.waitsNot()
+			r.holdsOn()
 			require.Equal(w, []string{"R"}, w.holders())
-		})
-	})
-	t.Run("a release comes after", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"a release comes after": func(w *world) {
 			h := w.hold("H", at(9))
-			s := w.ask("S", at(3))
-			s.queued()
+			s := w.wait("S", at(3))
 			handsOver := w.On(T4(users).From("H")).Hold()
 			released := h.releases()
 			w.reached(handsOver)
-			_, err := w.breaks(h.token())()
+			_, err := w.breaks(h.Token())()
 			require.NoError(w, err)
 			handsOver.Release()
 			var lost *recipes.LostError
 			require.ErrorAs(w, released(), &lost)
 			require.Equal(w, recipes.LossBroken, lost.Reason)
 			require.Equal(w, "it hangs", lost.Why)
-			s.granted()
+			s.Granted()
 			require.Equal(w, []string{"S"}, w.holders())
-		})
-	})
-	t.Run("a takeover comes after", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"a takeover comes after": func(w *world) {
 			h := w.hold("H", at(5))
 			takes := w.On(T7(users).From("P").Nth(1)).Hold()
 			p := w.ask("P", at(9), forceful)
 			w.reached(takes)
-			_, err := w.breaks(h.token())()
+			_, err := w.breaks(h.Token())()
 			require.NoError(w, err)
 			takes.Release()
-			p.granted()
+			p.Granted()
 			require.Zero(w, times[recipes.TookOver](p))
 			h.broken()
-		})
+		},
 	})
-	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
-		"its answer is lost": (*zktest.Fault).DropReply, "it is lost": (*zktest.Fault).DropRequest,
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", at(9))
-				lost := lose(w.On(Breaks(users).From("ana").Nth(1)))
-				outcome := w.breaks(h.token())
-				w.reached(lost)
-				victim, err := outcome()
-				require.NoError(w, err)
-				require.Equal(w, "H", victim.Owner)
-				h.broken()
-			})
-		})
+	for name, lose := range losses {
 		t.Run(name+", and the session of the operator", func(t *testing.T) {
 			scenario(t, func(w *world) {
 				h := w.hold("H", at(9))
-				s := w.ask("S", at(3))
-				s.queued()
+				s := w.wait("S", at(3))
 				w.operator()
 				returns := w.On(zktest.Op(zktest.Connect).From("ana").Nth(1)).Hold()
 				lost := lose(w.On(Breaks(users).From("ana").Nth(1)))
-				outcome := w.breaks(h.token())
+				outcome := w.breaks(h.Token())
 				w.reached(lost)
 				w.reached(returns)
 				w.expire("ana")
@@ -341,7 +274,7 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 				require.NoError(w, err)
 				require.Equal(w, "H", victim.Owner)
 				h.broken()
-				s.granted()
+				s.Granted()
 			})
 		})
 	}
@@ -353,9 +286,9 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLock(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder that is away while its lock is broken
 		h := w.hold("H", at(5))
-		gone := w.On(Gone(users, h.grant.ID()).From("H").Nth(1)).DropEvent()
+		gone := w.On(Gone(users, h.Granted().ID()).From("H").Nth(1)).DropEvent()
 		returns := w.On(zktest.Op(zktest.Connect).From("H")).Hold()
-		_, err := w.breaks(h.token())()
+		_, err := w.breaks(h.Token())()
 		require.NoError(w, err)
 		w.reached(gone)
 		w.reached(returns)
@@ -369,10 +302,7 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLock(t *testing.T) {
 		returns.Release()
 		h.broken()
 		require.Len(w, w.state().Evicted, 1)
-		if w.z == nil {
-			return
-		}
-		w.pass(3 * time.Minute)
+		w.Pass(3 * time.Minute)
 		n.release()
 		w.hold("N").release() // it cannot tell how old that is
 		w.hold("M").release()
@@ -389,17 +319,17 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLockThoughItWasHandedOn(t *testin
 				line := make([]*user, 5)
 				for i := range line {
 					line[i] = w.client("S"+string(rune('0'+i%3))).ask(users, "S"+string(rune('0'+i)), at(3))
-					line[i].queued()
+					line[i].Queued()
 				}
-				gone := w.On(Gone(users, h.grant.ID()).From("H").Nth(1)).DropEvent()
+				gone := w.On(Gone(users, h.Granted().ID()).From("H").Nth(1)).DropEvent()
 				returns := w.On(zktest.Op(zktest.Connect).From("H")).Hold()
-				_, err := w.breaks(h.token())()
+				_, err := w.breaks(h.Token())()
 				require.NoError(w, err)
 				w.reached(gone)
 				w.reached(returns)
 				for _, s := range line {
-					s.granted()
-					w.pass(held)
+					s.Granted()
+					w.Pass(held)
 					s.release()
 				}
 				returns.Release()
@@ -414,8 +344,7 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLockThoughItWasHandedOn(t *testin
 func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(9))
-		s := w.ask("S", at(3))
-		s.queued()
+		s := w.wait("S", at(3))
 		granted := w.On(Changed(users, s.id()).From("S")).DropEvent()
 		returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
 		h.release()
@@ -425,7 +354,7 @@ func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold(t *testing.T) {
 		require.NoError(w, err)
 		returns.Release()
 		var lost *recipes.LostError
-		require.ErrorAs(w, s.refused(), &lost)
+		require.ErrorAs(w, s.Refused(), &lost)
 		require.Equal(w, recipes.LossBroken, lost.Reason)
 	})
 }

@@ -34,28 +34,13 @@ func (w *world) collects(name string, change ...func(*recipes.IdleOptions)) (out
 	for _, f := range change {
 		f(&o)
 	}
-	type answer struct {
-		recipes.Collection
-		err error
-	}
-	c, answers := w.client(name), make(chan answer, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		found, err := c.CollectIdle(ctx, o)
-		w.story.tell(name, "has removed %v, left %v: error %v", found.Removed, found.Left, err)
-		answers <- answer{found, err}
-	}()
+	c := w.client(name)
+	wait := later(w, "the collection", func() (recipes.Collection, error) { return c.CollectIdle(context.Background(), o) })
 	return func() recipes.Collection {
 		w.Helper()
-		select {
-		case a := <-answers:
-			require.NoError(w, a.err)
-			return a.Collection
-		case <-time.After(2 * soon):
-			require.FailNow(w, "the collection has not ended")
-			return recipes.Collection{}
-		}
+		found, err := wait()
+		require.NoError(w, err)
+		return found
 	}
 }
 
@@ -83,7 +68,7 @@ func left(c recipes.Collection) map[string]recipes.LeftReason {
 func (w *world) uses(name, scope string) {
 	w.Helper()
 	u := w.client(name).ask(scope, name)
-	u.granted()
+	u.Granted()
 	u.release()
 }
 
@@ -112,8 +97,8 @@ func TestNewcomerIsRefusedByTheEpochWhenTheLockWasRemovedMeanwhile(t *testing.T)
 				n.waits()
 				require.Equal(w, []string{"X"}, w.holders())
 				x.release()
-				n.granted()
-				require.Greater(w, n.token(), x.token())
+				n.Granted()
+				require.Greater(w, n.Token(), x.Token())
 			})
 		})
 	}
@@ -129,7 +114,7 @@ func TestTryIsGrantedThoughTheLockGoesAsItComes(t *testing.T) {
 		w.reached(takes)
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 		takes.Release()
-		n.granted()
+		n.Granted()
 	})
 }
 
@@ -138,31 +123,26 @@ func TestOneThatJoinsALockThatIsRemovedMakesItAnew(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given one that joins without a look, for it has seen others just now
 		h := w.hold("H", at(5))
-		n := w.ask("N", at(3))
-		n.queued()
-		n.cancel()
-		n.returned()
+		n := w.wait("N", at(3))
+		n.Cancel()
+		<-n.Done()
 		joins := w.On(T2(users).From("N")).Hold()
 		again := w.ask("N", at(3))
 		w.reached(joins)
 		h.release()
-		w.eventually("the holder has gone", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+		w.eventually("the holder has gone", func() bool { return len(w.contenders()) == 0 })
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 		joins.Release()
-		again.granted()
+		again.Granted()
 	})
 }
 
 // 40: whoever comes as a lock is to be removed is left alone, and the others go.
 func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
 	for name, comes := range map[string]func(w *world){
-		"somebody holds it":    func(w *world) { w.hold("N") },
-		"somebody has held it": func(w *world) { w.uses("N", users) },
-		"something is below it": func(w *world) {
-			lock, _ := w.admin.lock(w.root, users)
-			require.NoError(w, w.admin.create(lock.Path+"/stray", nil))
-			w.Cleanup(func() { require.NoError(w, w.admin.remove(lock.Path+"/stray")) })
-		},
+		"somebody holds it":     func(w *world) { w.hold("N") },
+		"somebody has held it":  func(w *world) { w.uses("N", users) },
+		"something is below it": func(w *world) { require.NoError(w, w.Create(w.lock().Path+"/stray", nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
@@ -177,6 +157,7 @@ func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
 				found := outcome()
 				require.Equal(w, []string{"first", "last"}, removed(found))
 				require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftCame}, left(found))
+				_ = w.Delete(w.lock().Path + "/stray")
 			})
 		})
 	}
@@ -190,8 +171,8 @@ func TestLockThatIsGoneAsItIsToBeRemovedKeepsNoOtherOne(t *testing.T) {
 		removes := w.On(Removes().From("gc").Nth(1)).Hold()
 		outcome := w.collects("gc")
 		w.reached(removes)
-		lock, _ := w.admin.lock(w.root, users)
-		require.NoError(w, w.admin.remove(lock.Path))
+		lock := w.lock()
+		require.NoError(w, w.Delete(lock.Path))
 		removes.Release()
 		found := outcome()
 		require.Equal(w, []string{"other"}, removed(found))
@@ -217,9 +198,9 @@ func TestCollectorsThatBeginAtOnceBothCollect(t *testing.T) {
 func TestLockOfANewerFormatIsNotRemoved(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.uses("A", users)
-		lock, _ := w.admin.lock(w.root, users)
-		require.NoError(w, w.admin.set(lock.Path, []byte(`{"format":9,"holders":[],"more":"than this program can know of it"}`)))
-		w.pass(2 * short)
+		lock := w.lock()
+		require.NoError(w, w.Set(lock.Path, []byte(`{"format":9,"holders":[],"more":"than this program can know of it"}`)))
+		w.Pass(2 * short)
 		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftNewer}, left(w.collects("gc")()))
 	})
 }
@@ -227,13 +208,13 @@ func TestLockOfANewerFormatIsNotRemoved(t *testing.T) {
 // 41: two collectors at once. The later one looks again: what the other one has
 // removed, and somebody has used since, is not idle.
 func TestSecondCollectorLooksAgain(t *testing.T) {
-	embeddedOnly(t, "minutes", func(w *world) {
+	scenario(t, func(w *world) {
 		w.uses("A", users)
 		w.uses("A", "other")
 		w.uses("A", "third")
-		w.pass(2 * time.Minute)
+		w.Pass(2 * time.Minute)
 		w.uses("A", "clock") // so that it is known how old the others are
-		w.pass(90 * time.Second)
+		w.Pass(90 * time.Second)
 		removes := w.On(Removes().From("gc").Nth(1)).Hold()
 		outcome := w.collects("gc", older(time.Minute))
 		w.reached(removes)
@@ -246,22 +227,6 @@ func TestSecondCollectorLooksAgain(t *testing.T) {
 	})
 }
 
-// 41: a removal whose answer is lost is looked after, and told once.
-func TestRemovalWhoseAnswerIsLostIsTold(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Fault) *zktest.Rule{"request": (*zktest.Fault).DropRequest, "answer": (*zktest.Fault).DropReply} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				w.uses("A", users)
-				w.uses("A", "other")
-				fault(w.On(Removes().From("gc").Nth(1)))
-				found := w.collects("gc")()
-				require.Equal(w, []string{"other", users}, removed(found))
-				require.Empty(w, found.Left)
-			})
-		})
-	}
-}
-
 // 42: a waiter that has left still has to rid itself of its watch on the lock,
 // by writing that as it is: not the one that is there by then.
 func TestWaiterThatHasLeftDoesNotWriteALockThatIsThereAnew(t *testing.T) {
@@ -269,29 +234,28 @@ func TestWaiterThatHasLeftDoesNotWriteALockThatIsThereAnew(t *testing.T) {
 		// given one that has left, having waited for a reader
 		r := w.hold("R", at(5), sharing)
 		watches := w.On(ReadsG(users).From("X").Where(func(q zktest.Request) bool { return q.Watch }).Nth(1)).HoldReply()
-		x := w.ask("X", at(3))
-		x.queued()
+		x := w.wait("X", at(3))
 		w.reached(watches)
 		watches.Release()
 		rewrites := w.On(Rewrites(users).From("X")).Hold()
-		x.cancel()
+		x.Cancel()
 		w.reached(rewrites)
 
 		// when the lock is removed, and another one holds it at the version that it has read
 		r.release()
-		w.eventually("the reader has gone", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+		w.eventually("the reader has gone", func() bool { return len(w.contenders()) == 0 })
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 		h := w.hold("H", at(9))
 		rewrites.Release()
-		x.returned()
+		<-x.Done()
 
 		// then that one goes on holding it
 		n := w.ask("N", at(1))
 		n.waits()
 		require.Equal(w, []string{"H"}, w.holders())
-		h.waitsNot()
+		h.holdsOn()
 		h.release()
-		n.granted()
+		n.Granted()
 	})
 }
 
@@ -301,43 +265,43 @@ func TestOverwrittenLockIsNotRestoredOverOneThatIsThereAnew(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader, and one that comes to read and finds what is no record
 		r := w.hold("R", sharing)
-		lock, _ := w.admin.lock(w.root, users)
+		lock := w.lock()
 		require.NotNil(w, lock)
-		w.referee.expectDamage(users)
-		require.NoError(w, w.admin.set(lock.Path, []byte("none of ours")))
+		w.referee.ExpectDamage(users)
+		require.NoError(w, w.Set(lock.Path, []byte("none of ours")))
 		rewrites := w.On(Rewrites(users).From("N")).Hold()
 		n := w.ask("N", sharing, within(time.Hour))
 		w.reached(rewrites)
 
 		// when the lock is removed before that is written, and another one holds it at the same version
 		r.release()
-		w.eventually("the reader has gone", func() bool { return len(w.admin.contenders(w.root)) == 0 })
+		w.eventually("the reader has gone", func() bool { return len(w.contenders()) == 0 })
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 		w.uses("A", users)
 		h := w.hold("H")
-		again, _ := w.admin.lock(w.root, users)
+		again := w.lock()
 		require.Equal(w, lock.Stat.Version+1, again.Stat.Version)
 		rewrites.Release()
 
 		// then that one goes on holding it, alone
 		n.waits()
 		require.Equal(w, []string{"H"}, w.holders())
-		h.waitsNot()
+		h.holdsOn()
 		h.release()
-		n.granted()
+		n.Granted()
 	})
 }
 
 // 43: for how long nobody has used a lock counts from the end of the last use,
 // by the servers' clock.
 func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
-	embeddedOnly(t, "minutes", func(w *world) {
+	scenario(t, func(w *world) {
 		// given one that was held for nine minutes until a second ago, and one that was not
 		w.uses("A", "other")
 		h := w.hold("H", lease(time.Hour))
-		w.pass(9 * time.Minute)
+		w.Pass(9 * time.Minute)
 		h.release()
-		w.pass(time.Second)
+		w.Pass(time.Second)
 
 		// when locks are removed that nobody has used for seven minutes
 		found := w.collects("gc", older(7*time.Minute), func(o *recipes.IdleOptions) { o.DryRun = true })()
@@ -351,19 +315,19 @@ func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
 		require.Equal(w, 7*time.Minute, found.Older)
 
 		// until that has passed, whether anybody else writes or not
-		w.pass(6 * time.Minute)
+		w.Pass(6 * time.Minute)
 		require.Empty(w, removed(w.collects("gc", older(7*time.Minute))()))
-		w.pass(2 * time.Minute)
+		w.Pass(2 * time.Minute)
 		require.Equal(w, []string{users}, removed(w.collects("gc", older(7*time.Minute))()))
 	})
 }
 
 // 43: collectors that come often do not hide from each other how old a lock is.
 func TestLockIsFoundIdleByCollectorsThatComeOften(t *testing.T) {
-	embeddedOnly(t, "minutes", func(w *world) {
+	scenario(t, func(w *world) {
 		w.uses("A", users)
 		for minutes := 1; ; minutes++ {
-			w.pass(time.Minute)
+			w.Pass(time.Minute)
 			if len(w.collects("gc", older(10*time.Minute))().Removed) > 0 {
 				require.GreaterOrEqual(w, minutes, 10)
 				require.LessOrEqual(w, minutes, 25)
@@ -376,19 +340,19 @@ func TestLockIsFoundIdleByCollectorsThatComeOften(t *testing.T) {
 
 // 44: whoever lost a lock and has not heard of it still reads by whom.
 func TestLockStaysWhileItTellsOfAnEviction(t *testing.T) {
-	embeddedOnly(t, "two minutes", func(w *world) {
+	scenario(t, func(w *world) {
 		victim := w.client("V", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }).ask(users, "V", at(1))
-		victim.granted()
-		w.pass(short)
-		w.referee.forgive(victim.grant.ID())
+		victim.Granted()
+		w.Pass(short)
+		w.forgive(victim.Granted().ID())
 		w.Partition("V")
 		taker := w.ask("T", at(5), forceful)
-		taker.granted()
+		taker.Granted()
 		taker.release()
 		require.Equal(w, recipes.LeftNews, left(w.collects("gc")())[users])
 		w.Heal("V")
 		require.Equal(w, recipes.LossTaken, await[recipes.Lost](victim).Err.Reason)
-		w.pass(3 * time.Minute)
+		w.Pass(3 * time.Minute)
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 	})
 }
@@ -406,7 +370,7 @@ func TestManyIdleLocksGoInOneTransaction(t *testing.T) {
 		require.Len(w, found.Removed, 19)
 		require.Equal(w, 1, found.Transactions)
 		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftInUse}, left(found))
-		h.waitsNot()
+		h.holdsOn()
 		w.uses("A", "many/8")
 		_, err := w.client("gc").CollectIdle(w.Context(), recipes.IdleOptions{Older: -time.Hour})
 		var bad *recipes.RequestError

@@ -13,16 +13,14 @@ import (
 // 59: whoever holds by a hand-over delays the lock as one that took it. The second
 // time the holder in front knows the request already, and does not read it.
 func TestHolderThatWasHandedTheLockDelaysIt(t *testing.T) {
-	t.Parallel()
 	for name, rounds := range map[string]int{"read": 1, "known": 2} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
 				for round := 1; ; round++ {
 					h := w.hold("H")
-					s := w.ask("S", delaying(delay))
-					s.queued()
+					s := w.wait("S", delaying(delay))
 					h.release()
-					s.granted()
+					s.Granted()
 					if round < rounds {
 						s.release()
 						continue
@@ -44,61 +42,55 @@ func TestHolderThatWasHandedTheLockDelaysIt(t *testing.T) {
 func TestReaderThatComesInADelayWaitsLikeTheOneInFront(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", delaying(delay))
-		s := w.ask("S", sharing)
-		s.queued()
+		s := w.wait("S", sharing)
 		ended := w.serverNow()
 		w.expire("H")
 		s.isDelayed()
 		r := w.ask("R", sharing)
 		r.grantedAfter(ended, delay)
 		s.grantedAfter(ended, delay)
-		require.NotContains(w, string(w.lockData()), h.grant.ID(), "what is over is forgotten")
+		require.NotContains(w, string(w.lockData()), h.Granted().ID(), "what is over is forgotten")
 	})
 }
 
 // lockData is what the lock node says.
 func (w *world) lockData() []byte {
-	lock, _ := w.admin.lock(w.root, users)
+	lock := w.lock()
 	return lock.Data
 }
 
 // 61: readers go on past a note of one of them, however they come to hold, and
 // none of them forgets it.
 func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
-	t.Parallel()
 	for name, second := range map[string]func(w *world, first *user) *user{
 		"T1, and the same client again": func(w *world, first *user) *user {
 			first.release()
 			again := w.ask("R", sharing)
-			again.granted()
+			again.Granted()
 			return again
 		},
 		"T3": func(w *world, first *user) *user {
-			wr := w.ask("W")
-			wr.queued()
-			q := w.ask("Q", sharing)
-			q.queued()
+			wr := w.wait("W")
+			q := w.wait("Q", sharing)
 			first.release()
 			require.NotContains(w, w.holders(), "Q")
-			wr.cancel()
-			wr.refused()
-			q.granted()
+			wr.Cancel()
+			wr.Refused()
+			q.Granted()
 			return q
 		},
 		"T4": func(w *world, first *user) *user {
-			wr := w.ask("W")
-			wr.queued()
-			q := w.ask("Q", sharing)
-			q.queued()
+			wr := w.wait("W")
+			q := w.wait("Q", sharing)
 			late := w.On(Gone(users, wr.id())).Hold() // else it grants itself
-			wr.cancel()
-			wr.refused()
+			wr.Cancel()
+			wr.Refused()
 			w.reached(late)
 			hands := w.must(T4(users).From("R"))
 			first.release()
 			require.Equal(w, 1, hands.Fired())
 			late.Release()
-			q.granted()
+			q.Granted()
 			return q
 		},
 	} {
@@ -107,12 +99,12 @@ func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
 				h := w.hold("H", sharing, delaying(recipes.MaxLockDelay))
 				w.expire("H")
 				r := w.ask("R", sharing)
-				r.granted()
-				w.pass(short)
+				r.Granted()
+				w.Pass(short)
 				r = second(w, r)
-				require.Contains(w, string(w.lockData()), h.grant.ID())
+				require.Contains(w, string(w.lockData()), h.Granted().ID())
 				r.release()
-				require.ErrorContains(w, w.ask("R", within(0)).refused(), "delayed until about")
+				require.ErrorContains(w, w.ask("R", within(0)).Refused(), "delayed until about")
 			})
 		})
 	}
@@ -123,29 +115,28 @@ func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
 func TestReaderWithADelayRemembersNoLockThatIsDelayed(t *testing.T) {
 	scenario(t, func(w *world) {
 		r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
-		r.granted()
+		r.Granted()
 		w.hold("H", sharing, delaying(recipes.MaxLockDelay))
 		w.expire("H")
 		r.release()
-		require.ErrorContains(w, w.ask("R", within(0)).refused(), "delayed until about")
+		require.ErrorContains(w, w.ask("R", within(0)).Refused(), "delayed until about")
 	})
 }
 
 func TestReaderThatLeavesAtOnceTakesItsNoteAway(t *testing.T) {
 	scenario(t, func(w *world) {
 		r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
-		r.granted()
+		r.Granted()
 		r.release()
-		w.ask("N", within(0)).granted()
+		w.ask("N", within(0)).Granted()
 	})
 }
 
 // 62: nobody is evicted for a lock that is delayed anyway, and of those who are
 // evicted the delay begins at once.
 func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
-	t.Parallel()
-	t.Run("without a lock-delay it holds on until then", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"without a lock-delay it holds on until then": func(w *world) {
 			r := w.hold("R", sharing)
 			w.hold("H", sharing, delaying(delay))
 			ended := w.serverNow()
@@ -155,10 +146,8 @@ func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 			p.grantedAfter(ended, delay)
 			_, lost := awaitAt[recipes.Lost](r)
 			require.GreaterOrEqual(w, lost, delay)
-		})
-	})
-	t.Run("with one it goes at once", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"with one it goes at once": func(w *world) {
 			w.hold("R", sharing, delaying(delay))
 			w.hold("H", sharing, delaying(delay))
 			ended := w.serverNow()
@@ -166,13 +155,12 @@ func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 			p := w.ask("P", at(5), forceful)
 			p.grantedAfter(ended, delay)
 			require.Equal(w, 1, times[recipes.TookOver](p))
-		})
+		},
 	})
 }
 
 // 63: a takeover that grants nothing yet is under the guards of any takeover.
 func TestDelayedTakeoverThatComesLateEvictsNobody(t *testing.T) {
-	t.Parallel()
 	given := func(w *world) (h, p *user, late *zktest.Rule) {
 		h = w.hold("H", at(1), sharing, delaying(delay))
 		late = w.On(T7(users).From("P").Nth(1)).Hold()
@@ -180,29 +168,27 @@ func TestDelayedTakeoverThatComesLateEvictsNobody(t *testing.T) {
 		w.reached(late)
 		return h, p, late
 	}
-	t.Run("its request is gone", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"its request is gone": func(w *world) {
 			h, p, late := given(w)
 			w.evict(p)
 			late.Release()
-			require.Error(w, p.refused())
+			require.Error(w, p.Refused())
 			require.Equal(w, []string{"H"}, w.holders())
 			require.Zero(w, times[recipes.Lost](h))
 			h.release()
-		})
-	})
-	t.Run("another reader has come", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"another reader has come": func(w *world) {
 			_, p, late := given(w)
 			r := w.ask("R", at(9), sharing)
-			r.granted()
+			r.Granted()
 			late.Release()
 			p.waits()
 			require.Contains(w, w.holders(), "R")
-			require.Contains(w, string(w.lockData()), r.grant.ID())
+			require.Contains(w, string(w.lockData()), r.Granted().ID())
 			r.release()
-			p.granted()
-		})
+			p.Granted()
+		},
 	})
 }
 
@@ -213,21 +199,21 @@ func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
 		// given a lock that is delayed, and a try that has seen nobody there
 		w.hold("X", delaying(20*time.Millisecond))
 		w.expire("X")
-		require.Error(w, w.ask("M", within(0)).refused())
+		require.Error(w, w.ask("M", within(0)).Refused())
 		reads := w.On(ReadsG(users).From("N").Nth(1)).Hold()
 		n := w.ask("N", within(0))
 		w.reached(reads)
 
 		// when another one holds the lock as it goes on
 		h := w.ask("H", delaying(delay))
-		h.granted()
+		h.Granted()
 		reads.Release()
-		n.refused()
+		n.Refused()
 
 		// then the delay begins with the end of that hold
 		s := w.ask("S")
 		s.joined()
-		w.pass(2 * delay)
+		w.Pass(2 * delay)
 		ended := w.serverNow()
 		w.expire("H")
 		s.grantedAfter(ended, delay)
@@ -236,31 +222,30 @@ func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
 
 // A try that begins a delay late writes over nobody's grant.
 func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
-	t.Parallel()
 	for name, meanwhile := range map[string]func(w *world){
 		"somebody has waited": func(w *world) {
 			s := w.ask("S")
-			s.granted()
+			s.Granted()
 		},
 		"the lock was removed, and is there anew": func(w *world) {
 			for len(removed(w.collects("gc")())) == 0 {
-				w.pass(2 * delay)
+				w.Pass(2 * delay)
 			}
 			s := w.ask("S")
-			s.granted()
+			s.Granted()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
 				w.hold("H", delaying(delay))
 				w.expire("H")
-				w.pass(2 * short)
+				w.Pass(2 * short)
 				late := w.On(Rewrites(users).From("N").Nth(1)).Hold()
 				n := w.ask("N", within(0))
 				w.reached(late)
 				meanwhile(w)
 				late.Release()
-				n.refused()
+				n.Refused()
 				require.Equal(w, []string{"S"}, w.holders())
 			})
 		})
@@ -272,20 +257,19 @@ func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
 func TestNoticeOfOneThatIsGoneChangesNoLockThatIsThereAnew(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(delay))
-		s := w.ask("S")
-		s.queued()
+		s := w.wait("S")
 		late := w.On(Notices(users).From("S").Nth(1)).Hold()
 		w.expire("H")
 		w.reached(late)
 		w.evict(s)
-		w.pass(2 * short)
+		w.Pass(2 * short)
 		for len(removed(w.collects("gc")())) == 0 {
-			w.pass(2 * delay)
+			w.Pass(2 * delay)
 		}
 		n := w.ask("N")
-		n.granted()
+		n.Granted()
 		late.Release()
-		require.Error(w, s.refused())
+		require.Error(w, s.Refused())
 		require.Equal(w, []string{"N"}, w.holders())
 	})
 }
@@ -293,18 +277,18 @@ func TestNoticeOfOneThatIsGoneChangesNoLockThatIsThereAnew(t *testing.T) {
 // 66: a break begins the delay, whether anybody waits or not, and a watch that is
 // made to fire does not begin it anew.
 func TestDelayBeginsWithTheBreak(t *testing.T) {
-	embeddedOnly(t, "on a slow machine the delay is over before the next one comes", func(w *world) {
+	scenario(t, func(w *world) {
 		h := w.hold("H", delaying(time.Second))
 		ended := w.serverNow()
-		_, err := w.breaks(h.token())()
+		_, err := w.breaks(h.Token())()
 		require.NoError(w, err)
-		w.pass(time.Second / 2)
+		w.Pass(time.Second / 2)
 		w.ask("N").grantedAfter(ended, time.Second)
 	})
 }
 
 func TestWriterThatLeavesDoesNotBeginTheDelayAnew(t *testing.T) {
-	embeddedOnly(t, "on a slow machine the delay is over before the next one comes", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a writer that waits for a reader, and for the delay of one that is gone
 		r := w.hold("R", sharing)
 		w.hold("H", sharing, delaying(time.Second))
@@ -312,12 +296,12 @@ func TestWriterThatLeavesDoesNotBeginTheDelayAnew(t *testing.T) {
 		w.expire("H")
 		wr := w.ask("W")
 		await[recipes.Delayed](wr)
-		w.pass(time.Second / 2)
+		w.Pass(time.Second / 2)
 
 		// when it leaves, and makes its watch on the lock fire
 		fires := w.must(Rewrites(users).From("W"))
-		wr.cancel()
-		wr.refused()
+		wr.Cancel()
+		wr.Refused()
 		w.eventually("its watch has fired", func() bool { return fires.Fired() > 0 })
 
 		// then the next one waits for the rest
@@ -331,8 +315,8 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(delay))
 		w.expire("H")
-		require.Error(w, w.ask("N", within(0)).refused())
-		w.pass(2 * delay)
+		require.Error(w, w.ask("N", within(0)).Refused())
+		w.Pass(2 * delay)
 		state := w.state()
 		require.Empty(w, state.Delays)
 		require.Equal(w, recipes.OutcomeGranted, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
@@ -341,12 +325,11 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 
 // 67: a collector that notices an unclean end late writes over nobody's grant.
 func TestCollectorThatNoticesAnEndLateChangesNothing(t *testing.T) {
-	t.Parallel()
 	for name, meanwhile := range map[string]func(w *world){
 		"somebody has waited": func(*world) {},
 		"the lock was removed, and is there anew": func(w *world) {
 			for len(removed(w.collects("gc2")())) == 0 {
-				w.pass(2 * delay)
+				w.Pass(2 * delay)
 			}
 		},
 	} {
@@ -354,13 +337,13 @@ func TestCollectorThatNoticesAnEndLateChangesNothing(t *testing.T) {
 			scenario(t, func(w *world) {
 				w.hold("H", delaying(delay))
 				w.expire("H")
-				w.pass(2 * short)
+				w.Pass(2 * short)
 				late := w.On(Rewrites(users).From("gc").Nth(1)).Hold()
 				outcome := w.collects("gc")
 				w.reached(late)
 				meanwhile(w)
 				s := w.ask("S")
-				s.granted()
+				s.Granted()
 				late.Release()
 				require.Contains(w, left(outcome()), users)
 				require.Equal(w, []string{"S"}, w.holders())
@@ -373,9 +356,9 @@ func TestCollectionThatIsOnlyPlannedBeginsNoDelay(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(delay))
 		w.expire("H")
-		w.pass(2 * short)
+		w.Pass(2 * short)
 		w.uses("A", "clock") // so that it is known how old that is
-		w.pass(2 * short)
+		w.Pass(2 * short)
 		before := string(w.lockData())
 		found := w.collects("gc", func(o *recipes.IdleOptions) { o.DryRun = true })()
 		require.Equal(w, recipes.LeftUnclean, left(found)[users])

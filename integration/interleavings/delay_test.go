@@ -32,26 +32,19 @@ func Notices(scope string) zktest.Match {
 // CleanT5 is the release of a holder with a lock-delay: delete(L/me) · set(L).
 func CleanT5(scope string) zktest.Match { return Breaks(scope) }
 
-// grantedAfter waits for the grant, and requires that the delay is over. In
-// virtual time it also is no longer than that: to the millisecond, in which a
-// server's time is told.
+// grantedAfter waits for the grant, and requires that the delay is over: to the
+// millisecond, in which a server's time is told.
 func (u *user) grantedAfter(ended, d time.Duration) {
 	u.w.Helper()
-	u.granted()
+	u.Granted()
 	at := u.grantedAt()
-	require.GreaterOrEqual(u.w, at-ended, d, "%s holds before the delay is over", u.owner)
-	if u.w.z != nil {
-		require.LessOrEqual(u.w, at-ended, d+3*time.Millisecond, "%s waits for longer than the delay", u.owner)
-	}
+	require.GreaterOrEqual(u.w, at-ended, d, "%s holds before the delay is over", u.Owner)
+	require.LessOrEqual(u.w, at-ended, d+3*time.Millisecond, "%s waits for longer than the delay", u.Owner)
 }
 
-// isDelayed waits until the request is told that H's end delays the lock. On the real
-// server the delay may be over by the time that it looks.
+// isDelayed waits until the request is told that H's end delays the lock.
 func (u *user) isDelayed() {
 	u.w.Helper()
-	if u.w.z == nil {
-		return
-	}
 	told := await[recipes.Delayed](u)
 	require.Len(u.w, told.After, 1)
 	require.Equal(u.w, "H", told.After[0].Owner)
@@ -61,24 +54,24 @@ func (u *user) isDelayed() {
 // grantedAt returns when the request was granted, by the clock of its server.
 func (u *user) grantedAt() time.Duration {
 	u.w.Helper()
-	for _, n := range u.w.admin.contenders(u.w.root) {
-		if guid(n.Path) == u.grant.ID() {
+	for _, c := range u.w.contenders() {
+		if c.ID == u.Granted().ID() {
 			var r struct {
 				At int64 `json:"granted_at"`
 			}
-			require.NoError(u.w, json.Unmarshal(n.Data, &r))
+			require.NoError(u.w, json.Unmarshal(c.Data, &r))
 			if r.At != 0 {
-				return time.UnixMilli(r.At).Sub(u.w.start)
+				return u.w.Since(time.UnixMilli(r.At))
 			}
-			return n.Stat.Mtime.Sub(u.w.start)
+			return u.w.Since(c.Stat.Mtime)
 		}
 	}
-	require.FailNow(u.w, u.owner+" does not hold")
+	require.FailNow(u.w, u.Owner+" does not hold")
 	return 0
 }
 
 // serverNow is the time of the server, not later than it is.
-func (w *world) serverNow() time.Duration { return w.elapsed().Truncate(time.Millisecond) }
+func (w *world) serverNow() time.Duration { return w.Now().Truncate(time.Millisecond) }
 
 // uncleanEnds are all ways in which a hold of h ends without a release.
 var uncleanEnds = map[string]func(w *world, h *user){
@@ -87,21 +80,19 @@ var uncleanEnds = map[string]func(w *world, h *user){
 		w.evict(h)
 	},
 	"an operator breaks it": func(w *world, h *user) {
-		_, err := w.breaks(h.token())()
+		_, err := w.breaks(h.Token())()
 		require.NoError(w, err)
 	},
 }
 
 // 50: after an unclean end nobody is granted the lock until the delay is over.
 func TestUncleanEndDelaysTheLock(t *testing.T) {
-	t.Parallel()
 	for name, end := range uncleanEnds {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
 				// given a holder with a lock-delay and one that waits
 				h := w.hold("H", delaying(delay))
-				s := w.ask("S")
-				s.queued()
+				s := w.wait("S")
 
 				// when the hold ends uncleanly
 				ended := w.serverNow()
@@ -138,21 +129,6 @@ func TestTakeoverIsDelayedAndTheVictimGoesAtOnce(t *testing.T) {
 	})
 }
 
-// A takeover whose answer is lost has happened, though it grants nothing.
-func TestDelayedTakeoverWhoseAnswerIsLostIsToldOnce(t *testing.T) {
-	scenario(t, func(w *world) {
-		h := w.hold("H", at(1), delaying(delay))
-		lost := w.On(T7(users).From("P").Nth(1)).DropReply()
-		begun := w.serverNow()
-		p := w.ask("P", at(5), forceful)
-		w.reached(lost)
-		await[recipes.Lost](h)
-		p.granted()
-		require.GreaterOrEqual(w, p.grantedAt()-begun, delay)
-		require.Equal(w, 1, times[recipes.TookOver](p))
-	})
-}
-
 // cleanEnds are ways in which a hold of h ends in good order, though it may have
 // been asked to go.
 var cleanEnds = map[string]struct {
@@ -170,7 +146,6 @@ var cleanEnds = map[string]struct {
 
 // 51: a release delays nobody, in time or late.
 func TestCleanEndDelaysNobody(t *testing.T) {
-	t.Parallel()
 	for name, c := range cleanEnds {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
@@ -179,15 +154,15 @@ func TestCleanEndDelaysNobody(t *testing.T) {
 				if c.asked {
 					await[recipes.PreemptAsked](h)
 				} else {
-					s.queued()
+					s.Queued()
 				}
 				h.release()
-				s.granted()
+				s.Granted()
 				require.Zero(w, times[recipes.Delayed](s))
 
 				// and one that comes later is not delayed either
 				s.release()
-				w.ask("T").granted()
+				w.ask("T").Granted()
 			})
 		})
 	}
@@ -196,9 +171,9 @@ func TestCleanEndDelaysNobody(t *testing.T) {
 // A release with nobody in line leaves a lock that whoever comes takes at once:
 // in one transaction, the same client without a look.
 func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
-	embeddedOnly(t, "it counts requests", func(w *world) {
+	scenario(t, func(w *world) {
 		first := w.ask("H", delaying(recipes.MaxLockDelay))
-		first.granted()
+		first.Granted()
 		first.release()
 		sent := regexp.MustCompile(`→ #-?\d+ (\w+)`)
 		trace := func(do func()) (ops []string) {
@@ -218,7 +193,7 @@ func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
 			var u *user
 			require.Equal(w, []string{"multi"}, trace(func() {
 				u = w.ask("H", row.change...)
-				u.granted()
+				u.Granted()
 			}))
 			require.Equal(w, []string{row.release}, trace(u.release))
 		}
@@ -230,7 +205,7 @@ func TestNewcomerWaitsForTheDelayOfAnEndThatNobodyHasSeen(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(delay))
 		w.expire("H")
-		w.pass(2 * delay)
+		w.Pass(2 * delay)
 		asked := w.serverNow()
 		n := w.ask("N")
 		n.isDelayed()
@@ -246,19 +221,19 @@ func TestTryIsRefusedUntilTheDelayIsOver(t *testing.T) {
 		w.expire("H")
 		asked := w.serverNow()
 		var busy *recipes.NotAcquiredError
-		require.ErrorAs(w, w.ask("N", within(0)).refused(), &busy)
+		require.ErrorAs(w, w.ask("N", within(0)).Refused(), &busy)
 		require.Empty(w, busy.Holders)
 		require.Len(w, busy.Delays, 1)
 		require.Regexp(w, `^lock "users" not acquired: delayed until about \d\d:\d\d:\d\dZ, after the unclean end of "H" \(lock_delay 300ms\)$`, busy.Error())
-		require.GreaterOrEqual(w, busy.Delays[0].Until.Sub(w.start), asked+delay)
+		require.GreaterOrEqual(w, w.Since(busy.Delays[0].Until), asked+delay)
 
 		// and tries find out by themselves when it is over
 		var u *user
 		w.eventually("a try succeeds", func() bool {
-			w.pass(20 * time.Millisecond)
+			w.Pass(20 * time.Millisecond)
 			u = w.ask("N", within(0))
-			u.returned()
-			return u.err == nil
+			_, err := u.Wait()
+			return err == nil
 		})
 		require.GreaterOrEqual(w, u.grantedAt()-asked, delay)
 	})
@@ -269,7 +244,7 @@ func TestAcquireTimeoutThatEndsInADelaySaysSo(t *testing.T) {
 		w.hold("H", delaying(recipes.MaxLockDelay))
 		w.expire("H")
 		var busy *recipes.NotAcquiredError
-		require.ErrorAs(w, w.ask("N", within(50*time.Millisecond)).refused(), &busy)
+		require.ErrorAs(w, w.ask("N", within(50*time.Millisecond)).Refused(), &busy)
 		require.Len(w, busy.Delays, 1)
 		require.ErrorContains(w, busy, "delayed ")
 	})
@@ -280,16 +255,14 @@ func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
 	const delay = time.Second // two waiters come and go in it
 	for name, change := range map[string]func(w *world, first *user) (next *user){
 		"the first waiter dies": func(w *world, _ *user) *user {
-			second := w.ask("T")
-			second.queued()
+			second := w.wait("T")
 			w.expire("S")
 			return second
 		},
 		"the first waiter gives up": func(w *world, s *user) *user {
-			second := w.ask("T")
-			second.queued()
-			s.cancel()
-			s.refused()
+			second := w.wait("T")
+			s.Cancel()
+			s.Refused()
 			return second
 		},
 		"somebody more important comes": func(w *world, _ *user) *user {
@@ -301,20 +274,19 @@ func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
 			return s
 		},
 		"the first waiter is the only one, and another comes when it has left": func(w *world, s *user) *user {
-			s.cancel()
-			s.refused()
+			s.Cancel()
+			s.Refused()
 			return w.ask("T")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			embeddedOnly(t, "on a slow machine the delay is over before the next one comes", func(w *world) {
+			scenario(t, func(w *world) {
 				w.hold("H", delaying(delay))
-				s := w.ask("S")
-				s.queued()
+				s := w.wait("S")
 				ended := w.serverNow()
 				w.expire("H")
 				await[recipes.Delayed](s)
-				w.pass(delay / 4)
+				w.Pass(delay / 4)
 				next := change(w, s)
 				next.grantedAfter(ended, delay)
 				require.Equal(w, 1, times[recipes.Delayed](next), "it is told once")
@@ -333,8 +305,8 @@ func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
 		w.expire("H")
 
 		// then readers come and go, and the lock remembers
-		w.ask("Q", sharing, delaying(delay)).granted()
-		q := w.askers[len(w.askers)-1]
+		w.ask("Q", sharing, delaying(delay)).Granted()
+		q := w.users[len(w.users)-1]
 		wr := w.ask("W", at(5), cleanup(time.Hour))
 		await[recipes.PreemptAsked](r)
 		await[recipes.PreemptAsked](q)
@@ -342,7 +314,7 @@ func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
 		q.release()
 
 		// and no reader hands the lock to a writer before the delay is over
-		wr.granted()
+		wr.Granted()
 		require.GreaterOrEqual(w, wr.grantedAt()-ended, delay)
 		_ = h
 	})
@@ -353,12 +325,12 @@ func TestNewReadersAreNotDelayedByOneThatIsGone(t *testing.T) {
 		w.hold("H", sharing, delaying(recipes.MaxLockDelay))
 		w.expire("H")
 		r := w.ask("R", sharing)
-		r.granted()
-		require.ErrorContains(w, w.ask("W", within(0)).refused(), `held by "R"`)
+		r.Granted()
+		require.ErrorContains(w, w.ask("W", within(0)).Refused(), `held by "R"`)
 		r.release()
 		// the reader's clean end does not make the lock free for a writer
-		require.ErrorContains(w, w.ask("W", within(0)).refused(), "delayed until about")
-		w.ask("R", sharing, within(0)).granted()
+		require.ErrorContains(w, w.ask("W", within(0)).Refused(), "delayed until about")
+		w.ask("R", sharing, within(0)).Granted()
 	})
 }
 
@@ -366,9 +338,9 @@ func TestNewReadersAreNotDelayedByOneThatIsGone(t *testing.T) {
 func TestHolderThatSharesByNowDelaysAsAReader(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", delaying(recipes.MaxLockDelay))
-		h.downgrades()
+		h.downgrade()
 		w.expire("H")
-		w.ask("R", sharing, within(0)).granted()
+		w.ask("R", sharing, within(0)).Granted()
 	})
 }
 
@@ -380,8 +352,7 @@ func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
 		for i := range readers {
 			readers[i] = w.hold(fmt.Sprintf("R%d", i), sharing, delaying(recipes.MaxLockDelay))
 		}
-		wr := w.ask("W")
-		wr.queued()
+		wr := w.wait("W")
 		outcomes := make([]func() error, many)
 		for i, r := range readers {
 			outcomes[i] = r.releases()
@@ -389,46 +360,27 @@ func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
 		for _, released := range outcomes {
 			require.NoError(w, released())
 		}
-		wr.granted()
+		wr.Granted()
 		require.Zero(w, times[recipes.Delayed](wr))
 	})
-}
-
-// 56: a release whose answer is lost is a release.
-func TestReleaseOfADelayedLockWhoseAnswerIsLostIsClean(t *testing.T) {
-	for name, drop := range map[string]func(*zktest.Fault) *zktest.Rule{
-		"request": (*zktest.Fault).DropRequest, "answer": (*zktest.Fault).DropReply,
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", delaying(recipes.MaxLockDelay))
-				lost := drop(w.On(CleanT5(users).From("H").Nth(1)))
-				released := h.releases()
-				w.reached(lost)
-				require.NoError(w, released())
-				w.ask("N", within(0)).granted()
-			})
-		})
-	}
 }
 
 // A request that leaves as it is granted has held nothing.
 func TestWaiterThatLeavesAsItIsGrantedDelaysNobody(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H")
-		s := w.ask("S", delaying(recipes.MaxLockDelay))
-		s.queued()
+		s := w.wait("S", delaying(recipes.MaxLockDelay))
 		unheard := w.On(Changed(users, s.id())).Hold() // it does not know of its grant
 		leaves := w.On(T8(users).From("S").Nth(1)).Hold()
-		s.cancel()
+		s.Cancel()
 		w.reached(leaves)
 		h.release()
 		leaves.Release()
 		w.reached(unheard)
 		unheard.Release()
-		s.refused()
+		s.Refused()
 		n := w.ask("N")
-		n.granted()
+		n.Granted()
 		require.Zero(w, times[recipes.Delayed](n))
 	})
 }
@@ -437,26 +389,25 @@ func TestWaiterThatLeavesAsItIsGrantedDelaysNobody(t *testing.T) {
 func TestNoticeOfAnEndThatComesLateChangesNothing(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(delay))
-		s := w.ask("S")
-		s.queued()
+		s := w.wait("S")
 		late := w.On(Notices(users).From("S").Nth(1)).Hold()
 		ended := w.serverNow()
 		w.expire("H")
 		w.reached(late)
 		p := w.ask("P", at(5), delaying(recipes.MaxLockDelay))
-		p.granted()
+		p.Granted()
 		require.GreaterOrEqual(w, p.grantedAt()-ended, delay)
 		late.Release()
 		s.waits()
 		p.release()
-		s.granted()
+		s.Granted()
 	})
 }
 
 // 57: the one that is named in G and has a lock-delay is there in a format that
 // a program which does not know it refuses.
 func TestProgramsThatDoNotKnowLockDelayRefuseTheLock(t *testing.T) {
-	embeddedOnly(t, "it reads nodes", func(w *world) {
+	scenario(t, func(w *world) {
 		format := func(data []byte) int {
 			var r struct {
 				Format int `json:"format"`
@@ -465,17 +416,19 @@ func TestProgramsThatDoNotKnowLockDelayRefuseTheLock(t *testing.T) {
 			return r.Format
 		}
 		plain := w.hold("P")
-		lock, children := w.admin.lock(w.root, users)
-		require.Equal(w, `{"format":1,"holders":["`+plain.grant.ID()+`"]}`, string(lock.Data))
+		lock := w.lock()
+		children := lock.Contenders
+		require.Equal(w, `{"format":1,"holders":["`+plain.Granted().ID()+`"]}`, string(lock.Data))
 		require.Equal(w, 1, format(children[0].Data))
 		plain.release()
 
 		h := w.hold("H", delaying(delay))
-		lock, children = w.admin.lock(w.root, users)
+		lock = w.lock()
+		children = lock.Contenders
 		require.Equal(w, 2, format(lock.Data))
 		require.Equal(w, 2, format(children[0].Data))
 		h.release()
-		lock, _ = w.admin.lock(w.root, users)
+		lock = w.lock()
 		require.Equal(w, `{"format":1,"holders":[]}`, string(lock.Data)) //nolint:testifylint // to the byte
 	})
 }
@@ -489,7 +442,7 @@ func TestStateTellsOfADelay(t *testing.T) {
 		w.expire("H")
 		w.eventually("the state says so", func() bool { return len(w.state().Delays) == 1 })
 		state := w.state()
-		require.Equal(w, h.grant.ID(), state.Delays[0].ID)
+		require.Equal(w, h.Granted().ID(), state.Delays[0].ID)
 		require.Zero(w, state.Delays[0].Until, "it has not begun")
 		require.Equal(w, recipes.MaxLockDelay, state.Delay(priority.Exclusive))
 
@@ -501,7 +454,7 @@ func TestStateTellsOfADelay(t *testing.T) {
 		require.Equal(w, recipes.OutcomeGranted, state.Outlook()[0].Outcome)
 		require.InDelta(w, recipes.MaxLockDelay, state.Outlook()[0].After, float64(time.Minute))
 		require.Equal(w, recipes.OutcomeRefused, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
-		s.cancel()
+		s.Cancel()
 	})
 }
 
@@ -512,11 +465,11 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 		unclean := map[string]recipes.LeftReason{users: recipes.LeftUnclean}
 		w.hold("H", delaying(delay))
 		w.expire("H")
-		w.pass(2 * delay)
+		w.Pass(2 * delay)
 		require.Equal(w, unclean, left(w.collects("gc")()), "it has not begun")
-		w.pass(2 * delay)
+		w.Pass(2 * delay)
 		require.Equal(w, unclean, left(w.collects("gc")()), "nobody knows how late it is")
-		w.pass(2 * delay)
+		w.Pass(2 * delay)
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 	})
 }
@@ -524,7 +477,6 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 // 58: a request that was given up when nobody knew whether it had come to be has held
 // nothing, though it was granted before it could be taken back.
 func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
-	t.Parallel()
 	for name, begin := range map[string]func(w *world) (h, a *user, lost, returns *zktest.Rule){
 		"T1": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
 			lost = w.On(T1(users).From("A").Nth(1)).DropReply()
@@ -540,8 +492,7 @@ func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 		"T12": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
 			h = w.hold("H", at(9))
 			var s terms
-			a = w.ask("A", delaying(recipes.MaxLockDelay), s.under)
-			a.queued()
+			a = w.wait("A", delaying(recipes.MaxLockDelay), s.under)
 			lost = w.On(T12(users).From("A").Nth(1)).DropReply()
 			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
 			s.change(to(7))
@@ -555,8 +506,8 @@ func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 				h, a, lost, returns := begin(w)
 				w.reached(lost)
 				w.reached(returns)
-				a.cancel()
-				require.ErrorIs(w, a.refused(), context.Canceled)
+				a.Cancel()
+				require.ErrorIs(w, a.Refused(), context.Canceled)
 
 				// when the lock is handed to it, and it is connected again
 				if h != nil {
@@ -567,7 +518,7 @@ func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 
 				// then whoever comes next has the lock at once
 				n := w.ask("N")
-				n.granted()
+				n.Granted()
 				require.Zero(w, times[recipes.Delayed](n))
 			})
 		})

@@ -3,6 +3,7 @@ package interleavings
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,14 +14,12 @@ import (
 // 11, at the server: each transaction contains the node of its request. When
 // that is gone as the transaction comes, nothing happens.
 func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
-	t.Run("T3", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"T3": func(w *world) {
 			// given a waiter that is about to grant itself a lock that became free
 			w.hold("H", at(5))
-			victim := w.ask("V", at(3))
-			victim.queued()
-			n := w.ask("N", at(1))
-			n.queued()
+			victim := w.wait("V", at(3))
+			n := w.wait("N", at(1))
 			grants := w.On(T3(users).From("V")).Hold()
 			w.expire("H")
 			w.reached(grants)
@@ -31,26 +30,22 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 
 			// then the next one holds
 			var evicted *recipes.EvictedError
-			require.ErrorAs(w, victim.refused(), &evicted)
-			n.granted()
+			require.ErrorAs(w, victim.Refused(), &evicted)
+			n.Granted()
 			require.Equal(w, []string{"N"}, w.holders())
-		})
-	})
-	t.Run("T4", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"T4": func(w *world) {
 			// given a holder that is about to hand over, and a waiter that it has not seen
 			h := w.hold("H", at(5))
-			s := w.ask("S", at(1))
-			s.queued()
+			s := w.wait("S", at(1))
 			handsOver := w.On(T4(users).From("H")).Hold()
 			released := h.releases()
 			w.reached(handsOver)
-			n := w.ask("N", at(5))
-			n.queued()
+			n := w.wait("N", at(5))
 
 			// when it is deleted, and that one grants itself
 			w.evict(h)
-			n.granted()
+			n.Granted()
 			handsOver.Release()
 
 			// then it has handed over nothing
@@ -59,10 +54,8 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			require.Equal(w, recipes.LossDeleted, lost.Reason)
 			s.waits()
 			require.Equal(w, []string{"N"}, w.holders())
-		})
-	})
-	t.Run("T6", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"T6": func(w *world) {
 			// given a waiter that is about to ask the holder to go
 			h := w.hold("H", at(5))
 			asks := w.On(T6(users).From("V")).Hold()
@@ -75,14 +68,12 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 
 			// then the holder hears nothing of it
 			var evicted *recipes.EvictedError
-			require.ErrorAs(w, victim.refused(), &evicted)
+			require.ErrorAs(w, victim.Refused(), &evicted)
 			require.Empty(w, w.state().Holders[0].PreemptedBy)
-			w.settle()
+			synctest.Wait()
 			require.Zero(w, times[recipes.PreemptAsked](h))
-		})
-	})
-	t.Run("T7", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"T7": func(w *world) {
 			// given a waiter that is about to take over
 			h := w.hold("H", at(5))
 			takes := w.On(T7(users).From("V")).Hold()
@@ -95,50 +86,46 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 
 			// then the holder holds on
 			var evicted *recipes.EvictedError
-			require.ErrorAs(w, victim.refused(), &evicted)
+			require.ErrorAs(w, victim.Refused(), &evicted)
 			require.Equal(w, []string{"H"}, w.holders())
-			w.settle()
+			synctest.Wait()
 			require.Zero(w, times[recipes.Lost](h))
 			h.release()
-		})
+		},
 	})
 }
 
 // 11, without the end of the session: a T1 or T2 that succeeds when nobody waits
 // for it any more is undone.
 func TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone(t *testing.T) {
-	t.Run("T1", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"T1": func(w *world) {
 			// given a caller that leaves while the reply to its T1 is under way
 			takes := w.On(T1(users).From("A").Nth(1)).HoldReply()
 			a := w.ask("A", at(5))
 			w.reached(takes)
-			a.cancel()
-			require.ErrorIs(w, a.refused(), context.Canceled)
+			a.Cancel()
+			require.ErrorIs(w, a.Refused(), context.Canceled)
 
 			// when another one asks, and the reply comes
-			b := w.ask("B", at(1))
-			b.queued()
+			b := w.wait("B", at(1))
 			b.waits()
 			takes.Release()
 
 			// then that one holds
-			b.granted()
+			b.Granted()
 			require.Equal(w, []string{"B"}, w.holders())
 			require.Empty(w, a.nodes())
-		})
-	})
-	t.Run("T2", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"T2": func(w *world) {
 			// given a caller that leaves while the reply to its T2 is under way
 			h := w.hold("H", at(5))
 			joins := w.On(T2(users).From("A").Nth(1)).HoldReply()
 			a := w.ask("A", at(3))
 			w.reached(joins)
-			a.cancel()
-			require.ErrorIs(w, a.refused(), context.Canceled)
-			b := w.ask("B", at(1))
-			b.queued()
+			a.Cancel()
+			require.ErrorIs(w, a.Refused(), context.Canceled)
+			b := w.wait("B", at(1))
 
 			// when the reply comes, and the holder leaves
 			joins.Release()
@@ -146,11 +133,9 @@ func TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone(t *testing.T) {
 			h.release()
 
 			// then the other one holds
-			b.granted()
-		})
-	})
-	t.Run("its reply never comes", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			b.Granted()
+		},
+		"its reply never comes": func(w *world) {
 			// given a caller that leaves after its connection broke at its T2
 			h := w.hold("H", at(5))
 			w.client("A")
@@ -159,8 +144,8 @@ func TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone(t *testing.T) {
 			a := w.ask("A", at(3))
 			w.reached(joins)
 			w.reached(returns)
-			a.cancel()
-			require.ErrorIs(w, a.refused(), context.Canceled)
+			a.Cancel()
+			require.ErrorIs(w, a.Refused(), context.Canceled)
 			require.Len(w, a.nodes(), 1)
 
 			// when it is connected again
@@ -169,6 +154,6 @@ func TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone(t *testing.T) {
 			// then nothing is left of it
 			w.eventually("A's node is gone", func() bool { return len(a.nodes()) == 0 })
 			h.release()
-		})
+		},
 	})
 }

@@ -19,15 +19,13 @@ func TestHandOverToOneThatGivesUpReachesTheNext(t *testing.T) {
 			scenario(t, func(w *world) {
 				// given a hand-over and the leaving of the one whom it is for, both under way
 				h := w.hold("H", at(5))
-				s := w.ask("S", at(3))
-				s.queued()
-				n := w.ask("N", at(1))
-				n.queued()
+				s := w.wait("S", at(3))
+				n := w.wait("N", at(1))
 				handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
 				leaves := w.On(T8(users).From("S")).Hold()
 				released := h.releases()
 				w.reached(handsOver)
-				s.cancel()
+				s.Cancel()
 				w.reached(leaves)
 
 				// when one comes first
@@ -35,19 +33,19 @@ func TestHandOverToOneThatGivesUpReachesTheNext(t *testing.T) {
 					handsOver.Release()
 					require.NoError(w, released())
 					leaves.Release()
-					require.ErrorIs(w, s.refused(), context.Canceled)
+					require.ErrorIs(w, s.Refused(), context.Canceled)
 				} else {
 					w.must(T4(users).From("H"))
 					leaves.Release()
-					require.ErrorIs(w, s.refused(), context.Canceled)
+					require.ErrorIs(w, s.Refused(), context.Canceled)
 					handsOver.Release()
 					require.NoError(w, released())
 				}
 
 				// then the next one holds
-				n.granted()
+				n.Granted()
 				require.Equal(w, []string{"N"}, w.holders())
-				require.Greater(w, n.token(), h.token())
+				require.Greater(w, n.Token(), h.Token())
 			})
 		})
 	}
@@ -62,21 +60,20 @@ func TestGrantWhoseCallerHasLeftIsHandedOn(t *testing.T) {
 		arms := w.On(ArmsAny(users).From("S").Nth(1)).Hold()
 		s := w.ask("S", at(3))
 		w.reached(arms)
-		n := w.ask("N", at(1))
-		n.queued()
+		n := w.wait("N", at(1))
 		h.release()
 
 		// when its caller leaves before it hears of the grant
-		s.cancel()
-		require.ErrorIs(w, s.refused(), context.Canceled)
+		s.Cancel()
+		require.ErrorIs(w, s.Refused(), context.Canceled)
 		require.Equal(w, []string{"S"}, w.holders())
 		w.must(T4(users).From("S"))
 		arms.Release()
 
 		// then it hands over to the other
-		n.granted()
+		n.Granted()
 		require.Equal(w, []string{"N"}, w.holders())
-		require.Empty(w, s.told())
+		require.Empty(w, s.List())
 	})
 }
 
@@ -86,10 +83,8 @@ func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a waiter that is cut off as it is granted, before it hears of it
 		h := w.hold("H", at(5))
-		s := w.ask("S", at(3))
-		s.queued()
-		n := w.ask("N", at(1))
-		n.queued()
+		s := w.wait("S", at(3))
+		n := w.wait("N", at(1))
 		granted := w.On(Changed(users, s.id()).From("S")).DropEvent()
 		returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
 		first := s.id()
@@ -102,19 +97,17 @@ func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
 		w.expire("S")
 
 		// then the next one holds
-		n.granted()
+		n.Granted()
 
 		// and when it comes back it queues anew, as one that has never held
 		returns.Release()
 		await[recipes.Requeued](s)
-		require.Equal(w, 1, s.queued().Position)
+		require.Equal(w, 1, s.Queued().Position)
 		s.waits()
 		require.NotEqual(w, first, s.id())
 		require.Equal(w, []string{"N"}, w.holders())
 		require.Zero(w, times[recipes.Lost](s))
-		w.pass(short)
-		n.release()
-		require.Greater(w, s.token(), n.token())
+		n.handsOverTo(s)
 	})
 }
 
@@ -124,76 +117,24 @@ func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder that is about to hand over to the only waiter that it has seen
 		h := w.hold("H", at(5))
-		s := w.ask("S", at(1))
-		s.queued()
+		s := w.wait("S", at(1))
 		handsOver := w.On(T4(users).From("H")).Hold()
 		released := h.releases()
 		w.reached(handsOver)
 
 		// when a more important one joins and the waiter looks again
 		n := w.ask("N", at(3))
-		require.Equal(w, 1, n.queued().Position)
+		require.Equal(w, 1, n.Queued().Position)
 		w.disconnect("S")
 		require.Equal(w, "N", await[recipes.Displaced](s).By.Owner)
 		handsOver.Release()
 		require.NoError(w, released())
 
 		// then the waiter holds, is asked to go by the other, and goes
-		s.granted()
+		s.Granted()
 		require.Equal(w, "N", await[recipes.PreemptAsked](s).By.Owner)
 		await[recipes.PreemptSent](n)
 		n.waits()
-		s.release()
-		require.Greater(w, n.token(), s.token())
-	})
-}
-
-// 10: T4's reply is lost; when the client reconnects its node is gone, the
-// release is reported done, the successor holds.
-func TestReleaseWhoseReplyIsLostIsDone(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a holder, and two waiters
-		h := w.hold("H", at(5))
-		s := w.ask("S", at(3))
-		s.queued()
-		n := w.ask("N", at(1))
-		n.queued()
-
-		// when the reply to the hand-over is lost
-		w.On(T4(users).From("H").Nth(1)).DropReply()
-		w.never(T4(users).From("H").Nth(2))
-		h.release()
-
-		// then the first waiter holds, and the second one waits for it
-		s.granted()
-		n.waits()
-		require.Equal(w, []string{"S"}, w.holders())
-		require.Zero(w, times[recipes.Lost](h))
-		w.pass(short)
-		s.release()
-		require.Greater(w, n.token(), s.token())
-	})
-}
-
-// 10, for a waiter: its T8 is lost before it is executed, and sent again.
-func TestLeavingWhoseRequestIsLostIsRepeated(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a holder, and two waiters
-		h := w.hold("H", at(5))
-		s := w.ask("S", at(3))
-		s.queued()
-		n := w.ask("N", at(1))
-		n.queued()
-
-		// when the first one leaves, and its connection breaks over that
-		leaves := w.On(T8(users).From("S").Nth(1)).DropRequest()
-		s.cancel()
-		w.reached(leaves)
-
-		// then it leaves all the same, and the other one is next
-		require.ErrorIs(w, s.refused(), context.Canceled)
-		w.eventually("S is gone", func() bool { return len(s.nodes()) == 0 })
-		h.release()
-		n.granted()
+		s.handsOverTo(n)
 	})
 }

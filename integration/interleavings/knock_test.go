@@ -13,7 +13,7 @@ func (w *world) knocks() (x, v *user, release func()) {
 	w.Helper()
 	// a client that remembers the lock as idle, and a waiter that has seen it there
 	first := w.ask("X", at(3))
-	first.granted()
+	first.Granted()
 	joins := w.On(T2(users).From("V")).Hold()
 	v = w.ask("V", at(3))
 	w.reached(joins)
@@ -27,7 +27,7 @@ func (w *world) knocks() (x, v *user, release func()) {
 	joins.Release()
 	w.reached(grants)
 	passes.Release()
-	x.granted()
+	x.Granted()
 	knock := w.On(Knocks(users).From("V").Nth(1)).Hold()
 	grants.Release()
 	w.reached(knock)
@@ -38,68 +38,64 @@ func (w *world) knocks() (x, v *user, release func()) {
 func TestWaiterThatIsPassedKnocks(t *testing.T) {
 	scenario(t, func(w *world) {
 		x, v, release := w.knocks()
-		before, _ := w.admin.lock(w.root, users)
+		before := w.lock()
 		release()
 		w.eventually("the version is higher", func() bool {
-			now, _ := w.admin.lock(w.root, users)
+			now := w.lock()
 			return now.Stat.Version == before.Stat.Version+1 && string(now.Data) == string(before.Data)
 		})
 		v.waits()
 		require.Equal(w, []string{"X"}, w.holders())
 		x.release()
-		v.granted()
+		v.Granted()
 	})
 }
 
 // 68: a knock contains the node of its request. When that is gone as the knock comes, nothing happens.
 func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
-	t.Run("the lock is as it was", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"the lock is as it was": func(w *world) {
 			// given a waiter that is about to knock, and is deleted
 			x, v, release := w.knocks()
 			w.evict(v)
-			before, _ := w.admin.lock(w.root, users)
+			before := w.lock()
 
 			// when its knock comes
 			release()
 
 			// then it is told, and the lock node is as it was
 			var evicted *recipes.EvictedError
-			require.ErrorAs(w, v.refused(), &evicted)
-			now, _ := w.admin.lock(w.root, users)
+			require.ErrorAs(w, v.Refused(), &evicted)
+			now := w.lock()
 			require.Equal(w, before, now)
 			require.Equal(w, []string{"X"}, w.holders())
 			x.release()
-		})
-	})
-
-	// Without that node the lock that was read may be gone as well, and there anew.
-	t.Run("the lock was removed", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		// Without that node the lock that was read may be gone as well, and there anew.
+		"the lock was removed": func(w *world) {
 			// given a waiter that is about to knock, and is deleted
 			x, v, release := w.knocks()
 			w.evict(v)
-			before, _ := w.admin.lock(w.root, users)
+			before := w.lock()
 
 			// when the lock is removed, and at the same version held by another before the knock comes
 			x.release()
 			require.Equal(w, []string{users}, removed(w.collects("gc")()))
 			w.uses("Y", users)
 			y := w.hold("Y", at(3))
-			between, _ := w.admin.lock(w.root, users)
+			between := w.lock()
 			require.Equal(w, before.Stat.Version, between.Stat.Version)
 			release()
 
 			// then that one holds, and whoever comes then waits
 			var evicted *recipes.EvictedError
-			require.ErrorAs(w, v.refused(), &evicted)
-			now, _ := w.admin.lock(w.root, users)
+			require.ErrorAs(w, v.Refused(), &evicted)
+			now := w.lock()
 			require.Equal(w, between, now)
-			z := w.ask("Z", at(5))
-			z.queued()
+			z := w.wait("Z", at(5))
 			z.waits()
 			y.release()
-			z.granted()
-		})
+			z.Granted()
+		},
 	})
 }

@@ -16,8 +16,7 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 	scenario(t, func(w *world) {
 		// given a holder with somebody behind it
 		h := w.hold("H", at(5), cleanup(time.Hour))
-		behind := w.ask("behind", at(5))
-		behind.queued()
+		behind := w.wait("behind", at(5))
 
 		// and a more important one, whose request has not come to its ears
 		word := w.On(Changed(users, h.id()).From("H")).Hold()
@@ -32,11 +31,10 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 		require.NoError(w, released())
 
 		// then the more important one holds, and then the other
-		require.Greater(w, p.token(), h.token())
+		require.Greater(w, p.Token(), h.Token())
 		behind.waits()
 		require.Equal(w, []string{"P"}, w.holders())
-		p.release()
-		require.Greater(w, behind.token(), p.token())
+		p.handsOverTo(behind)
 	})
 }
 
@@ -54,7 +52,7 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		w.never(T7(users).From("two"))
 		w.never(Withdraws(users).From("three"))
 		two := w.ask("two", at(2), forceful, waiting(0))
-		require.Equal(w, 2, two.queued().Position)
+		require.Equal(w, 2, two.Queued().Position)
 
 		// then nobody is told anything
 		two.waits()
@@ -65,11 +63,9 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		require.Zero(w, times[recipes.Lost](h))
 
 		// and the one of priority 3 is next, as it was
-		h.release()
-		require.Greater(w, three.token(), h.token())
+		h.handsOverTo(three)
 		two.waits()
-		three.release()
-		require.Greater(w, two.token(), three.token())
+		three.handsOverTo(two)
 	})
 }
 
@@ -79,8 +75,8 @@ func TestTokenGrowsThroughAllKindsOfGrants(t *testing.T) {
 		var last recipes.Token
 		grows := func(what string, u *user) {
 			w.Helper()
-			require.Greater(w, u.token(), last, what)
-			last = u.token()
+			require.Greater(w, u.Token(), last, what)
+			last = u.Token()
 			require.Equal(w, last, w.state().Holders[0].Token, "by the server, "+what)
 		}
 
@@ -89,43 +85,38 @@ func TestTokenGrowsThroughAllKindsOfGrants(t *testing.T) {
 		grows("the first", h)
 
 		// T4, to an older request than one that is more important and was granted before: a token is no place in line
-		old := w.ask("old", at(3))
-		old.queued()
-		young := w.ask("young", at(4))
-		young.queued()
+		old := w.wait("old", at(3))
+		young := w.wait("young", at(4))
 		h.release()
-		young.granted()
+		young.Granted()
 		grows("a hand-over past an older request", young)
 		young.release()
-		old.granted()
+		old.Granted()
 		grows("a hand-over to the older request", old)
 
 		// T7
 		thief := w.ask("thief", at(9), forceful)
-		thief.granted()
+		thief.Granted()
 		grows("a takeover", thief)
 		require.Equal(w, recipes.LossTaken, await[recipes.Lost](old).Err.Reason)
 
 		// T3
-		heir := w.ask("heir", at(1))
-		heir.queued()
+		heir := w.wait("heir", at(1))
 		w.expire("thief")
-		heir.granted()
+		heir.Granted()
 		grows("the end of a session", heir)
 
 		// the scope is removed by garbage collection, and made again: its version starts anew
-		lock, _ := w.admin.lock(w.root, users)
+		lock := w.lock()
 		heir.release()
-		require.NoError(w, w.admin.set(w.root, nil))
-		require.NoError(w, w.admin.remove(lock.Path))
+		require.NoError(w, w.Set(root, nil))
+		require.NoError(w, w.Delete(lock.Path))
 		again := w.hold("heir", at(1))
 		grows("the removal of the scope", again)
 
-		// the server restarts; the real one does in package locks
-		if w.z != nil {
-			require.NoError(w, w.z.Restart())
-			w.pass(time.Second)
-		}
+		// the server restarts
+		require.NoError(w, w.Restart())
+		w.Pass(time.Second)
 		again.release()
 		grows("a restart", w.hold("last", at(2)))
 	})
@@ -139,20 +130,20 @@ func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {
 		// given a client that holds many locks, and waits for as many, and listens slowly
 		slowly := func(r *recipes.Request) {
 			hear := r.Notify
-			r.Notify = func(n recipes.Notice) { w.pass(time.Millisecond); hear(n) }
+			r.Notify = func(n recipes.Notice) { <-time.After(time.Millisecond); hear(n) }
 		}
 		c, others := w.client("A"), w.client("B")
 		var holds, waits, asks, blocks []*user
 		for i := range locks {
 			scope := string(rune('a' + i))
 			held := c.ask("mine/"+scope, "mine "+scope, cleanup(time.Hour), slowly)
-			held.granted()
+			held.Granted()
 			holds = append(holds, held)
 			block := others.ask("theirs/"+scope, "theirs "+scope, at(5))
-			block.granted()
+			block.Granted()
 			blocks = append(blocks, block)
 			wait := c.ask("theirs/"+scope, "waiting "+scope, slowly)
-			wait.queued()
+			wait.Queued()
 			waits = append(waits, wait)
 		}
 
@@ -175,8 +166,8 @@ func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {
 			require.Equal(w, recipes.LossSession, await[recipes.Lost](held).Err.Reason)
 		}
 		for i := range locks {
-			asks[i].granted()
-			waits[i].granted()
+			asks[i].Granted()
+			waits[i].Granted()
 		}
 	})
 }

@@ -15,13 +15,13 @@ import (
 // decides on old lists, its transaction fails and it decides again: safety never
 // depends on fresh reads.
 func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
-	embeddedOnly(t, "a server that shows the past, by a number of transactions", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a waiter behind a follower
-		follower, err := w.z.Listen("follower")
+		follower, err := w.Listen("follower")
 		require.NoError(w, err)
 		h := w.hold("H", at(5))
 		waiter := w.client("W", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
-		waiter.queued()
+		waiter.Queued()
 		w.client("X")
 		follower.Lag(2)
 
@@ -31,42 +31,39 @@ func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
 		w.must(T3(users).From("X"))
 		w.evict(h)
 		x := w.ask("X", at(3))
-		x.granted()
+		x.Granted()
 		w.reached(decides)
 
 		// then that one holds, and the waiter waits for it
 		waiter.waits()
 		require.Equal(w, []string{"X"}, w.holders())
 		follower.Lag(0)
-		w.pass(short)
-		x.release()
-		require.Greater(w, waiter.token(), x.token())
+		x.handsOverTo(waiter)
 	})
 }
 
 // A holder at which others were seen just now looks twice before it leaves, and not at the
 // same past.
 func TestHolderWhoseFollowerLagsHandsOverToTheOneWhoHasComeBack(t *testing.T) {
-	embeddedOnly(t, "a server that shows the past, for as long as nobody syncs", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a holder behind a follower, whose lock another one has handed over to it
-		follower, err := w.z.Listen("follower")
+		follower, err := w.Listen("follower")
 		require.NoError(w, err)
 		first := w.hold("A", at(1))
 		h := w.client("H", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "H", at(1))
-		h.queued()
+		h.Queued()
 		first.release()
-		h.granted()
+		h.Granted()
 		follower.Lag(-1)
 
 		// when that one comes back, which the follower does not know yet, and the holder leaves
-		again := w.ask("A", at(1))
-		again.queued()
+		again := w.wait("A", at(1))
 		w.must(T4(users).From("H"))
 		w.never(T5(users).From("H"))
 		h.release()
 
 		// then it is handed over to
-		again.granted()
+		again.Granted()
 	})
 }
 
@@ -75,8 +72,7 @@ func TestGrantThatWasDecidedBeforeAnotherCameIsRefused(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a waiter that is about to grant itself a lock that became free
 		w.hold("H", at(5))
-		waiter := w.ask("W", at(1))
-		waiter.queued()
+		waiter := w.wait("W", at(1))
 		grants := w.On(T3(users).From("W").Nth(1)).Hold()
 		w.expire("H")
 		w.reached(grants)
@@ -84,15 +80,13 @@ func TestGrantThatWasDecidedBeforeAnotherCameIsRefused(t *testing.T) {
 		// when a more important one joins and grants itself before that
 		w.must(T3(users).From("X"))
 		x := w.ask("X", at(9))
-		x.granted()
+		x.Granted()
 		grants.Release()
 
 		// then that one holds, and the waiter waits for it
 		waiter.waits()
 		require.Equal(w, []string{"X"}, w.holders())
-		w.pass(short)
-		x.release()
-		require.Greater(w, waiter.token(), x.token())
+		x.handsOverTo(waiter)
 	})
 }
 
@@ -102,10 +96,9 @@ func TestWaiterThatReadsGLateSeesWhoHasComeMeanwhile(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given two waiters whose holder goes, and the first is about to read G
 		w.hold("H", at(5))
-		waiter := w.ask("W", at(3))
-		waiter.queued()
+		waiter := w.wait("W", at(3))
 		behind := w.ask("B", at(1)) // alone, it would need no G
-		behind.queued()
+		behind.Queued()
 		reads := w.On(ReadsG(users).From("W")).Hold()
 		w.expire("H")
 		w.reached(reads)
@@ -113,24 +106,22 @@ func TestWaiterThatReadsGLateSeesWhoHasComeMeanwhile(t *testing.T) {
 		// when a more important one joins and grants itself before that
 		w.must(T3(users).From("X"))
 		x := w.ask("X", at(9))
-		x.granted()
+		x.Granted()
 		reads.Release()
 
 		// then that one holds, and the waiter waits for it
 		waiter.waits()
 		require.Equal(w, []string{"X"}, w.holders())
-		w.pass(short)
-		x.release()
-		require.Greater(w, waiter.token(), x.token())
+		x.handsOverTo(waiter)
 	})
 }
 
 // 8, with a second member of the ensemble that is behind: without the sync, the
 // client would not find itself there.
 func TestGrantWhoseReplyIsLostIsFoundBehindAFollowerThatLags(t *testing.T) {
-	embeddedOnly(t, "a server that shows the past, for as long as nobody syncs", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a client that comes back to a follower when its connection breaks
-		follower, err := w.z.Listen("follower")
+		follower, err := w.Listen("follower")
 		require.NoError(w, err)
 		var dials atomic.Int32
 		c := w.client("A", func(cfg *recipes.Config) {
@@ -151,8 +142,8 @@ func TestGrantWhoseReplyIsLostIsFoundBehindAFollowerThatLags(t *testing.T) {
 		a := c.ask(users, "A", at(5))
 
 		// then it holds, by the one node that it has made
-		a.granted()
+		a.Granted()
 		require.Equal(w, int32(2), dials.Load())
-		require.Equal(w, a.grant.ID(), a.id())
+		require.Equal(w, a.Granted().ID(), a.id())
 	})
 }

@@ -18,20 +18,19 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 	// given a holder by hand-over, which asks for its token
 	given := func(w *world, reads func(id string) *zktest.Rule) (h *user, own recipes.Token, asked *zktest.Rule, outcome func() (recipes.Token, error)) {
 		first := w.hold("F", at(5))
-		h = w.ask("H", at(1))
-		h.queued()
+		h = w.wait("H", at(1))
 		asked = reads(h.id())
 		first.release()
-		h.granted()
-		_, nodes := w.admin.lock(w.root, users)
+		h.Granted()
+		nodes := w.lock().Contenders
 		require.Len(w, nodes, 1)
-		outcome = h.asksForToken()
+		outcome = later(w, "the token", func() (recipes.Token, error) { return h.Granted().Token(context.Background()) })
 		w.reached(asked)
-		return h, tokenOf(nodes[0]), asked, outcome
+		return h, nodes[0].Token, asked, outcome
 	}
 
-	t.Run("taken over before it reads", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"taken over before it reads": func(w *world) {
 			h, _, asked, outcome := given(w, func(id string) *zktest.Rule { return w.On(Reads(users, id).From("H")).Hold() })
 
 			// when it is taken over
@@ -47,11 +46,9 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 			require.Zero(w, token)
 			require.Zero(w, lost.Token)
 			require.Equal(w, lost, await[recipes.Lost](h).Err)
-			require.Equal(w, p.token(), w.state().Holders[0].Token)
-		})
-	})
-	t.Run("taken over before it is answered", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			require.Equal(w, p.Token(), w.state().Holders[0].Token)
+		},
+		"taken over before it is answered": func(w *world) {
 			h, own, asked, outcome := given(w, func(id string) *zktest.Rule { return w.On(Reads(users, id).From("H")).HoldReply() })
 
 			// when it is taken over
@@ -68,22 +65,22 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 			require.Equal(w, own, token)
 			require.Equal(w, recipes.LossTaken, lost.Reason)
 			require.Contains(w, []recipes.Token{0, own}, lost.Token)
-			require.Greater(w, p.token(), own)
-		})
+			require.Greater(w, p.Token(), own)
+		},
 	})
 }
 
 // 16: x's lease runs out on the server's clock while the first waiter's wall clock
 // is an hour off; T7 comes neither early nor late.
 func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
-	embeddedOnly(t, "the server's clock is an hour ahead of the clients'", func(w *world) {
+	scenario(t, func(w *world) {
 		const length, grace, network = 10 * time.Second, 3 * time.Second, 300 * time.Millisecond
 
 		// given a server whose clock is an hour ahead, a holder, and a waiter whose
 		// join and its answer were long under way
-		w.z.Advance(time.Hour)
+		w.Advance(time.Hour)
 		h := w.hold("H", at(9), lease(length), cleanup(grace))
-		since := w.elapsed() - short
+		since := w.Now() - short
 		sent := w.On(T2(users).From("W")).Delay(network)
 		x := w.ask("W", at(1))
 		w.reached(sent)
@@ -95,7 +92,7 @@ func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
 		require.Less(w, when-since, length+10*time.Millisecond)
 
 		// and takes the lock when the grace is over
-		x.granted()
+		x.Granted()
 		_, gone := awaitAt[recipes.Lost](h)
 		require.GreaterOrEqual(w, gone-when, grace)
 		require.Less(w, gone-when, grace+10*time.Millisecond)
@@ -114,21 +111,21 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 		p = w.ask("P", at(9), waiting(100*time.Millisecond))
 		m = w.ask("M", at(1))
 		await[recipes.PreemptAsked](h)
-		require.Equal(w, 2, m.queued().Position)
+		require.Equal(w, 2, m.Queued().Position)
 		w.reached(leaving)
 		return h, p, m, leaving
 	}
 	// then the preemptor has an error, and the one behind it holds
 	ends := func(w *world, p, m *user) {
 		var pending *recipes.CleanupPendingError
-		require.ErrorAs(w, p.refused(), &pending)
-		m.granted()
+		require.ErrorAs(w, p.Refused(), &pending)
+		m.Granted()
 		require.Equal(w, []string{"M"}, w.holders())
 		require.Empty(w, w.state().Holders[0].PreemptedBy)
 	}
 
-	t.Run("the hand-over comes before the withdrawal", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"the hand-over comes before the withdrawal": func(w *world) {
 			h, p, m, withdraws := given(w, Withdraws(users))
 
 			// when the holder hands over as the preemptor takes its request back
@@ -137,10 +134,8 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 			withdraws.Release()
 
 			ends(w, p, m)
-		})
-	})
-	t.Run("the hand-over comes before the leaving", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"the hand-over comes before the leaving": func(w *world) {
 			h, p, m, leaves := given(w, T8(users))
 
 			// when the holder hands over as the preemptor leaves
@@ -149,10 +144,8 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 			leaves.Release()
 
 			ends(w, p, m)
-		})
-	})
-	t.Run("the leaving comes before the hand-over", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"the leaving comes before the hand-over": func(w *world) {
 			h, p, m, leaves := given(w, T8(users))
 
 			// when the preemptor leaves as the holder hands over to it
@@ -160,13 +153,13 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 			released := h.releases()
 			w.reached(handsOver)
 			leaves.Release()
-			p.refused()
+			p.Refused()
 			w.must(T4(users).From("H"))
 			handsOver.Release()
 			require.NoError(w, released())
 
 			ends(w, p, m)
-		})
+		},
 	})
 }
 
@@ -174,8 +167,8 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 // to it: exactly one grant, one token, no double start.
 func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 	const grace = 200 * time.Millisecond
-	t.Run("the hand-over comes first", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"the hand-over comes first": func(w *world) {
 			// given a takeover under way
 			h := w.hold("H", at(5), cleanup(grace))
 			takes := w.On(T7(users).From("P")).Hold()
@@ -188,17 +181,15 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 			takes.Release()
 
 			// then the preemptor holds, by the hand-over
-			p.granted()
+			p.Granted()
 			require.Zero(w, times[recipes.TookOver](p))
 			state := w.state()
 			require.Equal(w, []string{"P"}, owners(state.Holders))
 			require.Empty(w, state.Evicted)
-			require.Equal(w, state.Holders[0].Token, p.token())
-			require.Greater(w, p.token(), h.token())
-		})
-	})
-	t.Run("the takeover comes first", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			require.Equal(w, state.Holders[0].Token, p.Token())
+			require.Greater(w, p.Token(), h.Token())
+		},
+		"the takeover comes first": func(w *world) {
 			// given a takeover and a hand-over under way
 			h := w.hold("H", at(5), cleanup(grace))
 			takes := w.On(T7(users).From("P")).Hold()
@@ -210,8 +201,8 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 			// when the preemptor takes over before it
 			takes.Release()
-			p.granted()
-			token := p.token()
+			p.Granted()
+			token := p.Token()
 			handsOver.Release()
 
 			// then the holder learns that it had lost, and nothing else happens
@@ -223,8 +214,8 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 			state := w.state()
 			require.Equal(w, []string{"P"}, owners(state.Holders))
 			require.Equal(w, token, state.Holders[0].Token)
-			require.Greater(w, token, h.token())
-		})
+			require.Greater(w, token, h.Token())
+		},
 	})
 }
 
@@ -234,8 +225,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a hand-over under way
 		h := w.hold("H", at(5), cleanup(200*time.Millisecond))
-		s := w.ask("S", at(1))
-		s.queued()
+		s := w.wait("S", at(1))
 		handsOver := w.On(T4(users).From("H")).Hold()
 		released := h.releases()
 		w.reached(handsOver)
@@ -243,7 +233,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 		// when one that the holder has not seen takes over before it
 		p := w.ask("P", at(9), forceful)
 		w.must(T7(users).From("P"))
-		p.granted()
+		p.Granted()
 		handsOver.Release()
 
 		// then that one holds
@@ -252,9 +242,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 		require.Equal(w, recipes.LossTaken, lost.Reason)
 		s.waits()
 		require.Equal(w, []string{"P"}, w.holders())
-		w.pass(short)
-		p.release()
-		require.Greater(w, s.token(), p.token())
+		p.handsOverTo(s)
 	})
 }
 
@@ -266,10 +254,9 @@ func TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds(t *testing.T) {
 		watches := w.must(zktest.Op(zktest.GetData).Path(contenders(users)).From("H"))
 		h := w.hold("H", at(5))
 		w.reached(watches)
-		n := w.ask("N", at(1))
-		n.queued()
+		n := w.wait("N", at(1))
 		s := w.ask("S", at(3))
-		require.Equal(w, 1, s.queued().Position)
+		require.Equal(w, 1, s.Queued().Position)
 
 		// when its node is deleted
 		w.evict(h)
@@ -277,12 +264,12 @@ func TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds(t *testing.T) {
 		// then it learns why it has lost, and the first waiter holds
 		lost := await[recipes.Lost](h).Err
 		require.Equal(w, recipes.LossDeleted, lost.Reason)
-		require.Equal(w, h.token(), lost.Token)
-		s.granted()
+		require.Equal(w, h.Token(), lost.Token)
+		s.Granted()
 		n.waits()
 		require.Equal(w, []string{"S"}, w.holders())
-		require.Greater(w, s.token(), h.token())
-		require.ErrorIs(w, h.grant.Release(context.Background()), lost)
+		require.Greater(w, s.Token(), h.Token())
+		require.ErrorIs(w, h.Granted().Release(context.Background()), lost)
 	})
 }
 
@@ -292,15 +279,14 @@ func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder by hand-over, which has not read its token
 		first := w.hold("F", at(5))
-		h := w.ask("H", at(1))
-		h.queued()
+		h := w.wait("H", at(1))
 		reads := w.On(Reads(users, h.id()).From("H")).Hold()
 		first.release()
-		h.granted()
-		_, nodes := w.admin.lock(w.root, users)
+		h.Granted()
+		nodes := w.lock().Contenders
 		require.Len(w, nodes, 1)
-		want := tokenOf(nodes[0])
-		outcome := h.asksForToken()
+		want := nodes[0].Token
+		outcome := later(w, "the token", func() (recipes.Token, error) { return h.Granted().Token(context.Background()) })
 		w.reached(reads)
 
 		// when it is asked to go before that is answered
@@ -316,10 +302,10 @@ func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {
 		require.Equal(w, want, w.state().Holders[0].Token)
 
 		// and it stays so when the request is taken back
-		p.cancel()
-		require.ErrorIs(w, p.refused(), context.Canceled)
+		p.Cancel()
+		require.ErrorIs(w, p.Refused(), context.Canceled)
 		await[recipes.PreemptWithdrawn](h)
 		require.Equal(w, want, w.state().Holders[0].Token)
-		require.Greater(w, want, first.token())
+		require.Greater(w, want, first.Token())
 	})
 }

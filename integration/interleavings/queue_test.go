@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -22,7 +23,7 @@ func TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself(t *testing.T) {
 				leaves := w.On(T5(users).From("H")).Hold()
 				released := h.releases()
 				w.reached(leaves)
-				arms := w.On(Arms(users, h.grant.ID()).From("W")).Hold()
+				arms := w.On(Arms(users, h.Granted().ID()).From("W")).Hold()
 				waiter := w.ask("W", at(level))
 				w.reached(arms)
 
@@ -30,15 +31,13 @@ func TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself(t *testing.T) {
 				w.must(T3(users).From("W"))
 				leaves.Release()
 				require.NoError(w, released())
-				since := w.elapsed()
+				since := w.Now()
 				arms.Release()
 
 				// then the waiter holds, at once
-				waiter.granted()
-				if w.z != nil {
-					require.Equal(w, since, w.elapsed())
-				}
-				require.Greater(w, waiter.token(), h.token())
+				waiter.Granted()
+				require.Equal(w, since, w.Now())
+				require.Greater(w, waiter.Token(), h.Token())
 			})
 		})
 	}
@@ -51,8 +50,7 @@ func TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext(t *testing.T) 
 	scenario(t, func(w *world) {
 		// given a second waiter that has listed the first one
 		w.hold("H", at(5))
-		b := w.ask("B", at(3), lease(30*time.Second))
-		b.queued()
+		b := w.wait("B", at(3), lease(30*time.Second))
 		arms := w.On(Arms(users, b.id()).From("A")).Hold()
 		a := w.ask("A", at(1))
 		w.reached(arms)
@@ -60,15 +58,15 @@ func TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext(t *testing.T) 
 		// when the first one grants itself before the second one watches it
 		w.must(T3(users).From("B"))
 		w.expire("H")
-		b.granted()
+		b.Granted()
 		arms.Release()
 
 		// then the second one knows that it is next
-		q := a.queued()
+		q := a.Queued()
 		require.Equal(w, 1, q.Position)
 		require.Equal(w, []string{"B"}, owners(q.Holders))
 		b.release()
-		a.granted()
+		a.Granted()
 	})
 }
 
@@ -77,21 +75,20 @@ func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a second waiter that has listed the first one
 		h := w.hold("H", at(5))
-		b := w.ask("B", at(3))
-		b.queued()
+		b := w.wait("B", at(3))
 		arms := w.On(Arms(users, b.id()).From("A")).Hold()
 		a := w.ask("A", at(1))
 		w.reached(arms)
 
 		// when the first one leaves before the second one watches it
-		b.cancel()
-		require.ErrorIs(w, b.refused(), context.Canceled)
+		b.Cancel()
+		require.ErrorIs(w, b.Refused(), context.Canceled)
 		arms.Release()
 
 		// then the second one knows that it is next
-		require.Equal(w, 1, a.queued().Position)
+		require.Equal(w, 1, a.Queued().Position)
 		h.release()
-		a.granted()
+		a.Granted()
 	})
 }
 
@@ -103,23 +100,23 @@ func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T
 		// given two readers, and an exclusive waiter that has asked both to go
 		w.hold("first", at(1)).release()
 		a, b := w.reads(2, "aaaaaaaaaaaaaaaaaaaaaaaa"), w.reads(3, "bbbbbbbbbbbbbbbbbbbbbbbb")
-		w.names(guid(a), guid(b))
+		w.names(virtual.GUID(a), virtual.GUID(b))
 		waiter := w.ask("W", at(4))
-		require.Len(w, waiter.queued().Holders, 2)
+		require.Len(w, waiter.Queued().Holders, 2)
 		await[recipes.PreemptSent](waiter)
 		await[recipes.PreemptSent](waiter)
 		waiter.waits()
 
 		// when both leave before the waiter has heard of either
-		hears := w.On(Gone(users, guid(a)).From("W")).Hold()
-		require.NoError(w, w.admin.remove(a))
+		hears := w.On(Gone(users, virtual.GUID(a)).From("W")).Hold()
+		require.NoError(w, w.Delete(a))
 		w.reached(hears)
-		require.NoError(w, w.admin.remove(b))
+		require.NoError(w, w.Delete(b))
 		waiter.waits()
 		hears.Release()
 
 		// then the waiter holds
-		waiter.granted()
+		waiter.Granted()
 		require.Equal(w, []string{"W"}, w.holders())
 	})
 }
@@ -127,7 +124,7 @@ func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T
 // 21: B watches its predecessor A, A is granted and works on and on; B enforces
 // A's lease although nobody else moves.
 func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
-	embeddedOnly(t, "the lease is half a minute", func(w *world) {
+	scenario(t, func(w *world) {
 		// given two waiters
 		const (
 			length = 30 * time.Second // shorter than the poll that would hide a watch that is missing
@@ -135,26 +132,25 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 			late   = 10 * time.Millisecond
 		)
 		w.hold("H", at(5))
-		a := w.ask("A", at(3), lease(length), cleanup(grace))
-		a.queued()
+		a := w.wait("A", at(3), lease(length), cleanup(grace))
 		b := w.ask("B", at(1))
-		require.Equal(w, 2, b.queued().Position)
+		require.Equal(w, 2, b.Queued().Position)
 
 		// when the first one grants itself and works longer than it said
 		w.must(T3(users).From("A"))
 		w.expire("H")
-		a.granted()
-		since := w.elapsed()
+		a.Granted()
+		since := w.Now()
 
 		// then the second one asks it to go when its lease ends
-		asked, when := awaitWithin[recipes.PreemptAsked](a, 2*length)
+		asked, when := awaitAt[recipes.PreemptAsked](a)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.Equal(w, "B", asked.By.Owner)
 		require.GreaterOrEqual(w, when-since, length)
 		require.Less(w, when-since, length+late)
 
 		// and takes the lock when its grace ends
-		b.granted()
+		b.Granted()
 		lost, gone := awaitAt[recipes.Lost](a)
 		require.Equal(w, recipes.LossTaken, lost.Err.Reason)
 		require.Equal(w, priority.LeaseExpired, lost.Err.For)
@@ -175,8 +171,8 @@ func TestFirstToArriveIsGrantedWhateverItsGuid(t *testing.T) {
 		second := w.ask("second", at(1))
 		second.joined()
 		for second.node() > first.node() { // until chance has it so
-			second.cancel()
-			second.refused()
+			second.Cancel()
+			second.Refused()
 			second = w.ask("second", at(1))
 			second.joined()
 		}
@@ -185,12 +181,10 @@ func TestFirstToArriveIsGrantedWhateverItsGuid(t *testing.T) {
 		h.release()
 
 		// then the first to arrive holds, and then the other
-		first.granted()
+		first.Granted()
 		second.waits()
 		require.Equal(w, []string{"first"}, w.holders())
-		w.pass(short)
-		first.release()
-		require.Greater(w, second.token(), first.token())
+		first.handsOverTo(second)
 	})
 }
 
@@ -203,8 +197,7 @@ func TestWaiterThatIsGrantedBeforeItWatchesItselfHolds(t *testing.T) {
 		arms := w.On(ArmsAny(users).From("B").Nth(1)).Hold()
 		b := w.ask("B", at(3))
 		w.reached(arms)
-		c := w.ask("C", at(1))
-		c.queued()
+		c := w.wait("C", at(1))
 
 		// when the lock is handed over to it before it watches its own node
 		w.never(T3(users).From("B"))
@@ -214,10 +207,8 @@ func TestWaiterThatIsGrantedBeforeItWatchesItselfHolds(t *testing.T) {
 		arms.Release()
 
 		// then it holds, by that hand-over
-		b.granted()
-		require.Equal(w, b.token(), w.state().Holders[0].Token)
-		w.pass(short)
-		b.release()
-		require.Greater(w, c.token(), b.token())
+		b.Granted()
+		require.Equal(w, b.Token(), w.state().Holders[0].Token)
+		b.handsOverTo(c)
 	})
 }

@@ -16,22 +16,10 @@ func runs(d time.Duration) func(*recipes.Request) {
 	return func(r *recipes.Request) { r.MinRuntime = d }
 }
 
-// protects begins a minimum runtime. The function that it returns waits for the
-// outcome.
+// protects begins a minimum runtime. The function that it returns waits for the outcome.
 func (u *user) protects(d time.Duration) (outcome func() error) {
-	u.w.Helper()
-	g, outcomes := u.granted(), make(chan error, 1)
-	go func() { outcomes <- g.Protect(context.Background(), d) }()
-	return func() error {
-		u.w.Helper()
-		select {
-		case err := <-outcomes:
-			return err
-		case <-time.After(soon):
-			require.FailNow(u.w, u.owner+"'s minimum runtime has not begun")
-			return nil
-		}
-	}
+	g := u.Granted()
+	return u.does("minimum runtime", func(ctx context.Context) error { return g.Protect(ctx, d) })
 }
 
 // A waiter that has judged a holder by what it said before never asks it once
@@ -46,7 +34,7 @@ func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
 		w.reached(asks)
 
 		// when the holder's minimum runtime begins before it
-		protected := w.elapsed()
+		protected := w.Now()
 		require.NoError(t, h.protects(least)())
 		asks.Release()
 
@@ -54,7 +42,7 @@ func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
 		_, when := awaitAt[recipes.PreemptAsked](h)
 		require.GreaterOrEqual(w, when-protected, least)
 		h.release()
-		p.granted()
+		p.Granted()
 	})
 }
 
@@ -78,20 +66,20 @@ func TestMinimumRuntimeThatBeginsTooLateIsRefused(t *testing.T) {
 		require.Equal(w, "P", pending.By.By.Owner)
 		require.Zero(w, w.state().Holders[0].MinRuntimeLeft)
 		h.release()
-		p.granted()
+		p.Granted()
 	})
 }
 
 // As 16 for the lease: never early, whatever the clocks and the network do.
 func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
-	embeddedOnly(t, "the server's clock is an hour ahead of the clients'", func(w *world) {
+	scenario(t, func(w *world) {
 		const least, network = 10 * time.Second, 300 * time.Millisecond
 
 		// given a server whose clock is an hour ahead, a holder, and a waiter whose
 		// join and its answer were long under way
-		w.z.Advance(time.Hour)
+		w.Advance(time.Hour)
 		h := w.hold("H", at(1), runs(least))
-		since := w.elapsed() - short
+		since := w.Now() - short
 		sent := w.On(T2(users).From("W")).DelayReply(network)
 		x := w.ask("W", at(5))
 		w.reached(sent)
@@ -103,7 +91,7 @@ func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
 		require.GreaterOrEqual(w, when-since, least)
 		require.Less(w, when-since, least+network+10*time.Millisecond)
 		h.release()
-		x.granted()
+		x.Granted()
 	})
 }
 
@@ -119,14 +107,14 @@ func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 
 		// when another, which it does not outrank, comes in beside it, and leaves
 		n := w.ask("N", at(9), sharing)
-		n.granted()
+		n.Granted()
 		w.never(T6(users).From("P"))
-		w.pass(2 * grace)
+		w.Pass(2 * grace)
 		p.waits()
 		n.release()
 
 		// then the writer takes the lock: the grace of the first was over
-		p.granted()
+		p.Granted()
 		_, lost := awaitAt[recipes.Lost](h)
 		require.GreaterOrEqual(w, lost-asked, 2*grace)
 		require.Equal(w, 1, times[recipes.TookOver](p))

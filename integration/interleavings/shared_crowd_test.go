@@ -30,7 +30,7 @@ const fast = 200 * time.Millisecond
 func (c *client) reads(level priority.Level, patience *time.Duration, hold time.Duration) error {
 	asked := make(chan struct{})
 	var once sync.Once
-	g, err := c.lock(users).Acquire(context.Background(), recipes.Request{
+	g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{
 		Mode: priority.Shared, Priority: level, AcquireTimeout: patience, CleanupTimeout: time.Minute,
 		Notify: func(n recipes.Notice) {
 			if _, ok := n.(recipes.PreemptAsked); ok {
@@ -70,7 +70,7 @@ func again(every time.Duration, f func()) (stop func()) {
 
 // With more important readers coming and going, G changes all the time.
 func TestWriterAsksACrowdOfReadersThoughOthersComeAndGo(t *testing.T) {
-	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+	scenario(t, func(w *world) {
 		// given many readers that a writer outranks, and a stream of some that outrank it
 		c := w.client("readers")
 		var all sync.WaitGroup
@@ -87,11 +87,11 @@ func TestWriterAsksACrowdOfReadersThoughOthersComeAndGo(t *testing.T) {
 		stop := again(20*trip, func() { _ = stream.reads(9, nil, 2*trip) })
 
 		// when it comes, then it has the lock soon
-		asked := w.elapsed()
-		w.ask("W", at(5)).granted()
-		require.Less(w, w.elapsed()-asked, fast)
+		asked := w.Now()
+		w.ask("W", at(5)).Granted()
+		require.Less(w, w.Now()-asked, fast)
 		stop()
-		for _, u := range w.askers {
+		for _, u := range w.users {
 			u.end()
 		}
 		all.Wait()
@@ -101,32 +101,32 @@ func TestWriterAsksACrowdOfReadersThoughOthersComeAndGo(t *testing.T) {
 // The one in front gives up all the time: who is in front when the holder looks
 // is gone when it hands over.
 func TestHolderHandsOverToACrowdOfReadersThatGiveUp(t *testing.T) {
-	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a holder, and readers that come at intervals and wait as long as the crowd is large
 		h := w.hold("H", at(1))
 		c := w.client("readers")
 		stop := again(20*trip, func() { _ = c.reads(1, new(crowd*20*trip), trip) })
-		w.pass(3 * crowd * 10 * trip)
+		w.Pass(3 * crowd * 10 * trip)
 		w.On(zktest.Any().From("H")).Delay(trip)
 
 		// when it releases, then it is done soon
-		left := w.elapsed()
+		left := w.Now()
 		h.release()
-		require.Less(w, w.elapsed()-left, fast)
+		require.Less(w, w.Now()-left, fast)
 		stop()
 	})
 }
 
 // Nobody but readers: each that comes in raises the version for the others.
 func TestCrowdOfReadersComesInBesideACrowdOfReaders(t *testing.T) {
-	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+	scenario(t, func(w *world) {
 		// given many readers
 		c := w.client("readers")
 		var all sync.WaitGroup
 		leave := make(chan struct{})
 		in := make(chan struct{}, 2*crowd)
 		read := func(c *client) {
-			g, err := c.lock(users).Acquire(context.Background(), recipes.Request{Mode: priority.Shared})
+			g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{Mode: priority.Shared})
 			if err != nil {
 				w.Errorf("reader: %v", err)
 				return
@@ -150,7 +150,7 @@ func TestCrowdOfReadersComesInBesideACrowdOfReaders(t *testing.T) {
 			clients = append(clients, w.client(fmt.Sprint("newcomer ", i)))
 		}
 		slow := w.On(zktest.Any()).Delay(trip)
-		asked := w.elapsed()
+		asked := w.Now()
 		for _, c := range clients {
 			all.Go(func() { read(c) })
 		}
@@ -159,7 +159,7 @@ func TestCrowdOfReadersComesInBesideACrowdOfReaders(t *testing.T) {
 		}
 
 		// then all are in soon
-		require.Less(w, w.elapsed()-asked, fast)
+		require.Less(w, w.Now()-asked, fast)
 		slow.Remove()
 		close(leave)
 		all.Wait()

@@ -14,8 +14,8 @@ import (
 // 12: first waiter C outranks reader A and preempts it; reader B is added to G
 // before A leaves; C preempts B as well, at once.
 func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
-	t.Run("in one step", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"in one step": func(w *world) {
 			// given a reader that holds, and one that is about to come in beside it
 			a := w.hold("A", at(1), sharing, cleanup(time.Hour))
 			comes := w.On(T1(users).From("B")).Hold()
@@ -26,7 +26,7 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 			c := w.ask("C", at(5))
 			require.Equal(w, "C", await[recipes.PreemptAsked](a).By.Owner)
 			comes.Release()
-			b.granted()
+			b.Granted()
 
 			// then the writer asks that one, too, and holds when both have gone
 			require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
@@ -34,22 +34,18 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 			a.release()
 			c.waits()
 			b.release()
-			c.granted()
+			c.Granted()
 			require.Equal(w, []string{"C"}, w.holders())
-		})
-	})
-	t.Run("from the queue", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"from the queue": func(w *world) {
 			// given two readers that wait for a writer, which dies
 			h := w.hold("H", at(9))
-			a := w.ask("A", at(1), sharing, cleanup(time.Hour))
-			a.queued()
-			b := w.ask("B", at(1), sharing, cleanup(time.Hour))
-			b.queued()
+			a := w.wait("A", at(1), sharing, cleanup(time.Hour))
+			b := w.wait("B", at(1), sharing, cleanup(time.Hour))
 			comes := w.On(T3(users).From("B")).Hold()
 			w.must(T3(users).From("A"))
 			w.expire("H")
-			a.granted()
+			a.Granted()
 			w.reached(comes)
 			await[recipes.Lost](h)
 
@@ -57,15 +53,15 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 			c := w.ask("C", at(5))
 			require.Equal(w, "C", await[recipes.PreemptAsked](a).By.Owner)
 			comes.Release()
-			b.granted()
+			b.Granted()
 
 			// then the writer asks that one, too, and holds when both have gone
 			require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
 			b.release()
 			c.waits()
 			a.release()
-			c.granted()
-		})
+			c.Granted()
+		},
 	})
 }
 
@@ -76,7 +72,7 @@ func TestReadersThatLeaveAtOnceEachTakeTheOtherForAlive(t *testing.T) {
 		// given two readers and a writer that waits
 		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
 		writer := w.ask("W", at(1))
-		require.Len(w, writer.queued().Holders, 2)
+		require.Len(w, writer.Queued().Holders, 2)
 
 		// when both leave, and neither has seen the other go
 		w.never(T4(users).From("A"))
@@ -92,7 +88,7 @@ func TestReadersThatLeaveAtOnceEachTakeTheOtherForAlive(t *testing.T) {
 		require.NoError(w, bGone())
 
 		// then the writer grants itself the lock
-		writer.granted()
+		writer.Granted()
 		require.Equal(w, []string{"W"}, w.holders())
 	})
 }
@@ -115,7 +111,7 @@ func TestLastReaderWhoseSuccessorHasGrantedItselfOnlyLeaves(t *testing.T) {
 		w.must(T3(users).From("B"))
 		leaves := w.must(T5(users).From("A"))
 		joins.Release()
-		b.granted()
+		b.Granted()
 		handsOver.Release()
 
 		// then the first one just leaves
@@ -135,8 +131,7 @@ func TestLastReaderBesideWhomAnotherComesInOnlyLeaves(t *testing.T) {
 		comes := w.On(T1(users).From("B")).Hold()
 		b := w.ask("B", at(1), sharing)
 		w.reached(comes)
-		writer := w.ask("W", at(1))
-		writer.queued()
+		writer := w.wait("W", at(1))
 		handsOver := w.On(T4(users).From("A")).Hold()
 		released := a.releases()
 		w.reached(handsOver)
@@ -144,16 +139,16 @@ func TestLastReaderBesideWhomAnotherComesInOnlyLeaves(t *testing.T) {
 		// when the other comes in
 		w.must(T5(users).From("A"))
 		comes.Release()
-		b.granted()
+		b.Granted()
 		handsOver.Release()
 
 		// then the first one just leaves, and the writer waits for the other
 		require.NoError(w, released())
 		writer.waits()
 		require.Equal(w, []string{"B"}, w.holders())
-		w.pass(short)
+		w.Pass(short)
 		b.release()
-		writer.granted()
+		writer.Granted()
 	})
 }
 
@@ -163,8 +158,7 @@ func TestHandOverPastAReaderThatGrantsItselfIsRefused(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that is about to hand over to a writer
 		a := w.hold("A", at(1), sharing)
-		x := w.ask("X", at(0))
-		x.queued()
+		x := w.wait("X", at(0))
 		handsOver := w.On(T4(users).From("A")).Hold()
 		released := a.releases()
 		w.reached(handsOver)
@@ -173,7 +167,7 @@ func TestHandOverPastAReaderThatGrantsItselfIsRefused(t *testing.T) {
 		w.On(T1(users).From("B")).Fail(zktest.BadVersion) // so it has to queue
 		w.must(T3(users).From("B"))
 		b := w.ask("B", at(3), sharing)
-		b.granted()
+		b.Granted()
 		w.must(T5(users).From("A"))
 		handsOver.Release()
 
@@ -182,7 +176,7 @@ func TestHandOverPastAReaderThatGrantsItselfIsRefused(t *testing.T) {
 		require.Equal(w, []string{"B"}, w.holders())
 		x.waits()
 		b.release()
-		x.granted()
+		x.Granted()
 	})
 }
 
@@ -202,7 +196,7 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 
 		// when the other comes in
 		comes.Release()
-		b.granted()
+		b.Granted()
 		takes.Release()
 
 		// then it is asked to go before anything is taken: all at once or nobody
@@ -211,7 +205,7 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 		require.Equal(w, []string{"A", "B"}, w.holders())
 		require.Zero(w, times[recipes.Lost](a))
 		b.release()
-		c.granted()
+		c.Granted()
 		require.Equal(w, recipes.LossTaken, await[recipes.Lost](a).Err.Reason)
 		require.Equal(w, 1, times[recipes.TookOver](c))
 	})
@@ -228,11 +222,11 @@ func TestOfTwoReadersThatComeInAtOnceNoneIsForgotten(t *testing.T) {
 		w.reached(comes)
 
 		// when another one comes in first
-		w.ask("C", at(1), sharing).granted()
+		w.ask("C", at(1), sharing).Granted()
 		comes.Release()
 
 		// then all three hold
-		b.granted()
+		b.Granted()
 		require.Equal(w, []string{"A", "B", "C"}, sorted(w.holders()))
 	})
 }
@@ -253,11 +247,11 @@ func TestReaderThatComesInAfterAWriterTookTheLockQueues(t *testing.T) {
 		comes.Release()
 
 		// then the reader waits for the writer
-		b.queued()
+		b.Queued()
 		b.waits()
 		require.Equal(w, []string{"W"}, w.holders())
 		writer.release()
-		b.granted()
+		b.Granted()
 	})
 }
 
@@ -273,11 +267,11 @@ func TestReaderThatComesInNamesNobodyThatWaits(t *testing.T) {
 		w.reached(joins)
 
 		// when another comes, then it holds beside the first, and that one waits
-		w.ask("C", at(1), sharing).granted()
+		w.ask("C", at(1), sharing).Granted()
 		require.Equal(w, []string{"A", "C"}, sorted(w.holders()))
 		b.waits()
 		joins.Release()
-		b.granted()
+		b.Granted()
 		require.Equal(w, []string{"A", "B", "C"}, sorted(w.holders()))
 	})
 }
@@ -285,7 +279,7 @@ func TestReaderThatComesInNamesNobodyThatWaits(t *testing.T) {
 // A reader that has to queue does not rest there as one does that can only wait
 // for a hand-over.
 func TestReaderInTheQueueHoldsBesideReadersAtOnce(t *testing.T) {
-	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+	scenario(t, func(w *world) {
 		// beside a reader
 		h := w.hold("A", at(1), sharing)
 		w.client("B")
@@ -293,10 +287,10 @@ func TestReaderInTheQueueHoldsBesideReadersAtOnce(t *testing.T) {
 		w.On(T1(users).From("B").Nth(1)).Fail(zktest.BadVersion)
 		w.On(T1(users).From("B").Nth(2)).Fail(zktest.BadVersion)
 		w.On(T1(users).From("B").Nth(3)).Fail(zktest.BadVersion)
-		asked := w.elapsed()
+		asked := w.Now()
 		b := w.ask("B", at(1), sharing)
-		b.granted()
-		require.Less(w, w.elapsed()-asked, time.Millisecond)
+		b.Granted()
+		require.Less(w, w.Now()-asked, time.Millisecond)
 		h.release()
 		b.release()
 
@@ -304,33 +298,17 @@ func TestReaderInTheQueueHoldsBesideReadersAtOnce(t *testing.T) {
 		h = w.hold("W", at(1))
 		b = w.ask("B", at(1), sharing)
 		b.joined()
-		asked = w.elapsed()
-		h.downgrades()
-		b.granted()
-		require.Less(w, w.elapsed()-asked, 5*time.Millisecond)
-	})
-}
-
-// A reader's reply is lost while it comes in beside others: it finds itself in G.
-func TestReaderWhoseGrantIsNotAnsweredFindsItself(t *testing.T) {
-	scenario(t, func(w *world) {
-		a := w.hold("A", at(1), sharing)
-		lost := w.On(T1(users).From("B").Nth(1)).DropReply()
-		b := w.ask("B", at(1), sharing)
-		w.reached(lost)
-		b.granted()
-		require.Len(w, w.admin.contenders(w.root), 2)
-		require.Equal(w, []string{"A", "B"}, sorted(w.holders()))
-		w.pass(short)
-		a.release()
-		require.Equal(w, []string{"B"}, w.holders())
+		asked = w.Now()
+		h.downgrade()
+		b.Granted()
+		require.Less(w, w.Now()-asked, 5*time.Millisecond)
 	})
 }
 
 // A reader comes in between the first waiter's look at G and its watch on G: its
 // lease is enforced all the same.
 func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
-	embeddedOnly(t, "the lease is half a minute, less than the poll that would hide it", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a reader that holds, one that is about to come in, and a writer that
 		// has read G and not watched it
 		const length = 30 * time.Second
@@ -344,12 +322,12 @@ func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
 
 		// when the other comes in
 		comes.Release()
-		b.granted()
-		since := w.elapsed()
+		b.Granted()
+		since := w.Now()
 		watches.Release()
 
 		// then its lease ends in time
-		asked, when := awaitWithin[recipes.PreemptAsked](b, 2*length)
+		asked, when := awaitAt[recipes.PreemptAsked](b)
 		require.Equal(w, "W", asked.By.Owner)
 		require.InDelta(w, length, when-since, float64(10*time.Millisecond))
 		writer.waits()
@@ -362,12 +340,12 @@ func TestHandOverNamesAllReadersInFront(t *testing.T) {
 		h := w.hold("H", at(5))
 		readers := []*user{w.ask("A", at(3), sharing), w.ask("B", at(1), sharing), w.ask("C", at(1), sharing)}
 		for _, r := range readers {
-			r.queued()
-			w.never(T3(users).From(r.owner))
+			r.Queued()
+			w.never(T3(users).From(r.Owner))
 		}
 		h.release()
 		for _, r := range readers {
-			r.granted()
+			r.Granted()
 		}
 	})
 }
@@ -375,7 +353,7 @@ func TestHandOverNamesAllReadersInFront(t *testing.T) {
 // 13, with a writer that has only just joined: it does not rest as behind one
 // holder, which would hand over.
 func TestWriterThatHasJustJoinedBehindReadersHoldsAtOnce(t *testing.T) {
-	embeddedOnly(t, "it is about milliseconds", func(w *world) {
+	scenario(t, func(w *world) {
 		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
 		w.client("W")
 		aLeaves, bLeaves := w.On(T5(users).From("A")).Hold(), w.On(T5(users).From("B")).Hold()
@@ -384,42 +362,40 @@ func TestWriterThatHasJustJoinedBehindReadersHoldsAtOnce(t *testing.T) {
 		w.reached(bLeaves)
 		writer := w.ask("W", at(1))
 		writer.joined()
-		asked := w.elapsed()
+		asked := w.Now()
 		aLeaves.Release()
 		bLeaves.Release()
 		require.NoError(w, aGone())
 		require.NoError(w, bGone())
-		writer.granted()
-		require.Less(w, w.elapsed()-asked, 5*time.Millisecond)
+		writer.Granted()
+		require.Less(w, w.Now()-asked, 5*time.Millisecond)
 	})
 }
 
 // T10 ends what a holder knew as one that was alone: whom it would have handed
 // over to.
 func TestHolderThatSharesLooksAgainWhomItHandsOverTo(t *testing.T) {
-	embeddedOnly(t, "what it knew is good for milliseconds", func(w *world) {
+	scenario(t, func(w *world) {
 		// given a holder that has looked who is next: a writer
 		z := w.hold("Z", at(5))
-		h := w.ask("H", at(3))
-		h.queued()
-		writer := w.ask("W", at(0))
-		writer.queued()
+		h := w.wait("H", at(3))
+		writer := w.wait("W", at(0))
 		w.client("R")
 		z.release()
-		h.granted()
-		w.pass(time.Millisecond)
+		h.Granted()
+		w.Pass(time.Millisecond)
 
 		// when it shares, a reader comes in, and it leaves
-		h.downgrades()
+		h.downgrade()
 		r := w.ask("R", at(4), sharing)
-		r.granted()
+		r.Granted()
 		h.release()
 
 		// then the reader holds
 		require.Equal(w, []string{"R"}, w.holders())
 		writer.waits()
 		r.release()
-		writer.granted()
+		writer.Granted()
 	})
 }
 
@@ -429,42 +405,26 @@ func TestDowngradeLetsReadersInAndKeepsTheHold(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a writer that holds, a reader that waits, and another writer behind it
 		h := w.hold("H", at(1))
-		token := h.token()
-		reader := w.ask("R", at(1), sharing)
-		reader.queued()
-		writer := w.ask("W", at(1))
-		writer.queued()
+		token := h.Token()
+		reader := w.wait("R", at(1), sharing)
+		writer := w.wait("W", at(1))
 
 		// when the holder shares
-		h.downgrades()
+		h.downgrade()
 
 		// then the reader holds beside it, the same token stands, and the writer waits
-		reader.granted()
+		reader.Granted()
 		require.Equal(w, []string{"H", "R"}, sorted(w.holders()))
-		require.Equal(w, token, h.token())
-		require.Greater(w, reader.token(), token)
+		require.Equal(w, token, h.Token())
+		require.Greater(w, reader.Token(), token)
 		writer.waits()
-		w.pass(short)
+		w.Pass(short)
 
 		// and it comes when both have gone
 		h.release()
 		writer.waits()
 		reader.release()
-		writer.granted()
-	})
-}
-
-// T10 whose reply is lost is done once.
-func TestDowngradeWhoseReplyIsLostIsDone(t *testing.T) {
-	scenario(t, func(w *world) {
-		h := w.hold("H", at(1))
-		token := h.token()
-		lost := w.On(T3(users).From("H").Nth(1)).DropReply() // two writes, as T3
-		h.downgrades()
-		w.reached(lost)
-		w.hold("R", at(1), sharing)
-		require.Equal(w, []string{"H", "R"}, sorted(w.holders()))
-		require.Equal(w, token, h.token())
+		writer.Granted()
 	})
 }
 
@@ -474,11 +434,7 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		// given a writer that is about to share
 		h := w.hold("H", at(1), cleanup(time.Hour))
 		shares := w.On(T3(users).From("H").Nth(1)).Hold()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			h.downgrades()
-		}()
+		shared := h.downgrades()
 		w.reached(shares)
 
 		// when a more important writer asks it to go
@@ -486,7 +442,7 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		c := w.ask("C", at(5))
 		await[recipes.PreemptSent](c)
 		shares.Release()
-		<-done
+		require.NoError(w, shared())
 
 		// then it is asked still, by the same note, and shares
 		require.Equal(w, "C", await[recipes.PreemptAsked](h).By.Owner)
@@ -496,21 +452,7 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		require.Zero(w, times[recipes.PreemptWithdrawn](h))
 		c.waits()
 		h.release()
-		c.granted()
-	})
-}
-
-// A more important reader has asked a writer to go. The writer shares instead:
-// the reader holds, and takes its note back.
-func TestPreemptedWriterThatSharesIsAskedNoLonger(t *testing.T) {
-	scenario(t, func(w *world) {
-		h := w.hold("H", at(1), cleanup(time.Hour))
-		reader := w.ask("R", at(5), sharing)
-		await[recipes.PreemptAsked](h)
-		h.downgrades()
-		reader.granted()
-		await[recipes.PreemptWithdrawn](h)
-		require.Equal(w, []string{"H", "R"}, sorted(w.holders()))
+		c.Granted()
 	})
 }
 

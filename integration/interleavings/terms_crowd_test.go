@@ -71,13 +71,13 @@ func (m *movers) play() {
 			lose := m.w.On(T12(users).Times(1))
 			rule := []func() *zktest.Rule{lose.DropReply, lose.DropRequest}[m.random.IntN(2)]()
 			m.changes()
-			m.w.pass(time.Millisecond)
+			m.w.Pass(time.Millisecond)
 			rule.Remove()
 		default:
-			m.w.pass(time.Duration(m.random.IntN(30)) * time.Millisecond)
+			m.w.Pass(time.Duration(m.random.IntN(30)) * time.Millisecond)
 		}
 		if m.random.IntN(3) == 0 {
-			m.w.pass(3 * time.Millisecond)
+			m.w.Pass(3 * time.Millisecond)
 		}
 		for _, c := range m.w.order {
 			m.w.eventually(c.name+" is connected", func() bool { id, _ := c.Session(); return id != 0 })
@@ -135,7 +135,7 @@ func (m *movers) changes() {
 func (m *movers) releases() {
 	for _, u := range m.crowd {
 		select {
-		case <-u.done:
+		case <-u.Done():
 		default:
 			continue
 		}
@@ -143,19 +143,17 @@ func (m *movers) releases() {
 			continue
 		}
 		u.over = true
-		if u.err != nil { // granted and gone before it knew
+		if _, err := u.Wait(); err != nil { // granted and gone before it knew
 			var lost *recipes.LostError
-			require.True(m.w, m.force && errors.As(u.err, &lost), "%s: %v", u.owner, u.err)
+			require.True(m.w, m.force && errors.As(err, &lost), "%s: %v", u.Owner, err)
 			continue
 		}
-		if u.mu.Lock(); u.ended { // lost
-			u.mu.Unlock()
+		if times[recipes.Lost](u.user) > 0 {
 			continue
 		}
-		u.mu.Unlock()
 		if err := u.releases()(); err != nil {
 			var lost *recipes.LostError
-			require.ErrorAs(m.w, err, &lost, u.owner)
+			require.ErrorAs(m.w, err, &lost, u.Owner)
 		}
 	}
 }

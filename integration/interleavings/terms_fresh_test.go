@@ -3,6 +3,7 @@ package interleavings
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -38,13 +39,13 @@ func TestNewcomerTakesTheLockUnderTheTermsOfNow(t *testing.T) {
 				w.never(T1(users).From("S"))
 				frozen := errors.New("frozen")
 				u := given(w, func(t *recipes.Terms) { t.Withdraw = frozen })
-				require.ErrorIs(w, u.refused(), frozen)
+				require.ErrorIs(w, u.Refused(), frozen)
 			})
 		})
 		t.Run(name+", raised", func(t *testing.T) {
 			scenario(t, func(w *world) {
 				u := given(w, to(7))
-				u.granted()
+				u.Granted()
 				require.Equal(w, 1, times[recipes.Revised](u))
 				for _, h := range w.state().Holders {
 					if h.Owner == "S" {
@@ -69,11 +70,11 @@ func TestNewcomerWhoseSessionEndsIsToldTheTermsOfNow(t *testing.T) {
 		w.reached(lists)
 		w.expire("S")
 		w.reached(returns)
-		w.settle()
+		synctest.Wait()
 		s.change(to(7))
 		returns.Release()
 		lists.Release()
-		u.granted()
+		u.Granted()
 		require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
 		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
 	})
@@ -84,8 +85,7 @@ func TestWaiterGrantsItselfTheLockUnderTheTermsOfNow(t *testing.T) {
 	given := func(w *world, change ...func(*recipes.Terms)) *user {
 		w.hold("H", at(5))
 		var s terms
-		u := w.ask("S", at(3), s.under)
-		u.queued()
+		u := w.wait("S", at(3), s.under)
 		lists := w.On(Lists(users).From("S").Nth(1)).HoldReply()
 		w.expire("H")
 		w.reached(lists)
@@ -93,21 +93,19 @@ func TestWaiterGrantsItselfTheLockUnderTheTermsOfNow(t *testing.T) {
 		lists.Release()
 		return u
 	}
-	t.Run("withdrawn", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"withdrawn": func(w *world) {
 			w.never(T3(users).From("S"))
 			frozen := errors.New("frozen")
 			u := given(w, func(t *recipes.Terms) { t.Withdraw = frozen })
-			require.ErrorIs(w, u.refused(), frozen)
-		})
-	})
-	t.Run("raised", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			require.ErrorIs(w, u.Refused(), frozen)
+		},
+		"raised": func(w *world) {
 			u := given(w, to(7))
-			u.granted()
+			u.Granted()
 			require.Equal(w, 1, times[recipes.Revised](u))
 			require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
-		})
+		},
 	})
 }
 
@@ -118,29 +116,27 @@ func TestWaiterThatLeavesBeforeItKnowsWhereItStandsLeavesNothing(t *testing.T) {
 		"moved": (*zktest.Fault).DropReply, "not moved": (*zktest.Fault).DropRequest,
 	} {
 		for how, leaves := range map[string]func(u *user, s *terms){
-			"cancelled": func(u *user, _ *terms) { u.cancel() },
+			"cancelled": func(u *user, _ *terms) { u.Cancel() },
 			"withdrawn": func(_ *user, s *terms) { s.change(func(t *recipes.Terms) { t.Withdraw = withdrawn }) },
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				scenario(t, func(w *world) {
 					h := w.hold("H", at(9))
 					var s terms
-					u := w.ask("S", at(3), s.under)
-					u.queued()
+					u := w.wait("S", at(3), s.under)
 					returns := w.On(zktest.Op(zktest.Connect).From("S").Nth(1)).Hold()
 					lost := lose(w.On(T12(users).From("S").Nth(1)))
 					s.change(to(7))
 					w.reached(lost)
 					w.reached(returns)
 					leaves(u, &s)
-					w.pass(short)
+					w.Pass(short)
 					returns.Release()
-					u.refused()
+					u.Refused()
 					w.eventually("it is gone", func() bool { return len(u.nodes()) == 0 })
-					n := w.ask("N", at(1))
-					n.queued()
+					n := w.wait("N", at(1))
 					h.release()
-					n.granted()
+					n.Granted()
 				})
 			})
 		}
@@ -163,12 +159,12 @@ func TestTermsThatAlwaysMayHaveChangedAreAskedForNowAndThen(t *testing.T) {
 			}
 		})
 		u.joined()
-		w.pass(time.Second)
+		w.Pass(time.Second)
 		require.Less(w, asked.timesAsked(), 500)
 
 		// when the holder dies, so that nobody hands over
 		w.expire("H")
-		u.granted()
+		u.Granted()
 		require.Greater(w, asked.timesAsked(), 10)
 	})
 }

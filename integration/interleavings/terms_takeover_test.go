@@ -35,7 +35,7 @@ func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
 				returns.Release()
 
 				// then it holds, and both were told once
-				p.granted()
+				p.Granted()
 				require.Equal(w, 1, times[recipes.TookOver](p))
 				require.Equal(w, "P", await[recipes.Lost](h).Err.By)
 				want, told := priority.Level(9), 0
@@ -47,12 +47,11 @@ func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
 			})
 		})
 	}
-	t.Run("by another", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"by another": func(w *world) {
 			w.hold("H", at(5))
 			var s terms
-			u := w.ask("S", at(3), s.under)
-			u.queued()
+			u := w.wait("S", at(3), s.under)
 			moves := w.On(T12(users).From("S")).Hold()
 			s.change(to(4))
 			w.reached(moves)
@@ -65,9 +64,8 @@ func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
 			await[recipes.Revised](u)
 			u.waits()
 			require.Equal(w, []string{"P"}, w.holders())
-			p.release()
-			require.Greater(w, u.token(), p.token())
-		})
+			p.handsOverTo(u)
+		},
 	})
 }
 
@@ -86,12 +84,14 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 
 		// when an operator lets it take the lock
 		w.never(T12(users).From("P"))
+		takes := w.On(T7(users).From("P")).Hold() // the holder hears of it first
 		s.change(byForce(incident))
+		w.reached(takes)
+		asked = await[recipes.PreemptAsked](h)
+		takes.Release()
 
 		// then it does, at once and under its old name, and the holder knows for what
-		p.granted()
-		require.Equal(w, id, p.grant.ID())
-		asked = await[recipes.PreemptAsked](h)
+		require.Equal(w, id, p.Granted().ID())
 		require.True(w, asked.Forceful)
 		require.Zero(w, asked.Grace)
 		require.Equal(w, incident, asked.Override)
@@ -115,7 +115,7 @@ func TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold(t *testing.T) {
 		p := w.ask("P", at(priority.Emergency), forceful, func(r *recipes.Request) {
 			r.Override, r.Vouch = incident, func(context.Context, recipes.Mark) error { return nil }
 		})
-		p.granted()
+		p.Granted()
 		require.Equal(w, 1, times[recipes.TookOver](p))
 		require.Equal(w, recipes.LossOverridden, await[recipes.Lost](h).Err.Reason)
 	})
@@ -172,58 +172,49 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 		p.waits()
 		return h, p, s
 	}
-	t.Run("approved", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"approved": func(w *world) {
 			h, p, s := given(w)
-			since := w.elapsed()
+			since := w.Now()
 			s.change(byForce(nil))
-			p.granted()
-			if w.z != nil {
-				require.Equal(w, since, w.elapsed(), "at once")
-			}
+			p.Granted()
+			require.Equal(w, since, w.Now(), "at once")
 			loss := await[recipes.Lost](h).Err
 			require.Equal(w, recipes.LossTaken, loss.Reason)
 			require.Equal(w, 1, times[recipes.CleanupPending](p))
-		})
-	})
-	t.Run("denied", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"denied": func(w *world) {
 			h, p, s := given(w)
 			denied := errors.New("denied")
 			s.change(func(t *recipes.Terms) { t.Withdraw = denied })
-			require.ErrorIs(w, p.refused(), denied)
+			require.ErrorIs(w, p.Refused(), denied)
 			await[recipes.PreemptWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())
-		})
-	})
-	t.Run("the holder finishes", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"the holder finishes": func(w *world) {
 			h, p, _ := given(w)
 			w.disconnect("P") // it looks again
-			w.pass(short)
+			w.Pass(short)
 			h.release()
-			p.granted()
+			p.Granted()
 			require.Equal(w, 1, times[recipes.CleanupPending](p))
 			require.Zero(w, times[recipes.TookOver](p))
-		})
-	})
-	t.Run("the lease ends", func(t *testing.T) {
-		embeddedOnly(t, "it takes an hour", func(w *world) {
+		},
+		"the lease ends": func(w *world) {
 			_, p, _ := given(w)
-			sent, _ := awaitWithin[recipes.PreemptSent](p, 2*time.Hour)
+			w.Pass(2 * time.Hour)
+			sent := await[recipes.PreemptSent](p)
 			require.Equal(w, priority.LeaseExpired, sent.Reason)
-		})
-	})
-	t.Run("that waits for no cleanup", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"that waits for no cleanup": func(w *world) {
 			h := w.hold("H", at(5), cleanup(time.Hour))
 			p := w.ask("P", at(9), waiting(0), patiently)
 			await[recipes.CleanupPending](p)
 			await[recipes.PreemptAsked](h)
 			p.waits()
 			h.release()
-			p.granted()
-		})
+			p.Granted()
+		},
 	})
 }
 
@@ -251,38 +242,34 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			}
 		}
 	}
-	t.Run("given", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"given": func(w *world) {
 			questions := make(chan question)
 			h := w.hold("H", at(5))
 			taken := w.must(T7(users).From("P"))
 			p := w.ask("P", at(9), forceful, asking(questions))
 			q := <-questions
 			require.Equal(w, []string{"H"}, owners(q.holders))
-			require.Equal(w, h.token(), q.holders[0].Token)
+			require.Equal(w, h.Token(), q.holders[0].Token)
 			p.waits()
 			require.Zero(w, taken.Fired())
 			require.Equal(w, []string{"H"}, w.holders())
 			q.answer <- nil
-			p.granted()
-		})
-	})
-	t.Run("refused", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			p.Granted()
+		},
+		"refused": func(w *world) {
 			questions := make(chan question)
 			h := w.hold("H", at(5), cleanup(50*time.Millisecond))
 			w.never(T7(users).From("P"))
 			p := w.ask("P", at(9), forceful, asking(questions))
 			no := errors.New("the audit trail is full")
 			(<-questions).answer <- no
-			require.ErrorIs(w, p.refused(), no)
+			require.ErrorIs(w, p.Refused(), no)
 			require.Empty(w, p.nodes())
 			await[recipes.PreemptWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())
-		})
-	})
-	t.Run("and the holder leaves meanwhile", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"and the holder leaves meanwhile": func(w *world) {
 			questions := make(chan question)
 			h := w.hold("H", at(5))
 			w.never(T7(users).From("P"))
@@ -290,12 +277,10 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			q := <-questions
 			h.release()
 			q.answer <- nil
-			p.granted()
+			p.Granted()
 			require.Zero(w, times[recipes.TookOver](p))
-		})
-	})
-	t.Run("and one of the holders leaves meanwhile", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"and one of the holders leaves meanwhile": func(w *world) {
 			questions := make(chan question)
 			a := w.hold("A", at(5), sharing)
 			w.hold("B", at(5), sharing)
@@ -307,24 +292,20 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			q = <-questions
 			require.Equal(w, []string{"B"}, owners(q.holders))
 			q.answer <- nil
-			p.granted()
+			p.Granted()
 			require.Equal(w, []string{"B"}, owners(await[recipes.TookOver](p).From))
-		})
-	})
-	t.Run("and the caller gives up meanwhile", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"and the caller gives up meanwhile": func(w *world) {
 			questions := make(chan question)
 			h := w.hold("H", at(5))
 			p := w.ask("P", at(9), forceful, within(200*time.Millisecond), asking(questions))
 			<-questions
 			var late *recipes.NotAcquiredError
-			require.ErrorAs(w, p.refused(), &late)
+			require.ErrorAs(w, p.Refused(), &late)
 			require.Equal(w, []string{"H"}, w.holders())
 			h.release()
-		})
-	})
-	t.Run("and the request is made for an override meanwhile", func(t *testing.T) {
-		scenario(t, func(w *world) {
+		},
+		"and the request is made for an override meanwhile": func(w *world) {
 			questions := make(chan question)
 			w.hold("H", at(5))
 			takes := w.must(T7(users).From("P"))
@@ -336,24 +317,22 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			await[recipes.Revised](p)
 			select {
 			case q = <-questions:
-			case <-p.done:
+			case <-p.Done():
 				require.FailNow(w, "it was not asked again")
 			}
 			require.Zero(w, takes.Fired())
 			require.Equal(w, incident, q.holders[0].PreemptedBy[0].Override)
 			q.answer <- nil
-			p.granted()
-		})
-	})
-	t.Run("once, however often it is tried", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			p.Granted()
+		},
+		"once, however often it is tried": func(w *world) {
 			questions := make(chan question)
 			w.hold("H", at(5))
 			lost := w.On(T7(users).From("P").Nth(1)).DropRequest()
 			p := w.ask("P", at(9), forceful, asking(questions))
 			(<-questions).answer <- nil
 			w.reached(lost)
-			p.granted()
-		})
+			p.Granted()
+		},
 	})
 }

@@ -67,15 +67,14 @@ var incident = &recipes.Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
 // 26: a waiter moves past another, and one that was behind it learns that it is
 // next; nobody ever sees it out of the queue.
 func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
-	t.Run("up", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"up": func(w *world) {
 			// given two waiters
 			h := w.hold("H", at(9))
-			a := w.ask("A", at(5))
-			a.queued()
+			a := w.wait("A", at(5))
 			var s terms
 			u := w.ask("S", at(3), s.under)
-			require.Equal(w, 2, u.queued().Position)
+			require.Equal(w, 2, u.Queued().Position)
 			before := u.id()
 
 			// when the second one is raised above the first one
@@ -86,28 +85,24 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 
 			// then it is told, stands in front, and is granted first
 			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
-			require.Equal(w, 1, u.queued().Position)
+			require.Equal(w, 1, u.Queued().Position)
 			require.Equal(w, 1, moves.Fired())
 			require.NotEqual(w, before, u.id())
 			require.Equal(w, []string{"S", "A"}, w.waiters())
 			h.release()
-			u.granted()
+			u.Granted()
 			a.waits()
 			require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
-			w.pass(short)
-			u.release()
-			require.Greater(w, a.token(), u.token())
-		})
-	})
-	t.Run("down", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			u.handsOverTo(a)
+		},
+		"down": func(w *world) {
 			// given a holder that was asked to go, and another waiter behind the one that asked
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
 			await[recipes.PreemptSent](u)
 			b := w.ask("B", at(4))
-			require.Equal(w, 2, b.queued().Position)
+			require.Equal(w, 2, b.Queued().Position)
 			require.Equal(w, "S", await[recipes.PreemptAsked](h).By.Owner)
 
 			// when the first one is capped below the holder
@@ -115,22 +110,20 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 
 			// then the other one is the first, and asks the holder; its own asking is void
 			require.Equal(w, "B", await[recipes.PreemptAsked](h).By.Owner)
-			require.Equal(w, 2, u.queued().Position)
+			require.Equal(w, 2, u.Queued().Position)
 			require.Equal(w, []string{"B", "S"}, w.waiters())
 			w.eventually("only B asks", func() bool {
 				by := w.state().Holders[0].PreemptedBy
 				return len(by) == 1 && by[0].Owner == "B"
 			})
 			h.release()
-			b.granted()
+			b.Granted()
 			u.waits()
-			w.pass(short)
+			w.Pass(short)
 			b.release()
-			u.granted()
-		})
-	})
-	t.Run("down, with nobody else", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			u.Granted()
+		},
+		"down, with nobody else": func(w *world) {
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
@@ -143,8 +136,8 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			await[recipes.PreemptWithdrawn](h)
 			u.waits()
 			h.release()
-			u.granted()
-		})
+			u.Granted()
+		},
 	})
 }
 
@@ -153,8 +146,7 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(9))
 		var s terms
-		u := w.ask("S", at(3), waiting(time.Minute), s.under)
-		u.queued()
+		u := w.wait("S", at(3), waiting(time.Minute), s.under)
 		id := u.id()
 
 		// when the terms may have changed, and have not
@@ -170,7 +162,7 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 		require.Equal(w, id, u.id())
 		require.Zero(w, times[recipes.Revised](u))
 		h.release()
-		u.granted()
+		u.Granted()
 	})
 }
 
@@ -180,8 +172,7 @@ func TestWaiterThatMovesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 	given := func(w *world) (h, u *user, s *terms, released func() error, handsOver, moves *zktest.Rule) {
 		h = w.hold("H", at(5))
 		s = new(terms)
-		u = w.ask("S", at(3), s.under)
-		u.queued()
+		u = w.wait("S", at(3), s.under)
 		handsOver = w.On(T4(users).From("H").Nth(1)).Hold()
 		moves = w.On(T12(users).From("S").Nth(1)).Hold()
 		released = h.releases()
@@ -190,24 +181,22 @@ func TestWaiterThatMovesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 		w.reached(moves)
 		return h, u, s, released, handsOver, moves
 	}
-	t.Run("the hand-over comes first", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"the hand-over comes first": func(w *world) {
 			h, u, _, released, handsOver, moves := given(w)
 			handsOver.Release()
 			require.NoError(w, released())
 			moves.Release()
 
-			u.granted()
+			u.Granted()
 			require.Zero(w, times[recipes.Revised](u))
 			state := w.state()
 			require.Equal(w, []string{"S"}, owners(state.Holders))
 			require.Empty(w, state.Waiters)
 			require.Equal(w, priority.Level(3), state.Holders[0].Priority)
-			require.Greater(w, u.token(), h.token())
-		})
-	})
-	t.Run("the move comes first", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			require.Greater(w, u.Token(), h.Token())
+		},
+		"the move comes first": func(w *world) {
 			h, u, _, released, handsOver, moves := given(w)
 			moves.Release()
 			await[recipes.Revised](u)
@@ -215,13 +204,13 @@ func TestWaiterThatMovesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 			handsOver.Release()
 			require.NoError(w, released())
 
-			u.granted()
+			u.Granted()
 			state := w.state()
 			require.Equal(w, []string{"S"}, owners(state.Holders))
 			require.Empty(w, state.Waiters)
 			require.Equal(w, priority.Level(7), state.Holders[0].Priority)
-			require.Greater(w, u.token(), h.token())
-		})
+			require.Greater(w, u.Token(), h.Token())
+		},
 	})
 }
 
@@ -232,8 +221,7 @@ func TestWaiterThatChangesInItsPlaceAsItIsHandedTheLockIsGrantedOnce(t *testing.
 	given := func(w *world) (u *user, released func() error, handsOver, changes *zktest.Rule) {
 		h := w.hold("H", at(5))
 		var s terms
-		u = w.ask("S", at(3), lease(time.Minute), s.under)
-		u.queued()
+		u = w.wait("S", at(3), lease(time.Minute), s.under)
 		handsOver = w.On(T4(users).From("H").Nth(1)).Hold()
 		changes = w.On(T13(users).From("S").Nth(1)).Hold()
 		released = h.releases()
@@ -250,7 +238,7 @@ func TestWaiterThatChangesInItsPlaceAsItIsHandedTheLockIsGrantedOnce(t *testing.
 					handsOver.Release()
 					require.NoError(w, released())
 					changes.Release()
-					u.granted()
+					u.Granted()
 				} else {
 					changes.Release()
 					await[recipes.Revised](u)
@@ -258,7 +246,7 @@ func TestWaiterThatChangesInItsPlaceAsItIsHandedTheLockIsGrantedOnce(t *testing.
 					require.Equal(w, []string{"H"}, w.holders())
 					handsOver.Release()
 					require.NoError(w, released())
-					u.granted()
+					u.Granted()
 				}
 				state := w.state()
 				require.Equal(w, []string{"S"}, owners(state.Holders))
@@ -277,14 +265,12 @@ func TestWaiterWhosePredecessorGoesAsItMovesIsNext(t *testing.T) {
 				scenario(t, func(w *world) {
 					// given a waiter in front that leaves, and one that moves
 					h := w.hold("H", at(9))
-					a := w.ask("A", at(5))
-					a.queued()
+					a := w.wait("A", at(5))
 					var s terms
-					u := w.ask("S", at(3), s.under)
-					u.queued()
+					u := w.wait("S", at(3), s.under)
 					leaves := w.On(T8(users).From("A")).Hold()
 					moves := w.On(T12(users).From("S")).Hold()
-					a.cancel()
+					a.Cancel()
 					w.reached(leaves)
 					s.change(to(level))
 					w.reached(moves)
@@ -294,105 +280,43 @@ func TestWaiterWhosePredecessorGoesAsItMovesIsNext(t *testing.T) {
 						moves.Release()
 						await[recipes.Revised](u)
 						leaves.Release()
-						a.refused()
+						a.Refused()
 					} else {
 						leaves.Release()
-						a.refused()
+						a.Refused()
 						moves.Release()
 						await[recipes.Revised](u)
 					}
 
 					// then it is the next
 					h.release()
-					u.granted()
+					u.Granted()
 				})
 			})
 		}
 	}
 }
 
-// 29: the reply to a move, or the move itself, is lost: either the old place is
-// there or the new one, and it is found.
-func TestMoveWhoseAnswerIsLostIsFoundOrMadeAgain(t *testing.T) {
-	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
-		"done": (*zktest.Fault).DropReply, "not done": (*zktest.Fault).DropRequest,
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", at(9))
-				a := w.ask("A", at(5))
-				a.queued()
-				var s terms
-				u := w.ask("S", at(3), s.under)
-				u.queued()
-
-				// when the connection breaks over the move
-				lost := lose(w.On(T12(users).From("S").Nth(1)))
-				s.change(to(7))
-				w.reached(lost)
-
-				// then it stands at its new place, once
-				require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
-				require.Equal(w, 1, u.queued().Position)
-				require.Equal(w, []string{"S", "A"}, w.waiters())
-				require.Equal(w, 1, times[recipes.Revised](u))
-				h.release()
-				u.granted()
-				a.waits()
-			})
-		})
-	}
-}
-
-// 29: the same for a change in its place, also when the lock is handed over
-// before the waiter has found out.
-func TestChangeWhoseAnswerIsLostIsFoundOrMadeAgain(t *testing.T) {
-	lengthen := func(t *recipes.Terms) { t.LeaseTimeout = time.Hour }
-	for name, lose := range map[string]func(*zktest.Fault) *zktest.Rule{
-		"done": (*zktest.Fault).DropReply, "not done": (*zktest.Fault).DropRequest,
-	} {
-		t.Run(name, func(t *testing.T) {
+// 29: the connection breaks over a change, and the lock is handed over before it is back: the waiter holds under the terms
+// that the server knows.
+func TestWaiterIsGrantedBeforeItKnowsWhetherItHasChanged(t *testing.T) {
+	for how, lose := range losses {
+		t.Run(how, func(t *testing.T) {
 			scenario(t, func(w *world) {
 				h := w.hold("H", at(9))
 				var s terms
-				u := w.ask("S", at(3), lease(time.Minute), s.under)
-				u.queued()
-
-				// when the connection breaks over the change
-				lost := lose(w.On(T13(users).From("S").Nth(1)))
-				s.change(lengthen)
-				w.reached(lost)
-
-				// then it is made, once
-				require.Equal(w, time.Hour, await[recipes.Revised](u).Terms.LeaseTimeout)
-				u.waits()
-				require.Equal(w, time.Hour, w.state().Waiters[0].LeaseTimeout)
-				require.Equal(w, 1, times[recipes.Revised](u))
-				h.release()
-				u.granted()
-				require.Equal(w, time.Hour, w.state().Holders[0].LeaseTimeout)
-			})
-		})
-		t.Run(name+", and granted meanwhile", func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", at(9))
-				var s terms
-				u := w.ask("S", at(3), lease(time.Minute), s.under)
-				u.queued()
+				u := w.wait("S", at(3), lease(time.Minute), s.under)
 				returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
-
-				// when the connection breaks over the change, and the lock is handed over before it is back
 				lost := lose(w.On(T13(users).From("S").Nth(1)))
-				s.change(lengthen)
+				s.change(func(t *recipes.Terms) { t.LeaseTimeout = time.Hour })
 				w.reached(lost)
 				w.reached(returns)
 				h.release()
 				returns.Release()
 
-				// then it holds under the terms that the server knows
-				u.granted()
+				u.Granted()
 				want, told := time.Minute, 0
-				if name == "done" {
+				if how == "its answer is lost" {
 					want, told = time.Hour, 1
 				}
 				require.Equal(w, want, w.state().Holders[0].LeaseTimeout)
@@ -409,11 +333,9 @@ func TestWaiterWhoseSessionEndsAsItMovesQueuesAgainUnderTheNewTerms(t *testing.T
 		t.Run(map[bool]string{false: "before the move", true: "after the move"}[reaches], func(t *testing.T) {
 			scenario(t, func(w *world) {
 				h := w.hold("H", at(9))
-				a := w.ask("A", at(5))
-				a.queued()
+				a := w.wait("A", at(5))
 				var s terms
-				u := w.ask("S", at(3), s.under)
-				u.queued()
+				u := w.wait("S", at(3), s.under)
 				moves := w.On(T12(users).From("S").Nth(1))
 				var rule *zktest.Rule
 				if reaches {
@@ -430,11 +352,11 @@ func TestWaiterWhoseSessionEndsAsItMovesQueuesAgainUnderTheNewTerms(t *testing.T
 
 				// then it stands in front, once
 				await[recipes.Requeued](u)
-				require.Equal(w, 1, u.queued().Position)
+				require.Equal(w, 1, u.Queued().Position)
 				require.Equal(w, []string{"S", "A"}, w.waiters())
 				require.Len(w, u.nodes(), 1)
 				h.release()
-				u.granted()
+				u.Granted()
 				a.waits()
 			})
 		})
@@ -449,11 +371,9 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
 				h := w.hold("H", at(9))
-				a := w.ask("A", at(5))
-				a.queued()
+				w.wait("A", at(5))
 				var s terms
-				u := w.ask("S", at(3), s.under)
-				u.queued()
+				u := w.wait("S", at(3), s.under)
 				moves := w.On(T12(users).From("S").Nth(1)).Hold()
 				s.change(to(levels[0]))
 				w.reached(moves)
@@ -465,7 +385,7 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 
 				// then that is where it stands
 				require.Equal(w, levels[1], await[recipes.Revised](u).Terms.Priority)
-				u.queued()
+				u.Queued()
 				order := []string{"A", "S"}
 				if levels[1] > 5 {
 					order = []string{"S", "A"}
@@ -484,36 +404,32 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
 	frozen := errors.New("frozen")
 	freeze := func(t *recipes.Terms) { t.Withdraw = frozen }
-	t.Run("before it is made", func(t *testing.T) {
-		scenario(t, func(w *world) {
+	scenarios(t, map[string]func(w *world){
+		"before it is made": func(w *world) {
 			w.client("S")
 			w.never(zktest.Any().Path(contenders(users)).From("S"))
 			var s terms
 			u := w.ask("S", s.under, func(r *recipes.Request) { s.now.Withdraw = frozen })
-			require.ErrorIs(w, u.refused(), frozen)
-			require.ErrorContains(w, u.err, `lock "users" not acquired`)
-		})
-	})
-	t.Run("while it waits", func(t *testing.T) {
-		scenario(t, func(w *world) {
+			err := u.Refused()
+			require.ErrorIs(w, err, frozen)
+			require.ErrorContains(w, err, `lock "users" not acquired`)
+		},
+		"while it waits": func(w *world) {
 			w.hold("H", at(9))
 			var s terms
-			u := w.ask("S", at(3), s.under)
-			u.queued()
+			u := w.wait("S", at(3), s.under)
 			s.change(freeze)
-			require.ErrorIs(w, u.refused(), frozen)
+			require.ErrorIs(w, u.Refused(), frozen)
 			require.Empty(w, u.nodes())
-		})
+		},
 	})
 	for _, first := range []string{"the leaving", "the hand-over"} {
 		t.Run("as it is granted, "+first+" first", func(t *testing.T) {
 			scenario(t, func(w *world) {
 				h := w.hold("H", at(9))
 				var s terms
-				u := w.ask("S", at(3), s.under)
-				u.queued()
-				n := w.ask("N", at(1))
-				n.queued()
+				u := w.wait("S", at(3), s.under)
+				n := w.wait("N", at(1))
 				handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
 				leaves := w.On(T8(users).From("S")).Hold()
 				released := h.releases()
@@ -522,16 +438,16 @@ func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
 				w.reached(leaves)
 				if first == "the leaving" {
 					leaves.Release()
-					require.ErrorIs(w, u.refused(), frozen)
+					require.ErrorIs(w, u.Refused(), frozen)
 					handsOver.Release()
 					require.NoError(w, released())
 				} else {
 					handsOver.Release()
 					require.NoError(w, released())
 					leaves.Release()
-					require.ErrorIs(w, u.refused(), frozen)
+					require.ErrorIs(w, u.Refused(), frozen)
 				}
-				n.granted()
+				n.Granted()
 				require.Equal(w, []string{"N"}, w.holders())
 			})
 		})
@@ -543,11 +459,10 @@ func TestRequestWhoseTermsCanNeverWorkLeaves(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", at(9))
 		var s terms
-		u := w.ask("S", at(3), s.under)
-		u.queued()
+		u := w.wait("S", at(3), s.under)
 		s.change(func(t *recipes.Terms) { t.LeaseTimeout = -1 })
 		var wrong *recipes.RequestError
-		require.ErrorAs(w, u.refused(), &wrong)
+		require.ErrorAs(w, u.Refused(), &wrong)
 		require.Equal(w, "lease_timeout", wrong.Field)
 		require.Empty(w, u.nodes())
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -145,6 +146,6 @@ func takesOver(q zktest.Request) bool {
 		ID string `json:"id"`
 	},
 	) bool {
-		return e.ID == guid(q.Ops[0].Path)
+		return e.ID == virtual.GUID(q.Ops[0].Path)
 	})
 }

@@ -2,162 +2,170 @@ package interleavings
 
 import (
 	"context"
-	"net"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-const (
-	// soon is how long anything that must happen may take, on a busy machine.
-	soon = 30 * time.Second
+// shared is the server of the tests that run on a real one as well.
+var shared testbed.Shared
 
-	// users is the scope that all contend for, unless a test says otherwise.
-	users = "users"
+func TestMain(m *testing.M) { os.Exit(shared.Main(m, func() error { return goleak.Find() })) }
+
+const (
+	root  = "/lockkeeper"
+	users = "users" // the scope that all contend for, unless a test says otherwise
+
+	// short is longer than a hold that counts as a short one.
+	short = 20 * time.Millisecond
 )
 
-// scenario plays body twice, as subtests: "embedded", on the embedded server in
-// a bubble of virtual time, and "real", on the real server behind a proxy with
-// the same faults. It is called once for each t.
-func scenario(t *testing.T, body func(w *world)) {
-	t.Helper()
-	t.Parallel()
-	inBubble(t, body)
-	if backend, err := testbed.Selected(); err != nil {
-		t.Fatal(err)
-	} else if backend == testbed.Embedded {
-		return
-	}
-	t.Run("real", func(t *testing.T) {
-		t.Parallel()
-		server := shared.Server(t)
-		proxy := zktest.RunProxyT(t, server.Addr())
-		play(&world{
-			T: t, network: proxy, admin: newShell(t, server), root: testbed.Root(t),
-			settle: func() { <-time.After(quiet) }, stop: func() { _ = proxy.Close() },
-		}, body)
-	})
-}
-
-// embeddedOnly plays body on the embedded server alone, because of reason: it
-// says what no real server can do.
-func embeddedOnly(t *testing.T, reason string, body func(w *world)) {
-	t.Helper()
-	t.Parallel()
-	require.NotEmpty(t, reason, "why not on the real server")
-	inBubble(t, body)
-}
-
-func inBubble(t *testing.T, body func(w *world)) {
-	t.Helper()
-	t.Run("embedded", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			z := zktest.RunT(t, zktest.Pipe())
-			play(&world{
-				T: t, network: z, z: z, admin: embedded{z}, root: "/lockkeeper",
-				settle: synctest.Wait, stop: func() { _ = z.Close() },
-			}, body)
-		})
-	})
-}
-
-// quiet is how long a real server is watched for what must not happen. That
-// can miss a fault, and never invents one; virtual time misses none.
-const quiet = 30 * time.Millisecond
-
-func play(w *world, body func(w *world)) {
-	w.start = time.Now()
-	w.story = &story{start: w.start}
-	w.clients = make(map[string]*client)
-	w.referee = newReferee(w)
-	w.Cleanup(w.finish)
-	body(w)
-}
-
-// A network is what lies between clients and server, with faults on demand. It
-// is a *zktest.Server or a *zktest.Proxy.
-type network interface {
-	On(m zktest.Match) *zktest.Fault
-	Partition(names ...string)
-	Heal(names ...string)
-	Disconnect(session int64) bool
-	Trace() []zktest.Exchange
-	Dialer(name string) func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// A world is a server, the clients that contend on it, and a referee. Rules,
-// partitions and heals are those of zktest: w.On(T1(users).From("A")).Hold().
+// A world is a server, the clients that contend on it, and a referee. Rules, partitions and heals are those of zktest:
+// w.On(T1(users).From("A")).Hold().
 type world struct {
-	*testing.T
-	network
+	*virtual.World
 
-	// z is the embedded server; nil on the real one.
-	z *zktest.Server
-
-	// settle returns when everything that can happen without the passing of time
-	// has happened. On the real server it is only likely: it is for what must not
-	// happen, and for nothing else.
-	settle func()
-
-	admin   admin
-	root    string
-	stop    func()
-	start   time.Time
-	story   *story
-	referee *referee
+	referee *virtual.Referee
+	fixture *harness.Fixture // of requests
 
 	mu      sync.Mutex
 	clients map[string]*client
 	order   []*client
-	askers  []*user
+	users   []*user
+	fouls   []string
+
+	inside   map[string][]*user // who believes to hold, by scope
+	forgiven map[string]bool    // guids of those who may not know yet that they are out
 }
 
-// elapsed is the time since the world began.
-func (w *world) elapsed() time.Duration { return time.Since(w.start) }
+// scenario plays a test in a world of its own.
+func scenario(t *testing.T, body func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	virtual.Run(t, func(v *virtual.World) {
+		w := &world{
+			World: v, fixture: &harness.Fixture{TB: v.T, History: v.History},
+			clients: make(map[string]*client), inside: make(map[string][]*user), forgiven: make(map[string]bool),
+		}
+		w.referee = virtual.NewReferee(w.Server, root, w.foul)
+		eye := w.On(zktest.Any().Where(func(zktest.Request) bool { w.referee.Look(); return false })).Delay(0)
+		w.Cleanup(eye.Remove)
+		body(w)
+		w.finish()
+	})
+}
 
-// pass lets time pass; in a bubble it is virtual.
-func (w *world) pass(d time.Duration) { <-time.After(d) }
+// scenarios plays several tests of one thing.
+func scenarios(t *testing.T, bodies map[string]func(w *world)) {
+	t.Helper()
+	for name, body := range bodies {
+		t.Run(name, func(t *testing.T) { scenario(t, body) })
+	}
+}
 
-// eventually waits for what must become true soon, without a rule or a notice
-// that tells of it.
+// losses are the two ways in which a connection breaks over a request: before the server has it, and after.
+var losses = map[string]func(*zktest.Fault) *zktest.Rule{
+	"the request is lost": (*zktest.Fault).DropRequest, "its answer is lost": (*zktest.Fault).DropReply,
+}
+
+// --- clients ------------------------------------------------------------------------
+
+// A client is one process: a session of its own, and connections that rules and partitions know by its name.
+type client struct {
+	*recipes.Client
+
+	w    *world
+	name string
+}
+
+// client returns the client of a name, and connects it when it is new. A session lasts 10s unless change says otherwise.
+func (w *world) client(name string, change ...func(*recipes.Config)) *client {
+	w.Helper()
+	w.mu.Lock()
+	c := w.clients[name]
+	w.mu.Unlock()
+	if c != nil {
+		require.Empty(w, change, "%s is connected already", name)
+		return c
+	}
+	c = &client{w.Connect(name, 10*time.Second, change...), w, name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clients[name] = c
+	w.order = append(w.order, c)
+	return c
+}
+
+// expire ends the session of a client at the server, all at once.
+func (w *world) expire(name string) {
+	w.Helper()
+	id, _ := w.client(name).Session()
+	w.mu.Lock()
+	for _, u := range w.users {
+		if u.c.name == name && u.guid != "" {
+			w.forgiven[u.guid] = true
+		}
+	}
+	w.mu.Unlock()
+	require.True(w, w.Expire(id), "there is no session of %s", name)
+	w.History.Add("server", "session of %s expired", name)
+}
+
+// disconnect breaks the connection of a client.
+func (w *world) disconnect(name string) {
+	w.Helper()
+	id, _ := w.client(name).Session()
+	require.True(w, w.Disconnect(id), "%s is connected", name)
+	w.History.Add("network", "connection of %s broken", name)
+}
+
+// evict deletes the node of a request, by an administrator's hand.
+func (w *world) evict(u *user) {
+	w.Helper()
+	w.forgive(u.id())
+	require.NoError(w, w.Delete(u.node()))
+	w.History.Add("admin", "deleted the node of %s", u.Owner)
+}
+
+// --- what happens -------------------------------------------------------------------
+
+// eventually waits for what must become true, without a rule or a notice that tells of it.
 func (w *world) eventually(what string, is func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(soon); ; <-time.After(time.Millisecond) {
-		if w.z != nil {
-			w.settle() // then no time has to pass
-		}
-		if is() {
+	for deadline := w.Now() + harness.Patience; ; <-time.After(time.Millisecond) {
+		if synctest.Wait(); is() {
 			return
 		}
-		if time.Now().After(deadline) {
-			require.FailNow(w, "never: "+what)
-		}
+		require.Less(w, w.Now(), deadline, "never: "+what)
 	}
 }
 
 // reached waits until a rule has acted.
 func (w *world) reached(r *zktest.Rule) {
 	w.Helper()
-	select {
-	case <-r.Reached():
-		w.story.tell("network", "%s", r)
-	case <-time.After(soon):
-		require.FailNow(w, "never happened: "+r.String())
-	}
+	harness.Receive(w, r.Reached(), "%s", r)
+	w.History.Add("network", "%s", r)
 }
 
 // must fails the test unless a request that matches is sent, by its end.
 func (w *world) must(m zktest.Match) *zktest.Rule { return w.On(m).Delay(0) }
 
-// never fails the test if a request that matches is sent before the scenario
-// ends.
+// never fails the test if a request that matches is sent before the scenario ends.
 func (w *world) never(m zktest.Match) {
 	r := w.On(m).Delay(0)
 	w.Cleanup(func() {
@@ -168,53 +176,20 @@ func (w *world) never(m zktest.Match) {
 	})
 }
 
-// expire ends the session of a client at the server, all at once.
-func (w *world) expire(name string) {
-	w.Helper()
-	id, password := w.client(name).Session()
-	require.NotZero(w, id)
-	if w.z == nil { // it takes a while
-		w.referee.forgiveWhoAsks(w.pending(name))
-	}
-	w.referee.forgive(w.holdersOf(name)...)
-	if w.z == nil { // there a session is ended by another connection: its owner must not come back first
-		away := w.On(zktest.Op(zktest.Connect).From(name)).Hold()
-		defer away.Remove()
-	}
-	require.NoError(w, w.admin.expire(id, password))
-	w.story.tell("server", "session of %s expired", name)
+// later calls f in the background. The function that it returns waits for the outcome.
+func later[T any](w *world, what string, f func() (T, error)) (outcome func() (T, error)) {
+	return harness.Go(w, what, f).Wait
 }
 
-// disconnect breaks the connection of a client.
-func (w *world) disconnect(name string) {
-	w.Helper()
-	id, _ := w.client(name).Session()
-	require.True(w, w.Disconnect(id), "%s is connected", name)
-	w.story.tell("network", "connection of %s broken", name)
-}
-
-// evict deletes the node of a request, by an administrator's hand.
-func (w *world) evict(u *user) {
-	w.Helper()
-	w.referee.forgive(u.id())
-	require.NoError(w, w.admin.remove(u.node()))
-	w.story.tell("admin", "deleted the node of %s", u.owner)
-}
+// --- what is so at the server -------------------------------------------------------
 
 // state is the lock as an onlooker sees it.
-func (w *world) state() recipes.LockState {
-	w.Helper()
-	return w.look(users)
-}
+func (w *world) state() recipes.LockState { w.Helper(); return w.look(users) }
 
 // look is state for any scope.
 func (w *world) look(scope string) recipes.LockState {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), soon)
-	defer cancel()
-	state, err := w.client("onlooker").Lock(ctx, scope)
-	require.NoError(w, err)
-	return state
+	return w.fixture.State(w.client("onlooker").Client, scope)
 }
 
 // holders are the owners of those that an onlooker sees hold the lock.
@@ -223,68 +198,130 @@ func (w *world) holders() []string { w.Helper(); return owners(w.state().Holders
 // waiters are the owners of those that an onlooker sees wait, in order.
 func (w *world) waiters() []string { w.Helper(); return owners(w.state().Waiters) }
 
-func owners(list []recipes.Contender) []string {
-	names := make([]string, 0, len(list))
-	for _, c := range list {
-		names = append(names, c.Owner)
+var owners = harness.Owners
+
+// lock is the lock node of the scope users.
+func (w *world) lock() *virtual.Lock {
+	w.Helper()
+	for _, l := range virtual.Locks(w.Server, root) {
+		if l.Scope == users {
+			return l
+		}
 	}
-	return names
+	require.FailNow(w, "there is no lock node")
+	return nil
+}
+
+// contenders are the nodes of all requests.
+func (w *world) contenders() []virtual.Contender { return virtual.Contenders(w.Server, root) }
+
+// watched is what is watched below the root.
+func (w *world) watched() (paths []string) {
+	for _, x := range w.Watches() {
+		if strings.HasPrefix(x.Path, root+"/") {
+			paths = append(paths, x.Path+" by "+x.Name)
+		}
+	}
+	return paths
+}
+
+// reads puts the node of a reader that holds into the scope users, by hand, and returns its path. It holds once names
+// has named it.
+func (w *world) reads(level int, id string) (path string) {
+	w.Helper()
+	lock := w.lock()
+	path = fmt.Sprintf("%s/%010d-s-%s-%010d", lock.Path, math.MaxInt32-level, id, len(lock.Contenders))
+	data := fmt.Sprintf(`{"format":1,"owner":"reader %c","priority":%d,"mode":"shared","lease_timeout_ms":3600000,"cleanup_timeout_ms":3600000,"granted":true}`, id[0], level)
+	require.NoError(w, w.Create(path, []byte(data)))
+	return path
+}
+
+// names writes the holders of the scope users into G.
+func (w *world) names(holders ...string) {
+	w.Helper()
+	require.NoError(w, w.Set(w.lock().Path, []byte(`{"format":1,"holders":["`+strings.Join(holders, `","`)+`"]}`)))
+}
+
+// --- the referee's other half: what clients believe ------------------------------------
+
+func (w *world) foul(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.fouls, text) {
+		w.fouls = append(w.fouls, text)
+		w.History.Add("referee", "FOUL: %s", text)
+	}
+}
+
+// forgive names holders that lose the lock by force: until they hear of it, the next one may hold beside them.
+func (w *world) forgive(guids ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, guid := range guids {
+		w.forgiven[guid] = true
+	}
+}
+
+// enters is called when a request has returned with a grant.
+func (w *world) enters(u *user, guid string) {
+	w.referee.Look()
+	w.mu.Lock()
+	var fouls []string
+	u.guid = guid
+	if !u.lost { // told already
+		for _, other := range w.inside[u.scope] {
+			if !w.forgiven[other.guid] && !u.mode.Admits(other.mode) {
+				fouls = append(fouls, fmt.Sprintf("%s and %s both believe that they hold %s", other.Owner, u.Owner, u.scope))
+			}
+		}
+		w.inside[u.scope] = append(w.inside[u.scope], u)
+	}
+	w.mu.Unlock()
+	for _, text := range fouls {
+		w.foul("%s", text)
+	}
+}
+
+// leaves is called before a release, and with a loss.
+func (w *world) leaves(u *user, released bool) {
+	w.mu.Lock()
+	w.inside[u.scope] = slices.DeleteFunc(w.inside[u.scope], func(other *user) bool { return other == u })
+	u.ended = true
+	u.lost = u.lost || !released
+	w.mu.Unlock()
 }
 
 // finish ends the scenario: everybody leaves, and nothing may be left.
 func (w *world) finish() {
-	defer w.close() // also when a check fails
-	w.mu.Lock()
-	askers := w.askers
-	w.mu.Unlock()
-	if w.Failed() {
-		w.explain()
-		w.stop() // whatever a rule holds
+	for _, u := range w.users {
+		u.Cancel()
 	}
-	for _, u := range askers {
-		u.cancel()
+	for _, u := range w.users {
+		<-u.Done()
 	}
-	for _, u := range askers {
-		<-u.done
-	}
-	for _, u := range askers {
+	for _, u := range w.users {
 		u.end()
 	}
-	if w.Failed() {
+	w.eventually("no request is left at the server", func() bool { return len(w.contenders()) == 0 })
+	w.eventually("no watch is left at the server", func() bool { return len(w.watched()) == 0 })
+	w.referee.Look()
+	for scope, inside := range w.inside {
+		for _, u := range inside {
+			w.foul("%s was never told that it has lost %s", u.Owner, scope)
+		}
+	}
+	require.Empty(w, w.fouls)
+}
+
+// end gives back what the test has left.
+func (u *user) end() {
+	g, _ := u.Wait()
+	if g == nil || u.ended {
 		return
 	}
-	w.eventually("no request is left at the server", func() bool { return len(w.admin.contenders(w.root)) == 0 })
-	w.eventually("no watch is left at the server", func() bool { return len(w.admin.watches(w.root)) == 0 })
-	w.referee.concludes(askers)
-}
-
-// close ends the clients: in a bubble none may outlive its test.
-func (w *world) close() {
-	if w.Failed() {
-		w.stop()
-	}
-	w.mu.Lock()
-	clients := w.order
-	w.mu.Unlock()
-	for _, c := range clients {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		if err := c.Close(ctx); err != nil && !w.Failed() {
-			w.Errorf("close %s: %v", c.name, err)
-		}
-		cancel()
-	}
-	w.admin.close()
-}
-
-// explain prints how it came to a failure.
-func (w *world) explain() {
-	w.Logf("what happened:\n%s", w.story)
-	var frames []string
-	for _, exchange := range w.Trace() {
-		frames = append(frames, exchange.String())
-	}
-	w.Logf("what was sent:\n%s", lastLines(frames, 300))
-	for _, node := range w.admin.contenders(w.root) {
-		w.Logf("left: %s", node)
-	}
+	u.w.leaves(u, true)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+	defer cancel()
+	_ = g.Release(ctx) // it may be lost by now
 }

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -48,6 +49,7 @@ func (r *Referee) Look() {
 			r.foul("%s cannot be read: %v", l.Path, l.Err)
 		}
 		holders := slices.DeleteFunc(slices.Clone(l.Contenders), func(c Contender) bool { return !c.Holds })
+		slices.SortFunc(holders, func(a, b Contender) int { return cmp.Compare(a.Token, b.Token) }) // they came since the last look
 		for _, c := range holders {
 			if !c.Granted {
 				r.foul("%s holds %s, and its own node does not say so", c.Owner, l.Scope)

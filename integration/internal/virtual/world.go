@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,3 +117,6 @@ func (w *World) Connect(name string, session time.Duration, change ...func(*reci
 	require.NoError(w, client.Ready(w.Context()), name)
 	return client
 }
+
+// Dialer is how a client connects.
+type Dialer = func(ctx context.Context, network, address string) (net.Conn, error)
