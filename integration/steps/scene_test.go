@@ -343,12 +343,3 @@ func (u *user) breaks(scope, owner string) {
 		}
 	}
 }
-
-// broken checks that a holder whose lock is broken is gone.
-func (r *referee) broken(c recipes.Contender) {
-	for _, n := range r.s.z.Tree(root) {
-		if guidOf(n.Path) == c.ID {
-			r.s.foul("the lock of %s is broken, and its node is there", c.Owner)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -31,6 +32,7 @@ type stage struct {
 	t      *testing.T
 	z      *zktest.Server
 	scene  *scene
+	log    *harness.History
 	start  time.Time
 	faults []*strike
 
@@ -41,7 +43,6 @@ type stage struct {
 	mu    sync.Mutex
 	users []*user
 	fouls []string
-	story []string
 	refs  map[string]recipes.Reference // that users have told everybody, by the user's name
 }
 
@@ -54,7 +55,7 @@ func play(t *testing.T, sc *scene, bound time.Duration, strikes ...*strike) (fra
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &stage{t: t, z: z, scene: sc, start: time.Now(), script: newScript(), faults: strikes}
+		s := &stage{t: t, z: z, scene: sc, log: harness.NewHistory(t), start: time.Now(), script: newScript(), faults: strikes}
 		s.referee = newReferee(s)
 		z.On(zktest.Any().Where(s.sees)).Delay(0)
 		var agents sync.WaitGroup
@@ -92,17 +93,11 @@ func play(t *testing.T, sc *scene, bound time.Duration, strikes ...*strike) (fra
 // sees is asked about each request, before the server gets it.
 func (s *stage) sees(q zktest.Request) bool {
 	s.script.add(q)
-	s.referee.look()
+	s.referee.Look()
 	return false
 }
 
-func (s *stage) elapsed() time.Duration { return time.Since(s.start) }
-
-func (s *stage) tell(who, format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.story = append(s.story, fmt.Sprintf("%+9.4fs %-8s %s", s.elapsed().Seconds(), who, fmt.Sprintf(format, args...)))
-}
+func (s *stage) tell(who, format string, args ...any) { s.log.Add(who, format, args...) }
 
 // foul takes note of what must not be.
 func (s *stage) foul(format string, args ...any) {
@@ -255,7 +250,6 @@ func (s *stage) explain() {
 	for _, f := range s.faults {
 		s.t.Logf("fault: %s at %s", f.fault.name, f.frame)
 	}
-	s.t.Logf("what happened:\n%s", strings.Join(s.story, "\n"))
 	s.t.Logf("what was sent:\n%s", strings.Join(lines[max(0, len(lines)-250):], "\n"))
 	s.t.Logf("what is there:\n%s", s.z.Dump())
 }
