@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -35,13 +36,14 @@ type world struct {
 	holder *program
 	waiter *program
 
+	history *harness.History
+
 	mu    sync.Mutex
-	lines []string
 	holds []*hold
 }
 
 func newWorld(t testing.TB, opts ...zktest.Option) *world {
-	w := &world{t: t, start: time.Now()}
+	w := &world{t: t, start: time.Now(), history: harness.NewHistory(t)}
 	w.e = zktest.RunEnsembleT(t, append([]zktest.Option{
 		zktest.Pipe(), zktest.SessionTimeouts(time.Second, time.Hour),
 	}, opts...)...)
@@ -59,17 +61,9 @@ func (w *world) until(at time.Duration) {
 	synctest.Wait()
 }
 
-func (w *world) tell(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lines = append(w.lines, fmt.Sprintf("%12s %s", w.now(), fmt.Sprintf(format, args...)))
-}
-
 // story is what has happened, for the output of a test that failed.
 func (w *world) story() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return "members:\n" + strings.Join(w.e.History(), "\n") + "\nprograms:\n" + strings.Join(w.lines, "\n")
+	return "members:\n" + strings.Join(w.e.History(), "\n") + "\nprograms:\n" + w.history.String()
 }
 
 // A program is a process with a client. It reaches only some members.
@@ -260,7 +254,7 @@ func (p *program) acquire(holds func() time.Duration) {
 			h := &hold{who: p, over: make(chan struct{})}
 			grant, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour, Notify: h.notice})
 			if err != nil {
-				p.w.tell("%s not granted: %v", p.name, err)
+				p.w.history.Add(p.name, "not granted: %v", err)
 				sleep(ctx, time.Second)
 				continue
 			}
@@ -304,7 +298,7 @@ type hold struct {
 
 func (h *hold) begin() {
 	w := h.who.w
-	w.tell("%s granted", h.who.name)
+	w.history.Add(h.who.name, "granted")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.from = w.now()
@@ -328,7 +322,7 @@ func (h *hold) end(why string) {
 	}
 	w.mu.Unlock()
 	if !was {
-		w.tell("%s %s", h.who.name, why)
+		w.history.Add(h.who.name, "%s", why)
 	}
 }
 

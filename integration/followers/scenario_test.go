@@ -53,7 +53,7 @@ func afterLateAnswer(late time.Duration, member func(e *zktest.Ensemble) *zktest
 		<-rule.Reached()
 		<-time.After(late)
 		synctest.Wait()
-		w.tell("late answer has come")
+		w.history.Add("holder", "the late answer has come")
 		w.holder.heartbeat()
 		fault(w)
 	}
@@ -75,6 +75,16 @@ func depose(w *world, part ...*zktest.Member) {
 		if !in {
 			m.LeaveLeader()
 		}
+	}
+}
+
+// deposeWith is a fault: the leader is deposed, and some of its followers with it. The holder stays with them.
+func deposeWith(followers int) func(w *world) {
+	return func(w *world) {
+		part := append([]*zktest.Member{w.e.Leader()}, w.e.Followers()[:followers]...)
+		w.holder.reach(part...)
+		w.waiter.reach(w.e.Followers()[followers:]...)
+		depose(w, part...)
 	}
 }
 
@@ -186,50 +196,20 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name:   "deposed leader, the holder at its follower",
-		opts:   []zktest.Option{zktest.Members(5), zktest.ElectionTime(0)},
-		waiter: others,
-		fault: func(w *world) {
-			part := []*zktest.Member{w.e.Leader(), w.e.Followers()[0]}
-			w.holder.reach(part...)
-			w.waiter.reach(others(w.e)...)
-			depose(w, part...)
-		},
+		name: "deposed leader, the holder at its follower", waiter: others, fault: deposeWith(1),
+		opts: []zktest.Option{zktest.Members(5), zktest.ElectionTime(0)},
 	},
 	{
-		name:   "deposed leader, the holder at its follower, sync limit of 10 ticks",
-		opts:   []zktest.Option{zktest.Members(5), zktest.ElectionTime(0), zktest.SyncLimit(10)},
-		waiter: others,
-		fault: func(w *world) {
-			part := []*zktest.Member{w.e.Leader(), w.e.Followers()[0]}
-			w.holder.reach(part...)
-			w.waiter.reach(others(w.e)...)
-			depose(w, part...)
-		},
+		name: "deposed leader, the holder at its follower, sync limit of 10 ticks", waiter: others, fault: deposeWith(1),
+		opts: []zktest.Option{zktest.Members(5), zktest.ElectionTime(0), zktest.SyncLimit(10)},
 	},
 	{
-		name:   "deposed leader, the holder is its own client",
-		opts:   []zktest.Option{zktest.ElectionTime(0)},
-		holder: theLeader,
-		waiter: others,
-		fault: func(w *world) {
-			old := w.e.Leader()
-			w.holder.reach(old)
-			w.waiter.reach(w.e.Followers()...)
-			depose(w, old)
-		},
+		name: "deposed leader, the holder is its own client", holder: theLeader, waiter: others, fault: deposeWith(0),
+		opts: []zktest.Option{zktest.ElectionTime(0)},
 	},
 	{
-		name:   "deposed leader, the holder is its own client, sync limit of 100 ticks",
-		opts:   []zktest.Option{zktest.ElectionTime(0), zktest.SyncLimit(100)},
-		holder: theLeader,
-		waiter: others,
-		fault: func(w *world) {
-			old := w.e.Leader()
-			w.holder.reach(old)
-			w.waiter.reach(w.e.Followers()...)
-			depose(w, old)
-		},
+		name: "deposed leader, the holder is its own client, sync limit of 100 ticks", holder: theLeader, waiter: others, fault: deposeWith(0),
+		opts: []zktest.Option{zktest.ElectionTime(0), zktest.SyncLimit(100)},
 	},
 	{
 		name:   "leader is stopped, goes on after the election",

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -187,7 +188,7 @@ type result struct {
 func (s *schedule) play(t *testing.T) (r result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, start: time.Now()}
+		w := &world{t: t, start: time.Now(), history: harness.NewHistory(t)}
 		e, err := zktest.StartEnsemble(
 			zktest.Pipe(), zktest.SessionTimeouts(time.Second, time.Hour), zktest.TickTime(s.tick),
 			zktest.Members(s.voters), zktest.Observers(s.others), zktest.SyncLimit(s.limit), zktest.ElectionTime(s.elect),

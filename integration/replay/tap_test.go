@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -51,25 +52,12 @@ func (p *tap) see(r zktest.Request) {
 					p.announced[victim.ID]++
 				}
 			}
-		case isCreate(op) && guid(op.Path) != "":
-			p.owners[guid(op.Path)] = r.Session
-		case op.Op == zktest.Delete && guid(op.Path) != "" && p.owners[guid(op.Path)] != r.Session:
-			p.evictions = append(p.evictions, eviction{guid(op.Path), p.announced[guid(op.Path)] > 0})
+		case isCreate(op) && virtual.GUID(op.Path) != "":
+			p.owners[virtual.GUID(op.Path)] = r.Session
+		case op.Op == zktest.Delete && virtual.GUID(op.Path) != "" && p.owners[virtual.GUID(op.Path)] != r.Session:
+			p.evictions = append(p.evictions, eviction{virtual.GUID(op.Path), p.announced[virtual.GUID(op.Path)] > 0})
 		}
 	}
 }
 
 func isCreate(op zktest.Request) bool { return op.Op == zktest.Create }
-
-// guid returns that of a contender's node, "" of any other: see docs/protocol.md.
-func guid(path string) string {
-	parts := strings.Split(path, "/")
-	if len(parts) != 6 || parts[2] != "locks" {
-		return ""
-	}
-	name := strings.SplitN(parts[5], "-", 4)
-	if len(name) != 4 {
-		return ""
-	}
-	return name[2]
-}

@@ -118,7 +118,7 @@ func explain(r recipes.AuditRecord) (why, wrong string) {
 
 // check compares what the trail tells with what has happened.
 func (w *world) check() {
-	t := w.t
+	t := w.T
 	records, _, err := w.trail.Read(t.Context(), recipes.AuditQuery{})
 	require.NoError(t, err)
 	report, err := w.trail.Verify(t.Context())
@@ -127,7 +127,7 @@ func (w *world) check() {
 	require.Nil(t, report.Untrusted)
 	require.Equal(t, len(records), report.Checked)
 	for _, r := range records {
-		w.tell("trail", "%d %s %s %s by %s: %s %s %v -> %v %s %s", r.Seq, r.Action, r.Phase, r.Act, r.By, r.Reason, r.Override, r.Requestor, r.Victims, r.Result, r.Error)
+		w.History.Add("trail", "%d %s %s %s by %s: %s %s %v -> %v %s %s", r.Seq, r.Action, r.Phase, r.Act, r.By, r.Reason, r.Override, r.Requestor, r.Victims, r.Result, r.Error)
 	}
 	s, odd := replay(records)
 	require.Empty(t, odd, "the trail contradicts itself")

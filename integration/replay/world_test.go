@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/override"
@@ -27,13 +27,11 @@ const (
 	hour    = time.Hour
 )
 
-// A world is a server, the daemons that use it and an operator, in a bubble of
-// its own.
+// A world is a server, the daemons that use it and an operator.
 type world struct {
-	t       *testing.T
+	*virtual.World
+
 	rng     *rand.Rand
-	zk      *zktest.Server
-	start   time.Time
 	tap     *tap
 	daemons []*daemon
 
@@ -43,7 +41,6 @@ type world struct {
 	mu     sync.Mutex
 	facts  []fact
 	broken []fact // by the operator
-	lines  []line // in case of failure
 }
 
 // A fact is what a daemon was told of one of its requests.
@@ -55,62 +52,27 @@ type fact struct {
 	token  recipes.Token // of the holder that it is about
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func play(t *testing.T, seed uint64) {
 	t.Helper()
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), start: time.Now()} //nolint:gosec // to be repeated, not to be unguessable
-	t.Cleanup(func() {
-		if t.Failed() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			var text strings.Builder
-			for _, l := range w.lines {
-				fmt.Fprintf(&text, "%12s %-9s %s\n", l.at, l.who, fmt.Sprintf(l.format, l.args...))
-			}
-			t.Logf("seed %d; what happened:\n%s", seed, &text)
+	virtual.Run(t, func(v *virtual.World) {
+		w := &world{World: v, rng: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // to be repeated, not to be unguessable
+		w.tap = newTap(w.T, w.Server)
+		w.operator = w.client("operator", "ana", hour)
+		var err error
+		w.trail, err = w.operator.AuditLog(0)
+		require.NoError(w, err)
+		for i := range 4 {
+			w.daemons = append(w.daemons, w.daemon(fmt.Sprintf("daemon-%d", i)))
 		}
-	})
-	w.zk = zktest.RunT(t, zktest.Pipe(), zktest.TickTime(tick), zktest.SessionTimeouts(time.Second, hour))
-	w.tap = newTap(t, w.zk)
-	w.operator = w.client("operator", "ana", hour)
-	var err error
-	w.trail, err = w.operator.AuditLog(0)
-	require.NoError(t, err)
-	for i := range 4 {
-		w.daemons = append(w.daemons, w.daemon(fmt.Sprintf("daemon-%d", i)))
-	}
-	return w
-}
-
-func (w *world) now() time.Duration { return time.Since(w.start) }
-
-// A line says what happened, when it is wanted.
-type line struct {
-	at     time.Duration
-	who    string
-	format string
-	args   []any
-}
-
-func (w *world) tell(who, format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lines = append(w.lines, line{w.now(), who, format, args})
+		w.play()
+	}, zktest.TickTime(tick))
 }
 
 func (w *world) client(name, user string, session time.Duration) *recipes.Client {
-	w.t.Helper()
-	client, err := recipes.NewClient(recipes.Config{
-		Dialer: w.zk.Dialer(name), SessionTimeout: session,
-		Auth: &recipes.Digest{User: user, Password: "secret"}, Operators: []string{recipes.DigestID("ana", "secret"), recipes.DigestID("daemons", "secret")},
+	return w.Connect(name, session, func(cfg *recipes.Config) {
+		cfg.Auth = &recipes.Digest{User: user, Password: "secret"}
+		cfg.Operators = []string{recipes.DigestID("ana", "secret"), recipes.DigestID("daemons", "secret")}
 	})
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() {
-		w.zk.Heal(name)
-		ctx, cancel := context.WithTimeout(context.Background(), hour)
-		defer cancel()
-		require.NoError(w.t, client.Close(ctx), "close the client of %s", name)
-	})
-	return client
 }
 
 // A daemon is a process with jobs that obeys overrides and puts on record what
@@ -132,27 +94,27 @@ type daemon struct {
 }
 
 func (w *world) daemon(name string) *daemon {
-	w.t.Helper()
+	w.Helper()
 	d := &daemon{w: w, name: name, client: w.client(name, "daemons", session)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	trail, err := d.client.AuditLog(0)
-	require.NoError(w.t, err)
+	require.NoError(w, err)
 	d.auditor, err = audit.New(audit.Config{Trail: trail})
-	require.NoError(w.t, err)
+	require.NoError(w, err)
 	d.desk, err = emergency.NewDesk(emergency.DeskConfig{
 		Board: emergency.FromBoard(d.client.Overrides()), Now: d.client.Now, Limits: override.Limits{MaxDuration: hour},
 	})
-	require.NoError(w.t, err)
+	require.NoError(w, err)
 	d.guard, err = lockguard.New(d.client, lockguard.WithOwner(name), lockguard.WithOverrides(d.desk), lockguard.WithAuditor(d.auditor),
 		lockguard.WithObserver(d.observe), lockguard.WithObserver(d.auditor.Observe), lockguard.WithLogger(slog.New(slog.DiscardHandler)))
-	require.NoError(w.t, err)
+	require.NoError(w, err)
 	executor, err := emergency.NewExecutor(emergency.ExecutorConfig{Auditor: d.auditor, Client: d.client, Desk: d.desk, Guard: d.guard})
-	require.NoError(w.t, err)
+	require.NoError(w, err)
 	d.running.Go(func() { d.desk.Run(d.ctx) })
 	d.running.Go(func() { executor.Run(d.ctx) })
-	require.NoError(w.t, d.desk.Ready(w.t.Context()))
-	w.t.Cleanup(func() { // also after a failure
-		w.zk.Heal(name)
+	require.NoError(w, d.desk.Ready(w.Context()))
+	w.Cleanup(func() { // also after a failure
+		w.Heal(name)
 		d.end()
 	})
 	return d
@@ -160,7 +122,7 @@ func (w *world) daemon(name string) *daemon {
 
 // observe is told before the auditor is.
 func (d *daemon) observe(_ context.Context, event lockguard.Event) {
-	d.w.tell(d.name, "%T %+v", event, event)
+	d.w.History.Add(d.name, "%T %+v", event, event)
 	about := event.About()
 	known := []fact{{scope: about.Scope, token: about.Token}}
 	switch e := event.(type) {
@@ -178,7 +140,7 @@ func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	for _, f := range known {
-		f.at, f.daemon, f.event = d.w.now(), d, event
+		f.at, f.daemon, f.event = d.w.Now(), d, event
 		d.w.facts = append(d.w.facts, f)
 	}
 }
@@ -187,11 +149,11 @@ func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 func (d *daemon) crash() {
 	d.mu.Lock()
 	if d.crashed == 0 {
-		d.crashed = d.w.now()
+		d.crashed = d.w.Now()
 	}
 	d.mu.Unlock()
-	d.w.tell(d.name, "crashes")
-	d.w.zk.Partition(d.name)
+	d.w.History.Add(d.name, "crashes")
+	d.w.Partition(d.name)
 	d.stop()
 }
 
@@ -211,8 +173,8 @@ func (d *daemon) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := d.auditor.Close(ctx)
-	if d.counts(d.w.now() + hour) {
-		require.NoError(d.w.t, err)
+	if d.counts(d.w.Now() + hour) {
+		require.NoError(d.w, err)
 	}
 }
 
@@ -232,32 +194,32 @@ func (d *daemon) do(r lockguard.Requirement, lasts, cleans time.Duration) {
 			hooks = append(hooks, func(ctx context.Context) error { return wait(context.WithoutCancel(ctx), cleans) })
 		}
 		err := d.guard.Do(d.ctx, r, func(ctx context.Context) error { return wait(ctx, lasts) }, hooks...)
-		d.w.tell(d.name, "%s: %v", r.Owner, err)
+		d.w.History.Add(d.name, "%s: %v", r.Owner, err)
 	})
 }
 
 // --- the operator, who does what the program's commands do ------------------
 
 func (w *world) apply(o override.Override) {
-	if _, err := w.trail.Append(w.t.Context(), posting(o, recipes.AuditOverrideApply, recipes.AuditIntent)); err != nil {
-		require.NoError(w.t, err)
+	if _, err := w.trail.Append(w.Context(), posting(o, recipes.AuditOverrideApply, recipes.AuditIntent)); err != nil {
+		require.NoError(w, err)
 	}
-	_, err := w.operator.Overrides().Apply(w.t.Context(), o)
-	require.NoError(w.t, err)
-	w.tell("operator", "applies %s", o)
-	_, err = w.trail.Append(w.t.Context(), posting(o, recipes.AuditOverrideApply, recipes.AuditOutcome))
-	require.NoError(w.t, err)
+	_, err := w.operator.Overrides().Apply(w.Context(), o)
+	require.NoError(w, err)
+	w.History.Add("operator", "applies %s", o)
+	_, err = w.trail.Append(w.Context(), posting(o, recipes.AuditOverrideApply, recipes.AuditOutcome))
+	require.NoError(w, err)
 }
 
 func (w *world) clear(id string) {
-	o, err := w.operator.Overrides().Clear(w.t.Context(), id)
+	o, err := w.operator.Overrides().Clear(w.Context(), id)
 	if missing := (*recipes.NoOverrideError)(nil); errors.As(err, &missing) {
 		return
 	}
-	require.NoError(w.t, err)
-	w.tell("operator", "clears %s", id)
-	_, err = w.trail.Append(w.t.Context(), posting(o, recipes.AuditOverrideClear, recipes.AuditOutcome))
-	require.NoError(w.t, err)
+	require.NoError(w, err)
+	w.History.Add("operator", "clears %s", id)
+	_, err = w.trail.Append(w.Context(), posting(o, recipes.AuditOverrideClear, recipes.AuditOutcome))
+	require.NoError(w, err)
 }
 
 func posting(o override.Override, action recipes.AuditAction, phase recipes.AuditPhase) recipes.AuditEntry {
@@ -270,8 +232,8 @@ func posting(o override.Override, action recipes.AuditAction, phase recipes.Audi
 
 // breakOne breaks the lock of a holder; stale: with the token of an earlier one.
 func (w *world) breakOne(scope string, stale bool) {
-	state, err := w.operator.Lock(w.t.Context(), scope)
-	require.NoError(w.t, err)
+	state, err := w.operator.Lock(w.Context(), scope)
+	require.NoError(w, err)
 	if !state.Held() {
 		return
 	}
@@ -280,10 +242,10 @@ func (w *world) breakOne(scope string, stale bool) {
 		token--
 	}
 	entry := recipes.AuditEntry{
-		Act: fmt.Sprintf("break %s %s %s", scope, token, w.now()), Action: recipes.AuditBreak, Phase: recipes.AuditIntent,
+		Act: fmt.Sprintf("break %s %s %s", scope, token, w.Now()), Action: recipes.AuditBreak, Phase: recipes.AuditIntent,
 		Scope: scope, By: "ana", Reason: "it hangs",
 	}
-	victim, err := w.operator.Break(w.t.Context(), recipes.BreakRequest{
+	victim, err := w.operator.Break(w.Context(), recipes.BreakRequest{
 		Scope: scope, Token: token, By: "ana", Reason: "it hangs",
 		Authorize: func(ctx context.Context, holders []recipes.Contender) error {
 			entry.Victims = nil
@@ -294,7 +256,7 @@ func (w *world) breakOne(scope string, stale bool) {
 			return err
 		},
 	})
-	w.tell("operator", "breaks %s with token %s: %v", scope, token, err)
+	w.History.Add("operator", "breaks %s with token %s: %v", scope, token, err)
 	if entry.Victims == nil {
 		return // nobody was about to be broken
 	}
@@ -302,11 +264,11 @@ func (w *world) breakOne(scope string, stale bool) {
 	if err != nil {
 		entry.Result, entry.Error = recipes.AuditFailed, err.Error()
 	} else {
-		require.False(w.t, stale, "a stale token has broken a lock")
+		require.False(w, stale, "a stale token has broken a lock")
 		w.mu.Lock()
-		w.broken = append(w.broken, fact{at: w.now(), scope: scope, token: victim.Token})
+		w.broken = append(w.broken, fact{at: w.Now(), scope: scope, token: victim.Token})
 		w.mu.Unlock()
 	}
-	_, err = w.trail.Append(w.t.Context(), entry)
-	require.NoError(w.t, err)
+	_, err = w.trail.Append(w.Context(), entry)
+	require.NoError(w, err)
 }

@@ -76,11 +76,15 @@ func Contenders(z *zktest.Server, root string) (all []Contender) {
 	return all
 }
 
-// GUID returns the guid in the path of a contender; "" of any other node.
+// GUID returns the guid in the path of a contender, <root>/locks/<2 hex>/<scope>/<name>; "" of any other node.
 func GUID(path string) string {
-	parts := strings.Split(path[strings.LastIndexByte(path, '/')+1:], "-")
-	if len(parts) < 4 {
+	parts := strings.Split(path, "/")
+	if len(parts) < 5 || parts[len(parts)-4] != "locks" {
 		return ""
 	}
-	return parts[2]
+	name := strings.Split(parts[len(parts)-1], "-")
+	if len(name) < 4 {
+		return ""
+	}
+	return name[2]
 }
