@@ -37,6 +37,13 @@ func (w *world) breaks(token recipes.Token, change ...func(*recipes.BreakRequest
 	return later(w, "the break", func() (recipes.Contender, error) { return c.Break(context.Background(), r) })
 }
 
+// broke breaks the lock of the holder with a token.
+func (w *world) broke(token recipes.Token) {
+	w.Helper()
+	_, err := w.breaks(token)()
+	require.NoError(w, err)
+}
+
 // broken waits until a user is told that its lock was broken.
 func (u *user) broken() {
 	u.w.Helper()
@@ -99,8 +106,7 @@ func TestReaderWhoseLockIsBrokenIsTheOnlyOne(t *testing.T) {
 		c := w.hold("C", at(1), sharing)
 		s := w.ask("S", at(3))
 		await[recipes.PreemptSent](s)
-		_, err := w.breaks(b.Token())()
-		require.NoError(w, err)
+		w.broke(b.Token())
 		b.broken()
 		require.ElementsMatch(w, []string{"A", "C"}, w.holders())
 		a.holdsOn()
@@ -116,14 +122,13 @@ func TestReaderWhoseLockIsBrokenIsTheOnlyOne(t *testing.T) {
 func TestBreakThatCannotBeIsRefused(t *testing.T) {
 	scenarios(t, map[string]func(w *world){
 		"nobody holds it": func(w *world) {
-			var free *recipes.NotHeldError
 			_, err := w.breaks(7)()
-			require.ErrorAs(w, err, &free, "it was never locked")
+			require.ErrorAs(w, err, new(*recipes.NotHeldError), "it was never locked")
 			h := w.hold("H")
 			token := h.Token()
 			h.release()
 			_, err = w.breaks(token)()
-			require.ErrorAs(w, err, &free)
+			require.ErrorAs(w, err, new(*recipes.NotHeldError))
 			require.Equal(w, `lock "users" not broken: nobody holds it (any more); there is nothing to do`, err.Error())
 		},
 		"by a stranger": func(w *world) {
@@ -169,9 +174,8 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			breaks, outcome := given(w, h)
 			h.release()
 			breaks.Release()
-			var free *recipes.NotHeldError
 			_, err := outcome()
-			require.ErrorAs(w, err, &free)
+			require.ErrorAs(w, err, new(*recipes.NotHeldError))
 			require.Zero(w, times[recipes.Lost](h))
 			require.Empty(w, w.state().Evicted)
 		},
@@ -231,14 +235,10 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 		"a release comes after": func(w *world) {
 			h := w.hold("H", at(9))
 			s := w.wait("S", at(3))
-			handsOver := w.On(T4(users).From("H")).Hold()
-			released := h.releases()
-			w.reached(handsOver)
-			_, err := w.breaks(h.Token())()
-			require.NoError(w, err)
+			handsOver, released := h.releasesUpTo(T4(users).From("H"))
+			w.broke(h.Token())
 			handsOver.Release()
-			var lost *recipes.LostError
-			require.ErrorAs(w, released(), &lost)
+			lost := lostBy(w, released())
 			require.Equal(w, recipes.LossBroken, lost.Reason)
 			require.Equal(w, "it hangs", lost.Why)
 			s.Granted()
@@ -246,11 +246,8 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 		},
 		"a takeover comes after": func(w *world) {
 			h := w.hold("H", at(5))
-			takes := w.On(T7(users).From("P").Nth(1)).Hold()
-			p := w.ask("P", at(9), forceful)
-			w.reached(takes)
-			_, err := w.breaks(h.Token())()
-			require.NoError(w, err)
+			takes, p := w.stops(T7(users).From("P").Nth(1), "P", at(9), forceful)
+			w.broke(h.Token())
 			takes.Release()
 			p.Granted()
 			require.Zero(w, times[recipes.TookOver](p))
@@ -288,8 +285,7 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLock(t *testing.T) {
 		h := w.hold("H", at(5))
 		gone := w.On(Gone(users, h.Granted().ID()).From("H").Nth(1)).DropEvent()
 		returns := w.On(zktest.Op(zktest.Connect).From("H")).Hold()
-		_, err := w.breaks(h.Token())()
-		require.NoError(w, err)
+		w.broke(h.Token())
 		w.reached(gone)
 		w.reached(returns)
 
@@ -323,8 +319,7 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLockThoughItWasHandedOn(t *testin
 				}
 				gone := w.On(Gone(users, h.Granted().ID()).From("H").Nth(1)).DropEvent()
 				returns := w.On(zktest.Op(zktest.Connect).From("H")).Hold()
-				_, err := w.breaks(h.Token())()
-				require.NoError(w, err)
+				w.broke(h.Token())
 				w.reached(gone)
 				w.reached(returns)
 				for _, s := range line {
@@ -350,11 +345,8 @@ func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold(t *testing.T) {
 		h.release()
 		w.reached(granted)
 		w.reached(returns)
-		_, err := w.breaks(w.state().Holders[0].Token)()
-		require.NoError(w, err)
+		w.broke(w.state().Holders[0].Token)
 		returns.Release()
-		var lost *recipes.LostError
-		require.ErrorAs(w, s.Refused(), &lost)
-		require.Equal(w, recipes.LossBroken, lost.Reason)
+		require.Equal(w, recipes.LossBroken, lostBy(w, s.Refused()).Reason)
 	})
 }

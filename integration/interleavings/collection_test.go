@@ -84,9 +84,7 @@ func TestNewcomerIsRefusedByTheEpochWhenTheLockWasRemovedMeanwhile(t *testing.T)
 					before = "N"
 				}
 				w.uses(before, users)
-				takes := w.On(T1(users).From("N")).Hold()
-				n := w.ask("N", at(3))
-				w.reached(takes)
+				takes, n := w.stops(T1(users).From("N"), "N", at(3))
 
 				// when it is removed, and another one takes it at the same version
 				require.Equal(w, []string{users}, removed(w.collects("gc")()))
@@ -109,9 +107,7 @@ func TestNewcomerIsRefusedByTheEpochWhenTheLockWasRemovedMeanwhile(t *testing.T)
 func TestTryIsGrantedThoughTheLockGoesAsItComes(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.uses("N", users)
-		takes := w.On(T1(users).From("N")).Hold()
-		n := w.ask("N", within(0))
-		w.reached(takes)
+		takes, n := w.stops(T1(users).From("N"), "N", within(0))
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 		takes.Release()
 		n.Granted()
@@ -126,9 +122,7 @@ func TestOneThatJoinsALockThatIsRemovedMakesItAnew(t *testing.T) {
 		n := w.wait("N", at(3))
 		n.Cancel()
 		<-n.Done()
-		joins := w.On(T2(users).From("N")).Hold()
-		again := w.ask("N", at(3))
-		w.reached(joins)
+		joins, again := w.stops(T2(users).From("N"), "N", at(3))
 		h.release()
 		w.eventually("the holder has gone", func() bool { return len(w.contenders()) == 0 })
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
@@ -269,9 +263,7 @@ func TestOverwrittenLockIsNotRestoredOverOneThatIsThereAnew(t *testing.T) {
 		require.NotNil(w, lock)
 		w.referee.ExpectDamage(users)
 		require.NoError(w, w.Set(lock.Path, []byte("none of ours")))
-		rewrites := w.On(Rewrites(users).From("N")).Hold()
-		n := w.ask("N", sharing, within(time.Hour))
-		w.reached(rewrites)
+		rewrites, n := w.stops(Rewrites(users).From("N"), "N", sharing, within(time.Hour))
 
 		// when the lock is removed before that is written, and another one holds it at the same version
 		r.release()

@@ -200,9 +200,7 @@ func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
 		w.hold("X", delaying(20*time.Millisecond))
 		w.expire("X")
 		require.Error(w, w.ask("M", within(0)).Refused())
-		reads := w.On(ReadsG(users).From("N").Nth(1)).Hold()
-		n := w.ask("N", within(0))
-		w.reached(reads)
+		reads, n := w.stops(ReadsG(users).From("N").Nth(1), "N", within(0))
 
 		// when another one holds the lock as it goes on
 		h := w.ask("H", delaying(delay))
@@ -240,9 +238,7 @@ func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
 				w.hold("H", delaying(delay))
 				w.expire("H")
 				w.Pass(2 * short)
-				late := w.On(Rewrites(users).From("N").Nth(1)).Hold()
-				n := w.ask("N", within(0))
-				w.reached(late)
+				late, n := w.stops(Rewrites(users).From("N").Nth(1), "N", within(0))
 				meanwhile(w)
 				late.Release()
 				n.Refused()
@@ -280,8 +276,7 @@ func TestDelayBeginsWithTheBreak(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", delaying(time.Second))
 		ended := w.serverNow()
-		_, err := w.breaks(h.Token())()
-		require.NoError(w, err)
+		w.broke(h.Token())
 		w.Pass(time.Second / 2)
 		w.ask("N").grantedAfter(ended, time.Second)
 	})

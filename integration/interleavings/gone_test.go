@@ -29,8 +29,7 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			grants.Release()
 
 			// then the next one holds
-			var evicted *recipes.EvictedError
-			require.ErrorAs(w, victim.Refused(), &evicted)
+			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
 			n.Granted()
 			require.Equal(w, []string{"N"}, w.holders())
 		},
@@ -38,9 +37,7 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			// given a holder that is about to hand over, and a waiter that it has not seen
 			h := w.hold("H", at(5))
 			s := w.wait("S", at(1))
-			handsOver := w.On(T4(users).From("H")).Hold()
-			released := h.releases()
-			w.reached(handsOver)
+			handsOver, released := h.releasesUpTo(T4(users).From("H"))
 			n := w.wait("N", at(5))
 
 			// when it is deleted, and that one grants itself
@@ -49,26 +46,21 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			handsOver.Release()
 
 			// then it has handed over nothing
-			var lost *recipes.LostError
-			require.ErrorAs(w, released(), &lost)
-			require.Equal(w, recipes.LossDeleted, lost.Reason)
+			require.Equal(w, recipes.LossDeleted, lostBy(w, released()).Reason)
 			s.waits()
 			require.Equal(w, []string{"N"}, w.holders())
 		},
 		"T6": func(w *world) {
 			// given a waiter that is about to ask the holder to go
 			h := w.hold("H", at(5))
-			asks := w.On(T6(users).From("V")).Hold()
-			victim := w.ask("V", at(9))
-			w.reached(asks)
+			asks, victim := w.stops(T6(users).From("V"), "V", at(9))
 
 			// when it is deleted
 			w.evict(victim)
 			asks.Release()
 
 			// then the holder hears nothing of it
-			var evicted *recipes.EvictedError
-			require.ErrorAs(w, victim.Refused(), &evicted)
+			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
 			require.Empty(w, w.state().Holders[0].PreemptedBy)
 			synctest.Wait()
 			require.Zero(w, times[recipes.PreemptAsked](h))
@@ -76,17 +68,14 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 		"T7": func(w *world) {
 			// given a waiter that is about to take over
 			h := w.hold("H", at(5))
-			takes := w.On(T7(users).From("V")).Hold()
-			victim := w.ask("V", at(9), forceful)
-			w.reached(takes)
+			takes, victim := w.stops(T7(users).From("V"), "V", at(9), forceful)
 
 			// when it is deleted
 			w.evict(victim)
 			takes.Release()
 
 			// then the holder holds on
-			var evicted *recipes.EvictedError
-			require.ErrorAs(w, victim.Refused(), &evicted)
+			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
 			require.Equal(w, []string{"H"}, w.holders())
 			synctest.Wait()
 			require.Zero(w, times[recipes.Lost](h))

@@ -123,9 +123,7 @@ func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) 
 		w.expire("A")
 
 		// then its lock is lost, and goes to the next
-		var lost *recipes.LostError
-		require.ErrorAs(w, released(), &lost)
-		require.Equal(w, recipes.LossSession, lost.Reason)
+		require.Equal(w, recipes.LossSession, lostBy(w, released()).Reason)
 		next.Granted()
 
 		// and the others have what they asked for in the new session

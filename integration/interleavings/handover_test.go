@@ -57,9 +57,7 @@ func TestGrantWhoseCallerHasLeftIsHandedOn(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a waiter that is granted before it watches itself, and another
 		h := w.hold("H", at(5))
-		arms := w.On(ArmsAny(users).From("S").Nth(1)).Hold()
-		s := w.ask("S", at(3))
-		w.reached(arms)
+		arms, s := w.stops(ArmsAny(users).From("S").Nth(1), "S", at(3))
 		n := w.wait("N", at(1))
 		h.release()
 
@@ -118,9 +116,7 @@ func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
 		// given a holder that is about to hand over to the only waiter that it has seen
 		h := w.hold("H", at(5))
 		s := w.wait("S", at(1))
-		handsOver := w.On(T4(users).From("H")).Hold()
-		released := h.releases()
-		w.reached(handsOver)
+		handsOver, released := h.releasesUpTo(T4(users).From("H"))
 
 		// when a more important one joins and the waiter looks again
 		n := w.ask("N", at(3))

@@ -14,13 +14,9 @@ func (w *world) knocks() (x, v *user, release func()) {
 	// a client that remembers the lock as idle, and a waiter that has seen it there
 	first := w.ask("X", at(3))
 	first.Granted()
-	joins := w.On(T2(users).From("V")).Hold()
-	v = w.ask("V", at(3))
-	w.reached(joins)
+	joins, v := w.stops(T2(users).From("V"), "V", at(3))
 	first.release()
-	passes := w.On(T1(users).From("X").Nth(1)).Hold()
-	x = w.ask("X", at(3))
-	w.reached(passes)
+	passes, x := w.stops(T1(users).From("X").Nth(1), "X", at(3))
 
 	// of which the waiter joins first, and the other one takes the lock first
 	grants := w.On(T3(users).From("V").Nth(1)).Hold()
@@ -64,8 +60,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 			release()
 
 			// then it is told, and the lock node is as it was
-			var evicted *recipes.EvictedError
-			require.ErrorAs(w, v.Refused(), &evicted)
+			require.ErrorAs(w, v.Refused(), new(*recipes.EvictedError))
 			now := w.lock()
 			require.Equal(w, before, now)
 			require.Equal(w, []string{"X"}, w.holders())
@@ -88,8 +83,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 			release()
 
 			// then that one holds, and whoever comes then waits
-			var evicted *recipes.EvictedError
-			require.ErrorAs(w, v.Refused(), &evicted)
+			require.ErrorAs(w, v.Refused(), new(*recipes.EvictedError))
 			now := w.lock()
 			require.Equal(w, between, now)
 			z := w.wait("Z", at(5))

@@ -46,14 +46,11 @@ func TestWaiterWhoseNodeIsDeletedWhileItIsGrantedGetsAnErrorAndTheNextOneTheLock
 		victim, next := w.ask("victim", at(3)), w.ask("next", at(1))
 		victim.Queued()
 		next.Queued()
-		handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
-		released := h.releases()
-		w.reached(handsOver)
+		handsOver, released := h.releasesUpTo(T4(users).From("H").Nth(1))
 
 		// when the first one's node is deleted before that is done
 		w.evict(victim)
-		var evicted *recipes.EvictedError
-		require.ErrorAs(w, victim.Refused(), &evicted)
+		require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
 		next.waits()
 		handsOver.Release()
 

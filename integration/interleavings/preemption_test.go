@@ -39,8 +39,7 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 
 			// then it learns that it has lost
 			token, err := outcome()
-			var lost *recipes.LostError
-			require.ErrorAs(w, err, &lost)
+			lost := lostBy(w, err)
 			require.Equal(w, recipes.LossTaken, lost.Reason)
 			require.Equal(w, "P", lost.By)
 			require.Zero(w, token)
@@ -117,8 +116,7 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 	}
 	// then the preemptor has an error, and the one behind it holds
 	ends := func(w *world, p, m *user) {
-		var pending *recipes.CleanupPendingError
-		require.ErrorAs(w, p.Refused(), &pending)
+		require.ErrorAs(w, p.Refused(), new(*recipes.CleanupPendingError))
 		m.Granted()
 		require.Equal(w, []string{"M"}, w.holders())
 		require.Empty(w, w.state().Holders[0].PreemptedBy)
@@ -149,9 +147,7 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 			h, p, m, leaves := given(w, T8(users))
 
 			// when the preemptor leaves as the holder hands over to it
-			handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
-			released := h.releases()
-			w.reached(handsOver)
+			handsOver, released := h.releasesUpTo(T4(users).From("H").Nth(1))
 			leaves.Release()
 			p.Refused()
 			w.must(T4(users).From("H"))
@@ -171,9 +167,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 		"the hand-over comes first": func(w *world) {
 			// given a takeover under way
 			h := w.hold("H", at(5), cleanup(grace))
-			takes := w.On(T7(users).From("P")).Hold()
-			p := w.ask("P", at(9), forceful)
-			w.reached(takes)
+			takes, p := w.stops(T7(users).From("P"), "P", at(9), forceful)
 
 			// when the holder hands over before it
 			w.must(T4(users).From("H"))
@@ -192,12 +186,8 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 		"the takeover comes first": func(w *world) {
 			// given a takeover and a hand-over under way
 			h := w.hold("H", at(5), cleanup(grace))
-			takes := w.On(T7(users).From("P")).Hold()
-			p := w.ask("P", at(9), forceful)
-			w.reached(takes)
-			handsOver := w.On(T4(users).From("H")).Hold()
-			released := h.releases()
-			w.reached(handsOver)
+			takes, p := w.stops(T7(users).From("P"), "P", at(9), forceful)
+			handsOver, released := h.releasesUpTo(T4(users).From("H"))
 
 			// when the preemptor takes over before it
 			takes.Release()
@@ -206,8 +196,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 			handsOver.Release()
 
 			// then the holder learns that it had lost, and nothing else happens
-			var lost *recipes.LostError
-			require.ErrorAs(w, released(), &lost)
+			lost := lostBy(w, released())
 			require.Equal(w, recipes.LossTaken, lost.Reason)
 			require.Equal(w, "P", lost.By)
 			require.Equal(w, 1, times[recipes.TookOver](p))
@@ -226,9 +215,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 		// given a hand-over under way
 		h := w.hold("H", at(5), cleanup(200*time.Millisecond))
 		s := w.wait("S", at(1))
-		handsOver := w.On(T4(users).From("H")).Hold()
-		released := h.releases()
-		w.reached(handsOver)
+		handsOver, released := h.releasesUpTo(T4(users).From("H"))
 
 		// when one that the holder has not seen takes over before it
 		p := w.ask("P", at(9), forceful)
@@ -237,9 +224,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 		handsOver.Release()
 
 		// then that one holds
-		var lost *recipes.LostError
-		require.ErrorAs(w, released(), &lost)
-		require.Equal(w, recipes.LossTaken, lost.Reason)
+		require.Equal(w, recipes.LossTaken, lostBy(w, released()).Reason)
 		s.waits()
 		require.Equal(w, []string{"P"}, w.holders())
 		p.handsOverTo(s)

@@ -20,12 +20,8 @@ func TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself(t *testing.T) {
 			scenario(t, func(w *world) {
 				// given a holder that saw nobody and leaves, and a waiter that has listed it
 				h := w.hold("H", at(5))
-				leaves := w.On(T5(users).From("H")).Hold()
-				released := h.releases()
-				w.reached(leaves)
-				arms := w.On(Arms(users, h.Granted().ID()).From("W")).Hold()
-				waiter := w.ask("W", at(level))
-				w.reached(arms)
+				leaves, released := h.releasesUpTo(T5(users).From("H"))
+				arms, waiter := w.stops(Arms(users, h.Granted().ID()).From("W"), "W", at(level))
 
 				// when the holder's node goes before the waiter watches it
 				w.must(T3(users).From("W"))
@@ -51,9 +47,7 @@ func TestWaiterThatArmsItsWatchOnOneThatWasGrantedMeanwhileIsNext(t *testing.T) 
 		// given a second waiter that has listed the first one
 		w.hold("H", at(5))
 		b := w.wait("B", at(3), lease(30*time.Second))
-		arms := w.On(Arms(users, b.id()).From("A")).Hold()
-		a := w.ask("A", at(1))
-		w.reached(arms)
+		arms, a := w.stops(Arms(users, b.id()).From("A"), "A", at(1))
 
 		// when the first one grants itself before the second one watches it
 		w.must(T3(users).From("B"))
@@ -76,9 +70,7 @@ func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
 		// given a second waiter that has listed the first one
 		h := w.hold("H", at(5))
 		b := w.wait("B", at(3))
-		arms := w.On(Arms(users, b.id()).From("A")).Hold()
-		a := w.ask("A", at(1))
-		w.reached(arms)
+		arms, a := w.stops(Arms(users, b.id()).From("A"), "A", at(1))
 
 		// when the first one leaves before the second one watches it
 		b.Cancel()
@@ -194,9 +186,7 @@ func TestWaiterThatIsGrantedBeforeItWatchesItselfHolds(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a waiter that has joined and done nothing else, and another behind it
 		h := w.hold("H", at(5))
-		arms := w.On(ArmsAny(users).From("B").Nth(1)).Hold()
-		b := w.ask("B", at(3))
-		w.reached(arms)
+		arms, b := w.stops(ArmsAny(users).From("B").Nth(1), "B", at(3))
 		c := w.wait("C", at(1))
 
 		// when the lock is handed over to it before it watches its own node

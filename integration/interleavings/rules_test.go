@@ -29,9 +29,7 @@ func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a T6 that is under way
 		h := w.hold("H", at(1))
-		asks := w.On(T6(users).From("P").Nth(1)).Hold()
-		p := w.ask("P", at(5))
-		w.reached(asks)
+		asks, p := w.stops(T6(users).From("P").Nth(1), "P", at(5))
 
 		// when the holder's minimum runtime begins before it
 		protected := w.Now()

@@ -80,9 +80,7 @@ func TestTryOfAReaderPassesAWriterThatItOutranks(t *testing.T) {
 func TestReaderThatComesInAsTheLockNodeIsRemovedMakesItAnew(t *testing.T) {
 	scenario(t, func(w *world) {
 		a := w.hold("A", at(1), sharing)
-		reads := w.On(ReadsG(users).From("B").Nth(1)).Hold()
-		b := w.ask("B", at(1), sharing)
-		w.reached(reads)
+		reads, b := w.stops(ReadsG(users).From("B").Nth(1), "B", at(1), sharing)
 		node := a.node()
 		a.release()
 		require.NoError(w, w.Delete(node[:len(node)-len("/2147483646-s-")-24-11]))
@@ -95,9 +93,7 @@ func TestReaderThatComesInAsTheLockNodeIsRemovedMakesItAnew(t *testing.T) {
 func TestWatchOnGThatComesAfterTheGrantDoesNotStay(t *testing.T) {
 	scenario(t, func(w *world) {
 		a := w.hold("A", at(1), sharing)
-		arms := w.On(zktest.Op(zktest.GetData).Path(lockNode(users)).Where(func(q zktest.Request) bool { return q.Watch }).From("W")).Hold()
-		x := w.ask("W", at(1))
-		w.reached(arms)
+		arms, x := w.stops(zktest.Op(zktest.GetData).Path(lockNode(users)).Where(func(q zktest.Request) bool { return q.Watch }).From("W"), "W", at(1))
 		a.release()
 		x.joined()
 		w.Pass(short)
@@ -140,8 +136,7 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 			c.Granted()
 			held.Release()
 			err := shared()
-			var lost *recipes.LostError
-			require.ErrorAs(w, err, &lost)
+			require.ErrorAs(w, err, new(*recipes.LostError))
 			require.Equal(w, []string{"C"}, w.holders())
 		},
 		"released meanwhile": func(w *world) {
@@ -168,8 +163,7 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 			w.reached(held)
 			w.expire("H")
 			held.Release()
-			var lost *recipes.LostError
-			require.ErrorAs(w, shared(), &lost)
+			require.ErrorAs(w, shared(), new(*recipes.LostError))
 			r.Granted()
 		},
 	})

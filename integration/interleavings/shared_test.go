@@ -18,9 +18,7 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 		"in one step": func(w *world) {
 			// given a reader that holds, and one that is about to come in beside it
 			a := w.hold("A", at(1), sharing, cleanup(time.Hour))
-			comes := w.On(T1(users).From("B")).Hold()
-			b := w.ask("B", at(1), sharing, cleanup(time.Hour))
-			w.reached(comes)
+			comes, b := w.stops(T1(users).From("B"), "B", at(1), sharing, cleanup(time.Hour))
 
 			// when a more important writer asks the first one to go, and the other comes in
 			c := w.ask("C", at(5))
@@ -103,9 +101,7 @@ func TestLastReaderWhoseSuccessorHasGrantedItselfOnlyLeaves(t *testing.T) {
 		joins := w.On(T2(users).From("B")).HoldReply()
 		b := w.ask("B", at(1), sharing)
 		w.reached(joins)
-		handsOver := w.On(T4(users).From("A")).Hold()
-		released := a.releases()
-		w.reached(handsOver)
+		handsOver, released := a.releasesUpTo(T4(users).From("A"))
 
 		// when that one grants itself the lock
 		w.must(T3(users).From("B"))
@@ -128,13 +124,9 @@ func TestLastReaderBesideWhomAnotherComesInOnlyLeaves(t *testing.T) {
 		// given a reader that holds, one that is about to come in beside it, and a
 		// writer for whom the first one leaves
 		a := w.hold("A", at(1), sharing)
-		comes := w.On(T1(users).From("B")).Hold()
-		b := w.ask("B", at(1), sharing)
-		w.reached(comes)
+		comes, b := w.stops(T1(users).From("B"), "B", at(1), sharing)
 		writer := w.wait("W", at(1))
-		handsOver := w.On(T4(users).From("A")).Hold()
-		released := a.releases()
-		w.reached(handsOver)
+		handsOver, released := a.releasesUpTo(T4(users).From("A"))
 
 		// when the other comes in
 		w.must(T5(users).From("A"))
@@ -159,9 +151,7 @@ func TestHandOverPastAReaderThatGrantsItselfIsRefused(t *testing.T) {
 		// given a reader that is about to hand over to a writer
 		a := w.hold("A", at(1), sharing)
 		x := w.wait("X", at(0))
-		handsOver := w.On(T4(users).From("A")).Hold()
-		released := a.releases()
-		w.reached(handsOver)
+		handsOver, released := a.releasesUpTo(T4(users).From("A"))
 
 		// when a more important reader comes, and grants itself the lock
 		w.On(T1(users).From("B")).Fail(zktest.BadVersion) // so it has to queue
@@ -187,12 +177,8 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 		// given a reader whose grace is over, one that is about to come in beside it,
 		// and a takeover under way
 		a := w.hold("A", at(1), sharing)
-		comes := w.On(T1(users).From("B")).Hold()
-		b := w.ask("B", at(1), sharing, cleanup(time.Hour))
-		w.reached(comes)
-		takes := w.On(T7(users).From("C")).Hold()
-		c := w.ask("C", at(5), forceful)
-		w.reached(takes)
+		comes, b := w.stops(T1(users).From("B"), "B", at(1), sharing, cleanup(time.Hour))
+		takes, c := w.stops(T7(users).From("C"), "C", at(5), forceful)
 
 		// when the other comes in
 		comes.Release()
@@ -217,9 +203,7 @@ func TestOfTwoReadersThatComeInAtOnceNoneIsForgotten(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that holds, and one that is about to come in beside it
 		w.hold("A", at(1), sharing)
-		comes := w.On(T1(users).From("B").Nth(1)).Hold()
-		b := w.ask("B", at(1), sharing)
-		w.reached(comes)
+		comes, b := w.stops(T1(users).From("B").Nth(1), "B", at(1), sharing)
 
 		// when another one comes in first
 		w.ask("C", at(1), sharing).Granted()
@@ -237,9 +221,7 @@ func TestReaderThatComesInAfterAWriterTookTheLockQueues(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that is about to come in beside another
 		a := w.hold("A", at(1), sharing)
-		comes := w.On(T1(users).From("B").Nth(1)).Hold()
-		b := w.ask("B", at(1), sharing)
-		w.reached(comes)
+		comes, b := w.stops(T1(users).From("B").Nth(1), "B", at(1), sharing)
 
 		// when that one leaves, and a writer holds
 		a.release()
@@ -313,12 +295,8 @@ func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
 		// has read G and not watched it
 		const length = 30 * time.Second
 		w.hold("A", at(1), sharing)
-		comes := w.On(T1(users).From("B")).Hold()
-		b := w.ask("B", at(1), sharing, lease(length))
-		w.reached(comes)
-		watches := w.On(ReadsG(users).From("W").Where(func(q zktest.Request) bool { return q.Watch }).Nth(1)).Hold()
-		writer := w.ask("W", at(1))
-		w.reached(watches)
+		comes, b := w.stops(T1(users).From("B"), "B", at(1), sharing, lease(length))
+		watches, writer := w.stops(ReadsG(users).From("W").Where(func(q zktest.Request) bool { return q.Watch }).Nth(1), "W", at(1))
 
 		// when the other comes in
 		comes.Release()

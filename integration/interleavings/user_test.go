@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A user is one request, then its grant, and all that it was told.
@@ -49,6 +50,15 @@ func (w *world) wait(name string, change ...harness.Option) *user {
 	u := w.ask(name, change...)
 	u.Queued()
 	return u
+}
+
+// stops asks, and waits until a request that matches is held.
+func (w *world) stops(m zktest.Match, name string, change ...harness.Option) (*zktest.Rule, *user) {
+	w.Helper()
+	rule := w.On(m).Hold()
+	u := w.ask(name, change...)
+	w.reached(rule)
+	return rule, u
 }
 
 // ask requests the lock of a scope for an owner, in the background.
@@ -132,6 +142,15 @@ func (u *user) releases() (outcome func() error) {
 	return u.does("release", g.Release)
 }
 
+// releasesUpTo begins to give the lock back, and waits until a request that matches is held.
+func (u *user) releasesUpTo(m zktest.Match) (rule *zktest.Rule, outcome func() error) {
+	u.w.Helper()
+	rule = u.w.On(m).Hold()
+	outcome = u.releases()
+	u.w.reached(rule)
+	return rule, outcome
+}
+
 // handsOverTo releases what is no short hold, and requires that another one is granted, with a greater token.
 func (u *user) handsOverTo(next *user) {
 	u.w.Helper()
@@ -208,3 +227,11 @@ func awaitAt[N recipes.Notice](u *user) (N, time.Duration) {
 
 // times counts the notices of a kind that have come.
 func times[N recipes.Notice](u *user) int { return len(harness.All[N](u.Notices)) }
+
+// lostBy returns why a lock was lost, as an error says.
+func lostBy(w *world, err error) *recipes.LostError {
+	w.Helper()
+	var lost *recipes.LostError
+	require.ErrorAs(w, err, &lost)
+	return lost
+}

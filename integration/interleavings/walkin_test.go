@@ -24,9 +24,7 @@ func TestReaderThatWalksInBeforeAWriterTakesTheOpenLock(t *testing.T) {
 		first.release()
 
 		// when it walks in after a writer has seen that nobody is there, and before that writes
-		writes := w.On(zktest.Op(zktest.Multi).From("W").Nth(1)).Hold()
-		writer := w.ask("W", at(1))
-		w.reached(writes)
+		writes, writer := w.stops(zktest.Op(zktest.Multi).From("W").Nth(1), "W", at(1))
 		w.must(T18(users).From("R"))
 		again := knows.ask(users, "R", at(1), sharing)
 		again.Granted()
@@ -46,9 +44,7 @@ func TestReaderThatLeavesAnOpenLockHandsItOverToNobody(t *testing.T) {
 		// given a reader that G names, an open lock, and a writer that has joined and not looked yet
 		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
 		b.release()
-		looks := w.On(ReadsG(users).From("W")).Hold()
-		writer := w.ask("W", at(1))
-		w.reached(looks)
+		looks, writer := w.stops(ReadsG(users).From("W"), "W", at(1))
 
 		// when the reader leaves
 		w.never(T4(users).From("A"))
@@ -81,9 +77,7 @@ func TestReaderThatHasGivenUpDoesNotWalkInLate(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("A", at(1), sharing)
 		w.hold("B", at(1), sharing)
-		late := w.On(T18(users).From("R").Nth(1)).Hold()
-		r := w.ask("R", at(1), sharing, within(time.Second))
-		w.reached(late)
+		late, r := w.stops(T18(users).From("R").Nth(1), "R", at(1), sharing, within(time.Second))
 		require.True(w, recipes.IsNotAcquired(r.Refused()))
 		late.Release()
 		w.eventually("its node is gone", func() bool { return len(w.holders()) == 2 && len(w.waiters()) == 0 })
