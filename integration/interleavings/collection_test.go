@@ -75,31 +75,27 @@ func (w *world) uses(name, scope string) {
 // 39: a newcomer has read an idle lock; before it takes it the lock is removed,
 // and there anew with the version that it has read, and a holder. The epoch tells.
 func TestNewcomerIsRefusedByTheEpochWhenTheLockWasRemovedMeanwhile(t *testing.T) {
-	for name, warm := range map[string]bool{"one that has looked": false, "one that remembers": true} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				// given a lock that was held once, by the newcomer if it is to remember that
-				before := "B"
-				if warm {
-					before = "N"
-				}
-				w.uses(before, users)
-				takes, n := w.stops(T1(users).From("N"), "N", at(3))
+	each(t, map[string]bool{"one that has looked": false, "one that remembers": true}, func(w *world, warm bool) {
+		// given a lock that was held once, by the newcomer if it is to remember that
+		before := "B"
+		if warm {
+			before = "N"
+		}
+		w.uses(before, users)
+		takes, n := w.stops(T1(users).From("N"), "N", at(3))
 
-				// when it is removed, and another one takes it at the same version
-				require.Equal(w, []string{users}, removed(w.collects("gc")()))
-				x := w.hold("X", at(5))
-				takes.Release()
+		// when it is removed, and another one takes it at the same version
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+		x := w.hold("X", at(5))
+		takes.Release()
 
-				// then the newcomer waits, and holds after that one
-				n.waits()
-				require.Equal(w, []string{"X"}, w.holders())
-				x.release()
-				n.Granted()
-				require.Greater(w, n.Token(), x.Token())
-			})
-		})
-	}
+		// then the newcomer waits, and holds after that one
+		n.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		x.release()
+		n.Granted()
+		require.Greater(w, n.Token(), x.Token())
+	})
 }
 
 // 39: the newcomer is refused by the epoch alone although nobody is there: it
@@ -133,28 +129,24 @@ func TestOneThatJoinsALockThatIsRemovedMakesItAnew(t *testing.T) {
 
 // 40: whoever comes as a lock is to be removed is left alone, and the others go.
 func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
-	for name, comes := range map[string]func(w *world){
+	each(t, map[string]func(w *world){
 		"somebody holds it":     func(w *world) { w.hold("N") },
 		"somebody has held it":  func(w *world) { w.uses("N", users) },
 		"something is below it": func(w *world) { require.NoError(w, w.Create(w.lock().Path+"/stray", nil)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				w.uses("A", "first")
-				w.uses("A", users)
-				w.uses("A", "last")
-				removes := w.On(Removes().From("gc").Nth(1)).Hold()
-				outcome := w.collects("gc")
-				w.reached(removes)
-				comes(w)
-				removes.Release()
-				found := outcome()
-				require.Equal(w, []string{"first", "last"}, removed(found))
-				require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftCame}, left(found))
-				_ = w.Delete(w.lock().Path + "/stray")
-			})
-		})
-	}
+	}, func(w *world, comes func(w *world)) {
+		w.uses("A", "first")
+		w.uses("A", users)
+		w.uses("A", "last")
+		removes := w.On(Removes().From("gc").Nth(1)).Hold()
+		outcome := w.collects("gc")
+		w.reached(removes)
+		comes(w)
+		removes.Release()
+		found := outcome()
+		require.Equal(w, []string{"first", "last"}, removed(found))
+		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftCame}, left(found))
+		_ = w.Delete(w.lock().Path + "/stray")
+	})
 }
 
 // 40: one that an administrator removes first is not told of, and the others go.

@@ -13,28 +13,24 @@ import (
 // 59: whoever holds by a hand-over delays the lock as one that took it. The second
 // time the holder in front knows the request already, and does not read it.
 func TestHolderThatWasHandedTheLockDelaysIt(t *testing.T) {
-	for name, rounds := range map[string]int{"read": 1, "known": 2} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				for round := 1; ; round++ {
-					h := w.hold("H")
-					s := w.wait("S", delaying(delay))
-					h.release()
-					s.Granted()
-					if round < rounds {
-						s.release()
-						continue
-					}
-					n := w.ask("N")
-					n.joined()
-					ended := w.serverNow()
-					w.expire("S")
-					n.grantedAfter(ended, delay)
-					return
-				}
-			})
-		})
-	}
+	each(t, map[string]int{"read": 1, "known": 2}, func(w *world, rounds int) {
+		for round := 1; ; round++ {
+			h := w.hold("H")
+			s := w.wait("S", delaying(delay))
+			h.release()
+			s.Granted()
+			if round < rounds {
+				s.release()
+				continue
+			}
+			n := w.ask("N")
+			n.joined()
+			ended := w.serverNow()
+			w.expire("S")
+			n.grantedAfter(ended, delay)
+			return
+		}
+	})
 }
 
 // 60: a reader that comes when a writer has gone uncleanly waits, though others
@@ -62,7 +58,7 @@ func (w *world) lockData() []byte {
 // 61: readers go on past a note of one of them, however they come to hold, and
 // none of them forgets it.
 func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
-	for name, second := range map[string]func(w *world, first *user) *user{
+	each(t, map[string]func(w *world, first *user) *user{
 		"T1, and the same client again": func(w *world, first *user) *user {
 			first.release()
 			again := w.ask("R", sharing)
@@ -93,21 +89,17 @@ func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
 			q.Granted()
 			return q
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", sharing, delaying(recipes.MaxLockDelay))
-				w.expire("H")
-				r := w.ask("R", sharing)
-				r.Granted()
-				w.Pass(short)
-				r = second(w, r)
-				require.Contains(w, string(w.lockData()), h.Granted().ID())
-				r.release()
-				require.ErrorContains(w, w.ask("R", within(0)).Refused(), "delayed until about")
-			})
-		})
-	}
+	}, func(w *world, second func(w *world, first *user) *user) {
+		h := w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+		w.expire("H")
+		r := w.ask("R", sharing)
+		r.Granted()
+		w.Pass(short)
+		r = second(w, r)
+		require.Contains(w, string(w.lockData()), h.Granted().ID())
+		r.release()
+		require.ErrorContains(w, w.ask("R", within(0)).Refused(), "delayed until about")
+	})
 }
 
 // A reader that has held beside one that is gone does not take the lock alone by
@@ -220,7 +212,7 @@ func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
 
 // A try that begins a delay late writes over nobody's grant.
 func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){
+	each(t, map[string]func(w *world){
 		"somebody has waited": func(w *world) {
 			s := w.ask("S")
 			s.Granted()
@@ -232,20 +224,16 @@ func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
 			s := w.ask("S")
 			s.Granted()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				w.hold("H", delaying(delay))
-				w.expire("H")
-				w.Pass(2 * short)
-				late, n := w.stops(Rewrites(users).From("N").Nth(1), "N", within(0))
-				meanwhile(w)
-				late.Release()
-				n.Refused()
-				require.Equal(w, []string{"S"}, w.holders())
-			})
-		})
-	}
+	}, func(w *world, meanwhile func(w *world)) {
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		w.Pass(2 * short)
+		late, n := w.stops(Rewrites(users).From("N").Nth(1), "N", within(0))
+		meanwhile(w)
+		late.Release()
+		n.Refused()
+		require.Equal(w, []string{"S"}, w.holders())
+	})
 }
 
 // 65: a notice of one whose node is gone changes nothing at a lock that was removed
@@ -320,31 +308,27 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 
 // 67: a collector that notices an unclean end late writes over nobody's grant.
 func TestCollectorThatNoticesAnEndLateChangesNothing(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){
+	each(t, map[string]func(w *world){
 		"somebody has waited": func(*world) {},
 		"the lock was removed, and is there anew": func(w *world) {
 			for len(removed(w.collects("gc2")())) == 0 {
 				w.Pass(2 * delay)
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				w.hold("H", delaying(delay))
-				w.expire("H")
-				w.Pass(2 * short)
-				late := w.On(Rewrites(users).From("gc").Nth(1)).Hold()
-				outcome := w.collects("gc")
-				w.reached(late)
-				meanwhile(w)
-				s := w.ask("S")
-				s.Granted()
-				late.Release()
-				require.Contains(w, left(outcome()), users)
-				require.Equal(w, []string{"S"}, w.holders())
-			})
-		})
-	}
+	}, func(w *world, meanwhile func(w *world)) {
+		w.hold("H", delaying(delay))
+		w.expire("H")
+		w.Pass(2 * short)
+		late := w.On(Rewrites(users).From("gc").Nth(1)).Hold()
+		outcome := w.collects("gc")
+		w.reached(late)
+		meanwhile(w)
+		s := w.ask("S")
+		s.Granted()
+		late.Release()
+		require.Contains(w, left(outcome()), users)
+		require.Equal(w, []string{"S"}, w.holders())
+	})
 }
 
 func TestCollectionThatIsOnlyPlannedBeginsNoDelay(t *testing.T) {

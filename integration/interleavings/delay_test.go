@@ -252,7 +252,7 @@ func TestAcquireTimeoutThatEndsInADelaySaysSo(t *testing.T) {
 // 54: who comes first later does not wait anew, and does not come in early.
 func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
 	const delay = time.Second // two waiters come and go in it
-	for name, change := range map[string]func(w *world, first *user) (next *user){
+	each(t, map[string]func(w *world, first *user) (next *user){
 		"the first waiter dies": func(w *world, _ *user) *user {
 			second := w.wait("T")
 			w.expire("S")
@@ -277,21 +277,17 @@ func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
 			s.Refused()
 			return w.ask("T")
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				w.hold("H", delaying(delay))
-				s := w.wait("S")
-				ended := w.serverNow()
-				w.expire("H")
-				await[recipes.Delayed](s)
-				w.Pass(delay / 4)
-				next := change(w, s)
-				next.grantedAfter(ended, delay)
-				require.Equal(w, 1, times[recipes.Delayed](next), "it is told once")
-			})
-		})
-	}
+	}, func(w *world, change func(w *world, first *user) (next *user)) {
+		w.hold("H", delaying(delay))
+		s := w.wait("S")
+		ended := w.serverNow()
+		w.expire("H")
+		await[recipes.Delayed](s)
+		w.Pass(delay / 4)
+		next := change(w, s)
+		next.grantedAfter(ended, delay)
+		require.Equal(w, 1, times[recipes.Delayed](next), "it is told once")
+	})
 }
 
 // 55: what a reader that was cut off still reads harms no other reader.
@@ -476,7 +472,7 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 // 58: a request that was given up when nobody knew whether it had come to be has held
 // nothing, though it was granted before it could be taken back.
 func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
-	for name, begin := range map[string]func(w *world) (h, a *user, lost, returns *zktest.Rule){
+	each(t, map[string]func(w *world) (h, a *user, lost, returns *zktest.Rule){
 		"T1": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
 			lost = w.On(T1(users).From("A").Nth(1)).DropReply()
 			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
@@ -497,29 +493,25 @@ func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 			s.change(to(7))
 			return h, a, lost, returns
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				// given a caller that leaves after its connection broke as it asked
-				w.client("A")
-				h, a, lost, returns := begin(w)
-				w.reached(lost)
-				w.reached(returns)
-				a.Cancel()
-				require.ErrorIs(w, a.Refused(), context.Canceled)
+	}, func(w *world, begin func(w *world) (h, a *user, lost, returns *zktest.Rule)) {
+		// given a caller that leaves after its connection broke as it asked
+		w.client("A")
+		h, a, lost, returns := begin(w)
+		w.reached(lost)
+		w.reached(returns)
+		a.Cancel()
+		require.ErrorIs(w, a.Refused(), context.Canceled)
 
-				// when the lock is handed to it, and it is connected again
-				if h != nil {
-					h.release()
-				}
-				require.Equal(w, []string{"A"}, w.holders())
-				returns.Release()
+		// when the lock is handed to it, and it is connected again
+		if h != nil {
+			h.release()
+		}
+		require.Equal(w, []string{"A"}, w.holders())
+		returns.Release()
 
-				// then whoever comes next has the lock at once
-				n := w.ask("N")
-				n.Granted()
-				require.Zero(w, times[recipes.Delayed](n))
-			})
-		})
-	}
+		// then whoever comes next has the lock at once
+		n := w.ask("N")
+		n.Granted()
+		require.Zero(w, times[recipes.Delayed](n))
+	})
 }

@@ -119,6 +119,20 @@ var transactions = map[string]func(p *place){
 		p.are(0)
 		require.Greater(p, p.hold("A").Token(), h.Token())
 	},
+	"T5, a release of a short hold": func(p *place) {
+		p.lost(T5(users), "H")
+		h := p.ask("H")
+		h.Release()
+		p.are(0)
+	},
+	"T5, of a reader that has walked in": func(p *place) {
+		p.hold("H", sharing)
+		p.hold("R", sharing)
+		a := p.hold("A", sharing)
+		p.lost(zktest.Op(zktest.Multi, zktest.Delete).Path(contenders(users)), "A")
+		a.Release()
+		p.are(2)
+	},
 	"T5, a release with a lock-delay": func(p *place) {
 		h := p.hold("H", delaying(recipes.MaxLockDelay))
 		p.lost(CleanT5(users), "H")

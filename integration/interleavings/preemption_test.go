@@ -231,33 +231,6 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 	})
 }
 
-// 19: an administrator deletes the holder's node; the holder's context ends with
-// `deleted`, the first waiter is granted, tokens grow.
-func TestHolderWhoseNodeIsDeletedIsToldAndTheFirstWaiterHolds(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a holder that watches its node, and two waiters
-		watches := w.must(zktest.Op(zktest.GetData).Path(contenders(users)).From("H"))
-		h := w.hold("H", at(5))
-		w.reached(watches)
-		n := w.wait("N", at(1))
-		s := w.ask("S", at(3))
-		require.Equal(w, 1, s.Queued().Position)
-
-		// when its node is deleted
-		w.evict(h)
-
-		// then it learns why it has lost, and the first waiter holds
-		lost := await[recipes.Lost](h).Err
-		require.Equal(w, recipes.LossDeleted, lost.Reason)
-		require.Equal(w, h.Token(), lost.Token)
-		s.Granted()
-		n.waits()
-		require.Equal(w, []string{"S"}, w.holders())
-		require.Greater(w, s.Token(), h.Token())
-		require.ErrorIs(w, h.Granted().Release(context.Background()), lost)
-	})
-}
-
 // 25: a T6 is written to a holder before it has read its token; the holder, the
 // preemptor and the listing still agree on the token of the grant.
 func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {

@@ -15,28 +15,24 @@ import (
 // 1: W listed before holder H released by T5, and H's node goes before W arms
 // its watch on H; W notices at arming and grants itself.
 func TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself(t *testing.T) {
-	for name, level := range map[string]priority.Level{"less important": 1, "more important": 9} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				// given a holder that saw nobody and leaves, and a waiter that has listed it
-				h := w.hold("H", at(5))
-				leaves, released := h.releasesUpTo(T5(users).From("H"))
-				arms, waiter := w.stops(Arms(users, h.Granted().ID()).From("W"), "W", at(level))
+	each(t, map[string]priority.Level{"less important": 1, "more important": 9}, func(w *world, level priority.Level) {
+		// given a holder that saw nobody and leaves, and a waiter that has listed it
+		h := w.hold("H", at(5))
+		leaves, released := h.releasesUpTo(T5(users).From("H"))
+		arms, waiter := w.stops(Arms(users, h.Granted().ID()).From("W"), "W", at(level))
 
-				// when the holder's node goes before the waiter watches it
-				w.must(T3(users).From("W"))
-				leaves.Release()
-				require.NoError(w, released())
-				since := w.Now()
-				arms.Release()
+		// when the holder's node goes before the waiter watches it
+		w.must(T3(users).From("W"))
+		leaves.Release()
+		require.NoError(w, released())
+		since := w.Now()
+		arms.Release()
 
-				// then the waiter holds, at once
-				waiter.Granted()
-				require.Equal(w, since, w.Now())
-				require.Greater(w, waiter.Token(), h.Token())
-			})
-		})
-	}
+		// then the waiter holds, at once
+		waiter.Granted()
+		require.Equal(w, since, w.Now())
+		require.Greater(w, waiter.Token(), h.Token())
+	})
 }
 
 // 2: first waiter B joined, second waiter A lists B as its predecessor, and B

@@ -39,29 +39,25 @@ func TestReaderThatGivesUpAsItIsGrantedLeavesTheOthersAlone(t *testing.T) {
 
 // A reader has asked a writer to go, and that one shares instead; the answer to the reader's T3 is lost, or its withdrawal.
 func TestNoteToAWriterThatSharesIsTakenBack(t *testing.T) {
-	for name, lose := range map[string]func(w *world) *zktest.Rule{
+	each(t, map[string]func(w *world) *zktest.Rule{
 		"nothing is lost": nil,
 		"the grant":       func(w *world) *zktest.Rule { return w.On(T3(users).From("R").Nth(1)).DropReply() },
 		"the withdrawal":  func(w *world) *zktest.Rule { return w.On(Withdraws(users).From("R").Nth(1)).DropRequest() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", at(1), cleanup(time.Hour))
-				if lose != nil {
-					lose(w)
-				}
-				reader := w.ask("R", at(5), sharing)
-				await[recipes.PreemptAsked](h)
-				h.downgrade()
-				reader.Granted()
-				await[recipes.PreemptWithdrawn](h)
-				for _, holder := range w.state().Holders {
-					require.Empty(w, holder.PreemptedBy, holder.Owner)
-				}
-				require.NoError(w, h.Granted().Extend(w.Context(), time.Minute))
-			})
-		})
-	}
+	}, func(w *world, lose func(w *world) *zktest.Rule) {
+		h := w.hold("H", at(1), cleanup(time.Hour))
+		if lose != nil {
+			lose(w)
+		}
+		reader := w.ask("R", at(5), sharing)
+		await[recipes.PreemptAsked](h)
+		h.downgrade()
+		reader.Granted()
+		await[recipes.PreemptWithdrawn](h)
+		for _, holder := range w.state().Holders {
+			require.Empty(w, holder.PreemptedBy, holder.Owner)
+		}
+		require.NoError(w, h.Granted().Extend(w.Context(), time.Minute))
+	})
 }
 
 // A more important shared request comes before a writer that waits, also as a

@@ -365,38 +365,34 @@ func TestWaiterWhoseSessionEndsAsItMovesQueuesAgainUnderTheNewTerms(t *testing.T
 
 // 31: the terms change again while a move is under way: the last ones count.
 func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
-	for name, levels := range map[string][]priority.Level{
+	each(t, map[string][]priority.Level{
 		"up and down": {7, 1}, "down and up": {1, 7}, "up and back": {7, 3}, "up and up": {7, 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", at(9))
-				w.wait("A", at(5))
-				var s terms
-				u := w.wait("S", at(3), s.under)
-				moves := w.On(T12(users).From("S").Nth(1)).Hold()
-				s.change(to(levels[0]))
-				w.reached(moves)
+	}, func(w *world, levels []priority.Level) {
+		h := w.hold("H", at(9))
+		w.wait("A", at(5))
+		var s terms
+		u := w.wait("S", at(3), s.under)
+		moves := w.On(T12(users).From("S").Nth(1)).Hold()
+		s.change(to(levels[0]))
+		w.reached(moves)
 
-				// when it is sent elsewhere before it has arrived
-				s.change(to(levels[1]))
-				moves.Release()
-				await[recipes.Revised](u)
+		// when it is sent elsewhere before it has arrived
+		s.change(to(levels[1]))
+		moves.Release()
+		await[recipes.Revised](u)
 
-				// then that is where it stands
-				require.Equal(w, levels[1], await[recipes.Revised](u).Terms.Priority)
-				u.Queued()
-				order := []string{"A", "S"}
-				if levels[1] > 5 {
-					order = []string{"S", "A"}
-				}
-				require.Equal(w, order, w.waiters())
-				h.release()
-				w.eventually("the first one holds", func() bool { return len(w.holders()) == 1 })
-				require.Equal(w, order[:1], w.holders())
-			})
-		})
-	}
+		// then that is where it stands
+		require.Equal(w, levels[1], await[recipes.Revised](u).Terms.Priority)
+		u.Queued()
+		order := []string{"A", "S"}
+		if levels[1] > 5 {
+			order = []string{"S", "A"}
+		}
+		require.Equal(w, order, w.waiters())
+		h.release()
+		w.eventually("the first one holds", func() bool { return len(w.holders()) == 1 })
+		require.Equal(w, order[:1], w.holders())
+	})
 }
 
 // 32: a request is withdrawn: it leaves the queue, and what is granted to it at

@@ -78,6 +78,14 @@ func scenarios(t *testing.T, bodies map[string]func(w *world)) {
 	}
 }
 
+// each plays a test for each of several cases.
+func each[C any](t *testing.T, cases map[string]C, body func(w *world, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { scenario(t, func(w *world) { body(w, c) }) })
+	}
+}
+
 // losses are the two ways in which a connection breaks over a request: before the server has it, and after.
 var losses = map[string]func(*zktest.Fault) *zktest.Rule{
 	"the request is lost": (*zktest.Fault).DropRequest, "its answer is lost": (*zktest.Fault).DropReply,

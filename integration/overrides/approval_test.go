@@ -2,7 +2,6 @@ package overrides
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -16,37 +15,6 @@ import (
 // polite is a request that has patience for ten seconds.
 func polite() lockguard.Requirement {
 	return lockguard.Requirement{Priority: 5, WaitingTimeout: new(10 * time.Second)}
-}
-
-func TestApprovedRequestTakesTheLockFromAHolderThatDoesNotFinish(t *testing.T) {
-	story(t, func(w *world) {
-		// given a polite request, and a holder that does not finish its cleanup
-		ana := operator{asked: make(chan lockguard.Pending, 1), say: make(chan error)}
-		batch, critical := w.program("batch"), w.program("critical", lockguard.WithApprover(ana))
-		held := batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(hour))
-		waits := critical.Do(polite(), lasting(0))
-		pending := <-ana.asked
-		w.Pass(0)
-		require.Equal(w, 10*time.Second, w.Now().Truncate(exact))
-		require.Equal(w, "batch", pending.Holders[0].Owner)
-		require.InDelta(w, 10*time.Second, pending.Err.Waited, float64(time.Second))
-		place := batch.Lock(scope).Waiters[0].ID
-
-		// when somebody approves five minutes later
-		w.Pass(5 * time.Minute)
-		require.Equal(w, place, batch.Lock(scope).Waiters[0].ID, "it has its place")
-		require.Nil(w, waits.Hold())
-		ana.say <- nil
-
-		// then it takes the lock at once, and the audit trail says by whose leave
-		require.NoError(w, waits.Returned())
-		require.Equal(w, 5*time.Minute+10*time.Second, waits.Began().Truncate(exact))
-		takeovers := batch.acts(recipes.AuditTakeover)
-		require.Len(w, takeovers, 1)
-		require.Equal(w, "a-0000000007", takeovers[0].Approval)
-		require.Equal(w, recipes.LossTaken, virtual.LostBy(w, held.Returned()).Reason)
-		require.Equal(w, []string{"PreemptSent", "ApprovalPending", "ApprovalDecided", "PreemptSent", "TakenOver", "Acquired", "Released"}, critical.told())
-	})
 }
 
 func TestApprovalAfterTheGraceCutsNothingShort(t *testing.T) {
@@ -121,51 +89,6 @@ type approver func(ctx context.Context) error
 
 func (a approver) Approve(ctx context.Context, _ lockguard.Pending) (lockguard.Decision, error) {
 	return lockguard.Decision{}, a(ctx)
-}
-
-func TestDeniedRequestLeavesTheHolderAlone(t *testing.T) {
-	story(t, func(w *world) {
-		ana := operator{asked: make(chan lockguard.Pending, 1), say: make(chan error)}
-		batch, critical := w.program("batch"), w.program("critical", lockguard.WithApprover(ana))
-		held := batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
-		waits := critical.Do(polite(), lasting(0))
-		<-ana.asked
-		errNo := errors.New("denied by ana")
-		ana.say <- errNo
-		err := waits.Returned()
-		require.ErrorIs(w, err, errNo)
-		require.ErrorAs(w, err, new(*recipes.CleanupPendingError))
-		require.Empty(w, batch.Lock(scope).Waiters)
-		require.ErrorAs(w, held.Returned(), new(*lockguard.PreemptedError))
-		require.Equal(w, 30*time.Second, held.Ended().Truncate(exact), "it has finished its cleanup")
-	})
-}
-
-func TestUndecidedRequestGetsTheLockWhenTheHolderHasFinished(t *testing.T) {
-	story(t, func(w *world) {
-		ana := operator{asked: make(chan lockguard.Pending, 1), say: make(chan error)}
-		batch, critical := w.program("batch"), w.program("critical", lockguard.WithApprover(ana))
-		held := batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
-		waits := critical.Do(polite(), lasting(0))
-		require.NoError(w, waits.Returned())
-		require.Equal(w, 30*time.Second, waits.Began().Truncate(exact))
-		require.ErrorAs(w, held.Returned(), new(*lockguard.PreemptedError))
-		require.Empty(w, batch.acts(recipes.AuditTakeover))
-	})
-}
-
-func TestAcquireTimeoutBoundsTheWaitForADecision(t *testing.T) {
-	story(t, func(w *world) {
-		ana := operator{asked: make(chan lockguard.Pending, 1), say: make(chan error)}
-		batch, critical := w.program("batch"), w.program("critical", lockguard.WithApprover(ana))
-		held := batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(hour))
-		r := polite()
-		r.AcquireTimeout = new(time.Minute)
-		waits := critical.Do(r, lasting(0))
-		require.ErrorAs(w, waits.Returned(), new(*recipes.NotAcquiredError))
-		require.Equal(w, time.Minute, waits.Ended().Truncate(exact))
-		require.ErrorAs(w, held.Returned(), new(*lockguard.PreemptedError))
-	})
 }
 
 func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {

@@ -31,31 +31,27 @@ func TestRoundTripsOfAHold(t *testing.T) {
 }
 
 func TestRoundTripsOfAHandOver(t *testing.T) {
-	for name, work := range map[string]time.Duration{"after a short hold": 10 * trip, "after a long one": 90 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(w *world) {
-				holder, equal, quiet := w.Program("holder", long), w.Program("equal", long), w.Program("quiet", long)
-				warm(holder, scope)
-				warm(equal, "another")
-				warm(quiet, "another")
+	each(t, map[string]time.Duration{"after a short hold": 10 * trip, "after a long one": 90 * time.Second}, func(w *world, work time.Duration) {
+		holder, equal, quiet := w.Program("holder", long), w.Program("equal", long), w.Program("quiet", long)
+		warm(holder, scope)
+		warm(equal, "another")
+		warm(quiet, "another")
 
-				// given a holder, one that waits, and one that comes first and asks nobody to go
-				held := holder.Do(lockguard.Requirement{}, lasting(time.Minute+work))
-				w.Until(30 * time.Second)
-				last := equal.Do(lockguard.Requirement{}, lasting(work))
-				w.Until(time.Minute)
-				first := quiet.Do(lockguard.Requirement{Priority: 5, NeverPreempts: true}, lasting(work))
+		// given a holder, one that waits, and one that comes first and asks nobody to go
+		held := holder.Do(lockguard.Requirement{}, lasting(time.Minute+work))
+		w.Until(30 * time.Second)
+		last := equal.Do(lockguard.Requirement{}, lasting(work))
+		w.Until(time.Minute)
+		first := quiet.Do(lockguard.Requirement{Priority: 5, NeverPreempts: true}, lasting(work))
 
-				// then from the end of a hold to the next one's work: T4 and its event, and the token; and where nobody was there when the
-				// hold began, the list and the next one's request before that
-				require.NoError(w, held.Returned())
-				require.NoError(w, first.Returned())
-				require.NoError(w, last.Returned())
-				require.Equal(w, held.Began()+time.Minute+work+4*trip, first.Began())
-				require.Equal(w, first.Began()+work+2*trip, last.Began())
-			})
-		})
-	}
+		// then from the end of a hold to the next one's work: T4 and its event, and the token; and where nobody was there when the
+		// hold began, the list and the next one's request before that
+		require.NoError(w, held.Returned())
+		require.NoError(w, first.Returned())
+		require.NoError(w, last.Returned())
+		require.Equal(w, held.Began()+time.Minute+work+4*trip, first.Began())
+		require.Equal(w, first.Began()+work+2*trip, last.Began())
+	})
 }
 
 // A hold that ends while its holder looks who is next waits for that look, and does not begin another.
@@ -97,27 +93,23 @@ func TestHandOverWaitsForTheLookThatIsUnderWay(t *testing.T) {
 }
 
 func TestRoundTripsOfAPreemption(t *testing.T) {
-	for name, cleanup := range map[string]time.Duration{"that is cleaned up after soon": 3 * trip, "that is cleaned up after for long": time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(w *world) {
-				holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-				warm(holder, scope)
-				warm(urgent, "another")
-				held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(cleanup))
-				w.Until(time.Minute)
+	each(t, map[string]time.Duration{"that is cleaned up after soon": 3 * trip, "that is cleaned up after for long": time.Minute}, func(w *world, cleanup time.Duration) {
+		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
+		warm(holder, scope)
+		warm(urgent, "another")
+		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(cleanup))
+		w.Until(time.Minute)
 
-				// from the request to the victim's context: the list, the node, all that is to be known, T6, and what T6 says
-				first := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
-				<-held.Hold().Context().Done()
-				require.Equal(w, 5*trip, w.Now()-time.Minute)
+		// from the request to the victim's context: the list, the node, all that is to be known, T6, and what T6 says
+		first := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		<-held.Hold().Context().Done()
+		require.Equal(w, 5*trip, w.Now()-time.Minute)
 
-				// from the end of the cleanup to the preemptor's work: T4 and its event, and the token
-				w.Until(time.Minute + 5*trip + cleanup + 3*trip)
-				require.Equal(w, time.Minute+5*trip+cleanup+2*trip, first.Began())
-				require.Error(w, held.Returned())
-			})
-		})
-	}
+		// from the end of the cleanup to the preemptor's work: T4 and its event, and the token
+		w.Until(time.Minute + 5*trip + cleanup + 3*trip)
+		require.Equal(w, time.Minute+5*trip+cleanup+2*trip, first.Began())
+		require.Error(w, held.Returned())
+	})
 }
 
 // A holder that knows already who is next is asked to go for another one.
@@ -146,39 +138,35 @@ func TestRoundTripsOfAPreemptionWhereSomebodyWaitsAlready(t *testing.T) {
 }
 
 func TestHandOverThatWasPreparedMindsWhoHasComeSince(t *testing.T) {
-	for name, before := range map[string]time.Duration{
+	each(t, map[string]time.Duration{
 		"long before":  30 * time.Second,
 		"a moment ago": 2*trip + time.Millisecond, // the holder has heard of it, and does not know who it is
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(w *world) {
-				holder, urgent, higher := w.Program("holder", long), w.Program("urgent", long), w.Program("higher", long)
-				warm(holder, scope)
-				warm(urgent, "another")
-				warm(higher, "another")
+	}, func(w *world, before time.Duration) {
+		holder, urgent, higher := w.Program("holder", long), w.Program("urgent", long), w.Program("higher", long)
+		warm(holder, scope)
+		warm(urgent, "another")
+		warm(higher, "another")
 
-				// given a holder that cleans up for one that has asked it to go
-				held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(time.Minute))
-				w.Until(time.Minute)
-				first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
-				<-held.Hold().Context().Done()
-				end := w.Now() + time.Minute
+		// given a holder that cleans up for one that has asked it to go
+		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(time.Minute))
+		w.Until(time.Minute)
+		first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+		<-held.Hold().Context().Done()
+		end := w.Now() + time.Minute
 
-				// when somebody more important comes meanwhile
-				w.Until(end - before)
-				second := higher.Do(lockguard.Requirement{Priority: 9}, lasting(time.Second))
+		// when somebody more important comes meanwhile
+		w.Until(end - before)
+		second := higher.Do(lockguard.Requirement{Priority: 9}, lasting(time.Second))
 
-				// then that is granted first
-				require.NoError(w, second.Returned())
-				if before > time.Second { // prepared, as for the other
-					require.Equal(w, end+2*trip, second.Began())
-				}
-				require.NoError(w, first.Returned())
-				require.Greater(w, first.Began(), second.Began())
-				require.Error(w, held.Returned())
-			})
-		})
-	}
+		// then that is granted first
+		require.NoError(w, second.Returned())
+		if before > time.Second { // prepared, as for the other
+			require.Equal(w, end+2*trip, second.Began())
+		}
+		require.NoError(w, first.Returned())
+		require.Greater(w, first.Began(), second.Began())
+		require.Error(w, held.Returned())
+	})
 }
 
 // warm makes a program that is far away know the root, and a lock. Each request takes a trip to the server from then on.

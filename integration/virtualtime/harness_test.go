@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"testing"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -30,6 +31,14 @@ var (
 	untilCancelled = virtual.UntilCancelled
 	lasting        = virtual.Lasting
 )
+
+// each plays a test for each of several cases.
+func each[C any](t *testing.T, cases map[string]C, body func(w *world, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { run(t, func(w *world) { body(w, c) }) })
+	}
+}
 
 // contenders are the nodes of all requests.
 func contenders(w *world) []virtual.Contender {

@@ -81,7 +81,7 @@ func (c leaseTakeover) play(w *world) (taken, told, began time.Duration) {
 // The end of a lease is enforced by any request, polite and of equal priority too. A holder that is cut off then
 // believes that it holds until it notices, see docs/safety.md, "Takeovers and breaks".
 func TestHolderThatIsCutOffAtTheEndOfItsLeaseBelievesInItUntilItNotices(t *testing.T) {
-	for name, c := range map[string]leaseTakeover{
+	each(t, map[string]leaseTakeover{
 		"shortly before":                  {cut: time.Second},
 		"a while before":                  {cut: leaseSession / 8},
 		"at the end of a grace":           {cut: time.Second, cleanup: 20 * time.Second},
@@ -96,23 +96,19 @@ func TestHolderThatIsCutOffAtTheEndOfItsLeaseBelievesInItUntilItNotices(t *testi
 		"and in a grace":                  {cut: time.Second, broken: true, cleanup: 20 * time.Second},
 		"it has a lock-delay":             {cut: time.Second, delay: unnoticed},
 		"and is cut off right before":     {cut: time.Millisecond, delay: unnoticed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(w *world) {
-				taken, told, began := c.play(w)
-				w.Logf("cut %s, taken %s, told %s, began %s", taken-c.cut, taken, told, began)
-				overlap := max(0, told-began)
-				require.Equal(w, taken+c.delay, began)
-				require.LessOrEqual(w, overlap, max(step, unnoticed-c.cut))
-				switch {
-				case c.delay > 0:
-					require.Zero(w, overlap)
-				case c.broken, c.cut > unnoticed:
-					require.LessOrEqual(w, overlap, step)
-				default:
-					require.Positive(w, overlap, "two believe that they hold: if that is over, docs/safety.md may promise more")
-				}
-			})
-		})
-	}
+	}, func(w *world, c leaseTakeover) {
+		taken, told, began := c.play(w)
+		w.Logf("cut %s, taken %s, told %s, began %s", taken-c.cut, taken, told, began)
+		overlap := max(0, told-began)
+		require.Equal(w, taken+c.delay, began)
+		require.LessOrEqual(w, overlap, max(step, unnoticed-c.cut))
+		switch {
+		case c.delay > 0:
+			require.Zero(w, overlap)
+		case c.broken, c.cut > unnoticed:
+			require.LessOrEqual(w, overlap, step)
+		default:
+			require.Positive(w, overlap, "two believe that they hold: if that is over, docs/safety.md may promise more")
+		}
+	})
 }

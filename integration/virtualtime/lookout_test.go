@@ -3,7 +3,6 @@ package virtualtime
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,49 +134,6 @@ func TestLookoutIsBlindAfterASecondAndSeesAgain(t *testing.T) {
 			kinds += string(e.Kind) + " "
 		}
 		require.Contains(w, []string{"blind gone sighted ", "blind sighted gone "}, kinds)
-	})
-}
-
-// A watch that stands for what is gone would stand for ever: nothing fires it.
-func TestLookoutLeavesNoWatchOfAnyKindOnLocksThatAreGone(t *testing.T) {
-	run(t, func(w *world) {
-		agent, viewer := w.Program("agent", long), w.Program("viewer", long)
-		b := watch(viewer)
-		watches := func() int {
-			return len(slices.DeleteFunc(w.Watches(), func(x zktest.Watch) bool { return x.Name != "viewer" }))
-		}
-		kept := 0
-		for round := range 4 {
-			for i := range 300 { // enough for all rooms, in the first rounds
-				g := agent.Take(fmt.Sprintf("lock/%d/%d", round%2, i), recipes.Request{Owner: "ann"})
-				if i%3 == 0 {
-					<-time.After(time.Second)
-				}
-				require.NoError(w, g.Release(w.Context()))
-				if i%3 == 1 {
-					<-time.After(time.Second)
-				}
-				for _, n := range w.Tree("/lockkeeper/locks") {
-					if strings.Contains(n.Path, "lock%2F") {
-						require.NoError(w, w.Delete(n.Path))
-					}
-				}
-			}
-			<-time.After(time.Minute)
-			synctest.Wait()
-			require.Empty(w, b.Now().Locks)
-			rooms := 0
-			for _, n := range w.Tree("/lockkeeper/locks") {
-				if strings.Count(n.Path, "/") == 3 {
-					rooms++
-				}
-			}
-			if round == 0 {
-				kept = watches() - rooms
-			}
-			require.LessOrEqual(w, watches()-rooms, kept, "one for the list of each room, and a few: %v", w.Watches())
-			require.Less(w, kept, 5)
-		}
 	})
 }
 

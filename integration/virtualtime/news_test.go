@@ -47,8 +47,7 @@ func TestHolderWhoseLockWasBrokenIsToldSoHoweverSoonOthersHaveTheLock(t *testing
 			w.Until(later)
 			require.NoError(w, next.Do(lockguard.Requirement{}, atOnce).Returned())
 		}
-		state, err := next.Client.Lock(w.Context(), scope)
-		require.NoError(w, err)
+		state := next.Lock(scope)
 		require.Empty(w, state.Evicted)
 	})
 }

@@ -216,7 +216,7 @@ func TestRecordOfANewerProgramIsLeftAlone(t *testing.T) {
 // Somebody deletes the lock with all that is in it and puts a copy in its place, while the holder's
 // connection stands still: the copy does not go with the holder's session.
 func TestLockThatIsDeletedAndMadeAgainIsLost(t *testing.T) {
-	for what, remake := range map[string]func(w *world, lock, own zktest.Node){
+	each(t, map[string]func(w *world, lock, own zktest.Node){
 		"the holder's node": func(w *world, _, own zktest.Node) {
 			require.NoError(w, w.Delete(own.Path))
 			require.NoError(w, w.Create(own.Path, own.Data))
@@ -227,25 +227,21 @@ func TestLockThatIsDeletedAndMadeAgainIsLost(t *testing.T) {
 			require.NoError(w, w.Create(lock.Path, lock.Data))
 			require.NoError(w, w.Create(own.Path, own.Data))
 		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			run(t, func(w *world) {
-				f := newFreezer()
-				held := w.Program("holder", session10, through(f)).Do(lockguard.Requirement{}, untilCancelled)
-				w.Until(time.Minute)
-				own := contenders(w)[0].Node
-				lock, err := w.Get(lockNode(w).Path)
-				require.NoError(w, err)
+	}, func(w *world, remake func(w *world, lock, own zktest.Node)) {
+		f := newFreezer()
+		held := w.Program("holder", session10, through(f)).Do(lockguard.Requirement{}, untilCancelled)
+		w.Until(time.Minute)
+		own := contenders(w)[0].Node
+		lock, err := w.Get(lockNode(w).Path)
+		require.NoError(w, err)
 
-				f.freeze()
-				remake(w, lock, own)
-				f.thaw()
+		f.freeze()
+		remake(w, lock, own)
+		f.thaw()
 
-				lostInTime(held, time.Minute)
-				require.Empty(w, w.Tree(lock.Path)[1:], "nobody stands in the way of others")
-			})
-		})
-	}
+		lostInTime(held, time.Minute)
+		require.Empty(w, w.Tree(lock.Path)[1:], "nobody stands in the way of others")
+	})
 }
 
 // The comparison costs a read in two thirds of a session timeout, and a hold that is shorter nothing.

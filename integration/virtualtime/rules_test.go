@@ -27,8 +27,7 @@ func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
 		// then the holder works on, and the lock says why
 		w.Until(2*time.Hour - 1)
 		require.True(w, held.Holds())
-		state, err := urgent.Client.Lock(w.Context(), scope)
-		require.NoError(w, err)
+		state := urgent.Lock(scope)
 		require.Equal(w, 2*time.Hour, state.Holders[0].MinRuntime)
 		require.InDelta(w, time.Millisecond, state.Holders[0].MinRuntimeLeft, float64(time.Millisecond))
 		plan, ok := state.PlanOf(state.Waiters[0].ID)
@@ -101,32 +100,28 @@ func TestHolderWhoseMinimumRuntimeIsItsLeaseIsAskedAtTheEndOfTheLeaseAlone(t *te
 }
 
 func TestEmergencyDoesNotWaitForTheMinimumRuntime(t *testing.T) {
-	for name, least := range map[string]time.Duration{"a while": 2 * time.Hour, "the whole lease": day} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(w *world) {
-				// given a holder that is left alone by somebody important
-				holder, urgent, operator := w.Program("holder", long), w.Program("urgent", long), w.Program("operator", long)
-				held := holder.Do(lockguard.Requirement{MinRuntime: least}, untilCancelled)
-				urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
-				w.Until(time.Hour)
-				require.True(w, held.Holds())
+	each(t, map[string]time.Duration{"a while": 2 * time.Hour, "the whole lease": day}, func(w *world, least time.Duration) {
+		// given a holder that is left alone by somebody important
+		holder, urgent, operator := w.Program("holder", long), w.Program("urgent", long), w.Program("operator", long)
+		held := holder.Do(lockguard.Requirement{MinRuntime: least}, untilCancelled)
+		urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		w.Until(time.Hour)
+		require.True(w, held.Holds())
 
-				// when an operator asks, by the way that no job has, with a delta that counts for nothing
-				lock, err := operator.Client.PriorityLock(scope)
-				require.NoError(w, err)
-				g, err := lock.Acquire(w.Context(), recipes.Request{
-					Priority: priority.Emergency, PreemptDelta: 1 << 31,
-					Override: &recipes.Mark{ID: "INC-1"}, Vouch: func(context.Context, recipes.Mark) error { return nil },
-				})
-				require.NoError(w, err)
-
-				// then the holder goes at once
-				require.Error(w, held.Returned())
-				require.Equal(w, time.Hour, held.Ended())
-				require.NoError(w, g.Release(w.Context()))
-			})
+		// when an operator asks, by the way that no job has, with a delta that counts for nothing
+		lock, err := operator.Client.PriorityLock(scope)
+		require.NoError(w, err)
+		g, err := lock.Acquire(w.Context(), recipes.Request{
+			Priority: priority.Emergency, PreemptDelta: 1 << 31,
+			Override: &recipes.Mark{ID: "INC-1"}, Vouch: func(context.Context, recipes.Mark) error { return nil },
 		})
-	}
+		require.NoError(w, err)
+
+		// then the holder goes at once
+		require.Error(w, held.Returned())
+		require.Equal(w, time.Hour, held.Ended())
+		require.NoError(w, g.Release(w.Context()))
+	})
 }
 
 func TestPatienceOfAPolitePreemptorCountsFromItsRequestToGo(t *testing.T) {
