@@ -105,14 +105,3 @@ func TestSurprisingSchedulesAreTold(t *testing.T) {
 		})
 	}
 }
-
-func TestAdviceIsQuickForAnyJob(t *testing.T) {
-	begun := time.Now()
-	for range 100 {
-		Advise(jobs.Job{
-			Name: "report", Schedule: "H 2 * * *", TimeZone: "America/New_York", Jitter: time.Minute,
-			Blackouts: []jobs.Blackout{{Schedule: "0 22 24 12 *", For: 36 * time.Hour}},
-		})
-	}
-	require.Less(t, time.Since(begun), 10*time.Second)
-}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +45,7 @@ func TestARunThatFailsIsTriedAgainWithPauses(t *testing.T) {
 		"a preemption is no attempt":     {jobs.Retry{Max: 1}, jobs.PreemptedRequeue, []error{preempted, boom, preempted}, "ran", 4, 2},
 		"nor is the end of a lease":      {jobs.Retry{}, jobs.PreemptedRequeue, []error{&lockguard.LeaseExpiredError{Scope: "db"}}, "ran", 2, 1},
 		"preempted for good without it":  {jobs.Retry{Max: 1}, jobs.PreemptedSkip, []error{preempted}, "preempted", 1, 0},
+		"not when an override took it":   {jobs.Retry{Max: 3}, "", []error{&lockguard.OverriddenError{Scope: "db"}}, "preempted", 1, 0},
 		"what panics is tried again too": {jobs.Retry{Max: 1}, "", []error{&lockguard.PanicError{Value: "ouch"}}, "ran", 2, 2},
 	}
 	for name, tc := range cases {
@@ -108,26 +108,6 @@ func TestAPauseIsAsLongAsTheServerAsksFor(t *testing.T) {
 	})
 }
 
-func TestARunThatWasPreemptedOftenEnoughIsPreemptedNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var began []time.Time
-		preempted := &lockguard.PreemptedError{Scope: "db", By: "somebody"}
-		j := locked(job("a", "0 1 * * *", 0))
-		j.OnPreempt = jobs.OnPreempt{Then: jobs.PreemptedRequeue, MaxPreemptions: 2}
-		j.Requirements[0].LeaseTimeout = time.Hour
-		j.Work = script(&began, preempted, preempted)
-		d := start(t, c.daemon("one"), []jobs.Job{j})
-		time.Sleep(time.Hour + time.Minute)
-		d.drain()
-		require.Len(t, d.guard.asked, 3)
-		require.Zero(t, d.guard.asked[1].MinRuntime)
-		require.Equal(t, time.Hour, d.guard.asked[2].MinRuntime)
-		require.Equal(t, 2, c.of("a").ends[0].Preemptions)
-		require.EqualValues(t, 2, d.stats("a").Preemptions)
-	})
-}
-
 func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -145,22 +125,6 @@ func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
 		require.NotZero(t, d.guard.asked[3].MinRuntime)
 		require.Equal(t, 3, c.of("a").ends[0].Preemptions, "but they are told")
 		require.Equal(t, "ran", c.outcomes("a")[time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)][0])
-	})
-}
-
-func TestARunThatHadToGoForAnOverrideWasPreempted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var began []time.Time
-		j := locked(job("a", "0 1 * * *", 0))
-		j.Retry = jobs.Retry{Max: 3, Initial: time.Second, MaxInterval: time.Second}
-		j.Work = script(&began, &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}})
-		d := start(t, c.daemon("one"), []jobs.Job{j})
-		time.Sleep(time.Hour + time.Minute)
-		d.drain()
-		require.Len(t, began, 1, "it is no failure that is tried again")
-		require.Equal(t, recipes.TickPreempted, c.of("a").ends[0].Outcome)
-		require.Zero(t, c.of("a").ends[0].Attempts)
 	})
 }
 
@@ -295,62 +259,6 @@ func TestWorkThatReturnsInTimeIsNotStuck(t *testing.T) {
 	})
 }
 
-func TestTheEndOfARunSaysWhatItTook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1m", 3*time.Second))})
-		d.guard.set(5*time.Second, nil)
-		time.Sleep(70 * time.Second)
-		d.drain()
-		end := c.of("a").ends[0]
-		require.Equal(t, 3*time.Second, end.Took)
-		require.Equal(t, 5*time.Second, end.Waited)
-		require.Equal(t, 1, end.Attempts)
-		require.Equal(t, recipes.TickRan, end.Outcome)
-	})
-}
-
-func TestARunByRequestIsTakenByOneDaemonThatHasTheJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var seen []jobs.Run
-		j := job("a", "", 0)
-		j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
-			seen = append(seen, run)
-			time.Sleep(3 * time.Second)
-			return nil
-		})
-		other := start(t, c.daemon("other"), []jobs.Job{job("b", "", time.Second)})
-		one, two := start(t, c.daemon("one"), []jobs.Job{j}), start(t, c.daemon("two"), []jobs.Job{j})
-
-		c.request(recipes.TickRequest{ID: "r1", Job: "a", By: "ana", Reason: "INC-7"})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Len(t, seen, 1)
-		require.Equal(t, "r1", seen[0].Attempt)
-		require.Zero(t, seen[0].Scheduled)
-
-		// one that comes while it runs waits for its end
-		c.request(recipes.TickRequest{ID: "r2", Job: "a", By: "ana", Reason: "INC-8"})
-		c.request(recipes.TickRequest{ID: "r3", Job: "nobody's", By: "ana", Reason: "INC-9"})
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		require.Len(t, seen, 2)
-		require.Equal(t, "r2", seen[1].Attempt)
-		require.Len(t, c.requests, 1)
-		require.EqualValues(t, 2, one.stats("a").Ran+two.stats("a").Ran)
-		require.Equal(t, 2, one.log.lines("job is run by hand", "by=ana", "reason=INC-")+two.log.lines("job is run by hand", "by=ana", "reason=INC-"))
-
-		// and a daemon that drains takes none
-		one.drain()
-		two.drain()
-		c.request(recipes.TickRequest{ID: "r4", Job: "a"})
-		time.Sleep(time.Minute)
-		require.Len(t, seen, 2)
-		other.drain()
-	})
-}
-
 func TestSecondSignalsHurryTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a run that goes when it is told to, and one that does not
@@ -380,27 +288,20 @@ func TestSecondSignalsHurryTheDrain(t *testing.T) {
 	})
 }
 
-func TestWhatDoesNotEndIsAbandonedInTheEnd(t *testing.T) {
-	for _, cleanup := range []time.Duration{0, time.Minute} {
-		t.Run(fmt.Sprint(cleanup), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				release := make(chan struct{})
-				deaf := job("deaf", "@every 10s", 0)
-				deaf.Work = jobs.Func(func(context.Context, jobs.Run) error { deafWork(release); return nil })
-				if cleanup > 0 {
-					deaf = locked(deaf)
-					deaf.Requirements[0].CleanupTimeout = cleanup
-				}
-				d := start(t, newCluster().daemon("one"), []jobs.Job{deaf}, func(cfg *Config) {
-					cfg.Drain = Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: 3 * time.Second}
-				})
-				time.Sleep(11 * time.Second)
-				began := time.Now()
-				d.abandons("deaf")
-				d.drain()
-				require.Equal(t, 18*time.Second+cleanup, time.Since(began))
-				close(release)
-			})
+func TestWhatDoesNotEndIsAbandonedWhenItsCleanupTimeoutIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		deaf := locked(job("deaf", "@every 10s", 0))
+		deaf.Work = jobs.Func(func(context.Context, jobs.Run) error { deafWork(release); return nil })
+		deaf.Requirements[0].CleanupTimeout = time.Minute
+		d := start(t, newCluster().daemon("one"), []jobs.Job{deaf}, func(cfg *Config) {
+			cfg.Drain = Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: 3 * time.Second}
 		})
-	}
+		time.Sleep(11 * time.Second)
+		began := time.Now()
+		d.abandons("deaf")
+		d.drain()
+		require.Equal(t, 18*time.Second+time.Minute, time.Since(began))
+		close(release)
+	})
 }

@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"context"
-	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,58 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/lockguard"
 )
-
-func TestDrainLetsRunsEndAndFiresNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		d := start(t, c.daemon("one"), []jobs.Job{
-			job("long", "@every 10s", 8*time.Second), job("short", "@every 1s", time.Millisecond),
-		})
-		time.Sleep(11500 * time.Millisecond)
-		began := time.Now()
-		d.drain()
-		require.Equal(t, 6500*time.Millisecond, time.Since(began))
-		requireOnce(t, c, "long", sec(10), sec(10), time.Second, "ran")
-		require.Len(t, c.outcomes("short"), 11)
-		time.Sleep(time.Minute)
-		require.Len(t, c.outcomes("short"), 11)
-	})
-}
-
-func TestDrainCancelsWhatTakesTooLongAndWaitsForItsCleanup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var mu sync.Mutex
-		var steps []string
-		step := func(s string) {
-			mu.Lock()
-			defer mu.Unlock()
-			steps = append(steps, s)
-		}
-		j := locked(job("a", "@every 10s", 0))
-		j.Work = jobs.WithCleanup(jobs.Func(func(ctx context.Context, _ jobs.Run) error {
-			<-ctx.Done()
-			if errors.Is(context.Cause(ctx), lockguard.ErrShutdown) {
-				step("cancelled")
-			}
-			return context.Cause(ctx)
-		}), func(context.Context, jobs.Run) error {
-			time.Sleep(2 * time.Second)
-			step("cleaned")
-			return nil
-		})
-		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) { cfg.Drain.Finish = 5 * time.Second })
-		time.Sleep(11 * time.Second)
-		began := time.Now()
-		d.drain()
-		require.Equal(t, 7*time.Second, time.Since(began))
-		require.Equal(t, []string{"cancelled", "cleaned"}, steps)
-		requireOnce(t, c, "a", sec(10), sec(10), time.Second, "interrupted")
-		require.EqualValues(t, 1, d.stats("a").Interrupted)
-	})
-}
 
 func TestDrainEndsAtOnceWhatWaitsForItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,29 +95,4 @@ func TestDrainTellsWhatItHasWaitedForInVain(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestDrainEndsAtOnceWhatWaitsForItsLockAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given a run that was preempted and is in the queue again
-		c := newCluster()
-		j := locked(job("a", "@every 1h", 0))
-		j.OnPreempt.Then = jobs.PreemptedRequeue
-		j.Work = jobs.Func(func(context.Context, jobs.Run) error {
-			time.Sleep(10 * time.Second)
-			return &lockguard.PreemptedError{Scope: "db", By: "somebody"}
-		})
-		d := start(t, c.daemon("one"), []jobs.Job{j})
-		time.Sleep(time.Hour + 5*time.Second)
-		d.guard.set(10*time.Hour, nil)
-		time.Sleep(time.Minute)
-
-		// when
-		began := time.Now()
-		d.drain()
-
-		// then
-		require.Zero(t, time.Since(began))
-		requireOnce(t, c, "a", minute(60), minute(60), time.Minute, "preempted")
-	})
 }

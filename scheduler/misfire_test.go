@@ -13,65 +13,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
-func TestTicksThatNoDaemonSawEndAsThePolicySays(t *testing.T) {
-	cases := map[string]struct {
-		misfire jobs.Misfire
-		want    []string // from the third minute on, in which nobody was there, to the twelfth
-	}{
-		"by default": {jobs.Misfire{}, []string{"missed", "missed", "missed", "missed", "missed", "missed", "missed", "missed", "ran", "ran"}},
-		"once":       {jobs.Misfire{Policy: jobs.MisfireOnce, Window: 5 * time.Minute}, []string{"", "", "", "missed x4", "missed", "missed", "missed", "missed", "ran", "ran"}},
-		"skip":       {jobs.Misfire{Policy: jobs.MisfireSkip}, []string{"", "", "", "", "", "", "", "", "missed x9", "ran"}},
-		"all":        {jobs.Misfire{Policy: jobs.MisfireAll, Window: 5 * time.Minute}, []string{"", "", "", "missed x4", "ran", "ran", "ran", "ran", "ran", "ran"}},
-		"at most":    {jobs.Misfire{Policy: jobs.MisfireAll, Max: 2}, []string{"missed", "missed", "missed", "missed", "missed", "missed", "missed", "ran", "ran", "ran"}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				// given a job of which the ticks 3 to 11 came due while no daemon ran
-				c := newCluster()
-				j := job("a", "* * * * *", 2*time.Second)
-				j.Misfire = tc.misfire
-				first := start(t, c.daemon("first"), []jobs.Job{j})
-				time.Sleep(2*time.Minute + 30*time.Second)
-				first.drain()
-				time.Sleep(9 * time.Minute) // 11:30
-
-				// when a daemon comes back
-				second := start(t, c.daemon("second"), []jobs.Job{j})
-				time.Sleep(time.Minute)
-				second.drain()
-
-				// then they end as the policy says, each once
-				got := outcomesOf(t, c, "a", minute(3), minute(12), time.Minute)
-				require.Equal(t, tc.want, got)
-			})
-		})
-	}
-}
-
-func TestADailyTickThatWasMissedRunsSoonAfterTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("a", "0 2 * * *", time.Second)}
-		first := start(t, c.daemon("first"), list)
-		time.Sleep(25*time.Hour + 59*time.Minute)
-		first.drain()
-		time.Sleep(5 * time.Minute) // 02:04 of the second day
-		second := start(t, c.daemon("second"), list)
-		time.Sleep(2 * time.Second)
-		require.EqualValues(t, 1, second.stats("a").Ran)
-		second.drain()
-
-		time.Sleep(3*24*time.Hour + 30*time.Minute) // and when it is too late, that is recorded
-		third := start(t, c.daemon("third"), list)
-		time.Sleep(2 * time.Second)
-		third.drain()
-		requireOnce(t, c, "a", epoch.Add(26*time.Hour), epoch.Add(26*time.Hour), time.Hour, "ran")
-		requireOnce(t, c, "a", epoch.Add(98*time.Hour), epoch.Add(98*time.Hour), time.Hour, "missed x3")
-		require.Equal(t, 1, third.log.lines("ticks were missed", "ticks=3"))
-	})
-}
-
 func TestATickThatCannotBeDecidedIsGivenUpWhenItIsTooOld(t *testing.T) {
 	for name, tc := range map[string]struct {
 		misfire jobs.Misfire
@@ -102,23 +43,6 @@ func TestATickThatCannotBeDecidedIsGivenUpWhenItIsTooOld(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestTicksOfAnOutageOfZooKeeperAreMadeUpForIfAllAreWanted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		l := c.daemon("one")
-		j := job("a", "@every 10s", 200*time.Millisecond)
-		j.Misfire.Policy = jobs.MisfireAll
-		d := start(t, l, []jobs.Job{j})
-		time.Sleep(25 * time.Second)
-		l.down()
-		time.Sleep(5 * time.Minute)
-		l.up()
-		time.Sleep(30 * time.Second)
-		d.drain()
-		requireOnce(t, c, "a", sec(10), sec(340), 10*time.Second, "ran")
-	})
 }
 
 func TestALongAbsenceIsCountedWithoutEnd(t *testing.T) {
@@ -203,5 +127,80 @@ func TestEveryTickOfALongSleepIsRecorded(t *testing.T) {
 		require.EqualValues(t, 86430, d.stats("a").Total())
 		require.Equal(t, 1, d.log.lines("too far forward"))
 		requireOnce(t, c, "a", sec(86415), sec(86430), time.Second, "ran")
+	})
+}
+
+func TestATickIsMissedWhenItIsOlderThanItsWindow(t *testing.T) {
+	const lateness, window = 5 * time.Second, time.Minute
+	const jitter = 30 * time.Second
+	cases := map[string]struct {
+		policy jobs.MisfirePolicy
+		jitter time.Duration
+		age    time.Duration // since it was due, with its jitter
+		newer  int           // ticks that are due as well
+		want   bool
+	}{
+		"skip, not late yet":         {jobs.MisfireSkip, 0, lateness, 9, false},
+		"skip, late":                 {jobs.MisfireSkip, 0, lateness + 1, 0, true},
+		"once, as old as its window": {jobs.MisfireOnce, 0, window, 0, false},
+		"once, older":                {jobs.MisfireOnce, 0, window + 1, 0, true},
+		"once, held back, as old":    {jobs.MisfireOnce, jitter, window, 0, false},
+		"once, held back, older":     {jobs.MisfireOnce, jitter, window + 1, 0, true},
+		"once, not the newest":       {jobs.MisfireOnce, 0, lateness + 1, 1, true},
+		"all, as old as its window":  {jobs.MisfireAll, 0, window, 2, false},
+		"all, older":                 {jobs.MisfireAll, 0, window + 1, 0, true},
+		"all, too many newer ones":   {jobs.MisfireAll, 0, window, 3, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			j := job("a", "@every 10m", 0)
+			j.Misfire, j.Jitter = jobs.Misfire{Policy: tc.policy, Window: window, Max: 3}, tc.jitter
+			def := &definition{Job: j, schedule: mustParseJob(t, j)}
+			now := noon.Add(jitterOf("a", noon, tc.jitter) + tc.age)
+			s, err := New(Config{Ledger: newCluster().daemon("one"), Lateness: lateness, Now: func() time.Time { return now }})
+			require.NoError(t, err)
+			require.Equal(t, tc.want, newLane(s, def).isMissed(def, noon, tc.newer))
+		})
+	}
+}
+
+func TestTicksThatJitterHoldsBackAreMadeUpForByTheTimeTheyWereHeldBackTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a job with much jitter, and no daemon for half an hour
+		c := newCluster()
+		j := job("a", "@every 1m", time.Second)
+		j.Jitter, j.Misfire = 8*time.Minute, jobs.Misfire{Policy: jobs.MisfireAll, Window: 12 * time.Minute}
+		first := start(t, c.daemon("first"), []jobs.Job{j})
+		time.Sleep(15 * time.Minute)
+		first.drain()
+		decided := c.of("a").last
+		time.Sleep(30 * time.Minute)
+
+		// when one comes back
+		back := time.Now()
+		second := start(t, c.daemon("second"), []jobs.Job{j})
+		time.Sleep(15 * time.Minute)
+		second.drain()
+
+		// then those run that have been due for no longer than the window, and the others are missed
+		var want, got []string
+		for at, due := decided.Add(time.Minute), decided; !at.After(minute(45)); at = at.Add(time.Minute) {
+			due = later(due, at.Add(jitterOf("a", at, j.Jitter))) // none overtakes an older one
+			outcome := "ran"
+			if due.Add(j.Misfire.Window).Before(back) {
+				outcome = "missed"
+			}
+			want = append(want, outcome)
+		}
+		missed := 0
+		for _, outcome := range outcomesOf(t, c, "a", decided.Add(time.Minute), minute(45), time.Minute) {
+			if outcome == "" || strings.HasPrefix(outcome, "missed") {
+				outcome = "missed" // with others, as one span
+				missed++
+			}
+			got = append(got, outcome)
+		}
+		require.Equal(t, want, got)
+		require.Greater(t, len(want)-missed, 12, "some of them are older than the window")
 	})
 }

@@ -132,20 +132,6 @@ func TestTicksThatWaitStayWhileAnOverridePausesTheirJob(t *testing.T) {
 	}
 }
 
-func TestTheDaemonThatDecidesATickDecidesWhetherItIsPaused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		knows, knowsNot := &overrides{}, &overrides{}
-		knows.set(pauseOf(override.Match{}, sec(1000)))
-		one := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 10s", time.Second)}, with(knows))
-		two := start(t, c.daemon("two"), []jobs.Job{job("a", "@every 10s", time.Second)}, with(knowsNot))
-		time.Sleep(105 * time.Second)
-		one.drain()
-		two.drain()
-		requireOnce(t, c, "a", sec(10), sec(100), 10*time.Second, "ran", "paused")
-	})
-}
-
 func TestASchedulerStopsWhileTicksWaitForTheEndOfAnOverride(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, o := newCluster(), &overrides{}

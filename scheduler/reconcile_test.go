@@ -12,49 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
-func TestAThousandReloadsLoseNoTickAndDoubleNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given two daemons with jobs that run all the time
-		c := newCluster()
-		version := func(n int) (list []jobs.Job) {
-			for i := range 10 {
-				j := job(fmt.Sprint("job", i), []string{"@every 1s", "* * * * * *"}[n%2], time.Duration(10*i)*time.Millisecond)
-				j.Timeout = time.Duration(n+1) * time.Hour
-				j.Blackouts = []jobs.Blackout{{Schedule: "0 0 1 1 *", TimeZone: "Asia/Tokyo", For: time.Second}}
-				list = append(list, j)
-			}
-			return list
-		}
-		one := start(t, c.daemon("one"), version(0))
-		two := start(t, c.daemon("two"), version(0), withSkew(500*time.Millisecond))
-
-		// when they are reconciled a thousand times, every other time with jobs that cannot be
-		for n := range 1000 {
-			list := version(n / 2)
-			if n%2 == 1 {
-				list[n%10].Schedule = "0 0 30 2 *"
-			}
-			changes, err := []*daemon{one, two}[n/2%2].Reconcile(list)
-			require.Equal(t, n%2 == 1, err != nil)
-			if n%2 == 1 {
-				require.ErrorAs(t, err, new(*SpecError))
-				require.Empty(t, changes)
-			} else if n > 3 {
-				require.Len(t, changes.Changed, 10)
-				require.Empty(t, changes.Added)
-			}
-			time.Sleep(61 * time.Millisecond)
-		}
-		one.drain()
-		two.drain()
-
-		// then each tick has run once
-		for _, j := range version(0) {
-			requireOnce(t, c, j.Name, sec(1), sec(61), time.Second, "ran")
-		}
-	})
-}
-
 func TestJobsAreReconciledByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -104,20 +61,6 @@ func TestARunThatGoesOnWhenItsJobComesBackIsNotDoubled(t *testing.T) {
 	})
 }
 
-func TestJobsThatCannotBeReconciledChangeNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 10s", time.Second)})
-		_, err := d.Reconcile([]jobs.Job{job("b", "@every 10s", 0), job("c", "nonsense", 0), job("b", "@every 1s", 0)})
-		require.ErrorContains(t, err, `job "c"`)
-		require.ErrorContains(t, err, "another job has this name")
-		time.Sleep(11 * time.Second)
-		d.drain()
-		requireOnce(t, c, "a", sec(10), sec(10), time.Second, "ran")
-		require.Empty(t, c.outcomes("b"))
-	})
-}
-
 func TestReconcilingBesideTheDrainIsSafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -133,31 +76,6 @@ func TestReconcilingBesideTheDrainIsSafe(t *testing.T) {
 		d.drain()
 		reloads.Wait()
 		time.Sleep(10 * time.Second)
-	})
-}
-
-func TestANewSetOfJobsIsSpreadAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		s := newSeat()
-		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", time.Millisecond)}, spreadOver(s))
-		s.give("a")
-		first := s.spec.Name
-		time.Sleep(3500 * time.Millisecond)
-		s.joined = make(chan struct{})
-		_, err := d.Reconcile([]jobs.Job{job("a", "@every 1s", time.Millisecond), job("b", "@every 1s", time.Millisecond)})
-		require.NoError(t, err)
-		synctest.Wait()
-		require.True(t, s.left)
-		require.Equal(t, []string{"a", "b"}, s.spec.Locks)
-		require.NotEqual(t, first, s.spec.Name)
-		time.Sleep(2 * time.Second) // nobody's
-		s.give("a")
-		s.give("b")
-		time.Sleep(3 * time.Second)
-		d.drain()
-		requireOnce(t, c, "a", sec(1), sec(8), time.Second, "ran")
-		requireOnce(t, c, "b", sec(4), sec(8), time.Second, "ran")
 	})
 }
 

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,41 +10,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
-
-func TestRunsByHandAndTicksDoNotDisturbEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given
-		c := newCluster()
-		policies := []jobs.OverlapPolicy{jobs.OverlapSkip, jobs.OverlapCancelOther, jobs.OverlapBufferOne}
-		var list []jobs.Job
-		for _, p := range policies {
-			list = append(list, overlapping(job(string(p), "@every 1s", 700*time.Millisecond), p, 0))
-		}
-		d := start(t, c.daemon("one").takes(time.Millisecond), list)
-
-		// when people ask for runs all the time
-		for i := range 100 {
-			for _, p := range policies {
-				c.request(recipes.TickRequest{ID: fmt.Sprint(p, i), Job: string(p)})
-				go func() { _ = d.RunNow(t.Context(), string(p)) }()
-			}
-			time.Sleep(131 * time.Millisecond)
-		}
-		time.Sleep(20 * time.Second)
-		d.drain()
-
-		// then
-		for _, p := range policies {
-			last := map[time.Time]bool{}
-			for at := sec(1); !at.After(sec(30)); at = at.Add(time.Second) {
-				require.NotEmpty(t, c.outcomes(string(p))[at], "%s at %s", p, at)
-				last[at] = true
-			}
-			require.Len(t, last, 30)
-			require.Empty(t, c.of(string(p)).running)
-		}
-	})
-}
 
 func TestARequestForAJobThatComesWithAReloadIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,23 +49,4 @@ func (c *cluster) standing() (ids []string) {
 		ids = append(ids, r.ID)
 	}
 	return ids
-}
-
-func TestARequestThatIsTakenWhenTheDrainBeginsIsRunBeforeItEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given a request whose claim is under way
-		c := newCluster()
-		d := start(t, c.daemon("one").takes(time.Second), []jobs.Job{job("a", "", time.Second)})
-		time.Sleep(2 * time.Second)
-		c.request(recipes.TickRequest{ID: "r", Job: "a"})
-		time.Sleep(500 * time.Millisecond)
-
-		// when
-		d.drain()
-
-		// then
-		require.Empty(t, c.standing())
-		require.Empty(t, c.of("a").running)
-		require.EqualValues(t, 1, d.stats("a").Ran)
-	})
 }

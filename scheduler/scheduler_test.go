@@ -20,32 +20,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-func TestEachTickRunsOnceWhateverTheSkewOfTheDaemons(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var list []jobs.Job
-		for i := range 20 {
-			list = append(list, job(fmt.Sprint("job", i), []string{"@every 1s", "* * * * * *"}[i%2], time.Duration(i)*time.Millisecond))
-		}
-		daemons := []*daemon{
-			start(t, c.daemon("slow"), list, withSkew(-2*time.Second)),
-			start(t, c.daemon("right"), list),
-			start(t, c.daemon("fast"), list, withSkew(2*time.Second)),
-		}
-		time.Sleep(60*time.Second + 500*time.Millisecond)
-		for _, d := range daemons {
-			d.drain()
-		}
-		for _, j := range list {
-			requireOnce(t, c, j.Name, sec(3), sec(60), time.Second, "ran")
-			for _, d := range daemons {
-				s := d.stats(j.Name)
-				require.GreaterOrEqual(t, s.Total(), uint64(58))
-			}
-		}
-	})
-}
-
 func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing.T) {
 	// how long requests of the slow and of the fast daemon take
 	cases := map[string][2]time.Duration{
@@ -78,121 +52,6 @@ func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing
 	}
 }
 
-func TestNoTickIsLostWhenADaemonIsKilled(t *testing.T) {
-	for _, victim := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster()
-			list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
-			daemons := []*daemon{
-				start(t, c.daemon("slow"), list, withSkew(-2*time.Second)),
-				start(t, c.daemon("fast"), list, withSkew(2*time.Second)),
-			}
-			time.Sleep(20*time.Second + 2*time.Millisecond) // in the middle of a run
-			daemons[victim].kill()
-			time.Sleep(20 * time.Second)
-			daemons[1-victim].drain()
-			<-daemons[victim].ended
-			requireOnce(t, c, "a", sec(3), sec(38), time.Second, "ran", "interrupted")
-			n := 0
-			for _, outcome := range c.outcomes("a") {
-				if outcome[0] == "interrupted" {
-					n++
-				}
-			}
-			require.LessOrEqual(t, n, 1)
-		})
-	}
-}
-
-func TestADaemonThatJoinsWithAFastClockTakesNoTicksAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
-		slow := start(t, c.daemon("slow"), list, withSkew(-2*time.Second))
-		time.Sleep(20*time.Second + 300*time.Millisecond)
-		fast := start(t, c.daemon("fast"), list, withSkew(2*time.Second))
-		time.Sleep(20 * time.Second)
-		slow.drain()
-		fast.drain()
-		requireOnce(t, c, "a", sec(0), sec(41), time.Second, "ran")
-	})
-}
-
-func TestRollingRestartsLoseNoTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("a", "@every 1s", 100*time.Millisecond), job("b", "@every 2s", 1200*time.Millisecond)}
-		skews := []time.Duration{-2 * time.Second, 0, 2 * time.Second}
-		daemons := make([]*daemon, 3)
-		for i := range daemons {
-			daemons[i] = start(t, c.daemon(fmt.Sprint(i)), list, withSkew(skews[i]))
-		}
-		for round := range 6 {
-			time.Sleep(4*time.Second + 37*time.Millisecond)
-			i := round % 3
-			daemons[i].drain()
-			daemons[i] = start(t, c.daemon(fmt.Sprint(i, "-", round)), list, withSkew(skews[i]))
-		}
-		time.Sleep(4 * time.Second)
-		for _, d := range daemons {
-			d.drain()
-		}
-		requireOnce(t, c, "a", sec(3), sec(26), time.Second, "ran", "overlap")
-		requireOnce(t, c, "b", sec(4), sec(26), 2*time.Second, "ran", "overlap")
-		for name := range c.jobs {
-			ran := 0
-			for _, outcome := range c.outcomes(name) {
-				if outcome[0] == "ran" {
-					ran++
-				}
-			}
-			require.Greater(t, ran*100, 85*len(c.outcomes(name)), name)
-		}
-	})
-}
-
-func TestATickThatWasDueWhileTheOnlyDaemonRestartedIsRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("a", "@every 1m", time.Millisecond)}
-		first := start(t, c.daemon("first"), list)
-		time.Sleep(119 * time.Second)
-		first.drain()
-		time.Sleep(3 * time.Second)
-		second := start(t, c.daemon("second"), list)
-		time.Sleep(time.Minute)
-		second.drain()
-		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "ran")
-		requireOnce(t, c, "a", minute(2), minute(3), time.Minute, "ran")
-
-		time.Sleep(time.Minute) // and again, but shortly before the tick that joins
-		third := start(t, c.daemon("third"), []jobs.Job{job("a", "@every 2s", time.Millisecond)})
-		time.Sleep(2500 * time.Millisecond)
-		third.drain()
-		require.NotZero(t, third.stats("a").Ran)
-	})
-}
-
-func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("a", "@every 1s", 2500*time.Millisecond)}
-		d := start(t, c.daemon("one"), list)
-		other := start(t, c.daemon("two"), list, withSkew(200*time.Millisecond))
-		time.Sleep(9700 * time.Millisecond)
-		d.drain()
-		other.drain()
-		requireOnce(t, c, "a", sec(1), sec(1), time.Second, "ran")
-		requireOnce(t, c, "a", sec(2), sec(3), time.Second, "overlap")
-		requireOnce(t, c, "a", sec(4), sec(4), time.Second, "ran")
-		requireOnce(t, c, "a", sec(1), sec(9), time.Second, "ran", "overlap")
-		skipped := d.stats("a").Skipped[SkipOverlap] + other.stats("a").Skipped[SkipOverlap]
-		require.EqualValues(t, 6, skipped)
-		require.Equal(t, 6, d.log.lines("tick skipped", "reason=overlap")+other.log.lines("tick skipped", "reason=overlap"))
-		require.Len(t, append(d.guard.skipped, other.guard.skipped...), 6)
-	})
-}
-
 func TestATickWaitsAMomentForARunThatBeganElsewhereJustNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -208,42 +67,6 @@ func TestATickWaitsAMomentForARunThatBeganElsewhereJustNow(t *testing.T) {
 		requireOnce(t, c, "short", sec(10), sec(10), time.Second, "ran")
 		requireOnce(t, c, "long", sec(10), sec(10), time.Second, "overlap")
 		require.Equal(t, 1, d.log.lines("tick skipped", "job=long", "reason=overlap", "runs already: by \\\"other\\\""))
-	})
-}
-
-func TestATickThatCannotBeClaimedUntilTheNextOneIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		l := c.daemon("one")
-		d := start(t, l, []jobs.Job{job("a", "* * * * *", time.Second)})
-		time.Sleep(90 * time.Second)
-		l.down()
-		time.Sleep(3 * time.Minute) // over the ticks 2, 3 and 4
-		require.EqualValues(t, 2, d.stats("a").Skipped[SkipUndecided])
-		require.Equal(t, 1, d.log.lines("tick skipped", "reason=undecided", "instant=2000-01-01T00:02:00", "does not answer"))
-		l.up()
-		time.Sleep(time.Second) // the one of this minute is not too late
-		time.Sleep(time.Minute)
-		d.drain()
-		requireOnce(t, c, "a", minute(1), minute(1), time.Minute, "ran")
-		requireOnce(t, c, "a", minute(2), minute(3), time.Minute, "undecided")
-		requireOnce(t, c, "a", minute(4), minute(5), time.Minute, "ran")
-		require.EqualValues(t, 5, d.stats("a").Total())
-	})
-}
-
-func TestAShortOutageLosesNoTickOfAFrequentJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		l := c.daemon("one")
-		d := start(t, l, []jobs.Job{job("a", "@every 1s", 100*time.Millisecond)})
-		time.Sleep(4500 * time.Millisecond)
-		l.down()
-		time.Sleep(4 * time.Second)
-		l.up()
-		time.Sleep(4 * time.Second)
-		d.drain()
-		requireOnce(t, c, "a", sec(1), sec(12), time.Second, "ran")
 	})
 }
 
@@ -381,17 +204,6 @@ func TestSeveralLocksOfAJobHaveOneAcquireTimeout(t *testing.T) {
 	})
 }
 
-func TestAnAcquireTimeoutOfTheJobIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := locked(job("a", "@every 10s", time.Millisecond))
-		j.Requirements[0].AcquireTimeout = new(time.Duration(0))
-		d := start(t, newCluster().daemon("one"), []jobs.Job{j})
-		time.Sleep(11 * time.Second)
-		d.drain()
-		require.Zero(t, *d.guard.asked[0].AcquireTimeout)
-	})
-}
-
 func TestHowARunEndedIsRecorded(t *testing.T) {
 	boom := errors.New("boom")
 	never := func(context.Context, jobs.Run) error { panic("it has no lock") }
@@ -463,21 +275,6 @@ func TestAJobSeesItsRunAndItsOutputIsLogged(t *testing.T) {
 		require.Equal(t, "a", run.Job)
 		require.NotEmpty(t, run.Attempt)
 		require.Equal(t, 1, d.log.lines("job ended", "outcome=ran", "job=a", "three rows"))
-	})
-}
-
-func TestTheEndOfARunIsRecordedWhenZooKeeperAnswersAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		l := c.daemon("one")
-		d := start(t, l, []jobs.Job{job("a", "@every 10s", 3*time.Second)})
-		time.Sleep(11 * time.Second)
-		l.down()
-		time.Sleep(10 * time.Second) // the run has ended, the next tick is due
-		l.up()
-		time.Sleep(5 * time.Second)
-		d.drain()
-		requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, "ran")
 	})
 }
 
