@@ -52,6 +52,19 @@ func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing
 	}
 }
 
+func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1s", 2500*time.Millisecond))})
+		time.Sleep(5700 * time.Millisecond)
+		d.drain()
+		require.Equal(t, []string{"ran", "overlap", "overlap", "ran", "overlap"}, outcomesOf(t, c, "a", sec(1), sec(5), time.Second))
+		require.EqualValues(t, 3, d.stats("a").Skipped[SkipOverlap])
+		require.Equal(t, 3, d.log.lines("tick skipped", "reason=overlap"))
+		require.Len(t, d.guard.skipped, 3)
+	})
+}
+
 func TestATickWaitsAMomentForARunThatBeganElsewhereJustNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

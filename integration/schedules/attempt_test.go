@@ -162,21 +162,6 @@ func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
 	})
 }
 
-func TestAPreemptedRunIsOverUnlessItIsToWaitAgain(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		j := locked(w.job("a", "@every 10m", time.Minute), "db")
-		j.Retry = jobs.Retry{Max: 3, Initial: time.Second}
-		d := w.daemon("one", []jobs.Job{j})
-		w.until(10*time.Minute + 10*time.Second)
-		w.rival("urgent").takes("db", 5, time.Second)
-		pass(10 * time.Second)
-		end := w.end("a", 10*time.Minute)
-		require.Equal(t, recipes.TickPreempted, end.Outcome)
-		require.Len(t, w.worked("a"), 1)
-		d.drain()
-	})
-}
-
 func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a job that is done in a second and holds its lock for twenty

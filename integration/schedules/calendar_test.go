@@ -35,18 +35,6 @@ func TestJitterDelaysATickOfTwoDaemonsByTheSame(t *testing.T) {
 	})
 }
 
-func TestBlackoutsAreRecordedOnce(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		j := locked(w.job("a", "* * * * *", 95*time.Second), "db")
-		j.Blackouts = []jobs.Blackout{{Schedule: "5 0 * * *", For: 3 * time.Minute, Reason: "freeze"}}
-		j.Overlap.Policy = jobs.OverlapBufferOne
-		one, two := w.daemon("one", []jobs.Job{j}, skewed(time.Second)), w.daemon("two", []jobs.Job{j})
-		w.until(9*time.Minute + 5*time.Second)
-		drainAll(one, two)
-		require.Equal(t, []string{"ran", "ran", "ran", "overlap", "blackout", "blackout", "blackout", "ran", "waits"}, w.outcomes("a"))
-	})
-}
-
 // In New York clocks went forward on 2 April 2000, and back on 29 October.
 func TestADailyJobRunsOnceInTheNightInWhichTheClocksChange(t *testing.T) {
 	newYork, err := time.LoadLocation("America/New_York")

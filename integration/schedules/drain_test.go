@@ -46,8 +46,14 @@ func phases(w *world, d *daemon) map[string]time.Duration {
 	for _, e := range told[lockguard.CleanupDone](d) {
 		at["hook"] = e.At.Sub(w.start) - began
 	}
+	at["release"] = w.released(d) - began
+	return at
+}
+
+// released is when a daemon has given a lock back.
+func (w *world) released(d *daemon) (at time.Duration) {
 	for _, e := range told[lockguard.Released](d) {
-		at["release"] = e.At.Sub(w.start) - began
+		at = e.At.Sub(w.start)
 	}
 	return at
 }
@@ -72,10 +78,15 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 				one := w.daemon("one", []jobs.Job{j}, skewed(100*time.Millisecond), draining(drain))
 				two := w.daemon("two", []jobs.Job{j}, draining(drain))
 				w.until(time.Minute + 5*time.Second)
-				owner, other := one, two
-				if w.state("a").Runs[0].Owner == "two" {
-					owner, other = two, one
-				}
+				owner, other := w.owner("a", one, two)
+
+				// and somebody who waits for the lock
+				next, granted := w.rival("next"), make(chan time.Duration, 1)
+				go func() {
+					at, _ := next.takes("db", 0, time.Millisecond)
+					granted <- at
+				}()
+				pass(time.Millisecond)
 
 				// when its daemon is stopped
 				for _, after := range c.hurries {
@@ -88,7 +99,7 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 					require.InDelta(t, float64(at), float64(got[what])/float64(time.Second), 0.2, "%s: %v", what, got)
 				}
 				require.Equal(t, c.outcome, string(w.end("a", time.Minute).Outcome))
-				require.True(t, w.rival("rival").tries("db"))
+				require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next in line has the lock at once")
 
 				// and the next tick runs elsewhere
 				w.until(2*time.Minute + time.Second)
@@ -170,10 +181,7 @@ func TestADrainWithoutZooKeeperEndsAndTheNextDaemonFindsWhatWasLeft(t *testing.T
 		list := []jobs.Job{locked(w.job("a", "@every 1m", 20*time.Second), "db")}
 		one, two := w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list)
 		w.until(time.Minute + 10*time.Second)
-		owner, other := one, two
-		if w.state("a").Runs[0].Owner == "two" {
-			owner, other = two, one
-		}
+		owner, other := w.owner("a", one, two)
 		owner.cut()
 		began := w.now()
 		owner.stop()

@@ -96,10 +96,7 @@ func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 					}
 					one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-time.Second))
 					w.until(time.Minute + 5*time.Second)
-					owner := one
-					if w.state("a").Runs[0].Owner == "two" {
-						owner = two
-					}
+					owner, _ := w.owner("a", one, two)
 
 					// when the session of the one that runs it ends
 					if stalled {

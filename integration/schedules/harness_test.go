@@ -351,6 +351,15 @@ func told[E lockguard.Event](d *daemon) (all []E) {
 	return all
 }
 
+// owner returns the daemon that runs a job, and the other one.
+func (w *world) owner(job string, one, two *daemon) (owner, other *daemon) {
+	w.t.Helper()
+	if w.state(job).Runs[0].Owner == two.name {
+		return two, one
+	}
+	return one, two
+}
+
 // drainAll stops all of them at once.
 func drainAll(all ...*daemon) {
 	for _, d := range all {

@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -52,6 +53,56 @@ func TestTicksThatOverlapEndAsThePolicySays(t *testing.T) {
 				// then each tick has ended as the policy says
 				requireTicks(t, w.outcomes("a"), want[c.policy]...)
 				require.Empty(t, w.state("a").Runs)
+			})
+		})
+	}
+}
+
+func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
+	clocks := map[string]struct {
+		skew, drift time.Duration // of the other daemon, at the start and in each second
+		together    bool          // both see the jobs for the first time at the same moment
+	}{
+		"two seconds ahead":  {skew: 2 * time.Second},
+		"two seconds behind": {skew: -2 * time.Second},
+		"alike":              {},
+		"overtaken":          {skew: -time.Second, drift: 100 * time.Millisecond},
+		"started together":   {skew: -4 * time.Second, together: true},
+	}
+	for name, c := range clocks {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				// given two daemons with the same ten jobs, half of them under locks, and clocks that differ
+				var list []jobs.Job
+				for i := range 10 {
+					j := w.job(fmt.Sprint("job", i), "* * * * * *", 5*time.Millisecond)
+					if i%2 == 0 {
+						j = locked(j, j.Name)
+					}
+					list = append(list, j)
+				}
+				here := w.daemon("here", list)
+				if !c.together {
+					pass(3500 * time.Millisecond)
+				}
+				drifting := func(_ *daemon, cfg *scheduler.Config) {
+					begun := time.Now()
+					cfg.Now = func() time.Time {
+						return time.Now().Add(c.skew + time.Duration(time.Since(begun).Seconds()*float64(c.drift)))
+					}
+				}
+				there := w.daemon("there", list, drifting)
+
+				// when they have worked for a while
+				pass(time.Minute)
+				drainAll(here, there)
+
+				// then each tick has run, in one of them
+				for _, j := range list {
+					got := w.outcomes(j.Name)
+					require.GreaterOrEqual(t, len(got), 58, j.Name)
+					require.Equal(t, len(got), count(got, "ran"), "%s: %v", j.Name, got)
+				}
 			})
 		})
 	}
@@ -142,10 +193,7 @@ func TestATickThatWaitsRunsAsSoonAsTheDaemonInItsWayIsDead(t *testing.T) {
 		require.Equal(t, []string{"goes on", "waits"}, w.outcomes("a"))
 
 		// when the daemon of the run dies
-		owner, other := one, two
-		if w.state("a").Runs[0].Owner == "two" {
-			owner, other = two, one
-		}
+		owner, other := w.owner("a", one, two)
 		owner.kill()
 
 		// then the tick runs when its session has ended, long before the next one is due

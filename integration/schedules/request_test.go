@@ -93,10 +93,7 @@ func TestARequestOfADaemonThatDiesIsRecordedAsInterrupted(t *testing.T) {
 		list := []jobs.Job{w.job("a", "@every 1m", 15*time.Second)}
 		one, two := w.daemon("one", list), w.daemon("two", list)
 		h := w.ask("a", "INC-7")
-		owner, other := one, two
-		if w.state("a").Runs[0].Owner == "two" {
-			owner, other = two, one
-		}
+		owner, other := w.owner("a", one, two)
 
 		// when its daemon dies
 		owner.kill()
@@ -153,22 +150,6 @@ func TestAJobThatIsPausedRunsByHand(t *testing.T) {
 		require.Equal(t, []string{"paused", "overlap", "goes on"}, w.outcomes("a"))
 		require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
 		drainAll(one, two)
-	})
-}
-
-// Whoever asks does not know which daemons have read the new configuration yet.
-func TestARequestForAJobThatIsAddedLaterIsRunThen(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		one := w.daemon("one", []jobs.Job{w.job("a", "@every 1h", time.Second)})
-		w.chronicle.follow(jobs.Job{Name: "b"})
-		h := w.ask("b", "INC-7")
-		pass(10 * time.Second)
-		require.Equal(t, 1, w.requests())
-		_, err := one.Reconcile([]jobs.Job{w.job("b", "", time.Second)})
-		require.NoError(t, err)
-		pass(3 * time.Second)
-		require.Equal(t, recipes.TickRan, w.book("b").ends[h.ID()].Outcome)
-		one.drain()
 	})
 }
 
