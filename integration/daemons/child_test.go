@@ -3,7 +3,6 @@ package daemons
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,25 +11,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
 // childVariable holds the settings of the daemon that this test binary is to
 // be.
 const childVariable = "LOCKKEEPER_DAEMONS_CHILD"
-
-// casts are the jobs that children can be told to run.
-var casts = map[string]func(daemon string, tell func(mark)) []jobs.Job{
-	"crowd and endless": func(daemon string, tell func(mark)) []jobs.Job {
-		return append(crowd(daemon, tell), endless(daemon, tell))
-	},
-	"crowd":    crowd,
-	"drain":    drainJobs,
-	"soak 200": soak(200),
-	"soak 500": soak(500),
-}
 
 // beChild is a daemon as a process: SIGTERM drains it, and it ends with its
 // parent.
@@ -38,10 +25,6 @@ func beChild() error {
 	var s settings
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &s); err != nil {
 		return err
-	}
-	cast, ok := casts[s.Cast]
-	if !ok {
-		return fmt.Errorf("no cast is named %q", s.Cast)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -57,7 +40,7 @@ func beChild() error {
 		defer mu.Unlock()
 		_ = out.Encode(m)
 	}
-	d, err := newDaemon(s, os.Stderr, tell, cast(s.Name, tell)...)
+	d, err := newDaemon(s, os.Stderr, secondly(s.Jobs, s.Name, tell)...)
 	if err != nil {
 		return err
 	}
@@ -66,10 +49,9 @@ func beChild() error {
 
 // A child is a daemon in a process of its own.
 type child struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	log *logbook
-
+	t     *testing.T
+	cmd   *exec.Cmd
+	log   *logbook
 	told  chan struct{} // closed when all that it told is in the chronicle
 	ended bool
 }
@@ -101,29 +83,36 @@ func startChild(t *testing.T, c *chronicle, s settings) *child {
 	t.Cleanup(func() {
 		if !k.ended {
 			_ = k.cmd.Process.Kill()
-			_ = k.wait()
+			<-k.told
+			_ = k.cmd.Wait()
 		}
 		_ = stdin.Close()
 	})
 	return k
 }
 
-// kill ends the process at once, as the kernel does when it runs out of memory.
-func (k *child) kill() {
+func (k *child) signal(sig syscall.Signal) {
 	k.t.Helper()
-	require.NoError(k.t, k.cmd.Process.Kill())
-	require.ErrorContains(k.t, k.wait(), "signal: killed")
+	require.NoError(k.t, k.cmd.Process.Signal(sig))
 }
 
-// terminate asks the process to end, as systemd and Kubernetes do.
-func (k *child) terminate() {
+// end ends the process by SIGTERM, as systemd and Kubernetes do, or by SIGKILL, as the kernel does when it runs out of
+// memory, and waits until it has gone.
+func (k *child) end(sig syscall.Signal) {
 	k.t.Helper()
-	require.NoError(k.t, k.cmd.Process.Signal(syscall.SIGTERM))
+	k.signal(sig)
+	err := k.wait()
+	if sig == syscall.SIGTERM {
+		require.NoError(k.t, err)
+		return
+	}
+	require.ErrorContains(k.t, err, "signal: killed")
 }
 
 // wait waits for the end of the process.
 func (k *child) wait() error {
-	<-k.told // first: Wait closes the pipe
+	k.t.Helper()
+	harness.Receive(k.t, k.told, "the daemon has not ended") // first: Wait closes the pipe
 	k.ended = true
 	return k.cmd.Wait()
 }

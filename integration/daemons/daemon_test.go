@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -23,8 +24,7 @@ type settings struct {
 	Root    string
 	Session time.Duration
 	Drain   time.Duration
-	Cast    string // which jobs a child runs
-	Spread  bool   // each job belongs to one daemon
+	Jobs    int // how many a child runs
 
 	// Skew and Drift move the clock that schedules are read by: it is Skew
 	// ahead at first, and gains Drift in each second.
@@ -63,8 +63,7 @@ type daemon struct {
 	scheduler *scheduler.Scheduler
 }
 
-// newDaemon makes a daemon that tells what it skips.
-func newDaemon(s settings, log io.Writer, tell func(mark), all ...jobs.Job) (*daemon, error) {
+func newDaemon(s settings, log io.Writer, all ...jobs.Job) (*daemon, error) {
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	servers, _, err := recipes.ParseServers(s.ZK)
 	if err != nil {
@@ -75,24 +74,14 @@ func newDaemon(s settings, log io.Writer, tell func(mark), all ...jobs.Job) (*da
 	if err != nil {
 		return nil, err
 	}
-	observe := func(_ context.Context, event lockguard.Event) {
-		if e, ok := event.(lockguard.Skipped); ok {
-			tell(mark{At: e.At, Daemon: s.Name, Job: e.Job, Instant: e.Instant, What: skipped, Detail: e.Reason})
-		}
-	}
-	d.guard, err = lockguard.New(d.client,
-		lockguard.WithLogger(logger),
-		lockguard.WithObserver(lockguard.LogObserver(logger)),
-		lockguard.WithObserver(observe))
+	d.guard, err = lockguard.New(d.client, lockguard.WithLogger(logger), lockguard.WithObserver(lockguard.LogObserver(logger)))
 	if err != nil {
 		return nil, err
 	}
 	d.ledger = d.client.TickLedger(s.Name)
-	cfg := scheduler.Config{Drain: scheduler.Drain{Finish: s.Drain}, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock()}
-	if s.Spread {
-		cfg.Spread = scheduler.SpreadOver(d.client, s.Name)
-	}
-	d.scheduler, err = scheduler.New(cfg)
+	d.scheduler, err = scheduler.New(scheduler.Config{
+		Drain: scheduler.Drain{Finish: s.Drain}, Guard: d.guard, Ledger: d.ledger, Logger: logger, Now: s.clock(),
+	})
 	for _, job := range all {
 		if err == nil {
 			err = d.scheduler.Add(job)
@@ -112,52 +101,41 @@ func (d *daemon) run(ctx context.Context) error {
 // A resident is a daemon that lives in the process of the test.
 type resident struct {
 	*daemon
-	t    *testing.T
-	log  *logbook
-	stop context.CancelFunc
-	done chan error
+	t   *testing.T
+	log *logbook
+	end func() // returns when it has ended
 }
 
 // start starts a daemon in this process. It is stopped with the test.
-func start(t *testing.T, c *chronicle, s settings, all ...jobs.Job) *resident {
+func start(t *testing.T, s settings, all ...jobs.Job) *resident {
 	t.Helper()
-	r := &resident{t: t, log: newLogbook(t, s.Name), done: make(chan error, 1)}
+	r := &resident{t: t, log: newLogbook(t, s.Name)}
 	var err error
-	r.daemon, err = newDaemon(s, r.log, c.add, all...)
+	r.daemon, err = newDaemon(s, r.log, all...)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	r.stop = stop
-	go func() { r.done <- r.run(ctx) }()
+	run := harness.Go(t, s.Name, func() (struct{}, error) { return struct{}{}, r.run(ctx) })
+	r.end = func() {
+		stop()
+		run.Granted()
+	}
 	t.Cleanup(r.end)
 	return r
-}
-
-// end stops the daemon and waits until it has.
-func (r *resident) end() {
-	r.t.Helper()
-	r.stop()
-	select {
-	case err := <-r.done:
-		require.NoError(r.t, err)
-		r.done <- nil // for the next one who ends it
-	case <-time.After(patience):
-		require.FailNow(r.t, "the daemon does not end")
-	}
 }
 
 // state returns what the ledger knows about a job.
 func (r *resident) state(job string) recipes.TickState {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), harness.Patience)
 	defer cancel()
 	state, err := r.ledger.State(ctx, job)
 	require.NoError(r.t, err)
 	return state
 }
 
-// reader returns a ledger of a client of its own, for after the daemons' end.
+// reader returns a daemon without jobs.
 func reader(t *testing.T, s settings) *resident {
 	t.Helper()
 	s.Name = "reader"
-	return start(t, newChronicle(t), s)
+	return start(t, s)
 }

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// These tests last long because daemons take their time, not because they
-	// have much to do.
+	// These tests wait for daemons more than they have to do.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -20,8 +21,8 @@ const (
 	holder = "holder" // keeps its lock until it is told to go on, and has a hook
 )
 
-// A house is a ZooKeeper of its own and what happens in one daemon.
-type house struct {
+// A fixture is a ZooKeeper of its own and what happens in one daemon.
+type fixture struct {
 	t       *testing.T
 	story   *chronicle
 	zk      *zkserver.Server
@@ -29,20 +30,20 @@ type house struct {
 	hook    func(ctx context.Context) error
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &house{
+	return &fixture{
 		t: t, story: newChronicle(t), zk: zkserver.Start(t, longSessions), proceed: make(chan struct{}),
 		hook: func(context.Context) error { return nil },
 	}
 }
 
-func (h *house) settings(session time.Duration) settings {
+func (h *fixture) settings(session time.Duration) settings {
 	return settings{Name: "daemon", ZK: h.zk.Connect(), Root: "/outage", Session: session, Drain: -1}
 }
 
 // jobs are due every second.
-func (h *house) jobs(names ...string) []jobs.Job {
+func (h *fixture) jobs(names ...string) []jobs.Job {
 	say := func(run jobs.Run, what string, detail string) {
 		h.story.add(mark{At: time.Now(), Daemon: "daemon", Job: run.Job, Instant: run.Scheduled, What: what, Detail: detail})
 	}
@@ -101,22 +102,22 @@ func causeText(ctx context.Context) string {
 }
 
 // letGo lets one run of holder end.
-func (h *house) letGo() {
+func (h *fixture) letGo() {
 	h.t.Helper()
 	select {
 	case h.proceed <- struct{}{}:
-	case <-time.After(patience):
+	case <-time.After(harness.Patience):
 		require.FailNow(h.t, "nobody holds the lock")
 	}
 }
 
-func (h *house) kill() time.Time {
+func (h *fixture) kill() time.Time {
 	h.t.Helper()
 	require.NoError(h.t, h.zk.Kill())
 	return time.Now()
 }
 
-func (h *house) restart() time.Time {
+func (h *fixture) restart() time.Time {
 	h.t.Helper()
 	back := time.Now() // before it serves: what begins while it starts counts
 	require.NoError(h.t, h.zk.Restart(h.t.Context()))
@@ -126,25 +127,25 @@ func (h *house) restart() time.Time {
 func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 	t.Parallel()
 	const expiry = 3 * time.Second
-	h := newHouse(t)
+	h := newFixture(t)
 
 	// given a ZooKeeper that is down when the daemon starts
 	h.kill()
-	d := start(t, h.story, h.settings(expiry), h.jobs(plain, locked, holder)...)
+	d := start(t, h.settings(expiry), h.jobs(plain, locked, holder)...)
 
 	// then the daemon says why no job runs: it does not know ZooKeeper's clock
-	d.log.await(0, "level=WARN", "ZooKeeper does not answer, trying on", "servers="+h.zk.Addr(), "for=5.")
-	require.Empty(t, where(h.story.all(), func(m mark) bool { return m.What == began }))
+	d.log.await(0, "level=WARN", "ZooKeeper does not answer, trying on", "servers="+h.zk.Addr())
+	require.Zero(t, h.story.count(began))
 
 	// and when ZooKeeper comes, all run
 	h.restart()
 	d.log.await(0, "level=INFO", "connected to ZooKeeper")
-	h.story.first("daemon", plain, began)
-	h.story.first("daemon", locked, began)
-	held := h.story.first("daemon", holder, began)
+	h.story.first(plain, began)
+	h.story.first(locked, began)
+	held := h.story.first(holder, began)
 
 	// when ZooKeeper dies in the middle
-	from := d.log.len()
+	from := len(d.log.String())
 	died := h.kill()
 
 	// then the daemon says so,
@@ -152,75 +153,46 @@ func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 	d.log.await(from, "level=WARN", "ZooKeeper is silent, the lock will be lost unless it answers", "scope="+holder)
 	d.log.await(from, "level=WARN", "lock lost", "scope="+holder, "token="+held.Detail)
 	// whoever holds a lock is told before the server could give it away,
-	lost := h.story.first("daemon", holder, cancelled)
+	lost := h.story.first(holder, cancelled)
 	require.Contains(t, lost.Detail, `lock "holder" lost: ZooKeeper has not answered in time`)
 	require.Less(t, lost.At.Sub(died), expiry)
 	// its cleanup runs, and knows that the lock is no longer held,
-	hook := h.story.first("daemon", holder, cleanedUp)
+	hook := h.story.first(holder, cleanedUp)
 	require.Equal(t, lost.Detail, hook.Detail)
 	// and the ticks are skipped with a reason
 	d.log.await(from, "level=WARN", "tick skipped", "job="+plain, "reason=undecided", "ZooKeeper at "+h.zk.Addr()+" does not answer since")
 	d.log.await(from, "level=WARN", "tick skipped", "job="+locked, "reason=undecided", "ZooKeeper at "+h.zk.Addr()+" does not answer since")
 
 	// when it is back
-	from = d.log.len()
+	from = len(d.log.String())
 	back := h.restart()
 
 	// then all go on by themselves, under a new session and a later token
 	d.log.await(from, "level=INFO", "connected to ZooKeeper")
-	h.story.next(back, "daemon", plain, began)
-	h.story.next(back, "daemon", locked, began)
-	again := h.story.next(back, "daemon", holder, began)
+	h.story.next(back, plain, began)
+	h.story.next(back, locked, began)
+	again := h.story.next(back, holder, began)
 	require.Greater(t, number(t, again.Detail), number(t, held.Detail))
 	h.letGo()
-	h.story.next(back, "daemon", holder, ended)
+	h.story.next(back, holder, ended)
 
 	// and the end of each run is on record, that of the lost one as well
-	require.Eventually(t, func() bool { return d.state(holder).Counts.Ran > 0 }, patience, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { return d.state(holder).Counts.Ran > 0 }, "the run is recorded")
 	counts := d.state(holder).Counts
 	require.EqualValues(t, 1, counts.Lost+counts.Interrupted, "%+v", counts)
 	require.Positive(t, d.state(plain).Counts.Skipped[recipes.TickReasonUndecided])
 
 	// and no cleanup is lost, that of the daemon's end included
-	h.story.next(back, "daemon", holder, began)
+	h.story.next(back, holder, began)
 	d.end()
-	count := func(what string) int { return len(where(h.story.all(), func(m mark) bool { return m.What == what })) }
-	require.GreaterOrEqual(t, count(cancelled), 1)
-	require.Equal(t, count(cancelled), count(cleanedUp))
-	require.Empty(t, d.log.lines("panic"))
-}
-
-func TestShortOutageInterruptsNobody(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	d := start(t, h.story, h.settings(session), h.jobs(plain, holder)...)
-	held := h.story.first("daemon", holder, began)
-	h.story.first("daemon", plain, began)
-
-	// when ZooKeeper dies and is back before the session ends
-	from := d.log.len()
-	died := h.kill()
-	d.log.await(from, "level=WARN", "connection to ZooKeeper lost")
-	h.restart()
-	d.log.await(from, "level=INFO", "connected to ZooKeeper")
-
-	// then other jobs go on
-	h.story.next(time.Now(), "daemon", plain, began)
-	require.Less(t, time.Since(died), session, "this was no short outage")
-
-	// and the one that holds a lock has noticed nothing, and ends as it would have
-	h.letGo()
-	end := h.story.first("daemon", holder, ended)
-	require.Equal(t, held.Instant, end.Instant)
-	require.Equal(t, held.Detail, end.Detail)
-	require.Eventually(t, func() bool { return d.state(holder).Counts.Ran > 0 }, patience, 10*time.Millisecond)
-	require.Empty(t, where(h.story.all(), func(m mark) bool { return m.Job == holder && m.What == cancelled && m.Instant.Equal(held.Instant) }))
-	require.Empty(t, d.log.lines("lock lost"))
+	require.Positive(t, h.story.count(cancelled))
+	require.Equal(t, h.story.count(cancelled), h.story.count(cleanedUp))
+	require.Empty(t, d.log.lines(0, "panic"))
 }
 
 func TestPreemptedJobCleansUpWhileZooKeeperIsDownAndThenGivesTheLockAway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	goOn := make(chan struct{})
 	h.hook = func(ctx context.Context) error {
 		select {
@@ -230,51 +202,38 @@ func TestPreemptedJobCleansUpWhileZooKeeperIsDownAndThenGivesTheLockAway(t *test
 			return context.Cause(ctx)
 		}
 	}
-	d := start(t, h.story, h.settings(session), h.jobs(holder)...)
-	held := h.story.first("daemon", holder, began)
+	d := start(t, h.settings(session), h.jobs(holder)...)
+	held := h.story.first(holder, began)
 
 	// given a job that was asked to go by a more important one, and cleans up
 	other := reader(t, h.settings(session))
-	taken := make(chan *lockguard.Hold, 1)
-	failed := make(chan error, 1)
-	go func() {
-		hold, err := other.guard.Acquire(t.Context(), lockguard.Requirement{Scope: holder, Priority: 9, Owner: "important"})
-		if err != nil {
-			failed <- err
-			return
-		}
-		taken <- hold
-	}()
-	asked := h.story.first("daemon", holder, cancelled)
+	taken := harness.Go(t, "the more important request", func() (*lockguard.Hold, error) {
+		return other.guard.Acquire(t.Context(), lockguard.Requirement{Scope: holder, Priority: 9, Owner: "important"})
+	})
+	asked := h.story.first(holder, cancelled)
 	require.Contains(t, asked.Detail, `lock "holder" preempted by "important" (priority 9)`)
-	h.story.first("daemon", holder, cleaningUp)
+	h.story.first(holder, cleaningUp)
 
 	// when ZooKeeper dies meanwhile
-	from := d.log.len()
+	from := len(d.log.String())
 	h.kill()
 	d.log.await(from, "level=WARN", "connection to ZooKeeper lost")
 	close(goOn)
 
 	// then the cleanup goes on to its end, under the lock
-	hook := h.story.first("daemon", holder, cleanedUp)
+	hook := h.story.first(holder, cleanedUp)
 	require.Equal(t, held.Instant, hook.Instant)
 	require.Empty(t, hook.Detail, "the context of the hook has ended before the hook")
-	require.Empty(t, taken, "the lock was given away before anybody could know")
+	taken.IsPending() // nobody could know yet
 
 	// and when ZooKeeper is back, the lock goes to the more important one
 	h.restart()
-	select {
-	case hold := <-taken:
-		require.Greater(t, int64(hold.Token()), number(t, held.Detail))
-		require.NoError(t, hold.Release(t.Context()))
-	case err := <-failed:
-		require.NoError(t, err)
-	case <-time.After(patience):
-		require.FailNow(t, "the more important job never got the lock")
-	}
+	hold := taken.Granted()
+	require.Greater(t, int64(hold.Token()), number(t, held.Detail))
+	require.NoError(t, hold.Release(t.Context()))
 
 	// the preempted job has its turn again, and its end is on record
-	h.story.next(hook.At, "daemon", holder, began)
-	require.Eventually(t, func() bool { return d.state(holder).Counts.Preempted == 1 }, patience, 10*time.Millisecond)
-	require.Empty(t, d.log.lines("lock lost"))
+	h.story.next(hook.At, holder, began)
+	harness.Eventually(t, func() bool { return d.state(holder).Counts.Preempted == 1 }, "the preempted run is recorded")
+	require.Empty(t, d.log.lines(0, "lock lost"))
 }
