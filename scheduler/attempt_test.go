@@ -46,6 +46,7 @@ func TestARunThatFailsIsTriedAgainWithPauses(t *testing.T) {
 		"nor is the end of a lease":      {jobs.Retry{}, jobs.PreemptedRequeue, []error{&lockguard.LeaseExpiredError{Scope: "db"}}, "ran", 2, 1},
 		"preempted for good without it":  {jobs.Retry{Max: 1}, jobs.PreemptedSkip, []error{preempted}, "preempted", 1, 0},
 		"not when an override took it":   {jobs.Retry{Max: 3}, "", []error{&lockguard.OverriddenError{Scope: "db"}}, "preempted", 1, 0},
+		"what takes too long, as well":   {jobs.Retry{Max: 1}, "", []error{&jobs.TimeoutError{}}, "ran", 2, 2},
 		"what panics is tried again too": {jobs.Retry{Max: 1}, "", []error{&lockguard.PanicError{Value: "ouch"}}, "ran", 2, 2},
 	}
 	for name, tc := range cases {
@@ -188,24 +189,6 @@ func TestALockIsHeldAtLeastSoLong(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAHoldThatIsCutShortAfterTheWorkIsNoInterruption(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		cleaned := false
-		j := locked(job("a", "@every 1m", 0))
-		j.HoldAtLeast = 40 * time.Second
-		j.Overlap.Policy = jobs.OverlapCancelOther // something that ends the context
-		j.Work = jobs.WithCleanup(jobs.Func(func(context.Context, jobs.Run) error { return nil }),
-			func(context.Context, jobs.Run) error { cleaned = true; return nil })
-		start(t, c.daemon("one"), []jobs.Job{j})
-		start(t, c.daemon("ahead"), []jobs.Job{j}, withSkew(30*time.Second))
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		require.Equal(t, "ran", c.outcomes("a")[minute(1)][0])
-		require.False(t, cleaned)
-	})
 }
 
 func TestWorkThatDoesNotReturnIsToldWithItsStack(t *testing.T) {

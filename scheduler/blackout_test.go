@@ -66,16 +66,6 @@ func TestBlackoutsCoverFromTheirStartToTheirEnd(t *testing.T) {
 	}
 }
 
-func TestABlackoutTellsItsReason(t *testing.T) {
-	blackouts, err := ParseBlackouts(jobs.Job{Blackouts: []jobs.Blackout{
-		{Schedule: "0 9 * * *", For: time.Hour, Reason: "coffee"}, {Schedule: "0 12 * * *", For: time.Hour, Reason: "lunch"},
-	}})
-	require.NoError(t, err)
-	b, covered := blackouts.Cover(noon)
-	require.True(t, covered)
-	require.Equal(t, "lunch", b.Reason)
-}
-
 func TestBlackoutsThatCannotWorkAreRefusedEachWithItsPlace(t *testing.T) {
 	// given
 	job := jobs.Job{Name: "report", TimeZone: "Asia/Tokyo", Blackouts: []jobs.Blackout{
@@ -100,29 +90,4 @@ func TestBlackoutsThatCannotWorkAreRefusedEachWithItsPlace(t *testing.T) {
 	}
 	require.Equal(t, []string{"blackout[0].schedule", "blackout[2].schedule", "blackout[3].schedule"}, places)
 	require.ErrorContains(t, err, `blackout[2].schedule "manual": the window never begins`)
-}
-
-func BenchmarkNext(b *testing.B) {
-	for _, spec := range []string{"* * * * *", "30 2 * * *", "0 0 1 * *", "0 0 29 2 *", "0 22 24 12 *", "@every 5m"} {
-		b.Run(spec, func(b *testing.B) {
-			s := mustParse(b, spec, "America/New_York")
-			at := noon
-			for b.Loop() {
-				at = s.Next(at)
-				if at.Year() > 2035 {
-					at = noon
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkBlackoutsCover(b *testing.B) {
-	blackouts, err := ParseBlackouts(jobs.Job{TimeZone: "America/New_York", Blackouts: []jobs.Blackout{
-		{Schedule: "* * * * *", For: time.Second}, {Schedule: "0 0 29 2 *", For: jobs.MaxBlackout},
-	}})
-	require.NoError(b, err)
-	for b.Loop() {
-		blackouts.Cover(noon.Add(30 * time.Second))
-	}
 }

@@ -94,6 +94,8 @@ type ledger struct {
 	gone bool          // the process was killed
 	errs int           // this many requests fail at once
 	far  time.Duration // how long each request takes
+
+	before func(ctx context.Context, job string) error // each request, if it is not nil
 }
 
 func (c *cluster) daemon(name string) *ledger {
@@ -189,11 +191,37 @@ func (l *ledger) due(job string, instant time.Time) error {
 	return nil
 }
 
-func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (claim recipes.TickClaim, err error) {
-	if err := l.due(job, instant); err != nil {
-		return claim, err
+// at does something with the record of a job. latest is the latest instant that it is about; zero: none.
+func (l *ledger) at(ctx context.Context, job string, latest time.Time, do func(r *record) error) error {
+	if !latest.IsZero() {
+		if err := l.due(job, latest); err != nil {
+			return err
+		}
 	}
-	return l.change(ctx, job, func(r *record) recipes.TickClaim {
+	if l.before != nil {
+		if err := l.before(ctx, job); err != nil {
+			return err
+		}
+	}
+	if err := l.reach(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return do(l.of(job))
+}
+
+func (l *ledger) claim(ctx context.Context, job string, instant time.Time, do func(r *record) recipes.TickClaim) (claim recipes.TickClaim, err error) {
+	err = l.at(ctx, job, instant, func(r *record) error {
+		claim = do(r)
+		claim.Waiting = len(r.waiting)
+		return nil
+	})
+	return claim, err
+}
+
+func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (recipes.TickClaim, error) {
+	return l.claim(ctx, job, instant, func(r *record) recipes.TickClaim {
 		instant = instant.UTC()
 		if !instant.After(r.last) {
 			return recipes.TickClaim{Verdict: recipes.TickTaken, Last: r.last}
@@ -242,18 +270,6 @@ func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask r
 	})
 }
 
-func (l *ledger) change(ctx context.Context, job string, do func(r *record) recipes.TickClaim) (recipes.TickClaim, error) {
-	if err := l.reach(ctx); err != nil {
-		return recipes.TickClaim{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.of(job)
-	claim := do(r)
-	claim.Waiting = len(r.waiting)
-	return claim, nil
-}
-
 func (l *ledger) claimed(r *record, run recipes.TickRun, dead []recipes.TickRun) recipes.TickClaim {
 	if run.ID == "" {
 		l.ids++
@@ -265,7 +281,7 @@ func (l *ledger) claimed(r *record, run recipes.TickRun, dead []recipes.TickRun)
 }
 
 func (l *ledger) ClaimWaiting(ctx context.Context, job string, most int) (recipes.TickClaim, error) {
-	return l.change(ctx, job, func(r *record) recipes.TickClaim {
+	return l.claim(ctx, job, time.Time{}, func(r *record) recipes.TickClaim {
 		dead := r.settle()
 		switch {
 		case len(r.waiting) == 0:
@@ -290,7 +306,7 @@ func (l *ledger) ClaimRequest(ctx context.Context, request recipes.TickRequest, 
 }
 
 func (l *ledger) manual(ctx context.Context, request recipes.TickRequest, at time.Time, most int) (recipes.TickClaim, error) {
-	return l.change(ctx, request.Job, func(r *record) recipes.TickClaim {
+	return l.claim(ctx, request.Job, time.Time{}, func(r *record) recipes.TickClaim {
 		dead := r.settle()
 		if len(r.running) >= most {
 			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
@@ -367,104 +383,84 @@ func (l *ledger) AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.
 }
 
 func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (finish recipes.TickFinish, err error) {
-	if err := l.reach(ctx); err != nil {
-		return finish, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.of(run.Job)
-	i := slices.IndexFunc(r.running, func(h *holding) bool { return h.run.ID == run.ID })
-	if i < 0 {
-		return finish, &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
-	}
-	r.running = slices.Delete(r.running, i, i+1)
-	outcome := string(end.Outcome)
-	switch end.Outcome {
-	case recipes.TickSkipped:
-		outcome = end.Reason
-	case recipes.TickFailed:
-		r.failures++
-		if end.PauseAfter > 0 && r.failures >= end.PauseAfter {
-			r.paused = &recipes.TickPause{By: "lockkeeper", Reason: end.Reason}
-			if end.PauseFor > 0 {
-				r.paused.Until = time.Now().Add(end.PauseFor)
-			}
-			finish.Paused = r.paused
+	err = l.at(ctx, run.Job, time.Time{}, func(r *record) error {
+		i := slices.IndexFunc(r.running, func(h *holding) bool { return h.run.ID == run.ID })
+		if i < 0 {
+			return &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
 		}
-	case recipes.TickRan:
-		r.failures = 0
-	default:
-	}
-	r.end(run.Instant, outcome)
-	r.ends = append(r.ends, end)
-	finish.Waiting = len(r.waiting)
-	return finish, nil
+		r.running = slices.Delete(r.running, i, i+1)
+		outcome := string(end.Outcome)
+		switch end.Outcome {
+		case recipes.TickSkipped:
+			outcome = end.Reason
+		case recipes.TickFailed:
+			r.failures++
+			if end.PauseAfter > 0 && r.failures >= end.PauseAfter {
+				r.paused = &recipes.TickPause{By: "lockkeeper", Reason: end.Reason}
+				if end.PauseFor > 0 {
+					r.paused.Until = time.Now().Add(end.PauseFor)
+				}
+				finish.Paused = r.paused
+			}
+		case recipes.TickRan:
+			r.failures = 0
+		default:
+		}
+		r.end(run.Instant, outcome)
+		r.ends = append(r.ends, end)
+		finish.Waiting = len(r.waiting)
+		return nil
+	})
+	return finish, err
 }
 
 func (l *ledger) State(ctx context.Context, job string) (state recipes.TickState, err error) {
-	if err := l.reach(ctx); err != nil {
-		return state, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.of(job)
-	return recipes.TickState{Job: job, Last: r.last, Waiting: slices.Clone(r.waiting)}, nil
+	err = l.at(ctx, job, time.Time{}, func(r *record) error {
+		state = recipes.TickState{Job: job, Last: r.last, Waiting: slices.Clone(r.waiting)}
+		return nil
+	})
+	return state, err
 }
 
 func (l *ledger) RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error) {
-	if err := l.due(job, span.Last); err != nil {
-		return false, decided, err
-	}
-	if err := l.reach(ctx); err != nil {
-		return false, decided, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.of(job)
-	if !span.First.After(r.last) {
-		return false, r.last, nil
-	}
-	r.last = span.Last.UTC()
-	r.end(r.last, fmt.Sprintf("%s x%d", reason, span.Count))
-	return true, r.last, nil
+	err = l.at(ctx, job, span.Last, func(r *record) error {
+		if recorded = span.First.After(r.last); recorded {
+			r.last = span.Last.UTC()
+			r.end(r.last, fmt.Sprintf("%s x%d", reason, span.Count))
+		}
+		decided = r.last
+		return nil
+	})
+	return recorded, decided, err
 }
 
-func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (time.Time, error) {
-	if err := l.due(job, first); err != nil {
-		return time.Time{}, err
-	}
-	if err := l.reach(ctx); err != nil {
-		return time.Time{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.of(job)
-	if r.last.IsZero() {
-		r.last = first.UTC().Add(-1)
-	}
-	return r.last, nil
+func (l *ledger) Begin(ctx context.Context, job string, first time.Time) (last time.Time, err error) {
+	err = l.at(ctx, job, first, func(r *record) error {
+		if r.last.IsZero() {
+			r.last = first.UTC().Add(-1)
+		}
+		last = r.last
+		return nil
+	})
+	return last, err
 }
 
-func (l *ledger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (int, error) {
-	if n := len(instants); n > 0 {
-		if err := l.due(job, instants[n-1]); err != nil {
-			return 0, err
+func (l *ledger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (n int, err error) {
+	var latest time.Time
+	if len(instants) > 0 {
+		latest = instants[len(instants)-1]
+	}
+	err = l.at(ctx, job, latest, func(r *record) error {
+		for _, instant := range instants {
+			if instant = instant.UTC(); instant.After(r.last) {
+				r.last = instant
+				r.end(instant, reason)
+				n++
+			}
 		}
-	}
-	if err := l.reach(ctx); err != nil {
-		return 0, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r, n := l.of(job), 0
-	for _, instant := range instants {
-		if instant = instant.UTC(); instant.After(r.last) {
-			r.last = instant
-			r.outcomes[instant] = append(r.outcomes[instant], reason)
-			n++
-		}
-	}
-	return n, nil
+		return nil
+	})
+	return n, err
 }
 
 // guard grants every lock after a while, or refuses it.

@@ -188,7 +188,3 @@ func TestHashedFieldsThatCannotWorkAreRefusedWithAdvice(t *testing.T) {
 		})
 	}
 }
-
-func TestAJobWithoutAScheduleIsManual(t *testing.T) {
-	require.Equal(t, Manual(), mustParseJob(t, jobs.Job{Name: "report"}))
-}

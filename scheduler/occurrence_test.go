@@ -100,14 +100,3 @@ func TestOccurrencesTellJitterAndBlackouts(t *testing.T) {
 		}
 	}
 }
-
-func TestOccurrencesOfAJobThatCannotBeReadAreAnError(t *testing.T) {
-	for _, job := range []jobs.Job{
-		{Schedule: "* * *"},
-		{Schedule: "* * * * *", TimeZone: "Nowhere/Town"},
-		{Schedule: "* * * * *", Blackouts: []jobs.Blackout{{Schedule: "* * *"}}},
-	} {
-		_, err := Occurrences(job, noon, 1)
-		require.ErrorAs(t, err, new(*SpecError))
-	}
-}

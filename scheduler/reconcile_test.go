@@ -44,23 +44,6 @@ func TestJobsAreReconciledByName(t *testing.T) {
 	})
 }
 
-func TestARunThatGoesOnWhenItsJobComesBackIsNotDoubled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("a", "@every 10s", 25*time.Second)}
-		d := start(t, c.daemon("one"), list)
-		time.Sleep(12 * time.Second)
-		for _, l := range [][]jobs.Job{nil, list, nil, list} {
-			_, err := d.Reconcile(l)
-			require.NoError(t, err)
-			synctest.Wait()
-		}
-		time.Sleep(30 * time.Second)
-		d.drain()
-		require.Equal(t, []string{"ran", "overlap", "overlap", "ran"}, outcomesOf(t, c, "a", sec(10), sec(40), 10*time.Second))
-	})
-}
-
 func TestReconcilingBesideTheDrainIsSafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -162,7 +162,7 @@ var policies = []jobs.DST{
 	{Gap: jobs.GapSkip, Overlap: jobs.FoldFirst},
 }
 
-func (y *wallYear) compare(t *testing.T, r reference) (compared int) {
+func (y *wallYear) compare(t *testing.T, r reference) {
 	dues := y.find(r)
 	for i, dst := range policies {
 		if r.elapsed && i > 0 && len(dues.first) > maxBacklog {
@@ -175,13 +175,11 @@ func (y *wallYear) compare(t *testing.T, r reference) (compared int) {
 			if at.Unix() != want {
 				t.Fatalf("%s %s %v: want %s, got %s", r.spec, y.zone, dst, time.Unix(want, 0).In(at.Location()), at)
 			}
-			compared++
 		}
 		if at = s.Next(at); !at.IsZero() && !at.After(y.end) {
 			t.Fatalf("%s %s %v: got %s, which is not due", r.spec, y.zone, dst, at)
 		}
 	}
-	return compared
 }
 
 func newYear(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
@@ -208,15 +206,12 @@ func TestAYearOfSchedulesEqualsTheReference(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.zone, func(t *testing.T) {
-			begun, specs, compared := time.Now(), 0, 0
 			year := watch(t, c.zone, newYear(c.year), newYear(c.year+1), c.step)
 			for _, r := range references {
 				if r.grid >= c.step {
-					compared += year.compare(t, r)
-					specs++
+					year.compare(t, r)
 				}
 			}
-			t.Logf("%d instants of %d schedules with %d policies in %d ms", compared, specs, len(policies), time.Since(begun).Milliseconds())
 		})
 	}
 }
@@ -229,14 +224,12 @@ func TestYearsOfSchedulesEqualTheReference(t *testing.T) {
 	}
 	for _, zone := range zones {
 		t.Run(zone, func(t *testing.T) {
-			begun, compared := time.Now(), 0
 			years := watch(t, zone, newYear(2020), newYear(2028), quarters)
 			for _, r := range references {
 				if r.grid == quarters && !r.elapsed {
-					compared += years.compare(t, r)
+					years.compare(t, r)
 				}
 			}
-			t.Logf("%d instants in %d ms", compared, time.Since(begun).Milliseconds())
 		})
 	}
 }
@@ -258,7 +251,6 @@ func TestAYearOfTheRunnerEqualsTheReference(t *testing.T) {
 	require.Len(t, chosen, len(specs))
 	for _, jitter := range []time.Duration{0, 10 * time.Minute} {
 		t.Run(jitter.String(), func(t *testing.T) {
-			begun, total := time.Now(), 0
 			synctest.Test(t, func(t *testing.T) {
 				// given
 				start := time.Now()
@@ -294,11 +286,9 @@ func TestAYearOfTheRunnerEqualsTheReference(t *testing.T) {
 						want := year.find(r).with(jobs.DST{}, r.elapsed)
 						require.NotEmpty(t, want)
 						require.Equal(t, want, got[r.spec+" "+zone], "%s %s", r.spec, zone)
-						total += len(want)
 					}
 				}
 			})
-			t.Logf("%d ticks of %d feeds in %d ms", total, len(zones)*len(chosen), time.Since(begun).Milliseconds())
 		})
 	}
 }

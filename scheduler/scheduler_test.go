@@ -305,28 +305,6 @@ func TestWhatTheLedgerRefusesIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestARunThatWasGivenUpByOthersCountsAsInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		cut := c.daemon("cut off")
-		list := []jobs.Job{job("a", "@every 10s", 15*time.Second)}
-		d := start(t, cut, list, withSkew(time.Millisecond))
-		other := start(t, c.daemon("other"), list)
-		time.Sleep(15 * time.Second)
-		cut.die() // its session, that is
-		time.Sleep(7 * time.Second)
-		cut.up()
-		time.Sleep(15 * time.Second)
-		require.EqualValues(t, 1, d.stats("a").Interrupted)
-		require.Zero(t, d.stats("a").Ran)
-		require.Equal(t, 1, other.log.lines("previous run was interrupted"))
-		d.drain()
-		other.drain()
-		requireOnce(t, c, "a", sec(10), sec(10), 10*time.Second, "interrupted")
-		requireOnce(t, c, "a", sec(20), sec(20), 10*time.Second, "ran")
-	})
-}
-
 func TestAJobRunsByHandThroughTheSameGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

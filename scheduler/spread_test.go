@@ -108,39 +108,6 @@ func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
 	})
 }
 
-func TestNewOwnerOfAJobGoesOnWhereTheOldOneWasKilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		list := []jobs.Job{job("often", "@every 1s", 5*time.Millisecond), job("seldom", "@every 1m", 5*time.Millisecond)}
-		first, second := newSeat(), newSeat()
-		one, two := start(t, c.daemon("one"), list, spreadOver(first)), start(t, c.daemon("two"), list, spreadOver(second))
-		first.give("often")
-		first.give("seldom")
-
-		// given an owner that is killed just before a tick that comes once a minute
-		time.Sleep(179*time.Second + 500*time.Millisecond)
-		one.kill()
-		synctest.Wait()
-
-		// when another one owns its jobs, some time later
-		time.Sleep(20 * time.Second)
-		second.give("often")
-		second.give("seldom")
-		time.Sleep(10 * time.Second)
-
-		// then the seldom tick that came due meanwhile has run, late
-		requireOnce(t, c, "seldom", minute(1), minute(3), time.Minute, "ran")
-
-		// and of the frequent ones the last ones; the others are recorded as missed
-		requireOnce(t, c, "often", sec(1), sec(179), time.Second, "ran")
-		requireOnce(t, c, "often", sec(180), sec(194), time.Second, string(SkipMissed), "ran")
-		requireOnce(t, c, "often", sec(195), sec(209), time.Second, "ran")
-		require.Zero(t, two.stats("seldom").Skipped[SkipMissed])
-		require.NotZero(t, two.stats("often").Skipped[SkipMissed])
-		<-one.ended
-	})
-}
-
 func TestDaemonThatCannotJoinRunsNothingAndGoesOnTrying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

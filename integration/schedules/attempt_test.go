@@ -84,42 +84,6 @@ func (r *rival) tries(scope string) bool {
 	return err == nil
 }
 
-func TestARunThatFailsIsTriedAgainUnderOneTick(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		// given jobs that fail twice: one may be tried again as often, one less often
-		retry := jobs.Retry{Max: 2, Initial: 4 * time.Second, MaxInterval: 10 * time.Second}
-		enough, less := locked(w.job("enough", "@every 2m", 0), "db"), w.job("less", "@every 2m", 0)
-		enough.Work, enough.Retry = w.failing(2), retry
-		less.Work, less.Retry = w.failing(2), jobs.Retry{Max: 1, Initial: 4 * time.Second}
-		other := w.rival("rival")
-		list := []jobs.Job{enough, less}
-		one, two := w.daemon("one", list), w.daemon("two", list, skewed(time.Second))
-
-		// when they are due
-		w.until(2*time.Minute + 500*time.Millisecond)
-		require.True(t, other.tries("db"), "the lock is given back between two attempts")
-		w.until(3 * time.Minute)
-		drainAll(one, two)
-
-		// then each has one outcome, with its attempts
-		end := w.end("enough", 2*time.Minute)
-		require.Equal(t, recipes.TickRan, end.Outcome)
-		require.Equal(t, 3, end.Attempts)
-		require.Equal(t, 3*time.Second, end.Took)
-		calls := w.worked("enough")
-		require.Len(t, calls, 3)
-		for i, least := range []time.Duration{2 * time.Second, 4 * time.Second} {
-			pause := calls[i+1].began - calls[i].ended
-			require.GreaterOrEqual(t, pause, least)
-			require.LessOrEqual(t, pause, 3*least)
-		}
-		end = w.end("less", 2*time.Minute)
-		require.Equal(t, recipes.TickFailed, end.Outcome)
-		require.Equal(t, 2, end.Attempts)
-		require.Contains(t, end.Reason, "boom")
-	})
-}
-
 func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a job that may be preempted twice and takes a minute
@@ -167,6 +131,10 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 		// given a job that is done in a second and holds its lock for twenty
 		j := locked(w.job("a", "@every 1m", time.Second), "db")
 		j.HoldAtLeast = 20 * time.Second
+		j.Work = jobs.WithCleanup(j.Work, func(context.Context, jobs.Run) error {
+			t.Error("only the hold was cut short")
+			return nil
+		})
 		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-2*time.Second))
 		other := w.rival("rival")
 
@@ -218,25 +186,6 @@ func TestAJobHasAllItsLocksOrNone(t *testing.T) {
 		w.until(4*time.Minute - time.Second)
 		drainAll(one, two)
 		require.Equal(t, []string{"ran", "lock", "ran"}, w.outcomes("a"))
-	})
-}
-
-func TestAnAttemptThatTakesTooLongIsAFailureAndGivesItsLockBack(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		j := locked(w.job("a", "@every 5m", time.Hour), "db")
-		j.Timeout = 20 * time.Second
-		j.Retry = jobs.Retry{Max: 1, Initial: 10 * time.Second}
-		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j})
-		w.until(6 * time.Minute)
-		require.True(t, w.rival("rival").tries("db"))
-		drainAll(one, two)
-		end := w.end("a", 5*time.Minute)
-		require.Equal(t, recipes.TickFailed, end.Outcome)
-		require.Equal(t, 2, end.Attempts)
-		require.Equal(t, 40*time.Second, end.Took)
-		for _, call := range w.worked("a") {
-			require.ErrorAs(t, call.cause, new(*jobs.TimeoutError))
-		}
 	})
 }
 

@@ -106,20 +106,3 @@ func TestJobsAreSpreadAnewWhenTheirSetChanges(t *testing.T) {
 		}
 	})
 }
-
-func TestAnOwnerWhoseSessionEndsRunsNoTickTwice(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		list := spreadJobs(w, 4)
-		one, two := w.daemon("one", list, spread), w.daemon("two", list, spread)
-		for range 6 {
-			pass(20 * time.Second)
-			one.expire()
-		}
-		pass(time.Minute)
-		drainAll(one, two)
-		for _, j := range list {
-			got := w.outcomes(j.Name)
-			require.GreaterOrEqual(t, count(got, "ran"), 8, "%s: %v", j.Name, got)
-		}
-	})
-}
