@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,7 +48,8 @@ func TestBackgroundGrandchildKeepsRunFromReturning(t *testing.T) {
 }
 
 func TestBackgroundGrandchildrenAreToldToGoAndKilled(t *testing.T) {
-	r := run(t, heardBy, `
+	h := newFakeHold(t)
+	r := runAs(t, Run{}, h, never, `
 		sh -c 'trap "echo heard; kill -9 \$!; exit" TERM; sleep 1000 & echo polite $$; wait' &
 		sh -c 'trap "" TERM; echo deaf $$; sleep 1000' &
 		echo child $$`)
@@ -56,12 +58,14 @@ func TestBackgroundGrandchildrenAreToldToGoAndKilled(t *testing.T) {
 	awaitState(t, child, "Z")
 
 	r.cancel(errOver)
+	r.said.await(t, "heard")
+	awaitDeath(t, polite)
+	require.True(t, alive(deaf))
+	h.lose(&lockguard.LostError{})
 
 	stopped := r.stopped(t)
 	require.True(t, stopped.Killed)
 	require.Nil(t, stopped.Exit, "the command itself had ended well")
-	require.Contains(t, r.said.String(), "heard")
-	require.False(t, alive(polite))
 	require.False(t, alive(deaf))
 	requireEmptyGroup(t, child)
 }
@@ -91,19 +95,6 @@ func TestZombieThatNobodyReapsCountsAsGone(t *testing.T) {
 	require.ErrorIs(t, r.stopped(t), errOver)
 	require.Equal(t, "Z", state(zombie))
 	require.True(t, alive(keeper))
-}
-
-func TestGroupIsKilledWithItsParent(t *testing.T) {
-	parent := startRole(t, "parent", `trap '' HUP INT TERM; sleep 1000 & echo grandchild $!; echo child $$; wait`)
-	child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
-	guardian := guardianOf(t, parent.cmd.Process.Pid, child)
-
-	require.NoError(t, parent.cmd.Process.Kill())
-
-	_ = parent.cmd.Wait()
-	awaitDeath(t, child)
-	awaitDeath(t, grandchild)
-	awaitDeath(t, guardian)
 }
 
 func TestWithoutAGuardianTheCommandItselfStillDiesWithItsParent(t *testing.T) {

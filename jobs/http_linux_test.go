@@ -223,7 +223,7 @@ func TestOnlyARequestThatReadsFollowsRedirectsOfItsHost(t *testing.T) {
 
 func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 	gone := errors.New("told to go")
-	lost := &lockguard.LostError{Scope: "s"}
+	lost, lostRun := &lockguard.LostError{Scope: "s"}, make(chan struct{})
 	for name, c := range map[string]struct {
 		end  func(h *fakeHold, cancel context.CancelCauseFunc)
 		want error
@@ -234,6 +234,7 @@ func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 		"the loss alone":             {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.lost) }, &lockguard.LostError{}},
 		"a lock that may be lost":    {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.atRisk) }, ErrAtRisk},
 		"the loss in a cleanup hook": {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.lost) }, &lockguard.LostError{}},
+		"the loss of its run":        {func(*fakeHold, context.CancelCauseFunc) { close(lostRun) }, &lockguard.LostError{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// given a request that the server takes its time for
@@ -253,7 +254,11 @@ func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(parent)
 			defer cancel(nil)
 			ended := make(chan error, 1)
-			go func() { ended <- (&HTTP{URL: server.URL}).run(ctx, Run{}, h) }()
+			run, under := Run{}, hold(h)
+			if name == "the loss of its run" {
+				run.Lost, under = lostRun, nil
+			}
+			go func() { ended <- (&HTTP{URL: server.URL}).run(ctx, run, under) }()
 			<-began
 
 			// when its right to run ends
@@ -267,19 +272,6 @@ func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 			<-left
 		})
 	}
-}
-
-func TestRequestOfARunWithoutALockEndsWhenTheRunIsLost(t *testing.T) {
-	began := make(chan struct{})
-	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		close(began)
-		<-r.Context().Done()
-	})
-	lost, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- (&HTTP{URL: server.URL, Method: "GET"}).Run(t.Context(), Run{Lost: lost}) }()
-	<-began
-	close(lost)
-	require.ErrorAs(t, <-ended, new(*lockguard.LostError))
 }
 
 func TestRequestIsNotSentWhenItWouldBeToldToGo(t *testing.T) {

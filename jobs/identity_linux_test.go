@@ -110,28 +110,12 @@ func TestCommandOfAnotherUserMayOpenItsOutputAgain(t *testing.T) {
 
 func TestCommandOfAnotherUserHearsSIGTERMAndIsKilled(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
-		// given one of nobody's that does not go, with a child that does not either
-		r := run(t, heardBy, `trap 'echo told' TERM; sh -c 'trap "" TERM; sleep 1000' & echo child $!; echo ready $$; while :; do wait; done`, asNobody)
-		pid, child := r.said.awaitPID(t, "ready"), r.said.awaitPID(t, "child")
-		require.EqualValues(t, nobody, owner(t, pid))
-
-		// when it is told to go
-		r.cancel(errOver)
-
-		// then it hears it, and all are killed at the end of the grace
-		stopped := r.stopped(t)
-		require.True(t, stopped.Killed)
-		require.Contains(t, r.said.String(), "told\n")
-		awaitDeath(t, child)
-		requireEmptyGroup(t, pid)
-	})
-}
-
-func TestLostLockKillsACommandOfAnotherUser(t *testing.T) {
-	forRoot(t, func(t *testing.T) {
 		h := newFakeHold(t)
-		r := runUnder(t, h, never, stubborn, asNobody)
+		r := runAs(t, Run{}, h, never, stubborn, asNobody)
 		pid := r.said.awaitPID(t, "ready")
+		require.EqualValues(t, nobody, owner(t, pid))
+		r.cancel(errOver)
+		r.said.await(t, "told")
 		h.lose(&lockguard.LostError{Scope: "s"})
 		require.True(t, r.stopped(t).Killed)
 		requireEmptyGroup(t, pid)

@@ -130,25 +130,39 @@ func TestJobWithoutALockNeedsNoGuard(t *testing.T) {
 
 func TestPanicOfTheWorkIsAnError(t *testing.T) {
 	job := Job{Name: "a", Work: Func(func(context.Context, Run) error { panic(errOver) })}
-	err := job.Do(t.Context(), nil, Run{})
+	err := job.Do(t.Context(), nil, Run{Attempt: "a"}) // which labels its goroutine
 	var p *lockguard.PanicError
 	require.ErrorAs(t, err, &p)
 	require.ErrorIs(t, err, errOver)
 	require.Contains(t, string(p.Stack), "TestPanicOfTheWorkIsAnError")
 }
 
-func TestTimeoutEndsTheWorkWithItsCause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		job := Job{Name: "slow", Timeout: time.Minute, Work: Func(func(ctx context.Context, _ Run) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})}
-		started := time.Now()
-		err := job.Do(t.Context(), nil, Run{})
-		require.Equal(t, &TimeoutError{Job: "slow", Timeout: time.Minute}, err)
-		require.EqualError(t, err, `job "slow" took longer than its timeout 1m0s`)
-		require.Equal(t, time.Minute, time.Since(started))
-	})
+func TestTimeoutEndsTheWorkWhateverItReturns(t *testing.T) {
+	for name, returned := range map[string]error{"its cause": &TimeoutError{Job: "slow", Timeout: time.Minute}, "nothing": nil, "its context": context.DeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				job := Job{Name: "slow", Timeout: time.Minute, Work: Func(func(ctx context.Context, _ Run) error {
+					<-ctx.Done()
+					if name == "its cause" {
+						return context.Cause(ctx)
+					}
+					return returned
+				})}
+				work, _ := job.Bind(Run{})
+				started := time.Now()
+
+				err := work(t.Context())
+
+				require.Equal(t, time.Minute, time.Since(started))
+				require.ErrorIs(t, err, lockguard.ErrStopped, "so that its hooks run")
+				require.ErrorAs(t, err, new(*TimeoutError))
+				require.ErrorContains(t, err, `job "slow" took longer than its timeout 1m0s`)
+				if name == "its context" {
+					require.ErrorIs(t, err, returned)
+				}
+			})
+		})
+	}
 }
 
 func TestTimeoutDoesNotCountTheWaitForTheLock(t *testing.T) {
@@ -162,26 +176,6 @@ func TestTimeoutDoesNotCountTheWaitForTheLock(t *testing.T) {
 			<-time.After(time.Hour)
 			return work(ctx)
 		}), Run{}))
-	})
-}
-
-func TestWorkThatOverstaysItsTimeoutIsStoppedWhateverItReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, returned := range []error{nil, context.DeadlineExceeded} {
-			job := Job{Name: "slow", Timeout: time.Minute, Work: Func(func(ctx context.Context, _ Run) error {
-				<-ctx.Done()
-				return returned
-			})}
-			work, _ := job.Bind(Run{})
-
-			err := work(t.Context())
-
-			require.ErrorIs(t, err, lockguard.ErrStopped, "so that its hooks run")
-			require.ErrorAs(t, err, new(*TimeoutError))
-			if returned != nil {
-				require.ErrorIs(t, err, returned)
-			}
-		}
 	})
 }
 

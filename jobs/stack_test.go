@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 // waitHere is where the stacks of these tests are.
@@ -44,7 +42,7 @@ func TestStackOfARunTellsWhereItsGoroutinesAre(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stack = StackOf("one")
 		return strings.Contains(stack, "2 goroutines in\n")
-	}, 20*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 
 	// then it shows these, and no other's
 	require.Contains(t, stack, "\tgithub.com/lockkeeper/lockkeeper/jobs.waitHere\n\t\t")
@@ -58,7 +56,7 @@ func TestStackOfARunTellsWhereItsGoroutinesAre(t *testing.T) {
 	close(until)
 	require.NoError(t, <-ended)
 	require.NoError(t, <-ended)
-	require.Eventually(t, func() bool { return StackOf("one") == "" }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return StackOf("one") == "" }, patience, time.Millisecond)
 }
 
 func TestStackOfAHookIsThatOfItsRun(t *testing.T) {
@@ -73,13 +71,6 @@ func TestStackOfAHookIsThatOfItsRun(t *testing.T) {
 	require.Contains(t, StackOf("cleans up"), "jobs.waitHere")
 	close(until)
 	require.NoError(t, <-ended)
-}
-
-func TestLabelledWorkStillFindsItsPanic(t *testing.T) {
-	err := Job{Name: "j", Work: Func(func(context.Context, Run) error { panic("ouch") })}.Do(t.Context(), nil, Run{Attempt: "a"})
-	var panicked *lockguard.PanicError
-	require.ErrorAs(t, err, &panicked)
-	require.Contains(t, string(panicked.Stack), "TestLabelledWorkStillFindsItsPanic")
 }
 
 func TestStackOfIsBounded(t *testing.T) {

@@ -1,7 +1,7 @@
 package jobs
 
 import (
-	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -41,13 +41,6 @@ func TestCancelledCommandAndItsGrandchildrenHearSIGTERM(t *testing.T) {
 	require.EqualError(t, stopped, `command "/bin/sh" was stopped: over; it failed with exit status 3`)
 }
 
-func TestStoppedCommandThatExitsWithZeroWasStoppedAllTheSame(t *testing.T) {
-	r := run(t, never, `trap 'kill -9 $!; exit 0' TERM; sleep 1000 & echo ready; wait`)
-	r.said.await(t, "ready")
-	r.cancel(errOver)
-	require.Equal(t, &StoppedError{Command: "/bin/sh", Cause: errOver}, r.stopped(t))
-}
-
 func TestGroupThatIgnoresSIGTERMIsKilledAtTheEndOfItsGrace(t *testing.T) {
 	const cleanup = 150 * time.Millisecond
 	r := run(t, cleanup, deaf)
@@ -76,7 +69,7 @@ func (l *pausedLog) Write(p []byte) (int, error) {
 
 func TestCommandIsKilledInTimeThoughNobodyReadsTheLog(t *testing.T) {
 	log := &pausedLog{proceed: make(chan struct{})}
-	r := runAs(t, Run{Logger: slog.New(slog.NewTextHandler(log, nil))}, newFakeHold(t), heardBy, deaf)
+	r := runAs(t, Run{Logger: slog.New(slog.NewTextHandler(log, nil))}, newFakeHold(t), 100*time.Millisecond, deaf)
 	pid := r.said.awaitPID(t, "ready")
 
 	r.cancel(errOver)
@@ -88,129 +81,6 @@ func TestCommandIsKilledInTimeThoughNobodyReadsTheLog(t *testing.T) {
 	close(log.proceed)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "is killed") }, patience, time.Millisecond)
 	require.Regexp(t, `(?s)told to go.*is killed`, log.String())
-}
-
-func TestWithoutCleanupTimeTheGroupIsKilledAtOnce(t *testing.T) {
-	r := run(t, -1, stubborn)
-	r.said.await(t, "ready")
-	r.cancel(errOver)
-	require.True(t, r.stopped(t).Killed)
-	require.NotContains(t, r.said.String(), "told")
-}
-
-func TestPreemptionBringsItsOwnGrace(t *testing.T) {
-	for name, cause := range map[string]func(deadline time.Time) error{
-		"outranked":     func(d time.Time) error { return &lockguard.PreemptedError{Deadline: d} },
-		"lease run out": func(d time.Time) error { return &lockguard.LeaseExpiredError{Deadline: d} },
-		"of an outer hold": func(d time.Time) error {
-			return &lockguard.ShutdownError{Err: &lockguard.PreemptedError{Deadline: d}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newFakeHold(t)
-			r := runUnder(t, h, never, stubborn)
-			r.said.await(t, "ready")
-
-			deadline := time.Now().Add(heardBy)
-			h.end(cause(deadline))
-
-			r.said.await(t, "told")
-			stopped := r.stopped(t)
-			require.True(t, stopped.Killed)
-			require.False(t, time.Now().Before(deadline))
-			require.Equal(t, cause(deadline), stopped.Cause)
-		})
-	}
-}
-
-func TestLostLockKillsAtOnce(t *testing.T) {
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, stubborn)
-	r.said.await(t, "ready")
-
-	lost := &lockguard.LostError{Scope: "s", Token: 7}
-	h.lose(lost)
-
-	stopped := r.stopped(t)
-	require.True(t, stopped.Killed)
-	require.Same(t, lost, stopped.Cause)
-	require.NotContains(t, r.said.String(), "told")
-}
-
-func TestLossOfALockAroundKillsAtOnce(t *testing.T) {
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, stubborn)
-	r.said.await(t, "ready")
-	h.end(&lockguard.ShutdownError{Scope: "inner", Err: &lockguard.LostError{Scope: "outer"}})
-	require.True(t, r.stopped(t).Killed)
-	require.NotContains(t, r.said.String(), "told")
-}
-
-func TestLockLostDuringTheGraceKillsAtOnce(t *testing.T) {
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, stubborn)
-	r.said.await(t, "ready")
-	h.end(&lockguard.PreemptedError{Scope: "s", Deadline: time.Now().Add(never)})
-	r.said.await(t, "told")
-
-	close(h.lost)
-
-	stopped := r.stopped(t)
-	require.True(t, stopped.Killed)
-	require.ErrorAs(t, stopped.Cause, new(*lockguard.PreemptedError), "the first reason stays")
-}
-
-func TestCommandAtRiskIsToldEarlyAndKilledOnlyWhenTheLockIsLost(t *testing.T) {
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, stubborn)
-	r.said.await(t, "ready")
-
-	close(h.atRisk)
-	r.said.await(t, "told")
-	require.False(t, r.over())
-
-	lost := &lockguard.LostError{Scope: "s"}
-	h.lose(lost)
-	stopped := r.stopped(t)
-	require.True(t, stopped.Killed)
-	require.Same(t, lost, stopped.Cause)
-}
-
-func TestCommandAtRiskThatGoesInTimeSaysWhy(t *testing.T) {
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, obedient)
-	r.said.await(t, "ready")
-	close(h.atRisk)
-	stopped := r.stopped(t)
-	require.ErrorIs(t, stopped, ErrAtRisk)
-	require.Equal(t, 3, stopped.Exit.Code)
-}
-
-func TestPreemptionIsHeardAlsoAfterTheContextOfTheWorkHasEnded(t *testing.T) {
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, stubborn)
-	r.said.await(t, "ready")
-	r.cancel(&TimeoutError{Job: "compact", Timeout: time.Minute})
-	r.said.await(t, "told")
-
-	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(50 * time.Millisecond)})
-
-	stopped := r.stopped(t)
-	require.True(t, stopped.Killed)
-	require.EqualError(t, stopped, `command "/bin/sh" was stopped: job "compact" took longer than its timeout 1m0s; it had to be killed`)
-}
-
-func TestCommandInACleanupHookRunsAndIsKilledAtTheEndOfTheGrace(t *testing.T) {
-	h := newFakeHold(t)
-	h.end(&lockguard.PreemptedError{}) // the work was interrupted, the hook runs
-	r := runUnder(t, h, never, stubborn)
-	r.said.await(t, "ready")
-
-	r.cancel(errOver)
-
-	require.True(t, r.stopped(t).Killed)
-	require.NotContains(t, r.said.String(), "told")
 }
 
 func TestStoppedGroupHearsSIGTERM(t *testing.T) {
@@ -292,55 +162,140 @@ func TestOtherSignalsArePassedOnAndChangeNothing(t *testing.T) {
 	require.NotContains(t, r.said.String(), "bad")
 }
 
-func TestTheEarliestEndOfSeveralRules(t *testing.T) {
-	signals := make(chan os.Signal)
-	h := newFakeHold(t)
-	r := runUnder(t, h, never, deaf, func(c *Command) { c.Signals = signals })
-	r.said.await(t, "ready")
-	signals <- syscall.SIGTERM
+// A stop is why a stubborn command has to go, and what becomes of it.
+type stop struct {
+	cleanup time.Duration
+	hook    bool // the command is one of a cleanup hook
+	end     func(h *fakeHold, r *running)
+	cause   error
+}
 
-	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(50 * time.Millisecond)})
+func TestCommandIsKilledAtOnceWithoutATimeToCleanUp(t *testing.T) {
+	lost := &lockguard.LostError{Scope: "s", Token: 7}
+	around := &lockguard.ShutdownError{Scope: "inner", Err: &lockguard.LostError{Scope: "outer"}}
+	for name, c := range map[string]stop{
+		"it has none":           {-1, false, func(_ *fakeHold, r *running) { r.cancel(errOver) }, errOver},
+		"its lock is lost":      {never, false, func(h *fakeHold, _ *running) { h.lose(lost) }, lost},
+		"a lock around is lost": {never, false, func(h *fakeHold, _ *running) { h.end(around) }, around},
+		"its hook has to end":   {never, true, func(_ *fakeHold, r *running) { r.cancel(errOver) }, errOver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHold(t)
+			if c.hook {
+				h.end(&lockguard.PreemptedError{}) // the work was interrupted
+			}
+			r := runAs(t, Run{}, h, c.cleanup, stubborn)
+			pid := r.said.awaitPID(t, "ready")
 
-	stopped := r.stopped(t)
-	require.True(t, stopped.Killed)
-	require.ErrorAs(t, stopped.Cause, new(*SignalError), "the first reason is told")
+			c.end(h, r)
+
+			stopped := r.stopped(t)
+			require.True(t, stopped.Killed)
+			require.Equal(t, c.cause, stopped.Cause)
+			require.NotContains(t, r.said.String(), "told")
+			requireEmptyGroup(t, pid)
+		})
+	}
+}
+
+func TestPreemptionBringsItsOwnTimeToCleanUp(t *testing.T) {
+	for name, cause := range map[string]func(deadline time.Time) error{
+		"outranked":     func(d time.Time) error { return &lockguard.PreemptedError{Deadline: d} },
+		"lease run out": func(d time.Time) error { return &lockguard.LeaseExpiredError{Deadline: d} },
+		"of an outer hold": func(d time.Time) error {
+			return &lockguard.ShutdownError{Err: &lockguard.PreemptedError{Deadline: d}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFakeHold(t)
+			r := runAs(t, Run{}, h, never, stubborn)
+			r.said.await(t, "ready")
+			deadline := time.Now().Add(100 * time.Millisecond)
+			h.end(cause(deadline))
+			stopped := r.stopped(t)
+			require.True(t, stopped.Killed)
+			require.False(t, time.Now().Before(deadline))
+			require.Equal(t, cause(deadline), stopped.Cause)
+		})
+	}
+}
+
+func TestCommandThatWasToldToGoIsKilledWhenItsTimeEndsEarlier(t *testing.T) {
+	lost, overstayed := &lockguard.LostError{Scope: "s"}, &TimeoutError{Job: "compact", Timeout: time.Minute}
+	later := &lockguard.PreemptedError{Scope: "s", Deadline: time.Now().Add(never)}
+	soon := func(h *fakeHold) { h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(50 * time.Millisecond)}) }
+	loss := make(chan struct{})
+	signals := make(chan os.Signal, 1)
+	for name, c := range map[string]struct {
+		first func(h *fakeHold, r *running)
+		then  func(h *fakeHold)
+		cause error // the first one, and a loss for a lock that was at risk
+	}{
+		"preempted, then lost":         {func(h *fakeHold, _ *running) { h.end(later) }, func(h *fakeHold) { close(h.lost) }, later},
+		"at risk, then lost":           {func(h *fakeHold, _ *running) { close(h.atRisk) }, func(h *fakeHold) { h.lose(lost) }, lost},
+		"timed out, then preempted":    {func(_ *fakeHold, r *running) { r.cancel(overstayed) }, soon, overstayed},
+		"by a signal, then preempted":  {func(*fakeHold, *running) { signals <- syscall.SIGTERM }, soon, &SignalError{Signal: syscall.SIGTERM}},
+		"cancelled, then the run lost": {func(_ *fakeHold, r *running) { r.cancel(errOver) }, func(*fakeHold) { close(loss) }, errOver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHold(t)
+			run := Run{}
+			if c.cause == errOver {
+				run.Lost = loss
+			}
+			r := runAs(t, run, h, never, stubborn, func(c *Command) { c.Signals = signals })
+			r.said.await(t, "ready")
+
+			c.first(h, r)
+			r.said.await(t, "told")
+			require.False(t, r.over())
+			c.then(h)
+
+			stopped := r.stopped(t)
+			require.True(t, stopped.Killed)
+			require.Equal(t, c.cause, stopped.Cause)
+			require.EqualError(t, stopped, fmt.Sprintf(`command "/bin/sh" was stopped: %s; it had to be killed`, c.cause))
+		})
+	}
+}
+
+func TestCommandThatGoesInTimeSaysWhyItHadTo(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		end    func(h *fakeHold, r *running)
+		want   *StoppedError
+	}{
+		"at risk": {obedient, func(h *fakeHold, _ *running) { close(h.atRisk) }, &StoppedError{Cause: ErrAtRisk, Exit: &ExitError{Command: "/bin/sh", Code: 3}}},
+		"and exits with zero": {
+			`trap 'kill -9 $!; exit 0' TERM; sleep 1000 & echo ready; wait`,
+			func(_ *fakeHold, r *running) { r.cancel(errOver) }, &StoppedError{Cause: errOver},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHold(t)
+			r := runAs(t, Run{}, h, never, c.script)
+			r.said.await(t, "ready")
+			c.end(h, r)
+			c.want.Command = "/bin/sh"
+			require.Equal(t, c.want, r.stopped(t))
+		})
+	}
 }
 
 func TestSecondReasonDoesNotRepeatSIGTERM(t *testing.T) {
 	signals := make(chan os.Signal)
 	h := newFakeHold(t)
-	r := runUnder(t, h, never, stubborn, func(c *Command) { c.Signals = signals })
+	r := runAs(t, Run{}, h, never, `trap 'echo told' TERM; trap 'echo last' WINCH; echo ready; while :; do sleep 1000 & wait $!; kill -9 $!; done`,
+		func(c *Command) { c.Signals = signals })
 	r.said.await(t, "ready")
-	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(heardBy)})
+	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(never)})
 	r.said.await(t, "told")
 	r.cancel(errOver)
 	close(h.atRisk)
+	signals <- syscall.SIGWINCH
+	r.said.await(t, "last") // behind a SIGTERM, if there is one
+	h.lose(&lockguard.LostError{})
 	require.True(t, r.stopped(t).Killed)
 	require.Equal(t, 1, countLines(r.said.String(), "told"))
-}
-
-// What is no lock of package lockguard can be lost as well.
-func TestLossThatTheRunIsToldOfKillsAtOnce(t *testing.T) {
-	var said transcript
-	lost, ended := make(chan struct{}), make(chan error, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	command := &Command{Argv: []string{"/bin/sh", "-c", stubborn}, CleanupTimeout: never, Stdout: &said, Stderr: &said}
-	go func() { ended <- command.Run(ctx, Run{Lost: lost}) }()
-	said.await(t, "ready")
-
-	// when it winds up in its time, and the lock is lost
-	cancel()
-	said.await(t, "told")
-	close(lost)
-
-	// then it is killed
-	select {
-	case err := <-ended:
-		var stopped *StoppedError
-		require.ErrorAs(t, err, &stopped)
-		require.True(t, stopped.Killed)
-	case <-time.After(patience):
-		require.FailNow(t, "the command does not end")
-	}
 }

@@ -81,21 +81,20 @@ func (r *role) endsWell(t *testing.T, keyboard *os.File) {
 	require.NoError(t, r.cmd.Wait())
 }
 
-func TestCommandThatReadsTheTerminalGetsItAndGivesItBack(t *testing.T) {
-	keyboard, r := onTerminal(t, `echo ready $$; read x; echo got $x`)
-	awaitLent(t, keyboard, r.said.awaitPID(t, "ready"))
-	press(t, keyboard, "hello\n")
-	require.Equal(t, []string{"hello"}, r.said.await(t, "got"))
-	require.Equal(t, []string{"<nil>"}, r.said.await(t, "ended:"))
-	r.endsWell(t, keyboard)
-}
-
-func TestCommandThatSetsUpTheTerminalGetsIt(t *testing.T) {
-	keyboard, r := onTerminal(t, `stty -echo; echo ready $$; read x; echo got $x; stty echo`)
-	awaitLent(t, keyboard, r.said.awaitPID(t, "ready"))
-	press(t, keyboard, "hello\n")
-	require.Equal(t, []string{"hello"}, r.said.await(t, "got"))
-	r.endsWell(t, keyboard)
+func TestCommandThatUsesTheTerminalGetsItAndGivesItBack(t *testing.T) {
+	for name, script := range map[string]string{
+		"it reads":   `echo ready $$; read x; echo got $x`,
+		"it sets up": `stty -echo; echo ready $$; read x; echo got $x; stty echo`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			keyboard, r := onTerminal(t, script)
+			awaitLent(t, keyboard, r.said.awaitPID(t, "ready"))
+			press(t, keyboard, "hello\n")
+			require.Equal(t, []string{"hello"}, r.said.await(t, "got"))
+			require.Equal(t, []string{"<nil>"}, r.said.await(t, "ended:"))
+			r.endsWell(t, keyboard)
+		})
+	}
 }
 
 func TestCommandThatDoesNotReadLeavesTheTerminalToOthers(t *testing.T) {
