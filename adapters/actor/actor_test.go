@@ -13,23 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/adapters/actor"
+	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// newGuard is a process of its own: a client of the server, and a guard.
-func newGuard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
-	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	guard, err := lockguard.New(client)
-	require.NoError(t, err)
-	return guard
-}
 
 var requirement = lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute, LeaseTimeout: time.Hour}
 
@@ -49,12 +39,6 @@ func terms(t *testing.T) (serve func(context.Context) error, over <-chan term) {
 		ended <- term{hold.Token(), context.Cause(ctx)}
 		return nil
 	}, ended
-}
-
-// preempt takes the lock for a moment, from whoever has it.
-func preempt(t *testing.T, guard *lockguard.Guard) {
-	t.Helper()
-	require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "s", Priority: 9}, func(context.Context) error { return nil }))
 }
 
 // group runs actors as oklog/run does: the first to end interrupts all others.
@@ -90,7 +74,7 @@ func TestGroupStopsTheServiceAndTheNextOneServes(t *testing.T) {
 				zk := zktest.RunT(t, zktest.Pipe())
 				serve, over := terms(t)
 				var g group
-				g.add(actor.New(newGuard(t, zk, "one"), requirement, serve, actor.Again()))
+				g.add(actor.New(guardtest.New(t, zk, "one"), requirement, serve, actor.Again()))
 				g.add(func() error { time.Sleep(time.Minute); return why }, func(error) {})
 
 				// when
@@ -103,7 +87,7 @@ func TestGroupStopsTheServiceAndTheNextOneServes(t *testing.T) {
 				if why != nil {
 					require.ErrorIs(t, ended.cause, why)
 				}
-				require.NoError(t, newGuard(t, zk, "two").Do(t.Context(), requirement, func(context.Context) error { return nil }))
+				require.NoError(t, guardtest.New(t, zk, "two").Do(t.Context(), requirement, func(context.Context) error { return nil }))
 			})
 		})
 	}
@@ -116,12 +100,12 @@ func TestServiceServesAgainAfterPreemptionAndLoss(t *testing.T) {
 		serve, over := terms(t)
 		ctx, stop := context.WithCancel(t.Context())
 		g, ctx := errgroup.WithContext(ctx)
-		guard := newGuard(t, zk, "one")
+		guard := guardtest.New(t, zk, "one")
 		g.Go(func() error { return actor.Run(ctx, guard, requirement, serve, actor.Again()) })
 		time.Sleep(time.Second)
 
 		// when
-		preempt(t, newGuard(t, zk, "operator"))
+		guardtest.Preempt(t, guardtest.New(t, zk, "operator"))
 		preempted := <-over
 		time.Sleep(time.Minute)
 		zk.Partition("one")
@@ -147,14 +131,14 @@ func TestServiceThatShallServeOnceEndsWithItsHold(t *testing.T) {
 		serve, over := terms(t)
 		cleaned := false
 		done := make(chan error, 1)
-		guard := newGuard(t, zk, "one")
+		guard := guardtest.New(t, zk, "one")
 		go func() {
 			done <- actor.Run(t.Context(), guard, requirement, serve, actor.WithHooks(func(context.Context) error { cleaned = true; return nil }))
 		}()
 		time.Sleep(time.Second)
 
 		// when
-		preempt(t, newGuard(t, zk, "operator"))
+		guardtest.Preempt(t, guardtest.New(t, zk, "operator"))
 
 		// then
 		require.ErrorAs(t, <-done, new(*lockguard.PreemptedError))
@@ -179,7 +163,7 @@ func TestServiceThatFailsOrFinishesIsNotCalledAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
 
-				err := actor.Run(t.Context(), newGuard(t, zktest.RunT(t, zktest.Pipe()), "one"), requirement, func(ctx context.Context) error {
+				err := actor.Run(t.Context(), guardtest.New(t, zktest.RunT(t, zktest.Pipe()), "one"), requirement, func(ctx context.Context) error {
 					calls++
 					return test.serve(ctx)
 				}, actor.Again())
@@ -199,7 +183,7 @@ func TestServiceKeepsItsLockFromItsEqualsForAsLongAsItLives(t *testing.T) {
 		var group sync.WaitGroup
 		serving := make(chan string, 10)
 		for _, name := range []string{"one", "two"} {
-			guard := newGuard(t, zk, name)
+			guard := guardtest.New(t, zk, name)
 			group.Go(func() {
 				_ = actor.Run(ctx, guard, lockguard.Requirement{Scope: "s"}, func(ctx context.Context) error {
 					serving <- name
@@ -241,12 +225,12 @@ func TestLockThatIsNotToBeHad(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// given
 				zk := zktest.RunT(t, zktest.Pipe())
-				hold, err := newGuard(t, zk, "other").Acquire(t.Context(), requirement)
+				hold, err := guardtest.New(t, zk, "other").Acquire(t.Context(), requirement)
 				require.NoError(t, err)
 				time.AfterFunc(30*time.Minute, func() { _ = hold.Release(context.Background()) })
 
 				// when
-				err = actor.Run(t.Context(), newGuard(t, zk, "one"), test.requirement, func(context.Context) error { return nil }, test.options...)
+				err = actor.Run(t.Context(), guardtest.New(t, zk, "one"), test.requirement, func(context.Context) error { return nil }, test.options...)
 
 				// then
 				test.check(t, err)
@@ -259,7 +243,7 @@ func TestLockThatIsNotToBeHad(t *testing.T) {
 func TestActorThatIsInterruptedBeforeItBeginsDoesNotServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
-		execute, interrupt := actor.New(newGuard(t, zktest.RunT(t, zktest.Pipe()), "one"), requirement,
+		execute, interrupt := actor.New(guardtest.New(t, zktest.RunT(t, zktest.Pipe()), "one"), requirement,
 			func(context.Context) error { t.Error("it served"); return nil }, actor.Again())
 
 		// when

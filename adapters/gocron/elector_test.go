@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -16,21 +16,14 @@ func TestALeaderThatIsAskedToGoLeadsNoMoreAlthoughItStillHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a leader that has not yet noticed that it is asked to go
 		zk := zktest.RunT(t, zktest.Pipe())
-		guards := make([]*lockguard.Guard, 2)
-		for i, name := range []string{"leader", "better"} {
-			client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-			guards[i], err = lockguard.New(client)
-			require.NoError(t, err)
-		}
-		hold, err := guards[0].Acquire(t.Context(), lockguard.Requirement{Scope: "leader"})
+		better := guardtest.New(t, zk, "better")
+		hold, err := guardtest.New(t, zk, "leader").Acquire(t.Context(), lockguard.Requirement{Scope: "leader"})
 		require.NoError(t, err)
 		e := &Elector{hold: hold}
 		require.NoError(t, e.IsLeader(t.Context()))
 		taken := make(chan error, 1)
 		go func() {
-			taken <- guards[1].Do(t.Context(), lockguard.Requirement{Scope: "leader", Priority: 9}, func(context.Context) error { return nil })
+			taken <- better.Do(t.Context(), lockguard.Requirement{Scope: "leader", Priority: 9}, func(context.Context) error { return nil })
 		}()
 		<-hold.Context().Done()
 

@@ -3,7 +3,6 @@ package gocron_test
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,23 +14,13 @@ import (
 	"go.uber.org/goleak"
 
 	lockkeeper "github.com/lockkeeper/lockkeeper/adapters/gocron"
+	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// newGuard is a process of its own: a client of the server, and a guard.
-func newGuard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
-	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	guard, err := lockguard.New(client)
-	require.NoError(t, err)
-	return guard
-}
 
 // start runs a scheduler with one job until the test ends; gocron's Shutdown
 // spins, so nothing must run then that waits for the clock of the bubble.
@@ -46,29 +35,9 @@ func start(t *testing.T, every time.Duration, task gocron.Task, scheduler []gocr
 	return s
 }
 
-// notes are errors that several goroutines write down.
-type notes struct {
-	mu   sync.Mutex
-	errs []error
-}
-
-func (n *notes) add(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.errs = append(n.errs, err)
-}
-
-func (n *notes) listen(_ uuid.UUID, _ string, err error) { n.add(err) }
-
-func (n *notes) all() []error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return append([]error(nil), n.errs...)
-}
-
-func preempt(t *testing.T, guard *lockguard.Guard) {
-	t.Helper()
-	require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "s", Priority: 9}, func(context.Context) error { return nil }))
+// into collects the errors that gocron's listeners are told.
+func into(errs *guardtest.Errors) func(uuid.UUID, string, error) {
+	return func(_ uuid.UUID, _ string, err error) { errs.Add(err) }
 }
 
 func scope(string) lockguard.Requirement { return lockguard.Requirement{Scope: "s"} }
@@ -78,24 +47,24 @@ func TestTasksOfTwoSchedulersNeverRunAtTheSameTime(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
 		var running, runs atomic.Int32
-		var refused notes
+		var refused guardtest.Errors
 
 		// when
 		for _, name := range []string{"one", "two"} {
-			start(t, time.Minute, gocron.NewTask(lockkeeper.Task(newGuard(t, zk, name), lockguard.Requirement{Scope: "s"}, func(context.Context) error {
+			start(t, time.Minute, gocron.NewTask(lockkeeper.Task(guardtest.New(t, zk, name), lockguard.Requirement{Scope: "s"}, func(context.Context) error {
 				require.EqualValues(t, 1, running.Add(1))
 				time.Sleep(10 * time.Second)
 				running.Add(-1)
 				runs.Add(1)
 				return nil
-			})), nil, gocron.WithEventListeners(gocron.AfterJobRunsWithError(refused.listen)))
+			})), nil, gocron.WithEventListeners(gocron.AfterJobRunsWithError(into(&refused))))
 		}
 		time.Sleep(10*time.Minute + 30*time.Second)
 
 		// then
 		require.EqualValues(t, 10, runs.Load())
-		require.Len(t, refused.all(), 10)
-		require.ErrorAs(t, refused.all()[0], new(*recipes.NotAcquiredError))
+		require.Len(t, refused.All(), 10)
+		require.ErrorAs(t, refused.All()[0], new(*recipes.NotAcquiredError))
 	})
 }
 
@@ -105,20 +74,22 @@ func TestPreemptionLossAndShutdownReachATask(t *testing.T) {
 		cause     any
 		cleaned   bool
 	}{
-		"preemption": {func(t *testing.T, zk *zktest.Server, _ gocron.Scheduler) { preempt(t, newGuard(t, zk, "operator")) }, new(*lockguard.PreemptedError), true},
-		"loss":       {func(_ *testing.T, zk *zktest.Server, _ gocron.Scheduler) { zk.Partition("cron") }, new(*lockguard.LostError), false},
-		"shutdown":   {func(_ *testing.T, _ *zktest.Server, s gocron.Scheduler) { _ = s.Shutdown() }, new(*lockguard.ShutdownError), true},
+		"preemption": {func(t *testing.T, zk *zktest.Server, _ gocron.Scheduler) {
+			guardtest.Preempt(t, guardtest.New(t, zk, "operator"))
+		}, new(*lockguard.PreemptedError), true},
+		"loss":     {func(_ *testing.T, zk *zktest.Server, _ gocron.Scheduler) { zk.Partition("cron") }, new(*lockguard.LostError), false},
+		"shutdown": {func(_ *testing.T, _ *zktest.Server, s gocron.Scheduler) { _ = s.Shutdown() }, new(*lockguard.ShutdownError), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// given
 				zk := zktest.RunT(t, zktest.Pipe())
-				var causes notes
+				var causes guardtest.Errors
 				var cleaned atomic.Bool
-				s := start(t, time.Minute, gocron.NewTask(lockkeeper.Task(newGuard(t, zk, "cron"),
+				s := start(t, time.Minute, gocron.NewTask(lockkeeper.Task(guardtest.New(t, zk, "cron"),
 					lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute}, func(ctx context.Context) error {
 						<-ctx.Done()
-						causes.add(context.Cause(ctx))
+						causes.Add(context.Cause(ctx))
 						return nil
 					}, func(ctx context.Context) error { cleaned.Store(ctx.Err() == nil); return nil })), nil, gocron.WithLimitedRuns(1))
 				time.Sleep(61 * time.Second)
@@ -130,8 +101,8 @@ func TestPreemptionLossAndShutdownReachATask(t *testing.T) {
 				time.Sleep(time.Minute)
 
 				// then
-				require.Len(t, causes.all(), 1)
-				require.ErrorAs(t, causes.all()[0], test.cause)
+				require.Len(t, causes.All(), 1)
+				require.ErrorAs(t, causes.All()[0], test.cause)
 				require.Equal(t, test.cleaned, cleaned.Load())
 			})
 		})
@@ -141,17 +112,17 @@ func TestPreemptionLossAndShutdownReachATask(t *testing.T) {
 func TestPanicOfATaskIsTheErrorOfItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
-		var failed notes
-		guard := newGuard(t, zktest.RunT(t, zktest.Pipe()), "cron")
+		var failed guardtest.Errors
+		guard := guardtest.New(t, zktest.RunT(t, zktest.Pipe()), "cron")
 
 		// when
 		start(t, time.Minute, gocron.NewTask(lockkeeper.Task(guard, lockguard.Requirement{Scope: "s"}, func(context.Context) error { panic("out of paper") })),
-			nil, gocron.WithEventListeners(gocron.AfterJobRunsWithError(failed.listen)))
+			nil, gocron.WithEventListeners(gocron.AfterJobRunsWithError(into(&failed))))
 		time.Sleep(150 * time.Second)
 
 		// then
-		require.Len(t, failed.all(), 2)
-		require.ErrorAs(t, failed.all()[0], new(*lockguard.PanicError))
+		require.Len(t, failed.All(), 2)
+		require.ErrorAs(t, failed.All()[0], new(*lockguard.PanicError))
 	})
 }
 
@@ -159,25 +130,25 @@ func TestLockerSkipsAJobWhoseLockIsHeldAndKeepsItsSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		hold, err := newGuard(t, zk, "other").Acquire(t.Context(), lockguard.Requirement{Scope: "jobs/report", LeaseTimeout: time.Hour})
+		hold, err := guardtest.New(t, zk, "other").Acquire(t.Context(), lockguard.Requirement{Scope: "jobs/report", LeaseTimeout: time.Hour})
 		require.NoError(t, err)
-		locker, err := lockkeeper.NewLocker(newGuard(t, zk, "cron"), func(key string) lockguard.Requirement {
+		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), func(key string) lockguard.Requirement {
 			return lockguard.Requirement{Scope: "jobs/" + key}
 		})
 		require.NoError(t, err)
 		var runs atomic.Int32
-		var refused notes
+		var refused guardtest.Errors
 
 		// when
 		start(t, time.Minute, gocron.NewTask(func() { runs.Add(1) }), []gocron.SchedulerOption{gocron.WithDistributedLocker(locker)},
-			gocron.WithEventListeners(gocron.AfterLockError(refused.listen)))
+			gocron.WithEventListeners(gocron.AfterLockError(into(&refused))))
 		time.Sleep(10*time.Minute + time.Second)
 		require.NoError(t, hold.Release(t.Context()))
 		time.Sleep(5 * time.Minute)
 
 		// then
-		require.Len(t, refused.all(), 10)
-		require.ErrorAs(t, refused.all()[0], new(*recipes.NotAcquiredError))
+		require.Len(t, refused.All(), 10)
+		require.ErrorAs(t, refused.All()[0], new(*recipes.NotAcquiredError))
 		require.EqualValues(t, 5, runs.Load())
 	})
 }
@@ -186,7 +157,7 @@ func TestUnlockWithAContextThatHasEndedReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		locker, err := lockkeeper.NewLocker(newGuard(t, zk, "cron"), scope)
+		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), scope)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		lock, err := locker.Lock(ctx, "report")
@@ -198,7 +169,7 @@ func TestUnlockWithAContextThatHasEndedReleases(t *testing.T) {
 
 		// then
 		require.NoError(t, err)
-		require.NoError(t, newGuard(t, zk, "other").Do(t.Context(), lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Duration)},
+		require.NoError(t, guardtest.New(t, zk, "other").Do(t.Context(), lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Duration)},
 			func(context.Context) error { return nil }))
 	})
 }
@@ -207,13 +178,13 @@ func TestShutdownKeepsTheLockUntilAPlainTaskHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		locker, err := lockkeeper.NewLocker(newGuard(t, zk, "cron"), scope)
+		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), scope)
 		require.NoError(t, err)
 		finish, running := make(chan struct{}), make(chan struct{})
 		s := start(t, time.Minute, gocron.NewTask(func() { close(running); <-finish }), []gocron.SchedulerOption{gocron.WithDistributedLocker(locker)},
 			gocron.WithLimitedRuns(1))
 		<-running
-		other := newGuard(t, zk, "other")
+		other := guardtest.New(t, zk, "other")
 		try := func() error {
 			return other.Do(t.Context(), lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Duration)}, func(context.Context) error { return nil })
 		}
@@ -239,7 +210,7 @@ func TestOneInstanceLeadsAndAnotherOneWhenItIsGone(t *testing.T) {
 		runs := map[string]*atomic.Int32{"one": {}, "two": {}}
 		electors := map[string]*lockkeeper.Elector{}
 		for _, name := range []string{"one", "two"} {
-			elector, err := lockkeeper.NewElector(newGuard(t, zk, name), lockguard.Requirement{Scope: "leader"}, slog.New(slog.DiscardHandler))
+			elector, err := lockkeeper.NewElector(guardtest.New(t, zk, name), lockguard.Requirement{Scope: "leader"}, slog.New(slog.DiscardHandler))
 			require.NoError(t, err)
 			t.Cleanup(elector.Close)
 			electors[name] = elector

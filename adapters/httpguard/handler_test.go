@@ -20,29 +20,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockkeeper/lockkeeper/adapters/httpguard"
+	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// newGuard is a process of its own: a client of the server, and a guard.
-func newGuard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
-	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	guard, err := lockguard.New(client)
-	require.NoError(t, err)
-	return guard
-}
-
-// preempt takes the lock for a moment, from whoever has it.
-func preempt(t *testing.T, guard *lockguard.Guard) {
-	t.Helper()
-	require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "s", Priority: 9}, func(context.Context) error { return nil }))
-}
 
 // get asks for path, and returns the answer when there is one.
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
@@ -68,7 +52,7 @@ var wait = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.C
 func TestRequestRunsUnderItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
-		guard := newGuard(t, zktest.RunT(t, zktest.Pipe()), "http")
+		guard := guardtest.New(t, zktest.RunT(t, zktest.Pipe()), "http")
 		h := httpguard.Handler(guard, lockguard.Requirement{Scope: "s"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			hold, ok := lockguard.FromContext(r.Context())
 			if !ok || hold.Check() != nil {
@@ -96,8 +80,8 @@ func TestSecondRequestIsLockedOut(t *testing.T) {
 		zk := zktest.RunT(t, zktest.Pipe())
 		var served atomic.Int32
 		busy := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1); time.Sleep(time.Minute) })
-		first := httpguard.Handler(newGuard(t, zk, "one"), lockguard.Requirement{Scope: "s"}, busy)
-		second := httpguard.Handler(newGuard(t, zk, "two"), lockguard.Requirement{Scope: "s"}, busy, httpguard.WithRetryAfter(1500*time.Millisecond))
+		first := httpguard.Handler(guardtest.New(t, zk, "one"), lockguard.Requirement{Scope: "s"}, busy)
+		second := httpguard.Handler(guardtest.New(t, zk, "two"), lockguard.Requirement{Scope: "s"}, busy, httpguard.WithRetryAfter(1500*time.Millisecond))
 		go get(t, first, "/")
 		time.Sleep(time.Second) // of the bubble: it holds the lock now
 
@@ -117,7 +101,7 @@ func TestRequestWaitsAsLongAsItsAcquireTimeoutSays(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
 		short := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
-		h := httpguard.Handler(newGuard(t, zk, "one"), lockguard.Requirement{Scope: "s", AcquireTimeout: new(1500 * time.Millisecond)}, short)
+		h := httpguard.Handler(guardtest.New(t, zk, "one"), lockguard.Requirement{Scope: "s", AcquireTimeout: new(1500 * time.Millisecond)}, short)
 		answers := make(chan int, 3)
 
 		// when
@@ -134,7 +118,7 @@ func TestScopeComesFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		h := httpguard.HandlerFor(newGuard(t, zk, "http"), func(r *http.Request) ([]lockguard.Requirement, error) {
+		h := httpguard.HandlerFor(guardtest.New(t, zk, "http"), func(r *http.Request) ([]lockguard.Requirement, error) {
 			if r.URL.Path == "/" {
 				return nil, errors.New("which order?")
 			}
@@ -153,7 +137,7 @@ func TestScopeComesFromTheRequest(t *testing.T) {
 func TestInterruptedRequestThatHasWrittenNothingIsAnswered(t *testing.T) {
 	for name, interrupt := range map[string]func(t *testing.T, zk *zktest.Server){
 		"preempted": func(t *testing.T, zk *zktest.Server) {
-			preempt(t, newGuard(t, zk, "operator"))
+			guardtest.Preempt(t, guardtest.New(t, zk, "operator"))
 		},
 		"lost": func(_ *testing.T, zk *zktest.Server) { zk.Partition("http") },
 	} {
@@ -161,7 +145,7 @@ func TestInterruptedRequestThatHasWrittenNothingIsAnswered(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// given
 				zk := zktest.RunT(t, zktest.Pipe())
-				h := httpguard.Handler(newGuard(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait)
+				h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait)
 				answer := make(chan *httptest.ResponseRecorder, 1)
 				go func() { answer <- get(t, h, "/") }()
 				time.Sleep(time.Second) // of the bubble: it holds the lock now
@@ -183,7 +167,7 @@ func TestResponseThatHasStartedIsLeftAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		h := httpguard.Handler(newGuard(t, zk, "http"), lockguard.Requirement{Scope: "s"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "half")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -193,7 +177,7 @@ func TestResponseThatHasStartedIsLeftAsItIs(t *testing.T) {
 		time.Sleep(time.Second) // of the bubble: it holds the lock now
 
 		// when
-		preempt(t, newGuard(t, zk, "operator"))
+		guardtest.Preempt(t, guardtest.New(t, zk, "operator"))
 
 		// then
 		w := <-answer
@@ -206,7 +190,7 @@ func TestSilentZooKeeperIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		guard := newGuard(t, zk, "http")
+		guard := guardtest.New(t, zk, "http")
 		require.Equal(t, http.StatusNotFound, get(t, httpguard.Handler(guard, lockguard.Requirement{Scope: "s"}, http.NotFoundHandler()), "/").Code)
 		zk.Partition("http")
 		time.Sleep(time.Minute)
@@ -226,7 +210,7 @@ func TestRequirementThatCannotWorkIsTheServersFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		var log bytes.Buffer
-		h := httpguard.Handler(newGuard(t, zktest.RunT(t, zktest.Pipe()), "http"), lockguard.Requirement{Scope: "a//b"}, wait,
+		h := httpguard.Handler(guardtest.New(t, zktest.RunT(t, zktest.Pipe()), "http"), lockguard.Requirement{Scope: "a//b"}, wait,
 			httpguard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 
 		// when
@@ -243,7 +227,7 @@ func TestRefusalCanBeWrittenByTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		h := httpguard.Handler(newGuard(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait,
+		h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait,
 			httpguard.WithRefusal(func(w http.ResponseWriter, _ *http.Request, err error) {
 				require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
 				w.WriteHeader(http.StatusTeapot)
@@ -266,7 +250,7 @@ func TestPanicReachesTheServerAfterTheLockIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		var log bytes.Buffer
-		guard := newGuard(t, zktest.RunT(t, zktest.Pipe()), "http")
+		guard := guardtest.New(t, zktest.RunT(t, zktest.Pipe()), "http")
 		abort := httpguard.Handler(guard, lockguard.Requirement{Scope: "s"}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
 		}), httpguard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -285,7 +269,7 @@ func TestPanicReachesTheServerAfterTheLockIsReleased(t *testing.T) {
 // The wrapped writer of a real server keeps what handlers expect of it.
 func TestRealServerStreamsAndHandsConnectionsOver(t *testing.T) {
 	// given
-	guard := newGuard(t, zktest.RunT(t), "http")
+	guard := guardtest.New(t, zktest.RunT(t), "http")
 	var hijacked atomic.Bool
 	guarded := httpguard.Handler(guard, lockguard.Requirement{Scope: "s"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hijack" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/adapters/robfigcron"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -23,35 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// notes are errors that several goroutines write down.
-type notes struct {
-	mu   sync.Mutex
-	errs []error
-}
-
-func (n *notes) add(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.errs = append(n.errs, err)
-}
-
-func (n *notes) all() []error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.errs)
-}
-
-// newGuard is a process of its own: a client of the server, and a guard.
-func newGuard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
-	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	guard, err := lockguard.New(client)
-	require.NoError(t, err)
-	return guard
-}
 
 // start runs a cron until the test ends.
 func start(t *testing.T, spec string, job cron.Job) {
@@ -93,7 +64,7 @@ func TestTwoDaemonsNeverRunAJobAtTheSameTime(t *testing.T) {
 
 		// when
 		for _, name := range []string{"one", "two"} {
-			start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, name), requirement)(job))
+			start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, name), requirement)(job))
 		}
 		time.Sleep(10*time.Minute + 45*time.Second)
 
@@ -109,15 +80,15 @@ func TestJobThatDoesNotGetItsLockIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		release := hold(t, newGuard(t, zk, "other"), lockguard.Requirement{Scope: "s"})
+		release := hold(t, guardtest.New(t, zk, "other"), lockguard.Requirement{Scope: "s"})
 		var log bytes.Buffer
-		var skips notes
+		var skips guardtest.Errors
 		var runs atomic.Int32
 
 		// when
-		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"},
+		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "s"},
 			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
-			robfigcron.OnSkipped(skips.add),
+			robfigcron.OnSkipped(skips.Add),
 		)(cron.FuncJob(func() { runs.Add(1) })))
 		time.Sleep(150 * time.Second)
 		release()
@@ -125,8 +96,8 @@ func TestJobThatDoesNotGetItsLockIsSkipped(t *testing.T) {
 
 		// then
 		require.EqualValues(t, 1, runs.Load())
-		require.Len(t, skips.all(), 2)
-		require.ErrorAs(t, skips.all()[0], new(*recipes.NotAcquiredError))
+		require.Len(t, skips.All(), 2)
+		require.ErrorAs(t, skips.All()[0], new(*recipes.NotAcquiredError))
 		require.Contains(t, log.String(), "a tick is skipped")
 	})
 }
@@ -135,30 +106,30 @@ func TestPreemptionReachesTheContextOfAJobAndItsHooksCleanUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		var causes, failed notes
+		var causes, failed guardtest.Errors
 		var cleaned atomic.Bool
-		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"),
+		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"),
 			lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute},
 			robfigcron.WithHooks(func(context.Context) error { cleaned.Store(true); return nil }),
-			robfigcron.OnFailed(failed.add),
+			robfigcron.OnFailed(failed.Add),
 		)(robfigcron.Job(func(ctx context.Context) error {
 			<-ctx.Done()
-			causes.add(context.Cause(ctx))
+			causes.Add(context.Cause(ctx))
 			return nil
 		})))
 		time.Sleep(61 * time.Second)
 
 		// when
-		release := hold(t, newGuard(t, zk, "operator"), lockguard.Requirement{Scope: "s", Priority: 9})
+		release := hold(t, guardtest.New(t, zk, "operator"), lockguard.Requirement{Scope: "s", Priority: 9})
 		defer release()
 		synctest.Wait()
 
 		// then
-		require.Len(t, causes.all(), 1)
-		require.ErrorAs(t, causes.all()[0], new(*lockguard.PreemptedError))
+		require.Len(t, causes.All(), 1)
+		require.ErrorAs(t, causes.All()[0], new(*lockguard.PreemptedError))
 		require.True(t, cleaned.Load())
-		require.Len(t, failed.all(), 1)
-		require.ErrorIs(t, failed.all()[0], causes.all()[0])
+		require.Len(t, failed.All(), 1)
+		require.ErrorIs(t, failed.All()[0], causes.All()[0])
 	})
 }
 
@@ -166,10 +137,10 @@ func TestLossReachesTheContextOfAJobAndIsToldForAPlainOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		guard := newGuard(t, zk, "cron")
-		var withContext, plain notes
-		run := func(scope string, failed *notes, job cron.Job) {
-			start(t, "0 * * * *", robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: scope}, robfigcron.OnFailed(failed.add))(job))
+		guard := guardtest.New(t, zk, "cron")
+		var withContext, plain guardtest.Errors
+		run := func(scope string, failed *guardtest.Errors, job cron.Job) {
+			start(t, "0 * * * *", robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: scope}, robfigcron.OnFailed(failed.Add))(job))
 		}
 		var ended atomic.Int64
 		run("context", &withContext, robfigcron.Job(func(ctx context.Context) error {
@@ -189,9 +160,9 @@ func TestLossReachesTheContextOfAJobAndIsToldForAPlainOne(t *testing.T) {
 		time.Sleep(time.Minute)
 
 		// then
-		for _, failed := range []*notes{&withContext, &plain} {
-			require.Len(t, failed.all(), 1)
-			require.ErrorAs(t, failed.all()[0], new(*lockguard.LostError))
+		for _, failed := range []*guardtest.Errors{&withContext, &plain} {
+			require.Len(t, failed.All(), 1)
+			require.ErrorAs(t, failed.All()[0], new(*lockguard.LostError))
 		}
 		require.Less(t, time.Duration(ended.Load()), time.Minute)
 	})
@@ -202,18 +173,18 @@ func TestPanicEndsTheRunAndReleasesTheLock(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
 		var log bytes.Buffer
-		var failed notes
+		var failed guardtest.Errors
 
 		// when
-		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"},
+		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "s"},
 			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
-			robfigcron.OnFailed(failed.add),
+			robfigcron.OnFailed(failed.Add),
 		)(cron.FuncJob(func() { panic("out of paper") })))
 		time.Sleep(150 * time.Second)
 
 		// then
-		require.Len(t, failed.all(), 2)
-		require.ErrorAs(t, failed.all()[0], new(*lockguard.PanicError))
+		require.Len(t, failed.All(), 2)
+		require.ErrorAs(t, failed.All()[0], new(*lockguard.PanicError))
 		require.Contains(t, log.String(), "wrapper_test.go", "the stack")
 	})
 }
@@ -222,14 +193,14 @@ func TestNoMoreThanOneTickOfAJobWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
-		release := hold(t, newGuard(t, zk, "other"), lockguard.Requirement{Scope: "s", LeaseTimeout: time.Hour})
+		release := hold(t, guardtest.New(t, zk, "other"), lockguard.Requirement{Scope: "s", LeaseTimeout: time.Hour})
 		var runs atomic.Int32
-		var skips notes
+		var skips guardtest.Errors
 
 		// when
-		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"),
+		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"),
 			lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Hour)},
-			robfigcron.OnSkipped(skips.add),
+			robfigcron.OnSkipped(skips.Add),
 		)(cron.FuncJob(func() { runs.Add(1) })))
 		time.Sleep(10*time.Minute + time.Second)
 		release()
@@ -237,8 +208,8 @@ func TestNoMoreThanOneTickOfAJobWaits(t *testing.T) {
 
 		// then
 		require.EqualValues(t, 2, runs.Load(), "the one that waited, and the next")
-		require.Len(t, skips.all(), 9)
-		for _, err := range skips.all() {
+		require.Len(t, skips.All(), 9)
+		for _, err := range skips.All() {
 			require.ErrorIs(t, err, robfigcron.ErrStillWaiting)
 		}
 	})
@@ -250,9 +221,9 @@ func TestJobIsToldToGoWhenTheGivenContextEnds(t *testing.T) {
 		zk := zktest.RunT(t, zktest.Pipe())
 		deploy := errors.New("a new version is here")
 		ctx, stop := context.WithCancelCause(t.Context())
-		var causes notes
-		start(t, "* * * * *", robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"}, robfigcron.WithContext(ctx))(
-			robfigcron.Job(func(ctx context.Context) error { <-ctx.Done(); causes.add(context.Cause(ctx)); return nil })))
+		var causes guardtest.Errors
+		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "s"}, robfigcron.WithContext(ctx))(
+			robfigcron.Job(func(ctx context.Context) error { <-ctx.Done(); causes.Add(context.Cause(ctx)); return nil })))
 		time.Sleep(61 * time.Second)
 
 		// when
@@ -260,9 +231,9 @@ func TestJobIsToldToGoWhenTheGivenContextEnds(t *testing.T) {
 		synctest.Wait()
 
 		// then
-		require.Len(t, causes.all(), 1)
-		require.ErrorAs(t, causes.all()[0], new(*lockguard.ShutdownError))
-		require.ErrorIs(t, causes.all()[0], deploy)
+		require.Len(t, causes.All(), 1)
+		require.ErrorAs(t, causes.All()[0], new(*lockguard.ShutdownError))
+		require.ErrorIs(t, causes.All()[0], deploy)
 	})
 }
 
@@ -272,7 +243,7 @@ func TestJobOutsideOfAWrapperDoesNotRun(t *testing.T) {
 		zk := zktest.RunT(t, zktest.Pipe())
 		runs := 0
 		job := robfigcron.Job(func(context.Context) error { runs++; return nil })
-		wrap := robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "s"})
+		wrap := robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "s"})
 
 		// when
 		job.Run()
@@ -294,7 +265,7 @@ func TestRequirementThatCannotWorkIsToldAtEveryTick(t *testing.T) {
 		// given
 		zk := zktest.RunT(t, zktest.Pipe())
 		var log bytes.Buffer
-		job := robfigcron.JobWrapper(newGuard(t, zk, "cron"), lockguard.Requirement{Scope: "a//b"},
+		job := robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "a//b"},
 			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))(cron.FuncJob(func() { t.Error("it ran") }))
 
 		// when

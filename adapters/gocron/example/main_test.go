@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -17,7 +16,7 @@ func TestTasksRunAndCleanUpWhenTheProgramEnds(t *testing.T) {
 	// given
 	zk := zktest.RunT(t)
 	ctx, stop := context.WithCancel(t.Context())
-	var out output
+	var out guardtest.Output
 	done := make(chan error, 2)
 
 	// when
@@ -33,22 +32,4 @@ func TestTasksRunAndCleanUpWhenTheProgramEnds(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 	require.Contains(t, out.String(), "half a report removed\n")
-}
-
-// output is written by several goroutines.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

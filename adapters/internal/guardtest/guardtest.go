@@ -1,0 +1,69 @@
+// Package guardtest is what the tests of adapters share.
+package guardtest
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// New returns a guard as a process has it: with a client of its own, whose connections have its name.
+func New(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
+	t.Helper()
+	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+	guard, err := lockguard.New(client)
+	require.NoError(t, err)
+	return guard
+}
+
+// Preempt takes the lock "s" for a moment, from any holder.
+func Preempt(t *testing.T, guard *lockguard.Guard) {
+	t.Helper()
+	require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "s", Priority: 9}, func(context.Context) error { return nil }))
+}
+
+// Errors are collected from several goroutines.
+type Errors struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (e *Errors) Add(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, err)
+}
+
+func (e *Errors) All() []error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.all)
+}
+
+// Output is written by several goroutines.
+type Output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
