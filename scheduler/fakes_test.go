@@ -27,11 +27,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // cluster is a tick ledger in memory, shared by several daemons.
 type cluster struct {
-	mu       sync.Mutex
-	jobs     map[string]*record
-	ids      int
-	requests []recipes.TickRequest
-	asked    chan struct{} // closed when the requests change
+	mu   sync.Mutex
+	jobs map[string]*record
+	ids  int
 
 	server *atomic.Int64 // how far the clock of ZooKeeper's leader is ahead of the bubble's; nil: nobody knows it
 }
@@ -40,8 +38,6 @@ type record struct {
 	last     time.Time
 	running  []*holding
 	waiting  []time.Time
-	paused   *recipes.TickPause
-	failures int
 	outcomes map[time.Time][]string // how each instant ended
 	ends     []recipes.TickEnd
 }
@@ -69,7 +65,7 @@ func (r *record) end(instant time.Time, outcome string) {
 	r.outcomes[instant] = append(r.outcomes[instant], outcome)
 }
 
-func newCluster() *cluster { return &cluster{jobs: map[string]*record{}, asked: make(chan struct{})} }
+func newCluster() *cluster { return &cluster{jobs: map[string]*record{}} }
 
 func (c *cluster) of(job string) *record {
 	if c.jobs[job] == nil {
@@ -226,11 +222,6 @@ func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask r
 		if !instant.After(r.last) {
 			return recipes.TickClaim{Verdict: recipes.TickTaken, Last: r.last}
 		}
-		if p := r.paused; p != nil && (p.Until.IsZero() || instant.Before(p.Until)) {
-			r.last = instant
-			r.end(instant, "paused")
-			return recipes.TickClaim{Verdict: recipes.TickPaused, Paused: p}
-		}
 		dead := r.settle()
 		most := 1
 		if ask.OnOverlap == recipes.AllowOverlap {
@@ -271,10 +262,8 @@ func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask r
 }
 
 func (l *ledger) claimed(r *record, run recipes.TickRun, dead []recipes.TickRun) recipes.TickClaim {
-	if run.ID == "" {
-		l.ids++
-		run.ID = fmt.Sprint(l.ids)
-	}
+	l.ids++
+	run.ID = fmt.Sprint(l.ids)
 	run.Owner = l.name
 	r.running = append(r.running, &holding{run: run, owner: l, cancel: make(chan time.Time, 1)})
 	return recipes.TickClaim{Verdict: recipes.TickClaimed, Run: run, Interrupted: dead}
@@ -286,8 +275,6 @@ func (l *ledger) ClaimWaiting(ctx context.Context, job string, most int) (recipe
 		switch {
 		case len(r.waiting) == 0:
 			return recipes.TickClaim{Verdict: recipes.TickTaken}
-		case r.paused != nil:
-			return recipes.TickClaim{Verdict: recipes.TickPaused, Paused: r.paused}
 		case len(r.running) >= most:
 			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
 		}
@@ -298,70 +285,23 @@ func (l *ledger) ClaimWaiting(ctx context.Context, job string, most int) (recipe
 }
 
 func (l *ledger) ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error) {
-	return l.manual(ctx, recipes.TickRequest{Job: job}, at, 1)
-}
-
-func (l *ledger) ClaimRequest(ctx context.Context, request recipes.TickRequest, most int) (recipes.TickClaim, error) {
-	return l.manual(ctx, request, time.Now(), most)
-}
-
-func (l *ledger) manual(ctx context.Context, request recipes.TickRequest, at time.Time, most int) (recipes.TickClaim, error) {
-	return l.claim(ctx, request.Job, time.Time{}, func(r *record) recipes.TickClaim {
+	return l.claim(ctx, job, time.Time{}, func(r *record) recipes.TickClaim {
 		dead := r.settle()
-		if len(r.running) >= most {
+		if len(r.running) > 0 {
 			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
 		}
-		if request.ID != "" && !l.withdraw(request.ID) {
-			return recipes.TickClaim{Verdict: recipes.TickTaken}
-		}
-		return l.claimed(r, recipes.TickRun{Job: request.Job, Instant: at.UTC(), Manual: true, ID: request.ID, By: request.By, Why: request.Reason}, dead)
+		return l.claimed(r, recipes.TickRun{Job: job, Instant: at.UTC(), Manual: true}, dead)
 	})
 }
 
-func (c *cluster) pause(job string, p *recipes.TickPause) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.of(job).paused = p
+// AwaitRequests has none: those are tested on the real ledger.
+func (l *ledger) AwaitRequests(ctx context.Context, _ recipes.TickRequests) (recipes.TickRequests, error) {
+	<-ctx.Done()
+	return recipes.TickRequests{}, context.Cause(ctx)
 }
 
-// request asks for a run by hand.
-func (c *cluster) request(r recipes.TickRequest) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests = append(slices.Clone(c.requests), r)
-	c.told()
-}
-
-func (c *cluster) told() {
-	close(c.asked)
-	c.asked = make(chan struct{})
-}
-
-// withdraw reports whether the request stood.
-func (c *cluster) withdraw(id string) bool {
-	n := len(c.requests)
-	c.requests = slices.DeleteFunc(slices.Clone(c.requests), func(r recipes.TickRequest) bool { return r.ID == id })
-	if len(c.requests) == n {
-		return false
-	}
-	c.told()
-	return true
-}
-
-func (l *ledger) AwaitRequests(ctx context.Context, seen recipes.TickRequests) (recipes.TickRequests, error) {
-	for {
-		l.mu.Lock()
-		now, asked := l.requests, l.asked
-		l.mu.Unlock()
-		if !slices.Equal(now, seen.Standing) {
-			return recipes.TickRequests{Standing: now}, nil
-		}
-		select {
-		case <-asked:
-		case <-ctx.Done():
-			return recipes.TickRequests{}, context.Cause(ctx)
-		}
-	}
+func (l *ledger) ClaimRequest(context.Context, recipes.TickRequest, int) (recipes.TickClaim, error) {
+	panic("nobody has asked")
 }
 
 func (l *ledger) AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.Time, err error) {
@@ -390,21 +330,8 @@ func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.Ti
 		}
 		r.running = slices.Delete(r.running, i, i+1)
 		outcome := string(end.Outcome)
-		switch end.Outcome {
-		case recipes.TickSkipped:
+		if end.Outcome == recipes.TickSkipped {
 			outcome = end.Reason
-		case recipes.TickFailed:
-			r.failures++
-			if end.PauseAfter > 0 && r.failures >= end.PauseAfter {
-				r.paused = &recipes.TickPause{By: "lockkeeper", Reason: end.Reason}
-				if end.PauseFor > 0 {
-					r.paused.Until = time.Now().Add(end.PauseFor)
-				}
-				finish.Paused = r.paused
-			}
-		case recipes.TickRan:
-			r.failures = 0
-		default:
 		}
 		r.end(run.Instant, outcome)
 		r.ends = append(r.ends, end)

@@ -133,24 +133,6 @@ func TestHashedStepsGoByElapsedTimeAsPlainOnesDo(t *testing.T) {
 	require.Equal(t, 1, count("H(0-29) 2 * * *"))
 }
 
-func TestPhasesShiftEveryPeriodFromTheEpoch(t *testing.T) {
-	cases := []struct{ spec, after, want string }{
-		{"@every 1h/15m", "2026-01-01T12:00:00Z", "2026-01-01T12:15:00Z"},
-		{"@every 1h/15m", "2026-01-01T12:15:00Z", "2026-01-01T13:15:00Z"},
-		{"@every 1h / 15m", "2026-01-01T12:14:59Z", "2026-01-01T12:15:00Z"},
-		{"@every 1h/0s", "2026-01-01T12:14:59Z", "2026-01-01T13:00:00Z"},
-		{"@every 24h/6h30m", "2026-01-01T12:00:00Z", "2026-01-02T06:30:00Z"},
-		{"@every 1h/59m59s", "1969-12-31T22:59:59.5Z", "1969-12-31T23:59:59Z"},
-	}
-	for _, c := range cases {
-		t.Run(c.spec, func(t *testing.T) {
-			after, err := time.Parse(time.RFC3339Nano, c.after)
-			require.NoError(t, err)
-			require.Equal(t, c.want, mustParse(t, c.spec, "").Next(after).Format(time.RFC3339))
-		})
-	}
-}
-
 func TestHashedFieldsThatCannotWorkAreRefusedWithAdvice(t *testing.T) {
 	cases := []struct{ name, spec, want string }{
 		{"", "H * * * *", "minute: the number H follows from the name of a job"},

@@ -126,6 +126,12 @@ func TestEveryTickOfALongSleepIsRecorded(t *testing.T) {
 		require.Equal(t, 86430, c.decidedTicks(t, "a"))
 		require.EqualValues(t, 86430, d.stats("a").Total())
 		require.Equal(t, 1, d.log.lines("too far forward"))
+
+		// and a daemon whose clock is right says what it finds
+		right := start(t, c.daemon("two"), []jobs.Job{j})
+		time.Sleep(5 * time.Second)
+		right.drain()
+		require.Equal(t, 1, right.log.lines("a daemon whose clock was ahead"))
 		requireOnce(t, c, "a", sec(86415), sec(86430), time.Second, "ran")
 	})
 }

@@ -101,28 +101,6 @@ func TestAnOutageFromTheBeginningIsToldForWhatItIs(t *testing.T) {
 	})
 }
 
-func TestTicksThatPassedUnseenAreSkippedButTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var ahead atomic.Int64
-		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		d := start(t, c.daemon("one"), []jobs.Job{job("a", "* * * * *", time.Second)}, func(cfg *Config) { cfg.Now = now })
-		time.Sleep(90 * time.Second)
-		ahead.Store(int64(10 * time.Minute)) // suspended, or the clock was set
-		time.Sleep(32 * time.Second)
-		require.EqualValues(t, 9, d.stats("a").Skipped[SkipMissed])
-		requireOnce(t, c, "a", minute(2), minute(10), time.Minute, "missed")
-		requireOnce(t, c, "a", minute(11), minute(12), time.Minute, "ran")
-		ahead.Store(0) // and back: nothing is repeated, nothing is due
-		time.Sleep(10 * time.Minute)
-		require.EqualValues(t, 3, d.stats("a").Ran)
-		time.Sleep(time.Minute)
-		d.drain()
-		requireOnce(t, c, "a", minute(13), minute(13), time.Minute, "ran")
-		require.Equal(t, 9, d.log.lines("reason=missed"))
-	})
-}
-
 func TestTicksMissedHereButRunElsewhereAreNoSkips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -141,26 +119,6 @@ func TestTicksMissedHereButRunElsewhereAreNoSkips(t *testing.T) {
 		require.Empty(t, asleep.stats("a").Skipped)
 		require.EqualValues(t, 11, asleep.stats("a").Taken+asleep.stats("a").Ran)
 		requireOnce(t, c, "a", minute(1), minute(10), time.Minute, "ran")
-	})
-}
-
-func TestAnAbsurdJumpOfTheClockIsSurvived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		var ahead atomic.Int64
-		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", time.Millisecond)}, func(cfg *Config) {
-			cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		})
-		ahead.Store(int64(26 * 365 * 24 * time.Hour))
-		time.Sleep(2 * time.Second)
-		require.Equal(t, 1, d.log.lines("too far forward"))
-		require.NotZero(t, d.stats("a").Ran)
-		d.drain()
-
-		right := start(t, c.daemon("two"), []jobs.Job{job("a", "@every 1s", time.Millisecond)})
-		time.Sleep(5 * time.Second)
-		right.drain()
-		require.Equal(t, 1, right.log.lines("a daemon whose clock was ahead"))
 	})
 }
 

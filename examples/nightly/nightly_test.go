@@ -14,32 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
-	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
-
-// One cycle of the schedule is 20 seconds long, and everything happens in it.
-// What takes longest to happen, the tick that finds the run before it, takes 7
-// seconds.
-const cycle = 32 * time.Second
-
-func TestNothingIsCorruptedUnderLocks(t *testing.T) {
-	t.Parallel()
-	zk := zkserver.Start(t)
-
-	report, out := show(t, cycle, Config{Client: recipes.Config{Servers: []string{zk.Addr()}, Root: zkserver.Root(t)}})
-
-	requireSound(t, report, out)
-}
-
-func TestWithoutLocksTheDataIsCorrupted(t *testing.T) {
-	t.Parallel()
-	zk := zkserver.Start(t)
-
-	report, out := show(t, cycle, Config{Client: recipes.Config{Servers: []string{zk.Addr()}, Root: zkserver.Root(t)}, Unsafe: true})
-
-	requireCorrupted(t, report, out)
-}
 
 func TestWithoutZooKeeperNothingIsStarted(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

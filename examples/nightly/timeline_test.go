@@ -107,23 +107,6 @@ func TestCleanupEndsInTheChartAlthoughTheReleaseTakesItsTime(t *testing.T) {
 	require.Contains(t, got, "\n  compact       ███████████▒▒▒\n")
 }
 
-func TestSilenceOfZooKeeperIsToldAndExplainsWhyTheEndTakesLong(t *testing.T) {
-	var out bytes.Buffer
-	line := newTimeline(newPrinter(&out, false, func(error) {}))
-	line.drains = true
-	line.add(step{At: start, Daemon: " ", Kind: outage, Text: "ZooKeeper does not answer"})
-	line.add(step{At: start.Add(time.Second), Daemon: " ", Kind: answers, Text: "ZooKeeper is back, after 3s"})
-
-	line.flush(start.Add(time.Hour))
-
-	require.Equal(t, strings.TrimPrefix(`
-  02:00:00.0              ✗ outage      ZooKeeper does not answer
-  Waiting for ZooKeeper (at most 15s); Ctrl-C again ends at once.
-  02:00:01.0              ✓ answers     ZooKeeper is back, after 3s
-`, "\n"), out.String())
-	require.Empty(t, line.past.tallies)
-}
-
 func TestTimelineFollowsTheDaemonsUntilTheyHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -24,7 +24,7 @@ func TestReportIsWrittenOnceAndCleanedUpWhenTheProgramEnds(t *testing.T) {
 	for range 2 {
 		go func() { done <- serve(ctx, zk.Addr(), &out) }()
 	}
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "writing") }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "writing") }, time.Minute, 10*time.Millisecond)
 	stop()
 
 	// then

@@ -96,7 +96,7 @@ func TestWebInterfaceIsServedUntilTheEnd(t *testing.T) {
 		require.NoError(t, err, told.String())
 		told.Write(part[:n])
 	}
-	client := &http.Client{Timeout: 20 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	page, err := client.Get(address.FindStringSubmatch(told.String())[1])
 	require.NoError(t, err)

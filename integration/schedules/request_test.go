@@ -153,6 +153,37 @@ func TestAJobThatIsPausedRunsByHand(t *testing.T) {
 	})
 }
 
+// Whoever asks does not know which daemons have read the new configuration yet.
+func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		// given a request for a job that no daemon has, and one that waits for a run
+		a, b := w.job("a", "", time.Second), w.job("b", "", time.Minute)
+		w.chronicle.follow(a)
+		one := w.daemon("one", []jobs.Job{b})
+		w.ask("b", "INC-6")
+		pass(time.Second)
+		waits, later := w.ask("b", "INC-7"), w.ask("a", "INC-8")
+		pass(10 * time.Second)
+		require.Equal(t, 2, w.requests())
+
+		// when the one job comes, and the other goes
+		_, err := one.Reconcile([]jobs.Job{a})
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		require.Equal(t, recipes.TickRan, w.book("a").ends[later.ID()].Outcome)
+		require.Equal(t, 1, w.requests())
+
+		// and is back after its run has ended
+		pass(time.Minute)
+		_, err = one.Reconcile([]jobs.Job{a, b})
+		require.NoError(t, err)
+		pass(90 * time.Second)
+		require.Equal(t, recipes.TickRan, w.book("b").ends[waits.ID()].Outcome)
+		require.Zero(t, w.requests())
+		one.drain()
+	})
+}
+
 // The claim of a request is under way when the daemon is told to stop.
 func TestARequestThatIsTakenWhenTheDrainBeginsIsSeenToItsEnd(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {

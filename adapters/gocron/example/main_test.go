@@ -25,7 +25,7 @@ func TestTasksRunAndCleanUpWhenTheProgramEnds(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return strings.Contains(out.String(), "writing") && strings.Contains(out.String(), "tidying")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	stop()
 
 	// then

@@ -49,52 +49,6 @@ func TestCompactionKeepsTheNewestVersionOnly(t *testing.T) {
 	require.Equal(t, Record{Order: 7, Version: 3, Cents: firstPrice(7) - 200}, s.records[7])
 }
 
-func TestCorrectionDuringACompactionIsNoticed(t *testing.T) {
-	set := create(t)
-	compaction, err := set.Begin("compact", 0)
-	require.NoError(t, err)
-	names := compaction.Segments()
-	rewrite(t, compaction, names[:4]...)
-
-	correct(t, set, 0, 7, 900, 550)
-
-	rewrite(t, compaction, names[4:]...)
-	require.NoError(t, compaction.Commit())
-	report := verify(t, set)
-	require.Contains(t, report.Problems, "segment 00.txt is not the one that manifest.json names")
-	require.Contains(t, report.Problems, "journal.txt: generation 2 of compact comes after generation 2 of hotfix")
-}
-
-func TestCompactionThatOverwritesACorrectionIsNoticed(t *testing.T) {
-	set := create(t)
-	compaction, err := set.Begin("compact", 0)
-	require.NoError(t, err)
-	stale, err := compaction.Read(segmentOf(7))
-	require.NoError(t, err)
-
-	correct(t, set, 0, 7, 900, 550)
-
-	require.NoError(t, compaction.Write(segmentOf(7), stale))
-	require.NoError(t, compaction.Commit())
-	require.Contains(t, verify(t, set).Problems, "order 000007 has lost a correction: it costs 1259 and should cost 709")
-}
-
-func TestBackupDuringACompactionIsNoticed(t *testing.T) {
-	set := create(t)
-	backup, err := set.BeginBackup(0)
-	require.NoError(t, err)
-	files := backup.Files()
-	add(t, backup, files[:5]...)
-
-	compact(t, set, 0)
-
-	add(t, backup, files[5:]...)
-	require.NoError(t, backup.Finish())
-	problems := verify(t, set).Problems
-	require.Len(t, problems, 1, "the data set itself is sound")
-	require.Contains(t, problems[0], "cannot be used: journal.txt ends with generation 2, manifest.json has 1")
-}
-
 func TestEveryKindOfDamageIsNoticed(t *testing.T) {
 	edit := func(name, old, replacement string) func(*testing.T, *Set) {
 		return func(t *testing.T, set *Set) {
