@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,11 @@ import (
 func TestMain(m *testing.M) {
 	if role, ok := roles[os.Getenv("JOBS_TEST_ROLE")]; ok {
 		os.Exit(role())
+	}
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(s) { // by nohup, or a shell's &: no script could hear it
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -51,8 +51,7 @@ func TestARunThatFailsIsTriedAgainWithPauses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster()
+			inBubble(t, func(t *testing.T, c *cluster) {
 				var began []time.Time
 				j := locked(job("a", "0 1 * * *", 0))
 				j.Retry, j.OnPreempt.Then = tc.retry, tc.then
@@ -70,8 +69,7 @@ func TestARunThatFailsIsTriedAgainWithPauses(t *testing.T) {
 }
 
 func TestPausesBetweenAttemptsGrowAndEndWithTheDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		var began []time.Time
 		boom := errors.New("boom")
 		j := job("a", "0 1 * * *", 0)
@@ -92,8 +90,7 @@ func TestPausesBetweenAttemptsGrowAndEndWithTheDrain(t *testing.T) {
 }
 
 func TestAPauseIsAsLongAsTheServerAsksFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		var began []time.Time
 		busy := func(d time.Duration) error { return &jobs.StatusError{Status: 503, RetryAfter: d} }
 		j := job("a", "0 1 * * *", 0)
@@ -110,8 +107,7 @@ func TestAPauseIsAsLongAsTheServerAsksFor(t *testing.T) {
 }
 
 func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		var began []time.Time
 		overridden := &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}}
 		preempted := &lockguard.PreemptedError{Scope: "db", By: "somebody"}
@@ -130,8 +126,7 @@ func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
 }
 
 func TestARunThatCannotBeTriedAgainEndsAsItsLastAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		j := locked(job("a", "@every 1m", 0))
 		j.OnPreempt.Then = jobs.PreemptedRequeue
 		j.Work = jobs.Func(func(context.Context, jobs.Run) error {
@@ -161,8 +156,7 @@ func TestALockIsHeldAtLeastSoLong(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster()
+			inBubble(t, func(t *testing.T, c *cluster) {
 				j := locked(job("a", "@every 1m", tc.takes))
 				j.HoldAtLeast = 20 * time.Second
 				want := "ran"
@@ -192,8 +186,7 @@ func TestALockIsHeldAtLeastSoLong(t *testing.T) {
 }
 
 func TestWorkThatDoesNotReturnIsToldWithItsStack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		release := make(chan struct{})
 		j := locked(job("a", "@every 10m", 0))
 		j.Timeout, j.StuckAfter = 30*time.Second, 20*time.Second

@@ -11,8 +11,7 @@ import (
 )
 
 func TestDrainEndsAtOnceWhatWaitsForItsLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1m", time.Second))})
 		d.guard.set(time.Hour, nil)
 		time.Sleep(61 * time.Second)
@@ -26,8 +25,7 @@ func TestDrainEndsAtOnceWhatWaitsForItsLock(t *testing.T) {
 
 func TestATickThatIsClaimedDuringTheDrainRunsIfItsLockIsFree(t *testing.T) {
 	for _, free := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster()
+		inBubble(t, func(t *testing.T, c *cluster) {
 			l := c.daemon("one")
 			d := start(t, l, []jobs.Job{locked(job("a", "@every 1m", time.Second))})
 			want := "ran"
@@ -50,8 +48,7 @@ func TestATickThatIsClaimedDuringTheDrainRunsIfItsLockIsFree(t *testing.T) {
 }
 
 func TestDrainWithoutZooKeeperEndsAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		l := c.daemon("one")
 		d := start(t, l, []jobs.Job{job("a", "@every 10s", 15*time.Second), job("b", "@every 1s", time.Millisecond)})
 		time.Sleep(12500 * time.Millisecond)

@@ -67,6 +67,12 @@ func (r *record) end(instant time.Time, outcome string) {
 
 func newCluster() *cluster { return &cluster{jobs: map[string]*record{}} }
 
+// inBubble runs a test in virtual time, with a ledger of its own.
+func inBubble(t *testing.T, f func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newCluster()) })
+}
+
 func (c *cluster) of(job string) *record {
 	if c.jobs[job] == nil {
 		c.jobs[job] = &record{outcomes: map[time.Time][]string{}}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,9 +17,8 @@ import (
 func TestARunThatHadToGoIsInterruptedWhateverItsWorkReturns(t *testing.T) {
 	for name, err := range map[string]error{"what its context says": context.Canceled, "something else": errors.New("signal: killed")} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
 				// given runs that go when they have to
-				c := newCluster()
 				j := overlapping(job("a", "@every 1m", 0), jobs.OverlapCancelOther, 0)
 				j.Work = jobs.Func(func(ctx context.Context, _ jobs.Run) error {
 					<-ctx.Done()
@@ -42,8 +40,7 @@ func TestARunThatHadToGoIsInterruptedWhateverItsWorkReturns(t *testing.T) {
 
 func TestWorkThatEndsItsGoroutineHasFailed(t *testing.T) {
 	for _, change := range []func(jobs.Job) jobs.Job{locked, func(j jobs.Job) jobs.Job { return j }} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster()
+		inBubble(t, func(t *testing.T, c *cluster) {
 			runs := 0
 			j := change(job("a", "@every 1m", 0))
 			j.Work = jobs.Func(func(context.Context, jobs.Run) error {
@@ -76,9 +73,8 @@ func (*preempting) DoAll(ctx context.Context, _ []lockguard.Requirement, work fu
 }
 
 func TestAPreemptionIsNoAttemptWhateverTheWorkReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
 		// given work that does not tell why it has returned
-		c := newCluster()
 		runs := 0
 		j := locked(job("a", "@every 1m", 0))
 		j.OnPreempt.Then = jobs.PreemptedRequeue

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,8 +26,7 @@ func TestATickThatCannotBeDecidedIsGivenUpWhenItIsTooOld(t *testing.T) {
 		"the next is due": {jobs.Misfire{Window: 3 * time.Hour}, 70 * time.Minute, "undecided"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster()
+			inBubble(t, func(t *testing.T, c *cluster) {
 				l := c.daemon("one")
 				j := job("a", "0 * * * *", time.Second)
 				j.Misfire = tc.misfire
@@ -81,9 +79,8 @@ func (c *cluster) decidedTicks(t *testing.T, job string) (n int) {
 func TestEveryTickOfALongOutageIsRecorded(t *testing.T) {
 	for name, policy := range map[string]jobs.MisfirePolicy{"once": jobs.MisfireOnce, "all": jobs.MisfireAll, "skip": jobs.MisfireSkip} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
 				// given a job that is due every second, and a ZooKeeper that is silent for an hour
-				c := newCluster()
 				l := c.daemon("one")
 				j := job("a", "@every 1s", 10*time.Millisecond)
 				j.Misfire.Policy = policy
@@ -107,9 +104,8 @@ func TestEveryTickOfALongOutageIsRecorded(t *testing.T) {
 }
 
 func TestEveryTickOfALongSleepIsRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
 		// given a machine that sleeps for a day
-		c := newCluster()
 		var ahead atomic.Int64
 		j := job("a", "@every 1s", 10*time.Millisecond)
 		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) {
@@ -171,9 +167,8 @@ func TestATickIsMissedWhenItIsOlderThanItsWindow(t *testing.T) {
 }
 
 func TestTicksThatJitterHoldsBackAreMadeUpForByTheTimeTheyWereHeldBackTo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
 		// given a job with much jitter, and no daemon for half an hour
-		c := newCluster()
 		j := job("a", "@every 1m", time.Second)
 		j.Jitter, j.Misfire = 8*time.Minute, jobs.Misfire{Policy: jobs.MisfireAll, Window: 12 * time.Minute}
 		first := start(t, c.daemon("first"), []jobs.Job{j})

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,8 +31,7 @@ func outcomesOf(t *testing.T, c *cluster, job string, from, to time.Time, step t
 }
 
 func TestATickInABlackoutIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		j := locked(job("a", "* * * * *", time.Second))
 		j.Blackouts = []jobs.Blackout{{Schedule: "2 0 * * *", For: 2 * time.Minute, Reason: "backup of the array"}}
 		d := start(t, c.daemon("one"), []jobs.Job{j})
@@ -48,9 +46,8 @@ func TestATickInABlackoutIsSkipped(t *testing.T) {
 func TestNoTickIsMissedThatItsJitterHasHeldBack(t *testing.T) {
 	for _, policy := range []jobs.MisfirePolicy{jobs.MisfireSkip, jobs.MisfireOnce, jobs.MisfireAll} {
 		t.Run(string(policy), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
 				// given a job whose jitter is longer than its ticks are apart
-				c := newCluster()
 				j := job("a", "@every 1m", 0)
 				j.Jitter, j.Misfire.Policy = 10*time.Minute, policy
 				d := start(t, c.daemon("one"), []jobs.Job{j})
@@ -74,9 +71,8 @@ func TestNoTickIsMissedThatItsJitterHasHeldBack(t *testing.T) {
 }
 
 func TestTicksThatWaitWhenThePolicyChangesGoFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
 		// given ticks that wait, and no daemon
-		c := newCluster()
 		j := overlapping(job("a", "@every 1m", 150*time.Second), jobs.OverlapBufferAll, 10)
 		first := start(t, c.daemon("first"), []jobs.Job{j})
 		time.Sleep(3*time.Minute + time.Second)

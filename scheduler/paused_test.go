@@ -3,7 +3,6 @@ package scheduler
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -63,9 +62,9 @@ func pauseOf(match override.Match, until time.Time) override.Override {
 func TestTicksThatAnOverridePausesAreSkippedUpToItsEnd(t *testing.T) {
 	for name, late := range map[string]time.Duration{"on time": 0, "its end is seen late": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
 				// given
-				c, o := newCluster(), &overrides{late: late}
+				o := &overrides{late: late}
 				free := job("b", "@every 10s", time.Second)
 				paused := locked(job("a", "@every 10s", time.Second))
 				paused.Labels = map[string]string{"team": "orders"}
@@ -101,9 +100,9 @@ func TestTicksThatWaitStayWhileAnOverridePausesTheirJob(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
 				// given a tick that waits for the end of a run
-				c, o := newCluster(), &overrides{}
+				o := &overrides{}
 				j := job("a", "@every 10s", 15*time.Second)
 				j.Overlap = jobs.Overlap{Policy: jobs.OverlapBufferOne}
 				d := start(t, c.daemon("one"), []jobs.Job{j}, with(o))
@@ -133,8 +132,8 @@ func TestTicksThatWaitStayWhileAnOverridePausesTheirJob(t *testing.T) {
 }
 
 func TestASchedulerStopsWhileTicksWaitForTheEndOfAnOverride(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, o := newCluster(), &overrides{}
+	inBubble(t, func(t *testing.T, c *cluster) {
+		o := &overrides{}
 		j := job("a", "@every 10s", 15*time.Second)
 		j.Overlap = jobs.Overlap{Policy: jobs.OverlapBufferOne}
 		d := start(t, c.daemon("one"), []jobs.Job{j}, with(o))

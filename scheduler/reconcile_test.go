@@ -13,8 +13,7 @@ import (
 )
 
 func TestJobsAreReconciledByName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		d := start(t, c.daemon("one"), []jobs.Job{job("stays", "@every 10s", time.Second), job("goes", "@every 10s", 15*time.Second), job("moves", "@every 10s", time.Second)})
 		time.Sleep(12 * time.Second)
 
@@ -45,8 +44,7 @@ func TestJobsAreReconciledByName(t *testing.T) {
 }
 
 func TestReconcilingBesideTheDrainIsSafe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", time.Millisecond)})
 		var reloads sync.WaitGroup
 		for n := range 20 {

@@ -61,27 +61,6 @@ func every(d time.Duration) func(time.Time) time.Time {
 
 func never(time.Time) time.Time { return time.Time{} }
 
-func TestAlarmsComeAndGoWhileTheRunnerRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// given
-		r := started(t, newRunner(nil))
-		leaving, staying := &bell{after: every(time.Second)}, &bell{after: every(time.Second)}
-		alarm := r.add(leaving.next)
-		time.Sleep(1500 * time.Millisecond)
-
-		// when
-		r.add(staying.next)
-		alarm.remove()
-		alarm.wake() // is of no use any more
-		time.Sleep(time.Second)
-		synctest.Wait()
-
-		// then
-		require.Len(t, leaving.calls(), 2)
-		require.Len(t, staying.calls(), 2)
-	})
-}
-
 func TestAnAlarmThatIsWokenIsCalledAtOnceAndAsksAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given

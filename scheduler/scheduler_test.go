@@ -30,8 +30,7 @@ func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing
 	}
 	for name, far := range cases {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster()
+			inBubble(t, func(t *testing.T, c *cluster) {
 				list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
 				daemons := []*daemon{
 					start(t, c.daemon("slow").takes(far[0]), list, withSkew(-2*time.Second)),
@@ -53,8 +52,7 @@ func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing
 }
 
 func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1s", 2500*time.Millisecond))})
 		time.Sleep(5700 * time.Millisecond)
 		d.drain()
@@ -66,8 +64,7 @@ func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
 }
 
 func TestATickWaitsAMomentForARunThatBeganElsewhereJustNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		other := start(t, c.daemon("other"), []jobs.Job{job("short", "", 600*time.Millisecond), job("long", "", 4*time.Second)})
 		d := start(t, c.daemon("one"), []jobs.Job{job("short", "@every 10s", time.Second), job("long", "@every 10s", time.Second)})
 		time.Sleep(9500 * time.Millisecond)
@@ -84,8 +81,7 @@ func TestATickWaitsAMomentForARunThatBeganElsewhereJustNow(t *testing.T) {
 }
 
 func TestAnOutageFromTheBeginningIsToldForWhatItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		l := c.daemon("one")
 		l.down()
 		d := start(t, l, []jobs.Job{job("a", "@every 1s", 100*time.Millisecond)})
@@ -102,8 +98,7 @@ func TestAnOutageFromTheBeginningIsToldForWhatItIs(t *testing.T) {
 }
 
 func TestTicksMissedHereButRunElsewhereAreNoSkips(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		list := []jobs.Job{job("a", "* * * * *", time.Second)}
 		var behind atomic.Int64
 		asleep := start(t, c.daemon("asleep"), list, func(cfg *Config) {
@@ -123,8 +118,7 @@ func TestTicksMissedHereButRunElsewhereAreNoSkips(t *testing.T) {
 }
 
 func TestALockThatIsNotAcquiredBeforeTheNextTickSkipsThisOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		j := locked(job("a", "@every 10s", time.Millisecond))
 		j.Requirements[0].Message = "why"
 		d := start(t, c.daemon("one"), []jobs.Job{j})
@@ -200,8 +194,7 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster()
+			inBubble(t, func(t *testing.T, c *cluster) {
 				j := locked(job("a", "@every 10s", 0))
 				j.Work = jobs.Func(tc.work)
 				d := start(t, c.daemon("one"), []jobs.Job{j})
@@ -216,8 +209,7 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 }
 
 func TestSkipForAFreezeNamesTheOverride(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 10s", 0))})
 		freeze := override.Override{ID: "INC-7", By: "ana", Kind: override.Freeze}
 		d.guard.set(0, &lockguard.FrozenError{Scope: "a", Override: freeze, Err: &recipes.NotAcquiredError{Scope: "a"}})
@@ -250,8 +242,7 @@ func TestAJobSeesItsRunAndItsOutputIsLogged(t *testing.T) {
 }
 
 func TestWhatTheLedgerRefusesIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		l := c.daemon("one")
 		d := start(t, l, []jobs.Job{job("a", "@every 10s", 3*time.Second)})
 		l.failNext(3)
@@ -264,8 +255,7 @@ func TestWhatTheLedgerRefusesIsTriedAgain(t *testing.T) {
 }
 
 func TestAJobRunsByHandThroughTheSameGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		boom := errors.New("boom")
 		failing := locked(job("failing", "manual", 0))
 		failing.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {

@@ -67,8 +67,7 @@ func (s *seat) take(job string) {
 func spreadOver(s *seat) option { return func(c *Config) { c.Spread = s } }
 
 func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond), job("b", "@every 1s", 5*time.Millisecond), job("hand", "manual", 0)}
 		first, second := newSeat(), newSeat()
 		one, two := start(t, c.daemon("one"), list, spreadOver(first)), start(t, c.daemon("two"), list, spreadOver(second))
@@ -109,8 +108,7 @@ func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
 }
 
 func TestDaemonThatCannotJoinRunsNothingAndGoesOnTrying(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		s := newSeat()
 		s.refusals = 5
 		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1m", 0)}, spreadOver(s))
@@ -149,8 +147,7 @@ func TestDaemonThatItsGroupRefusesStopsAndSaysWhy(t *testing.T) {
 }
 
 func TestTicksThatAreLeftToTheOwnerDoNotPileUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+	inBubble(t, func(t *testing.T, c *cluster) {
 		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", 0)}, spreadOver(newSeat()))
 		time.Sleep((maxBacklog + 500) * time.Second)
 		synctest.Wait()

@@ -69,9 +69,8 @@ func (g *group) run() error {
 func TestGroupStopsTheServiceAndTheNextOneServes(t *testing.T) {
 	for name, why := range map[string]error{"with an error": errors.New("out of memory"), "without one": nil} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 				// given
-				zk := zktest.RunT(t, zktest.Pipe())
 				serve, over := terms(t)
 				var g group
 				g.add(actor.New(guardtest.New(t, zk, "one"), requirement, serve, actor.Again()))
@@ -94,9 +93,8 @@ func TestGroupStopsTheServiceAndTheNextOneServes(t *testing.T) {
 }
 
 func TestServiceServesAgainAfterPreemptionAndLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		serve, over := terms(t)
 		ctx, stop := context.WithCancel(t.Context())
 		g, ctx := errgroup.WithContext(ctx)
@@ -125,9 +123,8 @@ func TestServiceServesAgainAfterPreemptionAndLoss(t *testing.T) {
 }
 
 func TestServiceThatShallServeOnceEndsWithItsHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		serve, over := terms(t)
 		cleaned := false
 		done := make(chan error, 1)
@@ -176,9 +173,8 @@ func TestServiceThatFailsOrFinishesIsNotCalledAgain(t *testing.T) {
 }
 
 func TestServiceKeepsItsLockFromItsEqualsForAsLongAsItLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		serving := make(chan string, 10)
@@ -222,19 +218,22 @@ func TestLockThatIsNotToBeHad(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 				// given
-				zk := zktest.RunT(t, zktest.Pipe())
 				hold, err := guardtest.New(t, zk, "other").Acquire(t.Context(), requirement)
 				require.NoError(t, err)
-				time.AfterFunc(30*time.Minute, func() { _ = hold.Release(context.Background()) })
+				released := make(chan struct{})
+				time.AfterFunc(30*time.Minute, func() {
+					defer close(released)
+					_ = hold.Release(context.Background())
+				})
 
 				// when
 				err = actor.Run(t.Context(), guardtest.New(t, zk, "one"), test.requirement, func(context.Context) error { return nil }, test.options...)
 
 				// then
 				test.check(t, err)
-				time.Sleep(30 * time.Minute)
+				<-released
 			})
 		})
 	}

@@ -3,7 +3,6 @@ package gocron
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,9 +12,8 @@ import (
 )
 
 func TestALeaderThatIsAskedToGoLeadsNoMoreAlthoughItStillHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given a leader that has not yet noticed that it is asked to go
-		zk := zktest.RunT(t, zktest.Pipe())
 		better := guardtest.New(t, zk, "better")
 		hold, err := guardtest.New(t, zk, "leader").Acquire(t.Context(), lockguard.Requirement{Scope: "leader"})
 		require.NoError(t, err)

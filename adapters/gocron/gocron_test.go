@@ -43,9 +43,8 @@ func into(errs *guardtest.Errors) func(uuid.UUID, string, error) {
 func scope(string) lockguard.Requirement { return lockguard.Requirement{Scope: "s"} }
 
 func TestTasksOfTwoSchedulersNeverRunAtTheSameTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		var running, runs atomic.Int32
 		var refused guardtest.Errors
 
@@ -81,9 +80,8 @@ func TestPreemptionLossAndShutdownReachATask(t *testing.T) {
 		"shutdown": {func(_ *testing.T, _ *zktest.Server, s gocron.Scheduler) { _ = s.Shutdown() }, new(*lockguard.ShutdownError), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 				// given
-				zk := zktest.RunT(t, zktest.Pipe())
 				var causes guardtest.Errors
 				var cleaned atomic.Bool
 				s := start(t, time.Minute, gocron.NewTask(lockkeeper.Task(guardtest.New(t, zk, "cron"),
@@ -127,9 +125,8 @@ func TestPanicOfATaskIsTheErrorOfItsRun(t *testing.T) {
 }
 
 func TestLockerSkipsAJobWhoseLockIsHeldAndKeepsItsSchedule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		hold, err := guardtest.New(t, zk, "other").Acquire(t.Context(), lockguard.Requirement{Scope: "jobs/report", LeaseTimeout: time.Hour})
 		require.NoError(t, err)
 		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), func(key string) lockguard.Requirement {
@@ -154,9 +151,8 @@ func TestLockerSkipsAJobWhoseLockIsHeldAndKeepsItsSchedule(t *testing.T) {
 }
 
 func TestUnlockWithAContextThatHasEndedReleases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), scope)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -175,9 +171,8 @@ func TestUnlockWithAContextThatHasEndedReleases(t *testing.T) {
 }
 
 func TestShutdownKeepsTheLockUntilAPlainTaskHasReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), scope)
 		require.NoError(t, err)
 		finish, running := make(chan struct{}), make(chan struct{})
@@ -204,9 +199,8 @@ func TestShutdownKeepsTheLockUntilAPlainTaskHasReturned(t *testing.T) {
 }
 
 func TestOneInstanceLeadsAndAnotherOneWhenItIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		runs := map[string]*atomic.Int32{"one": {}, "two": {}}
 		electors := map[string]*lockkeeper.Elector{}
 		for _, name := range []string{"one", "two"} {

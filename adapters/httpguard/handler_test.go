@@ -75,9 +75,8 @@ func TestRequestRunsUnderItsLock(t *testing.T) {
 }
 
 func TestSecondRequestIsLockedOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		var served atomic.Int32
 		busy := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1); time.Sleep(time.Minute) })
 		first := httpguard.Handler(guardtest.New(t, zk, "one"), lockguard.Requirement{Scope: "s"}, busy)
@@ -97,9 +96,8 @@ func TestSecondRequestIsLockedOut(t *testing.T) {
 }
 
 func TestRequestWaitsAsLongAsItsAcquireTimeoutSays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		short := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		h := httpguard.Handler(guardtest.New(t, zk, "one"), lockguard.Requirement{Scope: "s", AcquireTimeout: new(1500 * time.Millisecond)}, short)
 		answers := make(chan int, 3)
@@ -115,9 +113,8 @@ func TestRequestWaitsAsLongAsItsAcquireTimeoutSays(t *testing.T) {
 }
 
 func TestScopeComesFromTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		h := httpguard.HandlerFor(guardtest.New(t, zk, "http"), func(r *http.Request) ([]lockguard.Requirement, error) {
 			if r.URL.Path == "/" {
 				return nil, errors.New("which order?")
@@ -142,9 +139,8 @@ func TestInterruptedRequestThatHasWrittenNothingIsAnswered(t *testing.T) {
 		"lost": func(_ *testing.T, zk *zktest.Server) { zk.Partition("http") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 				// given
-				zk := zktest.RunT(t, zktest.Pipe())
 				h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait)
 				answer := make(chan *httptest.ResponseRecorder, 1)
 				go func() { answer <- get(t, h, "/") }()
@@ -164,9 +160,8 @@ func TestInterruptedRequestThatHasWrittenNothingIsAnswered(t *testing.T) {
 }
 
 func TestResponseThatHasStartedIsLeftAsItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "half")
 			w.(http.Flusher).Flush()
@@ -187,9 +182,8 @@ func TestResponseThatHasStartedIsLeftAsItIs(t *testing.T) {
 }
 
 func TestSilentZooKeeperIsUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		guard := guardtest.New(t, zk, "http")
 		require.Equal(t, http.StatusNotFound, get(t, httpguard.Handler(guard, lockguard.Requirement{Scope: "s"}, http.NotFoundHandler()), "/").Code)
 		zk.Partition("http")
@@ -224,9 +218,8 @@ func TestRequirementThatCannotWorkIsTheServersFault(t *testing.T) {
 }
 
 func TestRefusalCanBeWrittenByTheProgram(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait,
 			httpguard.WithRefusal(func(w http.ResponseWriter, _ *http.Request, err error) {
 				require.ErrorAs(t, err, new(*recipes.NotAcquiredError))

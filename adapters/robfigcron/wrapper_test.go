@@ -43,9 +43,8 @@ func hold(t *testing.T, guard *lockguard.Guard, r lockguard.Requirement) (releas
 }
 
 func TestTwoDaemonsNeverRunAJobAtTheSameTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		requirement := lockguard.Requirement{Scope: "shop/report"}
 		var running atomic.Int32
 		var mu sync.Mutex
@@ -77,9 +76,8 @@ func TestTwoDaemonsNeverRunAJobAtTheSameTime(t *testing.T) {
 }
 
 func TestJobThatDoesNotGetItsLockIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		release := hold(t, guardtest.New(t, zk, "other"), lockguard.Requirement{Scope: "s"})
 		var log bytes.Buffer
 		var skips guardtest.Errors
@@ -103,9 +101,8 @@ func TestJobThatDoesNotGetItsLockIsSkipped(t *testing.T) {
 }
 
 func TestPreemptionReachesTheContextOfAJobAndItsHooksCleanUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		var causes, failed guardtest.Errors
 		var cleaned atomic.Bool
 		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"),
@@ -134,9 +131,8 @@ func TestPreemptionReachesTheContextOfAJobAndItsHooksCleanUp(t *testing.T) {
 }
 
 func TestLossReachesTheContextOfAJobAndIsToldForAPlainOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		guard := guardtest.New(t, zk, "cron")
 		var withContext, plain guardtest.Errors
 		run := func(scope string, failed *guardtest.Errors, job cron.Job) {
@@ -169,9 +165,8 @@ func TestLossReachesTheContextOfAJobAndIsToldForAPlainOne(t *testing.T) {
 }
 
 func TestPanicEndsTheRunAndReleasesTheLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		var log bytes.Buffer
 		var failed guardtest.Errors
 
@@ -190,9 +185,8 @@ func TestPanicEndsTheRunAndReleasesTheLock(t *testing.T) {
 }
 
 func TestNoMoreThanOneTickOfAJobWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		release := hold(t, guardtest.New(t, zk, "other"), lockguard.Requirement{Scope: "s", LeaseTimeout: time.Hour})
 		var runs atomic.Int32
 		var skips guardtest.Errors
@@ -216,9 +210,8 @@ func TestNoMoreThanOneTickOfAJobWaits(t *testing.T) {
 }
 
 func TestJobIsToldToGoWhenTheGivenContextEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		deploy := errors.New("a new version is here")
 		ctx, stop := context.WithCancelCause(t.Context())
 		var causes guardtest.Errors
@@ -238,9 +231,8 @@ func TestJobIsToldToGoWhenTheGivenContextEnds(t *testing.T) {
 }
 
 func TestJobOutsideOfAWrapperDoesNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		runs := 0
 		job := robfigcron.Job(func(context.Context) error { runs++; return nil })
 		wrap := robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "s"})
@@ -261,9 +253,8 @@ func TestJobOutsideOfAWrapperDoesNotRun(t *testing.T) {
 }
 
 func TestRequirementThatCannotWorkIsToldAtEveryTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		zk := zktest.RunT(t, zktest.Pipe())
 		var log bytes.Buffer
 		job := robfigcron.JobWrapper(guardtest.New(t, zk, "cron"), lockguard.Requirement{Scope: "a//b"},
 			robfigcron.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))(cron.FuncJob(func() { t.Error("it ran") }))

@@ -7,12 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +33,6 @@ type settings struct {
 	Begin      time.Time // of the window, the same for all of them
 	Server     string    // address
 	ServerPID  int
-	Profile    string // file, if any
 }
 
 // result is what a child has seen, in its window if nothing else is said.
@@ -89,13 +85,6 @@ func command(t testing.TB, ctx context.Context, s settings) *exec.Cmd {
 	return child
 }
 
-func profileOf(t testing.TB) string {
-	if *profiles == "" {
-		return ""
-	}
-	return filepath.Join(*profiles, strings.ReplaceAll(t.Name(), "/", "-")+".prof")
-}
-
 // beChild is what a child does.
 func beChild() error {
 	var s settings
@@ -141,10 +130,6 @@ func measure(ctx context.Context, s settings, start contestant) (r result, err e
 			return r, err
 		}
 	}
-	stopProfile, err := profile(s.Profile)
-	if err != nil {
-		return r, err
-	}
 	late.begin(s)
 	before := look(s)
 	if err := wait(ctx, s.Window); err != nil {
@@ -152,7 +137,6 @@ func measure(ctx context.Context, s settings, start contestant) (r result, err e
 	}
 	after := look(s)
 	all := late.end()
-	stopProfile()
 
 	r = result{
 		Jobs: s.Jobs, Window: after.at.Sub(before.at), CPU: after.cpu - before.cpu, Server: after.server - before.server,
@@ -191,20 +175,6 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func profile(file string) (stop func(), err error) {
-	if file == "" {
-		return func() {}, nil
-	}
-	out, err := os.Create(file)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		_ = out.Close()
-	}, pprof.StartCPUProfile(out)
 }
 
 // latenesses takes those of one window, from any goroutine.

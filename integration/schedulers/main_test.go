@@ -7,10 +7,7 @@ import (
 	"testing"
 )
 
-var (
-	crowd    = flag.Int("jobs", 10_000, "how many jobs each contestant has")
-	profiles = flag.String("profiles", "", "an existing directory for a processor profile of each window")
-)
+var crowd = flag.Int("jobs", 10_000, "how many jobs each contestant has")
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {

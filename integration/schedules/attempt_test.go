@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -42,35 +43,28 @@ func (w *world) rival(name string) *rival {
 	return &rival{w, guard}
 }
 
-// takes holds a lock for a while, and returns when it had it: ended is closed
-// when it has given it back.
-func (r *rival) takes(scope string, level priority.Level, d time.Duration) (granted time.Duration, ended chan struct{}) {
+// takes holds a lock for a while, and returns when it had it: ended is closed when it has given it back.
+func (r *rival) takes(scope string, level priority.Level, d time.Duration) (granted time.Duration, ended <-chan struct{}) {
 	r.w.t.Helper()
-	got, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		err := r.guard.Do(r.w.t.Context(), lockguard.Requirement{Scope: scope, Priority: level}, func(ctx context.Context) error {
-			r.w.tell("rival", "has %s", scope)
-			granted = r.w.now()
-			close(got)
+	got := make(chan time.Duration, 1)
+	hold := harness.Go(r.w.t, "the rival", func() (struct{}, error) {
+		return struct{}{}, r.guard.Do(r.w.t.Context(), lockguard.Requirement{Scope: scope, Priority: level}, func(ctx context.Context) error {
+			r.w.history.Add("rival", "has %s", scope)
+			got <- r.w.now()
 			select {
 			case <-time.After(d):
 			case <-ctx.Done():
 			}
-			r.w.tell("rival", "goes")
 			return nil
 		})
-		if err != nil {
-			r.w.tell("rival", "%v", err)
-		}
-	}()
-	r.w.t.Cleanup(func() { <-ended })
+	})
+	r.w.t.Cleanup(func() { <-hold.Done() })
 	select {
-	case <-got:
+	case granted = <-got:
 	case <-time.After(day):
 		require.FailNow(r.w.t, "the rival never had the lock")
 	}
-	return granted, ended
+	return granted, hold.Done()
 }
 
 // tries reports whether a lock is free.

@@ -3,6 +3,7 @@ package schedules
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // All that can go wrong, and all that people do, at random, with ten jobs of
 // all policies; every other time the jobs are spread.
 func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			story(t, func(t *testing.T, w *world) {
 				// given three daemons with a job for each policy, under a lock or without one
@@ -145,8 +146,15 @@ func (c *chaos) happens() {
 		d.kill()
 		c.daemons = append(c.daemons[:i], c.daemons[i+1:]...)
 		c.start()
-	case 11: // it has other jobs
-		_, err := d.Reconcile(c.list[c.random.IntN(4):])
+	case 11: // it has other jobs, and other policies for them
+		list := slices.Clone(c.list[c.random.IntN(4):])
+		for i := range list {
+			list[i].Overlap = c.list[c.random.IntN(len(c.list))].Overlap
+			list[i].Misfire.Policy = jobs.MisfirePolicy(jobs.MisfirePolicies()[c.random.IntN(3)])
+			list[i].Misfire.Window = []time.Duration{2 * time.Second, time.Minute, time.Hour}[c.random.IntN(3)]
+			list[i].Jitter = []time.Duration{0, 2 * time.Second, 35 * time.Second}[c.random.IntN(3)]
+		}
+		_, err := d.Reconcile(list)
 		require.NoError(t, err)
 	}
 }

@@ -24,10 +24,10 @@ func (w *world) cleaned(j jobs.Job, takes time.Duration) jobs.Job {
 	j.Work = jobs.WithCleanup(j.Work, func(ctx context.Context, _ jobs.Run) error {
 		hold, ok := lockguard.FromContext(ctx)
 		require.True(w.t, ok)
-		w.tell("hook", "begins: %v", context.Cause(ctx))
+		w.history.Add("hook", "begins: %v", context.Cause(ctx))
 		<-time.After(takes)
 		require.NoError(w.t, hold.Check(), "the lock is held until the hook has returned")
-		w.tell("hook", "ends")
+		w.history.Add("hook", "ends")
 		return nil
 	})
 	return j
@@ -99,6 +99,9 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 					require.InDelta(t, float64(at), float64(got[what])/float64(time.Second), 0.2, "%s: %v", what, got)
 				}
 				require.Equal(t, c.outcome, string(w.end("a", time.Minute).Outcome))
+				if c.outcome == "interrupted" {
+					require.ErrorIs(t, w.worked("a")[0].cause, lockguard.ErrShutdown)
+				}
 				require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next in line has the lock at once")
 
 				// and the next tick runs elsewhere

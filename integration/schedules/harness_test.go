@@ -3,7 +3,6 @@ package schedules
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -39,21 +39,10 @@ type world struct {
 	ledger    *recipes.TickLedger // of an onlooker, to whom nothing happens
 	onlooker  *recipes.Client
 
+	history *harness.History
+
 	mu    sync.Mutex
 	calls []*call
-	lines []line // what happened, in case of failure
-}
-
-// A line says what happened, when it is wanted.
-type line struct {
-	at     time.Duration
-	who    string
-	format string
-	args   []any
-}
-
-func (l line) String() string {
-	return fmt.Sprintf("%14s %-9s %s", l.at, l.who, fmt.Sprintf(l.format, l.args...))
 }
 
 // A call is one time that work was at work.
@@ -74,14 +63,10 @@ func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) 
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pass(after)
-		w := &world{t: t, start: time.Now(), session: short}
+		w := &world{t: t, start: time.Now(), session: short, history: harness.NewHistory(t)}
 		t.Cleanup(func() {
 			if t.Failed() {
-				var text strings.Builder
-				for _, l := range w.lines {
-					fmt.Fprintln(&text, l)
-				}
-				t.Logf("what happened:\n%s\nnodes:\n%s", text.String(), w.zk.Dump())
+				t.Logf("nodes:\n%s", w.zk.Dump())
 			}
 		})
 		w.zk = zktest.RunT(t, zktest.Pipe(), zktest.SessionTimeouts(time.Second, long), zktest.SweepInterval(day))
@@ -112,12 +97,6 @@ func (w *world) until(at time.Duration) {
 
 // at is an instant of a schedule.
 func (w *world) at(since time.Duration) time.Time { return w.start.Add(since).UTC().Round(0) }
-
-func (w *world) tell(who, format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lines = append(w.lines, line{w.now(), who, format, args})
-}
 
 // client connects under a name.
 func (w *world) client(name string, timeout time.Duration) *recipes.Client {
@@ -185,9 +164,9 @@ func (w *world) seen(work jobs.Func) jobs.Func {
 		w.mu.Lock()
 		w.calls = append(w.calls, c)
 		w.mu.Unlock()
-		w.tell("work", "%s %s begins", c.job, c.tick)
+		w.history.Add("work", "%s %s begins", c.job, c.tick)
 		err := work(ctx, run)
-		w.tell("work", "%s %s ends: %v (%v)", c.job, c.tick, err, context.Cause(ctx))
+		w.history.Add("work", "%s %s ends: %v (%v)", c.job, c.tick, err, context.Cause(ctx))
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.ended, c.cause = w.now(), context.Cause(ctx)
@@ -233,6 +212,7 @@ type daemon struct {
 
 	mu     sync.Mutex
 	events []lockguard.Event
+	log    strings.Builder
 }
 
 type option func(*daemon, *scheduler.Config)
@@ -281,7 +261,7 @@ func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon 
 }
 
 func (d *daemon) observe(_ context.Context, event lockguard.Event) {
-	d.w.tell(d.name, "%T %+v", event, event)
+	d.w.history.Add(d.name, "%T %+v", event, event)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events = append(d.events, event)
@@ -290,15 +270,17 @@ func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 // Write takes a line of the daemon's log.
 func (d *daemon) Write(line []byte) (int, error) {
 	_, text, _ := strings.Cut(strings.TrimSpace(string(line)), "level=")
-	d.w.tell(d.name, "%s", text)
-	return len(line), nil
+	d.w.history.Add(d.name, "%s", text)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.Write(line)
 }
 
-// said reports whether the daemon has a line with some words in its log.
+// said reports whether the daemon has some words in its log.
 func (d *daemon) said(words string) bool {
-	d.w.mu.Lock()
-	defer d.w.mu.Unlock()
-	return slices.ContainsFunc(d.w.lines, func(l line) bool { return l.who == d.name && strings.Contains(l.String(), words) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Contains(d.log.String(), words)
 }
 
 // drain ends the daemon in good order, and waits until it has.

@@ -60,6 +60,7 @@ func TestARunThatSomebodyAsksForIsRunByOneDaemon(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, taken)
 		require.Zero(t, w.requests())
+		require.True(t, one.said("job is run by hand") || two.said("job is run by hand"))
 		drainAll(one, two, three)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
+
+// Run runs a test in virtual time, on a server of its own.
+func Run(t *testing.T, f func(t *testing.T, zk *zktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, zktest.RunT(t, zktest.Pipe())) })
+}
 
 // New returns a guard as a process has it: with a client of its own, whose connections have its name.
 func New(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
