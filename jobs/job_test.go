@@ -18,29 +18,6 @@ var errOver = errors.New("over")
 
 var nothing = Func(func(context.Context, Run) error { return nil })
 
-func TestValidJobs(t *testing.T) {
-	for name, job := range map[string]Job{
-		"without a lock": {Name: "a", Work: nothing},
-		"with a lock": {
-			Name: "nightly-backup_2.0", Schedule: "@every 1m", TimeZone: "Europe/Berlin", Timeout: time.Minute,
-			Requirements: []lockguard.Requirement{{Scope: "cluster/orders", Priority: 3}},
-			Work:         &Command{Argv: []string{"true"}},
-		},
-		"with a cleanup hook": {
-			Name:         strings.Repeat("n", 128),
-			Requirements: []lockguard.Requirement{{Scope: "s", CleanupTimeout: time.Second}},
-			Work:         WithCleanup(nothing, nothing),
-		},
-		"with several locks": {
-			Name:         "a",
-			Requirements: []lockguard.Requirement{{Scope: "s"}, {Scope: "t", Priority: 3}},
-			Work:         nothing,
-		},
-	} {
-		t.Run(name, func(t *testing.T) { require.NoError(t, job.Validate()) })
-	}
-}
-
 func TestJobValidateTellsAllAtOnce(t *testing.T) {
 	job := Job{
 		Name:    "nightly/backup",

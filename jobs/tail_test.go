@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,10 +23,4 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		require.Equal(t, kept, tail.String())
 		require.EqualValues(t, len(all)-len(kept), tail.Dropped())
 	})
-}
-
-func TestTailKeeps64KiBByDefault(t *testing.T) {
-	tail := NewTail(0)
-	_, _ = io.WriteString(tail, strings.Repeat("x", 1<<20))
-	require.Len(t, tail.String(), 64<<10)
 }

@@ -219,22 +219,6 @@ func TestWorkThatDoesNotReturnIsToldWithItsStack(t *testing.T) {
 //go:noinline
 func deafWork(release chan struct{}) { <-release }
 
-func TestWorkThatReturnsInTimeIsNotStuck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := job("a", "@every 10m", 0)
-		j.Timeout = 30 * time.Second
-		j.Work = jobs.Func(func(ctx context.Context, _ jobs.Run) error {
-			<-ctx.Done()
-			time.Sleep(9 * time.Second)
-			return nil
-		})
-		d := start(t, newCluster().daemon("one"), []jobs.Job{j})
-		time.Sleep(11 * time.Minute)
-		d.drain()
-		require.Zero(t, d.stats("a").Stuck)
-	})
-}
-
 func TestSecondSignalsHurryTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a run that goes when it is told to, and one that does not

@@ -47,22 +47,6 @@ func TestATickThatIsClaimedDuringTheDrainRunsIfItsLockIsFree(t *testing.T) {
 	}
 }
 
-func TestDrainWithoutZooKeeperEndsAllTheSame(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cluster) {
-		l := c.daemon("one")
-		d := start(t, l, []jobs.Job{job("a", "@every 10s", 15*time.Second), job("b", "@every 1s", time.Millisecond)})
-		time.Sleep(12500 * time.Millisecond)
-		l.down()
-		time.Sleep(3 * time.Second)
-		began := time.Now()
-		d.drain()
-		require.Less(t, time.Since(began), 20*time.Second)
-		require.EqualValues(t, 3, d.stats("b").Skipped[SkipDraining]+d.stats("b").Skipped[SkipUndecided])
-		require.EqualValues(t, 15, d.stats("b").Total())
-		require.Equal(t, 1, d.log.lines("the end of a run is not recorded"))
-	})
-}
-
 func TestDrainTellsWhatItHasWaitedForInVain(t *testing.T) {
 	const over = "time to finish is over"
 	slow, quick := job("slow", "@every 10s", time.Hour), job("quick", "@every 10s", 500*time.Millisecond)

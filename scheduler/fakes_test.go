@@ -94,7 +94,6 @@ type ledger struct {
 
 	out  chan struct{} // closed when ZooKeeper answers
 	gone bool          // the process was killed
-	errs int           // this many requests fail at once
 	far  time.Duration // how long each request takes
 
 	before func(ctx context.Context, job string) error // each request, if it is not nil
@@ -117,13 +116,6 @@ func (l *ledger) up() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.out)
-}
-
-// failNext makes the next n requests fail at once.
-func (l *ledger) failNext(n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.errs = n
 }
 
 // takes makes each request take d.
@@ -153,13 +145,8 @@ func (l *ledger) die() {
 func (l *ledger) reach(ctx context.Context) error {
 	l.mu.Lock()
 	out := l.out
-	fail := l.errs > 0
-	l.errs = max(0, l.errs-1)
 	l.mu.Unlock()
 	time.Sleep(l.far)
-	if fail {
-		return errors.New("not now")
-	}
 	select {
 	case <-out:
 		return ctx.Err()

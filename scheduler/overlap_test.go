@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -50,6 +51,13 @@ func TestNoTickIsMissedThatItsJitterHasHeldBack(t *testing.T) {
 				// given a job whose jitter is longer than its ticks are apart
 				j := job("a", "@every 1m", 0)
 				j.Jitter, j.Misfire.Policy = 10*time.Minute, policy
+				j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
+					if now := time.Now(); now.After(minute(20)) && now.Before(minute(60)) { // from the start on, and before it changes
+						require.True(t, now.Equal(run.Due), "%s, due at %s, with its jitter", now, run.Due)
+						require.False(t, run.Due.Before(run.Scheduled))
+					}
+					return nil
+				})
 				d := start(t, c.daemon("one"), []jobs.Job{j})
 				time.Sleep(time.Hour + time.Second)
 

@@ -32,6 +32,10 @@ func TestJobsAreReconciledByName(t *testing.T) {
 		require.NotContains(t, d.Stats(), "goes")
 		require.ErrorAs(t, d.RunNow(t.Context(), "goes"), new(*UnknownJobError))
 
+		// and one of whose name there are two is refused
+		_, err = d.Reconcile([]jobs.Job{job("stays", "@every 10s", 0), job("stays", "@every 1s", 0)})
+		require.ErrorContains(t, err, "another job has this name")
+
 		// and one that comes back goes on where it was
 		_, err = d.Reconcile([]jobs.Job{job("goes", "@every 10s", time.Second)})
 		require.NoError(t, err)

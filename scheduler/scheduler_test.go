@@ -221,33 +221,22 @@ func TestSkipForAFreezeNamesTheOverride(t *testing.T) {
 	})
 }
 
-func TestAJobSeesItsRunAndItsOutputIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		seen := make(chan jobs.Run, 1)
-		j := job("a", "@every 10s", 0)
-		j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
-			_, _ = io.WriteString(run.Stdout, "three rows")
-			seen <- run
-			return nil
-		})
-		d := start(t, newCluster().daemon("one"), []jobs.Job{j})
-		time.Sleep(11 * time.Second)
-		d.drain()
-		run := <-seen
-		require.Equal(t, sec(10), run.Scheduled)
-		require.Equal(t, "a", run.Job)
-		require.NotEmpty(t, run.Attempt)
-		require.Equal(t, 1, d.log.lines("job ended", "outcome=ran", "job=a", "three rows"))
-	})
-}
-
 func TestWhatTheLedgerRefusesIsTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		l := c.daemon("one")
+		var refusals atomic.Int32
+		l.before = func(context.Context, string) error {
+			if refusals.Add(-1) >= 0 {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		refusals.Store(3)
 		d := start(t, l, []jobs.Job{job("a", "@every 10s", 3*time.Second)})
-		l.failNext(3)
-		time.Sleep(12 * time.Second)
-		l.failNext(3) // now the end of the run
+		time.Sleep(9 * time.Second)
+		refusals.Store(3) // the claim
+		time.Sleep(3 * time.Second)
+		refusals.Store(3) // the end of the run
 		time.Sleep(6 * time.Second)
 		d.drain()
 		requireOnce(t, c, "a", sec(10), sec(10), time.Second, "ran")
@@ -328,6 +317,9 @@ func TestARunIsBegunAndEndedByWhoeverWantsToKnow(t *testing.T) {
 		j.Retry = jobs.Retry{Max: 1, Initial: time.Second}
 		j.Work = jobs.Func(func(ctx context.Context, run jobs.Run) error {
 			seen = append(seen, ctx.Value(key{}))
+			require.Equal(t, minute(60), run.Scheduled)
+			require.Equal(t, "a", run.Job)
+			_, _ = io.WriteString(run.Stdout, "three rows")
 			return errors.New("boom")
 		})
 		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) {
@@ -344,5 +336,6 @@ func TestARunIsBegunAndEndedByWhoeverWantsToKnow(t *testing.T) {
 		require.Len(t, seen, 2)
 		require.NotNil(t, seen[0])
 		require.Equal(t, seen[0], seen[1])
+		require.Equal(t, 1, d.log.lines("job ended", "outcome=failed", "job=a", "three rowsthree rows"))
 	})
 }

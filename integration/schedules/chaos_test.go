@@ -111,7 +111,7 @@ func (c *chaos) happens() {
 		after := c.some(20 * time.Second)
 		go func() { <-time.After(after); f() }()
 	}
-	what := c.random.IntN(12)
+	what := c.random.IntN(13)
 	if !d.isConnected() && (what == 3 || what == 10) {
 		return // it is cut off as it is
 	}
@@ -146,6 +146,17 @@ func (c *chaos) happens() {
 		d.kill()
 		c.daemons = append(c.daemons[:i], c.daemons[i+1:]...)
 		c.start()
+	case 12: // nobody is there for a while
+		for _, d := range c.daemons {
+			zk.Heal(d.name)
+			d.stop()
+			<-d.ended
+		}
+		c.daemons = nil
+		pass(c.some(2 * time.Minute))
+		for range 3 {
+			c.start()
+		}
 	case 11: // it has other jobs, and other policies for them
 		list := slices.Clone(c.list[c.random.IntN(4):])
 		for i := range list {
