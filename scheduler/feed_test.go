@@ -140,22 +140,6 @@ func TestJitterDelaysTicksInOrderAndDoesNotChangeThem(t *testing.T) {
 	}
 }
 
-func TestWhatJitterHoldsBackOutlivesAReplacement(t *testing.T) {
-	// given
-	e := newEmitted(t, "*/5 * * * *", 4*time.Minute)
-	e.look(5*time.Minute + time.Millisecond)
-	require.Empty(t, e.instants, "held back")
-
-	// when
-	e.replace(Manual(), 0)
-	e.look(0)
-	e.until(noon.Add(time.Hour))
-
-	// then
-	require.Equal(t, []float64{5}, e.minutes())
-	require.Equal(t, noon.Add(5*time.Minute).Add(jitterOf("report", noon.Add(5*time.Minute), 4*time.Minute)), e.at[0])
-}
-
 func TestJitterIsSpreadEvenlyAndTheSameForEver(t *testing.T) {
 	// given
 	const upTo = 10 * time.Minute

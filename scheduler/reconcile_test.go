@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,23 +43,6 @@ func TestJobsAreReconciledByName(t *testing.T) {
 		d.drain()
 		_, err = d.Reconcile(nil)
 		require.ErrorIs(t, err, ErrStopped)
-	})
-}
-
-func TestReconcilingBesideTheDrainIsSafe(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cluster) {
-		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1s", time.Millisecond)})
-		var reloads sync.WaitGroup
-		for n := range 20 {
-			reloads.Go(func() {
-				time.Sleep(2*time.Second + time.Duration(n)*time.Millisecond)
-				_, _ = d.Reconcile([]jobs.Job{job(fmt.Sprint("b", n%3), "@every 1s", time.Millisecond)})
-			})
-		}
-		time.Sleep(2*time.Second + 10*time.Millisecond)
-		d.drain()
-		reloads.Wait()
-		time.Sleep(10 * time.Second)
 	})
 }
 

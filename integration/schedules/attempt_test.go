@@ -224,8 +224,11 @@ func TestPauseAndResumeAreForAllDaemons(t *testing.T) {
 		// and a pause that has an end ends by itself
 		_, err = w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana", Until: w.at(110 * time.Second)})
 		require.NoError(t, err)
+		h := w.ask("a", "INC-7")
+		require.NoError(t, h.AwaitTaken(t.Context()), "a job that is paused runs by hand")
 		w.until(115 * time.Second)
 		require.Equal(t, []string{"paused", "ran"}, w.outcomes("a")[9:])
+		require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
 		drainAll(one, two)
 	})
 }

@@ -134,26 +134,6 @@ func TestARequestWhoseClaimIsNotAnsweredIsRunOnce(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsPausedRunsByHand(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		list := []jobs.Job{w.job("a", "@every 10s", 12*time.Second)}
-		one, two := w.daemon("one", list), w.daemon("two", list, skewed(time.Second))
-		_, err := w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana"})
-		require.NoError(t, err)
-		w.until(12 * time.Second)
-		h := w.ask("a", "INC-7")
-		require.NoError(t, h.AwaitTaken(t.Context()))
-
-		// and a tick that is due meanwhile is an overlap once it is resumed
-		_, err = w.ledger.Resume(t.Context(), "a")
-		require.NoError(t, err)
-		w.until(35 * time.Second)
-		require.Equal(t, []string{"paused", "overlap", "goes on"}, w.outcomes("a"))
-		require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
-		drainAll(one, two)
-	})
-}
-
 // Whoever asks does not know which daemons have read the new configuration yet.
 func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
