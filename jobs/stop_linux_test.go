@@ -232,11 +232,19 @@ func TestCommandThatWasToldToGoIsKilledWhenItsTimeEndsEarlier(t *testing.T) {
 		then  func(h *fakeHold)
 		cause error // the first one, and a loss for a lock that was at risk
 	}{
-		"preempted, then lost":         {func(h *fakeHold, _ *running) { h.end(later) }, func(h *fakeHold) { close(h.lost) }, later},
-		"at risk, then lost":           {func(h *fakeHold, _ *running) { close(h.atRisk) }, func(h *fakeHold) { h.lose(lost) }, lost},
-		"timed out, then preempted":    {func(_ *fakeHold, r *running) { r.cancel(overstayed) }, soon, overstayed},
-		"by a signal, then preempted":  {func(*fakeHold, *running) { signals <- syscall.SIGTERM }, soon, &SignalError{Signal: syscall.SIGTERM}},
-		"cancelled, then the run lost": {func(_ *fakeHold, r *running) { r.cancel(errOver) }, func(*fakeHold) { close(loss) }, errOver},
+		"preempted, then lost": {
+			func(h *fakeHold, _ *running) { h.end(later) }, func(h *fakeHold) { close(h.lost) }, later,
+		},
+		"at risk, then lost": {
+			func(h *fakeHold, _ *running) { close(h.atRisk) }, func(h *fakeHold) { h.lose(lost) }, lost,
+		},
+		"timed out, then preempted": {func(_ *fakeHold, r *running) { r.cancel(overstayed) }, soon, overstayed},
+		"by a signal, then preempted": {
+			func(*fakeHold, *running) { signals <- syscall.SIGTERM }, soon, &SignalError{Signal: syscall.SIGTERM},
+		},
+		"cancelled, then the run lost": {
+			func(_ *fakeHold, r *running) { r.cancel(errOver) }, func(*fakeHold) { close(loss) }, errOver,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHold(t)
@@ -266,7 +274,10 @@ func TestCommandThatGoesInTimeSaysWhyItHadTo(t *testing.T) {
 		end    func(h *fakeHold, r *running)
 		want   *StoppedError
 	}{
-		"at risk": {obedient, func(h *fakeHold, _ *running) { close(h.atRisk) }, &StoppedError{Cause: ErrAtRisk, Exit: &ExitError{Command: "/bin/sh", Code: 3}}},
+		"at risk": {
+			obedient, func(h *fakeHold, _ *running) { close(h.atRisk) },
+			&StoppedError{Cause: ErrAtRisk, Exit: &ExitError{Command: "/bin/sh", Code: 3}},
+		},
 		"and exits with zero": {
 			`trap 'kill -9 $!; exit 0' TERM; sleep 1000 & echo ready; wait`,
 			func(_ *fakeHold, r *running) { r.cancel(errOver) }, &StoppedError{Cause: errOver},
@@ -286,7 +297,9 @@ func TestCommandThatGoesInTimeSaysWhyItHadTo(t *testing.T) {
 func TestSecondReasonDoesNotRepeatSIGTERM(t *testing.T) {
 	signals := make(chan os.Signal)
 	h := newFakeHold(t)
-	r := runAs(t, Run{}, h, never, `trap 'echo told' TERM; trap 'echo last' WINCH; echo ready; while :; do sleep 1000 & wait $!; kill -9 $!; done`,
+	r := runAs(t, Run{}, h, never, `
+		trap 'echo told' TERM; trap 'echo last' WINCH
+		echo ready; while :; do sleep 1000 & wait $!; kill -9 $!; done`,
 		func(c *Command) { c.Signals = signals })
 	r.said.await(t, "ready")
 	h.end(&lockguard.PreemptedError{Deadline: time.Now().Add(never)})

@@ -200,7 +200,9 @@ func (l *ledger) at(ctx context.Context, job string, latest time.Time, do func(r
 	return do(l.of(job))
 }
 
-func (l *ledger) claim(ctx context.Context, job string, instant time.Time, do func(r *record) recipes.TickClaim) (claim recipes.TickClaim, err error) {
+func (l *ledger) claim(
+	ctx context.Context, job string, instant time.Time, do func(r *record) recipes.TickClaim,
+) (claim recipes.TickClaim, err error) {
 	err = l.at(ctx, job, instant, func(r *record) error {
 		claim = do(r)
 		claim.Waiting = len(r.waiting)

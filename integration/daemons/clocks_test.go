@@ -33,7 +33,8 @@ func TestDaemonsWithWrongClocksHarmNoTick(t *testing.T) {
 	story := newChronicle(t)
 	begin := func(name string, skew time.Duration, jumps ...jump) *child {
 		return startChild(t, story, settings{
-			Name: name, ZK: server.Connect(), Root: root, Session: session, Drain: 2 * time.Second, Jobs: many, Skew: skew, Jumps: jumps,
+			Name: name, ZK: server.Connect(), Root: root, Session: session, Drain: 2 * time.Second, Jobs: many,
+			Skew: skew, Jumps: jumps,
 		})
 	}
 	right := begin("right", 0)

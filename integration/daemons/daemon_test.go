@@ -74,7 +74,8 @@ func newDaemon(s settings, log io.Writer, all ...jobs.Job) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.guard, err = lockguard.New(d.client, lockguard.WithLogger(logger), lockguard.WithObserver(lockguard.LogObserver(logger)))
+	logs := lockguard.WithObserver(lockguard.LogObserver(logger))
+	d.guard, err = lockguard.New(d.client, lockguard.WithLogger(logger), logs)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,8 @@ func (t tally) balance(tb testing.TB, state recipes.TickState) (instants int64) 
 	tb.Helper()
 	name, counts := state.Job, state.Counts
 	instants = int64(state.Last.Sub(state.Begins)/time.Second) + 1
-	require.Equal(tb, instants, counts.Total()+int64(len(state.Runs)+len(state.Waiting)), "%s: from %s to %s: %+v", name, state.Begins, state.Last, counts)
+	decided := counts.Total() + int64(len(state.Runs)+len(state.Waiting))
+	require.Equal(tb, instants, decided, "%s: from %s to %s: %+v", name, state.Begins, state.Last, counts)
 	runs := int64(len(t.begun[name]))
 	cut := counts.Interrupted + counts.Lost + counts.Preempted + int64(len(state.Runs))
 	require.LessOrEqual(tb, counts.Ran, runs, "%s: %+v", name, counts)

@@ -44,11 +44,12 @@ func (w *world) rival(name string) *rival {
 }
 
 // takes holds a lock for a while, and returns when it had it: ended is closed when it has given it back.
-func (r *rival) takes(scope string, level priority.Level, d time.Duration) (granted time.Duration, ended <-chan struct{}) {
+func (r *rival) takes(scope string, level priority.Level, d time.Duration) (at time.Duration, ended <-chan struct{}) {
 	r.w.t.Helper()
 	got := make(chan time.Duration, 1)
 	hold := harness.Go(r.w.t, "the rival", func() (struct{}, error) {
-		return struct{}{}, r.guard.Do(r.w.t.Context(), lockguard.Requirement{Scope: scope, Priority: level}, func(ctx context.Context) error {
+		wants := lockguard.Requirement{Scope: scope, Priority: level}
+		return struct{}{}, r.guard.Do(r.w.t.Context(), wants, func(ctx context.Context) error {
 			r.w.history.Add("rival", "has %s", scope)
 			got <- r.w.now()
 			select {
@@ -60,11 +61,11 @@ func (r *rival) takes(scope string, level priority.Level, d time.Duration) (gran
 	})
 	r.w.t.Cleanup(func() { <-hold.Done() })
 	select {
-	case granted = <-got:
+	case at = <-got:
 	case <-time.After(day):
 		require.FailNow(r.w.t, "the rival never had the lock")
 	}
-	return granted, hold.Done()
+	return at, hold.Done()
 }
 
 // tries reports whether a lock is free.
