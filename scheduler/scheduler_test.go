@@ -172,6 +172,7 @@ func TestSeveralLocksOfAJobHaveOneAcquireTimeout(t *testing.T) {
 func TestHowARunEndedIsRecorded(t *testing.T) {
 	boom := errors.New("boom")
 	never := func(context.Context, jobs.Run) error { panic("it has no lock") }
+	freeze := override.Override{ID: "INC-7", By: "ana", Kind: override.Freeze}
 	cases := []struct {
 		name  string
 		guard error // instead of a grant
@@ -189,6 +190,7 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 		{"busy", &recipes.NotAcquiredError{}, never, "lock"},
 		{"cleanup", &recipes.CleanupPendingError{}, never, "lock"},
 		{"evicted", &recipes.EvictedError{}, never, "lock"},
+		{"frozen", &lockguard.FrozenError{Override: freeze, Err: &recipes.NotAcquiredError{}}, never, "lock"},
 		{"unavailable", &recipes.UnavailableError{}, never, "unavailable"},
 		{"refused", &lockguard.RequestError{Field: "x", Reason: "y"}, never, "failed"},
 	}
@@ -203,22 +205,10 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 				d.drain()
 				requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, tc.want)
 				require.EqualValues(t, 2, d.stats("a").Total(), "%+v", d.stats("a"))
+				require.Equal(t, tc.name == "frozen", c.of("a").ends[0].Detail == "frozen by override INC-7 of ana")
 			})
 		})
 	}
-}
-
-func TestSkipForAFreezeNamesTheOverride(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cluster) {
-		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 10s", 0))})
-		freeze := override.Override{ID: "INC-7", By: "ana", Kind: override.Freeze}
-		d.guard.set(0, &lockguard.FrozenError{Scope: "a", Override: freeze, Err: &recipes.NotAcquiredError{Scope: "a"}})
-		time.Sleep(11 * time.Second)
-		d.drain()
-		requireOnce(t, c, "a", sec(10), sec(10), 10*time.Second, "lock") // which is counted as before
-		ends := c.of("a").ends
-		require.Equal(t, "frozen by override INC-7 of ana", ends[len(ends)-1].Detail)
-	})
 }
 
 func TestWhatTheLedgerRefusesIsTriedAgain(t *testing.T) {

@@ -168,14 +168,10 @@ func TestTableCountsWhatBecameOfEachJob(t *testing.T) {
   hotfix         1     1          0           0        0     0     1
 `, "\n"), table(past.tallies, []string{"A", "B"}, palette{}))
 	require.Equal(t, 1, past.cleanups())
-}
 
-func TestCleanupThatFailedDoesNotCount(t *testing.T) {
-	steps := story()
-	steps[4].Kind = unclean
-	past := historyOf(steps)
-
-	require.Zero(t, past.cleanups())
+	failed := story()
+	failed[4].Kind = unclean
+	require.Zero(t, historyOf(failed).cleanups())
 }
 
 func TestHistoryForgetsSingleRunsButNotTheirNumber(t *testing.T) {
