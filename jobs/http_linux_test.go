@@ -265,7 +265,12 @@ func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 			c.end(h, cancel)
 
 			// then the request does, and says so
-			err := <-ended
+			var err error
+			select {
+			case err = <-ended:
+			case <-time.After(patience):
+				require.FailNow(t, "the request goes on")
+			}
 			require.Equal(t, &CallError{Cause: c.want, Method: "POST", Sent: true, URL: server.URL}, err)
 			require.ErrorIs(t, err, lockguard.ErrStopped)
 			require.ErrorContains(t, err, "was stopped before its answer: "+c.want.Error())

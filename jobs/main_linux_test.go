@@ -113,7 +113,7 @@ func runAs(t *testing.T, as Run, h *fakeHold, cleanup time.Duration, script stri
 	}
 	var under hold = h
 	if as.Lost != nil {
-		under = nil // what is lost is no lock of package lockguard
+		under, c.CleanupTimeout = nil, 2*patience // what is lost is no lock of package lockguard
 	}
 	go func() {
 		defer close(r.done)

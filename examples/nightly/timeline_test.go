@@ -169,9 +169,10 @@ func TestTableCountsWhatBecameOfEachJob(t *testing.T) {
 `, "\n"), table(past.tallies, []string{"A", "B"}, palette{}))
 	require.Equal(t, 1, past.cleanups())
 
-	failed := story()
-	failed[4].Kind = unclean
-	require.Zero(t, historyOf(failed).cleanups())
+	steps := story()
+	steps[4].Kind = unclean
+	past = historyOf(steps)
+	require.Zero(t, past.cleanups())
 }
 
 func TestHistoryForgetsSingleRunsButNotTheirNumber(t *testing.T) {
