@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 func requireEmptyGroup(t *testing.T, group int) {

@@ -249,7 +249,7 @@ func TestCommandThatWasToldToGoIsKilledWhenItsTimeEndsEarlier(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHold(t)
 			run := Run{}
-			if c.cause == errOver {
+			if name == "cancelled, then the run lost" {
 				run.Lost = loss
 			}
 			r := runAs(t, run, h, never, stubborn, func(c *Command) { c.Signals = signals })

@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
 // childVariable holds the settings of the daemon that this test binary is to

@@ -45,12 +45,14 @@ type Errors struct {
 	all []error
 }
 
+// Add adds an error.
 func (e *Errors) Add(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, err)
 }
 
+// All returns the errors so far.
 func (e *Errors) All() []error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
