@@ -6,26 +6,23 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/emergency"
-	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
-// asking is the configuration of daemons whose job waits for the lock "db", and asks
-// in workflows.
-func asking(server *devserver.Server, namespace, approvals string) string {
+// asking is the configuration of daemons whose job waits for the lock "db", and asks in workflows.
+func (p *programs) asking(approvals string) string {
 	return fmt.Sprintf(`version: 1
 zookeeper: {session_timeout: 4s}
 temporal: {address: %q, namespace: %s}
@@ -36,77 +33,59 @@ jobs:
     schedule: "@every 1s"
     run: [sh, -c, 'echo paid >> paid']
     locks: [{scope: db, priority: 80, waiting_timeout: 300ms, acquire_timeout: 10m}]
-`, server.Addr(), namespace, approvals)
+`, temporals.Server(p).Addr(), p.namespace, approvals)
 }
 
-// A stubborn holder has the lock "db", and does not finish its cleanup until it is
-// let go, or loses the lock.
-type stubborn struct {
-	release func()
-	ended   chan error
-}
-
-func (h *house) stubborn(cleanup time.Duration) *stubborn {
-	h.Helper()
-	g, err := lockguard.New(h.client(), lockguard.WithOwner("backup"))
-	require.NoError(h, err)
-	free, held := make(chan struct{}), make(chan struct{})
-	s := &stubborn{release: sync.OnceFunc(func() { close(free) }), ended: make(chan error, 1)}
-	go func() {
-		s.ended <- g.Do(context.WithoutCancel(h.Context()), lockguard.Requirement{Scope: "db", Priority: 20, LeaseTimeout: 24 * time.Hour, CleanupTimeout: cleanup}, func(ctx context.Context) error {
-			close(held)
-			<-ctx.Done()
-			return context.Cause(ctx)
-		}, func(ctx context.Context) error {
-			select {
-			case <-free:
-			case <-ctx.Done():
-				<-free
-			}
-			return nil
-		})
-	}()
-	select {
-	case <-held:
-	case err := <-s.ended:
-		require.NoError(h, err)
-	}
-	h.Cleanup(func() {
-		s.release()
-		select {
-		case <-s.ended:
-		case <-time.After(patience):
-			h.Error("the holder has not gone")
-		}
+// stubborn has somebody hold the lock "db" who does not finish its cleanup until it is released, or has lost the lock.
+func (p *programs) stubborn() (release func()) {
+	p.Helper()
+	g, err := lockguard.New(p.daemonClient(), lockguard.WithOwner("backup"))
+	require.NoError(p, err)
+	hold, err := g.Acquire(context.WithoutCancel(p.Context()), lockguard.Requirement{
+		Scope: "db", Priority: 20, LeaseTimeout: 24 * time.Hour, CleanupTimeout: time.Hour,
 	})
-	return s
+	require.NoError(p, err)
+	release = func() { _ = hold.Release(context.WithoutCancel(p.Context())) }
+	p.Cleanup(release)
+	return release
 }
 
-// asked returns the one question that the command lists.
-func (h *house) asked(file string) (q struct {
+// question is what the command lists.
+type question struct {
 	ID        string    `json:"id"`
 	Kind      string    `json:"kind"`
 	Until     time.Time `json:"until"`
 	Escalated []struct{ To string }
-},
-) {
-	h.Helper()
-	h.within("a question is listed", func() bool {
-		out := h.listed("approvals", "ls", "-f", file)
-		all := []json.RawMessage{}
-		require.NoError(h, json.Unmarshal([]byte(out), &all), out)
-		require.LessOrEqual(h, len(all), 1, out)
-		return len(all) == 1 && json.Unmarshal(all[0], &q) == nil
-	})
+}
+
+// asked returns the one question that the command lists.
+func (p *programs) asked(file string) (q question) {
+	p.Helper()
+	harness.Eventually(p, func() bool {
+		all := []question{}
+		require.NoError(p, json.Unmarshal([]byte(p.listed("approvals", "ls", "-f", file)), &all))
+		require.LessOrEqual(p, len(all), 1)
+		if len(all) == 1 {
+			q = all[0]
+		}
+		return len(all) == 1
+	}, "a question is listed")
 	return q
 }
 
-// history are the runs of one question.
-func history(t *testing.T, c client.Client, id string) []enums.WorkflowExecutionStatus {
-	t.Helper()
-	found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowId = 'lockkeeper-approval-" + id + "'"})
-	require.NoError(t, err)
-	var all []enums.WorkflowExecutionStatus
+// decides runs the command with which ana decides.
+func (p *programs) decides(code int, what, id, reason string) string {
+	p.Helper()
+	return p.run(code, "approvals", what, id, "-r", reason, "--zk-digest-file", "ana")
+}
+
+// statuses are those of the runs of one question.
+func (p *programs) statuses(id string) (all []enums.WorkflowExecutionStatus) {
+	p.Helper()
+	found, err := p.temporal.ListWorkflow(p.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Query: "WorkflowId = 'lockkeeper-approval-" + id + "'",
+	})
+	require.NoError(p, err)
 	for _, e := range found.GetExecutions() {
 		all = append(all, e.GetStatus())
 	}
@@ -114,13 +93,12 @@ func history(t *testing.T, c client.Client, id string) []enums.WorkflowExecution
 }
 
 // entries are what is on record of one action.
-func (h *house) entries(c *recipes.Client, action recipes.AuditAction) []recipes.AuditRecord {
-	h.Helper()
-	log, err := c.AuditLog(0)
-	require.NoError(h, err)
-	all, _, err := log.Read(h.Context(), recipes.AuditQuery{})
-	require.NoError(h, err)
-	var some []recipes.AuditRecord
+func (p *programs) entries(action recipes.AuditAction) (some []recipes.AuditRecord) {
+	p.Helper()
+	log, err := p.observer.AuditLog(0)
+	require.NoError(p, err)
+	all, _, err := log.Read(p.Context(), recipes.AuditQuery{})
+	require.NoError(p, err)
 	for _, r := range all {
 		if r.Action == action {
 			some = append(some, r)
@@ -132,454 +110,284 @@ func (h *house) entries(c *recipes.Client, action recipes.AuditAction) []recipes
 func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	t.Parallel()
 	// given a daemon whose request waits for a person
-	h := newHouse(t)
-	server := temporals.Server(t)
-	namespace := server.Namespace(t)
-	c := server.ClientIn(t, namespace)
-	h.write("lockkeeper.yaml", asking(server, namespace, "{deadline: 10m, temporal: {escalation: [{after: 100ms, to: on-call}]}}"))
-	h.stubborn(time.Hour)
-	first := h.daemon()
+	p := newPrograms(t)
+	p.write("lockkeeper.yaml", p.asking("{deadline: 10m, temporal: {escalation: [{after: 100ms, to: on-call}]}}"))
+	p.stubborn()
+	first := p.daemon()
 	first.says("somebody has to decide", "approval=w-")
-	question := h.asked("lockkeeper.yaml")
-	require.True(t, temporal.IsApprovalID(question.ID))
-	require.Equal(t, "workflow", question.Kind)
+	asked := p.asked("lockkeeper.yaml")
+	require.True(t, temporal.IsApprovalID(asked.ID))
+	require.Equal(t, "workflow", asked.Kind)
 	first.says("it is escalated", "to=on-call")
-	locks := h.client()
-	h.within("that is on record", func() bool { return len(h.entries(locks, recipes.AuditApprovalEscalate)) == 1 })
+	harness.Eventually(t, func() bool { return len(p.entries(recipes.AuditApprovalEscalate)) == 1 }, "that is on record")
 
 	// when that is killed, and another one is stopped
-	first.end(syscall.SIGKILL)
-	second := h.daemon()
-	second.says("somebody has to decide", "approval="+question.ID)
-	second.end(syscall.SIGTERM)
-	third := h.daemon()
-	third.says("somebody has to decide", "approval="+question.ID)
+	require.NoError(t, first.Kill())
+	second := p.daemon()
+	second.says("somebody has to decide", "approval="+asked.ID)
+	second.stop()
+	third := p.daemon()
+	third.says("somebody has to decide", "approval="+asked.ID)
 
 	// then it is the same question, with the same deadline
-	again := h.asked("lockkeeper.yaml")
-	require.Equal(t, question.ID, again.ID)
-	require.Equal(t, question.Until, again.Until)
+	again := p.asked("lockkeeper.yaml")
 	require.Len(t, again.Escalated, 1)
-	require.Equal(t, []enums.WorkflowExecutionStatus{enums.WORKFLOW_EXECUTION_STATUS_RUNNING}, history(t, c, question.ID))
+	asked.Escalated = again.Escalated
+	require.Equal(t, asked, again)
+	require.Equal(t, []enums.WorkflowExecutionStatus{enums.WORKFLOW_EXECUTION_STATUS_RUNNING}, p.statuses(asked.ID))
 
 	// and nobody but an operator decides it, once
-	out, code := h.run("approvals", "force", question.ID, "-r", "please")
-	require.Equal(t, 78, code, out)
-	require.Contains(t, out, "digest:daemons is none of the operators (digest:ana)")
-	out, code = h.run("approvals", "force", "w-0123456789abcdef", "-r", "please", "--zk-digest-file", "ana")
-	require.Equal(t, 78, code, out)
-	require.Contains(t, out, `there is no approval "w-0123456789abcdef"`)
-	out, code = h.run("approvals", "force", question.ID, "-r", "payments are stuck", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	require.Contains(t, out, question.ID+": forced; payments takes lock \"db\" from backup (priority 20)")
-	out, code = h.run("approvals", "deny", question.ID, "-r", "no", "--zk-digest-file", "ana")
-	require.Equal(t, 1, code, out)
-	require.Contains(t, out, "was forced already, by ana (digest:ana)")
-	h.within("the job has run", func() bool { return strings.HasPrefix(h.read("paid"), "paid\n") })
+	require.Contains(t, p.run(78, "approvals", "force", asked.ID, "-r", "please"), "digest:daemons is none of the operators (digest:ana)")
+	require.Contains(t, p.decides(78, "force", "w-0123456789abcdef", "please"), `there is no approval "w-0123456789abcdef"`)
+	require.Contains(t, p.decides(0, "force", asked.ID, "payments are stuck"), asked.ID+": forced; payments takes lock \"db\" from backup (priority 20)")
+	require.Contains(t, p.decides(1, "deny", asked.ID, "no"), "was forced already, by ana (digest:ana)")
+	harness.Eventually(t, func() bool { return strings.HasPrefix(p.read("paid"), "paid\n") }, "the job has run")
 
 	// and its history is that of the workflow as it is now
-	record(t, c, "lockkeeper-approval-"+question.ID, "../../temporal/testdata/approval.json", temporal.RegisterApprovalWorkflow)
+	workflow := "lockkeeper-approval-" + asked.ID
+	replayer := worker.NewWorkflowReplayer()
+	temporal.RegisterApprovalWorkflow(replayer)
+	require.NoError(t, replayer.ReplayWorkflowHistory(nil, p.history(p.temporal.GetWorkflow(t.Context(), workflow, ""))))
+	p.record(workflow, "../../temporal/testdata/approval.json")
 
 	// and all of it is on record
-	require.Equal(t, question.ID, h.entries(locks, recipes.AuditTakeover)[0].Approval)
-	require.Len(t, h.entries(locks, recipes.AuditApprovalOpen), 3)
-	require.Len(t, h.entries(locks, recipes.AuditApprovalEscalate), 1)
-	decided := h.entries(locks, recipes.AuditApprovalDecide)
-	require.Equal(t, []string{"digest:ana", "ana", "forced"}, []string{decided[0].Identity, decided[0].By, decided[0].After["decision"]})
-	for _, r := range decided {
-		require.Equal(t, "digest:ana", r.Identity, "who decides puts it on record: %+v", r)
+	require.Equal(t, asked.ID, p.entries(recipes.AuditTakeover)[0].Approval)
+	require.Len(t, p.entries(recipes.AuditApprovalOpen), 3)
+	require.Len(t, p.entries(recipes.AuditApprovalEscalate), 1)
+	for _, r := range p.entries(recipes.AuditApprovalDecide) {
+		require.Equal(t, []string{"digest:ana", "ana", "forced"}, []string{r.Identity, r.By, r.After["decision"]}, "who decides puts it on record")
 	}
-	out, code = h.run("approvals", "ls", "-f", "lockkeeper.yaml")
-	require.Zero(t, code)
-	require.Contains(t, out, "nothing waits for a decision")
+	require.Contains(t, p.run(0, "approvals", "ls", "-f", "lockkeeper.yaml"), "nothing waits for a decision")
 }
 
 func TestADeniedRequestFailsAndTheNextOneAsksAnew(t *testing.T) {
-	h := newHouse(t)
-	server := temporals.Server(t)
-	namespace := server.Namespace(t)
-	h.write("lockkeeper.yaml", asking(server, namespace, "{temporal: {}}"))
-	h.stubborn(time.Hour)
-	d := h.daemon()
-	question := h.asked("lockkeeper.yaml")
-	out, code := h.run("approvals", "deny", question.ID, "-r", "it has to finish", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	require.Contains(t, out, question.ID+": denied; the request fails, and the holder finishes its cleanup")
+	t.Parallel()
+	p := newPrograms(t)
+	p.write("lockkeeper.yaml", p.asking("{temporal: {}}"))
+	p.stubborn()
+	d := p.daemon()
+	id := p.asked("lockkeeper.yaml").ID
+	require.Contains(t, p.decides(0, "deny", id, "it has to finish"), id+": denied; the request fails, and the holder finishes its cleanup")
 	d.says("tick skipped", "it has to finish")
-	c := server.ClientIn(t, namespace)
-	h.within("it is asked anew", func() bool { return len(history(t, c, question.ID)) == 2 })
-	require.Equal(t, question.ID, h.asked("lockkeeper.yaml").ID)
+	eventually(t, func() bool { return len(p.statuses(id)) == 2 }, "it is asked anew")
+	require.Equal(t, id, p.asked("lockkeeper.yaml").ID)
 }
 
-// A bench is a guard in this process that asks in workflows, and a worker for them.
-type bench struct {
-	*house
-	server    *devserver.Server
-	namespace string
-	temporal  client.Client
-	locks     *recipes.Client
+// An asker is a guard in this process that asks in workflows.
+type asker struct {
+	*programs
 	workflows *temporal.Approvals
 	guard     *lockguard.Guard
 	opened    chan lockguard.Opened
-	auditor   trail
 }
 
-// A trail is what a guard puts on record.
-type trail struct{ log *recipes.AuditLog }
+// An auditLog is where a guard puts things on record.
+type auditLog struct{ *recipes.AuditLog }
 
-func (a trail) Audit(ctx context.Context, entry recipes.AuditEntry) error {
-	_, err := a.log.Append(ctx, entry)
+func (l auditLog) Audit(ctx context.Context, entry recipes.AuditEntry) error {
+	_, err := l.Append(ctx, entry)
 	return err
 }
 
-// A telltale tells the test what is asked.
-type telltale struct {
-	*temporal.Approvals
-	opened chan lockguard.Opened
-}
-
-func (f telltale) Ask(ctx context.Context, q lockguard.Question) (lockguard.Answer, error) {
+// Ask asks, and tells the test what.
+func (a *asker) Ask(ctx context.Context, q lockguard.Question) (lockguard.Answer, error) {
 	tell := q.Opened
 	q.Opened = func(ctx context.Context, o lockguard.Opened) {
 		tell(ctx, o)
-		f.opened <- o
+		a.opened <- o
 	}
-	return f.Approvals.Ask(ctx, q)
+	return a.workflows.Ask(ctx, q)
 }
 
-func newBench(t *testing.T, policy emergency.Policy, trusting bool) *bench {
+func newAsker(t *testing.T, policy emergency.Policy, trusting bool) *asker {
 	t.Helper()
-	b := &bench{house: newHouse(t), server: temporals.Server(t), opened: make(chan lockguard.Opened, 16)}
-	b.namespace = b.server.Namespace(t)
-	b.temporal = b.server.ClientIn(t, b.namespace)
-	b.locks = b.client()
-	log, err := b.locks.AuditLog(0)
+	a := &asker{programs: newPrograms(t), opened: make(chan lockguard.Opened, 16)}
+	locks := a.daemonClient()
+	log, err := locks.AuditLog(0)
 	require.NoError(t, err)
-	b.auditor = trail{log}
-	b.workflows, err = temporal.NewApprovals(temporal.ApprovalsConfig{Client: b.temporal, Root: b.root})
+	a.workflows, err = temporal.NewApprovals(temporal.ApprovalsConfig{Client: a.temporal, Root: a.Root})
 	require.NoError(t, err)
-	config := emergency.ApprovalsConfig{Auditor: b.auditor, Forum: telltale{b.workflows, b.opened}, Logger: slog.New(slog.DiscardHandler), Policy: policy}
+	config := emergency.ApprovalsConfig{Auditor: auditLog{log}, Forum: a, Logger: slog.New(slog.DiscardHandler), Policy: policy}
 	trust := "temporal"
 	if !trusting {
-		config.Witness, trust = emergency.OnRecord(b.locks), "operators"
+		config.Witness, trust = emergency.OnRecord(locks), "operators"
 	}
 	approvals, err := emergency.NewApprovals(config)
 	require.NoError(t, err)
-	b.guard, err = lockguard.New(b.locks, lockguard.WithApprover(approvals), lockguard.WithAuditor(b.auditor))
+	a.guard, err = lockguard.New(locks, lockguard.WithApprover(approvals), lockguard.WithAuditor(auditLog{log}))
 	require.NoError(t, err)
-	b.write("lockkeeper.yaml", asking(b.server, b.namespace, "{temporal: {trust: "+trust+"}}"))
+	a.write("lockkeeper.yaml", a.asking("{temporal: {trust: "+trust+"}}"))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
-		require.NoError(t, b.workflows.Close(ctx))
+		require.NoError(t, a.workflows.Close(ctx))
 	})
-	return b
+	return a
 }
 
-// work runs a worker until it is stopped, or until the end of the test.
-func (b *bench) work() (stop func()) {
+// answers runs a worker for the questions until the end of the test.
+func (a *asker) answers() {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		temporal.RunApprovalWorker(ctx, b.temporal, temporal.ApprovalWorker{})
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
+	done := harness.Go(a, "the worker", func() (any, error) {
+		temporal.RunApprovalWorker(ctx, a.temporal, temporal.ApprovalWorker{})
+		return nil, nil
 	})
-	b.Cleanup(stop)
-	return stop
+	a.Cleanup(func() { cancel(); <-done.Done() })
 }
 
-// request asks for the lock "db", politely.
-func (b *bench) request(ctx context.Context, change ...func(*lockguard.Requirement)) <-chan error {
-	ended := make(chan error, 1)
+// asks requests the lock "db", politely.
+func (a *asker) asks(ctx context.Context) *harness.Call[any] {
 	r := lockguard.Requirement{Scope: "db", Owner: "payments", Priority: 80, WaitingTimeout: new(300 * time.Millisecond)}
-	for _, f := range change {
-		f(&r)
-	}
-	go func() { ended <- b.guard.Do(ctx, r, func(context.Context) error { return nil }) }()
-	return ended
-}
-
-func (b *bench) await(what string, of <-chan error) error {
-	b.Helper()
-	select {
-	case err := <-of:
-		return err
-	case <-time.After(patience):
-		require.FailNow(b, what+" does not end")
-		return nil
-	}
-}
-
-func (b *bench) question() lockguard.Opened {
-	b.Helper()
-	select {
-	case o := <-b.opened:
-		return o
-	case <-time.After(patience):
-		require.FailNow(b, "nobody is asked")
-		return lockguard.Opened{}
-	}
-}
-
-// closes waits until the question is in no workflow that runs any more.
-func (b *bench) closes(id string, status enums.WorkflowExecutionStatus) {
-	b.Helper()
-	b.within("the workflow is closed", func() bool {
-		found, err := b.temporal.DescribeWorkflowExecution(b.Context(), "lockkeeper-approval-"+id, "")
-		return err == nil && found.GetWorkflowExecutionInfo().GetStatus() == status
+	return harness.Go(a, "the request", func() (any, error) {
+		return nil, a.guard.Do(ctx, r, func(context.Context) error { return nil })
 	})
 }
 
-// nobodyIsAsked makes sure that the namespace has no workflow, nor had any.
-func (b *bench) nobodyIsAsked() {
-	b.Helper()
-	found, err := b.temporal.ListWorkflow(b.Context(), &workflowservice.ListWorkflowExecutionsRequest{})
-	require.NoError(b, err)
-	require.Empty(b, found.GetExecutions())
-	require.Empty(b, b.opened)
+func (a *asker) question() string {
+	a.Helper()
+	return harness.Receive(a, a.opened, "a question").ID
 }
 
-func TestARuleDecidesWithoutAWorkflow(t *testing.T) {
-	b := newBench(t, emergency.Policy{Rules: []emergency.Rule{{Name: "rules[0]", Then: emergency.Force}}}, false)
-	b.work()
-	b.stubborn(time.Hour)
-	require.NoError(t, b.await("the request", b.request(t.Context())))
-	b.nobodyIsAsked()
-	require.Equal(t, "rules[0]", b.entries(b.locks, recipes.AuditApprovalDecide)[0].By)
+// isClosed waits until the workflow of a question has a status.
+func (a *asker) isClosed(id string, status enums.WorkflowExecutionStatus) {
+	a.Helper()
+	a.status("lockkeeper-approval-"+id, status)
 }
 
-func TestTheDeadlineOfAWorkflowDeniesTheRequest(t *testing.T) {
-	b := newBench(t, emergency.Policy{Deadline: 2 * time.Second}, false)
-	b.work()
-	b.stubborn(time.Hour)
-	err := b.await("the request", b.request(t.Context()))
-	denied := &emergency.DeniedError{}
-	require.ErrorAs(t, err, &denied)
-	require.Equal(t, "the deadline", denied.By)
-	require.ErrorContains(t, err, "nobody has decided within 2s")
-	b.closes(denied.ID, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
-	require.Equal(t, "the deadline", b.entries(b.locks, recipes.AuditApprovalDecide)[0].By)
-}
-
+// There was no worker to say so in time.
 func TestADecisionAfterTheDeadlineDoesNotCount(t *testing.T) {
-	// given a deadline that has passed while no worker was there to say so
-	b := newBench(t, emergency.Policy{Deadline: time.Second}, true)
-	b.stubborn(time.Hour)
-	request := b.request(t.Context())
-	q := b.question()
-	b.within("the deadline is over", func() bool {
-		found, err := b.workflows.Find(t.Context(), q.ID)
+	t.Parallel()
+	a := newAsker(t, emergency.Policy{Deadline: time.Second}, true)
+	a.stubborn()
+	request := a.asks(t.Context())
+	id := a.question()
+	require.Equal(t, id, a.asked("lockkeeper.yaml").ID, "it is listed without a worker")
+	harness.Eventually(t, func() bool {
+		found, err := a.workflows.Find(t.Context(), id)
 		require.NoError(t, err)
 		return time.Now().After(found.Until.Add(time.Second))
-	})
+	}, "the deadline is over")
 
 	// when somebody decides then, and there is a worker
-	late := make(chan error, 1)
-	go func() {
-		_, err := b.workflows.Decide(t.Context(), q.ID, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
-		late <- err
-	}()
-	b.work()
+	late := harness.Go(t, "the decision", func() (any, error) {
+		_, err := a.workflows.Decide(t.Context(), id, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
+		return nil, err
+	})
+	a.answers()
 
 	// then it was denied already
-	decided := &temporal.ApprovalDecidedError{}
-	require.ErrorAs(t, b.await("the decision", late), &decided)
+	var decided *temporal.ApprovalDecidedError
+	require.ErrorAs(t, late.Refused(), &decided)
 	require.Equal(t, "the deadline", decided.Decision.By)
-	denied := &emergency.DeniedError{}
-	require.ErrorAs(t, b.await("the request", request), &denied)
+	var denied *emergency.DeniedError
+	require.ErrorAs(t, request.Refused(), &denied)
 	require.Equal(t, "the deadline", denied.By)
-	require.Empty(t, b.entries(b.locks, recipes.AuditTakeover))
+	require.ErrorContains(t, denied, "nobody has decided within 1s")
+	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+	require.Empty(t, a.entries(recipes.AuditTakeover))
+	require.Equal(t, "the deadline", a.entries(recipes.AuditApprovalDecide)[0].By)
 }
 
 func TestTheWorkflowIsClosedWhenNobodyNeedsTheDecision(t *testing.T) {
-	t.Run("the holder has gone", func(t *testing.T) {
-		b := newBench(t, emergency.Policy{}, false)
-		b.work()
-		holder := b.stubborn(time.Hour)
-		request := b.request(t.Context())
-		q := b.question()
-		holder.release()
-		require.NoError(t, b.await("the request", request))
-		b.closes(q.ID, enums.WORKFLOW_EXECUTION_STATUS_CANCELED)
-	})
-	t.Run("the request is given up", func(t *testing.T) {
-		b := newBench(t, emergency.Policy{}, false)
-		b.work()
-		b.stubborn(time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		request := b.request(ctx)
-		q := b.question()
-		cancel()
-		require.ErrorIs(t, b.await("the request", request), context.Canceled)
-		b.closes(q.ID, enums.WORKFLOW_EXECUTION_STATUS_CANCELED)
-	})
-}
-
-func TestApprovedInAWorkflowLeavesTheHolderItsGrace(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, emergency.Policy{}, false)
-	b.work()
-	holder := b.stubborn(10 * time.Second)
-	began := time.Now()
-	request := b.request(t.Context())
-	q := b.question()
-	out, code := b.run("approvals", "approve", q.ID, "-r", "payments are stuck", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	require.Contains(t, out, "as soon as their grace is over")
-	require.NoError(t, b.await("the request", request))
-	require.GreaterOrEqual(t, time.Since(began), 9*time.Second)
-	holder.release()
-	require.ErrorAs(t, b.await("the holder", holder.ended), new(*lockguard.LostError))
-	holder.ended <- nil // for the end of the test
+	a := newAsker(t, emergency.Policy{}, false)
+	a.answers()
+	release := a.stubborn()
+
+	// the request is given up
+	ctx, cancel := context.WithCancel(t.Context())
+	request := a.asks(ctx)
+	id := a.question()
+	cancel()
+	require.ErrorIs(t, request.Refused(), context.Canceled)
+	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_CANCELED)
+
+	// the holder has gone
+	request = a.asks(t.Context())
+	id = a.question()
+	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_RUNNING)
+	release()
+	request.Granted()
+	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_CANCELED)
 }
 
-// Whoever reaches the namespace may update the workflow. Only what an operator has
-// put on record is believed, unless the configuration says otherwise.
+// Whoever reaches the namespace may update the workflow. Only what an operator has put on record is believed, unless the
+// configuration says otherwise.
 func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	for name, trusting := range map[string]bool{"trust: operators": false, "trust: temporal": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, emergency.Policy{}, trusting)
-			b.work()
-			b.stubborn(time.Hour)
-			request := b.request(t.Context())
-			q := b.question()
-			_, err := b.workflows.Decide(t.Context(), q.ID, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments", Identity: "digest:ana"})
+			t.Parallel()
+			a := newAsker(t, emergency.Policy{}, trusting)
+			a.answers()
+			a.stubborn()
+			request := a.asks(t.Context())
+			_, err := a.workflows.Decide(t.Context(), a.question(), temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments", Identity: "digest:ana"})
 			require.NoError(t, err)
-			err = b.await("the request", request)
-			decided := b.entries(b.locks, recipes.AuditApprovalDecide)
-			require.Len(t, decided, 1)
 			if trusting {
-				require.NoError(t, err)
-				require.Equal(t, "ana", decided[0].By)
+				request.Granted()
+				require.Equal(t, "ana", a.entries(recipes.AuditApprovalDecide)[0].By)
 				return
 			}
+			err = request.Refused()
 			require.ErrorAs(t, err, new(*emergency.DeniedError))
 			require.ErrorContains(t, err, "the approval of ana is not believed: no operator has put it on record")
-			require.Equal(t, "the guard", decided[0].By)
-			require.Empty(t, b.entries(b.locks, recipes.AuditTakeover))
+			require.Equal(t, "the guard", a.entries(recipes.AuditApprovalDecide)[0].By)
+			require.Empty(t, a.entries(recipes.AuditTakeover))
 		})
 	}
 }
 
-func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
-	// given two people whose decisions reach the workflow at the same moment
-	b := newBench(t, emergency.Policy{}, true)
-	b.stubborn(time.Hour)
-	request := b.request(t.Context())
-	q := b.question()
-	type said struct {
-		by  string
-		err error
-	}
-	all := make(chan said, 2)
-	for by, update := range map[string]string{"ana": temporal.DenyUpdate, "bob": temporal.ForceUpdate} {
-		go func() {
-			_, err := b.workflows.Decide(t.Context(), q.ID, update, temporal.ApprovalRuling{By: by, Reason: "because"})
-			all <- said{by, err}
-		}()
-	}
-	b.work()
-
-	// then one counts, and the other one hears of it
-	first, second := <-all, <-all
-	if first.err != nil {
-		first, second = second, first
-	}
-	require.NoError(t, first.err)
-	decided := &temporal.ApprovalDecidedError{}
-	require.ErrorAs(t, second.err, &decided)
-	require.Equal(t, first.by, decided.Decision.By)
-	err := b.await("the request", request)
-	require.Equal(t, first.by == "bob", err == nil, "%v", err)
-}
-
-func TestAForgedApprovalThatNobodyHeardIsAskedForAnew(t *testing.T) {
-	b := newBench(t, emergency.Policy{}, false)
-	b.work()
-	b.stubborn(time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	b.workflows.KeepQuestions(ctx)
-	request := b.request(ctx)
-	q := b.question()
-	cancel()
-	require.ErrorIs(t, b.await("the request", request), context.Canceled)
-	_, err := b.workflows.Decide(t.Context(), q.ID, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
-	require.NoError(t, err)
-
-	request = b.request(t.Context())
-	require.Equal(t, q.ID, b.question().ID)
-	out, code := b.run("approvals", "deny", q.ID, "-r", "it was not me", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	require.ErrorContains(t, b.await("the request", request), "denied by ana")
-	require.Empty(t, b.entries(b.locks, recipes.AuditTakeover))
-}
-
-func TestAQuestionWaitsForItsWorker(t *testing.T) {
-	// given a question that is asked while no worker runs
-	b := newBench(t, emergency.Policy{}, false)
-	b.stubborn(time.Hour)
-	request := b.request(t.Context())
-	q := b.question()
-	require.Equal(t, q.ID, b.asked("lockkeeper.yaml").ID, "it is listed all the same")
-
-	// when there is one, and then another one
-	stop := b.work()
-	_, err := b.temporal.QueryWorkflow(t.Context(), "lockkeeper-approval-"+q.ID, "", temporal.ApprovalStateQuery)
-	require.NoError(t, err)
-	stop()
-	b.work()
-
-	// then it is decided
-	out, code := b.run("approvals", "force", q.ID, "-r", "payments are stuck", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	require.NoError(t, b.await("the request", request))
-	b.closes(q.ID, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
-}
-
 func TestAnApprovalThatNobodyWasThereToHearIsGoodForWhoAsksAgain(t *testing.T) {
-	b := newBench(t, emergency.Policy{}, false)
-	b.work()
-	b.stubborn(time.Hour)
+	t.Parallel()
+	for name, forged := range map[string]bool{"unless it is not on record": true, "of an operator": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// given a process that ends while it asks
+			a := newAsker(t, emergency.Policy{}, false)
+			a.answers()
+			a.stubborn()
+			ctx, cancel := context.WithCancel(t.Context())
+			a.workflows.KeepQuestions(ctx)
+			request := a.asks(ctx)
+			id := a.question()
+			cancel()
+			require.ErrorIs(t, request.Refused(), context.Canceled)
 
-	// given a process that ends while it asks
-	ctx, cancel := context.WithCancel(t.Context())
-	b.workflows.KeepQuestions(ctx)
-	request := b.request(ctx)
-	q := b.question()
-	cancel()
-	require.ErrorIs(t, b.await("the request", request), context.Canceled)
-
-	// when somebody decides, and it asks again
-	out, code := b.run("approvals", "force", q.ID, "-r", "payments are stuck", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-
-	// then that is the answer
-	require.NoError(t, b.await("the request", b.request(t.Context())))
-	require.Equal(t, q.ID, b.entries(b.locks, recipes.AuditTakeover)[0].Approval)
+			// when somebody decides, and it asks again
+			if !forged {
+				a.decides(0, "force", id, "payments are stuck")
+				a.asks(t.Context()).Granted()
+				require.Equal(t, id, a.entries(recipes.AuditTakeover)[0].Approval)
+				return
+			}
+			_, err := a.workflows.Decide(t.Context(), id, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
+			require.NoError(t, err)
+			request = a.asks(t.Context())
+			require.Equal(t, id, a.question())
+			a.decides(0, "deny", id, "it was not me")
+			require.ErrorContains(t, request.Refused(), "denied by ana")
+			require.Empty(t, a.entries(recipes.AuditTakeover))
+		})
+	}
 }
 
 func TestQuestionsOfOneNamespaceAreNotThoseOfAnother(t *testing.T) {
-	one, other := newBench(t, emergency.Policy{}, false), newBench(t, emergency.Policy{}, false)
-	one.work()
-	other.work()
-	one.stubborn(time.Hour)
-	request := one.request(t.Context())
-	q := one.question()
+	t.Parallel()
+	one, other := newAsker(t, emergency.Policy{}, false), newAsker(t, emergency.Policy{}, false)
+	one.answers()
+	other.answers()
+	one.stubborn()
+	request := one.asks(t.Context())
+	id := one.question()
 	require.Equal(t, "[]\n", other.listed("approvals", "ls"))
-	out, code := other.run("approvals", "force", q.ID, "-r", "please", "--zk-digest-file", "ana")
-	require.Equal(t, 78, code, out)
+	other.decides(78, "force", id, "please")
 
 	// nor those of one root those of another, in one namespace
-	other.write("lockkeeper.yaml", asking(one.server, one.namespace, "{temporal: {}}"))
+	other.write("lockkeeper.yaml", one.asking("{temporal: {}}"))
 	require.Equal(t, "[]\n", other.listed("approvals", "ls"))
-	out, code = other.run("approvals", "force", q.ID, "-r", "please", "--zk-digest-file", "ana")
-	require.Equal(t, 78, code, out)
-	require.Empty(t, request)
-	out, code = one.run("approvals", "deny", q.ID, "-r", "no", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	require.ErrorContains(t, one.await("the request", request), "denied by ana")
+	other.decides(78, "force", id, "please")
+	request.IsPending()
+	one.decides(0, "deny", id, "no")
+	require.ErrorContains(t, request.Refused(), "denied by ana")
 }

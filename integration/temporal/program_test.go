@@ -2,224 +2,155 @@ package temporal_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// binary is the program, built by the first test that wants it.
-var binary struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+// binary is the directory of the program, built by the first test that wants it.
+var binary string
 
-func program(t *testing.T) string {
-	t.Helper()
-	binary.once.Do(func() {
-		if binary.dir, binary.err = os.MkdirTemp("", "lockkeeper-temporal-"); binary.err != nil { //nolint:usetesting // it is for all tests
-			return
-		}
-		build := exec.Command("go", "build", "-o", filepath.Join(binary.dir, "lockkeeper"), "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")
-		if out, err := build.CombinedOutput(); err != nil {
-			binary.err = fmt.Errorf("build the program: %w\n%s", err, out)
-		}
-	})
-	require.NoError(t, binary.err)
-	return filepath.Join(binary.dir, "lockkeeper")
-}
+var build = sync.OnceValue(func() (err error) {
+	if binary, err = os.MkdirTemp("", "lockkeeper-temporal-"); err != nil { //nolint:usetesting // it is for all tests
+		return err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(binary, "lockkeeper"), "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return nil
+})
 
-// withoutProgram removes what program has built, when the tests are over.
+// withoutProgram removes the program when the tests are over.
 func withoutProgram(run func() int) int {
 	defer func() {
-		if binary.dir != "" {
-			_ = os.RemoveAll(binary.dir)
+		if binary != "" {
+			_ = os.RemoveAll(binary)
 		}
 	}()
 	return run()
 }
 
-// A house is a directory with configurations, the credentials of the daemons and of
-// ana, who is the operator, and the environment of programs that share a root.
-type house struct {
-	*testing.T
-	dir  string
-	env  []string
-	root string
-	ana  string // as operators are written
-	own  string // the daemons, likewise
+// programs is a directory with configurations, the credentials of the daemons and of ana, who is the operator, and the
+// environment of programs that share the root of a fixture.
+type programs struct {
+	*fixture
+	dir      string
+	env      []string
+	operator string // ana
+	daemons  string
+	observer *recipes.Client // a daemon's
 }
 
-func newHouse(t *testing.T) *house {
+func newPrograms(t *testing.T) *programs {
 	t.Helper()
-	h := &house{T: t, dir: t.TempDir(), root: testbed.Root(t)}
-	h.write("daemons", "daemons:secret\n")
-	h.write("ana", "ana:secret\n")
-	h.env = append(os.Environ(), "COLUMNS=160", "LOCKKEEPER_ZK="+zookeeper.Server(t).Addr(), "LOCKKEEPER_ROOT="+h.root,
-		"LOCKKEEPER_ZK_DIGEST_FILE="+filepath.Join(h.dir, "daemons"))
-	for file, is := range map[string]*string{"ana": &h.ana, "daemons": &h.own} {
-		out, code := h.run("config", "operator", "--zk-digest-file", file)
-		require.Zero(t, code, out)
-		*is, _, _ = strings.Cut(strings.TrimSpace(out), "\n")
+	p := &programs{fixture: newFixture(t), dir: t.TempDir()}
+	p.write("daemons", "daemons:secret\n")
+	p.write("ana", "ana:secret\n")
+	p.env = append(os.Environ(), "COLUMNS=160", "LOCKKEEPER_ZK="+p.Server.Addr(), "LOCKKEEPER_ROOT="+p.Root,
+		"LOCKKEEPER_ZK_DIGEST_FILE="+filepath.Join(p.dir, "daemons"))
+	for file, is := range map[string]*string{"ana": &p.operator, "daemons": &p.daemons} {
+		*is, _, _ = strings.Cut(strings.TrimSpace(p.run(0, "config", "operator", "--zk-digest-file", file)), "\n")
 	}
-	h.env = append(h.env, "LOCKKEEPER_ZK_OPERATORS="+h.ana, "LOCKKEEPER_ZK_CONTENDERS="+h.own)
-	out, code := h.run("init", "--zk-digest-file", "ana")
-	require.Zero(t, code, out)
-	return h
+	p.env = append(p.env, "LOCKKEEPER_ZK_OPERATORS="+p.operator, "LOCKKEEPER_ZK_CONTENDERS="+p.daemons)
+	p.run(0, "init", "--zk-digest-file", "ana")
+	p.observer = p.daemonClient()
+	return p
 }
 
-func (h *house) write(name, text string) {
-	h.Helper()
-	require.NoError(h, os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600))
+func (p *programs) write(name, text string) {
+	p.Helper()
+	require.NoError(p, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
 }
 
-func (h *house) read(name string) string {
-	text, _ := os.ReadFile(filepath.Join(h.dir, name))
+func (p *programs) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(p.dir, name))
 	return string(text)
 }
 
-// run runs a command, and returns what it said and its exit code.
-func (h *house) run(args ...string) (said string, code int) {
-	h.Helper()
-	var out bytes.Buffer
-	code = h.command(&out, &out, args...)
-	return out.String(), code
+func (p *programs) command(args ...string) *exec.Cmd {
+	p.Helper()
+	require.NoError(p, build())
+	cmd := exec.Command(filepath.Join(binary, "lockkeeper"), args...)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	return cmd
 }
 
-// listed runs a command, and returns what it lists.
-func (h *house) listed(args ...string) string {
-	h.Helper()
-	var out, problems bytes.Buffer
-	code := h.command(&out, &problems, append(args, "-o", "json")...)
-	require.Zero(h, code, problems.String())
+// run runs a command that ends with a code, and returns what it writes.
+func (p *programs) run(code int, args ...string) string {
+	p.Helper()
+	var out bytes.Buffer
+	p.wait(code, &out, &out, args...)
 	return out.String()
 }
 
-func (h *house) command(out, problems *bytes.Buffer, args ...string) (code int) {
-	h.Helper()
-	binary := program(h.T) // takes long where it is built
-	ctx, cancel := context.WithTimeout(h.Context(), patience)
-	defer cancel()
-	c := exec.CommandContext(ctx, binary, args...)
-	c.Dir, c.Env, c.Stdout, c.Stderr = h.dir, h.env, out, problems
-	err := c.Run()
-	if c.ProcessState == nil {
-		require.NoError(h, err)
-	}
-	return c.ProcessState.ExitCode()
+// listed runs a command that lists something, and returns it as JSON.
+func (p *programs) listed(args ...string) string {
+	p.Helper()
+	var out, problems bytes.Buffer
+	p.wait(0, &out, &problems, append(args, "-o", "json")...)
+	return out.String()
 }
 
-// client returns one of the daemons.
-func (h *house) client() *recipes.Client {
-	h.Helper()
-	c, err := recipes.NewClient(recipes.Config{
-		Auth: &recipes.Digest{User: "daemons", Password: "secret"}, Operators: []string{h.ana}, Contenders: []string{h.own}, Root: h.root,
-		Servers: []string{zookeeper.Server(h.T).Addr()}, SessionTimeout: 4 * time.Second,
-	})
-	require.NoError(h, err)
-	h.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(h, c.Close(ctx))
-	})
-	return c
+func (p *programs) wait(code int, out, problems *bytes.Buffer, args ...string) {
+	p.Helper()
+	cmd := p.command(args...)
+	cmd.Stdout, cmd.Stderr = out, problems
+	started, err := process.Start(cmd)
+	require.NoError(p, err)
+	harness.Eventually(p, func() bool { return !started.Alive() }, "%s ends", args)
+	require.Equal(p, code, cmd.ProcessState.ExitCode(), "%s\n%s%s", args, out, problems)
 }
 
-// within waits until something holds.
-func (h *house) within(what string, holds func() bool) {
-	h.Helper()
-	end := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		require.True(h, time.Now().Before(end), what)
-		<-tick.C
-	}
+// daemonClient is that of a daemon.
+func (p *programs) daemonClient() *recipes.Client {
+	p.Helper()
+	return p.Client(func(cfg *recipes.Config) {
+		cfg.Auth = &recipes.Digest{User: "daemons", Password: "secret"}
+		cfg.Operators, cfg.Contenders = []string{p.operator}, []string{p.daemons}
+	})
 }
 
 // A daemon is a process that runs jobs.
 type daemon struct {
-	h    *house
-	cmd  *exec.Cmd
-	log  *logbook
-	done chan struct{}
+	*process.Process
+	p   *programs
+	log output
 }
 
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// has reports whether a line has all the parts.
-func (l *logbook) has(parts ...string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-next:
-	for line := range strings.Lines(l.text.String()) {
-		for _, part := range parts {
-			if !strings.Contains(line, part) {
-				continue next
-			}
-		}
-		return true
-	}
-	return false
-}
-
-func (h *house) daemon(args ...string) *daemon {
-	h.Helper()
-	d := &daemon{h: h, cmd: exec.Command(program(h.T), append([]string{"run"}, args...)...), log: &logbook{}, done: make(chan struct{})}
-	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = h.dir, h.env, d.log
-	require.NoError(h, d.cmd.Start())
-	go func() {
-		_ = d.cmd.Wait()
-		close(d.done)
-	}()
-	h.Cleanup(func() {
-		d.end(syscall.SIGTERM)
-		if h.Failed() {
-			h.Logf("log of a daemon:\n%s", d.log.text.String())
+func (p *programs) daemon(args ...string) *daemon {
+	p.Helper()
+	d := &daemon{p: p}
+	cmd := p.command(append([]string{"run"}, args...)...)
+	cmd.Stderr = &d.log
+	var err error
+	d.Process, err = process.Start(cmd)
+	require.NoError(p, err)
+	p.Cleanup(func() {
+		d.stop()
+		if p.Failed() {
+			p.Logf("log of a daemon:\n%s", d.log.String())
 		}
 	})
 	return d
 }
 
-// end ends the daemon, and returns when it is gone.
-func (d *daemon) end(sig syscall.Signal) {
-	d.h.Helper()
-	select {
-	case <-d.done:
-		return
-	default:
-	}
-	_ = d.cmd.Process.Signal(sig)
-	select {
-	case <-d.done:
-	case <-time.After(patience):
-		_ = d.cmd.Process.Kill()
-		<-d.done
-	}
+func (d *daemon) stop() {
+	d.p.Helper()
+	require.NoError(d.p, d.Terminate(harness.Patience))
 }
 
 func (d *daemon) says(parts ...string) {
-	d.h.Helper()
-	d.h.within("the daemon says "+strings.Join(parts, " ... "), func() bool { return d.log.has(parts...) })
+	d.p.Helper()
+	harness.Eventually(d.p, func() bool { return d.log.has(parts...) }, "the daemon says %s", strings.Join(parts, " ... "))
 }

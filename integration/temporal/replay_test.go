@@ -3,26 +3,35 @@ package temporal_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"flag"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
-	apihistory "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/temporal"
+	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
 
-// assemble is a workflow with some of all that is in histories, before anybody
-// thought of locks. Between its parts it waits for a signal.
+var rewrite = flag.Bool("histories", false, "write the recorded histories of workflows anew")
+
+// record writes the history of a workflow, if it is to be written anew, where tests replay it again and again.
+func (f *fixture) record(workflow, file string) {
+	f.Helper()
+	if *rewrite {
+		temporaltesting.Record(f, f.temporal, workflow, file)
+	}
+}
+
+// assemble is a workflow with some of all that is in histories, before anybody thought of locks. Between its parts it
+// waits for a signal.
 func assemble(ctx workflow.Context) ([]bool, error) { return assembly(ctx, ctx) }
 
 // assembleLocked is the same, with a lock for the call.
@@ -66,30 +75,6 @@ func part(ctx context.Context) (bool, error) {
 	return locked, nil
 }
 
-// assemblers runs a worker for those workflows.
-func (f farm) assemblers(t *testing.T, r release) worker.Worker {
-	t.Helper()
-	w := worker.New(f.client, f.queue, worker.Options{Plugins: r.plugins})
-	r.register(w)
-	register(w, "part", part)
-	register(w, "plain", func() error { return nil })
-	require.NoError(t, w.Start())
-	t.Cleanup(w.Stop)
-	return w
-}
-
-func (f farm) assemble(t *testing.T) client.WorkflowRun {
-	t.Helper()
-	run, err := f.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: devserver.Name(t), TaskQueue: f.queue}, "assemble")
-	require.NoError(t, err)
-	return run
-}
-
-func (f farm) goOn(t *testing.T, run client.WorkflowRun) {
-	t.Helper()
-	require.NoError(t, f.client.SignalWorkflow(t.Context(), run.GetID(), run.GetRunID(), "go on", nil))
-}
-
 // A release is what has been deployed at some time.
 type release struct {
 	what    string
@@ -97,9 +82,9 @@ type release struct {
 	plugins []worker.Plugin
 }
 
-func (f farm) releases(t *testing.T) []release {
-	t.Helper()
-	fits := temporal.Lock{Requirement: requirement()}
+func (f *fixture) releases() []release {
+	f.Helper()
+	fits := temporal.Lock{Requirement: lockguard.Requirement{Scope: scope}}
 	never := fits // the hurried call does not have so much time
 	never.AcquireTimeout, never.CleanupTimeout = new(time.Minute), time.Minute
 	plugin := func(locks ...temporal.Lock) []worker.Plugin {
@@ -107,8 +92,8 @@ func (f farm) releases(t *testing.T) []release {
 		for _, lock := range locks {
 			options = append(options, temporal.Declare("part", lock))
 		}
-		p, err := temporal.NewPlugin(f.guard(t), options...)
-		require.NoError(t, err)
+		p, err := temporal.NewPlugin(f.guard(), options...)
+		require.NoError(f, err)
 		return []worker.Plugin{p}
 	}
 	return []release{
@@ -133,63 +118,69 @@ func (r release) replayer(t *testing.T) worker.WorkflowReplayer {
 	return replayer
 }
 
-// longAgo is a history that was recorded without a lock, on some day.
-const longAgo = "testdata/assemble.json"
-
-func TestHistoryOfLongAgoReplaysWithADeclaration(t *testing.T) {
-	t.Parallel()
-	for _, r := range newFarm(t).releases(t) {
-		require.NoError(t, r.replayer(t).ReplayWorkflowHistoryFromJSONFile(nil, longAgo), r.what)
-	}
+// deploy runs a worker of a release.
+func (f *fixture) deploy(r release) worker.Worker {
+	f.Helper()
+	w := worker.New(f.temporal, f.queue, worker.Options{Plugins: r.plugins})
+	r.register(w)
+	w.RegisterActivityWithOptions(part, activity.RegisterOptions{Name: "part"})
+	w.RegisterActivityWithOptions(func() error { return nil }, activity.RegisterOptions{Name: "plain"})
+	require.NoError(f, w.Start())
+	f.Cleanup(w.Stop)
+	return w
 }
 
 // A declaration is put into running installations, and taken out of them.
 func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
 	t.Parallel()
-	f := newFarm(t)
-	releases := f.releases(t)
+	const longAgo = "testdata/assemble.json" // recorded without a lock, on some day
+	f := newFixture(t)
+	releases := f.releases()
+	for _, r := range releases {
+		require.NoError(t, r.replayer(t).ReplayWorkflowHistoryFromJSONFile(nil, longAgo), r.what)
+	}
 
-	// given histories that were recorded without a lock, with a declaration, and with
-	// one for the call
+	// given histories that were recorded without a lock, with a declaration, and with one for the call
 	for i, recorded := range releases[:3] {
-		w := f.assemblers(t, recorded)
-		run := f.assemble(t)
-		f.goOn(t, run)
-		locked, err := result[[]bool](t, run)
-		require.NoError(t, err)
-		require.Equal(t, []bool{i > 0, i > 0, i > 0}, locked, recorded.what)
+		w := f.deploy(recorded)
+		run := f.execute(client.StartWorkflowOptions{}, "assemble")
+		f.goOn(run)
+		require.Equal(t, []bool{i > 0, i > 0, i > 0}, completed[[]bool](f, run), recorded.what)
 		w.Stop()
 		if i == 0 {
-			record(t, f.client, run.GetID(), longAgo, recorded.register)
+			f.record(run.GetID(), longAgo)
 		}
-		events := &apihistory.History{Events: devserver.History(t, f.client, run.GetID(), run.GetRunID())}
 
 		// then each version replays them
 		for _, r := range releases {
-			require.NoError(t, r.replayer(t).ReplayWorkflowHistory(nil, events), "recorded %s, replayed %s", recorded.what, r.what)
+			require.NoError(t, r.replayer(t).ReplayWorkflowHistory(nil, f.history(run)), "recorded %s, replayed %s", recorded.what, r.what)
 		}
 	}
+
+	// and one of a call that was refused, as long as it is
+	refuses := releases[5]
+	f.deploy(refuses)
+	run := f.execute(client.StartWorkflowOptions{}, "assemble")
+	f.goOn(run)
+	_, err := result[any](f, run)
+	require.ErrorContains(t, err, "it may wait 1m0s for its lock")
+	require.NoError(t, refuses.replayer(t).ReplayWorkflowHistory(nil, f.history(run)))
+	require.Error(t, releases[1].replayer(t).ReplayWorkflowHistory(nil, f.history(run)), "this test would see a difference")
 }
 
 func TestRunningWorkflowGoesOnUnderADeclarationThatIsAdded(t *testing.T) {
 	t.Parallel()
-	f := newFarm(t)
-	releases := f.releases(t)
+	f := newFixture(t)
+	releases := f.releases()
 
 	// given a workflow that has begun without a lock
-	before := f.assemblers(t, releases[0])
-	run := f.assemble(t)
-	eventually(t, func() bool {
-		return slices.Contains(f.events(t, run), enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
-	}, "its first activity")
+	before := f.deploy(releases[0])
+	run := f.execute(client.StartWorkflowOptions{}, "assemble")
+	eventually(t, func() bool { return f.has(run, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED) }, "its first activity")
 	before.Stop()
 
-	// when the workers are replaced by those that declare one
-	f.assemblers(t, releases[1])
-	f.goOn(t, run)
-
-	// then the rest of it runs under the lock
-	locked, err := result[[]bool](t, run)
-	require.NoError(t, err)
-	require.Equal(t, []bool{false, true, true}, locked)
+	// when the workers are replaced by those that declare one, then the rest of it runs under the lock
+	f.deploy(releases[1])
+	f.goOn(run)
+	require.Equal(t, []bool{false, true, true}, completed[[]bool](f, run))
 }
