@@ -20,6 +20,8 @@ func TestTableOfTemporalScenariosNamesOnlyTestsThatThereAre(t *testing.T) {
 		"integration": testsIn(t, path.Join("..", "integration", "temporal")),
 		"peers":       testsIn(t, path.Join("..", "integration", "temporal", "peers")),
 		"temporal":    testsIn(t, path.Join("..", "temporal")),
+
+		"temporaltesting": testsIn(t, path.Join("..", "temporal", "temporaltesting")),
 	}
 	rows := regexp.MustCompile(`(?m)^\| (S\d+) \| .* \| (.*) \|$`).FindAllStringSubmatch(table, -1)
 	require.Len(t, rows, strings.Count(table, "\n| S"))

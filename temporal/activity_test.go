@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // A scene is a worker whose activity "work" needs a lock, and a stranger.
 type scene struct {
@@ -87,19 +87,6 @@ func TestActivityKnowsItsHoldAndItsKey(t *testing.T) {
 	require.Empty(t, temporal.IdempotencyKey(t.Context()))
 }
 
-func TestActivityWaitsForItsLock(t *testing.T) {
-	s := newScene(t, temporal.Lock{OnBusy: temporal.BusyWait}, done)
-	release := s.busy()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.run()
-		ended <- err
-	}()
-	awaitWaiter(t, s.stranger)
-	release()
-	require.NoError(t, <-ended)
-}
-
 // awaitWaiter waits until somebody waits for the lock.
 func awaitWaiter(t *testing.T, g *lockguard.Guard) {
 	t.Helper()
@@ -133,33 +120,34 @@ func TestActivityThatMaySkipDoesNotWait(t *testing.T) {
 	require.Equal(t, "done", result)
 }
 
-func TestActivityThatRetriesYieldsAtOnce(t *testing.T) {
-	s := newScene(t, temporal.Lock{OnBusy: temporal.BusyRetry, RetryDelay: 3 * time.Second}, done)
-	defer s.busy()()
-	_, err := s.run()
-	failure := failed(t, err)
-	require.Equal(t, temporal.ErrTypeLockBusy, failure.Type())
-	require.Equal(t, 3*time.Second, failure.NextRetryDelay())
-	require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
-	require.False(t, failure.NonRetryable())
+func TestActivityWhoseLockIsBusyEndsAsItIsDeclared(t *testing.T) {
+	for name, c := range map[string]struct {
+		lock  temporal.Lock
+		want  string
+		delay time.Duration
+		final bool
+		says  string
+	}{
+		"it retries": {temporal.Lock{OnBusy: temporal.BusyRetry, RetryDelay: 10 * time.Millisecond}, temporal.ErrTypeLockBusy, 10 * time.Millisecond, false, "is busy since"},
+		"it tries":   {within(0), temporal.ErrTypeLockBusy, temporal.DefaultRetryDelay, false, "stranger"},
+		"it waits":   {within(50 * time.Millisecond), temporal.ErrTypeLockWaitTimeout, 0, true, "stranger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, c.lock, done)
+			defer s.busy()()
+			_, err := s.run()
+			failure := failed(t, err)
+			require.Equal(t, c.want, failure.Type())
+			require.Equal(t, c.final, failure.NonRetryable())
+			require.Equal(t, c.delay, failure.NextRetryDelay())
+			require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
+			require.ErrorContains(t, err, c.says)
+		})
+	}
 }
 
-func TestActivityThatTriesYieldsWithWhoHasTheLock(t *testing.T) {
-	s := newScene(t, temporal.Lock{Requirement: lockguard.Requirement{AcquireTimeout: new(time.Duration(0))}}, done)
-	defer s.busy()()
-	_, err := s.run()
-	require.Equal(t, temporal.ErrTypeLockBusy, failed(t, err).Type())
-	require.ErrorContains(t, err, "stranger")
-}
-
-func TestActivityGivesUpAtItsAcquireTimeout(t *testing.T) {
-	s := newScene(t, temporal.Lock{Requirement: lockguard.Requirement{AcquireTimeout: new(50 * time.Millisecond)}}, done)
-	defer s.busy()()
-	_, err := s.run()
-	failure := failed(t, err)
-	require.Equal(t, temporal.ErrTypeLockWaitTimeout, failure.Type())
-	require.True(t, failure.NonRetryable())
-	require.ErrorContains(t, err, "stranger")
+func within(d time.Duration) temporal.Lock {
+	return temporal.Lock{Requirement: lockguard.Requirement{AcquireTimeout: &d}}
 }
 
 func TestScopeThatDoesNotFitFailsForGood(t *testing.T) {
@@ -225,27 +213,6 @@ func TestPreemptedActivityEndsAsThePolicySays(t *testing.T) {
 	require.Equal(t, "BadOrder", failure.Type())
 
 	require.NoError(t, interrupted(t, temporal.Lock{}, func(context.Context) error { return nil }), "it has completed")
-}
-
-func TestCleanupOfAPreemptedActivityRunsUnderTheLock(t *testing.T) {
-	var held []string
-	hook := func(name string) lockguard.Hook {
-		return func(ctx context.Context) error {
-			hold, _ := lockguard.FromContext(ctx)
-			if ctx.Err() == nil && hold.Check() == nil && activity.GetInfo(ctx).ActivityType.Name == "work" {
-				held = append(held, name)
-			}
-			return nil
-		}
-	}
-	err := interrupted(t, temporal.Lock{Cleanup: hook("declared")}, func(ctx context.Context) error {
-		hold, _ := lockguard.FromContext(ctx)
-		require.NoError(t, hold.OnCleanup(hook("added")))
-		require.ErrorAs(t, context.Cause(ctx), new(*lockguard.PreemptedError))
-		return ctx.Err()
-	})
-	require.Equal(t, temporal.ErrTypeLockPreempted, failed(t, err).Type())
-	require.Equal(t, []string{"added", "declared"}, held)
 }
 
 func TestActivityThatPanicsGivesItsLockBack(t *testing.T) {
@@ -319,31 +286,4 @@ func TestProgressOfAnActivityReachesTheListener(t *testing.T) {
 	_, err := s.run()
 	require.NoError(t, err)
 	require.Equal(t, []int{42}, told)
-}
-
-func TestPrioritiesAreThoseOfTemporalUpsideDown(t *testing.T) {
-	for key, want := range map[int]int{0: 0, 1: 40, 2: 30, 3: 20, 4: 10, 5: 0, 9: 0, -1: 0} {
-		require.EqualValues(t, want, temporal.PriorityOf(sdk.Priority{PriorityKey: key}))
-	}
-}
-
-func TestActivityThatLosesItsLockIsToldAndTriedAgain(t *testing.T) {
-	zk := zktest.RunT(t)
-	var cause error
-	work := func(ctx context.Context) (string, error) {
-		for _, session := range zk.Sessions() {
-			zk.Expire(session.ID)
-		}
-		<-ctx.Done()
-		cause = context.Cause(ctx)
-		return "", ctx.Err()
-	}
-	env := activities(newPlugin(t, newGuard(t, zk, "worker"), temporal.Declare("work", lockOn("s"))))
-	env.RegisterActivityWithOptions(work, activity.RegisterOptions{Name: "work"})
-	_, err := env.ExecuteActivity("work")
-	failure := failed(t, err)
-	require.Equal(t, temporal.ErrTypeLockLost, failure.Type())
-	require.False(t, failure.NonRetryable())
-	require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
-	require.ErrorAs(t, cause, new(*lockguard.LostError))
 }

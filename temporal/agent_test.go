@@ -36,6 +36,13 @@ type fakeService struct {
 	status enums.WorkflowExecutionStatus
 }
 
+// read reads something of the service.
+func read[T any](s *fakeService, what func() T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return what()
+}
+
 func newFakeService() *fakeService {
 	return &fakeService{status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING}
 }
@@ -89,11 +96,7 @@ func (s *fakeService) DescribeWorkflowExecution(context.Context, string, string)
 }
 
 // beaten is how many heartbeats there have been.
-func (s *fakeService) beaten() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.beats)
-}
+func (s *fakeService) beaten() int { return read(s, func() int { return len(s.beats) }) }
 
 // closes ends the workflow.
 func (s *fakeService) closes(status enums.WorkflowExecutionStatus) {
@@ -132,9 +135,7 @@ func (s *fakeService) told(t *testing.T) holdSignal {
 
 // details are those of the last heartbeat.
 func (s *fakeService) details() holderDetails {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.beats[len(s.beats)-1]
+	return read(s, func() holderDetails { return s.beats[len(s.beats)-1] })
 }
 
 // ended is how the activity was completed.
@@ -146,11 +147,7 @@ func (s *fakeService) ended(t *testing.T) error {
 	return s.completions[0]
 }
 
-func (s *fakeService) isOpen() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.completions) == 0
-}
+func (s *fakeService) isOpen() bool { return read(s, func() bool { return len(s.completions) == 0 }) }
 
 // A stage is a process that keeps locks, and a Temporal server.
 type stage struct {
@@ -284,15 +281,6 @@ func TestKeeperThatIsCancelledWhileItWaitsLeavesTheQueue(t *testing.T) {
 	})
 }
 
-func TestKeeperThatIsCancelledReleases(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.keeps(holderDetails{})
-		s.finish()
-		require.Nil(t, s.locks.holds())
-		require.True(t, sdk.IsCanceledError(s.service.ended(t)))
-	})
-}
-
 func TestKeeperTellsThePreemptionAndKeepsTheLockUntilTheWorkflowHasPutThingsRight(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.keeps(holderDetails{})
@@ -336,25 +324,12 @@ func TestPreemptionThatCannotBeToldIsToldWithWhatIsLeftOfTheGrace(t *testing.T) 
 func TestLockIsHeldWhileTemporalIsAway(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.keeps(holderDetails{})
-		s.service.answer(serviceerror.NewUnavailable("away"))
-		pass(30 * time.Second)
-		require.NotNil(t, s.locks.holds())
-		s.service.answer(nil)
-		pass(30 * time.Second)
-		require.NotNil(t, s.locks.holds())
-		require.Equal(t, []holdState{stateGranted}, s.service.states())
-		s.finish()
-	})
-}
-
-func TestLockIsHeldWhileTheActivityIsPausedOrReset(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.keeps(holderDetails{})
-		for _, answer := range []error{activity.ErrActivityPaused, activity.ErrActivityReset} {
+		for _, answer := range []error{serviceerror.NewUnavailable("away"), nil, activity.ErrActivityPaused, activity.ErrActivityReset} {
 			s.service.answer(answer)
 			pass(30 * time.Second)
 			require.NotNil(t, s.locks.holds())
 		}
+		require.Equal(t, []holdState{stateGranted}, s.service.states())
 		s.finish()
 	})
 }
@@ -447,28 +422,14 @@ func TestNextAttemptTellsAgainWhatMayNotHaveBeenTold(t *testing.T) {
 		s.keeps(details)
 		require.Equal(t, []holdState{stateGranted}, s.service.states())
 
-		// and the same for a preemption
+		// and the one after that does not tell again of a preemption that the workflow knows of
 		s.locks.preempt(time.Minute)
-		require.True(t, s.service.details().Asked)
-		s.finish()
-	})
-}
-
-func TestNextAttemptDoesNotTellAgainOfAPreemption(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		// given a keeper that has told of a preemption, and died
-		dead := newStage(t, s.locks)
-		dead.keeps(holderDetails{})
-		s.locks.preempt(time.Minute)
-		details := dead.service.details()
-		require.True(t, details.Asked)
-
-		// when the next attempt takes over
-		s.keeps(details)
-
-		// then the workflow knows already, and ends it as ever
-		require.Empty(t, s.service.states())
-		_, err := s.release(t.Context(), "hold", releaseInput{})
+		asked := s.service.details()
+		require.True(t, asked.Asked)
+		next := newStage(t, s.locks)
+		next.keeps(asked)
+		require.Empty(t, next.service.states())
+		_, err := next.release(t.Context(), "hold", releaseInput{})
 		require.NoError(t, err)
 		require.Nil(t, s.locks.holds())
 	})
@@ -537,18 +498,6 @@ func TestNextAttemptJoinsAHoldThatOnlyActivitiesHave(t *testing.T) {
 		require.Equal(t, []holdState{statePreempting}, s.service.states())
 		require.Equal(t, "hotfix", s.service.told(t).Interruption.By)
 		s.finish()
-	})
-}
-
-func TestLossOfTheLockEndsTheActivity(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.keeps(holderDetails{})
-		s.locks.lose("hold")
-		synctest.Wait()
-		requireType(t, ErrTypeLockLost, s.service.ended(t))
-		var application *sdk.ApplicationError
-		require.ErrorAs(t, s.service.ended(t), &application)
-		require.True(t, application.NonRetryable())
 	})
 }
 
@@ -636,17 +585,6 @@ func TestWorkerThatStopsDoesNotWaitForWorkflowsThatAreClosed(t *testing.T) {
 		s.drain(context.Background(), "worker")
 		require.Zero(t, time.Since(start))
 		require.Nil(t, s.locks.holds())
-	})
-}
-
-func TestOtherWorkersOfTheProcessGoOn(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.keeps(holderDetails{}, func(k *keeper) { k.worker = "other" })
-		s.drain(context.Background(), "worker")
-		pass(time.Minute)
-		require.True(t, s.service.isOpen())
-		require.NotNil(t, s.locks.holds())
-		s.finish()
 	})
 }
 
@@ -747,8 +685,11 @@ func TestLastWorkerOfAProcessReleasesWhatIsKeptForNobody(t *testing.T) {
 		_, err := s.release(t.Context(), "hold", releaseInput{Keep: keepTime})
 		require.NoError(t, err)
 
+		s.keeps(holderDetails{}, func(k *keeper) { k.worker, k.id = "worker", "another hold" })
 		s.drain(t.Context(), "other")
+		require.True(t, s.service.isOpen(), "workers of the process that go on")
 		require.NotNil(t, s.locks.holds())
+		s.finish()
 		start := time.Now()
 		s.drain(t.Context(), "worker")
 		require.Equal(t, DefaultHandover, time.Since(start), "it might have been taken over")
@@ -757,41 +698,27 @@ func TestLastWorkerOfAProcessReleasesWhatIsKeptForNobody(t *testing.T) {
 	})
 }
 
-func TestKeeperAsksAgainWhenZooKeeperIsBack(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		until := time.Now().Add(10 * time.Second)
-		s.locks.refuse = func(string) error {
-			if time.Now().Before(until) {
-				return &recipes.UnavailableError{}
+func TestKeeperTriesUntilZooKeeperIsBack(t *testing.T) {
+	adopted := lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "guid", Token: 7}
+	for _, details := range []holderDetails{{}, {Reference: adopted, Told: true}} {
+		play(t, func(t *testing.T, s *stage) {
+			s.locks.admit(adopted)
+			until := time.Now().Add(10 * time.Second)
+			s.locks.refuse = func(string) error {
+				if time.Now().Before(until) {
+					return &recipes.UnavailableError{}
+				}
+				return nil
 			}
-			return nil
-		}
-		s.keeps(holderDetails{})
-		pass(5 * time.Second)
-		require.True(t, s.service.isOpen())
-		pass(10 * time.Second)
-		require.Equal(t, []holdState{stateGranted}, s.service.states())
-		s.finish()
-	})
-}
-
-func TestAdoptionIsTriedUntilZooKeeperIsBack(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r := lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "guid", Token: 7}
-		s.locks.admit(r)
-		until := time.Now().Add(10 * time.Second)
-		s.locks.refuse = func(string) error {
-			if time.Now().Before(until) {
-				return &recipes.UnavailableError{}
-			}
-			return nil
-		}
-		s.keeps(holderDetails{Reference: r, Told: true})
-		pass(15 * time.Second)
-		require.True(t, s.service.isOpen())
-		require.Equal(t, lockguard.Token(7), s.locks.holds().reference.Token)
-		s.finish()
-	})
+			s.keeps(details)
+			pass(5 * time.Second)
+			require.Empty(t, s.service.states())
+			pass(10 * time.Second)
+			require.True(t, s.service.isOpen())
+			require.Equal(t, details.Told, s.locks.holds().reference.Token == 7)
+			s.finish()
+		})
+	}
 }
 
 func TestKeeperThatDoesNotGetTheLockSaysWhy(t *testing.T) {
@@ -819,25 +746,23 @@ func TestKeeperThatDoesNotGetTheLockSaysWhy(t *testing.T) {
 }
 
 func TestAcquireTimeoutIsThatOfAllAttempts(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		var got time.Duration
-		limit := 10 * time.Second
-		s.locks.asked = func(r lockguard.Requirement) { got = *r.AcquireTimeout }
-		s.keeps(holderDetails{}, func(k *keeper) { k.queued, k.requirement.AcquireTimeout = 4*time.Second, &limit })
-		require.Equal(t, 6*time.Second, got)
-		s.finish()
-	})
-	play(t, func(t *testing.T, s *stage) {
-		limit := 10 * time.Second
-		s.keeps(holderDetails{}, func(k *keeper) { k.queued, k.requirement.AcquireTimeout = 11*time.Second, &limit })
-		requireType(t, ErrTypeLockWaitTimeout, s.service.ended(t))
-	})
-	play(t, func(t *testing.T, s *stage) {
-		limit := time.Duration(0)
-		s.locks.asked = func(r lockguard.Requirement) { require.Zero(t, *r.AcquireTimeout, "a try") }
-		s.keeps(holderDetails{}, func(k *keeper) { k.queued, k.requirement.AcquireTimeout = 11*time.Second, &limit })
-		s.finish()
-	})
+	for _, c := range []struct{ limit, queued, want time.Duration }{
+		{10 * time.Second, 4 * time.Second, 6 * time.Second},
+		{10 * time.Second, 11 * time.Second, -1}, // it is over
+		{0, 11 * time.Second, 0},                 // a try
+	} {
+		play(t, func(t *testing.T, s *stage) {
+			got := time.Duration(-1)
+			s.locks.asked = func(r lockguard.Requirement) { got = *r.AcquireTimeout }
+			s.keeps(holderDetails{}, func(k *keeper) { k.queued, k.requirement.AcquireTimeout = c.queued, &c.limit })
+			require.Equal(t, c.want, got)
+			if c.want < 0 {
+				requireType(t, ErrTypeLockWaitTimeout, s.service.ended(t))
+				return
+			}
+			s.finish()
+		})
+	}
 }
 
 func TestSessionThatIsTooShortForACrashIsToldOf(t *testing.T) {

@@ -1,6 +1,8 @@
 package temporal
 
 import (
+	"errors"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -44,4 +46,14 @@ func TestAttemptYieldsIfAnotherOneFollows(t *testing.T) {
 			require.False(t, a.mayYield(ErrTypeLockBusy, delay), "a local activity")
 		})
 	}
+}
+
+// What is never to be attempted again is not, also if somebody asks for the lock meanwhile.
+func TestErrorThatThePolicyDoesNotRetryIsForGood(t *testing.T) {
+	a := &locked{info: activity.Info{RetryPolicy: &sdk.RetryPolicy{NonRetryableErrorTypes: []string{"Shipped", "PathError"}}}}
+	for _, err := range []error{sdk.NewApplicationError("half of it", "Shipped"), &fs.PathError{}, sdk.NewNonRetryableApplicationError("over", "Over", nil)} {
+		require.True(t, a.isForGood(err), "%v", err)
+	}
+	require.False(t, a.isForGood(sdk.NewApplicationError("half of it", "Lost")))
+	require.False(t, (&locked{}).isForGood(errors.New("over")))
 }

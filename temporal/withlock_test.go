@@ -20,8 +20,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// wanted is a requirement with a minute of cleanup.
-var wanted = lockguard.Requirement{Scope: "cluster/orders", Priority: 5, CleanupTimeout: time.Minute}
+// wanted is a requirement with a minute of cleanup, and with what could be lost in a history.
+var wanted = lockguard.Requirement{
+	Scope: "cluster/orders", Priority: 5, CleanupTimeout: time.Minute,
+	Labels: map[string]string{"team": "orders"}, WaitingTimeout: new(time.Duration), Forceful: true,
+}
 
 // A scene is a workflow in the SDK's test environment, with a keeper that says
 // what the test wants.
@@ -126,6 +129,16 @@ func (s *scene) asks(grace time.Duration) holdSignal {
 	return holdSignal{State: statePreempting, Reference: s.reference(7), Interruption: &i}
 }
 
+// knowsFirst registers an activity that fails because a lock of its workflow was asked for, with 10s of grace, while the
+// workflow has not been told yet.
+func (s *scene) knowsFirst(hold string) {
+	s.env.RegisterActivityWithOptions(func(context.Context) error {
+		i := *s.asks(10 * time.Second).Interruption
+		i.Hold = hold
+		return i.error(errors.New("stopped"), true)
+	}, activity.RegisterOptions{Name: "preempted"})
+}
+
 func (s *scene) preempt(grace time.Duration) { s.signal(s.asks(grace)) }
 
 // fail ends the keeper.
@@ -149,6 +162,29 @@ func (s *scene) run(f func(ctx workflow.Context) error) error {
 	return s.env.GetWorkflowError()
 }
 
+// under runs a workflow whose only function is under the lock.
+func (s *scene) under(body func(ctx workflow.Context, hold WorkflowHold) error, options ...WithLockOption) error {
+	s.t.Helper()
+	return s.run(func(ctx workflow.Context) error { return WithLock(ctx, wanted, body, options...) })
+}
+
+// sleeps is a body that has time.
+func sleeps(ctx workflow.Context, _ WorkflowHold) error { return workflow.Sleep(ctx, time.Hour) }
+
+// undoes is a hook that puts things right.
+func undoes(check func(ctx workflow.Context, p Preemption)) WithLockOption {
+	return OnPreempt(func(ctx workflow.Context, p Preemption) error {
+		check(ctx, p)
+		_, err := execute(ctx, "undo")
+		return err
+	})
+}
+
+// hook is a hook that says that it runs.
+func (s *scene) hook() WithLockOption {
+	return OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil })
+}
+
 func execute(ctx workflow.Context, name string) (lockguard.Token, error) {
 	var token lockguard.Token
 	err := workflow.ExecuteActivity(ctx, name).Get(ctx, &token)
@@ -167,17 +203,15 @@ func TestWorkflowRunsItsActivitiesUnderTheLockAndGivesItAway(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 
 	// when a workflow does two things under its lock
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			for range 2 {
-				token, err := execute(ctx, "work")
-				require.NoError(t, err)
-				require.Equal(t, hold.Token(), token)
-			}
-			_, interrupted := hold.Interrupted()
-			require.False(t, interrupted)
-			return nil
-		})
+	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+		for range 2 {
+			token, err := execute(ctx, "work")
+			require.NoError(t, err)
+			require.Equal(t, hold.Token(), token)
+		}
+		_, interrupted := hold.Interrupted()
+		require.False(t, interrupted)
+		return nil
 	})
 
 	// then they have run under it, and it was released after them
@@ -205,30 +239,15 @@ func TestActivityOutsideOfTheBodyIsNotInScope(t *testing.T) {
 
 func TestLocalActivityIsInScope(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
-			var token lockguard.Token
-			err := workflow.ExecuteLocalActivity(ctx, "work").Get(ctx, &token)
-			require.Equal(t, hold.Token(), token)
-			return err
-		})
+	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+		ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
+		var token lockguard.Token
+		err := workflow.ExecuteLocalActivity(ctx, "work").Get(ctx, &token)
+		require.Equal(t, hold.Token(), token)
+		return err
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"work", "released"}, s.steps)
-}
-
-func TestFailureOfTheBodyIsReturnedAndTheLockReleased(t *testing.T) {
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	failed := errors.New("disk full")
-	err := s.run(func(ctx workflow.Context) error {
-		err := WithLock(ctx, wanted, func(workflow.Context, WorkflowHold) error { return failed },
-			OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil }))
-		require.ErrorIs(t, err, failed)
-		return nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, []string{"released"}, s.steps)
 }
 
 func TestPreemptionCancelsTheBodyAndPutsThingsRightUnderTheLock(t *testing.T) {
@@ -289,17 +308,15 @@ func TestCleanupHasWhatIsLeftOfTheGrace(t *testing.T) {
 			s.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{
 				&optionsRecorder{of: "undo", got: &got}, &holdInterceptor{locks: s.locks}, // whose outbound part comes first
 			}})
-			err := s.run(func(ctx workflow.Context) error {
-				return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-					_ = workflow.Sleep(ctx, time.Hour)
-					detached, _ := workflow.NewDisconnectedContext(ctx)
-					_ = workflow.Sleep(detached, 10*time.Second) // of the grace
-					return ctx.Err()
-				}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
-					_, err := execute(workflow.WithActivityOptions(ctx, c.options), "undo")
-					return err
-				}))
-			})
+			err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+				_ = workflow.Sleep(ctx, time.Hour)
+				detached, _ := workflow.NewDisconnectedContext(ctx)
+				_ = workflow.Sleep(detached, 10*time.Second) // of the grace
+				return ctx.Err()
+			}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
+				_, err := execute(workflow.WithActivityOptions(ctx, c.options), "undo")
+				return err
+			}))
 			requireType(t, ErrTypeLockPreempted, err)
 			require.Equal(t, c.want, got.ScheduleToCloseTimeout)
 			require.True(t, got.WaitForCancellation)
@@ -342,12 +359,10 @@ func (o *optionsOutbound) ExecuteActivity(ctx workflow.Context, activityType str
 func TestBodyThatHasFinishedInSpiteOfThePreemptionHasSucceeded(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 	s.after(time.Minute, func() { s.preempt(30 * time.Second) })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			_ = workflow.Sleep(ctx, time.Hour)
-			return nil
-		}, OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil }))
-	})
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+		_ = workflow.Sleep(ctx, time.Hour)
+		return nil
+	}, s.hook())
 	require.NoError(t, err)
 	require.Equal(t, []string{"released"}, s.steps)
 }
@@ -360,12 +375,10 @@ func TestPreemptionThatComesBeforeTheBodyIsAnErrorAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, keep)
-			err := s.run(func(ctx workflow.Context) error {
-				return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-					s.step("body")
-					return nil
-				}, OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil }))
-			})
+			err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+				s.step("body")
+				return nil
+			}, s.hook())
 			if name == "Both" && err == nil { // the body was done before
 				require.Equal(t, []string{"body", "released"}, s.steps)
 				return
@@ -383,135 +396,54 @@ func TestSignalsThatAreLateOrToldTwiceDoNotCount(t *testing.T) {
 		s.send(holdSignal{State: stateLost, Epoch: 9, Reference: s.reference(3)})    // of another grant, before
 		s.send(holdSignal{State: statePreempting, Epoch: 0, Reference: s.reference(7), Interruption: s.asks(0).Interruption})
 	})
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			require.NoError(t, workflow.Sleep(ctx, time.Hour))
-			_, interrupted := hold.Interrupted()
-			require.False(t, interrupted)
-			return nil
-		})
+	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+		require.NoError(t, workflow.Sleep(ctx, time.Hour))
+		_, interrupted := hold.Interrupted()
+		require.False(t, interrupted)
+		return nil
 	})
 	require.NoError(t, err)
 }
 
 func TestActivityThatHearsOfThePreemptionFirstCountsAsIt(t *testing.T) {
-	// given an activity that fails because the lock of its workflow was asked for,
-	// while the workflow has not been told yet
 	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.env.RegisterActivityWithOptions(func(context.Context) error {
-		return s.asks(10*time.Second).Interruption.error(errors.New("stopped"), true)
-	}, activity.RegisterOptions{Name: "preempted"})
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			_, err := execute(ctx, "preempted")
-			return err
-		}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
-			require.Equal(t, "hotfix", p.By)
-			require.Equal(t, 10*time.Second, p.Deadline.Sub(workflow.Now(ctx)))
-			_, err := execute(ctx, "undo")
-			return err
-		}))
-	})
+	s.knowsFirst("hold")
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+		_, err := execute(ctx, "preempted")
+		return err
+	}, undoes(func(ctx workflow.Context, p Preemption) {
+		require.Equal(t, "hotfix", p.By)
+		require.Equal(t, 10*time.Second, p.Deadline.Sub(workflow.Now(ctx)))
+	}))
 	requireType(t, ErrTypeLockPreempted, err)
 	require.Equal(t, []string{"undo", "released"}, s.steps)
 }
 
 func TestPreemptionOfAnotherLockIsAFailureOfTheBody(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.env.RegisterActivityWithOptions(func(context.Context) error {
-		other := *s.asks(10 * time.Second).Interruption
-		other.Hold = "another"
-		return other.error(errors.New("stopped"), true)
-	}, activity.RegisterOptions{Name: "preempted"})
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			_, err := execute(ctx, "preempted")
-			return err
-		}, OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil }))
-	})
+	s.knowsFirst("another")
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+		_, err := execute(ctx, "preempted")
+		return err
+	}, s.hook())
 	require.Error(t, err)
 	require.Equal(t, []string{"released"}, s.steps)
-}
-
-func TestLossEndsTheBodyAndPutsThingsRightWithoutTheLock(t *testing.T) {
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.after(time.Minute, func() {
-		s.locks.lose("hold")
-		s.fail(lostBecause(s.reference(7), "session expired").error(nil, true))
-	})
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			_ = workflow.Sleep(ctx, time.Hour)
-			return nil // it cannot know
-		}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
-			require.False(t, p.Held())
-			_, err := execute(ctx, "undo")
-			return err
-		}))
-	})
-	requireType(t, ErrTypeLockLost, err)
-	require.ErrorContains(t, err, "session expired")
-	require.Equal(t, []string{"undo without"}, s.steps, "there is nothing to release")
-}
-
-func TestKeeperThatTimesOutIsALoss(t *testing.T) {
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.after(time.Minute, func() { s.fail(sdk.NewNonRetryableApplicationError("gone", "Whatever", nil)) })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error { return workflow.Sleep(ctx, time.Hour) })
-	})
-	requireType(t, ErrTypeLockLost, err)
 }
 
 func TestLossDuringCleanupCancelsIt(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 	s.after(time.Minute, func() { s.preempt(10 * time.Second) })
 	s.after(2*time.Minute, func() { s.fail(lostBecause(s.reference(7), "taken").error(nil, true)) })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error { return workflow.Sleep(ctx, time.Hour) },
-			OnPreempt(func(ctx workflow.Context, p Preemption) error {
-				err := workflow.Sleep(ctx, time.Hour)
-				require.True(t, sdk.IsCanceledError(err))
-				s.step("cleanup is told")
-				return err
-			}))
-	})
+	err := s.under(sleeps,
+		OnPreempt(func(ctx workflow.Context, p Preemption) error {
+			err := workflow.Sleep(ctx, time.Hour)
+			require.True(t, sdk.IsCanceledError(err))
+			s.step("cleanup is told")
+			return err
+		}))
 	requireType(t, ErrTypeLockPreempted, err)
 	require.ErrorContains(t, err, "cleanup")
 	require.Equal(t, []string{"cleanup is told"}, s.steps)
-}
-
-func TestBodyIsRunAgainAfterALossIfThatIsWanted(t *testing.T) {
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.after(time.Minute, func() {
-		i := lostBecause(s.reference(7), "session expired")
-		s.locks.lose("hold")
-		s.signal(holdSignal{State: stateLost, Reference: s.reference(7), Interruption: &i})
-	})
-	s.after(time.Hour, func() {
-		s.locks.admit(s.reference(11))
-		s.signal(holdSignal{State: stateRegranted, Reference: s.reference(11)})
-	})
-	var tokens []lockguard.Token
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			token, err := execute(ctx, "work")
-			require.NoError(t, err)
-			tokens = append(tokens, token)
-			if len(tokens) == 1 {
-				return workflow.Sleep(ctx, 30*time.Minute)
-			}
-			return nil
-		}, AgainAfterLoss(), OnPreempt(func(ctx workflow.Context, p Preemption) error {
-			require.False(t, p.Held())
-			s.step("hook")
-			return nil
-		}))
-	})
-	require.NoError(t, err)
-	require.True(t, s.input().Again)
-	require.Equal(t, []lockguard.Token{7, 11}, tokens)
-	require.Equal(t, []string{"work", "hook", "work", "released"}, s.steps)
 }
 
 func TestKeeperThatBeginsAnewAfterAResetIsALoss(t *testing.T) {
@@ -520,63 +452,10 @@ func TestKeeperThatBeginsAnewAfterAResetIsALoss(t *testing.T) {
 		r := lockguard.Reference{Scope: "cluster/orders", Hold: "hold of the new run", ID: "guid", Token: 12}
 		s.send(holdSignal{State: stateGranted, Epoch: 1, Reference: r})
 	})
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error { return workflow.Sleep(ctx, time.Hour) })
-	})
+	err := s.under(sleeps)
 	requireType(t, ErrTypeLockLost, err)
 	require.ErrorContains(t, err, "reset")
 	require.Equal(t, lockguard.Token(12), s.releases[0].Reference.Token, "what the new run holds is given away")
-}
-
-func TestCancelledWorkflowPutsThingsRightUnderTheLock(t *testing.T) {
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.after(time.Minute, func() { s.env.CancelWorkflow() })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			err := workflow.Sleep(ctx, time.Hour)
-			_, interrupted := hold.Interrupted()
-			require.False(t, interrupted, "nobody has asked")
-			return err
-		}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
-			require.Equal(t, PreemptionCanceled, p.Reason)
-			_, err := execute(ctx, "undo")
-			return err
-		}))
-	})
-	require.True(t, sdk.IsCanceledError(err), "%v", err)
-	require.Equal(t, []string{"undo", "released"}, s.steps)
-}
-
-func TestWorkflowCancelledWhileItWaitsLeavesTheQueue(t *testing.T) {
-	s := newScene(t, func(*scene) {})
-	s.after(time.Minute, func() { s.env.CancelWorkflow() })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(workflow.Context, WorkflowHold) error { s.step("body"); return nil })
-	})
-	require.True(t, sdk.IsCanceledError(err), "%v", err)
-	require.Equal(t, []string{"released"}, s.steps)
-	require.Empty(t, s.releases[0].Reference.Hold)
-}
-
-func TestLockThatIsNotAcquiredSaysWhy(t *testing.T) {
-	s := newScene(t, func(s *scene) {})
-	s.after(time.Minute, func() { s.fail(failure(ErrTypeLockWaitTimeout, "held by nightly", nil, forGood)) })
-	err := s.run(func(ctx workflow.Context) error {
-		err := WithLock(ctx, wanted, func(workflow.Context, WorkflowHold) error { s.step("body"); return nil })
-		require.Equal(t, ErrTypeLockWaitTimeout, requireType(t, ErrTypeLockWaitTimeout, err).Type())
-		return err
-	})
-	requireType(t, ErrTypeLockWaitTimeout, err)
-	require.Empty(t, s.steps)
-}
-
-func TestReleaseOnCloseDoesNothingAfterTheBody(t *testing.T) {
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(workflow.Context, WorkflowHold) error { return nil }, ReleaseOnClose())
-	})
-	require.NoError(t, err)
-	require.Empty(t, s.steps)
 }
 
 func TestReleaseOnCloseReleasesForWhoeverAsks(t *testing.T) {
@@ -594,78 +473,12 @@ func TestReleaseOnCloseReleasesForWhoeverAsks(t *testing.T) {
 
 func TestContinueAsNewReleasesTheLockUnlessItIsKept(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			return workflow.NewContinueAsNewError(ctx, "next")
-		})
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+		return workflow.NewContinueAsNewError(ctx, "next")
 	})
 	require.True(t, workflow.IsContinueAsNewError(errors.Unwrap(err)) || workflow.IsContinueAsNewError(err), "%v", err)
 	require.Equal(t, []string{"released"}, s.steps)
 	require.Zero(t, s.releases[0].Keep)
-}
-
-func TestContinueAsNewTakesTheKeptLockAlong(t *testing.T) {
-	// given a run that continues as new with its lock
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.release = func(in releaseInput) (lockguard.Reference, error) {
-		in.Reference.ID = "elsewhere"
-		return in.Reference, nil
-	}
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error { return hold.ContinueAsNew(ctx, "next") })
-	})
-	var next *workflow.ContinueAsNewError
-	require.ErrorAs(t, err, &next)
-	require.Len(t, s.releases, 1, "not released")
-	require.Equal(t, keepTime, s.releases[0].Keep)
-
-	// when the next run wants that lock, and then once more
-	s2 := newScene(t, func(s *scene) {
-		r := s.reference(7)
-		s.locks.admit(r)
-		s.signal(holdSignal{State: stateGranted, Reference: r, Continued: s.input().Adopt != nil})
-	})
-	s2.env.SetHeader(next.Header)
-	var continued []bool
-	err = s2.run(func(ctx workflow.Context) error {
-		for range 2 {
-			if err := WithLock(ctx, wanted, func(_ workflow.Context, hold WorkflowHold) error {
-				continued = append(continued, hold.Continued())
-				return nil
-			}); err != nil {
-				return err
-			}
-			s2.epoch = 0
-		}
-		return nil
-	})
-
-	// then its keeper is told by what it is kept, once
-	require.NoError(t, err)
-	require.Equal(t, &lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "elsewhere", Token: 7}, s2.inputs[0].Adopt)
-	require.Nil(t, s2.inputs[1].Adopt)
-	require.Equal(t, []bool{true, false}, continued)
-}
-
-func TestHoldsNest(t *testing.T) {
-	s := newScene(t, func(s *scene) {
-		scope := s.input().Requirement.Scope
-		r := lockguard.Reference{Scope: scope, Hold: "hold of " + scope, ID: "guid", Token: lockguard.Token(len(s.inputs))}
-		s.locks.admit(r)
-		s.send(holdSignal{State: stateGranted, Epoch: 1, Reference: r})
-	})
-	inner := lockguard.Requirement{Scope: "cluster/users"}
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			return WithLock(ctx, inner, func(ctx workflow.Context, _ WorkflowHold) error {
-				_, err := execute(ctx, "work")
-				return err
-			})
-		})
-	})
-	require.NoError(t, err)
-	require.Equal(t, []string{"cluster/orders", "cluster/users"}, s.locks.joins())
-	require.Equal(t, []string{"work", "released", "released"}, s.steps)
 }
 
 func TestWithLockThatCannotBeIsRefused(t *testing.T) {
@@ -725,16 +538,4 @@ func TestUpdateHandlersCanUseWithLock(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.True(t, answered)
-}
-
-func TestRequirementSurvivesItsWayThroughTheHistory(t *testing.T) {
-	limit := 3 * time.Second
-	in := holderInput{Name: "1", MaxHold: time.Hour, Requirement: lockguard.Requirement{
-		Scope: "cluster/orders", Mode: 0, Labels: map[string]string{"team": "orders"}, AcquireTimeout: &limit, WaitingTimeout: new(time.Duration), Forceful: true,
-	}}
-	s := newScene(t, func(s *scene) { s.grant(7) })
-	require.NoError(t, s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, in.Requirement, func(workflow.Context, WorkflowHold) error { return nil })
-	}))
-	require.Equal(t, in.Requirement, s.input().Requirement)
 }

@@ -19,19 +19,17 @@ import (
 func TestLockThatIsHeldAroundIsNotAskedForAgain(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 	var outer, inner WorkflowHold
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			outer = hold
-			if err := WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-				inner = hold
-				_, err := execute(ctx, "work")
-				return err
-			}, OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil })); err != nil {
-				return err
-			}
-			_, err := execute(ctx, "work") // the lock is still there
+	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+		outer = hold
+		if err := WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
+			inner = hold
+			_, err := execute(ctx, "work")
 			return err
-		})
+		}, OnPreempt(func(workflow.Context, Preemption) error { s.step("hook"); return nil })); err != nil {
+			return err
+		}
+		_, err := execute(ctx, "work") // the lock is still there
+		return err
 	})
 	require.NoError(t, err)
 	require.Equal(t, outer, inner)
@@ -50,16 +48,14 @@ func TestNestedLockIsPutRightBeforeTheOuterOne(t *testing.T) {
 			return err
 		})
 	}
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			err := WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-				return workflow.Sleep(ctx, time.Hour)
-			}, hook("inner"))
-			_, ok := PreemptionOf(err)
-			require.True(t, ok, "%v", err)
-			return err
-		}, hook("outer"))
-	})
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+		err := WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
+			return workflow.Sleep(ctx, time.Hour)
+		}, hook("inner"))
+		_, ok := PreemptionOf(err)
+		require.True(t, ok, "%v", err)
+		return err
+	}, hook("outer"))
 	requireType(t, ErrTypeLockPreempted, err)
 	require.Equal(t, []string{"inner for hotfix", "undo", "outer for hotfix", "undo", "released"}, s.steps)
 	require.Equal(t, []bool{true, true}, s.locks.cleanups())
@@ -74,12 +70,10 @@ func TestLossStopsTheHookOfANestedLock(t *testing.T) {
 		s.fail(i.error(nil, true))
 	})
 	begun := s.env.Now()
-	err := s.run(func(ctx workflow.Context) error {
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
 		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-				return workflow.Sleep(ctx, time.Hour)
-			}, OnPreempt(func(ctx workflow.Context, _ Preemption) error { return workflow.Sleep(ctx, time.Hour) }))
-		})
+			return workflow.Sleep(ctx, time.Hour)
+		}, OnPreempt(func(ctx workflow.Context, _ Preemption) error { return workflow.Sleep(ctx, time.Hour) }))
 	})
 	requireType(t, ErrTypeLockLost, err)
 	require.Less(t, s.env.Now().Sub(begun), 3*time.Minute)
@@ -121,29 +115,25 @@ func TestWhatPreemptsTheOuterLockLetsTheInnerOneBePutRight(t *testing.T) {
 			})
 			outer := s.asks(10 * time.Second)
 			outer.Epoch = 2
-			s.env.RegisterActivityWithOptions(func(context.Context) error {
-				return outer.Interruption.error(errors.New("stopped"), true)
-			}, activity.RegisterOptions{Name: "preempted"})
+			s.knowsFirst("hold")
 			names := func() string { return signalPrefix + s.inputs[0].Name }
 			if !first {
 				s.after(time.Minute, func() { s.env.SignalWorkflow(names(), outer) })
 			}
 			inner := wanted
 			inner.Scope = "cluster/users"
-			err := s.run(func(ctx workflow.Context) error {
-				return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-					return WithLock(ctx, inner, func(ctx workflow.Context, _ WorkflowHold) error {
-						if first {
-							return workflow.ExecuteActivity(ctx, "preempted").Get(ctx, nil)
-						}
-						return workflow.Sleep(ctx, time.Hour)
-					}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
-						require.Equal(t, 10*time.Second, p.Deadline.Sub(workflow.Now(ctx)), "no more than the outer one has")
-						require.Contains(t, p.Message, "hotfix")
-						_, err := execute(ctx, "undo")
-						return err
-					}))
-				})
+			err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+				return WithLock(ctx, inner, func(ctx workflow.Context, _ WorkflowHold) error {
+					if first {
+						return workflow.ExecuteActivity(ctx, "preempted").Get(ctx, nil)
+					}
+					return workflow.Sleep(ctx, time.Hour)
+				}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
+					require.Equal(t, 10*time.Second, p.Deadline.Sub(workflow.Now(ctx)), "no more than the outer one has")
+					require.Contains(t, p.Message, "hotfix")
+					_, err := execute(ctx, "undo")
+					return err
+				}))
 			})
 			requireType(t, ErrTypeLockPreempted, err)
 			require.Equal(t, []string{"undo", "released", "released"}, s.steps)
@@ -156,17 +146,13 @@ func TestWhatPreemptsTheOuterLockLetsTheInnerOneBePutRight(t *testing.T) {
 func TestSagaOfTheBodyIsForCleanup(t *testing.T) {
 	// given a body that puts things right itself, in a context that does not end
 	s := newScene(t, func(s *scene) { s.grant(7) })
-	s.env.RegisterActivityWithOptions(func(context.Context) error {
-		return s.asks(10*time.Second).Interruption.error(errors.New("stopped"), true)
-	}, activity.RegisterOptions{Name: "preempted"})
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			err := workflow.ExecuteActivity(ctx, "preempted").Get(ctx, nil)
-			require.ErrorIs(t, ctx.Err(), workflow.ErrCanceled, "the workflow knows by now")
-			ctx, _ = workflow.NewDisconnectedContext(ctx)
-			_, undone := execute(ctx, "undo")
-			return errors.Join(err, undone)
-		})
+	s.knowsFirst("hold")
+	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+		err := workflow.ExecuteActivity(ctx, "preempted").Get(ctx, nil)
+		require.ErrorIs(t, ctx.Err(), workflow.ErrCanceled, "the workflow knows by now")
+		ctx, _ = workflow.NewDisconnectedContext(ctx)
+		_, undone := execute(ctx, "undo")
+		return errors.Join(err, undone)
 	})
 	requireType(t, ErrTypeLockPreempted, err)
 	require.Equal(t, []string{"undo", "released"}, s.steps)
@@ -181,15 +167,13 @@ func TestLossThatAnActivityFindsFirstHasTheLockAskedForAnew(t *testing.T) {
 		return i.error(nil, true)
 	}, activity.RegisterOptions{Name: "lost"})
 	var tokens []lockguard.Token
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, hold WorkflowHold) error {
-			tokens = append(tokens, hold.Token())
-			if len(tokens) > 1 {
-				return nil
-			}
-			return workflow.ExecuteActivity(ctx, "lost").Get(ctx, nil)
-		}, AgainAfterLoss())
-	})
+	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
+		tokens = append(tokens, hold.Token())
+		if len(tokens) > 1 {
+			return nil
+		}
+		return workflow.ExecuteActivity(ctx, "lost").Get(ctx, nil)
+	}, AgainAfterLoss())
 
 	// then that one is let go, and another one asks
 	require.NoError(t, err)
@@ -212,14 +196,12 @@ func TestLossThatIsToldAgainDoesNotCount(t *testing.T) {
 		s.signal(holdSignal{State: stateRegranted, Reference: r})
 	})
 	runs := 0
-	err := s.run(func(ctx workflow.Context) error {
-		return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
-			if runs++; runs > 1 {
-				return nil
-			}
-			return workflow.Sleep(ctx, time.Hour)
-		}, AgainAfterLoss())
-	})
+	err := s.under(func(ctx workflow.Context, _ WorkflowHold) error {
+		if runs++; runs > 1 {
+			return nil
+		}
+		return workflow.Sleep(ctx, time.Hour)
+	}, AgainAfterLoss())
 	require.NoError(t, err)
 	require.Equal(t, 2, runs)
 }
@@ -243,9 +225,7 @@ func TestWhatAStrangerSignalsIsLeftAlone(t *testing.T) {
 			}
 			s.env.CancelWorkflow()
 		})
-		err := s.run(func(ctx workflow.Context) error {
-			return WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error { return workflow.Sleep(ctx, time.Hour) })
-		})
+		err := s.under(sleeps)
 		if held {
 			requireType(t, ErrTypeLockLost, err)
 			continue

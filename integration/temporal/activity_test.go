@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
@@ -243,32 +242,6 @@ func TestWorkflowWaitsForACleanupLongerThanTheHeartbeatTimeout(t *testing.T) {
 	}
 }
 
-func TestHooksThatOverrunTheirGraceLoseTheLockToAForcefulRequest(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	proceed := make(chan struct{})
-	var held notes
-	lock := temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: 2 * time.Second}, OnPreempted: temporal.PreemptedFail}
-	lock.Cleanup = func(ctx context.Context) error {
-		<-proceed
-		if hold, _ := lockguard.FromContext(ctx); ctx.Err() == nil && hold.Check() == nil {
-			held.add("the cleanup takes itself for being under the lock")
-		}
-		return nil
-	}
-	f.work(setup{lock: lock})
-	run := f.start("linger", retrying())
-	f.awaits("write")
-
-	// when somebody takes the lock by force while the hook still runs
-	f.requests(hotfix).Granted()
-	close(proceed)
-
-	// then the hook knows, and the workflow too
-	f.failed(run, temporal.ErrTypeLockPreempted, temporal.ErrTypeLockLost)
-	require.Empty(t, held.all())
-}
-
 func TestActivityMayRunAsLongAsItsTimeoutSaysFromTheGrantOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -313,25 +286,6 @@ func TestServerEndsARunningActivity(t *testing.T) {
 		require.NoError(t, err)
 		completed[any](f, run)
 	})
-}
-
-// What is never to be attempted again is not, also if somebody asks for the lock meanwhile.
-func TestErrorThatThePolicyDoesNotRetryIsNotRetriedAfterAPreemption(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.work(setup{
-		lock: temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: time.Minute}},
-		activities: map[string]any{"work": func(ctx context.Context) error {
-			_, _ = f.reporter("worker").tell(ctx, "write")
-			<-ctx.Done()
-			return sdk.NewApplicationError("half of it was shipped", "Shipped")
-		}},
-	})
-	run := f.start("work", retrying(func(o *workflow.ActivityOptions) { o.RetryPolicy.NonRetryableErrorTypes = []string{"Shipped"} }))
-	f.awaits("write")
-	f.requests(urgent).Granted()
-	f.failed(run, "Shipped")
-	require.Len(t, f.reported("write"), 1)
 }
 
 func TestActivityThatIsCompletedLaterGivesItsLockBackAtOnce(t *testing.T) {

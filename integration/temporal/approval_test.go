@@ -3,6 +3,7 @@ package temporal_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -160,19 +161,6 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.Contains(t, p.run(0, "approvals", "ls", "-f", "lockkeeper.yaml"), "nothing waits for a decision")
 }
 
-func TestADeniedRequestFailsAndTheNextOneAsksAnew(t *testing.T) {
-	t.Parallel()
-	p := newPrograms(t)
-	p.write("lockkeeper.yaml", p.asking("{temporal: {}}"))
-	p.stubborn()
-	d := p.daemon()
-	id := p.asked("lockkeeper.yaml").ID
-	require.Contains(t, p.decides(0, "deny", id, "it has to finish"), id+": denied; the request fails, and the holder finishes its cleanup")
-	d.says("tick skipped", "it has to finish")
-	eventually(t, func() bool { return len(p.statuses(id)) == 2 }, "it is asked anew")
-	require.Equal(t, id, p.asked("lockkeeper.yaml").ID)
-}
-
 // An asker is a guard in this process that asks in workflows.
 type asker struct {
 	*programs
@@ -286,6 +274,33 @@ func TestADecisionAfterTheDeadlineDoesNotCount(t *testing.T) {
 	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 	require.Empty(t, a.entries(recipes.AuditTakeover))
 	require.Equal(t, "the deadline", a.entries(recipes.AuditApprovalDecide)[0].By)
+}
+
+func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
+	t.Parallel()
+	// given two people whose decisions reach the workflow at the same moment
+	a := newAsker(t, emergency.Policy{}, true)
+	a.stubborn()
+	request := a.asks(t.Context())
+	id := a.question()
+	decide := func(by, update string) *harness.Call[any] {
+		return harness.Go(t, by+"'s decision", func() (any, error) {
+			_, err := a.workflows.Decide(t.Context(), id, update, temporal.ApprovalRuling{By: by, Reason: "because"})
+			return nil, err
+		})
+	}
+	deny, force := decide("ana", temporal.DenyUpdate), decide("bob", temporal.ForceUpdate)
+	a.answers()
+
+	// then one counts, and the other one hears of it
+	_, err := request.Wait()
+	late, counts := force, "ana"
+	if err == nil {
+		late, counts = deny, "bob"
+	}
+	decided, ok := errors.AsType[*temporal.ApprovalDecidedError](late.Refused())
+	require.True(t, ok)
+	require.Equal(t, counts, decided.Decision.By)
 }
 
 func TestTheWorkflowIsClosedWhenNobodyNeedsTheDecision(t *testing.T) {

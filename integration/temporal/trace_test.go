@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
@@ -38,7 +38,7 @@ func (f *fixture) traced(s setup) tracedWorker {
 	var err error
 	s.guard, err = lockguard.New(f.Client(), traces.New(provider).Options()...)
 	require.NoError(f, err)
-	s.options.Interceptors = []interceptor.WorkerInterceptor{interceptor.NewTracingInterceptor(otelTracer{tracer: provider.Tracer("temporal")})}
+	s.options.Interceptors = []interceptor.WorkerInterceptor{&spansOfAttempts{tracer: provider.Tracer("temporal")}}
 	w.work(s)
 	return w
 }
@@ -170,59 +170,25 @@ func (s tracedWorker) lockSpans() (n int) {
 	return n
 }
 
-// otelTracer is what Temporal's contrib/opentelemetry is, in few lines.
-type otelTracer struct {
-	interceptor.BaseTracer
+// spansOfAttempts opens a span around each attempt of an activity, as the tracing interceptors of Temporal's SDK do.
+type spansOfAttempts struct {
+	interceptor.WorkerInterceptorBase
 	tracer trace.Tracer
 }
 
-type otelSpan struct {
-	context trace.SpanContext
-	span    trace.Span // nil: of another process
+func (s *spansOfAttempts) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	i := &tracedAttempt{tracer: s.tracer}
+	i.Next = next
+	return i
 }
 
-type otelKey struct{}
-
-func (otelTracer) Options() interceptor.TracerOptions {
-	return interceptor.TracerOptions{SpanContextKey: otelKey{}, HeaderKey: "_tracer-data"}
+type tracedAttempt struct {
+	interceptor.ActivityInboundInterceptorBase
+	tracer trace.Tracer
 }
 
-func (otelTracer) UnmarshalSpan(m map[string]string) (interceptor.TracerSpanRef, error) {
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(m))
-	return &otelSpan{context: trace.SpanContextFromContext(ctx)}, nil
-}
-
-func (otelTracer) MarshalSpan(span interceptor.TracerSpan) (map[string]string, error) {
-	m := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), span.(*otelSpan).context), m)
-	return m, nil
-}
-
-func (otelTracer) SpanFromContext(ctx context.Context) interceptor.TracerSpan {
-	span := trace.SpanFromContext(ctx)
-	if !span.SpanContext().IsValid() {
-		return nil
-	}
-	return &otelSpan{span.SpanContext(), span}
-}
-
-func (otelTracer) ContextWithSpan(ctx context.Context, span interceptor.TracerSpan) context.Context {
-	return trace.ContextWithSpan(ctx, span.(*otelSpan).span)
-}
-
-func (o otelTracer) StartSpan(options *interceptor.TracerStartSpanOptions) (interceptor.TracerSpan, error) {
-	ctx := context.Background()
-	if parent, ok := options.Parent.(*otelSpan); ok {
-		ctx = trace.ContextWithSpanContext(ctx, parent.context)
-	}
-	_, span := o.tracer.Start(ctx, o.SpanName(options), trace.WithTimestamp(options.Time))
-	return &otelSpan{span.SpanContext(), span}, nil
-}
-
-// Finish ends the span.
-func (s *otelSpan) Finish(options *interceptor.TracerFinishSpanOptions) {
-	if options.Error != nil {
-		s.span.RecordError(options.Error)
-	}
-	s.span.End()
+func (a *tracedAttempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	ctx, span := a.tracer.Start(ctx, "RunActivity:"+activity.GetInfo(ctx).ActivityType.Name)
+	defer span.End()
+	return a.Next.ExecuteActivity(ctx, in)
 }

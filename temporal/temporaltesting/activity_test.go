@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
@@ -71,22 +71,6 @@ func TestActivityFindsItsLockBusy(t *testing.T) {
 	_, err := env.ExecuteActivity("work")
 	requireType(t, temporal.ErrTypeLockBusy, err)
 	require.ErrorContains(t, err, "nightly")
-}
-
-func TestActivitySharesItsLockWithRivals(t *testing.T) {
-	locks := temporaltesting.New(t)
-	locks.Hold(lockguard.Requirement{Scope: "orders", Mode: priority.Shared})
-	env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Mode: priority.Shared}}, func(context.Context) error { return nil })
-	_, err := env.ExecuteActivity("work")
-	require.NoError(t, err)
-}
-
-func TestActivityPreemptsARival(t *testing.T) {
-	locks := temporaltesting.New(t)
-	locks.Hold(lockguard.Requirement{Scope: "orders"})
-	env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Priority: 5}}, func(context.Context) error { return nil })
-	_, err := env.ExecuteActivity("work")
-	require.NoError(t, err)
 }
 
 func TestActivityIsPreempted(t *testing.T) {
@@ -152,7 +136,9 @@ func TestActivityLosesItsLock(t *testing.T) {
 				return ctx.Err()
 			})
 			_, err := env.ExecuteActivity("work")
-			requireType(t, temporal.ErrTypeLockLost, err)
+			failure := requireType(t, temporal.ErrTypeLockLost, err)
+			require.False(t, failure.NonRetryable())
+			require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
 		})
 	}
 }

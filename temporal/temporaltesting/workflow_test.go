@@ -75,6 +75,12 @@ func (p *play) run(f func(ctx workflow.Context) error) error {
 	return p.env.GetWorkflowError()
 }
 
+// under runs a workflow whose only function is under the lock.
+func (p *play) under(body func(ctx workflow.Context, hold temporal.WorkflowHold) error, options ...temporal.WithLockOption) error {
+	p.t.Helper()
+	return p.run(func(ctx workflow.Context) error { return temporal.WithLock(ctx, orders, body, options...) })
+}
+
 func execute(ctx workflow.Context, name string) (lockguard.Token, error) {
 	var token lockguard.Token
 	err := workflow.ExecuteActivity(ctx, name).Get(ctx, &token)
@@ -86,26 +92,40 @@ func sleeps(ctx workflow.Context, _ temporal.WorkflowHold) error {
 	return workflow.Sleep(ctx, time.Hour)
 }
 
-func requireType(t *testing.T, want string, err error) {
+func requireType(t *testing.T, want string, err error) *sdk.ApplicationError {
 	t.Helper()
 	var application *sdk.ApplicationError
 	require.ErrorAs(t, err, &application)
 	require.Equal(t, want, application.Type(), "%v", err)
+	return application
 }
 
 func TestWorkflowHasARealLock(t *testing.T) {
 	p := newPlay(t)
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-			require.Equal(t, hold.Token(), p.locks.Token("orders"))
-			token, err := execute(ctx, "work")
-			require.Equal(t, hold.Token(), token)
-			return err
-		})
+	err := p.under(func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+		require.Equal(t, hold.Token(), p.locks.Token("orders"))
+		token, err := execute(ctx, "work")
+		require.Equal(t, hold.Token(), token)
+		return err
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"work"}, p.happened())
 	p.locks.AwaitFree("orders")
+}
+
+func TestActivityThatDeclaresTheLockOfItsWorkflowHasItAlready(t *testing.T) {
+	p := newPlay(t, temporal.Declare("work", temporal.Lock{Requirement: lockguard.Requirement{Scope: "orders"}}))
+	err := p.run(func(ctx workflow.Context) error {
+		err := temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+			token, err := execute(ctx, "work")
+			require.Equal(t, hold.Token(), token)
+			return err
+		})
+		token, alone := execute(ctx, "work")
+		require.NotZero(t, token, "by itself it takes the lock")
+		return errors.Join(err, alone)
+	})
+	require.NoError(t, err)
 }
 
 func TestWorkflowWaitsInItsOwnTime(t *testing.T) {
@@ -150,21 +170,10 @@ func TestWorkflowGivesUpWaitingInItsOwnTime(t *testing.T) {
 	p.locks.AwaitFree("orders")
 }
 
-func TestWorkflowThatTriesOnlyFindsTheLockBusy(t *testing.T) {
-	p := newPlay(t)
-	p.locks.Hold(orders)
-	try := orders
-	try.AcquireTimeout = new(time.Duration)
-	err := p.run(func(ctx workflow.Context) error { return temporal.WithLock(ctx, try, sleeps) })
-	requireType(t, temporal.ErrTypeLockBusy, err)
-}
-
 func TestWorkflowPreemptsARivalThatIsLessImportant(t *testing.T) {
 	p := newPlay(t)
 	p.locks.Hold(lockguard.Requirement{Scope: "orders"})
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, _ temporal.WorkflowHold) error { return nil })
-	})
+	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error { return nil })
 	require.NoError(t, err)
 }
 
@@ -175,22 +184,20 @@ func TestWorkflowIsPreemptedAtAPointInTime(t *testing.T) {
 		rival = p.locks.Preempt(lockguard.Requirement{Scope: "orders", Owner: "hotfix", Forceful: true})
 	})
 	var worked time.Duration
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
-			began := workflow.Now(ctx)
-			err := workflow.Sleep(ctx, time.Hour)
-			worked = workflow.Now(ctx).Sub(began)
-			p.step("body ends")
-			return err
-		}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
-			require.Equal(t, "hotfix", why.By)
-			require.Equal(t, 6, why.Priority)
-			require.True(t, why.Forceful)
-			token, err := execute(ctx, "undo")
-			require.Equal(t, why.Token, token, "under the lock")
-			return err
-		}))
-	})
+	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		began := workflow.Now(ctx)
+		err := workflow.Sleep(ctx, time.Hour)
+		worked = workflow.Now(ctx).Sub(began)
+		p.step("body ends")
+		return err
+	}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
+		require.Equal(t, "hotfix", why.By)
+		require.Equal(t, 6, why.Priority)
+		require.True(t, why.Forceful)
+		token, err := execute(ctx, "undo")
+		require.Equal(t, why.Token, token, "under the lock")
+		return err
+	}))
 	requireType(t, temporal.ErrTypeLockPreempted, err)
 	require.Equal(t, []string{"body ends", "undo"}, p.happened())
 	require.Equal(t, 10*time.Minute, worked)
@@ -203,19 +210,16 @@ func TestWorkflowIsPreemptedWhileAnActivityRuns(t *testing.T) {
 	p.env.RegisterActivityWithOptions(func(ctx context.Context) error {
 		var preempted *lockguard.PreemptedError
 		require.ErrorAs(t, context.Cause(ctx), &preempted, "the activity hears it before its workflow does")
-		<-time.After(100 * time.Millisecond) // tidies up
 		p.step("copy ends")
 		return ctx.Err()
 	}, activity.RegisterOptions{Name: "copy"})
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
-			_, err := execute(ctx, "copy")
-			return err
-		}, temporal.OnPreempt(func(ctx workflow.Context, _ temporal.Preemption) error {
-			_, err := execute(ctx, "undo")
-			return err
-		}))
-	})
+	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		_, err := execute(ctx, "copy")
+		return err
+	}, temporal.OnPreempt(func(ctx workflow.Context, _ temporal.Preemption) error {
+		_, err := execute(ctx, "undo")
+		return err
+	}))
 	requireType(t, temporal.ErrTypeLockPreempted, err)
 	require.Equal(t, []string{"copy ends", "undo"}, p.happened(), "the workflow waits for the activity")
 }
@@ -229,18 +233,16 @@ func TestWorkflowLosesItsLock(t *testing.T) {
 			p := newPlay(t)
 			p.after(time.Minute, func() { lose(p.locks) })
 			var worked time.Duration
-			err := p.run(func(ctx workflow.Context) error {
-				return temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-					began := workflow.Now(ctx)
-					err := sleeps(ctx, hold)
-					worked = workflow.Now(ctx).Sub(began)
-					return err
-				}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
-					require.False(t, why.Held())
-					_, err := execute(ctx, "undo")
-					return err
-				}))
-			})
+			err := p.under(func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+				began := workflow.Now(ctx)
+				err := sleeps(ctx, hold)
+				worked = workflow.Now(ctx).Sub(began)
+				return err
+			}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
+				require.False(t, why.Held())
+				_, err := execute(ctx, "undo")
+				return err
+			}))
 			requireType(t, temporal.ErrTypeLockLost, err)
 			require.Equal(t, []string{"undo without"}, p.happened())
 			require.Equal(t, time.Minute, worked)
@@ -253,16 +255,14 @@ func TestWorkflowGetsALostLockAgain(t *testing.T) {
 	p.after(time.Minute, p.locks.Expire)
 	var tokens []lockguard.Token
 	var began []time.Time
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-			tokens, began = append(tokens, hold.Token()), append(began, workflow.Now(ctx))
-			if len(tokens) > 1 {
-				_, err := execute(ctx, "work")
-				return err
-			}
-			return sleeps(ctx, hold)
-		}, temporal.AgainAfterLoss())
-	})
+	err := p.under(func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+		tokens, began = append(tokens, hold.Token()), append(began, workflow.Now(ctx))
+		if len(tokens) > 1 {
+			_, err := execute(ctx, "work")
+			return err
+		}
+		return sleeps(ctx, hold)
+	}, temporal.AgainAfterLoss())
 	require.NoError(t, err)
 	require.Len(t, tokens, 2)
 	require.Greater(t, tokens[1], tokens[0])
@@ -279,16 +279,14 @@ func TestWorkflowIsCancelledUnderItsLock(t *testing.T) {
 		return ctx.Err()
 	}, activity.RegisterOptions{Name: "copy"})
 	p.locks.During("copy", func() { p.env.CancelWorkflow() })
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
-			_, err := execute(ctx, "copy")
-			return err
-		}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
-			require.Equal(t, temporal.PreemptionCanceled, why.Reason)
-			_, err := execute(ctx, "undo")
-			return err
-		}))
-	})
+	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error {
+		_, err := execute(ctx, "copy")
+		return err
+	}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
+		require.Equal(t, temporal.PreemptionCanceled, why.Reason)
+		_, err := execute(ctx, "undo")
+		return err
+	}))
 	require.True(t, sdk.IsCanceledError(err), "%v", err)
 	require.Equal(t, []string{"copy ends", "undo"}, p.happened())
 }
@@ -305,9 +303,7 @@ func TestWorkflowCancelledWhileItWaitsLeavesTheQueue(t *testing.T) {
 
 func TestLockThatIsKeptUntilTheCloseIsFreeThen(t *testing.T) {
 	p := newPlay(t)
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(workflow.Context, temporal.WorkflowHold) error { return nil }, temporal.ReleaseOnClose())
-	})
+	err := p.under(func(workflow.Context, temporal.WorkflowHold) error { return nil }, temporal.ReleaseOnClose())
 	require.NoError(t, err)
 	p.locks.AwaitFree("orders")
 }
@@ -342,11 +338,9 @@ func TestChildrenTakeTurns(t *testing.T) {
 func TestNextRunTakesOverWhatIsKeptForIt(t *testing.T) {
 	p := newPlay(t)
 	var first, second lockguard.Token
-	err := p.run(func(ctx workflow.Context) error {
-		return temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-			first = hold.Token()
-			return hold.ContinueAsNew(ctx, "next")
-		})
+	err := p.under(func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+		first = hold.Token()
+		return hold.ContinueAsNew(ctx, "next")
 	})
 	var next *workflow.ContinueAsNewError
 	require.ErrorAs(t, err, &next)
@@ -385,12 +379,10 @@ func TestMocksWithFunctionsRunUnderTheLockAndThoseWithValuesDoNotRun(t *testing.
 			} else {
 				call.Return(mocked(&ran))
 			}
-			err := p.run(func(ctx workflow.Context) error {
-				return temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-					token, err := execute(ctx, "work")
-					require.Equal(t, name == "Function", token == hold.Token())
-					return err
-				})
+			err := p.under(func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+				token, err := execute(ctx, "work")
+				require.Equal(t, name == "Function", token == hold.Token())
+				return err
 			})
 			require.NoError(t, err)
 			require.Equal(t, name == "Function", ran)
