@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"os"
+	"fmt"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/temporal"
+	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -227,18 +226,18 @@ func recordHistory(t *testing.T, name string, h told) {
 		require.ErrorAs(t, err, &application)
 		require.Equal(t, h.ends, application.Type())
 	}
-	for n, run := 1, first; run != ""; n++ {
-		events, next := &history.History{}, ""
-		iterator := c.GetWorkflowHistory(ctx, s.run.GetID(), run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		for iterator.HasNext() {
-			event, err := iterator.Next()
-			require.NoError(t, err)
-			events.Events = append(events.Events, event)
-			next = event.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
-		}
-		run = next
-		text, err := protojson.MarshalOptions{Indent: " "}.Marshal(events)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join("testdata", "withlock-"+name+"-"+strconv.Itoa(n)+".json"), text, 0o600))
+	runs := slices.Compact([]string{first, s.run.GetRunID()})
+	for n, run := range runs {
+		temporaltesting.Record(t, ofRun{c, run}, s.run.GetID(), filepath.Join("testdata", fmt.Sprintf("withlock-%s-%d.json", name, n+1)))
 	}
+}
+
+// ofRun has the histories of one run.
+type ofRun struct {
+	client.Client
+	run string
+}
+
+func (r ofRun) GetWorkflowHistory(ctx context.Context, id, _ string, wait bool, filter enums.HistoryEventFilterType) client.HistoryEventIterator {
+	return r.Client.GetWorkflowHistory(ctx, id, r.run, wait, filter)
 }

@@ -1,7 +1,6 @@
 package temporal_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
@@ -143,23 +141,6 @@ func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
 	}
 }
 
-// It was to be granted within a second, and was. Then there is no worker for longer than that.
-func TestLockThatWasGrantedInTimeSurvivesThatNoWorkerIsThere(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	killed := f.process("killed", 40*time.Second)
-	run := f.migrate(migration{
-		Steps: []string{"step"}, Waits: true, After: []string{"step"}, Heartbeat: time.Second, Patience: new(time.Second),
-	})
-	f.asleep(run)
-	require.NoError(t, killed.Kill())
-	eventually(t, func() bool { return f.has(run, enums.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT) }, "the server gives up")
-	f.goOn(run)
-	f.work(setup{})
-	f.sameToken(2, completed[[]lockguard.Token](f, run))
-	f.isFree()
-}
-
 // The worker is stopped (SIGSTOP) for so long that Temporal gives the attempt up, and goes on (SIGCONT) as if nothing
 // had happened.
 func TestLateWriteOfAWorkerThatWasStoppedIsRefused(t *testing.T) {
@@ -208,18 +189,11 @@ func TestLateWriteOfAWorkerThatWasStoppedIsRefused(t *testing.T) {
 	}
 }
 
-// throughProxy is a guard that reaches ZooKeeper through what cuts it off.
-func (f *fixture) throughProxy(session time.Duration) (*lockguard.Guard, *netfault.Proxy) {
-	f.Helper()
-	proxy := netfault.New(f, f.Server.Addr())
-	return f.guard(harness.Servers(proxy.Addr()), harness.SessionTimeout(session)), proxy
-}
-
 func TestActivityThatIsCutOffFromZooKeeperKnowsBeforeTheNextHolder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	g, proxy := f.throughProxy(2 * time.Second)
-	f.work(setup{guard: g})
+	proxy := netfault.New(t, f.Server.Addr())
+	f.work(setup{guard: f.guard(harness.Servers(proxy.Addr()), harness.SessionTimeout(2*time.Second))})
 	run := f.start("linger", retrying())
 	first := f.awaits("write")
 
@@ -237,30 +211,6 @@ func TestActivityThatIsCutOffFromZooKeeperKnowsBeforeTheNextHolder(t *testing.T)
 	require.Greater(t, completed[lockguard.Token](f, run), first.Token)
 	f.open("late")
 	require.Equal(t, first.Token, f.awaits("write", refused).Token)
-}
-
-func TestActivityDoesNotNoticeThatZooKeeperIsAwayForLessThanASession(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	g, proxy := f.throughProxy(40 * time.Second)
-	f.work(setup{guard: g, activities: map[string]any{"work": func(ctx context.Context) error {
-		reporter := f.reporter("worker")
-		if _, err := reporter.tell(ctx, "write"); err != nil {
-			return err
-		}
-		if err := reporter.pass(ctx, "end"); err != nil {
-			return err
-		}
-		hold, _ := lockguard.FromContext(ctx)
-		return hold.Check()
-	}}})
-	run := f.start("work", retrying(once))
-	f.awaits("write")
-	require.NoError(t, proxy.Cut())
-	f.heartbeats(run, 3)
-	require.NoError(t, proxy.Pass())
-	f.open("end")
-	completed[any](f, run)
 }
 
 // The server is stopped for as long as heartbeat timeouts need, a few seconds: what comes after that is the same after

@@ -27,8 +27,7 @@ type migration struct {
 	Next      *migration // what to continue as
 	OnClose   bool
 	Again     bool
-	Heartbeat time.Duration  // of the holder activity
-	Patience  *time.Duration // to wait for the lock
+	Heartbeat time.Duration // of the holder activity
 }
 
 // Migrate is the workflow.
@@ -74,9 +73,7 @@ func Migrate(ctx workflow.Context, m migration) (tokens []lockguard.Token, err e
 	if m.Heartbeat > 0 {
 		options = append(options, temporal.KeptBy(temporal.KeeperOptions{HeartbeatTimeout: m.Heartbeat}))
 	}
-	requirement := migrated
-	requirement.AcquireTimeout = m.Patience
-	err = temporal.WithLock(ctx, requirement, body, options...)
+	err = temporal.WithLock(ctx, migrated, body, options...)
 	return tokens, err
 }
 

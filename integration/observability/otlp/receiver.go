@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,10 +21,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-)
 
-// soon is how long anything that must happen may take on a busy machine.
-const soon = 60 * time.Second
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+)
 
 // A Receiver is a collector of traces, metrics and logs. It is safe for concurrent use.
 type Receiver struct {
@@ -150,27 +150,24 @@ func (r *Receiver) Text() string {
 }
 
 // Await waits for a span that is like this, and returns it.
-func (r *Receiver) Await(t testing.TB, what string, like func(Span) bool) Span {
+func (r *Receiver) Await(t testing.TB, what string, like func(Span) bool) (found Span) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(soon); time.Now().Before(deadline); <-tick.C {
+	t.Cleanup(func() {
 		for _, s := range r.Spans() {
-			if like(s) {
-				return s
+			if t.Failed() {
+				t.Logf("span %s of %s", s.Name, s.Attributes["lockkeeper.owner"])
 			}
 		}
-	}
-	t.Fatalf("no span has arrived that is %s; there are: %s", what, r.names())
-	return Span{}
-}
-
-func (r *Receiver) names() string {
-	var names []string
-	for _, s := range r.Spans() {
-		names = append(names, fmt.Sprintf("%s of %s", s.Name, s.Attributes["lockkeeper.owner"]))
-	}
-	return strings.Join(names, ", ")
+	})
+	harness.Eventually(t, func() bool {
+		all := r.Spans()
+		i := slices.IndexFunc(all, like)
+		if i >= 0 {
+			found = all[i]
+		}
+		return i >= 0
+	}, "the span %s has arrived", what)
+	return found
 }
 
 func (r *Receiver) note(message proto.Message) {

@@ -18,13 +18,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 	"github.com/lockkeeper/lockkeeper/integration/observability/otlp"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
-
-// soon is how long anything that must happen may take on a busy machine.
-const soon = 60 * time.Second
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -47,11 +46,11 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// A process is one of the program.
-type process struct {
-	*exec.Cmd
-	out   *output
-	ended chan error
+// A run is one of the program.
+type run struct {
+	*process.Process
+	cmd *exec.Cmd
+	out *output
 }
 
 type output struct {
@@ -71,26 +70,41 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-func (p *place) start(env []string, args ...string) *process {
+func (p *place) start(env []string, args ...string) *run {
 	p.Helper()
-	c := &process{Cmd: exec.Command(program, args...), out: &output{}, ended: make(chan error, 1)}
-	c.Dir, c.Env, c.Stdout, c.Stderr = p.dir, slices.Concat(p.env, env), c.out, c.out
-	require.NoError(p, c.Start())
-	go func() { c.ended <- c.Wait() }()
-	p.Cleanup(func() { _ = c.Process.Kill() })
+	c := &run{cmd: exec.Command(program, args...), out: &output{}}
+	c.cmd.Dir, c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.dir, slices.Concat(p.env, env), c.out, c.out
+	var err error
+	c.Process, err = process.Start(c.cmd)
+	require.NoError(p, err)
+	p.Cleanup(func() { _ = c.Kill() })
 	return c
 }
 
-// end waits for the end, and returns the exit code.
-func (p *place) end(c *process) int {
+// ends waits for the end, with an exit code.
+func (p *place) ends(code int, c *run) {
 	p.Helper()
-	select {
-	case <-c.ended:
-		return c.ProcessState.ExitCode()
-	case <-time.After(soon):
-		require.Fail(p, "it does not end", "%s\n%s", c.Args, c.out)
-		return -1
-	}
+	harness.Eventually(p, func() bool { return !c.Alive() }, "the end of %s", c.cmd.Args)
+	require.Equal(p, code, c.cmd.ProcessState.ExitCode(), "%s\n%s", c.cmd.Args, c.out)
+}
+
+// stops asks a run to end, which succeeds.
+func (p *place) stops(c *run) {
+	p.Helper()
+	require.NoError(p, c.Signal(syscall.SIGTERM))
+	p.ends(0, c)
+}
+
+func (p *place) write(name, text string) {
+	p.Helper()
+	require.NoError(p, os.WriteFile(p.file(name), []byte(text), 0o600))
+}
+
+func (p *place) read(name string) string {
+	p.Helper()
+	text, err := os.ReadFile(p.file(name))
+	require.NoError(p, err)
+	return string(text)
 }
 
 func (p *place) file(name string) string { return filepath.Join(p.dir, name) }
@@ -98,10 +112,13 @@ func (p *place) file(name string) string { return filepath.Join(p.dir, name) }
 // await waits until a file is there.
 func (p *place) await(name string) {
 	p.Helper()
-	require.Eventually(p, func() bool {
-		_, err := os.Stat(p.file(name))
-		return err == nil
-	}, soon, 5*time.Millisecond, "there is no %s", name)
+	harness.Eventually(p, func() bool { _, err := os.Stat(p.file(name)); return err == nil }, "there is no %s", name)
+}
+
+// says waits until a run has written something.
+func (p *place) says(c *run, text string) {
+	p.Helper()
+	harness.Eventually(p, func() bool { return strings.Contains(c.out.String(), text) }, "%s says %q", c.cmd.Args, text)
 }
 
 // spanOf is a filter for Receiver.Await.
@@ -142,22 +159,22 @@ jobs:
 `
 
 func TestAPreemptedJobIsOneTraceAndEachSideLinksToTheOther(t *testing.T) {
+	t.Parallel()
 	// given a daemon whose job holds a lock
 	p, receiver := newPlace(t), otlp.Start(t)
-	require.NoError(t, os.WriteFile(p.file("lockkeeper.yaml"), []byte(daemon), 0o600))
+	p.write("lockkeeper.yaml", daemon)
 	holder := p.start(receiver.Env(), "run", "-f", "lockkeeper.yaml")
-	require.Zero(t, p.end(p.start(nil, "jobs", "run", "compact", "--reason", "test", "--within", "50s")))
+	p.ends(0, p.start(nil, "jobs", "run", "compact", "--reason", "test", "--within", "50s"))
 	p.await("working")
 
 	// when a command of another process takes that from it
 	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	preemptor := p.start(append(receiver.Env(), "TRACEPARENT="+parent), "exec", "--scope", "cluster/orders", "--priority", "9", "--owner", "hotfix",
 		"--", "sh", "-c", `echo "$TRACEPARENT" > urgent`, "secret-argument")
-	require.Zero(t, p.end(preemptor), preemptor.out)
+	p.ends(0, preemptor)
 	run := receiver.Await(t, "the run", func(s otlp.Span) bool { return s.Name == "job.run" })
 	root := receiver.Await(t, "the command", func(s otlp.Span) bool { return s.Name == "lockkeeper.exec" })
-	require.NoError(t, holder.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, p.end(holder), holder.out)
+	p.stops(holder)
 	spans := receiver.Spans()
 
 	// then every link leads to a span that has arrived, and they are on both sides
@@ -184,9 +201,7 @@ func TestAPreemptedJobIsOneTraceAndEachSideLinksToTheOther(t *testing.T) {
 	// and all of the job is one trace, below it that of its command; what has started
 	// exec is above it
 	for file, hold := range map[string]otlp.Span{"child": holds["compact"], "urgent": holds["hotfix"]} {
-		text, err := os.ReadFile(p.file(file))
-		require.NoError(t, err)
-		require.Equal(t, "00-"+hold.Trace+"-"+hold.ID+"-01\n", string(text))
+		require.Equal(t, "00-"+hold.Trace+"-"+hold.ID+"-01\n", p.read(file))
 	}
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", root.Trace)
 	require.Equal(t, "b7ad6b7169203331", root.Parent)
@@ -195,8 +210,8 @@ func TestAPreemptedJobIsOneTraceAndEachSideLinksToTheOther(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	require.Equal(t, "lockkeeper", run.Service)
-	require.Equal(t, fmt.Sprintf("%s:%d", host, holder.Process.Pid), run.Instance)
-	require.Equal(t, fmt.Sprintf("%s:%d", host, preemptor.Process.Pid), root.Instance)
+	require.Equal(t, fmt.Sprintf("%s:%d", host, holder.PID()), run.Instance)
+	require.Equal(t, fmt.Sprintf("%s:%d", host, preemptor.PID()), root.Instance)
 
 	// and the log is part of the trace
 	records := receiver.Records()
@@ -276,15 +291,15 @@ func golden(t *testing.T, got string) {
 }
 
 func TestLinksToAHolderThatWasKilledLeadToItsWait(t *testing.T) {
+	t.Parallel()
 	p, receiver := newPlace(t), otlp.Start(t)
 	holder := p.start(receiver.Env(), "exec", "--zk-session-timeout", "4s", "--scope", "cluster/orders", "--owner", "first", "--", "sh", "-c", "touch working; sleep 600")
 	p.await("working")
 	receiver.Await(t, "the wait of the holder", spanOf("lock.wait", "first"))
 	second := p.start(receiver.Env(), "exec", "--scope", "cluster/orders", "--owner", "second", "--priority", "9", "--log-level", "info", "--", "true")
-	require.Eventually(t, func() bool { return strings.Contains(second.out.String(), "waiting for lock") }, soon, 5*time.Millisecond)
-	require.NoError(t, holder.Process.Kill())
-	p.end(holder)
-	require.Zero(t, p.end(second), second.out)
+	p.says(second, "waiting for lock")
+	require.NoError(t, holder.Kill())
+	p.ends(0, second)
 	receiver.Await(t, "the hold of the second", spanOf("lock.hold", "second"))
 
 	spans := receiver.Spans()
@@ -295,22 +310,23 @@ func TestLinksToAHolderThatWasKilledLeadToItsWait(t *testing.T) {
 }
 
 func TestContendedWaitsArriveThoughTheirTraceIsNotKept(t *testing.T) {
+	t.Parallel()
 	p, receiver := newPlace(t), otlp.Start(t)
 	env := append(receiver.Env(), "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0")
 	kept := p.start(receiver.Env(), "exec", "--scope", "cluster/kept", "--owner", "kept", "--", "sh", "-c", "touch kept; while [ ! -e go ]; do sleep 0.05; done")
 	unkept := p.start(env, "exec", "--scope", "cluster/unkept", "--owner", "unkept", "--", "sh", "-c", "touch unkept; while [ ! -e go ]; do sleep 0.05; done")
 	p.await("kept")
 	p.await("unkept")
-	var waiters []*process
+	var waiters []*run
 	for _, scope := range []string{"kept", "unkept"} {
 		w := p.start(env, "exec", "--scope", "cluster/"+scope, "--owner", "waits-for-"+scope, "--log-level", "info", "--", "true")
-		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "waiting for lock") }, soon, 5*time.Millisecond)
+		p.says(w, "waiting for lock")
 		waiters = append(waiters, w)
 	}
-	require.Zero(t, p.end(p.start(env, "exec", "--scope", "cluster/free", "--owner", "uncontended", "--", "true")))
-	require.NoError(t, os.WriteFile(p.file("go"), nil, 0o600))
+	p.ends(0, p.start(env, "exec", "--scope", "cluster/free", "--owner", "uncontended", "--", "true"))
+	p.write("go", "")
 	for _, c := range append(waiters, kept, unkept) {
-		require.Zero(t, p.end(c), c.out)
+		p.ends(0, c)
 	}
 
 	// then there are all spans of the one process that keeps its traces, and of the
@@ -326,6 +342,7 @@ func TestContendedWaitsArriveThoughTheirTraceIsNotKept(t *testing.T) {
 }
 
 func TestACollectorThatIsSlowOrAwayDelaysNothing(t *testing.T) {
+	t.Parallel()
 	// given a collector that takes connections and never answers, and none at all
 	stalled, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -336,6 +353,7 @@ func TestACollectorThatIsSlowOrAwayDelaysNothing(t *testing.T) {
 	for name, addr := range map[string]string{"stalled": stalled.Addr().String(), "away": away.Addr().String()} {
 		for _, protocol := range []string{"grpc", "http/protobuf"} {
 			t.Run(name+" "+strings.ReplaceAll(protocol, "/", " "), func(t *testing.T) {
+				t.Parallel()
 				p := newPlace(t)
 				env := []string{
 					"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + addr, "OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol,
@@ -344,34 +362,31 @@ func TestACollectorThatIsSlowOrAwayDelaysNothing(t *testing.T) {
 					"OTEL_EXPORTER_OTLP_TIMEOUT=600000", "OTEL_BSP_EXPORT_TIMEOUT=600000", "OTEL_BLRP_EXPORT_TIMEOUT=600000", "OTEL_METRIC_EXPORT_TIMEOUT=600000",
 					"OTEL_BSP_MAX_QUEUE_SIZE=1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1", "OTEL_BSP_SCHEDULE_DELAY=1", "OTEL_METRIC_EXPORT_INTERVAL=100",
 				}
-				require.NoError(t, os.WriteFile(p.file("lockkeeper.yaml"), []byte(strings.NewReplacer(
-					"schedule: manual", `schedule: "@every 1s"`).Replace(`version: 1
+				p.write("lockkeeper.yaml", `version: 1
 zookeeper: {session_timeout: 4s}
-jobs: {tick: {schedule: manual, run: {command: [sh, -c, 'echo >> ticks']}, locks: [{scope: a}]}}
-`)), 0o600))
+jobs: {tick: {schedule: "@every 1s", run: {command: [sh, -c, 'echo >> ticks']}, locks: [{scope: a}]}}
+`)
+				p.write("ticks", "")
 
 				// when a daemon and a command work all the same
 				daemon := p.start(env, "run", "-f", "lockkeeper.yaml")
-				require.Zero(t, p.end(p.start(env, "exec", "--scope", "b", "--", "true")))
-				require.Eventually(t, func() bool {
-					text, _ := os.ReadFile(p.file("ticks"))
-					return bytes.Count(text, []byte("\n")) >= 4
-				}, soon, 10*time.Millisecond, "the job does not run: %s", daemon.out)
+				p.ends(0, p.start(env, "exec", "--scope", "b", "--", "true"))
+				harness.Eventually(t, func() bool { return strings.Count(p.read("ticks"), "\n") >= 2 }, "the job runs")
 
 				// then they end
-				require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
-				require.Zero(t, p.end(daemon), daemon.out)
+				p.stops(daemon)
 			})
 		}
 	}
 }
 
 func TestMetricsOfACommandArriveAtItsEnd(t *testing.T) {
+	t.Parallel()
 	p, receiver := newPlace(t), otlp.Start(t)
 	rarely := append(receiver.Env(), "OTEL_METRIC_EXPORT_INTERVAL=3600000") // it is over long before
 	for n, command := range [][]string{{"true"}, {"false"}} {
 		c := p.start(rarely, append([]string{"exec", "--scope", "tenant/7", "--class", "tenant/{id}", "--"}, command...)...)
-		require.Equal(t, n, p.end(c), c.out)
+		p.ends(n, c)
 		for _, name := range []string{"lockkeeper.lock.wait.duration", "lockkeeper.lock.hold.duration"} {
 			require.EqualValues(t, 1, receiver.Recorded(name), "%s of %s", name, command)
 		}
@@ -387,18 +402,19 @@ groups: [{name: shards, locks: 2}]
 // What has not happened yet is exported as well, with 0, so that the first time that
 // something fails is seen; but not to those who are told of differences alone.
 func TestSeriesOfDeclaredClassesAreExportedBeforeAnythingHappens(t *testing.T) {
+	t.Parallel()
 	const file = `version: 1
 jobs:
   compact: {schedule: manual, run: ["true"], locks: [{scope: cluster/orders}]}
 `
 	const waits = "lockkeeper.lock.wait.duration"
 	p := newPlace(t)
-	require.NoError(t, os.WriteFile(p.file("lockkeeper.yaml"), []byte(file), 0o600))
+	p.write("lockkeeper.yaml", file)
 	receiver := otlp.Start(t)
 	daemon := p.start(receiver.Env(), "run", "-f", "lockkeeper.yaml")
 	since := map[string]time.Time{}
 	for range 2 { // exports
-		require.Eventually(t, func() bool { return len(receiver.Points(waits)) > 0 }, soon, 20*time.Millisecond, "%s", daemon.out)
+		harness.Eventually(t, func() bool { return len(receiver.Points(waits)) > 0 }, "an export")
 		outcomes := map[string]bool{}
 		for _, point := range receiver.Points(waits) {
 			how := point.Attributes["outcome"]
@@ -414,28 +430,26 @@ jobs:
 		}
 		require.Len(t, outcomes, len(lockguard.Outcomes()))
 		arrived := strings.Count(receiver.Text(), waits)
-		require.Eventually(t, func() bool { return strings.Count(receiver.Text(), waits) > arrived }, soon, 20*time.Millisecond)
+		harness.Eventually(t, func() bool { return strings.Count(receiver.Text(), waits) > arrived }, "another export")
 	}
-	require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
-	p.end(daemon)
+	p.stops(daemon)
 
 	differences := otlp.Start(t)
 	daemon = p.start(append(differences.Env(), "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=delta"), "run", "-f", "lockkeeper.yaml")
-	require.Eventually(t, func() bool { return len(differences.Points("lockkeeper.zk.operation.duration")) > 0 }, soon, 20*time.Millisecond, "%s", daemon.out)
-	require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
-	p.end(daemon)
+	harness.Eventually(t, func() bool { return len(differences.Points("lockkeeper.zk.operation.duration")) > 0 }, "an export")
+	p.stops(daemon)
 	require.False(t, differences.HasMetric(waits))
 }
 
 func TestLocksOfAGroupAreSpansBelowItsParticipant(t *testing.T) {
+	t.Parallel()
 	p, receiver := newPlace(t), otlp.Start(t)
-	require.NoError(t, os.WriteFile(p.file("lockkeeper.yaml"), []byte(shards), 0o600))
+	p.write("lockkeeper.yaml", shards)
 	member := p.start(receiver.Env(), "group", "join", "--name", "one", "--", "sh", "-c",
 		`echo "$TRACEPARENT" > "$LOCKKEEPER_LOCK.new"; mv "$LOCKKEEPER_LOCK.new" "$LOCKKEEPER_LOCK"; sleep 600`, "secret-argument")
 	p.await("shards_0")
 	p.await("shards_1")
-	require.NoError(t, member.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, p.end(member), member.out)
+	p.stops(member)
 
 	root := receiver.Await(t, "the participant", func(s otlp.Span) bool { return s.Name == "lockkeeper.group.join" })
 	require.Equal(t, "0", root.Attributes["process.exit.code"])
@@ -447,31 +461,31 @@ func TestLocksOfAGroupAreSpansBelowItsParticipant(t *testing.T) {
 		require.Equal(t, "released", hold.Attributes["lockkeeper.end"])
 		require.Equal(t, "shards", hold.Attributes["lockkeeper.group"])
 		require.False(t, hold.Failed)
-		text, err := os.ReadFile(p.file(lock))
-		require.NoError(t, err)
-		require.Equal(t, "00-"+hold.Trace+"-"+hold.ID+"-01\n", string(text))
+		require.Equal(t, "00-"+hold.Trace+"-"+hold.ID+"-01\n", p.read(lock))
 	}
 	require.Positive(t, receiver.Recorded("lockkeeper.zk.operation.duration"))
 	require.NotContains(t, receiver.Text(), "secret-argument")
 }
 
 func TestAWrongEnvironmentIsSaidAndKeepsNobodyFromWorking(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	c := p.start([]string{"OTEL_TRACES_EXPORTER=pigeon", "OTEL_METRICS_EXPORTER=prometheus", "OTEL_LOGS_EXPORTER=none"}, "exec", "--scope", "a", "--", "echo", "works")
-	require.Zero(t, p.end(c))
+	p.ends(0, c)
 	require.Contains(t, c.out.String(), "works\n")
 	require.Contains(t, c.out.String(), "traces are not exported")
 	require.Contains(t, c.out.String(), "metrics: {listen:")
 }
 
 func TestWithoutAskingNothingIsExported(t *testing.T) {
+	t.Parallel()
 	p, receiver := newPlace(t), otlp.Start(t)
 	// the endpoint is known, and each signal is turned off
 	off := append(receiver.Env(), "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none", "OTEL_LOGS_EXPORTER=none")
 	for _, env := range [][]string{off, append(receiver.Env(), "OTEL_SDK_DISABLED=true")} {
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		c := p.start(append(env, "TRACEPARENT="+parent), "exec", "--scope", "a", "--", "sh", "-c", "echo $TRACEPARENT")
-		require.Zero(t, p.end(c))
+		p.ends(0, c)
 		require.Equal(t, parent+"\n", c.out.String(), "it goes on to the command")
 	}
 	require.Empty(t, receiver.Text())

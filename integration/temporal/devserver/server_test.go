@@ -18,10 +18,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 )
-
-const patience = 30 * time.Second
 
 var shared devserver.Shared
 
@@ -83,7 +82,7 @@ func TestPausedServerAnswersNobodyUntilResumed(t *testing.T) {
 	require.NoError(t, server.Resume())
 
 	// then
-	long, cancel := context.WithTimeout(t.Context(), patience)
+	long, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	_, err = c.CheckHealth(long, &client.CheckHealthRequest{})
 	require.NoError(t, err)
@@ -122,7 +121,7 @@ func TestServerEndsWithItsParent(t *testing.T) {
 	// then
 	orphan, err := strconv.Atoi(strings.TrimSpace(string(said)))
 	require.NoError(t, err, "%s", said)
-	require.Eventually(t, func() bool { return gone(orphan) }, patience, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { return gone(orphan) }, "it is gone")
 }
 
 const orphanVariable = "LOCKKEEPER_DEVSERVER_ORPHAN"
@@ -134,9 +133,8 @@ func leaveAnOrphan() int {
 		return 1
 	}
 	// It has said what it says at its start: a later word into a broken pipe would end it as well.
-	tick := time.NewTicker(10 * time.Millisecond)
-	for deadline := time.Now().Add(patience); !strings.Contains(server.LogTail(10), "Metrics:") && time.Now().Before(deadline); {
-		<-tick.C
+	for !strings.Contains(server.LogTail(10), "Metrics:") {
+		<-time.After(10 * time.Millisecond)
 	}
 	os.Stdout.WriteString(strconv.Itoa(server.PID()))
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -181,9 +179,7 @@ func work(t *testing.T, c client.Client) (queue string) {
 
 func greet(t *testing.T, c client.Client, queue string) client.WorkflowRun {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: devserver.Name(t), TaskQueue: queue}, "Greet")
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: devserver.Name(t), TaskQueue: queue}, "Greet")
 	require.NoError(t, err)
 	return run
 }

@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -25,7 +25,6 @@ import (
 const (
 	preemptions = 100
 	cancels     = 20
-	patience    = 2 * time.Minute // longer than any heartbeat is put off
 )
 
 // latency is how long it took until an activity knew that it has to go.
@@ -35,13 +34,7 @@ type latency struct {
 	samples   []time.Duration
 }
 
-func (l latency) percentile(p int) time.Duration {
-	if len(l.samples) == 0 {
-		return 0
-	}
-	all := slices.Sorted(slices.Values(l.samples))
-	return all[min(len(all)-1, (len(all)*p)/100)]
-}
+func (l latency) percentile(p int) time.Duration { return share(l.samples, p) }
 
 // BenchmarkEviction: from the request of somebody more important to the
 // cancelled context of the activity, and the same with the means of Temporal: the
@@ -85,10 +78,10 @@ func preempt(t testing.TB, heartbeat time.Duration) (samples []time.Duration) {
 	s := startStayers(t, worker.Options{Plugins: []worker.Plugin{plugin}})
 	for i := range preemptions {
 		run := s.execute(t, heartbeat, fmt.Sprint(i))
-		receive(t, s.started)
+		harness.Receive(t, s.started, "an activity")
 		asked := time.Now()
 		require.NoError(t, urgent.Do(t.Context(), lockguard.Requirement{Scope: scope, Priority: 100}, func(context.Context) error { return nil }))
-		samples = append(samples, receive(t, s.told).Sub(asked))
+		samples = append(samples, harness.Receive(t, s.told, "its end").Sub(asked))
 		require.Error(t, run.Get(t.Context(), nil))
 	}
 	return samples
@@ -101,7 +94,7 @@ func cancel(t testing.TB, heartbeat time.Duration) (samples []time.Duration) {
 	var runs []client.WorkflowRun
 	for i := range cancels {
 		runs = append(runs, s.execute(t, heartbeat, fmt.Sprint(i)))
-		receive(t, s.started)
+		harness.Receive(t, s.started, "an activity")
 	}
 	asked := make(map[string]time.Time)
 	tick := time.NewTicker(heartbeat * 8 / 10 / cancels)
@@ -179,21 +172,7 @@ func (s *stayers) stay(ctx context.Context) error {
 
 func guardAt(t testing.TB, root string) *lockguard.Guard {
 	t.Helper()
-	locks, err := recipes.NewClient(recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Chroot: root})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, locks.Close(context.Background())) })
-	guard, err := lockguard.New(locks)
+	guard, err := lockguard.New(harness.NewClient(t, recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Root: root}))
 	require.NoError(t, err)
 	return guard
-}
-
-func receive[T any](t testing.TB, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		require.FailNow(t, "it did not come")
-		panic("unreachable")
-	}
 }
