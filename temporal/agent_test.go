@@ -472,33 +472,28 @@ func TestHoldThatIsGoneWhenTheNextAttemptComesIsLost(t *testing.T) {
 }
 
 func TestNextAttemptJoinsAHoldThatOnlyActivitiesHave(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		// given a hold whose keeper has died, while an activity is in its scope
-		r := lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "of the activity", Token: 7}
-		s.locks.admit(r)
-		named := r
-		named.ID = "of the dead"
+	for _, asked := range []bool{false, true} {
+		play(t, func(t *testing.T, s *stage) {
+			// given a hold whose keeper has died, while an activity is in its scope, and that may have been asked to go
+			r := lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "of the activity", Token: 7}
+			s.locks.admit(r)
+			if asked {
+				s.locks.preempt(time.Minute)
+			}
 
-		// when the next attempt comes
-		s.keeps(holderDetails{Reference: named, Told: true})
-
-		// then it is a member as well
-		require.Equal(t, []bool{false}, s.locks.cleanups())
-		require.Empty(t, s.service.states())
-		s.finish()
-	})
-	play(t, func(t *testing.T, s *stage) { // and if that has been asked to go
-		r := lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "of the activity", Token: 7}
-		s.locks.admit(r)
-		s.locks.preempt(time.Minute)
-		named := r
-		named.ID = "of the dead"
-		s.keeps(holderDetails{Reference: named, Told: true})
-		require.Equal(t, []bool{true}, s.locks.cleanups())
-		require.Equal(t, []holdState{statePreempting}, s.service.states())
-		require.Equal(t, "hotfix", s.service.told(t).Interruption.By)
-		s.finish()
-	})
+			// when the next attempt comes, then it is a member as well
+			r.ID = "of the dead"
+			s.keeps(holderDetails{Reference: r, Told: true})
+			require.Equal(t, []bool{asked}, s.locks.cleanups())
+			if asked {
+				require.Equal(t, []holdState{statePreempting}, s.service.states())
+				require.Equal(t, "hotfix", s.service.told(t).Interruption.By)
+			} else {
+				require.Empty(t, s.service.states())
+			}
+			s.finish()
+		})
+	}
 }
 
 func TestLossOfTheLockIsFollowedByAnotherGrantIfThatIsWanted(t *testing.T) {

@@ -229,10 +229,12 @@ func TestWorkflowIsNotStartedWhenItWouldBeToldToGo(t *testing.T) {
 func TestStartWorkflowValidateTellsAllAtOnce(t *testing.T) {
 	require.NoError(t, waits(newFakeServer()).Validate())
 
-	err := (&StartWorkflow{
-		Args: []any{1, make(chan int), math.Inf(1)}, CancelTimeout: time.Second, Terminate: true, ExecutionTimeout: time.Minute, RunTimeout: time.Hour,
-		IDPrefix: strings.Repeat("x", 81), Memo: map[string]any{MemoKey: 1}, TaskQueue: "a\nb",
-	}).Validate()
+	wrong := &StartWorkflow{
+		Args: []any{1, make(chan int), math.Inf(1)}, CancelTimeout: time.Second, Terminate: true,
+		ExecutionTimeout: time.Minute, RunTimeout: time.Hour, IDPrefix: strings.Repeat("x", 81),
+		Memo: map[string]any{MemoKey: 1}, TaskQueue: "a\nb",
+	}
+	err := wrong.Validate()
 	var fields []string
 	for _, problem := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var r *lockguard.RequestError
@@ -241,10 +243,7 @@ func TestStartWorkflowValidateTellsAllAtOnce(t *testing.T) {
 	}
 	require.Equal(t, []string{"temporal", "workflow", "task_queue", "id_prefix", "run_timeout", "cancel_timeout", "terminate", "args[1]", "args[2]", "memo.lockkeeper"}, fields)
 	require.ErrorContains(t, err, "run_timeout (1h0m0s) is longer than execution_timeout (1m0s)")
-	require.Equal(t, err.Error(), (&StartWorkflow{
-		Args: []any{1, make(chan int), math.Inf(1)}, CancelTimeout: time.Second, Terminate: true, ExecutionTimeout: time.Minute, RunTimeout: time.Hour,
-		IDPrefix: strings.Repeat("x", 81), Memo: map[string]any{MemoKey: 1}, TaskQueue: "a\nb",
-	}).Run(t.Context(), tick).Error())
+	require.EqualError(t, wrong.Run(t.Context(), tick), err.Error())
 
 	require.ErrorContains(t, (*StartWorkflow)(nil).Validate(), "workflow: is nil")
 	w := waits(newFakeServer())

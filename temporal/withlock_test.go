@@ -237,6 +237,29 @@ func TestActivityOutsideOfTheBodyIsNotInScope(t *testing.T) {
 	require.Equal(t, []string{"work without", "released", "work without"}, s.steps)
 }
 
+func TestActivityThatIsLeftBehindDoesNotRunWithoutTheLock(t *testing.T) {
+	s := newScene(t, func(s *scene) { s.grant(7) })
+	s.release = func(in releaseInput) (lockguard.Reference, error) {
+		s.locks.lose("hold")
+		return in.Reference, nil
+	}
+	err := s.run(func(ctx workflow.Context) error {
+		late, settle := workflow.NewFuture(ctx)
+		if err := WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				_ = workflow.Sleep(ctx, time.Second)
+				settle.SetError(workflow.ExecuteActivity(ctx, "work").Get(ctx, nil))
+			})
+			return nil
+		}); err != nil {
+			return err
+		}
+		return late.Get(ctx, nil)
+	})
+	requireType(t, ErrTypeLockLost, err)
+	require.Equal(t, []string{"released"}, s.steps)
+}
+
 func TestLocalActivityIsInScope(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 	err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {

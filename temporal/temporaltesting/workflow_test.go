@@ -177,33 +177,6 @@ func TestWorkflowPreemptsARivalThatIsLessImportant(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWorkflowIsPreemptedAtAPointInTime(t *testing.T) {
-	p := newPlay(t)
-	var rival *temporaltesting.Rival
-	p.after(10*time.Minute, func() {
-		rival = p.locks.Preempt(lockguard.Requirement{Scope: "orders", Owner: "hotfix", Forceful: true})
-	})
-	var worked time.Duration
-	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error {
-		began := workflow.Now(ctx)
-		err := workflow.Sleep(ctx, time.Hour)
-		worked = workflow.Now(ctx).Sub(began)
-		p.step("body ends")
-		return err
-	}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
-		require.Equal(t, "hotfix", why.By)
-		require.Equal(t, 6, why.Priority)
-		require.True(t, why.Forceful)
-		token, err := execute(ctx, "undo")
-		require.Equal(t, why.Token, token, "under the lock")
-		return err
-	}))
-	requireType(t, temporal.ErrTypeLockPreempted, err)
-	require.Equal(t, []string{"body ends", "undo"}, p.happened())
-	require.Equal(t, 10*time.Minute, worked)
-	require.Positive(t, rival.AwaitAcquired(), "the lock is given away")
-}
-
 func TestWorkflowIsPreemptedWhileAnActivityRuns(t *testing.T) {
 	p := newPlay(t)
 	p.locks.During("copy", func() { p.locks.Preempt(lockguard.Requirement{Scope: "orders"}) })
