@@ -440,7 +440,7 @@ func TestHoldThatIsGoneWhenTheNextAttemptComesIsLost(t *testing.T) {
 	t.Run("AndTheWorkflowIsTold", func(t *testing.T) {
 		play(t, func(t *testing.T, s *stage) {
 			s.keeps(gone)
-			requireType(t, ErrTypeLockLost, s.service.ended(t))
+			require.True(t, requireType(t, ErrTypeLockLost, s.service.ended(t)).NonRetryable())
 			p, ok := PreemptionOf(s.service.ended(t))
 			require.True(t, ok)
 			require.Equal(t, lockguard.Token(7), p.Token)

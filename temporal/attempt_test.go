@@ -17,6 +17,9 @@ func TestAttemptYieldsIfAnotherOneFollows(t *testing.T) {
 	policy := func(attempts int32, never ...string) *sdk.RetryPolicy {
 		return &sdk.RetryPolicy{MaximumAttempts: attempts, NonRetryableErrorTypes: never}
 	}
+	within := func(total time.Duration) activity.Info {
+		return activity.Info{RetryPolicy: policy(0), ScheduleToCloseTimeout: total, ScheduledTime: now.Add(-3 * time.Second)}
+	}
 	for name, c := range map[string]struct {
 		busy     Busy
 		patience *time.Duration
@@ -33,8 +36,8 @@ func TestAttemptYieldsIfAnotherOneFollows(t *testing.T) {
 		"policy unknown, and it has to":  {busy: BusyRetry, want: true},
 		"its patience ends before":       {patience: new(delay), info: activity.Info{RetryPolicy: policy(0)}},
 		"its patience ends after that":   {patience: new(2 * delay), info: activity.Info{RetryPolicy: policy(0)}, want: true},
-		"its timeout ends before":        {info: activity.Info{RetryPolicy: policy(0), ScheduleToCloseTimeout: delay + 3*time.Second, ScheduledTime: now.Add(-3 * time.Second)}},
-		"its timeout ends long after it": {info: activity.Info{RetryPolicy: policy(0), ScheduleToCloseTimeout: 2 * delay, ScheduledTime: now.Add(-3 * time.Second)}, want: true},
+		"its timeout ends before":        {info: within(delay + 3*time.Second)},
+		"its timeout ends long after it": {info: within(2 * delay), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lock := &compiled{Lock: Lock{OnBusy: c.busy}}
@@ -51,7 +54,9 @@ func TestAttemptYieldsIfAnotherOneFollows(t *testing.T) {
 // What is never to be attempted again is not, also if somebody asks for the lock meanwhile.
 func TestErrorThatThePolicyDoesNotRetryIsForGood(t *testing.T) {
 	a := &locked{info: activity.Info{RetryPolicy: &sdk.RetryPolicy{NonRetryableErrorTypes: []string{"Shipped", "PathError"}}}}
-	for _, err := range []error{sdk.NewApplicationError("half of it", "Shipped"), &fs.PathError{}, sdk.NewNonRetryableApplicationError("over", "Over", nil)} {
+	for _, err := range []error{
+		sdk.NewApplicationError("half of it", "Shipped"), &fs.PathError{}, sdk.NewNonRetryableApplicationError("over", "Over", nil),
+	} {
 		require.True(t, a.isForGood(err), "%v", err)
 	}
 	require.False(t, a.isForGood(sdk.NewApplicationError("half of it", "Lost")))

@@ -82,16 +82,6 @@ func TestSlotThatIsGrantedAsItsContextEndsGoesToTheNext(t *testing.T) {
 	require.True(t, isClosed(second))
 }
 
-func TestMetricOfFreeSlotsTellsHowManyActivitiesCanBegin(t *testing.T) {
-	slots := newSlots(t, 2, 2)
-	reserve(t, slots)
-	require.Equal(t, 2, slots.MaxSlots())
-	unpark, _ := slots.Park()
-	require.Equal(t, 3, slots.MaxSlots(), "of three one is taken")
-	unpark()
-	require.Equal(t, 2, slots.MaxSlots())
-}
-
 func TestSlotsOutOfRangeAreRefused(t *testing.T) {
 	_, err := NewParkingSlots(0, 1)
 	require.ErrorContains(t, err, "at least 1")

@@ -453,6 +453,12 @@ func TestPreemptionOfAnotherLockIsAFailureOfTheBody(t *testing.T) {
 	require.Equal(t, []string{"released"}, s.steps)
 }
 
+func TestKeeperThatEndsForWhateverReasonIsALoss(t *testing.T) {
+	s := newScene(t, func(s *scene) { s.grant(7) })
+	s.after(time.Minute, func() { s.fail(sdk.NewNonRetryableApplicationError("gone", "Whatever", nil)) })
+	requireType(t, ErrTypeLockLost, s.under(sleeps))
+}
+
 func TestLossDuringCleanupCancelsIt(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 	s.after(time.Minute, func() { s.preempt(10 * time.Second) })

@@ -25,11 +25,6 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 }
 
-func TestItRunsOnServersOfItsOwn(t *testing.T) {
-	t.Parallel()
-	tells(t, settings{})
-}
-
 // Whatever a run leaves behind is open to the next one.
 func TestItRunsOnOtherServersTwice(t *testing.T) {
 	t.Parallel()

@@ -153,7 +153,7 @@ func TestProgressSurvivesWaitingYieldingAndAPanic(t *testing.T) {
 	release := f.holds()
 	var progress notes
 	running, fail := make(chan struct{}), make(chan struct{})
-	f.work(setup{lock: temporal.Lock{OnBusy: temporal.BusyRetry}, activities: map[string]any{"work": func(ctx context.Context) error {
+	work := func(ctx context.Context) error {
 		page := "none"
 		if activity.HasHeartbeatDetails(ctx) {
 			if err := activity.GetHeartbeatDetails(ctx, &page); err != nil {
@@ -172,7 +172,8 @@ func TestProgressSurvivesWaitingYieldingAndAPanic(t *testing.T) {
 			panic("page 9")
 		}
 		return nil
-	}}})
+	}
+	f.work(setup{lock: temporal.Lock{OnBusy: temporal.BusyRetry}, activities: map[string]any{"work": work}})
 
 	// given an activity that has yielded, then made progress, and failed
 	run := f.start("work", retrying())

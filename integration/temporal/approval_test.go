@@ -138,9 +138,11 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.Equal(t, []enums.WorkflowExecutionStatus{enums.WORKFLOW_EXECUTION_STATUS_RUNNING}, p.statuses(asked.ID))
 
 	// and nobody but an operator decides it, once
-	require.Contains(t, p.run(78, "approvals", "force", asked.ID, "-r", "please"), "digest:daemons is none of the operators (digest:ana)")
+	require.Contains(t, p.run(78, "approvals", "force", asked.ID, "-r", "please"),
+		"digest:daemons is none of the operators (digest:ana)")
 	require.Contains(t, p.decides(78, "force", "w-0123456789abcdef", "please"), `there is no approval "w-0123456789abcdef"`)
-	require.Contains(t, p.decides(0, "force", asked.ID, "payments are stuck"), asked.ID+": forced; payments takes lock \"db\" from backup (priority 20)")
+	require.Contains(t, p.decides(0, "force", asked.ID, "payments are stuck"),
+		asked.ID+": forced; payments takes lock \"db\" from backup (priority 20)")
 	require.Contains(t, p.decides(1, "deny", asked.ID, "no"), "was forced already, by ana (digest:ana)")
 	harness.Eventually(t, func() bool { return strings.HasPrefix(p.read("paid"), "paid\n") }, "the job has run")
 
@@ -156,7 +158,8 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.Len(t, p.entries(recipes.AuditApprovalOpen), 3)
 	require.Len(t, p.entries(recipes.AuditApprovalEscalate), 1)
 	for _, r := range p.entries(recipes.AuditApprovalDecide) {
-		require.Equal(t, []string{"digest:ana", "ana", "forced"}, []string{r.Identity, r.By, r.After["decision"]}, "who decides puts it on record")
+		require.Equal(t, []string{"digest:ana", "ana", "forced"}, []string{r.Identity, r.By, r.After["decision"]},
+			"who decides puts it on record")
 	}
 	require.Contains(t, p.run(0, "approvals", "ls", "-f", "lockkeeper.yaml"), "nothing waits for a decision")
 }
@@ -337,7 +340,9 @@ func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
 			a.answers()
 			a.stubborn()
 			request := a.asks(t.Context())
-			_, err := a.workflows.Decide(t.Context(), a.question(), temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments", Identity: "digest:ana"})
+			_, err := a.workflows.Decide(t.Context(), a.question(), temporal.ForceUpdate, temporal.ApprovalRuling{
+				By: "ana", Reason: "payments", Identity: "digest:ana",
+			})
 			require.NoError(t, err)
 			if trusting {
 				request.Granted()

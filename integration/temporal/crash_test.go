@@ -114,12 +114,16 @@ func TestNextAttemptAfterAKilledWorkerRunsElsewhereUnderALargerToken(t *testing.
 // Its session has ended long before Temporal notices.
 func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
 	t.Parallel()
-	for name, heartbeat := range map[string]time.Duration{"its keeper finds out": 8 * time.Second, "an activity finds out": harness.Patience} {
+	for name, heartbeat := range map[string]time.Duration{
+		"its keeper finds out": 8 * time.Second, "an activity finds out": harness.Patience,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			killed := f.process("killed", 3*time.Second)
-			run := f.migrate(migration{Steps: []string{"step"}, Waits: true, After: []string{"step"}, Heartbeat: heartbeat, Again: true})
+			run := f.migrate(migration{
+				Steps: []string{"step"}, Waits: true, After: []string{"step"}, Heartbeat: heartbeat, Again: true,
+			})
 			f.asleep(run)
 			next := f.requests(lockguard.Requirement{NeverPreempts: true})
 			f.waiters(1)

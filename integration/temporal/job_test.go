@@ -30,7 +30,8 @@ var jobWorkflows = map[string]any{
 		if err != nil || !ok {
 			return nil, errors.Join(err, errors.New("it has no origin"))
 		}
-		return map[string]string{"job": origin.Job, "what": what, "scope": origin.Scope, "token": strconv.FormatInt(int64(origin.Token), 10)}, nil
+		token := strconv.FormatInt(int64(origin.Token), 10)
+		return map[string]string{"job": origin.Job, "what": what, "scope": origin.Scope, "token": token}, nil
 	},
 	"Fails": func(workflow.Context) error { return sdk.NewNonRetryableApplicationError("disk full", "DiskFull", nil) },
 	"Stays": func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) },
@@ -65,11 +66,12 @@ func TestJobStartsAWorkflowOncePerTick(t *testing.T) {
 	// given a job with a lock
 	work := f.starts("Reports", "all")
 	var token lockguard.Token
-	job := jobs.Job{Name: "reports", Requirements: []lockguard.Requirement{{Scope: scope}}, Work: jobs.Func(func(ctx context.Context, run jobs.Run) error {
+	job := jobs.Job{Name: "reports", Requirements: []lockguard.Requirement{{Scope: scope}}}
+	job.Work = jobs.Func(func(ctx context.Context, run jobs.Run) error {
 		hold, _ := lockguard.FromContext(ctx)
 		token = hold.Token()
 		return work.Run(ctx, run)
-	})}
+	})
 	run := func() (line, result string) {
 		output := jobs.NewTail(0)
 		require.NoError(t, job.Do(t.Context(), f.guard(), jobs.Run{Scheduled: instant, Stdout: output}))

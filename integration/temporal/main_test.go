@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen { // most of them wait most of the time
-		_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
+		_ = flag.Set("test.parallel", strconv.Itoa(max(5, runtime.GOMAXPROCS(0))))
 	}
 	run := runner(func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) })
 	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))

@@ -57,11 +57,14 @@ func (p workerProcess) run() error {
 	}
 	lock := temporal.Lock{Requirement: lockguard.Requirement{Scope: scope}}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	plugin, err := temporal.NewPlugin(guard, temporal.Declare("labour", lock), temporal.Declare("linger", lock), temporal.WithLogger(logger))
+	plugin, err := temporal.NewPlugin(guard,
+		temporal.Declare("labour", lock), temporal.Declare("linger", lock), temporal.WithLogger(logger))
 	if err != nil {
 		return err
 	}
-	c, err := client.NewLazyClient(client.Options{HostPort: p.Temporal, Namespace: p.Namespace, Logger: log.NewStructuredLogger(logger)})
+	c, err := client.NewLazyClient(client.Options{
+		HostPort: p.Temporal, Namespace: p.Namespace, Logger: log.NewStructuredLogger(logger),
+	})
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,9 @@ func assembly(ctx, calls workflow.Context) ([]bool, error) {
 	call := func(i int, options workflow.ActivityOptions) workflow.Future {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(calls, options), "part")
 	}
-	minute := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: &sdk.RetryPolicy{InitialInterval: 10 * time.Millisecond}}
+	minute := workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute, RetryPolicy: &sdk.RetryPolicy{InitialInterval: 10 * time.Millisecond},
+	}
 	if err := call(0, minute).Get(ctx, &locked[0]); err != nil {
 		return nil, err
 	}
@@ -153,7 +155,8 @@ func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
 
 		// then each version replays them
 		for _, r := range releases {
-			require.NoError(t, r.replayer(t).ReplayWorkflowHistory(nil, f.history(run)), "recorded %s, replayed %s", recorded.what, r.what)
+			require.NoError(t, r.replayer(t).ReplayWorkflowHistory(nil, f.history(run)),
+				"recorded %s, replayed %s", recorded.what, r.what)
 		}
 	}
 

@@ -110,11 +110,13 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	// when the workflow is a schedule of the server
 	keeper, err := temporal.NewSchedules(temporal.SchedulesConfig{Client: f.temporal, Root: f.Root})
 	require.NoError(t, err)
-	all := schedules(t, "  move: {schedule: \"@every 1s\", locks: [{scope: "+scope+", priority: 20, cleanup_timeout: 5s}], run: {temporal: {workflow: Move, task_queue: "+f.queue+"}}}\n")
+	all := schedules(t, "  move: {schedule: \"@every 1s\", locks: [{scope: "+scope+", priority: 20, cleanup_timeout: 5s}], "+
+		"run: {temporal: {workflow: Move, task_queue: "+f.queue+"}}}\n")
 	_, err = keeper.Sync(t.Context(), all)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, f.temporal.ScheduleClient().GetHandle(context.Background(), all[0].ID(f.Root)).Delete(context.Background()))
+		handle := f.temporal.ScheduleClient().GetHandle(context.Background(), all[0].ID(f.Root))
+		require.NoError(t, handle.Delete(context.Background()))
 	})
 
 	// then both run, and never at once
@@ -122,7 +124,9 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	f.oneAtATime()
 
 	// and the priority of the lock is Temporal's
-	found, err := f.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowType = 'Move'"})
+	found, err := f.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Query: "WorkflowType = 'Move'",
+	})
 	require.NoError(t, err)
 	run := found.GetExecutions()[0].GetExecution()
 	require.True(t, strings.HasPrefix(run.GetWorkflowId(), "move-20"), run)

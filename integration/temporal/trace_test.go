@@ -131,7 +131,8 @@ func TestSpansOfLockedActivities(t *testing.T) {
 	require.Equal(t, hold.Parent().SpanID(), wait.Parent().SpanID())
 
 	// and it has waited since the first attempt
-	require.True(t, wait.StartTime().Before(attempts[0].EndTime()), "it waits since %s; the first attempt ended at %s", wait.StartTime(), attempts[0].EndTime())
+	require.True(t, wait.StartTime().Before(attempts[0].EndTime()),
+		"it waits since %s; the first attempt ended at %s", wait.StartTime(), attempts[0].EndTime())
 	// two clocks of one machine differ by less than their resolution
 	scheduled := f.history(run).Events[0].GetEventTime().AsTime().Add(-time.Millisecond)
 	require.False(t, wait.StartTime().Before(scheduled), "it waits since before it was scheduled")
@@ -153,7 +154,9 @@ func TestWorkflowCodeOpensNoSpans(t *testing.T) {
 
 	// and a replay makes none
 	before := s.lockSpans()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: s.options.Interceptors, Plugins: s.options.Plugins})
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		Interceptors: s.options.Interceptors, Plugins: s.options.Plugins,
+	})
 	require.NoError(t, err)
 	replayer.RegisterWorkflow(Migrate)
 	require.NoError(t, replayer.ReplayWorkflowHistory(nil, s.history(run)))

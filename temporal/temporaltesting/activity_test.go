@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
@@ -71,6 +72,14 @@ func TestActivityFindsItsLockBusy(t *testing.T) {
 	_, err := env.ExecuteActivity("work")
 	requireType(t, temporal.ErrTypeLockBusy, err)
 	require.ErrorContains(t, err, "nightly")
+}
+
+func TestActivitySharesItsLockWithRivals(t *testing.T) {
+	locks := temporaltesting.New(t)
+	locks.Hold(lockguard.Requirement{Scope: "orders", Mode: priority.Shared})
+	env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Mode: priority.Shared}}, func(context.Context) error { return nil })
+	_, err := env.ExecuteActivity("work")
+	require.NoError(t, err)
 }
 
 func TestActivityIsPreempted(t *testing.T) {
@@ -208,9 +217,9 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 		do   func(l *temporaltesting.Locks)
 		want string
 	}{
-		"Held":    {func(l *temporaltesting.Locks) { l.AwaitHeld("orders") }, `the lock "orders" is held by an activity or a workflow: waited 50ms in vain; now: "nightly" holding`},
-		"Waiting": {func(l *temporaltesting.Locks) { l.AwaitWaiting("orders") }, `an activity or a workflow waits for the lock "orders": waited 50ms in vain; now: "nightly" holding`},
-		"Free":    {func(l *temporaltesting.Locks) { l.AwaitFree("orders") }, `the lock "orders" is free: waited 50ms in vain; now: "nightly" holding`},
+		"Held":    {func(l *temporaltesting.Locks) { l.AwaitHeld("orders") }, `the lock "orders" is held by an activity or a workflow: waited 1s in vain; now: "nightly" holding`},
+		"Waiting": {func(l *temporaltesting.Locks) { l.AwaitWaiting("orders") }, `an activity or a workflow waits for the lock "orders": waited 1s in vain; now: "nightly" holding`},
+		"Free":    {func(l *temporaltesting.Locks) { l.AwaitFree("orders") }, `the lock "orders" is free: waited 1s in vain; now: "nightly" holding`},
 		"Hold":    {func(l *temporaltesting.Locks) { l.Hold(lockguard.Requirement{Scope: "orders"}) }, `a rival gets the lock "orders"`},
 		"Preempt": {func(l *temporaltesting.Locks) { l.Preempt(lockguard.Requirement{Scope: "orders"}) }, `the lock "orders" is held`},
 		"Outrank": {func(l *temporaltesting.Locks) {
@@ -218,17 +227,18 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 				l.Preempt(lockguard.Requirement{Scope: "users", Priority: 5})
 				return nil
 			})
-		}, `the holders of the lock "users" are told to go for a request with priority 5: waited 50ms in vain; now: "billing" holding; "rival" waiting`},
+		}, `the holders of the lock "users" are told to go for a request with priority 5: waited 1s in vain; now: "billing" holding; "rival" waiting`},
 		"Lose": {func(l *temporaltesting.Locks) { l.Lose("orders") }, `the lock "orders" is held`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			fake := &fakeT{TB: t}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				l := temporaltesting.New(fake)
 				l.Hold(lockguard.Requirement{Scope: "orders", Owner: "nightly"})
-				l.Hurry(50 * time.Millisecond)
+				l.Hurry(time.Second) // what has to happen before does not take that long
 				c.do(l)
 			}()
 			<-done

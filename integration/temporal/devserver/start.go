@@ -120,6 +120,7 @@ type Shared struct {
 
 	mu     sync.Mutex
 	server *Server
+	broken []*Server // before it
 	err    error
 }
 
@@ -142,12 +143,19 @@ func (s *Shared) Server(t testing.TB) *Server {
 func (s *Shared) start() (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.server != nil && s.server.isBroken() {
+		s.broken, s.server = append(s.broken, s.server), nil
+	}
 	if s.server == nil && s.err == nil {
 		// It outlives the test that starts it: that one's context does not bound it.
 		s.server, s.err = Run(context.Background(), s.Settings)
 	}
 	return s.server, s.err
 }
+
+// isBroken reports whether the server can serve no more tests: its SQLite interrupts all that it is asked, for ever, when
+// a call was cancelled in a certain moment. Servers that are overloaded find it.
+func (s *Server) isBroken() bool { return strings.Contains(s.journal.since(0, 20), "interrupted (9)") }
 
 // Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the checks are made
 // after the server is gone; one that returns an error makes the code 1. For example:
@@ -158,8 +166,10 @@ func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	if s.server != nil {
-		errs = append(errs, s.server.Close())
+	for _, server := range append(s.broken, s.server) {
+		if server != nil {
+			errs = append(errs, server.Close())
+		}
 	}
 	if code == 0 {
 		for _, check := range checks {
