@@ -20,16 +20,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // The words of the stories, beside those of testscript. Those that wait do so
-// for what they name, and fail after patience.
+// for what they name, and fail after harness.Patience.
 //
 //	exits CODE PROGRAM ARG...  run a program, which has to exit with CODE
 //	start NAME PROGRAM ARG...  start a program and go on
-//	ends NAME CODE [WITHIN]    wait for the end of a started program
+//	ends NAME CODE             wait for the end of a started program
 //	tells NAME REGEXP [VAR]    wait until a started program has a line like that in stderr
 //	prints NAME REGEXP [VAR]   the same of stdout; VAR gets what the first group of REGEXP matches
 //	serves ADDRESS PATH REGEXP wait until what a program serves by HTTP has a line like that; ! serves: nobody listens there
@@ -83,8 +84,6 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	}
 }
 
-const patience = 30 * time.Second
-
 // A story is what one script has going on.
 type story struct {
 	client  *recipes.Client
@@ -129,7 +128,7 @@ func (s *story) process(ts *testscript.TestScript, name string) *process {
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) >= 2, "exits CODE PROGRAM ARG...")
 	p := launch(ts, args[1:])
-	p.await(ts, args[1], args[0], patience)
+	p.await(ts, args[1], args[0])
 }
 
 func start(ts *testscript.TestScript, neg bool, args []string) {
@@ -142,14 +141,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func ends(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, neg, len(args) == 2 || len(args) == 3, "ends NAME CODE [WITHIN]")
-	within := patience
-	if len(args) == 3 {
-		var err error
-		within, err = time.ParseDuration(args[2])
-		ts.Check(err)
-	}
-	storyOf(ts).process(ts, args[0]).await(ts, args[0], args[1], within)
+	usage(ts, neg, len(args) == 2, "ends NAME CODE")
+	storyOf(ts).process(ts, args[0]).await(ts, args[0], args[1])
 }
 
 // launch starts a program that goes on.
@@ -189,12 +182,12 @@ func environment(ts *testscript.TestScript) []string {
 }
 
 // await waits for the end, and hands the output to the script.
-func (p *process) await(ts *testscript.TestScript, name, code string, within time.Duration) {
+func (p *process) await(ts *testscript.TestScript, name, code string) {
 	select {
 	case <-p.done:
-	case <-time.After(within):
+	case <-time.After(harness.Patience):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		ts.Fatalf("%s has not ended within %s\n[stdout]\n%s[stderr]\n%s", name, within, p.stdout.String(), p.stderr.String())
+		ts.Fatalf("%s has not ended within %s\n[stdout]\n%s[stderr]\n%s", name, harness.Patience, p.stdout.String(), p.stderr.String())
 	}
 	_, err := ts.Stdout().Write([]byte(p.stdout.String()))
 	ts.Check(err)
@@ -253,7 +246,7 @@ func (p *process) writes(ts *testscript.TestScript, to *output, verb string, arg
 
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 4 || len(args) == 5, "refuses ADDRESS METHOD PATH STATUS [HOST]")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, args[1], "http://"+args[0]+args[2], strings.NewReader(`{"reason": "to see"}`))
 	ts.Check(err)
@@ -290,7 +283,7 @@ func serves(ts *testscript.TestScript, neg bool, args []string) {
 	like, err := regexp.Compile("(?m)" + args[2])
 	ts.Check(err)
 	url := "http://" + args[0] + args[1]
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: harness.Patience}
 	defer client.CloseIdleConnections()
 	eventually(ts, func() error {
 		response, err := client.Get(url)
@@ -399,7 +392,7 @@ func empty(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func look(ts *testscript.TestScript, scope string) (recipes.LockState, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	return storyOf(ts).client.Lock(ctx, scope)
 }
@@ -505,7 +498,7 @@ func usage(ts *testscript.TestScript, neg, ok bool, text string) {
 
 // eventually waits until try returns nil.
 func eventually(ts *testscript.TestScript, try func() error) {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(harness.Patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -514,7 +507,7 @@ func eventually(ts *testscript.TestScript, try func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("waited %s: %v", patience, err)
+			ts.Fatalf("waited %s: %v", harness.Patience, err)
 		}
 		<-tick.C
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
 // shares waits until each participant of a group holds so many locks, nobody
@@ -16,7 +18,7 @@ func shares(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) >= 1, "shares GROUP NAME=N...")
 	want := slices.Sorted(slices.Values(args[1:]))
 	eventually(ts, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
 		state, err := storyOf(ts).client.GroupState(ctx, args[0])
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -19,7 +20,7 @@ import (
 func tick(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) >= 3, "tick JOB INSTANT OUTCOME [REASON]")
 	s := storyOf(ts)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	instant, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
@@ -44,7 +45,7 @@ func tick(ts *testscript.TestScript, neg bool, args []string) {
 func takes(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "takes JOB")
 	s := storyOf(ts)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	claim, err := s.ledger.ClaimRequest(ctx, s.awaitRequest(ctx, ts, args[0]), 1)
 	ts.Check(err)
@@ -57,7 +58,7 @@ func takes(ts *testscript.TestScript, neg bool, args []string) {
 // asked waits until somebody asks to run a job by hand.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "asked JOB")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	storyOf(ts).awaitRequest(ctx, ts, args[0])
 }
@@ -77,7 +78,7 @@ func (s *story) awaitRequest(ctx context.Context, ts *testscript.TestScript, job
 // finishes ends the run of a job that the story has begun.
 func finishes(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) >= 2, "finishes JOB OUTCOME [REASON]")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	storyOf(ts).finish(ctx, ts, args[0], args[1], strings.Join(args[2:], " "))
 }
@@ -86,7 +87,7 @@ func finishes(ts *testscript.TestScript, neg bool, args []string) {
 func unasked(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 0, "unasked")
 	s := storyOf(ts)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	// The answer that differs from this one is the present.
 	standing, err := s.ledger.AwaitRequests(ctx, recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -23,6 +24,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	harness.DefaultSignals()
+	harness.AtOnce(8) // scripts wait for processes
 	code, err := withProgram(func() int { return zookeeper.Main(m) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
