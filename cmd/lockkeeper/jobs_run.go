@@ -144,7 +144,10 @@ func (o *runOrder) place(ctx context.Context, operator *operator, ledger *recipe
 	defer cancel()
 	var late error // something is wrong, but it runs
 	_, err := operator.OnRecord(quick, emergency.RunEntry(o.job, by), func(outcome *recipes.AuditEntry) error {
-		request, err := ledger.Request(quick, recipes.TickRequest{Job: o.job, By: by.Name, Reason: by.Reason})
+		// A signal waits for the answer: a request that is not known to stand could not be withdrawn.
+		asking, cancel := shortly(context.WithoutCancel(ctx))
+		defer cancel()
+		request, err := ledger.Request(asking, recipes.TickRequest{Job: o.job, By: by.Name, Reason: by.Reason})
 		if err != nil {
 			return err
 		}

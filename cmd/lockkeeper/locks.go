@@ -190,7 +190,7 @@ func (p *program) inspectWith(ctx context.Context, cfg recipes.Config, look func
 func untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	received := make(chan os.Signal, 1)
-	signal.Notify(received, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(received, toStop()...)
 	go func() {
 		select {
 		case sig := <-received:
