@@ -71,6 +71,7 @@ type Status struct {
 type Reloader struct {
 	ReloadConfig
 	trigger chan struct{}
+	poll    time.Duration
 
 	mu      sync.Mutex
 	current *Config
@@ -100,6 +101,7 @@ func NewReloader(cfg ReloadConfig) (*Reloader, error) {
 	return &Reloader{
 		ReloadConfig: cfg,
 		trigger:      make(chan struct{}, 1),
+		poll:         lookAgain,
 		current:      cfg.Current,
 		status:       Status{At: time.Now(), Generation: 1, OK: true},
 	}, nil
@@ -149,7 +151,7 @@ func (r *Reloader) watch(ctx context.Context, w *watcher) {
 	if seen.changed() {
 		seen = r.reload(ctx, w)
 	}
-	v := vigil{watcher: w, debounce: r.Debounce, patience: patience * r.Debounce, poll: lookAgain, trigger: r.trigger}
+	v := vigil{watcher: w, debounce: r.Debounce, patience: patience * r.Debounce, poll: r.poll, trigger: r.trigger}
 	v.keep(ctx, seen, func() contents { return r.reload(ctx, w) })
 }
 

@@ -120,7 +120,7 @@ func TestBrowsersGetTheNewCertificateOfTheConsole(t *testing.T) {
 	go func() { served <- s.server.Serve(s.listener) }()
 	t.Cleanup(func() { s.close(); <-served })
 	shown := func() int64 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", s.listener.Addr().String())
 		require.NoError(t, err)
@@ -133,5 +133,5 @@ func TestBrowsersGetTheNewCertificateOfTheConsole(t *testing.T) {
 	issue(t, files, 2, time.Now())
 
 	// then
-	require.Eventually(t, func() bool { return shown() == 2 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return shown() == 2 }, time.Minute, 50*time.Millisecond)
 }

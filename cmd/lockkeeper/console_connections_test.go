@@ -54,13 +54,13 @@ func openDoor(t *testing.T) *door {
 // and returns the head of the answer.
 func (d *door) ask(from int, path string) (status int) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
 	defer cancel()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(from))}}
 	conn, err := dialer.DialContext(ctx, "tcp", d.addr)
 	require.NoError(d, err)
 	d.Cleanup(func() { _ = conn.Close() })
-	require.NoError(d, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	require.NoError(d, conn.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, d.addr)
 	require.NoError(d, err)
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // a stream has no end; the connection ends with the test

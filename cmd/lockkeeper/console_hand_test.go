@@ -38,7 +38,7 @@ func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
 	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = client.Close(ctx)
 	})

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +34,7 @@ func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{near: zktest.RunT(t), far: zktest.RunT(t), clients: map[*zktest.Server]*recipes.Client{}, dir: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "ana"), []byte("ana:secret"), 0o600))
-	p.writeFile(t, p.near.Addr(), p.far.Addr())
+	p.file = p.fileOf(t, p.near.Addr(), p.far.Addr())
 	for _, server := range []*zktest.Server{p.near, p.far} {
 		client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
 		require.NoError(t, err)
@@ -47,10 +46,10 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// writeFile writes the configuration.
-func (p *pair) writeFile(t *testing.T, near, far string) {
+// fileOf writes a configuration.
+func (p *pair) fileOf(t *testing.T, near, far string) (name string) {
 	t.Helper()
-	p.file = filepath.Join(p.dir, "lockkeeper.yaml")
+	name = filepath.Join(t.TempDir(), "lockkeeper.yaml")
 	text := fmt.Sprintf(`version: 1
 zookeeper:
   servers: %s
@@ -59,7 +58,8 @@ zookeeper:
 jobs:
   far-next: {schedule: manual, run: [x], locks: [{scope: far/orders, priority: 5}]}
 `, near, far)
-	require.NoError(t, os.WriteFile(p.file, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
 }
 
 // contend has a lock held by one and waited for by another.
@@ -89,9 +89,8 @@ func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waite
 // lockkeeper runs the program as ana.
 func (p *pair) lockkeeper(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(append(args, "-f", p.file, "--zk-digest-file", filepath.Join(p.dir, "ana")), nil, &out, &errs)
-	return code, out.String(), errs.String()
+	a := p.with(p.file, args...)
+	return a.code, a.out, a.errs
 }
 
 // An answer is what the program has written.
@@ -100,18 +99,10 @@ type answer struct {
 	out, errs string
 }
 
-// all runs the program several times at once: it waits for those who do not answer.
-func (p *pair) all(t *testing.T, commands ...string) []answer {
-	t.Helper()
-	answers := make([]answer, len(commands))
-	var running sync.WaitGroup
-	for i, command := range commands {
-		running.Go(func() {
-			answers[i].code, answers[i].out, answers[i].errs = p.lockkeeper(t, strings.Fields(command)...)
-		})
-	}
-	running.Wait()
-	return answers
+func (p *pair) with(file string, args ...string) answer {
+	var out, errs bytes.Buffer
+	code := run(append(args, "-f", file, "--zk-digest-file", filepath.Join(p.dir, "ana")), nil, &out, &errs)
+	return answer{code, out.String(), errs.String()}
 }
 
 // shows runs the program, which has to succeed, and returns what it writes.
@@ -170,41 +161,48 @@ func TestOtherEnsemblesAreShownWhenOneDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	const silent = "localhost:1"
-	p.writeFile(t, p.near.Addr(), silent)
-	missing := `lockkeeper: not all is shown: ensemble europe: ZooKeeper at ` + silent + ` does not answer`
-
-	for _, a := range p.all(t, "locks ls", "top --once") {
-		require.Equal(t, exitNotAcquired, a.code)
-		require.Regexp(t, `(?m)^near/orders +home +held`, a.out)
-		require.Contains(t, a.errs, missing)
+	one, none := p.fileOf(t, p.near.Addr(), silent), p.fileOf(t, "localhost:2", silent)
+	const (
+		unanswered = "lockkeeper: ensemble europe: ZooKeeper at " + silent + " does not answer"
+		missing    = "lockkeeper: not all is shown: ensemble europe: ZooKeeper at " + silent + " does not answer"
+		nearHeld   = `(?m)^near/orders +home +held`
+	)
+	for _, c := range []struct {
+		file, command string
+		code          int
+		out           []string // patterns; none: nothing is written
+		errs          []string
+	}{
+		{one, "locks ls", exitNotAcquired, []string{nearHeld}, []string{missing}},
+		{one, "top --once", exitNotAcquired, []string{nearHeld}, []string{missing}},
+		{one, "locks ls -o json", exitNotAcquired, []string{`"scope": "near/orders"`}, []string{missing}},
+		{one, "locks why near-next", exitNotAcquired, []string{
+			"waits     for near/orders on the ensemble home as number 1", "unknown   ensemble europe: ZooKeeper at " + silent + " does not answer",
+		}, []string{missing}},
+		// A lock that is on another one is shown whole.
+		{one, "locks show near/orders", 0, []string{"near/orders: held"}, nil},
+		{one, "locks why near/orders", 0, []string{"near-batch"}, nil},
+		// A lock that would be there is not free.
+		{one, "locks show far/orders", exitNotAcquired, nil, []string{unanswered}},
+		{one, "locks why far/orders", exitNotAcquired, nil, []string{unanswered}},
+		{one, "locks timeline far/orders", exitNotAcquired, nil, []string{unanswered}},
+		{one, "locks break far/orders --token 1 -r test", exitNotAcquired, nil, []string{unanswered}},
+		// When none answers, each is named.
+		{none, "locks ls", exitNotAcquired, nil, []string{"lockkeeper: ensemble home: ZooKeeper at localhost:2 does not answer", unanswered}},
+	} {
+		t.Run(c.command+" "+filepath.Base(filepath.Dir(c.file)), func(t *testing.T) {
+			t.Parallel() // each waits for those that do not answer
+			a := p.with(c.file, strings.Fields(c.command)...)
+			require.Equal(t, c.code, a.code, a.errs)
+			require.Equal(t, len(c.out) == 0, a.out == "", a.out)
+			for _, want := range c.out {
+				require.Regexp(t, want, a.out)
+			}
+			for _, want := range c.errs {
+				require.Contains(t, a.errs, want)
+			}
+		})
 	}
-	lists := p.all(t, "locks ls -o json", "locks why near-next")
-	for _, a := range lists {
-		require.Equal(t, exitNotAcquired, a.code)
-		require.Contains(t, a.errs, missing)
-	}
-	require.Len(t, objects(t, lists[0].out), 1)
-	require.Contains(t, lists[1].out, "waits     for near/orders on the ensemble home as number 1")
-	require.Contains(t, lists[1].out, "unknown   ensemble europe: ZooKeeper at "+silent+" does not answer")
-
-	// when somebody looks at a lock that is on another one, then that is whole
-	require.Contains(t, p.shows(t, "locks", "show", "near/orders"), "near/orders: held")
-	require.Contains(t, p.shows(t, "locks", "why", "near/orders"), "near-batch")
-
-	// while a lock that would be there is not free
-	for _, a := range p.all(t, "locks show far/orders", "locks why far/orders", "locks timeline far/orders", "locks break far/orders --token 1 -r test") {
-		require.Equal(t, exitNotAcquired, a.code)
-		require.Empty(t, a.out)
-		require.Contains(t, a.errs, "lockkeeper: ensemble europe: ZooKeeper at "+silent+" does not answer")
-	}
-
-	// when none answers, then each is named
-	p.writeFile(t, "localhost:2", silent)
-	code, out, errs := p.lockkeeper(t, "locks", "ls")
-	require.Equal(t, exitNotAcquired, code)
-	require.Empty(t, out)
-	require.Contains(t, errs, "lockkeeper: ensemble home: ZooKeeper at localhost:2 does not answer")
-	require.Contains(t, errs, "lockkeeper: ensemble europe: ZooKeeper at "+silent+" does not answer")
 }
 
 func TestLockIsLookedAtOnItsEnsemble(t *testing.T) {
@@ -291,7 +289,7 @@ func TestIdleScopesAreRemovedOnAllEnsembles(t *testing.T) {
 	require.Equal(t, "europe", left[0].(map[string]any)["ensemble"])
 
 	// when one does not answer
-	p.writeFile(t, p.near.Addr(), "localhost:1")
+	p.file = p.fileOf(t, p.near.Addr(), "localhost:1")
 	code, out, errs := p.lockkeeper(t, "gc")
 	require.Equal(t, exitNotAcquired, code)
 	require.Contains(t, out, "removed 0 of 1 scope:")
@@ -351,7 +349,7 @@ func TestJobsAndOverridesAreToldOfTheLocksOfTheirEnsembles(t *testing.T) {
 	require.Regexp(t, `waiter +far/orders +far-next .*leaves the queue`, out)
 
 	// when that ensemble does not answer, then it is named, and is no reason to do nothing
-	p.writeFile(t, p.near.Addr(), "localhost:1")
+	p.file = p.fileOf(t, p.near.Addr(), "localhost:1")
 	code, _, errs = apply()
 	require.Zero(t, code, errs)
 	require.Contains(t, errs, "lockkeeper: unreadable: ensemble europe: ZooKeeper at localhost:1 does not answer")

@@ -27,7 +27,7 @@ func TestDaemonTakesEachLockWhereTheFileSays(t *testing.T) {
 	require.NoError(t, err)
 	defer end()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for scope, where := range map[string]struct {
 		server *zktest.Server

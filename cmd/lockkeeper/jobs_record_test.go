@@ -79,7 +79,7 @@ func TestWhatIsDoneToAJobIsOnRecordByTheNameOfTheCredentials(t *testing.T) {
 
 	// when
 	taken := make(chan recipes.TickClaim, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
 		claim, _ := takeNext(ctx, daemon)

@@ -112,11 +112,11 @@ func newFortress(t *testing.T, cleanup time.Duration) *fortress {
 	f.client, err = recipes.NewClient(recipes.Config{Servers: []string{f.zk.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = f.client.Close(ctx)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	lock, err := f.client.PriorityLock("db/orders")
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func (f *fortress) records(t *testing.T) []recipes.AuditRecord {
 // told waits for a notice to the holder.
 func told[N recipes.Notice](t *testing.T, f *fortress) N {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case n := <-f.notices:

@@ -3,14 +3,25 @@ package main
 import (
 	"errors"
 	"flag"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		if signal.Ignored(s) { // as by nohup: what is caught here is the default for the programs that tests start
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("8") // most of these tests wait
+	}
 	testscript.Main(m, map[string]func(){"lockkeeper": main})
 }
 

@@ -36,7 +36,7 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		all, _, err := f.client.Frozen(t.Context())
 		return err == nil && len(all) == 1
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	says := func(args ...string) string {
 		t.Helper()
 		code, out, errs := f.lockkeeper(t, args...)

@@ -122,14 +122,14 @@ func TestLinesOfWaitsAndOfWorkNameTheirSpans(t *testing.T) {
 		t.Helper()
 		select {
 		case <-c:
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			require.FailNow(t, "it does not go on", out.String())
 		}
 	}
 	first := start("first")
 	await(first.begun)
 	second := start("second")
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), `"msg":"waiting for lock"`) }, 30*time.Second, 5*time.Millisecond, "it waits")
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), `"msg":"waiting for lock"`) }, time.Minute, 5*time.Millisecond, "it waits")
 	close(first.end)
 	await(first.done)
 	await(second.begun)

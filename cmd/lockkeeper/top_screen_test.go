@@ -233,7 +233,7 @@ func (s *screen) until(t *testing.T, otherwise string, ok func(seen string) bool
 }
 
 func (s *screen) eventually(ok func() bool) bool {
-	late := time.After(30 * time.Second)
+	late := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -277,7 +277,7 @@ func (s *sitting) leaves(t *testing.T, code int) {
 	select {
 	case <-s.exit:
 		require.Equal(t, code, s.process.ProcessState.ExitCode(), s.text())
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "it does not end", s.text())
 	}
 	s.restored(t, s.before)
