@@ -67,13 +67,13 @@ type caller struct {
 // dial connects from 127.0.0.from.
 func (s *site) dial(from int) *caller {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(from))}}
 	conn, err := d.DialContext(ctx, "tcp", s.addr)
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = conn.Close() })
-	require.NoError(s, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	require.NoError(s, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return &caller{s.T, conn, bufio.NewReader(conn)}
 }
 
@@ -127,7 +127,7 @@ func (s *site) settles(open, idle int) {
 			}
 		}
 		return len(s.gate.open) == open && n == idle
-	}, 30*time.Second, time.Millisecond, "%d open, %d idle", open, idle)
+	}, time.Minute, time.Millisecond, "%d open, %d idle", open, idle)
 }
 
 // waits has a request that is not answered.
@@ -137,7 +137,7 @@ func (s *site) waits(from int) *caller {
 	c.send("/wait")
 	select {
 	case <-s.arrive:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(s, "the request has not arrived")
 	}
 	return c

@@ -358,7 +358,7 @@ func TestWhoSignsOutSeesNoMoreOfAPrivateConsole(t *testing.T) {
 		ask(t, c, http.MethodPost, "/sign-out", "", func(r *http.Request) { r.AddCookie(cookie) })
 		board.happen(live.Entry{Text: "of no concern to strangers"})
 		board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
-		deadline := time.After(30 * time.Second)
+		deadline := time.After(time.Minute)
 		for open := true; open; {
 			select {
 			case e, more := <-pushed:

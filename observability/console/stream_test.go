@@ -63,7 +63,7 @@ func next(t *testing.T, events <-chan string) string {
 	case e, ok := <-events:
 		require.True(t, ok, "the stream has ended")
 		return e
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "nothing was pushed")
 		return ""
 	}
@@ -117,7 +117,7 @@ func TestPagesThatAreOpenEndWhenTheConsoleCloses(t *testing.T) {
 	defer end()
 	next(t, events)
 	c.Close()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case _, open := <-events:
@@ -242,7 +242,7 @@ func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
 				defer end()
 				next(t, events)
 				over(c, file, cookie)
-				deadline := time.After(30 * time.Second)
+				deadline := time.After(time.Minute)
 				for {
 					select {
 					case _, open := <-events:

@@ -597,7 +597,7 @@ func TestBoardIsReadFromEverywhere(t *testing.T) {
 		source.told <- recipes.Sighting{State: recipes.LockState{Scope: users, At: time.Now(), Holders: []recipes.Contender{holder}, Waiters: []recipes.Contender{waiter}}}
 	}
 	source.told <- recipes.Sighting{Synced: true}
-	require.Eventually(t, func() bool { n := b.Now(); return n.Complete && n.Locks[0].Holders[0].ID == "h299" }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { n := b.Now(); return n.Complete && n.Locks[0].Holders[0].ID == "h299" }, time.Minute, time.Millisecond)
 	stop()
 	work.Wait()
 }

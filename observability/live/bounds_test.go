@@ -204,7 +204,7 @@ func TestChangesTellNoSnapshotTwiceHoweverManyCome(t *testing.T) {
 			b.publish(views)
 		}
 	}()
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	var last *Snapshot
 	for n := range b.Changes(ctx) {
