@@ -19,7 +19,8 @@ import (
 )
 
 var (
-	zookeeper zkserver.Shared
+	// Sessions are as long as they are by default: a busy machine ends none that no script is about.
+	zookeeper = zkserver.Shared{Options: []zkserver.Option{zkserver.WithSessionTimeouts(200*time.Millisecond, time.Minute)}}
 	binaries  string // the directory that has the program
 )
 
