@@ -454,41 +454,6 @@ func testBounds(t *testing.T, locks, requests int) {
 	})
 }
 
-func TestCollectedLockKeepsItsHistory(t *testing.T) {
-	play(t, Keep{}, func(t *testing.T, s *script) {
-		s.acquire(users, "ann")
-		s.second(1)
-		s.leave(users, "ann")
-		s.told <- recipes.Sighting{State: recipes.LockState{Scope: users}, Gone: true}
-		s.settle()
-		require.Empty(t, s.board.Now().Locks)
-		require.Equal(t, lines("ann: holding 0s-1s gone;"), strings.ReplaceAll(s.story(users), s.moment(s.start.Add(mostPause)), "0s"))
-		require.Equal(t, "collected", kinds(s.board.Entries(0, 0))[2])
-		s.acquire(users, "bob")
-		s.settle()
-		require.Equal(t, []string{users}, scopes(s.board.Now().Locks))
-		require.Len(t, s.board.Timeline(users, time.Time{}, time.Time{}).Rows, 2)
-	})
-}
-
-func TestEntriesAreNumberedAndTheOldestGo(t *testing.T) {
-	play(t, Keep{Entries: 10}, func(t *testing.T, s *script) {
-		require.Empty(t, s.board.Entries(0, 0))
-		for i := range 25 {
-			s.acquire(fmt.Sprint(i), "ann")
-		}
-		all := s.board.Entries(0, 0)
-		require.Len(t, all, 10)
-		require.Equal(t, uint64(16), all[0].N)
-		require.Equal(t, uint64(25), all[9].N)
-		require.Equal(t, []uint64{21, 22}, []uint64{s.board.Entries(20, 2)[0].N, s.board.Entries(20, 2)[1].N})
-		require.Empty(t, s.board.Entries(25, 0))
-		require.Empty(t, s.board.Entries(99, 0))
-		s.settle()
-		require.Equal(t, uint64(25), s.board.Now().Entries)
-	})
-}
-
 func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
 		s.acquire(users, "ann")

@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,21 +225,6 @@ func TestHowAHoldEndedIsSaidAsFarAsTheTreeTells(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestALostSessionIsLostInAllItsLocks(t *testing.T) {
-	play(t, Keep{}, func(t *testing.T, s *script) {
-		var all []string
-		for i := range 20 {
-			all = append(all, fmt.Sprint("lock/", i))
-			s.acquire(all[i], "ann", of(7))
-		}
-		s.expire(7, all...)
-		for _, scope := range all {
-			require.Equal(t, EndLost, s.endOf(scope, "ann"), scope)
-		}
-		require.Equal(t, 19, strings.Count(strings.Join(s.events(), "\n"), " lost "), "of the first one that was not known yet")
-	})
 }
 
 func TestDoubtsAreBounded(t *testing.T) {
@@ -482,14 +466,4 @@ func TestSeveralSharedHoldersAreNotHandedOverByAll(t *testing.T) {
 		s.handOver(users, "cid")
 		require.Equal(t, EndReleased, s.endOf(users, "cid"))
 	})
-}
-
-func TestSessionsEndAloneAndInOneTransaction(t *testing.T) {
-	var d doubts
-	require.False(t, d.note(departure{1, "a", 5}))
-	require.False(t, d.note(departure{2, "b", 5}), "of another one")
-	require.False(t, d.note(departure{1, "b", 6}), "in another transaction")
-	require.False(t, d.note(departure{1, "a", 5}), "the same lock")
-	require.False(t, d.note(departure{0, "c", 5}))
-	require.True(t, d.note(departure{1, "b", 5}))
 }

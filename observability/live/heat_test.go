@@ -60,28 +60,6 @@ func TestHeatAddsUpWhatIsTooMuch(t *testing.T) {
 	})
 }
 
-// Whatever was waited when, it shows up whole, in whatever slices.
-func TestHeatLosesNothing(t *testing.T) {
-	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWarmth(10)
-		var sum time.Duration
-		now := start
-		for range rapid.IntRange(1, 30).Draw(t, "waits") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 60_000).Draw(t, "pause")) * time.Millisecond)
-			long := time.Duration(rapid.IntRange(1, 100_000).Draw(t, "wait")) * time.Millisecond
-			w.add(users, now.Add(-long), now)
-			sum += long
-		}
-		columns := columns{from: start.Add(-2 * time.Minute), sums: make([]float64, rapid.IntRange(1, 50).Draw(t, "columns"))}
-		to := now.Add(time.Minute)
-		columns.slice = to.Sub(columns.from)/time.Duration(len(columns.sums)) + 1
-		w.scopes[users].into(columns, to)
-		got := HeatRow{Waited: columns.durations()}.Total()
-		require.InDelta(t, sum.Seconds(), got.Seconds(), 0.2, "%v", got)
-	})
-}
-
 // A wait is drawn in the columns in which it was, whatever slices it crosses, also
 // where those of ten seconds end and those of two minutes begin.
 func TestHeatKnowsWhenEachWaitWas(t *testing.T) {
