@@ -23,19 +23,13 @@ func TestDaemonTellsThatOthersHaveAccess(t *testing.T) {
 		tellAccess(t.Context(), client, slog.New(slog.NewTextHandler(&log, nil)))
 		return log.String()
 	}
-	secured := recipes.Config{Auth: &recipes.Digest{User: "ana", Password: "secret"}}
+	secured := recipes.Config{Auth: ana}
 	require.Empty(t, told(secured), "there is no root yet")
 
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}})
+	client := connect(t, server, nil)
+	_, _, err := client.Locks(t.Context())
 	require.NoError(t, err)
-	defer closeClient(client)
-	_, _, err = client.Locks(t.Context())
-	require.NoError(t, err)
-	lock, err := client.PriorityLock("users")
-	require.NoError(t, err)
-	grant, err := lock.Acquire(t.Context(), recipes.Request{})
-	require.NoError(t, err)
-	require.NoError(t, grant.Release(t.Context()))
+	require.NoError(t, acquire(t, client, "users", recipes.Request{}).Release(t.Context()))
 
 	log := told(secured)
 	for _, node := range []string{"node=/lockkeeper ", "node=/lockkeeper/locks "} {

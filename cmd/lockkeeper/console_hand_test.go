@@ -35,13 +35,7 @@ func (s *slowTrail) Append(ctx context.Context, e recipes.AuditEntry) (recipes.A
 func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
 	t.Helper()
 	zk := zktest.RunT(t)
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"}})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		_ = client.Close(ctx)
-	})
+	client := connect(t, zk, ana)
 	log, err := client.AuditLog(0)
 	require.NoError(t, err)
 	trail := &slowTrail{AuditLog: log, asked: make(chan recipes.AuditEntry, 10), start: make(chan struct{})}
@@ -50,11 +44,7 @@ func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
 	h.Operator, err = emergency.NewOperator(client, trail)
 	require.NoError(t, err)
 	t.Cleanup(h.end)
-	lock, err := client.PriorityLock("cluster/orders")
-	require.NoError(t, err)
-	grant, err := lock.Acquire(t.Context(), recipes.Request{Owner: "batch"})
-	require.NoError(t, err)
-	return h, trail, grant
+	return h, trail, acquire(t, client, "cluster/orders", recipes.Request{Owner: "batch"})
 }
 
 func byForce() console.Preemption {

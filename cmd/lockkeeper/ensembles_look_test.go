@@ -36,10 +36,7 @@ func newPair(t *testing.T) *pair {
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "ana"), []byte("ana:secret"), 0o600))
 	p.file = p.fileOf(t, p.near.Addr(), p.far.Addr())
 	for _, server := range []*zktest.Server{p.near, p.far} {
-		client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
-		require.NoError(t, err)
-		t.Cleanup(func() { closeClient(client) })
-		p.clients[server] = client
+		p.clients[server] = connect(t, server, ana)
 	}
 	p.contend(t, p.near, "near/orders", "near-batch", "near-next")
 	p.contend(t, p.far, "far/orders", "far-batch", "far-next")
@@ -65,25 +62,8 @@ jobs:
 // contend has a lock held by one and waited for by another.
 func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waiter string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	lock, err := p.clients[server].PriorityLock(scope)
-	require.NoError(t, err)
-	_, err = lock.Acquire(ctx, recipes.Request{Owner: holder, LeaseTimeout: time.Hour})
-	require.NoError(t, err)
-	queued := make(chan struct{})
-	go func() {
-		_, _ = lock.Acquire(ctx, recipes.Request{Owner: waiter, LeaseTimeout: time.Hour, Notify: func(n recipes.Notice) {
-			if _, ok := n.(recipes.Queued); ok {
-				close(queued)
-			}
-		}})
-	}()
-	select {
-	case <-queued:
-	case <-ctx.Done():
-		require.Fail(t, "it does not queue", waiter)
-	}
+	acquire(t, p.clients[server], scope, recipes.Request{Owner: holder, LeaseTimeout: time.Hour})
+	enqueue(t, p.clients[server], scope, recipes.Request{Owner: waiter, LeaseTimeout: time.Hour})
 }
 
 // lockkeeper runs the program as ana.
@@ -100,9 +80,8 @@ type answer struct {
 }
 
 func (p *pair) with(file string, args ...string) answer {
-	var out, errs bytes.Buffer
-	code := run(append(args, "-f", file, "--zk-digest-file", filepath.Join(p.dir, "ana")), nil, &out, &errs)
-	return answer{code, out.String(), errs.String()}
+	code, out, errs := runProgram(append(args, "-f", file, "--zk-digest-file", filepath.Join(p.dir, "ana"))...)
+	return answer{code, out, errs}
 }
 
 // shows runs the program, which has to succeed, and returns what it writes.
@@ -321,10 +300,7 @@ func TestTopWatchesAllEnsembles(t *testing.T) {
 	// when one does not answer, then it is named, and the others go on
 	require.NoError(t, p.far.Close())
 	s.shows(t, "BLIND since", "ensemble europe: ")
-	lock, err := p.clients[p.near].PriorityLock("near/new")
-	require.NoError(t, err)
-	_, err = lock.Acquire(t.Context(), recipes.Request{Owner: "newcomer"})
-	require.NoError(t, err)
+	acquire(t, p.clients[p.near], "near/new", recipes.Request{Owner: "newcomer"})
 	s.shows(t, "near/new", "newcomer", "far/orders")
 	s.press(t, "q")
 	s.leaves(t, 0)
@@ -337,12 +313,8 @@ func TestJobsAndOverridesAreToldOfTheLocksOfTheirEnsembles(t *testing.T) {
 	require.Contains(t, p.shows(t, "config", "explain", "far-next"), "held by far-batch")
 
 	apply := func() (code int, stdout, stderr string) {
-		var out, errs bytes.Buffer
-		code = run([]string{
-			"override", "apply", "INC", "--kind", "freeze", "--scope", "far/*", "--for", "5m", "-r", "test", "--dry-run",
-			"--config", p.file, "--zk-digest-file", filepath.Join(p.dir, "ana"),
-		}, nil, &out, &errs)
-		return code, out.String(), errs.String()
+		return runProgram("override", "apply", "INC", "--kind", "freeze", "--scope", "far/*", "--for", "5m", "-r", "test", "--dry-run",
+			"--config", p.file, "--zk-digest-file", filepath.Join(p.dir, "ana"))
 	}
 	code, out, errs := apply()
 	require.Zero(t, code, errs)
@@ -363,7 +335,7 @@ func TestRunIsShownAsWaitingForALockOfAnotherEnsemble(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	alive := recipes.TickState{Job: "far-next", Runs: []recipes.TickRun{{Alive: true, Host: host, PID: os.Getpid()}}}
-	all := ensemblesOf(cfg, recipes.Config{Servers: cfg.Client.Servers, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
+	all := ensemblesOf(cfg, recipes.Config{Servers: cfg.Client.Servers, Root: "/lockkeeper", Auth: ana})
 	program := &program{stderr: io.Discard}
 	require.NoError(t, program.withEnsembles(t.Context(), all, func(ctx context.Context, all ensembles) error {
 		requests, err := requestsOf(ctx, all, alive)

@@ -102,53 +102,28 @@ type fortress struct {
 	token   recipes.Token
 	notices chan recipes.Notice // of the holder
 	grant   *recipes.Grant
-	next    chan *recipes.Grant
+	next    <-chan *recipes.Grant
 }
 
 func newFortress(t *testing.T, cleanup time.Duration) *fortress {
-	f := &fortress{zk: zktest.RunT(t), file: filepath.Join(t.TempDir(), "ana"), notices: make(chan recipes.Notice, 100), next: make(chan *recipes.Grant, 1)}
+	f := &fortress{zk: zktest.RunT(t), file: filepath.Join(t.TempDir(), "ana"), notices: make(chan recipes.Notice, 100)}
 	require.NoError(t, os.WriteFile(f.file, []byte("ana:secret"), 0o600))
-	var err error
-	f.client, err = recipes.NewClient(recipes.Config{Servers: []string{f.zk.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"}})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		_ = f.client.Close(ctx)
+	f.client = connect(t, f.zk, ana)
+	f.grant = acquire(t, f.client, "db/orders", recipes.Request{
+		Owner: "batch", Priority: priority.Emergency - 1, MinRuntime: time.Minute, CleanupTimeout: cleanup,
+		Notify: func(n recipes.Notice) { f.notices <- n },
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	lock, err := f.client.PriorityLock("db/orders")
+	var err error
+	f.token, err = f.grant.Token(t.Context())
 	require.NoError(t, err)
-	f.grant, err = lock.Acquire(ctx, recipes.Request{Owner: "batch", Priority: priority.Emergency - 1, MinRuntime: time.Minute, CleanupTimeout: cleanup, Notify: func(n recipes.Notice) { f.notices <- n }})
-	require.NoError(t, err)
-	f.token, err = f.grant.Token(ctx)
-	require.NoError(t, err)
-	queued := make(chan struct{})
-	go func() {
-		next, err := lock.Acquire(ctx, recipes.Request{Owner: "next", Notify: func(n recipes.Notice) {
-			if _, ok := n.(recipes.Queued); ok {
-				close(queued)
-			}
-		}})
-		if err == nil {
-			f.next <- next
-		}
-	}()
-	select {
-	case <-queued:
-	case <-ctx.Done():
-		require.Fail(t, "the next one does not queue")
-	}
+	f.next = enqueue(t, f.client, "db/orders", recipes.Request{Owner: "next"})
 	return f
 }
 
 // lockkeeper runs the program as ana.
 func (f *fortress) lockkeeper(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Chdir(t.TempDir()) // where no configuration is
-	var out, errs bytes.Buffer
-	code = run(append(args, "--zk", f.zk.Addr(), "--zk-digest-file", f.file), nil, &out, &errs)
-	return code, out.String(), errs.String()
+	return runProgram(append(args, "--zk", f.zk.Addr(), "--zk-digest-file", f.file)...)
 }
 
 func (f *fortress) records(t *testing.T) []recipes.AuditRecord {

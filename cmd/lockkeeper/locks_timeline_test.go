@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -30,9 +29,7 @@ func timelineOf(t *testing.T, args ...string) (code int, stdout, stderr string) 
 			t.Setenv(name, "")
 		}
 	}
-	var out, errs bytes.Buffer
-	code = run(append([]string{"locks", "timeline"}, args...), nil, &out, &errs)
-	return code, out.String(), errs.String()
+	return runProgram(append([]string{"locks", "timeline"}, args...)...)
 }
 
 func TestTimelineOfWhatZooKeeperTellsNow(t *testing.T) {
@@ -66,10 +63,10 @@ func TestTimelineOfWhatZooKeeperTellsNow(t *testing.T) {
 	}
 	require.Contains(t, now("-o", "text"), "█")
 	t.Setenv("LC_ALL", "C.UTF-8")
-	var out, errs bytes.Buffer
-	require.Zero(t, run([]string{"locks", "timeline", "db/orders", "--for", "0s", "--zk", f.zk.Addr(), "--zk-digest-file", f.file}, nil, &out, &errs))
-	require.Contains(t, out.String(), "█")
-	require.NotContains(t, out.String(), "\x1b", "this is no terminal")
+	code, out, errs := runProgram("locks", "timeline", "db/orders", "--for", "0s", "--zk", f.zk.Addr(), "--zk-digest-file", f.file)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "█")
+	require.NotContains(t, out, "\x1b", "this is no terminal")
 
 	svg := now("-o", "svg")
 	require.True(t, strings.HasPrefix(svg, "<svg "), svg[:20])
@@ -113,7 +110,7 @@ func TestTimelineFlags(t *testing.T) {
 func lookedAt(t *testing.T, change func(*console.Options)) (*httptest.Server, *fortress) {
 	f := newFortress(t, time.Minute)
 	sees, err := openObservatory(t.Context(), &config.Config{Client: recipes.Config{
-		Servers: []string{f.zk.Addr()}, Root: "/lockkeeper", Auth: &recipes.Digest{User: "ana", Password: "secret"},
+		Servers: []string{f.zk.Addr()}, Root: "/lockkeeper", Auth: ana,
 	}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(sees.end)

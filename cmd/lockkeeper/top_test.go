@@ -26,54 +26,23 @@ type rush struct {
 	zk     *zktest.Server
 	client *recipes.Client
 	grants map[string]*recipes.Grant
-	queued chan string
 }
 
 func newRush(t *testing.T) *rush {
 	t.Helper()
-	zk, err := zktest.Start()
-	require.NoError(t, err)
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(func() { closeClient(client); _ = zk.Close() })
-	r := &rush{zk: zk, client: client, grants: map[string]*recipes.Grant{}, queued: make(chan string, 10)}
+	zk := zktest.RunT(t)
+	r := &rush{zk: zk, client: connect(t, zk, nil), grants: map[string]*recipes.Grant{}}
 	r.take(t, "db/orders", recipes.Request{Owner: "nightly-reindex", Priority: 40, Message: "rebuilds all of the indexes", CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour})
 	r.take(t, "db/users", recipes.Request{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07", LeaseTimeout: time.Hour})
 	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", recipes.Request{Owner: "compact", LeaseTimeout: time.Hour})
-	r.wait(t, "db/orders", recipes.Request{Owner: "stats-rollup", Priority: 30})
-	r.wait(t, "db/orders", recipes.Request{Owner: "hotfix-migrate", Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)})
+	enqueue(t, r.client, "db/orders", recipes.Request{Owner: "stats-rollup", Priority: 30})
+	enqueue(t, r.client, "db/orders", recipes.Request{Owner: "hotfix-migrate", Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)})
 	return r
 }
 
 func (r *rush) take(t *testing.T, scope string, q recipes.Request) {
 	t.Helper()
-	lock, err := r.client.PriorityLock(scope)
-	require.NoError(t, err)
-	g, err := lock.Acquire(t.Context(), q)
-	require.NoError(t, err)
-	r.grants[scope] = g
-}
-
-// wait returns when the request is in the queue.
-func (r *rush) wait(t *testing.T, scope string, q recipes.Request) {
-	t.Helper()
-	lock, err := r.client.PriorityLock(scope)
-	require.NoError(t, err)
-	in := make(chan struct{})
-	q.Notify = func(n recipes.Notice) {
-		if _, ok := n.(recipes.Queued); ok {
-			close(in)
-		}
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	over := make(chan struct{})
-	go func() { defer close(over); _, _ = lock.Acquire(ctx, q) }()
-	t.Cleanup(func() { stop(); <-over })
-	select {
-	case <-in:
-	case <-time.After(time.Minute):
-		require.Fail(t, "it does not queue", q.Owner)
-	}
+	r.grants[scope] = acquire(t, r.client, scope, q)
 }
 
 func (r *rush) watch(t *testing.T, columns, lines int, args ...string) *sitting {
