@@ -173,34 +173,6 @@ func TestNamesWithSlashesAndDotsLeadToTheirPages(t *testing.T) {
 	}
 }
 
-// What a request does has one word and one explanation, whatever page or answer
-// shows it.
-func TestFrozenAndWaitingAreShownWhereverOneLooks(t *testing.T) {
-	c := newConsole(t, Options{})
-	get := func(target string) string { return text(t, ask(t, c, http.MethodGet, target, "")) }
-
-	jobs := get("/jobs")
-	require.Contains(t, jobs, `<span class="chip warn">waiting</span>`)
-	require.Contains(t, jobs, "for cluster/billing, held by billing-export on app-1")
-	require.Contains(t, jobs, `<span class="chip warn">delayed</span>`)
-	for _, target := range []string{"/jobs", "/jobs/mirror", "/locks/archive/2026"} {
-		require.Contains(t, get(target), "out of archive/2026 by override INC-4411 of ana until 13:34:00", target)
-	}
-	for _, target := range []string{"/locks/archive/2026", "/api/v1/locks/archive%2F2026", "/overrides", "/api/v1/overrides", "/api/v1/jobs"} {
-		require.Contains(t, get(target), "mirror", target)
-		require.Contains(t, get(target), "frozen", target)
-	}
-	require.Contains(t, get("/locks/cluster/orders/resource/users"), "cleaning up")
-}
-
-func TestLockPageLeadsToThePendingApproval(t *testing.T) {
-	c := newConsole(t, Options{})
-	page := text(t, ask(t, c, http.MethodGet, "/locks/cluster/orders/resource/users", ""))
-	require.Contains(t, page, `<strong>payments-hotfix</strong> asks to take this lock by force`)
-	require.Contains(t, page, `<a href="/approvals">Decide about a-0000000012</a>`)
-	require.NotContains(t, text(t, ask(t, c, http.MethodGet, "/locks/cluster/billing", "")), "Decide about")
-}
-
 func TestJobOfTwoDefinitionsSaysWhoHasThem(t *testing.T) {
 	facts := busyFacts(noon)
 	job := facts.Job

@@ -69,6 +69,22 @@ func next(t *testing.T, events <-chan string) string {
 	}
 }
 
+// ended waits for the end of a stream.
+func ended(t *testing.T, events <-chan string) {
+	t.Helper()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case _, open := <-events:
+			if !open {
+				return
+			}
+		case <-late:
+			require.FailNow(t, "it goes on")
+		}
+	}
+}
+
 func TestPageIsPushedWholeAndAgainWhenItChanges(t *testing.T) {
 	board := busyBoard(noon)
 	c := newConsole(t, Options{Board: board})
@@ -117,17 +133,7 @@ func TestPagesThatAreOpenEndWhenTheConsoleCloses(t *testing.T) {
 	defer end()
 	next(t, events)
 	c.Close()
-	deadline := time.After(time.Minute)
-	for {
-		select {
-		case _, open := <-events:
-			if !open {
-				return
-			}
-		case <-deadline:
-			require.Fail(t, "it goes on")
-		}
-	}
+	ended(t, events)
 }
 
 func TestNoMorePagesAreKeptUpToDateThanThereIsRoomFor(t *testing.T) {
@@ -242,17 +248,7 @@ func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
 				defer end()
 				next(t, events)
 				over(c, file, cookie)
-				deadline := time.After(time.Minute)
-				for {
-					select {
-					case _, open := <-events:
-						if !open {
-							return
-						}
-					case <-deadline:
-						require.Fail(t, "it goes on")
-					}
-				}
+				ended(t, events)
 			})
 		}
 	}

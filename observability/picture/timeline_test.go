@@ -72,14 +72,6 @@ func TestTimelineIsReadToThoseWhoCannotSeeIt(t *testing.T) {
 	require.Equal(t, 8, strings.Count(b.String(), `<a href="/requests/`))
 }
 
-func TestLongNamesAreCutAndStandInTheTitle(t *testing.T) {
-	var b bytes.Buffer
-	require.NoError(t, picture.TimelineSVG(&b, contention(), picture.Options{}))
-	require.Contains(t, b.String(), "<title>a report with a name that is far too long for any column of a picture&#xA;")
-	require.NotContains(t, b.String(), ">a report with a name that is far too long for any column of a picture</text>")
-	require.Regexp(t, `>a [^<]*…[^<]*picture</text>`, b.String())
-}
-
 func TestDeltasOfAPreemption(t *testing.T) {
 	line := contention()
 	line.Rows[0].Spells[1].From = at(4.25) // it was cut off when it was asked

@@ -50,7 +50,7 @@ func TestWaitSaysWhoIsInTheWayWhenThatChanges(t *testing.T) {
 				}
 			}
 			return false
-		}, 30*time.Second, time.Millisecond, "%s does not stand in the queue", owner)
+		}, time.Minute, time.Millisecond, "%s does not stand in the queue", owner)
 		return got
 	}
 	b := waits(second, "b")
@@ -66,7 +66,7 @@ func TestWaitSaysWhoIsInTheWayWhenThatChanges(t *testing.T) {
 			}
 		}
 		return false
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, holdsB.Release(t.Context()))
 	require.NoError(t, (<-c).Release(t.Context()))
 

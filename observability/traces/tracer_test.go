@@ -57,7 +57,7 @@ func (p process) span(t *testing.T, name, owner string) sdk.ReadOnlySpan {
 			}
 		}
 		return false
-	}, 30*time.Second, time.Millisecond, "no span %s of %q has ended", name, owner)
+	}, time.Minute, time.Millisecond, "no span %s of %q has ended", name, owner)
 	return found
 }
 
@@ -181,7 +181,7 @@ func TestCallerThatGivesUpIsNoError(t *testing.T) {
 			}
 		}
 		return false
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	cancel()
 	require.Error(t, <-failed)
 	require.NoError(t, hold.Release(t.Context()))
