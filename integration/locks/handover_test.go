@@ -185,3 +185,51 @@ func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
 		}
 	}
 }
+
+// The holder has read who is next while it held the lock. A more important request that has come since goes first.
+func TestSuccessorThatWasSeenAWhileAgoLetsTheMoreImportantPass(t *testing.T) {
+	h := share(t)
+
+	// given one that was handed the lock, and has read who is next a while ago
+	first := h.hold("first", harness.At(9))
+	holder, next := h.queued("holder", harness.At(9)), h.queued("next", harness.At(1))
+	first.Release()
+	holder.Granted()
+	<-time.After(20 * time.Millisecond) // what it has read may be used for less
+
+	// when a more important one comes, and the holder releases, then that one is granted
+	important := h.queued("important", harness.At(3))
+	holder.Release()
+	important.Granted()
+	next.IsPending()
+	important.Release()
+	next.Granted()
+}
+
+// The same for a holder that was just asked to go, however short ago it has read who is next.
+func TestHolderThatIsAskedToGoLooksWhoIsNext(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		h := &fixture{harness.New(t, shared.Server(t))}
+
+		// given one that has just got a lock that others wait for, and gives way at once
+		first := h.hold("first", harness.At(1))
+		asked := make(chan struct{})
+		holder := h.queued("holder", harness.At(1), harness.Cleanup(time.Hour), func(r *recipes.Request) {
+			add, note := r.Notify, on[recipes.PreemptAsked](func() { close(asked) })
+			r.Notify = func(n recipes.Notice) { add(n); note(n) }
+		})
+		low, boss := h.queued("low"), h.lock(h.Client())
+		first.Release()
+		holder.Token() // reads its node, and so watches it
+
+		// when a more important one asks it to go, then that one is next
+		important := h.Acquire(boss, "important", harness.At(9))
+		harness.Receive(t, asked, "it is not asked to go")
+		holder.Release()
+		important.Granted()
+		low.IsPending()
+		important.Release()
+		low.Release()
+	}
+}
