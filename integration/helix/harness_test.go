@@ -113,12 +113,30 @@ func (f *fixture) evict(id string) {
 // clean up".
 type change func(*lockguard.Requirement)
 
-func at(level priority.Level) change    { return func(r *lockguard.Requirement) { r.Priority = level } }
-func cleanup(d time.Duration) change    { return func(r *lockguard.Requirement) { r.CleanupTimeout = d } }
-func lease(d time.Duration) change      { return func(r *lockguard.Requirement) { r.LeaseTimeout = d } }
-func message(text string) change        { return func(r *lockguard.Requirement) { r.Message = text } }
-func waiting(d time.Duration) change    { return func(r *lockguard.Requirement) { r.WaitingTimeout = &d } }
-func within(d time.Duration) change     { return func(r *lockguard.Requirement) { r.AcquireTimeout = &d } }
+func at(level priority.Level) change {
+	return func(r *lockguard.Requirement) { r.Priority = level }
+}
+
+func cleanup(d time.Duration) change {
+	return func(r *lockguard.Requirement) { r.CleanupTimeout = d }
+}
+
+func lease(d time.Duration) change {
+	return func(r *lockguard.Requirement) { r.LeaseTimeout = d }
+}
+
+func message(text string) change {
+	return func(r *lockguard.Requirement) { r.Message = text }
+}
+
+func waiting(d time.Duration) change {
+	return func(r *lockguard.Requirement) { r.WaitingTimeout = &d }
+}
+
+func within(d time.Duration) change {
+	return func(r *lockguard.Requirement) { r.AcquireTimeout = &d }
+}
+
 func forceful(r *lockguard.Requirement) { r.Forceful = true }
 
 // try asks for what needs no preemption and no wait.

@@ -79,7 +79,7 @@ func TestTakeoverThatWasNotCarriedOutIsNotTold(t *testing.T) {
 	boss.Granted()
 
 	// then nobody was taken over
-	require.Equal(t, 1, len(harness.All[recipes.PreemptSent](boss.Notices)))
+	require.Len(t, harness.All[recipes.PreemptSent](boss.Notices), 1)
 	require.Empty(t, harness.All[recipes.TookOver](boss.Notices))
 	require.Empty(t, harness.All[recipes.Lost](holder.Notices))
 	require.Empty(t, h.state(h.Client()).Evicted)

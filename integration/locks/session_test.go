@@ -150,7 +150,7 @@ func TestDeadRequestIsNeverGranted(t *testing.T) {
 			require.NotZero(t, round%2)
 			continue
 		}
-		require.Equal(t, 1, len(harness.All[recipes.Requeued](waiter.Notices)))
+		require.Len(t, harness.All[recipes.Requeued](waiter.Notices), 1)
 		now := h.state(onlooker)
 		require.Equal(t, []string{waiter.Owner}, harness.Owners(now.Holders))
 		require.Equal(t, waiter.Granted().ID(), now.Holders[0].ID)
@@ -240,6 +240,6 @@ func TestExpiryAmongManyEventsIsNotMissed(t *testing.T) {
 			continue
 		}
 		require.NotEqual(t, id, state.Holders[0].Session)
-		require.Equal(t, 1, len(harness.All[recipes.Requeued](w.Notices)))
+		require.Len(t, harness.All[recipes.Requeued](w.Notices), 1)
 	}
 }

@@ -50,7 +50,7 @@ func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 	require.NoError(t, boss.Granted().Extend(t.Context(), time.Millisecond))
 	require.Equal(t, last, boss.Token(), "of an extended lease")
 	doomed := h.Client()
-	holder = grew("the end of a lease", h.Acquire(h.lock(doomed), "doomed"))
+	grew("the end of a lease", h.Acquire(h.lock(doomed), "doomed"))
 
 	// the end of the holder's session, or of its node
 	heir := h.queued("heir")
