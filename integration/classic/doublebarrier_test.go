@@ -276,22 +276,37 @@ func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {
 }
 
 func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	mine, theirs := f.two(f.client(), f.client())
+	virtually(t, func(t *testing.T, w *world) {
+		var members []*recipes.BarrierMember
+		entered := make(chan *recipes.BarrierMember, 2)
+		for _, name := range []string{"mine", "other"} {
+			b, err := w.client(name).DoubleBarrier(meeting, 2)
+			require.NoError(t, err)
+			go func() {
+				m, err := b.Enter(t.Context())
+				if err == nil {
+					entered <- m
+				}
+			}()
+		}
+		for range 2 {
+			members = append(members, harness.Receive(t, entered, "nobody is inside"))
+		}
 
-	// given one that was in a hurry to leave
-	require.ErrorIs(t, mine.Granted().Leave(cancelled()), context.Canceled)
-	f.Filled(meeting, 2) // the other and "ready"
+		// given one that was in a hurry to leave
+		require.ErrorIs(t, members[0].Leave(cancelled()), context.Canceled)
+		synctest.Wait()
 
-	// when it takes its time
-	again := mine.leave()
-	f.onlyMember()
+		// when it takes its time
+		again := make(chan error, 1)
+		go func() { again <- members[0].Leave(t.Context()) }()
+		synctest.Wait()
 
-	// then it waits for the other
-	again.IsPending()
-	theirs.leaves()
-	again.Granted()
+		// then it waits for the other
+		require.Empty(t, again)
+		require.NoError(t, members[1].Leave(t.Context()))
+		require.NoError(t, harness.Receive(t, again, "it has not left"))
+	})
 }
 
 func TestBarrierIsClosedBehindTheLastThoughNobodyWaitsForThat(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -268,7 +269,7 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 		require.Empty(t, granted)
 		silence.Release()
 
-		require.NoError(t, (<-granted).Release(t.Context()))
+		require.NoError(t, harness.Receive(t, granted, "the node is in the way").Release(t.Context()))
 		require.NoError(t, c.Ready(t.Context()))
 		again, _ := c.Session()
 		require.Equal(t, id, again)
