@@ -241,7 +241,8 @@ var transactions = map[string]func(p *place){
 	"a break": func(p *place) {
 		h := p.hold("H")
 		p.lost(Breaks(users), "ana")
-		victim, err := p.client("ana").Break(p.Context(), recipes.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"})
+		r := recipes.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"}
+		victim, err := p.client("ana").Break(p.Context(), r)
 		require.NoError(p, err)
 		require.Equal(p, "H", victim.Owner)
 		require.Equal(p, recipes.LossBroken, h.Lost().Err.Reason)

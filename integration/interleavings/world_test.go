@@ -239,7 +239,8 @@ func (w *world) reads(level int, id string) (path string) {
 	w.Helper()
 	lock := w.lock()
 	path = fmt.Sprintf("%s/%010d-s-%s-%010d", lock.Path, math.MaxInt32-level, id, len(lock.Contenders))
-	data := fmt.Sprintf(`{"format":1,"owner":"reader %c","priority":%d,"mode":"shared","lease_timeout_ms":3600000,"cleanup_timeout_ms":3600000,"granted":true}`, id[0], level)
+	data := fmt.Sprintf(`{"format":1,"owner":"reader %c","priority":%d,"mode":"shared",`+
+		`"lease_timeout_ms":3600000,"cleanup_timeout_ms":3600000,"granted":true}`, id[0], level)
 	require.NoError(w, w.Create(path, []byte(data)))
 	return path
 }
@@ -280,7 +281,8 @@ func (w *world) enters(u *user, guid string) {
 	if !u.lost { // told already
 		for _, other := range w.inside[u.scope] {
 			if !w.forgiven[other.guid] && !u.mode.Admits(other.mode) {
-				fouls = append(fouls, fmt.Sprintf("%s and %s both believe that they hold %s", other.Owner, u.Owner, u.scope))
+				text := fmt.Sprintf("%s and %s both believe that they hold %s", other.Owner, u.Owner, u.scope)
+				fouls = append(fouls, text)
 			}
 		}
 		w.inside[u.scope] = append(w.inside[u.scope], u)

@@ -17,12 +17,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // delay is longer than an election takes. On a machine where it is not, less is shown, and nothing fails.
 const delay = 20 * time.Second
 
-// A new leader's clock says that it is an hour later. Nobody is granted before the delay is over all the same: not who has
-// counted it since before that, not who comes first after that, and not who only tries.
+// A new leader's clock says that it is an hour later. Nobody is granted before the delay is over all the same: not who
+// has counted it since before that, not who comes first after that, and not who only tries.
 func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
-	ensemble := zkserver.StartEnsemble(t, zkserver.WithSteppableClock(), zkserver.WithSessionTimeouts(time.Second, 4*harness.Patience))
+	timeouts := zkserver.WithSessionTimeouts(time.Second, 4*harness.Patience)
+	ensemble := zkserver.StartEnsemble(t, zkserver.WithSteppableClock(), timeouts)
 	c := harness.NewClient(t, recipes.Config{
-		Servers: ensemble.Addrs(), SessionTimeout: 2 * harness.Patience, Auth: &recipes.Digest{User: "ana", Password: "secret"},
+		Servers: ensemble.Addrs(), SessionTimeout: 2 * harness.Patience,
+		Auth: &recipes.Digest{User: "ana", Password: "secret"},
 	})
 	f := &harness.Fixture{TB: t, History: harness.NewHistory(t)}
 	leader, err := ensemble.Leader(t.Context())
@@ -52,7 +54,8 @@ func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
 	counted, followed := granted(counts), granted(follows)
 	begun := time.Now()
 	for i, scope := range scopes {
-		_, err := c.Break(t.Context(), recipes.BreakRequest{Scope: scope, Token: holders[i].Token(), By: "ana", Reason: "it hangs"})
+		r := recipes.BreakRequest{Scope: scope, Token: holders[i].Token(), By: "ana", Reason: "it hangs"}
+		_, err := c.Break(t.Context(), r)
 		require.NoError(t, err)
 	}
 	harness.Await[recipes.Delayed](t, counts.Notices)
@@ -71,7 +74,7 @@ func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
 	leaves.Cancel()
 
 	// then each is granted, and not before the delay is over
-	harness.Eventually(t, func() bool { <-time.After(100 * time.Millisecond); return try() == nil }, "a try has the lock")
+	harness.Eventually(t, func() bool { <-time.After(100 * time.Millisecond); return try() == nil }, "no try has it")
 	require.GreaterOrEqual(t, time.Since(begun), delay, "who has only tried")
 	counts.Granted()
 	require.GreaterOrEqual(t, (<-counted).Sub(begun), delay, "who has counted from the beginning")

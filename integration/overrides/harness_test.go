@@ -56,7 +56,8 @@ func (w *world) program(name string, options ...lockguard.Option) *program {
 	log, err := client.AuditLog(0)
 	require.NoError(w, err)
 	p := &program{board: w.board, trail: &trail{log: log}}
-	p.Program = w.Guard(name, client, append([]lockguard.Option{lockguard.WithOverrides(w.board), lockguard.WithAuditor(p.trail)}, options...)...)
+	own := []lockguard.Option{lockguard.WithOverrides(w.board), lockguard.WithAuditor(p.trail)}
+	p.Program = w.Guard(name, client, append(own, options...)...)
 	w.Begin()
 	return p
 }

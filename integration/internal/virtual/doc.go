@@ -1,5 +1,5 @@
-// Package virtual is the world of tests in virtual time: an embedded server, and the programs and clients that use it, in
-// a bubble of testing/synctest.
+// Package virtual is the world of tests in virtual time: an embedded server, and the programs and clients that use it,
+// in a bubble of testing/synctest.
 //
 // The one idea: nothing takes time but what says so. A request is granted in the instant in which it can be, a session
 // expires in the instant in which its server says so, and hours pass in no time. So a test says when each thing

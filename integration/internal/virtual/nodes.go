@@ -52,7 +52,8 @@ func Locks(z *zktest.Server, root string) []*Lock {
 			l.Err = json.Unmarshal(l.Data, &g)
 		}
 		for i, c := range l.Contenders {
-			l.Contenders[i].Holds = c.ID != "" && (slices.Contains(g.Holders, c.ID) || strings.Contains(c.Path, "-w-"+c.ID))
+			named, walkedIn := slices.Contains(g.Holders, c.ID), strings.Contains(c.Path, "-w-"+c.ID)
+			l.Contenders[i].Holds = c.ID != "" && (named || walkedIn)
 		}
 	}
 	return locks

@@ -41,7 +41,8 @@ func (w *World) Guard(name string, client *recipes.Client, options ...lockguard.
 	w.Helper()
 	p := &Program{Name: name, Client: client, World: w}
 	var err error
-	p.Guard, err = lockguard.New(client, append([]lockguard.Option{lockguard.WithOwner(name), lockguard.WithObserver(p.observe)}, options...)...)
+	own := []lockguard.Option{lockguard.WithOwner(name), lockguard.WithObserver(p.observe)}
+	p.Guard, err = lockguard.New(client, append(own, options...)...)
 	require.NoError(w, err)
 	return p
 }
@@ -138,8 +139,8 @@ type Work struct {
 	at    time.Duration
 }
 
-// Do works under a lock: that of Scope, with a lease of a day, unless the requirement says otherwise. It comes as far as it
-// does at once.
+// Do works under a lock: that of Scope, with a lease of a day, unless the requirement says otherwise. It comes as far
+// as it does at once.
 func (p *Program) Do(r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) *Work {
 	p.World.Helper()
 	r.Scope, r.LeaseTimeout = cmp.Or(r.Scope, Scope), cmp.Or(r.LeaseTimeout, Day)

@@ -10,8 +10,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// Referee compares what the server says of its priority locks with the rules: of several that hold a lock all are readers
-// or members of one hold, each says so in its own node, a token never changes, and tokens grow.
+// Referee compares what the server says of its priority locks with the rules: of several that hold a lock all are
+// readers or members of one hold, each says so in its own node, a token never changes, and tokens grow.
 type Referee struct {
 	z    *zktest.Server
 	root string
@@ -25,7 +25,9 @@ type Referee struct {
 
 // NewReferee returns one that reports what is against the rules to foul.
 func NewReferee(z *zktest.Server, root string, foul func(format string, args ...any)) *Referee {
-	return &Referee{z: z, root: root, foul: foul, known: make(map[string]map[string]Contender), damaged: make(map[string]bool)}
+	return &Referee{
+		z: z, root: root, foul: foul, known: make(map[string]map[string]Contender), damaged: make(map[string]bool),
+	}
 }
 
 // ExpectDamage says that somebody else writes into the node of a lock.
@@ -49,7 +51,8 @@ func (r *Referee) Look() {
 			r.foul("%s cannot be read: %v", l.Path, l.Err)
 		}
 		holders := slices.DeleteFunc(slices.Clone(l.Contenders), func(c Contender) bool { return !c.Holds })
-		slices.SortFunc(holders, func(a, b Contender) int { return cmp.Compare(a.Token, b.Token) }) // they came since the last look
+		// those that came since the last look, in their order
+		slices.SortFunc(holders, func(a, b Contender) int { return cmp.Compare(a.Token, b.Token) })
 		for _, c := range holders {
 			if !c.Granted {
 				r.foul("%s holds %s, and its own node does not say so", c.Owner, l.Scope)
@@ -71,8 +74,8 @@ func areMembers(holders []Contender) bool {
 	return first != "" && !slices.ContainsFunc(holders, func(c Contender) bool { return c.Hold != first })
 }
 
-// grows checks a holder's token: it never changes, and is greater than those before, but that the members of a hold have
-// one, and readers that were granted together.
+// grows checks a holder's token: it never changes, and is greater than those before, but that the members of a hold
+// have one, and readers that were granted together.
 func (r *Referee) grows(scope string, c Contender) {
 	known := r.known[scope]
 	if known == nil {
