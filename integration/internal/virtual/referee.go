@@ -94,7 +94,7 @@ func (r *Referee) grows(scope string, c Contender) {
 	}
 	for _, other := range known {
 		member := c.Hold != "" && other.Hold == c.Hold
-		if other.Token > c.Token && !(shared && joined) || other.Token == c.Token && !shared && !member {
+		if other.Token > c.Token && (!shared || !joined) || other.Token == c.Token && !shared && !member {
 			r.foul("%s has token %d, after %s had %d", c.Owner, c.Token, other.Owner, other.Token)
 		}
 	}
