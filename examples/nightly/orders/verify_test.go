@@ -49,6 +49,22 @@ func TestCompactionKeepsTheNewestVersionOnly(t *testing.T) {
 	require.Equal(t, Record{Order: 7, Version: 3, Cents: firstPrice(7) - 200}, s.records[7])
 }
 
+func TestBackupDuringACompactionIsNoticed(t *testing.T) {
+	set := create(t)
+	backup, err := set.BeginBackup(0)
+	require.NoError(t, err)
+	files := backup.Files()
+	add(t, backup, files[:5]...)
+
+	compact(t, set, 0)
+
+	add(t, backup, files[5:]...)
+	require.NoError(t, backup.Finish())
+	problems := verify(t, set).Problems
+	require.Len(t, problems, 1, "the data set itself is sound")
+	require.Contains(t, problems[0], "cannot be used: journal.txt ends with generation 2, manifest.json has 1")
+}
+
 func TestEveryKindOfDamageIsNoticed(t *testing.T) {
 	edit := func(name, old, replacement string) func(*testing.T, *Set) {
 		return func(t *testing.T, set *Set) {
@@ -71,6 +87,7 @@ func TestEveryKindOfDamageIsNoticed(t *testing.T) {
 		"later generation":   {edit("00.txt", "generation 2\n", "generation 9\n"), "segment 00.txt is of generation 9"},
 		"no generation":      {edit("00.txt", "generation 2\n", ""), "segment 00.txt: it begins with"},
 		"journal cut":        {edit(journalName, "2 token=5 compact\n", ""), "journal.txt ends with generation 1"},
+		"generation twice":   {edit(journalName, "2 token=5 compact", "1 token=5 compact"), "generation 1 of compact comes after generation 1 of create"},
 		"journal garbled":    {edit(journalName, "compact", ""), "is no entry of a journal"},
 		"journal of another": {edit(journalName, "compact", "hotfix 000003:+1"), "order 000003 has lost a correction"},
 		"older token":        {edit(journalName, "1 token=0 create", "1 token=6 create"), "token 5 of compact comes after token 6 of create"},
