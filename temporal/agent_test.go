@@ -735,6 +735,7 @@ func TestKeeperThatDoesNotGetTheLockSaysWhy(t *testing.T) {
 				application := requireType(t, c.want, s.service.ended(t))
 				require.True(t, application.NonRetryable())
 				require.ErrorContains(t, application, "cluster/orders")
+				require.ErrorIs(t, application, c.err)
 			})
 		})
 	}

@@ -22,6 +22,7 @@ func TestBasicLockedActivitiesExcludeEachOtherAndAddNoEvents(t *testing.T) {
 	t.Parallel()
 	// given two workers, and activities that have one attempt
 	f := newFixture(t)
+	f.patient = true
 	for _, name := range []string{"one", "other"} {
 		f.work(setup{name: name, lock: temporal.Lock{OnBusy: temporal.BusyWait}})
 	}

@@ -36,6 +36,7 @@ type fixture struct {
 	queue     string
 	locks     *recipes.Client
 	options   worker.Options // of the last worker
+	patient   bool           // workflow tasks take as long as they may: another attempt would add events
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -122,6 +123,9 @@ func single(ctx workflow.Context, name string, options workflow.ActivityOptions)
 func (f *fixture) execute(options client.StartWorkflowOptions, workflow any, args ...any) client.WorkflowRun {
 	f.Helper()
 	options.ID, options.TaskQueue = devserver.Name(f), f.queue
+	if f.patient {
+		options.WorkflowTaskTimeout = harness.Patience
+	}
 	run, err := f.temporal.ExecuteWorkflow(f.Context(), options, workflow, args...)
 	require.NoError(f, err)
 	return run

@@ -40,6 +40,7 @@ func (f *fixture) works(o client.StartWorkflowOptions, body func(ctx workflow.Co
 func TestEventsOfAWorkflowHold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	f.patient = true
 	f.work(setup{})
 	count := func(m migration) (events int) {
 		m.Steps = []string{"step", "step"}
