@@ -93,7 +93,7 @@ func TestActivityThatYieldsKeepsItsPlaceForTheNextAttemptOnAnotherWorker(t *test
 	require.GreaterOrEqual(t, completed[int32](f, run), int32(2))
 	later.Granted()
 	require.Equal(t, []string{"activity on second", "later"}, order.all())
-	require.Len(t, f.history(run).Events, 11, "no more than without a lock")
+	require.Len(t, f.events(run), 11, "no more than without a lock")
 }
 
 func TestLockThatIsKeptForTheNextAttemptIsNotKeptForEver(t *testing.T) {

@@ -22,7 +22,6 @@ func TestBasicLockedActivitiesExcludeEachOtherAndAddNoEvents(t *testing.T) {
 	t.Parallel()
 	// given two workers, and activities that have one attempt
 	f := newFixture(t)
-	f.patient = true
 	for _, name := range []string{"one", "other"} {
 		f.work(setup{name: name, lock: temporal.Lock{OnBusy: temporal.BusyWait}})
 	}
@@ -34,17 +33,13 @@ func TestBasicLockedActivitiesExcludeEachOtherAndAddNoEvents(t *testing.T) {
 	// then they have run one after the other, with tokens that grow
 	for _, run := range runs {
 		completed[any](f, run)
-		var events []enums.EventType
-		for _, e := range f.history(run).Events {
-			events = append(events, e.GetEventType())
-		}
 		require.Equal(t, []enums.EventType{
 			enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
 			enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
 			enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_ACTIVITY_TASK_STARTED, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
 			enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
 			enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-		}, events)
+		}, f.events(run))
 	}
 	require.Len(t, f.reported("leave"), len(runs))
 	f.oneAtATime()

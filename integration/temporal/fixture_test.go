@@ -36,7 +36,6 @@ type fixture struct {
 	queue     string
 	locks     *recipes.Client
 	options   worker.Options // of the last worker
-	patient   bool           // workflow tasks take as long as they may: another attempt would add events
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -123,9 +122,6 @@ func single(ctx workflow.Context, name string, options workflow.ActivityOptions)
 func (f *fixture) execute(options client.StartWorkflowOptions, workflow any, args ...any) client.WorkflowRun {
 	f.Helper()
 	options.ID, options.TaskQueue = devserver.Name(f), f.queue
-	if f.patient {
-		options.WorkflowTaskTimeout = harness.Patience
-	}
 	run, err := f.temporal.ExecuteWorkflow(f.Context(), options, workflow, args...)
 	require.NoError(f, err)
 	return run
@@ -196,6 +192,22 @@ func eventually(t testing.TB, met func() bool, what string) {
 func (f *fixture) history(run client.WorkflowRun) *history.History {
 	f.Helper()
 	return &history.History{Events: devserver.History(f, f.temporal, run.GetID(), run.GetRunID())}
+}
+
+// events are the types of all events, but for workflow tasks that a busy server or worker has let time out.
+func (f *fixture) events(run client.WorkflowRun) (types []enums.EventType) {
+	f.Helper()
+	for _, e := range f.history(run).Events {
+		if e.GetEventType() != enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT {
+			types = append(types, e.GetEventType())
+			continue
+		}
+		for last := len(types) - 1; types[last] == enums.EVENT_TYPE_WORKFLOW_TASK_STARTED; last-- {
+			types = types[:last]
+		}
+		types = types[:len(types)-1] // that it was scheduled
+	}
+	return types
 }
 
 func (f *fixture) has(run client.WorkflowRun, event enums.EventType) bool {

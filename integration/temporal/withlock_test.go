@@ -40,13 +40,12 @@ func (f *fixture) works(o client.StartWorkflowOptions, body func(ctx workflow.Co
 func TestEventsOfAWorkflowHold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.patient = true
 	f.work(setup{})
 	count := func(m migration) (events int) {
 		m.Steps = []string{"step", "step"}
 		run := f.migrate(m)
 		completed[any](f, run)
-		return len(f.history(run).Events)
+		return len(f.events(run))
 	}
 	without := count(migration{Unlocked: true})
 	require.LessOrEqual(t, count(migration{})-without, 7, "at the end of the workflow")
