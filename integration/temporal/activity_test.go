@@ -72,6 +72,7 @@ func TestActivityThatYieldsKeepsItsPlaceForTheNextAttemptOnAnotherWorker(t *test
 	s := setup{lock: lock, activities: map[string]any{"work": work("first")}}
 	s.plain = map[string]any{"block slot": func() error { close(blocked); <-unblock; return nil }}
 	s.options.MaxConcurrentActivityExecutionSize = 1
+	s.plugin = []temporal.PluginOption{temporal.WithMaxParked(0)} // an attempt that is parked there could run on
 	f.work(s)
 	run := f.start("work", retrying())
 	f.attempts(run, 2)
