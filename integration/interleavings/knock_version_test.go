@@ -15,20 +15,20 @@ func TestKnockThatComesAfterAGrantForgetsNobody(t *testing.T) {
 		// when another one is granted before its knock comes
 		w.evict(x)
 		y := w.ask("Y", at(5))
-		y.granted()
-		before, _ := w.admin.lock(w.root, users)
+		y.Granted()
+		before := w.lock()
 		release()
 
 		// then the lock still names that one
 		w.eventually("the version is higher", func() bool {
-			now, _ := w.admin.lock(w.root, users)
+			now := w.lock()
 			return now.Stat.Version > before.Stat.Version
 		})
-		now, _ := w.admin.lock(w.root, users)
+		now := w.lock()
 		require.Equal(w, string(before.Data), string(now.Data))
 		require.Equal(w, []string{"Y"}, w.holders())
 		v.waits()
 		y.release()
-		v.granted()
+		v.Granted()
 	})
 }

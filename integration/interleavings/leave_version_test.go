@@ -27,10 +27,10 @@ func TestReaderThatLeavesCleanlyForgetsNobodyWhoCameMeanwhile(t *testing.T) {
 		// then the lock names it
 		require.ElementsMatch(w, []string{"B", "C"}, w.holders())
 		writer := w.ask("W", at(1))
-		writer.queued()
+		writer.Queued()
 		b.release()
 		writer.waits()
 		c.release()
-		writer.granted()
+		writer.Granted()
 	})
 }

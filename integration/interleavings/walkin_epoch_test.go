@@ -13,11 +13,11 @@ func TestReaderDoesNotWalkIntoALockThatIsThereAnew(t *testing.T) {
 		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
 		knows := w.client("R")
 		first := knows.ask(users, "R", at(1), sharing)
-		first.granted()
+		first.Granted()
 		a.release()
 		b.release()
 		first.release()
-		before, _ := w.admin.lock(w.root, users)
+		before := w.lock()
 		walks := w.On(T18(users).From("R")).Hold()
 		reader := knows.ask(users, "R", at(1), sharing)
 		w.reached(walks)
@@ -26,12 +26,12 @@ func TestReaderDoesNotWalkIntoALockThatIsThereAnew(t *testing.T) {
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 		writer := w.hold("W", at(1))
 		for {
-			now, _ := w.admin.lock(w.root, users)
+			now := w.lock()
 			if now.Stat.Version == before.Stat.Version {
 				break
 			}
 			require.Less(w, now.Stat.Version, before.Stat.Version)
-			require.NoError(w, w.admin.set(now.Path, now.Data))
+			require.NoError(w, w.Set(now.Path, now.Data))
 		}
 		walks.Release()
 
@@ -39,6 +39,6 @@ func TestReaderDoesNotWalkIntoALockThatIsThereAnew(t *testing.T) {
 		reader.waits()
 		require.Equal(w, []string{"W"}, w.holders())
 		writer.release()
-		reader.granted()
+		reader.Granted()
 	})
 }
