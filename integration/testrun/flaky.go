@@ -131,8 +131,8 @@ func (r *runner) repeat(ctx context.Context, p *part, binaries []binary, s surro
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
-			cmd := r.command(ctx, p, "go", "tool", "test2json", "-t", "-p", b.pkg, b.file,
-				"-test.v=test2json", "-test.paniconexit0", "-test.shuffle=on", "-test.timeout="+limit)
+			cmd := r.command(ctx, p, "go", slices.Concat([]string{"tool", "test2json", "-t", "-p", b.pkg, b.file,
+				"-test.v=test2json", "-test.paniconexit0", "-test.shuffle=on", "-test.timeout=" + limit}, p.selection("-test."))...)
 			cmd.Dir = b.dir
 			cmd.Env = append(cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", s.processors))
 			r.follow(p, cmd)

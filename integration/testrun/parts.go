@@ -20,7 +20,9 @@ type part struct {
 	without  []string // directories, with those below them, that are left out
 	prepare  []string // shell commands that come first
 
-	atOnce int // packages at a time; 0 is the go command's default
+	atOnce int    // packages at a time; 0 is the go command's default
+	run    string // tests, as go test -run and -skip select them; "" is all, and none
+	skip   string
 }
 
 // Real servers wait for time to pass most of the time, and so do the tests on them. The embedded server's tests are short
@@ -48,11 +50,18 @@ var conformance = []string{
 // first are the servers' and the conformance packages that a newcomer must see pass on real servers.
 var first = []string{"integration/locks", "integration/program", "integration/tickledger"}
 
+// basic are the tests on a real Temporal server that a newcomer must see pass.
+const basic = "^TestBasic"
+
+// temporal builds Temporal's server, once: beside the parts before it.
+var temporal = []string{"scripts/setup.sh temporal"}
+
 // testParts is what `make test` runs.
 func testParts() []*part {
 	return []*part{
 		{name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers, atOnce: embeddedAtOnce},
 		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
+		{name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal"}, run: basic},
 	}
 }
 
@@ -73,7 +82,10 @@ func restParts() []*part {
 		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
 		{name: "prometheus", dir: "integration/observability/prometheus", packages: []string{"./..."}},
 		{name: "console", dir: "integration/observability/console", packages: []string{"./..."}},
-		{name: "temporal", prepare: []string{"scripts/setup.sh temporal"}, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."}, atOnce: realAtOnce},
+		{
+			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."},
+			skip: basic, atOnce: realAtOnce,
+		},
 	}
 }
 
@@ -109,11 +121,22 @@ func (p *part) list(ctx context.Context, root string) ([]string, error) {
 // lean leaves out vet and debugging information, which lint and a debugger want: a third of the time to build.
 func lean() []string { return []string{"-vet=off", "-ldflags=-w"} }
 
-func (p *part) flags() []string {
-	if p.atOnce == 0 {
-		return nil
+func (p *part) flags() (flags []string) {
+	if p.atOnce > 0 {
+		flags = append(flags, fmt.Sprintf("-p=%d", p.atOnce))
 	}
-	return []string{fmt.Sprintf("-p=%d", p.atOnce)}
+	return append(flags, p.selection("-")...)
+}
+
+// selection are the flags that select tests, of go test or of a test program.
+func (p *part) selection(prefix string) (flags []string) {
+	if p.run != "" {
+		flags = append(flags, prefix+"run="+p.run)
+	}
+	if p.skip != "" {
+		flags = append(flags, prefix+"skip="+p.skip)
+	}
+	return flags
 }
 
 var shuffled = regexp.MustCompile(`-test\.shuffle (\d+)`)

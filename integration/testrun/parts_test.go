@@ -20,7 +20,7 @@ func TestEveryPackageIsRunOnceUnderEachSetting(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, packages, p.name)
 		for _, pkg := range packages {
-			key := strings.Join(append([]string{pkg}, p.env...), " ")
+			key := strings.Join(append([]string{pkg, p.run}, p.env...), " ")
 			seen[key] = append(seen[key], p.name)
 		}
 	}
