@@ -125,7 +125,7 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 	story(t, func(t *testing.T, w *world) {
 		// given a job that is done in a second and holds its lock for twenty
 		j := locked(w.job("a", "@every 1m", time.Second), "db")
-		j.HoldAtLeast = 20 * time.Second
+		j.HoldAtLeast, j.Requirements[0].CleanupTimeout = 20*time.Second, 10*time.Second
 		j.Work = jobs.WithCleanup(j.Work, func(context.Context, jobs.Run) error {
 			t.Error("only the hold was cut short")
 			return nil

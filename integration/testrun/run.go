@@ -175,8 +175,11 @@ func short(pkg string) string {
 	return strings.TrimPrefix(pkg, module+"/")
 }
 
-// excerpt is how many lines of a failure the summary shows.
-const excerpt = 12
+// The summary shows so many lines of a failure, and so many bytes of each.
+const (
+	excerpt = 12
+	width   = 200
+)
 
 // summary prints what failed and how to go on.
 func (r *runner) summary(took time.Duration) {
@@ -186,7 +189,7 @@ func (r *runner) summary(took time.Duration) {
 		fmt.Fprintf(r.out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
 		lines := strings.Split(strings.TrimRight(frames.ReplaceAllString(f.output, ""), "\n"), "\n")
 		for _, line := range lines[:min(len(lines), excerpt)] {
-			fmt.Fprintf(r.out, "    %s\n", line)
+			fmt.Fprintf(r.out, "    %s\n", line[:min(len(line), width)])
 		}
 		for _, line := range lines[min(len(lines), excerpt):] {
 			if strings.Contains(line, "seed") {

@@ -63,7 +63,7 @@ func NewClient(t testing.TB, cfg recipes.Config) *recipes.Client {
 	client, err := recipes.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 		defer cancel()
 		if err := client.Close(ctx); err != nil && !t.Failed() {
 			require.ErrorIs(t, err, recipes.ErrClosed, "close the client")
@@ -131,11 +131,20 @@ func (f *Fixture) below(paths []string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p != f.Root && !strings.HasPrefix(p, f.Root+"/") })
 }
 
-// Exists reports whether a node is there.
-func (f *Fixture) Exists(path string) bool {
+// sent does something by the shell, again while that has no connection: a test may have restarted the server.
+func (f *Fixture) sent(do func() error) (err error) {
 	f.Helper()
-	there, _, err := f.Shell().Exists(path)
-	require.NoError(f, err, path)
+	Eventually(f, func() bool {
+		err = do()
+		return !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed)
+	}, "the shell has no connection")
+	return err
+}
+
+// Exists reports whether a node is there.
+func (f *Fixture) Exists(path string) (there bool) {
+	f.Helper()
+	require.NoError(f, f.sent(func() (err error) { there, _, err = f.Shell().Exists(path); return err }), path)
 	return there
 }
 
@@ -146,10 +155,9 @@ func (f *Fixture) Gone(path string) {
 }
 
 // Children lists the children of a node, sorted; none when it is not there.
-func (f *Fixture) Children(path string) []string {
+func (f *Fixture) Children(path string) (names []string) {
 	f.Helper()
-	names, _, err := f.Shell().Children(path)
-	if err != nil {
+	if err := f.sent(func() (err error) { names, _, err = f.Shell().Children(path); return err }); err != nil {
 		require.ErrorIs(f, err, zk.ErrNoNode, path)
 	}
 	slices.Sort(names)
@@ -157,18 +165,16 @@ func (f *Fixture) Children(path string) []string {
 }
 
 // Get reads a node.
-func (f *Fixture) Get(path string) ([]byte, *zk.Stat) {
+func (f *Fixture) Get(path string) (data []byte, stat *zk.Stat) {
 	f.Helper()
-	data, stat, err := f.Shell().Get(path)
-	require.NoError(f, err, path)
+	require.NoError(f, f.sent(func() (err error) { data, stat, err = f.Shell().Get(path); return err }), path)
 	return data, stat
 }
 
 // Set writes a node, whatever its version.
 func (f *Fixture) Set(path string, data []byte) {
 	f.Helper()
-	_, err := f.Shell().Set(path, data, -1)
-	require.NoError(f, err, path)
+	require.NoError(f, f.sent(func() (err error) { _, err = f.Shell().Set(path, data, -1); return err }), path)
 }
 
 // Delete deletes a node, whatever its version.

@@ -82,7 +82,7 @@ func (f *Fixture) Start(owner string, acquire func(context.Context, recipes.Requ
 		<-r.Done()
 		r.heardInOrder()
 		if r.value != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), Patience)
+			ctx, cancel := context.WithTimeout(context.Background(), patience(f))
 			defer cancel()
 			_ = r.value.Release(ctx) // it may be released, or lost
 		}

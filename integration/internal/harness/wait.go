@@ -12,6 +12,14 @@ import (
 // anything is.
 const Patience = time.Minute
 
+// patience is Patience for what is done at the end of a test: a test that has failed does not hang there as well.
+func patience(t testing.TB) time.Duration {
+	if t.Failed() {
+		return 5 * time.Second
+	}
+	return Patience
+}
+
 // interval is how often a condition is looked at.
 const interval = 2 * time.Millisecond
 
