@@ -125,7 +125,7 @@ deadlines: setup ## Kill, stop and cut off servers of real ensembles right after
 	go test -tags deadlines ./integration/deadlines -v -count 1 -timeout 0 -args -whole $(DEADLINES)
 
 clocks: setup ## Let five daemons whose clocks are wrong run 200 jobs a second for CLOCKS=5m, and look when each tick ran
-	go test ./integration/daemons -run TestDaemonsWithWrongClocksHarmNoTick -v -count 1 -timeout 0 -args -clocks $(CLOCKS)
+	go test ./integration/daemons -run TestDaemonsWithWrongClocksHarmNoTick -v -count 1 -timeout 0 -args -clocks $(CLOCKS) -clocks-jobs 200
 
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK) -soak-cast 'soak 500'
