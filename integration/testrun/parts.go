@@ -21,6 +21,7 @@ type part struct {
 	prepare  []string // shell commands that come first
 
 	atOnce int    // packages at a time; 0 is the go command's default
+	alone  bool   // it looks at what a busy machine does late: no other part runs beside it
 	run    string // tests, as go test -run and -skip select them; "" is all, and none
 	skip   string
 }
@@ -80,8 +81,8 @@ func restParts() []*part {
 		{name: "gocron", dir: "adapters/gocron", packages: []string{"./..."}},
 		{name: "peers", dir: "integration/peers", packages: []string{"./..."}},
 		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
-		{name: "prometheus", dir: "integration/observability/prometheus", packages: []string{"./..."}},
-		{name: "console", dir: "integration/observability/console", packages: []string{"./..."}},
+		{name: "prometheus", dir: "integration/observability/prometheus", alone: true, packages: []string{"./..."}},
+		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
 		{
 			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."},
 			skip: basic, atOnce: realAtOnce,

@@ -38,12 +38,17 @@ type failed struct {
 	again string // command
 }
 
-// run runs parts, atOnce at a time, and returns whether all passed.
+// run runs parts, atOnce at a time, then those that run alone, and returns whether all passed.
 func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	begin := time.Now()
 	places := make(chan struct{}, atOnce)
 	var running sync.WaitGroup
+	var alone []*part
 	for _, p := range parts {
+		if p.alone {
+			alone = append(alone, p)
+			continue
+		}
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
@@ -51,6 +56,9 @@ func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 		})
 	}
 	running.Wait()
+	for _, p := range alone {
+		r.part(ctx, p)
+	}
 	r.summary(time.Since(begin))
 	return len(r.failures) == 0 && ctx.Err() == nil
 }

@@ -1,6 +1,7 @@
 package bugs
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -112,7 +113,7 @@ func markedFiles() (map[string]string, error) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if marker.Match(text) {
+		if bytes.Contains(text, []byte("// planted-bug ")) && marker.Match(text) { // to match all of it takes seconds
 			files[path] = string(text)
 		}
 		return err
