@@ -105,10 +105,15 @@ type Match struct {
 	PriorityBelow, PriorityAbove *priority.Level
 }
 
-// all reports whether no scope, job or label limits it: a pattern of stars alone
-// fits everything.
+// all reports whether no scope, job or label limits it.
 func (m Match) all() bool {
-	return strings.Trim(m.Scope, "*") == "" && strings.Trim(m.Job, "*") == "" && len(m.Labels) == 0
+	return fitsAnything(m.Scope) && fitsAnything(m.Job) && len(m.Labels) == 0
+}
+
+// fitsAnything reports whether a pattern limits nothing: none, or one of wildcards alone,
+// such as ?*, that fits names of every length from a few characters on.
+func fitsAnything(pattern string) bool {
+	return pattern == "" || strings.Contains(pattern, "*") && strings.Trim(pattern, "*?") == ""
 }
 
 // ForAll reports whether it changes, pauses or keeps out every job's requests: no

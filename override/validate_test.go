@@ -224,6 +224,8 @@ func TestWhatNoScopeJobOrLabelLimitsIsForAll(t *testing.T) {
 		{override.Match{}, true},
 		{override.Match{Scope: "*"}, true},
 		{override.Match{Scope: "**", Job: "*"}, true},
+		{override.Match{Scope: "?*"}, true},
+		{override.Match{Scope: "*??", Job: "?*"}, true},
 		{override.Match{PriorityBelow: new(priority.Level(10)), PriorityAbove: new(priority.Level(1))}, true},
 		{override.Match{Scope: "db/*"}, false},
 		{override.Match{Scope: "?"}, false},
