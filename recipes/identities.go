@@ -143,8 +143,13 @@ func (c *Client) learnIdentities(ctx context.Context, s *session) (*standing, er
 	if c.given.access.named() || len(c.given.operators) > 0 && !posted.named() {
 		return st, nil // they are the client's own
 	}
-	if posted.named() && !posted.has(c.self) {
+	switch {
+	case !posted.named(), posted.has(c.self):
+	case !slices.Contains(posted.contenders, anybody):
 		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s); check that these are the right credentials, or let an operator add it and run lockkeeper init", c.self.named(), posted.known())}
+	case c.self != (aclID{}) && len(c.given.operators) == 0:
+		// Whoever was first can have made them without knowing who this client is.
+		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s), which let everybody contend: anybody could have made them; leave the credentials out, or name the operators in zookeeper.operators, if this is the right root", c.self.named(), posted.known())}
 	}
 	return st, c.vouchIdentities(ctx, s, node, posted)
 }
@@ -243,7 +248,7 @@ func (a access) known() string {
 
 // has reports whether somebody is in one of the lists.
 func (a access) has(id aclID) bool {
-	return slices.Contains(a.contenders, anybody) || slices.Contains(a.operators, id) || slices.Contains(a.contenders, id) || slices.Contains(a.readers, id)
+	return slices.Contains(a.operators, id) || slices.Contains(a.contenders, id) || slices.Contains(a.readers, id)
 }
 
 // anybody may be a contender, and nothing else.

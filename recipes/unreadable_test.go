@@ -281,6 +281,9 @@ func TestSurveyNamesEveryRecordThatCannotBeRead(t *testing.T) {
 	l.put("/l/overrides", "x", 0, l.ours)
 	l.put("/l/emergency/notes/bad", "x", 0, l.ours)
 	want = append(want, "/l/overrides", "/l/emergency/notes/bad")
+	want = append(want, l.litter("/l/emergency/frozen", zk.FlagEphemeral, bad)...)
+	l.put("/l/identities", `{"format":1}`, 0, l.ours)
+	want = append(want, "/l/identities")
 	slices.Sort(want)
 
 	survey, err := l.c.Survey(t.Context(), SurveyOptions{})

@@ -235,6 +235,32 @@ func TestForgedIdentitiesAreNotTaken(t *testing.T) {
 }
 
 // Whoever shares a root without lists shares what they make, too.
+// Somebody who was first, and knows nobody's password, can make everybody a contender. Who
+// has credentials is not one of these, unless they know the operators.
+func TestListsThatLetEverybodyContendAreNotForThoseWithCredentials(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	cfg := h.namedConfig(eve)
+	cfg.Operators, cfg.Contenders, cfg.Readers = ids(eve), []string{"world:anyone"}, nil
+	stranger := h.connect(cfg)
+	require.NoError(t, stranger.MakeRoot(h.Context()))
+	_, err := stranger.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
+	require.NoError(t, err)
+
+	c := h.connect(h.alone(worker))
+	var refused *recipes.ListsError
+	require.ErrorAs(t, works(h.Context(), c), &refused)
+	require.Equal(t, h.Root+"/identities", refused.Node)
+	require.ErrorAs(t, h.watch(c).next().err, &refused)
+
+	// while those without credentials, and those who know the operators, are welcome
+	require.NoError(t, works(h.Context(), h.connect(h.alone(nobody))))
+	knows := h.alone(worker)
+	knows.Operators = ids(eve)
+	require.NoError(t, works(h.Context(), h.connect(knows)))
+	require.NoError(t, works(h.Context(), h.connect(h.alone(eve))))
+}
+
 func TestMembersOfARootWithoutListsMayReadWhatOthersMake(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
