@@ -160,11 +160,15 @@ func (s *session) identities(ctx context.Context, node string) (access, error) {
 	if err != nil {
 		return access{}, err
 	}
+	a, err := decodeIdentities(data)
+	return a, inNode(err, node)
+}
+
+func decodeIdentities(data []byte) (a access, err error) {
 	var rec identitiesRecord
 	if err := decode(data, &rec, &rec.Format); err != nil {
-		return access{}, inNode(err, node)
+		return access{}, err
 	}
-	var a access
 	for _, list := range []struct {
 		texts []string
 		parse func(string) (aclID, error)
@@ -173,13 +177,13 @@ func (s *session) identities(ctx context.Context, node string) (access, error) {
 		for _, text := range list.texts {
 			id, err := list.parse(text)
 			if err != nil {
-				return access{}, &RecordError{Node: node, Err: err}
+				return access{}, &RecordError{Err: err}
 			}
 			*list.into = append(*list.into, id)
 		}
 	}
 	if len(a.operators) == 0 {
-		return access{}, &RecordError{Node: node, Err: errors.New("it names no operators")}
+		return access{}, &RecordError{Err: errors.New("it names no operators")}
 	}
 	return a, nil
 }

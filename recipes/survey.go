@@ -351,7 +351,7 @@ var rooms = map[string]nodeKind{
 }
 
 // recordAt returns how to read what stands in a node, by its path below the root;
-// nil: nothing that anybody decides by.
+// nil: nothing that anybody reads.
 func recordAt(path string) func(data []byte) error {
 	room, below, _ := strings.Cut(path, "/")
 	deep := strings.Count(path, "/") // levels below the room
@@ -363,6 +363,8 @@ func recordAt(path string) func(data []byte) error {
 		return decodeAuditHeadAlone
 	case room == "audit" && deep == 2:
 		return func(data []byte) error { _, err := auditNode{nodeData: nodeData{data: data}}.read(); return err }
+	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "frozen/"):
+		return func(data []byte) error { _, err := decodeFrozen(data, new(zk.Stat)); return err }
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
 		return decodeErrandNote
 	case room == "groups" && deep == 1:
@@ -371,6 +373,8 @@ func recordAt(path string) func(data []byte) error {
 		return func(data []byte) error { _, err := decodeAssignment(data, new(zk.Stat)); return err }
 	case room == "groups" && deep == 3:
 		return func(data []byte) error { _, err := decodeMember(data); return err }
+	case room == roomIdentities && deep == 0:
+		return func(data []byte) error { _, err := decodeIdentities(data); return err }
 	case room == "locks" && deep == 2:
 		return func(data []byte) error { _, err := decodeLock(data); return err }
 	case room == "locks" && deep == 3:
