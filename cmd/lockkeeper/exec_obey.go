@@ -48,6 +48,7 @@ func (o *obedience) options() []lockguard.Option {
 // ready waits until it is known which overrides are in force, and takes that
 // time off the acquire timeouts. It returns why ZooKeeper does not answer: no
 // lock can be had then; or what keeps this client from knowing whether there is a freeze.
+// Nothing is run without knowing that.
 func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirement) error {
 	start, limit := time.Now(), firstLook
 	for _, r := range requirements {
@@ -73,8 +74,11 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 			}
 		}
 	}
-	if silent != nil {
+	switch {
+	case silent != nil:
 		return silent
+	case !known:
+		return &codeError{exitNotAcquired, fmt.Sprintf("nothing is run: ZooKeeper has not said within %s whether an operator has frozen it; try again", limit)}
 	}
 	return nil
 }

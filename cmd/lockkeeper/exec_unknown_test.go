@@ -37,3 +37,32 @@ func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 	require.Contains(t, said, "/lockkeeper/overrides")
 	require.NoFileExists(t, ran)
 }
+
+// A ZooKeeper that answers everything but what the overrides are says nothing of a freeze.
+func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
+	server, dir := zktest.RunT(t), t.TempDir()
+	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
+	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
+	lockkeeper := func(args ...string) (code int, said string) {
+		t.Helper()
+		c := exec.Command("lockkeeper", args...)
+		c.Env = append(os.Environ(), "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
+		out, err := c.CombinedOutput()
+		require.NotNil(t, c.ProcessState, "%v", err)
+		return c.ProcessState.ExitCode(), string(out)
+	}
+	code, said := lockkeeper("exec", "--scope", "cluster/orders", "--", "true")
+	require.Zero(t, code, said)
+	code, said = lockkeeper("override", "apply", "INC-1", "--kind", "freeze", "--scope", "cluster/*", "--for", "1h", "-r", "disk full")
+	require.Zero(t, code, said)
+
+	// when
+	slow := server.On(zktest.Op(zktest.GetData).Path("/lockkeeper/overrides")).Delay(firstLook + firstLook/10)
+	code, said = lockkeeper("exec", "--scope", "cluster/orders", "--", "touch", ran)
+	slow.Release()
+
+	// then
+	require.NoFileExists(t, ran)
+	require.Equal(t, exitNotAcquired, code, said)
+	require.Contains(t, said, "whether an operator has frozen it")
+}
