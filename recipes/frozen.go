@@ -187,8 +187,8 @@ func decodeFrozen(data []byte, stat *zk.Stat) (FrozenRequest, error) {
 	}
 	r := FrozenRequest{
 		ID: valid(n.ID), Scope: valid(n.Scope), Owner: valid(n.Owner), Job: valid(n.Job), Host: valid(n.Host), PID: n.PID,
-		Priority: n.Priority, Message: valid(n.Message), Override: *n.Override.valid(), Until: n.Until,
-		Since: time.UnixMilli(stat.Ctime - max(0, n.Waited)),
+		Priority: n.Priority, Message: valid(n.Message), Override: *n.Override.valid(), Until: writable(n.Until),
+		Since: recordTime(stat.Ctime - max(0, n.Waited)),
 	}
 	if n.Shared {
 		r.Mode = priority.Shared

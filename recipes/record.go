@@ -326,6 +326,19 @@ func recordTime(ms int64) time.Time {
 	return time.UnixMilli(max(0, min(ms, year3000)))
 }
 
+// writable is a time that stands in a record, in UTC. JSON writes the years 0 to 9999
+// alone; what is outside of these is moved to their edge.
+func writable(t time.Time) time.Time {
+	t = t.UTC()
+	switch y := t.Year(); {
+	case y > 9999:
+		return time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+	case y < 0:
+		return time.Date(0, time.January, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return t
+}
+
 // runsFrom returns when the minimum runtime began, in server time.
 func (r *contenderRecord) runsFrom(stat *zk.Stat) int64 {
 	switch r.RunsFrom {

@@ -130,7 +130,7 @@ func (r *tickRecord) differing(fingerprint string) (found []TickDefinition) {
 		}) {
 			found = append(found, TickDefinition{
 				Fingerprint: d.Fingerprint, Owner: valid(d.Owner), Host: valid(d.Host), PID: d.PID,
-				First: time.UnixMilli(d.First).UTC(), Seen: time.UnixMilli(d.Seen).UTC(),
+				First: recordTime(d.First).UTC(), Seen: recordTime(d.Seen).UTC(),
 			})
 		}
 	}

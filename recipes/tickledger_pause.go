@@ -75,7 +75,7 @@ func (r *tickRecord) pausedAt(instant time.Time) *pauseNote {
 // has just been made, and counts from the write, is not known yet.
 func (n *pauseNote) until() time.Time {
 	if n.For > 0 && n.At > 0 {
-		return time.UnixMilli(n.At + n.For).UTC()
+		return recordTime(n.At).Add(milliseconds(n.For)).UTC()
 	}
 	return n.Until
 }

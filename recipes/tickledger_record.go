@@ -317,11 +317,11 @@ func shorten(s string, limit int) string {
 func (r *tickRecord) publicRun(n *runNote) TickRun {
 	o := r.ownerOf(n)
 	run := TickRun{
-		Job: r.Job, Instant: n.Instant, Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
-		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: n.Cancel, ClockAhead: time.Duration(n.ClockAhead) * time.Millisecond,
+		Job: r.Job, Instant: writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
+		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: writable(n.Cancel), ClockAhead: milliseconds(n.ClockAhead),
 	}
 	if n.ClaimedAt != 0 {
-		run.ClaimedAt = time.UnixMilli(n.ClaimedAt)
+		run.ClaimedAt = recordTime(n.ClaimedAt)
 	}
 	return run
 }
@@ -333,7 +333,7 @@ func (r *tickRecord) publicEnd(e *endNote) TickResult {
 			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
 			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
 		},
-		EndedAt: time.UnixMilli(e.EndedAt), First: e.first(), Count: max(e.Count, 1),
+		EndedAt: recordTime(e.EndedAt), First: writable(e.first()), Count: max(e.Count, 1),
 	}
 	if e.Retries > 0 {
 		result.Attempts = e.Retries + 1
@@ -345,9 +345,9 @@ func (n *pauseNote) public() *TickPause {
 	if n == nil {
 		return nil
 	}
-	p := &TickPause{By: n.By, Reason: n.Reason, Until: n.until()}
+	p := &TickPause{By: n.By, Reason: n.Reason, Until: writable(n.until())}
 	if n.At != 0 {
-		p.At = time.UnixMilli(n.At)
+		p.At = recordTime(n.At)
 	}
 	return p
 }

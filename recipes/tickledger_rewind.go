@@ -88,7 +88,7 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 
 // rewind sets the mark back to an instant.
 func (r *tickRecord) rewind(to, since time.Time) TickRewound {
-	done := TickRewound{Job: r.Job, From: r.decided(), To: to}
+	done := TickRewound{Job: r.Job, From: writable(r.decided()), To: to}
 	if until := r.forgottenUntil(); until.After(to) {
 		done.Forgotten = true
 		after := to
@@ -96,12 +96,12 @@ func (r *tickRecord) rewind(to, since time.Time) TickRewound {
 			after = later(to, since.Add(ahead-rewindMargin))
 		}
 		if until.After(after) {
-			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), until.UTC()})
+			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), writable(until)})
 		}
 	}
 	for n := range r.claims() {
 		if n.Instant.After(to) {
-			r.LeftOut = append(r.LeftOut, tickGap{n.Instant.Add(-1).UTC(), n.Instant.UTC()})
+			r.LeftOut = append(r.LeftOut, tickGap{writable(n.Instant.Add(-1)), writable(n.Instant)})
 		}
 	}
 	r.Waiting = slices.DeleteFunc(r.Waiting, func(t time.Time) bool { return t.After(to) }) // they come due again
@@ -159,7 +159,7 @@ func (r *tickRecord) forgottenUntil() time.Time {
 // leastAhead is how early the ticks were run that are known to have been, at least.
 func (r *tickRecord) leastAhead() (least time.Duration, ok bool) {
 	for n := range r.claims() {
-		by := n.Instant.Sub(time.UnixMilli(n.ClaimedAt))
+		by := n.Instant.Sub(recordTime(n.ClaimedAt))
 		if by > TickTolerance && (!ok || by < least) {
 			least, ok = by, true
 		}
@@ -193,7 +193,7 @@ func (r *tickRecord) tidyLeftOut() {
 
 func (r *tickRecord) publicLeftOut() (all []TickStretch) {
 	for _, g := range r.LeftOut {
-		all = append(all, TickStretch(g))
+		all = append(all, TickStretch{After: writable(g.After), Until: writable(g.Until)})
 	}
 	return all
 }

@@ -256,9 +256,12 @@ func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, 
 func (l *TickLedger) state(v *tickView, job string) TickState {
 	r := &v.record
 	s := TickState{
-		Job: job, Begins: r.Begins, Last: r.Last, Waiting: r.Waiting, Paused: r.Paused.public(),
+		Job: job, Begins: writable(r.Begins), Last: writable(r.Last), Paused: r.Paused.public(),
 		Failures: r.Failures, Counts: r.Counts, Differing: r.differing(""), version: v.stat.Version + 1,
 		Ahead: l.ahead(r.decided()), LeftOut: r.publicLeftOut(),
+	}
+	for _, t := range r.Waiting {
+		s.Waiting = append(s.Waiting, writable(t))
 	}
 	for i := range r.Runs {
 		run := r.publicRun(&r.Runs[i])

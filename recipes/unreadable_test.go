@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -291,4 +292,45 @@ func TestSurveyNamesEveryRecordThatCannotBeRead(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, survey.Complete)
 	requireLeft(t, want, survey.Unreadable)
+}
+
+// A record that can be read may have times in it that JSON cannot write: one of them must
+// not cost the whole list.
+func TestTimesThatCannotBeWrittenDownAreMovedToWhereTheyCan(t *testing.T) {
+	const late, early = `"9999-12-31T23:59:59-12:00"`, `"0000-01-01T00:00:00+12:00"`
+	l := newLitteredRoot(t)
+	for i, moment := range []string{late, early} {
+		for j, ms := range []string{"9223372036854775807", "-9223372036854775808", "253402300800000"} {
+			name := fmt.Sprintf("j%d%d", i, j)
+			end := fmt.Sprintf(`{"id":"e","at":%s,"first":%s,"end":"done","ended":%s,"claimed":%s}`, moment, moment, ms, ms)
+			run := fmt.Sprintf(`{"id":"r","at":%s,"cancel":%s,"claimed":%s}`, moment, moment, ms)
+			l.put("/l/ticks/"+name, fmt.Sprintf(`{"format":2,"job":%q,"begins":%s,"last":%s,"waiting":[%s],"runs":[%s],"paused":{"until":%s,"at":%s,"for":%s},`+
+				`"left_out":[{"after":%s,"until":%s}],"defs":[{"print":"1-a","first":0,"seen":%s},{"print":"1-b","first":0,"seen":%s}]}`+"\n%s",
+				name, moment, moment, moment, run, moment, ms, ms, moment, moment, ms, ms, end), 0, l.ours)
+			l.put("/l/emergency/frozen/"+name, fmt.Sprintf(`{"format":1,"id":"f","scope":"s","until":%s,"waited":%s}`, moment, ms), zk.FlagEphemeral, l.ours)
+		}
+	}
+
+	states, left, err := l.c.TickLedger("").States(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, left)
+	frozen, left, err := l.c.Frozen(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	require.Len(t, states, 6)
+	require.Len(t, states[0].History, 1)
+	require.Len(t, frozen, 6)
+	for _, s := range states {
+		_, err := json.Marshal(s)
+		require.NoError(t, err, s.Job)
+	}
+	for _, s := range states[:3] { // they are far ahead
+		_, err := l.c.TickLedger("").Rewind(t.Context(), s.Job, TickRewind{})
+		require.NoError(t, err, s.Job)
+	}
+	for _, f := range frozen {
+		_, err := json.Marshal(f)
+		require.NoError(t, err)
+	}
 }
