@@ -40,7 +40,7 @@ type execFlags struct {
 
 func (p *program) exec() *cobra.Command {
 	var f execFlags
-	var file jobsFile
+	file := jobsFile{needed: true} // a lock on another cluster excludes nobody
 	c := &cobra.Command{
 		Use:   "exec --scope SCOPE... [flags] -- COMMAND [ARG...]",
 		Short: "Run a command under a lock",

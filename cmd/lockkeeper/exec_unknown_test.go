@@ -66,3 +66,36 @@ func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
 	require.Equal(t, exitNotAcquired, code, said)
 	require.Contains(t, said, "whether an operator has frozen it")
 }
+
+// A file that says where the lock is must not be left out for a mistake in it: the lock of
+// another root excludes nobody.
+func TestExecRunsNothingWhenTheFileInTheDirectoryCannotBeUsed(t *testing.T) {
+	server, dir := zktest.RunT(t), t.TempDir()
+	file, ran := filepath.Join(dir, defaultFile), filepath.Join(dir, "ran")
+	lockkeeper := func(args ...string) (code int, said string) {
+		t.Helper()
+		c := exec.Command("lockkeeper", args...)
+		c.Dir, c.Env = dir, append(os.Environ(), "LOCKKEEPER_ZK="+server.Addr())
+		out, err := c.CombinedOutput()
+		require.NotNil(t, c.ProcessState, "%v", err)
+		return c.ProcessState.ExitCode(), string(out)
+	}
+	good := "version: 1\nzookeeper: {root: /team}\njobs: {hand: {schedule: manual, run: [\"true\"]}}\n"
+	require.NoError(t, os.WriteFile(file, []byte(good), 0o600))
+	code, said := lockkeeper("exec", "--scope", "db", "--", "true")
+	require.Zero(t, code, said)
+
+	// when
+	require.NoError(t, os.WriteFile(file, []byte(good+"jobz: {}\n"), 0o600))
+	code, said = lockkeeper("exec", "--scope", "db", "--", "touch", ran)
+
+	// then
+	require.NoFileExists(t, ran)
+	require.Equal(t, exitConfig, code, said)
+	require.Contains(t, said, "jobz")
+	code, said = lockkeeper("locks", "ls")
+	require.Zero(t, code, said) // whoever looks is told that it was left out
+	require.Contains(t, said, "cannot be used and is left out")
+	code, said = lockkeeper("exec", "--zk", server.Addr(), "--root", "/team", "--scope", "db", "--", "true")
+	require.Zero(t, code, said)
+}

@@ -34,6 +34,10 @@ func (p *program) jobs() *cobra.Command {
 type jobsFile struct {
 	name string
 	flag string // that names it; "": file
+
+	// needed: one that is there and cannot be used is an error although nobody has named
+	// it, unless flags say all that it could say of where locks are.
+	needed bool
 }
 
 // given reports whether somebody has named the file.
@@ -66,10 +70,12 @@ func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, r
 		return nil, client, err
 	}
 	if broken != nil {
-		if file.given(c) {
+		_, err := os.Stat(file.name)
+		isThere := !errors.Is(err, fs.ErrNotExist)
+		if file.given(c) || file.needed && isThere && (p.zookeeper.servers == "" || p.zookeeper.root == "") {
 			return nil, client, broken
 		}
-		if _, err := os.Stat(file.name); !errors.Is(err, fs.ErrNotExist) {
+		if isThere {
 			p.say("%s cannot be used and is left out; lockkeeper config validate says why", file.name)
 		}
 	}
