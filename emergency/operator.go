@@ -170,7 +170,10 @@ func (o *Operator) Rewind(ctx context.Context, job string, how recipes.TickRewin
 	entry := recipes.AuditEntry{Action: recipes.AuditJobRewind, Job: job, By: by.Name, Reason: by.Reason}
 	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
 		done, err = o.client.TickLedger("").Rewind(ctx, job, how)
-		if !done.From.IsZero() {
+		switch {
+		case err == nil && done.From.IsZero():
+			outcome.After = map[string]string{"set_back": "nothing, it was not ahead"}
+		case err == nil:
 			outcome.Before = map[string]string{"decided_until": done.From.UTC().Format(time.RFC3339)}
 			outcome.After = map[string]string{"decided_until": done.To.UTC().Format(time.RFC3339)}
 			if n := len(done.LeftOut); n > 0 {

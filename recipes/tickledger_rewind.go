@@ -83,6 +83,7 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 	if err != nil {
 		return TickRewound{}, fmt.Errorf("job %q not set back: %w", job, l.explain(ctx, err))
 	}
+	done.Job = job // whatever the record says
 	return done, nil
 }
 

@@ -90,4 +90,6 @@ func TestJobThatAClockHasStoppedIsShownAndSetBack(t *testing.T) {
 	outcome := requireAct(t, records[:2], recipes.AuditJobRewind, "clock of db3")
 	require.Equal(t, until.Format(time.RFC3339), outcome.Before["decided_until"])
 	require.Equal(t, until.Format(time.RFC3339), outcome.After["left_out_until"])
+	outcome = requireAct(t, records[2:4], recipes.AuditJobRewind, "again")
+	require.Equal(t, map[string]string{"set_back": "nothing, it was not ahead"}, outcome.After)
 }
