@@ -54,10 +54,11 @@ keeps what it has in memory, or in a file in --data-dir. The jobs' files are in
 a temporary directory that is removed at the end, or in --dir. What a killed run
 has left there is removed by the next one.
 
-Everybody who reaches that server may take locks on it, Go programs without credentials
-too. Its operator is a user with a password made up for the run, so that
-overrides, approvals and broken locks can be tried from another terminal: the
-beginning says how. With --data-dir the password is kept there.
+Everybody who reaches that server may take locks on it without credentials, Go
+programs too; with other credentials than those of the run they are refused. Its
+operator is a user with a password made up for the run, so that overrides,
+approvals and broken locks can be tried from another terminal: the beginning says
+how. With --data-dir the password is kept there.
 
 The server listens at ` + defaultListen + `, or at a free port when that is taken.
 Other commands can use it at the same time, and so can any client of ZooKeeper.
