@@ -305,6 +305,7 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 type surroundings struct {
 	locks     []recipes.LockState
 	elsewhere []recipes.LockState // on other ensembles
+	frozen    []recipes.FrozenRequest
 	ticks     []recipes.TickState
 	left      []recipes.Unreadable
 }
@@ -355,6 +356,12 @@ func lookAround(ctx context.Context, client *recipes.Client, all []override.Over
 			return s, err
 		}
 	}
+	if slices.ContainsFunc(all, isAboutRequests) {
+		s.frozen, left, err = client.Frozen(ctx)
+		if err = saw(left, err); err != nil {
+			return s, err
+		}
+	}
 	if slices.ContainsFunc(all, pauses) {
 		s.ticks, left, err = client.TickLedger("").States(ctx)
 		if err = saw(left, err); err != nil {
@@ -372,7 +379,7 @@ func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]
 		if isAboutRequests(one) {
 			locks = slices.Concat(locks, s.elsewhere)
 		}
-		concerns[i] = concernsOf(one, locks, jobsThatAre(cfg, s.ticks))
+		concerns[i] = concernsOf(one, locks, s.frozen, jobsThatAre(cfg, s.ticks))
 	}
 	return concerns
 }

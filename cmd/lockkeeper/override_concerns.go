@@ -36,7 +36,7 @@ func (v appliedView) MarshalJSON() ([]byte, error) { return views.Joined(v.Overr
 // A concern is a request or a job that an override meets right now.
 type concern struct {
 	Scope    string         `json:"scope,omitempty"`
-	State    string         `json:"state"` // holder, waiter or job
+	State    string         `json:"state"` // holder, waiter, frozen or job
 	Owner    string         `json:"owner"`
 	Host     string         `json:"host,omitempty"`
 	PID      int            `json:"pid,omitempty"`
@@ -65,7 +65,7 @@ func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []aJob {
 
 // concernsOf returns whom an override meets right now. Labels of requests are not
 // known here: those of the jobs with the same name are taken.
-func concernsOf(o override.Override, states []recipes.LockState, jobs []aJob) []concern {
+func concernsOf(o override.Override, states []recipes.LockState, frozen []recipes.FrozenRequest, jobs []aJob) []concern {
 	concerns := []concern{}
 	set := override.Set{o}
 	if o.Kind == override.Pause {
@@ -83,16 +83,26 @@ func concernsOf(o override.Override, states []recipes.LockState, jobs []aJob) []
 			}
 		}
 		for _, w := range s.Waiters {
-			about := override.Subject{Scope: s.Scope, Job: w.Owner}
-			if i := slices.IndexFunc(jobs, func(j aJob) bool { return j.Name == w.Owner }); i >= 0 {
-				about.Labels = jobs[i].Labels
-			}
-			if what := meetsWaiter(o, set, about, w); what != "" {
+			if what := meetsWaiter(o, set, subjectOf(s.Scope, w.Owner, jobs), w); what != "" {
 				concerns = append(concerns, newConcern(s.Scope, "waiter", w, what))
 			}
 		}
 	}
+	for _, f := range frozen {
+		if what := meetsFrozen(o, subjectOf(f.Scope, cmp.Or(f.Job, f.Owner), jobs), f); what != "" {
+			c := recipes.Contender{Owner: f.Owner, Host: f.Host, PID: f.PID, Priority: f.Priority}
+			concerns = append(concerns, newConcern(f.Scope, "frozen", c, what))
+		}
+	}
 	return concerns
+}
+
+func subjectOf(scope, job string, jobs []aJob) override.Subject {
+	about := override.Subject{Scope: scope, Job: job}
+	if i := slices.IndexFunc(jobs, func(j aJob) bool { return j.Name == job }); i >= 0 {
+		about.Labels = jobs[i].Labels
+	}
+	return about
 }
 
 func newConcern(scope, state string, c recipes.Contender, what string) concern {
@@ -135,6 +145,21 @@ func meetsWaiter(o override.Override, set override.Set, about override.Subject, 
 		return "becomes " + overrideWhat(o)
 	}
 	return ""
+}
+
+// meetsFrozen says what becomes of a request that an override keeps out of the queue
+// already; "" for nothing. Its timeouts are not known.
+func meetsFrozen(o override.Override, about override.Subject, f recipes.FrozenRequest) string {
+	if f.Priority == priority.Emergency || !isAboutRequests(o) || !o.Match.Fits(about, f.Priority) {
+		return ""
+	}
+	switch o.Kind {
+	case override.Freeze:
+		return "stays out of the queue until it is over"
+	case override.Bypass:
+		return "runs without the lock"
+	}
+	return fmt.Sprintf("becomes %s; %s keeps it out now", overrideWhat(o), f.Override.ID)
 }
 
 // writeConcerns says what overrides are, and whom they meet.

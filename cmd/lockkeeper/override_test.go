@@ -162,7 +162,7 @@ func TestWhomOverridesMeetIsShown(t *testing.T) {
 	other.ID, other.Match.Scope = "INC-4415", "db/nobody"
 	var views []appliedView
 	for _, o := range []override.Override{posted[1].Override, posted[0].Override, hold, now, file[1], other} {
-		views = append(views, appliedView{o, appliedMore{Applied: true, Concerns: concernsOf(o, somePlaces(), jobs)}})
+		views = append(views, appliedView{o, appliedMore{Applied: true, Concerns: concernsOf(o, somePlaces(), nil, jobs)}})
 	}
 	views[0].more.Was = &file[0]
 	require.Equal(t, `
@@ -215,6 +215,31 @@ INC-4412: in force until 2026-11-22 18:00:00 UTC, in 1d6h
 INC-4413: in force until 2026-11-21 13:00:00 UTC, in 1h
   one of the daemons carries it out; see lockkeeper locks show db/orders
 `, "\n"+drawn(80, func(pg page) { writeApplied(pg, views[:3], at(0)) }))
+}
+
+// A request that is frozen is in no queue: what lifts it, or keeps it out longer, meets it all the same.
+func TestOverridesMeetFrozenRequests(t *testing.T) {
+	frozen := []recipes.FrozenRequest{
+		{Scope: "db/orders", Owner: "report", Job: "report", Host: "db2", Priority: 5, Override: recipes.Mark{ID: "INC-1"}},
+		{Scope: "web/cache", Owner: "warm", Job: "warm", Host: "db2", Priority: 5, Override: recipes.Mark{ID: "INC-1"}},
+	}
+	match := override.Match{Scope: "db/*"}
+	for want, o := range map[string]override.Override{
+		"stays out of the queue until it is over":            {Kind: override.Freeze, Match: match},
+		"becomes priority emergency; INC-1 keeps it out now": {Kind: override.Boost, Match: match, Priority: new(priority.Emergency)},
+		"": {Kind: override.Freeze, Match: override.Match{Scope: "db/*", PriorityAbove: new(priority.Level(7))}},
+	} {
+		var met []string
+		for _, c := range concernsOf(o, nil, frozen, nil) {
+			met = append(met, c.State+" "+c.Owner+" "+c.What)
+		}
+		if want == "" {
+			require.Empty(t, met)
+			continue
+		}
+		require.Equal(t, []string{"frozen report " + want}, met)
+	}
+	require.Empty(t, concernsOf(override.Override{Kind: override.Hold, Match: override.Match{Scope: "db/orders"}}, nil, frozen, nil))
 }
 
 func someApprovals() []openApproval {
