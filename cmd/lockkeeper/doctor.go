@@ -43,8 +43,8 @@ machine. It works best when nothing else does.
 
 Nothing is changed. To see how long writes take and what the time is at the
 servers, nodes of its own are created and deleted at once; --read-only leaves that
-out. The file is ` + defaultFile + ` if there is one; what it says of ZooKeeper counts before
-the environment, and flags before both.
+out. The file is ` + defaultFile + ` if there is one; what the environment says of
+ZooKeeper counts before it, and flags before both.
 
 Exit code 1 if there are problems, 78 for wrong flags.`,
 		Example: `  lockkeeper doctor --zk zk1:2181,zk2:2181,zk3:2181

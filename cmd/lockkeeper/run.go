@@ -27,7 +27,7 @@ func (p *program) run() *cobra.Command {
 		Long: `Run the jobs of a configuration file at their times, each tick once among all
 daemons that share a ZooKeeper and a root. Start as many as you like.
 
-What the file says of ZooKeeper counts before the environment, and flags before
+What the environment says of ZooKeeper counts before the file, and flags before
 both. While ZooKeeper does not answer, the daemon goes on trying and logs it;
 ticks that cannot be decided meanwhile are skipped.
 
