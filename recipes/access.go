@@ -197,6 +197,12 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 // isReader reports whether the client may read alone.
 func (c *Client) isReader() bool { return slices.Contains(c.who().access.readers, c.self) }
 
+// isListed reports whether the client is one of those who may read everything.
+func (c *Client) isListed() bool {
+	a := c.who().access
+	return a.named() && (c.isReader() || slices.Contains(a.operators, c.self) || slices.Contains(a.contenders, c.self))
+}
+
 // NoRootError is returned where Config.Contenders or Readers name who may do what,
 // for a client that is no operator, while there is no root: it takes an operator
 // to make it.

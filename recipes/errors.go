@@ -217,6 +217,7 @@ type AccessError struct {
 	User  string // who was refused: a user of the digest scheme, or "x509:..."; "" without credentials
 
 	Reader bool       // the user is one of Config.Readers
+	Listed bool       // the user is one of Config.Readers, Contenders or Operators
 	Right  Permission // that is missing on Node; 0 when that is not known
 	Err    error
 }
@@ -232,7 +233,10 @@ func (e *AccessError) Error() string {
 	case e.User != "":
 		who, check = fmt.Sprintf("the digest user %q", e.User), "check the user and the password"
 	}
-	if e.Reader {
+	switch {
+	case e.Listed && e.Right == PermissionRead: // everybody in the lists may
+		return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s, who is in the lists of the root: the node was made with others; lockkeeper doctor says how to set it right", node, who)
+	case e.Reader:
 		check = "it is one of zookeeper.readers, who may read alone: use the credentials of a contender or an operator"
 	}
 	text := fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), or let an administrator change the ACL", node, who, check)
@@ -253,7 +257,7 @@ func (e *AccessError) Unwrap() error { return e.Err }
 // forbidden is what is known of a request that ZooKeeper refused: not which
 // node it was.
 func (c *Client) forbidden(err error) error {
-	e := &AccessError{Node: c.root, Below: true, Reader: c.isReader(), Err: err}
+	e := &AccessError{Node: c.root, Below: true, Reader: c.isReader(), Listed: c.isListed(), Err: err}
 	switch {
 	case c.cfg.Auth != nil:
 		e.User = c.cfg.Auth.User
@@ -267,7 +271,7 @@ func (c *Client) forbidden(err error) error {
 // access was refused there.
 func denied(err error, node string, right Permission) error {
 	if e, ok := errors.AsType[*AccessError](err); ok {
-		return &AccessError{Node: node, User: e.User, Reader: e.Reader, Right: right, Err: e.Err}
+		return &AccessError{Node: node, User: e.User, Reader: e.Reader, Listed: e.Listed, Right: right, Err: e.Err}
 	}
 	return err
 }

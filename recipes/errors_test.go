@@ -16,3 +16,15 @@ func TestRefusalNamesTheHolderAndWhatIsKnownOfIt(t *testing.T) {
 		require.EqualError(t, &NotAcquiredError{Scope: "orders", Holders: []Contender{holder}}, want)
 	}
 }
+
+// Everybody in the lists may read everything: then it is the node that is wrong, not the password.
+func TestWhoIsInTheListsIsNotToldToCheckThePassword(t *testing.T) {
+	t.Parallel()
+	e := &AccessError{Node: "/lockkeeper/ticks/backup", User: "ana", Listed: true, Right: PermissionRead}
+	require.EqualError(t, e, `ZooKeeper refuses access: the ACL of /lockkeeper/ticks/backup does not allow it to the digest user "ana", who is in the lists of the root: `+
+		"the node was made with others; lockkeeper doctor says how to set it right")
+	e.Reader = true
+	require.NotContains(t, e.Error(), "who may read alone")
+	e.Right = PermissionWrite
+	require.ErrorContains(t, e, "who may read alone")
+}
