@@ -279,3 +279,16 @@ func TestAuditFileOfEverybody(t *testing.T) {
 	require.Equal(t, "problem: "+file+": can be written by everybody (-rw-rw-rw-): daemons refuse it, and it shows nothing", look(file))
 	require.Equal(t, "problem: "+link+": is a symbolic link: daemons refuse it, since whoever can change it chooses what is written", look(link))
 }
+
+// Nodes in several places that cannot be read are set right by a command for each.
+func TestEachPlaceThatCannotBeReadHasItsCommand(t *testing.T) {
+	cfg := recipes.Config{Root: "/lk", Operators: []string{"digest:ana:hash"}, Contenders: []string{"digest:keeper:hash"}}
+	x := &facts{survey: recipes.Survey{Root: "/lk", Exists: true, Refused: []string{"/lk/locks/92", "/lk/ticks/a", "/lk/ticks/b"}}}
+	f := &findings{}
+	checkMatrix(f, x, Options{Client: cfg})
+	require.Len(t, f.all, 2)
+	for i, room := range []string{"/lk/locks", "/lk/ticks"} {
+		require.Equal(t, setACLs(Options{Client: cfg}, room), f.all[i].Do)
+	}
+	require.Contains(t, f.all[1].Found, "2 nodes cannot be read")
+}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,9 +13,16 @@ import (
 // gives them, where it names who may do what. It names a few nodes of each room
 // that has others, and how ZooKeeper's shell sets them right.
 func checkMatrix(f *findings, x *facts, o Options) {
-	if n := len(x.survey.Refused); n > 0 {
-		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s: %s", countOf(n, "node"), credentials(o), some(x.survey.Refused)),
-			setACLs(o, x.survey.Refused[0]))
+	refused := map[string][]string{} // by what is to be set
+	for _, node := range x.survey.Refused {
+		do := setACLs(o, node)
+		if uniform(x.survey.Root, node) {
+			do = setACLs(o, roomOf(x.survey.Root, node))
+		}
+		refused[do] = append(refused[do], node)
+	}
+	for _, do := range slices.SortedFunc(maps.Keys(refused), func(a, b string) int { return strings.Compare(refused[a][0], refused[b][0]) }) {
+		f.problem(refused[do][0], fmt.Sprintf("%s cannot be read with %s: %s", countOf(len(refused[do]), "node"), credentials(o), some(refused[do])), do)
 	}
 	differ := map[string][]string{} // by what is to be set
 	var order []string
