@@ -94,19 +94,20 @@ func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
 
 // whyFacts is what an answer follows from.
 type whyFacts struct {
-	about     string
-	states    []recipes.LockState // all that there are
-	graph     recipes.WaitGraph
-	now       time.Time // of the servers; zero: nobody is there, and nobody has asked
-	overrides override.Set
-	approvals []recipes.Approval
-	outside   []recipes.FrozenRequest // all that overrides keep out of queues
-	ticks     *recipes.TickState      // of a job without requests
-	job       *jobs.Job               // as the configuration file has it; nil: it does not, or there is none
-	unread    []string                // what could not be read, and why
-	ensemble  string                  // that has the lock of that name; "" if there is one alone
-	where     map[string]string       // the ensembles of requests, by ID; nil if there is one alone
-	missing   error                   // the ensembles that may know more, and do not answer
+	about       string
+	states      []recipes.LockState // all that there are
+	graph       recipes.WaitGraph
+	now         time.Time // of the servers; zero: nobody is there, and nobody has asked
+	overrides   override.Set
+	approvals   []recipes.Approval
+	outside     []recipes.FrozenRequest // all that overrides keep out of queues
+	ticks       *recipes.TickState      // of a job without requests
+	ticksUnread bool                    // its record is there, and cannot be read
+	job         *jobs.Job               // as the configuration file has it; nil: it does not, or there is none
+	unread      []string                // what could not be read, and why
+	ensemble    string                  // that has the lock of that name; "" if there is one alone
+	where       map[string]string       // the ensembles of requests, by ID; nil if there is one alone
+	missing     error                   // the ensembles that may know more, and do not answer
 
 	asked    []recipes.WaitNode                     // requests
 	foreseen map[string]map[string]recipes.Prospect // by scope and ID
@@ -214,6 +215,8 @@ func (f *whyFacts) readTicks(ctx context.Context, client *recipes.Client) error 
 	state, err := client.TickLedger("").State(ctx, f.about)
 	switch {
 	case errors.As(err, new(*recipes.RequestError)): // no name of a job
+	case errors.As(err, new(*recipes.RecordError)), errors.As(err, new(*recipes.AccessError)): // of that job alone
+		f.ticksUnread, f.unread = true, append(f.unread, err.Error())
 	case err != nil:
 		return err
 	case isKnown(state):
@@ -309,7 +312,7 @@ func (f *whyFacts) requestsOf(all []recipes.WaitNode) []recipes.WaitNode {
 
 // isJob reports whether the question is about a job.
 func (f *whyFacts) isJob() bool {
-	return f.lock() == nil && (len(f.requests()) > 0 || f.ticks != nil || len(f.frozenOf()) > 0)
+	return f.lock() == nil && (len(f.requests()) > 0 || f.ticks != nil || f.ticksUnread || len(f.frozenOf()) > 0)
 }
 
 // frozenOf returns the frozen requests of the job that is asked about.

@@ -24,6 +24,10 @@ func writeWhyJob(pg page, f *whyFacts) {
 	if len(requests) == 0 {
 		pg.paragraph("", "%s: holds no lock and waits for none (%s)", f.about, clock(f.now))
 		pg.line("")
+		if f.ticks == nil {
+			pg.paragraph(lead("job"), "how it fared cannot be read: see below")
+			return
+		}
 		pg.paragraph(lead("job"), "%s", f.ticksWords())
 		if view := newJobView(nil, *f.ticks, nil, f.now); view.DecidedUntil != nil {
 			pg.paragraph(whyMargin, "%s", stoppedWords(view, f.now))

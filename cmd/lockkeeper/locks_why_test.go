@@ -291,6 +291,20 @@ func TestWhyInWords(t *testing.T) {
 	}
 }
 
+// A job whose record cannot be read is a job all the same: what is known of its requests stands.
+func TestWhyOfAJobWhoseRecordCannotBeRead(t *testing.T) {
+	f := newWhyFacts("backup", nil)
+	f.now, f.ticksUnread, f.unread = at(0), true, []string{"the record of backup has format 9"}
+	require.Equal(t, `
+backup: holds no lock and waits for none (2026-11-21 12:00:00 UTC)
+
+job       how it fared cannot be read: see below
+
+unknown   the record of backup has format 9
+`, "\n"+drawn(80, func(pg page) { writeWhy(pg, f) }))
+	require.Equal(t, "job", newWhyView(f).Kind)
+}
+
 func TestWhatWouldHappenToAJob(t *testing.T) {
 	job := jobs.Job{Name: "hotfix-migrate", Schedule: "0 2 * * *", Labels: map[string]string{"team": "payments"}, Requirements: []lockguard.Requirement{
 		{Scope: "db/orders", Priority: 20, AcquireTimeout: new(time.Minute), CleanupTimeout: 20 * time.Second},
