@@ -166,6 +166,8 @@ func (k *initiation) identities(ctx context.Context) (*standing, error) {
 	posted, err := k.s.identities(ctx, node)
 	given := c.given.access
 	switch {
+	case isNewer(err): // whoever has written it knows more about who may do what
+		return nil, &ListsError{Node: node, Why: "it says who may do what, and " + err.Error()}
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.As(err, new(*RecordError)):
 		return nil, err
 	case given.named(), given.any() && !posted.named():

@@ -198,6 +198,27 @@ func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
 	require.ErrorAs(t, works(h.Context(), h.connect(h.namedConfig(keeper))), &unknown)
 }
 
+// What a newer program says of who may do what stays as it is.
+func TestInitLeavesListsOfANewerProgram(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
+	shell, node, newer := h.shell(ana), h.Root+"/identities", []byte(`{"format":9}`)
+	_, err := shell.Set(node, newer, -1)
+	require.NoError(t, err)
+	_, err = h.named(ana).Init(h.Context())
+	require.ErrorAs(t, err, new(*recipes.ListsError))
+	require.ErrorContains(t, err, "has format 9")
+	data, _, err := shell.Get(node)
+	require.NoError(t, err)
+	require.Equal(t, newer, data)
+
+	// what nobody can read is written anew
+	_, err = shell.Set(node, []byte("junk"), -1)
+	require.NoError(t, err)
+	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
+}
+
 func TestClientThatIsInNoListIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
