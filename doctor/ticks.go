@@ -30,6 +30,11 @@ func checkTicks(f *findings, x *facts, o Options) {
 	stopped := 0
 	for _, s := range x.ticks {
 		if s.Ahead == 0 {
+			if n := len(s.LeftOut); n > 0 {
+				f.warn(s.Job, fmt.Sprintf("skips ticks from %s up to %s: a clock that was ahead has run them, or may have",
+					s.LeftOut[0].After.UTC().Format(time.RFC3339), s.LeftOut[n-1].Until.UTC().Format(time.RFC3339)),
+					"if these are too many: lockkeeper jobs rewind JOB --since TIME --reason R, with the time when the clock went wrong")
+			}
 			continue
 		}
 		stopped++

@@ -197,6 +197,31 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 	}
 }
 
+// Given a job that was set back by somebody who did not say since when, and so leaves out
+// all ticks up to the mark, when somebody says it, then those that cannot have run do.
+func TestJobThatLeavesOutTooManyTicksIsSetBackAgain(t *testing.T) {
+	const ahead = 10 * time.Minute
+	l, now, ran := poisoned(t, 20, 100, ahead)
+	_, err := l.Rewind(t.Context(), "job", TickRewind{})
+	require.NoError(t, err)
+	require.Equal(t, *now, state(t, l).LeftOut[0].After, "all from now on")
+
+	would, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(20), DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, *now, state(t, l).LeftOut[0].After, "it was a dry run")
+	done, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(20)})
+	require.NoError(t, err)
+	require.Equal(t, would, done)
+	require.Equal(t, done.From, done.To)
+	require.Equal(t, done.LeftOut, state(t, l).LeftOut)
+	again, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(20)})
+	require.NoError(t, err)
+	require.Equal(t, TickRewound{Job: "job"}, again, "there is nothing more to do")
+
+	require.InDelta(t, 160, goesOn(t, l, now, now.Add(ahead+time.Minute), ran), 2)
+	require.Empty(t, state(t, l).LeftOut)
+}
+
 // Given a ledger that remembers a mark that is ahead, when another one sets it back, then the first one asks again.
 func TestMarkThatAnotherLedgerHasSetBackIsNotRemembered(t *testing.T) {
 	now := at(0)

@@ -37,7 +37,8 @@ type TickRewound struct {
 	Job string
 
 	// From is the last instant that was decided before, To the one from now on:
-	// ZooKeeper's time. Both are zero if the job was not ahead: nothing was done.
+	// ZooKeeper's time. Both are zero if the job was not ahead: nothing was done. They
+	// are the same if it has been set back before, and Since leaves out fewer ticks.
 	From, To time.Time
 
 	// LeftOut are the stretches whose ticks are skipped when they come, for
@@ -69,7 +70,13 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 	sent := false
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if l.ahead(v.record.decided()) == 0 {
-			if !sent { // else the reply was lost
+			switch {
+			case v.record.narrow(how.Since):
+				at := v.record.decided()
+				done = TickRewound{Job: job, From: at, To: at, LeftOut: v.record.publicLeftOut(), Forgotten: true}
+				w.set = !how.DryRun
+				sent = sent || w.set
+			case !sent: // else the reply was lost
 				done = TickRewound{Job: job}
 			}
 			return w
@@ -100,11 +107,7 @@ func (r *tickRecord) rewind(to, since time.Time) TickRewound {
 			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), writable(until)})
 		}
 	}
-	for n := range r.claims() {
-		if n.Instant.After(to) {
-			r.LeftOut = append(r.LeftOut, tickGap{writable(n.Instant.Add(-1)), writable(n.Instant)})
-		}
-	}
+	r.leaveOutClaims(to)
 	r.Waiting = slices.DeleteFunc(r.Waiting, func(t time.Time) bool { return t.After(to) }) // they come due again
 	r.Last = to
 	if r.Begins.After(to) {
@@ -113,6 +116,34 @@ func (r *tickRecord) rewind(to, since time.Time) TickRewound {
 	r.tidyLeftOut()
 	done.LeftOut = r.publicLeftOut()
 	return done
+}
+
+// leaveOutClaims leaves out the ticks after an instant that are known to have run.
+func (r *tickRecord) leaveOutClaims(after time.Time) {
+	for n := range r.claims() {
+		if n.Instant.After(after) {
+			r.LeftOut = append(r.LeftOut, tickGap{n.Instant.Add(-1).UTC(), n.Instant.UTC()})
+		}
+	}
+}
+
+// narrow lets ticks run again that are left out, and cannot have run early if the clock
+// went wrong at since. It reports whether there are any.
+func (r *tickRecord) narrow(since time.Time) bool {
+	ahead, ok := r.leastAhead()
+	if since.IsZero() || !ok {
+		return false
+	}
+	was, first := r.LeftOut, since.Add(ahead-rewindMargin).UTC()
+	r.LeftOut = nil
+	for _, g := range was {
+		if g.After = later(g.After, first); g.Until.After(g.After) {
+			r.LeftOut = append(r.LeftOut, g)
+		}
+	}
+	r.leaveOutClaims(r.Last)
+	r.tidyLeftOut()
+	return !slices.EqualFunc(was, r.LeftOut, func(a, b tickGap) bool { return a.After.Equal(b.After) && a.Until.Equal(b.Until) })
 }
 
 // claims are the runs of the schedule that are known, with those that have ended.

@@ -79,11 +79,7 @@ type rewindView struct {
 	Act       string        `json:"act"` // its name in the audit trail; "" for a dry run
 }
 
-// stretchView is ticks after an instant, up to another one.
-type stretchView struct {
-	After time.Time `json:"after"`
-	Until time.Time `json:"until"`
-}
+type stretchView = views.Stretch
 
 func newRewindView(r recipes.TickRewound, dry bool, act string) rewindView {
 	v := rewindView{
@@ -105,12 +101,17 @@ func writeRewind(w io.Writer, v rewindView, now time.Time) {
 	if v.DryRun {
 		verb = "would be set back"
 	}
-	line(w, "%s: %s from %s to %s", v.Job, verb, both(*v.From, now), both(*v.To, now))
+	if v.From.Equal(*v.To) {
+		line(w, "%s: had been set back; fewer ticks %s skipped", v.Job, map[bool]string{true: "would be", false: "are"}[v.DryRun])
+	} else {
+		line(w, "%s: %s from %s to %s", v.Job, verb, both(*v.From, now), both(*v.To, now))
+	}
 	switch n := len(v.LeftOut); {
 	case n == 0:
 		line(w, "  none of its ticks has run early")
 	case v.Forgotten:
-		line(w, "  skipped when they come: ticks up to %s that have run early, or may have: the history does not reach back to when the clock went wrong; --since TIME says when that was", both(v.LeftOut[n-1].Until, now))
+		line(w, "  skipped when they come: ticks from %s up to %s that have run early, or may have: the history does not reach back to when the clock went wrong; --since TIME says when that was",
+			both(v.LeftOut[0].After, now), both(v.LeftOut[n-1].Until, now))
 	default:
 		line(w, "  skipped when they come: %s that ran early, up to %s", count(n, "tick"), both(v.LeftOut[n-1].Until, now))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,11 @@ func TestJobThatAClockHasStoppedIsShownAndSetBack(t *testing.T) {
 	require.Equal(t, until, *done[0].From)
 	require.WithinDuration(t, time.Now(), *done[0].To, time.Minute)
 	require.Len(t, done[0].LeftOut, 1)
+	for _, look := range [][]string{{"jobs", "ls"}, {"locks", "why", "backup"}} {
+		code, out, errs = f.lockkeeper(t, look...)
+		require.Zero(t, code, errs)
+		require.Contains(t, strings.Join(strings.Fields(out), " "), "backup skips ticks from "+clock(until.Add(-1))+" up to "+clock(until))
+	}
 	require.False(t, done[0].Forgotten)
 
 	// then it runs again, the tick that has run is left out, and that is on record

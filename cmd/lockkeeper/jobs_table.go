@@ -95,6 +95,8 @@ func writeClocks(w io.Writer, views []jobView, here time.Duration, now time.Time
 	for _, v := range views {
 		if v.DecidedUntil != nil {
 			say("%s", stoppedWords(v, now))
+		} else if len(v.LeftOut) > 0 {
+			say("%s", leftOutWords(v, now))
 		}
 	}
 	for _, host := range clocksOff(views) {
@@ -109,6 +111,14 @@ func writeClocks(w io.Writer, views []jobView, here time.Duration, now time.Time
 func stoppedWords(v jobView, now time.Time) string {
 	return fmt.Sprintf("%s is stopped until %s, %s more: a daemon whose clock was ahead has decided its ticks up to then; set that clock right, then: lockkeeper jobs rewind %s --reason R",
 		v.Name, clock(*v.DecidedUntil), human(v.DecidedUntil.Sub(now)), live.ShellWord(v.Name))
+}
+
+// leftOutWords says which ticks of a job are skipped when they come, and what to do if
+// these are too many.
+func leftOutWords(v jobView, now time.Time) string {
+	first, last := v.LeftOut[0].After, v.LeftOut[len(v.LeftOut)-1].Until
+	return fmt.Sprintf("%s skips ticks from %s up to %s, %s more: a clock that was ahead has run them, or may have; if it went wrong later than that: lockkeeper jobs rewind %s --since TIME --reason R",
+		v.Name, clock(first), clock(last), human(last.Sub(now)), live.ShellWord(v.Name))
 }
 
 // clocksOff says which daemons had wrong clocks when they ran something last.

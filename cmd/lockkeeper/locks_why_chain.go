@@ -31,6 +31,8 @@ func writeWhyJob(pg page, f *whyFacts) {
 		pg.paragraph(lead("job"), "%s", f.ticksWords())
 		if view := newJobView(nil, *f.ticks, nil, f.now); view.DecidedUntil != nil {
 			pg.paragraph(whyMargin, "%s", stoppedWords(view, f.now))
+		} else if len(view.LeftOut) > 0 {
+			pg.paragraph(whyMargin, "%s", leftOutWords(view, f.now))
 		}
 		if f.mayBeFrozen() {
 			pg.paragraph(whyMargin, "it runs and is in no queue: a freeze, see below, keeps requests out until it ends")

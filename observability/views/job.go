@@ -31,6 +31,10 @@ type Job struct {
 	// daemon whose clock was ahead has done it, and none runs before.
 	DecidedUntil *time.Time `json:"decided_until,omitempty"`
 
+	// LeftOut are ticks that are skipped when they come, for a clock that was ahead has run
+	// them, or may have.
+	LeftOut []Stretch `json:"left_out,omitempty"`
+
 	Definitions []Definition `json:"differing_definitions,omitempty"` // that daemons have of the job at the same time; not there if they agree
 }
 
@@ -130,6 +134,9 @@ func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 	for _, t := range s.Waiting {
 		v.Waiting = append(v.Waiting, t.UTC())
 	}
+	for _, g := range s.LeftOut {
+		v.LeftOut = append(v.LeftOut, Stretch{g.After.UTC(), g.Until.UTC()})
+	}
 	if s.Ahead > 0 {
 		v.DecidedUntil = Optional(s.DecidedUntil())
 	}
@@ -151,6 +158,12 @@ func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 		v.State = live.Waiting // for the end of a run
 	}
 	return v
+}
+
+// A Stretch is ticks after an instant, up to another one.
+type Stretch struct {
+	After time.Time `json:"after"`
+	Until time.Time `json:"until"`
 }
 
 // stateOfRuns is the state of the job: a run that works goes first, then one that
