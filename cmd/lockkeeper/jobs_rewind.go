@@ -46,8 +46,11 @@ nobody knows.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.someJobs(args)
 		by.check(p)
-		how := recipes.TickRewind{Since: since.or(time.Time{}), DryRun: dry}
-		if since.given() && since.bad == "" && how.Since.After(time.Now()) {
+		how := recipes.TickRewind{DryRun: dry}
+		if since.given() && since.bad == "" {
+			how.Since = since.before(time.Now())
+		}
+		if how.Since.After(time.Now()) {
 			p.problems.add(fmt.Sprintf("--since: %s is still to come; write when the clock went wrong", clock(how.Since)))
 		}
 		now := time.Now()

@@ -99,3 +99,21 @@ func TestJobThatAClockHasStoppedIsShownAndSetBack(t *testing.T) {
 	outcome = requireAct(t, records[2:4], recipes.AuditJobRewind, "again")
 	require.Equal(t, map[string]string{"set_back": "nothing, it was not ahead"}, outcome.After)
 }
+
+// Given a job whose history has forgotten when the clock went wrong, when somebody says it as
+// a time of the day, then that of today counts, and few ticks are skipped.
+func TestJobIsSetBackSinceATimeOfTheDay(t *testing.T) {
+	f := newFortress(t, time.Minute)
+	newDaemon(t, f)
+	f.stop(t)
+	node, err := f.zk.Get("/lockkeeper/ticks/backup")
+	require.NoError(t, err)
+	require.NoError(t, f.zk.Set("/lockkeeper/ticks/backup", []byte(strings.Replace(string(node.Data), `"ran":2`, `"ran":50`, 1))))
+	since := time.Now().UTC().Add(-30 * time.Minute).Truncate(time.Minute)
+	code, out, errs := f.lockkeeper(t, "jobs", "rewind", "backup", "-r", "db3", "--since", since.Format("15:04"), "-o", "json", "--dry-run")
+	require.Zero(t, code, errs)
+	var done []rewindView
+	require.NoError(t, json.Unmarshal([]byte(out), &done))
+	require.True(t, done[0].Forgotten)
+	require.WithinDuration(t, since.Add(24*time.Hour), done[0].LeftOut[0].After, 10*time.Minute)
+}

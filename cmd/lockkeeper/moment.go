@@ -34,6 +34,9 @@ func (v *moment) after(now time.Time) time.Time {
 	return t
 }
 
+// before returns the time; one without a date is the last such before now.
+func (v *moment) before(now time.Time) time.Time { return v.after(now.AddDate(0, 0, -1)) }
+
 // or returns the time, or what holds without the flag.
 func (v *moment) or(without time.Time) time.Time {
 	if v.given() && v.bad == "" {

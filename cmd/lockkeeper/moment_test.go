@@ -25,6 +25,16 @@ func TestTimesOfFlags(t *testing.T) {
 		require.Empty(t, flag.problem(), text)
 		require.Equal(t, want, flag.after(at(0)).UTC().Format(time.RFC3339), text)
 	}
+	for text, want := range map[string]string{ // of what is over
+		"2026-11-19 14:00": "2026-11-19T14:00:00Z",
+		"14:00":            "2026-11-20T14:00:00Z",
+		"11:59:30":         "2026-11-21T11:59:30Z",
+		"12:00":            "2026-11-21T12:00:00Z",
+	} {
+		var flag moment
+		require.NoError(t, flag.Set(text))
+		require.Equal(t, want, flag.before(at(0)).UTC().Format(time.RFC3339), text)
+	}
 	for _, text := range []string{"", "tomorrow", "25:00", "2026-13-01", "14", "2h"} {
 		var flag moment
 		require.NoError(t, flag.Set(text))
