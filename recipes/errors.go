@@ -280,7 +280,7 @@ func denied(err error, node string, right Permission) error {
 // of its own in an error, or from telling a terminal what to do.
 func legible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return utf8.RuneError
 		}
 		return r

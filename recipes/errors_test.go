@@ -6,6 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestWhatOthersHaveWrittenTurnsNoLineRound(t *testing.T) {
+	t.Parallel()
+	e := &NotAcquiredError{Scope: "orders", Holders: []Contender{{Owner: "ann", Host: "db\u202e1", PID: 1}}}
+	require.NotContains(t, e.Error(), "\u202e")
+}
+
 func TestRefusalNamesTheHolderAndWhatIsKnownOfIt(t *testing.T) {
 	t.Parallel()
 	for want, holder := range map[string]Contender{
