@@ -122,7 +122,7 @@ func (r *tickRecord) rewind(to, since time.Time) TickRewound {
 func (r *tickRecord) leaveOutClaims(after time.Time) {
 	for n := range r.claims() {
 		if n.Instant.After(after) {
-			r.LeftOut = append(r.LeftOut, tickGap{n.Instant.Add(-1).UTC(), n.Instant.UTC()})
+			r.LeftOut = append(r.LeftOut, tickGap{writable(n.Instant.Add(-1)), writable(n.Instant)})
 		}
 	}
 }

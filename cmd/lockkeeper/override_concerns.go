@@ -153,10 +153,10 @@ func meetsFrozen(o override.Override, about override.Subject, f recipes.FrozenRe
 	if f.Priority == priority.Emergency || !isAboutRequests(o) || !o.Match.Fits(about, f.Priority) {
 		return ""
 	}
-	switch o.Kind {
-	case override.Freeze:
+	if o.Kind == override.Freeze {
 		return "stays out of the queue until it is over"
-	case override.Bypass:
+	}
+	if o.Kind == override.Bypass {
 		return "runs without the lock"
 	}
 	return fmt.Sprintf("becomes %s; %s keeps it out now", overrideWhat(o), f.Override.ID)

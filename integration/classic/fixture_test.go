@@ -64,16 +64,18 @@ func reached(t testing.TB, rule *zktest.Rule) {
 	harness.Receive(t, rule.Reached(), "%s is not reached", rule)
 }
 
-func (f *fixture) Exists(p string) bool            { f.Helper(); return f.Fixture.Exists(f.Root + p) }
-func (f *fixture) Gone(p string)                   { f.Helper(); f.Fixture.Gone(f.Root + p) }
-func (f *fixture) Children(p string) []string      { f.Helper(); return f.Fixture.Children(f.Root + p) }
+func (f *fixture) Exists(p string) bool       { f.Helper(); return f.Fixture.Exists(f.Root + p) }
+func (f *fixture) Gone(p string)              { f.Helper(); f.Fixture.Gone(f.Root + p) }
+func (f *fixture) Children(p string) []string { f.Helper(); return f.Fixture.Children(f.Root + p) }
+
 func (f *fixture) Filled(p string, n int) []string { f.Helper(); return f.Fixture.Filled(f.Root+p, n) }
 func (f *fixture) Get(p string) ([]byte, *zk.Stat) { f.Helper(); return f.Fixture.Get(f.Root + p) }
 func (f *fixture) Set(p, data string)              { f.Helper(); f.Fixture.Set(f.Root+p, []byte(data)) }
 func (f *fixture) Delete(p string)                 { f.Helper(); f.Fixture.Delete(f.Root + p) }
 func (f *fixture) Watched(p string, n int)         { f.Helper(); f.Fixture.Watched(f.Root+p, n) }
 func (f *fixture) Ephemerals() []string            { f.Helper(); return f.within(f.Fixture.Ephemerals()) }
-func (f *fixture) Watches() []string               { f.Helper(); return f.within(f.Fixture.Watches()) }
+
+func (f *fixture) Watches() []string { f.Helper(); return f.within(f.Fixture.Watches()) }
 
 func (f *fixture) within(paths []string) []string {
 	for i := range paths {

@@ -127,7 +127,7 @@ func TestHolderThatIsAskedToGoLeavesTheLockToWhoAsks(t *testing.T) {
 	bob.Release()
 	for _, u := range behind {
 		u.Granted()
-		require.Zero(t, len(harness.All[recipes.PreemptAsked](u.Notices)), "that was for another")
+		require.Empty(t, harness.All[recipes.PreemptAsked](u.Notices), "that was for another")
 		u.Release()
 	}
 	h.NoEphemerals()

@@ -33,7 +33,7 @@ func TestTokensGrowWhileWorkersAreKilledAtRandom(t *testing.T) {
 	workers, killed := make(map[string]*process.Process), []string(nil)
 	victims := make(chan string, kills)
 	next := 1 + random.IntN(10)
-	f.downstream.mu.Lock()
+	f.mu.Lock()
 	f.arrived = func(r report) {
 		if r.What != "write" {
 			return
@@ -47,7 +47,7 @@ func TestTokensGrowWhileWorkersAreKilledAtRandom(t *testing.T) {
 			victims <- r.Worker
 		}
 	}
-	f.downstream.mu.Unlock()
+	f.mu.Unlock()
 	hire := func(name string) {
 		t.Helper()
 		w := f.process(name, 4*time.Second)

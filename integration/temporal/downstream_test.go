@@ -192,6 +192,7 @@ func (p reporter) labour(ctx context.Context) (token lockguard.Token, err error)
 
 // enter and leave are a critical section of two activities.
 func (p reporter) enter(ctx context.Context) (lockguard.Token, error) { return p.tell(ctx, "enter") }
+
 func (p reporter) leave(ctx context.Context) (lockguard.Token, error) { return p.tell(ctx, "leave") }
 
 // linger writes. In the first attempt it waits until its context ends, tells why, and leaves a goroutine behind that

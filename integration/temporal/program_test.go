@@ -21,7 +21,7 @@ import (
 var binary string
 
 var build = sync.OnceValue(func() (err error) {
-	if binary, err = os.MkdirTemp("", "lockkeeper-temporal-"); err != nil { //nolint:usetesting // it is for all tests
+	if binary, err = os.MkdirTemp("", "lockkeeper-temporal-"); err != nil {
 		return err
 	}
 	build := exec.Command("go", "build", "-o", filepath.Join(binary, "lockkeeper"), "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")

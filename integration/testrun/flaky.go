@@ -49,10 +49,10 @@ func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 	begin, runs := time.Now(), 0
 	programs, err := os.MkdirTemp("", "testrun-")
 	if err != nil {
-		fmt.Fprintln(r.out, err)
+		_, _ = fmt.Fprintln(r.out, err)
 		return false
 	}
-	defer os.RemoveAll(programs)
+	defer func() { _ = os.RemoveAll(programs) }()
 	binaries := make(map[*part][]binary)
 	for _, p := range parts {
 		binaries[p] = r.compile(ctx, p, filepath.Join(programs, p.name))
@@ -64,7 +64,7 @@ func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 	tallies := make(map[string]*tally)
 	for round := range n {
 		s := rounds[round%len(rounds)]
-		fmt.Fprintf(r.out, "round %d of %d: %s\n", round+1, n, s)
+		_, _ = fmt.Fprintf(r.out, "round %d of %d: %s\n", round+1, n, s)
 		once := &runner{root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out}}
 		stop := func() {}
 		if s.hogged {
@@ -131,8 +131,10 @@ func (r *runner) repeat(ctx context.Context, p *part, binaries []binary, s surro
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
-			cmd := r.command(ctx, p, "go", slices.Concat([]string{"tool", "test2json", "-t", "-p", b.pkg, b.file,
-				"-test.v=test2json", "-test.paniconexit0", "-test.shuffle=on", "-test.timeout=" + limit}, p.selection("-test."))...)
+			cmd := r.command(ctx, p, "go", slices.Concat([]string{
+				"tool", "test2json", "-t", "-p", b.pkg, b.file,
+				"-test.v=test2json", "-test.paniconexit0", "-test.shuffle=on", "-test.timeout=" + limit,
+			}, p.selection("-test."))...)
 			cmd.Dir = b.dir
 			cmd.Env = append(cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", s.processors))
 			r.follow(p, cmd)
@@ -152,16 +154,16 @@ func table(out io.Writer, tallies map[string]*tally, runs int, took time.Duratio
 	})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(list) > 0 {
-		fmt.Fprintln(w, "\nfailed\tpart\tpackage\ttest\tunder")
+		_, _ = fmt.Fprintln(w, "\nfailed\tpart\tpackage\ttest\tunder")
 	}
 	for _, t := range list {
-		fmt.Fprintf(w, "%d of %d\t%s\t%s\t%s\t%s\n", t.failed, runs, t.part, short(t.pkg), t.test, strings.Join(t.in, "; "))
+		_, _ = fmt.Fprintf(w, "%d of %d\t%s\t%s\t%s\t%s\n", t.failed, runs, t.part, short(t.pkg), t.test, strings.Join(t.in, "; "))
 	}
 	_ = w.Flush()
 	for _, t := range list {
-		fmt.Fprintf(out, "\n%s %s\n  all of it: %s\n  again:     %s\n", short(t.pkg), t.test, t.log, t.again)
+		_, _ = fmt.Fprintf(out, "\n%s %s\n  all of it: %s\n  again:     %s\n", short(t.pkg), t.test, t.log, t.again)
 	}
-	fmt.Fprintf(out, "\n%d runs, %d tests failed at least once; %s\n", runs, len(list), took.Round(time.Second))
+	_, _ = fmt.Fprintf(out, "\n%d runs, %d tests failed at least once; %s\n", runs, len(list), took.Round(time.Second))
 }
 
 func cmpOr(a, b int) int {

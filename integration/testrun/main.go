@@ -26,7 +26,7 @@ func main() {
 // run returns 0 when all passed, 1 when something failed, and 2 when the arguments are wrong.
 func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprint(errors, usage)
+		_, _ = fmt.Fprint(errors, usage)
 		return 2
 	}
 	root, err := os.Getwd()
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 		_, err = os.Stat(filepath.Join(root, "integration", "testrun"))
 	}
 	if err != nil {
-		fmt.Fprintf(errors, "testrun: start it in the root of the repository: %v\n", err)
+		_, _ = fmt.Fprintf(errors, "testrun: start it in the root of the repository: %v\n", err)
 		return 2
 	}
 	flags := flag.NewFlagSet("testrun "+args[0], flag.ContinueOnError)
@@ -52,10 +52,10 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 		r.flags = append(r.flags, "-race")
 	}
 	if err := os.RemoveAll(r.logs); err != nil {
-		fmt.Fprintf(errors, "testrun: %v\n", err)
+		_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
 		return 2
 	}
-	passed := false
+	var passed bool
 	switch args[0] {
 	case "test":
 		passed = r.run(ctx, testParts(), *atOnce)
@@ -66,12 +66,12 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	case "flaky":
 		parts, err := partsOf(flags.Args())
 		if err != nil {
-			fmt.Fprintf(errors, "testrun: %v\n", err)
+			_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
 			return 2
 		}
 		passed = flaky(ctx, r, parts, *n)
 	default:
-		fmt.Fprint(errors, usage)
+		_, _ = fmt.Fprint(errors, usage)
 		return 2
 	}
 	if !passed {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -109,7 +110,7 @@ func (p *part) list(ctx context.Context, root string) ([]string, error) {
 	cmd.Dir = filepath.Join(root, p.dir)
 	out, err := cmd.Output()
 	if err != nil {
-		if exit, ok := err.(*exec.ExitError); ok {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return nil, fmt.Errorf("%s: %w\n%s", cmd, err, exit.Stderr)
 		}
 		return nil, err

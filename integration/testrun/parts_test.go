@@ -49,9 +49,9 @@ func TestEveryPackageIsRunOnceUnderEachSetting(t *testing.T) {
 }
 
 func TestCommandRepeatsJustTheTest(t *testing.T) {
-	real := &part{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}}
+	servers := &part{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}}
 	require.Equal(t, `LOCKKEEPER_TEST_ZK=real go test -race -shuffle 17 -run '^TestA$/^lease_\(0\)$' ./integration/locks`,
-		real.again(failure{module + "/integration/locks", "TestA/lease_(0)", "-test.shuffle 17\n"}))
+		servers.again(failure{module + "/integration/locks", "TestA/lease_(0)", "-test.shuffle 17\n"}))
 
 	own := &part{name: "gocron", dir: "adapters/gocron"}
 	require.Equal(t, `cd adapters/gocron && go test -race -run '^TestA$' ./example`,

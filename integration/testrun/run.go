@@ -139,9 +139,9 @@ func (r *runner) take(p *part, o outcome) {
 	for _, test := range o.skipped {
 		r.skipped = append(r.skipped, short(o.pkg)+" "+test)
 	}
-	fmt.Fprintf(r.out, "%s %8s  %-12s %s\n", word, took, p.name, short(o.pkg))
+	_, _ = fmt.Fprintf(r.out, "%s %8s  %-12s %s\n", word, took, p.name, short(o.pkg))
 	for _, f := range o.failed {
-		fmt.Fprintf(r.out, "                         %s\n", f.title())
+		_, _ = fmt.Fprintf(r.out, "                         %s\n", f.title())
 	}
 	r.mu.Unlock()
 	for _, f := range o.failed {
@@ -194,22 +194,22 @@ func (r *runner) summary(took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range r.failures {
-		fmt.Fprintf(r.out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
+		_, _ = fmt.Fprintf(r.out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
 		lines := strings.Split(strings.TrimRight(frames.ReplaceAllString(f.output, ""), "\n"), "\n")
 		for _, line := range lines[:min(len(lines), excerpt)] {
-			fmt.Fprintf(r.out, "    %s\n", line[:min(len(line), width)])
+			_, _ = fmt.Fprintf(r.out, "    %s\n", line[:min(len(line), width)])
 		}
 		for _, line := range lines[min(len(lines), excerpt):] {
 			if strings.Contains(line, "seed") {
-				fmt.Fprintf(r.out, "    %s\n", line)
+				_, _ = fmt.Fprintf(r.out, "    %s\n", line)
 			}
 		}
-		fmt.Fprintf(r.out, "  all of it: %s\n", f.log)
-		fmt.Fprintf(r.out, "  again:     %s\n", f.again)
+		_, _ = fmt.Fprintf(r.out, "  all of it: %s\n", f.log)
+		_, _ = fmt.Fprintf(r.out, "  again:     %s\n", f.again)
 	}
 	slices.Sort(r.skipped)
 	for _, test := range r.skipped {
-		fmt.Fprintf(r.out, "skipped: %s\n", test)
+		_, _ = fmt.Fprintf(r.out, "skipped: %s\n", test)
 	}
-	fmt.Fprintf(r.out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n", r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
+	_, _ = fmt.Fprintf(r.out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n", r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
 }

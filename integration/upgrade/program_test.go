@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -159,12 +160,5 @@ func (s *site) lines(file string, enough func(lines []string) bool, what string)
 
 func (s *site) has(file, line string) {
 	s.t.Helper()
-	s.lines(file, func(lines []string) bool {
-		for _, l := range lines {
-			if l == line {
-				return true
-			}
-		}
-		return false
-	}, fmt.Sprintf("the line %q", line))
+	s.lines(file, func(lines []string) bool { return slices.Contains(lines, line) }, fmt.Sprintf("the line %q", line))
 }
