@@ -86,7 +86,7 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		}
 		rec, err := decodeContender(data)
 		if err != nil {
-			return g.overwritten()
+			return g.overwritten(errOverwritten)
 		}
 		g.absorb(&rec, stat)
 		if rec.Mode == priority.Shared {

@@ -213,7 +213,10 @@ func (g *Grant) inspect(ctx context.Context) error {
 	}
 	rec, err := decodeContender(data)
 	if err != nil || !rec.Granted || !g.s.owns(stat) {
-		return g.overwritten()
+		return g.overwritten(errOverwritten)
+	}
+	if g.grantedAgain(rec.token(stat)) {
+		return g.overwritten(errGrantedAgain)
 	}
 	g.absorb(&rec, stat)
 	g.mu.Lock()
@@ -247,13 +250,26 @@ func (g *Grant) blind(now instant) bool {
 
 var errBlind = errors.New("no answer in time to the question whether it is held yet")
 
+var (
+	errOverwritten  = errors.New("somebody has overwritten the holder's node")
+	errGrantedAgain = errors.New("somebody has overwritten the lock's node: others may have held the lock since, and then it was granted anew")
+)
+
+// grantedAgain reports whether the own node has another token than this grant, which no client of ours changes: the
+// record had lost this holder, another one may have held, and a hand-over then took the node for a waiter's.
+func (g *Grant) grantedAgain(token Token) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.token != 0 && token != g.token
+}
+
 // overwritten ends a grant whose node says something else by now. Whether it was
 // granted at all cannot be told, nor who asks it to go: so it goes.
-func (g *Grant) overwritten() error {
+func (g *Grant) overwritten(why error) error {
 	if !g.held() {
 		return g.lossOr(ErrReleased)
 	}
-	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errors.New("somebody has overwritten the holder's node")}
+	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: why}
 	g.lose(loss)
 	g.s.discard(g.path)
 	return loss
@@ -464,7 +480,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 		}
 		rec, err := decodeContender(data)
 		if err != nil {
-			return 0, g.overwritten()
+			return 0, g.overwritten(errOverwritten)
 		}
 		g.absorb(&rec, stat)
 		by, asked, err := g.whoAsks(ctx, &rec, stat)

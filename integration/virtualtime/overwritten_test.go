@@ -105,6 +105,25 @@ func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
 	})
 }
 
+// A short hold in between hands the lock over to the node of the one before, which takes it for granted.
+func TestHolderToWhomTheLockComesBackIsTold(t *testing.T) {
+	run(t, func(w *world) {
+		// given a holder that has just compared
+		holder, other := w.Program("holder", session10), w.Program("other", session10)
+		held := holder.Do(lockguard.Requirement{}, untilCancelled)
+		w.Until(time.Minute)
+		require.True(w, held.Holds())
+
+		// when the record is overwritten, and another one holds and leaves before the next comparison
+		overwrite(w, names(nobody))
+		require.NoError(w, other.Do(lockguard.Requirement{Priority: 50}, lasting(time.Second)).Returned())
+		w.Until(time.Minute + 2*time.Second)
+
+		// then the holder is told
+		lostInTime(held, time.Minute)
+	})
+}
+
 func TestWaiterThatTheRecordNamesHoldsAndTheHolderIsTold(t *testing.T) {
 	run(t, func(w *world) {
 		holder, waiter := w.Program("holder", session10), w.Program("waiter", session10)
