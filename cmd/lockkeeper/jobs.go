@@ -94,6 +94,10 @@ func (p *program) tellCluster(cfg *config.Config, client recipes.Config, named b
 		if named && p.zookeeper.servers == "" && p.zookeeper.root == "" {
 			p.say("LOCKKEEPER_ZK and LOCKKEEPER_ROOT (%s) go before %s (%s)", cluster(client), cfg.File, cluster(cfg.Client))
 		}
+		if client.Auth != nil && client.Auth == cfg.Client.Auth {
+			p.say("signing in at %s with the credentials of %s, which is about %s; give others with --zk-digest-file or LOCKKEEPER_ZK_DIGEST_FILE",
+				cluster(client), cfg.File, cluster(cfg.Client))
+		}
 		cfg.Ensembles = nil
 	case !elsewhere && !named && p.zookeeper.servers == "" && os.Getenv("LOCKKEEPER_ZK") == "" && len(cfg.Client.Servers) > 0:
 		p.say("using ./%s: %s", cfg.File, cluster(client))
