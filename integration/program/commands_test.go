@@ -99,7 +99,7 @@ type storyKey struct{}
 
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr output
+	stdout, stderr harness.Output
 	done           chan struct{}
 }
 
@@ -228,7 +228,7 @@ func prints(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // writes waits for a line, and keeps what its first group matches.
-func (p *process) writes(ts *testscript.TestScript, to *output, verb string, args []string) {
+func (p *process) writes(ts *testscript.TestScript, to *harness.Output, verb string, args []string) {
 	like, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	eventually(ts, func() error {
@@ -511,22 +511,4 @@ func eventually(ts *testscript.TestScript, try func() error) {
 		}
 		<-tick.C
 	}
-}
-
-// output is what a process has written; it may be read meanwhile.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

@@ -198,7 +198,11 @@ func (p reporter) leave(ctx context.Context) (lockguard.Token, error) { return p
 // linger writes. In the first attempt it waits until its context ends, tells why, and leaves a goroutine behind that
 // writes once more when the gate "late" is open. In the next ones it returns its token.
 func (p reporter) linger(ctx context.Context) (lockguard.Token, error) {
-	if token, err := p.tell(ctx, "write"); err != nil || activity.GetInfo(ctx).Attempt > 1 {
+	if activity.GetInfo(ctx).Attempt > 1 {
+		return p.tell(ctx, "write")
+	}
+	// The worker may be stopped before it has the answer: it goes on all the same.
+	if token, err := p.tell(context.WithoutCancel(ctx), "write"); err != nil {
 		return token, err
 	}
 	<-ctx.Done()

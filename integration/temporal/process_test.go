@@ -1,7 +1,6 @@
 package temporal_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +15,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -93,7 +91,7 @@ func (f *fixture) process(name string, session time.Duration, change ...func(*wo
 	}
 	text, err := json.Marshal(p)
 	require.NoError(f, err)
-	cmd, log := exec.Command(os.Args[0]), &output{}
+	cmd, log := exec.Command(os.Args[0]), &harness.Output{}
 	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
 	cmd.Stderr = log
 	stdin, err := cmd.StdinPipe()
@@ -109,36 +107,4 @@ func (f *fixture) process(name string, session time.Duration, change ...func(*wo
 	})
 	f.awaits("works", by(name))
 	return worker
-}
-
-// output is what a process writes.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// has reports whether a line has all the parts.
-func (o *output) has(parts ...string) bool {
-next:
-	for line := range strings.Lines(o.String()) {
-		for _, part := range parts {
-			if !strings.Contains(line, part) {
-				continue next
-			}
-		}
-		return true
-	}
-	return false
 }

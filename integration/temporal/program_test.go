@@ -125,7 +125,7 @@ func (p *programs) daemonClient() *recipes.Client {
 type daemon struct {
 	*process.Process
 	p   *programs
-	log output
+	log harness.Output
 }
 
 func (p *programs) daemon(args ...string) *daemon {
@@ -152,5 +152,5 @@ func (d *daemon) stop() {
 
 func (d *daemon) says(parts ...string) {
 	d.p.Helper()
-	harness.Eventually(d.p, func() bool { return d.log.has(parts...) }, "the daemon says %s", strings.Join(parts, " ... "))
+	d.log.Await(d.p, parts...)
 }

@@ -1,14 +1,12 @@
 package upgrade
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -86,25 +84,7 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 
-	stdout, stderr printed
-}
-
-// printed is what a program prints, while it goes on.
-type printed struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (p *printed) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-func (p *printed) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
+	stdout, stderr harness.Output
 }
 
 func (p *process) output() string { return p.stderr.String() + p.stdout.String() }

@@ -1,4 +1,3 @@
-// Package guardtest is what the tests of adapters share.
 package guardtest
 
 import (

@@ -1,7 +1,6 @@
 package otlp_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -50,29 +48,12 @@ func newPlace(t *testing.T) *place {
 type run struct {
 	*process.Process
 	cmd *exec.Cmd
-	out *output
-}
-
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	out *harness.Output
 }
 
 func (p *place) start(env []string, args ...string) *run {
 	p.Helper()
-	c := &run{cmd: exec.Command(program, args...), out: &output{}}
+	c := &run{cmd: exec.Command(program, args...), out: &harness.Output{}}
 	c.cmd.Dir, c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.dir, slices.Concat(p.env, env), c.out, c.out
 	var err error
 	c.Process, err = process.Start(c.cmd)
