@@ -59,8 +59,9 @@ func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
 			held := h.Hold(h.Lock(c, "large"), "holder")
 			node := held.Node()
 			data, _ := h.Get(node)
-			more := strings.Repeat("x", try.bytes-len(data)-len(`"future":"",`))
-			h.Set(node, []byte(`{"future":"`+more+`",`+strings.TrimPrefix(string(data), "{")))
+			token := fmt.Sprintf(`{"token":%d,`, held.Token()) // which no program changes
+			more := strings.Repeat("x", try.bytes-len(data)-len(token)-len(`"future":"",`)+1)
+			h.Set(node, []byte(token+`"future":"`+more+`",`+strings.TrimPrefix(string(data), "{")))
 
 			request := h.Acquire(h.Lock(asker, "large"), "asker", harness.At(5))
 			if try.fits {
