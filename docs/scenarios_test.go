@@ -19,7 +19,8 @@ func TestListOfScenariosIsComplete(t *testing.T) {
 	require.NoError(t, err)
 	suites := make(map[string]map[string]bool)
 	for _, suite := range []string{
-		"integration/locks", "integration/helix", "integration/interleavings", "integration/classic", "integration/polyglot", "integration/groups",
+		"integration/locks", "integration/helix", "integration/interleavings", "integration/steps", "integration/virtualtime", "integration/classic",
+		"integration/polyglot", "integration/groups",
 		"lockguard", "recipes", "recipes/assignment",
 	} {
 		suites[filepath.Base(suite)] = testsIn(t, filepath.Join("..", suite))

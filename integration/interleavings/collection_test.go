@@ -98,6 +98,31 @@ func TestNewcomerIsRefusedByTheEpochWhenTheLockWasRemovedMeanwhile(t *testing.T)
 	})
 }
 
+// 39: nor is what a client remembers of any use once it has heard of the removal by another way, and has the new epoch.
+func TestMemoryOfRemovedLockNodeGrantsNothing(t *testing.T) {
+	each(t, map[string]func(w *world){
+		"by another lock":  func(w *world) { w.uses("A", "other") },
+		"by a new session": func(w *world) { w.expire("A") },
+	}, func(w *world, hears func(w *world)) {
+		// given a client that has left two locks idle, which are removed
+		w.uses("A", users)
+		w.uses("A", "other")
+		require.Equal(w, []string{"other", users}, sorted(removed(w.collects("gc")())))
+
+		// and another one that holds the first since, at the version that the client remembers
+		x := w.hold("X", at(5))
+		hears(w)
+
+		// when the client asks again, then it waits
+		a := w.ask("A", at(3))
+		require.Equal(w, 1, a.Queued().Position)
+		a.waits()
+		require.Equal(w, []string{"X"}, w.holders())
+		x.release()
+		a.Granted()
+	})
+}
+
 // 39: the newcomer is refused by the epoch alone although nobody is there: it
 // does not queue, nor does a try fail.
 func TestTryIsGrantedThoughTheLockGoesAsItComes(t *testing.T) {

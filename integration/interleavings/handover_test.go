@@ -2,7 +2,9 @@ package interleavings
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -133,4 +135,75 @@ func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
 		n.waits()
 		s.handsOverTo(n)
 	})
+}
+
+// The holder has read who is next while it held the lock. A more important request that has come since goes first.
+func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
+	each(t, map[string]func(w *world, holder *user) (important *user){
+		"it has looked a while ago": func(w *world, holder *user) *user {
+			w.Pass(short)
+			important := w.ask("important", at(9), func(r *recipes.Request) { r.NeverPreempts = true })
+			important.Queued()
+			holder.release()
+			return important
+		},
+		"it was just asked to go": func(w *world, holder *user) *user {
+			important := w.ask("important", at(9))
+			await[recipes.PreemptAsked](holder)
+			holder.release()
+			return important
+		},
+		"it has no connection as it releases": func(w *world, holder *user) *user {
+			returns := w.On(zktest.Op(zktest.Connect).From("holder")).Hold()
+			w.disconnect("holder")
+			w.reached(returns)
+			released := holder.releases()
+			important := w.ask("important", at(9))
+			await[recipes.PreemptSent](important)
+			returns.Release()
+			require.NoError(w, released())
+			return important
+		},
+	}, func(w *world, comes func(w *world, holder *user) (important *user)) {
+		// given one that was handed the lock, and has looked who is next
+		first := w.hold("first", at(1))
+		holder, next := w.wait("holder", at(1), cleanup(time.Hour)), w.wait("next")
+		w.client("important")
+		first.release()
+		holder.Granted()
+		w.Pass(time.Millisecond)
+
+		// when a more important one comes, and the holder releases
+		important := comes(w, holder)
+
+		// then that one is granted
+		important.Granted()
+		next.waits()
+		important.release()
+		next.Granted()
+	})
+}
+
+// Every hold hears that it is asked to go, in whatever order it and others of its client began and ended.
+func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
+	each(t, map[string]time.Duration{"at once": 0, "one after the other": 4 * time.Millisecond, "for long": 30 * time.Millisecond},
+		func(w *world, pause time.Duration) {
+			mine, others := w.client("mine"), w.client("others")
+			var holds []*user
+			for i := range 4 {
+				holds = append(holds, mine.ask(fmt.Sprint("scope ", i), fmt.Sprint("holder ", i), cleanup(time.Hour)))
+				holds[i].Granted()
+				if i == 1 {
+					holds[0].release() // one that ends early
+				}
+				w.Pass(pause)
+			}
+			for _, h := range holds[1:] {
+				boss := others.ask(h.scope, "boss", at(1))
+				await[recipes.PreemptAsked](h)
+				h.release()
+				boss.Granted()
+				boss.release()
+			}
+		})
 }

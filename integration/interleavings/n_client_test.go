@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -15,21 +16,32 @@ import (
 func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 	const deadline = 700 * time.Millisecond
 	const leaving = 500 * time.Millisecond // how long it tries to take back what it has asked for
-	each(t, map[string]func(w *world) (speaks func()){
-		"on the next connection": func(w *world) func() {
+	each(t, map[string]func(w *world) (c *recipes.Client, speaks func()){
+		"from the first connection on": func(w *world) (*recipes.Client, func()) {
+			rule := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
+			return harness.NewClient(w, recipes.Config{Dialer: w.Dialer("A")}), rule.Release
+		},
+		"on the next connection": func(w *world) (*recipes.Client, func()) {
+			c := w.client("A")
 			rule := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
 			w.disconnect("A")
-			return rule.Release
+			return c.Client, rule.Release
 		},
-		"once it is connected": func(w *world) func() {
+		"once it is connected": func(w *world) (*recipes.Client, func()) {
+			c := w.client("A")
 			w.Partition("A")
-			return func() { w.Heal("A") }
+			return c.Client, func() { w.Heal("A") }
 		},
-		"after the request has gone out": func(w *world) func() { return w.On(T1(users).From("A")).HoldReply().Release },
-	}, func(w *world, mute func(w *world) (speaks func())) {
-		c := w.client("A")
-		lock := w.fixture.Lock(c.Client, users)
-		speaks := mute(w)
+		"after the request has gone out": func(w *world) (*recipes.Client, func()) {
+			return w.client("A").Client, w.On(T1(users).From("A")).HoldReply().Release
+		},
+		"after it has joined the queue": func(w *world) (*recipes.Client, func()) {
+			w.hold("H")
+			return w.client("A").Client, w.On(T2(users).From("A")).HoldReply().Release
+		},
+	}, func(w *world, mute func(w *world) (c *recipes.Client, speaks func())) {
+		c, speaks := mute(w)
+		lock := w.fixture.Lock(c, users)
 
 		// when somebody acquires with a deadline, then it ends there, with a moment to leave, and says why
 		start := w.Now()

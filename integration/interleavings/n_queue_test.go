@@ -69,59 +69,6 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 	})
 }
 
-// N10: each kind of grant after each other.
-func TestTokenGrowsThroughAllKindsOfGrants(t *testing.T) {
-	scenario(t, func(w *world) {
-		var last recipes.Token
-		grows := func(what string, u *user) {
-			w.Helper()
-			require.Greater(w, u.Token(), last, what)
-			last = u.Token()
-			require.Equal(w, last, w.state().Holders[0].Token, "by the server, "+what)
-		}
-
-		// T1
-		h := w.hold("H", at(5))
-		grows("the first", h)
-
-		// T4, to an older request than one that is more important and was granted before: a token is no place in line
-		old := w.wait("old", at(3))
-		young := w.wait("young", at(4))
-		h.release()
-		young.Granted()
-		grows("a hand-over past an older request", young)
-		young.release()
-		old.Granted()
-		grows("a hand-over to the older request", old)
-
-		// T7
-		thief := w.ask("thief", at(9), forceful)
-		thief.Granted()
-		grows("a takeover", thief)
-		require.Equal(w, recipes.LossTaken, await[recipes.Lost](old).Err.Reason)
-
-		// T3
-		heir := w.wait("heir", at(1))
-		w.expire("thief")
-		heir.Granted()
-		grows("the end of a session", heir)
-
-		// the scope is removed by garbage collection, and made again: its version starts anew
-		lock := w.lock()
-		heir.release()
-		require.NoError(w, w.Set(root, nil))
-		require.NoError(w, w.Delete(lock.Path))
-		again := w.hold("heir", at(1))
-		grows("the removal of the scope", again)
-
-		// the server restarts
-		require.NoError(w, w.Restart())
-		w.Pass(time.Second)
-		again.release()
-		grows("a restart", w.hold("last", at(2)))
-	})
-}
-
 // N14: a flood of events, and behind it the end of the session, for one that is
 // slow to hear.
 func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {

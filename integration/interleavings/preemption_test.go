@@ -183,6 +183,26 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 			require.Equal(w, state.Holders[0].Token, p.Token())
 			require.Greater(w, p.Token(), h.Token())
 		},
+		"the hand-over comes first, and the takeover is lost": func(w *world) {
+			// given a takeover whose connection breaks before it is carried out
+			h := w.hold("H", at(5))
+			w.client("P")
+			returns := w.On(zktest.Op(zktest.Connect).From("P")).Hold()
+			lost := w.On(T7(users).From("P").Nth(1)).DropRequest()
+			p := w.ask("P", at(9), forceful)
+			w.reached(lost)
+			w.reached(returns)
+
+			// when the holder hands over before the preemptor is back
+			h.release()
+			returns.Release()
+
+			// then the preemptor holds, and has taken over from nobody
+			p.Granted()
+			require.Zero(w, times[recipes.TookOver](p))
+			require.Zero(w, times[recipes.Lost](h))
+			require.Empty(w, w.state().Evicted)
+		},
 		"the takeover comes first": func(w *world) {
 			// given a takeover and a hand-over under way
 			h := w.hold("H", at(5), cleanup(grace))

@@ -315,15 +315,27 @@ func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
 // T4 names the readers in front, all in one step: none has to come in by itself.
 func TestHandOverNamesAllReadersInFront(t *testing.T) {
 	scenario(t, func(w *world) {
-		h := w.hold("H", at(5))
-		readers := []*user{w.ask("A", at(3), sharing), w.ask("B", at(1), sharing), w.ask("C", at(1), sharing)}
-		for _, r := range readers {
-			r.Queued()
-			w.never(T3(users).From(r.Owner))
+		for _, name := range []string{"A", "B", "C"} {
+			w.client(name)
+			w.never(T3(users).From(name))
 		}
-		h.release()
-		for _, r := range readers {
-			r.Granted()
+		for round := range 8 {
+			// given a writer that knows of others from before, and readers behind it
+			first := w.hold("F", at(9))
+			h := w.wait("H", at(5))
+			readers := []*user{w.wait("A", at(3), sharing), w.wait("B", at(1), sharing), w.wait("C", at(1), sharing)}
+			first.release()
+			h.Granted()
+
+			// when it leaves before it has looked for its successor, or soon after
+			w.Pass(time.Duration(round) * 100 * time.Microsecond)
+			h.release()
+
+			// then all have the lock by the same grant
+			for _, r := range readers {
+				require.Equal(w, readers[0].Token(), r.Token(), "round %d", round)
+				r.release()
+			}
 		}
 	})
 }

@@ -60,50 +60,6 @@ func TestHoldLastsAsLongAsAnyOfItsCompanions(t *testing.T) {
 	require.NoError(t, hold.Release(t.Context()))
 }
 
-func TestTicketIsAdoptedByAnotherProcess(t *testing.T) {
-	h := share(t)
-	onlooker := h.Client()
-	holder := h.hold("holder")
-
-	// given a ticket that waits, and one that has adopted it
-	ticket := h.guard(h.Client(), "parked").Enqueue(t.Context(), ofShop)
-	<-ticket.Joined()
-	ref, ok := ticket.Reference()
-	require.True(t, ok)
-	adopted := make(chan *lockguard.Hold, 1)
-	go func() {
-		hold, err := h.guard(h.Client(), "next attempt").Adopt(t.Context(), ofShop, ref)
-		if err != nil {
-			t.Error(err)
-		}
-		adopted <- hold
-	}()
-
-	// when it is granted
-	holder.Release()
-
-	// then the other one has it
-	hold := <-adopted
-	require.Equal(t, []string{"next attempt"}, h.holders(onlooker))
-	<-ticket.Done()
-	old, err := ticket.Hold()
-	if err == nil {
-		<-old.Context().Done()
-		err = context.Cause(old.Context())
-		var lost *recipes.LostError
-		require.ErrorAs(t, old.Release(t.Context()), &lost)
-	}
-	var lost *recipes.LostError
-	require.ErrorAs(t, err, &lost)
-	require.Equal(t, recipes.LossSuperseded, lost.Reason)
-	require.NoError(t, hold.Release(t.Context()))
-
-	// and nothing is left
-	_, err = h.guard(h.Client(), "late").Adopt(t.Context(), ofShop, hold.Reference())
-	require.ErrorAs(t, err, new(*recipes.NotThereError))
-	h.NoEphemerals()
-}
-
 // A hold that ended cleanly, without anybody beside it, leaves a version that the next
 // request of its client takes the lock by, without a look (T1).
 func TestHoldAfterHoldIsTakenWithoutALook(t *testing.T) {

@@ -182,7 +182,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 	h := share(t)
 
 	// given a resource that refuses old tokens
-	store := newStore()
+	var store store
 	var crowd sync.WaitGroup
 	for i := range 5 {
 		l := h.lock(h.Client())

@@ -238,17 +238,3 @@ func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
 	holder.Release()
 	boss.Granted()
 }
-
-// An extension starts the lease anew, not the hold.
-func TestHoldIsAsOldAsItsGrantHoweverOftenItWasExtended(t *testing.T) {
-	h := share(t)
-	onlooker := h.Client()
-	holder := h.hold("holder")
-	since := h.state(onlooker).Holders[0].Since
-	for range 2 {
-		<-time.After(5 * time.Millisecond) // the server's clock goes on
-		require.NoError(t, holder.Granted().Extend(t.Context(), time.Hour))
-		require.Equal(t, since, h.state(onlooker).Holders[0].Since)
-	}
-	holder.Release()
-}

@@ -2,8 +2,6 @@ package locks
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -93,76 +91,6 @@ func TestWaiterOfTheSessionThatExpiredQueuesAgainAndAcquires(t *testing.T) {
 	require.Equal(t, recipes.LossSession, lost.Reason)
 }
 
-// Kazoo K3
-func TestWaiterOfTheExpiredSessionAcquiresWhenTheHolderOfAnotherReleases(t *testing.T) {
-	h := share(t)
-	waiting := h.Client()
-
-	// given a holder and a waiter, and one more in the session of the waiter that holds something else
-	holder := h.hold("holder")
-	waiter := h.Acquire(h.lock(waiting), "waiter")
-	waiter.Queued()
-	other := h.Hold(h.Lock(waiting, "other"), "other")
-
-	// when that session expires, and the holder releases
-	h.Expire(waiting)
-	other.Lost()
-	harness.Await[recipes.Requeued](h, waiter.Notices)
-	waiter.Queued()
-	waiter.IsPending()
-	holder.Release()
-
-	// then the waiter acquires
-	waiter.Granted()
-	require.Greater(t, waiter.Token(), holder.Token())
-}
-
-// etcd T1: ours queues again instead of giving up.
-func TestDeadRequestIsNeverGranted(t *testing.T) {
-	h := share(t)
-	onlooker := h.Client()
-	victim := h.Client()
-
-	for round := range 8 {
-		// given a holder and a waiter
-		holder := h.hold(fmt.Sprint("holder ", round))
-		waiter := h.Acquire(h.lock(victim), fmt.Sprint("victim ", round))
-		waiter.Queued()
-		dead := h.state(onlooker).Waiters[0]
-		require.Equal(t, waiter.Owner, dead.Owner)
-
-		// when the session of the waiter ends at the moment that the holder releases
-		var both sync.WaitGroup
-		both.Go(func() { h.Expire(victim) })
-		both.Go(func() {
-			if round%2 == 0 { // then; in the other rounds: at the same time
-				harness.Await[recipes.Requeued](h, waiter.Notices)
-			}
-			holder.Release()
-		})
-		both.Wait()
-
-		// then what it gets is another request, of a session that lives; or it
-		// was granted before the end, and is told that this is over
-		waiter.Granted()
-		if waiter.Granted().ID() == dead.ID {
-			waiter.Lost()
-			require.NotZero(t, round%2)
-			continue
-		}
-		require.Len(t, harness.All[recipes.Requeued](waiter.Notices), 1)
-		now := h.state(onlooker)
-		require.Equal(t, []string{waiter.Owner}, harness.Owners(now.Holders))
-		require.Equal(t, waiter.Granted().ID(), now.Holders[0].ID)
-		require.NotEqual(t, dead.Session, now.Holders[0].Session)
-		id, _ := victim.Session()
-		require.Equal(t, id, now.Holders[0].Session)
-		require.Greater(t, waiter.Token(), holder.Token())
-		waiter.Release()
-	}
-	h.NoEphemerals()
-}
-
 // etcd T4
 func TestDeathOfTheWaiterInFrontGrantsNothing(t *testing.T) {
 	h := share(t)
@@ -193,53 +121,4 @@ func TestDeathOfTheWaiterInFrontGrantsNothing(t *testing.T) {
 	victim.IsPending()
 	waiter.Release()
 	victim.Granted()
-}
-
-// N14
-func TestExpiryAmongManyEventsIsNotMissed(t *testing.T) {
-	h := share(t)
-	const scopes = 40
-
-	// given a client with a lock, and with requests for forty locks of another client
-	other, doomed := h.Client(), h.Client()
-	own := h.Hold(h.Lock(doomed, "own"), "own")
-	var holders, waiters []*harness.Request
-	for i := range scopes {
-		holders = append(holders, h.Hold(h.Lock(other, fmt.Sprint("scope ", i)), fmt.Sprint("holder ", i)))
-		waiters = append(waiters, h.Acquire(h.Lock(doomed, fmt.Sprint("scope ", i)), fmt.Sprint("waiter ", i)))
-	}
-	for _, w := range waiters {
-		w.Queued()
-	}
-
-	// when all its watches fire, and its session expires among them
-	id, password := doomed.Session()
-	var storm sync.WaitGroup
-	for i, g := range holders {
-		storm.Go(func() { _ = g.Granted().Release(context.WithoutCancel(t.Context())) })
-		if i == scopes/2 {
-			storm.Go(func() {
-				if err := h.Server.Expire(t.Context(), id, password); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	storm.Wait()
-
-	// then the loss is told
-	require.Equal(t, recipes.LossSession, own.Lost().Err.Reason)
-
-	// and each request holds in the new session, or held in the old one and is told the loss
-	for i, w := range waiters {
-		w.Granted()
-		state, err := other.Lock(t.Context(), fmt.Sprint("scope ", i))
-		require.NoError(t, err)
-		if len(state.Holders) == 0 || state.Holders[0].ID != w.Granted().ID() {
-			w.Lost()
-			continue
-		}
-		require.NotEqual(t, id, state.Holders[0].Session)
-		require.Len(t, harness.All[recipes.Requeued](w.Notices), 1)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -49,38 +47,6 @@ func TestReadersHoldTogetherAndAWriterAlone(t *testing.T) {
 	r3.Release()
 	w.Granted()
 	h.heldBy(onlooker, "w")
-}
-
-// Readers that wait behind a writer which has seen them are granted in one
-// transaction, also when it knows the first of them already: it takes none of them
-// for all.
-func TestReadersThatWaitTogetherAreGrantedTogether(t *testing.T) {
-	h := share(t)
-	opener, onlooker := h.lock(h.Client()), h.Client()
-	locks := []*recipes.PriorityLock{h.lock(h.Client()), h.lock(h.Client()), h.lock(h.Client())}
-	for reads := range 16 {
-		// given a writer that knows of others from before, and two readers behind it
-		first := h.Hold(opener, "first")
-		writer := h.Acquire(locks[0], "writer")
-		writer.Queued()
-		r1 := h.Acquire(locks[1], "r1", harness.Shared)
-		r1.Queued()
-		r2 := h.Acquire(locks[2], "r2", harness.Shared)
-		r2.Queued()
-		first.Release()
-		writer.Granted()
-
-		// when it leaves soon after it has looked for its successor, in some of these rounds
-		for range reads {
-			h.state(onlooker)
-		}
-		writer.Release()
-
-		// then both have the lock by the same grant
-		require.Equal(t, r1.Token(), r2.Token(), "after %d reads", reads)
-		r1.Release()
-		r2.Release()
-	}
 }
 
 // The readers behind a writer wait for it, however many come: it does not
@@ -193,24 +159,6 @@ func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
 	w.IsPending()
 	readers[1].Release()
 	w.Granted()
-}
-
-func TestForcefulWriterTakesOverFromAllReaders(t *testing.T) {
-	h := share(t)
-	var readers []*harness.Request
-	for i := range 3 {
-		readers = append(readers, h.hold(fmt.Sprint("reader ", i), harness.At(1), harness.Shared))
-	}
-	w := h.acquire("w", harness.At(5), harness.Forceful)
-	w.Granted()
-	require.Len(t, harness.Await[recipes.TookOver](h, w.Notices).From, 3)
-	for _, r := range readers {
-		lost := r.Lost()
-		require.Equal(t, recipes.LossTaken, lost.Err.Reason)
-		require.Equal(t, "w", lost.Err.By)
-		require.Greater(t, w.Token(), lost.Err.Token)
-	}
-	h.heldBy(h.Client(), "w")
 }
 
 func TestReaderThatOutranksAWriterPreemptsIt(t *testing.T) {
@@ -377,46 +325,4 @@ func read(l *recipes.PriorityLock, room *readingRoom, mode priority.Mode, level 
 	}
 	room.leave(mode)
 	return g.Release(ctx)
-}
-
-// The Guard counts nested holds of one mode, and refuses to make a shared one
-// exclusive: two that both want that would wait for each other for ever.
-func TestUpgradeFailsAtOnceAndChangesNothing(t *testing.T) {
-	h := share(t)
-	guard := h.guard(h.Client(), "reader")
-	shared := users
-	shared.Mode = priority.Shared
-	hold, err := guard.Acquire(t.Context(), shared)
-	require.NoError(t, err)
-	other, err := h.guard(h.Client(), "other").Acquire(t.Context(), shared)
-	require.NoError(t, err)
-
-	// when the reader wants to be alone
-	var upgrade *lockguard.UpgradeError
-	_, err = guard.Acquire(hold.Context(), users)
-	require.ErrorAs(t, err, &upgrade)
-	require.Contains(t, err.Error(), "users")
-
-	// then it holds as before, and may nest another shared hold
-	inner, err := guard.Acquire(hold.Context(), shared)
-	require.NoError(t, err)
-	require.Equal(t, hold.Token(), inner.Token())
-	require.Len(t, h.Ephemerals(), 2)
-	for _, held := range []*lockguard.Hold{inner, hold, other} {
-		require.NoError(t, held.Release(t.Context()))
-	}
-}
-
-func TestReadersOfDeadSessionsCountForNothing(t *testing.T) {
-	h := share(t)
-	mortal, alive := h.Client(), h.Client()
-	r1 := h.Hold(h.lock(mortal), "r1", harness.Shared)
-	r2 := h.Hold(h.lock(alive), "r2", harness.Shared)
-	w := h.queued("w")
-	h.Expire(mortal)
-	require.Equal(t, recipes.LossSession, r1.Lost().Err.Reason)
-	w.IsPending()
-	r2.Release()
-	w.Granted()
-	require.False(t, slices.Contains(harness.Owners(h.state(alive).Holders), "r1"))
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
@@ -85,52 +84,4 @@ func TestFirstWaiterLearnsOfAMoreImportantOneThatCameBetweenItsLooks(t *testing.
 	harness.Await[recipes.Displaced](h, first.Notices)
 	holder.Release()
 	more.Granted()
-}
-
-// The version of the lock node that a knock has read keeps it from undoing a grant since.
-func TestKnockThatIsOvertakenByAGrantChangesNothing(t *testing.T) {
-	h := share(t)
-	shell := h.Shell()
-
-	// given a waiter whose holder goes
-	holder := h.hold("holder")
-	node := lockNode(holder)
-	wire := &tripwire{}
-	waiter := h.Acquire(h.lock(h.Client(through(wire))), "waiter")
-	waiter.Queued()
-	takes := func(guid string) (made string) {
-		_, stat := h.Get(node)
-		r, err := shell.Multi(
-			&zk.CreateRequest{
-				Path: node + "/2147483647-x-" + guid + "-", Flags: zk.FlagEphemeral | zk.FlagSequence, Acl: harness.WorldACL,
-				Data: []byte(`{"format":1,"owner":"o","lease_timeout_ms":3600000,"mode":"exclusive","granted":true}`),
-			},
-			&zk.SetDataRequest{Path: node, Data: []byte(`{"format":1,"holders":["` + guid + `"]}`), Version: stat.Version})
-		if err != nil {
-			t.Error(err)
-			return ""
-		}
-		return r[0].String
-	}
-
-	// when one takes the lock past it, and another one right before it knocks
-	const one, other = "aaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbb"
-	knocked := make(chan string, 1)
-	wire.set(beforeTransaction, 0, func() {
-		first := takes(one)
-		wire.set(beforeTransaction, 0, func() {
-			if err := shell.Delete(first, -1); err != nil {
-				t.Error(err)
-			}
-			knocked <- takes(other)
-		})
-	})
-	h.Delete(holder.Node())
-	made := harness.Receive(t, knocked, "the waiter has not knocked")
-
-	// then that one holds, and the waiter waits for it
-	waiter.IsPending()
-	require.Equal(t, other, h.state(h.Client()).Holders[0].ID)
-	h.Delete(made)
-	waiter.Granted()
 }

@@ -61,8 +61,10 @@ func TestExtensionDoesNotBeginTheMinimumRuntimeAnew(t *testing.T) {
 	run(t, func(w *world) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
 		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
+		since := urgent.Lock(scope).Holders[0].Since
 		w.Until(time.Hour)
 		require.NoError(w, held.Hold().Extend(w.Context(), day))
+		require.Equal(w, since, urgent.Lock(scope).Holders[0].Since, "the hold is as old as it was")
 		urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
 		require.Error(w, held.Returned())
 		require.Equal(w, []string{"2h0m0s PreemptSent", "2h0m0s Acquired"}, urgent.Told())
