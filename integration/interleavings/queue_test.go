@@ -198,3 +198,29 @@ func TestWaiterThatIsGrantedBeforeItWatchesItselfHolds(t *testing.T) {
 		b.handsOverTo(c)
 	})
 }
+
+// A more important request may come, and ask the holder to go, between the look at the queue and the look at the holder
+// that sets the watch.
+func TestFirstWaiterLearnsOfAMoreImportantOneThatCameBetweenItsLooks(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a first waiter that has asked the holder to go, and has listed the queue again
+		h := w.hold("H", cleanup(time.Hour))
+		asks, first := w.stops(T6(users).From("F").Nth(1), "F", at(1))
+		lists := w.On(Lists(users).From("F").Nth(1)).Hold()
+		asks.Release()
+		w.reached(lists)
+		reads := w.On(Reads(users, h.id()).From("F").Nth(1)).Hold()
+		lists.Release()
+		w.reached(reads)
+
+		// when a more important one comes, and asks the holder too
+		more := w.ask("M", at(2))
+		await[recipes.PreemptSent](more)
+		reads.Release()
+
+		// then the first one is told that it is not the first any more
+		await[recipes.Displaced](first)
+		h.release()
+		more.Granted()
+	})
+}

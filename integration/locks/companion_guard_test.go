@@ -2,15 +2,12 @@ package locks
 
 import (
 	"context"
-	"path"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -58,43 +55,6 @@ func TestHoldLastsAsLongAsAnyOfItsCompanions(t *testing.T) {
 	hold, err := boss.Hold()
 	require.NoError(t, err)
 	require.NoError(t, hold.Release(t.Context()))
-}
-
-// A hold that ended cleanly, without anybody beside it, leaves a version that the next
-// request of its client takes the lock by, without a look (T1).
-func TestHoldAfterHoldIsTakenWithoutALook(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
-		t.Run(mode.String(), func(t *testing.T) {
-			h := share(t)
-			wire := &tripwire{}
-			l, shell := h.lock(h.Client(through(wire))), h.Shell()
-			request := recipes.Request{Owner: "agent", Hold: holdID, Mode: mode}
-
-			// given a hold that has ended
-			first, err := l.Acquire(t.Context(), request)
-			require.NoError(t, err)
-			scope := path.Dir(h.nodeOf(first.ID()))
-			require.NoError(t, first.Release(t.Context()))
-
-			// when the same is asked for again and again
-			for range 20 {
-				var looked atomic.Bool
-				wire.set(beforeListing, 0, func() {
-					if all, _, err := shell.Children(scope); err != nil || len(all) == 0 {
-						looked.Store(true) // before it had the lock
-					}
-				})
-				g, err := l.Acquire(t.Context(), request)
-				require.NoError(t, err)
-				wire.unset()
-				require.NoError(t, g.Release(t.Context()))
-
-				// then nobody looks who is there before the lock is taken
-				require.False(t, looked.Load())
-			}
-		})
-	}
 }
 
 // The version is none to take the lock by while another member holds it.

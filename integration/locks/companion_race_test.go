@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,29 +15,35 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // Each of the transactions of companions, with what is most in its way committed
 // right before it: it was sent by then in the belief that nothing has happened.
 
-// wired returns a client whose next transaction waits until act has returned.
-func (f *fixture) wired() (c *recipes.Client, before func(n int, act func())) {
+// wiredBefore returns a client. Its n-th transaction after the call of before waits until act has returned.
+func (f *fixture) wiredBefore() (c *recipes.Client, before func(n int, act func())) {
 	f.Helper()
-	wire := &tripwire{}
-	c = f.Client(through(wire))
-	require.NoError(f, f.warm(c))
-	return c, func(n int, act func()) {
-		wire.set(beforeTransaction, n, act)
-		f.Cleanup(func() { require.True(f, wire.unset(), "the transaction was not sent") })
-	}
+	c, wire := f.wired()
+	return c, func(n int, act func()) { f.meanwhile(wire.On(zktest.Op(zktest.Multi).Nth(n)).Hold(), act) }
+}
+
+// queues plays a test with nobody behind a hold, and with somebody: queue has that one wait; nil if there is nobody.
+func queues(t *testing.T, body func(h *fixture, queue func() (stranger *harness.Request))) {
+	t.Helper()
+	t.Run("nobody waits", func(t *testing.T) { body(share(t), func() *harness.Request { return nil }) })
+	t.Run("somebody waits", func(t *testing.T) {
+		h := share(t)
+		body(h, func() *harness.Request { return h.queued("stranger") })
+	})
 }
 
 func TestJoinAgainstARequestToGo(t *testing.T) {
 	h := share(t)
 	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))
-	c, before := h.wired()
+	c, before := h.wiredBefore()
 	var boss *harness.Request
-	before(0, func() { // T14: a boss has asked
+	before(1, func() { // T14: a boss has asked
 		boss = h.acquire("boss", harness.At(5))
 		harness.Await[recipes.PreemptAsked](h, agent.Notices)
 	})
@@ -45,13 +52,45 @@ func TestJoinAgainstARequestToGo(t *testing.T) {
 	boss.Granted()
 }
 
+// T15 contains the version of the node that it replaces: what was asked of that holder meanwhile is asked of the adopter,
+// since then.
+func TestAdoptionAgainstARequestToGo(t *testing.T) {
+	h := share(t)
+	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))
+	ref := h.reference(agent)
+	onlooker := h.Client()
+	asked := func() time.Time {
+		holders := h.state(onlooker).Holders
+		require.Len(h, holders, 1)
+		require.Len(h, holders[0].PreemptedBy, 1)
+		return holders[0].PreemptedBy[0].At
+	}
+	c, before := h.wiredBefore()
+	var boss *harness.Request
+	var since time.Time
+	before(1, func() { // T15: a boss has asked
+		boss = h.acquire("boss", harness.At(5))
+		harness.Await[recipes.PreemptAsked](h, agent.Notices)
+		since = asked()
+		harness.Eventually(h, func() bool { // another note would be of another time
+			_, stat := h.Get(h.Create(h.Root+"/time-", nil, zk.FlagSequence))
+			return stat.Ctime > since.UnixMilli()
+		}, "the server's clock goes on")
+	})
+	adopter := h.adoptBy(h.lock(c), "adopter", ref)
+	adopter.Granted()
+	require.Equal(t, since, asked())
+	adopter.Release()
+	boss.Granted()
+}
+
 func TestRequestToGoAgainstAJoin(t *testing.T) {
 	h := share(t)
 	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))
 	ref := h.reference(agent)
-	c, before := h.wired()
+	c, before := h.wiredBefore()
 	var activity *harness.Request
-	before(0, func() { // T6: one has joined
+	before(1, func() { // T6: one has joined
 		activity = h.join("activity", ref)
 		activity.Granted()
 	})
@@ -70,9 +109,9 @@ func TestTakeoverAgainstAJoinForCleanup(t *testing.T) {
 	h := share(t)
 	agent := h.hold("agent", ofHold)
 	ref := h.reference(agent)
-	c, before := h.wired()
+	c, before := h.wiredBefore()
 	var helper *harness.Request
-	before(1, func() { // T7, after T6: one has joined
+	before(2, func() { // T7, after T6: one has joined
 		helper = h.join("helper", ref, forCleanup)
 		helper.Granted()
 	})
@@ -86,106 +125,84 @@ func TestTakeoverAgainstAJoinForCleanup(t *testing.T) {
 
 func TestReleaseAgainstAJoin(t *testing.T) {
 	t.Parallel()
-	for _, waits := range []bool{false, true} {
-		t.Run(fmt.Sprintf("somebody waits=%t", waits), func(t *testing.T) {
-			h := share(t)
-			c, before := h.wired()
-			agent := h.Hold(h.lock(c), "agent", ofHold)
-			ref := h.reference(agent)
-			var stranger *harness.Request
-			if waits {
-				stranger = h.queued("stranger")
-			}
-			var activity *harness.Request
-			before(0, func() { // T4 or T5: one has joined
-				activity = h.join("activity", ref)
-				activity.Granted()
-			})
-			agent.Release()
-
-			// then that one has the lock, and nobody beside it
-			require.Equal(t, []string{"activity"}, h.holders(h.Client()))
-			require.Equal(t, ref.Token, h.join("another", h.reference(activity)).Token())
-			if waits {
-				stranger.IsPending()
-			}
-			require.NoError(t, activity.Granted().Check())
-			require.Empty(t, harness.All[recipes.Lost](activity.Notices))
+	queues(t, func(h *fixture, queue func() *harness.Request) {
+		c, before := h.wiredBefore()
+		agent := h.Hold(h.lock(c), "agent", ofHold)
+		ref := h.reference(agent)
+		stranger := queue()
+		var activity *harness.Request
+		before(1, func() { // T4 or T5: one has joined
+			activity = h.join("activity", ref)
+			activity.Granted()
 		})
-	}
+		agent.Release()
+
+		// then that one has the lock, and nobody beside it
+		require.Equal(h, []string{"activity"}, h.holders(h.Client()))
+		require.Equal(h, ref.Token, h.join("another", h.reference(activity)).Token())
+		if stranger != nil {
+			stranger.IsPending()
+		}
+		require.NoError(h, activity.Granted().Check())
+		require.Empty(h, harness.All[recipes.Lost](activity.Notices))
+	})
 }
 
 func TestJoinAgainstTheReleaseOfTheLastCompanion(t *testing.T) {
 	t.Parallel()
-	for _, waits := range []bool{false, true} {
-		t.Run(fmt.Sprintf("somebody waits=%t", waits), func(t *testing.T) {
-			h := share(t)
-			agent := h.hold("agent", ofHold)
-			ref := h.reference(agent)
-			var stranger *harness.Request
-			if waits {
-				stranger = h.queued("stranger")
-			}
-			for _, accede := range []string{"join", "adopt"} {
-				if agent == nil {
-					break
-				}
-				c, before := h.wired()
-				before(0, func() { // T14 or T15: nobody holds any more, or the stranger does
-					agent.Release()
-					if waits {
-						stranger.Granted()
-					}
-				})
-				if accede == "join" {
-					requireNotThere(t, h.joinBy(h.lock(c), "late", ref).Refused())
-					agent = nil
-				}
-				requireNotThere(t, h.adopt("late", ref).Refused())
+	queues(t, func(h *fixture, queue func() *harness.Request) {
+		agent := h.hold("agent", ofHold)
+		ref := h.reference(agent)
+		stranger := queue()
+		c, before := h.wiredBefore()
+		before(1, func() { // T14: nobody holds any more, or the stranger does
+			agent.Release()
+			if stranger != nil {
+				stranger.Granted()
 			}
 		})
-	}
+		requireNotThere(h, h.joinBy(h.lock(c), "late", ref).Refused())
+		requireNotThere(h, h.adopt("late", ref).Refused())
+	})
 }
 
 func TestAdoptionAgainstARelease(t *testing.T) {
 	t.Parallel()
-	for _, first := range []string{"release", "adoption"} {
-		for _, waits := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s first, somebody waits=%t", first, waits), func(t *testing.T) {
-				h := share(t)
-				mine, beforeMine := h.wired()
-				its, beforeIts := h.wired()
-				old := h.Hold(h.lock(mine), "old", ofHold)
-				ref := h.reference(old)
-				var stranger *harness.Request
-				if waits {
-					stranger = h.queued("stranger")
-				}
-				if first == "release" {
-					beforeIts(0, func() { old.Release() })
-					requireNotThere(t, h.adoptBy(h.lock(its), "new", ref).Refused())
-					if waits {
-						stranger.Granted()
-					}
-					return
-				}
-				var adopter *harness.Request
-				beforeMine(0, func() {
-					adopter = h.adopt("new", ref)
-					adopter.Granted()
-				})
-				var lost *recipes.LostError
-				require.ErrorAs(t, old.Granted().Release(t.Context()), &lost)
-				require.Equal(t, recipes.LossSuperseded, lost.Reason)
-				require.Equal(t, []string{"new"}, h.holders(h.Client()))
-				require.Empty(t, harness.All[recipes.Lost](adopter.Notices))
-				adopter.Release()
-				if waits {
-					stranger.Granted()
-				}
-			})
+	queues(t, func(h *fixture, queue func() *harness.Request) {
+		old := h.hold("old", ofHold)
+		ref := h.reference(old)
+		stranger := queue()
+		c, before := h.wiredBefore()
+		before(1, old.Release) // T15
+		requireNotThere(h, h.adoptBy(h.lock(c), "new", ref).Refused())
+		if stranger != nil {
+			stranger.Granted()
 		}
-	}
+	})
+}
+
+func TestReleaseAgainstAnAdoption(t *testing.T) {
+	t.Parallel()
+	queues(t, func(h *fixture, queue func() *harness.Request) {
+		c, before := h.wiredBefore()
+		old := h.Hold(h.lock(c), "old", ofHold)
+		ref := h.reference(old)
+		stranger := queue()
+		var adopter *harness.Request
+		before(1, func() { // T4 or T5: the hold is another's
+			adopter = h.adopt("new", ref)
+			adopter.Granted()
+		})
+		var lost *recipes.LostError
+		require.ErrorAs(h, old.Granted().Release(h.Context()), &lost)
+		require.Equal(h, recipes.LossSuperseded, lost.Reason)
+		require.Equal(h, []string{"new"}, h.holders(h.Client()))
+		require.Empty(h, harness.All[recipes.Lost](adopter.Notices))
+		adopter.Release()
+		if stranger != nil {
+			stranger.Granted()
+		}
+	})
 }
 
 func TestJoinAndAdoptionAgainstAJoin(t *testing.T) {
@@ -202,9 +219,9 @@ func TestJoinAndAdoptionAgainstAJoin(t *testing.T) {
 				h.Expire(doomed)
 				h.holderIs(h.Client(), "one")
 			}
-			c, before := h.wired()
+			c, before := h.wiredBefore()
 			var faster *harness.Request
-			before(0, func() {
+			before(1, func() {
 				faster = h.join("faster", h.reference(one))
 				faster.Granted()
 			})
@@ -229,9 +246,9 @@ func TestOfTwoAdoptersOneIsTooLate(t *testing.T) {
 	h := share(t)
 	old := h.hold("old", ofHold)
 	ref := h.reference(old)
-	c, before := h.wired()
+	c, before := h.wiredBefore()
 	var faster *harness.Request
-	before(0, func() {
+	before(1, func() {
 		faster = h.adopt("faster", ref)
 		faster.Granted()
 	})
@@ -246,9 +263,9 @@ func TestResumptionAgainstTheFirstWaiter(t *testing.T) {
 		doomed := h.Client()
 		agent := h.Hold(h.lock(doomed), "agent", ofHold)
 		ref := h.reference(agent)
-		c, before := h.wired()
+		c, before := h.wiredBefore()
 		var again *harness.Request
-		before(0, func() { // T3
+		before(1, func() { // T3
 			again = h.adopt("agent again", ref)
 			again.Granted()
 		})
@@ -269,9 +286,9 @@ func TestResumptionAgainstTheFirstWaiter(t *testing.T) {
 		ref := h.reference(agent)
 		h.Expire(doomed)
 		h.NoEphemerals()
-		c, before := h.wired()
+		c, before := h.wiredBefore()
 		var other *harness.Request
-		before(0, func() { other = h.hold("other") }) // T16
+		before(1, func() { other = h.hold("other") }) // T16
 		requireNotThere(t, h.adoptBy(h.lock(c), "agent again", ref).Refused())
 		require.Equal(t, []string{"other"}, h.holders(h.Client()))
 		require.Empty(t, harness.All[recipes.Lost](other.Notices))
@@ -287,22 +304,14 @@ func TestResumptionAgainstARemovalOfTheLockNode(t *testing.T) {
 	node := lockNode(agent)
 	h.Expire(doomed)
 	h.NoEphemerals()
-	shell := h.Shell()
-	_, seen, err := shell.Get(node)
-	require.NoError(t, err)
+	_, seen := h.Get(node)
 
-	c, before := h.wired()
+	c, before := h.wiredBefore()
 	var bob *harness.Request
-	before(0, func() { // T16: the node was removed, and another holds at the version that was read
-		_, stat, err := shell.Get(h.Root)
-		require.NoError(t, err)
-		_, err = shell.Multi(
-			&zk.SetDataRequest{Path: h.Root, Version: stat.Version},
-			&zk.DeleteRequest{Path: node, Version: -1})
-		require.NoError(t, err)
+	before(1, func() { // T16: the node was removed, and another holds at the version that was read
+		h.collect(node)
 		bob = h.hold("bob")
-		_, now, err := shell.Get(node)
-		require.NoError(t, err)
+		_, now := h.Get(node)
 		require.Equal(t, seen.Version, now.Version)
 	})
 	requireNotThere(t, h.adoptBy(h.lock(c), "agent again", ref).Refused())
@@ -320,10 +329,8 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 
-	wire := &tripwire{}
-	c := h.Client(through(wire))
-	require.NoError(t, h.warm(c))
-	wire.set(beforeListing, 0, func() { // G was read before
+	c, wire := h.wired()
+	h.meanwhile(wire.On(zktest.Op(zktest.GetChildren).Nth(1)).Hold(), func() { // G was read before
 		holder.Release()
 		ticket.Granted()
 		h.Expire(doomed)
@@ -332,7 +339,6 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 	})
 	again := h.adoptBy(h.lock(c), "again", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
 	require.Greater(t, again.Token(), holder.Token(), "nobody knew the ticket's: it is a new one")
-	require.True(t, wire.unset())
 }
 
 // Nor one whose priority changes while it looks: that has another name since.
@@ -344,16 +350,13 @@ func TestAdopterDoesNotMissOneThatMovesWhileItLooks(t *testing.T) {
 	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 
-	wire := &tripwire{}
-	c := h.Client(through(wire))
-	require.NoError(t, h.warm(c))
-	wire.set(beforeGet, 1, func() { // of the ticket's node, which the list has shown
+	c, wire := h.wired()
+	h.meanwhile(wire.On(zktest.Op(zktest.GetData).Nth(2)).Hold(), func() { // of the ticket's node, which the list has shown
 		revise(recipes.Terms{Priority: 3, LeaseTimeout: time.Hour})
 		require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 	})
 	adopter := h.adoptBy(h.lock(c), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
 	adopter.Queued()
-	require.True(t, wire.unset())
 	holder.Release()
 	adopter.Granted()
 }
@@ -362,91 +365,73 @@ func TestAdopterDoesNotMissOneThatMovesWhileItLooks(t *testing.T) {
 func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 	h := share(t)
 	var hall harness.Occupancy
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
-	defer cancel()
-	done := make(chan error, 8)
+	var crowd sync.WaitGroup
 	const turns = 8
 	for n := range 3 {
 		l := h.lock(h.Client())
-		go func() {
+		crowd.Go(func() {
 			for turn := range turns {
-				g, err := l.Acquire(ctx, recipes.Request{Owner: fmt.Sprint("stranger ", n), Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute})
-				if err != nil {
-					done <- err
-					return
-				}
-				who := fmt.Sprintf("stranger %d turn %d", n, turn)
-				token, err := g.Token(ctx)
-				if err != nil {
-					done <- err
-					return
-				}
-				hall.Enter(who, token)
-				hall.Leave(who)
-				if err := g.Release(ctx); err != nil {
-					done <- err
-					return
+				r := recipes.Request{Owner: fmt.Sprintf("stranger %d turn %d", n, turn), Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}
+				if err := visit(t.Context(), l, r, &hall); err != nil {
+					t.Errorf("%s: %v", r.Owner, err)
 				}
 			}
-			done <- nil
-		}()
+		})
 	}
 	for n := range 2 {
 		mine, others := h.lock(h.Client()), []*recipes.PriorityLock{h.lock(h.Client()), h.lock(h.Client())}
-		go func() {
+		crowd.Go(func() {
 			for turn := range turns {
 				id := fmt.Sprintf("hold %d turn %d", n, turn)
-				agent, err := mine.Acquire(ctx, recipes.Request{Owner: id, Hold: id, CleanupTimeout: time.Minute})
-				if err != nil {
-					done <- err
-					return
-				}
-				token, err := agent.Token(ctx)
-				if err != nil {
-					done <- err
-					return
-				}
-				hall.Enter(id, token) // all of them as one
-				ref := agent.Reference()
-				grants := []*recipes.Grant{agent}
-				for i, l := range others {
-					how := l.Join
-					if (turn+i)%3 == 0 {
-						how = l.Adopt
-					}
-					g, err := how(ctx, ref, recipes.Request{Owner: id, ForCleanup: true})
-					if err != nil {
-						done <- fmt.Errorf("%s: %w", id, err)
-						return
-					}
-					if (turn+i)%3 == 0 {
-						old := slices.IndexFunc(grants, func(g *recipes.Grant) bool { return g.ID() == ref.ID })
-						var lost *recipes.LostError
-						if err := grants[old].Release(ctx); !errors.As(err, &lost) || lost.Reason != recipes.LossSuperseded {
-							done <- fmt.Errorf("%s: the release of one that was adopted: %w", id, err)
-							return
-						}
-						grants = slices.Delete(grants, old, old+1)
-						ref = g.Reference()
-					}
-					grants = append(grants, g)
-				}
-				for i, g := range grants {
-					if i == len(grants)-1 {
-						hall.Leave(id)
-					}
-					if err := g.Release(ctx); err != nil {
-						done <- fmt.Errorf("%s: release: %w", id, err)
-						return
-					}
+				if err := together(t.Context(), mine, others, id, turn, &hall); err != nil {
+					t.Errorf("%s: %v", id, err)
 				}
 			}
-			done <- nil
-		}()
+		})
 	}
-	for range 5 {
-		require.NoError(t, <-done)
-	}
+	crowd.Wait()
 	hall.WasExclusive(t, 5*turns)
 	h.NoEphemerals()
+}
+
+// together goes inside with a hold that others join, or adopt, and comes out when the last of its members has left.
+func together(ctx context.Context, mine *recipes.PriorityLock, others []*recipes.PriorityLock, id string, turn int, hall *harness.Occupancy) error {
+	agent, err := mine.Acquire(ctx, recipes.Request{Owner: id, Hold: id, CleanupTimeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	token, err := agent.Token(ctx)
+	if err != nil {
+		return err
+	}
+	hall.Enter(id, token) // all of them as one
+	grants := []*recipes.Grant{agent}
+	for i, l := range others {
+		how, adopts := l.Join, (turn+i)%3 == 0
+		if adopts {
+			how = l.Adopt
+		}
+		last := grants[len(grants)-1]
+		g, err := how(ctx, last.Reference(), recipes.Request{Owner: id, ForCleanup: true})
+		if err != nil {
+			return err
+		}
+		if adopts {
+			var lost *recipes.LostError
+			if err := last.Release(ctx); !errors.As(err, &lost) || lost.Reason != recipes.LossSuperseded {
+				return fmt.Errorf("the release of one that was adopted: %w", err)
+			}
+			grants = grants[:len(grants)-1]
+		}
+		grants = append(grants, g)
+	}
+	for i, g := range grants {
+		if i == len(grants)-1 {
+			hall.Leave(id)
+		}
+		if err := g.Release(ctx); err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // fixture is a harness.Fixture for tests of one lock, that of the scope "users".
@@ -52,6 +53,43 @@ func inLine(turns int) func(*recipes.Config) {
 
 // allSeen gives each request a node, where a test looks at them.
 var allSeen = inLine(0)
+
+// wired returns a client that has done everything once, so that what it does but once in its life is done, and the proxy
+// between it and the server.
+func (f *fixture) wired(change ...func(*recipes.Config)) (*recipes.Client, *zktest.Proxy) {
+	f.Helper()
+	wire := zktest.RunProxyT(f, f.Server.Addr())
+	c := f.Client(append(change, harness.Servers(wire.Addr()))...)
+	f.warm(c)
+	return c, wire
+}
+
+// warm lets a client do everything once.
+func (f *fixture) warm(c *recipes.Client) {
+	f.Helper()
+	f.Hold(f.Lock(c, "warm"), "warm").Release()
+	f.State(c, "warm")
+}
+
+// meanwhile does something while a request, or its answer, is held by a rule, and then lets it go.
+func (f *fixture) meanwhile(rule *zktest.Rule, act func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-rule.Reached():
+			act()
+			rule.Release()
+		case <-f.Context().Done():
+		}
+	}()
+	f.Cleanup(func() { <-done })
+}
+
+// request is any request but a ping, whose time is not a step of anything.
+func request() zktest.Match {
+	return zktest.Any().Where(func(q zktest.Request) bool { return q.Op != zktest.Ping && q.Op != zktest.Connect })
+}
 
 // lock returns the lock of the scope "users".
 func (f *fixture) lock(c *recipes.Client) *recipes.PriorityLock {

@@ -8,10 +8,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
-
-// A request lists the queue twice: before its node is created, and after.
-const secondListing = 1
 
 // Curator L1
 func TestListingThatFailsIsToldAndLeavesNoRequest(t *testing.T) {
@@ -23,11 +21,9 @@ func TestListingThatFailsIsToldAndLeavesNoRequest(t *testing.T) {
 	node := lockNode(holder)
 
 	// when a request has joined, and then may not list the queue
-	wire := &tripwire{}
-	c := h.Client(through(wire))
-	require.NoError(t, c.Ready(t.Context()))
+	c, wire := h.wired()
 	joined := 0
-	wire.set(beforeListing, secondListing, func() {
+	h.meanwhile(wire.On(zktest.Op(zktest.GetChildren).Nth(2)).Hold(), func() { // the first one is before its node is created
 		joined = len(h.Ephemerals())
 		if _, err := shell.SetACL(node, zk.WorldACL(zk.PermAll&^zk.PermRead), -1); err != nil {
 			t.Error(err)

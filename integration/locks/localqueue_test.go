@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // line has somebody hold the lock, and others stand in line behind.
@@ -137,17 +137,12 @@ func TestHolderThatIsAskedToGoLeavesTheLockToWhoAsks(t *testing.T) {
 // is, keeps it from being passed on.
 func TestNodeThatSomebodyHasWrittenIsNotPassedOn(t *testing.T) {
 	h := share(t)
-	wire := &tripwire{}
-	holder, behind := h.line(h.Client(inLine(8), through(wire)), 2)
-	shell, node := h.Shell(), holder.Node()
-	data, _, err := shell.Get(node)
-	require.NoError(t, err)
-	wire.set(beforeTransaction, 0, func() {
-		_, err := shell.Set(node, data, -1)
-		require.NoError(t, err)
-	})
+	c, wire := h.wired(inLine(8))
+	holder, behind := h.line(c, 2)
+	node := holder.Node()
+	data, _ := h.Get(node)
+	h.meanwhile(wire.On(zktest.Op(zktest.Multi).Nth(1)).Hold(), func() { h.Set(node, data) })
 	holder.Release()
-	require.True(t, wire.unset())
 	require.NotEqual(t, holder.Granted().ID(), behind[0].Granted().ID())
 
 	// and then the line goes on
@@ -159,22 +154,21 @@ func TestNodeThatSomebodyHasWrittenIsNotPassedOn(t *testing.T) {
 
 func TestAnswersThatAreLostWhileALockIsPassedOn(t *testing.T) {
 	h := share(t)
-	wire := &tripwire{}
-	c := h.Client(inLine(8), through(wire))
-	for step := 0; ; step++ {
+	c, wire := h.wired(inLine(8))
+	for step := 1; ; step++ {
 		holder, behind := h.line(c, 2)
-		wire.set(afterRequest, step, wire.cut)
+		lost := wire.On(request().Nth(step)).DropReply()
 		holder.Release()
 		behind[0].Granted()
-		tripped := wire.unset()
+		lost.Remove()
 		require.Greater(t, behind[0].Token(), holder.Token(), "answer %d is lost", step)
 		h.heldBy(c, behind[0].Owner)
 		behind[0].Release()
 		require.Greater(t, behind[1].Token(), behind[0].Token(), "answer %d is lost", step)
 		behind[1].Release()
 		h.NoEphemerals()
-		if !tripped {
-			require.Greater(t, step, 1, "there is an answer to lose")
+		if lost.Fired() == 0 {
+			require.Greater(t, step, 2, "there is an answer to lose")
 			return
 		}
 	}
@@ -184,18 +178,16 @@ func TestAnswersThatAreLostWhileALockIsPassedOn(t *testing.T) {
 // whether it was carried out is heard all the same.
 func TestRequestToGoThatMeetsALostTransactionIsHeard(t *testing.T) {
 	h := share(t)
-	wire := &tripwire{}
-	holder, behind := h.line(h.Client(inLine(8), through(wire)), 1)
-	shell, node := h.Shell(), holder.Node()
+	c, wire := h.wired(inLine(8))
+	holder, behind := h.line(c, 1)
+	id, _ := c.Session()
 	others := h.lock(h.Client())
 	asked := make(chan *harness.Request, 1)
-	wire.set(beforeTransaction, 0, func() {
-		asked <- h.Acquire(others, "bob", harness.At(5))
-		harness.Eventually(t, func() bool {
-			data, _, err := shell.Get(node)
-			return err == nil && strings.Contains(string(data), "preempt_by")
-		}, "the holder is asked to go")
-		wire.cut()
+	h.meanwhile(wire.On(zktest.Op(zktest.Multi).Nth(1)).Hold(), func() {
+		bob := h.Acquire(others, "bob", harness.At(5))
+		harness.Await[recipes.PreemptSent](h, bob.Notices)
+		wire.Disconnect(id)
+		asked <- bob
 	})
 	holder.Release()
 	bob := <-asked

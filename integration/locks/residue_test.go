@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // The tests of this file look at the whole process and the whole server, so
@@ -107,20 +108,19 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 
 	// given a client of which each request, and each answer, may be the moment
 	// at which its caller leaves
-	wire := &tripwire{}
-	mine := h.Client(through(wire))
+	mine, wire := h.wired()
 	others := h.Client()
-	require.NoError(t, mine.Ready(t.Context()))
-	require.NoError(t, others.Ready(t.Context()))
-	require.NoError(t, h.warm(mine, others))
+	h.warm(others)
 	watches := len(h.Watches())
 	goroutines := goleak.IgnoreCurrent()
 
 	for _, c := range courses(h, mine, others) {
-		for _, where := range []spot{beforeRequest, atAnswer} {
+		for where, keep := range map[string]func(*zktest.Fault) *zktest.Rule{
+			"before the request": (*zktest.Fault).Hold, "at its answer": (*zktest.Fault).HoldReply,
+		} {
 			for _, used := range []bool{false, true} {
 				steps := 0
-				for tripped := true; tripped; steps++ {
+				for kept := true; kept; steps++ {
 					scope := c.name
 					if !used {
 						scope = fmt.Sprintf("%s %s %d", c.name, where, steps)
@@ -128,9 +128,18 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 					// when it leaves there
 					h.History.Add("test", "%s, leave %s %d", c.name, where, steps)
 					ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
-					wire.set(where, steps, cancel)
+					rule := keep(wire.On(request().Nth(steps + 1)))
+					go func() {
+						select {
+						case <-rule.Reached():
+							cancel()
+							rule.Release()
+						case <-ctx.Done():
+						}
+					}()
 					err := c.run(ctx, cancel, scope)
-					tripped = wire.unset()
+					kept = rule.Fired() > 0
+					rule.Remove()
 					if err != nil {
 						require.ErrorIs(t, err, context.Canceled)
 					}
@@ -148,24 +157,6 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 	// and no watch, and no goroutine
 	h.AtMostWatches(watches)
 	require.NoError(t, goleak.Find(goroutines))
-}
-
-// warm lets each client do everything once, so that what it does but once in
-// its life is done.
-func (f *fixture) warm(clients ...*recipes.Client) error {
-	for _, c := range clients {
-		g, err := f.Lock(c, "warm").Acquire(f.Context(), recipes.Request{})
-		if err != nil {
-			return err
-		}
-		if _, err := c.Lock(f.Context(), "warm"); err != nil {
-			return err
-		}
-		if err := g.Release(f.Context()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // N8

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func sharing(r *recipes.Request) { r.Mode = priority.Shared }
@@ -268,17 +269,20 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 		visits  = 60
 	)
 	for i := range clients {
-		wire := &tripwire{}
-		l := h.lock(h.Client(through(wire)))
+		c, wire := h.wired()
+		l := h.lock(c)
+		lost := wire.On(zktest.Any()).Delay(0)
 		random := rand.New(rand.NewPCG(uint64(i), 7))
 		crowd.Go(func() {
+			defer func() { lost.Remove() }()
 			for n := range visits {
 				mode := priority.Shared
 				if random.IntN(10) < 2 {
 					mode = priority.Exclusive
 				}
 				if random.IntN(20) == 0 {
-					wire.set(afterRequest, random.IntN(4), wire.cut)
+					lost.Remove()
+					lost = wire.On(request().Nth(1 + random.IntN(4))).DropReply()
 				}
 				if err := read(l, &room, mode, priority.Level(random.IntN(3)), random.IntN(4) == 0, n%9 == 0); err != nil {
 					t.Errorf("visitor %d: %v", i, err)

@@ -2,7 +2,6 @@ package locks
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,34 +53,4 @@ func TestSessionThatLocksTwiceHoldsOnce(t *testing.T) {
 	first.Release()
 	second.Granted()
 	require.Greater(t, second.Token(), first.Token())
-}
-
-// A more important request may come, and ask the holder to go, between the look at the queue and the look at the holder
-// that sets the watch.
-func TestFirstWaiterLearnsOfAMoreImportantOneThatCameBetweenItsLooks(t *testing.T) {
-	h := share(t)
-
-	// given a holder that is asked to go
-	holder := h.hold("holder", harness.Cleanup(time.Hour))
-	wire := &tripwire{}
-	c, boss := h.Client(through(wire)), h.lock(h.Client())
-	came := make(chan *harness.Request, 1)
-
-	// when a more important one comes, and asks the holder too, after the first one has listed the queue again
-	wire.set(beforeTransaction, 0, func() {
-		wire.set(beforeListing, 0, func() {
-			wire.set(beforeGet, 0, func() {
-				more := h.Acquire(boss, "more important", harness.At(2))
-				harness.Await[recipes.PreemptSent](h, more.Notices)
-				came <- more
-			})
-		})
-	})
-	first := h.Acquire(h.lock(c), "first", harness.At(1))
-	more := harness.Receive(t, came, "the first one has not looked")
-
-	// then the first one is told that it is not the first any more
-	harness.Await[recipes.Displaced](h, first.Notices)
-	holder.Release()
-	more.Granted()
 }

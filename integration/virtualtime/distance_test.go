@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -17,16 +18,28 @@ import (
 const trip = 10 * time.Millisecond
 
 func TestRoundTripsOfAHold(t *testing.T) {
-	run(t, func(w *world) {
+	each(t, map[string]struct {
+		r     lockguard.Requirement
+		leave time.Duration // a member of a hold reads the lock node, and lists, before it leaves
+	}{
+		"alone":                {lockguard.Requirement{}, trip},
+		"that others can join": {lockguard.Requirement{Hold: holdID}, 3 * trip},
+		"that shares":          {lockguard.Requirement{Hold: holdID, Mode: priority.Shared}, 3 * trip},
+	}, func(w *world, c struct {
+		r     lockguard.Requirement
+		leave time.Duration
+	},
+	) {
 		p := w.Program("holder", long)
 		warm(p, scope)
+		require.NoError(w, p.Do(c.r, lasting(time.Millisecond)).Returned())
 
-		// a lock that nobody else wants: one for T1, one for T5
+		// a lock that nobody else wants: one for T1, by the version that the last hold has left, one for T5
 		start := w.Now()
-		held := p.Do(lockguard.Requirement{}, lasting(time.Millisecond))
+		held := p.Do(c.r, lasting(time.Millisecond))
 		require.NoError(w, held.Returned())
 		require.Equal(w, trip, held.Began()-start)
-		require.Equal(w, 2*trip+time.Millisecond, held.Ended()-start)
+		require.Equal(w, trip+time.Millisecond+c.leave, held.Ended()-start)
 	})
 }
 
