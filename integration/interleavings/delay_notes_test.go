@@ -50,10 +50,7 @@ func TestReaderThatComesInADelayWaitsLikeTheOneInFront(t *testing.T) {
 }
 
 // lockData is what the lock node says.
-func (w *world) lockData() []byte {
-	lock := w.lock()
-	return lock.Data
-}
+func (w *world) lockData() []byte { return w.lock().Data }
 
 // 61: readers go on past a note of one of them, however they come to hold, and
 // none of them forgets it.
@@ -99,28 +96,6 @@ func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
 		require.Contains(w, string(w.lockData()), h.Granted().ID())
 		r.release()
 		require.ErrorContains(w, w.ask("R", within(0)).Refused(), "delayed until about")
-	})
-}
-
-// A reader that has held beside one that is gone does not take the lock alone by
-// what it remembers of its release.
-func TestReaderWithADelayRemembersNoLockThatIsDelayed(t *testing.T) {
-	scenario(t, func(w *world) {
-		r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
-		r.Granted()
-		w.hold("H", sharing, delaying(recipes.MaxLockDelay))
-		w.expire("H")
-		r.release()
-		require.ErrorContains(w, w.ask("R", within(0)).Refused(), "delayed until about")
-	})
-}
-
-func TestReaderThatLeavesAtOnceTakesItsNoteAway(t *testing.T) {
-	scenario(t, func(w *world) {
-		r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
-		r.Granted()
-		r.release()
-		w.ask("N", within(0)).Granted()
 	})
 }
 
@@ -210,32 +185,6 @@ func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
 	})
 }
 
-// A try that begins a delay late writes over nobody's grant.
-func TestTryThatBeginsADelayLateChangesNothing(t *testing.T) {
-	each(t, map[string]func(w *world){
-		"somebody has waited": func(w *world) {
-			s := w.ask("S")
-			s.Granted()
-		},
-		"the lock was removed, and is there anew": func(w *world) {
-			for len(removed(w.collects("gc")())) == 0 {
-				w.Pass(2 * delay)
-			}
-			s := w.ask("S")
-			s.Granted()
-		},
-	}, func(w *world, meanwhile func(w *world)) {
-		w.hold("H", delaying(delay))
-		w.expire("H")
-		w.Pass(2 * short)
-		late, n := w.stops(Rewrites(users).From("N").Nth(1), "N", within(0))
-		meanwhile(w)
-		late.Release()
-		n.Refused()
-		require.Equal(w, []string{"S"}, w.holders())
-	})
-}
-
 // 65: a notice of one whose node is gone changes nothing at a lock that was removed
 // and is there anew, with the same version.
 func TestNoticeOfOneThatIsGoneChangesNoLockThatIsThereAnew(t *testing.T) {
@@ -306,29 +255,39 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 	})
 }
 
-// 67: a collector that notices an unclean end late writes over nobody's grant.
-func TestCollectorThatNoticesAnEndLateChangesNothing(t *testing.T) {
-	each(t, map[string]func(w *world){
-		"somebody has waited": func(*world) {},
-		"the lock was removed, and is there anew": func(w *world) {
-			for len(removed(w.collects("gc2")())) == 0 {
-				w.Pass(2 * delay)
-			}
+// 67: a try, or a collector, that notices an unclean end late writes over nobody's grant.
+func TestEndThatIsNoticedLateChangesNothing(t *testing.T) {
+	for who, notices := range map[string]func(w *world) (late *zktest.Rule, ends func()){
+		"a try": func(w *world) (*zktest.Rule, func()) {
+			late, n := w.stops(Rewrites(users).From("N").Nth(1), "N", within(0))
+			return late, func() { n.Refused() }
 		},
-	}, func(w *world, meanwhile func(w *world)) {
-		w.hold("H", delaying(delay))
-		w.expire("H")
-		w.Pass(2 * short)
-		late := w.On(Rewrites(users).From("gc").Nth(1)).Hold()
-		outcome := w.collects("gc")
-		w.reached(late)
-		meanwhile(w)
-		s := w.ask("S")
-		s.Granted()
-		late.Release()
-		require.Contains(w, left(outcome()), users)
-		require.Equal(w, []string{"S"}, w.holders())
-	})
+		"a collector": func(w *world) (*zktest.Rule, func()) {
+			late := w.On(Rewrites(users).From("gc").Nth(1)).Hold()
+			outcome := w.collects("gc")
+			w.reached(late)
+			return late, func() { require.Contains(w, left(outcome()), users) }
+		},
+	} {
+		each(t, map[string]func(w *world){
+			who + ", somebody has waited": func(*world) {},
+			who + ", the lock was removed, and is there anew": func(w *world) {
+				for len(removed(w.collects("gc2")())) == 0 {
+					w.Pass(2 * delay)
+				}
+			},
+		}, func(w *world, meanwhile func(w *world)) {
+			w.hold("H", delaying(delay))
+			w.expire("H")
+			w.Pass(2 * short)
+			late, ends := notices(w)
+			meanwhile(w)
+			w.ask("S").Granted()
+			late.Release()
+			ends()
+			require.Equal(w, []string{"S"}, w.holders())
+		})
+	}
 }
 
 func TestCollectionThatIsOnlyPlannedBeginsNoDelay(t *testing.T) {

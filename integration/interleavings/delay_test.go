@@ -315,27 +315,43 @@ func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
 	})
 }
 
-func TestNewReadersAreNotDelayedByOneThatIsGone(t *testing.T) {
-	scenario(t, func(w *world) {
-		w.hold("H", sharing, delaying(recipes.MaxLockDelay))
-		w.expire("H")
-		r := w.ask("R", sharing)
-		r.Granted()
-		require.ErrorContains(w, w.ask("W", within(0)).Refused(), `held by "R"`)
-		r.release()
-		// the reader's clean end does not make the lock free for a writer
-		require.ErrorContains(w, w.ask("W", within(0)).Refused(), "delayed until about")
-		w.ask("R", sharing, within(0)).Granted()
-	})
-}
-
-// A writer that shares by now delays as a reader does.
-func TestHolderThatSharesByNowDelaysAsAReader(t *testing.T) {
-	scenario(t, func(w *world) {
-		h := w.hold("H", delaying(recipes.MaxLockDelay))
-		h.downgrade()
-		w.expire("H")
-		w.ask("R", sharing, within(0)).Granted()
+func TestReaderThatIsGoneDelaysNoReader(t *testing.T) {
+	const delayed = "delayed until about"
+	refused := func(w *world, name, why string, change ...func(*recipes.Request)) {
+		w.Helper()
+		require.ErrorContains(w, w.ask(name, append(change, within(0))...).Refused(), why)
+	}
+	scenarios(t, map[string]func(w *world){
+		"a clean end of a reader does not make the lock free for a writer": func(w *world) {
+			w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+			w.expire("H")
+			r := w.ask("R", sharing)
+			r.Granted()
+			refused(w, "W", `held by "R"`)
+			r.release()
+			refused(w, "W", delayed)
+			w.ask("R", sharing, within(0)).Granted()
+		},
+		"nor does what that one remembers of it": func(w *world) {
+			r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
+			r.Granted()
+			w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+			w.expire("H")
+			r.release()
+			refused(w, "R", delayed)
+		},
+		"a reader that leaves takes its own note away": func(w *world) {
+			r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
+			r.Granted()
+			r.release()
+			w.ask("N", within(0)).Granted()
+		},
+		"a writer that shares by now delays as a reader does": func(w *world) {
+			h := w.hold("H", delaying(recipes.MaxLockDelay))
+			h.downgrade()
+			w.expire("H")
+			w.ask("R", sharing, within(0)).Granted()
+		},
 	})
 }
 
@@ -472,31 +488,30 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 // 58: a request that was given up when nobody knew whether it had come to be has held
 // nothing, though it was granted before it could be taken back.
 func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
-	each(t, map[string]func(w *world) (h, a *user, lost, returns *zktest.Rule){
-		"T1": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
-			lost = w.On(T1(users).From("A").Nth(1)).DropReply()
-			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
-			return nil, w.ask("A", delaying(recipes.MaxLockDelay)), lost, returns
-		},
-		"T2": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
-			h = w.hold("H")
-			lost = w.On(T2(users).From("A").Nth(1)).DropReply()
-			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
-			return h, w.ask("A", delaying(recipes.MaxLockDelay)), lost, returns
-		},
-		"T12": func(w *world) (h, a *user, lost, returns *zktest.Rule) {
-			h = w.hold("H", at(9))
-			var s terms
-			a = w.wait("A", delaying(recipes.MaxLockDelay), s.under)
-			lost = w.On(T12(users).From("A").Nth(1)).DropReply()
-			returns = w.On(zktest.Op(zktest.Connect).From("A")).Hold()
-			s.change(to(7))
-			return h, a, lost, returns
-		},
-	}, func(w *world, begin func(w *world) (h, a *user, lost, returns *zktest.Rule)) {
+	each(t, map[string]struct {
+		lost          zktest.Match
+		behind, moves bool
+	}{
+		"T1": {T1(users), false, false}, "T2": {T2(users), true, false}, "T12": {T12(users), true, true},
+	}, func(w *world, c struct {
+		lost          zktest.Match
+		behind, moves bool
+	},
+	) {
 		// given a caller that leaves after its connection broke as it asked
 		w.client("A")
-		h, a, lost, returns := begin(w)
+		var h *user
+		if c.behind {
+			h = w.hold("H", at(9))
+		}
+		lost := w.On(c.lost.From("A").Nth(1)).DropReply()
+		returns := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
+		var s terms
+		a := w.ask("A", delaying(recipes.MaxLockDelay), s.under)
+		if c.moves {
+			a.Queued()
+			s.change(to(7))
+		}
 		w.reached(lost)
 		w.reached(returns)
 		a.Cancel()

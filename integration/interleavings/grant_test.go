@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -147,6 +148,34 @@ func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) 
 		behind.waits()
 		busy.release()
 		before.Granted()
+	})
+}
+
+// N1: T1 is executed in one session, whose client comes back in another.
+func TestGrantOfASessionThatIsOverCountsForNothingInTheNext(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a client that took the lock and never heard of it
+		w.client("A")
+		takes := w.On(T1(users).From("A").Nth(1)).DropReply()
+		returns := w.On(zktest.Op(zktest.Connect).From("A").Nth(1)).Hold()
+		a := w.ask("A", at(9))
+		w.reached(takes)
+		w.reached(returns)
+		first := a.id()
+
+		// when its session expires before it is back, and another takes the lock
+		w.expire("A")
+		b := w.hold("B", at(1), cleanup(time.Hour))
+		returns.Release()
+
+		// then it does not hold, but queues under a new name, and holds when its turn has come
+		require.Equal(w, 1, a.Queued().Position)
+		a.waits()
+		require.NotEqual(w, first, a.id())
+		require.Equal(w, []string{"B"}, w.holders())
+		b.release()
+		require.NotEqual(w, first, a.Granted().ID())
+		require.Greater(w, a.Token(), b.Token())
 	})
 }
 

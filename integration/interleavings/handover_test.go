@@ -53,6 +53,29 @@ func TestHandOverToOneThatGivesUpReachesTheNext(t *testing.T) {
 	}
 }
 
+// N2: an administrator deletes the node of a waiter while T4 to it is under way.
+func TestWaiterWhoseNodeIsDeletedWhileItIsGrantedGetsAnErrorAndTheNextOneTheLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder that hands over to the first of two waiters
+		h := w.hold("H", at(5))
+		victim, next := w.ask("victim", at(3)), w.ask("next", at(1))
+		victim.Queued()
+		next.Queued()
+		handsOver, released := h.releasesUpTo(T4(users).From("H").Nth(1))
+
+		// when the first one's node is deleted before that is done
+		w.evict(victim)
+		require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
+		next.waits()
+		handsOver.Release()
+
+		// then the lock goes to the second
+		require.NoError(w, released())
+		require.Greater(w, next.Token(), h.Token())
+		require.Equal(w, []string{"next"}, w.holders())
+	})
+}
+
 // 3, with T4 first and a caller of S that has left before S hears of it: S gives
 // the lock on.
 func TestGrantWhoseCallerHasLeftIsHandedOn(t *testing.T) {
@@ -139,21 +162,22 @@ func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
 
 // The holder has read who is next while it held the lock. A more important request that has come since goes first.
 func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
-	each(t, map[string]func(w *world, holder *user) (important *user){
-		"it has looked a while ago": func(w *world, holder *user) *user {
+	each(t, map[string]func(w *world, holder *user, began time.Duration) (important *user){
+		"it has looked a while ago": func(w *world, holder *user, _ time.Duration) *user {
 			w.Pass(short)
 			important := w.ask("important", at(9), func(r *recipes.Request) { r.NeverPreempts = true })
 			important.Queued()
 			holder.release()
 			return important
 		},
-		"it was just asked to go": func(w *world, holder *user) *user {
+		"it was just asked to go": func(w *world, holder *user, began time.Duration) *user {
 			important := w.ask("important", at(9))
 			await[recipes.PreemptAsked](holder)
+			require.LessOrEqual(w, w.Now(), began+2*time.Millisecond, "what it has read may be used for longer")
 			holder.release()
 			return important
 		},
-		"it has no connection as it releases": func(w *world, holder *user) *user {
+		"it has no connection as it releases": func(w *world, holder *user, _ time.Duration) *user {
 			returns := w.On(zktest.Op(zktest.Connect).From("holder")).Hold()
 			w.disconnect("holder")
 			w.reached(returns)
@@ -164,17 +188,18 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 			require.NoError(w, released())
 			return important
 		},
-	}, func(w *world, comes func(w *world, holder *user) (important *user)) {
+	}, func(w *world, comes func(w *world, holder *user, began time.Duration) (important *user)) {
 		// given one that was handed the lock, and has looked who is next
 		first := w.hold("first", at(1))
 		holder, next := w.wait("holder", at(1), cleanup(time.Hour)), w.wait("next")
 		w.client("important")
 		first.release()
-		holder.Granted()
+		holder.Token() // reads its node, and so watches it
+		began := w.Now()
 		w.Pass(time.Millisecond)
 
 		// when a more important one comes, and the holder releases
-		important := comes(w, holder)
+		important := comes(w, holder, began)
 
 		// then that one is granted
 		important.Granted()
@@ -206,4 +231,63 @@ func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
 				boss.release()
 			}
 		})
+}
+
+// N12: the holder releases by itself while a preempt request is on its way to
+// it.
+func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder with somebody behind it
+		h := w.hold("H", at(5), cleanup(time.Hour))
+		behind := w.wait("behind", at(5))
+
+		// and a more important one, whose request has not come to its ears
+		word := w.On(Changed(users, h.id()).From("H")).Hold()
+		p := w.ask("P", at(9))
+		await[recipes.PreemptSent](p)
+		w.reached(word)
+		require.Zero(w, times[recipes.PreemptAsked](h))
+
+		// when it releases
+		released := h.releases()
+		word.Release()
+		require.NoError(w, released())
+
+		// then the more important one holds, and then the other
+		require.Greater(w, p.Token(), h.Token())
+		behind.waits()
+		require.Equal(w, []string{"P"}, w.holders())
+		p.handsOverTo(behind)
+	})
+}
+
+// N13: one that outranks the holder, but not the preemptor, comes in between.
+func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a holder of priority 1, asked to go by one of priority 3
+		h := w.hold("H", at(1), cleanup(time.Hour))
+		three := w.ask("three", at(3))
+		await[recipes.PreemptSent](three)
+		require.Equal(w, "three", await[recipes.PreemptAsked](h).By.Owner)
+
+		// when one of priority 2 asks, forcefully
+		w.never(T6(users).From("two"))
+		w.never(T7(users).From("two"))
+		w.never(Withdraws(users).From("three"))
+		two := w.ask("two", at(2), forceful, waiting(0))
+		require.Equal(w, 2, two.Queued().Position)
+
+		// then nobody is told anything
+		two.waits()
+		three.waits()
+		require.Equal(w, []string{"three", "two"}, w.waiters())
+		require.Zero(w, times[recipes.Displaced](three))
+		require.Equal(w, 1, times[recipes.PreemptAsked](h))
+		require.Zero(w, times[recipes.Lost](h))
+
+		// and the one of priority 3 is next, as it was
+		h.handsOverTo(three)
+		two.waits()
+		three.handsOverTo(two)
+	})
 }

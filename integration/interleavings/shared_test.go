@@ -14,52 +14,41 @@ import (
 // 12: first waiter C outranks reader A and preempts it; reader B is added to G
 // before A leaves; C preempts B as well, at once.
 func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
-	scenarios(t, map[string]func(w *world){
-		"in one step": func(w *world) {
-			// given a reader that holds, and one that is about to come in beside it
-			a := w.hold("A", at(1), sharing, cleanup(time.Hour))
-			comes, b := w.stops(T1(users).From("B"), "B", at(1), sharing, cleanup(time.Hour))
-
-			// when a more important writer asks the first one to go, and the other comes in
-			c := w.ask("C", at(5))
-			require.Equal(w, "C", await[recipes.PreemptAsked](a).By.Owner)
-			comes.Release()
-			b.Granted()
-
-			// then the writer asks that one, too, and holds when both have gone
-			require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
-			require.Equal(w, []string{"A", "B"}, w.holders())
-			a.release()
-			c.waits()
-			b.release()
-			c.Granted()
-			require.Equal(w, []string{"C"}, w.holders())
+	each(t, map[string]func(w *world) (a, b *user, comes *zktest.Rule){
+		"in one step": func(w *world) (a, b *user, comes *zktest.Rule) {
+			a = w.hold("A", at(1), sharing, cleanup(time.Hour))
+			comes, b = w.stops(T1(users).From("B"), "B", at(1), sharing, cleanup(time.Hour))
+			return a, b, comes
 		},
-		"from the queue": func(w *world) {
-			// given two readers that wait for a writer, which dies
+		"from the queue": func(w *world) (a, b *user, comes *zktest.Rule) {
 			h := w.hold("H", at(9))
-			a := w.wait("A", at(1), sharing, cleanup(time.Hour))
-			b := w.wait("B", at(1), sharing, cleanup(time.Hour))
-			comes := w.On(T3(users).From("B")).Hold()
+			a, b = w.wait("A", at(1), sharing, cleanup(time.Hour)), w.wait("B", at(1), sharing, cleanup(time.Hour))
+			comes = w.On(T3(users).From("B")).Hold()
 			w.must(T3(users).From("A"))
 			w.expire("H")
 			a.Granted()
 			w.reached(comes)
 			await[recipes.Lost](h)
-
-			// when a more important writer asks the first one to go, and the other comes in
-			c := w.ask("C", at(5))
-			require.Equal(w, "C", await[recipes.PreemptAsked](a).By.Owner)
-			comes.Release()
-			b.Granted()
-
-			// then the writer asks that one, too, and holds when both have gone
-			require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
-			b.release()
-			c.waits()
-			a.release()
-			c.Granted()
+			return a, b, comes
 		},
+	}, func(w *world, given func(w *world) (a, b *user, comes *zktest.Rule)) {
+		// given a reader that holds, and one that is about to come in beside it
+		a, b, comes := given(w)
+
+		// when a more important writer asks the first one to go, and the other comes in
+		c := w.ask("C", at(5))
+		require.Equal(w, "C", await[recipes.PreemptAsked](a).By.Owner)
+		comes.Release()
+		b.Granted()
+
+		// then the writer asks that one, too, and holds when both have gone
+		require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
+		require.Equal(w, []string{"A", "B"}, sorted(w.holders()))
+		a.release()
+		c.waits()
+		b.release()
+		c.Granted()
+		require.Equal(w, []string{"C"}, w.holders())
 	})
 }
 

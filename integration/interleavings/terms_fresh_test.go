@@ -13,44 +13,51 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// 39: the terms change while a newcomer looks whether the lock is idle: it does
-// not take it under what was true before.
-func TestNewcomerTakesTheLockUnderTheTermsOfNow(t *testing.T) {
-	for name, holders := range map[string]bool{"idle": false, "beside others": true} {
-		given := func(w *world, change ...func(*recipes.Terms)) *user {
+// 39: the terms change while a newcomer looks whether the lock is idle, or a waiter whether the holder is alive. Neither
+// takes the lock under what was true before.
+func TestRequestTakesTheLockUnderTheTermsOfNow(t *testing.T) {
+	looks := func(w *world, nth int) *zktest.Rule { return w.On(Lists(users).From("S").Nth(nth)).HoldReply() }
+	for name, given := range map[string]func(w *world, s *terms) (lists *zktest.Rule, u *user){
+		"a newcomer": func(w *world, s *terms) (*zktest.Rule, *user) {
 			w.hold("H", sharing).release() // the lock node is there
-			if holders {
-				w.hold("R", sharing)
-			}
-			lists := w.On(Lists(users).From("S").Nth(1)).HoldReply()
-			if holders { // it lists again, together with G
-				lists.Remove()
-				lists = w.On(Lists(users).From("S").Nth(2)).HoldReply()
-			}
-			var s terms
-			u := w.ask("S", at(3), sharing, s.under)
-			w.reached(lists)
-			s.change(change...)
-			lists.Release()
-			return u
-		}
+			return looks(w, 1), w.ask("S", at(3), sharing, s.under)
+		},
+		"a newcomer beside others": func(w *world, s *terms) (*zktest.Rule, *user) {
+			w.hold("R", sharing)
+			return looks(w, 2), w.ask("S", at(3), sharing, s.under) // it lists again, together with G
+		},
+		"a waiter": func(w *world, s *terms) (*zktest.Rule, *user) {
+			w.hold("H", at(5))
+			u := w.wait("S", at(3), s.under)
+			lists := looks(w, 1)
+			w.expire("H")
+			return lists, u
+		},
+	} {
 		t.Run(name+", withdrawn", func(t *testing.T) {
 			scenario(t, func(w *world) {
+				var s terms
+				lists, u := given(w, &s)
+				w.reached(lists)
 				w.never(T1(users).From("S"))
+				w.never(T3(users).From("S"))
 				frozen := errors.New("frozen")
-				u := given(w, func(t *recipes.Terms) { t.Withdraw = frozen })
+				s.change(func(t *recipes.Terms) { t.Withdraw = frozen })
+				lists.Release()
 				require.ErrorIs(w, u.Refused(), frozen)
 			})
 		})
 		t.Run(name+", raised", func(t *testing.T) {
 			scenario(t, func(w *world) {
-				u := given(w, to(7))
+				var s terms
+				lists, u := given(w, &s)
+				w.reached(lists)
+				s.change(to(7))
+				lists.Release()
 				u.Granted()
 				require.Equal(w, 1, times[recipes.Revised](u))
 				for _, h := range w.state().Holders {
-					if h.Owner == "S" {
-						require.Equal(w, priority.Level(7), h.Priority)
-					}
+					require.Equal(w, h.Owner == "S", h.Priority == 7, h.Owner)
 				}
 			})
 		})
@@ -77,35 +84,6 @@ func TestNewcomerWhoseSessionEndsIsToldTheTermsOfNow(t *testing.T) {
 		u.Granted()
 		require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
 		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
-	})
-}
-
-// 39: likewise while a waiter looks whether the holder is alive.
-func TestWaiterGrantsItselfTheLockUnderTheTermsOfNow(t *testing.T) {
-	given := func(w *world, change ...func(*recipes.Terms)) *user {
-		w.hold("H", at(5))
-		var s terms
-		u := w.wait("S", at(3), s.under)
-		lists := w.On(Lists(users).From("S").Nth(1)).HoldReply()
-		w.expire("H")
-		w.reached(lists)
-		s.change(change...)
-		lists.Release()
-		return u
-	}
-	scenarios(t, map[string]func(w *world){
-		"withdrawn": func(w *world) {
-			w.never(T3(users).From("S"))
-			frozen := errors.New("frozen")
-			u := given(w, func(t *recipes.Terms) { t.Withdraw = frozen })
-			require.ErrorIs(w, u.Refused(), frozen)
-		},
-		"raised": func(w *world) {
-			u := given(w, to(7))
-			u.Granted()
-			require.Equal(w, 1, times[recipes.Revised](u))
-			require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
-		},
 	})
 }
 

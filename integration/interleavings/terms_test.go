@@ -166,93 +166,61 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 	})
 }
 
-// 27: a waiter moves while the holder hands over to it: either it is granted at
-// its old place, under the old terms, or it is granted at its new one.
-func TestWaiterThatMovesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
-	given := func(w *world) (h, u *user, s *terms, released func() error, handsOver, moves *zktest.Rule) {
-		h = w.hold("H", at(5))
-		s = new(terms)
-		u = w.wait("S", at(3), s.under)
-		handsOver = w.On(T4(users).From("H").Nth(1)).Hold()
-		moves = w.On(T12(users).From("S").Nth(1)).Hold()
-		released = h.releases()
-		w.reached(handsOver)
-		s.change(to(7))
-		w.reached(moves)
-		return h, u, s, released, handsOver, moves
-	}
-	scenarios(t, map[string]func(w *world){
-		"the hand-over comes first": func(w *world) {
-			h, u, _, released, handsOver, moves := given(w)
-			handsOver.Release()
-			require.NoError(w, released())
-			moves.Release()
-
-			u.Granted()
-			require.Zero(w, times[recipes.Revised](u))
-			state := w.state()
-			require.Equal(w, []string{"S"}, owners(state.Holders))
-			require.Empty(w, state.Waiters)
-			require.Equal(w, priority.Level(3), state.Holders[0].Priority)
-			require.Greater(w, u.Token(), h.Token())
+// 27: the terms of a waiter change while the holder hands over to it. Either it is granted under the old terms, at its old
+// place, or under the new ones; it does not take its own write for a grant.
+func TestWaiterThatChangesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
+	for how, c := range map[string]struct {
+		change   func(*recipes.Terms)
+		sends    zktest.Match
+		of       func(recipes.Contender) any
+		old, new any
+	}{
+		"it moves": {
+			to(7), T12(users), func(c recipes.Contender) any { return c.Priority }, priority.Level(3), priority.Level(7),
 		},
-		"the move comes first": func(w *world) {
-			h, u, _, released, handsOver, moves := given(w)
-			moves.Release()
-			await[recipes.Revised](u)
-			w.must(T4(users).From("H"))
-			handsOver.Release()
-			require.NoError(w, released())
-
-			u.Granted()
-			state := w.state()
-			require.Equal(w, []string{"S"}, owners(state.Holders))
-			require.Empty(w, state.Waiters)
-			require.Equal(w, priority.Level(7), state.Holders[0].Priority)
-			require.Greater(w, u.Token(), h.Token())
+		"it changes in its place": {
+			func(t *recipes.Terms) { t.LeaseTimeout = time.Hour }, T13(users),
+			func(c recipes.Contender) any { return c.LeaseTimeout }, time.Minute, time.Hour,
 		},
-	})
-}
+	} {
+		for _, first := range []string{"the hand-over", "the change"} {
+			t.Run(how+", "+first+" comes first", func(t *testing.T) {
+				scenario(t, func(w *world) {
+					// given a hand-over and a change under way
+					h := w.hold("H", at(5))
+					var s terms
+					u := w.wait("S", at(3), lease(time.Minute), s.under)
+					handsOver, released := h.releasesUpTo(T4(users).From("H").Nth(1))
+					changes := w.On(c.sends.From("S").Nth(1)).Hold()
+					s.change(c.change)
+					w.reached(changes)
 
-// 27: likewise for a change in its place: the holder knows the old data, and the
-// waiter does not take its own write for a grant.
-func TestWaiterThatChangesInItsPlaceAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
-	lengthen := func(t *recipes.Terms) { t.LeaseTimeout = time.Hour }
-	given := func(w *world) (u *user, released func() error, handsOver, changes *zktest.Rule) {
-		h := w.hold("H", at(5))
-		var s terms
-		u = w.wait("S", at(3), lease(time.Minute), s.under)
-		handsOver = w.On(T4(users).From("H").Nth(1)).Hold()
-		changes = w.On(T13(users).From("S").Nth(1)).Hold()
-		released = h.releases()
-		w.reached(handsOver)
-		s.change(lengthen)
-		w.reached(changes)
-		return u, released, handsOver, changes
-	}
-	for first, want := range map[string]time.Duration{"the hand-over": time.Minute, "the change": time.Hour} {
-		t.Run(first+" comes first", func(t *testing.T) {
-			scenario(t, func(w *world) {
-				u, released, handsOver, changes := given(w)
-				if first == "the hand-over" {
-					handsOver.Release()
-					require.NoError(w, released())
-					changes.Release()
-					u.Granted()
-				} else {
-					changes.Release()
-					await[recipes.Revised](u)
-					u.waits()
-					require.Equal(w, []string{"H"}, w.holders())
-					handsOver.Release()
-					require.NoError(w, released())
-					u.Granted()
-				}
-				state := w.state()
-				require.Equal(w, []string{"S"}, owners(state.Holders))
-				require.Equal(w, want, state.Holders[0].LeaseTimeout)
+					// when one comes first
+					want, told := c.new, 1
+					if first == "the hand-over" {
+						want, told = c.old, 0
+						handsOver.Release()
+						require.NoError(w, released())
+						changes.Release()
+					} else {
+						changes.Release()
+						await[recipes.Revised](u)
+						u.waits()
+						require.Equal(w, []string{"H"}, w.holders())
+						handsOver.Release()
+						require.NoError(w, released())
+					}
+
+					// then it holds, once
+					require.Greater(w, u.Token(), h.Token())
+					require.Equal(w, told, times[recipes.Revised](u))
+					state := w.state()
+					require.Equal(w, []string{"S"}, owners(state.Holders))
+					require.Empty(w, state.Waiters)
+					require.Equal(w, want, c.of(state.Holders[0]))
+				})
 			})
-		})
+		}
 	}
 }
 
