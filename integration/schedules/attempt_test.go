@@ -37,21 +37,21 @@ type rival struct {
 }
 
 func (w *world) rival(name string) *rival {
-	w.t.Helper()
+	w.T.Helper()
 	guard, err := lockguard.New(w.client(name, long), lockguard.WithOwner(name))
-	require.NoError(w.t, err)
+	require.NoError(w.T, err)
 	return &rival{w, guard}
 }
 
 // takes holds a lock for a while, and returns when it had it: ended is closed when it has given it back.
 func (r *rival) takes(scope string, level priority.Level, d time.Duration) (at time.Duration, ended <-chan struct{}) {
-	r.w.t.Helper()
+	r.w.T.Helper()
 	got := make(chan time.Duration, 1)
-	hold := harness.Go(r.w.t, "the rival", func() (struct{}, error) {
+	hold := harness.Go(r.w.T, "the rival", func() (struct{}, error) {
 		wants := lockguard.Requirement{Scope: scope, Priority: level}
-		return struct{}{}, r.guard.Do(r.w.t.Context(), wants, func(ctx context.Context) error {
-			r.w.history.Add("rival", "has %s", scope)
-			got <- r.w.now()
+		return struct{}{}, r.guard.Do(r.w.T.Context(), wants, func(ctx context.Context) error {
+			r.w.History.Add("rival", "has %s", scope)
+			got <- r.w.Now()
 			select {
 			case <-time.After(d):
 			case <-ctx.Done():
@@ -59,22 +59,22 @@ func (r *rival) takes(scope string, level priority.Level, d time.Duration) (at t
 			return nil
 		})
 	})
-	r.w.t.Cleanup(func() { <-hold.Done() })
+	r.w.T.Cleanup(func() { <-hold.Done() })
 	select {
 	case at = <-got:
 	case <-time.After(day):
-		require.FailNow(r.w.t, "the rival never had the lock")
+		require.FailNow(r.w.T, "the rival never had the lock")
 	}
 	return at, hold.Done()
 }
 
 // tries reports whether a lock is free.
 func (r *rival) tries(scope string) bool {
-	r.w.t.Helper()
+	r.w.T.Helper()
 	now := time.Duration(0)
-	err := r.guard.Do(r.w.t.Context(), lockguard.Requirement{Scope: scope, AcquireTimeout: &now}, func(context.Context) error { return nil })
+	err := r.guard.Do(r.w.T.Context(), lockguard.Requirement{Scope: scope, AcquireTimeout: &now}, func(context.Context) error { return nil })
 	if err != nil {
-		require.ErrorAs(r.w.t, err, new(*recipes.NotAcquiredError))
+		require.ErrorAs(r.w.T, err, new(*recipes.NotAcquiredError))
 	}
 	return err == nil
 }
@@ -89,15 +89,15 @@ func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
 		urgent := w.rival("urgent")
 
 		// when somebody more important asks each time it has worked for ten seconds
-		w.until(10*time.Minute + 10*time.Second)
+		w.Until(10*time.Minute + 10*time.Second)
 		for i := range 2 {
-			asked := w.now()
+			asked := w.Now()
 			granted, ended := urgent.takes("db", 5, 5*time.Second)
 			require.Less(t, granted-asked, time.Second, "the lock is given away")
 			require.Len(t, w.worked("a"), i+1)
 			require.Zero(t, w.goesOn("a"))
 			<-ended
-			pass(10 * time.Second)
+			w.Pass(10 * time.Second)
 			require.Equal(t, 1, w.goesOn("a"), "and taken again")
 		}
 
@@ -134,19 +134,19 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 		other := w.rival("rival")
 
 		// then whoever tries finds it held
-		w.until(time.Minute + 19*time.Second)
+		w.Until(time.Minute + 19*time.Second)
 		require.Zero(t, w.goesOn("a"))
 		require.False(t, other.tries("db"))
 		require.Empty(t, w.book("a").ends)
-		pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 		require.True(t, other.tries("db"))
 		require.Equal(t, time.Second, w.end("a", time.Minute).Took)
 
 		// and whoever is more important gets it at once
-		w.until(2*time.Minute + 5*time.Second)
+		w.Until(2*time.Minute + 5*time.Second)
 		granted, _ := other.takes("db", 5, time.Second)
 		require.Less(t, granted, 2*time.Minute+6*time.Second)
-		pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 		end := w.end("a", 2*time.Minute)
 		require.Equal(t, recipes.TickRan, end.Outcome)
 		require.Zero(t, end.Preemptions)
@@ -160,25 +160,25 @@ func TestAJobHasAllItsLocksOrNone(t *testing.T) {
 		j := locked(w.job("a", "@every 1m", 10*time.Second), "db", "files")
 		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j})
 		other := w.rival("rival")
-		w.until(50 * time.Second)
+		w.Until(50 * time.Second)
 		_, ended := other.takes("files", 0, 30*time.Second)
 
 		// then it waits for both
-		w.until(65 * time.Second)
+		w.Until(65 * time.Second)
 		require.Empty(t, w.worked("a"))
 		<-ended
-		pass(time.Second)
+		w.Pass(time.Second)
 		require.Equal(t, 1, w.goesOn("a"))
 		require.False(t, other.tries("db"))
 		require.False(t, other.tries("files"))
-		pass(10 * time.Second)
+		w.Pass(10 * time.Second)
 		require.Equal(t, recipes.TickRan, w.end("a", time.Minute).Outcome)
 		require.GreaterOrEqual(t, w.end("a", time.Minute).Waited, 19*time.Second)
 
 		// and if it does not get them before its next tick, that one is skipped
-		w.until(115 * time.Second)
+		w.Until(115 * time.Second)
 		other.takes("db", 0, 70*time.Second) // until 3:05
-		w.until(4*time.Minute - time.Second)
+		w.Until(4*time.Minute - time.Second)
 		drainAll(one, two)
 		require.Equal(t, []string{"ran", "lock", "ran"}, w.outcomes("a"))
 	})
@@ -192,7 +192,7 @@ func TestFailuresInARowPauseTheJobEverywhereUntilATrialSucceeds(t *testing.T) {
 		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(100*time.Millisecond))
 
 		// then it is paused after three, after each trial that fails, and no more when one succeeds
-		w.until(2*time.Minute + 15*time.Second)
+		w.Until(2*time.Minute + 15*time.Second)
 		requireTicks(t, w.outcomes("a"), "failed", "failed", "failed", "paused", "paused", "failed", "paused", "paused", "failed", "paused", "paused", "ran")
 		require.Zero(t, w.state("a").Failures)
 		require.Nil(t, w.state("a").Paused)
@@ -206,18 +206,18 @@ func TestPauseAndResumeAreForAllDaemons(t *testing.T) {
 		j := w.job("a", "@every 10s", 0)
 		j.Work, j.PauseAfterFailures = w.failing(4), 3
 		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(100*time.Millisecond))
-		w.until(25 * time.Second)
+		w.Until(25 * time.Second)
 		_, err := w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana", Reason: "disk is full"})
 		require.NoError(t, err)
 
 		// when it is resumed
-		w.until(45 * time.Second)
+		w.Until(45 * time.Second)
 		was, err := w.ledger.Resume(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, "ana", was.By)
 
 		// then failures count from there on
-		w.until(95 * time.Second)
+		w.Until(95 * time.Second)
 		require.Equal(t, []string{"failed", "failed", "paused", "paused", "failed", "failed", "ran", "ran", "ran"}, w.outcomes("a"))
 		skipped := one.stats("a").Skipped[scheduler.SkipPaused] + two.stats("a").Skipped[scheduler.SkipPaused]
 		require.EqualValues(t, 2, skipped)
@@ -227,7 +227,7 @@ func TestPauseAndResumeAreForAllDaemons(t *testing.T) {
 		require.NoError(t, err)
 		h := w.ask("a", "INC-7")
 		require.NoError(t, h.AwaitTaken(t.Context()), "a job that is paused runs by hand")
-		w.until(115 * time.Second)
+		w.Until(115 * time.Second)
 		require.Equal(t, []string{"paused", "ran"}, w.outcomes("a")[9:])
 		require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
 		drainAll(one, two)

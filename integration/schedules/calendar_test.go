@@ -15,9 +15,9 @@ func TestJitterDelaysATickOfTwoDaemonsByTheSame(t *testing.T) {
 		j := w.job("a", "@every 1m", time.Second)
 		j.Jitter = 40 * time.Second
 		one, two := w.daemon("one", []jobs.Job{j}, skewed(50*time.Millisecond)), w.daemon("two", []jobs.Job{j})
-		w.until(5*time.Minute + 30*time.Second)
+		w.Until(5*time.Minute + 30*time.Second)
 		one.kill()
-		w.until(10*time.Minute + 50*time.Second)
+		w.Until(10*time.Minute + 50*time.Second)
 		two.drain()
 
 		// then each tick has run once, when it was due with its jitter, and that has changed nothing else
@@ -60,10 +60,10 @@ func TestADailyJobRunsOnceInTheNightInWhichTheClocksChange(t *testing.T) {
 				j := w.job("a", c.schedule, time.Minute)
 				j.TimeZone, j.DST = "America/New_York", c.dst
 				one, two := w.daemon("one", []jobs.Job{j}, skewed(time.Second)), w.daemon("two", []jobs.Job{j})
-				w.until(3 * time.Hour)
+				w.Until(3 * time.Hour)
 				one.drain()
 				three := w.daemon("three", []jobs.Job{j}, skewed(-time.Second))
-				w.until(6 * time.Hour)
+				w.Until(6 * time.Hour)
 				drainAll(two, three)
 
 				// then it has run as the policy says

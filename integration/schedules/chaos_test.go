@@ -31,11 +31,11 @@ func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
 
 				// when nothing goes as it should
 				for range 35 {
-					pass(c.some(10 * time.Second))
+					w.Pass(c.some(10 * time.Second))
 					c.happens()
 				}
-				pass(30 * time.Second)
-				w.zk.Heal()
+				w.Pass(30 * time.Second)
+				w.Heal()
 				for _, j := range c.list {
 					_, err := w.ledger.Resume(t.Context(), j.Name)
 					require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
 				for _, j := range c.list {
 					before[j.Name] = w.state(j.Name).Last
 				}
-				pass(90 * time.Second)
+				w.Pass(90 * time.Second)
 				drainAll(c.daemons...)
 				for _, j := range c.list {
 					require.True(t, w.state(j.Name).Last.After(before[j.Name]), "%s stands still", j.Name)
@@ -103,7 +103,7 @@ func (c *chaos) start() {
 }
 
 func (c *chaos) happens() {
-	t, zk := c.w.t, c.w.zk
+	t, zk := c.w.T, c.w
 	i := c.random.IntN(len(c.daemons))
 	d, job := c.daemons[i], c.list[c.random.IntN(len(c.list))].Name
 	id, _ := d.client.Session()
@@ -153,7 +153,7 @@ func (c *chaos) happens() {
 			<-d.ended
 		}
 		c.daemons = nil
-		pass(c.some(2 * time.Minute))
+		c.w.Pass(c.some(2 * time.Minute))
 		for range 3 {
 			c.start()
 		}

@@ -99,7 +99,7 @@ func (w *world) book(job string) *book {
 	synctest.Wait()
 	w.chronicle.mu.Lock()
 	defer w.chronicle.mu.Unlock()
-	require.NotNil(w.t, w.chronicle.books[job], "nobody has a job %s", job)
+	require.NotNil(w.T, w.chronicle.books[job], "nobody has a job %s", job)
 	b := *w.chronicle.books[job]
 	b.ends, b.skips, b.problems = maps.Clone(b.ends), maps.Clone(b.skips), slices.Clone(b.problems)
 	return &b
@@ -120,9 +120,9 @@ func (w *world) state(job string) recipes.TickState { return w.book(job).state }
 // outcomes returns how the ticks of a job have ended, in order: its outcome, or
 // the reason of a skip; "goes on" or "waits".
 func (w *world) outcomes(job string) (all []string) {
-	w.t.Helper()
+	w.T.Helper()
 	b := w.book(job)
-	entries := b.entries(w.t)
+	entries := b.entries(w.T)
 	for _, at := range b.instants() {
 		switch n := len(entries[at]); n {
 		case 0:
@@ -130,7 +130,7 @@ func (w *world) outcomes(job string) (all []string) {
 		case 1:
 			all = append(all, entries[at][0])
 		default:
-			require.Len(w.t, entries[at], 1, "%s: tick %s", job, at)
+			require.Len(w.T, entries[at], 1, "%s: tick %s", job, at)
 		}
 	}
 	return all
@@ -188,13 +188,13 @@ func (b *book) entries(t *testing.T) map[time.Time][]string {
 
 // end returns how the run of a tick has ended.
 func (w *world) end(job string, at time.Duration) recipes.TickResult {
-	w.t.Helper()
+	w.T.Helper()
 	for _, end := range w.book(job).ends {
 		if !end.Manual && end.Instant.Equal(w.at(at)) {
 			return end
 		}
 	}
-	require.FailNow(w.t, "no run has ended", "%s at %s", job, at)
+	require.FailNow(w.T, "no run has ended", "%s at %s", job, at)
 	return recipes.TickResult{}
 }
 

@@ -23,11 +23,11 @@ func (w *world) cleaned(j jobs.Job, takes time.Duration) jobs.Job {
 	j.Requirements[0].CleanupTimeout = time.Minute
 	j.Work = jobs.WithCleanup(j.Work, func(ctx context.Context, _ jobs.Run) error {
 		hold, ok := lockguard.FromContext(ctx)
-		require.True(w.t, ok)
-		w.history.Add("hook", "begins: %v", context.Cause(ctx))
+		require.True(w.T, ok)
+		w.History.Add("hook", "begins: %v", context.Cause(ctx))
 		<-time.After(takes)
-		require.NoError(w.t, hold.Check(), "the lock is held until the hook has returned")
-		w.history.Add("hook", "ends")
+		require.NoError(w.T, hold.Check(), "the lock is held until the hook has returned")
+		w.History.Add("hook", "ends")
 		return nil
 	})
 	return j
@@ -36,15 +36,15 @@ func (w *world) cleaned(j jobs.Job, takes time.Duration) jobs.Job {
 // phases waits for the end of a daemon and returns what happened when, since
 // now: the end of the work, of the hook, the release and the end of Run.
 func phases(w *world, d *daemon) map[string]time.Duration {
-	began := w.now()
+	began := w.Now()
 	d.stop()
 	<-d.ended
-	at := map[string]time.Duration{"run": w.now() - began}
+	at := map[string]time.Duration{"run": w.Now() - began}
 	for _, c := range w.worked("a") {
 		at["work"] = c.ended - began
 	}
 	for _, e := range told[lockguard.CleanupDone](d) {
-		at["hook"] = e.At.Sub(w.start) - began
+		at["hook"] = w.Since(e.At) - began
 	}
 	at["release"] = w.released(d) - began
 	return at
@@ -53,7 +53,7 @@ func phases(w *world, d *daemon) map[string]time.Duration {
 // released is when a daemon has given a lock back.
 func (w *world) released(d *daemon) (at time.Duration) {
 	for _, e := range told[lockguard.Released](d) {
-		at = e.At.Sub(w.start)
+		at = w.Since(e.At)
 	}
 	return at
 }
@@ -77,7 +77,7 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 				j := w.cleaned(w.job("a", "@every 1m", c.takes), 7*time.Second)
 				one := w.daemon("one", []jobs.Job{j}, skewed(100*time.Millisecond), draining(drain))
 				two := w.daemon("two", []jobs.Job{j}, draining(drain))
-				w.until(time.Minute + 5*time.Second)
+				w.Until(time.Minute + 5*time.Second)
 				owner, other := w.owner("a", one, two)
 
 				// and somebody who waits for the lock
@@ -86,7 +86,7 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 					at, _ := next.takes("db", 0, time.Millisecond)
 					granted <- at
 				}()
-				pass(time.Millisecond)
+				w.Pass(time.Millisecond)
 
 				// when its daemon is stopped
 				for _, after := range c.hurries {
@@ -105,7 +105,7 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 				require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next in line has the lock at once")
 
 				// and the next tick runs elsewhere
-				w.until(2*time.Minute + time.Second)
+				w.Until(2*time.Minute + time.Second)
 				require.Equal(t, 1, other.stats("a").Running)
 				drainAll(other)
 			})
@@ -120,7 +120,7 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 		var release func()
 		j.Work, release = w.deaf()
 		d := w.daemon("one", []jobs.Job{j}, draining(scheduler.Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: time.Second}))
-		w.until(time.Minute + time.Second)
+		w.Until(time.Minute + time.Second)
 
 		// when its daemon is stopped
 		d.stop()
@@ -130,7 +130,7 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 		var left *scheduler.AbandonedError
 		require.ErrorAs(t, d.err, &left)
 		require.Equal(t, []string{"a"}, left.Jobs)
-		require.Equal(t, time.Minute+17*time.Second, w.now())
+		require.Equal(t, time.Minute+17*time.Second, w.Now())
 		other := w.rival("rival")
 		require.False(t, other.tries("db"))
 		require.Equal(t, []string{"goes on"}, w.outcomes("a"))
@@ -138,10 +138,10 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 
 		// until its session has ended, as it does with the process
 		d.cut()
-		pass(expiry)
+		w.Pass(expiry)
 		require.True(t, other.tries("db"))
 		release()
-		pass(time.Minute)
+		w.Pass(time.Minute)
 	})
 }
 
@@ -161,17 +161,17 @@ func TestTheDrainEndsAtOnceWhatWaitsForItsLockAgain(t *testing.T) {
 				}
 				d := w.daemon("one", []jobs.Job{j})
 				other := w.rival("rival")
-				w.until(10*time.Minute + 1200*time.Millisecond)
+				w.Until(10*time.Minute + 1200*time.Millisecond)
 				other.takes("db", 5, 5*time.Minute)
-				pass(10 * time.Second)
+				w.Pass(10 * time.Second)
 				require.Zero(t, w.goesOn("a"))
 
 				// when the daemon is stopped
-				began := w.now()
+				began := w.Now()
 				d.drain()
 
 				// then that is over at once
-				require.Less(t, w.now()-began, time.Second)
+				require.Less(t, w.Now()-began, time.Second)
 				require.Equal(t, want, w.end("a", 10*time.Minute).Outcome)
 				require.Len(t, w.worked("a"), 1)
 			})
@@ -183,14 +183,14 @@ func TestADrainWithoutZooKeeperEndsAndTheNextDaemonFindsWhatWasLeft(t *testing.T
 	story(t, func(t *testing.T, w *world) {
 		list := []jobs.Job{locked(w.job("a", "@every 1m", 20*time.Second), "db")}
 		one, two := w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list)
-		w.until(time.Minute + 10*time.Second)
+		w.Until(time.Minute + 10*time.Second)
 		owner, other := w.owner("a", one, two)
 		owner.cut()
-		began := w.now()
+		began := w.Now()
 		owner.stop()
 		<-owner.ended
-		require.Less(t, w.now()-began, time.Minute)
-		w.until(3*time.Minute - time.Second)
+		require.Less(t, w.Now()-began, time.Minute)
+		w.Until(3*time.Minute - time.Second)
 		require.Equal(t, []string{"interrupted", "ran"}, w.outcomes("a"))
 		other.drain()
 	})

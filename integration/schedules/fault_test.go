@@ -29,17 +29,17 @@ func TestATickWhoseClaimIsNotAnsweredRunsOnce(t *testing.T) {
 	}{
 		"the connection breaks": {func(w *world, d *daemon) {
 			id, _ := d.client.Session()
-			w.zk.Disconnect(id)
+			w.Disconnect(id)
 		}, []string{"ran", "ran"}},
 		"the session expires": {func(_ *world, d *daemon) { d.expire() }, []string{"ran", "ran"}},
 		"the daemon dies":     {func(_ *world, d *daemon) { d.kill() }, []string{"interrupted", "ran"}},
 		"it is cut off until the next tick is due": {func(w *world, d *daemon) {
 			d.cut()
-			go func() { <-time.After(70 * time.Second); w.zk.Heal(d.name) }()
+			go func() { <-time.After(70 * time.Second); w.Heal(d.name) }()
 		}, []string{"interrupted", "ran"}},
 		"it is cut off for a moment": {func(w *world, d *daemon) {
 			d.cut()
-			go func() { <-time.After(4 * time.Second); w.zk.Heal(d.name) }()
+			go func() { <-time.After(4 * time.Second); w.Heal(d.name) }()
 		}, []string{"ran", "ran"}},
 	}
 	for name, c := range cases {
@@ -49,7 +49,7 @@ func TestATickWhoseClaimIsNotAnsweredRunsOnce(t *testing.T) {
 				list := []jobs.Job{locked(w.job("a", "@every 1m", 10*time.Second), "db")}
 				ahead := w.daemon("ahead", list, skewed(500*time.Millisecond))
 				two := w.daemon("two", list)
-				lost := w.zk.On(claims().From("ahead").Nth(1)).HoldReply()
+				lost := w.On(claims().From("ahead").Nth(1)).HoldReply()
 
 				// when the answer to its claim does not come
 				<-lost.Reached()
@@ -57,7 +57,7 @@ func TestATickWhoseClaimIsNotAnsweredRunsOnce(t *testing.T) {
 				require.Empty(t, w.worked("a"))
 				c.fault(w, ahead)
 				lost.Release()
-				w.until(3*time.Minute - 10*time.Second)
+				w.Until(3*time.Minute - 10*time.Second)
 
 				// then the tick has one outcome
 				require.Equal(t, c.outcome, w.outcomes("a"))
@@ -73,8 +73,8 @@ func TestARunWhoseEndIsNotAnsweredEndsOnce(t *testing.T) {
 			story(t, func(t *testing.T, w *world) {
 				list := []jobs.Job{overlapping(w.job("a", "@every 10s", 12*time.Second), jobs.OverlapBufferOne, 0)}
 				one, two := w.daemon("one", list), w.daemon("two", list, skewed(-time.Second))
-				fault(w.zk.On(ends().Nth(1).Times(3)))
-				w.until(time.Minute + 5*time.Second)
+				fault(w.On(ends().Nth(1).Times(3)))
+				w.Until(time.Minute + 5*time.Second)
 				drainAll(one, two)
 				requireTicks(t, w.outcomes("a"), "ran", "ran", "ran")
 			})
@@ -95,17 +95,17 @@ func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 						j = locked(j, "db")
 					}
 					one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-time.Second))
-					w.until(time.Minute + 5*time.Second)
+					w.Until(time.Minute + 5*time.Second)
 					owner, _ := w.owner("a", one, two)
 
 					// when the session of the one that runs it ends
 					if stalled {
 						id, _ := owner.client.Session()
-						require.True(t, w.zk.StallPings(id))
+						require.True(t, w.StallPings(id))
 					} else {
 						owner.expire()
 					}
-					w.until(4*time.Minute - 5*time.Second)
+					w.Until(4*time.Minute - 5*time.Second)
 					drainAll(one, two)
 
 					// then the work under a lock was told, and all other ticks have run

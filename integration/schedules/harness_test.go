@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -28,18 +27,14 @@ const (
 	day    = 24 * time.Hour
 )
 
-// A world is a server, the daemons that use it and the chronicle, in a bubble of
-// their own. It begins at midnight UTC on 1 January 2000.
+// A world is a server, the daemons that use it and the chronicle. It begins at midnight UTC on 1 January 2000.
 type world struct {
-	t         *testing.T
-	zk        *zktest.Server
-	start     time.Time
+	*virtual.World
+
 	session   time.Duration // of the daemons that are started from now on
 	chronicle *chronicle
 	ledger    *recipes.TickLedger // of an onlooker, to whom nothing happens
 	onlooker  *recipes.Client
-
-	history *harness.History
 
 	mu    sync.Mutex
 	calls []*call
@@ -61,64 +56,30 @@ func story(t *testing.T, f func(t *testing.T, w *world)) { storyAt(t, 0, f) }
 func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pass(after)
-		w := &world{t: t, start: time.Now(), session: short, history: harness.NewHistory(t)}
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("nodes:\n%s", w.zk.Dump())
-			}
-		})
-		w.zk = zktest.RunT(t, zktest.Pipe(), zktest.SessionTimeouts(time.Second, long), zktest.SweepInterval(day))
+	virtual.Run(t, func(v *virtual.World) {
+		if after > 0 {
+			v.Pass(after - virtual.Tick)
+			v.Begin()
+		}
+		w := &world{World: v, session: short}
 		w.onlooker = w.client("onlooker", long)
 		w.ledger = w.onlooker.TickLedger("onlooker")
-		w.chronicle = newChronicle(t, w.client("chronicle", long).TickLedger("chronicle"))
-		w.until(5 * time.Second) // nothing is due yet on any clock
-		f(t, w)
+		w.chronicle = newChronicle(w.T, w.client("chronicle", long).TickLedger("chronicle"))
+		w.Until(5 * time.Second) // nothing is due yet on any clock
+		f(w.T, w)
 		w.chronicle.close(w)
-	})
-}
-
-// pass lets time pass, and everybody do what is to be done by then.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
-// now is the time since the world began.
-func (w *world) now() time.Duration { return time.Since(w.start) }
-
-// until lets time pass up to an instant.
-func (w *world) until(at time.Duration) {
-	w.t.Helper()
-	require.GreaterOrEqual(w.t, at, w.now(), "that is over")
-	pass(at - w.now())
+	}, zktest.SweepInterval(day))
 }
 
 // at is an instant of a schedule.
-func (w *world) at(since time.Duration) time.Time { return w.start.Add(since).UTC().Round(0) }
+func (w *world) at(since time.Duration) time.Time { return w.At(since).UTC().Round(0) }
 
 // client connects under a name.
 func (w *world) client(name string, timeout time.Duration) *recipes.Client {
-	w.t.Helper()
-	c, err := recipes.NewClient(recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: timeout})
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() {
-		w.zk.Heal(name)
-		w.hangUp(name, c)
-	})
-	require.NoError(w.t, c.Ready(w.t.Context()))
+	w.Helper()
+	c := w.Connect(name, timeout)
+	w.Cleanup(func() { w.Heal(name) }) // before it is closed
 	return c
-}
-
-// hangUp ends the session of a client, if nobody has done that before.
-func (w *world) hangUp(name string, c *recipes.Client) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), long)
-	defer cancel()
-	if err := c.Close(ctx); !errors.Is(err, recipes.ErrClosed) {
-		require.NoError(w.t, err, "close the client of %s", name)
-	}
 }
 
 // --- work ---------------------------------------------------------------------
@@ -147,9 +108,9 @@ func (w *world) lasting(d time.Duration) jobs.Func {
 func (w *world) deaf() (work jobs.Func, release func()) {
 	released := make(chan struct{})
 	release = sync.OnceFunc(func() { close(released) })
-	w.t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		release()
-		pass(time.Minute)
+		w.Pass(time.Minute)
 	})
 	return w.seen(func(context.Context, jobs.Run) error {
 		<-released
@@ -160,16 +121,16 @@ func (w *world) deaf() (work jobs.Func, release func()) {
 // seen is work that the world knows of.
 func (w *world) seen(work jobs.Func) jobs.Func {
 	return func(ctx context.Context, run jobs.Run) error {
-		c := &call{job: run.Job, run: run.Attempt, tick: run.Scheduled, began: w.now(), ended: -1}
+		c := &call{job: run.Job, run: run.Attempt, tick: run.Scheduled, began: w.Now(), ended: -1}
 		w.mu.Lock()
 		w.calls = append(w.calls, c)
 		w.mu.Unlock()
-		w.history.Add("work", "%s %s begins", c.job, c.tick)
+		w.History.Add("work", "%s %s begins", c.job, c.tick)
 		err := work(ctx, run)
-		w.history.Add("work", "%s %s ends: %v (%v)", c.job, c.tick, err, context.Cause(ctx))
+		w.History.Add("work", "%s %s ends: %v (%v)", c.job, c.tick, err, context.Cause(ctx))
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		c.ended, c.cause = w.now(), context.Cause(ctx)
+		c.ended, c.cause = w.Now(), context.Cause(ctx)
 		return err
 	}
 }
@@ -201,18 +162,17 @@ func (w *world) goesOn(job string) (n int) {
 // A daemon is a scheduler with a client, a guard and a ledger of its own.
 type daemon struct {
 	*scheduler.Scheduler
-	w      *world
-	name   string
-	client *recipes.Client
-	ledger *recipes.TickLedger
-	guard  *lockguard.Guard
-	stop   context.CancelFunc
-	ended  chan struct{}
-	err    error // of Run, once it has ended
+	w       *world
+	name    string
+	client  *recipes.Client
+	ledger  *recipes.TickLedger
+	program *virtual.Program
+	stop    context.CancelFunc
+	ended   chan struct{}
+	err     error // of Run, once it has ended
 
-	mu     sync.Mutex
-	events []lockguard.Event
-	log    strings.Builder
+	mu  sync.Mutex
+	log strings.Builder
 }
 
 type option func(*daemon, *scheduler.Config)
@@ -229,30 +189,29 @@ func spread(d *daemon, cfg *scheduler.Config) { cfg.Spread = scheduler.SpreadOve
 
 // daemon starts one whose connections have its name.
 func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon {
-	w.t.Helper()
+	w.T.Helper()
 	d := &daemon{w: w, name: name, client: w.client(name, w.session), ended: make(chan struct{})}
 	d.ledger = d.client.TickLedger(name)
-	var err error
-	d.guard, err = lockguard.New(d.client, lockguard.WithOwner(name), lockguard.WithObserver(d.observe))
-	require.NoError(w.t, err)
-	cfg := scheduler.Config{Guard: d.guard, Ledger: d.ledger, Logger: slog.New(slog.NewTextHandler(d, nil))}
+	d.program = w.Guard(name, d.client)
+	cfg := scheduler.Config{Guard: d.program.Guard, Ledger: d.ledger, Logger: slog.New(slog.NewTextHandler(d, nil))}
 	for _, change := range options {
 		change(d, &cfg)
 	}
+	var err error
 	d.Scheduler, err = scheduler.New(cfg)
-	require.NoError(w.t, err)
+	require.NoError(w.T, err)
 	for _, job := range list {
-		require.NoError(w.t, d.Add(job))
+		require.NoError(w.T, d.Add(job))
 		w.chronicle.follow(job)
 	}
 	var ctx context.Context
-	ctx, d.stop = context.WithCancel(w.t.Context())
+	ctx, d.stop = context.WithCancel(w.T.Context())
 	go func() {
 		defer close(d.ended)
 		d.err = d.Run(ctx)
 	}()
-	w.t.Cleanup(func() {
-		w.zk.Heal(name)
+	w.T.Cleanup(func() {
+		w.Heal(name)
 		d.stop()
 		<-d.ended
 	})
@@ -260,17 +219,10 @@ func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon 
 	return d
 }
 
-func (d *daemon) observe(_ context.Context, event lockguard.Event) {
-	d.w.history.Add(d.name, "%T %+v", event, event)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.events = append(d.events, event)
-}
-
 // Write takes a line of the daemon's log.
 func (d *daemon) Write(line []byte) (int, error) {
 	_, text, _ := strings.Cut(strings.TrimSpace(string(line)), "level=")
-	d.w.history.Add(d.name, "%s", text)
+	d.w.History.Add(d.name, "%s", text)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.log.Write(line)
@@ -285,28 +237,28 @@ func (d *daemon) said(words string) bool {
 
 // drain ends the daemon in good order, and waits until it has.
 func (d *daemon) drain() {
-	d.w.t.Helper()
+	d.w.T.Helper()
 	d.stop()
 	<-d.ended
-	require.NoError(d.w.t, d.err)
-	d.w.hangUp(d.name, d.client)
+	require.NoError(d.w.T, d.err)
+	require.NoError(d.w, d.client.Close(d.w.Context()))
 	synctest.Wait()
 }
 
 // cut lets nothing of the daemon through to the server any more; it goes on
 // working. Its session ends after expiry at most.
-func (d *daemon) cut() { d.w.zk.Partition(d.name) }
+func (d *daemon) cut() { d.w.Partition(d.name) }
 
 // isConnected reports whether the daemon has a connection now.
 func (d *daemon) isConnected() bool {
 	id, _ := d.client.Session()
-	return slices.ContainsFunc(d.w.zk.Sessions(), func(s zktest.Session) bool { return s.ID == id && s.Connected })
+	return slices.ContainsFunc(d.w.Sessions(), func(s zktest.Session) bool { return s.ID == id && s.Connected })
 }
 
 // expire ends the daemon's session at the server.
 func (d *daemon) expire() {
 	id, _ := d.client.Session()
-	require.True(d.w.t, d.w.zk.Expire(id))
+	require.True(d.w.T, d.w.Expire(id))
 }
 
 // kill ends the daemon as kill -9 does, as far as the others can see: nothing
@@ -322,20 +274,11 @@ func (d *daemon) kill() {
 func (d *daemon) stats(job string) scheduler.JobStats { return d.Stats()[job] }
 
 // told returns the events of a kind that the daemon's observers were told.
-func told[E lockguard.Event](d *daemon) (all []E) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, event := range d.events {
-		if e, ok := event.(E); ok {
-			all = append(all, e)
-		}
-	}
-	return all
-}
+func told[E lockguard.Event](d *daemon) []E { return virtual.Events[E](d.program) }
 
 // owner returns the daemon that runs a job, and the other one.
 func (w *world) owner(job string, one, two *daemon) (owner, other *daemon) {
-	w.t.Helper()
+	w.T.Helper()
 	if w.state(job).Runs[0].Owner == two.name {
 		return two, one
 	}

@@ -34,15 +34,15 @@ func TestTicksThatWereDueWhileNoDaemonRanEndAsThePolicySays(t *testing.T) {
 				// given two daemons that were stopped, one after the other, while a job ran
 				list := []jobs.Job{misfiring(w.job("a", "* * * * *", 2*time.Second), c.misfire)}
 				one, two := w.daemon("one", list), w.daemon("two", list, skewed(300*time.Millisecond))
-				w.until(2*time.Minute + time.Second)
+				w.Until(2*time.Minute + time.Second)
 				one.drain()
-				w.until(2*time.Minute + 30*time.Second)
+				w.Until(2*time.Minute + 30*time.Second)
 				two.drain()
 
 				// when two come back after two days, at about the same time
-				pass(2 * day)
+				w.Pass(2 * day)
 				three, four := w.daemon("three", list), w.daemon("four", list, skewed(-300*time.Millisecond))
-				pass(45 * time.Second)
+				w.Pass(45 * time.Second)
 				drainAll(three, four)
 
 				// then each tick has ended as the policy says
@@ -63,17 +63,17 @@ func TestADailyTickThatWasMissedDuringARestartRunsSoonAfterIt(t *testing.T) {
 		w.session = long
 		list := []jobs.Job{w.job("a", "0 0 * * *", time.Minute)}
 		one, two := w.daemon("one", list), w.daemon("two", list, skewed(-time.Second))
-		w.until(day + 9*time.Minute)
+		w.Until(day + 9*time.Minute)
 		drainAll(one, two)
 
 		// when they are back five minutes after that
-		w.until(day + 15*time.Minute)
+		w.Until(day + 15*time.Minute)
 		three, four := w.daemon("three", list), w.daemon("four", list, skewed(-time.Second))
-		pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 
 		// then one of them runs it
 		require.Equal(t, 1, w.goesOn("a"))
-		pass(2 * time.Minute)
+		w.Pass(2 * time.Minute)
 		drainAll(three, four)
 		require.Equal(t, []string{"ran", "ran"}, w.outcomes("a"))
 	})
@@ -100,15 +100,15 @@ func TestAnOutageOfZooKeeperLeavesNoTickWithoutARecord(t *testing.T) {
 					three := w.daemon("three", list, skewed(-time.Second))
 
 					// when ZooKeeper is silent for a while, in the middle of runs
-					w.until(62 * time.Second)
-					w.zk.Partition("one", "two", "three")
-					pass(outage)
-					w.zk.Heal("one", "two", "three")
+					w.Until(62 * time.Second)
+					w.Partition("one", "two", "three")
+					w.Pass(outage)
+					w.Heal("one", "two", "three")
 
 					// then all ticks go on soon
-					pass(50 * time.Second)
+					w.Pass(50 * time.Second)
 					ran := len(w.worked("often"))
-					pass(60 * time.Second)
+					w.Pass(60 * time.Second)
 					require.GreaterOrEqual(t, len(w.worked("often")), ran+5)
 					drainAll(one, two, three)
 					counts := w.state("often").Counts
@@ -130,13 +130,13 @@ func TestAJobWhoseFirstTickIsMissedBeginsWithIt(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		list := []jobs.Job{misfiring(w.job("a", "@every 30s", time.Second), jobs.Misfire{Policy: jobs.MisfireSkip})}
 		one, two := w.daemon("one", list, spread), w.daemon("two", list, spread)
-		w.until(28 * time.Second)
+		w.Until(28 * time.Second)
 		owner, other := one, two
 		if !one.said("job is owned by this daemon") {
 			owner, other = two, one
 		}
 		owner.kill()
-		w.until(95 * time.Second)
+		w.Until(95 * time.Second)
 		other.drain()
 		require.Equal(t, []string{"missed", "ran", "ran"}, w.outcomes("a"))
 		require.Equal(t, w.at(30*time.Second), w.state("a").Begins)

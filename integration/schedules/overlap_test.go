@@ -47,7 +47,7 @@ func TestTicksThatOverlapEndAsThePolicySays(t *testing.T) {
 				three := w.daemon("three", list, skewed(-200*time.Millisecond))
 
 				// when they have worked for a while
-				w.until(3*time.Minute + 5*time.Second)
+				w.Until(3*time.Minute + 5*time.Second)
 				drainAll(one, two, three)
 
 				// then each tick has ended as the policy says
@@ -83,7 +83,7 @@ func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
 				}
 				here := w.daemon("here", list)
 				if !c.together {
-					pass(3500 * time.Millisecond)
+					w.Pass(3500 * time.Millisecond)
 				}
 				drifting := func(_ *daemon, cfg *scheduler.Config) {
 					begun := time.Now()
@@ -94,7 +94,7 @@ func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
 				there := w.daemon("there", list, drifting)
 
 				// when they have worked for a while
-				pass(time.Minute)
+				w.Pass(time.Minute)
 				drainAll(here, there)
 
 				// then each tick has run, in one of them
@@ -126,7 +126,7 @@ func TestADaemonThatDiesLosesNoTickWhateverThePolicy(t *testing.T) {
 					}
 
 					// when one dies: the one that runs the job, if any does
-					w.until(at)
+					w.Until(at)
 					runs := w.state("a").Runs
 					dies := 0
 					if len(runs) > 0 {
@@ -135,9 +135,9 @@ func TestADaemonThatDiesLosesNoTickWhateverThePolicy(t *testing.T) {
 					interrupted := daemons[dies].stats("a").Running
 					daemons[dies].kill()
 					daemons = slices.Delete(daemons, dies, dies+1)
-					pass(expiry)
+					w.Pass(expiry)
 					before := w.worked("a")
-					w.until(4 * time.Minute)
+					w.Until(4 * time.Minute)
 					drainAll(daemons...)
 
 					// then its runs are recorded as interrupted, and the others have gone on
@@ -156,7 +156,7 @@ func TestARunIsCancelledByATickThatAnotherDaemonSees(t *testing.T) {
 		j := overlapping(w.job("a", "@every 1m", 50*time.Second), jobs.OverlapCancelOther, 0)
 		one := w.daemon("one", []jobs.Job{j}, skewed(time.Second))
 		two := w.daemon("two", []jobs.Job{j})
-		w.until(time.Minute + 10*time.Second)
+		w.Until(time.Minute + 10*time.Second)
 		require.Equal(t, 1, one.stats("a").Running)
 		require.Zero(t, two.stats("a").Running)
 		_, err := one.Reconcile(nil)
@@ -168,7 +168,7 @@ func TestARunIsCancelledByATickThatAnotherDaemonSees(t *testing.T) {
 		w.changes("a")
 		_, err = two.Reconcile([]jobs.Job{again})
 		require.NoError(t, err)
-		w.until(time.Minute + 20*time.Second)
+		w.Until(time.Minute + 20*time.Second)
 
 		// then the run is told to go, and for which tick
 		call := w.worked("a")[0]
@@ -189,7 +189,7 @@ func TestATickThatWaitsRunsAsSoonAsTheDaemonInItsWayIsDead(t *testing.T) {
 		// given a run, and a tick that waits for its end
 		list := []jobs.Job{overlapping(w.job("a", "@every 10m", 15*time.Minute), jobs.OverlapBufferOne, 0)}
 		one, two := w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list)
-		w.until(21 * time.Minute)
+		w.Until(21 * time.Minute)
 		require.Equal(t, []string{"goes on", "waits"}, w.outcomes("a"))
 
 		// when the daemon of the run dies
@@ -197,10 +197,10 @@ func TestATickThatWaitsRunsAsSoonAsTheDaemonInItsWayIsDead(t *testing.T) {
 		owner.kill()
 
 		// then the tick runs when its session has ended, long before the next one is due
-		pass(expiry + 2*time.Second)
+		w.Pass(expiry + 2*time.Second)
 		require.Equal(t, []string{"interrupted", "goes on"}, w.outcomes("a"))
 		require.Equal(t, 1, other.stats("a").Running)
-		pass(15 * time.Minute)
+		w.Pass(15 * time.Minute)
 		other.drain()
 	})
 }

@@ -72,20 +72,20 @@ func TestJobsThatComeAndGoGoOnWhereTheyWere(t *testing.T) {
 		stays := w.job("stays", "@every 10s", time.Second)
 		goes := overlapping(w.job("goes", "@every 10s", 14*time.Second), jobs.OverlapBufferAll, 3)
 		one, two := w.daemon("one", []jobs.Job{stays, goes}), w.daemon("two", []jobs.Job{stays, goes}, skewed(time.Second))
-		w.until(55 * time.Second)
+		w.Until(55 * time.Second)
 
 		// when it is removed in one and then in the other one, and comes back two minutes later
 		for i, d := range []*daemon{one, two} {
 			changes, err := d.Reconcile([]jobs.Job{stays})
 			require.NoError(t, err)
 			require.Equal(t, []string{"goes"}, changes.Removed)
-			w.until(time.Duration(60+15*i) * time.Second)
+			w.Until(time.Duration(60+15*i) * time.Second)
 		}
-		w.until(2 * time.Minute)
+		w.Until(2 * time.Minute)
 		require.Zero(t, w.goesOn("goes"), "nobody has it, and its ticks wait")
 		waiting := w.state("goes").Waiting
 		require.NotEmpty(t, waiting)
-		w.until(195 * time.Second)
+		w.Until(195 * time.Second)
 		for _, d := range []*daemon{two, one} {
 			changes, err := d.Reconcile([]jobs.Job{goes, stays})
 			require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestJobsThatComeAndGoGoOnWhereTheyWere(t *testing.T) {
 		}
 
 		// then what waited runs, and what was missed is recorded
-		w.until(5 * time.Minute)
+		w.Until(5 * time.Minute)
 		drainAll(one, two)
 		got := w.outcomes("goes")
 		for _, at := range waiting {

@@ -16,15 +16,15 @@ import (
 
 // ask has the onlooker ask for a run.
 func (w *world) ask(job, why string) *recipes.TickRequestHandle {
-	w.t.Helper()
-	h, err := w.ledger.Request(w.t.Context(), recipes.TickRequest{Job: job, By: "ana", Reason: why})
-	require.NoError(w.t, err)
+	w.T.Helper()
+	h, err := w.ledger.Request(w.T.Context(), recipes.TickRequest{Job: job, By: "ana", Reason: why})
+	require.NoError(w.T, err)
 	synctest.Wait()
 	return h
 }
 
 // requests are those that stand.
-func (w *world) requests() int { return len(w.zk.Tree("/lockkeeper/requests")) - 1 }
+func (w *world) requests() int { return len(w.Tree("/lockkeeper/requests")) - 1 }
 
 func TestARunThatSomebodyAsksForIsRunByOneDaemon(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
@@ -37,7 +37,7 @@ func TestARunThatSomebodyAsksForIsRunByOneDaemon(t *testing.T) {
 		first := w.ask("a", "INC-7")
 		require.NoError(t, first.AwaitTaken(t.Context()))
 		second, third := w.ask("a", "INC-8"), w.ask("a", "INC-9")
-		pass(10 * time.Second)
+		w.Pass(10 * time.Second)
 		require.Equal(t, 1, w.goesOn("a"), "they wait for its end")
 		require.Equal(t, 2, w.requests())
 		taken, err := third.Withdraw(t.Context())
@@ -47,7 +47,7 @@ func TestARunThatSomebodyAsksForIsRunByOneDaemon(t *testing.T) {
 		// then each is run once, but the one that was withdrawn
 		require.NoError(t, second.AwaitTaken(t.Context()))
 		require.ErrorAs(t, third.AwaitTaken(t.Context()), new(*recipes.TickRequestLostError))
-		pass(time.Minute)
+		w.Pass(time.Minute)
 		calls := w.worked("a")
 		require.Len(t, calls, 2)
 		require.Equal(t, []string{first.ID(), second.ID()}, []string{calls[0].run, calls[1].run})
@@ -71,14 +71,14 @@ func TestARequestEndsWithTheSessionOfWhoeverAsks(t *testing.T) {
 		asker := w.client("asker", short)
 		first, err := asker.TickLedger("asker").Request(t.Context(), recipes.TickRequest{Job: "a"})
 		require.NoError(t, err)
-		pass(time.Second)
+		w.Pass(time.Second)
 		_, err = asker.TickLedger("asker").Request(t.Context(), recipes.TickRequest{Job: "a"})
 		require.NoError(t, err)
 
 		// when the asker is gone while one is run and the other one waits
 		id, _ := asker.Session()
-		require.True(t, w.zk.Expire(id))
-		pass(time.Minute)
+		require.True(t, w.Expire(id))
+		w.Pass(time.Minute)
 
 		// then what runs goes on, and the other one is forgotten
 		require.Len(t, w.worked("a"), 1)
@@ -98,7 +98,7 @@ func TestARequestOfADaemonThatDiesIsRecordedAsInterrupted(t *testing.T) {
 
 		// when its daemon dies
 		owner.kill()
-		w.until(70 * time.Second)
+		w.Until(70 * time.Second)
 
 		// then nobody runs it again, and the schedule goes on
 		require.Equal(t, recipes.TickInterrupted, w.book("a").ends[h.ID()].Outcome)
@@ -114,18 +114,18 @@ func TestARequestWhoseClaimIsNotAnsweredIsRunOnce(t *testing.T) {
 		t.Run(fmt.Sprint("session expires ", expires), func(t *testing.T) {
 			story(t, func(t *testing.T, w *world) {
 				one := w.daemon("one", []jobs.Job{w.job("a", "", 15*time.Second)})
-				lost := w.zk.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
+				lost := w.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
 				h := w.ask("a", "INC-7")
 				<-lost.Reached()
-				require.Len(t, w.zk.Tree("/lockkeeper/requests"), 1, "it was executed")
+				require.Len(t, w.Tree("/lockkeeper/requests"), 1, "it was executed")
 				if expires {
 					one.expire()
 				} else {
 					id, _ := one.client.Session()
-					require.True(t, w.zk.Disconnect(id))
+					require.True(t, w.Disconnect(id))
 				}
 				lost.Release()
-				pass(time.Minute)
+				w.Pass(time.Minute)
 				require.Len(t, w.worked("a"), 1)
 				require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
 				one.drain()
@@ -142,23 +142,23 @@ func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 		w.chronicle.follow(a)
 		one := w.daemon("one", []jobs.Job{b})
 		w.ask("b", "INC-6")
-		pass(time.Second)
+		w.Pass(time.Second)
 		waits, later := w.ask("b", "INC-7"), w.ask("a", "INC-8")
-		pass(10 * time.Second)
+		w.Pass(10 * time.Second)
 		require.Equal(t, 2, w.requests())
 
 		// when the one job comes, and the other goes
 		_, err := one.Reconcile([]jobs.Job{a})
 		require.NoError(t, err)
-		pass(10 * time.Second)
+		w.Pass(10 * time.Second)
 		require.Equal(t, recipes.TickRan, w.book("a").ends[later.ID()].Outcome)
 		require.Equal(t, 1, w.requests())
 
 		// and is back after its run has ended
-		pass(time.Minute)
+		w.Pass(time.Minute)
 		_, err = one.Reconcile([]jobs.Job{a, b})
 		require.NoError(t, err)
-		pass(90 * time.Second)
+		w.Pass(90 * time.Second)
 		require.Equal(t, recipes.TickRan, w.book("b").ends[waits.ID()].Outcome)
 		require.Zero(t, w.requests())
 		one.drain()
@@ -169,7 +169,7 @@ func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 func TestARequestThatIsTakenWhenTheDrainBeginsIsSeenToItsEnd(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		one := w.daemon("one", []jobs.Job{w.job("a", "", 10*time.Second)})
-		late := w.zk.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
+		late := w.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
 		h := w.ask("a", "INC-7")
 		<-late.Reached()
 		one.stop()
@@ -203,10 +203,10 @@ func TestARunByHandIsAnOverlapForWhateverElseIsDue(t *testing.T) {
 						<-time.After(3500 * time.Millisecond)
 					}
 				}()
-				w.until(2 * time.Minute)
+				w.Until(2 * time.Minute)
 				cancel()
 				<-asked
-				pass(20 * time.Second)
+				w.Pass(20 * time.Second)
 
 				// then the books balance, and some of both have run
 				drainAll(one, two)

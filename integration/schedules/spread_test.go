@@ -36,7 +36,7 @@ func TestTicksThatWaitGoOnWithTheNextOwnerOfTheirJob(t *testing.T) {
 				// given three daemons over which jobs are spread, whose ticks wait all the time
 				list := spreadJobs(w, 6)
 				daemons := []*daemon{w.daemon("one", list, spread), w.daemon("two", list, spread, skewed(200*time.Millisecond)), w.daemon("three", list, spread)}
-				w.until(65 * time.Second)
+				w.Until(65 * time.Second)
 				before := make(map[string]int)
 				for _, j := range list {
 					for owner := range w.owners(j.Name, 30*time.Second) {
@@ -51,7 +51,7 @@ func TestTicksThatWaitGoOnWithTheNextOwnerOfTheirJob(t *testing.T) {
 				} else {
 					daemons[0].drain()
 				}
-				w.until(3 * time.Minute)
+				w.Until(3 * time.Minute)
 				drainAll(daemons[1:]...)
 
 				// then the others own its jobs, and each tick has one outcome
@@ -75,19 +75,19 @@ func TestJobsAreSpreadAnewWhenTheirSetChanges(t *testing.T) {
 			w.chronicle.follow(j)
 		}
 		one, two := w.daemon("one", list[:4], spread), w.daemon("two", list[:4], spread, skewed(-200*time.Millisecond))
-		w.until(45 * time.Second)
+		w.Until(45 * time.Second)
 
 		// when the set of jobs changes again and again, in one of them half a minute later than in the other one
 		for i, set := range [][]jobs.Job{list, list[2:], list[1:7], list[:4], list} {
 			_, err := one.Reconcile(set)
 			require.NoError(t, err)
-			pass(time.Duration(10*i) * time.Second)
+			w.Pass(time.Duration(10*i) * time.Second)
 			_, err = two.Reconcile(set)
 			require.NoError(t, err)
-			pass(35 * time.Second)
+			w.Pass(35 * time.Second)
 		}
-		settled := w.now()
-		pass(time.Minute)
+		settled := w.Now()
+		w.Pass(time.Minute)
 
 		// then in the end each job has one owner, each daemon owns some, and each tick has one outcome
 		total := make(map[string]int)

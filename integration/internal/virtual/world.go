@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func (w *World) Connect(name string, session time.Duration, change ...func(*reci
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Day)
 		defer cancel()
-		if err := client.Close(ctx); !w.Failed() {
+		if err := client.Close(ctx); !w.Failed() && !errors.Is(err, recipes.ErrClosed) {
 			require.NoError(w, err, "close the client of %s", name)
 		}
 	})
