@@ -84,12 +84,13 @@ func (h *fixture) touchMany(n int, change func(*recipes.Config)) {
 	require.Greater(h, h.token(c, 0), first, "tokens of a scope that was removed go on growing")
 }
 
-// Given a live view of a root in which scopes come and are removed for good, then
-// it watches those that are there, and keeps nothing of those that are not.
+// Given a live view of a root in which scopes come and are removed for good, then it watches those that are there, keeps
+// nothing of those that are not, and leaves no goroutine behind.
 func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 	h := newAlone(t)
 	n := size(2000, 20_000)
 	viewer := h.client()
+	idle := h.sample()
 	look, err := viewer.Lookout(recipes.LookoutOptions{})
 	require.NoError(t, err)
 	b, err := live.New(live.Options{Source: look, Now: viewer.Now, Keep: live.Keep{Total: 100, Entries: 100, Heat: 100}})
@@ -113,7 +114,7 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 		h.eventually(func() bool {
 			_, err := c.CollectIdle(t.Context(), recipes.IdleOptions{Older: 1})
 			require.NoError(t, err)
-			return h.watches() == 0 // each was seen to go
+			return h.watches() == 0 && len(b.Now().Locks) == 0 // each was seen to go
 		}, "scopes are watched that are not there")
 		require.NoError(t, c.Close(t.Context())) // with what it remembers
 		t.Logf("%d scopes that nobody uses: %v, which is %d B and %.2f watches for each; when they are gone: %v",
@@ -125,6 +126,9 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 		require.Less(t, grown, int64(bytesForAScope))
 	}
 	require.LessOrEqual(t, there[1].goroutines, there[0].goroutines+2)
+	stop()
+	work.Wait()
+	h.eventually(func() bool { return h.sample().goroutines <= idle.goroutines+2 }, "goroutines are left")
 }
 
 // touch takes a lock and gives it back, in one of the ways in which that is done.
