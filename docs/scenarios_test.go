@@ -19,7 +19,7 @@ func TestListOfScenariosIsComplete(t *testing.T) {
 	require.NoError(t, err)
 	suites := make(map[string]map[string]bool)
 	for _, suite := range []string{
-		"integration/locks", "integration/helix", "integration/interleavings", "integration/steps", "integration/virtualtime", "integration/classic",
+		"integration/locks", "integration/helix", "integration/interleavings", "integration/steps", "integration/virtualtime", "integration/foreign", "integration/classic",
 		"integration/polyglot", "integration/groups",
 		"lockguard", "recipes", "recipes/assignment",
 	} {

@@ -671,3 +671,23 @@ func TestLaterHoldWithTheSameIDIsNotJoinedByAnOldReference(t *testing.T) {
 	requireNotThere(t, h.join("late", old).Refused())
 	require.Equal(t, second.Token(), h.join("timely", h.reference(second)).Token())
 }
+
+// The version at which one has left a hold is none to take the lock by while another member holds it.
+func TestHoldThatGoesOnIsNotTakenForIdleByWhoHasLeftIt(t *testing.T) {
+	h := share(t)
+	c := h.Client()
+
+	// given a hold that goes on without the one that began it
+	agent := h.Hold(h.lock(c), "agent", ofHold)
+	activity := h.join("activity", h.reference(agent))
+	activity.Granted()
+	agent.Release()
+
+	// when that client asks for the lock
+	again := h.Acquire(h.lock(c), "again", ofHold, harness.Try)
+
+	// then it is refused
+	require.ErrorAs(t, again.Refused(), new(*recipes.NotAcquiredError))
+	require.NoError(t, activity.Granted().Check())
+	require.Equal(t, []string{"activity"}, h.holders(h.Client()))
+}

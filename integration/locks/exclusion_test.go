@@ -64,60 +64,6 @@ func TestThreadsThatShareOneLockObjectAreNeverInsideTogether(t *testing.T) {
 	h.turns([]*recipes.PriorityLock{h.lock(h.Client())}, 20, 5)
 }
 
-// Curator M9
-func TestExactlyOneOfTwoClientsHoldsAndTheOtherIsNext(t *testing.T) {
-	h := share(t)
-	onlooker := h.Client()
-
-	// given two clients that ask at the same time
-	ann := h.acquire("ann")
-	bob := h.acquire("bob")
-
-	// then exactly one holds
-	first, second := ann, bob
-	select {
-	case <-ann.Done():
-	case <-bob.Done():
-		first, second = bob, ann
-	}
-	first.Granted()
-	second.Queued()
-	second.IsPending()
-	state := h.state(onlooker)
-	require.Equal(t, []string{first.Owner}, harness.Owners(state.Holders))
-	require.Equal(t, []string{second.Owner}, harness.Owners(state.Waiters))
-
-	// when it releases, the other gets it
-	first.Release()
-	second.Granted()
-	h.heldBy(onlooker, second.Owner)
-	require.Greater(t, second.Token(), first.Token())
-}
-
-// Kazoo K8, K9
-func TestOfTwentyThreadsThatTryExactlyOneGetsTheLock(t *testing.T) {
-	h := share(t)
-
-	// given a free lock, when twenty threads with one lock object try
-	l := h.lock(h.Client())
-	var users []*harness.Request
-	for i := range 20 {
-		users = append(users, h.Acquire(l, fmt.Sprint("thread ", i), harness.Try))
-	}
-
-	// then exactly one holds, and the others were told that it is held
-	held := 0
-	for _, u := range users {
-		if _, err := u.Wait(); err == nil {
-			held++
-		} else {
-			require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
-		}
-	}
-	require.Equal(t, 1, held)
-	require.Len(t, h.Ephemerals(), 1)
-}
-
 // The crowd of M6, M9 and K10 with everything that may happen to a polite
 // request: several clients, levels, tries, deadlines, callers that leave.
 func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {

@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -102,44 +101,6 @@ func TestTryOnHeldLockIsRefusedAndLeavesNothingBehind(t *testing.T) {
 	require.Empty(t, h.state(h.Client()).Holders[0].PreemptedBy)
 }
 
-// Kazoo K5
-func TestFirstAcquireEverMakesEverythingThatIsMissing(t *testing.T) {
-	// given a server without even the root
-	h := share(t)
-	c := h.Client(func(cfg *recipes.Config) { cfg.Root += "/a/b" })
-
-	// when somebody acquires
-	first := h.Hold(h.Lock(c, "cluster/orders/resource/users"), "first")
-
-	// then it holds
-	state, err := c.Lock(t.Context(), "cluster/orders/resource/users")
-	require.NoError(t, err)
-	require.Equal(t, []string{"first"}, harness.Owners(state.Holders))
-	first.Release()
-}
-
-// Kazoo K6
-func TestCancelledWaiterLeavesAndTheHolderDoesNotNotice(t *testing.T) {
-	h := share(t)
-
-	// given a holder, and a waiter
-	holder := h.hold("holder")
-	waiter := h.queued("waiter")
-	require.Len(t, h.Ephemerals(), 2)
-
-	// when the waiter is cancelled
-	waiter.Cancel()
-
-	// then its request ends with that cause, and is gone when it does
-	require.ErrorIs(t, waiter.Refused(), context.Canceled)
-	require.Len(t, h.Ephemerals(), 1)
-
-	// and the holder still holds, and can release
-	require.Empty(t, harness.All[recipes.Notice](holder.Notices))
-	h.heldBy(h.Client(), "holder")
-	holder.Release()
-}
-
 // Kazoo K11, etcd T2
 func TestReleasedLockCanBeTakenAgain(t *testing.T) {
 	h := share(t)
@@ -195,28 +156,6 @@ func TestAcquireTimeoutEndsNotEarlierThanItSays(t *testing.T) {
 			h.drain(holder)
 		})
 	}
-}
-
-// Kazoo K14, K15: there is no pattern that makes a foreign node count.
-func TestForeignNodesUnderTheLockAreIgnored(t *testing.T) {
-	h := share(t)
-
-	// given a holder and a waiter, and nodes between them that are no requests
-	holder := h.hold("holder")
-	node := lockNode(holder)
-	for _, name := range []string{"lock-0000000000", "_c_8f3-lock-0000000001", "0", "zzz"} {
-		h.Create(node+"/"+name, nil, 0)
-	}
-	waiter := h.queued("waiter")
-
-	// when the holder releases, then the waiter holds
-	holder.Release()
-	waiter.Granted()
-	require.Len(t, h.state(h.Client()).Foreign, 4)
-	waiter.Release()
-
-	// and a newcomer takes the lock although the nodes are there
-	h.hold("newcomer", harness.Try)
 }
 
 // A request to go whose author is gone is void; the next author clears it away.

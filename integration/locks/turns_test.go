@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // go-zookeeper Z1
@@ -30,27 +27,4 @@ func TestWaiterComesBeforeTheHolderThatComesBack(t *testing.T) {
 	second.Release()
 	require.Less(t, first.Token(), before)
 	require.Less(t, before, third.Token())
-}
-
-// etcd T5: there both hold. Here one session is two strangers to itself.
-func TestSessionThatLocksTwiceHoldsOnce(t *testing.T) {
-	h := share(t)
-	c := h.Client(allSeen)
-
-	// given a session that holds, when it locks the same scope again by another object
-	first := h.Hold(h.lock(c), "first")
-	second := h.Acquire(h.lock(c), "second")
-	second.Queued()
-	tryer := h.Acquire(h.lock(c), "tryer", harness.Try)
-
-	// then it holds once, and the second one waits for the first
-	require.True(t, recipes.IsNotAcquired(tryer.Refused()))
-	second.IsPending()
-	state := h.state(h.Client())
-	require.Equal(t, []string{"first"}, harness.Owners(state.Holders))
-	require.Equal(t, []string{"second"}, harness.Owners(state.Waiters))
-	require.Equal(t, state.Holders[0].Session, state.Waiters[0].Session)
-	first.Release()
-	second.Granted()
-	require.Greater(t, second.Token(), first.Token())
 }

@@ -135,9 +135,7 @@ func TestReaderThatHasWalkedInEndsInEveryWay(t *testing.T) {
 			require.Equal(h, recipes.LossSession, u.Lost().Err.Reason)
 		},
 		"an operator breaks its hold": func(h *fixture, _ *recipes.Client, u *harness.Request) {
-			op := h.Client(func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "op", Password: "secret"} })
-			_, err := op.Break(h.Context(), recipes.BreakRequest{Scope: "users", Token: u.Token(), By: "ann", Reason: "stuck"})
-			require.NoError(h, err)
+			h.breakHold(u.Token())
 			require.Equal(h, recipes.LossBroken, u.Lost().Err.Reason)
 		},
 		"an administrator deletes its node": func(h *fixture, _ *recipes.Client, u *harness.Request) {
