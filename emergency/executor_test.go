@@ -105,7 +105,7 @@ func (d *daemon) Audit(_ context.Context, entry recipes.AuditEntry) error {
 
 func (w *world) client(name string, auth ...recipes.Digest) *recipes.Client {
 	w.t.Helper()
-	cfg := recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 4 * time.Second}
+	cfg := recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: session} // a short one costs many heartbeats in an hour
 	if len(auth) > 0 {
 		cfg.Auth = &auth[0]
 	}
@@ -224,8 +224,10 @@ func TestAHoldIsKeptUntilItsTimeIsOverByOneDaemon(t *testing.T) {
 	})
 }
 
-// settled is how long everybody needs to hear of what has happened.
-const settled = 20 * time.Second
+const (
+	session = 30 * time.Second
+	settled = 20 * time.Second // how long everybody needs to hear of what has happened
+)
 
 // left are the nodes that tell of overrides.
 func (w *world) left() []string {
@@ -258,7 +260,7 @@ func TestAHoldIsTakenUpByAnotherDaemonWhenTheFirstOneEndsOrDies(t *testing.T) {
 					// when
 					end(w, all[i])
 					all = slices.Delete(all, i, i+1)
-					time.Sleep(6 * time.Second)
+					time.Sleep(session + 2*time.Second)
 
 					// then
 					next := w.holder(client)
