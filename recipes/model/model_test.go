@@ -12,9 +12,13 @@ func TestProtocolKeepsItsPromisesInEveryState(t *testing.T) {
 	for _, c := range Bounded() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			r := c.Explore(Limits{})
+			var limits Limits
+			if testing.Short() {
+				limits.States = 10_000
+			}
+			r := c.Explore(limits)
 			require.Empty(t, r.Violation, strings.Join(r.Trace, "\n"))
-			require.True(t, r.Complete)
+			require.True(t, r.Complete || testing.Short())
 			t.Logf("%d states, %d deep, %s", r.States, r.Depth, r.Took)
 		})
 	}
@@ -35,7 +39,14 @@ func TestEachGuardIsMissed(t *testing.T) {
 			}
 			c, ok := Find(m.Config)
 			require.True(t, ok, m.Config)
-			r := c.ExploreAs(Without(m.Without...), Limits{States: 500_000})
+			limits := Limits{States: 500_000}
+			if testing.Short() {
+				limits.States = 40_000
+			}
+			r := c.ExploreAs(Without(m.Without...), limits)
+			if testing.Short() && r.Violation == "" && !r.Complete {
+				return // further away than a short run looks
+			}
 			require.NotEmpty(t, r.Violation)
 			require.NotEmpty(t, r.Trace)
 			t.Logf("%s: %s: %s (%d states, %d steps)", c.Name, r.Kind, r.Violation, r.States, len(r.Trace))
@@ -48,7 +59,7 @@ func TestNarrowConfigurationsAreFineWithAllGuards(t *testing.T) {
 	t.Parallel()
 	limit := 40_000
 	if testing.Short() {
-		limit = 5_000
+		limit = 2_000
 	}
 	for _, c := range Narrow() {
 		t.Run(c.Name, func(t *testing.T) {
