@@ -116,7 +116,9 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 						p.record.Released[e.token] = append(p.record.Released[e.token], lock)
 					}
 				}
-				require.LessOrEqual(t, len(inside[lock]), spec.Holders, "seed %d, %s", seed, lock)
+				if len(inside[lock]) > spec.Holders {
+					t.Fatalf("seed %d, %s: %d holders instead of %d", seed, lock, len(inside[lock]), spec.Holders)
+				}
 			}
 		}
 	}
@@ -150,7 +152,11 @@ func TestWhatIsBeingReleasedCountsForTheLimit(t *testing.T) {
 func TestLocksThatNobodyHoldsGoToNobodyBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	pool := []string{"a", "b", "c", "d", "e"}
-	for seed := range uint64(5000) {
+	seeds := uint64(5000)
+	if testing.Short() {
+		seeds = 500
+	}
+	for seed := range seeds {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		some := func() []string {
 			return slices.DeleteFunc(slices.Clone(pool), func(string) bool { return dice.IntN(2) == 0 })

@@ -159,7 +159,7 @@ func TestALineTellsOfTheHolderWhileItIsPassedOn(t *testing.T) {
 	l := lineAt(t, zktest.RunT(t))
 	first, err := l.Acquire(t.Context(), Request{})
 	require.NoError(t, err)
-	const turns = 300
+	const turns = 100
 	var all sync.WaitGroup
 	for range turns {
 		all.Go(func() {

@@ -143,7 +143,7 @@ func goesOn(t *testing.T, l *TickLedger, now *time.Time, until time.Time, ran ma
 }
 
 func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
-	const ahead = 10 * time.Minute
+	const ahead = 4 * time.Minute
 	cases := []struct {
 		name         string
 		right, early int
@@ -153,7 +153,7 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 	}{
 		{"the history has all", 10, 7, -1, 7, false},
 		{"of a job that is new", 0, 7, -1, 7, false},
-		{"the history has forgotten some", 20, 100, -1, 100 + 600 - 100, true}, // from now on, up to the newest
+		{"the history has forgotten some", 20, 100, -1, 100 + 240 - 100, true}, // from now on, up to the newest
 		{"and somebody knows since when", 20, 100, 20, 160, true},              // a minute more than have run
 	}
 	for _, c := range cases {
@@ -200,7 +200,7 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 // Given a job that was set back by somebody who did not say since when, and so leaves out
 // all ticks up to the mark, when somebody says it, then those that cannot have run do.
 func TestJobThatLeavesOutTooManyTicksIsSetBackAgain(t *testing.T) {
-	const ahead = 10 * time.Minute
+	const ahead = 4 * time.Minute
 	l, now, ran := poisoned(t, 20, 100, ahead)
 	_, err := l.Rewind(t.Context(), "job", TickRewind{})
 	require.NoError(t, err)
