@@ -48,6 +48,10 @@ func TestJobsAreReconciledByName(t *testing.T) {
 
 func TestTicksComeDueWhileJobsAreReconciledAndRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		times := 3000
+		if testing.Short() {
+			times = 300
+		}
 		// the locks of lanes and of the scheduler are taken in one order: else this does not end
 		c := newCluster()
 		version := func(n int) []jobs.Job {
@@ -60,19 +64,19 @@ func TestTicksComeDueWhileJobsAreReconciledAndRun(t *testing.T) {
 		var busy sync.WaitGroup
 		for range 4 {
 			busy.Go(func() {
-				for range 3000 {
+				for range times {
 					l.poke()
 				}
 			})
 		}
 		busy.Go(func() {
-			for n := range 3000 {
+			for n := range times {
 				_, err := d.Reconcile(version(n))
 				require.NoError(t, err)
 			}
 		})
 		busy.Go(func() {
-			for range 300 {
+			for range times / 10 {
 				_ = d.RunNow(t.Context(), "a")
 				d.Stats()
 			}

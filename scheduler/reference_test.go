@@ -202,7 +202,7 @@ func TestAYearOfSchedulesEqualsTheReference(t *testing.T) {
 		{"Pacific/Apia", 2011, fives},        // a day that never was
 	}
 	if testing.Short() {
-		cases = cases[1:3]
+		cases = cases[1:2]
 	}
 	for _, c := range cases {
 		t.Run(c.zone, func(t *testing.T) {
@@ -219,12 +219,13 @@ func TestAYearOfSchedulesEqualsTheReference(t *testing.T) {
 // All the rules of eight years, for schedules that name an hour.
 func TestYearsOfSchedulesEqualTheReference(t *testing.T) {
 	zones := []string{"America/New_York", "Africa/Cairo", "Asia/Beirut", "America/Havana", "America/Asuncion", "Africa/Casablanca"}
+	until := 2028
 	if testing.Short() {
-		zones = zones[:1]
+		zones, until = zones[:1], 2022
 	}
 	for _, zone := range zones {
 		t.Run(zone, func(t *testing.T) {
-			years := watch(t, zone, newYear(2020), newYear(2028), quarters)
+			years := watch(t, zone, newYear(2020), newYear(until), quarters)
 			for _, r := range references {
 				if r.grid == quarters && !r.elapsed {
 					years.compare(t, r)
