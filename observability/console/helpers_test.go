@@ -432,13 +432,24 @@ func usersFile(t testing.TB, people map[string]string) string {
 	t.Helper()
 	var text strings.Builder
 	for name, password := range people {
-		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-		require.NoError(t, err)
-		fmt.Fprintf(&text, "%s:%s\n", name, hash)
+		fmt.Fprintf(&text, "%s:%s\n", name, hashOf(t, password))
 	}
 	file := filepath.Join(t.TempDir(), "users")
 	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
 	return file
+}
+
+var hashes sync.Map // by password: with the race detector each takes as long as a test
+
+func hashOf(t testing.TB, password string) string {
+	t.Helper()
+	if hash, ok := hashes.Load(password); ok {
+		return hash.(string)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	require.NoError(t, err)
+	hashes.Store(password, string(hash))
+	return string(hash)
 }
 
 func newConsole(t testing.TB, o Options) *Console {

@@ -136,20 +136,21 @@ func TestRootBlockerIsBehindTheHolderThatWaits(t *testing.T) {
 
 func TestGraphIsBounded(t *testing.T) {
 	var states []recipes.LockState
-	for i := range 300 {
+	const locks, waiters = 100, 50
+	for i := range locks {
 		s := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: time.Unix(1000, 0)}
 		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", LeaseTimeout: time.Hour}}
-		for j := range 150 {
+		for j := range waiters {
 			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
 		}
 		states = append(states, s)
 	}
 	// two of the last wait for each other
-	states[298].Waiters[140].Under = []string{"h299"}
-	states[299].Waiters[0].Under = []string{"h298"}
+	states[locks-2].Waiters[waiters-10].Under = []string{fmt.Sprint("h", locks-1)}
+	states[locks-1].Waiters[0].Under = []string{fmt.Sprint("h", locks-2)}
 	g := newWaits(states).graph()
 	require.LessOrEqual(t, len(g.Nodes), MaxGraphNodes)
-	require.Equal(t, 300*151, len(g.Nodes)+g.Hidden)
+	require.Equal(t, locks*(1+waiters), len(g.Nodes)+g.Hidden)
 	require.NotEmpty(t, g.Circles)
 	for _, id := range g.Circles[0] {
 		require.True(t, slices.ContainsFunc(g.Nodes, func(n GraphNode) bool { return n.ID == id }), "%s of the circle", id)

@@ -134,7 +134,7 @@ func TestManyReadTheClusterWhileItChanges(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
-			for i := range 50 {
+			for i := range 12 {
 				v.seen.Store(&live.Snapshot{Complete: true, Locks: []live.Lock{{Holders: []live.Holder{holds(fmt.Sprint(g, i%3), priority.Shared, time.Second)}}}})
 				require.NotEmpty(t, v.read(t))
 			}
