@@ -153,6 +153,7 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 		"break": `{"reason":"gone","token":1,"confirm":"a"}`,
 		"apply": `{"reason":"disk","id":"INC-1","kind":"freeze","scope":"db/*","for":"2h"}`,
 	}
+	var answers strings.Builder
 	for _, r := range c.routes() {
 		if r.path == "/api/v1/openapi.json" {
 			continue
@@ -166,6 +167,7 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 			answer := ask(t, c, r.method, target, body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
 			got := text(t, answer)
 			require.Equal(t, http.StatusOK, answer.StatusCode, got)
+			answers.WriteString(r.method + " " + r.path + "\n" + got)
 			operation := file["paths"].(map[string]any)[r.path].(map[string]any)[strings.ToLower(r.method)].(map[string]any)
 			schema := operation["responses"].(map[string]any)["200"].(map[string]any)["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)
 			var is any
@@ -182,6 +184,7 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 			require.NoError(t, compiled.Validate(value), got)
 		})
 	}
+	golden(t, "testdata/answers.txt", answers.String())
 	problems := full[problem](t)
 	sent, err := json.Marshal(problems)
 	require.NoError(t, err)

@@ -13,19 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write openapi.json and the golden pages anew")
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestOpenAPIFileIsWhatTheRoutesAndTypesSay(t *testing.T) {
 	c := newConsole(t, Options{})
 	want, err := c.describe()
 	require.NoError(t, err)
-	want = append(want, '\n')
-	if *update {
-		require.NoError(t, os.WriteFile("openapi.json", want, 0o644))
-	}
-	got, err := os.ReadFile("openapi.json")
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "go test ./observability/console -run OpenAPI -update writes it anew")
+	golden(t, "openapi.json", string(want)+"\n")
 }
 
 // strict is the file with all objects closed: a field that it does not name fails.

@@ -18,20 +18,24 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// golden compares a page, without what is around all pages, with the file of its
+// goldenPage compares a page, without what is around all pages, with the file of its
 // name.
-func golden(t *testing.T, name, page string) {
+func goldenPage(t *testing.T, name, page string) {
 	t.Helper()
 	_, body, ok := strings.Cut(page, "<main id=\"main\" tabindex=\"-1\">\n")
 	require.True(t, ok, page)
 	body, _, _ = strings.Cut(body, "</main>")
-	file := filepath.Join("testdata", name+".html")
+	golden(t, filepath.Join("testdata", name+".html"), body)
+}
+
+func golden(t *testing.T, file, text string) {
+	t.Helper()
 	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(body), 0o644))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), body, "go test ./observability/console -run Pages -update writes it anew")
+	require.Equal(t, string(want), text, "go test ./observability/console -run %s -update writes it anew", t.Name())
 }
 
 func TestPagesAreAsTheyWereLookedAt(t *testing.T) {
@@ -86,7 +90,7 @@ func TestPagesAreAsTheyWereLookedAt(t *testing.T) {
 			answer := ask(t, c, http.MethodGet, p.target, "", change...)
 			page := text(t, answer)
 			require.Equal(t, http.StatusOK, answer.StatusCode, page)
-			golden(t, p.name, page)
+			goldenPage(t, p.name, page)
 		})
 	}
 }
