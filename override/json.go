@@ -5,29 +5,72 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// MarshalJSON writes the override as it is kept in ZooKeeper and shown by
-// -o json: snake_case, timeouts in milliseconds, Until in UTC, and the emergency
-// priority as "emergency".
-func (o Override) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wire{
-		ID: o.ID, Kind: o.Kind, Match: wireMatch{
+// A Record is an override as JSON has it, in ZooKeeper and wherever it is shown:
+// snake_case, timeouts in milliseconds, Until in UTC, and the emergency priority
+// as "emergency".
+type Record struct {
+	ID             string           `json:"id"`
+	Kind           Kind             `json:"kind"`
+	Match          MatchRecord      `json:"match"`
+	Until          time.Time        `json:"until"`
+	By             string           `json:"by"`
+	Reason         string           `json:"reason"`
+	Priority       *Level           `json:"priority,omitempty"`
+	Forceful       *bool            `json:"forceful,omitempty"`
+	WaitingTimeout *priority.Millis `json:"waiting_timeout_ms,omitempty"`
+	LeaseTimeout   *priority.Millis `json:"lease_timeout_ms,omitempty"`
+	CleanupTimeout *priority.Millis `json:"cleanup_timeout_ms,omitempty"`
+	AcquireTimeout *priority.Millis `json:"acquire_timeout_ms,omitempty"`
+	Token          int64            `json:"token,omitempty"`
+}
+
+// A MatchRecord is a Match as JSON has it.
+type MatchRecord struct {
+	Scope         string            `json:"scope,omitempty"`
+	Job           string            `json:"job,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	PriorityBelow *Level            `json:"priority_below,omitempty"`
+	PriorityAbove *Level            `json:"priority_above,omitempty"`
+}
+
+// Record returns the override as JSON has it.
+func (o Override) Record() Record {
+	return Record{
+		ID: o.ID, Kind: o.Kind, Match: MatchRecord{
 			Scope: o.Match.Scope, Job: o.Match.Job, Labels: o.Match.Labels,
-			PriorityBelow: (*wireLevel)(o.Match.PriorityBelow), PriorityAbove: (*wireLevel)(o.Match.PriorityAbove),
+			PriorityBelow: (*Level)(o.Match.PriorityBelow), PriorityAbove: (*Level)(o.Match.PriorityAbove),
 		},
 		Until: o.Until.UTC(), By: o.By, Reason: o.Reason,
-		Priority: (*wireLevel)(o.Priority), Forceful: o.Forceful,
-		WaitingTimeout: (*wireDuration)(o.WaitingTimeout), LeaseTimeout: (*wireDuration)(o.LeaseTimeout),
-		CleanupTimeout: (*wireDuration)(o.CleanupTimeout), AcquireTimeout: (*wireDuration)(o.AcquireTimeout),
+		Priority: (*Level)(o.Priority), Forceful: o.Forceful,
+		WaitingTimeout: (*priority.Millis)(o.WaitingTimeout), LeaseTimeout: (*priority.Millis)(o.LeaseTimeout),
+		CleanupTimeout: (*priority.Millis)(o.CleanupTimeout), AcquireTimeout: (*priority.Millis)(o.AcquireTimeout),
 		Token: o.Token,
-	})
+	}
 }
+
+// Override returns the override that the record is of.
+func (r Record) Override() Override {
+	return Override{
+		ID: r.ID, Kind: r.Kind, Match: Match{
+			Scope: r.Match.Scope, Job: r.Match.Job, Labels: r.Match.Labels,
+			PriorityBelow: (*priority.Level)(r.Match.PriorityBelow), PriorityAbove: (*priority.Level)(r.Match.PriorityAbove),
+		},
+		Until: r.Until, By: r.By, Reason: r.Reason,
+		Priority: (*priority.Level)(r.Priority), Forceful: r.Forceful,
+		WaitingTimeout: (*time.Duration)(r.WaitingTimeout), LeaseTimeout: (*time.Duration)(r.LeaseTimeout),
+		CleanupTimeout: (*time.Duration)(r.CleanupTimeout), AcquireTimeout: (*time.Duration)(r.AcquireTimeout),
+		Token: r.Token,
+	}
+}
+
+// MarshalJSON writes the Record of the override.
+func (o Override) MarshalJSON() ([]byte, error) { return json.Marshal(o.Record()) }
 
 // UnmarshalJSON reads what MarshalJSON writes. A field that it does not know is
 // an error: an override that is understood in part may concern more than was
@@ -38,50 +81,15 @@ func (o *Override) UnmarshalJSON(data []byte) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	var w wire
-	if err := decoder.Decode(&w); err != nil {
+	var r Record
+	if err := decoder.Decode(&r); err != nil {
 		return fmt.Errorf("override: %w", err)
 	}
-	if year := w.Until.UTC().Year(); year < 0 || year > 9999 { // which could not be written again
+	if year := r.Until.UTC().Year(); year < 0 || year > 9999 { // which could not be written again
 		return fmt.Errorf("override: until is in the year %d; write one from 0 to 9999", year)
 	}
-	*o = Override{
-		ID: w.ID, Kind: w.Kind, Match: Match{
-			Scope: w.Match.Scope, Job: w.Match.Job, Labels: w.Match.Labels,
-			PriorityBelow: (*priority.Level)(w.Match.PriorityBelow), PriorityAbove: (*priority.Level)(w.Match.PriorityAbove),
-		},
-		Until: w.Until, By: w.By, Reason: w.Reason,
-		Priority: (*priority.Level)(w.Priority), Forceful: w.Forceful,
-		WaitingTimeout: (*time.Duration)(w.WaitingTimeout), LeaseTimeout: (*time.Duration)(w.LeaseTimeout),
-		CleanupTimeout: (*time.Duration)(w.CleanupTimeout), AcquireTimeout: (*time.Duration)(w.AcquireTimeout),
-		Token: w.Token,
-	}
+	*o = r.Override()
 	return nil
-}
-
-// A wire is an Override as JSON has it.
-type wire struct {
-	ID             string        `json:"id"`
-	Kind           Kind          `json:"kind"`
-	Match          wireMatch     `json:"match"`
-	Until          time.Time     `json:"until"`
-	By             string        `json:"by"`
-	Reason         string        `json:"reason"`
-	Priority       *wireLevel    `json:"priority,omitempty"`
-	Forceful       *bool         `json:"forceful,omitempty"`
-	WaitingTimeout *wireDuration `json:"waiting_timeout_ms,omitempty"`
-	LeaseTimeout   *wireDuration `json:"lease_timeout_ms,omitempty"`
-	CleanupTimeout *wireDuration `json:"cleanup_timeout_ms,omitempty"`
-	AcquireTimeout *wireDuration `json:"acquire_timeout_ms,omitempty"`
-	Token          int64         `json:"token,omitempty"`
-}
-
-type wireMatch struct {
-	Scope         string            `json:"scope,omitempty"`
-	Job           string            `json:"job,omitempty"`
-	Labels        map[string]string `json:"labels,omitempty"`
-	PriorityBelow *wireLevel        `json:"priority_below,omitempty"`
-	PriorityAbove *wireLevel        `json:"priority_above,omitempty"`
 }
 
 const emergency = "emergency"
@@ -94,40 +102,27 @@ func level(p priority.Level) string {
 	return strconv.Itoa(int(p))
 }
 
-type wireLevel priority.Level
+// A Level is a priority in JSON: a number, or "emergency".
+type Level priority.Level
 
-func (l wireLevel) MarshalJSON() ([]byte, error) {
+// MarshalJSON writes a number or "emergency".
+func (l Level) MarshalJSON() ([]byte, error) {
 	if priority.Level(l) == priority.Emergency {
 		return []byte(`"` + emergency + `"`), nil
 	}
 	return strconv.AppendInt(nil, int64(l), 10), nil
 }
 
-func (l *wireLevel) UnmarshalJSON(data []byte) error {
+// UnmarshalJSON reads what MarshalJSON writes.
+func (l *Level) UnmarshalJSON(data []byte) error {
 	if string(data) == `"`+emergency+`"` {
-		*l = wireLevel(priority.Emergency)
+		*l = Level(priority.Emergency)
 		return nil
 	}
 	var n int32
 	if err := json.Unmarshal(data, &n); err != nil {
 		return fmt.Errorf("%s is no priority; write a number or \"emergency\"", data)
 	}
-	*l = wireLevel(n)
-	return nil
-}
-
-// A wireDuration is a duration in whole milliseconds.
-type wireDuration time.Duration
-
-func (d wireDuration) MarshalJSON() ([]byte, error) {
-	return strconv.AppendInt(nil, time.Duration(d).Milliseconds(), 10), nil
-}
-
-func (d *wireDuration) UnmarshalJSON(data []byte) error {
-	var ms int64
-	if err := json.Unmarshal(data, &ms); err != nil || ms > math.MaxInt64/int64(time.Millisecond) || ms < 0 {
-		return fmt.Errorf("%s is no timeout; write how many milliseconds", data)
-	}
-	*d = wireDuration(time.Duration(ms) * time.Millisecond)
+	*l = Level(n)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -60,7 +61,7 @@ type explainView struct {
 	Policies  []policyView   `json:"policies"`
 	Warnings  []string       `json:"warnings"`
 	ZooKeeper string         `json:"zookeeper"` // answers, silent or offline
-	Now       *jobView       `json:"now"`       // null: unknown
+	Now       *views.Job     `json:"now"`       // null: unknown
 	Locks     []lockPlanView `json:"locks"`     // as they stand
 }
 
@@ -196,7 +197,7 @@ func warningsOf(cfg *config.Config, job string) []string {
 
 func writeExplanation(w io.Writer, v explainView, from time.Time) {
 	row(w, v.Job, v.Runs)
-	row(w, "schedule", scheduleOf(jobView{Schedule: v.Schedule, Timezone: v.Timezone}))
+	row(w, "schedule", scheduleOf(views.Job{Schedule: v.Schedule, Timezone: v.Timezone}))
 	if v.Now != nil {
 		row(w, "now", nowWords(*v.Now, time.Now()))
 	}
@@ -239,7 +240,7 @@ func writeLocksOf(w io.Writer, v explainView) {
 }
 
 // nowWords is what the cluster knows of a job, in one line.
-func nowWords(v jobView, now time.Time) string {
+func nowWords(v views.Job, now time.Time) string {
 	words := []string{jobState(v, now)}
 	if v.Paused != nil {
 		words = append(words, pauseWords(*v.Paused, now))

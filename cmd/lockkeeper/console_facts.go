@@ -54,19 +54,19 @@ func (f *consoleFacts) frozen(ctx context.Context) ([]recipes.FrozenRequest, []r
 // nextTicks is how many ticks to come the console shows of a job.
 const nextTicks = 10
 
-func (f *consoleFacts) job(ctx context.Context, name string) (console.Job, error) {
+func (f *consoleFacts) job(ctx context.Context, name string) (views.JobDetail, error) {
 	cfg, now := f.config(), f.client.Now()
 	job := jobOf(cfg, name)
 	state, err := f.client.TickLedger("").State(ctx, name)
 	if err != nil {
-		return console.Job{}, err
+		return views.JobDetail{}, err
 	}
 	if job == nil && !isKnown(state) {
-		return console.Job{}, &console.NotKnownError{What: fmt.Sprintf("there is no job %q: the configuration does not have it, and no daemon has run it", name)}
+		return views.JobDetail{}, &console.NotKnownError{What: fmt.Sprintf("there is no job %q: the configuration does not have it, and no daemon has run it", name)}
 	}
 	state.Job = name
 	requests := f.requests(ctx, state)
-	j := console.Job{Job: newJobView(job, state, requests, now), History: views.NewHistory(state, requests, len(state.History), now).History}
+	j := views.JobDetail{Job: newJobView(job, state, requests, now), History: views.NewHistory(state, requests, len(state.History), now).History}
 	if isTemporals(cfg, name) {
 		j.By = "temporal"
 	}

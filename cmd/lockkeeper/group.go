@@ -63,7 +63,7 @@ func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	defer p.tellUnreadable(left)
-	all := make([]groupView, len(states))
+	all := make([]views.Group, len(states))
 	for i, state := range states {
 		all[i] = views.NewGroup(state)
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/observability/views"
 )
 
 // writeGroups writes one line for each group.
-func writeGroups(w io.Writer, groups []groupView, wide bool) {
+func writeGroups(w io.Writer, groups []views.Group, wide bool) {
 	head := []any{"GROUP", "STRATEGY", "LOCKS", "HELD", "MEMBERS", "CONTROLLER", "MOVED", "MOVED IN ALL"}
 	if wide {
 		head = append(head, "HOLDERS", "PLANS", "PROBLEM")
@@ -29,7 +31,7 @@ func writeGroups(w io.Writer, groups []groupView, wide bool) {
 
 // writeGroup writes who holds which lock, and what is known about those who
 // are there.
-func writeGroup(w io.Writer, g groupView, wide bool) {
+func writeGroup(w io.Writer, g views.Group, wide bool) {
 	if wide {
 		row(w, "lockName", "acquired By", "state", "token", "planned")
 	} else {

@@ -62,7 +62,7 @@ the strategy gave no plan, all stays as it is: strategy panicked: no …
 func TestTableOfGroups(t *testing.T) {
 	empty := views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "e", Strategy: "mod", Holders: 1}})
 	var out bytes.Buffer
-	writeGroups(&out, []groupView{views.NewGroup(busy()), empty}, true)
+	writeGroups(&out, []views.Group{views.NewGroup(busy()), empty}, true)
 	require.Equal(t, strings.TrimLeft(`
 GROUP	STRATEGY	LOCKS	HELD	MEMBERS	CONTROLLER	MOVED	MOVED IN ALL	HOLDERS	PLANS	PROBLEM
 g	mine	3	2	3	a	2	17	2	3	strategy panicked: no …

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -78,37 +79,37 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	}
 	now := time.Now().Add(-off)
 	defer p.tellUnreadable(left)
-	views := jobViews(cfg, states, requests, left, now)
-	if len(views) == 0 && len(left) == 0 {
+	listed := jobViews(cfg, states, requests, left, now)
+	if len(listed) == 0 && len(left) == 0 {
 		p.say("there are no jobs under this root; one is listed once a daemon runs it, or is in the file: -f FILE")
 		if p.forPeople() {
 			return nil
 		}
 	}
-	return p.write(views, func(w io.Writer, wide bool) {
-		writeJobs(w, views, now, wide)
-		writeClocks(w, views, off, now)
+	return p.write(listed, func(w io.Writer, wide bool) {
+		writeJobs(w, listed, now, wide)
+		writeClocks(w, listed, off, now)
 	})
 }
 
 // jobViews joins the jobs of the file with those of the ledger, by name. Those of
 // which the ledger has what cannot be read are left out: what they do is not known.
-func jobViews(cfg *config.Config, states []recipes.TickState, requests []live.Request, left []recipes.Unreadable, now time.Time) []jobView {
-	views := make([]jobView, 0, len(states))
+func jobViews(cfg *config.Config, states []recipes.TickState, requests []live.Request, left []recipes.Unreadable, now time.Time) []views.Job {
+	listed := make([]views.Job, 0, len(states))
 	for _, s := range states {
-		views = append(views, newJobView(jobOf(cfg, s.Job), s, requests, now))
+		listed = append(listed, newJobView(jobOf(cfg, s.Job), s, requests, now))
 	}
 	for _, name := range jobNames(cfg) {
 		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) &&
 			!slices.ContainsFunc(left, func(u recipes.Unreadable) bool { return u.Name == name }) {
-			views = append(views, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, requests, now))
+			listed = append(listed, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, requests, now))
 		}
 	}
-	for i := range views {
-		if isTemporals(cfg, views[i].Name) {
-			views[i].By = "temporal"
+	for i := range listed {
+		if isTemporals(cfg, listed[i].Name) {
+			listed[i].By = "temporal"
 		}
 	}
-	slices.SortFunc(views, func(a, b jobView) int { return strings.Compare(a.Name, b.Name) })
-	return views
+	slices.SortFunc(listed, func(a, b views.Job) int { return strings.Compare(a.Name, b.Name) })
+	return listed
 }

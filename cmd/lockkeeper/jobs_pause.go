@@ -101,11 +101,11 @@ Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
 // pauseChange is what pause and resume have done to a job, in JSON and YAML.
 // The names of fields are a promise to scripts.
 type pauseChange struct {
-	Job    string     `json:"job"`
-	Paused *pauseView `json:"paused"`
-	Was    *pauseView `json:"was"` // how it was paused before
-	Runs   []runView  `json:"runs"`
-	Act    string     `json:"act"` // its name in the audit trail
+	Job    string       `json:"job"`
+	Paused *views.Pause `json:"paused"`
+	Was    *views.Pause `json:"was"` // how it was paused before
+	Runs   []views.Run  `json:"runs"`
+	Act    string       `json:"act"` // its name in the audit trail
 }
 
 func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time, act string) pauseChange {

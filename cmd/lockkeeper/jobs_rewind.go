@@ -73,24 +73,22 @@ nobody knows.`,
 // rewindView is what rewind has done to a job, in JSON and YAML. The names of fields
 // are a promise to scripts.
 type rewindView struct {
-	Job       string        `json:"job"`
-	From      *time.Time    `json:"from"` // decided up to there, before; null: it was not ahead, nothing was done
-	To        *time.Time    `json:"to"`   // and from now on
-	LeftOut   []stretchView `json:"left_out"`
-	Forgotten bool          `json:"forgotten"` // some of them may not have run
-	DryRun    bool          `json:"dry_run"`
-	Act       string        `json:"act"` // its name in the audit trail; "" for a dry run
+	Job       string          `json:"job"`
+	From      *time.Time      `json:"from"` // decided up to there, before; null: it was not ahead, nothing was done
+	To        *time.Time      `json:"to"`   // and from now on
+	LeftOut   []views.Stretch `json:"left_out"`
+	Forgotten bool            `json:"forgotten"` // some of them may not have run
+	DryRun    bool            `json:"dry_run"`
+	Act       string          `json:"act"` // its name in the audit trail; "" for a dry run
 }
-
-type stretchView = views.Stretch
 
 func newRewindView(r recipes.TickRewound, dry bool, act string) rewindView {
 	v := rewindView{
-		Job: r.Job, From: views.Optional(r.From), To: views.Optional(r.To), LeftOut: make([]stretchView, 0, len(r.LeftOut)),
+		Job: r.Job, From: views.Optional(r.From), To: views.Optional(r.To), LeftOut: make([]views.Stretch, 0, len(r.LeftOut)),
 		Forgotten: r.Forgotten, DryRun: dry, Act: act,
 	}
 	for _, s := range r.LeftOut {
-		v.LeftOut = append(v.LeftOut, stretchView(s))
+		v.LeftOut = append(v.LeftOut, views.Stretch(s))
 	}
 	return v
 }

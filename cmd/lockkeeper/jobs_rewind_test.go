@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -53,7 +54,7 @@ func TestJobThatAClockHasStoppedIsShownAndSetBack(t *testing.T) {
 	require.Contains(t, out, "is stopped until")
 	code, out, errs = f.lockkeeper(t, "jobs", "ls", "-o", "json")
 	require.Zero(t, code, errs)
-	var listed []jobView
+	var listed []views.Job
 	require.NoError(t, json.Unmarshal([]byte(out), &listed))
 	require.Equal(t, until, *listed[0].DecidedUntil)
 	require.Greater(t, listed[0].Last.ClockAhead, int64(23*time.Hour/time.Millisecond))

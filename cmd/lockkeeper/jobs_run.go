@@ -290,7 +290,7 @@ func (p *program) tellRun(o *runOrder) error {
 	return err
 }
 
-func writeRunEnd(w io.Writer, job string, v tickView) {
+func writeRunEnd(w io.Writer, job string, v views.Tick) {
 	details := []string{fmt.Sprintf("on %s (pid %d)", v.Host, v.PID), "run " + v.ID}
 	if v.Outcome != string(recipes.TickSkipped) {
 		details = append(details, "took "+orNoTime(v.Took))
@@ -361,6 +361,6 @@ func (p *program) dryRun(c *cobra.Command, f *jobsRunFlags, args []string) error
 // dryRunView is what a run would wait for, in JSON and YAML.
 type dryRunView struct {
 	Job   string         `json:"job"`
-	Runs  []runView      `json:"runs"` // that go on
+	Runs  []views.Run    `json:"runs"` // that go on
 	Locks []lockPlanView `json:"locks"`
 }

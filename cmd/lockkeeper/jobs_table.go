@@ -15,13 +15,13 @@ import (
 
 // writeJobs writes one line for each job, and below the table why some are
 // paused.
-func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
+func writeJobs(w io.Writer, listed []views.Job, now time.Time, wide bool) {
 	head := []any{"JOB", "STATE", "NEXT (UTC)", "IN", "LAST", "ENDED (UTC)", "AGO", "WHERE", "FAILURES", "SCHEDULE", "LOCKS"}
 	if wide {
 		head = append(head, "RUNNING ON", "RAN", "FAILED", "PREEMPTED", "LOST", "INTERRUPTED", "SKIPPED")
 	}
 	row(w, head...)
-	for _, v := range views {
+	for _, v := range listed {
 		cells := []any{v.Name, jobState(v, now)}
 		cells = append(cells, nextCells(v, now)...)
 		cells = append(cells, lastCells(v, now)...)
@@ -33,7 +33,7 @@ func writeJobs(w io.Writer, views []jobView, now time.Time, wide bool) {
 		row(w, cells...)
 	}
 	lead := "\n"
-	for _, v := range views {
+	for _, v := range listed {
 		if v.Paused != nil {
 			line(w, "%s%s is paused %s", lead, v.Name, pauseWords(*v.Paused, now))
 			lead = ""
@@ -61,7 +61,7 @@ func definers(all []views.Definition, now time.Time) []string {
 
 // runWords says of each run that does not work what it does, since when, and
 // for whom it waits.
-func runWords(runs []runView, now time.Time) (words []string) {
+func runWords(runs []views.Run, now time.Time) (words []string) {
 	for _, r := range runs {
 		if r.Request != nil {
 			words = append(words, fmt.Sprintf("%s %s %s", r.State, human(now.Sub(r.Since())), r.Request.Words(now)))
@@ -71,7 +71,7 @@ func runWords(runs []runView, now time.Time) (words []string) {
 }
 
 // sinceOf is since when a job is in its state, of its runs that live.
-func sinceOf(v jobView) (since time.Time, runs int) {
+func sinceOf(v views.Job) (since time.Time, runs int) {
 	for _, r := range v.Runs {
 		if !r.Alive {
 			continue
@@ -86,20 +86,20 @@ func sinceOf(v jobView) (since time.Time, runs int) {
 
 // writeClocks says below the table which jobs stand still because a clock was ahead,
 // and whose clocks are wrong.
-func writeClocks(w io.Writer, views []jobView, here time.Duration, now time.Time) {
+func writeClocks(w io.Writer, listed []views.Job, here time.Duration, now time.Time) {
 	lead := "\n"
 	say := func(format string, args ...any) {
 		line(w, lead+format, args...)
 		lead = ""
 	}
-	for _, v := range views {
+	for _, v := range listed {
 		if v.DecidedUntil != nil {
 			say("%s", stoppedWords(v, now))
 		} else if len(v.LeftOut) > 0 {
 			say("%s", leftOutWords(v, now))
 		}
 	}
-	for _, host := range clocksOff(views) {
+	for _, host := range clocksOff(listed) {
 		say("%s", host)
 	}
 	if here != 0 {
@@ -108,21 +108,21 @@ func writeClocks(w io.Writer, views []jobView, here time.Duration, now time.Time
 }
 
 // stoppedWords says why no tick of a job runs, and what to do.
-func stoppedWords(v jobView, now time.Time) string {
+func stoppedWords(v views.Job, now time.Time) string {
 	return fmt.Sprintf("%s is stopped until %s, %s more: a daemon whose clock was ahead has decided its ticks up to then; set that clock right, then: lockkeeper jobs rewind %s --reason R",
 		v.Name, clock(*v.DecidedUntil), human(v.DecidedUntil.Sub(now)), live.ShellWord(v.Name))
 }
 
 // leftOutWords says which ticks of a job are skipped when they come, and what to do if
 // these are too many.
-func leftOutWords(v jobView, now time.Time) string {
+func leftOutWords(v views.Job, now time.Time) string {
 	first, last := v.LeftOut[0].After, v.LeftOut[len(v.LeftOut)-1].Until
 	return fmt.Sprintf("%s skips ticks from %s up to %s, %s more: a clock that was ahead has run them, or may have; if it went wrong later than that: lockkeeper jobs rewind %s --since TIME --reason R",
 		v.Name, clock(first), clock(last), human(last.Sub(now)), live.ShellWord(v.Name))
 }
 
 // clocksOff says which daemons had wrong clocks when they ran something last.
-func clocksOff(views []jobView) (all []string) {
+func clocksOff(listed []views.Job) (all []string) {
 	type sight struct {
 		at time.Time
 		by time.Duration
@@ -134,7 +134,7 @@ func clocksOff(views []jobView) (all []string) {
 			seen[who] = sight{at, time.Duration(ms) * time.Millisecond}
 		}
 	}
-	for _, v := range views {
+	for _, v := range listed {
 		if t := v.Last; t != nil && t.StartedAt != nil {
 			see(t.Host, t.PID, *t.StartedAt, t.ClockAhead)
 		}
@@ -154,7 +154,7 @@ func clocksOff(views []jobView) (all []string) {
 	return all
 }
 
-func jobState(v jobView, now time.Time) string {
+func jobState(v views.Job, now time.Time) string {
 	state := v.State
 	since, runs := sinceOf(v)
 	switch {
@@ -177,7 +177,7 @@ func jobState(v jobView, now time.Time) string {
 	return state
 }
 
-func nextCells(v jobView, now time.Time) []any {
+func nextCells(v views.Job, now time.Time) []any {
 	if v.Next == nil {
 		return []any{"-", "-"}
 	}
@@ -186,7 +186,7 @@ func nextCells(v jobView, now time.Time) []any {
 
 // lastCells are the outcome, when and how long ago it was, and where. A run
 // whose process has died has no end yet: somebody will notice at the next tick.
-func lastCells(v jobView, now time.Time) []any {
+func lastCells(v views.Job, now time.Time) []any {
 	for _, r := range v.Runs {
 		if !r.Alive {
 			return []any{"interrupted", "-", "-", r.Host}
@@ -199,7 +199,7 @@ func lastCells(v jobView, now time.Time) []any {
 	return []any{v.Last.Outcome, short(ended, now), human(now.Sub(ended)), cmp.Or(v.Last.Host, "-")}
 }
 
-func scheduleOf(v jobView) string {
+func scheduleOf(v views.Job) string {
 	if v.Schedule == nil {
 		return "-"
 	}
@@ -209,7 +209,7 @@ func scheduleOf(v jobView) string {
 	return *v.Schedule + " " + *v.Timezone
 }
 
-func runners(runs []runView) []string {
+func runners(runs []views.Run) []string {
 	names := make([]string, len(runs))
 	for i, r := range runs {
 		names[i] = fmt.Sprintf("%s pid %d", r.Host, r.PID)
@@ -225,7 +225,7 @@ func orNone[N int | int64](n N) string {
 }
 
 // pauseWords says how long, by whom and why.
-func pauseWords(v pauseView, now time.Time) string {
+func pauseWords(v views.Pause, now time.Time) string {
 	until := "until somebody resumes it"
 	if v.Until != nil {
 		until = fmt.Sprintf("until %s, %s more", clock(*v.Until), human(v.Until.Sub(now)))
@@ -239,7 +239,7 @@ func pauseWords(v pauseView, now time.Time) string {
 
 // writeHistory writes one line for each tick, the oldest first, then what goes
 // on now, then the totals.
-func writeHistory(w io.Writer, v historyView, now time.Time, wide bool) {
+func writeHistory(w io.Writer, v views.History, now time.Time, wide bool) {
 	head := []any{"SCHEDULED (UTC)", "STARTED", "WAITED", "TOOK", "OUTCOME", "WHERE", "TOKEN", "ATTEMPTS", "REASON"}
 	if wide {
 		head = append(head, "PREEMPTED", "PID", "RUN", "TRACE")
@@ -288,7 +288,7 @@ func writeHistory(w io.Writer, v historyView, now time.Time, wide bool) {
 	line(w, "%s", totals(v.Counts, v.Failures))
 }
 
-func scheduledCell(t tickView, now time.Time) string {
+func scheduledCell(t views.Tick, now time.Time) string {
 	switch {
 	case t.Scheduled == nil && t.First == nil:
 		return "by hand"
@@ -300,7 +300,7 @@ func scheduledCell(t tickView, now time.Time) string {
 	return short(*t.Scheduled, now)
 }
 
-func outcomeCell(t tickView) string {
+func outcomeCell(t views.Tick) string {
 	if t.Count > 1 {
 		return fmt.Sprintf("%s %d", t.Outcome, t.Count)
 	}
@@ -311,7 +311,7 @@ func orNoTime(milliseconds int64) string {
 	return human(time.Duration(milliseconds) * time.Millisecond)
 }
 
-func orNoToken(t tickView) string {
+func orNoToken(t views.Tick) string {
 	if t.Token == 0 {
 		return "-"
 	}
@@ -319,7 +319,7 @@ func orNoToken(t tickView) string {
 }
 
 // reasonCell is the first line of why it ended so, or who wanted it.
-func reasonCell(t tickView) string {
+func reasonCell(t views.Tick) string {
 	var why []string
 	if t.Reason != "" {
 		reason := firstLine(t.Reason)
@@ -343,7 +343,7 @@ func requestWords(by, reason string) []string {
 }
 
 // totals says how often a job has ended in which way.
-func totals(c tickCountView, failures int) string {
+func totals(c views.TickCounts, failures int) string {
 	var parts []string
 	for _, part := range []struct {
 		n    int64

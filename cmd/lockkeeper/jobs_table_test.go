@@ -162,7 +162,7 @@ func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
 		History: []recipes.TickResult{result(at(0), recipes.TickFailed, "\x1b[2J")},
 	}
 	out := table(func(w *tabwriter.Writer) {
-		writeJobs(w, []jobView{newJobView(nil, s, nil, at(0))}, at(0), true)
+		writeJobs(w, []views.Job{newJobView(nil, s, nil, at(0))}, at(0), true)
 		writeHistory(w, views.NewHistory(s, nil, 1, at(0)), at(0), true)
 		writePauseChange(w, newPauseChange(s, s.Paused, s.Paused, at(0), ""), at(0))
 	})

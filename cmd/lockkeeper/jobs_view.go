@@ -13,16 +13,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// What commands show of jobs is what the console shows.
-type (
-	jobView       = views.Job
-	runView       = views.Run
-	tickView      = views.Tick
-	pauseView     = views.Pause
-	tickCountView = views.TickCounts
-	historyView   = views.History
-)
-
 // requestsOf returns what all requests for locks do now, if a job runs to which
 // that matters. What cannot be read is left out and told by the error; nil: all
 // of it.
@@ -51,7 +41,7 @@ func anyAlive(s recipes.TickState) bool {
 
 // newJobView joins what the file says of a job, nil for nothing, with what the
 // ledger knows, and with what requests for locks do; nil: nobody has looked.
-func newJobView(job *jobs.Job, s recipes.TickState, requests []live.Request, now time.Time) jobView {
+func newJobView(job *jobs.Job, s recipes.TickState, requests []live.Request, now time.Time) views.Job {
 	v := views.NewJob(s, requests, now)
 	if job == nil {
 		return v

@@ -38,11 +38,11 @@ func (p *program) whyIfRun(c *cobra.Command, f *whyFlags) error {
 // ifRunView is what would happen to a job, in JSON and YAML. The names of fields
 // are a promise to scripts.
 type ifRunView struct {
-	Job    string          `json:"job"`
-	At     time.Time       `json:"at"`
-	Paused *overriddenView `json:"paused"` // by an override; a run by hand is not
-	Locks  []ifRunLockView `json:"locks"`
-	Unread []string        `json:"unread"`
+	Job    string             `json:"job"`
+	At     time.Time          `json:"at"`
+	Paused *override.Override `json:"paused"` // by an override; a run by hand is not
+	Locks  []ifRunLockView    `json:"locks"`
+	Unread []string           `json:"unread"`
 	job    *jobs.Job
 }
 
@@ -50,25 +50,16 @@ type ifRunView struct {
 // in force.
 type ifRunLockView struct {
 	lockPlanView
-	Ensemble  string           `json:"ensemble,omitempty"` // "" if there is one alone
-	Overrides []overriddenView `json:"overrides"`          // that change it, in the order in which they apply
-	Frozen    *overriddenView  `json:"frozen"`             // it would not be granted before that ends
-	Bypass    *overriddenView  `json:"bypass"`             // it would not need the lock
+	Ensemble  string              `json:"ensemble,omitempty"` // "" if there is one alone
+	Overrides []override.Override `json:"overrides"`          // that change it, in the order in which they apply
+	Frozen    *override.Override  `json:"frozen"`             // it would not be granted before that ends
+	Bypass    *override.Override  `json:"bypass"`             // it would not need the lock
 	asked     lockguard.Requirement
 }
 
-// overriddenView is an override that acts.
-type overriddenView struct {
-	override.Override
-}
-
-func (v overriddenView) MarshalJSON() ([]byte, error) { return v.Override.MarshalJSON() }
-
 func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
 	v := ifRunView{Job: job.Name, At: f.now.UTC(), Locks: []ifRunLockView{}, Unread: append([]string{}, f.unread...), job: &job}
-	if o := f.overrides.Paused(job.Name, job.Labels); o != nil {
-		v.Paused = &overriddenView{*o}
-	}
+	v.Paused = f.overrides.Paused(job.Name, job.Labels)
 	for _, r := range job.Owned() {
 		if r.Job == "" {
 			r.Job = job.Name
@@ -83,17 +74,11 @@ func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
 		asked, t := r, effect.Terms
 		r.Priority, r.Forceful, r.WaitingTimeout, r.AcquireTimeout = t.Priority, t.Forceful, t.WaitingTimeout, t.AcquireTimeout
 		r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout, t.CleanupTimeout
-		lock := ifRunLockView{lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Ensemble: f.ensemble, Overrides: []overriddenView{}, asked: asked}
+		lock := ifRunLockView{
+			lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Ensemble: f.ensemble,
+			Overrides: append([]override.Override{}, effect.Applied...), Frozen: effect.Frozen, Bypass: effect.Bypass, asked: asked,
+		}
 		lock.manual = isManual(job.Schedule)
-		for _, o := range effect.Applied {
-			lock.Overrides = append(lock.Overrides, overriddenView{o})
-		}
-		if effect.Frozen != nil {
-			lock.Frozen = &overriddenView{*effect.Frozen}
-		}
-		if effect.Bypass != nil {
-			lock.Bypass = &overriddenView{*effect.Bypass}
-		}
 		v.Locks = append(v.Locks, lock)
 	}
 	return v

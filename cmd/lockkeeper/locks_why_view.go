@@ -22,7 +22,7 @@ type whyView struct {
 	Circles   []live.Circle       `json:"circles"`
 	Overrides []override.Override `json:"overrides"` // that are in force and concern it
 	Approvals []openApprovalView  `json:"approvals"`
-	Job       *jobView            `json:"job"`    // of one without requests; null: not known, or not needed
+	Job       *views.Job          `json:"job"`    // of one without requests; null: not known, or not needed
 	Unread    []string            `json:"unread"` // what could not be looked at, and why
 }
 

@@ -135,14 +135,14 @@ const manyKeptOut = 20
 
 func writeKeptOut(pg page, all []views.Override, now time.Time) {
 	for _, v := range all {
-		if len(v.More.KeepsOut) == 0 {
+		if len(v.KeepsOut) == 0 {
 			continue
 		}
 		pg.line("")
 		pg.paragraph("", "%s keeps out now", v.ID)
-		for i, k := range v.More.KeepsOut {
+		for i, k := range v.KeepsOut {
 			if i == manyKeptOut {
-				pg.paragraph("  ", "… and %d more; all of them: lockkeeper override ls -o json", len(v.More.KeepsOut)-i)
+				pg.paragraph("  ", "… and %d more; all of them: lockkeeper override ls -o json", len(v.KeepsOut)-i)
 				break
 			}
 			since := ""
@@ -199,10 +199,10 @@ func inForce(file []override.Override, posted []recipes.PostedOverride, now time
 }
 
 func newOverrideView(a emergency.Active, requests []live.Request, jobs []views.JobLabels, now time.Time) views.Override {
-	return views.Override{Override: a.Override, More: views.OverrideMore{
-		Source: string(a.Source), PostedBy: a.PostedBy, PostedAt: a.PostedAt.UTC(), Left: a.Until.Sub(now).Milliseconds(),
+	return views.Override{
+		Record: a.Record(), Source: string(a.Source), PostedBy: a.PostedBy, PostedAt: a.PostedAt.UTC(), Left: a.Until.Sub(now).Milliseconds(),
 		KeepsOut: views.KeptOutBy(a.Override, requests, jobs),
-	}}
+	}
 }
 
 // fewColumns is where a page gets too narrow for a table of all that is to be

@@ -273,9 +273,9 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is told where it matters
 	views := make([]appliedView, len(all))
 	for i, one := range all {
-		views[i] = appliedView{one, appliedMore{Applied: !dryRun, Concerns: concerns[i], Unreadable: around.left}}
+		views[i] = appliedView{Record: one.Record(), Applied: !dryRun, Concerns: concerns[i], Unreadable: around.left}
 		if at := slices.IndexFunc(posted, func(p recipes.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
-			views[i].more.Was = &posted[at].Override
+			views[i].Was = &posted[at].Override
 		}
 	}
 	shown := views
@@ -388,8 +388,8 @@ func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]
 func whetherForAll(all []appliedView) string {
 	var parts []string
 	for _, v := range all {
-		if v.ForAll() {
-			parts = append(parts, fmt.Sprintf("%s (%s) concerns everybody: %s", v.ID, v.Kind, meets(v.Kind, len(v.more.Concerns))))
+		if v.Override().ForAll() {
+			parts = append(parts, fmt.Sprintf("%s (%s) concerns everybody: %s", v.ID, v.Kind, meets(v.Kind, len(v.Concerns))))
 		}
 	}
 	if len(parts) == 0 {
@@ -411,7 +411,7 @@ func (o *operator) apply(ctx context.Context, all []override.Override, views []a
 	was, _, err := o.Apply(ctx, all)
 	for i, before := range was {
 		if before != nil {
-			views[i].more.Was = before
+			views[i].Was = before
 		}
 	}
 	return err

@@ -111,7 +111,7 @@ func TestFileThatConcernsEverybodyGoesOnWorkingAndSaysSo(t *testing.T) {
 
 func TestQuestionNamesHowManyAnOverrideForEverybodyMeets(t *testing.T) {
 	view := func(id string, kind override.Kind, scope string, n int) appliedView {
-		return appliedView{override.Override{ID: id, Kind: kind, Match: override.Match{Scope: scope}}, appliedMore{Concerns: make([]concern, n)}}
+		return appliedView{Record: override.Override{ID: id, Kind: kind, Match: override.Match{Scope: scope}}.Record(), Concerns: make([]concern, n)}
 	}
 	require.Empty(t, whetherForAll([]appliedView{view("A", override.Freeze, "db/*", 3), view("B", override.Hold, "db", 1)}))
 	require.Equal(t, "A (freeze) concerns everybody: 12 requests now, and those to come. Apply it?", whetherForAll([]appliedView{view("A", override.Freeze, "", 12)}))

@@ -17,11 +17,7 @@ import (
 // appliedView is what apply has done, in JSON and YAML: the fields of the
 // override, and these. The names of fields are a promise to scripts.
 type appliedView struct {
-	override.Override
-	more appliedMore
-}
-
-type appliedMore struct {
+	override.Record
 	Applied  bool               `json:"applied"`
 	Was      *override.Override `json:"was"` // in force before, with the same ID
 	Concerns []concern          `json:"concerns"`
@@ -29,9 +25,6 @@ type appliedMore struct {
 	// What could not be looked at: whom it concerns there is not known.
 	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
 }
-
-// MarshalJSON writes the fields of both in one object.
-func (v appliedView) MarshalJSON() ([]byte, error) { return views.Joined(v.Override, v.more) }
 
 // A concern is a request or a job that an override meets right now.
 type concern struct {
@@ -44,20 +37,17 @@ type concern struct {
 	What     string         `json:"what"` // becomes of it
 }
 
-// aJob is a job as far as pauses can find it.
-type aJob = views.JobLabels
-
 // jobsThatAre are those of the file and those that daemons have run.
-func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []aJob {
-	var all []aJob
+func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []views.JobLabels {
+	var all []views.JobLabels
 	if cfg != nil {
 		for _, j := range cfg.Jobs {
-			all = append(all, aJob{Name: j.Name, Labels: j.Labels})
+			all = append(all, views.JobLabels{Name: j.Name, Labels: j.Labels})
 		}
 	}
 	for _, s := range ticks {
-		if !slices.ContainsFunc(all, func(j aJob) bool { return j.Name == s.Job }) {
-			all = append(all, aJob{Name: s.Job})
+		if !slices.ContainsFunc(all, func(j views.JobLabels) bool { return j.Name == s.Job }) {
+			all = append(all, views.JobLabels{Name: s.Job})
 		}
 	}
 	return all
@@ -65,7 +55,7 @@ func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []aJob {
 
 // concernsOf returns whom an override meets right now. Labels of requests are not
 // known here: those of the jobs with the same name are taken.
-func concernsOf(o override.Override, states []recipes.LockState, frozen []recipes.FrozenRequest, jobs []aJob) []concern {
+func concernsOf(o override.Override, states []recipes.LockState, frozen []recipes.FrozenRequest, jobs []views.JobLabels) []concern {
 	concerns := []concern{}
 	set := override.Set{o}
 	if o.Kind == override.Pause {
@@ -97,9 +87,9 @@ func concernsOf(o override.Override, states []recipes.LockState, frozen []recipe
 	return concerns
 }
 
-func subjectOf(scope, job string, jobs []aJob) override.Subject {
+func subjectOf(scope, job string, jobs []views.JobLabels) override.Subject {
 	about := override.Subject{Scope: scope, Job: job}
-	if i := slices.IndexFunc(jobs, func(j aJob) bool { return j.Name == job }); i >= 0 {
+	if i := slices.IndexFunc(jobs, func(j views.JobLabels) bool { return j.Name == job }); i >= 0 {
 		about.Labels = jobs[i].Labels
 	}
 	return about
@@ -168,17 +158,17 @@ func writeConcerns(pg page, views []appliedView, now time.Time, dryRun bool) {
 		if i > 0 {
 			pg.line("")
 		}
-		pg.paragraph("", "%s", v.Summary(now))
-		if v.more.Was != nil {
-			pg.paragraph("  ", "it takes the place of another one with this ID: %s", v.more.Was.Summary(now))
+		pg.paragraph("", "%s", v.Override().Summary(now))
+		if v.Was != nil {
+			pg.paragraph("  ", "it takes the place of another one with this ID: %s", v.Was.Summary(now))
 		}
-		if len(v.more.Concerns) == 0 {
+		if len(v.Concerns) == 0 {
 			pg.line("  right now it meets nobody")
 			continue
 		}
 		pg.line("  right now it meets")
 		g := pg.grid(1)
-		for _, c := range v.more.Concerns {
+		for _, c := range v.Concerns {
 			who := c.Owner
 			if c.State != "job" {
 				who = fmt.Sprintf("%s (priority %s, %s)", c.Owner, levelText(c.Priority), c.Host)
@@ -196,12 +186,12 @@ func writeConcerns(pg page, views []appliedView, now time.Time, dryRun bool) {
 // writeApplied says what was done.
 func writeApplied(pg page, views []appliedView, now time.Time) {
 	for _, v := range views {
-		if !v.more.Applied {
+		if !v.Applied {
 			continue
 		}
 		pg.paragraph("", "%s: in force until %s", v.ID, both(v.Until.Round(time.Second), now.Round(time.Second)))
-		if v.more.Was != nil {
-			pg.paragraph("  ", "before it was %s", v.more.Was.Summary(now))
+		if v.Was != nil {
+			pg.paragraph("  ", "before it was %s", v.Was.Summary(now))
 		}
 		if v.Kind == override.Hold || v.Kind == override.PreemptNow {
 			pg.paragraph("  ", "one of the daemons carries it out; see lockkeeper locks show %s", v.Match.Scope)

@@ -87,11 +87,11 @@ release   pause   job nightly-*    -                 12:20:00 (in 20m)         r
 func TestOverridesAsJSON(t *testing.T) {
 	file, posted := someOverrides()
 	all := inForce(file, posted, at(0))
-	var views []views.Override
+	var listed []views.Override
 	for _, a := range all {
-		views = append(views, newOverrideView(a, nil, []aJob{{Name: "nightly-backup"}, {Name: "hourly"}}, at(0)))
+		listed = append(listed, newOverrideView(a, nil, []views.JobLabels{{Name: "nightly-backup"}, {Name: "hourly"}}, at(0)))
 	}
-	text, err := json.MarshalIndent(views[1:], "", "  ")
+	text, err := json.MarshalIndent(listed[1:], "", "  ")
 	require.NoError(t, err)
 	require.JSONEq(t, `
 [
@@ -160,11 +160,11 @@ func TestWhomOverridesMeetIsShown(t *testing.T) {
 	now, other := hold, hold
 	now.ID, now.Kind, now.WaitingTimeout, now.Token = "INC-4414", override.PreemptNow, nil, 76
 	other.ID, other.Match.Scope = "INC-4415", "db/nobody"
-	var views []appliedView
+	var applied []appliedView
 	for _, o := range []override.Override{posted[1].Override, posted[0].Override, hold, now, file[1], other} {
-		views = append(views, appliedView{o, appliedMore{Applied: true, Concerns: concernsOf(o, somePlaces(), nil, jobs)}})
+		applied = append(applied, appliedView{Record: o.Record(), Applied: true, Concerns: concernsOf(o, somePlaces(), nil, jobs)})
 	}
-	views[0].more.Was = &file[0]
+	applied[0].Was = &file[0]
 	require.Equal(t, `
 freeze db/* below 80 until 13:32 UTC by ana: the disk of the database is full,
 and every batch job makes it worse (INC-4411)
@@ -200,13 +200,13 @@ hold db/nobody, waiting 10s until 13:00 UTC by ana: repair by hand (INC-4415)
   right now it meets nobody
 
 nothing was applied: --dry-run
-`, "\n"+drawn(80, func(pg page) { writeConcerns(pg, views, at(0), true) }))
+`, "\n"+drawn(80, func(pg page) { writeConcerns(pg, applied, at(0), true) }))
 	require.Equal(t, `
 freeze db/* below 80 until 13:32 UTC by ana: the disk of the database is full, and every batch job makes it worse (INC-4411)
   it takes the place of another one with this ID: freeze db/* below 80 until 13:32 UTC by ana: as the file has it (INC-4411)
   right now it meets
     waiter  db/orders  report (priority 5, db2)  leaves the queue until it is over
-`, "\n"+drawn(160, func(pg page) { writeConcerns(pg, views[:1], at(0), false) }))
+`, "\n"+drawn(160, func(pg page) { writeConcerns(pg, applied[:1], at(0), false) }))
 	require.Equal(t, `
 INC-4411: in force until 2026-11-21 13:32:00 UTC, in 1h32m
   before it was freeze db/* below 80 until 13:32 UTC by ana: as the file has it
@@ -214,7 +214,7 @@ INC-4411: in force until 2026-11-21 13:32:00 UTC, in 1h32m
 INC-4412: in force until 2026-11-22 18:00:00 UTC, in 1d6h
 INC-4413: in force until 2026-11-21 13:00:00 UTC, in 1h
   one of the daemons carries it out; see lockkeeper locks show db/orders
-`, "\n"+drawn(80, func(pg page) { writeApplied(pg, views[:3], at(0)) }))
+`, "\n"+drawn(80, func(pg page) { writeApplied(pg, applied[:3], at(0)) }))
 }
 
 // A request that is frozen is in no queue: what lifts it, or keeps it out longer, meets it all the same.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -45,16 +46,16 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	}
 
 	// jobs ls
-	var views []jobView
-	require.NoError(t, json.Unmarshal([]byte(says("jobs", "ls", "-o", "json")), &views))
+	var listed []views.Job
+	require.NoError(t, json.Unmarshal([]byte(says("jobs", "ls", "-o", "json")), &listed))
 	states := map[string]string{}
-	for _, v := range views {
+	for _, v := range listed {
 		states[v.Name] = v.State
 		require.Equal(t, v.State, v.Runs[0].State)
 	}
 	require.Equal(t, map[string]string{"next": "waiting", "icy": "frozen", "busy": "running"}, states)
-	require.Equal(t, "batch", views[2].Runs[0].Request.For[0].Owner)
-	require.Equal(t, "INC-7", views[1].Runs[0].Request.Override.ID)
+	require.Equal(t, "batch", listed[2].Runs[0].Request.For[0].Owner)
+	require.Equal(t, "INC-7", listed[1].Runs[0].Request.Override.ID)
 	table := says("jobs", "ls")
 	require.Regexp(t, `(?m)^next +waiting \d`, table)
 	require.Regexp(t, `(?m)^icy +frozen \d`, table)

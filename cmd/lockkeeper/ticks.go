@@ -12,7 +12,7 @@ import (
 )
 
 // nextRun returns the next tick that is neither in a blackout nor in a pause.
-func nextRun(job jobs.Job, paused *pauseView, now time.Time) (time.Time, bool) {
+func nextRun(job jobs.Job, paused *views.Pause, now time.Time) (time.Time, bool) {
 	if paused != nil {
 		if paused.Until == nil {
 			return time.Time{}, false

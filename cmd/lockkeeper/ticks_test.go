@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/observability/views"
 )
 
 func TestNextRunLeavesOutPausesAndBlackouts(t *testing.T) {
@@ -17,15 +18,15 @@ func TestNextRunLeavesOutPausesAndBlackouts(t *testing.T) {
 	always.Blackouts = []jobs.Blackout{{Schedule: "0 12 * * *", For: 25 * time.Hour}}
 	for name, c := range map[string]struct {
 		job    jobs.Job
-		paused *pauseView
+		paused *views.Pause
 		want   string // "": never
 	}{
 		"next hour":                        {hourly, nil, "13:00"},
 		"after a blackout":                 {frozen, nil, "15:00"},
 		"never outside of blackouts":       {always, nil, ""},
-		"at the end of a pause":            {hourly, &pauseView{Until: new(at(4 * time.Hour))}, "16:00"},
-		"after a pause in a blackout":      {frozen, &pauseView{Until: new(at(90 * time.Minute))}, "15:00"},
-		"paused until somebody resumes it": {hourly, &pauseView{}, ""},
+		"at the end of a pause":            {hourly, &views.Pause{Until: new(at(4 * time.Hour))}, "16:00"},
+		"after a pause in a blackout":      {frozen, &views.Pause{Until: new(at(90 * time.Minute))}, "15:00"},
+		"paused until somebody resumes it": {hourly, &views.Pause{}, ""},
 		"by hand only":                     {jobs.Job{Name: "a", Schedule: "manual"}, nil, ""},
 	} {
 		next, ok := nextRun(c.job, c.paused, at(0))

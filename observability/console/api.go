@@ -86,7 +86,7 @@ func (c *Console) routes() []route {
 		}},
 		{method: "GET", path: "/api/v1/heat", summary: "Where time is lost by waiting: by lock and slice of time.", answer: live.Heat{}, handler: c.apiHeat, query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}}},
 		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{}, names: true, handler: apiFact(c, c.jobs)},
-		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.", answer: Job{}, handler: c.apiJob},
+		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.", answer: views.JobDetail{}, handler: c.apiJob},
 		{method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause", answer: Done{}, handler: c.apiDeed("pause", "name")},
 		{method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume", answer: Done{}, handler: c.apiDeed("resume", "name")},
 		{method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{}, handler: c.apiDeed("run", "name")},

@@ -128,8 +128,8 @@ func TestListsAreNeverNull(t *testing.T) {
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
 			return []views.Group{views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "x"}, Locks: []recipes.GroupLock{{Lock: "a"}}})}, nil, nil
 		},
-		Job: func(context.Context, string) (Job, error) {
-			return Job{Job: views.NewJob(recipes.TickState{}, nil, noon)}, nil
+		Job: func(context.Context, string) (views.JobDetail, error) {
+			return views.JobDetail{Job: views.NewJob(recipes.TickState{}, nil, noon)}, nil
 		},
 		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
 			return []views.Job{views.NewJob(recipes.TickState{}, nil, noon)}, nil, nil

@@ -140,7 +140,7 @@ func drawHeat(v *visit) (any, error) {
 	for _, r := range h.Rows {
 		all += r.Total()
 	}
-	m.Total, m.Slice = human(all), human(h.Slice)
+	m.Total, m.Slice = human(all), human(time.Duration(h.Slice))
 	for _, r := range h.Rows {
 		total := r.Total()
 		if total <= 0 {
@@ -156,7 +156,7 @@ func drawHeat(v *visit) (any, error) {
 				worst = i
 			}
 		}
-		row.Worst, row.WorstAt = human(r.Waited[worst]), v.Clock(h.From.Add(time.Duration(worst)*h.Slice))
+		row.Worst, row.WorstAt = human(time.Duration(r.Waited[worst])), v.Clock(h.From.Add(time.Duration(worst)*time.Duration(h.Slice)))
 		m.Rows = append(m.Rows, row)
 	}
 	var err error

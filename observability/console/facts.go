@@ -29,20 +29,13 @@ type Facts struct {
 
 	// Job is one job. It returns an error of the type NotKnownError for one that
 	// nobody knows.
-	Job func(ctx context.Context, name string) (Job, error)
+	Job func(ctx context.Context, name string) (views.JobDetail, error)
 
 	// Jobs are all jobs, by name.
 	Jobs func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error)
 
 	// Overrides are those in force, by ID.
 	Overrides func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error)
-}
-
-// Job is all that is known of one job.
-type Job struct {
-	views.Job
-	History []views.Tick     `json:"history"` // the oldest first
-	Ticks   []views.NextTick `json:"ticks"`   // those to come
 }
 
 // NotKnownError says that there is no such thing.

@@ -84,7 +84,7 @@ func (s *scripted) Timeline(scope string, from, to time.Time) live.Timeline {
 
 func (s *scripted) Heat(from, to time.Time, columns int) live.Heat {
 	if s.heat == nil {
-		return live.Heat{From: from, Slice: to.Sub(from) / time.Duration(columns)}
+		return live.Heat{From: from, Slice: priority.Millis(to.Sub(from)) / priority.Millis(columns)}
 	}
 	return s.heat(from, to, columns)
 }
@@ -220,12 +220,12 @@ func busyBoard(now time.Time) *scripted {
 		return t
 	}
 	b.heat = func(from, to time.Time, columns int) live.Heat {
-		h := live.Heat{From: from, Slice: to.Sub(from) / time.Duration(columns)}
+		h := live.Heat{From: from, Slice: priority.Millis(to.Sub(from)) / priority.Millis(columns)}
 		for i, scope := range []string{"cluster/orders/resource/users", "cluster/billing", "search/index"} {
-			row := live.HeatRow{Scope: scope, Waited: make([]time.Duration, columns)}
+			row := live.HeatRow{Scope: scope, Waited: make([]priority.Millis, columns)}
 			for j := range row.Waited {
 				if j > columns/(i+2) {
-					row.Waited[j] = h.Slice * time.Duration((j*(3-i))%5) / 2
+					row.Waited[j] = h.Slice * priority.Millis((j*(3-i))%5) / 2
 				}
 			}
 			h.Rows = append(h.Rows, row)
@@ -311,15 +311,15 @@ func busyFacts(now time.Time) Facts {
 	victim := recipes.AuditParty{ID: "h-compaction", Owner: "nightly-compaction", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}
 	return Facts{
 		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return jobs, nil, nil },
-		Job: func(_ context.Context, name string) (Job, error) {
+		Job: func(_ context.Context, name string) (views.JobDetail, error) {
 			if _, err := recipes.EscapeScope(name); err != nil { // as the ledger says of it
-				return Job{}, err
+				return views.JobDetail{}, err
 			}
 			i := slices.IndexFunc(jobs, func(j views.Job) bool { return j.Name == name })
 			if i < 0 {
-				return Job{}, &NotKnownError{What: fmt.Sprintf("there is no job %q", name)}
+				return views.JobDetail{}, &NotKnownError{What: fmt.Sprintf("there is no job %q", name)}
 			}
-			j := Job{Job: jobs[i], History: []views.Tick{}, Ticks: []views.NextTick{}}
+			j := views.JobDetail{Job: jobs[i], History: []views.Tick{}, Ticks: []views.NextTick{}}
 			if name == "nightly-compaction" {
 				j.History = history
 				for i := range 3 {
@@ -341,8 +341,8 @@ func busyFacts(now time.Time) Facts {
 		},
 		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			return []views.Override{
-				{Override: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}, More: views.OverrideMore{Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}}},
-				{Override: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}, More: views.OverrideMore{Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}}},
+				{Record: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}.Record(), Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}},
+				{Record: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}.Record(), Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}},
 			}, nil, nil
 		},
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {

@@ -240,22 +240,22 @@ func drawJob(v *visit) (any, error) {
 }
 
 // job looks one up. The error is a *problem.
-func (v *visit) job(name string) (Job, error) {
+func (v *visit) job(name string) (views.JobDetail, error) {
 	if v.c.o.Facts.Job == nil {
-		return Job{}, notFound("this process knows no jobs", "look at the console of a daemon that runs some: lockkeeper run")
+		return views.JobDetail{}, notFound("this process knows no jobs", "look at the console of a daemon that runs some: lockkeeper run")
 	}
 	ctx, cancel := withPatience(v.ctx)
 	defer cancel()
 	j, err := v.c.o.Facts.Job(ctx, name)
 	if unknown, ok := errors.AsType[*NotKnownError](err); ok {
-		return Job{}, notFound(unknown.What, "all jobs are at /jobs")
+		return views.JobDetail{}, notFound(unknown.What, "all jobs are at /jobs")
 	}
 	if err != nil {
 		p := problemOf(err)
 		if !is[*recipes.RequestError](err) { // that of a name that no job can have
 			p.Status = 503
 		}
-		return Job{}, p
+		return views.JobDetail{}, p
 	}
 	return j, nil
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -97,18 +95,16 @@ func (s schemas) of(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case reflect.TypeFor[priority.Level](), reflect.TypeFor[recipes.Token]():
+	case reflect.TypeFor[priority.Level](), reflect.TypeFor[*priority.Millis](), reflect.TypeFor[priority.Millis](), reflect.TypeFor[recipes.Token]():
 		return object{"type": "integer"}
+	case reflect.TypeFor[*override.Level]():
+		return object{"type": []string{"integer", "string"}} // the word emergency
 	case reflect.TypeFor[priority.Mode](), reflect.TypeFor[priority.Reason]():
 		return object{"type": "string"}
-	case reflect.TypeFor[live.Heat]():
-		return s.named("Heat", reflect.TypeFor[heatShape]())
+	case reflect.TypeFor[override.MatchRecord]():
+		return s.named("Match", t)
 	case reflect.TypeFor[recipes.Mark]():
 		return s.named("OverrideMark", t)
-	case reflect.TypeFor[Job]():
-		return s.named("JobDetail", t)
-	case reflect.TypeFor[views.Override]():
-		return s.named("Override", reflect.TypeFor[overrideShape]())
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -121,9 +117,7 @@ func (s schemas) of(t reflect.Type) object {
 		}
 		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case reflect.Struct:
-		return s.named(title(strings.TrimSuffix(t.Name(), "Shape")), t)
-	case reflect.Interface: // a priority, which may be the word emergency
-		return object{"type": []string{"integer", "string"}}
+		return s.named(title(t.Name()), t)
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.String:
@@ -176,44 +170,6 @@ func (s schemas) fields(t reflect.Type, into object, required *[]string) {
 			*required = append(*required, name)
 		}
 	}
-}
-
-// heatShape and overrideShape are what MarshalJSON makes of their types.
-type heatShape struct {
-	From  time.Time      `json:"from"`
-	Slice int64          `json:"slice_ms"`
-	Known time.Time      `json:"known,omitzero"`
-	Rows  []heatRowShape `json:"rows"`
-}
-
-type heatRowShape struct {
-	Scope  string  `json:"scope"`
-	Waited []int64 `json:"waited_ms"`
-}
-
-type overrideShape struct {
-	ID             string        `json:"id"`
-	Kind           override.Kind `json:"kind"`
-	Match          matchShape    `json:"match"`
-	Until          time.Time     `json:"until"`
-	By             string        `json:"by"`
-	Reason         string        `json:"reason"`
-	Priority       any           `json:"priority,omitempty"`
-	Forceful       *bool         `json:"forceful,omitempty"`
-	WaitingTimeout int64         `json:"waiting_timeout_ms,omitempty"`
-	LeaseTimeout   int64         `json:"lease_timeout_ms,omitempty"`
-	CleanupTimeout int64         `json:"cleanup_timeout_ms,omitempty"`
-	AcquireTimeout int64         `json:"acquire_timeout_ms,omitempty"`
-	Token          int64         `json:"token,omitempty"`
-	views.OverrideMore
-}
-
-type matchShape struct {
-	Scope         string            `json:"scope,omitempty"`
-	Job           string            `json:"job,omitempty"`
-	Labels        map[string]string `json:"labels,omitempty"`
-	PriorityBelow any               `json:"priority_below,omitempty"`
-	PriorityAbove any               `json:"priority_above,omitempty"`
 }
 
 // deed describes what somebody has to send.

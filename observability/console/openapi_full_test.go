@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -38,6 +39,9 @@ func fill(t *testing.T, v reflect.Value) {
 		return
 	case *time.Duration:
 		*is = 1500 * time.Millisecond
+		return
+	case *priority.Millis:
+		*is = priority.Millis(1500 * time.Millisecond)
 		return
 	}
 	switch v.Kind() {
@@ -94,7 +98,7 @@ func fullConsole(t *testing.T) *Console {
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
 			return full[[]views.Group](t), full[[]recipes.Unreadable](t), nil
 		},
-		Job: func(context.Context, string) (Job, error) { return full[Job](t), nil },
+		Job: func(context.Context, string) (views.JobDetail, error) { return full[views.JobDetail](t), nil },
 		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
 			return full[[]views.Job](t), full[[]recipes.Unreadable](t), nil
 		},

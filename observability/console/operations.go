@@ -77,12 +77,12 @@ func drawOverrides(v *visit) (any, error) {
 	m.State = stateOf(v, f)
 	for _, o := range f.Is {
 		row := overrideRow{
-			Override: o, What: effect(o.Override), Match: o.Match.String(), Until: v.Until(o.Until),
-			Clear: v.With("do", "clear", "id", o.ID) + "#act", File: o.More.Source == "file",
+			Override: o, What: effect(o.Override()), Match: o.Override().Match.String(), Until: v.Until(o.Until),
+			Clear: v.With("do", "clear", "id", o.ID) + "#act", File: o.Source == "file",
 		}
-		for i, k := range o.More.KeepsOut {
+		for i, k := range o.KeepsOut {
 			if i == manyKept {
-				row.Rest = len(o.More.KeepsOut) - i
+				row.Rest = len(o.KeepsOut) - i
 				break
 			}
 			kept := keptRow{KeptOut: k, Path: "/jobs/" + escapePath(k.Owner)}

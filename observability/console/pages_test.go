@@ -180,7 +180,7 @@ func TestNamesWithSlashesAndDotsLeadToTheirPages(t *testing.T) {
 func TestJobOfTwoDefinitionsSaysWhoHasThem(t *testing.T) {
 	facts := busyFacts(noon)
 	job := facts.Job
-	facts.Job = func(ctx context.Context, name string) (Job, error) {
+	facts.Job = func(ctx context.Context, name string) (views.JobDetail, error) {
 		j, err := job(ctx, name)
 		j.Definitions = []views.Definition{{Fingerprint: "1-aa", Host: "h1", PID: 1, Seen: noon}, {Fingerprint: "1-bb", Host: "h2", PID: 2, Seen: noon}}
 		return j, err

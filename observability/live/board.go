@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -335,7 +336,7 @@ func (b *Board) Heat(from, to time.Time, columns int) Heat {
 		from = to.Add(-coarseSlice * coarseSlices)
 	}
 	columns = min(max(columns, 1), maxColumns)
-	h := Heat{From: from.UTC(), Slice: max(to.Sub(from), 0) / time.Duration(columns)}
+	h := Heat{From: from.UTC(), Slice: priority.Millis(max(to.Sub(from), 0) / time.Duration(columns))}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.began.IsZero() {
@@ -351,7 +352,7 @@ const maxColumns = 1000
 func (b *Board) heatRows(h Heat, from, to, now time.Time, n int) []HeatRow {
 	var rows []HeatRow
 	draw := func(scope string, line *warmLine, waiting map[string]*entrant) {
-		c := columns{from: from, slice: h.Slice, sums: make([]float64, n)}
+		c := columns{from: from, slice: time.Duration(h.Slice), sums: make([]float64, n)}
 		if line != nil {
 			line.into(c, to)
 		}
@@ -362,7 +363,7 @@ func (b *Board) heatRows(h Heat, from, to, now time.Time, n int) []HeatRow {
 				}
 			}
 		}
-		row := HeatRow{Scope: scope, Waited: c.durations()}
+		row := HeatRow{Scope: scope, Waited: c.millis()}
 		if row.Total() > 0 {
 			rows = append(rows, row)
 		}

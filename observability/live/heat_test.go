@@ -7,7 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
+
+func millis(seconds time.Duration) priority.Millis { return priority.Millis(seconds * time.Second) }
 
 func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
@@ -24,18 +28,18 @@ func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 		s.second(80)
 
 		h := s.board.Heat(s.start, s.start.Add(80*time.Second), 4)
-		require.Equal(t, 20*time.Second, h.Slice)
+		require.Equal(t, millis(20), h.Slice)
 		require.Equal(t, s.start.UTC(), h.Known, "who looks later does not know that nobody waited before")
 		require.Equal(t, []HeatRow{
-			{Scope: users, Waited: []time.Duration{10 * time.Second, 20 * time.Second, 0, 20 * time.Second}},
-			{Scope: "other", Waited: []time.Duration{0, 0, 0, 20 * time.Second}},
+			{Scope: users, Waited: []priority.Millis{millis(10), millis(20), 0, millis(20)}},
+			{Scope: "other", Waited: []priority.Millis{0, 0, 0, millis(20)}},
 		}, h.Rows)
 		require.Equal(t, 50*time.Second, h.Rows[0].Total())
 
 		// and a day later, in coarser slices
 		s.second(86_000)
 		h = s.board.Heat(s.start, s.start.Add(4*time.Minute), 2)
-		require.Equal(t, 30*time.Second+time.Minute, h.Rows[0].Waited[0].Round(time.Second))
+		require.Equal(t, 30*time.Second+time.Minute, time.Duration(h.Rows[0].Waited[0]).Round(time.Second))
 		require.Empty(t, s.board.Heat(s.start.Add(-time.Hour), s.start, 3).Rows)
 		require.Len(t, s.board.Heat(s.start, time.Time{}, 1_000_000).Rows[0].Waited, maxColumns)
 		require.Empty(t, s.board.Heat(s.start, s.start.Add(-time.Hour), 0).Rows)
@@ -81,13 +85,13 @@ func TestHeatKnowsWhenEachWaitWas(t *testing.T) {
 		from := now.Truncate(coarseSlice).Add(-slice * time.Duration(rapid.IntRange(0, n).Draw(t, "before")))
 		c := columns{from: from, slice: slice, sums: make([]float64, n)}
 		w.scopes[users].into(c, from.Add(slice*time.Duration(n)))
-		for i, got := range c.durations() {
+		for i, got := range c.millis() {
 			begin, end := from.Add(slice*time.Duration(i)), from.Add(slice*time.Duration(i+1))
 			var want time.Duration
 			for _, x := range waits {
 				want += max(0, earliest(x.to, end).Sub(latest(x.from, begin)))
 			}
-			require.InDelta(t, want.Seconds(), got.Seconds(), 0.1, "column %d of %v, from %v", i, slice, begin)
+			require.InDelta(t, want.Seconds(), time.Duration(got).Seconds(), 0.1, "column %d of %v, from %v", i, slice, begin)
 		}
 	})
 }
@@ -101,7 +105,7 @@ func TestHeatOfAHugeQueueIsNotLost(t *testing.T) {
 	}
 	c := columns{from: start, slice: coarseSlice, sums: make([]float64, 1)}
 	w.scopes[users].coarse.spread(c, start, start.Add(coarseSlice))
-	require.Equal(t, many*coarseSlice, c.durations()[0])
+	require.Equal(t, priority.Millis(many*coarseSlice), c.millis()[0])
 }
 
 func TestHeatFromTheBeginningIsThatOfADay(t *testing.T) {
@@ -111,8 +115,8 @@ func TestHeatFromTheBeginningIsThatOfADay(t *testing.T) {
 		s.leave(users, "ann")
 		s.second(3600)
 		h := s.board.Heat(time.Time{}, time.Time{}, 24)
-		require.Equal(t, time.Hour, h.Slice)
-		require.Equal(t, time.Minute, h.Rows[0].Waited[23].Round(time.Second))
+		require.Equal(t, millis(3600), h.Slice)
+		require.Equal(t, time.Minute, time.Duration(h.Rows[0].Waited[23]).Round(time.Second))
 		require.Equal(t, time.Minute, h.Rows[0].Total().Round(time.Second))
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // How finely time lost by waiting is kept: in slices of ten seconds for an hour,
@@ -137,10 +139,10 @@ func (c columns) add(from, to time.Time, amount float64) {
 	}
 }
 
-func (c columns) durations() []time.Duration {
-	out := make([]time.Duration, len(c.sums))
+func (c columns) millis() []priority.Millis {
+	out := make([]priority.Millis, len(c.sums))
 	for i, sum := range c.sums {
-		out[i] = time.Duration(sum)
+		out[i] = priority.Millis(sum)
 	}
 	return out
 }
@@ -169,7 +171,7 @@ func rank(rows []HeatRow, columns int) []HeatRow {
 		}
 		return strings.Compare(a.Scope, b.Scope)
 	})
-	rest := HeatRow{Waited: make([]time.Duration, columns)}
+	rest := HeatRow{Waited: make([]priority.Millis, columns)}
 	kept := make([]HeatRow, 0, len(rows))
 	for _, row := range rows {
 		if row.Scope != "" && len(kept) < maxHeatRows {

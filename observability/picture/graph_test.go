@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/picture"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -104,7 +105,7 @@ func TestGraphOfHundredsIsBoundedAndSaysWhatIsLeftOut(t *testing.T) {
 }
 
 func heat() live.Heat {
-	h := live.Heat{From: noon, Slice: time.Minute}
+	h := live.Heat{From: noon, Slice: priority.Millis(time.Minute)}
 	for i, scope := range []string{"shop/orders", "shop/prices", "cluster/orders/resource/users/with/a/long/name", "tiny", ""} {
 		r := live.HeatRow{Scope: scope}
 		for c := range 60 {
@@ -112,12 +113,12 @@ func heat() live.Heat {
 			if c%(3+i) == 0 {
 				d = 0
 			}
-			r.Waited = append(r.Waited, d)
+			r.Waited = append(r.Waited, priority.Millis(d))
 		}
 		h.Rows = append(h.Rows, r)
 	}
-	h.Rows[3].Waited = make([]time.Duration, 60)
-	h.Rows[3].Waited[31] = 40 * time.Millisecond
+	h.Rows[3].Waited = make([]priority.Millis, 60)
+	h.Rows[3].Waited[31] = priority.Millis(40 * time.Millisecond)
 	return h
 }
 
@@ -135,11 +136,11 @@ func TestHeat(t *testing.T) {
 }
 
 func TestHeatIsBounded(t *testing.T) {
-	h := live.Heat{From: noon, Slice: time.Second}
+	h := live.Heat{From: noon, Slice: priority.Millis(time.Second)}
 	for i := range 500 {
 		r := live.HeatRow{Scope: fmt.Sprintf("lock/%d", i)}
 		for c := range 500 {
-			r.Waited = append(r.Waited, time.Duration(1+(c*7+i)%50)*time.Second)
+			r.Waited = append(r.Waited, priority.Millis(1+(c*7+i)%50)*priority.Millis(time.Second))
 		}
 		h.Rows = append(h.Rows, r)
 	}
@@ -165,9 +166,9 @@ func TestTimeBeforeAnybodyLookedIsNotTimeInWhichNobodyWaited(t *testing.T) {
 }
 
 func TestLocksWhoseNamesBeginAlikeDoNotLookAlike(t *testing.T) {
-	h := live.Heat{From: noon, Slice: time.Minute}
+	h := live.Heat{From: noon, Slice: priority.Millis(time.Minute)}
 	for i := range 3 {
-		h.Rows = append(h.Rows, live.HeatRow{Scope: fmt.Sprintf("cluster/eu-central-1/resource/table-%04d", i), Waited: []time.Duration{time.Second}})
+		h.Rows = append(h.Rows, live.HeatRow{Scope: fmt.Sprintf("cluster/eu-central-1/resource/table-%04d", i), Waited: []priority.Millis{priority.Millis(time.Second)}})
 	}
 	var b bytes.Buffer
 	require.NoError(t, picture.HeatSVG(&b, h, picture.Options{Width: 336}))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // HeatSVG draws how much time was lost by waiting: a row for each lock, a column
@@ -46,7 +47,7 @@ type heatMap struct {
 }
 
 func newHeatMap(h live.Heat, o Options) *heatMap {
-	m := &heatMap{o: o, from: h.From, known: h.Known, slice: max(h.Slice, time.Millisecond)}
+	m := &heatMap{o: o, from: h.From, known: h.Known, slice: max(time.Duration(h.Slice), time.Millisecond)}
 	for _, r := range h.Rows {
 		if r.Total() > 0 {
 			m.rows = append(m.rows, r)
@@ -89,7 +90,7 @@ func (m *heatMap) merge() {
 	}
 	rows := slices.Clone(m.rows)
 	for i, r := range rows {
-		sums := make([]time.Duration, (len(r.Waited)+n-1)/n)
+		sums := make([]priority.Millis, (len(r.Waited)+n-1)/n)
 		for j, d := range r.Waited {
 			sums[j/n] += d
 		}
@@ -105,7 +106,7 @@ func (m *heatMap) merge() {
 func (m *heatMap) grade() {
 	var most time.Duration
 	for _, r := range m.rows {
-		most = max(most, slices.Max(append([]time.Duration{0}, r.Waited...)))
+		most = max(most, time.Duration(slices.Max(append([]priority.Millis{0}, r.Waited...))))
 	}
 	for i := heatLevels - 1; i >= 0; i-- {
 		m.bounds[i] = most
@@ -185,7 +186,8 @@ func (m *heatMap) row(y float64, r live.HeatRow) {
 			"fill", "url(#"+m.id+"u)", "x", m.left, "y", y+1, "width", min(m.at(m.known)-m.left, m.width), "height", heatHeight-2)
 	}
 	wide := m.width / float64(m.columns)
-	for i, d := range r.Waited {
+	for i, waited := range r.Waited {
+		d := time.Duration(waited)
 		if d <= 0 {
 			continue
 		}

@@ -180,11 +180,11 @@ func TestGraphAndHeatOfAnythingAreHarmless(t *testing.T) {
 		harmless(t, []byte(svg), false)
 		require.Equal(t, svg, drawnGraphOf(t, g, picture.Options{Standalone: true}), "the same again")
 
-		h := live.Heat{From: moment().Draw(t, "begin"), Slice: time.Duration(rapid.Int64().Draw(t, "slice"))}
+		h := live.Heat{From: moment().Draw(t, "begin"), Slice: priority.Millis(rapid.Int64().Draw(t, "slice"))}
 		for range rapid.IntRange(0, 5).Draw(t, "rows") {
 			r := live.HeatRow{Scope: nasty().Draw(t, "row")}
 			for range rapid.IntRange(0, 200).Draw(t, "slices") {
-				r.Waited = append(r.Waited, time.Duration(rapid.Int64Range(-1, 1e15).Draw(t, "waited")))
+				r.Waited = append(r.Waited, priority.Millis(rapid.Int64Range(-1, 1e15).Draw(t, "waited")))
 			}
 			h.Rows = append(h.Rows, r)
 		}

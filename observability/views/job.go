@@ -38,6 +38,13 @@ type Job struct {
 	Definitions []Definition `json:"differing_definitions,omitempty"` // that daemons have of the job at the same time; not there if they agree
 }
 
+// JobDetail is all that is known of one job.
+type JobDetail struct {
+	Job
+	History []Tick     `json:"history"` // the oldest first
+	Ticks   []NextTick `json:"ticks"`   // those to come
+}
+
 // Definition is what somebody means by the name of a job, and who was seen with it
 // last.
 type Definition struct {

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -10,14 +9,9 @@ import (
 )
 
 // Override is an override that is in force: its own fields, as files of
-// overrides have them, and where it comes from.
+// overrides have them, where it comes from and whom it keeps out.
 type Override struct {
-	override.Override
-	More OverrideMore
-}
-
-// OverrideMore is what an override does not say of itself.
-type OverrideMore struct {
+	override.Record
 	Source   string    `json:"source"`              // file or zookeeper
 	PostedBy string    `json:"posted_by,omitempty"` // the identity of who has put it into ZooKeeper
 	PostedAt time.Time `json:"posted_at,omitzero"`
@@ -85,23 +79,4 @@ func (k KeptOut) String() string {
 		return text + " waiting for " + k.Scope
 	}
 	return text + " " + k.State
-}
-
-// MarshalJSON writes the fields of both in one object.
-func (v Override) MarshalJSON() ([]byte, error) { return Joined(v.Override, v.More) }
-
-// Joined writes the fields of two structs as one object.
-func Joined(a, b any) ([]byte, error) {
-	one, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
-	}
-	two, err := json.Marshal(b)
-	if err != nil {
-		return nil, err
-	}
-	if len(two) <= len("{}") {
-		return one, nil
-	}
-	return append(append(one[:len(one)-1], ','), two[1:]...), nil
 }

@@ -89,12 +89,12 @@ func strange(scope string) console.Facts {
 			g.Locks = []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}}
 			return []views.Group{g}, nil, nil
 		},
-		Job:  func(context.Context, string) (console.Job, error) { return console.Job{Job: job}, nil },
+		Job:  func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{Job: job}, nil },
 		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return []views.Job{job}, nil, nil },
 		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
-			return []views.Override{{Override: override.Override{
+			return []views.Override{{Record: override.Override{
 				ID: "INC-" + long, Kind: override.Freeze, Match: override.Match{Scope: scope}, Until: now.Add(time.Hour), By: long, Reason: evil + long,
-			}}}, nil, nil
+			}.Record()}}, nil, nil
 		},
 	}
 }
@@ -107,8 +107,8 @@ func nobody() console.Facts {
 			return nil, nil, nil
 		},
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },
-		Job: func(context.Context, string) (console.Job, error) {
-			return console.Job{}, &console.NotKnownError{What: "there is no such job"}
+		Job: func(context.Context, string) (views.JobDetail, error) {
+			return views.JobDetail{}, &console.NotKnownError{What: "there is no such job"}
 		},
 		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, nil },
 		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
@@ -124,7 +124,7 @@ func silent() console.Facts {
 			return nil, nil, err
 		},
 		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, err },
-		Job:       func(context.Context, string) (console.Job, error) { return console.Job{}, err },
+		Job:       func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{}, err },
 		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, err },
 		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, err },
 	}

@@ -221,13 +221,13 @@ func (w *town) facts() console.Facts {
 			all, left, err := w.client.Groups(ctx)
 			return each(all, views.NewGroup), left, err
 		},
-		Job: func(ctx context.Context, name string) (console.Job, error) {
+		Job: func(ctx context.Context, name string) (views.JobDetail, error) {
 			state, err := ledger.State(ctx, name)
 			if err != nil || state.Begins.IsZero() && len(state.History) == 0 {
-				return console.Job{}, errors.Join(err, &console.NotKnownError{What: "there is no job " + name})
+				return views.JobDetail{}, errors.Join(err, &console.NotKnownError{What: "there is no job " + name})
 			}
 			now := w.client.Now()
-			return console.Job{Job: views.NewJob(state, nil, now), History: views.NewHistory(state, nil, 50, now).History, Ticks: []views.NextTick{}}, nil
+			return views.JobDetail{Job: views.NewJob(state, nil, now), History: views.NewHistory(state, nil, 50, now).History, Ticks: []views.NextTick{}}, nil
 		},
 		Jobs: func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error) {
 			all, left, err := ledger.States(ctx)
@@ -236,9 +236,9 @@ func (w *town) facts() console.Facts {
 		Overrides: func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			posted, err := w.client.Overrides().List(ctx)
 			return each(posted, func(o recipes.PostedOverride) views.Override {
-				return views.Override{Override: o.Override, More: views.OverrideMore{
-					Source: string(emergency.ZooKeeper), PostedBy: o.PostedBy, PostedAt: o.PostedAt, Left: o.Override.Until.Sub(w.client.Now()).Milliseconds(),
-				}}
+				return views.Override{
+					Record: o.Override.Record(), Source: string(emergency.ZooKeeper), PostedBy: o.PostedBy, PostedAt: o.PostedAt, Left: o.Override.Until.Sub(w.client.Now()).Milliseconds(),
+				}
 			}), nil, err
 		},
 	}
