@@ -36,19 +36,27 @@ type deed struct {
 // than it takes to be sent.
 const deedPatience = 30 * time.Second
 
-// deeds are all that can be done, with the fields that each needs.
-var deedFields = map[string][]string{
-	"preempt": {"reason", "token", "force", "grace"},
-	"break":   {"reason", "token", "confirm"},
-	"apply":   {"reason", "id", "kind", "scope", "job", "all", "below", "above", "for", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"},
-	"clear":   {"reason"},
-	"approve": {"reason"},
-	"force":   {"reason"},
-	"deny":    {"reason"},
-	"pause":   {"reason", "for"},
-	"resume":  {"reason"},
-	"run":     {"reason"},
+// A deedBody has the fields that a deed needs, and those that it may have.
+type deedBody struct{ must, may []string }
+
+// deedBodies are all that can be done.
+var deedBodies = map[string]deedBody{
+	"preempt": {must: []string{"reason"}, may: []string{"token", "force", "grace"}},
+	"break":   {must: []string{"reason", "token", "confirm"}},
+	"apply": {
+		must: []string{"reason", "id", "kind", "for"},
+		may:  []string{"scope", "job", "all", "below", "above", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"},
+	},
+	"clear":   {must: []string{"reason"}},
+	"approve": {must: []string{"reason"}},
+	"force":   {must: []string{"reason"}},
+	"deny":    {must: []string{"reason"}},
+	"pause":   {must: []string{"reason"}, may: []string{"for"}},
+	"resume":  {must: []string{"reason"}},
+	"run":     {must: []string{"reason"}},
 }
+
+func (b deedBody) fields() []string { return slices.Concat(b.must, b.may) }
 
 // deedTypes are the types in JSON that a field of a deed may have.
 func deedTypes(field string) []string {
@@ -443,7 +451,7 @@ func (c *Console) apiDeed(verb, pathValue string) http.HandlerFunc {
 			writeProblem(w, *bad)
 			return
 		}
-		p, err := jsonParams(r, deedFields[verb])
+		p, err := jsonParams(r, deedBodies[verb].fields())
 		if err != nil {
 			writeProblem(w, *problemOf(err))
 			return

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,35 @@ func TestEveryAnswerHasTheFieldsOfTheOpenAPIFileAndNoOthers(t *testing.T) {
 		is, err := jsonschema.UnmarshalJSON(strings.NewReader(got))
 		require.NoError(t, err)
 		require.NoError(t, schema.Validate(is), "%s %s", r.method, target)
+	}
+}
+
+func TestFieldThatTheOpenAPIFileRequiresIsMissed(t *testing.T) {
+	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+	require.NoError(t, err)
+	c := newConsole(t, Options{Operator: &recorded{}, Users: users})
+	whole := map[string]string{"reason": "because", "token": "1", "confirm": "a", "id": "INC-1", "kind": "freeze", "for": "2h"}
+	for _, r := range c.routes() {
+		for _, missing := range deedBodies[r.body].must {
+			body := map[string]string{}
+			for _, field := range deedBodies[r.body].must {
+				if field != missing {
+					body[field] = whole[field]
+				}
+			}
+			if r.body == "apply" {
+				body["scope"] = "db/*"
+			}
+			sent, err := json.Marshal(body)
+			require.NoError(t, err)
+			target := strings.NewReplacer("{scope}", "a", "{name}", "a", "{id}", "a").Replace(r.path)
+			answer := ask(t, c, r.method, target, string(sent), as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+			got := text(t, answer)
+			require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, "%s without %s: %s", target, missing, got)
+			var p problem
+			require.NoError(t, json.Unmarshal([]byte(got), &p))
+			require.True(t, slices.ContainsFunc(p.Problems, func(f fieldProblem) bool { return f.Field == missing }), "%s without %s: %s", target, missing, got)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // object is one in JSON.
 type object = map[string]any
 
-// describe writes what openapi.json has, from the routes and the types of their
+// describe writes openapi.json, which the console serves, from the routes and the types of their
 // answers: who changes one of those has to commit the other.
 func (c *Console) describe() ([]byte, error) {
 	s := schemas{all: object{}, types: map[string]reflect.Type{}}
@@ -95,9 +95,11 @@ func (s schemas) of(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case reflect.TypeFor[priority.Level](), reflect.TypeFor[*priority.Millis](), reflect.TypeFor[priority.Millis](), reflect.TypeFor[recipes.Token]():
+	case reflect.TypeFor[*priority.Millis](), reflect.TypeFor[*override.Level](): // those that are not set are left out, and never null
+		return s.of(t.Elem())
+	case reflect.TypeFor[priority.Level](), reflect.TypeFor[priority.Millis](), reflect.TypeFor[recipes.Token]():
 		return object{"type": "integer"}
-	case reflect.TypeFor[*override.Level]():
+	case reflect.TypeFor[override.Level]():
 		return object{"type": []string{"integer", "string"}} // the word emergency
 	case reflect.TypeFor[priority.Mode](), reflect.TypeFor[priority.Reason]():
 		return object{"type": "string"}
@@ -175,20 +177,13 @@ func (s schemas) fields(t reflect.Type, into object, required *[]string) {
 // deed describes what somebody has to send.
 func (s schemas) deed(verb string) string {
 	name := "Do" + title(verb)
-	properties, required := object{}, []string{"reason"}
-	for _, field := range deedFields[verb] {
+	properties, required := object{}, slices.Sorted(slices.Values(deedBodies[verb].must))
+	for _, field := range deedBodies[verb].fields() {
 		properties[field] = object{"type": deedTypes(field)}
 		if types := deedTypes(field); len(types) == 1 {
 			properties[field] = object{"type": types[0]}
 		}
 	}
-	switch verb {
-	case "break":
-		required = append(required, "confirm", "token")
-	case "apply":
-		required = append(required, "for", "id", "kind")
-	}
-	slices.Sort(required)
 	s.all[name] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	return name
 }
