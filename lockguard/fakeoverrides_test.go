@@ -2,7 +2,6 @@ package lockguard
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -29,7 +28,6 @@ type fakeOverrides struct {
 	mu      sync.Mutex
 	set     override.Set
 	changed chan struct{}
-	at      time.Time // of the last change
 }
 
 func (f *fakeOverrides) InForce() (override.Set, <-chan struct{}) {
@@ -45,18 +43,11 @@ func (f *fakeOverrides) InForce() (override.Set, <-chan struct{}) {
 func (f *fakeOverrides) put(all ...override.Override) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.set, f.at = all, time.Now()
+	f.set = all
 	if f.changed != nil {
 		close(f.changed)
 	}
 	f.changed = make(chan struct{})
-}
-
-// since returns when they came into force.
-func (f *fakeOverrides) since() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.at
 }
 
 // fakeAuditor keeps the entries that it is given.
@@ -98,14 +89,10 @@ func (f *fakeAuditor) list() []recipes.AuditEntry {
 }
 
 // A queue makes a fake locker's requests wait as the real one does: they follow their terms, until they are withdrawn or
-// granted. A test grants them, or one after the other holds: the highest priority first, and nobody is preempted.
+// granted by the test.
 type queue struct {
-	exclusive bool
-	delay     func() time.Duration // of each step
-
 	mu     sync.Mutex
 	places []*queuePlace
-	held   map[string]*queuePlace // by scope, if they exclude each other
 }
 
 type queuePlace struct {
@@ -129,15 +116,10 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	if terms.Withdraw != nil {
 		return withdrawn(terms.Withdraw)
 	}
-	q.step()
 	p.terms = terms
 	q.mu.Lock()
 	q.places = append(q.places, p)
-	q.nextLocked(p.scope)
 	q.mu.Unlock()
-	if q.exclusive {
-		g.release = func(context.Context) error { q.free(p); return nil }
-	}
 	g.request.Notify(recipes.Queued{Position: 1})
 	var over <-chan time.Time
 	if d := g.request.AcquireTimeout; d != nil {
@@ -149,7 +131,6 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 		var why error
 		select {
 		case <-p.open:
-			q.step()
 			return nil
 		case <-ctx.Done():
 			why = context.Cause(ctx)
@@ -157,7 +138,6 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 			why = &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
 		case <-changed:
 			terms, changed = g.request.Terms()
-			q.step()
 			if terms.Withdraw != nil {
 				why = withdrawn(terms.Withdraw)
 			} else if p.revise(terms) {
@@ -170,12 +150,6 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	}
 }
 
-func (q *queue) step() {
-	if q.delay != nil {
-		time.Sleep(q.delay())
-	}
-}
-
 // leave reports false for one that was granted before.
 func (q *queue) leave(p *queuePlace) bool {
 	q.mu.Lock()
@@ -185,30 +159,6 @@ func (q *queue) leave(p *queuePlace) bool {
 	}
 	q.places = slices.DeleteFunc(q.places, func(o *queuePlace) bool { return o == p })
 	return true
-}
-
-func (q *queue) nextLocked(scope string) {
-	if !q.exclusive || q.held[scope] != nil {
-		return
-	}
-	var next *queuePlace
-	for _, p := range q.places {
-		if p.scope == scope && (next == nil || p.asks().Priority > next.asks().Priority) {
-			next = p
-		}
-	}
-	if next != nil {
-		q.held[scope] = next
-		q.places = slices.DeleteFunc(q.places, func(o *queuePlace) bool { return o == next })
-		close(next.open)
-	}
-}
-
-func (q *queue) free(p *queuePlace) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.held, p.scope)
-	q.nextLocked(p.scope)
 }
 
 type withdrawnError struct{ why error }
@@ -256,6 +206,3 @@ func (p *queuePlace) asks() recipes.Terms {
 	defer p.mu.Unlock()
 	return p.terms
 }
-
-// quiet is a logger for what a test does not want to read.
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
