@@ -86,9 +86,6 @@ func kinds() []kind {
 	}
 }
 
-// last is how long overrides last in these tests.
-const last = 15 * time.Second
-
 // prepare has the locks taken, and waits until jobs stand in line.
 func (w *town) prepare() {
 	w.Helper()
@@ -112,29 +109,18 @@ func (w *town) prepare() {
 func (w *town) begin(pending ...kind) {
 	w.Helper()
 	w.until("all overrides act", func() bool {
-		pending = slices.DeleteFunc(pending, func(k kind) bool { return k.acts(w, id(k)) })
+		pending = slices.DeleteFunc(pending, func(k kind) bool { return k.acts(w, k.name) })
 		return len(pending) == 0
 	})
 }
 
-// judgeEnds waits until all of them end: each after its time.
-func (w *town) judgeEnds(until map[string]time.Time) {
+// end waits until none of them acts any more, and the paused job runs again.
+func (w *town) end() {
 	w.Helper()
-	first := until[kinds()[0].name] // the order in which they were said
-	w.at(first.Add(-500 * time.Millisecond))
-	for _, k := range kinds() {
-		require.True(w, k.acts(w, id(k)), "%s has ended too early", k.name)
-	}
 	ran := strings.Count(w.read("unpaused"), "\n")
 	pending := slices.DeleteFunc(kinds(), func(k kind) bool { return k.once })
 	w.until("all have ended", func() bool {
-		pending = slices.DeleteFunc(pending, func(k kind) bool {
-			if k.acts(w, id(k)) {
-				return false
-			}
-			require.GreaterOrEqual(w, time.Since(until[k.name]), -50*time.Millisecond, k.name)
-			return true
-		})
+		pending = slices.DeleteFunc(pending, func(k kind) bool { return !k.acts(w, k.name) })
 		return len(pending) == 0
 	})
 	w.until("the paused job runs again", func() bool { return strings.Count(w.read("unpaused"), "\n") > ran })
@@ -143,135 +129,66 @@ func (w *town) judgeEnds(until map[string]time.Time) {
 	require.Equal(w, "preempt-now", overridden.Override.ID)
 }
 
-func id(k kind) string { return k.name }
-
-// at waits for a moment.
-func (w *town) at(moment time.Time) {
-	select {
-	case <-time.After(time.Until(moment)):
-	case <-w.Context().Done():
-	}
-}
-
-func TestEveryKindOfTheFileActsAtOnceAndEndsOnTime(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
-	w.prepare()
-
-	// when
-	until := time.Now().Add(last)
-	var entries []string
-	for _, k := range kinds() {
-		entries = append(entries, entry(id(k), k.name, k.yaml, until))
-	}
-	w.write("overrides.yaml", yamlOf(entries...))
-
-	// then
-	ends := map[string]time.Time{}
-	for _, k := range kinds() {
-		ends[k.name] = until
-	}
-	w.begin(kinds()...)
-	w.judgeEnds(ends)
-
-	// and each is on record once, though three daemons have the file
+// onRecord waits until it is on record once that each of them began and was taken back, though three daemons know of it.
+func (w *town) onRecord() {
+	w.Helper()
 	for _, k := range kinds() {
 		w.until(k.name+" is on record", func() bool {
-			return w.audited(recipes.AuditOverrideApply, id(k)) == 1 && w.audited(recipes.AuditOverrideExpire, id(k)) == 1
+			return w.audited(recipes.AuditOverrideApply, k.name) == 1 && w.audited(recipes.AuditOverrideClear, k.name) == 1
 		})
 	}
 }
 
-func TestEveryKindByCommandActsAtOnceAndEndsOnTime(t *testing.T) {
+func TestEveryKindOfTheFileActsUntilItIsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.prepare()
+
+	// when the file says them all, with one that is wrong
+	until := time.Now().Add(time.Hour)
+	var entries []string
+	for _, k := range kinds() {
+		entries = append(entries, entry(k.name, k.name, k.yaml, until))
+	}
+	w.write("overrides.yaml", yamlOf(append(entries, entry("bad", "cap", "match: {job: cap}, priorty: 3", until))...))
+
+	// then none acts
+	for _, d := range w.daemons {
+		w.until("the daemon says what is wrong", func() bool { return has(d, "overrides file not in force", "overrides.yaml:10:", "priorty") })
+	}
+	waiter, waits := w.waiter("cap")
+	require.True(t, waits)
+	require.EqualValues(t, 20, waiter.Priority)
+
+	// and all do when that is put right, until the file says them no more
+	w.write("overrides.yaml", yamlOf(entries...))
+	w.begin(kinds()...)
+	w.write("overrides.yaml", "overrides: []\n")
+	w.end()
+	w.onRecord()
+}
+
+func TestEveryKindByCommandActsUntilItIsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	w.write("lockkeeper.yaml", strings.Replace(configuration, "file: overrides.yaml, ", "", 1))
 	w.prepare()
-	ends := map[string]time.Time{}
 	for _, k := range kinds() {
-		until := time.Now().Add(last).Truncate(time.Millisecond)
-		out, err := w.run(append([]string{"override", "apply", id(k), "--kind", k.name, "--until", stamp(until), "--reason", "test"}, k.flags...)...)
-		require.NoError(t, err, out)
-		posted, err := w.client.Overrides().List(t.Context())
-		require.NoError(t, err)
-		i := slices.IndexFunc(posted, func(o recipes.PostedOverride) bool { return o.Override.ID == id(k) })
-		require.GreaterOrEqual(t, i, 0)
-		require.Equal(t, stamp(until), stamp(posted[i].Override.Until))
-		ends[k.name] = until
+		w.commands(append([]string{"override", "apply", k.name, "--kind", k.name, "--for", "1h", "--reason", "test"}, k.flags...)...)
 		w.begin(k)
 	}
-	w.judgeEnds(ends)
 	for _, k := range kinds() {
-		w.until(k.name+" is on record", func() bool {
-			return w.audited(recipes.AuditOverrideApply, id(k)) == 1 && w.audited(recipes.AuditOverrideExpire, id(k)) == 1
-		})
+		w.commands("override", "clear", k.name, "--reason", "enough")
 	}
+	w.end()
+	w.onRecord()
 }
 
-func TestABadFileIsRefusedWholeAndConflictsAreResolved(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
-	w.occupy("town/cap")
-	w.start()
-	priorityIs := func(level priority.Level) func() bool {
-		return func() bool { return waits("cap", func(c recipes.Contender) bool { return c.Priority == level })(w, "") }
-	}
-	w.until("the job stands in line", priorityIs(20))
-	until := time.Now().Add(time.Hour)
-
-	// a cap wins over a boost, whatever the order
-	boost := entry("a-boost", "boost", "match: {job: cap}, priority: 60", until)
-	capped := entry("b-cap", "cap", "match: {job: cap}, priority: 30", until)
-	w.write("overrides.yaml", yamlOf(capped, boost))
-	w.until("boosted and capped", priorityIs(30))
-
-	// a file with anything wrong in it changes nothing
-	w.write("overrides.yaml", yamlOf(boost, entry("c-cap", "cap", "match: {job: cap}, priorty: 3", until)))
-	for _, d := range w.daemons {
-		w.until("the daemon says what is wrong", func() bool { return has(d, "overrides file not in force", "overrides.yaml:3:", "priorty") })
-	}
-	require.True(t, priorityIs(30)())
-
-	// what ZooKeeper has of an ID counts
-	out, err := w.run("override", "apply", "b-cap", "--kind", "cap", "--job", "cap", "--priority", "10", "--for", "1h", "-r", "test")
-	require.NoError(t, err, out)
-	w.until("capped by ZooKeeper", priorityIs(10))
-	out, err = w.run("override", "ls")
-	require.NoError(t, err, out)
-	require.Regexp(t, `\bzookeeper +test\b`, out)
-	out, err = w.run("override", "clear", "b-cap", "-r", "enough")
-	require.NoError(t, err, out)
-	w.until("capped by the file", priorityIs(30))
-
-	// and a file that is right again counts at once
-	w.write("overrides.yaml", yamlOf(boost))
-	w.until("boosted alone", priorityIs(60))
-	w.write("overrides.yaml", "overrides: []\n")
-	w.until("as declared", priorityIs(20))
-}
-
-func TestAHoldPassesToAnotherDaemonWhenItsOwnDies(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
-	w.start()
-	out, err := w.run("override", "apply", "INC-1", "--kind", "hold", "--scope", "town/hold", "--for", "1h", "-r", "test")
-	require.NoError(t, err, out)
-	held := func() (c recipes.Contender, ok bool) {
-		holders := w.lock("town/hold").Holders
-		if len(holders) == 0 {
-			return c, false
-		}
-		return holders[0], true
-	}
-	var first recipes.Contender
-	w.until("it is held", func() (ok bool) { first, ok = held(); return ok })
-	i := slices.IndexFunc(w.daemons, func(d *harness.Daemon) bool { return d.Cmd.Process.Pid == first.PID })
-	require.GreaterOrEqual(t, i, 0)
-	require.NoError(t, w.daemons[i].Cmd.Process.Kill())
-	w.until("another one holds it", func() bool { c, ok := held(); return ok && c.PID != first.PID })
-	out, err = w.run("override", "clear", "INC-1", "-r", "done")
-	require.NoError(t, err, out)
-	w.until("it is given back", func() bool { _, ok := held(); return !ok })
+// commands runs a command that has to succeed.
+func (w *town) commands(args ...string) {
+	w.Helper()
+	out, err := w.run(args...)
+	require.NoError(w, err, out)
 }
 
 func TestAStrangerAppliesNothing(t *testing.T) {
