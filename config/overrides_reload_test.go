@@ -162,44 +162,6 @@ func TestBadOverridesFileLeavesThoseBeforeInForce(t *testing.T) {
 	require.Equal(t, "a", r.within(len(r.applied())))
 }
 
-func TestFileThatCannotBeReadLeavesOverridesInForce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "o.yaml")
-	text := frozen("a")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	r := reloadOverrides(t, file)
-
-	require.NoError(t, os.Mkdir(file+".new", 0o700))
-	require.NoError(t, os.Rename(file, file+".was"))
-	require.NoError(t, os.Rename(file+".new", file))
-	r.logs.wait(notInForce, 1)
-	require.ErrorContains(t, r.Status().Err, "is a directory")
-
-	require.NoError(t, os.Remove(file))
-	require.NoError(t, os.Rename(file+".was", file))
-	require.Eventually(t, func() bool { return r.Status().OK }, time.Minute, time.Millisecond)
-}
-
-// Kubernetes swaps a link to a directory.
-func TestOverridesOfASwappedDirectoryAreInForce(t *testing.T) {
-	dir := t.TempDir()
-	mount := func(version, text string) {
-		require.NoError(t, os.Mkdir(filepath.Join(dir, version), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, version, "o.yaml"), []byte(text), 0o600))
-		require.NoError(t, os.Symlink(version, filepath.Join(dir, "..data_tmp")))
-		require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
-	}
-	mount("..1", frozen("v1"))
-	file := filepath.Join(dir, "o.yaml")
-	require.NoError(t, os.Symlink(filepath.Join("..data", "o.yaml"), file))
-	r := reloadOverrides(t, file)
-
-	for i := 2; i < 5; i++ {
-		mount(fmt.Sprintf("..%d", i), frozen(fmt.Sprintf("v%d", i)))
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, fmt.Sprintf("..%d", i-1))))
-		require.Equal(t, fmt.Sprintf("v%d", i), r.within(i))
-	}
-}
-
 func TestFileInADirectoryThatIsNotThereYetIsFound(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "o.yaml")

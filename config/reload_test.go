@@ -311,23 +311,6 @@ func TestFilesThatBecomePipesAreRefusedAndNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestHalfWrittenFileChangesNothing(t *testing.T) {
-	r := reload(t, every(1))
-	text := every(2)
-
-	require.NoError(t, os.WriteFile(r.file, []byte(text[:len(text)/2]), 0o600)) // truncates, then writes
-	r.wait(refused, 1)
-	require.Equal(t, "@every 1m", r.Config().Jobs[0].Schedule)
-
-	f, err := os.OpenFile(r.file, os.O_WRONLY|os.O_APPEND, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(text[len(text)/2:])
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	r.wait(reloaded, 1)
-	require.Equal(t, "@every 2m", r.Config().Jobs[0].Schedule)
-}
-
 // Kubernetes mounts a ConfigMap as links to a directory behind a link, which it
 // swaps.
 func TestSwappedLinkToADirectoryIsNoticed(t *testing.T) {

@@ -2,10 +2,8 @@ package classic
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -106,37 +104,6 @@ func TestMembersOfADoubleBarrierBeginAndEndTogether(t *testing.T) {
 	}
 	f.Gone(meeting)    // and nothing is left of it
 	guests[0].leaves() // who is out stays out
-}
-
-func TestDoubleBarrierServesRoundAfterRound(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	const members, rounds = 4, 5
-	var inside atomic.Int32
-	var barriers [members][rounds]*recipes.DoubleBarrier
-	for i := range members {
-		c := f.client()
-		for round := range rounds {
-			barriers[i][round] = f.doubleBarrier(c, fmt.Sprintf("%s-%d", meeting, round), members)
-		}
-	}
-	harness.Together(t, members, func(ctx context.Context, i int) error {
-		for round, b := range barriers[i] {
-			inside.Add(1)
-			m, err := b.Enter(ctx)
-			if err != nil {
-				return fmt.Errorf("round %d: enter: %w", round, err)
-			}
-			if n := inside.Load(); int(n) < members*(round+1) {
-				return fmt.Errorf("round %d began with %d", round, n)
-			}
-			if err := m.Leave(ctx); err != nil {
-				return fmt.Errorf("round %d: leave: %w", round, err)
-			}
-		}
-		return nil
-	})
-	f.NoEphemerals()
 }
 
 func TestMemberThatGivesUpIsNotCounted(t *testing.T) {

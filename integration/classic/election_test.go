@@ -571,39 +571,6 @@ func TestStrictTermOfACampaignThatIsLostLeavesNoNode(t *testing.T) {
 	f.NoEphemerals()
 }
 
-// Whatever happens to their connections, there is one leader at a time.
-func TestCandidatesOnBreakingConnectionsLeadOneAtATime(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	const terms = 5
-	var office harness.Occupancy // which looks at the tokens as well
-	clients, visited := f.breaking(4)
-	harness.Together(t, len(clients), func(ctx context.Context, i int) error {
-		e, err := clients[i].Election("/app/crowd", fmt.Sprint(i), recipes.ElectionOptions{})
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		led := 0
-		err = e.Run(ctx, func(_ context.Context, term *recipes.Term) error {
-			office.Enter(e.ID(), term.Token())
-			visited()
-			office.Leave(e.ID())
-			if led++; led == terms {
-				cancel()
-			}
-			return nil
-		})
-		if errors.Is(err, context.Canceled) {
-			return nil
-		}
-		return err
-	})
-	office.WasExclusive(t, len(clients)*terms)
-	f.NoEphemerals()
-}
-
 func TestLeaderMayResignAsItIsToldOfItsElection(t *testing.T) {
 	t.Parallel()
 	f := share(t)

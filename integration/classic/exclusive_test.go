@@ -174,7 +174,7 @@ func TestWaitersAreGrantedInTheirOrderWithTokensThatGrow(t *testing.T) {
 	})
 }
 
-// Kazoo K4, K8, K22; etcd T3
+// Kazoo K4, K8, K9, K22; etcd T3; Helix H8
 func TestTryOnWhatIsHeldFailsAtOnceAndLeavesNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, f *fixture, k kind) {
 		holder := f.hold("ann", k.acquire(f, f.client(), options{data: "ann"}))
@@ -330,7 +330,7 @@ func TestClientThatHoldsOrWaitsIsNotClosed(t *testing.T) {
 	})
 }
 
-// Curator M2
+// Curator M2, S1
 func TestThoseThatContendFinishWhenTheServerStopsAndStartsAgain(t *testing.T) {
 	t.Parallel()
 	f := alone(t)

@@ -72,27 +72,6 @@ func TestMutexListsTheDataOfItsParticipants(t *testing.T) {
 	}, participants[0])
 }
 
-// Kazoo K9; Helix H8
-func TestOfManyTriesAtOnceExactlyOneSucceeds(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	m := f.mutex(f.client())
-	tries := make([]*request, 20)
-	for i := range tries {
-		tries[i] = f.ask(fmt.Sprint(i), m.TryAcquire)
-	}
-	granted := 0
-	for _, r := range tries {
-		if err := r.Err(); err != nil {
-			notAcquired(t, err)
-		} else {
-			granted++
-		}
-	}
-	require.Equal(t, 1, granted)
-	require.Len(t, f.Ephemerals(), 1)
-}
-
 // Kazoo K7; etcd T5; Curator M7, M8
 func TestMutexAcquiredAgainThroughItsContextIsFreeAfterTheLastRelease(t *testing.T) {
 	t.Parallel()

@@ -3,9 +3,7 @@ package classic
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,7 +84,7 @@ func TestReaderThatWantsToWriteIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// Curator R3; Kazoo K16, K17
+// Curator R3, R6; Kazoo K16, K17
 func TestReadersAreTogetherAndExcludeWritersAsWritersExcludeThem(t *testing.T) {
 	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
 		m, other := f.rwmutex(f.client(), naming), f.rwmutex(f.client(), naming)
@@ -103,7 +101,7 @@ func TestReadersAreTogetherAndExcludeWritersAsWritersExcludeThem(t *testing.T) {
 	})
 }
 
-// Curator R1, R8; Kazoo K18
+// Curator R1, R6, R8; Kazoo K18
 func TestReadersAndWritersBehindAWriterAreGrantedInTheirOrder(t *testing.T) {
 	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
 		c := f.client()
@@ -215,44 +213,6 @@ func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
 			f.NoEphemerals()
 		})
 	}
-}
-
-// Curator R6
-func TestWriterIsAlwaysAloneInACrowd(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
-		const clients, turns = 8, 40
-		var readers, writers atomic.Int32
-		visit := func(ctx context.Context, m *recipes.RWMutex) error {
-			acquire, mine := m.AcquireRead, &readers
-			if rand.N(8) == 0 {
-				acquire, mine = m.AcquireWrite, &writers
-			}
-			g, err := acquire(ctx)
-			if err != nil {
-				return err
-			}
-			mine.Add(1)
-			r, w := readers.Load(), writers.Load()
-			mine.Add(-1)
-			if w > 1 || w == 1 && r > 0 {
-				return fmt.Errorf("%d writers and %d readers at once", w, r)
-			}
-			return g.Release(ctx)
-		}
-		sides := make([]*recipes.RWMutex, clients)
-		for i := range sides {
-			sides[i] = f.rwmutex(f.client(), naming)
-		}
-		harness.Together(t, clients, func(ctx context.Context, i int) error {
-			for range turns {
-				if err := visit(ctx, sides[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		f.NoEphemerals()
-	})
 }
 
 // The last writer in front, and not whoever is right in front.

@@ -73,7 +73,7 @@ func eachLayout(t *testing.T, scenario func(t *testing.T, f *fixture, o recipes.
 	}
 }
 
-// Helix 20 to 23; Kazoo K22, K25
+// Helix 20 to 23; Curator S5; Kazoo K22, K25
 func TestPermitsAreTakenAllOrNoneAndReturnedOnce(t *testing.T) {
 	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
 		o.Limit = 5
@@ -177,7 +177,7 @@ func TestTryIsRefusedWhileSomebodyWaitsForMore(t *testing.T) {
 	require.ErrorIs(t, many.Err(), context.Canceled)
 }
 
-// Curator S4, S6. With Curator two that want many could wait for each other for ever.
+// Curator S4, S5, S6. With Curator two that want many could wait for each other for ever.
 func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
 	t.Parallel()
 	f := share(t)
@@ -213,44 +213,6 @@ func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
 	f.free(semaphores[0], limit)
 }
 
-// Curator S5
-func TestAsManyAsThereArePermitsAreInsideAtATime(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	const clients, limit = 10, 5
-	inside := harness.Occupancy{Limit: limit}
-	full := make(chan struct{})
-	var crowd []*harness.Running
-	for i := range clients {
-		s := f.semaphore(f.client(), permits(limit))
-		crowd = append(crowd, f.run(func(ctx context.Context) error {
-			g, err := s.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			inside.Enter(fmt.Sprint(i), 0)
-			<-full
-			inside.Leave(fmt.Sprint(i))
-			return g.Release(ctx)
-		}))
-	}
-	letGo := func() { close(full) }
-	defer func() { letGo() }()
-
-	// when the others wait, and nobody leaves
-	harness.Eventually(t, func() bool { return inside.Most() == limit }, "not all permits are held")
-	f.Filled(line, clients-limit)
-	letGo()
-	letGo = func() {}
-
-	// then all have been inside, never more than there are permits
-	for _, c := range crowd {
-		c.Granted()
-	}
-	inside.WasExclusive(t, clients)
-	f.NoEphemerals()
-}
-
 // Curator S8
 func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
@@ -280,48 +242,6 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 		w.zk.Heal()
 		require.NoError(t, held.Release(t.Context()))
 	})
-}
-
-// Curator S1
-func TestPermitsAreGivenAgainWhenALostServerComesBack(t *testing.T) {
-	t.Parallel()
-	f := alone(t)
-
-	// given clients, one permit, and a request whose node has just been made
-	c, proxy := f.proxied(timeout(time.Minute))
-	clients := []*recipes.Client{c}
-	for range 4 {
-		clients = append(clients, f.client(timeout(time.Minute)))
-	}
-	made := proxy.On(f.on(zktest.Create, line+"/*")).HoldReply()
-	var inside harness.Occupancy
-	var crowd []*harness.Running
-	for i, c := range clients {
-		s := f.semaphore(c, permits(1))
-		crowd = append(crowd, f.run(func(ctx context.Context) error {
-			for range 3 {
-				if err := visit(ctx, s.Acquire, &inside, fmt.Sprint(i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		if i == 0 {
-			reached(t, made)
-		}
-	}
-
-	// when the server is lost and comes back
-	require.NoError(t, f.Server.Kill())
-	made.Release()
-	require.NoError(t, f.Server.Restart(t.Context()))
-
-	// then everybody has its turns, and nothing is left
-	for _, c := range crowd {
-		c.Granted()
-	}
-	inside.WasExclusive(t, 3*len(clients))
-	f.NoEphemerals()
 }
 
 // Curator S2
@@ -536,7 +456,7 @@ func newCluster(t *testing.T) cluster {
 	return cluster{e.Addrs(), func() error { return errors.Join(leader.Stop(), followers[0].Stop()) }, e.Restart}
 }
 
-// Curator S14
+// Curator S1, S14
 func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)

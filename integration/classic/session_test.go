@@ -2,7 +2,6 @@ package classic
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -97,58 +96,6 @@ func TestAcquireReturnsAtItsDeadlineFromAServerThatNeverAnswers(t *testing.T) {
 
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorAs(t, err, new(*recipes.UnavailableError))
-}
-
-// breaking returns clients whose connections break, one after the other: one at each third call of visited.
-func (f *fixture) breaking(n int) (clients []*recipes.Client, visited func()) {
-	f.Helper()
-	var networks []*netfault.Proxy
-	for range n {
-		c, network := f.remote(timeout(30 * time.Second))
-		clients, networks = append(clients, c), append(networks, network)
-	}
-	visits := make(chan struct{})
-	f.run(func(ctx context.Context) error {
-		for i := 1; ; i++ {
-			select {
-			case <-visits:
-			case <-ctx.Done():
-				return nil
-			}
-			if i%3 == 0 {
-				if err := networks[i/3%n].Reset(); err != nil {
-					f.Errorf("%v", err)
-				}
-			}
-		}
-	})
-	return clients, func() { visits <- struct{}{} }
-}
-
-func TestCrowdOnConnectionsThatKeepBreakingIsNeverInsideTogether(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	const threads, turns = 4, 5
-	var inside harness.Occupancy
-	clients, visited := f.breaking(3)
-
-	harness.Together(t, len(clients)*threads, func(ctx context.Context, i int) error {
-		naming := curator
-		if i%3 == 0 {
-			naming = kazoo
-		}
-		m := f.mutex(clients[i%3], naming)
-		for range turns {
-			if err := visit(ctx, m.Acquire, &inside, fmt.Sprint(i)); err != nil {
-				return err
-			}
-			visited()
-		}
-		return nil
-	})
-
-	inside.WasExclusive(t, len(clients)*threads*turns)
-	f.NoEphemerals()
 }
 
 func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {

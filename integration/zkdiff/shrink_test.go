@@ -2,9 +2,6 @@ package zkdiff
 
 import (
 	"slices"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // shrink returns a script as short and plain as it finds that still fails, given one that does. fails must return the
@@ -99,41 +96,4 @@ func simplifications(s Step) []Step {
 		}
 	}
 	return simpler
-}
-
-// Given a long script of which three steps matter, in this order, then these three are left, as plain as they can be.
-func TestShrinkingLeavesWhatMatters(t *testing.T) {
-	g := newGenerator(1, sessions)
-	var script Script
-	for range 300 {
-		script = append(script, g.next())
-	}
-	script[20] = Step{On: 1, Do: Create, Path: "/needed", Data: []byte("data"), ACL: []ACL{{1, "ip", "x"}}}
-	script[150] = Step{On: 2, Do: Multi, Subs: []Step{{Do: Check, Path: "/a"}, {Do: Delete, Path: "/needed", Version: 7}}}
-	script[280] = Step{On: 3, Do: Exists, Path: "/needed", Watch: true}
-	tries := 0
-	fails := func(s Script) Script {
-		tries++
-		created, deleted := false, false
-		for i, step := range s {
-			switch {
-			case step.Do == Create && step.Path == "/needed":
-				created = true
-			case step.Do == Multi && created:
-				deleted = deleted || slices.ContainsFunc(step.Subs, func(sub Step) bool { return sub.Path == "/needed" })
-			case step.Do == Exists && step.Path == "/needed" && deleted && step.On == 3:
-				return s[:i+1]
-			}
-		}
-		return nil
-	}
-
-	short := shrink(script, fails)
-
-	require.Equal(t, Script{
-		{Do: Create, Path: "/needed", ACL: everybody},
-		{Do: Multi, Subs: []Step{{Do: Delete, Path: "/needed", Version: 7}}},
-		{On: 3, Do: Exists, Path: "/needed"},
-	}, short)
-	require.Less(t, tries, 200)
 }

@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
@@ -72,14 +71,6 @@ func TestActivityFindsItsLockBusy(t *testing.T) {
 	_, err := env.ExecuteActivity("work")
 	requireType(t, temporal.ErrTypeLockBusy, err)
 	require.ErrorContains(t, err, "nightly")
-}
-
-func TestActivitySharesItsLockWithRivals(t *testing.T) {
-	locks := temporaltesting.New(t)
-	locks.Hold(lockguard.Requirement{Scope: "orders", Mode: priority.Shared})
-	env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Mode: priority.Shared}}, func(context.Context) error { return nil })
-	_, err := env.ExecuteActivity("work")
-	require.NoError(t, err)
 }
 
 func TestActivityIsPreempted(t *testing.T) {

@@ -170,13 +170,6 @@ func TestWorkflowGivesUpWaitingInItsOwnTime(t *testing.T) {
 	p.locks.AwaitFree("orders")
 }
 
-func TestWorkflowPreemptsARivalThatIsLessImportant(t *testing.T) {
-	p := newPlay(t)
-	p.locks.Hold(lockguard.Requirement{Scope: "orders"})
-	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error { return nil })
-	require.NoError(t, err)
-}
-
 func TestWorkflowIsPreemptedWhileAnActivityRuns(t *testing.T) {
 	p := newPlay(t)
 	p.locks.During("copy", func() { p.locks.Preempt(lockguard.Requirement{Scope: "orders"}) })
@@ -243,27 +236,6 @@ func TestWorkflowGetsALostLockAgain(t *testing.T) {
 	require.Equal(t, []string{"work"}, p.happened())
 }
 
-func TestWorkflowIsCancelledUnderItsLock(t *testing.T) {
-	p := newPlay(t)
-	p.after(time.Minute, p.env.CancelWorkflow)
-	p.env.RegisterActivityWithOptions(func(ctx context.Context) error {
-		<-ctx.Done()
-		p.step("copy ends")
-		return ctx.Err()
-	}, activity.RegisterOptions{Name: "copy"})
-	p.locks.During("copy", func() { p.env.CancelWorkflow() })
-	err := p.under(func(ctx workflow.Context, _ temporal.WorkflowHold) error {
-		_, err := execute(ctx, "copy")
-		return err
-	}, temporal.OnPreempt(func(ctx workflow.Context, why temporal.Preemption) error {
-		require.Equal(t, temporal.PreemptionCanceled, why.Reason)
-		_, err := execute(ctx, "undo")
-		return err
-	}))
-	require.True(t, sdk.IsCanceledError(err), "%v", err)
-	require.Equal(t, []string{"copy ends", "undo"}, p.happened())
-}
-
 func TestWorkflowCancelledWhileItWaitsLeavesTheQueue(t *testing.T) {
 	p := newPlay(t)
 	rival := p.locks.Hold(orders)
@@ -271,13 +243,6 @@ func TestWorkflowCancelledWhileItWaitsLeavesTheQueue(t *testing.T) {
 	err := p.run(func(ctx workflow.Context) error { return temporal.WithLock(ctx, orders, sleeps) })
 	require.True(t, sdk.IsCanceledError(err), "%v", err)
 	rival.Release()
-	p.locks.AwaitFree("orders")
-}
-
-func TestLockThatIsKeptUntilTheCloseIsFreeThen(t *testing.T) {
-	p := newPlay(t)
-	err := p.under(func(workflow.Context, temporal.WorkflowHold) error { return nil }, temporal.ReleaseOnClose())
-	require.NoError(t, err)
 	p.locks.AwaitFree("orders")
 }
 
