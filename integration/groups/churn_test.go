@@ -2,11 +2,9 @@ package groups
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // Participants come, go, are cut off and lose their sessions by chance, while
@@ -27,94 +25,97 @@ func TestNoLockHasTwoHoldersWhateverHappens(t *testing.T) {
 		strategy string
 		holders  int
 	}{{"balanced", "balanced", 1}, {"mod, which moves most", "mod", 1}, {"two holders", "balanced", 2}} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := share(t)
-			f.referee.holders = c.holders
-			seed := rand.Uint64()
-			if given, err := strconv.ParseUint(os.Getenv("GROUPS_SEED"), 10, 64); err == nil {
-				seed = given
-			}
-			t.Logf("GROUPS_SEED=%d", seed)
-			dice := rand.New(rand.NewPCG(seed, 1))
-			s := spec(12, debounce(20*time.Millisecond), func(s *recipes.GroupSpec) { s.Strategy, s.Holders = c.strategy, c.holders })
-
-			// given participants on lines that can fail, with callbacks that take their time
-			const crowd, session, steps = 4, 1200 * time.Millisecond, 30
-			type seat struct {
-				*player
-				proxy *netfault.Proxy
-				left  bool // it was told to leave, and has not joined again
-			}
-			var seats []*seat
-			for i := range crowd {
-				proxy := newNetwork(f)
-				p := f.player(fmt.Sprint("node", i), f.client(harness.SessionTimeout(session), harness.Servers(proxy.Addr())))
-				wait := time.Duration(i) * 3 * time.Millisecond
-				p.locked = func(ctx context.Context, _ recipes.LockGrant) {
-					if wait > 0 {
-						<-ctx.Done()
-					}
-				}
-				p.released = func(context.Context, string) { pause(wait) }
-				p.join(s)
-				seats = append(seats, &seat{player: p, proxy: proxy})
-			}
-
-			// when everything happens to them
-			var pending sync.WaitGroup
-			for range steps {
-				victim := seats[dice.IntN(crowd)]
-				f.History.Add("test", "next: %s", victim.name)
-				switch dice.IntN(4) {
-				case 0:
-					require.NoError(t, victim.proxy.Cut())
-					pause(time.Duration(dice.IntN(50)) * time.Millisecond)
-					require.NoError(t, victim.proxy.Pass())
-				case 1: // long enough for its session, now and then
-					proxy, long := victim.proxy, time.Duration(dice.IntN(int(2*session)))
-					if err := proxy.Stall(); err == nil {
-						pending.Go(func() {
-							pause(long)
-							if err := proxy.Pass(); err != nil {
-								t.Error(err)
-							}
-						})
-					}
-				default:
-					m, p := victim.m, victim.player
-					ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-					victim.left = true
-					if err := m.Leave(ctx); err == nil {
-						again, err := p.group(s).Join(ctx, p.name, p)
-						switch {
-						case err == nil:
-							p.m, victim.left = again, false
-						case !errors.Is(err, context.DeadlineExceeded):
-							t.Error(err)
-						}
-					}
-					cancel()
-				}
-				pause(time.Duration(dice.IntN(60)) * time.Millisecond)
-			}
-			pending.Wait()
-
-			// then, when it has calmed down, all locks are held, and the referee has seen no foul
-			for _, seat := range seats {
-				require.NoError(t, seat.proxy.Pass())
-				if seat.left {
-					seat.leave()
-					seat.join(s)
-				}
-			}
-			if c.strategy == "balanced" {
-				f.share(3*c.holders, seats[0].player, seats[1].player, seats[2].player, seats[3].player)
-			}
-			harness.Eventually(t, func() bool { return f.referee.count() == 12*c.holders }, "not all locks are held")
-			t.Logf("%d locks moved as planned", f.state().MovedTotal)
-		})
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprint(c.name, " ", seed), func(t *testing.T) {
+				virtually(t, func(t *testing.T, f *fixture) {
+					f.referee.holders = c.holders
+					s := spec(12, debounce(20*time.Millisecond), func(s *recipes.GroupSpec) { s.Strategy, s.Holders = c.strategy, c.holders })
+					f.churn(s, rand.New(rand.NewPCG(seed, 1)))
+				})
+			})
+		}
 	}
+}
+
+// A seat is a participant that may have to leave.
+type seat struct {
+	*player
+	left bool // it was told to leave, and has not joined again
+}
+
+func (f *fixture) churn(s recipes.GroupSpec, dice *rand.Rand) {
+	// given participants with callbacks that take their time
+	const crowd, session, steps = 4, 1200 * time.Millisecond, 60
+	var seats []*seat
+	var players []*player
+	for i := range crowd {
+		name := fmt.Sprint("node", i)
+		p := f.player(name, harness.NewClient(f, recipes.Config{Dialer: f.zk.Dialer(name), Root: f.Root, SessionTimeout: session}))
+		wait := time.Duration(i) * 3 * time.Millisecond
+		p.locked = func(ctx context.Context, _ recipes.LockGrant) {
+			if wait > 0 {
+				<-ctx.Done()
+			}
+		}
+		p.released = func(context.Context, string) { pause(wait) }
+		p.join(s)
+		seats, players = append(seats, &seat{player: p}), append(players, p)
+	}
+
+	// when everything happens to them
+	var pending sync.WaitGroup
+	for range steps {
+		victim := seats[dice.IntN(crowd)]
+		f.History.Add("test", "next: %s", victim.name)
+		switch dice.IntN(4) {
+		case 0:
+			id, _ := victim.c.Session()
+			f.zk.Disconnect(id)
+		case 1: // long enough for its session, now and then
+			if !f.connected(victim.name) {
+				continue
+			}
+			long := time.Duration(dice.IntN(int(2 * session)))
+			f.zk.Partition(victim.name)
+			pending.Go(func() { pause(long); f.zk.Heal(victim.name) })
+		default:
+			victim.again(s)
+		}
+		pause(time.Duration(dice.IntN(60)) * time.Millisecond)
+	}
+	pending.Wait()
+
+	// then, when it has calmed down, all locks are held, and the referee has seen no foul
+	for _, seat := range seats {
+		if seat.left {
+			seat.leave()
+			seat.join(s)
+		}
+	}
+	if s.Strategy == "balanced" {
+		f.share(len(s.Locks)/crowd*s.Holders, players...)
+	}
+	harness.Eventually(f, func() bool { return f.referee.count() == len(s.Locks)*s.Holders }, "not all locks are held")
+}
+
+func (f *fixture) connected(name string) bool {
+	return slices.ContainsFunc(f.zk.Sessions(), func(s zktest.Session) bool { return s.Name == name && s.Connected })
+}
+
+// again leaves and joins, as far as that is done soon.
+func (x *seat) again(s recipes.GroupSpec) {
+	x.left = true
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if x.m.Leave(ctx) != nil {
+		return
+	}
+	m, err := x.group(s).Join(ctx, x.name, x.player)
+	if err != nil {
+		require.ErrorIs(x.f, err, context.DeadlineExceeded)
+		return
+	}
+	x.m, x.left = m, false
 }
 
 func pause(d time.Duration) { <-time.After(d) }
