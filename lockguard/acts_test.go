@@ -191,20 +191,6 @@ func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
 	})
 }
 
-func TestWithoutARecordFreezeAndCapActAllTheSame(t *testing.T) {
-	queuing(t, func(t *testing.T, o operated) {
-		o.audit.fail(errAudit)
-		o.overrides.put(capped(2))
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
-		require.Equal(t, priority.Level(2), o.queue.only().asks().Priority)
-		o.put(capped(2), freeze())
-		require.Empty(t, o.queue.waiting())
-		o.put()
-		close(o.queue.only().open)
-		require.NoError(t, c.finish(t))
-	})
-}
-
 func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
 		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
@@ -245,22 +231,6 @@ func TestAcquireTimeoutBoundsTheAuditToo(t *testing.T) {
 		<-c.done
 		require.Less(t, time.Since(start), 1100*time.Millisecond)
 		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
-	})
-}
-
-func TestSeveralLocksWaitForTheRecordOfWhatLiftsOneOverAFreeze(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		o.audit.fail(errAudit)
-		below := incident(override.Freeze, func(o *override.Override) {
-			o.ID, o.Match.Scope, o.Match.PriorityBelow = "INC-9", "b", new(priority.Level(3))
-		})
-		o.overrides.put(boost(9), below)
-		c := o.do(t.Context(), three()...)
-		require.Empty(t, o.locker.grants)
-		o.audit.fail(nil)
-		o.overrides.put(boost(9), below)
-		require.NoError(t, c.finish(t))
-		require.Len(t, o.locker.grants, 3)
 	})
 }
 

@@ -102,20 +102,6 @@ func (c *call) id(t *testing.T, o operated) string {
 	return only[Waiting](t, o.events).ID
 }
 
-func TestDecisionIsNotNeededAnyMoreWhenTheHolderHasGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		approver := newFakeApprover()
-		o := newQueued(t, WithApprover(approver))
-		c, place, _ := pending(t, o, approver)
-		close(place.open)
-		synctest.Wait()
-		require.ErrorIs(t, <-approver.ended, context.Canceled)
-		require.NotNil(t, c.hold)
-		require.NoError(t, c.finish(t))
-		require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "Acquired", "Released"}, o.events.names())
-	})
-}
-
 func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {
 	for _, no := range []error{nil, errors.New("denied")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -137,19 +123,6 @@ func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {
 			require.NoError(t, c.finish(t))
 		})
 	}
-}
-
-func TestTimeoutAndCallerEndTheWaitForADecision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		approver := newFakeApprover()
-		o := newQueued(t, WithApprover(approver))
-		start := time.Now()
-		c, _, _ := pending(t, o, approver, func(r *Requirement) { r.AcquireTimeout = new(time.Minute) })
-		<-c.done
-		require.Equal(t, time.Minute, time.Since(start))
-		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
-		require.ErrorIs(t, <-approver.ended, context.Canceled)
-	})
 }
 
 func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
@@ -174,21 +147,6 @@ func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
 		o.put()
 		close(o.queue.only().open)
 		require.NoError(t, c.finish(t))
-	})
-}
-
-func TestEachOfSeveralLocksIsDecidedAbout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		approver := newFakeApprover()
-		o := newQueued(t, WithApprover(approver))
-		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})
-		close(o.queue.only().open)
-		synctest.Wait()
-		place := o.queue.only()
-		place.request.Notify(recipes.CleanupPending{Holders: batch})
-		approver.decide(Decision{}, errors.New("denied"))
-		require.ErrorAs(t, c.returned(t), new(*recipes.CleanupPendingError))
-		require.Equal(t, 1, o.locker.of(t, "a").released())
 	})
 }
 

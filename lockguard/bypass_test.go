@@ -61,31 +61,6 @@ func (o operated) audited(t *testing.T) []string {
 	return ids
 }
 
-func TestWaitingRequestThatIsBypassedLeavesTheQueueAndRuns(t *testing.T) {
-	queuing(t, func(t *testing.T, o operated) {
-		c := o.do(t.Context(), required())
-		require.Nil(t, c.hold)
-		o.put(bypass(scope))
-		require.Empty(t, o.queue.waiting())
-		require.NotNil(t, c.hold.Info().Bypass)
-		require.NoError(t, c.finish(t))
-		require.Equal(t, []string{"Waiting", "Queued", "Bypassed", "Released"}, o.events.names())
-	})
-}
-
-func TestFrozenRequestThatIsBypassedRuns(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		o.overrides.put(freeze())
-		c := o.do(t.Context(), required())
-		o.overrides.put(freeze(), bypass(scope))
-		require.NoError(t, c.finish(t))
-		require.Equal(t, []string{"Waiting", "Frozen", "Bypassed", "Released"}, o.events.names())
-		require.Equal(t, map[string]string{"frozen": "true"}, o.audit.list()[0].After)
-		require.Equal(t, map[string]string{"bypass": "true"}, o.audit.list()[1].After)
-		require.Equal(t, map[string]string{"bypass": "false"}, o.audit.list()[1].Before)
-	})
-}
-
 func TestWhoeverHasTheLockAlreadyKeepsItWhenItIsBypassed(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.locker.prepare = func(*fakeGrant) { o.overrides.put(bypass(scope)) }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -147,18 +146,6 @@ func TestRequestWhoseTimeEndsWhileItIsFrozenSaysWhatKeptItOut(t *testing.T) {
 	})
 }
 
-func TestBoostLiftsARequestOverAFreeze(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		below := incident(override.Freeze, func(o *override.Override) { o.ID, o.Match.PriorityBelow = "INC-9", new(priority.Level(10)) })
-		o.overrides.put(below)
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
-		require.Empty(t, o.locker.grants)
-		o.overrides.put(boost(10), below)
-		require.NoError(t, c.finish(t))
-		require.Equal(t, []string{"Waiting", "Frozen", "Thawed", "Overridden", "Acquired", "Released"}, o.events.names())
-	})
-}
-
 func TestOfSeveralLocksNoneIsHeldWhileOneIsFrozen(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		// given a request for three locks, one of which is frozen when it comes to it
@@ -265,33 +252,5 @@ func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
 		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
 		require.Equal(t, []string{"Waiting", "NotAcquired"}, o.events.of("a"))
 		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired", "Waiting", "Frozen", "Thawed", "NotAcquired"}, o.events.of("b"))
-	})
-}
-
-func TestSeveralLocksShareTheLongestTimeThatAnExtensionGivesThem(t *testing.T) {
-	queuing(t, func(t *testing.T, o operated) {
-		o.overrides.put(incident(override.Extend, func(o *override.Override) { o.AcquireTimeout = new(time.Hour) }))
-		start := time.Now()
-		c := o.do(t.Context(), Requirement{Scope: "a", AcquireTimeout: new(time.Minute)}, Requirement{Scope: "b"})
-		require.Equal(t, time.Hour, *o.queue.only().request.AcquireTimeout)
-		time.Sleep(20 * time.Minute)
-		close(o.queue.only().open)
-		synctest.Wait()
-		require.Equal(t, 40*time.Minute, *o.queue.only().request.AcquireTimeout, "of b: it is the call that has an hour")
-		<-c.done
-		require.Equal(t, time.Hour, time.Since(start))
-	})
-}
-
-func TestRetriesGoOnUntilAFreezeIsOver(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		o.overrides.put(freeze())
-		retrying, err := o.Retrying(Retry{Pause: time.Second, MaxPause: time.Second})
-		require.NoError(t, err)
-		go func() {
-			time.Sleep(time.Minute)
-			o.overrides.put()
-		}()
-		require.NoError(t, retrying.Do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Duration(0))}, func(context.Context) error { return nil }))
 	})
 }

@@ -199,23 +199,6 @@ func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 	}
 }
 
-func TestLossDuringTheHooksIsToldToThem(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
-			s.locker.of(t, "a").preempt(time.Minute)
-			return ctx.Err()
-		}, func(ctx context.Context) error {
-			lost := s.locker.of(t, "c").lose(recipes.LossDeleted)
-			require.Same(t, lost, context.Cause(ctx))
-			return nil
-		})
-		requirePreempted(t, err)
-		lost, ok := errors.AsType[*LostError](err)
-		require.True(t, ok)
-		require.Equal(t, "c", lost.Scope)
-	})
-}
-
 // Curator ML1
 func TestReleaseThatFailsDoesNotKeepTheOtherLocks(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
@@ -448,58 +431,6 @@ func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
 		for _, g := range s.locker.grants {
 			require.Equal(t, 1, g.released())
 		}
-	})
-}
-
-func TestSeveralLocksCanBeTakenAgainInAHook(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
-			s.locker.of(t, "a").preempt(time.Hour)
-			return ctx.Err()
-		}, func(ctx context.Context) error {
-			// given a hook that takes all locks again, and one more
-			return s.DoAll(ctx, append(three(), Requirement{Scope: "d"}), func(ctx context.Context) error {
-				require.Len(t, s.locker.grants, 4)
-
-				// when one of those is wanted again, it goes on: the grace is there to be used
-				s.locker.of(t, "b").preempt(time.Minute)
-				require.NoError(t, ctx.Err())
-
-				// when the new one is wanted, it has to go
-				s.locker.of(t, "d").preempt(time.Minute)
-				requirePreempted(t, context.Cause(ctx))
-				return context.Cause(ctx)
-			})
-		})
-		require.Equal(t, "a", requirePreempted(t, err).Scope)
-		require.ErrorContains(t, err, `lock "d" preempted`)
-		for _, g := range s.locker.grants {
-			require.Equal(t, 1, g.released(), g.scope)
-		}
-	})
-}
-
-func TestLockOfAnOuterHoldIsSharedWithIt(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		// given an outer Hold on one of the scopes
-		outer := acquire(t.Context(), t, s, Requirement{Scope: "b", CleanupTimeout: time.Minute})
-		all := acquire(outer.Context(), t, s, three()...)
-		require.Equal(t, outer.Token(), all.Token())
-		require.Len(t, s.locker.grants, 3)
-
-		// when that one is preempted, then both are told
-		s.locker.of(t, "b").preempt(time.Minute)
-		requirePreempted(t, context.Cause(all.Context()))
-		requirePreempted(t, context.Cause(outer.Context()))
-
-		// and what is asked for in its context is refused, again and again
-		_, err := s.AcquireAll(context.WithoutCancel(outer.Context()), three())
-		requirePreempted(t, err)
-
-		require.NoError(t, all.Release(t.Context()))
-		require.Zero(t, s.locker.of(t, "b").released())
-		require.NoError(t, outer.Release(t.Context()))
-		require.Equal(t, 1, s.locker.of(t, "b").released())
 	})
 }
 

@@ -274,31 +274,6 @@ func keys(m map[string]string) []string {
 	return all
 }
 
-func TestExtensionOfAHolderThatIsAskedToGoWaitsForTheNextChange(t *testing.T) {
-	underOverrides(t, func(t *testing.T, o operated) {
-		asked := true
-		extensions := 0
-		o.locker.prepare = func(g *fakeGrant) {
-			g.extend = func(context.Context, time.Duration) error {
-				if asked { // and the notice of that has not come yet
-					return &recipes.PreemptPendingError{Scope: scope}
-				}
-				extensions++
-				return nil
-			}
-		}
-		c := o.do(t.Context(), required())
-		o.put(extend(20 * time.Minute))
-		require.Zero(t, extensions)
-		require.NoError(t, c.hold.Context().Err())
-
-		asked = false
-		o.put(extend(20*time.Minute), boost(3))
-		require.Equal(t, 1, extensions)
-		require.NoError(t, c.finish(t))
-	})
-}
-
 func TestExtensionThatComesRightBeforeTheGrantReachesTheHolder(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		// given a request that the layer below grants with the terms that it had
