@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -83,9 +81,10 @@ var approvalsShape = shape{
 	name:    "approvals",
 	example: "write it like {deadline: 15m, rules: [{when: {victim: batch}, then: force}]}",
 	keys: []key{
-		{"deadline", aDuration, formatDuration(DefaultApprovalDeadline), "How long somebody has to decide; then the request fails."},
-		{"rules", listOf(like(&ruleShape)), "", "What is decided without asking anybody: the first rule that fits."},
-		{"temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper."},
+		to("deadline", positive, DefaultApprovalDeadline, "How long somebody has to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
+		to("rules", of[[]ApprovalRule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking anybody: the first rule that fits.", func(a *Approvals) *[]ApprovalRule { return &a.Rules }),
+		compared(by("temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper.", (*reader).approvalsTemporal),
+			func(a *Approvals) *TemporalApprovals { return a.Temporal }, nil),
 	},
 	hints: map[string]string{"timeout": `did you mean "deadline"?`},
 }
@@ -94,9 +93,9 @@ var approvalsTemporalShape = shape{
 	name:    "approvals.temporal",
 	example: "write it like {task_queue: lockkeeper-approvals, escalation: [{after: 5m, to: on-call}]}",
 	keys: []key{
-		{"task_queue", aText, temporal.DefaultApprovalQueue, "Where daemons work on the workflows; one of its own for each cluster."},
-		{"trust", word(string(TrustOperators), string(TrustTemporal)), string(TrustOperators), "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of everybody whom the Temporal server lets update the workflow."},
-		{"escalation", listOf(like(&escalationShape)), "", "Who is told when nobody has answered."},
+		to("task_queue", text("write a name such as orders-approvals"), filled(temporal.DefaultApprovalQueue), "Where daemons work on the workflows; one of its own for each cluster.", func(t *TemporalApprovals) *string { return &t.TaskQueue }),
+		to("trust", choice[Trust](TrustOperators, TrustTemporal), TrustOperators, "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of everybody whom the Temporal server lets update the workflow.", func(t *TemporalApprovals) *Trust { return &t.Trusted }),
+		to("escalation", of[[]temporal.EscalationStep]{kind: listOf(like(&escalationShape)), read: (*reader).escalation}, "", "Who is told when nobody has answered.", func(t *TemporalApprovals) *[]temporal.EscalationStep { return &t.Escalation }),
 	},
 	hints: map[string]string{"queue": `did you mean "task_queue"?`, "address": "it belongs to the section temporal of the file", "namespace": "it belongs to the section temporal of the file", "deadline": "write it under approvals"},
 }
@@ -105,10 +104,9 @@ var escalationShape = shape{
 	name:    "an escalation",
 	example: "write it like {after: 5m, to: on-call}",
 	keys: []key{
-		{"after", aDuration, "", "How long nobody has answered by then."},
-		{"to", aText, "", "Whom it goes to: the name is in the log, in the audit trail and with the approval."},
+		needed(by("after", aDuration, "", "How long nobody has answered by then.", (*reader).escalateAfter)),
+		needed(to("to", text("write a name"), "", "Whom it goes to: the name is in the log, in the audit trail and with the approval.", func(e *temporal.EscalationStep) *string { return &e.To })),
 	},
-	must:  []string{"after", "to"},
 	hints: map[string]string{"at": `did you mean "after"?`, "in": `did you mean "after"?`, "notify": `did you mean "to"?`},
 }
 
@@ -116,10 +114,9 @@ var ruleShape = shape{
 	name:    "a rule",
 	example: "write it like {when: {victim: batch, requestor: critical}, then: force}",
 	keys: []key{
-		{"when", like(&whenShape), "", "Whom it fits; without it, everybody."},
-		{"then", word(string(ApprovalForce), string(ApprovalDeny), string(ApprovalAsk)), "", "force takes the lock, deny lets the request fail, ask leaves it to people."},
+		apart("when", like(&whenShape), "", "Whom it fits; without it, everybody."),
+		needed(to("then", choice[ApprovalDecision](ApprovalForce, ApprovalDeny, ApprovalAsk), "", "force takes the lock, deny lets the request fail, ask leaves it to people.", func(r *ApprovalRule) *ApprovalDecision { return &r.Then }), "write then: force, deny or ask"),
 	},
-	must:  []string{"then"},
 	hints: map[string]string{"if": `did you mean "when"?`, "victim": "write it under when", "requestor": "write it under when", "scope": "write it under when"},
 }
 
@@ -129,39 +126,31 @@ var whenShape = shape{
 	name:    "when",
 	example: "write it like {victim: batch, requestor: critical, scope: cluster/*}",
 	keys: []key{
-		{"victim", partyKind, "", "Every holder that is in the way: its priority, or more."},
-		{"requestor", partyKind, "", "The request: its priority, or more."},
-		{"scope", aText, "", "A pattern; * stands for any text, slashes included, ? for one character."},
+		apart("victim", partyKind, "", "Every holder that is in the way: its priority, or more."),
+		apart("requestor", partyKind, "", "The request: its priority, or more."),
+		apart("scope", aText, "", "A pattern; * stands for any text, slashes included, ? for one character."),
 	},
 	hints: map[string]string{"holder": `did you mean "victim"?`, "by": `did you mean "requestor"?`, "requester": `did you mean "requestor"?`},
 }
+
+// aBound is a priority that something has to be above or below.
+var aBound = of[*priority.Level]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: func(r *reader, v value) (*priority.Level, bool) {
+	return bound(v, r.priority)
+}}
 
 var partyShape = shape{
 	name:    "a party",
 	example: "write a class such as batch, a number, or {job: nightly-*, priority_below: 50}",
 	keys: []key{
-		{"job", aText, "", "A pattern for the name of the job, or of another owner."},
-		{"priority_below", oneOf(levelKind, kind{what: "class", scalar: ofName}), "", "Its priority is lower than this one."},
-		{"priority_above", oneOf(levelKind, kind{what: "class", scalar: ofName}), "", "Its priority is higher than this one."},
+		to("job", text("write a pattern such as nightly-*"), "", "A pattern for the name of the job, or of another owner.", func(m *override.Match) *string { return &m.Job }),
+		to("priority_below", aBound, "", "Its priority is lower than this one.", func(m *override.Match) **priority.Level { return &m.PriorityBelow }),
+		to("priority_above", aBound, "", "Its priority is higher than this one.", func(m *override.Match) **priority.Level { return &m.PriorityAbove }),
 	},
 	hints: map[string]string{"priority": "write the number or the class itself, without a mapping", "owner": `did you mean "job"?`, "name": `did you mean "job"?`},
 }
 
-func (r *reader) approvals(v value) Approvals {
-	a := Approvals{Deadline: DefaultApprovalDeadline}
-	o, ok := r.optional(v, approvalsShape)
-	if !ok {
-		return a
-	}
-	a.Asked = v.exists()
-	if v := o.get("deadline"); v.exists() {
-		a.Deadline, _ = r.positive(v)
-	}
-	a.Temporal = r.approvalsTemporal(o.get("temporal"), a.Deadline)
-	if !o.has("rules") {
-		return a
-	}
-	items, _ := r.items(o.get("rules"), "write a list like [{when: {victim: batch, requestor: critical}, then: force}]")
+func (r *reader) rules(v value) (rules []ApprovalRule, ok bool) {
+	items, ok := r.items(v, "write a list like [{when: {victim: batch, requestor: critical}, then: force}]")
 	var last value // a rule that leaves nothing to those behind it
 	for _, item := range items {
 		if last.exists() {
@@ -171,62 +160,47 @@ func (r *reader) approvals(v value) Approvals {
 		if all && !last.exists() {
 			last = item
 		}
-		a.Rules = append(a.Rules, rule)
+		rules = append(rules, rule)
 	}
-	return a
+	return rules, ok
 }
 
-// approvalsTemporal reads how people are asked in workflows; nil: they are not.
-func (r *reader) approvalsTemporal(v value, deadline time.Duration) *TemporalApprovals {
-	o, ok := r.optional(v, approvalsTemporalShape)
-	if !ok {
-		return nil
+// approvalsTemporal reads how people are asked in workflows.
+func (r *reader) approvalsTemporal(v value, a *Approvals) {
+	t := &TemporalApprovals{}
+	if _, ok := r.section(v, &approvalsTemporalShape, t); !ok {
+		return
 	}
-	t := &TemporalApprovals{TaskQueue: temporal.DefaultApprovalQueue, Trusted: TrustOperators}
-	if v := o.get("task_queue"); v.exists() {
-		t.TaskQueue, _ = r.text(v, "write a name such as orders-approvals")
-	}
-	if v := o.get("trust"); v.exists() {
-		word, _ := r.word(v, string(TrustOperators), string(TrustTemporal))
-		t.Trusted = Trust(word)
-	}
-	if !o.has("escalation") {
-		return t
-	}
-	items, _ := r.items(o.get("escalation"), "write a list like [{after: 5m, to: on-call}]")
+	a.Temporal = t
+}
+
+func (r *reader) escalation(v value) (steps []temporal.EscalationStep, ok bool) {
+	items, ok := r.items(v, "write a list like [{after: 5m, to: on-call}]")
 	for _, item := range items {
-		step, ok := r.optional(item, escalationShape)
-		if !ok {
-			continue
-		}
 		var s temporal.EscalationStep
-		for _, name := range escalationShape.must {
-			if !step.has(name) {
-				r.missing(item, name+" is missing", escalationShape.example)
-			}
+		if _, ok := r.section(item, &escalationShape, &s); ok {
+			steps = append(steps, s)
 		}
-		if v := step.get("after"); v.exists() {
-			after, ok := r.positive(v)
-			if s.AfterMS = after.Milliseconds(); ok && after >= deadline {
-				r.warn(v, fmt.Sprintf("nobody is told: the deadline is over by then, after %s", formatDuration(deadline)), "write less")
-			}
-		}
-		if v := step.get("to"); v.exists() {
-			s.To, _ = r.text(v, "write a name")
-		}
-		t.Escalation = append(t.Escalation, s)
 	}
-	return t
+	return steps, ok
+}
+
+func (r *reader) escalateAfter(v value, s *temporal.EscalationStep) {
+	after, ok := r.positive(v)
+	s.AfterMS = after.Milliseconds()
+	if deadline := r.cfg.Approvals.Deadline; ok && after >= deadline {
+		r.warn(v, fmt.Sprintf("nobody is told: the deadline is over by then, after %s", formatDuration(deadline)), "write less")
+	}
 }
 
 // rule reads a rule. It reports whether it fits everybody.
 func (r *reader) rule(v value) (rule ApprovalRule, all bool) {
-	o, ok := r.optional(v, ruleShape)
+	o, ok := r.section(v, &ruleShape, &rule)
 	if !ok {
 		return rule, false
 	}
 	text := ""
-	if when, ok := r.optional(o.get("when"), whenShape); ok {
+	if when, ok := r.optional(o.get("when"), &whenShape); ok {
 		rule.Victim, text = r.party(when, "victim", text)
 		rule.Requestor, text = r.party(when, "requestor", text)
 		if v := when.get("scope"); v.exists() {
@@ -239,12 +213,6 @@ func (r *reader) rule(v value) (rule ApprovalRule, all bool) {
 	if all {
 		text = "all, "
 	}
-	if o.has("then") {
-		then, _ := r.word(o.get("then"), string(ApprovalForce), string(ApprovalDeny), string(ApprovalAsk))
-		rule.Then = ApprovalDecision(then)
-	} else {
-		r.missing(v, "then is missing", "write then: force, deny or ask")
-	}
 	rule.Text = fmt.Sprintf("%s (%s: %s)", v.path, text[:len(text)-len(", ")], rule.Then)
 	return rule, all && o.exists()
 }
@@ -256,17 +224,12 @@ func (r *reader) party(when object, side, text string) (override.Match, string) 
 	if !when.has(side) {
 		return m, text
 	}
-	if v.exists() && v.node.Kind == yaml.MappingNode {
+	if r.isMapping(v) {
 		before := r.problems()
-		o, ok := r.object(v, partyShape)
+		o, ok := r.section(v, &partyShape, &m)
 		if !ok {
 			return m, text
 		}
-		if v := o.get("job"); v.exists() {
-			m.Job, _ = r.text(v, "write a pattern such as nightly-*")
-		}
-		m.PriorityBelow = r.bound(o.get("priority_below"), r.priority)
-		m.PriorityAbove = r.bound(o.get("priority_above"), r.priority)
 		if below, above := m.PriorityBelow, m.PriorityAbove; below != nil && (*below == 0 || above != nil && *above+1 >= *below) {
 			r.problem(v, "no priority is "+boundsText(m), "write bounds with a number between them")
 		}
@@ -294,15 +257,11 @@ func boundsText(m override.Match) string {
 	return text
 }
 
-// bound reads a priority that something has to be above or below; nil if there
-// is none.
-func (r *reader) bound(v value, read func(value) (rank, bool)) *priority.Level {
-	if !v.exists() {
-		return nil
-	}
+// bound reads a priority; nil if it is none.
+func bound(v value, read func(value) (rank, bool)) (*priority.Level, bool) {
 	rank, ok := read(v)
 	if !ok {
-		return nil
+		return nil, false
 	}
-	return new(rank.level)
+	return &rank.level, true
 }

@@ -197,27 +197,27 @@ var fileShape = shape{
 	name:    "the file",
 	example: "write a mapping with version, zookeeper and jobs",
 	keys: []key{
-		{"version", wholeNumber(1, 1), "", "The version of this format."},
-		{"zookeeper", like(&zookeeperShape), "", "How to reach ZooKeeper."},
-		{"temporal", like(&temporalShape), "", "How to reach the Temporal server, for jobs that start workflows."},
-		{"priorities", like(&prioritiesShape), "", "Priorities by name, and who may preempt whom."},
-		{"defaults", like(&defaultsShape), "", "What jobs have that do not say otherwise."},
-		{"scopes", named(like(&scopeShape)), "", "What the locks protect. Once there is a scope here, jobs can use no others."},
-		{"jobs", named(like(&jobShape)), "", "The jobs, by name."},
-		{"groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."},
-		{"scheduler", like(&schedulerShape), "", "How the daemons share the jobs."},
-		{"drain", like(&drainShape), "", "What happens when the daemon stops."},
-		{"drain_timeout", aDuration, formatDuration(scheduler.DefaultDrainFinish), "Short for drain.finish."},
-		{"state_dir", aFile, "", "A directory for what the daemon keeps on this machine; without it, nothing."},
-		{"emergency", like(&emergencyShape), "", "Where operators' overrides come from."},
-		{"approvals", like(&approvalsShape), "", "What becomes of polite requests whose holders do not finish their cleanup in time."},
-		{"audit", like(&auditShape), "", "How the audit trail is kept."},
-		{"metrics", like(&metricsShape), "", "Where the daemon shows its metrics; without it, nowhere."},
-		{"console", like(&consoleShape), "", "Where the daemon shows its console, and what people can do there; without it, nowhere."},
-		{"log", like(&logShape), "", "How the daemon writes its log."},
+		needed(apart("version", wholeNumber(1, 1), "", "The version of this format.")),
+		compares(&zookeeperShape, apart("zookeeper", like(&zookeeperShape), "", "How to reach ZooKeeper.")),
+		compares(&temporalShape, apart("temporal", like(&temporalShape), "", "How to reach the Temporal server, for jobs that start workflows.")),
+		compares(&prioritiesShape, apart("priorities", like(&prioritiesShape), "", "Priorities by name, and who may preempt whom.")),
+		apart("defaults", like(&defaultsShape), "", "What jobs have that do not say otherwise."),
+		compared(apart("scopes", named(like(&scopeShape)), "", "What the locks protect. Once there is a scope here, jobs can use no others."), func(c *Config) []Scope { return c.Scopes }, nil),
+		apart("jobs", named(like(&jobShape)), "", "The jobs, by name."),
+		compared(apart("groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."), func(c *Config) []recipes.GroupSpec { return c.Groups }, nil),
+		in("scheduler", &schedulerShape, "How the daemons share the jobs.", func(c *Config) *Scheduler { return &c.Scheduler }, (*reader).checkScheduler),
+		in("drain", &drainShape, "What happens when the daemon stops.", func(c *Config) *scheduler.Drain { return &c.Drain }, func(r *reader, o object, _ *scheduler.Drain) { r.drainFinish = o.get("finish") }),
+		by("drain_timeout", aDuration, scheduler.DefaultDrainFinish, "Short for drain.finish.", (*reader).shortDrain),
+		to("state_dir", of[string]{kind: aFile, read: (*reader).stateDir}, "", "A directory for what the daemon keeps on this machine; without it, nothing.", func(c *Config) *string { return &c.StateDir }),
+		in("emergency", &emergencyShape, "Where operators' overrides come from.", func(c *Config) *Emergency { return &c.Emergency }),
+		compared(in("approvals", &approvalsShape, "What becomes of polite requests whose holders do not finish their cleanup in time.", func(c *Config) *Approvals { return &c.Approvals }, func(_ *reader, _ object, a *Approvals) { a.Asked = true }),
+			func(c *Config) bool { return c.Approvals.Asked }, given),
+		in("audit", &auditShape, "How the audit trail is kept.", func(c *Config) *Audit { return &c.Audit }),
+		in("metrics", &metricsShape, "Where the daemon shows its metrics; without it, nowhere.", func(c *Config) *Metrics { return &c.Metrics }),
+		in("console", &consoleShape, "Where the daemon shows its console, and what people can do there; without it, nowhere.", func(c *Config) *Console { return &c.Console }, (*reader).checkConsole),
+		in("log", &logShape, "How the daemon writes its log.", func(c *Config) *Log { return &c.Log }),
 	},
-	must: []string{"version"},
-	any:  []string{"jobs", "groups"},
+	any: []string{"jobs", "groups"},
 	later: []string{
 		"observability", "tracing", "otlp", "admin", "hooks", "include",
 	},
@@ -226,10 +226,9 @@ var fileShape = shape{
 
 // config reads the sections, what others need first.
 func (r *reader) config(src source) *Config {
-	cfg := &Config{
-		Drain: scheduler.Drain{Cancel: scheduler.DefaultDrainCancel, Finish: scheduler.DefaultDrainFinish, Release: scheduler.DefaultDrainRelease},
-		Log:   Log{Format: "text", Level: slog.LevelInfo},
-	}
+	cfg := &Config{}
+	r.cfg = cfg
+	fileShape.preset(cfg)
 	start := value{line: 1, column: 1}
 	if src.root == nil {
 		r.missing(start, "the file is empty", fileShape.example)
@@ -240,47 +239,32 @@ func (r *reader) config(src source) *Config {
 		r.missing(root, describe(root.node)+" is not a mapping", fileShape.example)
 		return cfg
 	}
-	o, ok := r.object(root, fileShape)
+	o, ok := r.object(root, &fileShape)
 	if !ok {
 		return cfg
 	}
 	start.node = o.node
 	r.version(o, start)
-	cfg.Client, cfg.Ensembles = r.zookeeper(o.get("zookeeper"))
-	r.temporal = r.temporalServer(o.get("temporal"))
-	cfg.Temporal = r.temporal
-	if !o.has("temporal") {
-		r.schedules = r.temporalSchedules(value{})
-	}
-	cfg.TemporalSchedules = r.schedules
-	r.priorities(o.get("priorities"))
+	r.zookeeper(o.get("zookeeper"), cfg)
+	r.temporalServer(o.get("temporal"), cfg)
+	r.classes = map[string]class{}
+	r.section(o.get("priorities"), &prioritiesShape, cfg)
 	policies, locks := r.defaults(o.get("defaults"), &cfg.Defaults)
-	r.adviseClasses(locks)
 	r.readScopes(o.get("scopes"))
 	var entries []jobEntry
 	if o.has("jobs") {
-		entries = r.readJobs(o.get("jobs"), policies.inherited(), locks.inherited())
+		entries = r.readJobs(o.get("jobs"), policies, locks)
 	} else if !o.has("groups") {
 		r.missing(start, "jobs is missing", jobShape.example)
 	}
-	cfg.Groups = r.readGroups(o.get("groups"), r.strategies)
+	cfg.Groups = r.readGroups(o.get("groups"))
 	if r.problems() == 0 && !r.torn {
 		r.checkJobs(entries)
 		r.checkEnsembles(entries, cfg.Ensembles)
 		r.adviseScopes(entries)
 	}
-	r.drain(o, cfg)
-	if v := o.get("state_dir"); v.exists() {
-		cfg.StateDir = r.stateDir(v)
-	}
-	cfg.Emergency = r.emergency(o.get("emergency"))
-	cfg.Approvals = r.approvals(o.get("approvals"))
-	cfg.Audit = r.audit(o.get("audit"))
-	cfg.Scheduler = r.scheduler(o.get("scheduler"))
-	cfg.Metrics = r.metrics(o.get("metrics"))
-	cfg.Console = r.console(o.get("console"))
+	r.fill(o, cfg)
 	cfg.Secrets = r.secrets
-	cfg.Log = r.log(o.get("log"), cfg.Log)
 
 	cfg.Classes = make(map[string]priority.Level, len(r.classes))
 	for name, c := range r.classes {
@@ -317,7 +301,7 @@ const defaultZone = "UTC"
 var defaultsShape = shape{
 	name:    "defaults",
 	example: "write it like {timezone: UTC, lock: {lease_timeout: 10m}}",
-	keys:    slices.Concat(policyKeys, []key{{"lock", like(&defaultsLockShape), "", "Settings of all locks."}}),
+	keys:    slices.Concat(policyKeys, []key{apart("lock", like(&defaultsLockShape), "", "Settings of all locks.")}),
 	later:   []string{"env"},
 	hints: joined(lockHints("write it under defaults: {lock: {%s: ...}}"), map[string]string{
 		"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job",
@@ -337,48 +321,44 @@ var defaultsLockShape = shape{
 func (r *reader) defaults(v value, into *Defaults) (policies, lockSettings) {
 	all := policies{zone: setting[string]{v: defaultZone, from: builtin}}
 	settings := builtinLockSettings()
-	if o, ok := r.optional(v, defaultsShape); ok {
+	if o, ok := r.optional(v, &defaultsShape); ok {
 		all = r.policies(o, all)
-		if lock, ok := r.optional(o.get("lock"), defaultsLockShape); ok {
-			settings = r.lockSettings(lock, settings)
+		if _, ok := r.section(o.get("lock"), &defaultsLockShape, &settings); ok {
 			r.checkLock(settings)
 		}
 	}
 	all.apply(&into.Job, true)
 	into.Lock = r.requirement(settings)
+	r.adviseClasses(settings)
+	defaultsShape.inherited(&all, "from defaults")
+	defaultsLockShape.inherited(&settings, "from defaults.lock")
 	return all, settings
 }
 
 // optional reads a mapping that may be missing.
-func (r *reader) optional(v value, s shape) (object, bool) {
+func (r *reader) optional(v value, s *shape) (object, bool) {
 	if !v.exists() {
 		return object{}, false
 	}
 	return r.object(v, s)
 }
 
+var logLevels = []string{"debug", "info", "warn", "error"}
+
 var logShape = shape{
 	name:    "log",
 	example: "write it like {format: json, level: info}",
 	keys: []key{
-		{"format", word("text", "json"), "text", "For people or for machines."},
-		{"level", word("debug", "info", "warn", "error"), "info", "What is too unimportant to be written is left out."},
+		to("format", choice[string]("text", "json"), filled("text"), "For people or for machines.", func(l *Log) *string { return &l.Format }),
+		to("level", of[slog.Level]{kind: word(logLevels...), read: (*reader).logLevel}, "info", "What is too unimportant to be written is left out.", func(l *Log) *slog.Level { return &l.Level }),
 	},
 	later: []string{"file", "output", "rotate", "source", "sampling"},
 }
 
-func (r *reader) log(v value, log Log) Log {
-	o, ok := r.optional(v, logShape)
-	if !ok {
-		return log
+func (r *reader) logLevel(v value) (level slog.Level, ok bool) {
+	word, ok := r.word(v, logLevels...)
+	if ok {
+		_ = level.UnmarshalText([]byte(strings.ToUpper(word))) // one of the four it knows
 	}
-	if v := o.get("format"); v.exists() {
-		log.Format, _ = r.word(v, "text", "json")
-	}
-	if v := o.get("level"); v.exists() {
-		if word, ok := r.word(v, "debug", "info", "warn", "error"); ok {
-			_ = log.Level.UnmarshalText([]byte(strings.ToUpper(word))) // one of the four it knows
-		}
-	}
-	return log
+	return level, ok
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
-	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -52,16 +50,15 @@ var consoleShape = shape{
 	name:    "console",
 	example: "write it like {listen: " + quote(exampleConsole) + "}",
 	keys: []key{
-		{"listen", aText, "", "The address, host:port, where the console is served. Beyond this machine it needs tls or proxy."},
-		{"actions", aBoolean, "false", "Lets people who have signed in preempt, break, override, approve, pause and run. It needs users_file or proxy."},
-		{"users_file", aFile, "", "The people who can sign in: a file as htpasswd -B writes it, read again when it changes."},
-		{"sign_in", word("to_act", "to_see"), "to_act on this machine, else to_see", "What one has to sign in for."},
-		{"proxy", like(&consoleProxyShape), "", "A proxy in front that says who somebody is."},
-		{"tls", like(&consoleTLSShape), "", "The certificate of the console."},
-		{"hosts", listOf(aText), "", "Names under which browsers find it, beside addresses and localhost; requests for others are refused."},
-		{"links", like(&consoleLinksShape), "", "Where traces and workflows are shown."},
+		needed(to("listen", address(exampleConsole), "", "The address, host:port, where the console is served. Beyond this machine it needs tls or proxy.", func(c *Console) *string { return &c.Listen })),
+		to("actions", yesOrNo, false, "Lets people who have signed in preempt, break, override, approve, pause and run. It needs users_file or proxy.", func(c *Console) *bool { return &c.Actions }),
+		to("users_file", of[string]{kind: aFile, read: (*reader).consoleUsers, show: quoted}, "", "The people who can sign in: a file as htpasswd -B writes it, read again when it changes.", func(c *Console) *string { return &c.UsersFile }),
+		compared(apart("sign_in", word("to_act", "to_see"), "to_act on this machine, else to_see", "What one has to sign in for."), func(c *Console) bool { return c.Private }, nil),
+		to("proxy", of[*console.Proxy]{kind: like(&consoleProxyShape), read: (*reader).consoleProxy}, "", "A proxy in front that says who somebody is.", func(c *Console) **console.Proxy { return &c.Proxy }),
+		to("tls", of[*ConsoleTLS]{kind: like(&consoleTLSShape), read: (*reader).consoleTLS}, "", "The certificate of the console.", func(c *Console) **ConsoleTLS { return &c.TLS }),
+		to("hosts", textList("write names without a port, for example [locks.example.org]", (*reader).hostName), "", "Names under which browsers find it, beside addresses and localhost; requests for others are refused.", func(c *Console) *[]string { return &c.Hosts }),
+		to("links", of[console.Links]{kind: like(&consoleLinksShape), read: (*reader).consoleLinks}, "", "Where traces and workflows are shown.", func(c *Console) *console.Links { return &c.Links }),
 	},
-	must: []string{"listen"},
 	hints: map[string]string{
 		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "port": `write it in listen, host:port`, "users": `did you mean "users_file"?`, "password": "put it into a file of users, and name that: users_file: FILE",
 		"host": `did you mean "hosts"?`, "enabled": "remove it; listen is enough", "auth": "name a file of users in users_file, or a proxy", "read_only": "remove it; without actions: true the console only looks",
@@ -72,78 +69,49 @@ var consoleProxyShape = shape{
 	name:    "console.proxy",
 	example: "write it like {header: X-Forwarded-User, trusted: [10.0.0.5]}",
 	keys: []key{
-		{"header", aText, "", "The header in which the proxy writes the name of the person; it has to remove what clients write there."},
-		{"trusted", listOf(aText), "", "Addresses of proxies, or networks such as 10.0.0.0/24."},
+		needed(by("header", aText, "", "The header in which the proxy writes the name of the person; it has to remove what clients write there.", (*reader).proxyHeader)),
+		needed(by("trusted", listOf(aText), "", "Addresses of proxies, or networks such as 10.0.0.0/24.", (*reader).trustedProxies)),
 	},
-	must: []string{"header", "trusted"},
 }
 
 var consoleTLSShape = shape{
 	name:    "console.tls",
 	example: "write it like {cert_file: FILE, key_file: FILE}",
 	keys: []key{
-		{"cert_file", aFile, "", "The certificate, in PEM form."},
-		{"key_file", aFile, "", "Its private key, in PEM form."},
+		needed(apart("cert_file", aFile, "", "The certificate, in PEM form.")),
+		needed(apart("key_file", aFile, "", "Its private key, in PEM form.")),
 	},
-	must: []string{"cert_file", "key_file"},
 }
 
 var consoleLinksShape = shape{
 	name:    "console.links",
 	example: "write it like {trace: \"https://jaeger.example.org/trace/{trace_id}\"}",
 	keys: []key{
-		{"trace", aText, "", "Where a trace is shown, with {trace_id} in place of its ID."},
-		{"temporal", aText, "", "Where a workflow is shown, with {workflow_id} and perhaps {run_id} in place of its IDs."},
+		to("trace", link("{trace_id}"), "", "Where a trace is shown, with {trace_id} in place of its ID.", func(l *console.Links) *string { return &l.Trace }),
+		to("temporal", link("{workflow_id}"), "", "Where a workflow is shown, with {workflow_id} and perhaps {run_id} in place of its IDs.", func(l *console.Links) *string { return &l.Temporal }),
 	},
 }
 
-func (r *reader) console(v value) Console {
-	var c Console
-	o, ok := r.optional(v, consoleShape)
-	if !ok {
-		return c
+// checkConsole looks whether the address, and who can sign in, go together.
+func (r *reader) checkConsole(o object, c *Console) {
+	people, local := o.has("users_file") || o.has("proxy"), isLocal(c.Listen)
+	nobody := func(at value) {
+		r.problem(at, "nobody could sign in", "name the people in users_file, or a proxy that says who they are")
 	}
-	listen := o.get("listen")
-	if !o.has("listen") {
-		r.missing(v, "listen is missing", consoleShape.example)
-	} else if address, ok := r.text(listen, "write host:port, for example "+quote(exampleConsole)); ok {
-		if what := whyNoAddress(address); what != "" {
-			r.problem(listen, quote(address)+" "+what, "write host:port, for example "+quote(exampleConsole))
-		} else {
-			c.Listen = address
-		}
-	}
-	if v := o.get("actions"); v.exists() {
-		c.Actions, _ = r.boolean(v)
-	}
-	if v := o.get("users_file"); v.exists() {
-		c.UsersFile = r.consoleUsers(v)
-	}
-	c.Proxy = r.consoleProxy(o.get("proxy"))
-	c.TLS = r.consoleTLS(o.get("tls"))
-	if hosts := o.get("hosts"); hosts.exists() {
-		c.Hosts = r.consoleHosts(hosts)
-	}
-	if l, ok := r.optional(o.get("links"), consoleLinksShape); ok {
-		c.Links = console.Links{Trace: r.consoleLink(l.get("trace"), "{trace_id}"), Temporal: r.consoleLink(l.get("temporal"), "{workflow_id}")}
-	}
-	people := o.has("users_file") || o.has("proxy")
 	if c.Actions && !people {
-		r.problem(o.get("actions"), "nobody could sign in", "name the people in users_file, or a proxy that says who they are")
+		nobody(o.get("actions"))
 	}
-	local := isLocal(c.Listen)
 	if c.Listen != "" && !local && !o.has("tls") && !o.has("proxy") {
-		r.problem(listen, quote(c.Listen)+" can be reached from other machines, which could listen in", "write "+quote(exampleConsole)+", or give the console a certificate (tls), or a proxy in front of it (proxy)")
+		r.problem(o.get("listen"), quote(c.Listen)+" can be reached from other machines, which could listen in", "write "+quote(exampleConsole)+", or give the console a certificate (tls), or a proxy in front of it (proxy)")
 	}
 	c.Private = !local && people
 	if v := o.get("sign_in"); v.exists() {
 		word, ok := r.word(v, "to_act", "to_see")
 		c.Private = ok && word == "to_see"
 		if c.Private && !people {
-			r.problem(v, "nobody could sign in", "name the people in users_file, or a proxy that says who they are")
+			nobody(v)
 		}
 	}
-	return c
 }
 
 // isLocal reports whether an address is reached from this machine alone.
@@ -160,9 +128,9 @@ func isLocal(address string) bool {
 }
 
 // consoleUsers reads a file of users as the console will.
-func (r *reader) consoleUsers(v value) string {
+func (r *reader) consoleUsers(v value) (string, bool) {
 	if _, ok := r.privateFile(v); !ok {
-		return ""
+		return "", false
 	}
 	name, _ := r.text(v, "write the name of a file")
 	name = r.resolve(name)
@@ -172,43 +140,31 @@ func (r *reader) consoleUsers(v value) string {
 		// never with -c: that would remove all the others who are in it
 		r.problem(v, problem.Error(), "htpasswd -B "+name+" NAME writes the line of one person")
 	}
-	return name
+	return name, true
 }
 
-func (r *reader) consoleProxy(v value) *console.Proxy {
-	o, ok := r.optional(v, consoleProxyShape)
-	if !ok {
-		return nil
-	}
+func (r *reader) consoleProxy(v value) (*console.Proxy, bool) {
 	p := &console.Proxy{}
-	for _, must := range consoleProxyShape.must {
-		if !o.has(must) {
-			r.missing(v, must+" is missing", consoleProxyShape.example)
-		}
+	_, ok := r.section(v, &consoleProxyShape, p)
+	if !ok {
+		return nil, false
 	}
-	if v := o.get("header"); v.exists() {
-		name, ok := r.text(v, "write the name of a header, for example X-Forwarded-User")
-		if ok && strings.ContainsFunc(name, func(c rune) bool {
-			return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-		}) {
-			r.problem(v, quote(name)+" is no name of a header", "write one of letters, digits and -, for example X-Forwarded-User")
-		}
-		p.Header = name
+	return p, true
+}
+
+func (r *reader) proxyHeader(v value, p *console.Proxy) {
+	name, ok := r.text(v, "write the name of a header, for example X-Forwarded-User")
+	if ok && strings.ContainsFunc(name, func(c rune) bool {
+		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	}) {
+		r.problem(v, quote(name)+" is no name of a header", "write one of letters, digits and -, for example X-Forwarded-User")
 	}
-	trusted := o.get("trusted")
-	if !trusted.exists() {
-		return p
-	}
+	p.Header = name
+}
+
+func (r *reader) trustedProxies(v value, p *console.Proxy) {
 	const instead = "write addresses or networks, for example [10.0.0.5, 10.1.0.0/24]"
-	items, _ := r.items(trusted, instead)
-	if len(items) == 0 {
-		r.problem(trusted, "the list is empty", instead)
-	}
-	for _, item := range items {
-		text, ok := r.text(item, instead)
-		if !ok {
-			continue
-		}
+	r.texts(v, instead, func(r *reader, item value, text string) bool {
 		prefix, err := netip.ParsePrefix(text)
 		if addr, bad := netip.ParseAddr(text); err != nil && bad == nil {
 			prefix, err = addr.Prefix(addr.BitLen())
@@ -221,67 +177,56 @@ func (r *reader) consoleProxy(v value) *console.Proxy {
 		default:
 			p.Trusted = append(p.Trusted, prefix.Masked())
 		}
+		return false
+	})
+	if v.exists() && (!r.isList(v) || len(v.node.Content) == 0) {
+		r.problem(v, "the list is empty", instead)
 	}
-	return p
 }
 
-func (r *reader) consoleTLS(v value) *ConsoleTLS {
-	o, ok := r.optional(v, consoleTLSShape)
+func (r *reader) consoleTLS(v value) (*ConsoleTLS, bool) {
+	o, ok := r.optional(v, &consoleTLSShape)
 	if !ok {
-		return nil
+		return nil, false
 	}
 	cert, key := o.get("cert_file"), o.get("key_file")
 	if !cert.exists() && !key.exists() {
 		r.missing(v, "cert_file and key_file are missing", consoleTLSShape.example)
 	}
-	if !r.pair(o) || !cert.exists() || !key.exists() {
-		return nil
-	}
-	certPEM, okCert := r.file(cert)
-	keyPEM, okKey := r.privateFile(key)
-	if !okCert || !okKey {
-		return nil
-	}
-	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")), "name a certificate and its private key, both in PEM form")
-		return nil
+	if _, ok := r.certificate(o); !ok {
+		return nil, false
 	}
 	certName, _ := r.text(cert, "write the name of a file")
 	keyName, _ := r.text(key, "write the name of a file")
 	r.secrets = append(r.secrets, r.resolve(keyName))
-	return &ConsoleTLS{CertFile: r.resolve(certName), KeyFile: r.resolve(keyName)}
+	return &ConsoleTLS{CertFile: r.resolve(certName), KeyFile: r.resolve(keyName)}, true
 }
 
-func (r *reader) consoleHosts(v value) (hosts []string) {
-	const instead = "write names without a port, for example [locks.example.org]"
-	items, _ := r.items(v, instead)
-	for _, item := range items {
-		name, ok := r.text(item, instead)
+func (r *reader) hostName(v value, name string) bool {
+	if strings.ContainsAny(name, ":/ *@") {
+		r.problem(v, quote(name)+" is no name of a host", "write names without a port, for example [locks.example.org]")
+		return false
+	}
+	return true
+}
+
+func (r *reader) consoleLinks(v value) (links console.Links, ok bool) {
+	_, ok = r.section(v, &consoleLinksShape, &links)
+	return links, ok
+}
+
+// link is the template of an address in which must has to stand.
+func link(must string) of[string] {
+	return of[string]{kind: aText, read: func(r *reader, v value) (string, bool) {
+		link, ok := r.text(v, "write an address with "+must+" in it")
 		if !ok {
-			continue
+			return "", false
 		}
-		if strings.ContainsAny(name, ":/ *@") {
-			r.problem(item, quote(name)+" is no name of a host", instead)
-			continue
+		if what := console.CheckLink(link, must); what != "" {
+			text, instead, _ := strings.Cut(what, "; ")
+			r.problem(v, quote(link)+" "+text, instead)
+			return "", false
 		}
-		hosts = append(hosts, name)
-	}
-	return hosts
-}
-
-// consoleLink reads the template of an address in which must has to stand.
-func (r *reader) consoleLink(v value, must string) string {
-	if !v.exists() {
-		return ""
-	}
-	link, ok := r.text(v, "write an address with "+must+" in it")
-	if !ok {
-		return ""
-	}
-	if what := console.CheckLink(link, must); what != "" {
-		text, instead, _ := strings.Cut(what, "; ")
-		r.problem(v, quote(link)+" "+text, instead)
-		return ""
-	}
-	return link
+		return link, true
+	}}
 }

@@ -153,7 +153,7 @@ type changes []Change
 
 func compare[T any](c *changes, field string, from, to T, show func(T) string) {
 	switch {
-	case reflect.DeepEqual(from, to):
+	case reflect.DeepEqual(from, to) || isEmptyList(from) && isEmptyList(to):
 	case show == nil:
 		*c = append(*c, Change{Field: field})
 	default:
@@ -161,8 +161,13 @@ func compare[T any](c *changes, field string, from, to T, show func(T) string) {
 	}
 }
 
-// section writes that there is one.
-func section(there bool) string {
+func isEmptyList(v any) bool {
+	list := reflect.ValueOf(v)
+	return list.Kind() == reflect.Slice && list.Len() == 0
+}
+
+// given writes that there is a section.
+func given(there bool) string {
 	if there {
 		return "given"
 	}
@@ -281,56 +286,7 @@ func sameWork(from, to *Config, a, b jobs.Job) bool {
 
 func compareSettings(a, b *Config) []Change {
 	var c changes
-	x, y := a.Client, b.Client
-	compare(&c, "zookeeper.servers", servers(x), servers(y), plain)
-	compare(&c, "zookeeper.root", x.Root, y.Root, plain)
-	compare(&c, "zookeeper.session_timeout", x.SessionTimeout, y.SessionTimeout, period)
-	if !reflect.DeepEqual(x.Auth, y.Auth) || x.X509 != y.X509 {
-		c = append(c, Change{Field: "zookeeper.auth"})
-	}
-	compare(&c, "zookeeper.operators", orNone(x.Operators), orNone(y.Operators), nil)
-	compare(&c, "zookeeper.contenders", orNone(x.Contenders), orNone(y.Contenders), nil)
-	compare(&c, "zookeeper.readers", orNone(x.Readers), orNone(y.Readers), nil)
-	if !sameTLS(x.TLS, y.TLS) {
-		c = append(c, Change{Field: "zookeeper.tls"})
-	}
-	compare(&c, "zookeeper.ensembles", a.Ensembles, b.Ensembles, nil)
-	compare(&c, "temporal.address", a.Temporal.Address, b.Temporal.Address, plain)
-	compare(&c, "temporal.namespace", a.Temporal.Namespace, b.Temporal.Namespace, plain)
-	compare(&c, "temporal.identity", a.Temporal.Identity, b.Temporal.Identity, plain)
-	compare(&c, "temporal.api_key_file", a.Temporal.APIKeyFile, b.Temporal.APIKeyFile, plain)
-	compare(&c, "temporal.tls", a.Temporal.TLS, b.Temporal.TLS, nil)
-	compare(&c, "temporal.schedules", a.TemporalSchedules, b.TemporalSchedules, nil)
-	compare(&c, "priorities.classes", a.Classes, b.Classes, nil)
-	compare(&c, "scopes", a.Scopes, b.Scopes, nil)
-	compare(&c, "groups", a.Groups, b.Groups, nil)
-	compare(&c, "scheduler.spread", a.Scheduler.Spread, b.Scheduler.Spread, plain)
-	compare(&c, "scheduler.strategy", a.Scheduler.Strategy, b.Scheduler.Strategy, plain)
-	compare(&c, "scheduler.name", a.Scheduler.Name, b.Scheduler.Name, plain)
-	compare(&c, "drain.finish", a.Drain.Finish, b.Drain.Finish, limit)
-	compare(&c, "drain.cancel", a.Drain.Cancel, b.Drain.Cancel, limit)
-	compare(&c, "drain.release", a.Drain.Release, b.Drain.Release, limit)
-	compare(&c, "state_dir", a.StateDir, b.StateDir, plain)
-	compare(&c, "emergency.file", a.Emergency.File, b.Emergency.File, quoted)
-	compare(&c, "emergency.max_duration", a.Emergency.MaxDuration, b.Emergency.MaxDuration, period)
-	compare(&c, "emergency.allow_bypass", a.Emergency.AllowBypass, b.Emergency.AllowBypass, plain)
-	compare(&c, "approvals", a.Approvals.Asked, b.Approvals.Asked, section)
-	compare(&c, "approvals.deadline", a.Approvals.Deadline, b.Approvals.Deadline, period)
-	compare(&c, "approvals.rules", a.Approvals.Rules, b.Approvals.Rules, nil)
-	compare(&c, "approvals.temporal", a.Approvals.Temporal, b.Approvals.Temporal, nil)
-	compare(&c, "audit.keep", a.Audit.Keep, b.Audit.Keep, plain)
-	compare(&c, "audit.file", a.Audit.File, b.Audit.File, quoted)
-	compare(&c, "metrics.listen", a.Metrics.Listen, b.Metrics.Listen, plain)
-	compare(&c, "console.listen", a.Console.Listen, b.Console.Listen, plain)
-	compare(&c, "console.actions", a.Console.Actions, b.Console.Actions, plain)
-	compare(&c, "console.users_file", a.Console.UsersFile, b.Console.UsersFile, quoted)
-	compare(&c, "console.sign_in", a.Console.Private, b.Console.Private, nil)
-	compare(&c, "console.proxy", a.Console.Proxy, b.Console.Proxy, nil)
-	compare(&c, "console.tls", a.Console.TLS, b.Console.TLS, nil)
-	compare(&c, "console.hosts", orNone(a.Console.Hosts), orNone(b.Console.Hosts), nil)
-	compare(&c, "console.links", a.Console.Links, b.Console.Links, nil)
-	compare(&c, "log.format", a.Log.Format, b.Log.Format, plain)
-	compare(&c, "log.level", a.Log.Level, b.Log.Level, func(l slog.Level) string { return strings.ToLower(l.String()) })
+	fileShape.compare(&c, "", a, b)
 	return c
 }
 

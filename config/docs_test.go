@@ -33,7 +33,7 @@ func requireReference(t *testing.T, name string, places []place) {
 		fmt.Fprintf(&want, "\n### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", heading(place.shape))
 		for _, k := range place.shape.keys {
 			name, without := "`"+k.name+"`", ""
-			if slices.Contains(place.shape.must, k.name) {
+			if slices.Contains(place.shape.must(), k.name) {
 				without = "must be there"
 			} else if k.without != "" {
 				without = "`" + k.without + "`"

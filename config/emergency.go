@@ -47,9 +47,9 @@ var emergencyShape = shape{
 	name:    "emergency",
 	example: "write it like {file: overrides.yaml, max_duration: 24h}",
 	keys: []key{
-		{"file", aFile, "", "The overrides file; it may come and go. Without it, overrides are those in ZooKeeper."},
-		{"max_duration", aDuration, formatDuration(override.DefaultMaxDuration), "How far ahead an override may end."},
-		{"allow_bypass", aBoolean, "false", "Lets an override run work without its lock."},
+		to("file", aFileToCome, "", "The overrides file; it may come and go. Without it, overrides are those in ZooKeeper.", func(e *Emergency) *string { return &e.File }),
+		to("max_duration", positive, override.DefaultMaxDuration, "How far ahead an override may end.", func(e *Emergency) *time.Duration { return &e.MaxDuration }),
+		to("allow_bypass", yesOrNo, false, "Lets an override run work without its lock.", func(e *Emergency) *bool { return &e.AllowBypass }),
 	},
 	hints: map[string]string{
 		"overrides": "write them into a file of their own, and its name in file", "path": `did you mean "file"?`, "bypass": `did you mean "allow_bypass"?`,
@@ -57,30 +57,12 @@ var emergencyShape = shape{
 	},
 }
 
-func (r *reader) emergency(v value) Emergency {
-	e := Emergency{MaxDuration: override.DefaultMaxDuration}
-	o, ok := r.optional(v, emergencyShape)
-	if !ok {
-		return e
-	}
-	if v := o.get("file"); v.exists() {
-		e.File = r.fileToCome(v)
-	}
-	if v := o.get("max_duration"); v.exists() {
-		e.MaxDuration, _ = r.positive(v)
-	}
-	if v := o.get("allow_bypass"); v.exists() {
-		e.AllowBypass, _ = r.boolean(v)
-	}
-	return e
-}
-
 var auditShape = shape{
 	name:    "audit",
 	example: "write it like {keep: 10000, file: audit.jsonl}",
 	keys: []key{
-		{"keep", wholeNumber(leastAudit, math.MaxInt32), fmt.Sprint(DefaultAuditKeep), "How many records ZooKeeper has at most; older ones are removed."},
-		{"file", aFile, "", "Gets every record as a line of JSON; without it, none does."},
+		to("keep", number[int](leastAudit, math.MaxInt32, "write how many records are kept, 100 or more"), DefaultAuditKeep, "How many records ZooKeeper has at most; older ones are removed.", func(a *Audit) *int { return &a.Keep }),
+		to("file", aFileToCome, "", "Gets every record as a line of JSON; without it, none does.", func(a *Audit) *string { return &a.File }),
 	},
 	later: []string{"otlp", "webhook", "rotate"},
 	hints: map[string]string{"max": `did you mean "keep"?`, "path": `did you mean "file"?`, "enabled": "remove it; the audit trail is always written"},
@@ -89,30 +71,17 @@ var auditShape = shape{
 // leastAudit is how few records still explain what has just happened.
 const leastAudit = 100
 
-func (r *reader) audit(v value) Audit {
-	a := Audit{Keep: DefaultAuditKeep}
-	o, ok := r.optional(v, auditShape)
-	if !ok {
-		return a
-	}
-	if v := o.get("keep"); v.exists() {
-		a.Keep = int(r.between(v, leastAudit, math.MaxInt32, "write how many records are kept, 100 or more"))
-	}
-	if v := o.get("file"); v.exists() {
-		a.File = r.fileToCome(v)
-	}
-	return a
-}
+var aFileToCome = of[string]{kind: aFile, read: (*reader).fileToCome, show: quoted}
 
 // fileToCome reads the name of a file that need not be there yet.
-func (r *reader) fileToCome(v value) string {
+func (r *reader) fileToCome(v value) (string, bool) {
 	name, ok := r.text(v, "write the name of a file")
 	if !ok {
-		return ""
+		return "", false
 	}
 	path := r.resolve(name)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		r.problem(v, fmt.Sprintf("%q is a directory", path), "name a file, or what may become one")
 	}
-	return path
+	return path, true
 }

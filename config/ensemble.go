@@ -50,11 +50,10 @@ var ensembleShape = shape{
 	name:    "an ensemble",
 	example: ensembleExample,
 	keys: []key{
-		{"servers", oneOf(aText, someOf(aText)), "", "Its servers, written like zookeeper.servers."},
-		{"prefixes", someOf(aText), "", "Which scopes have their locks there: whole segments, so that cluster/eu has cluster/eu/orders and not cluster/europe. The longest prefix of all ensembles wins."},
-		{"root", aText, "", "The node that everything lives under there; without it, that of zookeeper."},
+		needed(by("servers", oneOf(aText, someOf(aText)), "", "Its servers, written like zookeeper.servers.", func(r *reader, v value, e *Ensemble) { e.Servers, e.Chroot = r.servers(v) })),
+		needed(to("prefixes", of[[]string]{kind: someOf(aText), read: (*reader).readPrefixes}, "", "Which scopes have their locks there: whole segments, so that cluster/eu has cluster/eu/orders and not cluster/europe. The longest prefix of all ensembles wins.", func(e *Ensemble) *[]string { return &e.Prefixes })),
+		to("root", aRoot, "", "The node that everything lives under there; without it, that of zookeeper.", func(e *Ensemble) *string { return &e.Root }),
 	},
-	must: []string{"servers", "prefixes"},
 	hints: map[string]string{
 		"prefix": `did you mean "prefixes"?`, "scopes": `did you mean "prefixes"?`, "hosts": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
 		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
@@ -65,61 +64,35 @@ var ensembleShape = shape{
 
 // readEnsembles reads where scopes are whose locks are elsewhere, in the order of
 // their names.
-func (r *reader) readEnsembles(v value) (ensembles []Ensemble) {
-	if !v.exists() {
-		return nil
-	}
-	entries, ok := r.entries(v, ensembleExample, v.named)
-	if !ok {
-		return nil
-	}
-	at := make(map[string]value)
+func (r *reader) readEnsembles(v value, c *Config) {
+	entries, _ := r.entries(v, ensembleExample, v.named)
+	r.prefixes = make(map[string]value)
 	for _, e := range entries {
-		o, ok := r.object(e.value, ensembleShape)
-		if !ok {
-			continue
-		}
 		ensemble := Ensemble{Name: e.name}
-		if servers := o.get("servers"); servers.exists() {
-			ensemble.Servers, ensemble.Chroot = r.servers(servers)
-		} else if !o.has("servers") {
-			r.missing(e.value, "servers is missing", ensembleExample)
+		if _, ok := r.section(e.value, &ensembleShape, &ensemble); ok {
+			c.Ensembles = append(c.Ensembles, ensemble)
 		}
-		if v := o.get("root"); v.exists() {
-			if root, ok := r.text(v, "write an absolute path such as /lockkeeper"); ok && !r.refused(v, recipes.Config{Root: root}.Validate()) {
-				ensemble.Root = root
-			}
-		}
-		if v := o.get("prefixes"); v.exists() {
-			ensemble.Prefixes = r.readPrefixes(v, at)
-		} else if !o.has("prefixes") {
-			r.missing(e.value, "prefixes is missing", ensembleExample)
-		}
-		ensembles = append(ensembles, ensemble)
 	}
-	slices.SortFunc(ensembles, func(a, b Ensemble) int { return strings.Compare(a.Name, b.Name) })
-	return ensembles
+	slices.SortFunc(c.Ensembles, func(a, b Ensemble) int { return strings.Compare(a.Name, b.Name) })
 }
 
-func (r *reader) readPrefixes(v value, at map[string]value) (prefixes []string) {
+func (r *reader) readPrefixes(v value) ([]string, bool) {
 	const instead = "write a list of them, for example [cluster/eu]"
-	items, ok := r.items(v, instead)
-	if ok && len(items) == 0 {
+	if r.isList(v) && len(v.node.Content) == 0 {
 		r.problem(v, "the list is empty", instead)
 	}
-	for _, item := range items {
-		prefix, ok := r.text(item, instead)
-		if !ok || r.refused(item, recipes.CheckPrefix(prefix)) {
-			continue
+	return r.texts(v, instead, func(r *reader, item value, prefix string) bool {
+		if r.refused(item, recipes.CheckPrefix(prefix)) {
+			return false
 		}
-		if first, twice := at[prefix]; twice {
+		first, twice := r.prefixes[prefix]
+		if twice {
 			r.problem(item, fmt.Sprintf("the prefix %s stands at %d:%d already", quote(prefix), first.line, first.column), "write each prefix once")
-			continue
+			return false
 		}
-		at[prefix] = item
-		prefixes = append(prefixes, prefix)
-	}
-	return prefixes
+		r.prefixes[prefix] = item
+		return true
+	}), true
 }
 
 // checkEnsembles reports jobs with locks on several ensembles, which are never taken

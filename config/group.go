@@ -19,20 +19,19 @@ var groupShape = shape{
 	name:    "a group",
 	example: "write it like {name: lock-group, locks: 12}",
 	keys: []key{
-		{"name", aText, "", "The name of the group."},
-		{"locks", oneOf(wholeNumber(1, maxGroupLocks), someOf(aText)), "", "How many locks there are, or their names."},
-		{"holders", wholeNumber(1, 1000), "1", "How many participants hold each lock at the same time."},
-		{"strategy", aText, recipes.DefaultGroupStrategy, "How the locks are spread: " + strings.Join(assignment.Names(), ", ") + ", or one of the program's own."},
-		{"cleanup_timeout", aDuration, formatDuration(recipes.DefaultGroupCleanupTimeout), "How long a participant needs to put things right when a lock moves away from it."},
-		{"debounce", aDuration, formatDuration(recipes.DefaultGroupDebounce), "How long the participants must be the same ones before locks move."},
-		{"max_moves", wholeNumber(0, math.MaxInt32), "0", "How many locks are taken in one round from participants that are there; 0: no limit."},
-		{"limit", wholeNumber(0, math.MaxInt32), "0", "How many locks a participant holds at most; 0: no limit."},
-		{"participants", someOf(aText), "", "Who may join; without it, anybody."},
-		{"weights", named(aNumber), "", "How much of the whole each participant gets; who has none has 1."},
-		{"pins", named(aText), "", "Who holds a lock while it is there."},
-		{"zones", named(aText), "", "Where each participant runs: the holders of a lock are put into different zones."},
+		needed(by("name", aText, "", "The name of the group.", (*reader).groupName), "write for example name: lock-group"),
+		needed(by("locks", oneOf(wholeNumber(1, maxGroupLocks), someOf(aText)), "", "How many locks there are, or their names.", (*reader).groupLocks), locksInstead),
+		to("holders", number[int](1, 1000, "write how many participants hold each lock at the same time, 1 or more"), 1, "How many participants hold each lock at the same time.", func(g *groupEntry) *int { return &g.Holders }),
+		to("strategy", of[string]{kind: aText, read: (*reader).strategy}, filled(recipes.DefaultGroupStrategy), "How the locks are spread: "+strings.Join(assignment.Names(), ", ")+", or one of the program's own.", func(g *groupEntry) *string { return &g.Strategy }),
+		to("cleanup_timeout", positive, recipes.DefaultGroupCleanupTimeout, "How long a participant needs to put things right when a lock moves away from it.", func(g *groupEntry) *time.Duration { return &g.CleanupTimeout }),
+		to("debounce", of[time.Duration]{kind: aDuration, read: (*reader).groupDebounce}, recipes.DefaultGroupDebounce, "How long the participants must be the same ones before locks move.", func(g *groupEntry) *time.Duration { return &g.Debounce }),
+		to("max_moves", number[int](0, math.MaxInt32, "write how many locks may move in one round, or 0 for no limit"), 0, "How many locks are taken in one round from participants that are there; 0: no limit.", func(g *groupEntry) *int { return &g.MaxMoves }),
+		to("limit", number[int](0, math.MaxInt32, "write how many locks a participant holds at most, or 0 for no limit"), 0, "How many locks a participant holds at most; 0: no limit.", func(g *groupEntry) *int { return &g.Limit }),
+		by("participants", someOf(aText), "", "Who may join; without it, anybody.", (*reader).participants),
+		apart("weights", named(aNumber), "", "How much of the whole each participant gets; who has none has 1."),
+		apart("pins", named(aText), "", "Who holds a lock while it is there."),
+		apart("zones", named(aText), "", "Where each participant runs: the holders of a lock are put into different zones."),
 	},
-	must:  []string{"name", "locks"},
 	later: []string{"tags", "labels", "priority", "message"},
 	hints: map[string]string{
 		"count": `did you mean "locks"?`, "partitions": `did you mean "locks"?`, "replicas": `did you mean "holders"?`,
@@ -59,7 +58,7 @@ type groupEntry struct {
 }
 
 // readGroups reads the groups, in the order of the file.
-func (r *reader) readGroups(v value, strategies []string) []recipes.GroupSpec {
+func (r *reader) readGroups(v value) []recipes.GroupSpec {
 	if !v.exists() {
 		return nil
 	}
@@ -77,7 +76,7 @@ func (r *reader) readGroups(v value, strategies []string) []recipes.GroupSpec {
 			continue
 		}
 		before := r.problems()
-		g, ok := r.group(item, strategies)
+		g, ok := r.group(item)
 		if !ok {
 			continue
 		}
@@ -94,61 +93,37 @@ func (r *reader) readGroups(v value, strategies []string) []recipes.GroupSpec {
 	return groups
 }
 
-func (r *reader) group(v value, strategies []string) (groupEntry, bool) {
-	g := groupEntry{GroupSpec: recipes.GroupSpec{
-		CleanupTimeout: recipes.DefaultGroupCleanupTimeout,
-		Debounce:       recipes.DefaultGroupDebounce,
-		Holders:        1,
-		Strategy:       recipes.DefaultGroupStrategy,
-	}}
-	o, ok := r.object(v, groupShape)
+func (r *reader) group(v value) (groupEntry, bool) {
+	var g groupEntry
+	o, ok := r.section(v, &groupShape, &g)
 	if !ok {
 		return g, false
 	}
-	if o.has("name") {
-		r.groupName(o.get("name"), &g)
-	} else {
-		r.missing(v, "name is missing", "write for example name: lock-group")
-	}
-	if o.has("locks") {
-		r.groupLocks(o.get("locks"), &g)
-	} else {
-		g.badLocks = true
-		r.missing(v, "locks is missing", locksInstead)
-	}
-	r.participants(o, &g)
-	if v := o.get("holders"); v.exists() {
-		g.Holders = int(r.between(v, 1, 1000, "write how many participants hold each lock at the same time, 1 or more"))
-		if n := len(g.Participants); g.members != nil && !g.badMembers && g.Holders > n {
-			r.problem(v, fmt.Sprintf("%d is more than the %d participants that may join", g.Holders, n), fmt.Sprintf("write %d or less", n))
-		}
-	}
-	if v := o.get("strategy"); v.exists() {
-		if name, ok := r.word(v, append(assignment.Names(), strategies...)...); ok {
-			g.Strategy = name
-		}
-	}
-	if v := o.get("cleanup_timeout"); v.exists() {
-		g.CleanupTimeout, _ = r.positive(v)
-	}
-	if v := o.get("debounce"); v.exists() {
-		d, ok := r.positive(v)
-		if ok && d > longestDebounce {
-			r.problem(v, formatDuration(d)+" is too long", "write "+formatDuration(longestDebounce)+" or less")
-		}
-		g.Debounce = d
-	}
-	if v := o.get("max_moves"); v.exists() {
-		g.MaxMoves = int(r.between(v, 0, math.MaxInt32, "write how many locks may move in one round, or 0 for no limit"))
-	}
-	if v := o.get("limit"); v.exists() {
-		g.Limit = int(r.between(v, 0, math.MaxInt32, "write how many locks a participant holds at most, or 0 for no limit"))
+	g.badLocks = g.badLocks || !o.has("locks") || g.Name == ""
+	if v, n := o.get("holders"), len(g.Participants); v.exists() && g.members != nil && !g.badMembers && g.Holders > n {
+		r.problem(v, fmt.Sprintf("%d is more than the %d participants that may join", g.Holders, n), fmt.Sprintf("write %d or less", n))
 	}
 	r.weights(o.get("weights"), &g)
 	r.pins(o.get("pins"), &g)
 	r.zones(o.get("zones"), &g)
 	r.adviseGroup(o, g)
 	return g, true
+}
+
+func (r *reader) strategy(v value) (string, bool) {
+	name, ok := r.word(v, append(assignment.Names(), r.strategies...)...)
+	if !ok {
+		return recipes.DefaultGroupStrategy, false
+	}
+	return name, true
+}
+
+func (r *reader) groupDebounce(v value) (time.Duration, bool) {
+	d, ok := r.positive(v)
+	if ok && d > longestDebounce {
+		r.problem(v, formatDuration(d)+" is too long", "write "+formatDuration(longestDebounce)+" or less")
+	}
+	return d, ok
 }
 
 // groupName takes what a job could be called.
@@ -168,19 +143,18 @@ func (r *reader) groupName(v value, g *groupEntry) {
 }
 
 // between reads a whole number within bounds; least if it is none.
-func (r *reader) between(v value, least, most int64, instead string) int64 {
+func (r *reader) between(v value, least, most int64, instead string) (int64, bool) {
 	n, ok := r.integer(v, instead)
 	switch {
 	case !ok:
-		return least
 	case n < least:
 		r.problem(v, fmt.Sprintf("%d is less than %d", n, least), instead)
 	case n > most:
 		r.problem(v, fmt.Sprintf("%d is more than %d", n, most), instead)
 	default:
-		return n
+		return n, true
 	}
-	return least
+	return least, false
 }
 
 // groupLocks reads how many locks there are, or their names.
@@ -191,22 +165,18 @@ func (r *reader) groupLocks(v value, g *groupEntry) {
 		if len(v.node.Content) == 0 {
 			r.missing(v, "the list is empty", locksInstead)
 		}
-	} else if n := r.between(v, 1, maxGroupLocks, locksInstead); r.problems() == before {
+	} else if n, ok := r.between(v, 1, maxGroupLocks, locksInstead); ok {
 		g.Locks = recipes.NumberedLocks(g.Name, int(n))
 		g.lockAt = map[string]value{}
 		for _, lock := range g.Locks {
 			g.lockAt[lock] = v
 		}
 	}
-	g.badLocks = r.problems() > before || g.Name == ""
+	g.badLocks = r.problems() > before
 }
 
 // participants reads who may join.
-func (r *reader) participants(o object, g *groupEntry) {
-	v := o.get("participants")
-	if !o.has("participants") {
-		return
-	}
+func (r *reader) participants(v value, g *groupEntry) {
 	const instead = "write a list such as [host1, host2], or leave it out to let anybody join"
 	before := r.problems()
 	g.Participants, g.members = r.names(v, "a participant", instead)

@@ -20,15 +20,14 @@ var jobShape = shape{
 	example: `write it like backup: {schedule: "0 2 * * *", run: [/usr/bin/backup], locks: [{scope: cluster/orders}]}`,
 	keys: slices.Concat(
 		[]key{
-			{"schedule", aSchedule, "", `When the job runs: cron fields, "@every 5m", "@daily", or manual for by hand only.`},
-			{"run", runKind, "", "What the job does: a command as a list, go:NAME, or a mapping."},
-			{"locks", someOf(like(&lockShape)), "", "The locks that the work needs, all or none."},
-			{"labels", named(anyText), "", "What operators' overrides can find the job by, beside its name."},
-			{"hold_at_least", aDuration, "0s", "Keeps the locks that long from the grant on, also when the work is done sooner."},
+			needed(apart("schedule", aSchedule, "", `When the job runs: cron fields, "@every 5m", "@daily", or manual for by hand only.`)),
+			needed(apart("run", runKind, "", "What the job does: a command as a list, go:NAME, or a mapping.")),
+			apart("locks", someOf(like(&lockShape)), "", "The locks that the work needs, all or none."),
+			by("labels", named(anyText), "", "What operators' overrides can find the job by, beside its name.", func(r *reader, v value, j *jobEntry) { j.Labels = r.labels(v) }),
+			inherits("hold_at_least", notNegative, "0s", "Keeps the locks that long from the grant on, also when the work is done sooner.", func(j *jobEntry) *setting[time.Duration] { return &j.holdAtLeast }),
 		},
 		policyKeys,
 	),
-	must:  []string{"schedule", "run"},
 	later: []string{"after", "enabled", "disabled", "suspend", "paused", "approval"},
 	hints: joined(lockHints("it belongs to a lock: locks: [{%s: ...}]"), map[string]string{
 		"command": "write run: [command, argument], or run: {command: [...]}",
@@ -74,7 +73,7 @@ func (r *reader) readJobs(v value, base policies, locks lockSettings) []jobEntry
 
 func (r *reader) job(e entry, inherited policies, base lockSettings) jobEntry {
 	job := jobEntry{Job: jobs.Job{Name: e.name}, name: e.key}
-	o, ok := r.object(e.value, jobShape)
+	o, ok := r.object(e.value, &jobShape)
 	if !ok {
 		return job
 	}
@@ -85,11 +84,8 @@ func (r *reader) job(e entry, inherited policies, base lockSettings) jobEntry {
 	r.jobName(e)
 	job.policies = r.policies(o, inherited)
 	job.policies.apply(&job.Job, o.has("locks"))
-	job.holdAtLeast = field(o, "hold_at_least", setting[time.Duration]{}, r.notNegative)
+	r.fill(o, &job)
 	job.HoldAtLeast = job.holdAtLeast.v
-	if v := o.get("labels"); v.exists() {
-		job.Labels = r.labels(v)
-	}
 	r.schedule(o, at, &job)
 	var t task
 	if o.has("run") {

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A kind is what the value of a key may be. The reader's messages and the
 // schema that editors complete from are made of the same one.
@@ -40,15 +43,57 @@ var (
 	aDuration = kind{what: "duration", scalar: ofDuration}
 	aBoolean  = kind{what: "true or false", scalar: ofBoolean, words: []string{"true", "false"}}
 	aNumber   = kind{what: "number", scalar: ofNumber}
-	aSize     = kind{what: "size", scalar: ofSize}
 	aFile     = kind{what: "file", scalar: ofText}
-	aZone     = kind{what: "time zone", scalar: ofText}
 	nothing   = kind{what: "nothing", scalar: ofNothing}
 	aSchedule = kind{what: "schedule", scalar: ofText}
 
-	// aLimit is a duration that can be taken back.
-	aLimit = oneOf(aDuration, word(unset))
+	aZone       = of[string]{kind: kind{what: "time zone", scalar: ofText}, read: (*reader).timezone}
+	positive    = of[time.Duration]{kind: aDuration, read: (*reader).positive}
+	notNegative = of[time.Duration]{kind: aDuration, read: (*reader).notNegative}
+	yesOrNo     = of[bool]{kind: aBoolean, read: func(r *reader, v value) (bool, bool) { return r.boolean(v) }}
 )
+
+// text is a text that is not empty; instead says what to write.
+func text(instead string) of[string] {
+	return of[string]{kind: aText, read: func(r *reader, v value) (string, bool) { return r.text(v, instead) }}
+}
+
+// choice is one of a few words.
+func choice[T, W ~string](words ...W) of[T] {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return of[T]{kind: word(all...), read: func(r *reader, v value) (T, bool) {
+		got, ok := r.word(v, all...)
+		return T(got), ok
+	}}
+}
+
+// number is a whole number within bounds; the least one where it is none.
+func number[T int | int64](least, most int64, instead string) of[T] {
+	return of[T]{kind: wholeNumber(least, most), read: func(r *reader, v value) (T, bool) {
+		n, ok := r.between(v, least, most, instead)
+		return T(n), ok
+	}}
+}
+
+// textList is a list of texts, each of which check may refuse.
+func textList(instead string, check func(r *reader, item value, text string) bool) of[[]string] {
+	return of[[]string]{kind: listOf(aText), read: func(r *reader, v value) ([]string, bool) {
+		return r.texts(v, instead, check), true
+	}}
+}
+
+func (r *reader) texts(v value, instead string, check func(r *reader, item value, text string) bool) (all []string) {
+	items, _ := r.items(v, instead)
+	for _, item := range items {
+		if text, ok := r.text(item, instead); ok && check(r, item, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
 
 func word(words ...string) kind { return kind{scalar: ofText, words: words} }
 func oneOf(kinds ...kind) kind  { return kind{either: kinds} }
@@ -57,20 +102,22 @@ func someOf(item kind) kind     { return kind{list: &item, some: true} }
 func named(each kind) kind      { return kind{names: &each} }
 func like(s *shape) kind        { return kind{shape: s} }
 
+// must returns the keys without which the mapping says nothing.
+func (s *shape) must() (names []string) {
+	for _, k := range s.keys {
+		if k.must {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}
+
 func wholeNumber(least, most int64) kind {
 	return kind{what: "whole number", scalar: ofWholeNumber, least: &least, most: &most}
 }
 
-// A key is one field of a shape.
-type key struct {
-	name    string
-	kind    kind
-	without string // what holds without it, as it would be written; "" when nothing does
-	doc     string // what it means, in one line
-}
-
 // names returns the names of the fields, in the order of the documentation.
-func (s shape) names() []string {
+func (s *shape) names() []string {
 	names := make([]string, len(s.keys))
 	for i, k := range s.keys {
 		names[i] = k.name
@@ -78,6 +125,6 @@ func (s shape) names() []string {
 	return names
 }
 
-func (s shape) knows(name string) bool {
+func (s *shape) knows(name string) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.name == name })
 }

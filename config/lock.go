@@ -23,16 +23,22 @@ const lockDelay = "lock_delay"
 
 // lockKeys are the settings that defaults.lock and the locks of jobs share.
 var lockKeys = []key{
-	{"mode", word("exclusive", "shared"), "exclusive", "exclusive has the lock alone, shared together with other shared ones."},
-	{"priority", oneOf(levelKind, kind{what: "class", scalar: ofName}), "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes."},
-	{"lease_timeout", aDuration, formatDuration(recipes.DefaultLeaseTimeout), "How long the work needs; after it, the lock is given up as soon as somebody asks."},
-	{"cleanup_timeout", aDuration, "0s; commands " + formatDuration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go."},
-	{"waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever."},
-	{"acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt."},
-	{"forceful", aBoolean, "false", "Takes the lock when the holder's grace is over."},
-	{"min_runtime", aDuration, "0s", "How long the holder is not asked to go for somebody's priority."},
-	{lockDelay, aDuration, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; " + formatDuration(recipes.MaxLockDelay) + " at most."},
+	inherits("mode", aMode, "exclusive", "exclusive has the lock alone, shared together with other shared ones.", func(s *lockSettings) *setting[priority.Mode] { return &s.mode }),
+	inherits("priority", of[rank]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: (*reader).priority}, "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes.", func(s *lockSettings) *setting[rank] { return &s.priority }),
+	inherits("lease_timeout", positive, recipes.DefaultLeaseTimeout, "How long the work needs; after it, the lock is given up as soon as somebody asks.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
+	inherits("cleanup_timeout", notNegative, "0s; commands "+formatDuration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
+	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
+	inherits("acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
+	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
+	inherits("min_runtime", notNegative, "0s", "How long the holder is not asked to go for somebody's priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
+	inherits(lockDelay, aDelay, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; "+formatDuration(recipes.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }
+
+var (
+	aMode  = of[priority.Mode]{kind: word("exclusive", "shared"), read: (*reader).mode}
+	aDelay = of[time.Duration]{kind: aDuration, read: (*reader).delay}
+	aLimit = of[*time.Duration]{kind: oneOf(aDuration, word(unset)), read: (*reader).limit} // can be taken back
+)
 
 var laterLockFields = []string{
 	"permits", "max_hold", "hold_at_least", "max_preemptions", "preempts", "hook", "hooks",
@@ -42,14 +48,13 @@ var lockShape = shape{
 	name:    "a lock",
 	example: "write it like {scope: cluster/orders, lease_timeout: 10m}",
 	keys: slices.Concat(
-		[]key{{"scope", aText, "", "What the lock protects, for example cluster/orders."}},
+		[]key{needed(apart("scope", aText, "", "What the lock protects, for example cluster/orders."))},
 		lockKeys,
 		[]key{
-			{"class", aText, "the scope", "What the lock is counted under in metrics, if many jobs have scopes alike: a template such as tenant/{id}/billing."},
-			{"message", aText, "", "Why the lock is held, for people."},
+			by("class", aText, "the scope", "What the lock is counted under in metrics, if many jobs have scopes alike: a template such as tenant/{id}/billing.", (*reader).class),
+			by("message", aText, "", "Why the lock is held, for people.", (*reader).message),
 		},
 	),
-	must:  []string{"scope"},
 	later: laterLockFields,
 	hints: map[string]string{
 		"owner": "remove it, the job is the owner", "labels": "they belong to the job, beside locks", "name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
@@ -100,52 +105,11 @@ func (s lockSettings) modeAt(lock value) value {
 	return lock
 }
 
-// inherited returns the settings of defaults.lock as a job gets them.
-func (s lockSettings) inherited() lockSettings {
-	const from = "from defaults.lock"
-	return lockSettings{
-		mode: s.mode.inherited(from), priority: s.priority.inherited(from), lease: s.lease.inherited(from), cleanup: s.cleanup.inherited(from),
-		waiting: s.waiting.inherited(from), acquire: s.acquire.inherited(from), forceful: s.forceful.inherited(from),
-		minimum: s.minimum.inherited(from), delay: s.delay.inherited(from),
-	}
-}
-
-func (s setting[T]) inherited(from string) setting[T] {
-	if s.given {
-		s.given, s.from = false, from
-	}
-	return s
-}
-
 func (s setting[T]) origin() string {
 	if s.given || s.from == "" {
 		return ""
 	}
 	return ", " + s.from
-}
-
-// field reads one setting of a lock; without it, base is what holds.
-func field[T any](o object, name string, base setting[T], read func(value) (T, bool)) setting[T] {
-	if !o.has(name) {
-		return base
-	}
-	v := o.get(name)
-	got, ok := read(v)
-	return setting[T]{v: got, at: v, given: true, bad: !ok}
-}
-
-func (r *reader) lockSettings(o object, base lockSettings) lockSettings {
-	return lockSettings{
-		mode:     field(o, "mode", base.mode, r.mode),
-		priority: field(o, "priority", base.priority, r.priority),
-		lease:    field(o, "lease_timeout", base.lease, r.positive),
-		cleanup:  field(o, "cleanup_timeout", base.cleanup, r.notNegative),
-		waiting:  field(o, "waiting_timeout", base.waiting, r.limit),
-		acquire:  field(o, "acquire_timeout", base.acquire, r.limit),
-		forceful: field(o, "forceful", base.forceful, r.boolean),
-		minimum:  field(o, "min_runtime", base.minimum, r.notNegative),
-		delay:    field(o, lockDelay, base.delay, r.delay),
-	}
 }
 
 func (r *reader) positive(v value) (time.Duration, bool)    { return r.duration(v, false) }
@@ -184,13 +148,13 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 	if !v.exists() {
 		return requirement, entry
 	}
-	o, ok := r.object(v, lockShape)
+	o, ok := r.section(v, &lockShape, &entry.lockSettings)
 	if !ok {
 		return requirement, entry
 	}
-	entry.lockSettings = r.lockSettings(o, base)
 	requirement = r.requirement(entry.lockSettings)
 	requirement.Owner = owner
+	r.fill(o, &requirement)
 	if o.has("scope") {
 		entry.scopeAt = o.get("scope")
 		requirement.Scope, _ = r.scope(entry.scopeAt)
@@ -204,30 +168,23 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 	if at, exclusive := r.exclusive[entry.scope]; exclusive && entry.mode.v == priority.Shared {
 		r.problem(entry.modeAt(v), fmt.Sprintf("shared mode for scope %s, which line %d says is exclusive", quote(entry.scope), at.node.Line), "write exclusive, or allow shared there")
 	}
-	if v := o.get("message"); v.exists() {
-		requirement.Message = r.message(v)
-	}
-	if v := o.get("class"); v.exists() {
-		requirement.Class = r.class(v)
-	}
 	r.checkLock(entry.lockSettings)
 	return requirement, entry
 }
 
-func (r *reader) message(v value) string {
+func (r *reader) message(v value, into *lockguard.Requirement) {
 	text, ok := r.text(v, "write why the lock is held, for people")
 	if n := len(text); ok && n > recipes.MaxMessage {
 		r.problem(v, fmt.Sprintf("the message takes %d bytes, more than %d", n, recipes.MaxMessage), "write a shorter one")
 	}
-	return text
+	into.Message = text
 }
 
-func (r *reader) class(v value) string {
+func (r *reader) class(v value, into *lockguard.Requirement) {
 	text, ok := r.text(v, "write what the lock is counted under, for example tenant/{id}/billing")
-	if !ok || r.refused(v, recipes.CheckClass(text)) {
-		return ""
+	if ok && !r.refused(v, recipes.CheckClass(text)) {
+		into.Class = text
 	}
-	return text
 }
 
 func (r *reader) requirement(s lockSettings) lockguard.Requirement {

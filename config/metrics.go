@@ -21,9 +21,8 @@ var metricsShape = shape{
 	name:    "metrics",
 	example: "write it like {listen: " + quote(exampleListen) + "}",
 	keys: []key{
-		{"listen", aText, "", "The address, host:port, where /metrics, /healthz and /readyz are served, to anybody who can reach it."},
+		needed(to("listen", address(exampleListen), "", "The address, host:port, where /metrics, /healthz and /readyz are served, to anybody who can reach it.", func(m *Metrics) *string { return &m.Listen })),
 	},
-	must:  []string{"listen"},
 	later: []string{"otlp", "tls", "auth", "labels", "max_jobs"},
 	hints: map[string]string{
 		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "host": `write it in listen, host:port`, "port": `write it in listen, host:port`,
@@ -31,26 +30,20 @@ var metricsShape = shape{
 	},
 }
 
-func (r *reader) metrics(v value) Metrics {
-	o, ok := r.optional(v, metricsShape)
-	if !ok {
-		return Metrics{}
-	}
-	listen := o.get("listen")
-	if !o.has("listen") {
-		r.missing(v, "listen is missing", metricsShape.example)
-		return Metrics{}
-	}
-	instead := "write host:port, for example " + quote(exampleListen)
-	address, ok := r.text(listen, instead)
-	if !ok {
-		return Metrics{}
-	}
-	if what := whyNoAddress(address); what != "" {
-		r.problem(listen, quote(address)+" "+what, instead)
-		return Metrics{}
-	}
-	return Metrics{Listen: address}
+// address is where something listens.
+func address(example string) of[string] {
+	instead := "write host:port, for example " + quote(example)
+	return of[string]{kind: aText, read: func(r *reader, v value) (string, bool) {
+		address, ok := r.text(v, instead)
+		if !ok {
+			return "", false
+		}
+		if what := whyNoAddress(address); what != "" {
+			r.problem(v, quote(address)+" "+what, instead)
+			return "", false
+		}
+		return address, true
+	}}
 }
 
 // whyNoAddress returns "" for host:port, where the host may be missing.

@@ -11,7 +11,7 @@ type shape struct {
 	name    string            // what the mapping is, for messages
 	example string            // how to write one
 	keys    []key             // in the order of the documentation
-	must    []string          // keys without which it says nothing
+	judged  bool              // what is missing is told by whom it is for
 	any     []string          // keys of which it needs at least one
 	later   []string          // fields of features that this version does not have
 	hints   map[string]string // for fields people look for here: what to write instead
@@ -20,16 +20,17 @@ type shape struct {
 // An object is a mapping of a known shape.
 type object struct {
 	value
+	shape   *shape
 	entries map[string]entry
 }
 
 // object reads a mapping and reports the fields it should not have.
-func (d *decoder) object(v value, s shape) (object, bool) {
+func (d *decoder) object(v value, s *shape) (object, bool) {
 	all, ok := d.entries(v, s.example, v.child)
 	if !ok {
-		return object{value: v}, false
+		return object{value: v, shape: s}, false
 	}
-	o := object{value: v, entries: make(map[string]entry, len(s.keys))}
+	o := object{value: v, shape: s, entries: make(map[string]entry, len(s.keys))}
 	for _, e := range all {
 		if s.knows(e.name) {
 			if !o.has(e.name) {
@@ -43,7 +44,7 @@ func (d *decoder) object(v value, s shape) (object, bool) {
 	return o, true
 }
 
-func (d *decoder) insteadOf(name string, s shape) string {
+func (d *decoder) insteadOf(name string, s *shape) string {
 	if hint, ok := s.hints[name]; ok {
 		return hint
 	}
@@ -68,4 +69,12 @@ func (o object) get(field string) value {
 func (o object) has(field string) bool {
 	_, ok := o.entries[field]
 	return ok
+}
+
+// where returns the value of a field, or the whole where it is not there.
+func (o object) where(field string) value {
+	if v := o.get(field); v.exists() {
+		return v
+	}
+	return o.value
 }

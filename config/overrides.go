@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -89,7 +87,7 @@ func ParseOverrides(name string, data []byte, opts OverridesOptions) (*Overrides
 		cfg = &Config{Emergency: Emergency{MaxDuration: override.DefaultMaxDuration}}
 	}
 	src := readSource(data)
-	r := &overrideReader{reader: &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), classes: map[string]class{}}, main: cfg, now: now}
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), cfg: cfg, classes: map[string]class{}, now: now}
 	for name, level := range cfg.Classes {
 		r.classes[name] = class{rank: rank{level: level}}
 	}
@@ -115,7 +113,7 @@ var overridesFileShape = shape{
 	name:    "the overrides file",
 	example: overridesExample,
 	keys: []key{
-		{"overrides", oneOf(listOf(like(&overrideShape)), nothing), "", "What operators say, each with who, why and until when. An empty list, or an empty file: nothing."},
+		apart("overrides", oneOf(listOf(like(&overrideShape)), nothing), "", "What operators say, each with who, why and until when. An empty list, or an empty file: nothing."),
 	},
 	hints: map[string]string{
 		"version": "remove it, this file has none", "override": `did you mean "overrides"?`,
@@ -129,22 +127,22 @@ var aPriority = oneOf(levelKind, kind{what: "class", scalar: ofName}, word("emer
 var overrideShape = shape{
 	name:    "an override",
 	example: "write it like {id: INC-4411, kind: freeze, match: {scope: db/*}, until: 2026-11-22T14:00:00Z, by: ana, reason: disk full}",
+	judged:  true,
 	keys: []key{
-		{"id", aText, "", "Its name, for example the number of the incident: letters, digits, dots, underscores and hyphens."},
-		{"kind", word(kindWords()...), "", "What it does."},
-		{"match", like(&matchShape), "", "Whom it concerns: whoever fits all that is given; without it, everybody."},
-		{"until", kind{what: "moment", scalar: ofMoment}, "", "When it ends by itself, with a time zone: 2026-11-22T14:00:00Z."},
-		{"by", aText, "", "Who says so."},
-		{"reason", aText, "", "Why."},
-		{"priority", aPriority, "", "boost: at least this priority, a class, or emergency; cap: at most this one."},
-		{"forceful", aBoolean, "", "boost: true takes the lock when the holder's grace is over; cap: false does not."},
-		{"waiting_timeout", aDuration, "", "boost: at most this one; cap and extend: at least; hold and preempt-now: the grace of the holder, at most."},
-		{"lease_timeout", aDuration, "", "extend: at least this one."},
-		{"cleanup_timeout", aDuration, "", "extend: at least this one."},
-		{"acquire_timeout", aDuration, "", "extend: at least this one."},
-		{"token", wholeNumber(1, math.MaxInt64), "", "preempt-now: that of the holder that is meant; without it, whoever holds the lock."},
+		needed(to("id", harmlessText("write a name such as INC-4411"), "", "Its name, for example the number of the incident: letters, digits, dots, underscores and hyphens.", func(o *override.Override) *string { return &o.ID })),
+		needed(by("kind", kindOf.kind, "", "What it does.", (*reader).overrideKind)),
+		apart("match", like(&matchShape), "", "Whom it concerns: whoever fits all that is given; without it, everybody."),
+		needed(to("until", of[time.Time]{kind: kind{what: "moment", scalar: ofMoment}, read: (*reader).until}, "", "When it ends by itself, with a time zone: 2026-11-22T14:00:00Z.", func(o *override.Override) *time.Time { return &o.Until })),
+		needed(to("by", harmlessText("write who says so"), "", "Who says so.", func(o *override.Override) *string { return &o.By })),
+		needed(to("reason", harmlessText("write why"), "", "Why.", func(o *override.Override) *string { return &o.Reason })),
+		to("priority", of[*priority.Level]{kind: aPriority, read: (*reader).atLeastOne}, "", "boost: at least this priority, a class, or emergency; cap: at most this one.", func(o *override.Override) **priority.Level { return &o.Priority }),
+		by("forceful", aBoolean, "", "boost: true takes the lock when the holder's grace is over; cap: false does not.", (*reader).overrideForceful),
+		to("waiting_timeout", aTimeout, "", "boost: at most this one; cap and extend: at least; hold and preempt-now: the grace of the holder, at most.", func(o *override.Override) **time.Duration { return &o.WaitingTimeout }),
+		to("lease_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.LeaseTimeout }),
+		to("cleanup_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.CleanupTimeout }),
+		to("acquire_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.AcquireTimeout }),
+		to("token", number[int64](1, math.MaxInt64, "write the token of the holder, a number"), "", "preempt-now: that of the holder that is meant; without it, whoever holds the lock.", func(o *override.Override) *int64 { return &o.Token }),
 	},
-	must: []string{"id", "kind", "until", "by", "reason"},
 	hints: map[string]string{
 		"name": `did you mean "id"?`, "type": `did you mean "kind"?`, "expires": `did you mean "until"?`, "end": `did you mean "until"?`, "who": `did you mean "by"?`,
 		"for": "write the moment when it ends: until", "author": `did you mean "by"?`, "why": `did you mean "reason"?`, "message": `did you mean "reason"?`,
@@ -157,29 +155,17 @@ var matchShape = shape{
 	name:    "match",
 	example: "write it like {scope: db/*, priority_below: 80}",
 	keys: []key{
-		{"scope", aText, "", "A pattern; * stands for any text, slashes included, ? for one character."},
-		{"job", aText, "", "A pattern for the name of the job."},
-		{"labels", named(anyText), "", "Labels of the job: all of them, with these values."},
-		{"priority_below", aPriority, "", "The priority is lower than this one."},
-		{"priority_above", aPriority, "", "The priority is higher than this one."},
+		to("scope", harmlessText("write a pattern such as db/*"), "", "A pattern; * stands for any text, slashes included, ? for one character.", func(m *override.Match) *string { return &m.Scope }),
+		to("job", harmlessText("write a pattern such as nightly-*"), "", "A pattern for the name of the job.", func(m *override.Match) *string { return &m.Job }),
+		by("labels", named(anyText), "", "Labels of the job: all of them, with these values.", (*reader).matchLabels),
+		to("priority_below", anyBound, "", "The priority is lower than this one.", func(m *override.Match) **priority.Level { return &m.PriorityBelow }),
+		to("priority_above", anyBound, "", "The priority is higher than this one.", func(m *override.Match) **priority.Level { return &m.PriorityAbove }),
 	},
 	hints: map[string]string{"priority": `write "priority_below" or "priority_above"`, "label": `did you mean "labels"?`, "owner": `did you mean "job"?`, "jobs": `did you mean "job"?`, "scopes": `did you mean "scope"?`},
 }
 
-func kindWords() []string {
-	var words []string
-	for _, k := range override.Kinds() {
-		words = append(words, string(k))
-	}
-	return words
-}
-
-// An overrideReader reads one overrides file.
-type overrideReader struct {
-	*reader
-	main *Config
-	now  time.Time
-}
+// kindOf is one of override.Kinds.
+var kindOf = choice[override.Kind](override.Kinds()...)
 
 // An overrideEntry is an override and where it stands. A field that cannot be
 // read has been reported: here it has a value that nobody minds.
@@ -188,7 +174,7 @@ type overrideEntry struct {
 	at, match object
 }
 
-func (r *overrideReader) overrides(src source) []override.Override {
+func (r *reader) overrides(src source) []override.Override {
 	if src.root == nil {
 		return nil
 	}
@@ -196,7 +182,7 @@ func (r *overrideReader) overrides(src source) []override.Override {
 	if r.isNull(root) {
 		return nil
 	}
-	o, ok := r.object(root, overridesFileShape)
+	o, ok := r.object(root, &overridesFileShape)
 	v := o.get("overrides")
 	if !ok || !v.exists() || r.isNull(v) {
 		return nil
@@ -209,7 +195,7 @@ func (r *overrideReader) overrides(src source) []override.Override {
 	var all []override.Override
 	first := map[string]value{}
 	for _, item := range items {
-		o, ok := r.optional(item, overrideShape)
+		o, ok := r.optional(item, &overrideShape)
 		if !ok {
 			continue
 		}
@@ -231,41 +217,20 @@ func (r *overrideReader) overrides(src source) []override.Override {
 func (r *reader) isNull(v value) bool { return r.isScalar(v) && v.node.Tag == tagNull }
 
 // override reads one override and says what is wrong with it.
-func (r *overrideReader) override(o object) override.Override {
+func (r *reader) override(o object) override.Override {
 	before := r.problems()
 	read := overrideEntry{at: o, match: object{value: o.get("match")}}
-	read.ID = r.textOf(o, "id", "write a name such as INC-4411")
-	kindKnown := true
-	if o.has("kind") {
-		var name string
-		name, kindKnown = r.word(o.get("kind"), kindWords()...)
-		read.Kind = override.Kind(name)
-	}
-	r.match(o.get("match"), &read)
-	if o.has("until") {
-		read.Until = r.until(o.get("until"))
-	}
-	read.By = r.textOf(o, "by", "write who says so")
-	read.Reason = r.textOf(o, "reason", "write why")
-	if v := o.get("priority"); o.has("priority") {
-		rank, ok := r.level(v)
-		if !ok {
-			rank.level = 1
+	r.fill(o, &read.Override)
+	if v := o.get("match"); v.exists() {
+		match, ok := r.section(v, &matchShape, &read.Match)
+		if ok {
+			read.match = match
+		} else {
+			read.Match.Scope = harmless
 		}
-		read.Priority = &rank.level
 	}
-	if v := o.get("forceful"); o.has("forceful") {
-		b, ok := r.boolean(v)
-		read.Forceful = new(ok && b || !ok && read.Kind == override.Boost)
-	}
-	read.WaitingTimeout = r.timeoutOf(o, "waiting_timeout")
-	read.LeaseTimeout = r.timeoutOf(o, "lease_timeout")
-	read.CleanupTimeout = r.timeoutOf(o, "cleanup_timeout")
-	read.AcquireTimeout = r.timeoutOf(o, "acquire_timeout")
-	if o.has("token") {
-		read.Token = r.between(o.get("token"), 1, math.MaxInt64, "write the token of the holder, a number")
-	}
-	limits := r.main.Emergency.Limits(r.now)
+	kindKnown := !o.has("kind") || read.Kind != ""
+	limits := r.cfg.Emergency.Limits(r.now)
 	limits.AllowEnded = true
 	for _, err := range unjoin(read.Validate(limits)) {
 		if e, ok := errors.AsType[*override.FieldError](err); ok && (kindKnown || e.Field != "kind") {
@@ -273,13 +238,13 @@ func (r *overrideReader) override(o object) override.Override {
 		}
 	}
 	if r.problems() == before {
-		r.advise(read)
+		r.adviseOverride(read)
 	}
 	return read.Override
 }
 
 // refuseField reports what package override refuses, where that stands.
-func (r *overrideReader) refuseField(read overrideEntry, e *override.FieldError) {
+func (r *reader) refuseField(read overrideEntry, e *override.FieldError) {
 	what, instead := splitReason(e.Reason)
 	in, field := read.at, e.Field
 	if inner, found := strings.CutPrefix(field, "match."); found {
@@ -308,53 +273,52 @@ func (r *overrideReader) refuseField(read overrideEntry, e *override.FieldError)
 // harmless is what a text is that cannot be read.
 const harmless = "x"
 
-func (r *overrideReader) textOf(o object, field, instead string) string {
-	if !o.has(field) {
-		return ""
-	}
-	text, ok := r.text(o.get(field), instead)
-	if !ok {
-		return harmless
-	}
-	return text
+func harmlessText(instead string) of[string] {
+	return of[string]{kind: aText, read: func(r *reader, v value) (string, bool) {
+		text, ok := r.text(v, instead)
+		if !ok {
+			text = harmless
+		}
+		return text, ok
+	}}
 }
 
-func (r *overrideReader) timeoutOf(o object, field string) *time.Duration {
-	if !o.has(field) {
-		return nil
-	}
-	d, ok := r.notNegative(o.get(field))
+// aTimeout is a duration that may be missing; a second where it cannot be read.
+var aTimeout = of[*time.Duration]{kind: aDuration, read: func(r *reader, v value) (*time.Duration, bool) {
+	d, ok := r.notNegative(v)
 	if !ok {
 		d = time.Second
 	}
-	return &d
-}
+	return &d, ok
+}}
 
-func (r *overrideReader) match(v value, into *overrideEntry) {
-	if !v.exists() {
-		return
-	}
-	o, ok := r.object(v, matchShape)
+var anyBound = of[*priority.Level]{kind: aPriority, read: func(r *reader, v value) (*priority.Level, bool) { return bound(v, r.anyLevel) }}
+
+// atLeastOne is a priority; 1 where it cannot be read.
+func (r *reader) atLeastOne(v value) (*priority.Level, bool) {
+	level, ok := bound(v, r.anyLevel)
 	if !ok {
-		into.Match.Scope = harmless
-		return
+		level = new(priority.Level(1))
 	}
-	into.match = o
-	m := &into.Match
-	m.Scope = r.textOf(o, "scope", "write a pattern such as db/*")
-	m.Job = r.textOf(o, "job", "write a pattern such as nightly-*")
-	if v := o.get("labels"); v.exists() {
-		m.Labels = r.labels(v)
-		if v.node.Kind == yaml.MappingNode && len(v.node.Content) == 0 {
-			r.missing(v, "there are no labels", "write it like {team: orders}, or remove it")
-		}
-	}
-	m.PriorityBelow = r.bound(o.get("priority_below"), r.level)
-	m.PriorityAbove = r.bound(o.get("priority_above"), r.level)
+	return level, ok
 }
 
-// level reads a priority that may be that of emergencies.
-func (r *overrideReader) level(v value) (rank, bool) {
+func (r *reader) overrideKind(v value, o *override.Override) { o.Kind, _ = kindOf.read(r, v) }
+
+func (r *reader) overrideForceful(v value, o *override.Override) {
+	b, ok := r.boolean(v)
+	o.Forceful = new(ok && b || !ok && o.Kind == override.Boost)
+}
+
+func (r *reader) matchLabels(v value, m *override.Match) {
+	m.Labels = r.labels(v)
+	if r.isMapping(v) && len(v.node.Content) == 0 {
+		r.missing(v, "there are no labels", "write it like {team: orders}, or remove it")
+	}
+}
+
+// anyLevel reads a priority that may be that of emergencies.
+func (r *reader) anyLevel(v value) (rank, bool) {
 	switch {
 	case !r.isScalar(v):
 	case v.node.Value == "emergency":
@@ -367,24 +331,24 @@ func (r *overrideReader) level(v value) (rank, bool) {
 }
 
 // until reads a moment. One that cannot be read is near.
-func (r *overrideReader) until(v value) time.Time {
+func (r *reader) until(v value) (time.Time, bool) {
 	near := r.now.Add(time.Second)
 	example := r.now.Add(2 * time.Hour).UTC().Truncate(time.Minute)
 	instead := "write when it ends, for example " + example.Format(time.RFC3339)
 	s, ok := r.scalar(v, instead)
 	if !ok {
-		return near
+		return near, false
 	}
 	t, err := time.Parse(time.RFC3339, s.text)
 	if err == nil {
-		return t
+		return t, true
 	}
 	what, meant := whyNoMoment(s.text, r.now)
 	if !meant.IsZero() {
 		instead = "write " + meant.UTC().Format(time.RFC3339) + " if that is meant"
 	}
 	r.problem(v, s.quoted()+" "+what, instead)
-	return near
+	return near, false
 }
 
 // whyNoMoment says what is wrong with a moment, and when it might be; the zero
@@ -420,8 +384,8 @@ func whyNoMoment(text string, now time.Time) (what string, meant time.Time) {
 	return "is not a moment", time.Time{}
 }
 
-// advise warns of what has ended, and of what fits nobody that is known.
-func (r *overrideReader) advise(read overrideEntry) {
+// adviseOverride warns of what has ended, and of what fits nobody that is known.
+func (r *reader) adviseOverride(read overrideEntry) {
 	if !r.now.Before(read.Until) {
 		r.warn(read.at.get("until"), fmt.Sprintf("%s has ended: it does nothing any more", quote(read.ID)), "remove it")
 		return
@@ -447,7 +411,7 @@ func (r *overrideReader) advise(read overrideEntry) {
 			}
 		}
 		fits := func(s Scope) bool { return override.Match{Scope: m.Scope}.Fits(override.Subject{Scope: s.Name}, 0) }
-		if known := r.main.Scopes; len(known) > 0 && !slices.ContainsFunc(known, fits) {
+		if known := r.cfg.Scopes; len(known) > 0 && !slices.ContainsFunc(known, fits) {
 			names := make([]string, len(known))
 			for i, s := range known {
 				names[i] = s.Name
@@ -458,7 +422,7 @@ func (r *overrideReader) advise(read overrideEntry) {
 	if m := read.Match; m.Job != "" {
 		var names []string
 		fits := false
-		for _, job := range r.main.Jobs {
+		for _, job := range r.cfg.Jobs {
 			names = append(names, job.Name)
 			fits = fits || override.Match{Job: m.Job}.Fits(override.Subject{Job: job.Name}, 0)
 		}
@@ -468,10 +432,10 @@ func (r *overrideReader) advise(read overrideEntry) {
 	}
 }
 
-func (r *overrideReader) nobody(v value, pattern, what string, known []string) {
+func (r *reader) nobody(v value, pattern, what string, known []string) {
 	instead := "leave it if others have it"
 	if meant := r.suggest.didYouMean(pattern, known); meant != "" {
 		instead = meant
 	}
-	r.warn(v, fmt.Sprintf("%s fits %s of %s", quote(pattern), what, r.main.File), instead)
+	r.warn(v, fmt.Sprintf("%s fits %s of %s", quote(pattern), what, r.cfg.File), instead)
 }

@@ -16,12 +16,16 @@ const never = "never"
 // levelKind is a priority as a number. The one above is for operators.
 var levelKind = wholeNumber(0, int64(priority.Emergency)-1)
 
+var deltaOf = number[int](0, int64(priority.Emergency)-1, "write by how much a priority has to be higher to preempt, 0 or more")
+
+const classesExample = "write it like {classes: {critical: 90, batch: 20}}"
+
 var prioritiesShape = shape{
 	name:    "priorities",
-	example: "write it like {classes: {critical: 90, batch: 20}}",
+	example: classesExample,
 	keys: []key{
-		{"classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities."},
-		{"preempt_delta", wholeNumber(0, int64(priority.Emergency)-1), "0", "By how much a priority has to be higher to preempt; 0 and 1: any higher one does."},
+		compared(by("classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities.", (*reader).readClasses), func(c *Config) map[string]priority.Level { return c.Classes }, nil),
+		by("preempt_delta", deltaOf.kind, "0", "By how much a priority has to be higher to preempt; 0 and 1: any higher one does.", func(r *reader, v value, _ *Config) { r.preemptDelta, _ = deltaOf.read(r, v) }),
 	},
 	later: []string{"may_force"},
 	hints: map[string]string{"min_runtime": "it belongs to a lock, or to all: defaults: {lock: {min_runtime: ...}}"},
@@ -31,38 +35,21 @@ var classShape = shape{
 	name:    "a class",
 	example: "write a number such as 50, or {value: 50}",
 	keys: []key{
-		{"value", levelKind, "", "The priority that the name stands for."},
-		{"preempts", word(never), "", "never: it orders the queue, and asks nobody to go."},
+		needed(apart("value", levelKind, "", "The priority that the name stands for.")),
+		apart("preempts", word(never), "", "never: it orders the queue, and asks nobody to go."),
 	},
-	must:  []string{"value"},
 	later: []string{"may_force", "default"},
 	hints: map[string]string{"priority": `did you mean "value"?`, "level": `did you mean "value"?`},
 }
 
-// priorities reads the named priorities.
-func (r *reader) priorities(v value) {
-	r.classes = map[string]class{}
-	if !v.exists() {
-		return
-	}
-	o, ok := r.object(v, prioritiesShape)
-	if !ok {
-		return
-	}
-	if v := o.get("preempt_delta"); v.exists() {
-		r.preemptDelta = int(r.between(v, 0, int64(priority.Emergency)-1, "write by how much a priority has to be higher to preempt, 0 or more"))
-	}
-	if !o.get("classes").exists() {
-		return
-	}
-	classes := o.get("classes")
-	entries, _ := r.entries(classes, prioritiesShape.example, classes.named)
+// readClasses reads the named priorities.
+func (r *reader) readClasses(v value, _ *Config) {
+	entries, _ := r.entries(v, classesExample, v.named)
 	for _, e := range entries {
-		if !r.classNamed(e) {
-			continue
+		if r.classNamed(e) {
+			rank, _ := r.classValue(e.value)
+			r.classes[e.name] = class{rank: rank, at: e.key}
 		}
-		rank, _ := r.classValue(e.value)
-		r.classes[e.name] = class{rank: rank, at: e.key}
 	}
 }
 
@@ -91,7 +78,7 @@ func (r *reader) classValue(v value) (rank, bool) {
 		return class, false
 	}
 	if v.node.Kind == yaml.MappingNode {
-		o, ok := r.object(v, classShape)
+		o, ok := r.object(v, &classShape)
 		if !ok {
 			return class, false
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
-	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // A reader reads the sections of one file, in the order in which they need
@@ -27,12 +26,16 @@ type reader struct {
 	// strategies are those of the program's own.
 	strategies []string
 
-	temporal  temporal.Options
-	schedules TemporalSchedules
-	pushed    bool           // whatever the file says of schedules
-	flow      object         // the last workflow that was read
-	client    temporalClient // of the Temporal server, once a job needs it
-	previous  *Config
+	cfg           *Config          // what was read so far
+	pushed        bool             // whatever the file says of schedules
+	badIdentities bool             // one of those who may do something cannot be read
+	prefixes      map[string]value // of ensembles
+	zone          string           // of the job that is read
+	now           time.Time        // on the ZooKeeper servers, for overrides
+	drainFinish   value            // where drain.finish is written
+	flow          object           // the last workflow that was read
+	client        temporalClient   // of the Temporal server, once a job needs it
+	previous      *Config
 
 	session setting[time.Duration]
 	// sessionReported: the session timeout does not fit the built-in lease.
@@ -76,6 +79,10 @@ func (r *reader) isList(v value) bool {
 
 func (r *reader) isScalar(v value) bool {
 	return v.exists() && v.node.Kind == yaml.ScalarNode
+}
+
+func (r *reader) isMapping(v value) bool {
+	return v.exists() && v.node.Kind == yaml.MappingNode
 }
 
 func isNumber(text string) bool {

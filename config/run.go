@@ -33,14 +33,14 @@ var runShape = shape{
 	name:    "run",
 	example: runExample,
 	keys: []key{
-		{"command", commandKind, "", "The program and its arguments, without a shell."},
-		{"env", named(anyText), "", "Environment variables that the command gets beside those of the daemon; of these a command with a user gets PATH, TZ, TERM and the language alone."},
-		{"dir", aFile, "that of the daemon", "The directory the command runs in."},
-		{"user", aText, "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root."},
-		{"http", like(&httpShape), "", "A request instead of a command."},
-		{"temporal", like(&workflowShape), "", "A workflow to start instead of a command."},
-		{"output", aSize, "4KiB", "How much of what the command writes, or of the response, is kept: the end of it."},
-		{"cleanup", oneOf(commandKind, like(&cleanupShape)), "", "Runs under the lock when the work was interrupted."},
+		apart("command", commandKind, "", "The program and its arguments, without a shell."),
+		by("env", named(anyText), "", "Environment variables that the command gets beside those of the daemon; of these a command with a user gets PATH, TZ, TERM and the language alone.", (*reader).environment),
+		to("dir", of[string]{kind: aFile, read: (*reader).directory}, "that of the daemon", "The directory the command runs in.", func(c *jobs.Command) *string { return &c.Dir }),
+		to("user", text("write a user, for example backup, or backup:staff"), "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root.", func(c *jobs.Command) *string { return &c.User }),
+		apart("http", like(&httpShape), "", "A request instead of a command."),
+		apart("temporal", like(&workflowShape), "", "A workflow to start instead of a command."),
+		to("output", aSize, "4KiB", "How much of what the command writes, or of the response, is kept: the end of it.", func(c *jobs.Command) *int { return &c.MaxOutput }),
+		apart("cleanup", oneOf(commandKind, like(&cleanupShape)), "", "Runs under the lock when the work was interrupted."),
 	},
 	any:   kindsOfWork,
 	later: []string{"stdin", "shell"},
@@ -56,9 +56,9 @@ var cleanupShape = shape{
 	name:    "cleanup",
 	example: "write a command as a list, or {http: {url: ...}}",
 	keys: []key{
-		{"command", commandKind, "", "The program and its arguments."},
-		{"http", like(&httpShape), "", "A request instead of a command."},
-		{"temporal", like(&workflowShape), "", "A workflow to start instead of a command."},
+		apart("command", commandKind, "", "The program and its arguments."),
+		apart("http", like(&httpShape), "", "A request instead of a command."),
+		apart("temporal", like(&workflowShape), "", "A workflow to start instead of a command."),
 	},
 	any:   kindsOfWork,
 	hints: map[string]string{"env": "it has that of the work", "dir": "it has that of the work", "user": "it has that of the work", "timeout": "it is the cleanup_timeout of the lock"},
@@ -176,23 +176,10 @@ func (r *reader) goFunc(v value, name string) jobs.Work {
 
 // mapping reads a command or a request, and what belongs to it.
 func (r *reader) mapping(v value, t *task) {
-	o, ok := r.object(v, runShape)
+	command := &jobs.Command{}
+	o, ok := r.section(v, &runShape, command)
 	if !ok {
 		return
-	}
-	output := 0
-	if v := o.get("output"); v.exists() {
-		output, _ = r.size(v)
-	}
-	command := &jobs.Command{MaxOutput: output}
-	if v := o.get("env"); v.exists() {
-		command.AddEnv = r.environment(v)
-	}
-	if v := o.get("dir"); v.exists() {
-		command.Dir = r.directory(v)
-	}
-	if v := o.get("user"); v.exists() {
-		command.User, _ = r.text(v, "write a user, for example backup, or backup:staff")
 	}
 	switch r.oneKind(o, "remove one of them, or write two jobs") {
 	case "command":
@@ -203,7 +190,7 @@ func (r *reader) mapping(v value, t *task) {
 		}
 	case "http":
 		r.notFor(o, "is for commands", "env", "dir", "user")
-		if request := r.http(o.get("http"), output); request != nil {
+		if request := r.http(o.get("http"), command.MaxOutput); request != nil {
 			t.main = request
 		}
 	case "temporal":
@@ -250,8 +237,8 @@ func (r *reader) notFor(o object, what string, fields ...string) {
 // one that was interrupted did.
 func (r *reader) cleanup(v value, like jobs.Command) jobs.Work {
 	argvAt := v
-	if v.exists() && v.node.Kind == yaml.MappingNode {
-		o, ok := r.object(v, cleanupShape)
+	if r.isMapping(v) {
+		o, ok := r.object(v, &cleanupShape)
 		if !ok {
 			return nil
 		}
@@ -314,10 +301,10 @@ func (r *reader) argv(v value) ([]string, bool) {
 }
 
 // environment reads variables for a command, sorted by name.
-func (r *reader) environment(v value) []string {
+func (r *reader) environment(v value, c *jobs.Command) {
 	const instead = "write it like {LANG: C}"
 	entries, _ := r.entries(v, instead, v.named)
-	variables := make([]string, 0, len(entries))
+	c.AddEnv = make([]string, 0, len(entries))
 	for _, e := range entries {
 		switch {
 		case !isVariable(e.name):
@@ -329,16 +316,15 @@ func (r *reader) environment(v value) []string {
 		if ok && strings.ContainsRune(s.text, 0) {
 			r.problem(e.value, s.quoted()+" has a NUL character in it", "remove it")
 		}
-		variables = append(variables, e.name+"="+s.text)
+		c.AddEnv = append(c.AddEnv, e.name+"="+s.text)
 	}
-	slices.Sort(variables)
-	return variables
+	slices.Sort(c.AddEnv)
 }
 
-func (r *reader) directory(v value) string {
+func (r *reader) directory(v value) (string, bool) {
 	name, ok := r.text(v, "write the name of a directory")
 	if !ok {
-		return ""
+		return "", false
 	}
 	path := r.resolve(name)
 	switch info, err := os.Stat(path); {
@@ -347,5 +333,5 @@ func (r *reader) directory(v value) string {
 	case !info.IsDir():
 		r.problem(v, fmt.Sprintf("%q is not a directory", path), "name a directory")
 	}
-	return path
+	return path, true
 }

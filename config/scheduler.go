@@ -24,41 +24,29 @@ var schedulerShape = shape{
 	name:    "scheduler",
 	example: "write it like {spread: true, strategy: balanced}",
 	keys: []key{
-		{"spread", aBoolean, "false", "Each job belongs to one of the daemons, which alone claims its ticks."},
-		{"strategy", word(assignment.Names()...), recipes.DefaultGroupStrategy, "How the jobs are spread."},
-		{"name", aText, "host:pid", "Tells the daemons apart; each has another one."},
+		to("spread", yesOrNo, false, "Each job belongs to one of the daemons, which alone claims its ticks.", func(s *Scheduler) *bool { return &s.Spread }),
+		to("strategy", choice[string](assignment.Names()...), filled(recipes.DefaultGroupStrategy), "How the jobs are spread.", func(s *Scheduler) *string { return &s.Strategy }),
+		to("name", of[string]{kind: aText, read: (*reader).schedulerName}, "host:pid", "Tells the daemons apart; each has another one.", func(s *Scheduler) *string { return &s.Name }),
 	},
 	later: []string{"lateness", "pins", "weights", "participants"},
 	hints: map[string]string{"drain_timeout": "it belongs to the file, beside scheduler"},
 }
 
-func (r *reader) scheduler(v value) Scheduler {
-	s := Scheduler{Strategy: recipes.DefaultGroupStrategy}
-	o, ok := r.optional(v, schedulerShape)
-	if !ok {
-		return s
+func (r *reader) schedulerName(v value) (string, bool) {
+	name, ok := r.text(v, "write a name that no other daemon has, for example ${HOSTNAME}")
+	if ok {
+		r.checkGroupName(v, name, "a participant")
 	}
-	if v := o.get("spread"); v.exists() {
-		s.Spread, _ = r.boolean(v)
+	return name, ok
+}
+
+func (r *reader) checkScheduler(o object, s *Scheduler) {
+	if s.Spread {
+		return
 	}
-	if v := o.get("strategy"); v.exists() {
-		if name, ok := r.word(v, assignment.Names()...); ok {
-			s.Strategy = name
+	for _, field := range []string{"strategy", "name"} {
+		if v := o.get(field); v.exists() {
+			r.warn(v, field+" has no effect without spread: true", "write spread: true, or remove it")
 		}
 	}
-	if v := o.get("name"); v.exists() {
-		const instead = "write a name that no other daemon has, for example ${HOSTNAME}"
-		if name, ok := r.text(v, instead); ok {
-			s.Name = name
-			r.checkGroupName(v, name, "a participant")
-		}
-	}
-	if !s.Spread {
-		for _, field := range []string{"strategy", "name"} {
-			if v := o.get(field); v.exists() {
-				r.warn(v, field+" has no effect without spread: true", "write spread: true, or remove it")
-			}
-		}
-	}
-	return s
 }

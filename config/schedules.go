@@ -3,8 +3,6 @@ package config
 import (
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -34,36 +32,22 @@ var schedulesShape = shape{
 	name:    "temporal.schedules",
 	example: "write true, or it like {set: orders, orphans: pause}",
 	keys: []key{
-		{"set", aText, temporal.DefaultScheduleSet, "Tells these schedules from those of another configuration of the same root, which are no orphans here."},
-		{"orphans", word(string(temporal.OrphansPause), string(temporal.OrphansDelete), string(temporal.OrphansKeep)), string(temporal.OrphansPause), "What becomes of schedules whose jobs are gone."},
+		to("set", text("write a name such as orders"), filled(temporal.DefaultScheduleSet), "Tells these schedules from those of another configuration of the same root, which are no orphans here.", func(s *TemporalSchedules) *string { return &s.Set }),
+		to("orphans", choice[temporal.Orphans](temporal.OrphansPause, temporal.OrphansDelete, temporal.OrphansKeep), temporal.OrphansPause, "What becomes of schedules whose jobs are gone.", func(s *TemporalSchedules) *temporal.Orphans { return &s.Orphans }),
 	},
 	hints: map[string]string{"name": `did you mean "set"?`, "orphaned": `did you mean "orphans"?`},
 }
 
 // temporalSchedules reads true, false, or a mapping, which means true.
-func (r *reader) temporalSchedules(v value) TemporalSchedules {
-	s := TemporalSchedules{Asked: r.pushed, Orphans: temporal.OrphansPause, Set: temporal.DefaultScheduleSet}
-	if !v.exists() {
-		return s
+func (r *reader) temporalSchedules(v value, c *Config) {
+	s := &c.TemporalSchedules
+	if r.isMapping(v) {
+		_, ok := r.section(v, &schedulesShape, s)
+		s.Asked = ok || r.pushed
+		return
 	}
-	if v.node.Kind != yaml.MappingNode {
-		asked, _ := r.boolean(v)
-		s.Asked = asked || r.pushed
-		return s
-	}
-	o, ok := r.object(v, schedulesShape)
-	if !ok {
-		return s
-	}
-	s.Asked = true
-	if v := o.get("set"); v.exists() {
-		s.Set, _ = r.text(v, "write a name such as orders")
-	}
-	if v := o.get("orphans"); v.exists() {
-		word, _ := r.word(v, string(temporal.OrphansPause), string(temporal.OrphansDelete), string(temporal.OrphansKeep))
-		s.Orphans = temporal.Orphans(word)
-	}
-	return s
+	asked, _ := r.boolean(v)
+	s.Asked = asked || r.pushed
 }
 
 // temporalSchedule makes a job a schedule of the Temporal server, if it is to be
@@ -74,7 +58,7 @@ func (r *reader) temporalSchedule(o object, at value, t task, job *jobEntry) {
 		by = v.node.Value
 	}
 	w, ok := t.main.(*temporal.StartWorkflow)
-	if !ok || by == byLockkeeper || by == "" && !r.schedules.Asked {
+	if !ok || by == byLockkeeper || by == "" && !r.cfg.TemporalSchedules.Asked {
 		return
 	}
 	timing, err := scheduler.TimingOf(job.Job)

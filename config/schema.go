@@ -69,7 +69,7 @@ type schemaBuilder struct {
 
 // object makes the schema of a mapping of known keys.
 func (b *schemaBuilder) object(s *shape) (*schemaNode, error) {
-	n := &schemaNode{Type: "object", Properties: map[string]*schemaNode{}, Additional: false, Required: s.must}
+	n := &schemaNode{Type: "object", Properties: map[string]*schemaNode{}, Additional: false, Required: s.must()}
 	for _, k := range s.keys {
 		property, err := b.value(k.kind)
 		if err != nil {

@@ -153,7 +153,7 @@ func TestSchemaHasEveryFieldOfEveryShape(t *testing.T) {
 			for name, property := range def.Properties {
 				require.NotEmpty(t, property.Description, "%s.%s", place.shape.name, name)
 			}
-			for _, name := range place.shape.must {
+			for _, name := range place.shape.must() {
 				require.Contains(t, place.shape.names(), name)
 			}
 		}

@@ -26,9 +26,9 @@ var scopeShape = shape{
 	name:    "a scope",
 	example: "write it like cluster/orders: {owner: team-orders}",
 	keys: []key{
-		{"mode", word("exclusive", "shared"), "", "exclusive: nobody may have it with others."},
-		{lockDelay, aDuration, "", "How long nobody is granted its lock after a holder has gone without releasing it, unless the lock of a job says otherwise."},
-		{"owner", aText, "", "Who looks after what the scope protects, for people."},
+		by("mode", aMode.kind, "", "exclusive: nobody may have it with others.", (*reader).scopeMode),
+		by(lockDelay, aDuration, "", "How long nobody is granted its lock after a holder has gone without releasing it, unless the lock of a job says otherwise.", (*reader).scopeDelay),
+		to("owner", text("write a name, for people"), "", "Who looks after what the scope protects, for people.", func(s *Scope) *string { return &s.Owner }),
 	},
 	later: []string{"permits", "max_hold", "limits", "hold_at_least", "description"},
 }
@@ -50,24 +50,22 @@ func (r *reader) readScopes(v value) {
 			continue
 		}
 		scope := Scope{Name: e.name}
-		if o, ok := r.object(e.value, scopeShape); ok {
-			if v := o.get("mode"); v.exists() {
-				mode, ok := r.mode(v)
-				scope.Mode = mode
-				if ok && mode == priority.Exclusive {
-					r.exclusive[e.name] = v
-				}
-			}
-			if v := o.get(lockDelay); v.exists() {
-				if d, ok := r.delay(v); ok {
-					scope.LockDelay = &d
-				}
-			}
-			if v := o.get("owner"); v.exists() {
-				scope.Owner, _ = r.text(v, "write a name, for people")
-			}
-		}
+		r.section(e.value, &scopeShape, &scope)
 		r.scopes[e.name] = scope
+	}
+}
+
+func (r *reader) scopeMode(v value, s *Scope) {
+	mode, ok := r.mode(v)
+	s.Mode = mode
+	if ok && mode == priority.Exclusive {
+		r.exclusive[s.Name] = v
+	}
+}
+
+func (r *reader) scopeDelay(v value, s *Scope) {
+	if d, ok := r.delay(v); ok {
+		s.LockDelay = &d
 	}
 }
 

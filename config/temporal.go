@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"strconv"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -13,12 +14,13 @@ var temporalShape = shape{
 	name:    "temporal",
 	example: "write it like {address: temporal.example.com:7233, namespace: orders}",
 	keys: []key{
-		{"address", aText, temporal.DefaultAddress, "The frontend of the server, host:port."},
-		{"namespace", aText, "default", "The namespace that workflows are started in."},
-		{"identity", aText, "pid@host", "What the server knows the daemon by."},
-		{"api_key_file", aFile, "", "A file with the key that proves who the daemon is, as Temporal Cloud wants it; it needs tls."},
-		{"tls", like(&temporalTLSShape), "", "TLS to the server; {} trusts the certificate authorities of the system."},
-		{"schedules", oneOf(aBoolean, like(&schedulesShape)), "false", "Jobs that start workflows become schedules of the server, which starts them itself; the workflow takes the locks, in workers with the plugin."},
+		to("address", text("write host:port, for example localhost:7233"), temporal.DefaultAddress, "The frontend of the server, host:port.", func(c *Config) *string { return &c.Temporal.Address }),
+		to("namespace", text("write the name of a namespace"), "default", "The namespace that workflows are started in.", func(c *Config) *string { return &c.Temporal.Namespace }),
+		to("identity", text("write a name for people"), "pid@host", "What the server knows the daemon by.", func(c *Config) *string { return &c.Temporal.Identity }),
+		to("api_key_file", aSecretFile, "", "A file with the key that proves who the daemon is, as Temporal Cloud wants it; it needs tls.", func(c *Config) *string { return &c.Temporal.APIKeyFile }),
+		compared(apart("tls", like(&temporalTLSShape), "", "TLS to the server; {} trusts the certificate authorities of the system."), func(c *Config) *temporal.TLS { return c.Temporal.TLS }, nil),
+		compared(by("schedules", oneOf(aBoolean, like(&schedulesShape)), "false", "Jobs that start workflows become schedules of the server, which starts them itself; the workflow takes the locks, in workers with the plugin.", (*reader).temporalSchedules),
+			func(c *Config) TemporalSchedules { return c.TemporalSchedules }, nil),
 	},
 	hints: map[string]string{
 		"host": `did you mean "address"?`, "hostport": `did you mean "address"?`, "api_key": "put it into a file and name that: api_key_file: FILE",
@@ -33,22 +35,27 @@ var temporalTLSShape = shape{
 	hints:   tlsShape.hints,
 }
 
+const (
+	workflowExample = "write its type, for example Rebalance"
+	queueExample    = "write where its workers listen, for example orders"
+)
+
 var workflowShape = shape{
 	name:    "run.temporal",
 	example: "write it like {workflow: Rebalance, task_queue: orders}",
 	keys: []key{
-		{"workflow", aText, "", "The type of the workflow."},
-		{"task_queue", aText, "", "Where its workers listen."},
-		{"args", listOf(kind{what: "anything", scalar: ofAnything}), "", "What it is given."},
-		{"wait", aBoolean, "false", "The run lasts as long as the workflow, not only until it is started."},
-		{"terminate", aBoolean, "false", "With wait: ends a workflow that does not end when it is cancelled."},
-		{"cancel_timeout", aDuration, formatDuration(temporal.DefaultCancelTimeout), "With wait: how long the workflow has from the request to cancel it."},
-		{"execution_timeout", aDuration, "", "Bounds the workflow with all its retries and continuations."},
-		{"run_timeout", aDuration, "", "Bounds each of these."},
-		{"id_prefix", aText, "", "Stands in front of its id, which is the job and the instant of the tick."},
-		{"scheduled_by", word(byLockkeeper, byTemporal), "", "Who starts it at its times: a daemon, or the server as one of its own schedules. Defaults to what temporal.schedules says."},
+		needed(to("workflow", text(workflowExample), "", "The type of the workflow.", func(w *temporal.StartWorkflow) *string { return &w.Workflow }), workflowExample),
+		needed(to("task_queue", text(queueExample), "", "Where its workers listen.", func(w *temporal.StartWorkflow) *string { return &w.TaskQueue }), queueExample),
+		by("args", listOf(kind{what: "anything", scalar: ofAnything}), "", "What it is given.", (*reader).workflowArgs),
+		to("wait", yesOrNo, false, "The run lasts as long as the workflow, not only until it is started.", func(w *temporal.StartWorkflow) *bool { return &w.Wait }),
+		to("terminate", yesOrNo, false, "With wait: ends a workflow that does not end when it is cancelled.", func(w *temporal.StartWorkflow) *bool { return &w.Terminate }),
+		to("cancel_timeout", positive, formatDuration(temporal.DefaultCancelTimeout), "With wait: how long the workflow has from the request to cancel it.", func(w *temporal.StartWorkflow) *time.Duration { return &w.CancelTimeout }),
+		to("execution_timeout", positive, "", "Bounds the workflow with all its retries and continuations.", func(w *temporal.StartWorkflow) *time.Duration { return &w.ExecutionTimeout }),
+		to("run_timeout", positive, "", "Bounds each of these.", func(w *temporal.StartWorkflow) *time.Duration { return &w.RunTimeout }),
+		to("id_prefix", text("write a text such as orders-"), "", "Stands in front of its id, which is the job and the instant of the tick.", func(w *temporal.StartWorkflow) *string { return &w.IDPrefix }),
+		by("scheduled_by", word(byLockkeeper, byTemporal), "", "Who starts it at its times: a daemon, or the server as one of its own schedules. Defaults to what temporal.schedules says.",
+			func(r *reader, v value, _ *temporal.StartWorkflow) { _, _ = r.word(v, byLockkeeper, byTemporal) }), // see temporalSchedule
 	},
-	must: []string{"workflow", "task_queue"},
 	hints: map[string]string{
 		"type": `did you mean "workflow"?`, "queue": `did you mean "task_queue"?`, "input": `did you mean "args"?`, "id": "it is made of the job and the instant of the tick",
 		"address": "it belongs to the section temporal of the file", "namespace": "it belongs to the section temporal of the file",
@@ -62,55 +69,31 @@ type temporalClient interface {
 }
 
 // temporalServer reads how to reach a Temporal server.
-func (r *reader) temporalServer(v value) temporal.Options {
-	var options temporal.Options
-	o, ok := r.optional(v, temporalShape)
+func (r *reader) temporalServer(v value, c *Config) {
+	schedulesShape.preset(&c.TemporalSchedules)
+	c.TemporalSchedules.Asked = r.pushed
+	o, ok := r.optional(v, &temporalShape)
 	if !ok {
-		return options
+		return
 	}
 	before := r.problems()
-	for _, text := range []struct {
-		key     string
-		instead string
-		into    *string
-	}{
-		{"address", "write host:port, for example localhost:7233", &options.Address},
-		{"namespace", "write the name of a namespace", &options.Namespace},
-		{"identity", "write a name for people", &options.Identity},
-	} {
-		if v := o.get(text.key); v.exists() {
-			*text.into, _ = r.text(v, text.instead)
-		}
-	}
-	r.schedules = r.temporalSchedules(o.get("schedules"))
-	options.APIKeyFile = r.named(o.get("api_key_file"))
-	if options.APIKeyFile != "" {
-		r.secrets = append(r.secrets, options.APIKeyFile)
-	}
-	if t, ok := r.optional(o.get("tls"), temporalTLSShape); ok {
-		options.TLS = &temporal.TLS{
-			CAFile: r.named(t.get("ca_file")), CertFile: r.named(t.get("cert_file")), KeyFile: r.named(t.get("key_file")),
-		}
+	r.fill(o, c)
+	if t, ok := r.optional(o.get("tls"), &temporalTLSShape); ok {
+		c.Temporal.TLS = &temporal.TLS{}
+		c.Temporal.TLS.CAFile, _ = r.named(t.get("ca_file"))
+		c.Temporal.TLS.CertFile, _ = r.named(t.get("cert_file"))
+		c.Temporal.TLS.KeyFile, _ = aSecretFile.read(r, t.get("key_file"))
 		if v := t.get("server_name"); v.exists() {
-			options.TLS.ServerName, _ = r.text(v, "write the name in the server's certificate")
-		}
-		if options.TLS.KeyFile != "" {
-			r.secrets = append(r.secrets, options.TLS.KeyFile)
+			c.Temporal.TLS.ServerName, _ = r.text(v, "write the name in the server's certificate")
 		}
 		if !r.pair(t) {
-			return options
+			return
 		}
 		o.entries = joinedEntries(o.entries, "tls.", t.entries)
 	}
 	if r.problems() == before {
-		r.blamed(options.Validate(), func(field string) value {
-			if o.get(field).exists() {
-				return o.get(field)
-			}
-			return v
-		})
+		r.blamed(c.Temporal.Validate(), o.where)
 	}
-	return options
 }
 
 func joinedEntries(all map[string]entry, prefix string, more map[string]entry) map[string]entry {
@@ -121,88 +104,62 @@ func joinedEntries(all map[string]entry, prefix string, more map[string]entry) m
 }
 
 // named reads the name of a file that is there; the work reads it again.
-func (r *reader) named(v value) string {
+func (r *reader) named(v value) (string, bool) {
 	if !v.exists() {
-		return ""
+		return "", false
 	}
 	if _, ok := r.file(v); !ok {
-		return ""
+		return "", false
 	}
 	name, _ := r.text(v, "write the name of a file")
-	return r.resolve(name)
+	return r.resolve(name), true
 }
+
+// aSecretFile is one with a password or a private key in it.
+var aSecretFile = of[string]{kind: aFile, read: func(r *reader, v value) (string, bool) {
+	name, ok := r.named(v)
+	if ok {
+		r.secrets = append(r.secrets, name)
+	}
+	return name, ok
+}}
 
 // workflow reads a workflow to start; nil if it is none.
 func (r *reader) workflow(v value) *temporal.StartWorkflow {
-	o, ok := r.optional(v, workflowShape)
+	w := &temporal.StartWorkflow{}
+	o, ok := r.optional(v, &workflowShape)
 	if !ok {
 		return nil
 	}
-	w := &temporal.StartWorkflow{}
 	r.flow = o
 	before := r.problems()
-	for _, text := range []struct {
-		key, instead string
-		into         *string
-	}{
-		{"workflow", "write its type, for example Rebalance", &w.Workflow},
-		{"task_queue", "write where its workers listen, for example orders", &w.TaskQueue},
-		{"id_prefix", "write a text such as orders-", &w.IDPrefix},
-	} {
-		if v := o.get(text.key); v.exists() {
-			*text.into, _ = r.text(v, text.instead)
-		} else if !o.has(text.key) && text.key != "id_prefix" {
-			r.missing(o.value, text.key+" is missing", text.instead)
-		}
-	}
-	if v := o.get("args"); v.exists() {
-		items, _ := r.items(v, "write a list, for example [orders, {all: true}]")
-		for _, item := range items {
-			w.Args = append(w.Args, r.anything(item))
-		}
-	}
-	if v := o.get("wait"); v.exists() {
-		w.Wait, _ = r.boolean(v)
-	}
-	if v := o.get("terminate"); v.exists() {
-		w.Terminate, _ = r.boolean(v)
-	}
-	if v := o.get("cancel_timeout"); v.exists() {
-		w.CancelTimeout, _ = r.positive(v)
-	}
-	if v := o.get("scheduled_by"); v.exists() {
-		_, _ = r.word(v, byLockkeeper, byTemporal) // see temporalSchedule
-	}
-	if v := o.get("execution_timeout"); v.exists() {
-		w.ExecutionTimeout, _ = r.positive(v)
-	}
-	if v := o.get("run_timeout"); v.exists() {
-		w.RunTimeout, _ = r.positive(v)
-	}
+	r.fill(o, w)
 	if r.problems() > before || w.Workflow == "" || w.TaskQueue == "" {
 		return nil
 	}
 	w.Client = r.workflowClient(v)
-	r.blamed(w.Validate(), func(field string) value {
-		if o.get(field).exists() {
-			return o.get(field)
-		}
-		return v
-	})
+	r.blamed(w.Validate(), o.where)
 	if r.problems() > before {
 		return nil
 	}
 	return w
 }
 
+func (r *reader) workflowArgs(v value, w *temporal.StartWorkflow) {
+	items, _ := r.items(v, "write a list, for example [orders, {all: true}]")
+	for _, item := range items {
+		w.Args = append(w.Args, r.anything(item))
+	}
+}
+
 // workflowClient is the one of all workflows of the file: that of the
 // configuration before, if it is for the same server.
 func (r *reader) workflowClient(v value) temporal.Client {
-	if p := r.previous; r.client == nil && p != nil && p.client != nil && reflect.DeepEqual(p.Temporal, r.temporal) {
+	if p := r.previous; r.client == nil && p != nil && p.client != nil && reflect.DeepEqual(p.Temporal, r.cfg.Temporal) {
 		r.client = p.client
 	}
 	if r.client == nil {
-		made, err := temporal.NewClient(r.temporal)
+		made, err := temporal.NewClient(r.cfg.Temporal)
 		if r.refused(v, err) {
 			return nil
 		}

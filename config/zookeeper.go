@@ -25,15 +25,15 @@ var zookeeperShape = shape{
 	name:    "zookeeper",
 	example: `write it like {servers: [zk1:2181, zk2:2181]}`,
 	keys: []key{
-		{"servers", oneOf(aText, someOf(aText)), "", "The servers, host:port each, as a list or in one text; behind it a chroot."},
-		{"root", aText, "/lockkeeper", "The node that everything lives under."},
-		{"session_timeout", aDuration, "15s", "How long after the last sign of life a dead daemon's locks are freed."},
-		{"auth", like(&authShape), "", "Who the daemon is."},
-		{"operators", listOf(aText), "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too. lockkeeper init leaves the three lists in ZooKeeper: a file without them takes those, and one that has other ones is refused."},
-		{"contenders", listOf(aText), "", "Who may contend for locks, run jobs and join groups, named like operators. Once there are contenders or readers, the three lists say all that anybody may do, and the daemon's own identity has to be in one of them."},
-		{"readers", listOf(aText), "", "Who may see everything and write nothing, such as consoles and auditors, named like operators."},
-		{"ensembles", named(like(&ensembleShape)), "", "Other ensembles, by names of your choice, that have the locks of some scopes in place of this one. Every process of the cluster must say the same."},
-		{"tls", like(&tlsShape), "", "TLS to the servers; {} trusts the certificate authorities of the system."},
+		compared(apart("servers", oneOf(aText, someOf(aText)), "", "The servers, host:port each, as a list or in one text; behind it a chroot."), func(c *Config) string { return servers(c.Client) }, plain),
+		to("root", aRoot, "/lockkeeper", "The node that everything lives under.", func(c *Config) *string { return &c.Client.Root }),
+		compared(apart("session_timeout", aDuration, defaultSessionTimeout, "How long after the last sign of life a dead daemon's locks are freed."), func(c *Config) time.Duration { return c.Client.SessionTimeout }, period),
+		compared(apart("auth", like(&authShape), "", "Who the daemon is."), func(c *Config) any { return []any{c.Client.Auth, c.Client.X509} }, nil),
+		to("operators", identities, "", "Who may apply overrides, decide and set right whatever the daemon creates, as ZooKeeper's access lists name them: digest:USER:HASH (lockkeeper config operator prints it) or x509:SUBJECT. The daemons themselves belong into it, too. lockkeeper init leaves the three lists in ZooKeeper: a file without them takes those, and one that has other ones is refused.", func(c *Config) *[]string { return &c.Client.Operators }),
+		to("contenders", identities, "", "Who may contend for locks, run jobs and join groups, named like operators. Once there are contenders or readers, the three lists say all that anybody may do, and the daemon's own identity has to be in one of them.", func(c *Config) *[]string { return &c.Client.Contenders }),
+		to("readers", identities, "", "Who may see everything and write nothing, such as consoles and auditors, named like operators.", func(c *Config) *[]string { return &c.Client.Readers }),
+		compared(by("ensembles", named(like(&ensembleShape)), "", "Other ensembles, by names of your choice, that have the locks of some scopes in place of this one. Every process of the cluster must say the same.", (*reader).readEnsembles), func(c *Config) []Ensemble { return c.Ensembles }, nil),
+		comparedBy(apart("tls", like(&tlsShape), "", "TLS to the servers; {} trusts the certificate authorities of the system."), func(a, b *Config) bool { return sameTLS(a.Client.TLS, b.Client.TLS) }),
 	},
 	hints: map[string]string{
 		"operator": `did you mean "operators"?`, "contender": `did you mean "contenders"?`, "workers": `did you mean "contenders"?`, "members": `did you mean "contenders"?`,
@@ -45,24 +45,15 @@ var zookeeperShape = shape{
 }
 
 // zookeeper reads how to reach ZooKeeper, and which locks are elsewhere.
-func (r *reader) zookeeper(v value) (cfg recipes.Config, elsewhere []Ensemble) {
-	cfg = recipes.Config{SessionTimeout: defaultSessionTimeout}
+func (r *reader) zookeeper(v value, c *Config) {
+	cfg := &c.Client
+	cfg.SessionTimeout = defaultSessionTimeout
 	r.session = setting[time.Duration]{v: defaultSessionTimeout, from: builtin}
-	if !v.exists() {
-		return cfg, nil
-	}
-	o, ok := r.object(v, zookeeperShape)
+	o, ok := r.section(v, &zookeeperShape, c)
 	if !ok {
-		return cfg, nil
+		return
 	}
-	if servers := o.get("servers"); servers.exists() {
-		cfg.Servers, cfg.Chroot = r.servers(servers)
-	}
-	if v := o.get("root"); v.exists() {
-		if root, ok := r.text(v, "write an absolute path such as /lockkeeper"); ok && !r.refused(v, recipes.Config{Root: root}.Validate()) {
-			cfg.Root = root
-		}
-	}
+	cfg.Servers, cfg.Chroot = r.servers(o.get("servers"))
 	if v := o.get("session_timeout"); v.exists() {
 		r.session = setting[time.Duration]{at: v, given: true, bad: true}
 		if d, ok := r.duration(v, false); ok && !r.refused(v, recipes.Config{SessionTimeout: d}.Validate()) {
@@ -80,17 +71,13 @@ func (r *reader) zookeeper(v value) (cfg recipes.Config, elsewhere []Ensemble) {
 	default:
 		r.refused(auth, recipes.Config{X509: true, TLS: cfg.TLS}.Validate())
 	}
-	r.identities(o, &cfg)
-	return cfg, r.readEnsembles(o.get("ensembles"))
+	r.checkIdentities(o, cfg)
 }
 
-// identities reads who may do what, and looks whether that goes together.
-func (r *reader) identities(o object, cfg *recipes.Config) {
-	before := r.problems()
-	cfg.Operators = r.identityList(o.get("operators"))
-	cfg.Contenders = r.identityList(o.get("contenders"))
-	cfg.Readers = r.identityList(o.get("readers"))
-	if before != r.problems() || o.has("auth") && cfg.Auth == nil && !cfg.X509 {
+// checkIdentities looks whether those who may do something, if they could be read,
+// go together.
+func (r *reader) checkIdentities(o object, cfg *recipes.Config) {
+	if r.badIdentities || o.has("auth") && cfg.Auth == nil && !cfg.X509 {
 		return // who the daemon is is not known
 	}
 	err := recipes.Config{
@@ -111,24 +98,31 @@ func (r *reader) identities(o object, cfg *recipes.Config) {
 	}
 }
 
-func (r *reader) identityList(v value) (identities []string) {
-	if !v.exists() {
-		return nil
+// identities are users as ZooKeeper's access lists name them.
+var identities = of[[]string]{kind: listOf(aText), read: func(r *reader, v value) ([]string, bool) {
+	before := r.problems()
+	all := r.texts(v, "write [digest:USER:HASH]; lockkeeper config operator prints it", func(r *reader, item value, text string) bool {
+		return !r.refused(item, recipes.Config{Operators: []string{text}}.Validate())
+	})
+	r.badIdentities = r.badIdentities || r.problems() > before
+	return all, true
+}}
+
+// aRoot is the node that everything lives under.
+var aRoot = of[string]{kind: aText, read: func(r *reader, v value) (string, bool) {
+	root, ok := r.text(v, "write an absolute path such as /lockkeeper")
+	if !ok || r.refused(v, recipes.Config{Root: root}.Validate()) {
+		return "", false
 	}
-	const instead = `write [digest:USER:HASH]; lockkeeper config operator prints it`
-	items, _ := r.items(v, instead)
-	for _, item := range items {
-		text, ok := r.text(item, instead)
-		if ok && !r.refused(item, recipes.Config{Operators: []string{text}}.Validate()) {
-			identities = append(identities, text)
-		}
-	}
-	return identities
-}
+	return root, true
+}}
 
 // servers reads a list of host:port, or a connect string with a chroot.
 func (r *reader) servers(v value) (servers []string, chroot string) {
 	const instead = `write [zk1:2181, zk2:2181] or "zk1:2181,zk2:2181/chroot"`
+	if !v.exists() {
+		return nil, ""
+	}
 	if !r.isList(v) {
 		text, ok := r.text(v, instead)
 		if !ok {
@@ -164,8 +158,8 @@ var authShape = shape{
 	name:    "zookeeper.auth",
 	example: "write {digest_file: FILE}, where FILE has user:password in it",
 	keys: []key{
-		{"digest_file", aFile, "", "A file with one line, user:password."},
-		{"x509", aBoolean, "false", "The servers know the daemon by its certificate (zookeeper.tls); excludes digest_file."},
+		apart("digest_file", aFile, "", "A file with one line, user:password."),
+		apart("x509", aBoolean, "false", "The servers know the daemon by its certificate (zookeeper.tls); excludes digest_file."),
 	},
 	hints: map[string]string{
 		"user": "write digest_file: FILE, where FILE has user:password in it", "password": "put it into a file and name that: digest_file: FILE",
@@ -178,7 +172,7 @@ func (r *reader) auth(v value) (digest *recipes.Digest, x509 bool) {
 	if !v.exists() {
 		return nil, false
 	}
-	o, ok := r.object(v, authShape)
+	o, ok := r.object(v, &authShape)
 	if !ok {
 		return nil, false
 	}
@@ -214,10 +208,10 @@ var tlsShape = shape{
 	name:    "zookeeper.tls",
 	example: "write {ca_file: FILE}, or {} for the certificate authorities of the system",
 	keys: []key{
-		{"ca_file", aFile, "", "The certificate authorities to trust, in PEM form; without it, those of the system."},
-		{"cert_file", aFile, "", "The certificate of the daemon, in PEM form."},
-		{"key_file", aFile, "", "The private key of that certificate, in PEM form."},
-		{"server_name", aText, "", "The name in the servers' certificates, if it is not their host name."},
+		apart("ca_file", aFile, "", "The certificate authorities to trust, in PEM form; without it, those of the system."),
+		apart("cert_file", aFile, "", "The certificate of the daemon, in PEM form."),
+		apart("key_file", aFile, "", "The private key of that certificate, in PEM form."),
+		apart("server_name", aText, "", "The name in the servers' certificates, if it is not their host name."),
 	},
 	hints: map[string]string{
 		"insecure": "there is no such setting: name the certificate authority in ca_file", "insecure_skip_verify": "there is no such setting: name the certificate authority in ca_file",
@@ -226,10 +220,7 @@ var tlsShape = shape{
 }
 
 func (r *reader) tls(v value) *tls.Config {
-	if !v.exists() {
-		return nil
-	}
-	o, ok := r.object(v, tlsShape)
+	o, ok := r.optional(v, &tlsShape)
 	if !ok {
 		return nil
 	}
@@ -245,21 +236,28 @@ func (r *reader) tls(v value) *tls.Config {
 			}
 		}
 	}
-	cert, key := o.get("cert_file"), o.get("key_file")
-	if r.pair(o) && cert.exists() && key.exists() {
-		certPEM, okCert := r.file(cert)
-		keyPEM, okKey := r.privateFile(key)
-		if !okCert || !okKey {
-			return cfg
-		}
-		pair, err := tls.X509KeyPair(certPEM, keyPEM)
-		if err != nil {
-			r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")), "name a certificate and its private key, both in PEM form")
-			return cfg
-		}
+	if pair, ok := r.certificate(o); ok {
 		cfg.Certificates = []tls.Certificate{pair}
 	}
 	return cfg
+}
+
+// certificate reads the files of a certificate and its key, if both are there.
+func (r *reader) certificate(o object) (pair tls.Certificate, ok bool) {
+	cert, key := o.get("cert_file"), o.get("key_file")
+	if !r.pair(o) || !cert.exists() || !key.exists() {
+		return pair, false
+	}
+	certPEM, okCert := r.file(cert)
+	keyPEM, okKey := r.privateFile(key)
+	if !okCert || !okKey {
+		return pair, false
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")), "name a certificate and its private key, both in PEM form")
+	}
+	return pair, err == nil
 }
 
 // pair reports whether a certificate and its key are both there, or neither.
