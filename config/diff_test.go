@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,5 +70,18 @@ func fill(v reflect.Value) {
 		fill(v.Field(0))
 	default:
 		v.SetInt(v.Int() + 1)
+	}
+}
+
+// A key that Compare does not know would change without anybody being told.
+func TestEveryKeyOutsideOfJobsIsCompared(t *testing.T) {
+	inJobs := []string{"version", "defaults", "jobs", "drain_timeout", "preempt_delta"} // or part of another key
+	for _, s := range []*shape{
+		&fileShape, &zookeeperShape, &temporalShape, &prioritiesShape, &schedulerShape, &drainShape,
+		&emergencyShape, &approvalsShape, &auditShape, &metricsShape, &consoleShape, &logShape,
+	} {
+		for _, k := range s.keys {
+			require.Equal(t, slices.Contains(inJobs, k.name), k.compare == nil, "%s of %s", k.name, s.name)
+		}
 	}
 }
