@@ -17,8 +17,6 @@ import (
 
 const (
 	defaultSessionTimeout = 15 * time.Second
-	minSessionTimeout     = 10 * time.Millisecond
-	maxSessionTimeout     = time.Hour
 )
 
 var zookeeperShape = shape{
