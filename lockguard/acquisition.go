@@ -152,7 +152,7 @@ func (t *tenure) requestLocked() recipes.Request {
 	if t.mark == nil {
 		request.Patient = t.guard.approver != nil
 		if t.guard.overrides != nil || request.Patient {
-			request.Terms = t.terms
+			request.Revise = t.terms
 		}
 	}
 	if t.guard.overrides != nil {

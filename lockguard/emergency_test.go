@@ -41,7 +41,7 @@ func TestOverrideTakesTheLockForAPerson(t *testing.T) {
 			require.Equal(t, priority.Exclusive, r.Mode)
 			require.True(t, r.Forceful)
 			require.False(t, r.Patient)
-			require.Nil(t, r.Terms)
+			require.Nil(t, r.Revise)
 			require.Equal(t, 5*time.Second, *r.WaitingTimeout)
 			require.Equal(t, time.Hour, r.LeaseTimeout)
 			require.Equal(t, time.Hour, *r.AcquireTimeout)

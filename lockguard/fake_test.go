@@ -107,8 +107,8 @@ func (g *fakeGrant) Reference() Reference {
 	return Reference{Scope: g.scope, Hold: g.request.Hold, ID: g.ID(), Token: g.number, Mode: g.request.Mode}
 }
 
-func (g *fakeGrant) Terms() recipes.Terms {
-	return recipes.Terms{Priority: g.request.Priority, LeaseTimeout: g.request.LeaseTimeout, CleanupTimeout: g.request.CleanupTimeout}
+func (g *fakeGrant) Terms() recipes.Revision {
+	return recipes.Revision{Priority: g.request.Priority, LeaseTimeout: g.request.LeaseTimeout, CleanupTimeout: g.request.CleanupTimeout}
 }
 func (g *fakeGrant) Mode() priority.Mode                              { return g.request.Mode }
 func (g *fakeGrant) LeaseDeadline() time.Time                         { return time.Now().Add(g.request.LeaseTimeout) }

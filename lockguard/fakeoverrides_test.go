@@ -102,16 +102,16 @@ type queuePlace struct {
 	done    chan struct{} // closed when it has left the queue
 
 	mu    sync.Mutex
-	terms recipes.Terms
+	terms recipes.Revision
 }
 
 // wait is for fakeLocker.before.
 func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	p := &queuePlace{scope: g.scope, request: g.request, open: make(chan struct{}), done: make(chan struct{})}
 	defer close(p.done)
-	terms, changed := recipes.Terms{Priority: g.request.Priority}, (<-chan struct{})(nil)
-	if g.request.Terms != nil {
-		terms, changed = g.request.Terms()
+	terms, changed := recipes.Revision{Priority: g.request.Priority}, (<-chan struct{})(nil)
+	if g.request.Revise != nil {
+		terms, changed = g.request.Revise()
 	}
 	if terms.Withdraw != nil {
 		return withdrawn(terms.Withdraw)
@@ -137,11 +137,11 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 		case <-over:
 			why = &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
 		case <-changed:
-			terms, changed = g.request.Terms()
+			terms, changed = g.request.Revise()
 			if terms.Withdraw != nil {
 				why = withdrawn(terms.Withdraw)
 			} else if p.revise(terms) {
-				g.request.Notify(recipes.Revised{Terms: terms})
+				g.request.Notify(recipes.Revised{Revision: terms})
 			}
 		}
 		if why != nil && q.leave(p) {
@@ -190,7 +190,7 @@ func (q *queue) only() *queuePlace {
 }
 
 // revise reports false for one that was granted before, and for terms that it has.
-func (p *queuePlace) revise(terms recipes.Terms) bool {
+func (p *queuePlace) revise(terms recipes.Revision) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if isClosed(p.open) || sameTerms(terms, p.terms) {
@@ -201,7 +201,7 @@ func (p *queuePlace) revise(terms recipes.Terms) bool {
 }
 
 // asks returns the terms with which the request stands in the queue.
-func (p *queuePlace) asks() recipes.Terms {
+func (p *queuePlace) asks() recipes.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.terms

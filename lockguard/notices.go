@@ -42,7 +42,7 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 	case recipes.Requeued:
 		t.stream.add(Requeued{about, n.Cause})
 	case recipes.Revised:
-		t.revisedLocked(n.Terms)
+		t.revisedLocked(n.Revision)
 	case recipes.CleanupPending:
 		t.seekApprovalLocked(n)
 	case recipes.PendingOver:

@@ -73,14 +73,14 @@ func (c claim) settle(ctx context.Context, set override.Set, on actOn) override.
 // An offer is what a request asks for by now, in the words of the layer below,
 // and by which overrides.
 type offer struct {
-	terms  recipes.Terms
+	terms  recipes.Revision
 	effect override.Effect
 }
 
 // offerOf makes an offer of an effect, and of what was decided about the request.
 func (t *tenure) offerLocked(effect override.Effect) offer {
 	e := effect.Terms
-	o := offer{effect: effect, terms: recipes.Terms{
+	o := offer{effect: effect, terms: recipes.Revision{
 		Priority: e.Priority, Forceful: e.Forceful, WaitingTimeout: e.WaitingTimeout,
 		LeaseTimeout: e.LeaseTimeout, CleanupTimeout: e.CleanupTimeout, Override: t.mark,
 	}}
@@ -137,7 +137,7 @@ func (t *tenure) publishLocked(effect override.Effect) {
 }
 
 // terms says what the request asks for by now. See recipes.Request.Terms.
-func (t *tenure) terms() (recipes.Terms, <-chan struct{}) {
+func (t *tenure) terms() (recipes.Revision, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.stream.deliverSoon()
 	defer t.mu.Unlock()
@@ -150,7 +150,7 @@ func (t *tenure) terms() (recipes.Terms, <-chan struct{}) {
 }
 
 // revisedLocked is told with which terms the request stands in ZooKeeper.
-func (t *tenure) revisedLocked(terms recipes.Terms) {
+func (t *tenure) revisedLocked(terms recipes.Revision) {
 	for i, o := range slices.Backward(t.offers) {
 		if sameTerms(o.terms, terms) {
 			t.offers = t.offers[i:]
@@ -277,7 +277,7 @@ func (t *tenure) prolong(ctx context.Context, since time.Time, total time.Durati
 	return nil
 }
 
-func sameTerms(a, b recipes.Terms) bool {
+func sameTerms(a, b recipes.Revision) bool {
 	return a.Priority == b.Priority && a.Forceful == b.Forceful && same(a.WaitingTimeout, b.WaitingTimeout) &&
 		a.LeaseTimeout == b.LeaseTimeout && a.CleanupTimeout == b.CleanupTimeout && same(a.Override, b.Override) &&
 		(a.Withdraw == nil) == (b.Withdraw == nil)

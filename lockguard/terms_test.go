@@ -129,8 +129,8 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 		require.True(t, r.Forceful)
 		require.Equal(t, 5*time.Second, *r.WaitingTimeout)
 		require.Equal(t, &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, r.Override)
-		terms, _ := r.Terms()
-		require.Equal(t, recipes.Terms{
+		terms, _ := r.Revise()
+		require.Equal(t, recipes.Revision{
 			Priority: priority.Emergency, Forceful: true, WaitingTimeout: r.WaitingTimeout,
 			LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute, Override: r.Override,
 		}, terms)
@@ -279,7 +279,7 @@ func TestExtensionThatComesRightBeforeTheGrantReachesTheHolder(t *testing.T) {
 		// given a request that the layer below grants with the terms that it had
 		extensions := 0
 		o.locker.before = func(_ context.Context, g *fakeGrant) error {
-			g.request.Terms()
+			g.request.Revise()
 			o.overrides.put(extend(time.Hour))
 			time.Sleep(time.Second) // the guard has thought about it
 			return nil
@@ -333,7 +333,7 @@ func TestJobAndLabelsAreWhatOverridesFindRequestsBy(t *testing.T) {
 func TestGuardStaysCheapWithoutOverridesAndWithNoneInForce(t *testing.T) {
 	s := newSetup(t)
 	require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
-	require.Nil(t, s.locker.last().request.Terms)
+	require.Nil(t, s.locker.last().request.Revise)
 	require.Nil(t, s.locker.last().request.Authorize)
 	require.False(t, s.locker.last().request.Patient)
 

@@ -49,9 +49,9 @@ func (g *Grant) Reference() Reference {
 
 // Terms returns what the lock was granted for: of a grant that has joined or
 // adopted a hold, those of the hold.
-func (g *Grant) Terms() Terms {
+func (g *Grant) Terms() Revision {
 	r := g.req
-	return Terms{
+	return Revision{
 		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
 		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, Override: r.Override,
 	}

@@ -49,7 +49,7 @@ func (a *attempt) vouch(ctx context.Context, req *Request) error {
 	if !errors.As(err, new(*EmergencyError)) {
 		return err
 	}
-	if req.Terms == nil {
+	if req.Revise == nil {
 		return &finalError{err}
 	}
 	timer := time.NewTimer(vouchPatience)

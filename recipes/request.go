@@ -130,7 +130,7 @@ type Request struct {
 	// changed. It is asked before the request is made, and again after each
 	// change for as long as the request waits: see Terms. It must not block. A
 	// channel that is closed already is taken for one that is closed in 10 ms.
-	Terms func() (Terms, <-chan struct{})
+	Revise func() (Revision, <-chan struct{})
 
 	// Authorize, when set, is called before this request evicts holders, each
 	// time that it is about to: it has to return nil for that to happen. Once it
@@ -150,7 +150,7 @@ type Request struct {
 // A request whose priority changes takes the place that it would have, had it
 // been made just now. It is out of the queue at no time, and cannot be granted
 // twice.
-type Terms struct {
+type Revision struct {
 	Priority       priority.Level
 	Forceful       bool
 	WaitingTimeout *time.Duration
@@ -253,7 +253,7 @@ type (
 
 	// Revised: the request asks for something else by now, see Terms. After a
 	// change of its priority it is told its position again.
-	Revised struct{ Terms Terms }
+	Revised struct{ Revision Revision }
 
 	// CleanupPending: the waiting timeout of a Patient request is over, and the
 	// holders have not gone.

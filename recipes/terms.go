@@ -28,11 +28,11 @@ func isFinal(err error) bool {
 // A revision is what a request is to become.
 type revision struct {
 	req   Request
-	terms Terms
+	terms Revision
 }
 
 // under returns the request under other terms.
-func (r Request) under(t Terms) Request {
+func (r Request) under(t Revision) Request {
 	r.Priority, r.Forceful, r.WaitingTimeout = t.Priority, t.Forceful, t.WaitingTimeout
 	r.LeaseTimeout, r.CleanupTimeout, r.Override = t.LeaseTimeout, t.CleanupTimeout, t.Override
 	return r
@@ -51,7 +51,7 @@ func (r *Request) sameTerms(o *Request) bool {
 // something else. It costs nothing while it cannot have changed. An error ends
 // the request.
 func (a *attempt) consult() error {
-	if a.req.Terms == nil {
+	if a.req.Revise == nil {
 		return nil
 	}
 	if a.consulted {
@@ -85,10 +85,10 @@ func (a *attempt) consult() error {
 // ask asks for the terms of now. A channel that is closed when it comes is one
 // that was closed just then, or one that its owner has not renewed: that must
 // not make the request go round in circles.
-func (a *attempt) ask() Terms {
-	var terms Terms
+func (a *attempt) ask() Revision {
+	var terms Revision
 	for range 2 {
-		terms, a.changed = a.req.Terms()
+		terms, a.changed = a.req.Revise()
 		if !a.outdated() {
 			return terms
 		}
@@ -137,7 +137,7 @@ func (a *attempt) revised(r *revision) {
 	if a.next == r {
 		a.next = nil
 	}
-	a.notices.send(Revised{Terms: r.terms})
+	a.notices.send(Revised{Revision: r.terms})
 }
 
 // revise makes the waiting request what is asked for by now. It is called when

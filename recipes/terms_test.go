@@ -23,7 +23,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 	require.NoError(t, err)
 	for _, inner := range []error{errAmbiguous, errAgain, errSessionOver, errMoved, errAcquireTimeout} {
 		cause := fmt.Errorf("denied: %w", inner)
-		_, err := l.Acquire(t.Context(), Request{Terms: func() (Terms, <-chan struct{}) { return Terms{Withdraw: cause}, nil }})
+		_, err := l.Acquire(t.Context(), Request{Revise: func() (Revision, <-chan struct{}) { return Revision{Withdraw: cause}, nil }})
 		require.ErrorIs(t, err, cause)
 		calls := 0
 		_, err = l.Acquire(t.Context(), Request{

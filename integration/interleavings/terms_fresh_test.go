@@ -42,7 +42,7 @@ func TestRequestTakesTheLockUnderTheTermsOfNow(t *testing.T) {
 				w.never(T1(users).From("S"))
 				w.never(T3(users).From("S"))
 				frozen := errors.New("frozen")
-				s.change(func(t *recipes.Terms) { t.Withdraw = frozen })
+				s.change(func(t *recipes.Revision) { t.Withdraw = frozen })
 				lists.Release()
 				require.ErrorIs(w, u.Refused(), frozen)
 			})
@@ -83,7 +83,7 @@ func TestNewcomerWhoseSessionEndsIsToldTheTermsOfNow(t *testing.T) {
 		lists.Release()
 		u.Granted()
 		require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
-		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
+		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Revision.Priority)
 	})
 }
 
@@ -95,7 +95,7 @@ func TestWaiterThatLeavesBeforeItKnowsWhereItStandsLeavesNothing(t *testing.T) {
 	} {
 		for how, leaves := range map[string]func(u *user, s *terms){
 			"cancelled": func(u *user, _ *terms) { u.Cancel() },
-			"withdrawn": func(_ *user, s *terms) { s.change(func(t *recipes.Terms) { t.Withdraw = withdrawn }) },
+			"withdrawn": func(_ *user, s *terms) { s.change(func(t *recipes.Revision) { t.Withdraw = withdrawn }) },
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				scenario(t, func(w *world) {
@@ -130,8 +130,8 @@ func TestTermsThatAlwaysMayHaveChangedAreAskedForNowAndThen(t *testing.T) {
 		close(closed)
 		var asked terms
 		u := w.ask("S", at(3), asked.under, func(r *recipes.Request) {
-			terms := r.Terms
-			r.Terms = func() (recipes.Terms, <-chan struct{}) {
+			terms := r.Revise
+			r.Revise = func() (recipes.Revision, <-chan struct{}) {
 				now, _ := terms()
 				return now, closed
 			}

@@ -132,7 +132,7 @@ func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
 		w.never(T6(users).From("P"))
 
 		// when the request is ready to wait longer, and for a longer lease
-		s.change(func(t *recipes.Terms) { t.WaitingTimeout, t.LeaseTimeout = new(time.Hour), time.Hour })
+		s.change(func(t *recipes.Revision) { t.WaitingTimeout, t.LeaseTimeout = new(time.Hour), time.Hour })
 		await[recipes.Revised](p)
 		p.waits()
 
@@ -186,7 +186,7 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 		"denied": func(w *world) {
 			h, p, s := given(w)
 			denied := errors.New("denied")
-			s.change(func(t *recipes.Terms) { t.Withdraw = denied })
+			s.change(func(t *recipes.Revision) { t.Withdraw = denied })
 			require.ErrorIs(w, p.Refused(), denied)
 			await[recipes.PreemptWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())

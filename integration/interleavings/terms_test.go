@@ -16,19 +16,19 @@ import (
 // terms are what a request asks for, as somebody else changes them.
 type terms struct {
 	mu      sync.Mutex
-	now     recipes.Terms
+	now     recipes.Revision
 	changed chan struct{}
 	asked   int // how often they were asked for
 }
 
 // under makes a request ask for whatever the terms are, beginning with its own.
 func (t *terms) under(r *recipes.Request) {
-	t.now = recipes.Terms{
+	t.now = recipes.Revision{
 		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
 		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, Override: r.Override,
 	}
 	t.changed = make(chan struct{})
-	r.Terms = func() (recipes.Terms, <-chan struct{}) {
+	r.Revise = func() (recipes.Revision, <-chan struct{}) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.asked++
@@ -37,7 +37,7 @@ func (t *terms) under(r *recipes.Request) {
 }
 
 // change changes them, or nothing, and says so.
-func (t *terms) change(change ...func(*recipes.Terms)) {
+func (t *terms) change(change ...func(*recipes.Revision)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range change {
@@ -53,13 +53,13 @@ func (t *terms) timesAsked() int {
 	return t.asked
 }
 
-func to(level priority.Level) func(*recipes.Terms) {
-	return func(t *recipes.Terms) { t.Priority = level }
+func to(level priority.Level) func(*recipes.Revision) {
+	return func(t *recipes.Revision) { t.Priority = level }
 }
 
 // byForce is what an operator makes of a request: it takes the lock at once.
-func byForce(mark *recipes.Mark) func(*recipes.Terms) {
-	return func(t *recipes.Terms) { t.Forceful, t.WaitingTimeout, t.Override = true, new(time.Duration), mark }
+func byForce(mark *recipes.Mark) func(*recipes.Revision) {
+	return func(t *recipes.Revision) { t.Forceful, t.WaitingTimeout, t.Override = true, new(time.Duration), mark }
 }
 
 var incident = &recipes.Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
@@ -84,7 +84,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			s.change(to(7))
 
 			// then it is told, stands in front, and is granted first
-			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Terms.Priority)
+			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Revision.Priority)
 			require.Equal(w, 1, u.Queued().Position)
 			require.Equal(w, 1, moves.Fired())
 			require.NotEqual(w, before, u.id())
@@ -153,7 +153,7 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 		w.never(T12(users).From("S"))
 		w.never(T13(users).From("S"))
 		for n := range 3 {
-			s.change(func(t *recipes.Terms) { t.WaitingTimeout = new(time.Minute) })
+			s.change(func(t *recipes.Revision) { t.WaitingTimeout = new(time.Minute) })
 			w.eventually("it has asked again", func() bool { return s.timesAsked() > n+1 })
 		}
 
@@ -170,7 +170,7 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 // place, or under the new ones; it does not take its own write for a grant.
 func TestWaiterThatChangesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 	for how, c := range map[string]struct {
-		change   func(*recipes.Terms)
+		change   func(*recipes.Revision)
 		sends    zktest.Match
 		of       func(recipes.Contender) any
 		old, new any
@@ -179,7 +179,7 @@ func TestWaiterThatChangesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 			to(7), T12(users), func(c recipes.Contender) any { return c.Priority }, priority.Level(3), priority.Level(7),
 		},
 		"it changes in its place": {
-			func(t *recipes.Terms) { t.LeaseTimeout = time.Hour }, T13(users),
+			func(t *recipes.Revision) { t.LeaseTimeout = time.Hour }, T13(users),
 			func(c recipes.Contender) any { return c.LeaseTimeout }, time.Minute, time.Hour,
 		},
 	} {
@@ -276,7 +276,7 @@ func TestWaiterIsGrantedBeforeItKnowsWhetherItHasChanged(t *testing.T) {
 				u := w.wait("S", at(3), lease(time.Minute), s.under)
 				returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
 				lost := lose(w.On(T13(users).From("S").Nth(1)))
-				s.change(func(t *recipes.Terms) { t.LeaseTimeout = time.Hour })
+				s.change(func(t *recipes.Revision) { t.LeaseTimeout = time.Hour })
 				w.reached(lost)
 				w.reached(returns)
 				h.release()
@@ -350,7 +350,7 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 		await[recipes.Revised](u)
 
 		// then that is where it stands
-		require.Equal(w, levels[1], await[recipes.Revised](u).Terms.Priority)
+		require.Equal(w, levels[1], await[recipes.Revised](u).Revision.Priority)
 		u.Queued()
 		order := []string{"A", "S"}
 		if levels[1] > 5 {
@@ -367,7 +367,7 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 // that moment goes on to the next.
 func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
 	frozen := errors.New("frozen")
-	freeze := func(t *recipes.Terms) { t.Withdraw = frozen }
+	freeze := func(t *recipes.Revision) { t.Withdraw = frozen }
 	scenarios(t, map[string]func(w *world){
 		"before it is made": func(w *world) {
 			w.client("S")
@@ -424,7 +424,7 @@ func TestRequestWhoseTermsCanNeverWorkLeaves(t *testing.T) {
 		w.hold("H", at(9))
 		var s terms
 		u := w.wait("S", at(3), s.under)
-		s.change(func(t *recipes.Terms) { t.LeaseTimeout = -1 })
+		s.change(func(t *recipes.Revision) { t.LeaseTimeout = -1 })
 		var wrong *recipes.RequestError
 		require.ErrorAs(w, u.Refused(), &wrong)
 		require.Equal(w, "lease_timeout", wrong.Field)

@@ -345,14 +345,14 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 func TestAdopterDoesNotMissOneThatMovesWhileItLooks(t *testing.T) {
 	h := share(t)
 	holder := h.hold("holder", harness.At(9))
-	terms, revise := changingTerms(recipes.Terms{LeaseTimeout: time.Hour})
-	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Terms = terms })
+	terms, revise := changingTerms(recipes.Revision{LeaseTimeout: time.Hour})
+	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Revise = terms })
 	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 
 	c, wire := h.wired()
 	h.meanwhile(wire.On(zktest.Op(zktest.GetData).Nth(2)).Hold(), func() { // of the ticket's node, which the list has shown
-		revise(recipes.Terms{Priority: 3, LeaseTimeout: time.Hour})
+		revise(recipes.Revision{Priority: 3, LeaseTimeout: time.Hour})
 		require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 	})
 	adopter := h.adoptBy(h.lock(c), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})

@@ -341,15 +341,15 @@ func TestAdopterOfAWaiterThatLeavesIsToldSo(t *testing.T) {
 func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 	h := share(t)
 	holder := h.hold("holder", harness.At(9))
-	terms, revise := changingTerms(recipes.Terms{LeaseTimeout: time.Hour})
-	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Terms = terms })
+	terms, revise := changingTerms(recipes.Revision{LeaseTimeout: time.Hour})
+	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Revise = terms })
 	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 	adopter := h.adopt("adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
 	adopter.Queued()
 
 	// when the ticket gets another priority while it is waited for
-	revise(recipes.Terms{Priority: 3, LeaseTimeout: time.Hour})
+	revise(recipes.Revision{Priority: 3, LeaseTimeout: time.Hour})
 	require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 
 	// then it is adopted all the same
@@ -359,19 +359,19 @@ func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 }
 
 // changingTerms are terms that revise changes.
-func changingTerms(first recipes.Terms) (terms func() (recipes.Terms, <-chan struct{}), revise func(recipes.Terms)) {
+func changingTerms(first recipes.Revision) (terms func() (recipes.Revision, <-chan struct{}), revise func(recipes.Revision)) {
 	type offer struct {
-		terms   recipes.Terms
+		terms   recipes.Revision
 		changed chan struct{}
 	}
 	now := make(chan offer, 1)
 	now <- offer{first, make(chan struct{})}
-	terms = func() (recipes.Terms, <-chan struct{}) {
+	terms = func() (recipes.Revision, <-chan struct{}) {
 		o := <-now
 		now <- o
 		return o.terms, o.changed
 	}
-	revise = func(next recipes.Terms) {
+	revise = func(next recipes.Revision) {
 		o := <-now
 		now <- offer{next, make(chan struct{})}
 		close(o.changed)

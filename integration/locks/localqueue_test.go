@@ -255,10 +255,10 @@ func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	c := h.Client(inLine(8))
 	changed := make(chan struct{})
 	var mu sync.Mutex
-	terms := recipes.Terms{LeaseTimeout: time.Minute}
+	terms := recipes.Revision{LeaseTimeout: time.Minute}
 	boosted := func(r *recipes.Request) {
 		r.LeaseTimeout = time.Minute
-		r.Terms = func() (recipes.Terms, <-chan struct{}) {
+		r.Revise = func() (recipes.Revision, <-chan struct{}) {
 			mu.Lock()
 			defer mu.Unlock()
 			return terms, changed

@@ -268,12 +268,12 @@ var scenes = []scene{
 			})
 			s.user("B", 100*ms, func(u *user) {
 				r := at(5)
-				r.Terms = become(r, 800*ms, func(t *recipes.Terms) { t.Forceful = true })
+				r.Revise = become(r, 800*ms, func(t *recipes.Revision) { t.Forceful = true })
 				u.acquire(users, r).stay(200 * ms).release()
 			})
 			s.user("C", 200*ms, func(u *user) {
 				r := at(2)
-				r.Terms = become(r, 400*ms, func(t *recipes.Terms) { t.Priority = 7 })
+				r.Revise = become(r, 400*ms, func(t *recipes.Revision) { t.Priority = 7 })
 				u.acquire(users, r).stay(200 * ms).release()
 			})
 			s.user("D", 1200*ms, func(u *user) {
@@ -301,14 +301,14 @@ var scenes = []scene{
 }
 
 // become are terms that are others after a while.
-func become(r recipes.Request, after time.Duration, change func(*recipes.Terms)) func() (recipes.Terms, <-chan struct{}) {
-	terms := recipes.Terms{
+func become(r recipes.Request, after time.Duration, change func(*recipes.Revision)) func() (recipes.Revision, <-chan struct{}) {
+	terms := recipes.Revision{
 		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
 		LeaseTimeout: recipes.DefaultLeaseTimeout, CleanupTimeout: r.CleanupTimeout,
 	}
 	changed := make(chan struct{})
 	time.AfterFunc(after, func() { close(changed) })
-	return func() (recipes.Terms, <-chan struct{}) {
+	return func() (recipes.Revision, <-chan struct{}) {
 		select {
 		case <-changed:
 			now := terms

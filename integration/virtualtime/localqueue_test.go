@@ -85,11 +85,11 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 				released := make(chan struct{})
 				late := func() recipes.Request { // it asks for its terms when it joins, and again before it asks ZooKeeper
 					asked := 0
-					return recipes.Request{Terms: func() (recipes.Terms, <-chan struct{}) {
+					return recipes.Request{Revise: func() (recipes.Revision, <-chan struct{}) {
 						if asked++; asked > 1 {
 							<-released
 						}
-						return recipes.Terms{LeaseTimeout: day}, nil
+						return recipes.Revision{LeaseTimeout: day}, nil
 					}}
 				}
 

@@ -163,17 +163,17 @@ func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 		held, err := acquire(holder, recipes.Request{})
 		require.NoError(w, err)
 		change := make(chan struct{})
-		terms := func() (recipes.Terms, <-chan struct{}) {
+		terms := func() (recipes.Revision, <-chan struct{}) {
 			select {
 			case <-change:
-				return recipes.Terms{LeaseTimeout: time.Hour}, nil
+				return recipes.Revision{LeaseTimeout: time.Hour}, nil
 			default:
-				return recipes.Terms{LeaseTimeout: day}, change
+				return recipes.Revision{LeaseTimeout: day}, change
 			}
 		}
 		var crowd sync.WaitGroup
 		crowd.Go(func() {
-			_, err := acquire(front, recipes.Request{AcquireTimeout: new(30 * time.Minute), Terms: terms})
+			_, err := acquire(front, recipes.Request{AcquireTimeout: new(30 * time.Minute), Revise: terms})
 			if !recipes.IsNotAcquired(err) {
 				w.Error(err)
 			}
