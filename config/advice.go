@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -73,8 +74,8 @@ func (r *reader) advisePatience(l, below lockOfJob) {
 		at = waiting.at
 	}
 	r.warn(at, fmt.Sprintf("waiting_timeout (%s%s) is shorter than the cleanup_timeout (%s) of the job %s, which has the same scope: this one would give up first",
-		formatDuration(*waiting.v), waiting.origin(), formatDuration(below.cleanup.v), quote(below.job)),
-		fmt.Sprintf("write %s or more", formatDuration(below.cleanup.v)))
+		words.Duration(*waiting.v), waiting.origin(), words.Duration(below.cleanup.v), quote(below.job)),
+		fmt.Sprintf("write %s or more", words.Duration(below.cleanup.v)))
 }
 
 func (l lockEntry) isTry() bool { return l.acquire.v != nil && *l.acquire.v == 0 }
@@ -95,9 +96,9 @@ func (r *reader) adviseTogether(locks []lockEntry) {
 		}
 		length := unset
 		if acquire.v != nil {
-			length = formatDuration(*acquire.v)
+			length = words.Duration(*acquire.v)
 		}
 		r.warn(acquire.at, fmt.Sprintf("acquire_timeout (%s) does nothing: that of %s is shorter (%s%s), and the shortest counts for all locks of a job",
-			length, quote(shortest.scope), formatDuration(*shortest.acquire.v), shortest.acquire.origin()), "remove it, or write the same for all")
+			length, quote(shortest.scope), words.Duration(*shortest.acquire.v), shortest.acquire.origin()), "remove it, or write the same for all")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -189,7 +190,7 @@ func (r *reader) escalateAfter(v value, s *temporal.EscalationStep) {
 	after, ok := r.positive(v)
 	s.AfterMS = after.Milliseconds()
 	if deadline := r.cfg.Approvals.Deadline; ok && after >= deadline {
-		r.warn(v, fmt.Sprintf("nobody is told: the deadline is over by then, after %s", formatDuration(deadline)), "write less")
+		r.warn(v, fmt.Sprintf("nobody is told: the deadline is over by then, after %s", words.Duration(deadline)), "write less")
 	}
 }
 

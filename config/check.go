@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -27,14 +28,14 @@ func (r *reader) checkPolicies(job jobEntry, locks bool) {
 	if hasty.lease.bad {
 		return
 	}
-	lease := fmt.Sprintf("lease_timeout%s (%s%s)", hasty.among(job.locks), formatDuration(hasty.lease.v), hasty.lease.origin())
+	lease := fmt.Sprintf("lease_timeout%s (%s%s)", hasty.among(job.locks), words.Duration(hasty.lease.v), hasty.lease.origin())
 	if timeout := p.timeout; timeout.v > hasty.lease.v && (timeout.given || hasty.lease.given) {
 		r.warn(r.firstGiven(timeout.at, timeout.given, hasty.lease.at), fmt.Sprintf("timeout (%s%s) is longer than %s: after the lease anybody may ask the job to go",
-			formatDuration(timeout.v), timeout.origin(), lease), "write a lease_timeout as long as the work may take")
+			words.Duration(timeout.v), timeout.origin(), lease), "write a lease_timeout as long as the work may take")
 	}
 	if hold := job.holdAtLeast; hold.v > hasty.lease.v {
 		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is longer than %s: after the lease anybody may ask the job to go",
-			formatDuration(hold.v), lease), "write a lease_timeout as long as the locks are to be held")
+			words.Duration(hold.v), lease), "write a lease_timeout as long as the locks are to be held")
 	}
 }
 
@@ -49,21 +50,21 @@ func (r *reader) checkPeriod(job jobEntry) {
 	if period == 0 {
 		return
 	}
-	every := formatDuration(period)
+	every := words.Duration(period)
 	if jitter := p.jitter; !jitter.bad && jitter.v >= period {
 		at := jitter.at
 		if !jitter.given {
 			at = job.name
 		}
-		r.problem(at, fmt.Sprintf("jitter (%s%s) must be shorter than the time between two ticks (%s)", formatDuration(jitter.v), jitter.origin(), every), "write a shorter jitter in the job")
+		r.problem(at, fmt.Sprintf("jitter (%s%s) must be shorter than the time between two ticks (%s)", words.Duration(jitter.v), jitter.origin(), every), "write a shorter jitter in the job")
 	}
 	waits := p.overlap.v.Policy == jobs.OverlapAllowAll
 	if !waits && p.retry.given && pauses >= period {
 		r.warn(p.retry.at, fmt.Sprintf("the pauses between %d retries (%s in all) take longer than the time between two ticks (%s): ticks come due meanwhile",
-			p.retry.v.Max, formatDuration(pauses), every), "write a smaller max, or shorter pauses")
+			p.retry.v.Max, words.Duration(pauses), every), "write a smaller max, or shorter pauses")
 	}
 	if hold := job.holdAtLeast; hold.v >= period {
-		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is not shorter than the time between two ticks (%s): ticks come due meanwhile", formatDuration(hold.v), every), "write a shorter one")
+		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is not shorter than the time between two ticks (%s): ticks come due meanwhile", words.Duration(hold.v), every), "write a shorter one")
 	}
 }
 

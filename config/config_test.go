@@ -64,30 +64,42 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, "Europe/Berlin", backup.TimeZone)
 	require.Equal(t, 50*time.Minute, backup.Timeout)
 	require.Equal(t, []lockguard.Requirement{{
-		AcquireTimeout: ptr(30 * time.Minute), CleanupTimeout: 2 * time.Minute, LeaseTimeout: time.Hour, MinRuntime: time.Minute, PreemptDelta: 10, Message: "nightly backup",
+		Terms: priority.Terms{
+			AcquireTimeout: ptr(30 * time.Minute), CleanupTimeout: 2 * time.Minute, LeaseTimeout: time.Hour, MinRuntime: time.Minute, PreemptDelta: 10,
+			Priority: 50, WaitingTimeout: ptr(5 * time.Minute),
+		}, Message: "nightly backup",
 		Class: "cluster/{name}/resource/{name}",
-		Owner: "backup", Priority: 50, Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
+		Owner: "backup", Scope: "cluster/orders/resource/users",
 	}}, backup.Requirements)
 	require.Implements(t, (*jobs.Cleaner)(nil), backup.Work)
 
 	require.Equal(t, []lockguard.Requirement{{
-		CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "compact", Priority: 20, Scope: "cluster/orders/resource/users",
+		Terms: priority.Terms{CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Priority: 20}, Owner: "compact", Scope: "cluster/orders/resource/users",
 	}}, compact.Requirements)
 	require.Equal(t, &jobs.Command{Argv: []string{"/usr/local/bin/compact", "--all"}, CleanupTimeout: 30 * time.Second}, compact.Work)
 
 	require.Equal(t, []lockguard.Requirement{{
-		CleanupTimeout: 30 * time.Second, Forceful: true, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "hotfix", Priority: 90,
-		Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(3 * time.Minute),
+		Terms: priority.Terms{
+			CleanupTimeout: 30 * time.Second, Forceful: true, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Priority: 90,
+			WaitingTimeout: ptr(3 * time.Minute),
+		}, Owner: "hotfix",
+		Scope: "cluster/orders/resource/users",
 	}}, hotfix.Requirements)
 
 	require.Equal(t, []lockguard.Requirement{
 		{
-			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "move", Priority: 20,
-			Scope: "cluster/orders/resource/users", WaitingTimeout: ptr(5 * time.Minute),
+			Terms: priority.Terms{
+				CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Priority: 20,
+				WaitingTimeout: ptr(5 * time.Minute),
+			}, Owner: "move",
+			Scope: "cluster/orders/resource/users",
 		},
 		{
-			CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Owner: "move", Priority: 20,
-			LockDelay: 30 * time.Second, Scope: "cluster/orders/resource/totals", Mode: priority.Shared, WaitingTimeout: ptr(5 * time.Minute),
+			Terms: priority.Terms{
+				CleanupTimeout: 30 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Priority: 20,
+				LockDelay: 30 * time.Second, Mode: priority.Shared, WaitingTimeout: ptr(5 * time.Minute),
+			}, Owner: "move",
+			Scope: "cluster/orders/resource/totals",
 		},
 	}, move.Requirements)
 
@@ -144,7 +156,7 @@ func TestEmptySettingsHaveDefaults(t *testing.T) {
 	cfg := mustParse(t, job(""))
 
 	require.Equal(t, recipes.Config{SessionTimeout: 15 * time.Second}, cfg.Client)
-	require.Equal(t, Defaults{Job: jobs.Job{TimeZone: "UTC"}, Lock: lockguard.Requirement{LeaseTimeout: 10 * time.Minute}}, cfg.Defaults)
+	require.Equal(t, Defaults{Job: jobs.Job{TimeZone: "UTC"}, Lock: lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}}}, cfg.Defaults)
 	require.Equal(t, scheduler.DefaultDrainFinish, cfg.Drain.Finish)
 	require.Equal(t, Log{Format: "text", Level: slog.LevelInfo}, cfg.Log)
 	require.Empty(t, cfg.Scopes)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -187,11 +188,11 @@ func period(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return formatDuration(d)
+	return words.Duration(d)
 }
 
 // limit writes a limit of the drain as the file has it.
-func limit(d time.Duration) string { return formatDuration(max(d, 0)) }
+func limit(d time.Duration) string { return words.Duration(max(d, 0)) }
 
 func compareJobs(a, b jobs.Job, sameWork bool) []Change {
 	var c changes
@@ -205,16 +206,16 @@ func compareJobs(a, b jobs.Job, sameWork bool) []Change {
 	compare(&c, "timezone", a.TimeZone, b.TimeZone, plain)
 	compare(&c, "dst", a.DST, b.DST, nil)
 	compare(&c, "misfire", a.Misfire, b.Misfire, func(m jobs.Misfire) string {
-		return words(m.Policy, labelled("window", period(m.Window)), counted("max", m.Max))
+		return described(m.Policy, labelled("window", period(m.Window)), counted("max", m.Max))
 	})
-	compare(&c, "overlap", a.Overlap, b.Overlap, func(o jobs.Overlap) string { return words(o.Policy, counted("max", o.Max)) })
+	compare(&c, "overlap", a.Overlap, b.Overlap, func(o jobs.Overlap) string { return described(o.Policy, counted("max", o.Max)) })
 	compare(&c, "blackout", orNone(a.Blackouts), orNone(b.Blackouts), nil)
 	compare(&c, "jitter", a.Jitter, b.Jitter, period)
 	compare(&c, "timeout", a.Timeout, b.Timeout, period)
 	compare(&c, "retry", a.Retry, b.Retry, func(r jobs.Retry) string {
-		return words(fmt.Sprint(r.Max), labelled("initial", period(r.Initial)), labelled("max_interval", period(r.MaxInterval)))
+		return described(fmt.Sprint(r.Max), labelled("initial", period(r.Initial)), labelled("max_interval", period(r.MaxInterval)))
 	})
-	compare(&c, "on_preempt", a.OnPreempt, b.OnPreempt, func(o jobs.OnPreempt) string { return words(o.Then, counted("max_preemptions", o.MaxPreemptions)) })
+	compare(&c, "on_preempt", a.OnPreempt, b.OnPreempt, func(o jobs.OnPreempt) string { return described(o.Then, counted("max_preemptions", o.MaxPreemptions)) })
 	compare(&c, "pause_after_failures", a.PauseAfterFailures, b.PauseAfterFailures, plain)
 	compare(&c, "pause_for", a.PauseFor, b.PauseFor, period)
 	compare(&c, "stuck_after", a.StuckAfter, b.StuckAfter, period)
@@ -249,7 +250,7 @@ func orEmpty(labels map[string]string) map[string]string {
 	return labels
 }
 
-func words[T ~string](policy T, more ...string) string {
+func described[T ~string](policy T, more ...string) string {
 	all := []string{string(policy)}
 	for _, m := range more {
 		if m != "" {

@@ -59,15 +59,3 @@ func meantDuration(text string) string {
 	}
 	return b.String()
 }
-
-// formatDuration writes 10m where Go writes 10m0s.
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 func TestMeantDurations(t *testing.T) {
@@ -34,13 +36,13 @@ func TestMeantDurations(t *testing.T) {
 }
 
 func TestFormattedDurationsAreShortAndReadTheSame(t *testing.T) {
-	require.Equal(t, "10m", formatDuration(10*time.Minute))
-	require.Equal(t, "2h", formatDuration(2*time.Hour))
-	require.Equal(t, "0s", formatDuration(0))
-	require.Equal(t, "1h0m5s", formatDuration(time.Hour+5*time.Second))
+	require.Equal(t, "10m", words.Duration(10*time.Minute))
+	require.Equal(t, "2h", words.Duration(2*time.Hour))
+	require.Equal(t, "0s", words.Duration(0))
+	require.Equal(t, "1h0m5s", words.Duration(time.Hour+5*time.Second))
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64().Draw(t, "d"))
-		back, what, _ := parseDuration(formatDuration(d))
+		back, what, _ := parseDuration(words.Duration(d))
 		require.Empty(t, what)
 		require.Equal(t, d, back)
 	})

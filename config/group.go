@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
@@ -121,7 +122,7 @@ func (r *reader) strategy(v value) (string, bool) {
 func (r *reader) groupDebounce(v value) (time.Duration, bool) {
 	d, ok := r.positive(v)
 	if ok && d > longestDebounce {
-		r.problem(v, formatDuration(d)+" is too long", "write "+formatDuration(longestDebounce)+" or less")
+		r.problem(v, words.Duration(d)+" is too long", "write "+words.Duration(longestDebounce)+" or less")
 	}
 	return d, ok
 }

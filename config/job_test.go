@@ -100,8 +100,8 @@ jobs:
       - {scope: cluster/orders, message: both or none, cleanup_timeout: 5s}
 `))
 	require.Equal(t, []lockguard.Requirement{
-		{Scope: "cluster/users", Owner: "move", Priority: 7, LeaseTimeout: time.Hour, CleanupTimeout: 20 * time.Second},
-		{Scope: "cluster/orders", Owner: "move", Message: "both or none", LeaseTimeout: time.Hour, CleanupTimeout: 5 * time.Second},
+		{Scope: "cluster/users", Owner: "move", Terms: priority.Terms{Priority: 7, LeaseTimeout: time.Hour, CleanupTimeout: 20 * time.Second}},
+		{Scope: "cluster/orders", Owner: "move", Message: "both or none", Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: 5 * time.Second}},
 	}, cfg.Jobs[0].Requirements, "in the order of the file")
 	require.Equal(t, 5*time.Second, cfg.Jobs[0].Work.(*jobs.Command).CleanupTimeout, "the shortest: any of the locks may have to go")
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // A key is one field of a shape, declared once: its name, what it may be, what
@@ -144,7 +146,7 @@ func asWritten(without any) string {
 	case nil:
 		return ""
 	case time.Duration:
-		return formatDuration(without)
+		return words.Duration(without)
 	}
 	return fmt.Sprint(without)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -25,13 +26,13 @@ const lockDelay = "lock_delay"
 var lockKeys = []key{
 	inherits("mode", aMode, "exclusive", "exclusive has the lock alone, shared together with other shared ones.", func(s *lockSettings) *setting[priority.Mode] { return &s.mode }),
 	inherits("priority", of[rank]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: (*reader).priority}, "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes.", func(s *lockSettings) *setting[rank] { return &s.priority }),
-	inherits("lease_timeout", positive, recipes.DefaultLeaseTimeout, "How long the work needs; after it, the lock is given up as soon as somebody asks.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
-	inherits("cleanup_timeout", notNegative, "0s; commands "+formatDuration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
+	inherits("lease_timeout", positive, priority.DefaultLeaseTimeout, "How long the work needs; after it, the lock is given up as soon as somebody asks.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
+	inherits("cleanup_timeout", notNegative, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
 	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
 	inherits("acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
 	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
 	inherits("min_runtime", notNegative, "0s", "How long the holder is not asked to go for somebody's priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
-	inherits(lockDelay, aDelay, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; "+formatDuration(recipes.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
+	inherits(lockDelay, aDelay, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }
 
 var (
@@ -92,7 +93,7 @@ func (l lockEntry) among(all []lockEntry) string {
 
 func builtinLockSettings() lockSettings {
 	return lockSettings{
-		lease:   setting[time.Duration]{v: recipes.DefaultLeaseTimeout, from: builtin},
+		lease:   setting[time.Duration]{v: priority.DefaultLeaseTimeout, from: builtin},
 		cleanup: setting[time.Duration]{from: builtin},
 	}
 }
@@ -118,8 +119,8 @@ func (r *reader) notNegative(v value) (time.Duration, bool) { return r.duration(
 // delay reads a lock-delay.
 func (r *reader) delay(v value) (time.Duration, bool) {
 	d, ok := r.duration(v, true)
-	if ok && d > recipes.MaxLockDelay {
-		r.problem(v, fmt.Sprintf("%s is longer than %s", formatDuration(d), formatDuration(recipes.MaxLockDelay)), "write how long work that was cut off may still do harm")
+	if ok && d > priority.MaxLockDelay {
+		r.problem(v, fmt.Sprintf("%s is longer than %s", words.Duration(d), words.Duration(priority.MaxLockDelay)), "write how long work that was cut off may still do harm")
 		return 0, false
 	}
 	return d, ok
@@ -189,17 +190,19 @@ func (r *reader) class(v value, into *lockguard.Requirement) {
 
 func (r *reader) requirement(s lockSettings) lockguard.Requirement {
 	requirement := lockguard.Requirement{
-		AcquireTimeout: s.acquire.v,
-		CleanupTimeout: s.cleanup.v,
-		Forceful:       s.forceful.v,
-		LeaseTimeout:   s.lease.v,
-		LockDelay:      s.delay.v,
-		MinRuntime:     s.minimum.v,
-		Mode:           s.mode.v,
-		NeverPreempts:  s.priority.v.neverPreempts,
-		PreemptDelta:   r.preemptDelta,
-		Priority:       s.priority.v.level,
-		WaitingTimeout: s.waiting.v,
+		Terms: priority.Terms{
+			AcquireTimeout: s.acquire.v,
+			CleanupTimeout: s.cleanup.v,
+			Forceful:       s.forceful.v,
+			LeaseTimeout:   s.lease.v,
+			LockDelay:      s.delay.v,
+			MinRuntime:     s.minimum.v,
+			Mode:           s.mode.v,
+			NeverPreempts:  s.priority.v.neverPreempts,
+			PreemptDelta:   r.preemptDelta,
+			Priority:       s.priority.v.level,
+			WaitingTimeout: s.waiting.v,
+		},
 	}
 	if requirement.NeverPreempts {
 		requirement.PreemptDelta = 0 // it would mean nothing
@@ -217,16 +220,16 @@ func (r *reader) checkLock(s lockSettings) {
 			at = cleanup.at
 		}
 		r.problem(at, fmt.Sprintf("cleanup_timeout (%s%s) must be shorter than lease_timeout (%s%s)",
-			formatDuration(cleanup.v), cleanup.origin(), formatDuration(lease.v), lease.origin()), "shorten the one or lengthen the other")
+			words.Duration(cleanup.v), cleanup.origin(), words.Duration(lease.v), lease.origin()), "shorten the one or lengthen the other")
 	}
 	if least := s.minimum; !lease.bad && !least.bad && least.v > lease.v && (lease.given || least.given) {
 		r.problem(r.firstGiven(least.at, least.given, lease.at), fmt.Sprintf("min_runtime (%s%s) is longer than lease_timeout (%s%s)",
-			formatDuration(least.v), least.origin(), formatDuration(lease.v), lease.origin()), "shorten the one or lengthen the other")
+			words.Duration(least.v), least.origin(), words.Duration(lease.v), lease.origin()), "shorten the one or lengthen the other")
 	}
 	if !lease.bad && lease.v < r.session.v {
 		what := fmt.Sprintf("lease_timeout (%s%s) is shorter than zookeeper.session_timeout (%s%s), within which a dead holder is noticed",
-			formatDuration(lease.v), lease.origin(), formatDuration(r.session.v), r.session.origin())
-		instead := fmt.Sprintf("write %s or more, or a shorter session_timeout", formatDuration(r.session.v))
+			words.Duration(lease.v), lease.origin(), words.Duration(r.session.v), r.session.origin())
+		instead := fmt.Sprintf("write %s or more, or a shorter session_timeout", words.Duration(r.session.v))
 		switch {
 		case lease.given:
 			r.problem(lease.at, what, instead)
@@ -254,7 +257,7 @@ func (r *reader) adviseLock(s lockSettings) {
 		r.warn(r.firstGiven(acquire.at, acquire.given, waiting.at), "acquire_timeout 0 never preempts: waiting_timeout does nothing", "remove one of them")
 	case *acquire.v > 0 && waiting.v != nil && *waiting.v > *acquire.v && (acquire.given || waiting.given):
 		r.warn(r.firstGiven(waiting.at, waiting.given, acquire.at),
-			fmt.Sprintf("waiting_timeout (%s%s) is longer than acquire_timeout (%s%s), which ends first", formatDuration(*waiting.v), waiting.origin(), formatDuration(*acquire.v), acquire.origin()),
+			fmt.Sprintf("waiting_timeout (%s%s) is longer than acquire_timeout (%s%s), which ends first", words.Duration(*waiting.v), waiting.origin(), words.Duration(*acquire.v), acquire.origin()),
 			"lengthen the acquire_timeout or shorten the waiting_timeout")
 	}
 }

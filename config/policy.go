@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/scheduler"
@@ -34,7 +35,7 @@ var misfireShape = shape{
 	example: "write a policy such as once, or {policy: all, window: 1h}",
 	keys: []key{
 		to("policy", misfireWords, misfireWords.words[0], "Which ticks run late that were due while no daemon ran.", func(m *jobs.Misfire) *jobs.MisfirePolicy { return &m.Policy }),
-		to("window", positive, formatDuration(jobs.DefaultMisfireWindow), "How old a tick may be to run late.", func(m *jobs.Misfire) *time.Duration { return &m.Window }),
+		to("window", positive, words.Duration(jobs.DefaultMisfireWindow), "How old a tick may be to run late.", func(m *jobs.Misfire) *time.Duration { return &m.Window }),
 		to("max", howMany, fmt.Sprint(jobs.DefaultMisfireMax), "How many ticks the policy all makes up for, the newest ones.", func(m *jobs.Misfire) *int { return &m.Max }),
 	},
 }
@@ -54,8 +55,8 @@ var retryShape = shape{
 	example: "write how many times, for example 3, or {max: 3, initial: 10s}",
 	keys: []key{
 		to("max", howManyRetries, "0", "How many times a run that failed is tried again.", func(r *jobs.Retry) *int { return &r.Max }),
-		to("initial", positive, formatDuration(jobs.DefaultRetryInitial), "The pause before the first retry; each further one is twice as long.", func(r *jobs.Retry) *time.Duration { return &r.Initial }),
-		to("max_interval", positive, formatDuration(jobs.DefaultRetryMaxInterval), "The longest pause.", func(r *jobs.Retry) *time.Duration { return &r.MaxInterval }),
+		to("initial", positive, words.Duration(jobs.DefaultRetryInitial), "The pause before the first retry; each further one is twice as long.", func(r *jobs.Retry) *time.Duration { return &r.Initial }),
+		to("max_interval", positive, words.Duration(jobs.DefaultRetryMaxInterval), "The longest pause.", func(r *jobs.Retry) *time.Duration { return &r.MaxInterval }),
 	},
 	hints: map[string]string{"attempts": `did you mean "max"?`, "delay": `did you mean "initial"?`, "backoff": `did you mean "initial"?`},
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -232,7 +233,7 @@ jobs:
 
 	batch, scavenger, number := cfg.Jobs[0].Requirements[0], cfg.Jobs[0].Requirements[1], cfg.Jobs[0].Requirements[2]
 	require.Equal(t, lockguard.Requirement{
-		CleanupTimeout: 10 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, Owner: "a", PreemptDelta: 10, Priority: 20, Scope: "s",
+		Terms: priority.Terms{CleanupTimeout: 10 * time.Second, LeaseTimeout: 10 * time.Minute, MinRuntime: time.Minute, PreemptDelta: 10, Priority: 20}, Owner: "a", Scope: "s",
 	}, batch)
 	require.True(t, scavenger.NeverPreempts)
 	require.Zero(t, scavenger.PreemptDelta)

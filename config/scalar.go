@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // A scalar is a value of one word or text, with the environment put in.
@@ -133,7 +135,7 @@ func (d *decoder) duration(v value, zero bool) (time.Duration, bool) {
 	case what != "":
 		what = s.quoted() + " is not a duration"
 	case length < 0:
-		what, instead = s.quoted()+" is negative", fmt.Sprintf("write %q", formatDuration(-length))
+		what, instead = s.quoted()+" is negative", fmt.Sprintf("write %q", words.Duration(-length))
 	case length == 0 && !zero:
 		what, instead = s.quoted()+" must be positive", `write a duration such as "30s", or leave it out`
 	case length > 0 && length < time.Millisecond:

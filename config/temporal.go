@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -49,7 +50,7 @@ var workflowShape = shape{
 		by("args", listOf(kind{what: "anything", scalar: ofAnything}), "", "What it is given.", (*reader).workflowArgs),
 		to("wait", yesOrNo, false, "The run lasts as long as the workflow, not only until it is started.", func(w *temporal.StartWorkflow) *bool { return &w.Wait }),
 		to("terminate", yesOrNo, false, "With wait: ends a workflow that does not end when it is cancelled.", func(w *temporal.StartWorkflow) *bool { return &w.Terminate }),
-		to("cancel_timeout", positive, formatDuration(temporal.DefaultCancelTimeout), "With wait: how long the workflow has from the request to cancel it.", func(w *temporal.StartWorkflow) *time.Duration { return &w.CancelTimeout }),
+		to("cancel_timeout", positive, words.Duration(temporal.DefaultCancelTimeout), "With wait: how long the workflow has from the request to cancel it.", func(w *temporal.StartWorkflow) *time.Duration { return &w.CancelTimeout }),
 		to("execution_timeout", positive, "", "Bounds the workflow with all its retries and continuations.", func(w *temporal.StartWorkflow) *time.Duration { return &w.ExecutionTimeout }),
 		to("run_timeout", positive, "", "Bounds each of these.", func(w *temporal.StartWorkflow) *time.Duration { return &w.RunTimeout }),
 		to("id_prefix", text("write a text such as orders-"), "", "Stands in front of its id, which is the job and the instant of the tick.", func(w *temporal.StartWorkflow) *string { return &w.IDPrefix }),

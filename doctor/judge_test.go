@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -188,8 +189,8 @@ func TestSessionTimeouts(t *testing.T) {
 func TestLeasesAgainstTheSessionTimeout(t *testing.T) {
 	require.Equal(t, "skipped: no configuration file was named, so the leases of jobs are not known", run(checkLeases, &facts{}, Options{}))
 	cfg := &config.Config{Jobs: []jobs.Job{
-		{Name: "quick", Requirements: []lockguard.Requirement{{Scope: "db", LeaseTimeout: 5 * time.Second, AcquireTimeout: new(2 * time.Second)}}},
-		{Name: "slow", Requirements: []lockguard.Requirement{{Scope: "db", LeaseTimeout: time.Hour}}},
+		{Name: "quick", Requirements: []lockguard.Requirement{{Scope: "db", Terms: priority.Terms{LeaseTimeout: 5 * time.Second, AcquireTimeout: new(2 * time.Second)}}}},
+		{Name: "slow", Requirements: []lockguard.Requirement{{Scope: "db", Terms: priority.Terms{LeaseTimeout: time.Hour}}}},
 	}}
 	x := &facts{granted: 15 * time.Second}
 	require.Equal(t, "warning: the lease is shorter than the session timeout of 15s: quick on db (5s); when the holder's machine dies, its lock is free only when the session ends\n"+

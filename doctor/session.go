@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -29,10 +30,10 @@ func checkSession(f *findings, x *facts, o Options) {
 			continue
 		}
 		if s.timeout != asked {
-			f.warn(s.address, fmt.Sprintf("grants a session timeout of %s in place of %s%s", whole(s.timeout), whole(asked), bounds(s)),
-				fmt.Sprintf("ask for %s (zookeeper.session_timeout, --zk-session-timeout), or set minSessionTimeout and maxSessionTimeout in zoo.cfg", whole(s.timeout)))
+			f.warn(s.address, fmt.Sprintf("grants a session timeout of %s in place of %s%s", words.Duration(s.timeout), words.Duration(asked), bounds(s)),
+				fmt.Sprintf("ask for %s (zookeeper.session_timeout, --zk-session-timeout), or set minSessionTimeout and maxSessionTimeout in zoo.cfg", words.Duration(s.timeout)))
 		} else {
-			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", whole(asked)))
+			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", words.Duration(asked)))
 		}
 		if known {
 			checkMargin(f, s, o, tick)
@@ -56,15 +57,15 @@ func checkMargin(f *findings, s *server, o Options, tick time.Duration) {
 	if margin >= least {
 		return
 	}
-	remedy := fmt.Sprintf("use a margin of %s or more", whole(least.Round(time.Millisecond)))
+	remedy := fmt.Sprintf("use a margin of %s or more", words.Duration(least.Round(time.Millisecond)))
 	if o.Client.Margin == 0 {
-		remedy = fmt.Sprintf("ask for a session timeout of %s or more", whole(enoughSession(tick)))
+		remedy = fmt.Sprintf("ask for a session timeout of %s or more", words.Duration(enoughSession(tick)))
 		if s.timeout < enoughSession(tick) && s.timeout >= shortestSession {
 			remedy += ", or shorten tickTime in zoo.cfg"
 		}
 	}
 	f.warn(s.address, fmt.Sprintf("a holder keeps %s to the end of its session of %s, and with a tick of %s it needs %s: a lock may be given away a moment before its holder knows",
-		whole(margin.Round(time.Millisecond)), whole(s.timeout), whole(tick), whole(least.Round(time.Millisecond))), remedy)
+		words.Duration(margin.Round(time.Millisecond)), words.Duration(s.timeout), words.Duration(tick), words.Duration(least.Round(time.Millisecond))), remedy)
 }
 
 // shortestSession is the shortest session timeout, in tenths of a second, whose margin is long enough
@@ -82,9 +83,9 @@ func bounds(s *server) string {
 	if !ok || !also {
 		return ""
 	}
-	text := fmt.Sprintf(": it allows %s to %s", whole(milliseconds(least)), whole(milliseconds(most)))
+	text := fmt.Sprintf(": it allows %s to %s", words.Duration(milliseconds(least)), words.Duration(milliseconds(most)))
 	if tick, ok := s.figures.number("tick_time"); ok {
-		text += fmt.Sprintf(", with a tick of %s", whole(milliseconds(tick)))
+		text += fmt.Sprintf(", with a tick of %s", words.Duration(milliseconds(tick)))
 	}
 	return text
 }
@@ -107,25 +108,25 @@ func checkLeases(f *findings, x *facts, o Options) {
 		for _, r := range job.Requirements {
 			locks++
 			if r.LeaseTimeout > 0 && r.LeaseTimeout < timeout {
-				shorter = append(shorter, fmt.Sprintf("%s on %s (%s)", job.Name, r.Scope, whole(r.LeaseTimeout)))
+				shorter = append(shorter, fmt.Sprintf("%s on %s (%s)", job.Name, r.Scope, words.Duration(r.LeaseTimeout)))
 			}
 			if r.AcquireTimeout != nil && *r.AcquireTimeout > 0 && *r.AcquireTimeout < timeout {
-				grace = append(grace, fmt.Sprintf("%s on %s (%s)", job.Name, r.Scope, whole(*r.AcquireTimeout)))
+				grace = append(grace, fmt.Sprintf("%s on %s (%s)", job.Name, r.Scope, words.Duration(*r.AcquireTimeout)))
 			}
 		}
 	}
 	slices.Sort(shorter)
 	slices.Sort(grace)
 	if len(shorter) > 0 {
-		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, its lock is free only when the session ends", whole(timeout), some(shorter)),
+		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, its lock is free only when the session ends", words.Duration(timeout), some(shorter)),
 			"shorten the session timeout, or reckon with it")
 	}
 	if len(grace) > 0 {
-		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a holder such a request gives up before the lock is free", whole(timeout), some(grace)),
+		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a holder such a request gives up before the lock is free", words.Duration(timeout), some(grace)),
 			"lengthen the acquire timeout, or shorten the session timeout")
 	}
 	if len(shorter)+len(grace) == 0 {
-		f.ok("", fmt.Sprintf("the timeouts of %s fit a session timeout of %s", countOf(locks, "lock"), whole(timeout)))
+		f.ok("", fmt.Sprintf("the timeouts of %s fit a session timeout of %s", countOf(locks, "lock"), words.Duration(timeout)))
 	}
 }
 

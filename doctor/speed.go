@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // What is slow, and what is too slow.
@@ -30,7 +32,7 @@ func checkLatency(f *findings, x *facts, _ Options) {
 		case milliseconds(average) >= slowServer:
 			f.warn(s.address, found, "give its transaction log a disk of its own (dataLogDir), and look at garbage collection and swapping")
 		case s.timeout > 0 && longest > s.timeout/3:
-			f.warn(s.address, found+fmt.Sprintf(": one took more than a third of the session timeout (%s)", whole(s.timeout)), "if that goes on (srst resets the figures), look at its disk, garbage collection and swapping")
+			f.warn(s.address, found+fmt.Sprintf(": one took more than a third of the session timeout (%s)", words.Duration(s.timeout)), "if that goes on (srst resets the figures), look at its disk, garbage collection and swapping")
 		default:
 			f.ok(s.address, found)
 		}
@@ -53,7 +55,7 @@ func checkRoundTrips(f *findings, x *facts, o Options) {
 		slowest := max(s.sync.percentile(99), s.write.percentile(99))
 		switch {
 		case s.timeout > 0 && slowest > s.timeout/4:
-			f.problem(s.address, found+fmt.Sprintf(": sessions of %s are at risk", whole(s.timeout)), "lengthen the session timeout until the cause is found: disk, network, garbage collection")
+			f.problem(s.address, found+fmt.Sprintf(": sessions of %s are at risk", words.Duration(s.timeout)), "lengthen the session timeout until the cause is found: disk, network, garbage collection")
 		case slowest > slowWrite, s.read.percentile(99) > slowRead:
 			f.warn(s.address, found, "each lock costs two writes: look at the disk of the servers' transaction log, and at the network; lockkeeper bench tells more")
 		default:
@@ -85,19 +87,7 @@ func short(d time.Duration) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return whole(d.Round(time.Second))
-}
-
-// whole writes a duration as the file has it: 1m30s, 15s, 24h.
-func whole(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return words.Duration(d.Round(time.Second))
 }
 
 // checkLoad is about what waits inside the servers.

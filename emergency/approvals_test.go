@@ -42,7 +42,7 @@ func (w *world) court(policy emergency.Policy) *court {
 	c.began = time.Now()
 	go func() {
 		waiting := time.Second
-		r := lockguard.Requirement{Scope: orders, Owner: "critical", Priority: 50, WaitingTimeout: &waiting}
+		r := lockguard.Requirement{Scope: orders, Owner: "critical", Terms: priority.Terms{Priority: 50, WaitingTimeout: &waiting}}
 		c.request <- guard.Do(w.t.Context(), r, func(context.Context) error { return nil })
 	}()
 	return c

@@ -95,8 +95,10 @@ func (p Preemption) NewMark() *recipes.Mark {
 func (p Preemption) Request(s recipes.LockState, mark *recipes.Mark) recipes.Request {
 	const more = 5 * time.Second // for the way
 	r := recipes.Request{
-		Owner: mark.By, Message: "preempts the holder: " + mark.Reason, Priority: priority.Emergency, Override: mark,
-		Forceful: p.Force, LeaseTimeout: time.Minute,
+		Owner: mark.By, Message: "preempts the holder: " + mark.Reason, Terms: priority.Terms{
+			Priority: priority.Emergency,
+			Forceful: p.Force, LeaseTimeout: time.Minute,
+		}, Override: mark,
 	}
 	if p.Force {
 		r.WaitingTimeout = p.Grace

@@ -172,7 +172,7 @@ func (w *world) job(ctx context.Context, client *recipes.Client, cleanup time.Du
 	require.NoError(w.t, err)
 	done, began := make(chan error, 1), make(chan struct{})
 	go func() {
-		done <- guard.Do(ctx, lockguard.Requirement{Scope: orders, LeaseTimeout: 24 * time.Hour, CleanupTimeout: 2 * cleanup}, func(ctx context.Context) error {
+		done <- guard.Do(ctx, lockguard.Requirement{Scope: orders, Terms: priority.Terms{LeaseTimeout: 24 * time.Hour, CleanupTimeout: 2 * cleanup}}, func(ctx context.Context) error {
 			close(began)
 			<-ctx.Done()
 			time.Sleep(cleanup)

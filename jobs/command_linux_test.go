@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestCommandThatSucceedsReturnsNil(t *testing.T) {
@@ -83,7 +84,7 @@ func TestCommandSeesItsRunAndItsLockInTheEnvironment(t *testing.T) {
 	h := newFakeHold(t)
 	h.trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	h.info = lockguard.Info{
-		Requirement:   lockguard.Requirement{Scope: "cluster/orders", Priority: 40},
+		Requirement:   lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{Priority: 40}},
 		Token:         4294967298,
 		LeaseDeadline: time.Date(2026, 11, 21, 14, 30, 0, 123, time.FixedZone("", 3600)),
 	}

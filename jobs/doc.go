@@ -13,8 +13,8 @@
 //		Name:     "compact",
 //		Schedule: "*/5 * * * *",
 //		Requirements: []lockguard.Requirement{{
-//			Scope:          "cluster/orders",
-//			CleanupTimeout: 10 * time.Second,
+//			Scope: "cluster/orders",
+//			Terms: priority.Terms{CleanupTimeout: 10 * time.Second},
 //		}},
 //		Work: &jobs.Command{Argv: []string{"/usr/local/bin/compact", "--all"}},
 //	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func ExampleJob_Do() {
@@ -52,7 +53,7 @@ func ExampleWithCleanup() {
 	})
 	job := jobs.Job{
 		Name:         "compact",
-		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}}},
 		Work:         jobs.WithCleanup(compact, restore),
 	}
 	fmt.Println(job.Validate())
@@ -95,7 +96,7 @@ func ExampleHTTP() {
 func ExampleCleanedBy() {
 	job := jobs.Job{
 		Name:         "compact",
-		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}}},
 		Work: jobs.CleanedBy(
 			&jobs.HTTP{URL: "https://orders.example.com/compaction"},
 			&jobs.HTTP{URL: "https://orders.example.com/compaction", Method: http.MethodDelete},

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // tick is an instant of a schedule.
@@ -422,7 +423,7 @@ func TestInvalidRequests(t *testing.T) {
 func TestProblemsOfACleanupOfAnyKindAreToldAsItsOwn(t *testing.T) {
 	job := Job{
 		Name:         "a",
-		Requirements: []lockguard.Requirement{{Scope: "s", CleanupTimeout: time.Second}},
+		Requirements: []lockguard.Requirement{{Scope: "s", Terms: priority.Terms{CleanupTimeout: time.Second}}},
 		Work:         CleanedBy(&HTTP{}, &Command{Argv: []string{"a", "\x00"}}),
 	}
 	err := job.Validate()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 var errOver = errors.New("over")
@@ -23,8 +24,8 @@ func TestJobValidateTellsAllAtOnce(t *testing.T) {
 		Name:    "nightly/backup",
 		Timeout: -time.Second,
 		Requirements: []lockguard.Requirement{
-			{Scope: "", Priority: math.MaxInt32},
-			{Scope: "b", CleanupTimeout: time.Second},
+			{Scope: "", Terms: priority.Terms{Priority: math.MaxInt32}},
+			{Scope: "b", Terms: priority.Terms{CleanupTimeout: time.Second}},
 			{Scope: "b"},
 		},
 		Work: WithCleanup(&Command{}, nothing),
@@ -82,8 +83,8 @@ func TestJobRunsUnderItsLocksWithItsHook(t *testing.T) {
 	job := Job{
 		Name: "compact",
 		Requirements: []lockguard.Requirement{
-			{Scope: "cluster/users", CleanupTimeout: time.Second, Owner: "own"},
-			{Scope: "cluster/orders", CleanupTimeout: time.Second},
+			{Scope: "cluster/users", Terms: priority.Terms{CleanupTimeout: time.Second}, Owner: "own"},
+			{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: time.Second}},
 		},
 		Work: WithCleanup(step("work"), step("cleanup")),
 	}

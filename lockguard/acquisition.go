@@ -137,18 +137,10 @@ func (t *tenure) try(ctx, caller context.Context, effect override.Effect, change
 
 // requestLocked is the request that is made with the present terms.
 func (t *tenure) requestLocked() recipes.Request {
-	attempt, terms := t.attempt, t.made.terms
+	attempt := t.attempt
 	request := t.requirement.request(t.subject.Trace, func(n recipes.Notice) { t.notice(attempt, n) })
-	request.Priority, request.Forceful, request.WaitingTimeout = terms.Priority, terms.Forceful, terms.WaitingTimeout
-	request.LeaseTimeout, request.CleanupTimeout = terms.LeaseTimeout, terms.CleanupTimeout
+	request.Terms, request.Override, request.Under = t.made.terms.Terms, t.made.terms.Override, t.under
 	request.AcquireTimeout = t.left()
-	request.Override, request.Under = terms.Override, t.under
-	switch {
-	case t.early:
-		request.MinRuntime = 0
-	case request.MinRuntime == t.requirement.LeaseTimeout:
-		request.MinRuntime = terms.LeaseTimeout // nothing but the end of the lease ends the hold
-	}
 	if t.mark == nil {
 		request.Patient = t.guard.approver != nil
 		if t.guard.overrides != nil || request.Patient {

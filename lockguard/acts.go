@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -198,7 +199,7 @@ func (g *Guard) audit(ctx context.Context, entry recipes.AuditEntry) error {
 }
 
 // named names what overrides can change as the configuration does.
-func named(t override.Terms) map[string]string {
+func named(t priority.Terms) map[string]string {
 	return map[string]string{
 		"priority":        strconv.FormatInt(int64(t.Priority), 10),
 		"forceful":        strconv.FormatBool(t.Forceful),
@@ -210,7 +211,7 @@ func named(t override.Terms) map[string]string {
 }
 
 // differences are the terms that have changed.
-func differences(before, after override.Terms) (was, is map[string]string) {
+func differences(before, after priority.Terms) (was, is map[string]string) {
 	was, is = named(before), named(after)
 	for name, value := range was {
 		if is[name] == value {

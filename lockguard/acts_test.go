@@ -35,7 +35,7 @@ func TestWhatAnOverrideDoesIsOnRecordBeforeItDoesIt(t *testing.T) {
 		o.overrides.put(b, capped(10))
 
 		// when a request is changed by two overrides
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5, Job: "nightly"})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}, Job: "nightly"})
 		require.NoError(t, c.finish(t))
 
 		// then each of them has an entry that says what it has changed
@@ -89,7 +89,7 @@ func TestActIsOnRecordOnceForEachOverrideJobAndLock(t *testing.T) {
 
 		// and nothing is remembered of those that are gone
 		o.overrides.put(capped(3))
-		run(Requirement{Scope: scope, Priority: 5})
+		run(Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 		require.Len(t, o.acts.of, 1)
 		o.overrides.put(higher)
 		run(required())
@@ -112,7 +112,7 @@ func TestLongerLeaseOfAHolderDoesNotPutTheRestOnRecordAgain(t *testing.T) {
 		require.Len(t, o.audit.list(), 3)
 
 		// then that is new, and nothing else
-		require.NoError(t, o.do(t.Context(), Requirement{Scope: "other", LeaseTimeout: 2 * time.Hour}).finish(t))
+		require.NoError(t, o.do(t.Context(), Requirement{Scope: "other", Terms: priority.Terms{LeaseTimeout: 2 * time.Hour}}).finish(t))
 		o.put(boost(9), longer, capped(50))
 		require.Len(t, o.audit.list(), 3)
 		require.NoError(t, c.finish(t))
@@ -168,10 +168,10 @@ func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
 		o.overrides.put(bypass(scope), boost(9), extend(time.Hour), below)
 
 		// as if they were not there: neither is the freeze that they lift the request over
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 		require.Equal(t, priority.Level(5), o.queue.only().asks().Priority)
 		require.Equal(t, 10*time.Minute, o.queue.only().asks().LeaseTimeout)
-		low := o.do(t.Context(), Requirement{Scope: scope, Priority: 1})
+		low := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 1}})
 		require.Len(t, o.queue.waiting(), 1, "the other one is frozen")
 		require.Contains(t, log.String(), "the audit trail is full")
 		require.Contains(t, log.String(), "override=INC-7 kind=boost acts=false")
@@ -197,7 +197,7 @@ func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Minute)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Minute)}})
 		place := o.queue.only()
 		o.put(freeze())
 		require.Same(t, place, o.queue.only(), "it waits for the record")
@@ -227,7 +227,7 @@ func TestAcquireTimeoutBoundsTheAuditToo(t *testing.T) {
 		}
 		o.overrides.put(boost(9))
 		start := time.Now()
-		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Second)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Second)}})
 		<-c.done
 		require.Less(t, time.Since(start), 1100*time.Millisecond)
 		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
@@ -238,8 +238,8 @@ func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(boost(9))
 		holders := []recipes.Contender{
-			{ID: "g1", Owner: "backup", Host: "h1", PID: 7, Priority: 1, Token: 42},
-			{ID: "g2", Owner: "report", Host: "h2", PID: 8, Priority: 9, Token: 43},
+			{ID: "g1", Owner: "backup", Host: "h1", PID: 7, Terms: priority.Terms{Priority: 1}, Token: 42},
+			{ID: "g2", Owner: "report", Host: "h2", PID: 8, Terms: priority.Terms{Priority: 9}, Token: 43},
 		}
 		var act string
 		o.locker.before = func(ctx context.Context, g *fakeGrant) error {
@@ -247,7 +247,7 @@ func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
 			g.request.Notify(recipes.PreemptSent{Holder: holders[1], Reason: priority.LeaseExpired})
 			return g.request.Authorize(ctx, holders)
 		}
-		require.NoError(t, o.do(t.Context(), Requirement{Scope: scope, Job: "nightly", Priority: 2}).finish(t))
+		require.NoError(t, o.do(t.Context(), Requirement{Scope: scope, Job: "nightly", Terms: priority.Terms{Priority: 2}}).finish(t))
 		act = only[Acquired](t, o.events).ID
 
 		host, _ := os.Hostname()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -45,7 +46,7 @@ var batch = []recipes.Contender{{ID: "g1", Owner: "batch", Token: 42}, {ID: "g2"
 // pending brings a polite request to where somebody has to decide.
 func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirement)) (*call, *queuePlace, Pending) {
 	t.Helper()
-	r := Requirement{Scope: scope, Priority: 9, Job: "nightly", Labels: map[string]string{"team": "orders"}, WaitingTimeout: new(30 * time.Second)}
+	r := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, WaitingTimeout: new(30 * time.Second)}, Job: "nightly", Labels: map[string]string{"team": "orders"}}
 	for _, f := range change {
 		f(&r)
 	}

@@ -29,7 +29,7 @@ const ages = 100 * 365 * 24 * time.Hour
 
 func (noGrant) ID() string                                   { return "" }
 func (noGrant) Reference() Reference                         { return Reference{} }
-func (noGrant) Terms() recipes.Revision                         { return recipes.Revision{} }
+func (noGrant) Terms() priority.Terms                        { return priority.Terms{} }
 func (noGrant) Mode() priority.Mode                          { return priority.Exclusive }
 func (noGrant) LeaseDeadline() time.Time                     { return time.Now().Add(ages) }
 func (noGrant) Token(context.Context) (recipes.Token, error) { return 0, nil }

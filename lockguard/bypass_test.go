@@ -90,9 +90,9 @@ func TestOfSeveralLocksThoseThatAreNotBypassedAreTaken(t *testing.T) {
 func TestNestedHoldOfBypassedWorkHasNoLockEither(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(bypass(scope))
-		c := o.do(t.Context(), Requirement{Scope: scope, Mode: priority.Shared})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Mode: priority.Shared}})
 		o.overrides.put()
-		inner, err := o.Acquire(c.hold.Context(), Requirement{Scope: scope, Mode: priority.Shared})
+		inner, err := o.Acquire(c.hold.Context(), Requirement{Scope: scope, Terms: priority.Terms{Mode: priority.Shared}})
 		require.NoError(t, err)
 		require.NotNil(t, inner.Info().Bypass)
 		require.NoError(t, inner.Release(t.Context()))

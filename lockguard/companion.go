@@ -162,11 +162,8 @@ func (t *tenure) openMember(ctx context.Context, g grant, token Token, since tim
 		return nil, ctx.Err()
 	}
 	t.grant = g
-	r, terms := &t.requirement, g.Terms()
-	r.Mode, r.Priority, r.Forceful, r.WaitingTimeout = g.Mode(), terms.Priority, terms.Forceful, terms.WaitingTimeout
-	r.LeaseTimeout, r.CleanupTimeout = terms.LeaseTimeout, terms.CleanupTimeout
-	t.lease, t.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
-	t.subject.Token, t.subject.Mode, t.subject.Priority = token, r.Mode, r.Priority
+	t.heldUnderLocked(g.Terms())
+	t.subject.Token, t.subject.Mode, t.subject.Priority = token, t.requirement.Mode, t.requirement.Priority
 	hold := t.openLocked(ctx, since, nil, func(about Subject) Event { return Acquired{about, since.Sub(t.started)} })
 	t.leaseEnd = g.LeaseDeadline()
 	hold.cleansUp = t.cleansUp

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -38,7 +39,7 @@ func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 	s := newSetup(t)
 	s.locker.before = func(context.Context, *fakeGrant) error {
 		return &recipes.PreemptPendingError{Scope: scope, Hold: shop.Hold, By: recipes.PreemptAsked{
-			By: recipes.Contender{Owner: "hotfix", Priority: 9}, Grace: time.Minute,
+			By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}, Grace: time.Minute,
 		}}
 	}
 	_, err := s.Join(t.Context(), Requirement{}, shop)

@@ -8,9 +8,8 @@
 // under the lock, and then the lock goes to the next in line.
 //
 //	err := guard.Do(ctx, lockguard.Requirement{
-//		Scope:          "cluster/orders/resource/users",
-//		Priority:       10,
-//		CleanupTimeout: 30 * time.Second,
+//		Scope: "cluster/orders/resource/users",
+//		Terms: priority.Terms{Priority: 10, CleanupTimeout: 30 * time.Second},
 //	}, func(ctx context.Context) error {
 //		hold, _ := lockguard.FromContext(ctx)
 //		return compact(ctx, hold.Token()) // returns soon after ctx has ended

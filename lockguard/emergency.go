@@ -36,8 +36,10 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 	}
 	r := Requirement{
 		Scope: o.Match.Scope, Owner: o.By, Message: fmt.Sprintf("override %s: %s", o.ID, o.Reason),
-		Priority: priority.Emergency, Forceful: true,
-		WaitingTimeout: o.WaitingTimeout, AcquireTimeout: &left, LeaseTimeout: left,
+		Terms: priority.Terms{
+			Priority: priority.Emergency, Forceful: true,
+			WaitingTimeout: o.WaitingTimeout, AcquireTimeout: &left, LeaseTimeout: left,
+		},
 	}.withDefaults("")
 	t := newTenure(ctx, g, r)
 	t.claim.about.Job = "" // a person's

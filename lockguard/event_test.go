@@ -22,13 +22,13 @@ import (
 
 func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
-		holder := recipes.Contender{Owner: "backup", Priority: 1}
+		holder := recipes.Contender{Owner: "backup", Terms: priority.Terms{Priority: 1}}
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			for _, notice := range []recipes.Notice{
 				recipes.Queued{Position: 1, Holders: []recipes.Contender{holder}},
 				recipes.Blocked{Holders: []recipes.Contender{holder}},
 				recipes.Delayed{After: []recipes.Delay{{Owner: "backup"}}},
-				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}},
+				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}},
 				recipes.Requeued{Cause: errWork},
 				recipes.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
 				recipes.TookOver{From: []recipes.Contender{holder}},
@@ -38,7 +38,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 			}
 			return nil
 		}
-		hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Priority: 5, Message: "nightly", CleanupTimeout: time.Minute})
+		hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Minute}, Message: "nightly"})
 		require.NoError(t, hold.OnCleanup(func(context.Context) error { return nil }))
 		require.NoError(t, hold.Extend(t.Context(), time.Hour))
 		g := s.locker.last()
@@ -200,12 +200,12 @@ var oneOfEach = []struct {
 	{Waiting{}, slog.LevelDebug, []string{"lock requested"}},
 	{Queued{Position: 2, Holders: []recipes.Contender{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
 	{Delayed{After: []recipes.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
-	{Displaced{By: recipes.Contender{Owner: "hotfix", Priority: 9}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
+	{Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
 	{Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
 	{PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
 	{Frozen{Override: incident(override.Freeze)}, slog.LevelWarn, []string{"frozen", "override=INC-7", "by=ana", `why="failing disks"`, "until="}},
 	{Thawed{}, slog.LevelInfo, []string{"not frozen any more"}},
-	{Overridden{Effect: override.Effect{Terms: override.Terms{WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute}, Applied: []override.Override{incident(override.Boost), incident(override.Cap)}}}, slog.LevelInfo, []string{"overrides change", `override="INC-7, INC-7"`, "forceful=false", "waiting=1s", "lease=1m0s"}},
+	{Overridden{Effect: override.Effect{Terms: priority.Terms{WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute}, Applied: []override.Override{incident(override.Boost), incident(override.Cap)}}}, slog.LevelInfo, []string{"overrides change", `override="INC-7, INC-7"`, "forceful=false", "waiting=1s", "lease=1m0s"}},
 	{Bypassed{Override: incident(override.Bypass)}, slog.LevelWarn, []string{"without the lock", "override=INC-7"}},
 	{ApprovalPending{Holders: []recipes.Contender{{Owner: "a"}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
 	{ApprovalDecided{Decision: Decision{ID: "a-7", By: "ana", Reason: "month's end"}}, slog.LevelInfo, []string{"may take the lock", "approval=a-7", "by=ana", `why="month's end"`}},
@@ -264,7 +264,7 @@ func TestSetOfEventsIsClosedAndEachOneHasALogLine(t *testing.T) {
 func TestLogLinesSayWhomTheyAreAbout(t *testing.T) {
 	var log bytes.Buffer
 	s := newSetup(t, WithObserver(LogObserver(slog.New(slog.NewTextHandler(&log, nil)))))
-	hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Priority: 5, Message: "nightly"})
+	hold := acquire(t.Context(), t, s, Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}, Message: "nightly"})
 	require.NoError(t, hold.Release(t.Context()))
 
 	require.NotContains(t, log.String(), "lock requested", "only at debug level")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -26,9 +27,11 @@ func Example() {
 	}
 
 	err = guard.Do(context.Background(), lockguard.Requirement{
-		Scope:          "cluster/orders/resource/users",
-		Priority:       10,
-		CleanupTimeout: 30 * time.Second,
+		Scope: "cluster/orders/resource/users",
+		Terms: priority.Terms{
+			Priority:       10,
+			CleanupTimeout: 30 * time.Second,
+		},
 	}, func(ctx context.Context) error {
 		hold, _ := lockguard.FromContext(ctx)
 		return compact(ctx, hold.Token()) // returns soon after ctx has ended

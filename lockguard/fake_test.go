@@ -107,9 +107,7 @@ func (g *fakeGrant) Reference() Reference {
 	return Reference{Scope: g.scope, Hold: g.request.Hold, ID: g.ID(), Token: g.number, Mode: g.request.Mode}
 }
 
-func (g *fakeGrant) Terms() recipes.Revision {
-	return recipes.Revision{Priority: g.request.Priority, LeaseTimeout: g.request.LeaseTimeout, CleanupTimeout: g.request.CleanupTimeout}
-}
+func (g *fakeGrant) Terms() priority.Terms                            { return g.request.Terms }
 func (g *fakeGrant) Mode() priority.Mode                              { return g.request.Mode }
 func (g *fakeGrant) LeaseDeadline() time.Time                         { return time.Now().Add(g.request.LeaseTimeout) }
 func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
@@ -151,7 +149,7 @@ func (g *fakeGrant) preempt(grace time.Duration) { g.ask(priority.Outranked, gra
 
 func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
 	g.request.Notify(recipes.PreemptAsked{
-		By:       recipes.Contender{Owner: "hotfix", Priority: 9},
+		By:       recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}},
 		Reason:   reason,
 		Grace:    grace,
 		Deadline: time.Now().Add(grace),
@@ -246,7 +244,7 @@ func runVirtual(t *testing.T, name string, f func(t *testing.T, s setup)) {
 
 // required is a requirement with a minute of cleanup.
 func required() Requirement {
-	return Requirement{Scope: scope, CleanupTimeout: time.Minute}
+	return Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: time.Minute}}
 }
 
 // untilCancelled is work that stops when it is told to.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -109,7 +110,7 @@ type queuePlace struct {
 func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	p := &queuePlace{scope: g.scope, request: g.request, open: make(chan struct{}), done: make(chan struct{})}
 	defer close(p.done)
-	terms, changed := recipes.Revision{Priority: g.request.Priority}, (<-chan struct{})(nil)
+	terms, changed := recipes.Revision{Terms: priority.Terms{Priority: g.request.Priority}}, (<-chan struct{})(nil)
 	if g.request.Revise != nil {
 		terms, changed = g.request.Revise()
 	}

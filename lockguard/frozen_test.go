@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -23,7 +24,7 @@ func TestFrozenRequestIsNotMadeUntilItThaws(t *testing.T) {
 		o.overrides.put(freeze())
 
 		// when a request comes
-		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Hour)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Hour)}})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 
@@ -44,7 +45,7 @@ func TestFrozenRequestIsNotMadeUntilItThaws(t *testing.T) {
 
 func TestWaitingRequestLeavesTheQueueWhileItIsFrozen(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
-		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Hour)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Hour)}})
 		first := o.queue.only()
 		for range 3 {
 			time.Sleep(time.Minute)
@@ -113,7 +114,7 @@ func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(freeze())
-		err := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Duration(0))}).returned(t)
+		err := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}}).returned(t)
 		require.True(t, recipes.IsNotAcquired(err))
 		frozen := as[*FrozenError](t, err)
 		require.Equal(t, freeze(), frozen.Override)
@@ -121,7 +122,7 @@ func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
 		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired"}, o.events.names())
 		require.Empty(t, o.locker.grants)
 
-		err = o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", AcquireTimeout: new(time.Duration(0))}).returned(t)
+		err = o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}}).returned(t)
 		require.ErrorAs(t, err, &frozen, "of several")
 	})
 }
@@ -129,7 +130,7 @@ func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
 func TestRequestWhoseTimeEndsWhileItIsFrozenSaysWhatKeptItOut(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
 		start := time.Now()
-		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(time.Minute)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Minute)}})
 		time.Sleep(20 * time.Second)
 		o.overrides.put(freeze())
 		<-c.done
@@ -234,7 +235,7 @@ func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(frozen("b"))
 		start := time.Now()
-		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", AcquireTimeout: new(time.Minute)})
+		c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b", Terms: priority.Terms{AcquireTimeout: new(time.Minute)}})
 		<-c.done
 		require.Equal(t, time.Minute, time.Since(start))
 		require.ErrorAs(t, c.err, new(*FrozenError))

@@ -194,7 +194,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 // ErrReleased is returned. A requirement without a cleanup timeout gives hooks
 // no time: *RequestError.
 func (h *Hold) OnCleanup(hook Hook) error {
-	if err := (Requirement{CleanupTimeout: h.cleanupTimeout}).refuseHooks([]Hook{hook}); err != nil {
+	if err := (Requirement{Terms: priority.Terms{CleanupTimeout: h.cleanupTimeout}}).refuseHooks([]Hook{hook}); err != nil {
 		return err
 	}
 	h.tenure.mu.Lock()

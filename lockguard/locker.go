@@ -27,7 +27,7 @@ type grant interface {
 
 	// Terms, Mode and LeaseDeadline say for what, and until when, a grant has joined
 	// or adopted a hold.
-	Terms() recipes.Revision
+	Terms() priority.Terms
 	Mode() priority.Mode
 	LeaseDeadline() time.Time
 

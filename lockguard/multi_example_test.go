@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 var guard *lockguard.Guard // from lockguard.New
@@ -16,8 +17,8 @@ func move(context.Context, map[string]lockguard.Token) error { return nil }
 // Work under two locks: both or none, and told to go when either has to go.
 func ExampleGuard_DoAll() {
 	err := guard.DoAll(context.Background(), []lockguard.Requirement{
-		{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second},
-		{Scope: "cluster/users", CleanupTimeout: 30 * time.Second},
+		{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}},
+		{Scope: "cluster/users", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}},
 	}, func(ctx context.Context) error {
 		hold, _ := lockguard.FromContext(ctx)
 		return move(ctx, hold.Tokens()) // each resource gets the token of its scope
@@ -37,8 +38,8 @@ func ExampleGuard_Retrying() {
 		return
 	}
 	err = retrying.Do(context.Background(), lockguard.Requirement{
-		Scope:          "cluster/orders",
-		AcquireTimeout: new(2 * time.Second),
+		Scope: "cluster/orders",
+		Terms: priority.Terms{AcquireTimeout: new(2 * time.Second)},
 	}, func(ctx context.Context) error {
 		hold, _ := lockguard.FromContext(ctx)
 		return compact(ctx, hold.Token())
@@ -57,8 +58,8 @@ func ExampleGuard_Retrying_acquire() {
 		return
 	}
 	hold, err := retrying.Acquire(context.Background(), lockguard.Requirement{
-		Scope:          "cluster/orders",
-		AcquireTimeout: new(time.Duration(0)), // try; do not queue
+		Scope: "cluster/orders",
+		Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}, // try; do not queue
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -397,7 +397,7 @@ func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
 
 func TestOneLockHasItsMinimumRuntimeFromTheGrant(t *testing.T) {
 	s := newSetup(t)
-	require.NoError(t, s.DoAll(t.Context(), []Requirement{{Scope: scope, MinRuntime: time.Minute}}, func(context.Context) error { return nil }))
+	require.NoError(t, s.DoAll(t.Context(), []Requirement{{Scope: scope, Terms: priority.Terms{MinRuntime: time.Minute}}}, func(context.Context) error { return nil }))
 	require.Equal(t, time.Minute, s.locker.last().request.MinRuntime)
 }
 
@@ -436,7 +436,7 @@ func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
 
 func TestOuterHoldThatHasToGoWhileOthersAreWaitedForIsNoReasonToBeginAnew(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
-		outer := acquire(t.Context(), t, s, Requirement{Scope: "a", CleanupTimeout: time.Minute})
+		outer := acquire(t.Context(), t, s, Requirement{Scope: "a", Terms: priority.Terms{CleanupTimeout: time.Minute}})
 		s.locker.before = func(ctx context.Context, _ *fakeGrant) error {
 			s.locker.of(t, "a").preempt(time.Minute)
 			return context.Cause(ctx)
@@ -479,9 +479,9 @@ func TestHookAddedLaterNeedsACleanupTimeoutInAll(t *testing.T) {
 func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
 	s := newSetup(t)
 	err := s.DoAll(t.Context(), []Requirement{
-		{Scope: "a", CleanupTimeout: time.Second},
-		{Scope: "b", Priority: -1},
-		{Scope: "a", CleanupTimeout: time.Second},
+		{Scope: "a", Terms: priority.Terms{CleanupTimeout: time.Second}},
+		{Scope: "b", Terms: priority.Terms{Priority: -1}},
+		{Scope: "a", Terms: priority.Terms{CleanupTimeout: time.Second}},
 	}, func(context.Context) error { panic("never") }, func(context.Context) error { return nil })
 	require.ErrorContains(t, err, "requirements[1].priority: ")
 	require.ErrorContains(t, err, "requirements[1].cleanup_timeout: is not set")

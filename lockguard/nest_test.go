@@ -58,7 +58,7 @@ func TestOverrunOfSeveralLevelsIsToldOnce(t *testing.T) {
 func TestNestedHookWithoutATimeoutOfItsOwnHasThatOfTheLock(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		outer := acquire(t.Context(), t, s, required())
-		for _, nested := range []Requirement{{Scope: scope}, {Scope: scope, CleanupTimeout: 5 * time.Minute}} {
+		for _, nested := range []Requirement{{Scope: scope}, {Scope: scope, Terms: priority.Terms{CleanupTimeout: 5 * time.Minute}}} {
 			ctx, cancel := context.WithCancel(outer.Context())
 			inner := acquire(ctx, t, s, nested)
 			ran := false
@@ -220,7 +220,7 @@ func TestNestedWorkWithATimeoutOfItsOwnIsShutDownAlone(t *testing.T) {
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			err := s.Do(short, Requirement{Scope: scope, CleanupTimeout: 5 * time.Second}, untilCancelled, func(ctx context.Context) error {
+			err := s.Do(short, Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: 5 * time.Second}}, untilCancelled, func(ctx context.Context) error {
 				cleaned++
 				deadline, _ := ctx.Deadline()
 				require.True(t, deadline.Equal(time.Now().Add(5*time.Second)))
@@ -236,8 +236,8 @@ func TestNestedWorkWithATimeoutOfItsOwnIsShutDownAlone(t *testing.T) {
 
 func TestNestedHooksCannotHaveMoreTimeThanTheLockWasTakenWith(t *testing.T) {
 	s := newSetup(t)
-	outer := acquire(t.Context(), t, s, Requirement{Scope: scope, CleanupTimeout: time.Second})
-	longer := Requirement{Scope: scope, CleanupTimeout: time.Minute}
+	outer := acquire(t.Context(), t, s, Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: time.Second}})
+	longer := Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: time.Minute}}
 
 	err := s.Do(outer.Context(), longer, untilCancelled, func(context.Context) error { return nil })
 	require.ErrorContains(t, err, "1m0s is more than the 1s")
@@ -284,11 +284,11 @@ func TestWorkInsideAHookEndsWithTheGrace(t *testing.T) {
 
 func TestSharedHoldCannotBecomeExclusive(t *testing.T) {
 	s := newSetup(t)
-	shared := acquire(t.Context(), t, s, Requirement{Scope: scope, Mode: priority.Shared})
+	shared := acquire(t.Context(), t, s, Requirement{Scope: scope, Terms: priority.Terms{Mode: priority.Shared}})
 	_, err := s.Acquire(shared.Context(), Requirement{Scope: scope})
 	upgrade := as[*UpgradeError](t, err)
 	require.Equal(t, scope, upgrade.Scope)
 	require.NoError(t, shared.Context().Err())
-	acquire(shared.Context(), t, s, Requirement{Scope: scope, Mode: priority.Shared})
+	acquire(shared.Context(), t, s, Requirement{Scope: scope, Terms: priority.Terms{Mode: priority.Shared}})
 	require.Len(t, s.locker.grants, 1)
 }

@@ -21,24 +21,24 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		"long scope":                       {Requirement{Scope: strings.Repeat("a", 201)}, []string{"scope", "201 bytes", "200"}},
 		"scope with a tab":                 {Requirement{Scope: "a\tb"}, []string{"scope", "control character"}},
 		"scope with a slash":               {Requirement{Scope: "/a"}, []string{"scope", "begins with a slash", `write "a"`}},
-		"emergency":                        {Requirement{Scope: scope, Priority: priority.Emergency}, []string{"priority", "reserved for operators", "2147483646"}},
-		"negative priority":                {Requirement{Scope: scope, Priority: -1}, []string{"priority", "write a number from 0"}},
-		"unknown mode":                     {Requirement{Scope: scope, Mode: 7}, []string{"Mode(7)", "write exclusive or shared"}},
-		"negative lease":                   {Requirement{Scope: scope, LeaseTimeout: -1}, []string{"lease_timeout", "negative", "10m0s"}},
-		"cleanup over lease":               {Requirement{Scope: scope, LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}, []string{"cleanup_timeout (1h0m0s)", "lease_timeout (1m0s)"}},
-		"cleanup is lease":                 {Requirement{Scope: scope, CleanupTimeout: 10 * time.Minute}, []string{"cleanup_timeout (10m0s)", "lease_timeout (10m0s)"}},
-		"negative cleanup":                 {Requirement{Scope: scope, CleanupTimeout: -1}, []string{"cleanup_timeout", "negative"}},
-		"runtime over lease":               {Requirement{Scope: scope, LeaseTimeout: time.Minute, MinRuntime: time.Minute + 1}, []string{"min_runtime (1m0.000000001s)", "lease_timeout (1m0s)"}},
-		"runtime over default lease":       {Requirement{Scope: scope, MinRuntime: time.Hour}, []string{"min_runtime (1h0m0s)", "lease_timeout (10m0s)"}},
-		"negative delay":                   {Requirement{Scope: scope, LockDelay: -1}, []string{"lock_delay", "negative", "leave it out"}},
-		"delay without end":                {Requirement{Scope: scope, LockDelay: recipes.MaxLockDelay + 1}, []string{"lock_delay", "longer than 10m0s"}},
-		"negative runtime":                 {Requirement{Scope: scope, MinRuntime: -1}, []string{"min_runtime", "negative", "leave it out"}},
-		"negative delta":                   {Requirement{Scope: scope, PreemptDelta: -1}, []string{"preempt_delta", "-1", "write 1"}},
-		"delta of one that never preempts": {Requirement{Scope: scope, PreemptDelta: 1, NeverPreempts: true}, []string{"preempt_delta", "never preempts", "leave one of them out"}},
+		"emergency":                        {Requirement{Scope: scope, Terms: priority.Terms{Priority: priority.Emergency}}, []string{"priority", "reserved for operators", "2147483646"}},
+		"negative priority":                {Requirement{Scope: scope, Terms: priority.Terms{Priority: -1}}, []string{"priority", "write a number from 0"}},
+		"unknown mode":                     {Requirement{Scope: scope, Terms: priority.Terms{Mode: 7}}, []string{"Mode(7)", "write exclusive or shared"}},
+		"negative lease":                   {Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: -1}}, []string{"lease_timeout", "negative", "10m"}},
+		"cleanup over lease":               {Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}}, []string{"cleanup_timeout (1h)", "lease_timeout (1m)"}},
+		"cleanup is lease":                 {Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: 10 * time.Minute}}, []string{"cleanup_timeout (10m)", "lease_timeout (10m)"}},
+		"negative cleanup":                 {Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: -1}}, []string{"cleanup_timeout", "negative"}},
+		"runtime over lease":               {Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Minute, MinRuntime: time.Minute + 1}}, []string{"min_runtime (1m0.000000001s)", "lease_timeout (1m)"}},
+		"runtime over default lease":       {Requirement{Scope: scope, Terms: priority.Terms{MinRuntime: time.Hour}}, []string{"min_runtime (1h)", "lease_timeout (10m)"}},
+		"negative delay":                   {Requirement{Scope: scope, Terms: priority.Terms{LockDelay: -1}}, []string{"lock_delay", "negative", "leave it out"}},
+		"delay without end":                {Requirement{Scope: scope, Terms: priority.Terms{LockDelay: priority.MaxLockDelay + 1}}, []string{"lock_delay", "longer than 10m"}},
+		"negative runtime":                 {Requirement{Scope: scope, Terms: priority.Terms{MinRuntime: -1}}, []string{"min_runtime", "negative", "leave it out"}},
+		"negative delta":                   {Requirement{Scope: scope, Terms: priority.Terms{PreemptDelta: -1}}, []string{"preempt_delta", "-1", "write 1"}},
+		"delta of one that never preempts": {Requirement{Scope: scope, Terms: priority.Terms{PreemptDelta: 1, NeverPreempts: true}}, []string{"preempt_delta", "never preempts", "leave one of them out"}},
 		"long message":                     {Requirement{Scope: scope, Message: strings.Repeat("m", 16385)}, []string{"message", "16385 bytes", "16384", "write a shorter one"}},
 		"long owner":                       {Requirement{Scope: scope, Owner: strings.Repeat("o", 1025)}, []string{"owner", "1025 bytes", "1024", "write a shorter one"}},
-		"negative waiting":                 {Requirement{Scope: scope, WaitingTimeout: new(-time.Second)}, []string{"waiting_timeout", "-1s", "write 0"}},
-		"negative acquire":                 {Requirement{Scope: scope, AcquireTimeout: new(-time.Second)}, []string{"acquire_timeout", "-1s", "write 0"}},
+		"negative waiting":                 {Requirement{Scope: scope, Terms: priority.Terms{WaitingTimeout: new(-time.Second)}}, []string{"waiting_timeout", "-1s", "write 0"}},
+		"negative acquire":                 {Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(-time.Second)}}, []string{"acquire_timeout", "-1s", "write 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.requirement.Validate()
@@ -54,17 +54,19 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 func TestOnlyTheScopeHasToBeSet(t *testing.T) {
 	require.NoError(t, Requirement{Scope: scope}.Validate())
 	require.NoError(t, Requirement{
-		Scope: strings.Repeat("a", 200), Priority: priority.Emergency - 1, CleanupTimeout: time.Minute, LeaseTimeout: time.Hour,
-		WaitingTimeout: new(time.Duration(0)), AcquireTimeout: new(time.Duration(0)),
-		MinRuntime: time.Hour, PreemptDelta: 1000,
+		Scope: strings.Repeat("a", 200), Terms: priority.Terms{
+			Priority: priority.Emergency - 1, CleanupTimeout: time.Minute, LeaseTimeout: time.Hour,
+			WaitingTimeout: new(time.Duration(0)), AcquireTimeout: new(time.Duration(0)),
+			MinRuntime: time.Hour, PreemptDelta: 1000,
+		},
 	}.Validate())
-	require.NoError(t, Requirement{Scope: scope, MinRuntime: recipes.DefaultLeaseTimeout, NeverPreempts: true}.Validate())
+	require.NoError(t, Requirement{Scope: scope, Terms: priority.Terms{MinRuntime: priority.DefaultLeaseTimeout, NeverPreempts: true}}.Validate())
 }
 
 func TestBadRequirementIsRefusedBeforeAnythingHappens(t *testing.T) {
 	s := newSetup(t)
 
-	_, err := s.Acquire(t.Context(), Requirement{Priority: priority.Emergency})
+	_, err := s.Acquire(t.Context(), Requirement{Terms: priority.Terms{Priority: priority.Emergency}})
 
 	require.ErrorContains(t, err, "scope")
 	require.ErrorContains(t, err, "priority")
@@ -75,9 +77,12 @@ func TestBadRequirementIsRefusedBeforeAnythingHappens(t *testing.T) {
 func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	s := newSetup(t, WithTrace(func(_ context.Context, about Subject) string { return "trace of " + about.Scope }))
 	requirement := Requirement{
-		Scope: scope, Priority: 5, CleanupTimeout: time.Second, WaitingTimeout: new(2 * time.Second),
-		AcquireTimeout: new(3 * time.Second), Forceful: true, Message: "nightly",
-		MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
+		Scope: scope, Terms: priority.Terms{
+			Priority: 5, CleanupTimeout: time.Second, WaitingTimeout: new(2 * time.Second),
+			AcquireTimeout: new(3 * time.Second), Forceful: true,
+			MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
+		},
+		Message: "nightly",
 	}
 
 	hold := acquire(t.Context(), t, s, requirement)
@@ -86,9 +91,13 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	got := s.locker.last().request
 	got.Notify = nil
 	require.Equal(t, recipes.Request{
-		Owner: "compact", Message: "nightly", Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
-		WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
-		Forceful: true, Trace: "trace of " + scope, MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
+		Owner: "compact", Message: "nightly", Terms: priority.Terms{
+			Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
+			WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
+			Forceful: true, MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
+		},
+
+		Trace: "trace of " + scope,
 	}, got)
 
 	requirement.PreemptDelta, requirement.NeverPreempts = 4, false
@@ -97,10 +106,10 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 
 func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
 	state := recipes.LockState{Scope: scope, Holders: []recipes.Contender{{
-		Owner: "holder", Priority: 5, LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute, CleanupTimeout: time.Second,
+		Owner: "holder", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute,
 	}}}
 
-	plan := Requirement{Scope: scope, Priority: 9, Forceful: true}.Plan(state)
+	plan := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, Forceful: true}}.Plan(state)
 
 	require.Equal(t, recipes.OutcomeTakesOver, plan.Outcome)
 	require.Equal(t, time.Minute+time.Second, plan.After)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -19,7 +20,7 @@ type claim struct {
 	guard *Guard
 	about override.Subject
 	owner string
-	asked override.Terms
+	asked priority.Terms
 }
 
 func (g *Guard) claim(r Requirement) claim {
@@ -27,10 +28,7 @@ func (g *Guard) claim(r Requirement) claim {
 		guard: g,
 		about: override.Subject{Scope: r.Scope, Job: r.Job, Labels: r.Labels},
 		owner: r.Owner,
-		asked: override.Terms{
-			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
-			AcquireTimeout: r.AcquireTimeout, LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout,
-		},
+		asked: r.Terms,
 	}
 }
 
@@ -70,8 +68,7 @@ func (c claim) settle(ctx context.Context, set override.Set, on actOn) override.
 	}
 }
 
-// An offer is what a request asks for by now, in the words of the layer below,
-// and by which overrides.
+// An offer is what a request asks for by now, and by which overrides.
 type offer struct {
 	terms  recipes.Revision
 	effect override.Effect
@@ -79,11 +76,13 @@ type offer struct {
 
 // offerOf makes an offer of an effect, and of what was decided about the request.
 func (t *tenure) offerLocked(effect override.Effect) offer {
-	e := effect.Terms
-	o := offer{effect: effect, terms: recipes.Revision{
-		Priority: e.Priority, Forceful: e.Forceful, WaitingTimeout: e.WaitingTimeout,
-		LeaseTimeout: e.LeaseTimeout, CleanupTimeout: e.CleanupTimeout, Override: t.mark,
-	}}
+	o := offer{effect: effect, terms: recipes.Revision{Terms: effect.Terms, Override: t.mark}}
+	switch {
+	case t.early:
+		o.terms.MinRuntime = 0
+	case o.terms.MinRuntime == t.claim.asked.LeaseTimeout:
+		o.terms.MinRuntime = o.terms.LeaseTimeout // nothing but the end of the lease ends the hold
+	}
 	if m := markOf(effect); m != nil {
 		o.terms.Override = m
 	}
@@ -136,7 +135,7 @@ func (t *tenure) publishLocked(effect override.Effect) {
 	t.revised = make(chan struct{})
 }
 
-// terms says what the request asks for by now. See recipes.Request.Terms.
+// terms says what the request asks for by now. See recipes.Request.Revise.
 func (t *tenure) terms() (recipes.Revision, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.stream.deliverSoon()
@@ -174,9 +173,13 @@ func (t *tenure) reviseLocked(o offer) {
 
 // grantedLocked makes the requirement what the lock was granted for.
 func (t *tenure) grantedLocked() {
-	r, terms := &t.requirement, t.made.terms
-	r.Priority, r.Forceful, r.WaitingTimeout = terms.Priority, terms.Forceful, terms.WaitingTimeout
-	r.LeaseTimeout, r.CleanupTimeout = terms.LeaseTimeout, terms.CleanupTimeout
+	t.heldUnderLocked(t.made.terms.Terms)
+}
+
+// heldUnderLocked makes the requirement what is held. What was declared to begin when all locks are held stays as it was.
+func (t *tenure) heldUnderLocked(terms priority.Terms) {
+	terms.MinRuntime, terms.AcquireTimeout = t.requirement.MinRuntime, t.requirement.AcquireTimeout
+	t.requirement.Terms = terms
 	t.lease, t.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
 }
 
@@ -278,9 +281,7 @@ func (t *tenure) prolong(ctx context.Context, since time.Time, total time.Durati
 }
 
 func sameTerms(a, b recipes.Revision) bool {
-	return a.Priority == b.Priority && a.Forceful == b.Forceful && same(a.WaitingTimeout, b.WaitingTimeout) &&
-		a.LeaseTimeout == b.LeaseTimeout && a.CleanupTimeout == b.CleanupTimeout && same(a.Override, b.Override) &&
-		(a.Withdraw == nil) == (b.Withdraw == nil)
+	return a.Equal(b.Terms) && same(a.Override, b.Override) && (a.Withdraw == nil) == (b.Withdraw == nil)
 }
 
 // sameEffect compares what overrides have made of a request, which the request

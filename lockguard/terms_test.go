@@ -121,7 +121,7 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 		}))
 
 		// when a request is made
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 3, CleanupTimeout: time.Minute})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 3, CleanupTimeout: time.Minute}})
 
 		// then it asks for that, in the name of the override
 		r := o.locker.last().request
@@ -131,8 +131,11 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 		require.Equal(t, &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, r.Override)
 		terms, _ := r.Revise()
 		require.Equal(t, recipes.Revision{
-			Priority: priority.Emergency, Forceful: true, WaitingTimeout: r.WaitingTimeout,
-			LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute, Override: r.Override,
+			Terms: priority.Terms{
+				Priority: priority.Emergency, Forceful: true, WaitingTimeout: r.WaitingTimeout,
+				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
+			},
+			Override: r.Override,
 		}, terms)
 
 		// and says so, right after Waiting
@@ -150,7 +153,7 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
 		// given a request that waits
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 		place := o.queue.only()
 		require.Equal(t, priority.Level(5), place.asks().Priority)
 
@@ -189,12 +192,12 @@ func TestCapAndExtensionAreNoReasonForHoldersToGo(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		for _, all := range [][]override.Override{{capped(2)}, {extend(time.Hour)}} {
 			o.overrides.put(all...)
-			c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
+			c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 			require.Nil(t, o.locker.last().request.Override)
 			require.NoError(t, c.finish(t))
 		}
 		o.overrides.put(boost(9), capped(7))
-		c := o.do(t.Context(), Requirement{Scope: scope, Priority: 5})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 		require.Equal(t, "INC-7", o.locker.last().request.Override.ID)
 		require.NoError(t, c.finish(t))
 	})
@@ -205,7 +208,7 @@ func TestNewRequestGetsMoreTime(t *testing.T) {
 		o.overrides.put(incident(override.Extend, func(o *override.Override) {
 			o.LeaseTimeout, o.CleanupTimeout, o.AcquireTimeout = new(time.Hour), new(2*time.Minute), new(30*time.Second)
 		}))
-		c := o.do(t.Context(), Requirement{Scope: scope, LeaseTimeout: time.Minute, MinRuntime: time.Minute, AcquireTimeout: new(time.Second)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Minute, MinRuntime: time.Minute, AcquireTimeout: new(time.Second)}})
 		r := o.locker.last().request
 		require.Equal(t, time.Hour, r.LeaseTimeout)
 		require.Equal(t, time.Hour, r.MinRuntime, "as long as the lease stays that")
@@ -220,7 +223,7 @@ func TestNewRequestGetsMoreTime(t *testing.T) {
 func TestAcquireTimeoutOfAWaitingRequestStays(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
 		start := time.Now()
-		c := o.do(t.Context(), Requirement{Scope: scope, AcquireTimeout: new(10 * time.Second)})
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(10 * time.Second)}})
 		o.overrides.put(incident(override.Extend, func(o *override.Override) { o.AcquireTimeout = new(time.Hour) }))
 		<-c.done
 		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
@@ -371,7 +374,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 			mark := recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 				s.locker.last().request.Notify(recipes.PreemptAsked{
-					By: recipes.Contender{Owner: "ana", Priority: priority.Emergency}, Reason: reason,
+					By: recipes.Contender{Owner: "ana", Terms: priority.Terms{Priority: priority.Emergency}}, Reason: reason,
 					Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true, Override: &mark,
 				})
 				return untilCancelled(ctx)

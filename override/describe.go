@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // String tells the override in one line: "freeze db/* below 80 until 2026-11-22
@@ -43,7 +45,7 @@ func (o Override) describe() string {
 	}
 	for field, d := range o.timeouts() {
 		if *d != nil {
-			fmt.Fprintf(&b, ", %s %s", strings.TrimSuffix(field, "_timeout"), short(**d))
+			fmt.Fprintf(&b, ", %s %s", strings.TrimSuffix(field, "_timeout"), words.Duration(**d))
 		}
 	}
 	return b.String()
@@ -128,15 +130,3 @@ func clock(t, now time.Time) string {
 
 // stamp writes a time as it is written in a file.
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
-
-// short writes 10m where Go writes 10m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}

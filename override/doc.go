@@ -9,7 +9,7 @@
 //	now, _ := override.InForce(all, time.Now())
 //	effect := now.Apply(
 //		override.Subject{Scope: "cluster/orders", Job: "nightly"},
-//		override.Terms{Priority: 20},
+//		priority.Terms{Priority: 20},
 //	)
 //	// effect.Terms.Priority, effect.Frozen, effect.Bypass
 package override

@@ -17,7 +17,7 @@ func ExampleSet_Apply() {
 	}
 	set, _ := override.InForce(all, at)
 	for _, job := range []string{"nightly", "cleanup"} {
-		effect := set.Apply(override.Subject{Scope: "db/orders", Job: job}, override.Terms{Priority: 20})
+		effect := set.Apply(override.Subject{Scope: "db/orders", Job: job}, priority.Terms{Priority: 20})
 		fmt.Printf("%s: priority %d, frozen: %t\n", job, effect.Terms.Priority, effect.Frozen != nil)
 	}
 	fmt.Println(all[0].Summary(at))

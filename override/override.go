@@ -135,17 +135,6 @@ type Subject struct {
 	Labels map[string]string
 }
 
-// Terms are what a request asks for, as far as overrides can change it. A nil
-// timeout is unset.
-type Terms struct {
-	Priority       priority.Level
-	Forceful       bool
-	WaitingTimeout *time.Duration
-	AcquireTimeout *time.Duration
-	LeaseTimeout   time.Duration
-	CleanupTimeout time.Duration
-}
-
 // GrantsEmergency reports whether requests are made at, or raised to,
 // priority.Emergency in its name.
 func (o Override) GrantsEmergency() bool {

@@ -35,7 +35,7 @@ func InForce(all []Override, now time.Time) (s Set, next time.Time) {
 // An Effect is what becomes of a request.
 type Effect struct {
 	// Terms are what is left of what was asked for.
-	Terms Terms
+	Terms priority.Terms
 
 	// Frozen keeps the request from being granted; nil: nothing does.
 	Frozen *Override
@@ -84,7 +84,7 @@ func (e Effect) By() *Override {
 //     priority is not frozen.
 //
 // Hold, PreemptNow and Pause change no request.
-func (s Set) Apply(about Subject, asked Terms) Effect {
+func (s Set) Apply(about Subject, asked priority.Terms) Effect {
 	e := Effect{Terms: asked}
 	matching := func(kind Kind, level priority.Level) []Override {
 		var found []Override
@@ -127,7 +127,7 @@ func (s Set) Paused(job string, labels map[string]string) *Override {
 
 // change makes t what overrides of one kind make of it, and returns those
 // without which it would be something else.
-func change(t *Terms, all []Override) (applied []Override) {
+func change(t *priority.Terms, all []Override) (applied []Override) {
 	last := map[string]int{} // who changed a field
 	for i, o := range all {
 		for _, field := range o.change(t) {
@@ -142,7 +142,7 @@ func change(t *Terms, all []Override) (applied []Override) {
 
 // change makes t what a boost, cap or extension makes of it, and returns the
 // fields that are something else now.
-func (o Override) change(t *Terms) (fields []string) {
+func (o Override) change(t *priority.Terms) (fields []string) {
 	changed := func(field string, is bool) {
 		if is {
 			fields = append(fields, field)

@@ -54,20 +54,20 @@ var (
 	freeze    = named("freeze", of(override.Freeze))
 	freeze80  = named("f80", of(override.Freeze, func(o *override.Override) { o.Match.PriorityBelow = new(priority.Level(80)) }))
 	bypass    = named("bypass", of(override.Bypass, func(o *override.Override) { o.Match.Scope = "db/*" }))
-	someLease = override.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}
+	someLease = priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}
 )
 
 // The documented order, conflict by conflict.
 func TestConflictsEndAsDocumented(t *testing.T) {
-	with := func(change func(*override.Terms)) override.Terms {
+	with := func(change func(*priority.Terms)) priority.Terms {
 		terms := someLease
 		change(&terms)
 		return terms
 	}
 	for name, c := range map[string]struct {
 		set     []override.Override
-		asked   override.Terms
-		want    override.Terms
+		asked   priority.Terms
+		want    priority.Terms
 		applied string
 		frozen  string
 		bypass  string
@@ -75,29 +75,29 @@ func TestConflictsEndAsDocumented(t *testing.T) {
 		"nothing":                                       {nil, someLease, someLease, "", "", ""},
 		"bypass changes all else to nothing":            {[]override.Override{boost90, freeze, bypass, extend}, someLease, someLease, "", "", "bypass"},
 		"the first of two bypasses":                     {[]override.Override{named("z", bypass), bypass}, someLease, someLease, "", "", "bypass"},
-		"the highest boost":                             {[]override.Override{boost50, boost90}, someLease, with(func(t *override.Terms) { t.Priority = 90 }), "b90", "", ""},
-		"a boost never lowers":                          {[]override.Override{boost50}, with(func(t *override.Terms) { t.Priority = 60 }), with(func(t *override.Terms) { t.Priority = 60 }), "", "", ""},
-		"a boost to emergency":                          {[]override.Override{boostTop, freeze}, someLease, with(func(t *override.Terms) { t.Priority = priority.Emergency }), "top", "", ""},
-		"a boost shortens the waiting":                  {[]override.Override{force}, with(func(t *override.Terms) { t.WaitingTimeout = new(time.Hour) }), with(func(t *override.Terms) { t.Forceful, t.WaitingTimeout = true, new(time.Second) }), "force", "", ""},
-		"a boost never lengthens the waiting":           {[]override.Override{force}, with(func(t *override.Terms) { t.Forceful, t.WaitingTimeout = true, new(time.Duration(0)) }), with(func(t *override.Terms) { t.Forceful, t.WaitingTimeout = true, new(time.Duration(0)) }), "", "", ""},
-		"a cap wins over a boost":                       {[]override.Override{boostTop, cap60}, someLease, with(func(t *override.Terms) { t.Priority = 60 }), "top c60", "", ""},
-		"the lowest cap":                                {[]override.Override{cap60, cap10}, with(func(t *override.Terms) { t.Priority = 70 }), with(func(t *override.Terms) { t.Priority = 10 }), "c10", "", ""},
+		"the highest boost":                             {[]override.Override{boost50, boost90}, someLease, with(func(t *priority.Terms) { t.Priority = 90 }), "b90", "", ""},
+		"a boost never lowers":                          {[]override.Override{boost50}, with(func(t *priority.Terms) { t.Priority = 60 }), with(func(t *priority.Terms) { t.Priority = 60 }), "", "", ""},
+		"a boost to emergency":                          {[]override.Override{boostTop, freeze}, someLease, with(func(t *priority.Terms) { t.Priority = priority.Emergency }), "top", "", ""},
+		"a boost shortens the waiting":                  {[]override.Override{force}, with(func(t *priority.Terms) { t.WaitingTimeout = new(time.Hour) }), with(func(t *priority.Terms) { t.Forceful, t.WaitingTimeout = true, new(time.Second) }), "force", "", ""},
+		"a boost never lengthens the waiting":           {[]override.Override{force}, with(func(t *priority.Terms) { t.Forceful, t.WaitingTimeout = true, new(time.Duration(0)) }), with(func(t *priority.Terms) { t.Forceful, t.WaitingTimeout = true, new(time.Duration(0)) }), "", "", ""},
+		"a cap wins over a boost":                       {[]override.Override{boostTop, cap60}, someLease, with(func(t *priority.Terms) { t.Priority = 60 }), "top c60", "", ""},
+		"the lowest cap":                                {[]override.Override{cap60, cap10}, with(func(t *priority.Terms) { t.Priority = 70 }), with(func(t *priority.Terms) { t.Priority = 10 }), "c10", "", ""},
 		"a cap never raises":                            {[]override.Override{cap60}, someLease, someLease, "", "", ""},
-		"a cap makes polite what a boost made forceful": {[]override.Override{force, polite}, someLease, with(func(t *override.Terms) { t.WaitingTimeout = new(time.Minute) }), "force polite", "", ""},
-		"an extension comes last": {[]override.Override{force, polite, extend}, someLease, with(func(t *override.Terms) {
+		"a cap makes polite what a boost made forceful": {[]override.Override{force, polite}, someLease, with(func(t *priority.Terms) { t.WaitingTimeout = new(time.Minute) }), "force polite", "", ""},
+		"an extension comes last": {[]override.Override{force, polite, extend}, someLease, with(func(t *priority.Terms) {
 			t.WaitingTimeout, t.LeaseTimeout, t.CleanupTimeout = new(time.Hour), time.Hour, time.Minute
 		}), "force polite extend", "", ""},
-		"an extension leaves what has no end": {[]override.Override{extend}, someLease, with(func(t *override.Terms) { t.LeaseTimeout, t.CleanupTimeout = time.Hour, time.Minute }), "extend", "", ""},
-		"an extension leaves a try a try": {[]override.Override{extend}, with(func(t *override.Terms) { t.AcquireTimeout = new(time.Duration(0)) }), with(func(t *override.Terms) {
+		"an extension leaves what has no end": {[]override.Override{extend}, someLease, with(func(t *priority.Terms) { t.LeaseTimeout, t.CleanupTimeout = time.Hour, time.Minute }), "extend", "", ""},
+		"an extension leaves a try a try": {[]override.Override{extend}, with(func(t *priority.Terms) { t.AcquireTimeout = new(time.Duration(0)) }), with(func(t *priority.Terms) {
 			t.AcquireTimeout, t.LeaseTimeout, t.CleanupTimeout = new(time.Duration(0)), time.Hour, time.Minute
 		}), "extend", "", ""},
-		"an extension of the queue": {[]override.Override{extend}, with(func(t *override.Terms) { t.AcquireTimeout = new(time.Duration(1)) }), with(func(t *override.Terms) {
+		"an extension of the queue": {[]override.Override{extend}, with(func(t *priority.Terms) { t.AcquireTimeout = new(time.Duration(1)) }), with(func(t *priority.Terms) {
 			t.AcquireTimeout, t.LeaseTimeout, t.CleanupTimeout = new(time.Hour), time.Hour, time.Minute
 		}), "extend", "", ""},
 		"a freeze":                    {[]override.Override{freeze80}, someLease, someLease, "", "f80", ""},
-		"a boost out of a freeze":     {[]override.Override{boost90, freeze80}, someLease, with(func(t *override.Terms) { t.Priority = 90 }), "b90", "", ""},
-		"a cap into a freeze":         {[]override.Override{cap60, freeze80}, with(func(t *override.Terms) { t.Priority = 99 }), with(func(t *override.Terms) { t.Priority = 60 }), "c60", "f80", ""},
-		"an override's own request":   {[]override.Override{bypass, cap10, extend, freeze}, override.Terms{Priority: priority.Emergency}, override.Terms{Priority: priority.Emergency}, "", "", ""},
+		"a boost out of a freeze":     {[]override.Override{boost90, freeze80}, someLease, with(func(t *priority.Terms) { t.Priority = 90 }), "b90", "", ""},
+		"a cap into a freeze":         {[]override.Override{cap60, freeze80}, with(func(t *priority.Terms) { t.Priority = 99 }), with(func(t *priority.Terms) { t.Priority = 60 }), "c60", "f80", ""},
+		"an override's own request":   {[]override.Override{bypass, cap10, extend, freeze}, priority.Terms{Priority: priority.Emergency}, priority.Terms{Priority: priority.Emergency}, "", "", ""},
 		"hold, preempt-now and pause": {[]override.Override{of(override.Hold), named("p", of(override.PreemptNow)), named("q", of(override.Pause))}, someLease, someLease, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,8 +197,8 @@ func genOverride(t *rapid.T, plain bool) override.Override {
 	return o
 }
 
-func genTerms(t *rapid.T) override.Terms {
-	terms := override.Terms{Priority: genLevel(t, "asked", priority.Emergency-1), Forceful: rapid.Bool().Draw(t, "asked forceful"), LeaseTimeout: genDuration(t, "asked lease")}
+func genTerms(t *rapid.T) priority.Terms {
+	terms := priority.Terms{Priority: genLevel(t, "asked", priority.Emergency-1), Forceful: rapid.Bool().Draw(t, "asked forceful"), LeaseTimeout: genDuration(t, "asked lease")}
 	if rapid.Bool().Draw(t, "asked waiting") {
 		terms.WaitingTimeout = new(genDuration(t, "asked waiting timeout"))
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -151,7 +152,7 @@ func (c *checker) until(until time.Time, limits Limits) {
 		c.refuse("until", "is missing; write when it ends, %s at most", stamp(now.Add(most)))
 	case until.After(now.Add(most)):
 		c.refuse("until", "%s is %s ahead, and emergency.max_duration is %s; write %s or earlier",
-			stamp(until), short(until.Sub(now).Round(time.Second)), short(most), stamp(now.Add(most)))
+			stamp(until), words.Duration(until.Sub(now).Round(time.Second)), words.Duration(most), stamp(now.Add(most)))
 	case !now.Before(until) && !limits.AllowEnded:
 		c.refuse("until", "%s has passed, it is %s; write when it ends", stamp(until), stamp(now))
 	}

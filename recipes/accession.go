@@ -426,15 +426,9 @@ func (k *accession) undo(s *session, guid string) {
 
 // onto is a request with the terms that a member of a hold has.
 func (r *contenderRecord) onto(req Request, level priority.Level) Request {
-	req.Priority, req.Mode = level, r.Mode
-	req.LeaseTimeout, req.CleanupTimeout = milliseconds(r.LeaseTimeout), milliseconds(r.CleanupTimeout)
-	req.WaitingTimeout = nil
-	if r.WaitingTimeout != nil {
-		req.WaitingTimeout = new(milliseconds(*r.WaitingTimeout))
-	}
-	req.MinRuntime, req.LockDelay = milliseconds(r.MinRuntime), milliseconds(r.LockDelay)
-	req.PreemptDelta, req.NeverPreempts = r.PreemptDelta, r.NeverPreempts
-	req.Forceful, req.Patient, req.Override = r.Forceful, r.Patient, r.Override
+	acquire := req.AcquireTimeout
+	req.Terms, req.Patient, req.Override = r.terms(), r.Patient, r.Override
+	req.Priority, req.AcquireTimeout = level, acquire
 	return req
 }
 

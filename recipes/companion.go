@@ -47,14 +47,12 @@ func (g *Grant) Reference() Reference {
 	return Reference{Scope: g.lock.scope, Hold: g.req.Hold, ID: g.guid, Token: g.token, Mode: g.mode}
 }
 
-// Terms returns what the lock was granted for: of a grant that has joined or
-// adopted a hold, those of the hold.
-func (g *Grant) Terms() Revision {
-	r := g.req
-	return Revision{
-		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
-		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, Override: r.Override,
-	}
+// Terms returns what the lock was granted for: of a grant that has joined or adopted a hold, the terms of the hold. The mode
+// is that of now, see Downgrade.
+func (g *Grant) Terms() priority.Terms {
+	terms := g.req.Terms
+	terms.Mode = g.Mode()
+	return terms
 }
 
 // LeaseDeadline returns when the lease ends, about, on the local clock.

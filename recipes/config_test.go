@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestConnectStringsAreSplit(t *testing.T) {
@@ -67,8 +69,10 @@ func TestDefaultsWorkOnALaptop(t *testing.T) {
 
 func TestEveryMistakeOfARequestIsReported(t *testing.T) {
 	r := Request{
-		LeaseTimeout: -1, CleanupTimeout: -1, WaitingTimeout: new(time.Duration(-1)), AcquireTimeout: new(time.Duration(-1)),
-		Priority: -1, Mode: 7, MinRuntime: -1, PreemptDelta: -1,
+		Terms: priority.Terms{
+			LeaseTimeout: -1, CleanupTimeout: -1, WaitingTimeout: new(time.Duration(-1)), AcquireTimeout: new(time.Duration(-1)),
+			Priority: -1, Mode: 7, MinRuntime: -1, PreemptDelta: -1,
+		},
 	}
 	err := r.complete(&Client{host: "h", pid: 1})
 	for _, field := range []string{"lease_timeout", "cleanup_timeout", "waiting_timeout", "acquire_timeout", "priority", "mode", "min_runtime", "preempt_delta"} {
@@ -78,11 +82,11 @@ func TestEveryMistakeOfARequestIsReported(t *testing.T) {
 
 func TestRulesOfARequestGoTogether(t *testing.T) {
 	c := &Client{host: "h", pid: 1}
-	good := Request{MinRuntime: DefaultLeaseTimeout, NeverPreempts: true}
+	good := Request{Terms: priority.Terms{MinRuntime: priority.DefaultLeaseTimeout, NeverPreempts: true}}
 	require.NoError(t, good.complete(c))
-	bad := Request{MinRuntime: DefaultLeaseTimeout + 1, NeverPreempts: true, PreemptDelta: 1}
+	bad := Request{Terms: priority.Terms{MinRuntime: priority.DefaultLeaseTimeout + 1, NeverPreempts: true, PreemptDelta: 1}}
 	err := bad.complete(c)
-	require.ErrorContains(t, err, "min_runtime: min_runtime (10m0.000000001s) is longer than lease_timeout (10m0s)")
+	require.ErrorContains(t, err, "min_runtime: min_runtime (10m0.000000001s) is longer than lease_timeout (10m)")
 	require.ErrorContains(t, err, "preempt_delta: has no meaning")
 }
 

@@ -9,10 +9,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// MaxLockDelay is the longest Request.LockDelay: nobody who crashes takes a lock
-// out of service for longer.
-const MaxLockDelay = 10 * time.Minute
-
 // A Delay keeps a lock from being granted: a holder that had a LockDelay has
 // gone without releasing it.
 type Delay struct {

@@ -102,7 +102,7 @@ func TestDelayThatCannotBeIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	left := g.carry(writtenAt(7000, firstLeader), nil)
 	require.Len(t, left, 1)
-	require.Equal(t, MaxLockDelay, left[0].delay())
+	require.Equal(t, priority.MaxLockDelay, left[0].delay())
 }
 
 // What the server's clock tells and what the own one has counted: the earlier one
@@ -132,7 +132,7 @@ func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {
 	c := &Client{}
 	require.Equal(t, recordFormat, newRecord(c, Request{}).Format)
-	r := newRecord(c, Request{LockDelay: time.Second + 1, Owner: strings.Repeat("o", 100), Mode: priority.Shared})
+	r := newRecord(c, Request{Terms: priority.Terms{LockDelay: time.Second + 1, Mode: priority.Shared}, Owner: strings.Repeat("o", 100)})
 	require.Equal(t, delayFormat, r.Format)
 	notes := r.delayNotes(deadID)
 	require.Len(t, notes, 1)

@@ -10,7 +10,7 @@
 //
 //	client, err := recipes.NewClient(recipes.Config{Servers: []string{"zk1:2181"}})
 //	lock, err := client.PriorityLock("cluster/orders/resource/users")
-//	grant, err := lock.Acquire(ctx, recipes.Request{Priority: 50, LeaseTimeout: time.Minute})
+//	grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 50, LeaseTimeout: time.Minute}})
 //	token, err := grant.Token(ctx) // give it to whatever you write to
 //	...
 //	err = grant.Release(ctx)

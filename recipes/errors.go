@@ -19,12 +19,7 @@ var ErrClosed = errors.New("lockkeeper: client is closed")
 var ErrReleased = errors.New("lockkeeper: lock is already released")
 
 // RequestError is returned for a Request, scope or Config that can never work.
-type RequestError struct {
-	Field  string // for example "lease_timeout"
-	Reason string // what is wrong, and what to write instead
-}
-
-func (e *RequestError) Error() string { return "lockkeeper: " + e.Field + ": " + e.Reason }
+type RequestError = priority.RequestError
 
 // NotAcquiredError is returned when the acquire timeout of a request ends
 // before the lock could be granted. The request is withdrawn.

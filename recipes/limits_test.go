@@ -52,7 +52,7 @@ func queueOf(levels ...priority.Level) []child {
 
 func TestFullQueueIsForThoseWhoComeLast(t *testing.T) {
 	at := func(level priority.Level) *attempt {
-		return &attempt{l: &PriorityLock{scope: "orders", c: &Client{cfg: Config{QueueLimit: 16}}}, req: Request{Priority: level}}
+		return &attempt{l: &PriorityLock{scope: "orders", c: &Client{cfg: Config{QueueLimit: 16}}}, req: Request{Terms: priority.Terms{Priority: level}}}
 	}
 	guid := func(i int) string { return fmt.Sprintf("%024x", i) }
 	levels := func(n int, level priority.Level) []priority.Level {
@@ -106,7 +106,7 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 	var notes []evictionNote
 	for i := range maxSharing {
 		guid := fmt.Sprintf("%024x", i)
-		rec := newRecord(c, Request{Owner: worst(MaxOwner), Mode: priority.Shared, LockDelay: MaxLockDelay})
+		rec := newRecord(c, Request{Owner: worst(MaxOwner), Terms: priority.Terms{Mode: priority.Shared, LockDelay: priority.MaxLockDelay}})
 		g = g.with(guid, rec.delayNotes(guid))
 		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + contenderName(1, priority.Shared, guid) + "0000000000"})
 		notes = append(notes, evictionNote{
@@ -149,7 +149,7 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	other, l := uncontended(t, server)
 	s, err := other.session(t.Context())
 	require.NoError(t, err)
-	rec := newRecord(other, Request{Owner: "reader", Mode: priority.Shared, LeaseTimeout: time.Hour})
+	rec := newRecord(other, Request{Owner: "reader", Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}})
 	rec.Granted = true
 	var g lockRecord
 	var names []string
@@ -176,12 +176,12 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	l, err = c.PriorityLock("users")
 	require.NoError(t, err)
-	_, err = l.Acquire(t.Context(), Request{Mode: priority.Shared, AcquireTimeout: new(time.Duration)})
+	_, err = l.Acquire(t.Context(), Request{Terms: priority.Terms{Mode: priority.Shared, AcquireTimeout: new(time.Duration)}})
 	require.ErrorAs(t, err, new(*NotAcquiredError))
 
 	granted, queued := make(chan error, 1), make(chan struct{})
 	go func() {
-		grant, err := l.Acquire(t.Context(), Request{Mode: priority.Shared, Notify: func(n Notice) {
+		grant, err := l.Acquire(t.Context(), Request{Terms: priority.Terms{Mode: priority.Shared}, Notify: func(n Notice) {
 			if _, ok := n.(Queued); ok {
 				close(queued)
 			}

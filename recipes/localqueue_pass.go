@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A relay is T17 to the next in line.
@@ -254,7 +256,10 @@ func (g *Grant) contender() Contender {
 	defer g.mu.Unlock()
 	r := &g.req
 	return Contender{
-		ID: g.guid, Owner: r.Owner, Host: g.lock.c.host, PID: g.lock.c.pid, Priority: r.Priority, Mode: g.mode, Message: r.Message,
-		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, MinRuntime: r.MinRuntime, Class: r.Class, Trace: r.Trace, Token: g.token,
+		ID: g.guid, Owner: r.Owner, Host: g.lock.c.host, PID: g.lock.c.pid, Terms: priority.Terms{
+			Priority: r.Priority, Mode: g.mode,
+			LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, MinRuntime: r.MinRuntime,
+		}, Message: r.Message,
+		Class: r.Class, Trace: r.Trace, Token: g.token,
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A lockLook is what was read of one lock: G, frozen, and who is there.
@@ -120,7 +122,7 @@ func told(err error, bad Unreadable) string {
 // its name and its node's stat tell.
 func unreadableContender(c child, stat *zk.Stat, why string, holds bool) Contender {
 	out := Contender{
-		ID: c.guid, Owner: "<unreadable>", Priority: c.level(), Mode: c.mode, Message: why,
+		ID: c.guid, Owner: "<unreadable>", Terms: priority.Terms{Priority: c.level(), Mode: c.mode}, Message: why,
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if holds {

@@ -142,10 +142,10 @@ func TestPlanCountsWithADelayOfAnEndAndOfAnEviction(t *testing.T) {
 	}{
 		"begun":            {LockState{At: at, Delays: []Delay{begun}}, Request{}, OutcomeGranted, 40 * time.Second, 1},
 		"not begun":        {LockState{At: at, Delays: []Delay{gone}}, Request{}, OutcomeGranted, time.Minute, 1},
-		"a try":            {LockState{At: at, Delays: []Delay{begun}}, Request{AcquireTimeout: new(time.Duration)}, OutcomeRefused, 0, 0},
-		"a reader's":       {LockState{At: at, Delays: []Delay{{ID: "gone", Mode: priority.Shared, LockDelay: time.Minute}}}, Request{Mode: priority.Shared}, OutcomeGranted, 0, 0},
-		"of the evicted":   {LockState{At: at, Holders: []Contender{{ID: "h", LockDelay: time.Minute, LeaseLeft: time.Hour}}}, Request{Priority: 5, Forceful: true}, OutcomeTakesOver, time.Minute, 1},
-		"beside the other": {LockState{At: at, Holders: []Contender{{ID: "h", Mode: priority.Shared, LeaseLeft: time.Hour}}, Delays: []Delay{begun}}, Request{Priority: 5, Forceful: true}, OutcomeTakesOver, 40 * time.Second, 1},
+		"a try":            {LockState{At: at, Delays: []Delay{begun}}, Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, OutcomeRefused, 0, 0},
+		"a reader's":       {LockState{At: at, Delays: []Delay{{ID: "gone", Mode: priority.Shared, LockDelay: time.Minute}}}, Request{Terms: priority.Terms{Mode: priority.Shared}}, OutcomeGranted, 0, 0},
+		"of the evicted":   {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{LockDelay: time.Minute}, LeaseLeft: time.Hour}}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, time.Minute, 1},
+		"beside the other": {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{Mode: priority.Shared}, LeaseLeft: time.Hour}}, Delays: []Delay{begun}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, 40 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := c.state.Plan(c.request)

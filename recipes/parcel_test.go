@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -382,7 +383,7 @@ func TestACycleThatNobodyDisturbsTakesNoGoroutine(t *testing.T) {
 	before := made[0].Value.Uint64()
 	const cycles = 1000
 	for range cycles {
-		g, err := l.Acquire(ctx, Request{AcquireTimeout: new(time.Minute)})
+		g, err := l.Acquire(ctx, Request{Terms: priority.Terms{AcquireTimeout: new(time.Minute)}})
 		require.NoError(t, err)
 		require.NoError(t, g.Release(ctx))
 	}
@@ -404,7 +405,7 @@ func TestAClientThatHasHadTheLockAloneSeesWhoHasItNow(t *testing.T) {
 		}
 		g, err := other.Acquire(t.Context(), Request{})
 		require.NoError(t, err)
-		_, err = mine.Acquire(t.Context(), Request{AcquireTimeout: new(time.Duration)})
+		_, err = mine.Acquire(t.Context(), Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
 		require.ErrorAs(t, err, new(*NotAcquiredError), "after %d cycles alone", alone)
 		require.NoError(t, g.Release(t.Context()))
 		mine.c.hints.update(mine.path, func(h *hint) { h.busy = 0 })

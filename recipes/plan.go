@@ -187,7 +187,7 @@ func (r *Request) patience() *time.Duration {
 }
 
 func (c *Contender) rules() priority.Request {
-	r := Request{Patient: c.Patient, Forceful: c.Forceful, WaitingTimeout: c.WaitingTimeout}
+	r := Request{Patient: c.Patient, Terms: priority.Terms{Forceful: c.Forceful, WaitingTimeout: c.WaitingTimeout}}
 	return priority.Request{
 		Level: c.Priority, Mode: c.Mode, WaitingTimeout: r.patience(), Forceful: c.Forceful,
 		PreemptDelta: c.PreemptDelta, NeverPreempts: c.NeverPreempts,

@@ -14,11 +14,11 @@ import (
 var (
 	planned = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	keeper  = Contender{
-		ID: "h", Owner: "keeper", Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
+		ID: "h", Owner: "keeper", Terms: priority.Terms{Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute},
 		LeaseLeft: 8 * time.Minute, Since: planned.Add(-2 * time.Minute),
 	}
-	seven = Contender{ID: "w7", Owner: "seven", Priority: 7, Position: 1, WaitingTimeout: new(30 * time.Second)}
-	three = Contender{ID: "w3", Owner: "three", Priority: 3, Position: 2}
+	seven = Contender{ID: "w7", Owner: "seven", Terms: priority.Terms{Priority: 7, WaitingTimeout: new(30 * time.Second)}, Position: 1}
+	three = Contender{ID: "w3", Owner: "three", Terms: priority.Terms{Priority: 3}, Position: 2}
 )
 
 func keeping(change func(*Contender)) Contender {
@@ -54,77 +54,77 @@ func TestPlanOfARequest(t *testing.T) {
 		},
 		"try": {
 			lockOf(one),
-			Request{Priority: 9, AcquireTimeout: new(time.Duration)},
+			Request{Terms: priority.Terms{Priority: 9, AcquireTimeout: new(time.Duration)}},
 			Plan{Outcome: OutcomeRefused, Obstacles: []Obstacle{{Holder: keeper}}},
 		},
 		"forceful": {
 			lockOf(one),
-			Request{Priority: 9, Forceful: true},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true}},
 			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"forceful that waits shorter than the cleanup": {
 			lockOf(one),
-			Request{Priority: 9, Forceful: true, WaitingTimeout: new(10 * time.Second)},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true, WaitingTimeout: new(10 * time.Second)}},
 			Plan{Outcome: OutcomeTakesOver, After: 10 * time.Second, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, 10*time.Second)}}}},
 		},
 		"polite": {
 			lockOf(one),
-			Request{Priority: 9},
+			Request{Terms: priority.Terms{Priority: 9}},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute), byLease(8*minute, minute)}}}},
 		},
 		"polite with a waiting timeout": {
 			lockOf(one),
-			Request{Priority: 9, WaitingTimeout: new(2 * minute)},
+			Request{Terms: priority.Terms{Priority: 9, WaitingTimeout: new(2 * minute)}},
 			Plan{Outcome: OutcomeGivesUp, After: 2 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"patient: it stays, and has the lock after the lease unless somebody decides": {
 			lockOf(one),
-			Request{Priority: 9, WaitingTimeout: new(2 * minute), Patient: true},
+			Request{Terms: priority.Terms{Priority: 9, WaitingTimeout: new(2 * minute)}, Patient: true},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute), byLease(8*minute, minute)}}}},
 		},
 		"patient and forceful": {
 			lockOf(one),
-			Request{Priority: 9, WaitingTimeout: new(10 * time.Second), Forceful: true, Patient: true},
+			Request{Terms: priority.Terms{Priority: 9, WaitingTimeout: new(10 * time.Second), Forceful: true}, Patient: true},
 			Plan{Outcome: OutcomeTakesOver, After: 10 * time.Second, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, 10*time.Second)}}}},
 		},
 		"acquire timeout first": {
 			lockOf(one),
-			Request{Priority: 9, AcquireTimeout: new(4 * minute)},
+			Request{Terms: priority.Terms{Priority: 9, AcquireTimeout: new(4 * minute)}},
 			Plan{Outcome: OutcomeTimesOut, After: 4 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"equal": {
 			lockOf(one),
-			Request{Priority: 5, Forceful: true},
+			Request{Terms: priority.Terms{Priority: 5, Forceful: true}},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarLevel, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
 		},
 		"minimum runtime": {
 			lockOf([]Contender{protected}),
-			Request{Priority: 9, Forceful: true},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true}},
 			Plan{Outcome: OutcomeTakesOver, After: 4 * minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Bar: priority.BarMinRuntime, Asks: []PlannedAsk{byRank(3*minute, minute)}}}},
 		},
 		"emergency": {
 			lockOf([]Contender{protected}),
-			Request{Priority: priority.Emergency, Forceful: true, PreemptDelta: 3},
+			Request{Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, PreemptDelta: 3}},
 			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"emergency that never preempts": {
 			lockOf([]Contender{protected}),
-			Request{Priority: priority.Emergency, Forceful: true, NeverPreempts: true},
+			Request{Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, NeverPreempts: true}},
 			Plan{Outcome: OutcomeTakesOver, After: minute, Position: 1, Obstacles: []Obstacle{{Holder: protected, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
 		"delta": {
 			lockOf(one),
-			Request{Priority: 9, Forceful: true, PreemptDelta: 5},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true, PreemptDelta: 5}},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarDelta, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
 		},
 		"never preempts": {
 			lockOf(one),
-			Request{Priority: 9, Forceful: true, NeverPreempts: true},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true, NeverPreempts: true}},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Bar: priority.BarNever, Asks: []PlannedAsk{byLease(8*minute, minute)}}}},
 		},
 		"two readers, one protected": {
 			lockOf([]Contender{reader, protected}),
-			Request{Priority: 9, Forceful: true},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true}},
 			Plan{Outcome: OutcomeTakesOver, After: 4 * minute, Position: 1, Obstacles: []Obstacle{
 				{Holder: reader, Asks: []PlannedAsk{byRank(3*minute, minute)}},
 				{Holder: protected, Bar: priority.BarMinRuntime, Asks: []PlannedAsk{byRank(3*minute, minute)}},
@@ -132,7 +132,7 @@ func TestPlanOfARequest(t *testing.T) {
 		},
 		"before all who wait": {
 			lockOf(one, seven, three),
-			Request{Priority: 9, Forceful: true},
+			Request{Terms: priority.Terms{Priority: 9, Forceful: true}},
 			Plan{
 				Outcome: OutcomeTakesOver, After: minute, Position: 1, Behind: []Contender{seven, three},
 				Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}},
@@ -140,7 +140,7 @@ func TestPlanOfARequest(t *testing.T) {
 		},
 		"between them": {
 			lockOf(one, seven, three),
-			Request{Priority: 6, Forceful: true},
+			Request{Terms: priority.Terms{Priority: 6, Forceful: true}},
 			Plan{
 				Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Behind: []Contender{three},
 				Obstacles: []Obstacle{{Holder: keeper}},
@@ -148,22 +148,22 @@ func TestPlanOfARequest(t *testing.T) {
 		},
 		"behind an equal": {
 			lockOf(one, seven),
-			Request{Priority: 7, AcquireTimeout: new(time.Minute)},
+			Request{Terms: priority.Terms{Priority: 7, AcquireTimeout: new(time.Minute)}},
 			Plan{Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Obstacles: []Obstacle{{Holder: keeper}}},
 		},
 		"reader beside a reader": {
 			lockOf([]Contender{reader}),
-			Request{Mode: priority.Shared},
+			Request{Terms: priority.Terms{Mode: priority.Shared}},
 			Plan{Outcome: OutcomeGranted, Beside: []Contender{reader}},
 		},
 		"reader behind a writer that waits": {
 			lockOf([]Contender{reader}, seven),
-			Request{Mode: priority.Shared},
+			Request{Terms: priority.Terms{Mode: priority.Shared}},
 			Plan{Outcome: OutcomeInLine, Position: 2, Ahead: []Contender{seven}, Beside: []Contender{reader}},
 		},
 		"reader that goes before a writer that waits": {
 			lockOf([]Contender{reader}, three),
-			Request{Mode: priority.Shared, Priority: 4},
+			Request{Terms: priority.Terms{Mode: priority.Shared, Priority: 4}},
 			Plan{Outcome: OutcomeGranted, Behind: []Contender{three}, Beside: []Contender{reader}},
 		},
 	} {
@@ -205,11 +205,11 @@ func TestPlanOfAWaiterKnowsWhatItHasAsked(t *testing.T) {
 // one that has not queued may.
 func TestReaderThatWaitsBehindAReaderIsInLine(t *testing.T) {
 	reader := keeping(func(h *Contender) { h.Mode = priority.Shared })
-	front := Contender{ID: "a", Mode: priority.Shared}
-	state := lockOf([]Contender{reader}, front, Contender{ID: "b", Mode: priority.Shared})
+	front := Contender{ID: "a", Terms: priority.Terms{Mode: priority.Shared}}
+	state := lockOf([]Contender{reader}, front, Contender{ID: "b", Terms: priority.Terms{Mode: priority.Shared}})
 
 	plan, ok := state.PlanOf("b")
 	require.True(t, ok)
 	require.Equal(t, OutcomeInLine, plan.Outcome)
-	require.Equal(t, OutcomeGranted, state.Plan(Request{Mode: priority.Shared}).Outcome)
+	require.Equal(t, OutcomeGranted, state.Plan(Request{Terms: priority.Terms{Mode: priority.Shared}}).Outcome)
 }

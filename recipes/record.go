@@ -162,18 +162,34 @@ func (r lockRecord) with(guid string, own []delayNote) lockRecord {
 func newRecord(c *Client, r Request) contenderRecord {
 	rec := contenderRecord{
 		Format: recordFormat, Owner: r.Owner, Host: c.host, PID: c.pid,
-		Priority: r.Priority, Mode: r.Mode,
-		LeaseTimeout: r.LeaseTimeout.Milliseconds(), CleanupTimeout: r.CleanupTimeout.Milliseconds(),
-		WaitingTimeout: millis(r.WaitingTimeout), AcquireTimeout: millis(r.AcquireTimeout),
-		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Forceful: r.Forceful, Patient: r.Patient, Hold: r.Hold, Class: r.Class, Message: r.Message, Trace: r.Trace,
+		Patient: r.Patient, Hold: r.Hold, Class: r.Class, Message: r.Message, Trace: r.Trace,
 		Under: r.Under, Override: r.Override,
 	}
-	rec.protect(r.MinRuntime)
-	if r.LockDelay > 0 {
-		rec.Format, rec.LockDelay = delayFormat, delayMillis(r.LockDelay)
-	}
+	rec.setTerms(r.Terms)
 	return rec
+}
+
+// setTerms writes terms down: in milliseconds, of which what protects the holder has rather one more.
+func (r *contenderRecord) setTerms(t priority.Terms) {
+	r.Priority, r.Mode, r.Forceful = t.Priority, t.Mode, t.Forceful
+	r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout.Milliseconds(), t.CleanupTimeout.Milliseconds()
+	r.WaitingTimeout, r.AcquireTimeout = millis(t.WaitingTimeout), millis(t.AcquireTimeout)
+	r.PreemptDelta, r.NeverPreempts = t.PreemptDelta, t.NeverPreempts
+	r.protect(t.MinRuntime)
+	if t.LockDelay > 0 {
+		r.Format, r.LockDelay = delayFormat, delayMillis(t.LockDelay)
+	}
+}
+
+// terms are those that were written down.
+func (r *contenderRecord) terms() priority.Terms {
+	return priority.Terms{
+		Priority: r.Priority, Mode: r.Mode, Forceful: r.Forceful,
+		LeaseTimeout: milliseconds(r.LeaseTimeout), CleanupTimeout: milliseconds(r.CleanupTimeout),
+		WaitingTimeout: someMilliseconds(r.WaitingTimeout), AcquireTimeout: someMilliseconds(r.AcquireTimeout),
+		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
+		MinRuntime: milliseconds(r.MinRuntime), LockDelay: milliseconds(r.LockDelay),
+	}
 }
 
 // protect sets the minimum runtime.
@@ -236,7 +252,7 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 	}
 	err = decodeUpTo(openFormat, data, &r, &r.Format)
 	for i, n := range r.Delays { // whoever has written it
-		r.Delays[i].Delay = min(n.Delay, MaxLockDelay.Milliseconds())
+		r.Delays[i].Delay = min(n.Delay, priority.MaxLockDelay.Milliseconds())
 	}
 	return r, err
 }
@@ -317,6 +333,13 @@ func timeLeft(from, length, now int64) time.Duration {
 func milliseconds(n int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	return time.Duration(max(-most, min(n, most))) * time.Millisecond
+}
+
+func someMilliseconds(n *int64) *time.Duration {
+	if n == nil {
+		return nil
+	}
+	return new(milliseconds(*n))
 }
 
 // recordTime is the time of a number that stands in a record; what is too far away is
@@ -410,7 +433,7 @@ func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptAsked {
 
 // author describes who asks, as far as the note tells.
 func (n *askingNote) author() Contender {
-	return Contender{ID: n.ID, Owner: n.Owner, Priority: n.Priority, Forceful: n.Forceful, Trace: n.Trace, Override: n.Override}
+	return Contender{ID: n.ID, Owner: n.Owner, Terms: priority.Terms{Priority: n.Priority, Forceful: n.Forceful}, Trace: n.Trace, Override: n.Override}
 }
 
 func (n evictionNote) eviction() Eviction {
@@ -454,22 +477,11 @@ func (r *contenderRecord) class() string {
 // contender describes the node for people and for the rulebook.
 func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	out := Contender{
-		ID: c.guid, Owner: r.Owner, Host: r.Host, PID: r.PID,
-		Priority: c.level(), Mode: r.Mode, Message: r.Message, Forceful: r.Forceful, Patient: r.Patient,
-		LeaseTimeout:   milliseconds(r.LeaseTimeout),
-		CleanupTimeout: milliseconds(r.CleanupTimeout),
-		MinRuntime:     milliseconds(r.MinRuntime),
-		LockDelay:      milliseconds(r.LockDelay),
-		PreemptDelta:   r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		Hold: r.Hold, Class: r.class(),
-		Trace: r.Trace, Under: r.Under, Override: r.Override, Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
+		ID: c.guid, Owner: r.Owner, Host: r.Host, PID: r.PID, Terms: r.terms(), Patient: r.Patient,
+		Message: r.Message, Hold: r.Hold, Class: r.class(), Trace: r.Trace, Under: r.Under, Override: r.Override,
+		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
-	if r.WaitingTimeout != nil {
-		out.WaitingTimeout = new(milliseconds(*r.WaitingTimeout))
-	}
-	if r.AcquireTimeout != nil {
-		out.AcquireTimeout = new(milliseconds(*r.AcquireTimeout))
-	}
+	out.Priority = c.level()
 	if r.Granted {
 		out.Token = r.token(stat)
 		out.Since = recordTime(r.grantedAt(stat))

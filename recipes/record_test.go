@@ -15,14 +15,14 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 	c := &Client{host: "h3", pid: 811}
 	for want, r := range map[string]Request{
 		`"priority":40,"lease_timeout_ms":600000,"cleanup_timeout_ms":1000,"waiting_timeout_ms":0,"forceful":true,"message":"nightly","traceparent":"00-x"`: {
-			Message: "nightly", Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second, WaitingTimeout: new(time.Duration(0)), Forceful: true, Trace: "00-x",
+			Message: "nightly", Terms: priority.Terms{Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second, WaitingTimeout: new(time.Duration(0)), Forceful: true}, Trace: "00-x",
 		},
-		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"`: {LeaseTimeout: time.Minute, Class: "tenant/{id}/billing"},
+		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"`: {Terms: priority.Terms{LeaseTimeout: time.Minute}, Class: "tenant/{id}/billing"},
 		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":20001,"preempt_delta":10`: {
-			LeaseTimeout: time.Minute, MinRuntime: 20*time.Second + 1, PreemptDelta: 10,
+			Terms: priority.Terms{LeaseTimeout: time.Minute, MinRuntime: 20*time.Second + 1, PreemptDelta: 10},
 		},
 		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":60000,"lease_only":true,"never_preempts":true`: {
-			LeaseTimeout: time.Minute, MinRuntime: time.Minute, NeverPreempts: true,
+			Terms: priority.Terms{LeaseTimeout: time.Minute, MinRuntime: time.Minute, NeverPreempts: true},
 		},
 	} {
 		r.Owner = "reindex"

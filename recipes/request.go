@@ -16,6 +16,8 @@ import (
 // for the exclusive lock at the lowest priority and waits as long as its
 // context lives.
 type Request struct {
+	priority.Terms
+
 	// Owner names the work for people, for example a job's name. It is not an
 	// identity: two requests with the same owner are strangers to each other.
 	// At most MaxOwner bytes. Defaults to "host:pid".
@@ -23,63 +25,6 @@ type Request struct {
 
 	// Message says why the lock is wanted: at most MaxMessage bytes.
 	Message string
-
-	// Mode is exclusive (default), which has the lock alone, or shared, which
-	// has it together with other shared ones.
-	Mode priority.Mode
-
-	// Priority orders the queue, and decides who may preempt whom.
-	// Defaults to 0, the lowest.
-	Priority priority.Level
-
-	// LeaseTimeout is how long the work needs. It is lazy: after it the holder
-	// keeps the lock until somebody else asks, of whatever priority. It loses the
-	// lock when that one has waited for its grace, and also when its connection ends.
-	// One that is cut off then may believe for five sixteenths of a session timeout more that it
-	// holds: see "Takeovers and breaks" in docs/safety.md. Defaults to 10m.
-	LeaseTimeout time.Duration
-
-	// CleanupTimeout is how long the holder needs to put things right once it
-	// is asked to go. Defaults to 0: it needs no time.
-	CleanupTimeout time.Duration
-
-	// WaitingTimeout is how long a preemptor waits for the holder's cleanup,
-	// counted from its preempt request. 0: now. nil: for ever.
-	WaitingTimeout *time.Duration
-
-	// AcquireTimeout bounds everything from call to grant. 0: take the lock
-	// only if that needs nobody's consent, never preempt, leave nothing
-	// behind. nil: as long as the context lives.
-	AcquireTimeout *time.Duration
-
-	// MinRuntime is how long the holder is not asked to go for somebody's
-	// priority, from its grant on. The end of its lease, a request at
-	// priority.Emergency and an administrator do not wait for it. At most
-	// LeaseTimeout; as long as that means: nothing but those three ends the
-	// hold, also when the lease is extended. Defaults to 0. See Grant.Protect.
-	MinRuntime time.Duration
-
-	// LockDelay is how long nobody is granted the lock after an unclean end of the
-	// hold: a crash, the end of the session, an eviction. It is for work on something that
-	// cannot refuse an old Token. A release, in time or late, is not delayed. A
-	// shared holder's unclean end delays exclusive requests alone. At most
-	// MaxLockDelay. Defaults to 0: none.
-	LockDelay time.Duration
-
-	// PreemptDelta is by how much Priority has to be higher than a holder's to
-	// ask it to go for that. It does not change the order of the queue, nor
-	// what happens at the end of a lease. Defaults to 0, which is 1: any higher
-	// priority. At priority.Emergency it counts as 1.
-	PreemptDelta int
-
-	// NeverPreempts asks nobody to go for Priority, which then orders the queue
-	// alone; those whose lease is over are asked all the same. It has no meaning
-	// at priority.Emergency. It excludes a PreemptDelta.
-	NeverPreempts bool
-
-	// Forceful takes the lock when the holder's grace is over. A request that
-	// is not forceful (polite) waits for the release until its WaitingTimeout.
-	Forceful bool
 
 	// Hold is the id of the hold that the request is for: unique for each, as one
 	// made of the name of what runs and of its run is. Others can then hold the lock
@@ -125,11 +70,10 @@ type Request struct {
 	// *CleanupPendingError.
 	Patient bool
 
-	// Terms, when set, says what is asked for by now, in place of the fields of
-	// the same names, and gives a channel that is closed when that may have
-	// changed. It is asked before the request is made, and again after each
-	// change for as long as the request waits: see Terms. It must not block. A
-	// channel that is closed already is taken for one that is closed in 10 ms.
+	// Revise, when set, says what is asked for by now, in place of Terms and Override, and gives a channel that is closed
+	// when that may have changed. It is asked before the request is made, and again after each change for as long as the
+	// request waits: see Revision. It must not block. A channel that is closed already is taken for one that is closed in
+	// 10 ms.
 	Revise func() (Revision, <-chan struct{})
 
 	// Authorize, when set, is called before this request evicts holders, each
@@ -144,22 +88,16 @@ type Request struct {
 	Notify func(Notice)
 }
 
-// Terms are what can change of a request while it waits; nothing of it changes
-// any more when it is granted.
+// A Revision is what can change of a request while it waits; nothing of it changes any more when it is granted. Mode and
+// AcquireTimeout stay as the request was made with.
 //
-// A request whose priority changes takes the place that it would have, had it
-// been made just now. It is out of the queue at no time, and cannot be granted
-// twice.
+// A request whose priority changes takes the place that it would have, had it been made just now. It is out of the queue
+// at no time, and cannot be granted twice.
 type Revision struct {
-	Priority       priority.Level
-	Forceful       bool
-	WaitingTimeout *time.Duration
-	LeaseTimeout   time.Duration
-	CleanupTimeout time.Duration
-	Override       *Mark
+	priority.Terms
+	Override *Mark
 
-	// Withdraw, when set, takes the request out of the queue: it fails with an
-	// error that wraps this.
+	// Withdraw, when set, takes the request out of the queue: it fails with an error that wraps this.
 	Withdraw error
 }
 
@@ -192,9 +130,6 @@ const (
 	MaxHold    = 200
 	MaxClass   = 200
 )
-
-// DefaultLeaseTimeout is what a Request without a LeaseTimeout asks for.
-const DefaultLeaseTimeout = 10 * time.Minute
 
 // Token is a fencing token. It grows with every grant of a scope: give it to
 // whatever the work writes to, and let that refuse a smaller one. It is the
@@ -251,9 +186,9 @@ type (
 		Grace  time.Duration
 	}
 
-	// Revised: the request asks for something else by now, see Terms. After a
-	// change of its priority it is told its position again.
-	Revised struct{ Revision Revision }
+	// Revised: the request asks for something else by now. After a change of its
+	// priority it is told its position again.
+	Revised struct{ Revision }
 
 	// CleanupPending: the waiting timeout of a Patient request is over, and the
 	// holders have not gone.
@@ -361,38 +296,9 @@ func (r *Request) complete(c *Client) error {
 	if r.Owner == "" {
 		r.Owner = fmt.Sprintf("%s:%d", c.host, c.pid)
 	}
-	if r.LeaseTimeout == 0 {
-		r.LeaseTimeout = DefaultLeaseTimeout
-	}
-	if r.LeaseTimeout < time.Millisecond {
-		bad("lease_timeout", "%s must be positive; write how long the work needs, for example 10m", r.LeaseTimeout)
-	}
-	if r.CleanupTimeout < 0 {
-		bad("cleanup_timeout", "%s is negative; write 0 for no cleanup", r.CleanupTimeout)
-	}
-	if r.WaitingTimeout != nil && *r.WaitingTimeout < 0 {
-		bad("waiting_timeout", "%s is negative; write 0 for now, or leave it out for ever", *r.WaitingTimeout)
-	}
-	if r.AcquireTimeout != nil && *r.AcquireTimeout < 0 {
-		bad("acquire_timeout", "%s is negative; write 0 for a try, or leave it out", *r.AcquireTimeout)
-	}
-	switch {
-	case r.MinRuntime < 0:
-		bad("min_runtime", "%s is negative; write how long the work is not to be preempted, or leave it out", r.MinRuntime)
-	case r.MinRuntime > r.LeaseTimeout:
-		bad("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other", r.MinRuntime, r.LeaseTimeout)
-	}
-	switch {
-	case r.PreemptDelta < 0:
-		bad("preempt_delta", "%d is negative; write 1 for any higher priority, or leave it out", r.PreemptDelta)
-	case r.PreemptDelta > 0 && r.NeverPreempts:
-		bad("preempt_delta", "has no meaning for a request that never preempts; leave one of them out")
-	}
-	switch {
-	case r.LockDelay < 0:
-		bad("lock_delay", "%s is negative; write how long the lock is to stay free after an unclean end, or leave it out", r.LockDelay)
-	case r.LockDelay > MaxLockDelay:
-		bad("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", r.LockDelay, MaxLockDelay)
+	r.Terms = r.WithDefaults()
+	for _, problem := range r.ProblemsOfRequest() {
+		errs = append(errs, problem)
 	}
 	for _, text := range []struct {
 		field, value string
@@ -421,12 +327,6 @@ func (r *Request) complete(c *Client) error {
 	}
 	if len(r.Under) > maxUnder {
 		bad("under", "names %d grants; the limit is %d", len(r.Under), maxUnder)
-	}
-	if r.Priority < 0 {
-		bad("priority", "%v", r.Priority.CheckJob())
-	}
-	if r.Mode != priority.Exclusive && r.Mode != priority.Shared {
-		bad("mode", "%s is unknown; write exclusive or shared", r.Mode)
 	}
 	return errors.Join(errs...)
 }

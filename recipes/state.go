@@ -53,21 +53,11 @@ type Contender struct {
 	Owner          string // unreadable, in angle brackets, when this program cannot read its node
 	Host           string
 	PID            int
-	Priority       priority.Level
-	Mode           priority.Mode
+	priority.Terms // AcquireTimeout nil: none that is known
 	Message        string
-	Forceful       bool
-	Patient        bool // see Request
-	LeaseTimeout   time.Duration
-	CleanupTimeout time.Duration
-	WaitingTimeout *time.Duration
-	AcquireTimeout *time.Duration // nil: none that is known
-	MinRuntime     time.Duration  // see Request
-	LockDelay      time.Duration  // likewise
-	PreemptDelta   int            // likewise
-	NeverPreempts  bool           // likewise
-	Hold           string         // likewise: holders with the same one are members of one hold
-	Class          string         // likewise; "" when its program knows of none
+	Patient        bool   // see Request
+	Hold           string // see Request: holders with the same one are members of one hold
+	Class          string // likewise; "" when its program knows of none
 	Trace          string
 	Under          []string  // IDs of what the same work holds while it waits for this one
 	Override       *Mark     // for which it was made, or by which it is what it is; nil: none

@@ -27,24 +27,21 @@ func isFinal(err error) bool {
 
 // A revision is what a request is to become.
 type revision struct {
-	req   Request
-	terms Revision
+	req  Request
+	told Revision
 }
 
-// under returns the request under other terms.
-func (r Request) under(t Revision) Request {
-	r.Priority, r.Forceful, r.WaitingTimeout = t.Priority, t.Forceful, t.WaitingTimeout
-	r.LeaseTimeout, r.CleanupTimeout, r.Override = t.LeaseTimeout, t.CleanupTimeout, t.Override
+// under returns the request as it is revised.
+func (r Request) under(v Revision) Request {
+	mode, acquire := r.Mode, r.AcquireTimeout
+	r.Terms, r.Override = v.Terms, v.Override
+	r.Mode, r.AcquireTimeout = mode, acquire
 	return r
 }
 
-// sameTerms reports whether both ask for the same, as far as Terms can tell.
+// sameTerms reports whether both ask for the same, as far as a Revision can tell.
 func (r *Request) sameTerms(o *Request) bool {
-	return r.Priority == o.Priority && r.Forceful == o.Forceful &&
-		r.LeaseTimeout == o.LeaseTimeout && r.CleanupTimeout == o.CleanupTimeout &&
-		(r.WaitingTimeout == nil) == (o.WaitingTimeout == nil) &&
-		(r.WaitingTimeout == nil || *r.WaitingTimeout == *o.WaitingTimeout) &&
-		sameMark(r.Override, o.Override)
+	return r.Equal(o.Terms) && sameMark(r.Override, o.Override)
 }
 
 // consult finds out what is asked for by now, and sets a.next if that is
@@ -63,11 +60,11 @@ func (a *attempt) consult() error {
 	}
 	first := !a.made
 	a.made, a.consulted = true, true
-	terms := a.ask()
-	if terms.Withdraw != nil {
-		return &finalError{fmt.Errorf("lock %q not acquired: the request was withdrawn: %w", a.l.scope, terms.Withdraw)}
+	asked := a.ask()
+	if asked.Withdraw != nil {
+		return &finalError{fmt.Errorf("lock %q not acquired: the request was withdrawn: %w", a.l.scope, asked.Withdraw)}
 	}
-	next := a.req.under(terms)
+	next := a.req.under(asked)
 	if err := next.complete(a.l.c); err != nil {
 		return &finalError{fmt.Errorf("lock %q not acquired: the terms of the request can never work: %w", a.l.scope, err)}
 	}
@@ -77,7 +74,7 @@ func (a *attempt) consult() error {
 	case first: // what it is made with
 		a.req = next
 	default:
-		a.next = &revision{next, terms}
+		a.next = &revision{next, asked}
 	}
 	return nil
 }
@@ -86,17 +83,17 @@ func (a *attempt) consult() error {
 // that was closed just then, or one that its owner has not renewed: that must
 // not make the request go round in circles.
 func (a *attempt) ask() Revision {
-	var terms Revision
+	var asked Revision
 	for range 2 {
-		terms, a.changed = a.req.Revise()
+		asked, a.changed = a.req.Revise()
 		if !a.outdated() {
-			return terms
+			return asked
 		}
 	}
 	soon := make(chan struct{})
 	time.AfterFunc(termsPause, func() { close(soon) })
 	a.changed = soon
-	return terms
+	return asked
 }
 
 // termsPause is after what time terms are asked for again that always may have
@@ -137,7 +134,7 @@ func (a *attempt) revised(r *revision) {
 	if a.next == r {
 		a.next = nil
 	}
-	a.notices.send(Revised{Revision: r.terms})
+	a.notices.send(Revised{r.told})
 }
 
 // revise makes the waiting request what is asked for by now. It is called when
@@ -197,10 +194,7 @@ func (p *place) settleRewrite(found *contenderRecord) {
 
 // sameTerms is Request.sameTerms for what is in two nodes.
 func (r *contenderRecord) sameTerms(o *contenderRecord) bool {
-	return r.Forceful == o.Forceful && r.LeaseTimeout == o.LeaseTimeout && r.CleanupTimeout == o.CleanupTimeout &&
-		(r.WaitingTimeout == nil) == (o.WaitingTimeout == nil) &&
-		(r.WaitingTimeout == nil || *r.WaitingTimeout == *o.WaitingTimeout) &&
-		sameMark(r.Override, o.Override)
+	return r.terms().Equal(o.terms()) && sameMark(r.Override, o.Override)
 }
 
 // move is T12: the request leaves its place and takes the one of its new

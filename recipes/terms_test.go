@@ -19,7 +19,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 	c := onEmbedded(t)
 	l, err := c.PriorityLock("users")
 	require.NoError(t, err)
-	holder, err := l.Acquire(t.Context(), Request{Priority: 1})
+	holder, err := l.Acquire(t.Context(), Request{Terms: priority.Terms{Priority: 1}})
 	require.NoError(t, err)
 	for _, inner := range []error{errAmbiguous, errAgain, errSessionOver, errMoved, errAcquireTimeout} {
 		cause := fmt.Errorf("denied: %w", inner)
@@ -27,7 +27,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 		require.ErrorIs(t, err, cause)
 		calls := 0
 		_, err = l.Acquire(t.Context(), Request{
-			Priority: 2, Forceful: true,
+			Terms:     priority.Terms{Priority: 2, Forceful: true},
 			Authorize: func(_ context.Context, _ []Contender) error { calls++; return cause },
 		})
 		require.ErrorIs(t, err, cause)
@@ -53,7 +53,7 @@ func onEmbedded(t *testing.T) *Client {
 func TestTermsAreTheSameWhenTheyAskForTheSame(t *testing.T) {
 	t.Parallel()
 	mark := &Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
-	base := Request{Priority: 3, WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute, CleanupTimeout: time.Second, Override: mark}
+	base := Request{Terms: priority.Terms{Priority: 3, WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute, CleanupTimeout: time.Second}, Override: mark}
 	again := base
 	again.WaitingTimeout, again.Override = new(time.Second), new(*mark)
 	require.True(t, base.sameTerms(&again))

@@ -16,8 +16,10 @@ import (
 // aHolder is a holder whose lease has five minutes left.
 func aHolder(id string, change ...func(*Contender)) Contender {
 	c := Contender{
-		ID: id, Owner: id, LeaseTimeout: 10 * time.Minute, LeaseLeft: 5 * time.Minute, Since: planned.Add(-5 * time.Minute),
-		CleanupTimeout: time.Minute,
+		ID: id, Owner: id, Terms: priority.Terms{
+			LeaseTimeout:   10 * time.Minute,
+			CleanupTimeout: time.Minute,
+		}, LeaseLeft: 5 * time.Minute, Since: planned.Add(-5 * time.Minute),
 	}
 	for _, f := range change {
 		f(&c)
@@ -27,7 +29,7 @@ func aHolder(id string, change ...func(*Contender)) Contender {
 
 // aWaiter is a waiter whose work holds other locks.
 func aWaiter(id string, under ...string) Contender {
-	return Contender{ID: id, Owner: id, LeaseTimeout: 10 * time.Minute, Under: under, Joined: planned.Add(-time.Minute)}
+	return Contender{ID: id, Owner: id, Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}, Under: under, Joined: planned.Add(-time.Minute)}
 }
 
 func lockNamed(scope string, holders []Contender, waiters ...Contender) LockState {
@@ -156,7 +158,7 @@ func TestCircleEndsByItself(t *testing.T) {
 		},
 		"by somebody who is no part of it": {
 			func(_, users *LockState) {
-				users.Waiters = append([]Contender{{ID: "x", Priority: 9, LeaseTimeout: time.Minute}}, users.Waiters...)
+				users.Waiters = append([]Contender{{ID: "x", Terms: priority.Terms{Priority: 9, LeaseTimeout: time.Minute}}}, users.Waiters...)
 			},
 			EndPreemption, 0, "x", "u2", false, false,
 		},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
@@ -135,7 +136,7 @@ func (a *adviser) drift(s interval) {
 		return
 	}
 	period := time.Duration(s.seconds) * time.Second
-	a.say("schedule", fmt.Sprintf("@every %s does not divide a day: it is due at other times each day", short(period)), "write a period that divides 24h, or five cron fields")
+	a.say("schedule", fmt.Sprintf("@every %s does not divide a day: it is due at other times each day", words.Duration(period)), "write a period that divides 24h, or five cron fields")
 }
 
 // --- the days when the clocks change --------------------------------------------
@@ -224,7 +225,7 @@ func (a *adviser) jitter(s Schedule) {
 		}
 		if apart := next.Sub(at); apart <= a.job.Jitter {
 			a.say("jitter", fmt.Sprintf("jitter (%s) is not shorter than the time between two ticks (%s): ticks may wait for the jitter of the one before",
-				short(a.job.Jitter), short(apart)), "write less than "+short(apart))
+				words.Duration(a.job.Jitter), words.Duration(apart)), "write less than "+words.Duration(apart))
 			return
 		}
 		at = next
@@ -256,16 +257,4 @@ func (a *adviser) blackouts(s Schedule) {
 		at = s.Next(end.Add(-1)) // those inside are covered
 	}
 	a.say("blackout", fmt.Sprintf("blackouts cover every tick until %s at least", at.Format("2006-01-02 15:04")), "shorten them, or pause the job instead")
-}
-
-// short writes a duration as people do.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -239,10 +239,7 @@ func (r *run) requirements(patience *time.Duration) []lockguard.Requirement {
 	all := r.def.Owned()
 	if p := r.def.OnPreempt; p.Then == jobs.PreemptedRequeue && r.preemptions-r.overridden >= p.MaxPreemptions {
 		for i := range all {
-			all[i].MinRuntime = all[i].LeaseTimeout
-			if all[i].MinRuntime == 0 {
-				all[i].MinRuntime = recipes.DefaultLeaseTimeout
-			}
+			all[i].MinRuntime = all[i].WithDefaults().LeaseTimeout
 		}
 	}
 	if slices.ContainsFunc(all, func(r lockguard.Requirement) bool { return r.AcquireTimeout != nil }) {

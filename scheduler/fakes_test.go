@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -563,7 +564,7 @@ func job(name, schedule string, takes time.Duration) jobs.Job {
 }
 
 func locked(j jobs.Job) jobs.Job {
-	j.Requirements = []lockguard.Requirement{{Scope: "db", CleanupTimeout: time.Second}}
+	j.Requirements = []lockguard.Requirement{{Scope: "db", Terms: priority.Terms{CleanupTimeout: time.Second}}}
 	return j
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -140,7 +141,7 @@ func TestSeveralLocksOfAJobHaveOneAcquireTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a job with two locks, one of which says how long it waits
 		j := locked(job("a", "@every 10s", time.Millisecond))
-		j.Requirements = append(j.Requirements, lockguard.Requirement{Scope: "web", CleanupTimeout: time.Second})
+		j.Requirements = append(j.Requirements, lockguard.Requirement{Scope: "web", Terms: priority.Terms{CleanupTimeout: time.Second}})
 		patient, hasty := j, j
 		patient.Name, hasty.Name = "patient", "hasty"
 		hasty.Requirements = slices.Clone(j.Requirements)

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -91,7 +92,7 @@ func TestActivityKnowsItsHoldAndItsKey(t *testing.T) {
 func awaitWaiter(t *testing.T, g *lockguard.Guard) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		err := g.Do(t.Context(), lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Duration(0))}, func(context.Context) error { return nil })
+		err := g.Do(t.Context(), lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}}, func(context.Context) error { return nil })
 		var busy *recipes.NotAcquiredError
 		return errors.As(err, &busy) && busy.Ahead == 1
 	}, patience, 10*time.Millisecond)
@@ -147,7 +148,7 @@ func TestActivityWhoseLockIsBusyEndsAsItIsDeclared(t *testing.T) {
 }
 
 func within(d time.Duration) temporal.Lock {
-	return temporal.Lock{Requirement: lockguard.Requirement{AcquireTimeout: &d}}
+	return temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &d}}}
 }
 
 func TestScopeThatDoesNotFitFailsForGood(t *testing.T) {
@@ -174,7 +175,7 @@ func interrupted(t *testing.T, lock temporal.Lock, then func(ctx context.Context
 	s = newScene(t, lock, func(ctx context.Context) (string, error) {
 		asked := make(chan error, 1)
 		go func() {
-			asked <- s.stranger.Do(context.WithoutCancel(t.Context()), lockguard.Requirement{Scope: "s", Priority: 9, Owner: "boss"}, func(context.Context) error { return nil })
+			asked <- s.stranger.Do(context.WithoutCancel(t.Context()), lockguard.Requirement{Scope: "s", Terms: priority.Terms{Priority: 9}, Owner: "boss"}, func(context.Context) error { return nil })
 		}()
 		t.Cleanup(func() { require.NoError(t, <-asked) })
 		<-ctx.Done()
@@ -257,7 +258,7 @@ func TestLocalActivityTriesButDoesNotWait(t *testing.T) {
 	require.True(t, failure.NonRetryable())
 	require.ErrorContains(t, failure, "a local activity cannot wait for a lock")
 
-	try := newLocal("tries", temporal.Lock{Requirement: lockguard.Requirement{AcquireTimeout: new(time.Duration(0))}})
+	try := newLocal("tries", temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}}})
 	require.NoError(t, local(try))
 	release := try.busy()
 	require.Equal(t, temporal.ErrTypeLockBusy, failed(t, local(try)).Type())

@@ -21,6 +21,7 @@ import (
 	sdkworkflow "go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -175,7 +176,7 @@ func (s *stage) keeps(inherited holderDetails, change ...func(k *keeper)) *keepe
 	k := &keeper{
 		agent: s.agent, worker: "worker", activity: s.t.Context(), service: s.service, workflow: "migrate", run: "run",
 		input:       holderInput{Name: "1", MaxHold: 24 * time.Hour},
-		requirement: lockguard.Requirement{Scope: "cluster/orders", CleanupTimeout: time.Minute},
+		requirement: lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: time.Minute}},
 		heartbeat:   6 * time.Second, inherited: inherited, id: "hold",
 	}
 	for _, f := range change {

@@ -12,11 +12,12 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestLockValidateTellsAllAtOnce(t *testing.T) {
 	lock := Lock{
-		Requirement: lockguard.Requirement{Scope: "cluster/{{.ID", CleanupTimeout: -time.Second},
+		Requirement: lockguard.Requirement{Scope: "cluster/{{.ID", Terms: priority.Terms{CleanupTimeout: -time.Second}},
 		Also:        []lockguard.Requirement{{Scope: "a//b", Hold: "h"}},
 		Cleanup:     func(context.Context) error { return nil },
 		InSlotWait:  time.Second,
@@ -41,7 +42,7 @@ func TestLockValidateTellsAllAtOnce(t *testing.T) {
 	require.Contains(t, err.Error(), "a//b")
 
 	require.ErrorContains(t, Lock{Requirement: lockguard.Requirement{Scope: "s"}, OnBusy: 9}.Validate(), "on_busy: Busy(9) is unknown")
-	require.ErrorContains(t, Lock{Requirement: lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Second)}, OnBusy: BusySkip}.Validate(), "acquire_timeout: 1s has no meaning for skip")
+	require.ErrorContains(t, Lock{Requirement: lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(time.Second)}}, OnBusy: BusySkip}.Validate(), "acquire_timeout: 1s has no meaning for skip")
 	require.ErrorContains(t, Lock{Requirement: lockguard.Requirement{Scope: "s"}, InSlotWait: -1}.Validate(), "in_slot_wait: -1ns is negative")
 	require.NoError(t, Lock{Requirement: lockguard.Requirement{Scope: "s/{{.ID}}"}}.Validate())
 }
@@ -147,7 +148,7 @@ func TestActivityTypeIsDeclaredOnce(t *testing.T) {
 
 func TestLockTravelsInAHeader(t *testing.T) {
 	lock := Lock{
-		Requirement: lockguard.Requirement{Scope: "s/{{.}}", Priority: 3, CleanupTimeout: time.Second, AcquireTimeout: new(time.Minute)},
+		Requirement: lockguard.Requirement{Scope: "s/{{.}}", Terms: priority.Terms{Priority: 3, CleanupTimeout: time.Second, AcquireTimeout: new(time.Minute)}},
 		Also:        []lockguard.Requirement{{Scope: "t"}},
 		OnBusy:      BusyRetry, OnPreempted: PreemptedFail, RetryDelay: time.Second,
 	}

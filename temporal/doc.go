@@ -8,8 +8,8 @@
 //
 //	plugin, err := temporal.NewPlugin(guard, temporal.Declare("Migrate", temporal.Lock{
 //		Requirement: lockguard.Requirement{
-//			Scope:          "cluster/{{.Cluster}}/resource/{{arg 1}}",
-//			CleanupTimeout: 30 * time.Second,
+//			Scope: "cluster/{{.Cluster}}/resource/{{arg 1}}",
+//			Terms: priority.Terms{CleanupTimeout: 30 * time.Second},
 //		},
 //	}))
 //	if err != nil {
@@ -45,7 +45,7 @@
 //	job := jobs.Job{
 //		Name:         "nightly",
 //		Schedule:     "30 7 * * *",
-//		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+//		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}}},
 //		Work: &temporal.StartWorkflow{
 //			Client: service, Workflow: "Rebalance", TaskQueue: "orders", Args: []any{"all"}, Wait: true,
 //		},

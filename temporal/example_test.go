@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -31,8 +32,8 @@ func ExampleNewPlugin() {
 
 	plugin, err := temporal.NewPlugin(guard, temporal.Declare("Migrate", temporal.Lock{
 		Requirement: lockguard.Requirement{
-			Scope:          "cluster/{{.Cluster}}/resource/{{arg 1}}",
-			CleanupTimeout: 30 * time.Second,
+			Scope: "cluster/{{.Cluster}}/resource/{{arg 1}}",
+			Terms: priority.Terms{CleanupTimeout: 30 * time.Second},
 		},
 	}))
 	if err != nil {
@@ -54,7 +55,7 @@ func ExampleStartWorkflow() {
 	job := jobs.Job{
 		Name:         "nightly",
 		Schedule:     "30 7 * * *",
-		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}},
+		Requirements: []lockguard.Requirement{{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}}},
 		Work: &temporal.StartWorkflow{
 			Client:    service,
 			Workflow:  "Rebalance",
@@ -77,7 +78,7 @@ func ExampleStartWorkflow_Validate() {
 }
 
 func ExampleWithLock() {
-	requirement := lockguard.Requirement{Scope: "cluster/orders", Priority: 5, CleanupTimeout: time.Minute}
+	requirement := lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Minute}}
 	migrate := func(ctx workflow.Context) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Minute})
 		err := temporal.WithLock(ctx, requirement, func(ctx workflow.Context, hold temporal.WorkflowHold) error {

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -29,7 +30,7 @@ import (
 var record = flag.String("record", "", "record the histories anew, on the Temporal server with this address")
 
 // migrated is the lock of the recorded workflows.
-var migrated = lockguard.Requirement{Scope: "cluster/orders", Priority: 5, CleanupTimeout: 30 * time.Second}
+var migrated = lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{Priority: 5, CleanupTimeout: 30 * time.Second}}
 
 // A told is one workflow of which a history is recorded.
 type told struct {

@@ -18,12 +18,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // wanted is a requirement with a minute of cleanup, and with what could be lost in a history.
 var wanted = lockguard.Requirement{
-	Scope: "cluster/orders", Priority: 5, CleanupTimeout: time.Minute,
-	Labels: map[string]string{"team": "orders"}, WaitingTimeout: new(time.Duration), Forceful: true,
+	Scope: "cluster/orders", Terms: priority.Terms{
+		Priority: 5, CleanupTimeout: time.Minute,
+		WaitingTimeout: new(time.Duration), Forceful: true,
+	},
+	Labels: map[string]string{"team": "orders"},
 }
 
 // A scene is a workflow in the SDK's test environment, with a keeper that says

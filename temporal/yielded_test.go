@@ -31,7 +31,7 @@ func leftBehind(t *testing.T, ref lockguard.Reference) converter.RawValue {
 // Workers are deployed anew, with another declaration, while an activity has
 // yielded: its place is that of another lock, or of a weaker one.
 func TestPlaceThatIsNotOfTheLockAsDeclaredNowIsNotTaken(t *testing.T) {
-	exclusive, shared := lockguard.Requirement{Scope: "s"}, lockguard.Requirement{Scope: "s", Mode: priority.Shared}
+	exclusive, shared := lockguard.Requirement{Scope: "s"}, lockguard.Requirement{Scope: "s", Terms: priority.Terms{Mode: priority.Shared}}
 	for name, c := range map[string]struct {
 		before, now lockguard.Requirement
 		taken       bool

@@ -15,13 +15,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/actor"
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var requirement = lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute, LeaseTimeout: time.Hour}
+var requirement = lockguard.Requirement{Scope: "s", Terms: priority.Terms{CleanupTimeout: time.Minute, LeaseTimeout: time.Hour}}
 
 // A term is one call of serve.
 type term struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -21,7 +22,7 @@ func TestALeaderThatIsAskedToGoLeadsNoMoreAlthoughItStillHolds(t *testing.T) {
 		require.NoError(t, e.IsLeader(t.Context()))
 		taken := make(chan error, 1)
 		go func() {
-			taken <- better.Do(t.Context(), lockguard.Requirement{Scope: "leader", Priority: 9}, func(context.Context) error { return nil })
+			taken <- better.Do(t.Context(), lockguard.Requirement{Scope: "leader", Terms: priority.Terms{Priority: 9}}, func(context.Context) error { return nil })
 		}()
 		<-hold.Context().Done()
 

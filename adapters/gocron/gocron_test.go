@@ -16,6 +16,7 @@ import (
 	lockkeeper "github.com/lockkeeper/lockkeeper/adapters/gocron"
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -85,7 +86,7 @@ func TestPreemptionLossAndShutdownReachATask(t *testing.T) {
 				var causes guardtest.Errors
 				var cleaned atomic.Bool
 				s := start(t, time.Minute, gocron.NewTask(lockkeeper.Task(guardtest.New(t, zk, "cron"),
-					lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute}, func(ctx context.Context) error {
+					lockguard.Requirement{Scope: "s", Terms: priority.Terms{CleanupTimeout: time.Minute}}, func(ctx context.Context) error {
 						<-ctx.Done()
 						causes.Add(context.Cause(ctx))
 						return nil
@@ -127,7 +128,7 @@ func TestPanicOfATaskIsTheErrorOfItsRun(t *testing.T) {
 func TestLockerSkipsAJobWhoseLockIsHeldAndKeepsItsSchedule(t *testing.T) {
 	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		hold, err := guardtest.New(t, zk, "other").Acquire(t.Context(), lockguard.Requirement{Scope: "jobs/report", LeaseTimeout: time.Hour})
+		hold, err := guardtest.New(t, zk, "other").Acquire(t.Context(), lockguard.Requirement{Scope: "jobs/report", Terms: priority.Terms{LeaseTimeout: time.Hour}})
 		require.NoError(t, err)
 		locker, err := lockkeeper.NewLocker(guardtest.New(t, zk, "cron"), func(key string) lockguard.Requirement {
 			return lockguard.Requirement{Scope: "jobs/" + key}
@@ -165,7 +166,7 @@ func TestUnlockWithAContextThatHasEndedReleases(t *testing.T) {
 
 		// then
 		require.NoError(t, err)
-		require.NoError(t, guardtest.New(t, zk, "other").Do(t.Context(), lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Duration)},
+		require.NoError(t, guardtest.New(t, zk, "other").Do(t.Context(), lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}},
 			func(context.Context) error { return nil }))
 	})
 }
@@ -181,7 +182,7 @@ func TestShutdownKeepsTheLockUntilAPlainTaskHasReturned(t *testing.T) {
 		<-running
 		other := guardtest.New(t, zk, "other")
 		try := func() error {
-			return other.Do(t.Context(), lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Duration)}, func(context.Context) error { return nil })
+			return other.Do(t.Context(), lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, func(context.Context) error { return nil })
 		}
 		require.Error(t, try())
 

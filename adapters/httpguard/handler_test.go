@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/httpguard"
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -99,7 +100,7 @@ func TestRequestWaitsAsLongAsItsAcquireTimeoutSays(t *testing.T) {
 	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
 		short := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
-		h := httpguard.Handler(guardtest.New(t, zk, "one"), lockguard.Requirement{Scope: "s", AcquireTimeout: new(1500 * time.Millisecond)}, short)
+		h := httpguard.Handler(guardtest.New(t, zk, "one"), lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(1500 * time.Millisecond)}}, short)
 		answers := make(chan int, 3)
 
 		// when

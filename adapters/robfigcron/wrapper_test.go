@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/adapters/robfigcron"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -106,7 +107,7 @@ func TestPreemptionReachesTheContextOfAJobAndItsHooksCleanUp(t *testing.T) {
 		var causes, failed guardtest.Errors
 		var cleaned atomic.Bool
 		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"),
-			lockguard.Requirement{Scope: "s", CleanupTimeout: time.Minute},
+			lockguard.Requirement{Scope: "s", Terms: priority.Terms{CleanupTimeout: time.Minute}},
 			robfigcron.WithHooks(func(context.Context) error { cleaned.Store(true); return nil }),
 			robfigcron.OnFailed(failed.Add),
 		)(robfigcron.Job(func(ctx context.Context) error {
@@ -117,7 +118,7 @@ func TestPreemptionReachesTheContextOfAJobAndItsHooksCleanUp(t *testing.T) {
 		time.Sleep(61 * time.Second)
 
 		// when
-		release := hold(t, guardtest.New(t, zk, "operator"), lockguard.Requirement{Scope: "s", Priority: 9})
+		release := hold(t, guardtest.New(t, zk, "operator"), lockguard.Requirement{Scope: "s", Terms: priority.Terms{Priority: 9}})
 		defer release()
 		synctest.Wait()
 
@@ -187,13 +188,13 @@ func TestPanicEndsTheRunAndReleasesTheLock(t *testing.T) {
 func TestNoMoreThanOneTickOfAJobWaits(t *testing.T) {
 	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
 		// given
-		release := hold(t, guardtest.New(t, zk, "other"), lockguard.Requirement{Scope: "s", LeaseTimeout: time.Hour})
+		release := hold(t, guardtest.New(t, zk, "other"), lockguard.Requirement{Scope: "s", Terms: priority.Terms{LeaseTimeout: time.Hour}})
 		var runs atomic.Int32
 		var skips guardtest.Errors
 
 		// when
 		start(t, "* * * * *", robfigcron.JobWrapper(guardtest.New(t, zk, "cron"),
-			lockguard.Requirement{Scope: "s", AcquireTimeout: new(time.Hour)},
+			lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(time.Hour)}},
 			robfigcron.OnSkipped(skips.Add),
 		)(cron.FuncJob(func() { runs.Add(1) })))
 		time.Sleep(10*time.Minute + time.Second)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -62,8 +63,8 @@ jobs:
 // contend has a lock held by one and waited for by another.
 func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waiter string) {
 	t.Helper()
-	acquire(t, p.clients[server], scope, recipes.Request{Owner: holder, LeaseTimeout: time.Hour})
-	enqueue(t, p.clients[server], scope, recipes.Request{Owner: waiter, LeaseTimeout: time.Hour})
+	acquire(t, p.clients[server], scope, recipes.Request{Owner: holder, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	enqueue(t, p.clients[server], scope, recipes.Request{Owner: waiter, Terms: priority.Terms{LeaseTimeout: time.Hour}})
 }
 
 // lockkeeper runs the program as ana.

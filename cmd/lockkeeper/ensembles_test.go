@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -40,7 +41,7 @@ func TestDaemonTakesEachLockWhereTheFileSays(t *testing.T) {
 	} {
 		lock, err := router.PriorityLock(scope)
 		require.NoError(t, err)
-		grant, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour})
+		grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 		require.NoError(t, err)
 		there := slices.ContainsFunc(where.server.Tree(where.root), func(n zktest.Node) bool { return path.Base(n.Path) == where.node })
 		require.True(t, there, "%s on the server that has it", scope)

@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -153,16 +154,18 @@ const defaultCleanup = 10 * time.Second
 // its other problems.
 func (f *execFlags) requirements(argv []string) []lockguard.Requirement {
 	r := lockguard.Requirement{
-		AcquireTimeout: f.acquire.limit(),
-		CleanupTimeout: f.cleanup.or(defaultCleanup),
-		Forceful:       f.forceful.is,
-		LeaseTimeout:   f.lease.or(recipes.DefaultLeaseTimeout),
-		LockDelay:      f.delay.or(0),
-		Message:        f.message,
-		Mode:           f.mode.is,
-		Priority:       f.priority.is,
-		Owner:          f.owner,
-		WaitingTimeout: f.waiting.limit(),
+		Terms: priority.Terms{
+			AcquireTimeout: f.acquire.limit(),
+			CleanupTimeout: f.cleanup.or(defaultCleanup),
+			Forceful:       f.forceful.is,
+			LeaseTimeout:   f.lease.or(priority.DefaultLeaseTimeout),
+			LockDelay:      f.delay.or(0),
+			Mode:           f.mode.is,
+			Priority:       f.priority.is,
+			WaitingTimeout: f.waiting.limit(),
+		},
+		Message: f.message,
+		Owner:   f.owner,
 	}
 	if len(argv) > 0 && r.Owner == "" {
 		r.Owner = filepath.Base(argv[0])

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -76,7 +77,7 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 }
 
 func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
-	busy := &recipes.NotAcquiredError{Scope: "db", Holders: []recipes.Contender{{Owner: "compact", Priority: 4}}}
+	busy := &recipes.NotAcquiredError{Scope: "db", Holders: []recipes.Contender{{Owner: "compact", Terms: priority.Terms{Priority: 4}}}}
 	for _, c := range []struct {
 		name string
 		err  error
@@ -131,7 +132,7 @@ func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
 
 func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 	about := lockguard.Subject{Scope: "db"}
-	other := recipes.Contender{Owner: "hotfix", Priority: 90, Host: "h1", PID: 12}
+	other := recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 90}, Host: "h1", PID: 12}
 	for _, c := range []struct {
 		event lockguard.Event
 		says  string

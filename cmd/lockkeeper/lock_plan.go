@@ -75,7 +75,7 @@ func requirementWords(r lockguard.Requirement) string {
 	if r.PreemptDelta > 1 {
 		words = append(words, fmt.Sprintf("preempts those %d below it", r.PreemptDelta))
 	}
-	words = append(words, "lease "+human(leaseOf(r)), "cleanup "+human(r.CleanupTimeout))
+	words = append(words, "lease "+human(r.WithDefaults().LeaseTimeout), "cleanup "+human(r.CleanupTimeout))
 	if r.MinRuntime > 0 {
 		words = append(words, "not preempted for "+human(r.MinRuntime))
 	}
@@ -108,13 +108,6 @@ func mannerWords(r lockguard.Requirement, manual bool) string {
 		text += fmt.Sprintf("; whom it preempts has %s to release it, then it gives up", human(*r.WaitingTimeout))
 	}
 	return text
-}
-
-func leaseOf(r lockguard.Requirement) time.Duration {
-	if r.LeaseTimeout == 0 {
-		return recipes.DefaultLeaseTimeout
-	}
-	return r.LeaseTimeout
 }
 
 func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {

@@ -20,16 +20,20 @@ func reindexing(level priority.Level, minRuntimeLeft time.Duration) *recipes.Loc
 	return &recipes.LockState{
 		Scope: "db/orders", At: at(0),
 		Holders: []recipes.Contender{{
-			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Priority: level, Token: 7,
-			LeaseTimeout: 10 * time.Minute, LeaseLeft: 4 * time.Minute, CleanupTimeout: time.Minute, Since: at(-6 * time.Minute),
-			MinRuntime: 7 * time.Minute, MinRuntimeLeft: minRuntimeLeft,
+			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Terms: priority.Terms{
+				Priority:     level,
+				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
+				MinRuntime: 7 * time.Minute,
+			}, Token: 7,
+			LeaseLeft: 4 * time.Minute, Since: at(-6 * time.Minute),
+			MinRuntimeLeft: minRuntimeLeft,
 		}},
 	}
 }
 
 func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
-	forceful := lockguard.Requirement{Scope: "db/orders", Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second), CleanupTimeout: 20 * time.Second}
-	polite := lockguard.Requirement{Scope: "db/orders", Priority: 40, AcquireTimeout: new(time.Minute)}
+	forceful := lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second), CleanupTimeout: 20 * time.Second}}
+	polite := lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{Priority: 40, AcquireTimeout: new(time.Minute)}}
 	free := &recipes.LockState{Scope: "db/orders"}
 	for name, c := range map[string]struct {
 		r     lockguard.Requirement
@@ -65,7 +69,7 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
       not preempted: its priority 40 is not below 40
     the job gets it if it is released within its acquire_timeout (1m); else it gives up at 2026-11-21 12:01:00 UTC, in 1m
 `},
-		"in line": {lockguard.Requirement{Scope: "db/orders", Priority: 60}, new(contended()), `  db/orders: exclusive, priority 60, lease 10m, cleanup 0s
+		"in line": {lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{Priority: 60}}, new(contended()), `  db/orders: exclusive, priority 60, lease 10m, cleanup 0s
     a run waits for it until the next tick is due
     held by reindex  priority 40  host h3  pid 811
       since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
@@ -74,7 +78,7 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
     ahead in the queue: hotfix  priority 90  host h1  pid 12, since 42s ago
     the job waits as number 2 in line: those ahead decide how long
 `},
-		"does not wait": {lockguard.Requirement{Scope: "db/orders", AcquireTimeout: new(time.Duration)}, reindexing(0, 0), `  db/orders: exclusive, priority 0, lease 10m, cleanup 0s
+		"does not wait": {lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, reindexing(0, 0), `  db/orders: exclusive, priority 0, lease 10m, cleanup 0s
     only if nobody has it: it waits not at all
     held by reindex  priority 0  host h3  pid 811
       since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
@@ -117,7 +121,7 @@ func TestARunOfAJobWithoutTicksWaitsForItsLockAsLongAsItTakes(t *testing.T) {
 
 func TestLockPlanForScripts(t *testing.T) {
 	// given
-	r := lockguard.Requirement{Scope: "db/orders", Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second)}
+	r := lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second)}}
 
 	// when
 	known, err := json.Marshal(newLockPlan(r, reindexing(40, 0)))

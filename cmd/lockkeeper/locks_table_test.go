@@ -22,8 +22,11 @@ func contended() recipes.LockState {
 	return recipes.LockState{
 		Scope: "db/orders", At: at(0),
 		Holders: []recipes.Contender{{
-			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Priority: 40, Token: 7301444, Message: "nightly",
-			LeaseTimeout: 10 * time.Minute, LeaseLeft: 228 * time.Second, CleanupTimeout: time.Minute, Session: 0x1f,
+			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Terms: priority.Terms{
+				Priority:     40,
+				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
+			}, Token: 7301444, Message: "nightly",
+			LeaseLeft: 228 * time.Second, Session: 0x1f,
 			Since: at(-372 * time.Second),
 			PreemptedBy: []recipes.Preemptor{
 				{ID: "bbb", Owner: "hotfix", Priority: 90, Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: at(-41 * time.Second)},
@@ -31,8 +34,8 @@ func contended() recipes.LockState {
 			},
 		}},
 		Waiters: []recipes.Contender{
-			{ID: "bbb", Owner: "hotfix", Host: "h1", PID: 12, Priority: 90, Forceful: true, Joined: at(-42 * time.Second), Position: 1},
-			{ID: "ccc", Owner: "rollup", Host: "h2", PID: 13, Priority: 50, Joined: at(-75 * time.Second), Position: 2, WaitingTimeout: new(5 * time.Minute)},
+			{ID: "bbb", Owner: "hotfix", Host: "h1", PID: 12, Terms: priority.Terms{Priority: 90, Forceful: true}, Joined: at(-42 * time.Second), Position: 1},
+			{ID: "ccc", Owner: "rollup", Host: "h2", PID: 13, Terms: priority.Terms{Priority: 50, WaitingTimeout: new(5 * time.Minute)}, Joined: at(-75 * time.Second), Position: 2},
 		},
 	}
 }

@@ -67,13 +67,9 @@ func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
 		if r.Labels == nil {
 			r.Labels = job.Labels
 		}
-		effect := f.overrides.Apply(override.Subject{Scope: r.Scope, Job: r.Job, Labels: r.Labels}, override.Terms{
-			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout, AcquireTimeout: r.AcquireTimeout,
-			LeaseTimeout: leaseOf(r), CleanupTimeout: r.CleanupTimeout,
-		})
-		asked, t := r, effect.Terms
-		r.Priority, r.Forceful, r.WaitingTimeout, r.AcquireTimeout = t.Priority, t.Forceful, t.WaitingTimeout, t.AcquireTimeout
-		r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout, t.CleanupTimeout
+		effect := f.overrides.Apply(override.Subject{Scope: r.Scope, Job: r.Job, Labels: r.Labels}, r.WithDefaults())
+		asked := r
+		r.Terms = effect.Terms
 		lock := ifRunLockView{
 			lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Ensemble: f.ensemble,
 			Overrides: append([]override.Override{}, effect.Applied...), Frozen: effect.Frozen, Bypass: effect.Bypass, asked: asked,

@@ -79,8 +79,11 @@ func keysAreSnakeCase(t *testing.T, text []byte) {
 // reindex holds db/orders since 6m12s; 62% of its lease are used.
 func reindex(change ...func(*recipes.Contender)) recipes.Contender {
 	h := recipes.Contender{
-		ID: "aaa", Owner: "nightly-reindex", Host: "h3", PID: 811, Priority: 40, Token: 7301444, Message: "rebuilds all of the indexes",
-		LeaseTimeout: 10 * time.Minute, LeaseLeft: 228 * time.Second, CleanupTimeout: time.Minute, Since: at(-372 * time.Second),
+		ID: "aaa", Owner: "nightly-reindex", Host: "h3", PID: 811, Terms: priority.Terms{
+			Priority:     40,
+			LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
+		}, Token: 7301444, Message: "rebuilds all of the indexes",
+		LeaseLeft: 228 * time.Second, Since: at(-372 * time.Second),
 	}
 	for _, f := range change {
 		f(&h)
@@ -91,8 +94,10 @@ func reindex(change ...func(*recipes.Contender)) recipes.Contender {
 // hotfix waits since 41 seconds.
 func hotfix(change ...func(*recipes.Contender)) recipes.Contender {
 	w := recipes.Contender{
-		ID: "bbb", Owner: "hotfix-migrate", Host: "h1", PID: 12, Priority: 90, Forceful: true, Joined: at(-41 * time.Second), Position: 1,
-		LeaseTimeout: 10 * time.Minute, CleanupTimeout: 30 * time.Second, AcquireTimeout: new(5 * time.Minute),
+		ID: "bbb", Owner: "hotfix-migrate", Host: "h1", PID: 12, Terms: priority.Terms{
+			Priority: 90, Forceful: true,
+			LeaseTimeout: 10 * time.Minute, CleanupTimeout: 30 * time.Second, AcquireTimeout: new(5 * time.Minute),
+		}, Joined: at(-41 * time.Second), Position: 1,
 	}
 	for _, f := range change {
 		f(&w)
@@ -102,8 +107,10 @@ func hotfix(change ...func(*recipes.Contender)) recipes.Contender {
 
 func rollup(change ...func(*recipes.Contender)) recipes.Contender {
 	w := recipes.Contender{
-		ID: "ccc", Owner: "stats-rollup", Host: "h2", PID: 13, Priority: 40, Joined: at(-185 * time.Second), Position: 2,
-		LeaseTimeout: 10 * time.Minute, AcquireTimeout: new(15 * time.Minute),
+		ID: "ccc", Owner: "stats-rollup", Host: "h2", PID: 13, Terms: priority.Terms{
+			Priority:     40,
+			LeaseTimeout: 10 * time.Minute, AcquireTimeout: new(15 * time.Minute),
+		}, Joined: at(-185 * time.Second), Position: 2,
 	}
 	for _, f := range change {
 		f(&w)
@@ -133,13 +140,13 @@ func crossing() []recipes.LockState {
 	return []recipes.LockState{
 		{
 			Scope: "db/orders", At: at(0),
-			Holders: one(recipes.Contender{ID: "o1", Owner: "orders-compact", Host: "h1", PID: 21, Priority: 20, Token: 900, LeaseTimeout: 10 * time.Minute, LeaseLeft: 7 * time.Minute, Since: at(-3 * time.Minute), CleanupTimeout: time.Minute}),
-			Waiters: []recipes.Contender{{ID: "o2", Owner: "users-compact", Host: "h2", PID: 22, Priority: 20, Joined: at(-62 * time.Second), Position: 1, LeaseTimeout: 10 * time.Minute, Under: []string{"u1"}}},
+			Holders: one(recipes.Contender{ID: "o1", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, LeaseLeft: 7 * time.Minute, Since: at(-3 * time.Minute)}),
+			Waiters: []recipes.Contender{{ID: "o2", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-62 * time.Second), Position: 1, Under: []string{"u1"}}},
 		},
 		{
 			Scope: "db/users", At: at(0),
-			Holders: one(recipes.Contender{ID: "u1", Owner: "users-compact", Host: "h2", PID: 22, Priority: 20, Token: 904, LeaseTimeout: 10 * time.Minute, LeaseLeft: 8 * time.Minute, Since: at(-2 * time.Minute), CleanupTimeout: time.Minute}),
-			Waiters: []recipes.Contender{{ID: "u2", Owner: "orders-compact", Host: "h1", PID: 21, Priority: 20, Joined: at(-61 * time.Second), Position: 1, LeaseTimeout: 10 * time.Minute, Under: []string{"o1"}}},
+			Holders: one(recipes.Contender{ID: "u1", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, LeaseLeft: 8 * time.Minute, Since: at(-2 * time.Minute)}),
+			Waiters: []recipes.Contender{{ID: "u2", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-61 * time.Second), Position: 1, Under: []string{"o1"}}},
 		},
 	}
 }
@@ -307,8 +314,8 @@ unknown   the record of backup has format 9
 
 func TestWhatWouldHappenToAJob(t *testing.T) {
 	job := jobs.Job{Name: "hotfix-migrate", Schedule: "0 2 * * *", Labels: map[string]string{"team": "payments"}, Requirements: []lockguard.Requirement{
-		{Scope: "db/orders", Priority: 20, AcquireTimeout: new(time.Minute), CleanupTimeout: 20 * time.Second},
-		{Scope: "db/users", Priority: 20, Mode: priority.Shared},
+		{Scope: "db/orders", Terms: priority.Terms{Priority: 20, AcquireTimeout: new(time.Minute), CleanupTimeout: 20 * time.Second}},
+		{Scope: "db/users", Terms: priority.Terms{Priority: 20, Mode: priority.Shared}},
 	}}
 	boost := incident(override.Boost, func(o *override.Override) {
 		o.Match = override.Match{Labels: map[string]string{"team": "payments"}}

@@ -80,7 +80,7 @@ func concernsOf(o override.Override, states []recipes.LockState, frozen []recipe
 	}
 	for _, f := range frozen {
 		if what := meetsFrozen(o, subjectOf(f.Scope, cmp.Or(f.Job, f.Owner), jobs), f); what != "" {
-			c := recipes.Contender{Owner: f.Owner, Host: f.Host, PID: f.PID, Priority: f.Priority}
+			c := recipes.Contender{Owner: f.Owner, Host: f.Host, PID: f.PID, Terms: priority.Terms{Priority: f.Priority}}
 			concerns = append(concerns, newConcern(f.Scope, "frozen", c, what))
 		}
 	}
@@ -122,10 +122,7 @@ func meetsHolder(o override.Override, s recipes.LockState, h recipes.Contender) 
 
 // meetsWaiter says what becomes of a waiter; "" for nothing.
 func meetsWaiter(o override.Override, set override.Set, about override.Subject, w recipes.Contender) string {
-	asked := override.Terms{
-		Priority: w.Priority, Forceful: w.Forceful, WaitingTimeout: w.WaitingTimeout, LeaseTimeout: w.LeaseTimeout, CleanupTimeout: w.CleanupTimeout,
-	}
-	effect := set.Apply(about, asked)
+	effect := set.Apply(about, w.Terms)
 	switch {
 	case effect.Frozen != nil:
 		return "leaves the queue until it is over"

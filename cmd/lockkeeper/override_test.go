@@ -137,10 +137,10 @@ func TestOverridesAsJSON(t *testing.T) {
 // somePlaces are locks that overrides may meet.
 func somePlaces() []recipes.LockState {
 	holder := recipes.Contender{
-		ID: "1", Owner: "backup", Host: "db1", PID: 41, Priority: 10, Token: 77, CleanupTimeout: 30 * time.Second, LeaseTimeout: time.Hour,
+		ID: "1", Owner: "backup", Host: "db1", PID: 41, Terms: priority.Terms{Priority: 10, CleanupTimeout: 30 * time.Second, LeaseTimeout: time.Hour}, Token: 77,
 	}
-	low := recipes.Contender{ID: "2", Owner: "report", Host: "db2", PID: 42, Priority: 5, Position: 1}
-	high := recipes.Contender{ID: "3", Owner: "hotfix-7", Host: "db3", PID: 43, Priority: 90, Position: 2}
+	low := recipes.Contender{ID: "2", Owner: "report", Host: "db2", PID: 42, Terms: priority.Terms{Priority: 5}, Position: 1}
+	high := recipes.Contender{ID: "3", Owner: "hotfix-7", Host: "db3", PID: 43, Terms: priority.Terms{Priority: 90}, Position: 2}
 	return []recipes.LockState{
 		{Scope: "cluster/orders", Holders: []recipes.Contender{{ID: "9", Owner: "rollup", Host: "db1", PID: 44, Token: 70}}},
 		{Scope: "db/orders", Holders: []recipes.Contender{holder}, Waiters: []recipes.Contender{high, low}},

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -302,7 +303,7 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	if err != nil {
 		return err
 	}
-	held, err := victim.Acquire(ctx, recipes.Request{Owner: "bench", CleanupTimeout: time.Minute, Notify: func(n recipes.Notice) {
+	held, err := victim.Acquire(ctx, recipes.Request{Owner: "bench", Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
 		if _, ok := n.(recipes.PreemptAsked); ok {
 			select {
 			case asked <- time.Now():
@@ -325,7 +326,7 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	granted := make(chan outcome, 1)
 	began := time.Now()
 	go func() {
-		grant, err := preemptor.Acquire(ctx, recipes.Request{Owner: "bench", Priority: 5})
+		grant, err := preemptor.Acquire(ctx, recipes.Request{Owner: "bench", Terms: priority.Terms{Priority: 5}})
 		granted <- outcome{time.Now(), grant, err}
 	}()
 	select {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A Store is what the job works on.
@@ -16,8 +17,11 @@ type Store struct{ State string }
 // asks for the lock, it puts the store back as it was, still under the lock.
 func Compact(ctx context.Context, guard *lockguard.Guard, store *Store) error {
 	return guard.Do(ctx, lockguard.Requirement{
-		Scope: "cluster/orders", Priority: 20, CleanupTimeout: 30 * time.Second,
-		LeaseTimeout: 3 * time.Hour, // longer than the work: only a higher priority interrupts it
+		Scope: "cluster/orders", Terms: priority.Terms{
+			Priority: 20, CleanupTimeout: 30 * time.Second,
+			LeaseTimeout: 3 * time.Hour,
+		},
+		// longer than the work: only a higher priority interrupts it
 	}, func(ctx context.Context) error {
 		store.State = "half compacted"
 		select {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/examples/compaction"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -26,7 +27,7 @@ func TestCompactionGivesWayAndPutsTheStoreBack(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, "half compacted", store.State)
 
-		err := operator.Do(t.Context(), lockguard.Requirement{Scope: "cluster/orders", Priority: 90},
+		err := operator.Do(t.Context(), lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{Priority: 90}},
 			func(context.Context) error { require.Equal(t, "as before", store.State); return nil })
 		require.NoError(t, err)
 

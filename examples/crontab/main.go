@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -56,7 +57,7 @@ func once(ctx context.Context, zk string, out io.Writer, work func(context.Conte
 	}
 
 	// This is the one line.
-	err = guard.Do(ctx, lockguard.Requirement{Scope: "shop/report", AcquireTimeout: new(time.Duration)}, work)
+	err = guard.Do(ctx, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, work)
 
 	if busy, ok := errors.AsType[*recipes.NotAcquiredError](err); ok && len(busy.Holders) > 0 {
 		_, err = fmt.Fprintf(out, "%s is at it already\n", busy.Holders[0].Host)

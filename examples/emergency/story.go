@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -18,13 +19,13 @@ const scope = "cluster/orders"
 
 // batch is a job that has something to put right when it is interrupted.
 var batch = lockguard.Requirement{
-	Scope: scope, Owner: "batch", Message: "nightly accounts", Priority: 20, CleanupTimeout: 30 * time.Second,
+	Scope: scope, Owner: "batch", Message: "nightly accounts", Terms: priority.Terms{Priority: 20, CleanupTimeout: 30 * time.Second},
 }
 
 // payments is more important and polite: it asks batch to go, and does not take
 // the lock from it. It has patience for half a second; then somebody decides.
 var payments = lockguard.Requirement{
-	Scope: scope, Owner: "payments", Message: "customers wait", Priority: 80, WaitingTimeout: new(500 * time.Millisecond),
+	Scope: scope, Owner: "payments", Message: "customers wait", Terms: priority.Terms{Priority: 80, WaitingTimeout: new(500 * time.Millisecond)},
 }
 
 // An ending is what became of it all.

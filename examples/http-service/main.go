@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/adapters/httpguard"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -61,8 +62,8 @@ func serve(ctx context.Context, zk string, listener net.Listener, put http.Handl
 	mux := http.NewServeMux()
 	mux.Handle("PUT /orders/{id}", httpguard.HandlerFor(guard, func(r *http.Request) ([]lockguard.Requirement, error) {
 		return []lockguard.Requirement{{
-			Scope:          "shop/orders/" + r.PathValue("id"),
-			AcquireTimeout: new(2 * time.Second), // a short queue is better than a refusal
+			Scope: "shop/orders/" + r.PathValue("id"),
+			Terms: priority.Terms{AcquireTimeout: new(2 * time.Second)}, // a short queue is better than a refusal
 		}}, nil
 	}, put, httpguard.WithRetryAfter(5*time.Second)))
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -120,7 +121,7 @@ func TestNothingThatRanProvesNothing(t *testing.T) {
 		require.NoError(t, err)
 		guard, err := lockguard.New(client)
 		require.NoError(t, err)
-		hold, err := guard.Acquire(t.Context(), lockguard.Requirement{Scope: "shop/orders", Priority: 99})
+		hold, err := guard.Acquire(t.Context(), lockguard.Requirement{Scope: "shop/orders", Terms: priority.Terms{Priority: 99}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()

@@ -19,7 +19,7 @@ import (
 
 func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 	about := lockguard.Subject{At: start, ID: "r1", Owner: "compact", Token: 7}
-	hotfix := recipes.Contender{Owner: "hotfix", Priority: priority.Level(90)}
+	hotfix := recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: priority.Level(90)}}
 	broken := errors.New("disk\nfull")
 	tests := map[string]struct {
 		event lockguard.Event
@@ -65,7 +65,7 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 
 func boosted(level priority.Level) override.Effect {
 	return override.Effect{
-		Terms:   override.Terms{Priority: level},
+		Terms:   priority.Terms{Priority: level},
 		Applied: []override.Override{{ID: "INC-1", Kind: override.Boost, By: "ana"}},
 	}
 }

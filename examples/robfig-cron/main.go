@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/adapters/robfigcron"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -49,7 +50,7 @@ func serve(ctx context.Context, zk string, out io.Writer) (err error) {
 		return err
 	}
 
-	locked := robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: "shop/report", CleanupTimeout: 10 * time.Second},
+	locked := robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
 		robfigcron.WithContext(ctx), // jobs are told to go when the program is
 		robfigcron.WithHooks(func(context.Context) error { _, err := fmt.Fprintln(out, "half a report removed"); return err }),
 	)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -24,7 +25,7 @@ const queue = "orders"
 // repair is what cannot wait: more important than the migration, and forceful,
 // after the time that the migration needs to put things right.
 var repair = lockguard.Requirement{
-	Scope: migration.Scope, Owner: "repair", Priority: 90, Forceful: true, Message: "customers are charged twice",
+	Scope: migration.Scope, Owner: "repair", Terms: priority.Terms{Priority: 90, Forceful: true}, Message: "customers are charged twice",
 }
 
 // An ending is what became of it all.

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -15,8 +16,10 @@ const batches = 5
 // migration is the lock that a migration needs: not more important than most, and
 // with time to undo what it has begun.
 var migration = lockguard.Requirement{
-	Scope: "cluster/orders", Priority: 20, Message: "moves the orders to a new shard",
-	LeaseTimeout: 10 * time.Minute, CleanupTimeout: 20 * time.Second,
+	Scope: "cluster/orders", Terms: priority.Terms{
+		Priority:     20,
+		LeaseTimeout: 10 * time.Minute, CleanupTimeout: 20 * time.Second,
+	}, Message: "moves the orders to a new shard",
 }
 
 // Migrate moves the orders. When it has to give way it undoes what it has begun,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkMemory(b *testing.B) {
 				require.NoError(b, err)
 			})
 			for _, g := range grants { // the watches are armed
-				require.NoError(b, g.Extend(ctx, recipes.DefaultLeaseTimeout))
+				require.NoError(b, g.Extend(ctx, priority.DefaultLeaseTimeout))
 			}
 			held := inUse()
 

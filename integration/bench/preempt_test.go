@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -57,7 +58,7 @@ func preemptOnce(b *testing.B, low, high *recipes.Client) (cancel, start time.Du
 	require.NoError(b, err)
 	preemptor, err := high.PriorityLock(scope)
 	require.NoError(b, err)
-	g, err := victim.Acquire(ctx, recipes.Request{CleanupTimeout: time.Minute, Notify: func(n recipes.Notice) {
+	g, err := victim.Acquire(ctx, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
 		if _, ok := n.(recipes.PreemptAsked); ok {
 			asked <- time.Now()
 		}
@@ -69,7 +70,7 @@ func preemptOnce(b *testing.B, low, high *recipes.Client) (cancel, start time.Du
 	granted := make(chan time.Time, 1)
 	requested := time.Now()
 	go func() {
-		h, err := preemptor.Acquire(ctx, recipes.Request{Priority: 5})
+		h, err := preemptor.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 5}})
 		granted <- time.Now()
 		if err == nil {
 			err = h.Release(ctx)

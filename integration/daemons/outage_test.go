@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -74,7 +75,7 @@ func (h *fixture) jobs(names ...string) []jobs.Job {
 		locked: {Work: short, Requirements: []lockguard.Requirement{{Scope: locked}}},
 		holder: {
 			Work:         jobs.WithCleanup(long, hook),
-			Requirements: []lockguard.Requirement{{Scope: holder, CleanupTimeout: time.Minute, LeaseTimeout: time.Hour}},
+			Requirements: []lockguard.Requirement{{Scope: holder, Terms: priority.Terms{CleanupTimeout: time.Minute, LeaseTimeout: time.Hour}}},
 		},
 	}
 	var chosen []jobs.Job
@@ -208,7 +209,7 @@ func TestPreemptedJobCleansUpWhileZooKeeperIsDownAndThenGivesTheLockAway(t *test
 	// given a job that was asked to go by a more important one, and cleans up
 	other := reader(t, h.settings(session))
 	taken := harness.Go(t, "the more important request", func() (*lockguard.Hold, error) {
-		return other.guard.Acquire(t.Context(), lockguard.Requirement{Scope: holder, Priority: 9, Owner: "important"})
+		return other.guard.Acquire(t.Context(), lockguard.Requirement{Scope: holder, Terms: priority.Terms{Priority: 9}, Owner: "important"})
 	})
 	asked := h.story.first(holder, cancelled)
 	require.Contains(t, asked.Detail, `lock "holder" preempted by "important" (priority 9)`)

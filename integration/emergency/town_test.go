@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -130,7 +131,7 @@ func (w *town) occupy(scope string) (holder *harness.Call[any]) {
 	held := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	holder = harness.Go(w, "the holder of "+scope, func() (any, error) {
-		r := lockguard.Requirement{Scope: scope, Priority: 90, LeaseTimeout: time.Hour, CleanupTimeout: 30 * time.Second}
+		r := lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 90, LeaseTimeout: time.Hour, CleanupTimeout: 30 * time.Second}}
 		return nil, w.guard.Do(ctx, r, func(ctx context.Context) error {
 			close(held)
 			<-ctx.Done()

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -64,7 +65,7 @@ func (p *program) acquire(t *testing.T, scope string) *lockguard.Hold {
 }
 
 func request(scope string, limit time.Duration) lockguard.Requirement {
-	return lockguard.Requirement{Scope: scope, LeaseTimeout: time.Hour, AcquireTimeout: &limit}
+	return lockguard.Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Hour, AcquireTimeout: &limit}}
 }
 
 // told returns the scopes of all events of a kind, in order.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -252,7 +253,7 @@ func (p *program) acquire(holds func() time.Duration) {
 		defer close(p.done)
 		for ctx.Err() == nil {
 			h := &hold{who: p, over: make(chan struct{})}
-			grant, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour, Notify: h.notice})
+			grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: h.notice})
 			if err != nil {
 				p.w.history.Add(p.name, "not granted: %v", err)
 				sleep(ctx, time.Second)

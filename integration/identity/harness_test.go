@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -149,7 +150,7 @@ func works(ctx context.Context, c *recipes.Client) error {
 	if err != nil {
 		return err
 	}
-	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "works", Priority: 100})
+	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "works", Terms: priority.Terms{Priority: 100}})
 	if err != nil {
 		return err
 	}

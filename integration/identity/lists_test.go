@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -124,7 +125,7 @@ func makers(ctx context.Context, c *recipes.Client, unique string) map[string]fu
 		"try": func() error {
 			lock, err := c.PriorityLock("cluster/orders")
 			if err == nil {
-				_, err = lock.Acquire(ctx, recipes.Request{Owner: "try", AcquireTimeout: new(time.Duration)})
+				_, err = lock.Acquire(ctx, recipes.Request{Owner: "try", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
 			}
 			return err
 		},

@@ -376,7 +376,7 @@ func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 	lock, err := f.named(worker).PriorityLock("cluster/orders")
 	require.NoError(t, err)
 	ask := func(m *recipes.Mark) error {
-		g, err := lock.Acquire(f.Context(), recipes.Request{Owner: "ana", Priority: priority.Emergency, Override: m, Forceful: true, WaitingTimeout: new(time.Duration)})
+		g, err := lock.Acquire(f.Context(), recipes.Request{Owner: "ana", Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, WaitingTimeout: new(time.Duration)}, Override: m})
 		if err == nil {
 			err = g.Release(f.Context())
 		}

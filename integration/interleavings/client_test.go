@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -54,7 +55,7 @@ func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 
 		// and by its acquire timeout, too
 		start = w.Now()
-		_, err = lock.Acquire(w.Context(), recipes.Request{AcquireTimeout: new(deadline)})
+		_, err = lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{AcquireTimeout: new(deadline)}})
 		require.True(w, recipes.IsNotAcquired(err))
 		require.ErrorAs(w, err, new(*recipes.UnavailableError))
 		require.GreaterOrEqual(w, w.Now()-start, deadline)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -87,7 +88,7 @@ func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
 			return q
 		},
 	}, func(w *world, second func(w *world, first *user) *user) {
-		h := w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+		h := w.hold("H", sharing, delaying(priority.MaxLockDelay))
 		w.expire("H")
 		r := w.ask("R", sharing)
 		r.Granted()
@@ -251,7 +252,7 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 		w.Pass(2 * delay)
 		state := w.state()
 		require.Empty(w, state.Delays)
-		require.Equal(w, recipes.OutcomeGranted, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
+		require.Equal(w, recipes.OutcomeGranted, state.Plan(recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
 	})
 }
 

@@ -148,7 +148,7 @@ func TestCleanEndDelaysNobody(t *testing.T) {
 	for name, c := range cleanEnds {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
-				h := w.hold("H", append(c.holder, delaying(recipes.MaxLockDelay))...)
+				h := w.hold("H", append(c.holder, delaying(priority.MaxLockDelay))...)
 				s := w.ask("S", c.next...)
 				if c.asked {
 					await[recipes.PreemptAsked](h)
@@ -171,7 +171,7 @@ func TestCleanEndDelaysNobody(t *testing.T) {
 // in one transaction, the same client without a look.
 func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
 	scenario(t, func(w *world) {
-		first := w.ask("H", delaying(recipes.MaxLockDelay))
+		first := w.ask("H", delaying(priority.MaxLockDelay))
 		first.Granted()
 		first.release()
 		sent := regexp.MustCompile(`→ #-?\d+ (\w+)`)
@@ -188,7 +188,7 @@ func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
 		for _, row := range []struct {
 			change  []func(*recipes.Request)
 			release string
-		}{{[]func(*recipes.Request){delaying(recipes.MaxLockDelay)}, "multi"}, {nil, "delete"}, {nil, "delete"}} {
+		}{{[]func(*recipes.Request){delaying(priority.MaxLockDelay)}, "multi"}, {nil, "delete"}, {nil, "delete"}} {
 			var u *user
 			require.Equal(w, []string{"multi"}, trace(func() {
 				u = w.ask("H", row.change...)
@@ -240,7 +240,7 @@ func TestTryIsRefusedUntilTheDelayIsOver(t *testing.T) {
 
 func TestAcquireTimeoutThatEndsInADelaySaysSo(t *testing.T) {
 	scenario(t, func(w *world) {
-		w.hold("H", delaying(recipes.MaxLockDelay))
+		w.hold("H", delaying(priority.MaxLockDelay))
 		w.expire("H")
 		var busy *recipes.NotAcquiredError
 		require.ErrorAs(w, w.ask("N", within(50*time.Millisecond)).Refused(), &busy)
@@ -323,7 +323,7 @@ func TestReaderThatIsGoneDelaysNoReader(t *testing.T) {
 	}
 	scenarios(t, map[string]func(w *world){
 		"a clean end of a reader does not make the lock free for a writer": func(w *world) {
-			w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+			w.hold("H", sharing, delaying(priority.MaxLockDelay))
 			w.expire("H")
 			r := w.ask("R", sharing)
 			r.Granted()
@@ -333,21 +333,21 @@ func TestReaderThatIsGoneDelaysNoReader(t *testing.T) {
 			w.ask("R", sharing, within(0)).Granted()
 		},
 		"nor does what that one remembers of it": func(w *world) {
-			r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
+			r := w.ask("R", sharing, delaying(priority.MaxLockDelay))
 			r.Granted()
-			w.hold("H", sharing, delaying(recipes.MaxLockDelay))
+			w.hold("H", sharing, delaying(priority.MaxLockDelay))
 			w.expire("H")
 			r.release()
 			refused(w, "R", delayed)
 		},
 		"a reader that leaves takes its own note away": func(w *world) {
-			r := w.ask("R", sharing, delaying(recipes.MaxLockDelay))
+			r := w.ask("R", sharing, delaying(priority.MaxLockDelay))
 			r.Granted()
 			r.release()
 			w.ask("N", within(0)).Granted()
 		},
 		"a writer that shares by now delays as a reader does": func(w *world) {
-			h := w.hold("H", delaying(recipes.MaxLockDelay))
+			h := w.hold("H", delaying(priority.MaxLockDelay))
 			h.downgrade()
 			w.expire("H")
 			w.ask("R", sharing, within(0)).Granted()
@@ -361,7 +361,7 @@ func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
 		const many = 12
 		readers := make([]*user, many)
 		for i := range readers {
-			readers[i] = w.hold(fmt.Sprintf("R%d", i), sharing, delaying(recipes.MaxLockDelay))
+			readers[i] = w.hold(fmt.Sprintf("R%d", i), sharing, delaying(priority.MaxLockDelay))
 		}
 		wr := w.wait("W")
 		outcomes := make([]func() error, many)
@@ -380,7 +380,7 @@ func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
 func TestWaiterThatLeavesAsItIsGrantedDelaysNobody(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H")
-		s := w.wait("S", delaying(recipes.MaxLockDelay))
+		s := w.wait("S", delaying(priority.MaxLockDelay))
 		unheard := w.On(Changed(users, s.id())).Hold() // it does not know of its grant
 		leaves := w.On(T8(users).From("S").Nth(1)).Hold()
 		s.Cancel()
@@ -405,7 +405,7 @@ func TestNoticeOfAnEndThatComesLateChangesNothing(t *testing.T) {
 		ended := w.serverNow()
 		w.expire("H")
 		w.reached(late)
-		p := w.ask("P", at(5), delaying(recipes.MaxLockDelay))
+		p := w.ask("P", at(5), delaying(priority.MaxLockDelay))
 		p.Granted()
 		require.GreaterOrEqual(w, p.grantedAt()-ended, delay)
 		late.Release()
@@ -447,15 +447,15 @@ func TestProgramsThatDoNotKnowLockDelayRefuseTheLock(t *testing.T) {
 // The state of a lock tells of its delay, and what is foreseen counts with it.
 func TestStateTellsOfADelay(t *testing.T) {
 	scenario(t, func(w *world) {
-		h := w.hold("H", delaying(recipes.MaxLockDelay))
-		require.Equal(w, recipes.MaxLockDelay, w.state().Holders[0].LockDelay)
+		h := w.hold("H", delaying(priority.MaxLockDelay))
+		require.Equal(w, priority.MaxLockDelay, w.state().Holders[0].LockDelay)
 		require.Empty(w, w.state().Delays)
 		w.expire("H")
 		w.eventually("the state says so", func() bool { return len(w.state().Delays) == 1 })
 		state := w.state()
 		require.Equal(w, h.Granted().ID(), state.Delays[0].ID)
 		require.Zero(w, state.Delays[0].Until, "it has not begun")
-		require.Equal(w, recipes.MaxLockDelay, state.Delay(priority.Exclusive))
+		require.Equal(w, priority.MaxLockDelay, state.Delay(priority.Exclusive))
 
 		s := w.ask("S")
 		await[recipes.Delayed](s)
@@ -463,8 +463,8 @@ func TestStateTellsOfADelay(t *testing.T) {
 		require.NotZero(w, state.Delays[0].Until)
 		require.Len(w, state.Outlook(), 1)
 		require.Equal(w, recipes.OutcomeGranted, state.Outlook()[0].Outcome)
-		require.InDelta(w, recipes.MaxLockDelay, state.Outlook()[0].After, float64(time.Minute))
-		require.Equal(w, recipes.OutcomeRefused, state.Plan(recipes.Request{AcquireTimeout: new(time.Duration)}).Outcome)
+		require.InDelta(w, priority.MaxLockDelay, state.Outlook()[0].After, float64(time.Minute))
+		require.Equal(w, recipes.OutcomeRefused, state.Plan(recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
 		s.Cancel()
 	})
 }
@@ -507,7 +507,7 @@ func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 		lost := w.On(c.lost.From("A").Nth(1)).DropReply()
 		returns := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
 		var s terms
-		a := w.ask("A", delaying(recipes.MaxLockDelay), s.under)
+		a := w.ask("A", delaying(priority.MaxLockDelay), s.under)
 		if c.moves {
 			a.Queued()
 			s.change(to(7))

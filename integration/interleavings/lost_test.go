@@ -134,7 +134,7 @@ var transactions = map[string]func(p *place){
 		p.are(2)
 	},
 	"T5, a release with a lock-delay": func(p *place) {
-		h := p.hold("H", delaying(recipes.MaxLockDelay))
+		h := p.hold("H", delaying(priority.MaxLockDelay))
 		p.lost(CleanT5(users), "H")
 		h.Release()
 		p.ask("A", harness.Try).Granted()
@@ -203,7 +203,7 @@ var transactions = map[string]func(p *place){
 		h := p.hold("H")
 		p.lost(T11(users), "H")
 		require.NoError(p, h.Granted().Extend(p.Context(), time.Hour))
-		require.Greater(p, p.State(p.client("H"), users).Holders[0].LeaseLeft, recipes.DefaultLeaseTimeout)
+		require.Greater(p, p.State(p.client("H"), users).Holders[0].LeaseLeft, priority.DefaultLeaseTimeout)
 	},
 	"T12, a waiter that moves": func(p *place) {
 		h := p.hold("H", at(9))
@@ -212,7 +212,7 @@ var transactions = map[string]func(p *place){
 		a := p.wait("A", at(3), s.under)
 		p.lost(T12(users), "A")
 		s.change(to(7))
-		require.Equal(p, priority.Level(7), harness.Await[recipes.Revised](p, a.Notices).Revision.Priority)
+		require.Equal(p, priority.Level(7), harness.Await[recipes.Revised](p, a.Notices).Priority)
 		require.Equal(p, 1, a.Queued().Position)
 		p.are(3)
 		h.Release()
@@ -225,7 +225,7 @@ var transactions = map[string]func(p *place){
 		a := p.wait("A", at(3), lease(time.Minute), s.under)
 		p.lost(T13(users), "A")
 		s.change(func(t *recipes.Revision) { t.LeaseTimeout = time.Hour })
-		require.Equal(p, time.Hour, harness.Await[recipes.Revised](p, a.Notices).Revision.LeaseTimeout)
+		require.Equal(p, time.Hour, harness.Await[recipes.Revised](p, a.Notices).LeaseTimeout)
 		h.Release()
 		a.Granted()
 		require.Equal(p, time.Hour, p.State(p.client("A"), users).Holders[0].LeaseTimeout)

@@ -31,7 +31,7 @@ func (c *client) reads(level priority.Level, patience *time.Duration, hold time.
 	asked := make(chan struct{})
 	var once sync.Once
 	g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{
-		Mode: priority.Shared, Priority: level, AcquireTimeout: patience, CleanupTimeout: time.Minute,
+		Terms: priority.Terms{Mode: priority.Shared, Priority: level, AcquireTimeout: patience, CleanupTimeout: time.Minute},
 		Notify: func(n recipes.Notice) {
 			if _, ok := n.(recipes.PreemptAsked); ok {
 				once.Do(func() { close(asked) })
@@ -126,7 +126,7 @@ func TestCrowdOfReadersComesInBesideACrowdOfReaders(t *testing.T) {
 		leave := make(chan struct{})
 		in := make(chan struct{}, 2*crowd)
 		read := func(c *client) {
-			g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{Mode: priority.Shared})
+			g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{Terms: priority.Terms{Mode: priority.Shared}})
 			if err != nil {
 				w.Errorf("reader: %v", err)
 				return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -170,7 +171,7 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 func TestReaderThatLeavesCleanlyForgetsNobodyWhoCameMeanwhile(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given two readers, and one of them about to leave
-		a, b := w.hold("A", at(1), sharing, delaying(recipes.MaxLockDelay)), w.hold("B", at(1), sharing)
+		a, b := w.hold("A", at(1), sharing, delaying(priority.MaxLockDelay)), w.hold("B", at(1), sharing)
 		leaves := w.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).From("A").Nth(1)).Hold()
 		released := a.releases()
 		w.reached(leaves)

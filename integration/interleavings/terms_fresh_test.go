@@ -83,7 +83,7 @@ func TestNewcomerWhoseSessionEndsIsToldTheTermsOfNow(t *testing.T) {
 		lists.Release()
 		u.Granted()
 		require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
-		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Revision.Priority)
+		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Priority)
 	})
 }
 

@@ -24,8 +24,11 @@ type terms struct {
 // under makes a request ask for whatever the terms are, beginning with its own.
 func (t *terms) under(r *recipes.Request) {
 	t.now = recipes.Revision{
-		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
-		LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, Override: r.Override,
+		Terms: priority.Terms{
+			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
+			LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout,
+		},
+		Override: r.Override,
 	}
 	t.changed = make(chan struct{})
 	r.Revise = func() (recipes.Revision, <-chan struct{}) {
@@ -84,7 +87,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			s.change(to(7))
 
 			// then it is told, stands in front, and is granted first
-			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Revision.Priority)
+			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Priority)
 			require.Equal(w, 1, u.Queued().Position)
 			require.Equal(w, 1, moves.Fired())
 			require.NotEqual(w, before, u.id())
@@ -350,7 +353,7 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 		await[recipes.Revised](u)
 
 		// then that is where it stands
-		require.Equal(w, levels[1], await[recipes.Revised](u).Revision.Priority)
+		require.Equal(w, levels[1], await[recipes.Revised](u).Priority)
 		u.Queued()
 		order := []string{"A", "S"}
 		if levels[1] > 5 {

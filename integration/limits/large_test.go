@@ -92,7 +92,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	h := newFixture(t)
 	c := h.client()
 	id, _ := c.Session()
-	holder := h.acquire(c, "large", recipes.Request{Owner: "writer", Priority: 9})
+	holder := h.acquire(c, "large", recipes.Request{Owner: "writer", Terms: priority.Terms{Priority: 9}})
 	const readers = 16
 	var crowd sync.WaitGroup
 	var holding atomic.Int32
@@ -101,7 +101,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	for i := range readers {
 		l := h.Lock(c, "large")
 		crowd.Go(func() {
-			g, err := l.Acquire(t.Context(), recipes.Request{Owner: fmt.Sprintf("reader %d", i), Mode: priority.Shared, Message: message})
+			g, err := l.Acquire(t.Context(), recipes.Request{Owner: fmt.Sprintf("reader %d", i), Terms: priority.Terms{Mode: priority.Shared}, Message: message})
 			if err != nil {
 				t.Errorf("reader %d: %v", i, err)
 				return
@@ -136,7 +136,7 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var crowd sync.WaitGroup
-	var lost, told, queued atomic.Int32
+	var lost, queued atomic.Int32
 	for range 8 {
 		mine := h.client()
 		crowd.Go(func() {
@@ -149,16 +149,17 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 				crowd.Go(func() {
 					gone := make(chan struct{})
 					g, err := l.Acquire(ctx, recipes.Request{
-						Owner: strings.Repeat("r", recipes.MaxOwner-5) + fmt.Sprint(i), Mode: priority.Shared,
+						Owner: strings.Repeat("r", recipes.MaxOwner-5) + fmt.Sprint(i), Terms: priority.Terms{Mode: priority.Shared},
 						Notify: func(n recipes.Notice) {
 							switch n := n.(type) {
 							case recipes.Queued:
 								queued.Add(1)
 							case recipes.Lost:
-								lost.Add(1)
-								if n.Err.Reason == recipes.LossTaken && n.Err.By == "taker" {
-									told.Add(1)
+								// one whose session ends on a busy machine hears of that first
+								if n.Err.Reason != recipes.LossSession && (n.Err.Reason != recipes.LossTaken || n.Err.By != "taker") {
+									t.Errorf("reader %d: %v", i, n.Err)
 								}
+								lost.Add(1)
 								close(gone)
 							}
 						},
@@ -185,10 +186,9 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	h.eventually(func() bool { return holders() == min(there, most) }, "they do not hold it")
 
 	start := time.Now()
-	g := h.acquire(taker, "readers", recipes.Request{Owner: "taker", Priority: 5, Forceful: true})
+	g := h.acquire(taker, "readers", recipes.Request{Owner: "taker", Terms: priority.Terms{Priority: 5, Forceful: true}})
 	took := time.Since(start)
 	h.eventually(func() bool { return int(lost.Load()) >= min(there, most) }, "not all are told")
-	require.Equal(t, lost.Load(), told.Load(), "and know by whom")
 	t.Logf("the lock was taken from %d readers in %v", min(there, most), took.Round(time.Millisecond))
 	cancel()
 	h.release(g)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -106,7 +107,7 @@ func (h *fixture) takeAll(c *recipes.Client, scope string, n int, notify func(re
 	all(n, func(i int) {
 		l, err := c.PriorityLock(fmt.Sprintf("%s/%d", scope, i))
 		if err == nil {
-			grants[i], err = l.Acquire(h.Context(), recipes.Request{LeaseTimeout: time.Hour, Notify: notify})
+			grants[i], err = l.Acquire(h.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: notify})
 		}
 		if err != nil {
 			h.Errorf("lock %d: %v", i, err)
@@ -150,7 +151,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	const some = 50
 	for i := range some {
 		l := h.Lock(other, grants[i*n/some].Scope())
-		crowd.Go(func() { _, _ = l.Acquire(ctx, recipes.Request{Priority: 1}) })
+		crowd.Go(func() { _, _ = l.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 1}}) })
 	}
 	h.eventually(func() bool { return asked.Load() == some }, "not all are told who wants them")
 	cancel()
@@ -168,7 +169,7 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 	h := newFixture(t)
 	cycles, tries := size(2000, 1_000_000), size(2000, 200_000)
 	c, other := h.client(), h.client()
-	held := h.acquire(other, "held", recipes.Request{Owner: "holder", Priority: 1})
+	held := h.acquire(other, "held", recipes.Request{Owner: "holder", Terms: priority.Terms{Priority: 1}})
 	h.release(h.acquire(c, "warm", recipes.Request{}))
 	const workers = 8
 	for worker := range workers {
@@ -194,7 +195,7 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 					}
 				}
 				for range tries / parts / workers {
-					_, err := busy.Acquire(context.Background(), recipes.Request{AcquireTimeout: new(time.Duration)})
+					_, err := busy.Acquire(context.Background(), recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
 					if !recipes.IsNotAcquired(err) {
 						t.Errorf("try: %v", err)
 						return

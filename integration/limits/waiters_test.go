@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -155,7 +156,7 @@ func TestFullQueueTakesNoMore(t *testing.T) {
 	h := newFixture(t)
 	limit := func(cfg *recipes.Config) { cfg.QueueLimit = 16 }
 	c, late := h.client(limit), h.client(limit)
-	holder := h.acquire(c, "full", recipes.Request{Owner: "holder", Priority: 9})
+	holder := h.acquire(c, "full", recipes.Request{Owner: "holder", Terms: priority.Terms{Priority: 9}})
 	var waiters []*harness.Request
 	for range 15 {
 		waiters = append(waiters, h.Acquire(h.Lock(c, "full"), "waiter", harness.At(1)))

@@ -345,14 +345,14 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 func TestAdopterDoesNotMissOneThatMovesWhileItLooks(t *testing.T) {
 	h := share(t)
 	holder := h.hold("holder", harness.At(9))
-	terms, revise := changingTerms(recipes.Revision{LeaseTimeout: time.Hour})
+	terms, revise := changingTerms(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Revise = terms })
 	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 
 	c, wire := h.wired()
 	h.meanwhile(wire.On(zktest.Op(zktest.GetData).Nth(2)).Hold(), func() { // of the ticket's node, which the list has shown
-		revise(recipes.Revision{Priority: 3, LeaseTimeout: time.Hour})
+		revise(recipes.Revision{Terms: priority.Terms{Priority: 3, LeaseTimeout: time.Hour}})
 		require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 	})
 	adopter := h.adoptBy(h.lock(c), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
@@ -371,7 +371,7 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 		l := h.lock(h.Client())
 		crowd.Go(func() {
 			for turn := range turns {
-				r := recipes.Request{Owner: fmt.Sprintf("stranger %d turn %d", n, turn), Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}
+				r := recipes.Request{Owner: fmt.Sprintf("stranger %d turn %d", n, turn), Terms: priority.Terms{Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}}
 				if err := visit(t.Context(), l, r, &hall); err != nil {
 					t.Errorf("%s: %v", r.Owner, err)
 				}
@@ -396,7 +396,7 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 
 // together goes inside with a hold that others join, or adopt, and comes out when the last of its members has left.
 func together(ctx context.Context, mine *recipes.PriorityLock, others []*recipes.PriorityLock, id string, turn int, hall *harness.Occupancy) error {
-	agent, err := mine.Acquire(ctx, recipes.Request{Owner: id, Hold: id, CleanupTimeout: time.Minute})
+	agent, err := mine.Acquire(ctx, recipes.Request{Owner: id, Hold: id, Terms: priority.Terms{CleanupTimeout: time.Minute}})
 	if err != nil {
 		return err
 	}

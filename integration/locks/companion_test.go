@@ -341,7 +341,7 @@ func TestAdopterOfAWaiterThatLeavesIsToldSo(t *testing.T) {
 func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 	h := share(t)
 	holder := h.hold("holder", harness.At(9))
-	terms, revise := changingTerms(recipes.Revision{LeaseTimeout: time.Hour})
+	terms, revise := changingTerms(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Revise = terms })
 	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
 	ticket.Queued()
@@ -349,7 +349,7 @@ func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 	adopter.Queued()
 
 	// when the ticket gets another priority while it is waited for
-	revise(recipes.Revision{Priority: 3, LeaseTimeout: time.Hour})
+	revise(recipes.Revision{Terms: priority.Terms{Priority: 3, LeaseTimeout: time.Hour}})
 	require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
 
 	// then it is adopted all the same

@@ -44,7 +44,7 @@ func (f *fixture) turns(locks []*recipes.PriorityLock, threads, turns int) {
 		for n := range threads {
 			crowd.Go(func() {
 				for range turns {
-					r := recipes.Request{Owner: fmt.Sprintf("lock %d thread %d", i, n), Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}
+					r := recipes.Request{Owner: fmt.Sprintf("lock %d thread %d", i, n), Terms: priority.Terms{Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}}
 					if err := visit(f.Context(), l, r, &inside); err != nil {
 						f.Error(err)
 						return
@@ -80,8 +80,10 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 			// when each asks again and again, and gives up now and then
 			for n := range 60 {
 				r := recipes.Request{
-					Owner: fmt.Sprintf("client %d visit %d", i, n), Priority: priority.Level(dice.IntN(4)),
-					CleanupTimeout: time.Duration(dice.IntN(3)) * time.Second,
+					Owner: fmt.Sprintf("client %d visit %d", i, n), Terms: priority.Terms{
+						Priority:       priority.Level(dice.IntN(4)),
+						CleanupTimeout: time.Duration(dice.IntN(3)) * time.Second,
+					},
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				switch dice.IntN(4) {
@@ -137,8 +139,10 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 			// when five clients take the lock from each other by force
 			for n := range 40 {
 				r := recipes.Request{
-					Owner: fmt.Sprintf("client %d turn %d", i, n), Priority: priority.Level(dice.IntN(5)), Forceful: true,
-					CleanupTimeout: time.Duration(dice.IntN(4)) * time.Millisecond, WaitingTimeout: new(time.Duration(dice.IntN(4)) * time.Millisecond),
+					Owner: fmt.Sprintf("client %d turn %d", i, n), Terms: priority.Terms{
+						Priority: priority.Level(dice.IntN(5)), Forceful: true,
+						CleanupTimeout: time.Duration(dice.IntN(4)) * time.Millisecond, WaitingTimeout: new(time.Duration(dice.IntN(4)) * time.Millisecond),
+					},
 				}
 				g, err := l.Acquire(t.Context(), r)
 				if errors.As(err, new(*recipes.LostError)) || errors.As(err, new(*recipes.EvictedError)) {
@@ -220,7 +224,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	var waits []int
 	for range 20 {
 		goOn() // nobody is expected any more
-		g, err := patient.Acquire(t.Context(), recipes.Request{Owner: "patient", AcquireTimeout: new(harness.Patience)})
+		g, err := patient.Acquire(t.Context(), recipes.Request{Owner: "patient", Terms: priority.Terms{AcquireTimeout: new(harness.Patience)}})
 		require.NoError(t, err)
 		granted, err := g.Token(t.Context())
 		require.NoError(t, err)

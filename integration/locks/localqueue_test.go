@@ -255,7 +255,7 @@ func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	c := h.Client(inLine(8))
 	changed := make(chan struct{})
 	var mu sync.Mutex
-	terms := recipes.Revision{LeaseTimeout: time.Minute}
+	terms := recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}}
 	boosted := func(r *recipes.Request) {
 		r.LeaseTimeout = time.Minute
 		r.Revise = func() (recipes.Revision, <-chan struct{}) {

@@ -265,12 +265,12 @@ func TestLookoutSeesSharedHoldersCompanionsDelaysAndRevisions(t *testing.T) {
 	first.Release()
 
 	// what a waiter asks for changes in its place
-	terms, revise := changingTerms(recipes.Revision{LeaseTimeout: time.Minute})
+	terms, revise := changingTerms(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}})
 	fay := h.Hold(h.lock(c), "fay")
 	gus := h.Acquire(h.lock(c), "gus", func(r *recipes.Request) { r.Revise = terms })
 	gus.Queued()
 	o.sees("gus waits", func(s recipes.LockState) bool { return len(s.Waiters) == 1 && !s.Waiters[0].Forceful })
-	revise(recipes.Revision{LeaseTimeout: time.Minute, Forceful: true})
+	revise(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute, Forceful: true}})
 	o.sees("gus is forceful now", func(s recipes.LockState) bool { return len(s.Waiters) == 1 && s.Waiters[0].Forceful })
 	fay.Release()
 	gus.Release()

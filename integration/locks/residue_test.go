@@ -59,13 +59,13 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 			return acquire(ctx, scope, recipes.Request{Notify: on[recipes.Queued](func() { go release() })})
 		}},
 		{"cleanup pending", func(ctx context.Context, leave func(), scope string) error {
-			defer beside(scope, recipes.Request{CleanupTimeout: time.Hour})()
-			return acquire(ctx, scope, recipes.Request{Priority: 1, Notify: on[recipes.PreemptSent](leave)})
+			defer beside(scope, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}})()
+			return acquire(ctx, scope, recipes.Request{Terms: priority.Terms{Priority: 1}, Notify: on[recipes.PreemptSent](leave)})
 		}},
 		{"given way", func(ctx context.Context, _ func(), scope string) error {
 			gone := make(chan struct{})
 			asked := make(chan struct{}, 1)
-			release := beside(scope, recipes.Request{CleanupTimeout: time.Hour, Notify: on[recipes.PreemptAsked](func() { asked <- struct{}{} })})
+			release := beside(scope, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}, Notify: on[recipes.PreemptAsked](func() { asked <- struct{}{} })})
 			go func() {
 				select {
 				case <-asked:
@@ -75,15 +75,15 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 			}()
 			defer release()
 			defer close(gone)
-			return acquire(ctx, scope, recipes.Request{Priority: 1})
+			return acquire(ctx, scope, recipes.Request{Terms: priority.Terms{Priority: 1}})
 		}},
 		{"taken over", func(ctx context.Context, _ func(), scope string) error {
 			defer beside(scope, recipes.Request{})()
-			return acquire(ctx, scope, recipes.Request{Priority: 1, Forceful: true})
+			return acquire(ctx, scope, recipes.Request{Terms: priority.Terms{Priority: 1, Forceful: true}})
 		}},
 		{"tried", func(ctx context.Context, _ func(), scope string) error {
 			defer beside(scope, recipes.Request{})()
-			err := acquire(ctx, scope, recipes.Request{AcquireTimeout: new(time.Duration(0))})
+			err := acquire(ctx, scope, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}})
 			if recipes.IsNotAcquired(err) {
 				return nil
 			}
@@ -172,7 +172,7 @@ func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
 			l := h.lock(c)
 			crowd.Go(func() {
 				for range n / 8 {
-					_, err := l.Acquire(t.Context(), recipes.Request{Priority: priority.Level(i % 3), AcquireTimeout: new(time.Duration(0))})
+					_, err := l.Acquire(t.Context(), recipes.Request{Terms: priority.Terms{Priority: priority.Level(i % 3), AcquireTimeout: new(time.Duration(0))}})
 					if !recipes.IsNotAcquired(err) {
 						t.Errorf("try: %v", err)
 						return

@@ -301,7 +301,7 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 func read(l *recipes.PriorityLock, room *readingRoom, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	r := recipes.Request{Mode: mode, Priority: level, CleanupTimeout: time.Minute}
+	r := recipes.Request{Terms: priority.Terms{Mode: mode, Priority: level, CleanupTimeout: time.Minute}}
 	if hurry {
 		r.AcquireTimeout = new(3 * time.Millisecond)
 	}

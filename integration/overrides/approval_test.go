@@ -9,12 +9,13 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // polite is a request that has patience for ten seconds.
 func polite() lockguard.Requirement {
-	return lockguard.Requirement{Priority: 5, WaitingTimeout: new(10 * time.Second)}
+	return lockguard.Requirement{Terms: priority.Terms{Priority: 5, WaitingTimeout: new(10 * time.Second)}}
 }
 
 func TestApprovalAfterTheGraceCutsNothingShort(t *testing.T) {
@@ -22,7 +23,7 @@ func TestApprovalAfterTheGraceCutsNothingShort(t *testing.T) {
 		// given a holder that was promised a minute, and wants more
 		ana := operator{asked: make(chan lockguard.Pending, 1), say: make(chan error), gently: true}
 		batch, critical := w.program("batch"), w.program("critical", lockguard.WithApprover(ana))
-		held := batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(hour))
+		held := batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(hour))
 		waits := critical.Do(polite(), lasting(0))
 		<-ana.asked
 
@@ -46,13 +47,13 @@ func TestWhoIsAskedHearsThatTheHolderHasGone(t *testing.T) {
 			causes <- context.Cause(ctx)
 			return context.Cause(ctx)
 		})))
-		batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
+		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
 		waits := critical.Do(polite(), lasting(0))
 		require.NoError(w, waits.Returned())
 		require.ErrorIs(w, <-causes, lockguard.ErrHoldersGone)
 
 		// but not when the request was given up
-		second := batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(hour))
+		second := batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(hour))
 		w.Pass(time.Second)
 		require.NotNil(w, second.Hold())
 		r := polite()
@@ -71,10 +72,10 @@ func TestWhoIsAskedHearsThatSomebodyElseHoldsTheLock(t *testing.T) {
 			causes <- context.Cause(ctx)
 			return context.Cause(ctx)
 		})))
-		batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
+		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
 		waits := critical.Do(polite(), lasting(0))
 		w.Pass(20 * time.Second)
-		held := vip.Do(lockguard.Requirement{Priority: 9, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, untilCancelled, lasting(9*time.Second))
+		held := vip.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}}, untilCancelled, lasting(9*time.Second))
 		w.Pass(time.Minute)
 		require.NotNil(w, held.Hold())
 		require.Nil(w, waits.Hold())
@@ -96,12 +97,12 @@ func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {
 		// given a polite request about which somebody is to decide
 		ana := operator{asked: make(chan lockguard.Pending, 2), say: make(chan error)}
 		batch, critical, vip := w.program("batch"), w.program("critical", lockguard.WithApprover(ana)), w.program("vip")
-		batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
+		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
 		waits := critical.Do(polite(), lasting(0))
 		require.Equal(w, "batch", (<-ana.asked).Holders[0].Owner)
 
 		// when that holder finishes, and somebody more important has the lock
-		held := vip.Do(lockguard.Requirement{Priority: 9, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, untilCancelled, lasting(9*time.Second))
+		held := vip.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}}, untilCancelled, lasting(9*time.Second))
 		w.Pass(time.Minute)
 		require.NotNil(w, held.Hold())
 
@@ -125,10 +126,10 @@ func TestApprovalThatComesWithTheNextHolderIsVoid(t *testing.T) {
 		// went by itself, because somebody more important stood in front
 		ana := operator{asked: make(chan lockguard.Pending, 2), say: make(chan error)}
 		batch, critical, vip := w.program("batch"), w.program("critical", lockguard.WithApprover(ana)), w.program("vip")
-		batch.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
+		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
 		waits := critical.Do(polite(), lasting(0))
 		<-ana.asked
-		held := vip.Do(lockguard.Requirement{Priority: 9, WaitingTimeout: new(hour), LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, untilCancelled, lasting(20*time.Second))
+		held := vip.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, WaitingTimeout: new(hour), LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}}, untilCancelled, lasting(20*time.Second))
 		ana.say <- nil
 		w.Pass(time.Minute)
 		require.NotNil(w, held.Hold())

@@ -28,8 +28,8 @@ func TestFrozenRequestIsShownToEverybodyUntilItThaws(t *testing.T) {
 	story(t, func(w *world) {
 		// given one that waits
 		holder, batch := w.program("holder"), w.program("batch")
-		held := holder.Do(lockguard.Requirement{Priority: 9}, lasting(10*time.Minute))
-		waits := batch.Do(lockguard.Requirement{Job: "nightly", Message: "tenant 5", Priority: 2}, lasting(0))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9}}, lasting(10*time.Minute))
+		waits := batch.Do(lockguard.Requirement{Job: "nightly", Message: "tenant 5", Terms: priority.Terms{Priority: 2}}, lasting(0))
 		require.Empty(w, w.frozen(holder))
 
 		// when it is frozen
@@ -67,7 +67,7 @@ func TestFrozenRequestThatCannotWaitAnyMoreIsNotShown(t *testing.T) {
 	story(t, func(w *world) {
 		a := w.program("a")
 		w.board.put(freezeBelow(5, "INC-7"))
-		gone := a.Do(lockguard.Requirement{AcquireTimeout: new(time.Minute)}, lasting(0))
+		gone := a.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: new(time.Minute)}}, lasting(0))
 		w.Pass(time.Second)
 		require.Len(w, w.frozen(a), 1)
 		require.Error(w, gone.Returned())

@@ -21,9 +21,9 @@ func TestBoostedWaiterGoesFirstAndTheHolderIsToldByWhom(t *testing.T) {
 	story(t, func(w *world) {
 		// given a holder, and two that wait
 		holder, low, mid := w.program("holder"), w.program("low"), w.program("mid")
-		held := holder.Do(lockguard.Requirement{Priority: 7, CleanupTimeout: time.Minute}, untilCancelled, lasting(30*time.Second))
-		second := mid.Do(lockguard.Requirement{Priority: 5}, lasting(hour))
-		third := low.Do(lockguard.Requirement{Priority: 3}, lasting(hour))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 7, CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
+		second := mid.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(hour))
+		third := low.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 3}}, lasting(hour))
 		require.Equal(w, "mid", holder.Lock(scope).Waiters[0].Owner)
 
 		// when the last of them is boosted over all
@@ -62,8 +62,8 @@ func TestForcefulEmergencyEvictsWhomNobodyElseMayAsk(t *testing.T) {
 	story(t, func(w *world) {
 		// given a holder that is to be left alone for a day, and that does not go
 		holder, batch := w.program("holder"), w.program("batch")
-		held := holder.Do(lockguard.Requirement{Priority: 100, MinRuntime: virtual.Day, CleanupTimeout: hour}, lasting(2*hour))
-		waits := batch.Do(lockguard.Requirement{NeverPreempts: true}, lasting(0))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 100, MinRuntime: virtual.Day, CleanupTimeout: hour}}, lasting(2*hour))
+		waits := batch.Do(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}}, lasting(0))
 
 		// when somebody who never preempts is boosted to emergency, by force
 		w.Pass(time.Minute)
@@ -92,8 +92,8 @@ func TestFrozenWaitersLeaveTheQueueAndComeBack(t *testing.T) {
 	story(t, func(w *world) {
 		// given a holder, and one that waits
 		holder, batch := w.program("holder"), w.program("batch")
-		held := holder.Do(lockguard.Requirement{Priority: 9}, lasting(10*time.Minute))
-		waits := batch.Do(lockguard.Requirement{AcquireTimeout: new(hour)}, lasting(0))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9}}, lasting(10*time.Minute))
+		waits := batch.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: new(hour)}}, lasting(0))
 		require.Len(w, holder.Lock(scope).Waiters, 1)
 
 		// when everybody below 5 is frozen
@@ -119,7 +119,7 @@ func TestFrozenWaitersLeaveTheQueueAndComeBack(t *testing.T) {
 func TestHolderThatIsGivenMoreTimeIsNotAskedBefore(t *testing.T) {
 	story(t, func(w *world) {
 		holder, next := w.program("holder"), w.program("next")
-		held := holder.Do(lockguard.Requirement{LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second}}, untilCancelled)
 		waits := next.Do(lockguard.Requirement{}, lasting(0))
 		w.Pass(9 * time.Minute)
 		w.board.put(incident(override.Extend, func(o *override.Override) { o.Match.Job, o.LeaseTimeout = "holder", new(30*time.Minute) }))
@@ -174,8 +174,8 @@ func TestTakeoverThatIsNotOnRecordIsNotDone(t *testing.T) {
 		holder, urgent := w.program("holder"), w.program("urgent")
 		errFull := errors.New("the disk is full")
 		urgent.trail.fail(errFull)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Minute}, lasting(hour))
-		waits := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, lasting(0))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, lasting(hour))
+		waits := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, lasting(0))
 		require.ErrorIs(w, waits.Returned(), errFull)
 		require.Equal(w, time.Minute, waits.Ended().Truncate(exact))
 		require.NoError(w, held.Hold().Check())
@@ -199,8 +199,8 @@ func TestOperatorTakesTheLockAndKeepsIt(t *testing.T) {
 			story(t, func(w *world) {
 				// given a holder that needs a while, somebody that waits, and a freeze
 				holder, other, desk := w.program("holder"), w.program("other"), w.program("desk")
-				held := holder.Do(lockguard.Requirement{Priority: 1000, CleanupTimeout: time.Minute}, untilCancelled, lasting(20*time.Second))
-				waits := other.Do(lockguard.Requirement{Priority: 2000, NeverPreempts: true}, lasting(0))
+				held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 1000, CleanupTimeout: time.Minute}}, untilCancelled, lasting(20*time.Second))
+				waits := other.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 2000, NeverPreempts: true}}, lasting(0))
 				w.board.put(incident(override.Freeze, func(o *override.Override) { o.ID, o.Match.Job = "INC-8", "ana" }))
 
 				// when an operator takes the lock for half an hour

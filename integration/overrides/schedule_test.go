@@ -140,8 +140,10 @@ func (d *dice) requirements(scopes []string) []lockguard.Requirement {
 			continue
 		}
 		r := lockguard.Requirement{
-			Scope: scope, Priority: priority.Level(d.pick(5)), Forceful: d.pick(3) == 0,
-			CleanupTimeout: time.Second, LeaseTimeout: 3 * time.Second,
+			Scope: scope, Terms: priority.Terms{
+				Priority: priority.Level(d.pick(5)), Forceful: d.pick(3) == 0,
+				CleanupTimeout: time.Second, LeaseTimeout: 3 * time.Second,
+			},
 		}
 		if d.pick(2) == 0 {
 			r.WaitingTimeout = new(time.Duration(d.pick(1500)) * time.Millisecond)

@@ -91,10 +91,12 @@ func (w *world) maybe(d time.Duration) *time.Duration {
 
 func (w *world) requirement(step int) lockguard.Requirement {
 	r := lockguard.Requirement{
-		Scope: w.scope(), Owner: fmt.Sprintf("job-%d", step), Priority: priority.Level(w.rng.IntN(4) * 10),
-		LeaseTimeout: 3*time.Second + w.upTo(10*time.Second), CleanupTimeout: w.upTo(2 * time.Second),
-		WaitingTimeout: w.maybe(w.upTo(3 * time.Second)), AcquireTimeout: w.maybe(w.upTo(20 * time.Second)),
-		Forceful: w.rng.IntN(2) == 0,
+		Scope: w.scope(), Owner: fmt.Sprintf("job-%d", step), Terms: priority.Terms{
+			Priority:     priority.Level(w.rng.IntN(4) * 10),
+			LeaseTimeout: 3*time.Second + w.upTo(10*time.Second), CleanupTimeout: w.upTo(2 * time.Second),
+			WaitingTimeout: w.maybe(w.upTo(3 * time.Second)), AcquireTimeout: w.maybe(w.upTo(20 * time.Second)),
+			Forceful: w.rng.IntN(2) == 0,
+		},
 	}
 	if w.rng.IntN(4) == 0 {
 		r.Mode = priority.Shared

@@ -247,7 +247,7 @@ func takeOnce(ctx context.Context, client *recipes.Client, scope string) error {
 	if err != nil {
 		return err
 	}
-	grant, err := lock.Acquire(ctx, recipes.Request{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)})
+	grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)}})
 	if err != nil {
 		return err
 	}

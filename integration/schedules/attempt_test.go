@@ -37,7 +37,7 @@ type rival struct {
 }
 
 func (w *world) rival(name string) *rival {
-	w.T.Helper()
+	w.Helper()
 	guard, err := lockguard.New(w.client(name, long), lockguard.WithOwner(name))
 	require.NoError(w.T, err)
 	return &rival{w, guard}
@@ -45,11 +45,11 @@ func (w *world) rival(name string) *rival {
 
 // takes holds a lock for a while, and returns when it had it: ended is closed when it has given it back.
 func (r *rival) takes(scope string, level priority.Level, d time.Duration) (at time.Duration, ended <-chan struct{}) {
-	r.w.T.Helper()
+	r.w.Helper()
 	got := make(chan time.Duration, 1)
 	hold := harness.Go(r.w.T, "the rival", func() (struct{}, error) {
-		wants := lockguard.Requirement{Scope: scope, Priority: level}
-		return struct{}{}, r.guard.Do(r.w.T.Context(), wants, func(ctx context.Context) error {
+		wants := lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: level}}
+		return struct{}{}, r.guard.Do(r.w.Context(), wants, func(ctx context.Context) error {
 			r.w.History.Add("rival", "has %s", scope)
 			got <- r.w.Now()
 			select {
@@ -59,7 +59,7 @@ func (r *rival) takes(scope string, level priority.Level, d time.Duration) (at t
 			return nil
 		})
 	})
-	r.w.T.Cleanup(func() { <-hold.Done() })
+	r.w.Cleanup(func() { <-hold.Done() })
 	select {
 	case at = <-got:
 	case <-time.After(day):
@@ -70,9 +70,9 @@ func (r *rival) takes(scope string, level priority.Level, d time.Duration) (at t
 
 // tries reports whether a lock is free.
 func (r *rival) tries(scope string) bool {
-	r.w.T.Helper()
+	r.w.Helper()
 	now := time.Duration(0)
-	err := r.guard.Do(r.w.T.Context(), lockguard.Requirement{Scope: scope, AcquireTimeout: &now}, func(context.Context) error { return nil })
+	err := r.guard.Do(r.w.Context(), lockguard.Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: &now}}, func(context.Context) error { return nil })
 	if err != nil {
 		require.ErrorAs(r.w.T, err, new(*recipes.NotAcquiredError))
 	}

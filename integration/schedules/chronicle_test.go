@@ -120,7 +120,7 @@ func (w *world) state(job string) recipes.TickState { return w.book(job).state }
 // outcomes returns how the ticks of a job have ended, in order: its outcome, or
 // the reason of a skip; "goes on" or "waits".
 func (w *world) outcomes(job string) (all []string) {
-	w.T.Helper()
+	w.Helper()
 	b := w.book(job)
 	entries := b.entries(w.T)
 	for _, at := range b.instants() {
@@ -188,7 +188,7 @@ func (b *book) entries(t *testing.T) map[time.Time][]string {
 
 // end returns how the run of a tick has ended.
 func (w *world) end(job string, at time.Duration) recipes.TickResult {
-	w.T.Helper()
+	w.Helper()
 	for _, end := range w.book(job).ends {
 		if !end.Manual && end.Instant.Equal(w.at(at)) {
 			return end

@@ -108,7 +108,7 @@ func (w *world) lasting(d time.Duration) jobs.Func {
 func (w *world) deaf() (work jobs.Func, release func()) {
 	released := make(chan struct{})
 	release = sync.OnceFunc(func() { close(released) })
-	w.T.Cleanup(func() {
+	w.Cleanup(func() {
 		release()
 		w.Pass(time.Minute)
 	})
@@ -189,7 +189,7 @@ func spread(d *daemon, cfg *scheduler.Config) { cfg.Spread = scheduler.SpreadOve
 
 // daemon starts one whose connections have its name.
 func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon {
-	w.T.Helper()
+	w.Helper()
 	d := &daemon{w: w, name: name, client: w.client(name, w.session), ended: make(chan struct{})}
 	d.ledger = d.client.TickLedger(name)
 	d.program = w.Guard(name, d.client)
@@ -205,12 +205,12 @@ func (w *world) daemon(name string, list []jobs.Job, options ...option) *daemon 
 		w.chronicle.follow(job)
 	}
 	var ctx context.Context
-	ctx, d.stop = context.WithCancel(w.T.Context())
+	ctx, d.stop = context.WithCancel(w.Context())
 	go func() {
 		defer close(d.ended)
 		d.err = d.Run(ctx)
 	}()
-	w.T.Cleanup(func() {
+	w.Cleanup(func() {
 		w.Heal(name)
 		d.stop()
 		<-d.ended
@@ -237,7 +237,7 @@ func (d *daemon) said(words string) bool {
 
 // drain ends the daemon in good order, and waits until it has.
 func (d *daemon) drain() {
-	d.w.T.Helper()
+	d.w.Helper()
 	d.stop()
 	<-d.ended
 	require.NoError(d.w.T, d.err)
@@ -278,7 +278,7 @@ func told[E lockguard.Event](d *daemon) []E { return virtual.Events[E](d.program
 
 // owner returns the daemon that runs a job, and the other one.
 func (w *world) owner(job string, one, two *daemon) (owner, other *daemon) {
-	w.T.Helper()
+	w.Helper()
 	if w.state(job).Runs[0].Owner == two.name {
 		return two, one
 	}

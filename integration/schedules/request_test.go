@@ -16,8 +16,8 @@ import (
 
 // ask has the onlooker ask for a run.
 func (w *world) ask(job, why string) *recipes.TickRequestHandle {
-	w.T.Helper()
-	h, err := w.ledger.Request(w.T.Context(), recipes.TickRequest{Job: job, By: "ana", Reason: why})
+	w.Helper()
+	h, err := w.ledger.Request(w.Context(), recipes.TickRequest{Job: job, By: "ana", Reason: why})
 	require.NoError(w.T, err)
 	synctest.Wait()
 	return h

@@ -31,6 +31,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/observability/otlp"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -419,7 +420,7 @@ func TestNoSecretComesOutOfValuesAndErrors(t *testing.T) {
 	right := client(recipes.Config{Auth: cfg.Client.Auth, Operators: cfg.Client.Operators})
 	guard, err := lockguard.New(right, lockguard.WithLogger(logger))
 	require.NoError(t, err)
-	errs["a panic in a hook"] = guard.Do(t.Context(), lockguard.Requirement{Scope: "town/panic", CleanupTimeout: time.Second}, func(context.Context) error {
+	errs["a panic in a hook"] = guard.Do(t.Context(), lockguard.Requirement{Scope: "town/panic", Terms: priority.Terms{CleanupTimeout: time.Second}}, func(context.Context) error {
 		panic(fmt.Sprintf("%+v", cfg.Client))
 	})
 	require.Error(t, errs["a panic in a hook"])

@@ -31,6 +31,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -135,7 +136,7 @@ func (l *look) contend() {
 	ctx, stop := context.WithCancel(context.Background())
 	held := make(chan struct{})
 	do := func(who string, work func(context.Context) error, message string) *harness.Call[any] {
-		r := lockguard.Requirement{Scope: "town/held", Class: "town/{name}", Owner: who, Message: message, Priority: 5}
+		r := lockguard.Requirement{Scope: "town/held", Class: "town/{name}", Owner: who, Message: message, Terms: priority.Terms{Priority: 5}}
 		return harness.Go(l, who, func() (any, error) { return nil, guard.Do(ctx, r, work) })
 	}
 	holder := do(ownerSeen, func(ctx context.Context) error { close(held); <-ctx.Done(); return nil }, messageSeen)

@@ -197,7 +197,7 @@ func (s *site) job(j int) jobs.Job {
 		job.Requirements = []lockguard.Requirement{{Scope: fmt.Sprintf("own/%07d", j)}}
 	case shared:
 		job.Schedule, job.Jitter = "0 * * * * *", 0
-		job.Requirements = []lockguard.Requirement{{Scope: fmt.Sprintf("shared/%07d", s.scope(j)), Priority: priority.Level(10 * (j / s.plan.sharedLock % 3))}}
+		job.Requirements = []lockguard.Requirement{{Scope: fmt.Sprintf("shared/%07d", s.scope(j)), Terms: priority.Terms{Priority: priority.Level(10 * (j / s.plan.sharedLock % 3))}}}
 	}
 	return job
 }

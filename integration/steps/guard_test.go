@@ -18,7 +18,7 @@ var guarded = []scene{
 		play: func(s *stage) {
 			for i, name := range []string{"A", "B", "C"} {
 				s.user(name, time.Duration(i)*100*ms, func(u *user) {
-					u.does(lockguard.Requirement{Scope: users, CleanupTimeout: 300 * ms}, 300*ms, 100*ms)
+					u.does(lockguard.Requirement{Scope: users, Terms: priority.Terms{CleanupTimeout: 300 * ms}}, 300*ms, 100*ms)
 				})
 			}
 		},
@@ -28,13 +28,13 @@ var guarded = []scene{
 		probes: usersLock, stay: 5 * time.Second,
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) {
-				u.does(lockguard.Requirement{Scope: users, Priority: 1, CleanupTimeout: time.Second}, 3*time.Second, 400*ms)
+				u.does(lockguard.Requirement{Scope: users, Terms: priority.Terms{Priority: 1, CleanupTimeout: time.Second}}, 3*time.Second, 400*ms)
 			})
 			s.user("B", 150*ms, func(u *user) {
-				u.does(lockguard.Requirement{Scope: users, Priority: 5}, 200*ms, 0)
+				u.does(lockguard.Requirement{Scope: users, Terms: priority.Terms{Priority: 5}}, 200*ms, 0)
 			})
 			s.user("C", 250*ms, func(u *user) {
-				u.does(lockguard.Requirement{Scope: users, Priority: 1}, 100*ms, 0)
+				u.does(lockguard.Requirement{Scope: users, Terms: priority.Terms{Priority: 1}}, 100*ms, 0)
 			})
 		},
 	},

@@ -40,10 +40,12 @@ const (
 	users = "users"
 )
 
-func at(level priority.Level) recipes.Request { return recipes.Request{Priority: level} }
+func at(level priority.Level) recipes.Request {
+	return recipes.Request{Terms: priority.Terms{Priority: level}}
+}
 
 func sharing(level priority.Level) recipes.Request {
-	return recipes.Request{Priority: level, Mode: priority.Shared}
+	return recipes.Request{Terms: priority.Terms{Priority: level, Mode: priority.Shared}}
 }
 
 func takes(scope string) func(ctx context.Context, c *recipes.Client) error {
@@ -303,8 +305,10 @@ var scenes = []scene{
 // become are terms that are others after a while.
 func become(r recipes.Request, after time.Duration, change func(*recipes.Revision)) func() (recipes.Revision, <-chan struct{}) {
 	terms := recipes.Revision{
-		Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
-		LeaseTimeout: recipes.DefaultLeaseTimeout, CleanupTimeout: r.CleanupTimeout,
+		Terms: priority.Terms{
+			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
+			LeaseTimeout: priority.DefaultLeaseTimeout, CleanupTimeout: r.CleanupTimeout,
+		},
 	}
 	changed := make(chan struct{})
 	time.AfterFunc(after, func() { close(changed) })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -103,7 +104,7 @@ func TestLockThatIsKeptForTheNextAttemptIsNotKeptForEver(t *testing.T) {
 		window time.Duration
 		next   lockguard.Requirement
 	}{
-		"nobody claims it":                {2 * time.Second, lockguard.Requirement{NeverPreempts: true}},
+		"nobody claims it":                {2 * time.Second, lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}}},
 		"somebody more important asks it": {time.Hour, urgent},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestWorkflowWaitsForACleanupLongerThanTheHeartbeatTimeout(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			cleaning, cleaned := make(chan struct{}), make(chan struct{})
-			lock := temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: time.Minute}, OnPreempted: temporal.PreemptedFail}
+			lock := temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, OnPreempted: temporal.PreemptedFail}
 			held := false
 			lock.Cleanup = func(ctx context.Context) error {
 				close(cleaning)

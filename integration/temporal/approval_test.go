@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -43,7 +44,7 @@ func (p *programs) stubborn() (release func()) {
 	g, err := lockguard.New(p.daemonClient(), lockguard.WithOwner("backup"))
 	require.NoError(p, err)
 	hold, err := g.Acquire(context.WithoutCancel(p.Context()), lockguard.Requirement{
-		Scope: "db", Priority: 20, LeaseTimeout: 24 * time.Hour, CleanupTimeout: time.Hour,
+		Scope: "db", Terms: priority.Terms{Priority: 20, LeaseTimeout: 24 * time.Hour, CleanupTimeout: time.Hour},
 	})
 	require.NoError(p, err)
 	release = func() { _ = hold.Release(context.WithoutCancel(p.Context())) }
@@ -228,7 +229,7 @@ func (a *asker) answers() {
 
 // asks requests the lock "db", politely.
 func (a *asker) asks(ctx context.Context) *harness.Call[any] {
-	r := lockguard.Requirement{Scope: "db", Owner: "payments", Priority: 80, WaitingTimeout: new(300 * time.Millisecond)}
+	r := lockguard.Requirement{Scope: "db", Owner: "payments", Terms: priority.Terms{Priority: 80, WaitingTimeout: new(300 * time.Millisecond)}}
 	return harness.Go(a, "the request", func() (any, error) {
 		return nil, a.guard.Do(ctx, r, func(context.Context) error { return nil })
 	})

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -48,7 +49,7 @@ func TestBasicLockedActivitiesExcludeEachOtherAndAddNoEvents(t *testing.T) {
 func TestBasicPreemptionCancelsAnActivityWhateverItsHeartbeatTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	lock := temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: time.Minute}}
+	lock := temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}}
 	f.work(setup{lock: lock})
 	run := f.start("linger", retrying(func(o *workflow.ActivityOptions) {
 		o.HeartbeatTimeout, o.Priority = time.Minute, sdk.Priority{PriorityKey: 2}
@@ -125,7 +126,7 @@ func TestBasicLockOfAWorkflowOutlivesItsWorker(t *testing.T) {
 	killed := f.process("killed", 40*time.Second)
 	run := f.migrate(migration{Steps: []string{"step"}, Waits: true, After: []string{"step"}, Heartbeat: 2 * time.Second})
 	f.asleep(run)
-	next := f.requests(lockguard.Requirement{NeverPreempts: true})
+	next := f.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}})
 	f.waiters(1)
 
 	// when the worker is killed that keeps the lock, and there is another one

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -125,7 +126,7 @@ func TestLockOfAWorkerThatIsKilledIsLostWhenTheSessionIsTooShort(t *testing.T) {
 				Steps: []string{"step"}, Waits: true, After: []string{"step"}, Heartbeat: heartbeat, Again: true,
 			})
 			f.asleep(run)
-			next := f.requests(lockguard.Requirement{NeverPreempts: true})
+			next := f.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}})
 			f.waiters(1)
 			f.work(setup{})
 			require.NoError(t, killed.Kill())
@@ -240,7 +241,7 @@ func TestLocksWhileTheTemporalServerIsStopped(t *testing.T) {
 	f.isFree()
 
 	// but the lock of the workflow is held
-	next := g.requests(lockguard.Requirement{NeverPreempts: true})
+	next := g.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}})
 	g.waiters(1)
 	next.IsPending()
 

@@ -20,6 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -218,7 +219,7 @@ func (f *fixture) has(run client.WorkflowRun, event enums.EventType) bool {
 // holds has somebody else hold the lock, politely: nobody preempts that.
 func (f *fixture) holds(change ...func(*lockguard.Requirement)) (release func()) {
 	f.Helper()
-	r := lockguard.Requirement{Scope: scope, Priority: 1000, Owner: "nightly"}
+	r := lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 1000}, Owner: "nightly"}
 	for _, change := range change {
 		change(&r)
 	}
@@ -247,12 +248,12 @@ func (f *fixture) requests(r lockguard.Requirement, do ...func()) *harness.Call[
 }
 
 // urgent is more important than what these tests do.
-var urgent = lockguard.Requirement{Priority: 90, Owner: "emergency"}
+var urgent = lockguard.Requirement{Terms: priority.Terms{Priority: 90}, Owner: "emergency"}
 
 // isFree waits until somebody who preempts nobody has the lock.
 func (f *fixture) isFree() {
 	f.Helper()
-	f.requests(lockguard.Requirement{NeverPreempts: true}).Granted()
+	f.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}}).Granted()
 }
 
 // waiters waits until there are that many in the queue.

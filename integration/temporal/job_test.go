@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -126,7 +127,7 @@ func TestPreemptedJobCancelsItsWorkflowOrTerminatesIt(t *testing.T) {
 				work.Terminate, work.CancelTimeout = true, time.Second
 			}
 			g := f.guard()
-			job := jobs.Job{Name: "job", Work: work, Requirements: []lockguard.Requirement{{Scope: scope, CleanupTimeout: harness.Patience}}}
+			job := jobs.Job{Name: "job", Work: work, Requirements: []lockguard.Requirement{{Scope: scope, Terms: priority.Terms{CleanupTimeout: harness.Patience}}}}
 			done := harness.Go(f, "the job", func() (any, error) { return nil, job.Do(t.Context(), g, jobs.Run{Scheduled: instant}) })
 			f.status("job-2026-03-08T07:30:00Z", enums.WORKFLOW_EXECUTION_STATUS_RUNNING)
 			f.requests(urgent).Granted()

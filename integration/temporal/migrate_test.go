@@ -9,14 +9,15 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // migrated is the lock of the workflows of these tests.
-var migrated = lockguard.Requirement{Scope: scope, Priority: 5, CleanupTimeout: 20 * time.Second}
+var migrated = lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 5, CleanupTimeout: 20 * time.Second}}
 
 // hotfix takes it by force.
-var hotfix = lockguard.Requirement{Priority: 9, Owner: "hotfix", Forceful: true}
+var hotfix = lockguard.Requirement{Terms: priority.Terms{Priority: 9, Forceful: true}, Owner: "hotfix"}
 
 // A migration is a workflow of several activities under one lock, as a test wants it. It returns their tokens.
 type migration struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -105,7 +106,7 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	f.work(setup{workflows: map[string]any{"Move": move}, plain: map[string]any{
 		"first": f.reporter("workflow").enter, "second": f.reporter("workflow").leave,
 	}})
-	f.cron(lockguard.Requirement{Scope: scope, Priority: 20})
+	f.cron(lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 20}})
 
 	// when the workflow is a schedule of the server
 	keeper, err := temporal.NewSchedules(temporal.SchedulesConfig{Client: f.temporal, Root: f.Root})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -54,7 +55,7 @@ func TestWorkerThatStopsHandsOverItsActivities(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			cleaned := make(chan error, 1)
-			lock := temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: time.Second}}
+			lock := temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Second}}}
 			lock.Cleanup = func(ctx context.Context) error {
 				hold, _ := lockguard.FromContext(ctx)
 				cleaned <- hold.Check()
@@ -121,7 +122,7 @@ func TestWorkerThatStopsHandsTheLockOverWithTheSameToken(t *testing.T) {
 	// given a lock that a worker keeps, and somebody who waits for it
 	run := f.migrate(migration{Steps: []string{"step"}, Waits: true, After: []string{"step"}})
 	f.asleep(run)
-	next := f.requests(lockguard.Requirement{NeverPreempts: true})
+	next := f.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}})
 	f.waiters(1)
 
 	// when another worker comes, and that one stops
@@ -148,7 +149,7 @@ func TestWorkerThatHasStoppedLeavesNothing(t *testing.T) {
 		// and workflows that hold and wait
 		yielding := temporal.Lock{Requirement: lockguard.Requirement{Scope: scope}, OnBusy: temporal.BusyRetry, RetryDelay: time.Hour}
 		w := f.work(setup{
-			lock:   temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: time.Minute}, OnBusy: temporal.BusyWait},
+			lock:   temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, OnBusy: temporal.BusyWait},
 			plugin: []temporal.PluginOption{temporal.Declare("yield", yielding), temporal.WithStopPolicy(temporal.StopYield)},
 			plain:  map[string]any{"yield": nothing},
 		})

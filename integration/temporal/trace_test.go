@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -97,7 +98,7 @@ func TestSpansOfLockedActivities(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	victim := f.traced(setup{
-		lock:       temporal.Lock{Requirement: lockguard.Requirement{CleanupTimeout: time.Minute}, OnBusy: temporal.BusyRetry},
+		lock:       temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, OnBusy: temporal.BusyRetry},
 		activities: map[string]any{"block locked": f.reporter("victim").block},
 	})
 	preemptor := f.traced(setup{lock: temporal.Lock{Requirement: urgent}})

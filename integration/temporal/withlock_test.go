@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -109,7 +110,7 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 	second := migration{Steps: []string{"step"}, Next: &last}
 	run := f.migrate(migration{Steps: []string{"step"}, Next: &second})
 	f.awaits("step")
-	next := f.requests(lockguard.Requirement{NeverPreempts: true})
+	next := f.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}})
 	f.waiters(1)
 	harness.Eventually(t, func() bool { return len(f.reported("step")) == 3 }, "the third run is there")
 	f.goOn(run)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/timings"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -28,8 +29,8 @@ func TestAdviceTellsWhatTheJobsReallyTook(t *testing.T) {
 		require.NoError(t, err)
 		guard, err := lockguard.New(client, lockguard.WithObserver(store.Observe))
 		require.NoError(t, err)
-		compact := lockguard.Requirement{Owner: "compact", Scope: scope, LeaseTimeout: 24 * time.Hour, CleanupTimeout: 30 * time.Second}
-		hotfix := lockguard.Requirement{Owner: "hotfix", Scope: scope, Priority: 90, WaitingTimeout: new(35 * time.Second), LeaseTimeout: 5 * time.Minute}
+		compact := lockguard.Requirement{Owner: "compact", Scope: scope, Terms: priority.Terms{LeaseTimeout: 24 * time.Hour, CleanupTimeout: 30 * time.Second}}
+		hotfix := lockguard.Requirement{Owner: "hotfix", Scope: scope, Terms: priority.Terms{Priority: 90, WaitingTimeout: new(35 * time.Second), LeaseTimeout: 5 * time.Minute}}
 		run := func(r lockguard.Requirement, d time.Duration, hooks ...lockguard.Hook) {
 			_ = guard.Do(t.Context(), r, func(ctx context.Context) error {
 				select {

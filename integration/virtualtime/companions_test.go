@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 const holdID = "shop/order-17"
@@ -45,9 +46,9 @@ func TestGraceOfAHoldIsNotBegunAnewByItsCompanions(t *testing.T) {
 		agent, helper, late, next, boss := w.Program("agent", long), w.Program("helper", long), w.Program("late", long), w.Program("next", long), w.Program("boss", long)
 
 		// given a hold with half an hour to clean up, and a boss who asks for it by force after an hour
-		first := hold(agent, lockguard.Requirement{CleanupTimeout: 30 * time.Minute, LeaseTimeout: day})
+		first := hold(agent, lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 30 * time.Minute, LeaseTimeout: day}})
 		w.Until(time.Hour)
-		work := boss.Do(lockguard.Requirement{Priority: 5, Forceful: true}, lasting(time.Minute))
+		work := boss.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, lasting(time.Minute))
 		require.ErrorAs(w, context.Cause(first.Context()), new(*lockguard.PreemptedError))
 
 		// when others come to help, and another takes the place of the first
@@ -84,7 +85,7 @@ func TestLeaseOfAHoldIsThatOfAllItsCompanions(t *testing.T) {
 	for _, extends := range []bool{false, true} {
 		run(t, func(w *world) {
 			agent, activity, other := w.Program("agent", long), w.Program("activity", long), w.Program("other", long)
-			first := hold(agent, lockguard.Requirement{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}) // and time to be asked
+			first := hold(agent, lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}}) // and time to be asked
 			w.Until(50 * time.Minute)
 			second := join(activity, first)
 			require.WithinDuration(w, w.At(time.Hour), second.Info().LeaseDeadline, time.Second)
@@ -114,9 +115,9 @@ func TestLeaseOfAHoldIsThatOfAllItsCompanions(t *testing.T) {
 func TestWaiterForTheEndOfADelayAsksAHoldThatIsResumed(t *testing.T) {
 	run(t, func(w *world) {
 		agent, again, boss := w.Program("agent", long), w.Program("again", long), w.Program("boss", long)
-		r := lockguard.Requirement{LockDelay: 10 * time.Minute, CleanupTimeout: time.Minute, LeaseTimeout: day}
+		r := lockguard.Requirement{Terms: priority.Terms{LockDelay: 10 * time.Minute, CleanupTimeout: time.Minute, LeaseTimeout: day}}
 		first := hold(agent, r)
-		work := boss.Do(lockguard.Requirement{Priority: 5}, lasting(time.Minute))
+		work := boss.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Minute))
 
 		// given a hold whose process has died
 		w.Until(time.Hour)

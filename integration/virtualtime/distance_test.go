@@ -24,7 +24,7 @@ func TestRoundTripsOfAHold(t *testing.T) {
 	}{
 		"alone":                {lockguard.Requirement{}, trip},
 		"that others can join": {lockguard.Requirement{Hold: holdID}, 3 * trip},
-		"that shares":          {lockguard.Requirement{Hold: holdID, Mode: priority.Shared}, 3 * trip},
+		"that shares":          {lockguard.Requirement{Hold: holdID, Terms: priority.Terms{Mode: priority.Shared}}, 3 * trip},
 	}, func(w *world, c struct {
 		r     lockguard.Requirement
 		leave time.Duration
@@ -55,7 +55,7 @@ func TestRoundTripsOfAHandOver(t *testing.T) {
 		w.Until(30 * time.Second)
 		last := equal.Do(lockguard.Requirement{}, lasting(work))
 		w.Until(time.Minute)
-		first := quiet.Do(lockguard.Requirement{Priority: 5, NeverPreempts: true}, lasting(work))
+		first := quiet.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, NeverPreempts: true}}, lasting(work))
 
 		// then from the end of a hold to the next one's work: T4 and its event, and the token; and where nobody was there when the
 		// hold began, the list and the next one's request before that
@@ -110,11 +110,11 @@ func TestRoundTripsOfAPreemption(t *testing.T) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
 		warm(holder, scope)
 		warm(urgent, "another")
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(cleanup))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Hour}}, untilCancelled, lasting(cleanup))
 		w.Until(time.Minute)
 
 		// from the request to the victim's context: the list, the node, all that is to be known, T6, and what T6 says
-		first := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		first := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		<-held.Hold().Context().Done()
 		require.Equal(w, 5*trip, w.Now()-time.Minute)
 
@@ -134,13 +134,13 @@ func TestRoundTripsOfAPreemptionWhereSomebodyWaitsAlready(t *testing.T) {
 		}
 		before := first.Do(lockguard.Requirement{}, lasting(10*time.Second))
 		w.Until(time.Second)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(45*time.Second))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Hour}}, untilCancelled, lasting(45*time.Second))
 		w.Until(2 * time.Second)
 		later := equal.Do(lockguard.Requirement{}, lasting(time.Second))
 		require.NoError(w, before.Returned())
 		w.Until(90 * time.Second)
 
-		next := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))
 		<-held.Hold().Context().Done()
 		asked := w.Now()
 		require.NoError(w, next.Returned())
@@ -161,15 +161,15 @@ func TestHandOverThatWasPreparedMindsWhoHasComeSince(t *testing.T) {
 		warm(higher, "another")
 
 		// given a holder that cleans up for one that has asked it to go
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled, lasting(time.Minute))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Hour}}, untilCancelled, lasting(time.Minute))
 		w.Until(time.Minute)
-		first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+		first := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))
 		<-held.Hold().Context().Done()
 		end := w.Now() + time.Minute
 
 		// when somebody more important comes meanwhile
 		w.Until(end - before)
-		second := higher.Do(lockguard.Requirement{Priority: 9}, lasting(time.Second))
+		second := higher.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9}}, lasting(time.Second))
 
 		// then that is granted first
 		require.NoError(w, second.Returned())

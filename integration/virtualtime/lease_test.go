@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -40,7 +41,7 @@ func (c leaseTakeover) play(w *world) (taken, told, began time.Duration) {
 	// given a holder, and one that waits for the end of its lease
 	const lease = time.Minute
 	holder, equal := w.Program("holder", leaseSession), w.Program("equal", long)
-	held := holder.Do(lockguard.Requirement{LeaseTimeout: lease, CleanupTimeout: c.cleanup, LockDelay: c.delay}, func(ctx context.Context) error {
+	held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: lease, CleanupTimeout: c.cleanup, LockDelay: c.delay}}, func(ctx context.Context) error {
 		<-ctx.Done()
 		hold, _ := lockguard.FromContext(ctx)
 		<-hold.Lost() // work that overruns its grace, if it was asked to go

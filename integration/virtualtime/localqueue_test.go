@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -76,8 +77,8 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 	}{
 		{"its turns are over", recipes.Request{}, turns + 2, 0, turns},
 		{"it is empty before its turns are over", recipes.Request{}, turns - 1, 0, turns - 1},
-		{"the waiter is more important", recipes.Request{Priority: 5, NeverPreempts: true}, 2, 0, 0},
-		{"the waiter has just asked the holder to go", recipes.Request{Priority: 5}, 2, 1, 0},
+		{"the waiter is more important", recipes.Request{Terms: priority.Terms{Priority: 5, NeverPreempts: true}}, 2, 0, 0},
+		{"the waiter has just asked the holder to go", recipes.Request{Terms: priority.Terms{Priority: 5}}, 2, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run(t, func(w *world) {
@@ -89,7 +90,7 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 						if asked++; asked > 1 {
 							<-released
 						}
-						return recipes.Revision{LeaseTimeout: day}, nil
+						return recipes.Revision{Terms: priority.Terms{LeaseTimeout: day}}, nil
 					}}
 				}
 

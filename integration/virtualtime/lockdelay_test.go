@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // The holder is cut off: it stops at its deadline, the server frees its node with
@@ -17,7 +18,7 @@ func TestLockOfAHolderThatIsCutOffIsDelayedFromTheEndOfItsSession(t *testing.T) 
 		// given a holder with a session of 16s and a lock-delay of a minute, and a waiter
 		const session, delay = 16 * time.Second, time.Minute
 		holder, waiter := w.Program("holder", session), w.Program("waiter", long)
-		held := holder.Do(lockguard.Requirement{LockDelay: delay}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LockDelay: delay}}, untilCancelled)
 		next := waiter.Do(lockguard.Requirement{}, untilCancelled)
 
 		// when the network between it and the server is cut
@@ -44,7 +45,7 @@ func TestSeveralLocksWaitForTheDelayOfEach(t *testing.T) {
 	run(t, func(w *world) {
 		holder, waiter := w.Program("holder", 10*time.Second), w.Program("waiter", long)
 		held, err := holder.Guard.AcquireAll(w.Context(), []lockguard.Requirement{
-			{Scope: "a", LockDelay: time.Minute}, {Scope: "b", LockDelay: 2 * time.Minute},
+			{Scope: "a", Terms: priority.Terms{LockDelay: time.Minute}}, {Scope: "b", Terms: priority.Terms{LockDelay: 2 * time.Minute}},
 		})
 		require.NoError(w, err)
 		require.True(w, w.Expire(holder.Session().ID))
@@ -73,8 +74,8 @@ func TestTakeoverAfterTheGraceIsDelayed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(w *world) {
 				holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-				held := holder.Do(lockguard.Requirement{LockDelay: 5 * time.Minute, CleanupTimeout: 10 * time.Minute}, untilCancelled, lasting(c.cleanup))
-				next := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+				held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LockDelay: 5 * time.Minute, CleanupTimeout: 10 * time.Minute}}, untilCancelled, lasting(c.cleanup))
+				next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 				require.Error(w, held.Returned())
 				w.Until(2 * time.Hour)
 				require.NotNil(w, next.Hold())

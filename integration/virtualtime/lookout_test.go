@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -195,7 +196,7 @@ func TestLookoutTellsNoStateThatNeverWas(t *testing.T) {
 			granted := make(chan *recipes.Grant, 1)
 			work.Go(func() {
 				l, _ := agent.Client.PriorityLock(scope)
-				g, _ := l.Acquire(ctx, recipes.Request{Owner: owner, LeaseTimeout: day})
+				g, _ := l.Acquire(ctx, recipes.Request{Owner: owner, Terms: priority.Terms{LeaseTimeout: day}})
 				granted <- g
 			})
 			<-time.After(time.Second)

@@ -67,7 +67,7 @@ func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsTold(t *testing.T) {
 			for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 				run(t, func(w *world) {
 					// given a holder for whom nobody waits
-					held := w.Program("holder", session10).Do(lockguard.Requirement{Mode: mode}, untilCancelled)
+					held := w.Program("holder", session10).Do(lockguard.Requirement{Terms: priority.Terms{Mode: mode}}, untilCancelled)
 					w.Until(time.Minute)
 					require.True(w, held.Holds())
 
@@ -85,10 +85,10 @@ func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that was asked to go, and is busy with its cleanup
 		holder, waiter, other := w.Program("holder", session10), w.Program("waiter", session10), w.Program("other", session10)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Hour}, untilCancelled,
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Hour}}, untilCancelled,
 			func(ctx context.Context) error { <-ctx.Done(); return nil })
 		w.Until(time.Minute)
-		waits := waiter.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+		waits := waiter.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))
 		w.Until(2 * time.Minute)
 		virtual.Only[lockguard.PreemptRequested](holder)
 
@@ -116,7 +116,7 @@ func TestHolderToWhomTheLockComesBackIsTold(t *testing.T) {
 
 		// when the record is overwritten, and another one holds and leaves before the next comparison
 		overwrite(w, names(nobody))
-		require.NoError(w, other.Do(lockguard.Requirement{Priority: 50}, lasting(time.Second)).Returned())
+		require.NoError(w, other.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 50}}, lasting(time.Second)).Returned())
 		w.Until(time.Minute + 2*time.Second)
 
 		// then the holder is told
@@ -152,7 +152,7 @@ func TestWaiterThatTheRecordNamesHoldsAndTheHolderIsTold(t *testing.T) {
 func TestReadersThatTheRecordForgetsAreToldAndTheOthersAreNot(t *testing.T) {
 	run(t, func(w *world) {
 		// given three readers, of whom one has walked in: its name says that it holds
-		shared := lockguard.Requirement{Mode: priority.Shared}
+		shared := lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared}}
 		first, second, third := w.Program("first", session10), w.Program("second", session10), w.Program("third", session10)
 		a := first.Do(shared, untilCancelled)
 		w.Until(time.Minute)
@@ -200,7 +200,7 @@ func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
 func TestRecordThatSaysNothingIsRestoredByTheHolder(t *testing.T) {
 	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 		run(t, func(w *world) {
-			held := w.Program("holder", session10).Do(lockguard.Requirement{Mode: mode}, lasting(time.Hour))
+			held := w.Program("holder", session10).Do(lockguard.Requirement{Terms: priority.Terms{Mode: mode}}, lasting(time.Hour))
 			w.Until(time.Minute)
 
 			overwrite(w, "junk")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -62,7 +63,7 @@ func TestFramesThatAreHeldUpBeyondTheSessionReviveNothing(t *testing.T) {
 		// given a holder and a waiter
 		var book ledger
 		holder, waiter := w.Program("holder", session), w.Program("waiter", long)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Second}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Second}}, untilCancelled)
 		next := waiter.Do(lockguard.Requirement{}, untilCancelled)
 		require.NoError(w, book.write(held.Hold().Token()))
 		w.Until(time.Second)
@@ -156,7 +157,7 @@ func TestAnswersToOthersDoNotKeepAHoldThatNobodyHasLookedAt(t *testing.T) {
 		var heard, lost time.Duration
 		acquired := make(chan error, 1)
 		go func() {
-			_, err := lock.Acquire(w.Context(), recipes.Request{LeaseTimeout: time.Hour, Notify: func(n recipes.Notice) {
+			_, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
 				if _, ok := n.(recipes.Lost); ok {
 					lost = w.Now()
 				}
@@ -171,7 +172,7 @@ func TestAnswersToOthersDoNotKeepAHoldThatNobodyHasLookedAt(t *testing.T) {
 		close(over)
 		require.NoError(w, held.Returned())
 		w.Until(3 * time.Second)
-		taken := forceful.Do(lockguard.Requirement{Priority: 9, Forceful: true}, untilCancelled)
+		taken := forceful.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, Forceful: true}}, untilCancelled)
 		require.True(w, taken.Holds())
 
 		// and hears of the former alone before it is cut off again

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -20,7 +21,7 @@ func TestPreemptedHolderCleansUpUnderTheLockAndGivesItToThePreemptor(t *testing.
 		holder, equal, urgent := w.Program("holder", long), w.Program("equal", long), w.Program("urgent", long)
 		var grace error
 		var deadline time.Time
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: 30 * time.Minute}, untilCancelled, func(ctx context.Context) error {
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 30 * time.Minute}}, untilCancelled, func(ctx context.Context) error {
 			<-time.After(20 * time.Minute)
 			hold, _ := lockguard.FromContext(ctx)
 			grace = errors.Join(ctx.Err(), hold.Check(), book.write(hold.Token()))
@@ -31,7 +32,7 @@ func TestPreemptedHolderCleansUpUnderTheLockAndGivesItToThePreemptor(t *testing.
 
 		// when somebody more important asks
 		w.Until(time.Hour)
-		first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(10*time.Minute))
+		first := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(10*time.Minute))
 
 		// then the work is cancelled in that instant, and says for whom
 		var preempted *lockguard.PreemptedError
@@ -61,12 +62,12 @@ func TestPolitePreemptorWaitsThreeHoursAndLeavesWhole(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that may clean up for five hours, and takes four
 		holder, polite, equal := w.Program("holder", long), w.Program("polite", long), w.Program("equal", long)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: 5 * time.Hour}, untilCancelled, lasting(4*time.Hour))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 5 * time.Hour}}, untilCancelled, lasting(4*time.Hour))
 
 		// when a polite preemptor asks that waits for three
 		w.Until(time.Hour)
 		patience := 3 * time.Hour
-		refused := polite.Do(lockguard.Requirement{Priority: 5, WaitingTimeout: &patience}, untilCancelled)
+		refused := polite.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, WaitingTimeout: &patience}}, untilCancelled)
 
 		// then it gives up when they are over
 		var pending *recipes.CleanupPendingError
@@ -106,7 +107,7 @@ func TestAcquireTimeoutOfHoursEndsToTheInstantAndTheHolderDoesNotNotice(t *testi
 		// when an equal is ready to wait for seven
 		w.Until(30 * time.Minute)
 		patience := 7 * time.Hour
-		refused := patient.Do(lockguard.Requirement{AcquireTimeout: &patience}, untilCancelled)
+		refused := patient.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &patience}}, untilCancelled)
 
 		// then it leaves when they are over, and knows who was in its way
 		var busy *recipes.NotAcquiredError
@@ -126,7 +127,7 @@ func TestLeaseOfHoursEndsWhenItIsOverAndSomebodyWaits(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder with a lease of six hours, and an equal that comes after two
 		holder, equal := w.Program("holder", long), w.Program("equal", long)
-		held := holder.Do(lockguard.Requirement{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}, untilCancelled, lasting(20*time.Minute))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}}, untilCancelled, lasting(20*time.Minute))
 		w.Until(2 * time.Hour)
 		next := equal.Do(lockguard.Requirement{}, untilCancelled)
 
@@ -147,12 +148,12 @@ func TestLeaseThatRunsOutDoesNothingUntilSomebodyAsks(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder whose lease of an hour was extended, and ran out
 		holder, late := w.Program("holder", long), w.Program("late", long)
-		held := holder.Do(lockguard.Requirement{LeaseTimeout: time.Hour}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: time.Hour}}, untilCancelled)
 		w.Until(50 * time.Minute)
 		require.NoError(w, held.Hold().Extend(w.Context(), 2*time.Hour))
 		w.Until(2*time.Hour + 49*time.Minute)
 		patience := time.Duration(0)
-		require.Error(w, late.Do(lockguard.Requirement{AcquireTimeout: &patience}, untilCancelled).Returned())
+		require.Error(w, late.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &patience}}, untilCancelled).Returned())
 		w.Until(5 * time.Hour)
 		require.True(w, held.Holds())
 
@@ -171,7 +172,7 @@ func TestLeaseOfAHolderThatOverrunsItsGraceIsTakenByAnEqual(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder with a lease of six hours and a cleanup of one, which takes two
 		holder, equal := w.Program("holder", long), w.Program("equal", long)
-		held := holder.Do(lockguard.Requirement{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}, untilCancelled, lasting(2*time.Hour))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}}, untilCancelled, lasting(2*time.Hour))
 		next := equal.Do(lockguard.Requirement{}, untilCancelled)
 
 		// then a polite equal holds in the instant in which the grace is over

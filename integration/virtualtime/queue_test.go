@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -26,7 +27,7 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 			require.NoError(w, err)
 			return l
 		}
-		held, err := lock(holder).Acquire(w.Context(), recipes.Request{LeaseTimeout: day})
+		held, err := lock(holder).Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: day}})
 		require.NoError(w, err)
 		ctx, cancel := context.WithCancel(w.Context())
 		defer cancel()
@@ -35,7 +36,7 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 		var order []time.Duration
 		for range waiters {
 			crowd.Go(func() {
-				g, err := lock(crew).Acquire(ctx, recipes.Request{LeaseTimeout: day})
+				g, err := lock(crew).Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: day}})
 				if err != nil {
 					w.Error(err)
 					return
@@ -117,7 +118,7 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 		var done sync.WaitGroup // with the first turn
 		done.Add(members)
 		turn := func(ctx context.Context) {
-			g, err := lock.Acquire(ctx, recipes.Request{LeaseTimeout: time.Hour})
+			g, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 			if err != nil {
 				w.Error(err)
 				return
@@ -166,14 +167,14 @@ func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 		terms := func() (recipes.Revision, <-chan struct{}) {
 			select {
 			case <-change:
-				return recipes.Revision{LeaseTimeout: time.Hour}, nil
+				return recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}}, nil
 			default:
-				return recipes.Revision{LeaseTimeout: day}, change
+				return recipes.Revision{Terms: priority.Terms{LeaseTimeout: day}}, change
 			}
 		}
 		var crowd sync.WaitGroup
 		crowd.Go(func() {
-			_, err := acquire(front, recipes.Request{AcquireTimeout: new(30 * time.Minute), Revise: terms})
+			_, err := acquire(front, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(30 * time.Minute)}, Revise: terms})
 			if !recipes.IsNotAcquired(err) {
 				w.Error(err)
 			}

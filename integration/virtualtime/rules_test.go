@@ -18,11 +18,11 @@ func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that is to run for two hours at least
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour, CleanupTimeout: 10 * time.Minute}, untilCancelled, lasting(5*time.Minute))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour, CleanupTimeout: 10 * time.Minute}}, untilCancelled, lasting(5*time.Minute))
 
 		// when somebody more important comes before that
 		w.Until(30 * time.Minute)
-		next := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 
 		// then the holder works on, and the lock says why
 		w.Until(2*time.Hour - 1)
@@ -48,9 +48,9 @@ func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
 func TestHolderThatHasRunLongEnoughIsAskedAtOnce(t *testing.T) {
 	run(t, func(w *world) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
 		w.Until(2 * time.Hour)
-		urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		require.Error(w, held.Returned())
 		require.Equal(w, []string{"2h0m0s PreemptSent", "2h0m0s Acquired"}, urgent.Told())
 	})
@@ -60,12 +60,12 @@ func TestHolderThatHasRunLongEnoughIsAskedAtOnce(t *testing.T) {
 func TestExtensionDoesNotBeginTheMinimumRuntimeAnew(t *testing.T) {
 	run(t, func(w *world) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
 		since := urgent.Lock(scope).Holders[0].Since
 		w.Until(time.Hour)
 		require.NoError(w, held.Hold().Extend(w.Context(), day))
 		require.Equal(w, since, urgent.Lock(scope).Holders[0].Since, "the hold is as old as it was")
-		urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		require.Error(w, held.Returned())
 		require.Equal(w, []string{"2h0m0s PreemptSent", "2h0m0s Acquired"}, urgent.Told())
 	})
@@ -74,8 +74,8 @@ func TestExtensionDoesNotBeginTheMinimumRuntimeAnew(t *testing.T) {
 func TestReleaseBeforeTheEndOfTheMinimumRuntimeReachesTheWaiterAtOnce(t *testing.T) {
 	run(t, func(w *world) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, lasting(time.Hour+7*time.Second))
-		next := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, lasting(time.Hour+7*time.Second))
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		require.NoError(w, held.Returned())
 		require.Equal(w, time.Hour+7*time.Second, next.Began())
 		require.Equal(w, []string{"0s Acquired", "1h0m7s Released"}, holder.Told())
@@ -86,8 +86,8 @@ func TestHolderWhoseMinimumRuntimeIsItsLeaseIsAskedAtTheEndOfTheLeaseAlone(t *te
 	run(t, func(w *world) {
 		// given a holder that runs as long as its lease, which it extends
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{LeaseTimeout: 6 * time.Hour, MinRuntime: 6 * time.Hour, CleanupTimeout: time.Hour}, untilCancelled, lasting(time.Minute))
-		next := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 6 * time.Hour, MinRuntime: 6 * time.Hour, CleanupTimeout: time.Hour}}, untilCancelled, lasting(time.Minute))
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 		w.Until(5 * time.Hour)
 		require.NoError(w, held.Hold().Extend(w.Context(), 4*time.Hour))
 
@@ -105,8 +105,8 @@ func TestEmergencyDoesNotWaitForTheMinimumRuntime(t *testing.T) {
 	each(t, map[string]time.Duration{"a while": 2 * time.Hour, "the whole lease": day}, func(w *world, least time.Duration) {
 		// given a holder that is left alone by somebody important
 		holder, urgent, operator := w.Program("holder", long), w.Program("urgent", long), w.Program("operator", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: least}, untilCancelled)
-		urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: least}}, untilCancelled)
+		urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		w.Until(time.Hour)
 		require.True(w, held.Holds())
 
@@ -114,7 +114,7 @@ func TestEmergencyDoesNotWaitForTheMinimumRuntime(t *testing.T) {
 		lock, err := operator.Client.PriorityLock(scope)
 		require.NoError(w, err)
 		g, err := lock.Acquire(w.Context(), recipes.Request{
-			Priority: priority.Emergency, PreemptDelta: 1 << 31,
+			Terms:    priority.Terms{Priority: priority.Emergency, PreemptDelta: 1 << 31},
 			Override: &recipes.Mark{ID: "INC-1"}, Vouch: func(context.Context, recipes.Mark) error { return nil },
 		})
 		require.NoError(w, err)
@@ -130,11 +130,11 @@ func TestPatienceOfAPolitePreemptorCountsFromItsRequestToGo(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that runs for two hours at least, and cleans up for four
 		holder, polite := w.Program("holder", long), w.Program("polite", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour, CleanupTimeout: 5 * time.Hour}, untilCancelled, lasting(4*time.Hour))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour, CleanupTimeout: 5 * time.Hour}}, untilCancelled, lasting(4*time.Hour))
 
 		// when one comes that waits an hour for its cleanup
 		patience := time.Hour
-		refused := polite.Do(lockguard.Requirement{Priority: 5, WaitingTimeout: &patience}, untilCancelled)
+		refused := polite.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, WaitingTimeout: &patience}}, untilCancelled)
 
 		// then the hour begins when it asks
 		var pending *recipes.CleanupPendingError
@@ -148,13 +148,13 @@ func TestPatienceOfAPolitePreemptorCountsFromItsRequestToGo(t *testing.T) {
 func TestAcquireTimeoutRunsDuringTheMinimumRuntime(t *testing.T) {
 	run(t, func(w *world) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, lasting(5*time.Hour))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, lasting(5*time.Hour))
 
 		// when one tries, and one waits for an hour
 		none, hour := time.Duration(0), time.Hour
 		var busy *recipes.NotAcquiredError
-		require.ErrorAs(w, urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true, AcquireTimeout: &none}, untilCancelled).Returned(), &busy)
-		refused := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true, AcquireTimeout: &hour}, untilCancelled)
+		require.ErrorAs(w, urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, AcquireTimeout: &none}}, untilCancelled).Returned(), &busy)
+		refused := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, AcquireTimeout: &hour}}, untilCancelled)
 		require.ErrorAs(w, refused.Returned(), &busy)
 		require.Equal(w, time.Hour, refused.Ended())
 
@@ -177,13 +177,13 @@ func TestWaiterThatWasDisplacedAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 			run(t, func(w *world) {
 				// given a holder that runs for two hours at least, and one that waits for that
 				holder, first, boss := w.Program("holder", long), w.Program("first", long), w.Program("boss", long)
-				held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
-				next := first.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+				held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
+				next := first.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 
 				// when a more important one, which preempts nobody, comes and gives up
 				w.Until(30 * time.Minute)
 				patience := c.leaves - 30*time.Minute
-				boss.Do(lockguard.Requirement{Priority: 9, NeverPreempts: true, AcquireTimeout: &patience}, untilCancelled)
+				boss.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, NeverPreempts: true, AcquireTimeout: &patience}}, untilCancelled)
 
 				// then the first one asks as if that one had not been there, or as soon as it has left
 				require.Error(w, held.Returned())
@@ -198,8 +198,8 @@ func TestWaiterThatWasDisplacedAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 func TestWaiterThatQueuesAgainAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 	run(t, func(w *world) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
-		next := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		w.Until(time.Hour)
 		require.True(w, w.Expire(urgent.Session().ID))
 
@@ -213,8 +213,8 @@ func TestMinimumRuntimeThatEndsDuringAnOutageIsNoticedAfterIt(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that runs for two hours at least, and one that waits
 		holder, urgent := w.Program("holder", long), w.Program("urgent", 40*time.Second)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
-		next := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		id := urgent.Session().ID
 
 		// when that one is cut off as the two hours end
@@ -236,14 +236,14 @@ func TestMinimumRuntimeThatEndsDuringAnOutageIsNoticedAfterIt(t *testing.T) {
 func TestHolderThatBecomesSharedKeepsItsMinimumRuntime(t *testing.T) {
 	run(t, func(w *world) {
 		holder, reader, urgent := w.Program("holder", long), w.Program("reader", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{MinRuntime: 2 * time.Hour}, untilCancelled)
-		beside := reader.Do(lockguard.Requirement{Mode: priority.Shared}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
+		beside := reader.Do(lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared}}, untilCancelled)
 		w.Until(time.Hour)
 		require.NoError(w, held.Hold().Downgrade(w.Context()))
 		synctest.Wait()
 		require.True(w, beside.Holds())
 
-		next := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 
 		require.Error(w, held.Returned())
 		require.Error(w, beside.Returned())
@@ -254,7 +254,7 @@ func TestHolderThatBecomesSharedKeepsItsMinimumRuntime(t *testing.T) {
 }
 
 func TestReadersAreAskedTogetherWhenTheLastOfThemMayBe(t *testing.T) {
-	sharing := lockguard.Requirement{Mode: priority.Shared, CleanupTimeout: 10 * time.Minute}
+	sharing := lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared, CleanupTimeout: 10 * time.Minute}}
 	protected := sharing
 	protected.MinRuntime = 2 * time.Hour
 
@@ -267,7 +267,7 @@ func TestReadersAreAskedTogetherWhenTheLastOfThemMayBe(t *testing.T) {
 
 			// when a forceful writer comes
 			w.Until(30 * time.Minute)
-			writer := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+			writer := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 
 			// then neither is asked before both may be, and both are taken over at once
 			w.Until(2*time.Hour - 1)
@@ -284,7 +284,7 @@ func TestReadersAreAskedTogetherWhenTheLastOfThemMayBe(t *testing.T) {
 			one, other, urgent := w.Program("one", long), w.Program("other", long), w.Program("urgent", long)
 			first := one.Do(protected, lasting(time.Hour))
 			second := other.Do(sharing, untilCancelled, lasting(time.Minute))
-			writer := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+			writer := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 
 			require.NoError(w, first.Returned())
 			require.Error(w, second.Returned())
@@ -297,7 +297,7 @@ func TestReadersAreAskedTogetherWhenTheLastOfThemMayBe(t *testing.T) {
 			// given a writer that waits for a reader's minimum runtime
 			one, other, urgent := w.Program("one", long), w.Program("other", long), w.Program("urgent", long)
 			first := one.Do(protected, untilCancelled)
-			writer := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+			writer := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 
 			// when a reader that is more important than the writer comes in beside it, and leaves later
 			w.Until(time.Hour)
@@ -321,12 +321,12 @@ func TestDeltaSparesHoldersThatAreNearlyAsImportant(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder at 3 with a lease of six hours
 		holder, near, far, low := w.Program("holder", long), w.Program("near", long), w.Program("far", long), w.Program("low", long)
-		held := holder.Do(lockguard.Requirement{Priority: 3, LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Minute}, untilCancelled)
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 3, LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Minute}}, untilCancelled)
 
 		// when one at 5 comes that asks from 10 above on, behind one at 4 that asks nobody
 		w.Until(time.Minute)
-		last := low.Do(lockguard.Requirement{Priority: 4, NeverPreempts: true}, lasting(time.Minute))
-		first := near.Do(lockguard.Requirement{Priority: 5, PreemptDelta: 10, Forceful: true}, lasting(time.Minute))
+		last := low.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 4, NeverPreempts: true}}, lasting(time.Minute))
+		first := near.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, PreemptDelta: 10, Forceful: true}}, lasting(time.Minute))
 
 		// then it goes first, when the lease is over
 		require.Error(w, held.Returned())
@@ -337,9 +337,9 @@ func TestDeltaSparesHoldersThatAreNearlyAsImportant(t *testing.T) {
 		require.Equal(w, []string{"0s Acquired", "6h0m0s PreemptRequested", "6h0m0s Released"}, holder.Told())
 
 		// and one at 13 asks at once
-		again := holder.Do(lockguard.Requirement{Priority: 3}, untilCancelled)
+		again := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 3}}, untilCancelled)
 		w.Until(7 * time.Hour)
-		next := far.Do(lockguard.Requirement{Priority: 13, PreemptDelta: 10}, untilCancelled)
+		next := far.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 13, PreemptDelta: 10}}, untilCancelled)
 		require.Error(w, again.Returned())
 		require.Equal(w, 7*time.Hour, next.Began())
 	})
@@ -349,12 +349,12 @@ func TestOneThatNeverPreemptsGoesAheadAndAsksForTheLeaseAlone(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder with a lease of six hours, and an equal that waits
 		holder, equal, never := w.Program("holder", long), w.Program("equal", long), w.Program("never", long)
-		held := holder.Do(lockguard.Requirement{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}, untilCancelled, lasting(2*time.Hour))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}}, untilCancelled, lasting(2*time.Hour))
 		behind := equal.Do(lockguard.Requirement{}, untilCancelled)
 
 		// when one comes that is far more important, and never preempts
 		w.Until(time.Hour)
-		first := never.Do(lockguard.Requirement{Priority: 1000, NeverPreempts: true, Forceful: true}, lasting(time.Minute))
+		first := never.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 1000, NeverPreempts: true, Forceful: true}}, lasting(time.Minute))
 
 		// then it asks when the lease is over, takes over at the end of the grace, and goes before the equal
 		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
@@ -374,7 +374,7 @@ func TestMinimumRuntimeUnderSeveralLocksBeginsWithTheLast(t *testing.T) {
 		second := scope + "/second"
 		lock, err := holder.Client.PriorityLock(second)
 		require.NoError(w, err)
-		held, err := lock.Acquire(w.Context(), recipes.Request{LeaseTimeout: day})
+		held, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: day}})
 		require.NoError(w, err)
 		var both *lockguard.Hold
 		var took time.Duration
@@ -382,14 +382,14 @@ func TestMinimumRuntimeUnderSeveralLocksBeginsWithTheLast(t *testing.T) {
 		go func() {
 			defer close(done)
 			both, err = several.Guard.AcquireAll(w.Context(), []lockguard.Requirement{
-				{Scope: scope, LeaseTimeout: day, MinRuntime: 2 * time.Hour}, {Scope: second, LeaseTimeout: day, MinRuntime: 2 * time.Hour},
+				{Scope: scope, Terms: priority.Terms{LeaseTimeout: day, MinRuntime: 2 * time.Hour}}, {Scope: second, Terms: priority.Terms{LeaseTimeout: day, MinRuntime: 2 * time.Hour}},
 			})
 			took = w.Now()
 		}()
 		w.Until(time.Hour)
 
 		// when a more important request needs the first
-		first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Minute))
+		first := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Minute))
 
 		// then it has it at once
 		require.Equal(w, time.Hour, first.Began())
@@ -402,7 +402,7 @@ func TestMinimumRuntimeUnderSeveralLocksBeginsWithTheLast(t *testing.T) {
 		require.NoError(w, err)
 		require.Equal(w, 2*time.Hour, took)
 		w.Until(3 * time.Hour)
-		again := urgent.Do(lockguard.Requirement{Priority: 5}, untilCancelled)
+		again := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 		w.Until(4*time.Hour - 1)
 		state, err := holder.Client.Lock(w.Context(), scope)
 		require.NoError(w, err)

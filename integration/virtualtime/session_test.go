@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -25,7 +26,7 @@ func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T)
 		holder, waiter := w.Program("holder", session), w.Program("waiter", long)
 		var stopped, cleaned time.Duration
 		var hook error
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: time.Minute},
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}},
 			func(ctx context.Context) error {
 				<-ctx.Done()
 				stopped = w.Now()
@@ -237,9 +238,9 @@ func TestWaiterWhoseSessionDiesQueuesAgainAtOnce(t *testing.T) {
 		holder, first, second := w.Program("holder", long), w.Program("first", long), w.Program("second", long)
 		held := holder.Do(lockguard.Requirement{}, lasting(3*time.Hour))
 		patience := 4 * time.Hour
-		unlucky := first.Do(lockguard.Requirement{AcquireTimeout: &patience}, lasting(time.Minute))
+		unlucky := first.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &patience}}, lasting(time.Minute))
 		w.Until(time.Minute)
-		lucky := second.Do(lockguard.Requirement{AcquireTimeout: &patience}, lasting(2*time.Hour))
+		lucky := second.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &patience}}, lasting(2*time.Hour))
 		dead := first.Session().ID
 
 		// when the first one's session expires
@@ -277,7 +278,7 @@ func TestIdleHoldersSendAHeartbeatEveryFifteenthOfTheSessionAndOneOfThemWritesFo
 			w.Until(w.Now() + time.Duration(i)*170*time.Millisecond) // they did not connect at the same instant
 			lock, err := p.Client.PriorityLock(fmt.Sprint("idle", i))
 			require.NoError(w, err)
-			g, err := lock.Acquire(w.Context(), recipes.Request{LeaseTimeout: time.Hour})
+			g, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 			require.NoError(w, err)
 			w.Cleanup(func() { require.NoError(w, g.Release(context.Background())) })
 			p.Client.OnOperation(func(op recipes.Operation) {

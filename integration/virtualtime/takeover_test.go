@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -32,12 +33,12 @@ func TestForcefulPreemptorTakesTheLockInTheInstantInWhichTheGraceIsOver(t *testi
 		var book ledger
 		var refused error
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: 10 * time.Minute}, untilCancelled, overrunning(&book, &refused))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 10 * time.Minute}}, untilCancelled, overrunning(&book, &refused))
 		require.NoError(w, book.write(held.Hold().Token()))
 
 		// when a forceful preemptor asks
 		w.Until(time.Minute)
-		taker := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, func(ctx context.Context) error {
+		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, func(ctx context.Context) error {
 			hold, _ := lockguard.FromContext(ctx)
 			return errors.Join(book.write(hold.Token()), untilCancelled(ctx))
 		})
@@ -70,12 +71,12 @@ func TestOverrunIsToldAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *testing
 		var book ledger
 		var refused error
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: 10 * time.Minute}, untilCancelled, overrunning(&book, &refused))
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 10 * time.Minute}}, untilCancelled, overrunning(&book, &refused))
 		w.On(zktest.Op(zktest.Multi).From("urgent").Containing(zktest.Check)).DelayReply(slow) // the preempt request
 
 		// when that one asks
 		w.Until(time.Minute)
-		taker := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 
 		// then the holder is told at the end of the grace that it has overrun it, and only then that it has lost
 		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
@@ -96,7 +97,7 @@ func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
 		var told error
 		var at time.Duration
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: 5 * time.Hour}, untilCancelled, func(ctx context.Context) error {
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 5 * time.Hour}}, untilCancelled, func(ctx context.Context) error {
 			<-ctx.Done()
 			told, at = context.Cause(ctx), w.Now()
 			<-time.After(time.Minute)
@@ -106,7 +107,7 @@ func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
 		// when a forceful preemptor waits for three at most
 		w.Until(time.Hour)
 		patience := 3 * time.Hour
-		taker := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true, WaitingTimeout: &patience}, untilCancelled)
+		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, WaitingTimeout: &patience}}, untilCancelled)
 
 		// then the grace is three hours
 		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
@@ -124,7 +125,7 @@ func TestHolderThatIsCutOffIsTakenOverAndToldWhenTheNetworkIsBack(t *testing.T) 
 		// given a holder that is cut off
 		var book ledger
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{CleanupTimeout: 10 * time.Second}, untilCancelled,
+		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 10 * time.Second}}, untilCancelled,
 			func(context.Context) error { return nil })
 		require.NoError(w, book.write(held.Hold().Token()))
 		w.Until(time.Minute)
@@ -132,7 +133,7 @@ func TestHolderThatIsCutOffIsTakenOverAndToldWhenTheNetworkIsBack(t *testing.T) 
 
 		// when a forceful preemptor asks, and its grace is over
 		w.Until(2 * time.Minute)
-		taker := urgent.Do(lockguard.Requirement{Priority: 5, Forceful: true}, untilCancelled)
+		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 		w.Until(2*time.Minute + 10*time.Second)
 
 		// then that one holds, and has a greater token

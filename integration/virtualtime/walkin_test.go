@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-var toRead = lockguard.Requirement{Mode: priority.Shared, CleanupTimeout: time.Hour}
+var toRead = lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared, CleanupTimeout: time.Hour}}
 
 // opened has two programs open the lock for readers, and hold it until an instant.
 func opened(t *testing.T, w *world, until time.Duration) {
@@ -54,7 +54,7 @@ func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
 		require.NoError(w, err)
 		for _, in := range []time.Duration{3 * trip, trip, trip} {
 			start := w.Now()
-			g, err := lock.Acquire(w.Context(), recipes.Request{Mode: priority.Shared})
+			g, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{Mode: priority.Shared}})
 			require.NoError(w, err)
 			require.Equal(w, in, w.Now()-start)
 			require.NoError(w, g.Release(w.Context()))
@@ -82,7 +82,7 @@ func TestRoundTripsUntilReadersThatWalkedInHearOfAWriter(t *testing.T) {
 				}
 				w.Until(w.Now() + 2*time.Minute)
 				start := w.Now()
-				first := urgent.Do(lockguard.Requirement{Priority: 5}, lasting(time.Second))
+				first := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))
 				for _, h := range held {
 					<-h.Hold().Context().Done()
 				}

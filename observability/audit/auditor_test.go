@@ -78,7 +78,7 @@ func subject(id, owner string, level priority.Level, token recipes.Token) lockgu
 	return lockguard.Subject{ID: id, Scope: "cluster/orders", Owner: owner, Priority: level, Token: token}
 }
 
-var nightly = recipes.Contender{ID: "guid", Owner: "nightly", Host: "h3", PID: 811, Priority: 20, Token: 7}
+var nightly = recipes.Contender{ID: "guid", Owner: "nightly", Host: "h3", PID: 811, Terms: priority.Terms{Priority: 20}, Token: 7}
 
 // takeover is announced as lockguard does.
 func takeover(id string) recipes.AuditEntry {
@@ -98,7 +98,7 @@ func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
 	a.Observe(t.Context(), lockguard.Overridden{Subject: hotfix, Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}})
 	a.Observe(t.Context(), lockguard.PreemptSent{Subject: hotfix, Holder: nightly, Reason: priority.Outranked, Grace: time.Minute})
 	a.Observe(t.Context(), lockguard.PreemptRequested{
-		Subject: victim, By: recipes.Contender{ID: "g1", Owner: "hotfix", Priority: 90}, Reason: priority.Outranked,
+		Subject: victim, By: recipes.Contender{ID: "g1", Owner: "hotfix", Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
 		Grace: time.Minute, Forceful: true, Override: &recipes.Mark{ID: "INC-1"},
 	})
 	require.NoError(t, a.Audit(t.Context(), takeover("r1")))

@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -28,7 +29,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := lock.Acquire(ctx, recipes.Request{Owner: "nightly", Priority: 5}); err != nil {
+	if _, err := lock.Acquire(ctx, recipes.Request{Owner: "nightly", Terms: priority.Terms{Priority: 5}}); err != nil {
 		log.Fatal(err)
 	}
 	go func() { _, _ = lock.Acquire(ctx, recipes.Request{Owner: "report"}) }()

@@ -30,7 +30,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 		}
 		for j := range n {
 			id := fmt.Sprintf("h%d.%d", i, j)
-			s.Holders = append(s.Holders, recipes.Contender{ID: id, Owner: id, Mode: mode, LeaseTimeout: time.Hour, LeaseLeft: time.Hour, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
+			s.Holders = append(s.Holders, recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, LeaseLeft: time.Hour, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
 			holders = append(holders, id)
 		}
 		states = append(states, s)
@@ -38,7 +38,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 	for i := range states {
 		for j := range rapid.IntRange(0, most).Draw(t, "waiters") {
 			id := fmt.Sprintf("w%d.%d", i, j)
-			w := recipes.Contender{ID: id, Owner: id, Mode: modes(), LeaseTimeout: time.Hour, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
+			w := recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{Mode: modes(), LeaseTimeout: time.Hour}, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
 			if rapid.IntRange(0, 3).Draw(t, "nested") == 0 {
 				w.Under = []string{rapid.SampledFrom(holders).Draw(t, "under")}
 			}
@@ -72,7 +72,7 @@ func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 		for i := range states { // a long tail of those who hold nothing
 			for j := range rapid.SampledFrom([]int{0, 0, ManyWaiters, ManyWaiters + 30}).Draw(t, "tail") {
 				id := fmt.Sprintf("t%d.%d", i, j)
-				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Owner: id, LeaseTimeout: time.Hour, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
+				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
 			}
 		}
 		circles := func(g recipes.WaitGraph) (all []string) {
@@ -118,15 +118,15 @@ func TestRootBlockerIsBehindTheHolderThatWaits(t *testing.T) {
 		{
 			Scope: "a", At: at(1000),
 			Holders: []recipes.Contender{
-				{ID: "stuck", Mode: priority.Shared, Since: at(20), LeaseTimeout: time.Hour},
-				{ID: "old", Mode: priority.Shared, Since: at(10), LeaseTimeout: time.Hour},
+				{ID: "stuck", Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}, Since: at(20)},
+				{ID: "old", Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}, Since: at(10)},
 			},
-			Waiters: []recipes.Contender{{ID: "w", Position: 1, LeaseTimeout: time.Hour, Joined: at(30)}},
+			Waiters: []recipes.Contender{{ID: "w", Position: 1, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: at(30)}},
 		},
 		{
 			Scope: "b", At: at(1000),
-			Holders: []recipes.Contender{{ID: "root", Since: at(5), LeaseTimeout: time.Hour}},
-			Waiters: []recipes.Contender{{ID: "stuck-b", Position: 1, LeaseTimeout: time.Hour, Joined: at(40), Under: []string{"stuck"}}},
+			Holders: []recipes.Contender{{ID: "root", Since: at(5), Terms: priority.Terms{LeaseTimeout: time.Hour}}},
+			Waiters: []recipes.Contender{{ID: "stuck-b", Position: 1, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: at(40), Under: []string{"stuck"}}},
 		},
 	})
 	require.Equal(t, "root", locks[0].RootBlocker.ID)
@@ -139,7 +139,7 @@ func TestGraphIsBounded(t *testing.T) {
 	const locks, waiters = 100, 50
 	for i := range locks {
 		s := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: time.Unix(1000, 0)}
-		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", LeaseTimeout: time.Hour}}
+		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", Terms: priority.Terms{LeaseTimeout: time.Hour}}}
 		for j := range waiters {
 			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
 		}
@@ -170,7 +170,7 @@ func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 	var states []recipes.LockState
 	for i := range 10 {
 		s := recipes.LockState{Scope: fmt.Sprintf("lock/%d", i), At: time.Unix(1000, 0)}
-		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", LeaseTimeout: time.Hour}}
+		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", Terms: priority.Terms{LeaseTimeout: time.Hour}}}
 		for j := range 2 * (i + 1) {
 			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
 		}
@@ -219,9 +219,9 @@ func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 }
 
 func TestWordsOfALongQueueAreFew(t *testing.T) {
-	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", LeaseTimeout: time.Hour, LeaseLeft: time.Minute}}}
+	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", Terms: priority.Terms{LeaseTimeout: time.Hour}, LeaseLeft: time.Minute}}}
 	for j := range 10_000 {
-		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Owner: "waiter", Position: j + 1, LeaseTimeout: time.Minute, Joined: time.Unix(500, 0)})
+		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Owner: "waiter", Position: j + 1, Terms: priority.Terms{LeaseTimeout: time.Minute}, Joined: time.Unix(500, 0)})
 	}
 	l := NewLocks([]recipes.LockState{s})[0]
 	require.Contains(t, l.Waiters[0].Why, "held by ann")

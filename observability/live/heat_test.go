@@ -11,7 +11,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-func millis(seconds time.Duration) priority.Millis { return priority.Millis(seconds * time.Second) }
+func millis(seconds int) priority.Millis {
+	return priority.Millis(time.Duration(seconds) * time.Second)
+}
 
 func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A Verdict says what to do with a timeout.
@@ -64,9 +63,7 @@ type Evidence struct {
 func Advise(stats Stats, requirements []lockguard.Requirement, sessionTimeout time.Duration) []Proposal {
 	var all []Proposal
 	for _, r := range requirements {
-		if r.LeaseTimeout == 0 {
-			r.LeaseTimeout = recipes.DefaultLeaseTimeout
-		}
+		r.Terms = r.WithDefaults()
 		seen := stats[Key{r.Owner, r.Scope}]
 		if seen == nil {
 			seen = &Series{}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 const session = 15 * time.Second
@@ -34,11 +35,15 @@ func advise(t *testing.T, stats Stats, timeout string, r lockguard.Requirement) 
 }
 
 func TestAdvice(t *testing.T) {
-	lease := func(d time.Duration) lockguard.Requirement { return lockguard.Requirement{LeaseTimeout: d} }
-	cleanup := func(d time.Duration) lockguard.Requirement {
-		return lockguard.Requirement{LeaseTimeout: 24 * time.Hour, CleanupTimeout: d}
+	lease := func(d time.Duration) lockguard.Requirement {
+		return lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: d}}
 	}
-	waiting := func(d *time.Duration) lockguard.Requirement { return lockguard.Requirement{WaitingTimeout: d} }
+	cleanup := func(d time.Duration) lockguard.Requirement {
+		return lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 24 * time.Hour, CleanupTimeout: d}}
+	}
+	waiting := func(d *time.Duration) lockguard.Requirement {
+		return lockguard.Requirement{Terms: priority.Terms{WaitingTimeout: d}}
+	}
 	for name, test := range map[string]struct {
 		timeout     string
 		seen        Series
@@ -53,7 +58,7 @@ func TestAdvice(t *testing.T) {
 		"a lease that is much too long":   {"lease_timeout", Series{Hold: many(200, time.Minute, time.Hour)}, lease(10 * time.Minute), Lower, 90 * time.Second, "longer than"},
 		"a lease below the session":       {"lease_timeout", Series{Hold: many(200, time.Second, time.Second)}, lease(10 * time.Minute), Lower, session, ""},
 		"a lease that was over":           {"lease_timeout", Series{Hold: many(19, time.Minute, time.Minute), Expired: 1, LongestExpired: time.Hour}, lease(5 * time.Minute), Raise, 90 * time.Minute, "once told to go because the lease was over, after 1h0m0s"},
-		"a lease stays above the cleanup": {"lease_timeout", Series{Hold: many(20, time.Second, time.Second)}, lockguard.Requirement{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}, Lower, 90 * time.Second, ""},
+		"a lease stays above the cleanup": {"lease_timeout", Series{Hold: many(20, time.Second, time.Second)}, lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}}, Lower, 90 * time.Second, ""},
 		"a cleanup that takes longer":     {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Overran: 1, Preempted: 100}, cleanup(30 * time.Second), Raise, 90 * time.Second, "asked to go 100 times; kept its timeout 99 of 100 times"},
 		"a cleanup that was cut off":      {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Unfinished: 2}, cleanup(30 * time.Second), Raise, 90 * time.Second, "2 times the lock was lost before the cleanup was done"},
 		"a cleanup that fits":             {"cleanup_timeout", Series{Cleanup: many(100, time.Second, 2*time.Second)}, cleanup(10 * time.Second), Keep, 0, "kept its timeout 100 of 100 times"},
@@ -97,7 +102,7 @@ func TestWhatDoesNotPreemptGetsNoAdviceOnWaiting(t *testing.T) {
 func TestAdviceTakenIsValid(t *testing.T) {
 	// given a cleanup that needs longer than the lease
 	stats := Stats{{"job", "s"}: &Series{Hold: many(20, time.Second, time.Second), Cleanup: many(20, time.Hour, time.Hour)}}
-	r := lockguard.Requirement{Owner: "job", Scope: "s", LeaseTimeout: time.Minute, CleanupTimeout: 30 * time.Second}
+	r := lockguard.Requirement{Owner: "job", Scope: "s", Terms: priority.Terms{LeaseTimeout: time.Minute, CleanupTimeout: 30 * time.Second}}
 
 	// when
 	all := Advise(stats, []lockguard.Requirement{r}, session)

@@ -28,8 +28,11 @@ func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
 func request(owner string, p priority.Level, since time.Duration) recipes.Contender {
 	return recipes.Contender{
-		ID: "id-" + owner, Owner: owner, Host: "web-1", PID: 4711, Priority: p, Joined: ago(since), Since: ago(since),
-		LeaseTimeout: time.Hour, LeaseLeft: time.Hour - since, Token: 7,
+		ID: "id-" + owner, Owner: owner, Host: "web-1", PID: 4711, Terms: priority.Terms{
+			Priority:     p,
+			LeaseTimeout: time.Hour,
+		}, Joined: ago(since), Since: ago(since),
+		LeaseLeft: time.Hour - since, Token: 7,
 	}
 }
 

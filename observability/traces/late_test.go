@@ -34,7 +34,7 @@ func told() map[string][]lockguard.Event {
 		return lockguard.Subject{ID: "1", Scope: scope, Owner: "compact", Token: 7, At: began.Add(time.Duration(second) * time.Second)}
 	}
 	waiting := lockguard.Waiting{Subject: at(0), Since: began}
-	other := recipes.Contender{ID: "h", Owner: "billing", Priority: 3, Trace: parentOfAll}
+	other := recipes.Contender{ID: "h", Owner: "billing", Terms: priority.Terms{Priority: 3}, Trace: parentOfAll}
 	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
 	return map[string][]lockguard.Event{
 		"nobody else": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.Released{Subject: at(2), Took: time.Second}},

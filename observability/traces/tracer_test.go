@@ -98,7 +98,7 @@ func TestPreemptionIsSeenFromBothSides(t *testing.T) {
 	go func() {
 		ctx, activity := victim.provider.Tracer("test").Start(t.Context(), "RunActivity:Compact")
 		defer activity.End()
-		ended <- victim.guard.Do(ctx, lockguard.Requirement{Scope: scope, Owner: "compact", CleanupTimeout: 20 * time.Second},
+		ended <- victim.guard.Do(ctx, lockguard.Requirement{Scope: scope, Owner: "compact", Terms: priority.Terms{CleanupTimeout: 20 * time.Second}},
 			func(ctx context.Context) error {
 				_, own := victim.provider.Tracer("test").Start(ctx, "copy")
 				own.End()
@@ -115,7 +115,7 @@ func TestPreemptionIsSeenFromBothSides(t *testing.T) {
 	<-holding
 
 	// when the one takes the lock from the other
-	require.NoError(t, preemptor.guard.Do(t.Context(), lockguard.Requirement{Scope: scope, Owner: "migrate", Priority: 9},
+	require.NoError(t, preemptor.guard.Do(t.Context(), lockguard.Requirement{Scope: scope, Owner: "migrate", Terms: priority.Terms{Priority: 9}},
 		func(context.Context) error { return nil }))
 	require.ErrorAs(t, <-ended, new(*lockguard.PreemptedError))
 
@@ -152,7 +152,7 @@ func TestLockThatIsNotAcquiredInTimeIsAnError(t *testing.T) {
 	p := start(t, zktest.RunT(t))
 	hold, err := p.guard.Acquire(t.Context(), lockguard.Requirement{Scope: scope, Owner: "first"})
 	require.NoError(t, err)
-	err = p.guard.Do(t.Context(), lockguard.Requirement{Scope: scope, Owner: "second", AcquireTimeout: new(time.Duration(0))},
+	err = p.guard.Do(t.Context(), lockguard.Requirement{Scope: scope, Owner: "second", Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}},
 		func(context.Context) error { return nil })
 	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
 	require.NoError(t, hold.Release(t.Context()))

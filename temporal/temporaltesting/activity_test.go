@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
@@ -67,7 +68,7 @@ func TestActivityWaitsForARival(t *testing.T) {
 func TestActivityFindsItsLockBusy(t *testing.T) {
 	locks := temporaltesting.New(t)
 	locks.Hold(lockguard.Requirement{Scope: "orders", Owner: "nightly"})
-	env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{AcquireTimeout: new(time.Duration)}}, func(context.Context) error { return nil })
+	env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}}, func(context.Context) error { return nil })
 	_, err := env.ExecuteActivity("work")
 	requireType(t, temporal.ErrTypeLockBusy, err)
 	require.ErrorContains(t, err, "nightly")
@@ -80,7 +81,7 @@ func TestActivityIsPreempted(t *testing.T) {
 			locks := temporaltesting.New(t)
 			var rival *temporaltesting.Rival
 			cleaned := false
-			env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Priority: 5}, Cleanup: func(ctx context.Context) error {
+			env := newActivity(locks, temporal.Lock{Requirement: lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, Cleanup: func(ctx context.Context) error {
 				hold, _ := lockguard.FromContext(ctx)
 				cleaned = hold.Check() == nil
 				return nil
@@ -95,7 +96,9 @@ func TestActivityIsPreempted(t *testing.T) {
 			})
 
 			// when somebody more important asks for its lock
-			locks.During("work", func() { rival = locks.Preempt(lockguard.Requirement{Scope: "orders", Forceful: forceful}) })
+			locks.During("work", func() {
+				rival = locks.Preempt(lockguard.Requirement{Scope: "orders", Terms: priority.Terms{Forceful: forceful}})
+			})
 			_, err := env.ExecuteActivity("work")
 
 			// then it has cleaned up under the lock, which the rival has now
@@ -149,7 +152,7 @@ func TestRivalsSurviveTheSessionOfTheWorker(t *testing.T) {
 	locks.Expire()
 	token := rival.AwaitAcquired()
 	locks.Expire()
-	try := lockguard.Requirement{Scope: "users", AcquireTimeout: new(time.Duration)}
+	try := lockguard.Requirement{Scope: "users", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}
 	err := locks.Guard().Do(t.Context(), try, func(context.Context) error { return nil })
 	require.ErrorAs(t, err, new(*recipes.NotAcquiredError), "token %d", token)
 	rival.Release()
@@ -214,8 +217,8 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 		"Hold":    {func(l *temporaltesting.Locks) { l.Hold(lockguard.Requirement{Scope: "orders"}) }, `a rival gets the lock "orders"`},
 		"Preempt": {func(l *temporaltesting.Locks) { l.Preempt(lockguard.Requirement{Scope: "orders"}) }, `the lock "orders" is held`},
 		"Outrank": {func(l *temporaltesting.Locks) {
-			_ = l.Guard().Do(t.Context(), lockguard.Requirement{Scope: "users", Priority: 5, Owner: "billing"}, func(context.Context) error {
-				l.Preempt(lockguard.Requirement{Scope: "users", Priority: 5})
+			_ = l.Guard().Do(t.Context(), lockguard.Requirement{Scope: "users", Terms: priority.Terms{Priority: 5}, Owner: "billing"}, func(context.Context) error {
+				l.Preempt(lockguard.Requirement{Scope: "users", Terms: priority.Terms{Priority: 5}})
 				return nil
 			})
 		}, `the holders of the lock "users" are told to go for a request with priority 5: waited 1s in vain; now: "billing" holding; "rival" waiting`},

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
@@ -40,7 +41,7 @@ func Import(ctx context.Context, table string) error {
 	}
 }
 
-var importLock = temporal.Lock{Requirement: lockguard.Requirement{Scope: "table/{{.}}", CleanupTimeout: 30 * time.Second}}
+var importLock = temporal.Lock{Requirement: lockguard.Requirement{Scope: "table/{{.}}", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}}}
 
 func TestImportPutsTheTableBack(t *testing.T) {
 	locks := temporaltesting.New(t)
@@ -98,7 +99,7 @@ func Example_activity() {
 // go before it is done.
 func Move(ctx workflow.Context) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-	need := lockguard.Requirement{Scope: "cluster/orders", CleanupTimeout: 30 * time.Second}
+	need := lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{CleanupTimeout: 30 * time.Second}}
 	return temporal.WithLock(ctx, need, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
 		if err := workflow.ExecuteActivity(ctx, "Copy").Get(ctx, nil); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
@@ -39,7 +40,7 @@ func files(t *testing.T) fs.FS {
 func twice(n int, step string) temporaltesting.Named {
 	return temporaltesting.Named{Name: "migrateTwice", Workflow: func(ctx workflow.Context, _ int) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-		return temporal.WithLock(ctx, lockguard.Requirement{Scope: "cluster/orders", Priority: 5, CleanupTimeout: 30 * time.Second},
+		return temporal.WithLock(ctx, lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{Priority: 5, CleanupTimeout: 30 * time.Second}},
 			func(ctx workflow.Context, hold temporal.WorkflowHold) error {
 				for range n {
 					if err := workflow.ExecuteActivity(ctx, step).Get(ctx, nil); err != nil {

@@ -15,12 +15,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
 
 // orders is the lock of the workflows here.
-var orders = lockguard.Requirement{Scope: "orders", Priority: 5, CleanupTimeout: 30 * time.Second}
+var orders = lockguard.Requirement{Scope: "orders", Terms: priority.Terms{Priority: 5, CleanupTimeout: 30 * time.Second}}
 
 // A play is a workflow environment, and what happens in it.
 type play struct {

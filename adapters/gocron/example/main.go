@@ -16,6 +16,7 @@ import (
 
 	lockkeeper "github.com/lockkeeper/lockkeeper/adapters/gocron"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -66,7 +67,7 @@ func serve(ctx context.Context, zk string, out io.Writer) (err error) {
 	}
 
 	// A task whose context is the lock.
-	report := lockkeeper.Task(guard, lockguard.Requirement{Scope: "shop/report", CleanupTimeout: 10 * time.Second},
+	report := lockkeeper.Task(guard, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
 		func(ctx context.Context) error {
 			hold, _ := lockguard.FromContext(ctx)
 			_, _ = fmt.Fprintf(out, "writing the report, token %d\n", hold.Token())

@@ -92,7 +92,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope, CleanupTimeout: 4 * time.Second})
+	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: 4 * time.Second}})
 	holder.holds()
 	w.waits(scope, 0)
 	b := open(t, w.url)
@@ -275,7 +275,7 @@ func TestAllOfItWorksWithoutJavaScript(t *testing.T) {
 	scope := "town/harbour/crane"
 	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
 	holder.holds()
-	other := w.request("baker", lockguard.Requirement{Scope: "town/bakery", Mode: priority.Shared})
+	other := w.request("baker", lockguard.Requirement{Scope: "town/bakery", Terms: priority.Terms{Mode: priority.Shared}})
 	other.holds()
 	w.waits(scope, 0)
 	w.waits("town/bakery", 0)

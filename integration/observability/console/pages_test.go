@@ -71,23 +71,23 @@ func (w *town) lockNow(scope string) recipes.LockState {
 func (w *town) busy() (scope string) {
 	w.Helper()
 	scope = "cluster/orders/resource/users"
-	earlier := w.request("rollup", lockguard.Requirement{Scope: scope, Priority: 5})
+	earlier := w.request("rollup", lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 	earlier.holds()
 	w.waits(scope, 0) // it is seen
 	earlier.leave()
 	require.Error(w, earlier.goes())
-	w.request("nightly-compaction", lockguard.Requirement{Scope: scope, Priority: 10, CleanupTimeout: 10 * time.Minute, Message: "shard 14 of 20"}).holds()
-	w.request("billing-export", lockguard.Requirement{Scope: "cluster/billing", Priority: 20}).holds()
-	w.request("dunning", lockguard.Requirement{Scope: "cluster/billing", Priority: 5})
-	w.request("sync-4711", lockguard.Requirement{Scope: "tenant/4711/sync", LeaseTimeout: time.Millisecond}).holds()
+	w.request("nightly-compaction", lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 10, CleanupTimeout: 10 * time.Minute}, Message: "shard 14 of 20"}).holds()
+	w.request("billing-export", lockguard.Requirement{Scope: "cluster/billing", Terms: priority.Terms{Priority: 20}}).holds()
+	w.request("dunning", lockguard.Requirement{Scope: "cluster/billing", Terms: priority.Terms{Priority: 5}})
+	w.request("sync-4711", lockguard.Requirement{Scope: "tenant/4711/sync", Terms: priority.Terms{LeaseTimeout: time.Millisecond}}).holds()
 	for i := range 3 {
-		w.request(fmt.Sprintf("indexer-%d", i), lockguard.Requirement{Scope: "search/index", Mode: priority.Shared}).holds()
+		w.request(fmt.Sprintf("indexer-%d", i), lockguard.Requirement{Scope: "search/index", Terms: priority.Terms{Mode: priority.Shared}}).holds()
 	}
-	w.request("daily-report", lockguard.Requirement{Scope: scope, Priority: 5, Message: "report for 2026-11-22"})
+	w.request("daily-report", lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}, Message: "report for 2026-11-22"})
 	w.waits(scope, 1)
-	w.request("payments-hotfix", lockguard.Requirement{Scope: scope, Priority: 80, Forceful: true, WaitingTimeout: new(time.Hour)})
+	w.request("payments-hotfix", lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 80, Forceful: true, WaitingTimeout: new(time.Hour)}})
 	w.request("a-service-with-quite-a-long-name-that-somebody-has-generated", lockguard.Requirement{
-		Scope: "cluster/eu-central-1/namespace/customer-data-platform/resource/a-table-whose-name-is-long-as-well/partition/000000000000000000042", Mode: priority.Shared,
+		Scope: "cluster/eu-central-1/namespace/customer-data-platform/resource/a-table-whose-name-is-long-as-well/partition/000000000000000000042", Terms: priority.Terms{Mode: priority.Shared},
 	}).holds()
 	// Two who wait for each other.
 	left, right := w.request("mover", lockguard.Requirement{Scope: "warehouse/shelf-a"}), w.request("sorter", lockguard.Requirement{Scope: "warehouse/shelf-b"})

@@ -42,8 +42,11 @@ func strangers() (stage, string) {
 	now := time.Now()
 	someone := func(id, owner string) recipes.Contender {
 		return recipes.Contender{
-			ID: id, Owner: owner, Host: "host-" + long, PID: 1 << 22, Priority: 1 << 20, LeaseTimeout: time.Hour, CleanupTimeout: time.Minute,
-			Joined: now.Add(-400 * time.Hour), Message: evil + long, Class: long, Mode: priority.Exclusive,
+			ID: id, Owner: owner, Host: "host-" + long, PID: 1 << 22, Terms: priority.Terms{
+				Priority: 1 << 20, LeaseTimeout: time.Hour, CleanupTimeout: time.Minute,
+				Mode: priority.Exclusive,
+			},
+			Joined: now.Add(-400 * time.Hour), Message: evil + long, Class: long,
 		}
 	}
 	var all stage

@@ -163,8 +163,8 @@ func (p *play) on(t *testing.T) *play {
 // queue: one holds, two wait; beside them two share, for longer than they said.
 func (p *play) queue() {
 	p.t.Helper()
-	wants := lockguard.Requirement{Scope: "db", Class: db, Priority: 5}
-	shares := lockguard.Requirement{Scope: "tenant/7/billing", Class: billing, Mode: priority.Shared, LeaseTimeout: time.Second}
+	wants := lockguard.Requirement{Scope: "db", Class: db, Terms: priority.Terms{Priority: 5}}
+	shares := lockguard.Requirement{Scope: "tenant/7/billing", Class: billing, Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Second}}
 	readers := []*tenure{p.alpha.hold(p.t, shares).have(), p.beta.hold(p.t, shares).have()}
 	first := p.alpha.hold(p.t, wants).have()
 	second := p.beta.hold(p.t, wants)
@@ -185,8 +185,8 @@ func (p *play) queue() {
 // preempt: one holder goes in time, the other has to be forced.
 func (p *play) preempt() {
 	p.t.Helper()
-	victim := lockguard.Requirement{Scope: "db", Class: db, Priority: 1, CleanupTimeout: 20 * time.Second}
-	asks := lockguard.Requirement{Scope: "db", Class: hotfix, Priority: 9}
+	victim := lockguard.Requirement{Scope: "db", Class: db, Terms: priority.Terms{Priority: 1, CleanupTimeout: 20 * time.Second}}
+	asks := lockguard.Requirement{Scope: "db", Class: hotfix, Terms: priority.Terms{Priority: 9}}
 
 	goes := p.alpha.hold(p.t, victim, func(context.Context) error { return nil }).have()
 	polite := p.beta.hold(p.t, asks).have()
@@ -212,7 +212,7 @@ func (p *play) preempt() {
 func (p *play) giveUp() {
 	p.t.Helper()
 	soon := 200 * time.Millisecond
-	wants := lockguard.Requirement{Scope: "db", Class: db, Priority: 5}
+	wants := lockguard.Requirement{Scope: "db", Class: db, Terms: priority.Terms{Priority: 5}}
 	holder := p.alpha.hold(p.t, wants).have()
 	wants.AcquireTimeout = &soon
 	for range 2 {

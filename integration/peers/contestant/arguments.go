@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -92,7 +93,7 @@ func (m *meeting) once(ctx context.Context) error {
 		return err
 	}
 	told := make(chan time.Time, 1)
-	held, err := victim.Acquire(ctx, recipes.Request{CleanupTimeout: time.Minute, Notify: func(n recipes.Notice) {
+	held, err := victim.Acquire(ctx, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
 		if _, ok := n.(recipes.PreemptAsked); ok {
 			told <- time.Now()
 		}
@@ -104,7 +105,7 @@ func (m *meeting) once(ctx context.Context) error {
 	if err := held.Extend(ctx, time.Minute); err != nil {
 		return err
 	}
-	request := recipes.Request{Priority: 5}
+	request := recipes.Request{Terms: priority.Terms{Priority: 5}}
 	if m.turn.Do == Takeover {
 		request.Forceful, request.WaitingTimeout = true, new(time.Duration)
 	}

@@ -110,9 +110,11 @@ func draw(r *rand.Rand, tempo float64, readers, calm int) wish {
 func (w *wish) requirement(scope string) lockguard.Requirement {
 	q := &w.request
 	return lockguard.Requirement{
-		Scope: scope, Owner: q.Owner, Mode: q.Mode, Priority: q.Priority, LeaseTimeout: q.LeaseTimeout, CleanupTimeout: q.CleanupTimeout,
-		WaitingTimeout: q.WaitingTimeout, AcquireTimeout: q.AcquireTimeout, Forceful: q.Forceful,
-		MinRuntime: q.MinRuntime, PreemptDelta: q.PreemptDelta, NeverPreempts: q.NeverPreempts,
+		Scope: scope, Owner: q.Owner, Terms: priority.Terms{
+			Mode: q.Mode, Priority: q.Priority, LeaseTimeout: q.LeaseTimeout, CleanupTimeout: q.CleanupTimeout,
+			WaitingTimeout: q.WaitingTimeout, AcquireTimeout: q.AcquireTimeout, Forceful: q.Forceful,
+			MinRuntime: q.MinRuntime, PreemptDelta: q.PreemptDelta, NeverPreempts: q.NeverPreempts,
+		},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -71,7 +72,7 @@ func preempt(t testing.TB, heartbeat time.Duration) (samples []time.Duration) {
 	holders, urgent := guardAt(t, root), guardAt(t, root)
 	const scope = "peers/evicted"
 	plugin, err := temporal.NewPlugin(holders, temporal.Declare("Stay", temporal.Lock{
-		Requirement: lockguard.Requirement{Scope: scope, CleanupTimeout: 10 * time.Second},
+		Requirement: lockguard.Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
 		OnPreempted: temporal.PreemptedFail,
 	}))
 	require.NoError(t, err)
@@ -80,7 +81,7 @@ func preempt(t testing.TB, heartbeat time.Duration) (samples []time.Duration) {
 		run := s.execute(t, heartbeat, fmt.Sprint(i))
 		harness.Receive(t, s.started, "an activity")
 		asked := time.Now()
-		require.NoError(t, urgent.Do(t.Context(), lockguard.Requirement{Scope: scope, Priority: 100}, func(context.Context) error { return nil }))
+		require.NoError(t, urgent.Do(t.Context(), lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 100}}, func(context.Context) error { return nil }))
 		samples = append(samples, harness.Receive(t, s.told, "its end").Sub(asked))
 		require.Error(t, run.Get(t.Context(), nil))
 	}
