@@ -188,6 +188,23 @@ func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 	})
 }
 
+// Given a request whose hold only the end of its lease is to end, when an override lengthens the lease while it waits, then
+// that stays so for the whole of it.
+func TestMinRuntimeThatIsTheLeaseGrowsWithIt(t *testing.T) {
+	queuing(t, func(t *testing.T, o operated) {
+		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Hour, MinRuntime: time.Hour}})
+		place := o.queue.only()
+
+		o.put(extend(2 * time.Hour))
+
+		require.Equal(t, 2*time.Hour, place.asks().LeaseTimeout)
+		require.Equal(t, 2*time.Hour, place.asks().MinRuntime)
+		close(place.open)
+		synctest.Wait()
+		require.NoError(t, c.finish(t))
+	})
+}
+
 func TestCapAndExtensionAreNoReasonForHoldersToGo(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		for _, all := range [][]override.Override{{capped(2)}, {extend(time.Hour)}} {
