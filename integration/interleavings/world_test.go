@@ -327,7 +327,10 @@ func (w *world) finish() {
 // end gives back what the test has left.
 func (u *user) end() {
 	g, _ := u.Wait()
-	if g == nil || u.ended {
+	u.w.mu.Lock()
+	ended := u.ended // it may hear of its loss just now
+	u.w.mu.Unlock()
+	if g == nil || ended {
 		return
 	}
 	u.w.leaves(u, true)
