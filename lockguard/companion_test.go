@@ -35,6 +35,19 @@ func TestCompanionIsInterruptedByItsOwnMailbox(t *testing.T) {
 	})
 }
 
+// What a member asked for counts for nothing but how long it waits for an answer: all terms are those of the hold.
+func TestMemberHasTheTermsOfTheHold(t *testing.T) {
+	s := newSetup(t)
+	terms := priority.Terms{
+		Priority: 7, Mode: priority.Shared, LeaseTimeout: time.Hour, CleanupTimeout: time.Minute, WaitingTimeout: new(time.Second),
+		Forceful: true, LockDelay: time.Minute, PreemptDelta: 3,
+	}
+	s.locker.prepare = func(g *fakeGrant) { g.request.Terms = terms }
+	hold := s.joined(t.Context(), t)
+	require.Equal(t, terms, hold.Info().Requirement.Terms)
+	require.NoError(t, hold.Release(t.Context()))
+}
+
 func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 	s := newSetup(t)
 	s.locker.before = func(context.Context, *fakeGrant) error {

@@ -62,9 +62,7 @@ func (r Requirement) Validate() error {
 	if _, err := recipes.EscapeScope(r.Scope); err != nil {
 		problems = append(problems, err)
 	}
-	for _, problem := range r.Problems(nil) {
-		problems = append(problems, problem)
-	}
+	problems = append(problems, r.Terms.Validate())
 	if err := recipes.CheckHold(r.Hold); err != nil {
 		problems = append(problems, err)
 	}

@@ -89,56 +89,37 @@ func (t Terms) WithDefaults() Terms {
 // Validate returns everything that is wrong with the terms of a job or of a requirement, joined (errors.Join). Each problem
 // is a *RequestError.
 func (t Terms) Validate() error {
-	var errs []error
-	for _, problem := range t.Problems(nil) {
-		errs = append(errs, problem)
-	}
-	return errors.Join(errs...)
-}
-
-// Problems is Validate, one by one. origin may say where the value of a field comes from, for messages about two fields:
-// ", from defaults.lock".
-func (t Terms) Problems(origin func(field string) string) []*RequestError {
-	c := termsCheck{Terms: t.WithDefaults(), origin: origin}
+	c := termsCheck{Terms: t.WithDefaults()}
 	if err := t.Priority.CheckJob(); err != nil {
 		c.refuse("priority", "%s", err)
 	}
 	c.each()
 	if c.CleanupTimeout >= c.LeaseTimeout && c.LeaseTimeout > 0 {
 		c.refuse("cleanup_timeout", "cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other",
-			c.value("cleanup_timeout", c.CleanupTimeout), c.value("lease_timeout", c.LeaseTimeout))
+			words.Duration(c.CleanupTimeout), words.Duration(c.LeaseTimeout))
 	}
-	return c.problems
+	return errors.Join(c.problems...)
 }
 
-// ProblemsOfRequest is Problems for what a request has become: an override may have raised it to Emergency, and have
+// ValidateRequest is Validate for what a request has become: an override may have raised it to Emergency, and have
 // lengthened its CleanupTimeout alone.
-func (t Terms) ProblemsOfRequest() []*RequestError {
+func (t Terms) ValidateRequest() error {
 	c := termsCheck{Terms: t.WithDefaults()}
 	if t.Priority < Default {
 		c.refuse("priority", "%s", t.Priority.CheckJob())
 	}
 	c.each()
-	return c.problems
+	return errors.Join(c.problems...)
 }
 
 // A termsCheck collects what is wrong with terms.
 type termsCheck struct {
 	Terms
-	origin   func(field string) string
-	problems []*RequestError
+	problems []error
 }
 
 func (c *termsCheck) refuse(field, format string, args ...any) {
 	c.problems = append(c.problems, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
-}
-
-// value is a duration with where it comes from.
-func (c *termsCheck) value(field string, d time.Duration) string {
-	if c.origin == nil {
-		return words.Duration(d)
-	}
-	return words.Duration(d) + c.origin(field)
 }
 
 // each checks what holds for all terms.
@@ -160,7 +141,7 @@ func (c *termsCheck) each() {
 	c.notNegative("min_runtime", c.MinRuntime, "write how long the work is not to be preempted, or leave it out")
 	if c.MinRuntime > c.LeaseTimeout && c.LeaseTimeout > 0 {
 		c.refuse("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other",
-			c.value("min_runtime", c.MinRuntime), c.value("lease_timeout", c.LeaseTimeout))
+			words.Duration(c.MinRuntime), words.Duration(c.LeaseTimeout))
 	}
 	c.notNegative("lock_delay", c.LockDelay, "write how long work that was cut off may still do harm, or leave it out")
 	if c.LockDelay > MaxLockDelay {

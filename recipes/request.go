@@ -297,9 +297,7 @@ func (r *Request) complete(c *Client) error {
 		r.Owner = fmt.Sprintf("%s:%d", c.host, c.pid)
 	}
 	r.Terms = r.WithDefaults()
-	for _, problem := range r.ProblemsOfRequest() {
-		errs = append(errs, problem)
-	}
+	errs = append(errs, r.ValidateRequest())
 	for _, text := range []struct {
 		field, value string
 		limit        int
