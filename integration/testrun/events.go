@@ -3,8 +3,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -151,10 +154,38 @@ func (p *progress) outcome(build string) outcome {
 			}
 		}
 	}
-	if o.result == "fail" && len(o.failed) == 0 {
-		o.failed = []failure{{p.pkg, whole, build + p.text(whole)}}
+	if o.result == "fail" && (len(o.failed) == 0 || len(p.unfinished()) > 0) {
+		o.failed = append(o.failed, failure{p.pkg, whole, build + p.lastWords() + p.text(whole)})
 	}
 	return o
+}
+
+// unfinished returns the tests that have begun and not ended.
+func (p *progress) unfinished() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.outputs)), func(test string) bool { return test == whole || p.results[test] != "" })
+}
+
+// crash is how the report of a crash or a data race begins. It stands in the output of the test that printed last, which
+// need not be the one that it happened in.
+var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: )`)
+
+// lastWords returns why a test program ended before its tests did.
+func (p *progress) lastWords() string {
+	var text strings.Builder
+	for _, test := range slices.Sorted(maps.Keys(p.outputs)) {
+		if at := crash.FindStringIndex(p.text(test)); test != whole && p.results[test] != "fail" && at != nil {
+			fmt.Fprintf(&text, "printed during %s:\n%s", test, p.text(test)[at[0]:])
+		}
+	}
+	if tests := p.unfinished(); len(tests) > 0 {
+		fmt.Fprintf(&text, "tests that did not end: %s\n", strings.Join(tests, ", "))
+	}
+	for _, test := range p.unfinished() {
+		if said := frames.ReplaceAllString(p.text(test), ""); said != "" && !crash.MatchString(said) {
+			fmt.Fprintf(&text, "printed during %s:\n%s", test, said)
+		}
+	}
+	return text.String()
 }
 
 // explains tells whether a failed test says more than that one of its subtests failed.

@@ -72,6 +72,35 @@ func TestPackagesThatFailWithoutATestAreFailures(t *testing.T) {
 	require.Contains(t, all[2].failed[0].output, "ended before")
 }
 
+func TestProgramThatDiesInATestSaysWhyAndInWhich(t *testing.T) {
+	all := outcomes(t,
+		say("fail", "p", "TestBad", ""),
+		say("output", "p", "TestWaits", "=== PAUSE TestWaits\n"),
+		say("output", "p", "TestA", "=== RUN   TestA\n"),
+		say("pass", "p", "TestA", ""),
+		say("output", "p", "TestB", "=== RUN   TestB\n"),
+		say("output", "p", "TestB", "a line before\n"),
+		say("output", "p", "TestB", "panic: deadlock: all are blocked\n"),
+		say("output", "p", "TestB", "goroutine 7\n"),
+		say("output", "p", "", "FAIL\tp\t53.740s\n"),
+		say("fail", "p", "", ""),
+	)
+	require.Len(t, all[0].failed, 2, "a test that has failed hides no crash")
+	require.Equal(t, whole, all[0].failed[1].test)
+	require.Contains(t, all[0].failed[1].output, "printed during TestB:\npanic: deadlock: all are blocked\ngoroutine 7\n")
+	require.Contains(t, all[0].failed[1].output, "tests that did not end: TestB, TestWaits\n")
+
+	all = outcomes(t,
+		say("output", "p", "TestA", "=== RUN   TestA\n"),
+		say("output", "p", "TestA", "WARNING: DATA RACE\n"),
+		say("pass", "p", "TestA", ""),
+		say("output", "p", "", "exit status 66\n"),
+		say("fail", "p", "", ""),
+	)
+	require.Len(t, all[0].failed, 1)
+	require.Contains(t, all[0].failed[0].output, "DATA RACE", "after the last test")
+}
+
 func TestWhatIsNoEventIsHandedBack(t *testing.T) {
 	strays, err := read(strings.NewReader("go: no such tool\n"+say("pass", "p", "", "")), func(outcome) {})
 	require.NoError(t, err)
