@@ -15,11 +15,12 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
 const (
 	session = 2 * time.Second
-	late    = 2 * time.Minute // for what must come
 	every   = 20 * time.Millisecond
 )
 
@@ -126,13 +127,13 @@ func (c *client) write() error {
 // serves waits until the client can write.
 func (c *client) serves(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.write() == nil }, late, every, "the client cannot write")
+	happens(t, "the client can write", func() bool { return c.write() == nil })
 }
 
 // happens waits until it is so.
 func happens(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	require.Eventually(t, so, late, every, what)
+	harness.Eventually(t, func() bool { <-time.After(every); return so() }, "%s", what)
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

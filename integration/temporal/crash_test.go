@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
@@ -89,9 +90,10 @@ func TestTokensGrowWhileWorkersAreKilledAtRandom(t *testing.T) {
 func TestNextAttemptAfterAKilledWorkerRunsElsewhereUnderALargerToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	killed := f.process("killed", 4*time.Second)
-	run := f.start("linger", retrying())
-	only := f.start("labour", retrying(once)) // waits for the same lock, and has no other attempt
+	killed := f.process("killed", 10*time.Second)
+	patient := func(o *workflow.ActivityOptions) { o.HeartbeatTimeout = 15 * time.Second } // an attempt that ends early is no attempt to wait for
+	run := f.start("linger", retrying(patient))
+	only := f.start("labour", retrying(once, patient)) // waits for the same lock, and has no other attempt
 	first := f.awaits("write")
 	f.waiters(1)
 

@@ -316,7 +316,7 @@ func (f *fixture) heartbeats(run client.WorkflowRun, n int) {
 // retrying are options of an activity that is attempted again and again, as soon as its worker is known to be gone.
 func retrying(change ...func(*workflow.ActivityOptions)) workflow.ActivityOptions {
 	o := workflow.ActivityOptions{
-		StartToCloseTimeout: time.Minute, HeartbeatTimeout: 2 * time.Second,
+		StartToCloseTimeout: time.Minute, HeartbeatTimeout: heartbeat,
 		RetryPolicy: &sdk.RetryPolicy{InitialInterval: 100 * time.Millisecond},
 	}
 	for _, change := range change {
@@ -324,6 +324,9 @@ func retrying(change ...func(*workflow.ActivityOptions)) workflow.ActivityOption
 	}
 	return o
 }
+
+// heartbeat is a timeout that suffices on a busy machine: a worker reports when four fifths of it are over.
+const heartbeat = 5 * time.Second
 
 // once is retrying with one attempt.
 func once(o *workflow.ActivityOptions) { o.RetryPolicy.MaximumAttempts = 1 }

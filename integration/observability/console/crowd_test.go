@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -89,7 +90,7 @@ func newCrowdedTown(t *testing.T) (*crowd, *live.Board, string) {
 	board, err := live.New(live.Options{Source: c, Now: time.Now})
 	require.NoError(t, err)
 	(&town{T: t}).run(board.Run)
-	require.Eventually(t, func() bool { return board.Now().Complete && len(board.Now().Locks) == crowdLocks }, patience, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { return board.Now().Complete && len(board.Now().Locks) == crowdLocks }, "all locks are seen")
 	require.Equal(t, crowdWaiters, board.Now().Totals.Waiters)
 	return c, board, serve(t, console.Options{Board: board})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -107,7 +108,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	var overridden *lockguard.OverriddenError
 	require.ErrorAs(t, holder.goes(), &overridden)
 	b.shows("Free: nobody holds it")
-	require.Eventually(t, func() bool { return len(w.records()) >= 2 }, patience, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { return len(w.records()) >= 2 }, "two records")
 	w.done(recipes.AuditPreempt, "a ship is on fire")
 	b.until("how that went", `document.querySelector("#preemptions tbody tr")?.innerText.includes("crane-driver")`)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
@@ -175,10 +176,10 @@ func (w *town) group() {
 			_ = member.Leave(ctx)
 		})
 	}
-	require.Eventually(w, func() bool {
+	harness.Eventually(w, func() bool {
 		state, err := w.client.GroupState(w.Context(), "shards")
 		return err == nil && len(state.Members) == 2
-	}, patience, 20*time.Millisecond)
+	}, "two members")
 }
 
 //go:embed inspect.js

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
@@ -157,11 +158,11 @@ func TestPagesInEveryState(t *testing.T) {
 			require.NoError(t, err)
 			(&town{T: t}).run(board.Run)
 			if c, ok := s.board.(stage); ok && len(c) > 0 {
-				require.Eventually(t, func() bool { return board.Now().Complete || board.Now().Blind != nil }, patience, 10*time.Millisecond)
-				require.Eventually(t, func() bool { return s.name != "blind" || board.Now().Blind != nil }, patience, 10*time.Millisecond)
+				harness.Eventually(t, func() bool { return board.Now().Complete || board.Now().Blind != nil }, "the board has looked")
+				harness.Eventually(t, func() bool { return s.name != "blind" || board.Now().Blind != nil }, "the board is blind")
 			}
 			if s.name == "crowd" {
-				require.Eventually(t, func() bool { return board.Now().Complete }, patience, 10*time.Millisecond)
+				harness.Eventually(t, func() bool { return board.Now().Complete }, "the board has looked")
 			}
 			b := open(t, serve(t, console.Options{Board: board, Facts: s.facts, Name: "the-cluster-" + long}))
 			for _, status := range []string{"400", "403", "404", "422", "500", "503"} {

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
 // A tab shows pages of one console, with cookies of its own.
@@ -196,11 +198,12 @@ func (b *tab) click(text string) {
 		return document.readyState === "complete" && (e === top || e.contains(top)) ? [x, y] : [];
 	})`
 	at := ask[[]float64](b, place+"("+find+"[0])")
-	require.Eventually(b, func() bool {
+	harness.Eventually(b, func() bool {
+		<-time.After(20 * time.Millisecond)
 		before := at
 		at = ask[[]float64](b, place+"("+find+"[0])")
 		return len(at) == 2 && slices.Equal(at, before)
-	}, patience, 20*time.Millisecond, "%q can be pressed", text)
+	}, "%q can be pressed", text)
 	b.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
