@@ -174,11 +174,18 @@ func nodeName(level priority.Level, mode byte, guid string) string {
 	return string(append(b, '-')[1:])
 }
 
+// position is where a contender stands in the queue: behind those of a higher level, and of its own level behind those
+// with an earlier sequence.
+type position struct {
+	Level    priority.Level
+	Sequence int32 // counts the requests for this lock; may wrap
+}
+
 // child is a contender as its node's name tells it.
 type child struct {
 	name  string
 	guid  string
-	place priority.Place
+	place position
 	mode  priority.Mode
 
 	walked bool // it came to hold by walking in: as long as it is there, it holds
@@ -214,7 +221,7 @@ func parseChild(name string) (child, bool) {
 	if !isGUID(c.guid) {
 		return child{}, false
 	}
-	c.place = priority.Place{Level: priority.Level(math.MaxInt32 - rank), Sequence: seq}
+	c.place = position{Level: priority.Level(math.MaxInt32 - rank), Sequence: seq}
 	return c, true
 }
 

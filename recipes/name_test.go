@@ -107,7 +107,7 @@ func TestContenderNameTellsItsPlace(t *testing.T) {
 			c, ok := parseChild(contenderName(level, priority.Exclusive, guid) + seq)
 			require.True(t, ok)
 			require.Equal(t, guid, c.guid)
-			require.Equal(t, priority.Place{Level: level, Sequence: want}, c.place)
+			require.Equal(t, position{Level: level, Sequence: want}, c.place)
 			require.Equal(t, priority.Exclusive, c.mode)
 		}
 	}

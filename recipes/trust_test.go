@@ -50,7 +50,7 @@ func TestOnlyAQueueThatWasSeenLatelyIsTrusted(t *testing.T) {
 func TestHeirIsTheNextUnlessSomebodyMoreImportantIsInFront(t *testing.T) {
 	queue := func(levels ...priority.Level) (children []child) {
 		for i, level := range levels {
-			children = append(children, child{guid: string(rune('a' + i)), place: priority.Place{Level: level, Sequence: int32(i)}})
+			children = append(children, child{guid: string(rune('a' + i)), place: position{Level: level, Sequence: int32(i)}})
 		}
 		return children
 	}

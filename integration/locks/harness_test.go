@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"slices"
@@ -37,13 +38,20 @@ func alone(t *testing.T) *fixture {
 	return &fixture{harness.NewAlone(t)}
 }
 
-// localQueue is Config.LocalQueue of all clients, so that the suite can be run with one. What is no number is none.
-var localQueue, _ = strconv.Atoi(os.Getenv("LOCKKEEPER_TEST_LOCAL_QUEUE"))
+// localQueue is Config.LocalQueue of all clients, so that the suite can be run with one. It is read while tests run: a
+// result is kept by the go command for the variables that are read then.
+func localQueue(t testing.TB) int {
+	t.Helper()
+	text := cmp.Or(os.Getenv("LOCKKEEPER_TEST_LOCAL_QUEUE"), "0")
+	turns, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return turns
+}
 
 // Client returns a client as harness.Fixture does, with the local queue that the suite runs with.
 func (f *fixture) Client(change ...func(*recipes.Config)) *recipes.Client {
 	f.Helper()
-	return f.Fixture.Client(append([]func(*recipes.Config){inLine(localQueue)}, change...)...)
+	return f.Fixture.Client(append([]func(*recipes.Config){inLine(localQueue(f))}, change...)...)
 }
 
 // inLine has the requests of a client queue inside of it, behind one node.
