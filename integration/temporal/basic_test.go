@@ -28,7 +28,7 @@ func TestBasicLockedActivitiesExcludeEachOtherAndAddNoEvents(t *testing.T) {
 	}
 	var runs []client.WorkflowRun
 	for range 10 {
-		runs = append(runs, f.start("labour", retrying(once)))
+		runs = append(runs, f.start("labour", retrying(once, steady)))
 	}
 
 	// then they have run one after the other, with tokens that grow

@@ -91,7 +91,7 @@ func TestNextAttemptAfterAKilledWorkerRunsElsewhereUnderALargerToken(t *testing.
 	t.Parallel()
 	f := newFixture(t)
 	killed := f.process("killed", 10*time.Second)
-	patient := func(o *workflow.ActivityOptions) { o.HeartbeatTimeout = 15 * time.Second } // an attempt that ends early is no attempt to wait for
+	patient := func(o *workflow.ActivityOptions) { o.HeartbeatTimeout = 15 * time.Second } // the attempts must not end before the worker is killed
 	run := f.start("linger", retrying(patient))
 	only := f.start("labour", retrying(once, patient)) // waits for the same lock, and has no other attempt
 	first := f.awaits("write")

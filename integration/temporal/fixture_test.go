@@ -328,6 +328,9 @@ func retrying(change ...func(*workflow.ActivityOptions)) workflow.ActivityOption
 // heartbeat is a timeout that suffices on a busy machine: a worker reports when four fifths of it are over.
 const heartbeat = 5 * time.Second
 
+// steady is retrying for activities whose worker lives: no machine is so busy that their heartbeats are too late.
+func steady(o *workflow.ActivityOptions) { o.HeartbeatTimeout = time.Minute }
+
 // once is retrying with one attempt.
 func once(o *workflow.ActivityOptions) { o.RetryPolicy.MaximumAttempts = 1 }
 

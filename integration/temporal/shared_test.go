@@ -71,8 +71,8 @@ func TestTwoNamespacesAndACronJobShareOneLock(t *testing.T) {
 	// when all of them want the same lock
 	var runs, others []client.WorkflowRun
 	for range rounds {
-		runs = append(runs, left.start("labour", retrying()))
-		others = append(others, right.start("labour", retrying()), right.migrate(migration{Steps: []string{"labour"}}))
+		runs = append(runs, left.start("labour", retrying(steady)))
+		others = append(others, right.start("labour", retrying(steady)), right.migrate(migration{Steps: []string{"labour"}}))
 	}
 	for _, run := range runs {
 		completed[any](left, run)

@@ -105,13 +105,13 @@ func TestSpansOfLockedActivities(t *testing.T) {
 
 	// given an activity that has waited over several attempts
 	release := f.holds()
-	run := victim.start("block locked", retrying())
+	run := victim.start("block locked", retrying(steady))
 	f.attempts(run, 3)
 	release()
 	f.awaits("block")
 
 	// when it is preempted by one of another worker, and its workflow terminated
-	completed[any](f, preemptor.start("labour", retrying()))
+	completed[any](f, preemptor.start("labour", retrying(steady)))
 	f.terminate(run)
 
 	// then there is a hold that links to who preempted it, and that one to its wait
