@@ -5,7 +5,9 @@
 // lock is held. It ends, with a typed cause, as soon as the holder has to go
 // ([PreemptedError], [LeaseExpiredError], [OverriddenError], [ShutdownError]) or has lost the
 // lock ([LostError]). When the work has returned, its cleanup hooks run, still
-// under the lock, and then the lock goes to the next in line.
+// under the lock, and then the lock goes to the next in line. [priority.CauseOf]
+// returns the kind, the scope and the deadline of any of these errors, and of those of
+// requests that are not granted.
 //
 //	err := guard.Do(ctx, lockguard.Requirement{
 //		Scope: "cluster/orders/resource/users",

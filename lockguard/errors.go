@@ -59,6 +59,11 @@ func (e *PreemptedError) Error() string {
 	return fmt.Sprintf("lock %q preempted by %q (priority %d%s), %s", e.Scope, e.By, e.Priority, force, describeGrace(e.Grace))
 }
 
+// Info tells what kind of cause it is.
+func (e *PreemptedError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindPreempted, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline, Forceful: e.Forceful}
+}
+
 // LeaseExpiredError is the cause of the context of a Hold whose lease has run
 // out and whose lock somebody else wants. The end of the lease alone does
 // nothing. The lock is still held until the hooks have returned, or until it
@@ -76,6 +81,11 @@ func (e *LeaseExpiredError) Error() string {
 	return fmt.Sprintf("lease of %s on lock %q ran out and %q (priority %d) asks for it, %s", e.Lease, e.Scope, e.By, e.Priority, describeGrace(e.Grace))
 }
 
+// Info tells what kind of cause it is.
+func (e *LeaseExpiredError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindLeaseExpired, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline, Forceful: true}
+}
+
 // OverriddenError is the cause of the context of a Hold whose holder was asked
 // to go for an operator's override. The lock is still held until the hooks have
 // returned, or until it is lost.
@@ -89,6 +99,11 @@ type OverriddenError struct {
 
 func (e *OverriddenError) Error() string {
 	return fmt.Sprintf("lock %q overridden by %s (%s: %s), %s", e.Scope, e.Override.By, e.Override.ID, e.Override.Reason, describeGrace(e.Grace))
+}
+
+// Info tells what kind of cause it is.
+func (e *OverriddenError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindOverridden, Scope: e.Scope, By: e.Override.By, Deadline: e.Deadline, Forceful: e.Forceful}
 }
 
 // FrozenError is returned when an operator's override kept a request from being
@@ -114,6 +129,11 @@ func (e *FrozenError) Error() string {
 	return fmt.Sprintf("%s: frozen by %s until %s (%s: %s)%s", what, o.By, o.Until.UTC().Format(time.RFC3339), o.ID, o.Reason, end)
 }
 
+// Info tells what kind of cause it is.
+func (e *FrozenError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindFrozen, Scope: e.Scope}
+}
+
 // Unwrap returns what the request fails with, had it only waited.
 func (e *FrozenError) Unwrap() error { return e.Err }
 
@@ -134,6 +154,11 @@ type ShutdownError struct {
 
 func (e *ShutdownError) Error() string {
 	return fmt.Sprintf("work under lock %q was shut down: %v", e.Scope, e.Err)
+}
+
+// Info tells what kind of cause it is.
+func (e *ShutdownError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindShutdown, Scope: e.Scope}
 }
 
 // Unwrap returns the cause with which the caller's context ended.

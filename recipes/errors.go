@@ -51,6 +51,11 @@ func (e *NotAcquiredError) Error() string {
 	return b.String()
 }
 
+// Info tells what kind of cause it is.
+func (e *NotAcquiredError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindTimeout, Scope: e.Scope}
+}
+
 // Unwrap returns why there was no answer, if that was it.
 func (e *NotAcquiredError) Unwrap() error { return e.Err }
 
@@ -66,6 +71,11 @@ type CleanupPendingError struct {
 func (e *CleanupPendingError) Error() string {
 	return fmt.Sprintf("lock %q not acquired: cleanup of the holder has not finished within the waiting timeout %s%s; try again later or forcefully",
 		e.Scope, e.Waited.Round(time.Millisecond), describeHolders(e.Holders))
+}
+
+// Info tells what kind of cause it is.
+func (e *CleanupPendingError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindCleanupPending, Scope: e.Scope}
 }
 
 // PreemptPendingError is returned by Grant.Extend, and by PriorityLock.Join,
@@ -109,6 +119,11 @@ type EvictedError struct{ Scope string }
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("lock %q not acquired: the request was removed from the queue by an administrator", e.Scope)
+}
+
+// Info tells what kind of cause it is.
+func (e *EvictedError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindEvicted, Scope: e.Scope}
 }
 
 // LossReason says how a lock was lost.
@@ -174,6 +189,11 @@ func (e *LostError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()
+}
+
+// Info tells what kind of cause it is.
+func (e *LostError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindLost, Scope: e.Scope}
 }
 
 // Unwrap returns what was noticed.

@@ -68,6 +68,11 @@ func (e *QueueFullError) Error() string {
 		e.Scope, e.Length, e.Ahead, e.Limit)
 }
 
+// Info tells what kind of cause it is.
+func (e *QueueFullError) Info() priority.CauseInfo {
+	return priority.CauseInfo{Kind: priority.KindQueueFull, Scope: e.Scope}
+}
+
 // tooMany returns an error if the queue was too long already when a request came
 // to it, or would come: too many stand before it, or so many in all that even
 // those who come first must not come, except for an operator's emergency. Those
