@@ -199,17 +199,10 @@ func shutdownCause(caller context.Context, scope string) error {
 
 // notAcquired says which lock was not acquired, and why, unless err says so.
 func notAcquired(ctx context.Context, scope string, err error) error {
-	var (
-		timeout *recipes.NotAcquiredError
-		pending *recipes.CleanupPendingError
-		full    *recipes.QueueFullError
-		evicted *recipes.EvictedError
-		lost    *LostError
-		frozen  *FrozenError
-	)
-	switch {
-	case errors.As(err, &frozen), errors.As(err, &timeout), errors.As(err, &pending), errors.As(err, &full), errors.As(err, &evicted), errors.As(err, &lost):
-		return err
+	if cause, ok := errors.AsType[priority.Cause](err); ok {
+		if kind := cause.Info().Kind; kind == priority.KindLost || kind.IsRefusal() {
+			return err
+		}
 	}
 	for _, why := range []error{context.Cause(ctx), ctx.Err()} {
 		if why != nil && !errors.Is(err, why) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A bundle is several locks that are held together. There is a Hold on each of
@@ -410,6 +412,6 @@ func (t *tenure) age(h *Hold) (since time.Time, lease time.Duration, nested bool
 
 // isCause reports whether err is why a Hold is interrupted.
 func isCause(err error) bool {
-	return errors.As(err, new(*PreemptedError)) || errors.As(err, new(*LeaseExpiredError)) ||
-		errors.As(err, new(*OverriddenError)) || errors.As(err, new(*LostError))
+	kind := priority.CauseOf(err).Kind
+	return kind == priority.KindLost || kind.IsPreemption()
 }

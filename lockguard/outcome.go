@@ -3,7 +3,9 @@ package lockguard
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -37,25 +39,15 @@ func Outcomes() []Outcome {
 
 // Outcome says why the lock was not acquired.
 func (e NotAcquired) Outcome() Outcome {
-	err := e.Err
+	err, kind := e.Err, priority.CauseOf(e.Err).Kind
 	_, decided := errors.AsType[*several](err)
 	switch {
-	case errors.As(err, new(*LostError)):
-		return OutcomeLost
-	case errors.As(err, new(*PreemptedError)), errors.As(err, new(*LeaseExpiredError)), errors.As(err, new(*OverriddenError)):
+	case kind.IsPreemption():
 		return OutcomePreempted
-	case errors.As(err, new(*FrozenError)):
-		return OutcomeFrozen
-	case errors.As(err, new(*recipes.CleanupPendingError)) && decided:
+	case kind == priority.KindCleanupPending && decided:
 		return OutcomeDenied
-	case errors.As(err, new(*recipes.CleanupPendingError)):
-		return OutcomeCleanupPending
-	case errors.As(err, new(*recipes.QueueFullError)):
-		return OutcomeQueueFull
-	case errors.As(err, new(*recipes.EvictedError)):
-		return OutcomeEvicted
-	case errors.As(err, new(*recipes.NotAcquiredError)):
-		return OutcomeTimeout
+	case kind == priority.KindLost, kind.IsRefusal():
+		return Outcome(kind)
 	case errors.Is(err, context.Canceled):
 		return OutcomeCancelled
 	case errors.As(err, new(*recipes.UnavailableError)):
@@ -97,17 +89,14 @@ func Ends() []End {
 func (e Released) End() End {
 	cause := e.Cause
 	lost, isLost := errors.AsType[*LostError](cause)
+	kind := priority.CauseOf(cause).Kind
 	switch {
 	case cause == nil, errors.Is(cause, ErrReleased):
 		return EndReleased
 	case isLost: // another lock that is held together with this one
 		return endOf(lost)
-	case errors.As(cause, new(*OverriddenError)):
-		return EndOverridden
-	case errors.As(cause, new(*LeaseExpiredError)):
-		return EndLeaseExpired
-	case errors.As(cause, new(*PreemptedError)):
-		return EndPreempted
+	case kind.IsPreemption():
+		return End(kind)
 	case errors.As(cause, new(*ShutdownError)):
 		return EndShutdown
 	}
@@ -118,22 +107,11 @@ func (e Released) End() End {
 func (e Lost) End() End { return endOf(e.Err) }
 
 func endOf(lost *LostError) End {
-	if lost == nil {
+	switch {
+	case lost == nil, lost.Reason == recipes.LossSession:
 		return EndSessionLost
-	}
-	switch lost.Reason {
-	case recipes.LossSession:
-		return EndSessionLost
-	case recipes.LossTaken:
-		return EndTaken
-	case recipes.LossDeleted:
-		return EndDeleted
-	case recipes.LossSuperseded:
-		return EndSuperseded
-	case recipes.LossOverridden:
-		return EndOverridden
-	case recipes.LossBroken:
-		return EndBroken
+	case slices.Contains(Ends(), End(lost.Reason)):
+		return End(lost.Reason)
 	}
 	return EndInterrupted
 }

@@ -147,6 +147,5 @@ func (r *Retry) within(requirements []Requirement, start time.Time) []Requiremen
 }
 
 func isWorthRetrying(err error) bool {
-	return errors.As(err, new(*recipes.NotAcquiredError)) || errors.As(err, new(*recipes.CleanupPendingError)) ||
-		errors.As(err, new(*recipes.QueueFullError)) || errors.As(err, new(*recipes.UnavailableError))
+	return recipes.IsNotAcquired(err) || errors.As(err, new(*recipes.UnavailableError))
 }
