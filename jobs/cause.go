@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // CauseWord says in a word why work was interrupted, for environments and
@@ -13,25 +14,20 @@ import (
 // job), "shutdown" (of the daemon), "at-risk" (the lock may soon be lost),
 // "signal", "cancelled" for anything else, and "" for nil.
 func CauseWord(cause error) string {
-	is := func(target any) bool { return errors.As(cause, target) }
-	switch {
+	switch kind := priority.CauseOf(cause).Kind; {
 	case cause == nil:
 		return ""
-	case is(new(*lockguard.LostError)):
-		return "lost"
-	case is(new(*lockguard.OverriddenError)):
-		return "overridden"
-	case is(new(*lockguard.PreemptedError)):
-		return "preempted"
-	case is(new(*lockguard.LeaseExpiredError)):
+	case kind == priority.KindLeaseExpired:
 		return "lease"
-	case is(new(*TimeoutError)):
+	case kind == priority.KindLost, kind.IsPreemption():
+		return string(kind)
+	case errors.As(cause, new(*TimeoutError)):
 		return "timeout"
 	case errors.Is(cause, lockguard.ErrShutdown):
 		return "shutdown"
 	case errors.Is(cause, ErrAtRisk):
 		return "at-risk"
-	case is(new(*SignalError)):
+	case errors.As(cause, new(*SignalError)):
 		return "signal"
 	}
 	return "cancelled"

@@ -3,11 +3,11 @@ package jobs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A hold is what work needs of the lock that it runs under.
@@ -131,7 +131,7 @@ func (w watched) over() error {
 // cannot say it.
 func (w watched) lossCause() error {
 	for _, ctx := range w.says {
-		if cause := context.Cause(ctx); isLoss(cause) {
+		if cause := context.Cause(ctx); priority.CauseOf(cause).Kind == priority.KindLost {
 			return cause
 		}
 	}
@@ -147,25 +147,13 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func isLoss(cause error) bool {
-	_, ok := errors.AsType[*lockguard.LostError](cause)
-	return ok
-}
-
 // graceEnd is when a command has to be gone that is asked to go with cause.
 func (w watched) graceEnd(cause error, cleanup time.Duration) time.Time {
-	now := time.Now()
-	if w.inHook || isLoss(cause) {
-		return now
+	switch c := priority.CauseOf(cause); {
+	case w.inHook, c.Kind == priority.KindLost:
+		return time.Now()
+	case c.Kind.IsPreemption():
+		return c.Deadline
 	}
-	if p, ok := errors.AsType[*lockguard.PreemptedError](cause); ok {
-		return p.Deadline
-	}
-	if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
-		return l.Deadline
-	}
-	if o, ok := errors.AsType[*lockguard.OverriddenError](cause); ok {
-		return o.Deadline
-	}
-	return now.Add(cleanup)
+	return time.Now().Add(cleanup)
 }

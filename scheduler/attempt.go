@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // tryUntilDone runs attempts until one ends as the policies of the job want a
@@ -88,7 +88,7 @@ func (r *run) countPreemption(err error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.preemptions++
-	if isOverridden(err) {
+	if priority.PreemptionOf(err).Kind == priority.KindOverridden {
 		r.overridden++
 	}
 	return r.preemptions
@@ -256,39 +256,9 @@ func (r *run) requirements(patience *time.Duration) []lockguard.Requirement {
 // blamed returns the lock that err is about, else the first that the job needs;
 // it has one.
 func (d *definition) blamed(err error) lockguard.Requirement {
-	all := d.Owned()
-	if i := slices.IndexFunc(all, func(r lockguard.Requirement) bool { return r.Scope == scopeOf(err) }); i >= 0 {
+	all, scope := d.Owned(), priority.CauseOf(err).Scope
+	if i := slices.IndexFunc(all, func(r lockguard.Requirement) bool { return r.Scope == scope }); i >= 0 {
 		return all[i]
 	}
 	return all[0]
-}
-
-// scopeOf returns the scope of a lock that was not acquired, or that had to be
-// given up; "" when err says nothing of one.
-func scopeOf(err error) string {
-	if e, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.QueueFullError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.EvictedError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.LostError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.PreemptedError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.LeaseExpiredError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*lockguard.OverriddenError](err); ok {
-		return e.Scope
-	}
-	return ""
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -238,16 +239,11 @@ func (r *run) outcome(err error) recipes.TickEnd {
 
 // isPreemption reports whether work had to go because somebody else wanted its
 // lock.
-func isPreemption(err error) bool {
-	return errors.As(err, new(*lockguard.PreemptedError)) || errors.As(err, new(*lockguard.LeaseExpiredError)) || isOverridden(err)
-}
-
-// isOverridden reports whether that was for an operator's override.
-func isOverridden(err error) bool { return errors.As(err, new(*lockguard.OverriddenError)) }
+func isPreemption(err error) bool { return priority.PreemptionOf(err).Kind != "" }
 
 // whyNotStarted returns "" for what is no reason to skip but a failure.
 func (r *run) whyNotStarted(err error) SkipReason {
-	switch {
+	switch kind := priority.CauseOf(err).Kind; {
 	case errors.As(err, new(*SupersededError)):
 		return SkipOverlap
 	case errors.Is(err, lockguard.ErrShutdown):
@@ -256,8 +252,7 @@ func (r *run) whyNotStarted(err error) SkipReason {
 		return skipCancelled
 	case errors.As(err, new(*recipes.UnavailableError)):
 		return SkipUnavailable
-	case errors.As(err, new(*recipes.NotAcquiredError)), errors.As(err, new(*recipes.CleanupPendingError)),
-		errors.As(err, new(*recipes.QueueFullError)), errors.As(err, new(*recipes.EvictedError)), errors.As(err, new(*lockguard.LostError)), isPreemption(err):
+	case kind == priority.KindLost, kind.IsPreemption(), kind.IsRefusal():
 		return SkipLock
 	}
 	return ""

@@ -2,12 +2,12 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A stuckWatch sees whether work returns after its context has ended.
@@ -40,22 +40,8 @@ func (w *stuckWatch) arm(cause error) {
 		return
 	}
 	ended := time.Now()
-	limit := graceOf(cause) + w.run.def.StuckAfter
+	limit := max(0, time.Until(priority.PreemptionOf(cause).Deadline)) + w.run.def.StuckAfter
 	w.timer = time.AfterFunc(limit, func() { w.tell(cause, ended) })
-}
-
-// graceOf is how long the work may go on by the cause of its end.
-func graceOf(cause error) time.Duration {
-	if p, ok := errors.AsType[*lockguard.PreemptedError](cause); ok {
-		return max(0, time.Until(p.Deadline))
-	}
-	if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
-		return max(0, time.Until(l.Deadline))
-	}
-	if o, ok := errors.AsType[*lockguard.OverriddenError](cause); ok {
-		return max(0, time.Until(o.Deadline))
-	}
-	return 0
 }
 
 func (w *stuckWatch) tell(cause error, ended time.Time) {

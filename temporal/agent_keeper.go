@@ -10,6 +10,7 @@ import (
 	sdk "go.temporal.io/sdk/temporal"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -310,21 +311,15 @@ func (k *keeper) lost(by interruption) error {
 // notAcquired is how the activity fails when the lock is not to be had.
 func (k *keeper) notAcquired(err error) error {
 	message := fmt.Sprintf("lock %q not acquired", k.requirement.Scope)
-	var (
-		pending *recipes.CleanupPendingError
-		full    *recipes.QueueFullError
-		evicted *recipes.EvictedError
-		request *lockguard.RequestError
-		timeout *recipes.NotAcquiredError
-	)
-	switch {
+	timeout, late := errors.AsType[*recipes.NotAcquiredError](err)
+	switch kind := priority.CauseOf(err).Kind; {
 	case unavailable(err):
 		return err
-	case errors.As(err, &request):
+	case errors.As(err, new(*lockguard.RequestError)):
 		return failure(ErrTypeLockConfiguration, message, err, forGood, loud)
-	case errors.As(err, &pending), errors.As(err, &full), errors.As(err, &evicted), errors.As(err, &timeout) && timeout.Waited == 0:
+	case late && timeout.Waited == 0, kind == priority.KindCleanupPending, kind == priority.KindQueueFull, kind == priority.KindEvicted:
 		return failure(ErrTypeLockBusy, message, err, forGood)
-	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
+	case late, errors.Is(err, context.DeadlineExceeded):
 		return failure(ErrTypeLockWaitTimeout, message, err, forGood)
 	}
 	i, _ := interruptionBy(err, lockguard.Reference{Scope: k.requirement.Scope, Hold: k.id}) // granted, and asked to go or lost at once

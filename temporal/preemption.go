@@ -10,6 +10,7 @@ import (
 	sdk "go.temporal.io/sdk/temporal"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -125,26 +126,15 @@ func interruptionBy(cause error, hold lockguard.Reference) (interruption, time.T
 		return i, time.Time{}
 	}
 	i.Message = cause.Error()
-	var until time.Time
-	var (
-		preempted  *lockguard.PreemptedError
-		expired    *lockguard.LeaseExpiredError
-		overridden *lockguard.OverriddenError
-	)
+	c := priority.CauseOf(cause)
 	switch {
-	case errors.As(cause, new(*lockguard.LostError)):
-	case errors.As(cause, &preempted):
-		i.Reason, i.By, i.Priority, i.Forceful = PreemptionOutranked, preempted.By, int(preempted.Priority), preempted.Forceful
-		until = preempted.Deadline
-	case errors.As(cause, &expired):
-		i.Reason, i.By, i.Priority, i.Forceful = PreemptionLeaseExpired, expired.By, int(expired.Priority), true
-		until = expired.Deadline
-	case errors.As(cause, &overridden):
-		i.Reason, i.By, i.Forceful = PreemptionOverridden, overridden.Override.By, overridden.Forceful
-		until = overridden.Deadline
+	case c.Kind == priority.KindPreempted:
+		i.Reason = PreemptionOutranked
+	case c.Kind.IsPreemption():
+		i.Reason = PreemptionReason(c.Kind)
 	}
-	i.Grace = left(until)
-	return i, until
+	i.By, i.Priority, i.Forceful, i.Grace = c.By, int(c.Priority), c.Forceful, left(c.Deadline)
+	return i, c.Deadline
 }
 
 // left is how long it is until a time on the local clock; 0 if it is over, or if
@@ -171,14 +161,12 @@ func endedBy(hold context.Context, err error, m membership) error {
 	if err == nil || cause == nil {
 		return err
 	}
-	var lost *lockguard.LostError
-	asked := errors.As(cause, new(*lockguard.PreemptedError)) || errors.As(cause, new(*lockguard.LeaseExpiredError)) ||
-		errors.As(cause, new(*lockguard.OverriddenError))
-	if !asked && !errors.As(cause, &lost) {
+	lost, isLost := errors.AsType[*lockguard.LostError](cause)
+	if !isLost && !priority.CauseOf(cause).Kind.IsPreemption() {
 		return err
 	}
 	i, _ := interruptionBy(cause, m.Reference)
-	final := lost == nil || lost.Reason != recipes.LossSession
+	final := !isLost || lost.Reason != recipes.LossSession
 	if !final {
 		i.Hold = "" // others may hold it yet: the next attempt will know
 	}

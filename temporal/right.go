@@ -2,11 +2,11 @@ package temporal
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A hold is what a workflow needs of the lock that it is started under.
@@ -65,7 +65,7 @@ func (r right) over() error {
 // lossCause is what the contexts say about a loss, if they do.
 func (r right) lossCause() error {
 	for _, ctx := range []context.Context{r.ctx, r.hold} {
-		if cause := context.Cause(ctx); errors.As(cause, new(*lockguard.LostError)) {
+		if cause := context.Cause(ctx); priority.CauseOf(cause).Kind == priority.KindLost {
 			return cause
 		}
 	}
@@ -90,7 +90,8 @@ func (r right) context() (ctx context.Context, stop func()) {
 // graceEnd is when a workflow has to be closed that is cancelled with cause.
 func (r right) graceEnd(cause error, timeout time.Duration) time.Time {
 	now := time.Now()
-	if r.inHook || errors.As(cause, new(*lockguard.LostError)) {
+	c := priority.CauseOf(cause)
+	if r.inHook || c.Kind == priority.KindLost {
 		return now
 	}
 	own := now.Add(timeout)
@@ -98,12 +99,8 @@ func (r right) graceEnd(cause error, timeout time.Duration) time.Time {
 		own = now.Add(DefaultCancelTimeout)
 	}
 	granted := own
-	if p, ok := errors.AsType[*lockguard.PreemptedError](cause); ok {
-		granted = p.Deadline
-	} else if l, ok := errors.AsType[*lockguard.LeaseExpiredError](cause); ok {
-		granted = l.Deadline
-	} else if o, ok := errors.AsType[*lockguard.OverriddenError](cause); ok {
-		granted = o.Deadline
+	if c.Kind.IsPreemption() {
+		granted = c.Deadline
 	}
 	if timeout > 0 && own.Before(granted) {
 		return own
