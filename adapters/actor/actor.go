@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -108,13 +109,5 @@ func (a actor) once(ctx context.Context) (over bool, err error) {
 
 // isPassing reports whether a lock that was not acquired may be acquired later.
 func isPassing(err error) bool {
-	for _, passing := range []any{
-		new(*recipes.NotAcquiredError), new(*recipes.CleanupPendingError), new(*recipes.QueueFullError), new(*recipes.EvictedError), new(*recipes.UnavailableError),
-		new(*lockguard.PreemptedError), new(*lockguard.LeaseExpiredError), new(*lockguard.OverriddenError), new(*lockguard.LostError),
-	} {
-		if errors.As(err, passing) {
-			return true
-		}
-	}
-	return false
+	return priority.CauseOf(err).Kind != "" || errors.As(err, new(*recipes.UnavailableError))
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -19,13 +20,12 @@ func Refuse(w http.ResponseWriter, _ *http.Request, err error) {
 }
 
 func explain(err error) (status int, detail string) {
-	is := func(target any) bool { return errors.As(err, target) }
 	switch {
-	case is(new(*lockguard.RequestError)), is(new(*lockguard.UpgradeError)):
+	case errors.As(err, new(*lockguard.RequestError)), errors.As(err, new(*lockguard.UpgradeError)):
 		return http.StatusInternalServerError, "the lock of this request is declared in a way that cannot work"
-	case is(new(*recipes.UnavailableError)):
+	case errors.As(err, new(*recipes.UnavailableError)):
 		return http.StatusServiceUnavailable, "the locks cannot be reached; try again later"
-	case is(new(*recipes.NotAcquiredError)), is(new(*recipes.CleanupPendingError)), is(new(*recipes.QueueFullError)), is(new(*recipes.EvictedError)):
+	case recipes.IsNotAcquired(err), priority.CauseOf(err).Kind == priority.KindEvicted:
 		return http.StatusLocked, "somebody else is at it; try again later"
 	}
 	return http.StatusServiceUnavailable, "the request was interrupted; try again later"

@@ -10,36 +10,25 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // refused is what exec says of locks that it did not get.
 func refused(requirements []lockguard.Requirement, err error) error {
-	var (
-		signal      *jobs.SignalError
-		request     *lockguard.RequestError
-		access      *recipes.AccessError
-		rootless    *recipes.NoRootError
-		lost        *lockguard.LostError
-		unavailable *recipes.UnavailableError
-		lists       *recipes.ListsError
-		untrusted   *recipes.UntrustedError
-		said        *codeError
-	)
-	switch {
+	var signal *jobs.SignalError
+	switch cause := priority.CauseOf(err); {
 	case errors.As(err, &signal):
 		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue", signal, locksOf(requirements))}
-	case errors.As(err, &request), errors.As(err, &access), errors.As(err, &rootless),
-		errors.As(err, &lists), errors.As(err, &untrusted), errors.As(err, &said):
+	case isOneOf(err, new(*lockguard.RequestError), new(*recipes.AccessError), new(*recipes.NoRootError),
+		new(*recipes.ListsError), new(*recipes.UntrustedError), new(*codeError)):
 		return err
-	case errors.As(err, &lost):
+	case cause.Kind == priority.KindLost:
 		return &codeError{exitLost, err.Error() + "; the command was not started"}
-	case hadToGo(err):
+	case cause.Kind.IsPreemption():
 		return &codeError{exitPreempted, err.Error() + "; the command was not started"}
-	case errors.As(err, &unavailable):
-		return &codeError{exitNotAcquired, err.Error()}
-	case recipes.IsNotAcquired(err):
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, live.ShellWord(missing(requirements, err)))}
+	case recipes.IsNotAcquired(err) && !errors.As(err, new(*recipes.UnavailableError)):
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, live.ShellWord(cause.Scope))}
 	}
 	return &codeError{exitNotAcquired, err.Error()}
 }
@@ -53,20 +42,6 @@ func locksOf(requirements []lockguard.Requirement) string {
 		return "lock " + scopes[0]
 	}
 	return "locks " + strings.Join(scopes, ", ")
-}
-
-// missing returns the scope of the lock that was not acquired.
-func missing(requirements []lockguard.Requirement, err error) string {
-	if e, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.CleanupPendingError](err); ok {
-		return e.Scope
-	}
-	if e, ok := errors.AsType[*recipes.QueueFullError](err); ok {
-		return e.Scope
-	}
-	return requirements[0].Scope
 }
 
 // finished is what exec says of a command that has run: result is what came of
@@ -104,12 +79,7 @@ func wasTaken(lost *lockguard.LostError) bool {
 }
 
 // hadToGo reports whether somebody else was to have the lock.
-func hadToGo(err error) bool {
-	var preempted *lockguard.PreemptedError
-	var lease *lockguard.LeaseExpiredError
-	var overridden *lockguard.OverriddenError
-	return errors.As(err, &preempted) || errors.As(err, &lease) || errors.As(err, &overridden)
-}
+func hadToGo(err error) bool { return priority.PreemptionOf(err).Kind != "" }
 
 // narrate says what a person at the terminal wants to know.
 func (p *program) narrate(_ context.Context, event lockguard.Event) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,32 +83,18 @@ func exitCode(err error) int {
 	if e, ok := errors.AsType[*jobs.StartError](err); ok {
 		return e.ExitCode()
 	}
-	var (
-		usage       *usageError
-		broken      *config.Errors
-		request     *recipes.RequestError
-		access      *recipes.AccessError
-		rootless    *recipes.NoRootError
-		emergency   *recipes.EmergencyError
-		unavailable *recipes.UnavailableError
-		stranger    *recipes.NotParticipantError
-		silent      *silentError
-		taken       *recipes.NameTakenError
-		identity    *recipes.IdentityError
-		lists       *recipes.ListsError
-		untrusted   *recipes.UntrustedError
-		noOverride  *recipes.NoOverrideError
-		noApproval  *recipes.NoApprovalError
-		stale       *recipes.StaleTokenError
-		notHeld     *recipes.NotHeldError
-	)
 	switch {
-	case errors.As(err, &usage), errors.As(err, &broken), errors.As(err, &request), errors.As(err, &access), errors.As(err, &stranger),
-		errors.As(err, &identity), errors.As(err, &lists), errors.As(err, &untrusted), errors.As(err, &noOverride), errors.As(err, &noApproval),
-		errors.As(err, &stale), errors.As(err, &notHeld), errors.As(err, &rootless), errors.As(err, &emergency):
+	case isOneOf(err, new(*usageError), new(*config.Errors), new(*recipes.RequestError), new(*recipes.AccessError), new(*recipes.NotParticipantError),
+		new(*recipes.IdentityError), new(*recipes.ListsError), new(*recipes.UntrustedError), new(*recipes.NoOverrideError), new(*recipes.NoApprovalError),
+		new(*recipes.StaleTokenError), new(*recipes.NotHeldError), new(*recipes.NoRootError), new(*recipes.EmergencyError)):
 		return exitConfig
-	case errors.As(err, &unavailable), errors.As(err, &silent), errors.As(err, &taken):
+	case isOneOf(err, new(*recipes.UnavailableError), new(*silentError), new(*recipes.NameTakenError)):
 		return exitNotAcquired
 	}
 	return exitFailed
+}
+
+// isOneOf reports whether errors.As finds one of the targets in err.
+func isOneOf(err error, targets ...any) bool {
+	return slices.ContainsFunc(targets, func(target any) bool { return errors.As(err, target) })
 }

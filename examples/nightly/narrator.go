@@ -124,8 +124,7 @@ func (n *narrator) release(job string, e lockguard.Released) (kind, string) {
 		held = "release not confirmed"
 	}
 	switch {
-	case errors.As(e.Cause, new(*lockguard.PreemptedError)), errors.As(e.Cause, new(*lockguard.LeaseExpiredError)),
-		errors.As(e.Cause, new(*lockguard.OverriddenError)):
+	case priority.PreemptionOf(e.Cause).Kind != "":
 		if e.Err != nil {
 			return stopped, held
 		}

@@ -2,12 +2,12 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -57,14 +57,12 @@ type knownEnd struct {
 }
 
 func releasedEnd(e lockguard.Released) knownEnd {
-	var preempted *lockguard.PreemptedError
-	var over *lockguard.LeaseExpiredError
-	switch {
+	switch c := priority.PreemptionOf(e.Cause); {
 	case e.Cause == nil:
 		return knownEnd{EndReleased, "has released it"}
-	case errors.As(e.Cause, &preempted):
-		return knownEnd{EndPreempted, fmt.Sprintf("has released it, as %s had asked", preempted.By)}
-	case errors.As(e.Cause, &over):
+	case c.Kind == priority.KindPreempted:
+		return knownEnd{EndPreempted, fmt.Sprintf("has released it, as %s had asked", c.By)}
+	case c.Kind == priority.KindLeaseExpired:
 		return knownEnd{EndLeaseExpired, "has released it, as its lease was over"}
 	}
 	return knownEnd{EndReleased, "has released it, interrupted"} // what the cause says is for its log
