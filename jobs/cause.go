@@ -19,7 +19,7 @@ func CauseWord(cause error) string {
 		return ""
 	case kind == priority.KindLeaseExpired:
 		return "lease"
-	case kind == priority.KindLost, kind.IsPreemption():
+	case kind.EndsHold():
 		return string(kind)
 	case errors.As(cause, new(*TimeoutError)):
 		return "timeout"

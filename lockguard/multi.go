@@ -210,7 +210,7 @@ func (b *bundle) begin(ctx context.Context) error {
 			return m.tenure.protect(ctx)
 		})
 		if err != nil {
-			if isCause(err) {
+			if priority.CauseOf(err).Kind.EndsHold() {
 				_, err = b.giveUp(err)
 			}
 			return err
@@ -408,10 +408,4 @@ func (t *tenure) age(h *Hold) (since time.Time, lease time.Duration, nested bool
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.since, t.lease, t.first != h
-}
-
-// isCause reports whether err is why a Hold is interrupted.
-func isCause(err error) bool {
-	kind := priority.CauseOf(err).Kind
-	return kind == priority.KindLost || kind.IsPreemption()
 }

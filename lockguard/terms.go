@@ -244,7 +244,7 @@ func (t *tenure) reconsider(ctx context.Context, set override.Set) {
 	if total <= prolonged {
 		return
 	}
-	if err := t.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !isCause(err) && t.standing() == nil {
+	if err := t.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && t.standing() == nil {
 		t.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
 			"scope", t.claim.about.Scope, "owner", t.claim.owner, "error", err)
 	}

@@ -60,6 +60,9 @@ func refusals() []Kind {
 // IsPreemption reports whether the holder is asked to release the lock.
 func (k Kind) IsPreemption() bool { return slices.Contains(preemptions(), k) }
 
+// EndsHold reports whether the holder is asked to release the lock, or has lost it.
+func (k Kind) EndsHold() bool { return k == KindLost || k.IsPreemption() }
+
 // IsRefusal reports whether the request was not granted.
 func (k Kind) IsRefusal() bool { return slices.Contains(refusals(), k) }
 

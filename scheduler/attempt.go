@@ -97,7 +97,7 @@ func (r *run) countPreemption(err error) int {
 // isFailure reports whether it is the work's own fault: not that its lock, or
 // the scheduler, had to go.
 func (r *run) isFailure(err error) bool {
-	return !isPreemption(err) && !errors.As(err, new(*lockguard.LostError)) && !errors.Is(err, lockguard.ErrShutdown)
+	return !priority.CauseOf(err).Kind.EndsHold() && !errors.Is(err, lockguard.ErrShutdown)
 }
 
 // patience is how long the run waits for its locks: until just before the next

@@ -252,7 +252,7 @@ func (r *run) whyNotStarted(err error) SkipReason {
 		return skipCancelled
 	case errors.As(err, new(*recipes.UnavailableError)):
 		return SkipUnavailable
-	case kind == priority.KindLost, kind.IsPreemption(), kind.IsRefusal():
+	case kind.EndsHold(), kind.IsRefusal():
 		return SkipLock
 	}
 	return ""

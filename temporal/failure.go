@@ -137,17 +137,10 @@ func (a *locked) canceled(err error) error {
 
 // refused is what Temporal hears of an attempt that did not get its lock.
 func (a *locked) refused(err error) error {
-	var (
-		late        *recipes.NotAcquiredError
-		unavailable *recipes.UnavailableError
-		request     *lockguard.RequestError
-		upgrade     *lockguard.UpgradeError
-		ours        *sdk.ApplicationError
-		superseded  *SupersededError
-	)
+	var superseded *SupersededError
 	soon := again(a.lock.retryDelay(a.slip.Yields))
 	switch {
-	case errors.As(err, &ours):
+	case errors.As(err, new(*sdk.ApplicationError)):
 		return err
 	case errors.As(err, &superseded):
 		return a.failure(ErrTypeLockLost, "was not acquired", superseded)
@@ -157,11 +150,11 @@ func (a *locked) refused(err error) error {
 		return a.canceled(sdk.NewCanceledError())
 	case a.outer.Err() != nil, isGone(err), errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
 		return err // nobody hears it
-	case errors.As(err, &request), errors.As(err, &upgrade):
+	case errors.As(err, new(*lockguard.RequestError)), errors.As(err, new(*lockguard.UpgradeError)):
 		return misdeclared(a.info.ActivityType.Name, err)
-	case errors.As(err, &unavailable):
+	case errors.As(err, new(*recipes.UnavailableError)):
 		return a.failure(ErrTypeLockUnavailable, "was not acquired", err, loud)
-	case errors.As(err, &late) && !a.isTry():
+	case errors.As(err, new(*recipes.NotAcquiredError)) && !a.isTry():
 		return a.failure(ErrTypeLockWaitTimeout, "was not acquired", err, forGood)
 	}
 	return a.failure(ErrTypeLockBusy, "was not acquired", err, soon)

@@ -161,10 +161,10 @@ func endedBy(hold context.Context, err error, m membership) error {
 	if err == nil || cause == nil {
 		return err
 	}
-	lost, isLost := errors.AsType[*lockguard.LostError](cause)
-	if !isLost && !priority.CauseOf(cause).Kind.IsPreemption() {
+	if !priority.CauseOf(cause).Kind.EndsHold() {
 		return err
 	}
+	lost, isLost := errors.AsType[*lockguard.LostError](cause)
 	i, _ := interruptionBy(cause, m.Reference)
 	final := !isLost || lost.Reason != recipes.LossSession
 	if !final {
