@@ -199,10 +199,8 @@ func shutdownCause(caller context.Context, scope string) error {
 
 // notAcquired says which lock was not acquired, and why, unless err says so.
 func notAcquired(ctx context.Context, scope string, err error) error {
-	if cause, ok := errors.AsType[priority.Cause](err); ok {
-		if kind := cause.Info().Kind; kind == priority.KindLost || kind.IsRefusal() {
-			return err
-		}
+	if priority.RefusalOf(err).Kind != "" || priority.CauseOf(err).Kind == priority.KindLost {
+		return err
 	}
 	for _, why := range []error{context.Cause(ctx), ctx.Err()} {
 		if why != nil && !errors.Is(err, why) {

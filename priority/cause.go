@@ -74,6 +74,9 @@ func CauseOf(err error) CauseInfo { return causeOf(err, Kinds()) }
 // returns the zero value.
 func PreemptionOf(err error) CauseInfo { return causeOf(err, preemptions()) }
 
+// RefusalOf returns the refusal that err is or wraps, whatever else it does. Without one it returns the zero value.
+func RefusalOf(err error) CauseInfo { return causeOf(err, refusals()) }
+
 // causeOf looks for causes of these kinds, the one that counts most first.
 func causeOf(err error, kinds []Kind) (found CauseInfo) {
 	rank := len(kinds)

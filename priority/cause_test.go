@@ -53,6 +53,12 @@ func TestPreemptionIsFoundBesideALoss(t *testing.T) {
 	require.Equal(t, asked.CauseInfo, priority.PreemptionOf(err))
 }
 
+func TestRefusalIsFoundBesideAPreemption(t *testing.T) {
+	err := cause{CauseInfo: priority.CauseInfo{Kind: priority.KindFrozen, Scope: "a"}, err: of(priority.KindPreempted, "outer")}
+	require.Equal(t, priority.KindPreempted, priority.CauseOf(err).Kind)
+	require.Equal(t, "a", priority.RefusalOf(err).Scope)
+}
+
 func TestOtherErrorsHaveNoCause(t *testing.T) {
 	for _, err := range []error{nil, errors.New("x"), fmt.Errorf("x: %w", errors.ErrUnsupported)} {
 		require.Zero(t, priority.CauseOf(err))
