@@ -25,7 +25,7 @@ func CauseWord(cause error) string {
 		return "timeout"
 	case errors.Is(cause, lockguard.ErrShutdown):
 		return "shutdown"
-	case errors.Is(cause, ErrAtRisk):
+	case errors.Is(cause, lockguard.ErrAtRisk):
 		return "at-risk"
 	case errors.As(cause, new(*SignalError)):
 		return "signal"

@@ -148,13 +148,13 @@ func (c *Command) Run(ctx context.Context, run Run) error {
 }
 
 // run runs c under h, which may be nil.
-func (c *Command) run(ctx context.Context, run Run, h hold) error {
+func (c *Command) run(ctx context.Context, run Run, h lockguard.WorkHold) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
 	name := c.Argv[0]
-	watched := watch(ctx, run, h)
-	if cause := watched.over(); cause != nil {
+	signals := lockguard.NewStopSignals(ctx, h, run.Lost)
+	if cause := signals.Cause(); cause != nil {
 		return &StoppedError{Command: name, Cause: cause}
 	}
 
@@ -192,7 +192,7 @@ func (c *Command) run(ctx context.Context, run Run, h hold) error {
 	}
 	out.started()
 
-	s := &supervisor{command: c, watched: watched, group: g, log: run.logger().With("command", name, "pid", g.id)}
+	s := &supervisor{command: c, signals: signals, group: g, log: run.logger().With("command", name, "pid", g.id)}
 	if g.unguarded != nil {
 		s.stop(g.unguarded, time.Now())
 	}

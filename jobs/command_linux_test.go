@@ -144,7 +144,7 @@ func TestCommandIsNotStartedWhenItWouldBeToldToGo(t *testing.T) {
 			h.lose(lost)
 			return lost
 		},
-		"lock at risk": func(h *fakeHold) error { close(h.atRisk); return ErrAtRisk },
+		"lock at risk": func(h *fakeHold) error { close(h.atRisk); return lockguard.ErrAtRisk },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHold(t)

@@ -14,10 +14,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// ErrAtRisk is why a command was stopped whose lock may soon be lost: ZooKeeper
-// does not answer, and only just enough time is left to stop in order.
-var ErrAtRisk = errors.New("ZooKeeper does not answer and the lock may soon be lost")
-
 // StartError says that a command could not be started at all: it was not
 // found, is not executable, has no such directory to run in, or cannot be
 // guarded. Nothing has run.
@@ -82,7 +78,7 @@ func (e *ExitError) ExitCode() int {
 // StoppedError says that a command was told to go, or was not started because
 // it would have been. errors.Is and errors.As find the cause, then the exit.
 type StoppedError struct {
-	Cause   error      // of the context; or ErrAtRisk, or a *SignalError
+	Cause   error      // of the context; or lockguard.ErrAtRisk, or a *SignalError
 	Command string     // Argv[0]
 	Exit    *ExitError // how it ended; nil if it exited with 0 or never ran
 	Killed  bool       // it had to be killed

@@ -166,29 +166,29 @@ func (r *HTTP) Run(ctx context.Context, run Run) error {
 }
 
 // run makes the request under h, which may be nil.
-func (r *HTTP) run(ctx context.Context, run Run, h hold) error {
+func (r *HTTP) run(ctx context.Context, run Run, h lockguard.WorkHold) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	watched := watch(ctx, run, h)
+	signals := lockguard.NewStopSignals(ctx, h, run.Lost)
 	target, err := url.Parse(r.URL)
 	if err != nil {
 		return err // it is valid
 	}
 	failure := &CallError{Method: r.method(), URL: redacted(target)}
-	if failure.Cause = watched.over(); failure.Cause != nil {
+	if failure.Cause = signals.Cause(); failure.Cause != nil {
 		return failure
 	}
 	var sent atomic.Bool
 	failed := func(err error) error {
 		failure.Sent = sent.Load()
-		if failure.Cause = watched.over(); failure.Cause == nil {
+		if failure.Cause = signals.Cause(); failure.Cause == nil {
 			failure.Err = err
 		}
 		return failure
 	}
 
-	ctx, stop := watched.context()
+	ctx, stop := signals.Context()
 	defer stop()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, r.method(), r.URL, bytes.NewReader(r.Body))
@@ -218,7 +218,7 @@ func (r *HTTP) run(ctx context.Context, run Run, h hold) error {
 }
 
 // fill writes the headers.
-func (r *HTTP) fill(request *http.Request, run Run, h hold) {
+func (r *HTTP) fill(request *http.Request, run Run, h lockguard.WorkHold) {
 	for name, values := range r.Header {
 		for _, value := range values {
 			request.Header.Add(name, value)

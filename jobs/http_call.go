@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,21 +50,6 @@ func follow(next *http.Request, via []*http.Request) error {
 		return fmt.Errorf("it was redirected more than %d times", maxRedirects)
 	}
 	return nil
-}
-
-// context returns one that ends with whatever ends the right to run.
-func (w watched) context() (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(w.ctx)
-	go func() {
-		select {
-		case <-ctx.Done():
-		case <-w.hold.Done():
-		case <-w.lost:
-		case <-w.atRisk:
-		}
-		cancel(w.over())
-	}()
-	return ctx, func() { cancel(nil) }
 }
 
 // maxSnippet is how much of an unexpected answer its error tells.

@@ -233,7 +233,7 @@ func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 		"its preemption":             {func(h *fakeHold, _ context.CancelCauseFunc) { h.end(gone) }, gone},
 		"the loss of its lock":       {func(h *fakeHold, _ context.CancelCauseFunc) { h.lose(lost) }, lost},
 		"the loss alone":             {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.lost) }, &lockguard.LostError{}},
-		"a lock that may be lost":    {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.atRisk) }, ErrAtRisk},
+		"a lock that may be lost":    {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.atRisk) }, lockguard.ErrAtRisk},
 		"the loss in a cleanup hook": {func(h *fakeHold, _ context.CancelCauseFunc) { close(h.lost) }, &lockguard.LostError{}},
 		"the loss of its run":        {func(*fakeHold, context.CancelCauseFunc) { close(lostRun) }, &lockguard.LostError{}},
 	} {
@@ -255,7 +255,7 @@ func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(parent)
 			defer cancel(nil)
 			ended := make(chan error, 1)
-			run, under := Run{}, hold(h)
+			run, under := Run{}, lockguard.WorkHold(h)
 			if name == "the loss of its run" {
 				run.Lost, under = lostRun, nil
 			}
@@ -440,7 +440,7 @@ func TestCauseWords(t *testing.T) {
 		"lost":       &lockguard.LostError{},
 		"timeout":    &TimeoutError{},
 		"shutdown":   &lockguard.ShutdownError{Err: lockguard.ErrShutdown},
-		"at-risk":    ErrAtRisk,
+		"at-risk":    lockguard.ErrAtRisk,
 		"signal":     &StoppedError{Cause: &SignalError{}},
 		"cancelled":  &lockguard.ShutdownError{Err: context.Canceled},
 		"overridden": &lockguard.OverriddenError{},

@@ -216,12 +216,6 @@ func (j Job) Owned() []lockguard.Requirement {
 		if len(r.Labels) == 0 {
 			r.Labels = j.Labels
 		}
-		if owned[i].Job == "" {
-			owned[i].Job = j.Name
-		}
-		if owned[i].Labels == nil {
-			owned[i].Labels = j.Labels
-		}
 	}
 	return owned
 }

@@ -111,7 +111,7 @@ func runAs(t *testing.T, as Run, h *fakeHold, cleanup time.Duration, script stri
 	for _, option := range options {
 		option(c)
 	}
-	var under hold = h
+	var under lockguard.WorkHold = h
 	if as.Lost != nil {
 		under, c.CleanupTimeout = nil, 2*patience // what is lost is no lock of package lockguard
 	}
@@ -222,4 +222,13 @@ func noChildren(t *testing.T) {
 	t.Helper()
 	pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 	require.ErrorIs(t, err, syscall.ECHILD, "child %d is left", pid)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

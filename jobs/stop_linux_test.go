@@ -276,7 +276,7 @@ func TestCommandThatGoesInTimeSaysWhyItHadTo(t *testing.T) {
 	}{
 		"at risk": {
 			obedient, func(h *fakeHold, _ *running) { close(h.atRisk) },
-			&StoppedError{Cause: ErrAtRisk, Exit: &ExitError{Command: "/bin/sh", Code: 3}},
+			&StoppedError{Cause: lockguard.ErrAtRisk, Exit: &ExitError{Command: "/bin/sh", Code: 3}},
 		},
 		"and exits with zero": {
 			`trap 'kill -9 $!; exit 0' TERM; sleep 1000 & echo ready; wait`,

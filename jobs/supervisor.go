@@ -7,12 +7,15 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A supervisor sees a running command to its end.
 type supervisor struct {
 	command  *Command
-	watched  watched
+	signals  lockguard.StopSignals
 	group    *group
 	terminal *terminal
 	log      *slog.Logger
@@ -28,8 +31,8 @@ type supervisor struct {
 
 // supervise returns when nobody of the group is left.
 func (s *supervisor) supervise() {
-	w := s.watched
-	work, hold, lost, atRisk, signals := w.ctx.Done(), w.hold.Done(), w.lost, w.atRisk, s.command.Signals
+	w := s.signals
+	work, hold, lost, atRisk, signals := w.Work.Done(), w.Hold.Done(), w.Lost, w.AtRisk, s.command.Signals
 	for {
 		var end <-chan time.Time
 		if s.endTimer != nil {
@@ -43,16 +46,16 @@ func (s *supervisor) supervise() {
 			return
 		case <-work:
 			work = nil
-			s.askToGo(context.Cause(w.ctx))
+			s.askToGo(context.Cause(w.Work))
 		case <-hold:
 			hold = nil
-			s.askToGo(context.Cause(w.hold))
+			s.askToGo(context.Cause(w.Hold))
 		case <-lost:
 			lost = nil
-			s.stop(w.loss, time.Now())
+			s.stop(w.LossCause(), time.Now())
 		case <-atRisk:
 			atRisk = nil
-			s.askToGo(ErrAtRisk)
+			s.askToGo(lockguard.ErrAtRisk)
 		case sig, open := <-signals:
 			if !open {
 				signals = nil
@@ -70,7 +73,7 @@ func (s *supervisor) supervise() {
 
 // askToGo ends the group with the grace that goes with cause.
 func (s *supervisor) askToGo(cause error) {
-	s.stop(cause, s.watched.graceEnd(cause, s.command.cleanup()))
+	s.stop(cause, s.signals.GraceEnd(cause, s.command.cleanup()))
 }
 
 // stop ends the group: SIGTERM now, SIGKILL at end. The earliest end of
@@ -227,8 +230,8 @@ func (s *supervisor) outcome() error {
 	exit, err := s.group.exit()
 	switch cause := s.cause; {
 	case cause != nil:
-		if closed(s.watched.lost) && (errors.Is(cause, ErrAtRisk) || errors.Is(cause, s.watched.loss)) {
-			cause = s.watched.lossCause() // by now a context may say more
+		if s.signals.IsLost() && (errors.Is(cause, lockguard.ErrAtRisk) || priority.CauseOf(cause).Kind == priority.KindLost) {
+			cause = s.signals.LossCause() // by now a context may say more
 		}
 		return &StoppedError{Command: s.command.Argv[0], Cause: cause, Exit: exit, Killed: s.killed}
 	case err != nil:

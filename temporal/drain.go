@@ -181,3 +181,12 @@ func (h *host) drain(ctx context.Context) {
 	}
 	h.tickets.drain(ctx, end)
 }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

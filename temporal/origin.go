@@ -52,7 +52,7 @@ func OriginOf(ctx workflow.Context) (origin Origin, ok bool, err error) {
 	return origin, true, nil
 }
 
-func originOf(run jobs.Run, h hold) Origin {
+func originOf(run jobs.Run, h lockguard.WorkHold) Origin {
 	o := Origin{Cause: jobs.CauseWord(run.Cause), Job: run.Job, Run: run.Attempt}
 	if !run.Scheduled.IsZero() {
 		instant := run.Scheduled.UTC()

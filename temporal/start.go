@@ -180,14 +180,17 @@ func (w *StartWorkflow) Run(ctx context.Context, run jobs.Run) error {
 }
 
 // run runs w under h, which may be nil.
-func (w *StartWorkflow) run(ctx context.Context, run jobs.Run, h hold) error {
+func (w *StartWorkflow) run(ctx context.Context, run jobs.Run, h lockguard.WorkHold) error {
 	if err := w.Validate(); err != nil {
 		return err
 	}
 	if run.Key() == "" {
 		return &lockguard.RequestError{Field: "run", Reason: "has neither an instant nor an attempt to name the workflow by; run it as a jobs.Job"}
 	}
-	a := &attempt{StartWorkflow: w, ctx: ctx, run: run, right: rightOf(ctx, run, h)}
+	a := &attempt{StartWorkflow: w, ctx: ctx, run: run, signals: lockguard.NewStopSignals(ctx, h, run.Lost)}
+	if run.Cause != nil {
+		a.signals = a.signals.InHook()
+	}
 	a.id = w.IDPrefix + run.Key()
 	if run.Cause != nil {
 		a.id += "-cleanup"
@@ -195,7 +198,7 @@ func (w *StartWorkflow) run(ctx context.Context, run jobs.Run, h hold) error {
 			a.id += "-" + h.Info().Token.String()
 		}
 	}
-	if cause := a.right.over(); cause != nil {
+	if cause := a.signals.Cause(); cause != nil {
 		return &StoppedError{Cause: cause, ID: a.id, Workflow: w.Workflow}
 	}
 	if err := a.start(originOf(run, h)); err != nil || !w.Wait {
@@ -207,9 +210,9 @@ func (w *StartWorkflow) run(ctx context.Context, run jobs.Run, h hold) error {
 // An attempt is one run of a StartWorkflow.
 type attempt struct {
 	*StartWorkflow
-	ctx   context.Context
-	run   jobs.Run
-	right right
+	ctx     context.Context
+	run     jobs.Run
+	signals lockguard.StopSignals
 
 	id        string
 	execution client.WorkflowRun // nil: not known to be there
@@ -236,7 +239,7 @@ func (a *attempt) start(origin Origin) error {
 	if a.Wait {
 		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
 	}
-	ctx, stop := a.right.context()
+	ctx, stop := a.signals.Context()
 	defer stop()
 	execution, err := a.Client.ExecuteWorkflow(ctx, options, a.Workflow, a.Args...)
 	if there, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
@@ -245,7 +248,7 @@ func (a *attempt) start(origin Origin) error {
 		return nil
 	}
 	if err != nil {
-		if cause := a.right.over(); cause != nil {
+		if cause := a.signals.Cause(); cause != nil {
 			return a.notStarted(cause)
 		}
 		return &StartError{Err: err, ID: a.id, Workflow: a.Workflow}

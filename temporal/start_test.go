@@ -88,7 +88,7 @@ func TestWorkflowIDs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, h := newFakeServer(), newFakeHold(t)
-			var lock hold
+			var lock lockguard.WorkHold
 			if c.lock {
 				lock = h
 			}
@@ -211,7 +211,7 @@ func TestWorkflowIsNotStartedWhenItWouldBeToldToGo(t *testing.T) {
 	for name, end := range map[string]func(h *fakeHold) error{
 		"context over": func(h *fakeHold) error { h.end(errOver); return errOver },
 		"lock lost":    func(h *fakeHold) error { close(h.lost); return &lockguard.LostError{Scope: h.info.Requirement.Scope} },
-		"lock at risk": func(h *fakeHold) error { close(h.atRisk); return jobs.ErrAtRisk },
+		"lock at risk": func(h *fakeHold) error { close(h.atRisk); return lockguard.ErrAtRisk },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, h := newFakeServer(), newFakeHold(t)

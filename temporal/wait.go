@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
 
-	"github.com/lockkeeper/lockkeeper/jobs"
+	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
 // requestTimeout bounds a request that has to be made when the time is over.
@@ -58,8 +59,8 @@ func (a *attempt) wait() error {
 
 // supervise returns how the workflow was closed, or that it was not in time.
 func (w *waiting) supervise() (how closing, closed bool) {
-	r := w.right
-	work, hold, lost, atRisk := r.ctx.Done(), r.hold.Done(), r.lost, r.atRisk
+	s := w.signals
+	work, hold, lost, atRisk := s.Work.Done(), s.Hold.Done(), s.Lost, s.AtRisk
 	for {
 		var end <-chan time.Time
 		if w.endTimer != nil {
@@ -70,16 +71,16 @@ func (w *waiting) supervise() (how closing, closed bool) {
 			return how, true
 		case <-work:
 			work = nil
-			w.askToGo(context.Cause(r.ctx))
+			w.askToGo(context.Cause(s.Work))
 		case <-hold:
 			hold = nil
-			w.askToGo(context.Cause(r.hold))
+			w.askToGo(context.Cause(s.Hold))
 		case <-lost:
 			lost = nil
-			w.askToGo(r.lossCause())
+			w.askToGo(s.LossCause())
 		case <-atRisk:
 			atRisk = nil
-			w.askToGo(jobs.ErrAtRisk)
+			w.askToGo(lockguard.ErrAtRisk)
 		case <-end:
 			return closing{}, false
 		}
@@ -89,7 +90,10 @@ func (w *waiting) supervise() (how closing, closed bool) {
 // askToGo has the workflow cancelled, with the grace that goes with cause: the
 // earliest of several.
 func (w *waiting) askToGo(cause error) {
-	end := w.right.graceEnd(cause, w.CancelTimeout)
+	end := w.signals.GraceEnd(cause, cmp.Or(w.CancelTimeout, DefaultCancelTimeout))
+	if own := time.Now().Add(w.CancelTimeout); w.CancelTimeout > 0 && own.Before(end) {
+		end = own
+	}
 	if w.Terminate {
 		end = end.Add(-min(requestTimeout, max(0, time.Until(end)/4))) // it takes time, too
 	}

@@ -57,7 +57,7 @@ func finished(result, err error) error {
 	switch {
 	case isLost && wasTaken(lost) && hadToGo(result): // by force, after its grace
 		return &codeError{exitPreempted, result.Error()}
-	case isLost, errors.Is(result, jobs.ErrAtRisk):
+	case isLost, errors.Is(result, lockguard.ErrAtRisk):
 		return &codeError{exitLost, err.Error()}
 	case hadToGo(result):
 		return &codeError{exitPreempted, result.Error()}

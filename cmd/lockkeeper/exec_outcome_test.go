@@ -60,7 +60,7 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 		{name: "lost when it had ended by itself", guard: session, code: 77},
 		{name: "taken before it heard that it was to go", guard: taken, code: 77},
 		{name: "deleted by an administrator", result: killed(deleted), code: 77},
-		{name: "at risk", result: stopped(jobs.ErrAtRisk), code: 77},
+		{name: "at risk", result: stopped(lockguard.ErrAtRisk), code: 77},
 		{name: "signal", result: stopped(&jobs.SignalError{Signal: syscall.SIGINT}), code: 130, silent: true},
 		{name: "signal, and killed", result: killed(&jobs.SignalError{Signal: syscall.SIGTERM}), code: 143},
 	} {
