@@ -43,49 +43,34 @@ func acquire[G interface {
 		}
 	}
 
-	type outcome struct {
-		g   G
-		err error
-	}
-	outcomes := make(chan outcome, 1)
-	c.backlog.Go(func() {
-		g, err := run(limited)
-		outcomes <- outcome{g, err}
-	})
-	select {
-	case o := <-outcomes:
-		return o.g, o.err
-	case <-limited.Done():
-	}
-	// Leaving takes one round trip, unless ZooKeeper is silent.
-	timer := time.NewTimer(leaveBudget)
-	defer timer.Stop()
-	select {
-	case o := <-outcomes:
-		return o.g, o.err
-	case <-timer.C:
+	g, left, err := inBackground(limited, c, leaveBudget, func() (G, error) { return run(limited) }, giveBack[G])
+	if !left {
+		return g, err
 	}
 	n.mute()
-	var none G
-	c.backlog.Go(func() {
-		o := <-outcomes
-		if o.g == none {
-			return
-		}
-		if g, ok := any(o.g).(*Grant); ok {
-			// It has to be one, to be handed on.
-			if _, err := g.Token(context.Background()); err != nil {
-				return
-			}
-		}
-		_ = o.g.Release(context.Background())
-	})
-	err := context.Cause(limited)
 	switch {
 	case errors.Is(err, errTrySlow):
 		err = c.unavailable()
 	case errors.Is(err, errAcquireTimeout):
 		err = &NotAcquiredError{Scope: what, Waited: time.Since(start), Err: c.unavailable()}
 	}
-	return none, err
+	return g, err
+}
+
+// giveBack releases what was granted to a call that had left.
+func giveBack[G interface {
+	comparable
+	Release(ctx context.Context) error
+}](g G, _ error) {
+	var none G
+	if g == none {
+		return
+	}
+	if g, ok := any(g).(*Grant); ok {
+		// It has to be one, to be handed on.
+		if _, err := g.Token(context.Background()); err != nil {
+			return
+		}
+	}
+	_ = g.Release(context.Background())
 }

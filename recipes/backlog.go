@@ -1,6 +1,10 @@
 package recipes
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // backlog counts work that goes on after its caller has left: undoing what
 // was requested too late, giving back what could not be given back at once.
@@ -42,4 +46,44 @@ func (b *backlog) done() <-chan struct{} {
 		b.empty = make(chan struct{})
 	}
 	return b.empty
+}
+
+// inBackground runs f and returns its outcome. When ctx ends, f, which may know of
+// that, has patience to end. Then it is left: f goes on, its outcome goes to late,
+// which may be nil, and the error is the cause of ctx.
+func inBackground[T any](ctx context.Context, c *Client, patience time.Duration, f func() (T, error), late func(T, error)) (v T, left bool, err error) {
+	if ctx.Done() == nil {
+		v, err = f()
+		return v, false, err
+	}
+	type outcome struct {
+		v   T
+		err error
+	}
+	outcomes := make(chan outcome, 1)
+	c.backlog.Go(func() {
+		v, err := f()
+		outcomes <- outcome{v, err}
+	})
+	select {
+	case o := <-outcomes:
+		return o.v, false, o.err
+	case <-ctx.Done():
+	}
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case o := <-outcomes:
+			return o.v, false, o.err
+		case <-timer.C:
+		}
+	}
+	if late != nil {
+		c.backlog.Go(func() {
+			o := <-outcomes
+			late(o.v, o.err)
+		})
+	}
+	return v, true, context.Cause(ctx)
 }

@@ -68,35 +68,10 @@ func inSessions[T any](ctx context.Context, c *Client, op func(*session) (T, err
 func leaving[T any](ctx context.Context, c *Client, what string, f func() (T, error), undo func(T)) (T, error) {
 	c.requested(what, 1)
 	defer c.requested(what, -1)
-	if ctx.Done() == nil {
-		return f()
-	}
-	type outcome struct {
-		v   T
-		err error
-	}
-	outcomes := make(chan outcome, 1)
-	c.backlog.Go(func() {
-		v, err := f()
-		outcomes <- outcome{v, err}
-	})
-	select {
-	case o := <-outcomes:
-		return o.v, o.err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(leaveBudget)
-	defer timer.Stop()
-	select {
-	case o := <-outcomes:
-		return o.v, o.err
-	case <-timer.C:
-	}
-	c.backlog.Go(func() {
-		if o := <-outcomes; o.err == nil && undo != nil {
-			undo(o.v)
+	v, _, err := inBackground(ctx, c, leaveBudget, f, func(v T, err error) {
+		if err == nil && undo != nil {
+			undo(v)
 		}
 	})
-	var none T
-	return none, context.Cause(ctx)
+	return v, err
 }

@@ -434,31 +434,8 @@ func call[T any](ctx context.Context, s *session, op func(*zk.Conn) (T, error)) 
 // promptly runs f, which sends requests, and returns when f does or when ctx
 // ends. Then f goes on in the background, and its outcome goes to late.
 func promptly[T any](ctx context.Context, c *Client, f func() (T, error), late func(T, error)) (T, error) {
-	if ctx.Done() == nil {
-		return f()
-	}
-	type outcome struct {
-		v   T
-		err error
-	}
-	outcomes := make(chan outcome, 1)
-	c.backlog.Go(func() {
-		v, err := f()
-		outcomes <- outcome{v, err}
-	})
-	select {
-	case o := <-outcomes:
-		return o.v, o.err
-	case <-ctx.Done():
-	}
-	if late != nil {
-		c.backlog.Go(func() {
-			o := <-outcomes
-			late(o.v, o.err)
-		})
-	}
-	var none T
-	return none, context.Cause(ctx)
+	v, _, err := inBackground(ctx, c, 0, f, late)
+	return v, err
 }
 
 // classify tells errors that say something about the data from those that say
