@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -17,13 +18,11 @@ type Approvals struct {
 	// such a request fails.
 	Asked bool
 
-	// Deadline is how long somebody has to decide. Defaults to
-	// DefaultApprovalDeadline.
-	Deadline time.Duration
-
-	// Rules decide by themselves: the first one that fits does. Where none fits,
-	// people are asked.
-	Rules []ApprovalRule
+	// Policy says how long somebody has to decide, by default
+	// emergency.DefaultDeadline, and what is decided without asking. The Name of a
+	// rule says its path and what it says, for example "approvals.rules[0] (victim
+	// batch, requestor critical: force)".
+	emergency.Policy
 
 	// Temporal has people asked in workflows. nil: on the board in ZooKeeper.
 	Temporal *TemporalApprovals
@@ -51,39 +50,12 @@ const (
 	TrustTemporal  Trust = "temporal"  // those of everybody whom the Temporal server lets update the workflow
 )
 
-// DefaultApprovalDeadline is how long somebody has to decide about a request.
-const DefaultApprovalDeadline = 15 * time.Minute
-
-// An ApprovalRule decides about the requests that it fits.
-type ApprovalRule struct {
-	// Victim and Requestor say whom it fits: each holder that is in the way, and
-	// the request, with its scope.
-	Victim, Requestor override.Match
-
-	// Then is the decision.
-	Then ApprovalDecision
-
-	// Text names the rule for people, for example "approvals.rules[0] (victim
-	// batch, requestor critical: force)".
-	Text string
-}
-
-// An ApprovalDecision is what becomes of a request.
-type ApprovalDecision string
-
-// What a rule decides.
-const (
-	ApprovalForce ApprovalDecision = "force" // the lock is taken
-	ApprovalDeny  ApprovalDecision = "deny"  // the request fails
-	ApprovalAsk   ApprovalDecision = "ask"   // people decide
-)
-
 var approvalsShape = shape{
 	name:    "approvals",
 	example: "write it like {deadline: 15m, rules: [{when: {victim: batch}, then: force}]}",
 	keys: []key{
-		to("deadline", positive, DefaultApprovalDeadline, "How long somebody has to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
-		to("rules", of[[]ApprovalRule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking anybody: the first rule that fits.", func(a *Approvals) *[]ApprovalRule { return &a.Rules }),
+		to("deadline", positive, emergency.DefaultDeadline, "How long somebody has to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
+		to("rules", of[[]emergency.Rule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking anybody: the first rule that fits.", func(a *Approvals) *[]emergency.Rule { return &a.Rules }),
 		compared(by("temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper.", (*reader).approvalsTemporal),
 			func(a *Approvals) *TemporalApprovals { return a.Temporal }, nil),
 	},
@@ -116,7 +88,7 @@ var ruleShape = shape{
 	example: "write it like {when: {victim: batch, requestor: critical}, then: force}",
 	keys: []key{
 		apart("when", like(&whenShape), "", "Whom it fits; without it, everybody."),
-		needed(to("then", choice[ApprovalDecision](ApprovalForce, ApprovalDeny, ApprovalAsk), "", "force takes the lock, deny lets the request fail, ask leaves it to people.", func(r *ApprovalRule) *ApprovalDecision { return &r.Then }), "write then: force, deny or ask"),
+		needed(to("then", choice[emergency.Verdict](emergency.Force, emergency.Deny, emergency.Ask), "", "force takes the lock, deny lets the request fail, ask leaves it to people.", func(r *emergency.Rule) *emergency.Verdict { return &r.Then }), "write then: force, deny or ask"),
 	},
 	hints: map[string]string{"if": `did you mean "when"?`, "victim": "write it under when", "requestor": "write it under when", "scope": "write it under when"},
 }
@@ -150,7 +122,7 @@ var partyShape = shape{
 	hints: map[string]string{"priority": "write the number or the class itself, without a mapping", "owner": `did you mean "job"?`, "name": `did you mean "job"?`},
 }
 
-func (r *reader) rules(v value) (rules []ApprovalRule, ok bool) {
+func (r *reader) rules(v value) (rules []emergency.Rule, ok bool) {
 	items, ok := r.items(v, "write a list like [{when: {victim: batch, requestor: critical}, then: force}]")
 	var last value // a rule that leaves nothing to those behind it
 	for _, item := range items {
@@ -195,7 +167,7 @@ func (r *reader) escalateAfter(v value, s *temporal.EscalationStep) {
 }
 
 // rule reads a rule. It reports whether it fits everybody.
-func (r *reader) rule(v value) (rule ApprovalRule, all bool) {
+func (r *reader) rule(v value) (rule emergency.Rule, all bool) {
 	o, ok := r.section(v, &ruleShape, &rule)
 	if !ok {
 		return rule, false
@@ -214,7 +186,7 @@ func (r *reader) rule(v value) (rule ApprovalRule, all bool) {
 	if all {
 		text = "all, "
 	}
-	rule.Text = fmt.Sprintf("%s (%s: %s)", v.path, text[:len(text)-len(", ")], rule.Then)
+	rule.Name = fmt.Sprintf("%s (%s: %s)", v.path, text[:len(text)-len(", ")], rule.Then)
 	return rule, all && o.exists()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -18,7 +19,7 @@ const classes = "priorities: {classes: {critical: 90, batch: 20, lowest: 0}}\n"
 func TestEmergencyHasCarefulDefaults(t *testing.T) {
 	cfg := mustParse(t, file(""))
 	require.Equal(t, Emergency{MaxDuration: 24 * time.Hour}, cfg.Emergency)
-	require.Equal(t, Approvals{Deadline: 15 * time.Minute}, cfg.Approvals)
+	require.Equal(t, Approvals{Policy: emergency.Policy{Deadline: 15 * time.Minute}}, cfg.Approvals)
 	require.Equal(t, Audit{Keep: 10_000}, cfg.Audit)
 }
 
@@ -48,10 +49,10 @@ func TestRulesOfApprovalsFitWhomTheyName(t *testing.T) {
 		"approvals.rules[2] (victim job nightly-* below 90, requestor everything above 50, scope db/*: deny)",
 		"approvals.rules[3] (all: ask)",
 	} {
-		require.Equal(t, want, rules[i].Text)
+		require.Equal(t, want, rules[i].Name)
 	}
-	require.Equal(t, []ApprovalDecision{ApprovalForce, ApprovalAsk, ApprovalDeny, ApprovalAsk},
-		[]ApprovalDecision{rules[0].Then, rules[1].Then, rules[2].Then, rules[3].Then})
+	require.Equal(t, []emergency.Verdict{emergency.Force, emergency.Ask, emergency.Deny, emergency.Ask},
+		[]emergency.Verdict{rules[0].Then, rules[1].Then, rules[2].Then, rules[3].Then})
 
 	levels := func(m override.Match) (fit []priority.Level) {
 		for level := range priority.Level(200) {

@@ -64,7 +64,7 @@ type Policy struct {
 	Rules []Rule
 }
 
-// A Forum is where people are asked: a board in ZooKeeper (OnBoard), or
+// A Forum is where people are asked: the board in ZooKeeper (OnBoard), or
 // workflows of a Temporal server (temporal.NewApprovals).
 type Forum interface {
 	// Ask puts a question before people and returns their answer, or that of the

@@ -45,14 +45,8 @@ func (f boardForum) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 func (f boardForum) askOnce(ctx context.Context, q lockguard.Question, patience time.Duration) (answer lockguard.Answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errDeadline)
 	defer cancel()
-	r := recipes.ApprovalRequest{
-		Scope: q.Subject.Scope, Job: q.Job, Labels: q.Labels, Reason: q.Subject.Message,
-		Requestor: recipes.AuditParty{Owner: q.Subject.Owner, Priority: q.Subject.Priority},
-		Waited:    q.Err.Waited, Deadline: patience,
-	}
-	for _, h := range q.Holders {
-		r.Holders = append(r.Holders, h.Party())
-	}
+	r := q.Request()
+	r.Deadline = patience
 	open, err := f.board.Open(ctx, r)
 	if err != nil {
 		return answer, err
@@ -70,7 +64,7 @@ func (f boardForum) askOnce(ctx context.Context, q lockguard.Question, patience 
 	if err != nil {
 		return answer, err
 	}
-	answer.Decision = lockguard.Decision{ID: open.ID(), By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}
-	answer.Approved, answer.Person, answer.Recorded = d.Approved, true, true // who decides tells
+	answer = lockguard.AnswerOf(open.ID(), d)
+	answer.Person, answer.Recorded = true, true // who decides tells
 	return answer, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -104,33 +103,34 @@ func (o *Operator) Clear(ctx context.Context, id string, by By) (was override.Ov
 	return was, act, err
 }
 
-// Decide answers a question of the board in ZooKeeper, and returns it and the name
-// of the act. The error is a *recipes.NoApprovalError when there is no such
-// question.
-func (o *Operator) Decide(ctx context.Context, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
-	all, unreadable, err := o.client.Approvals().List(ctx)
-	if err != nil {
-		return about, "", err
-	}
-	for _, u := range unreadable {
-		if u.Name == id {
-			return about, "", fmt.Errorf("approval %q not decided: the question cannot be read: %s", id, u)
-		}
-	}
-	for _, a := range all {
-		if a.ID == id {
-			act, err = o.OnRecord(ctx, DecisionEntry(a, d), func(*recipes.AuditEntry) error { return o.client.Approvals().Decide(ctx, id, d) })
-			if err == nil {
-				a.Decision = &d
-			}
-			return a, act, err
-		}
-	}
-	return about, "", &recipes.NoApprovalError{ID: id} // nothing that would have to be on record
+// Questions are where a decision goes: a *recipes.ApprovalBoard, or
+// temporal.Approvals.
+type Questions interface {
+	Find(ctx context.Context, id string) (recipes.Approval, error)
+	Decide(ctx context.Context, id string, d recipes.Decision) error
 }
 
-// DecisionEntry is what is on record of a decision.
-func DecisionEntry(a recipes.Approval, d recipes.Decision) recipes.AuditEntry {
+// Decide answers a question of the board in ZooKeeper, as DecideIn does.
+func (o *Operator) Decide(ctx context.Context, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
+	return o.DecideIn(ctx, o.client.Approvals(), id, d)
+}
+
+// DecideIn answers a question once that is on record, and returns it and the name
+// of the act. The error is a *recipes.NoApprovalError when there is no such
+// question; then there is nothing that would have to be on record.
+func (o *Operator) DecideIn(ctx context.Context, questions Questions, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
+	if about, err = questions.Find(ctx, id); err != nil {
+		return about, "", err
+	}
+	act, err = o.OnRecord(ctx, decisionEntry(about, d), func(*recipes.AuditEntry) error { return questions.Decide(ctx, id, d) })
+	if err == nil {
+		about.Decision = &d
+	}
+	return about, act, err
+}
+
+// decisionEntry is what is on record of a decision.
+func decisionEntry(a recipes.Approval, d recipes.Decision) recipes.AuditEntry {
 	return recipes.AuditEntry{
 		Action: recipes.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
 		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": d.Word()},

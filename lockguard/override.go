@@ -143,6 +143,21 @@ type Question struct {
 	Opened func(ctx context.Context, o Opened)
 }
 
+// Request is what people are asked.
+func (q Question) Request() recipes.ApprovalRequest {
+	r := recipes.ApprovalRequest{
+		Scope: q.Subject.Scope, Job: q.Job, Labels: q.Labels, Reason: q.Subject.Message,
+		Requestor: recipes.AuditParty{Owner: q.Subject.Owner, Priority: q.Subject.Priority}, Deadline: q.Patience,
+	}
+	if q.Err != nil {
+		r.Waited = q.Err.Waited
+	}
+	for _, h := range q.Holders {
+		r.Holders = append(r.Holders, h.Party())
+	}
+	return r
+}
+
 // Opened says where a Question is to be answered.
 type Opened struct {
 	ID       string        // of the approval
@@ -167,6 +182,11 @@ type Answer struct {
 
 	// Recorded: whoever has answered has put it on record.
 	Recorded bool
+}
+
+// AnswerOf is what d says to the question with that ID.
+func AnswerOf(id string, d recipes.Decision) Answer {
+	return Answer{Decision: Decision{ID: id, By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}, Approved: d.Approved}
 }
 
 // WithApprover has somebody decide when the waiting timeout of a polite request

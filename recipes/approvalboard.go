@@ -66,9 +66,9 @@ func (r ApprovalRequest) fit() ApprovalRequest {
 	return r
 }
 
-// Approval is a question on the board.
+// Approval is a question, on the board or in a workflow.
 type Approval struct {
-	ID string // "a-0000000012"
+	ID string // "a-0000000012", see Workflow
 	ApprovalRequest
 	By       string    // Identity of the client that asks, as that one says
 	Host     string    // likewise
@@ -76,23 +76,35 @@ type Approval struct {
 	Opened   time.Time // by the servers' clock
 	Until    time.Time // Opened and the Deadline; zero without one
 	Decision *Decision // nil: none yet
+
+	// Workflow: it is not on the board, but in a workflow of a Temporal server
+	// (temporal.Approvals), and outlives the process that asks. The clock is that
+	// server's, and By unknown.
+	Workflow  bool
+	Escalated []Escalated // of a workflow: who was told that it waits
+}
+
+// Escalated is somebody who was told that a question waits.
+type Escalated struct {
+	At time.Time `json:"at"` // by the clock of the Temporal server
+	To string    `json:"to"`
 }
 
 // Decision is what somebody says.
 type Decision struct {
-	Approved bool
+	Approved bool `json:"approved"`
 
 	// Force, with Approved: the lock is taken at once. Without, as soon as the
 	// grace of its holders is over: nothing that they were promised is cut short.
-	Force bool
+	Force bool `json:"force"`
 
-	By     string // a person, or a rule
-	Reason string
+	By     string `json:"by"` // a person, or a rule
+	Reason string `json:"reason"`
 
 	// Identity is that of the client that decided, as that one says, and At when,
 	// by the servers' clock. Both are filled in by Decide.
-	Identity string
-	At       time.Time
+	Identity string    `json:"identity"`
+	At       time.Time `json:"at"`
 }
 
 // Word says what was decided: approved, forced or denied.
@@ -253,6 +265,26 @@ func (b *ApprovalBoard) List(ctx context.Context) ([]Approval, []Unreadable, err
 		all = append(all, n.public())
 	}
 	return all, q.left, nil
+}
+
+// Find returns a question of the board. The error is a *NoApprovalError when there
+// is none with that ID, or no more.
+func (b *ApprovalBoard) Find(ctx context.Context, id string) (Approval, error) {
+	all, unreadable, err := b.List(ctx)
+	if err != nil {
+		return Approval{}, err
+	}
+	for _, u := range unreadable {
+		if u.Name == id {
+			return Approval{}, fmt.Errorf("approval %q not decided: the question cannot be read: %s", id, u)
+		}
+	}
+	for _, a := range all {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	return Approval{}, &NoApprovalError{ID: id}
 }
 
 // Decide writes the decision into a question. It returns an *IdentityError for a
@@ -444,10 +476,12 @@ func (s *session) idNow() int64 {
 	return s.id
 }
 
-// NoApprovalError is returned for a question that is not on the board, or not
-// any more: it was withdrawn, or the process that asked has gone.
+// NoApprovalError is returned for a question that is not there, or not any more:
+// it was withdrawn, or the process that asked has gone.
 type NoApprovalError struct {
-	ID   string
+	ID       string
+	Workflow bool // Approval.Workflow
+
 	Open []string // those that wait for a decision, if that was looked up
 
 	// Sent: the decision was sent, ZooKeeper did not answer, and the question has
@@ -459,7 +493,11 @@ func (e *NoApprovalError) Error() string {
 	if e.Sent {
 		return fmt.Sprintf("approval %q may be decided: ZooKeeper did not answer to the decision, and the question has gone since, maybe because of it; look what has become of the request: lockkeeper audit", e.ID)
 	}
-	s := fmt.Sprintf("there is no approval %q, or not any more: the request has got its lock, was given up, or its process has gone", e.ID)
+	why := "the request has got its lock, was given up, or its process has gone"
+	if e.Workflow {
+		why = "the request has got its lock, or was given up"
+	}
+	s := fmt.Sprintf("there is no approval %q, or not any more: %s", e.ID, why)
 	if len(e.Open) > 0 {
 		s += "; open are " + strings.Join(e.Open, ", ")
 	}

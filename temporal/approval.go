@@ -10,6 +10,8 @@ import (
 
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // Names of the approval workflow, as others than this package call it: by
@@ -49,31 +51,22 @@ type ApprovalDecision struct {
 	Until    time.Time `json:"until"`  // the deadline of the question
 }
 
-// Word is what was decided: approved, forced or denied.
-func (d ApprovalDecision) Word() string {
-	switch {
-	case d.Approved && d.Force:
-		return "forced"
-	case d.Approved:
-		return "approved"
-	}
-	return "denied"
+// decision is what was decided as others than this package know it.
+func (d ApprovalDecision) decision() recipes.Decision {
+	return recipes.Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: d.At}
 }
 
-// Escalated is an EscalationStep that has been taken.
-type Escalated struct {
-	At time.Time `json:"at"` // by the clock of the Temporal server
-	To string    `json:"to"`
-}
+// Word is what was decided: approved, forced or denied.
+func (d ApprovalDecision) Word() string { return d.decision().Word() }
 
 // ApprovalState is how a question stands.
 type ApprovalState struct {
-	Question  ApprovalQuestion  `json:"question"`
-	Opened    time.Time         `json:"opened"` // by the clock of the Temporal server
-	Until     time.Time         `json:"until"`  // likewise: then it is denied
-	Askers    []string          `json:"askers"` // hosts and owners of those that wait for the decision
-	Escalated []Escalated       `json:"escalated,omitempty"`
-	Decision  *ApprovalDecision `json:"decision"`
+	Question  ApprovalQuestion    `json:"question"`
+	Opened    time.Time           `json:"opened"` // by the clock of the Temporal server
+	Until     time.Time           `json:"until"`  // likewise: then it is denied
+	Askers    []string            `json:"askers"` // hosts and owners of those that wait for the decision
+	Escalated []recipes.Escalated `json:"escalated,omitempty"`
+	Decision  *ApprovalDecision   `json:"decision"`
 }
 
 // An Escalation is what the Escalate activity is given.
@@ -227,8 +220,8 @@ func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 	if err := workflow.Sleep(ctx, wait); err != nil || a.state.Decision != nil || a.unwanted {
 		return
 	}
-	a.state.Escalated = append(a.state.Escalated, Escalated{At: workflow.Now(ctx).UTC(), To: step.To})
-	slices.SortStableFunc(a.state.Escalated, func(x, y Escalated) int { return cmp.Compare(x.At.UnixNano(), y.At.UnixNano()) })
+	a.state.Escalated = append(a.state.Escalated, recipes.Escalated{At: workflow.Now(ctx).UTC(), To: step.To})
+	slices.SortStableFunc(a.state.Escalated, func(x, y recipes.Escalated) int { return cmp.Compare(x.At.UnixNano(), y.At.UnixNano()) })
 	a.log.Warn("an approval waits; it is escalated", "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "to", step.To)
 	if err := workflow.UpsertMemo(ctx, map[string]any{EscalatedMemoKey: a.state.Escalated}); err != nil {
 		a.log.Warn("an escalation cannot be shown", "approval", a.state.Question.ID, "error", err)

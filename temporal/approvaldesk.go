@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -15,31 +14,25 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
-)
 
-// OpenApproval is a question that waits for a decision.
-type OpenApproval struct {
-	ApprovalQuestion
-	Opened    time.Time // by the clock of the Temporal server
-	Until     time.Time // likewise
-	Escalated []Escalated
-}
+	"github.com/lockkeeper/lockkeeper/recipes"
+)
 
 // List returns the questions about locks of the Root that wait for a decision, in
 // the order in which they were opened. It needs no worker. The server may take a
 // moment until it lists a new one.
-func (a *Approvals) List(ctx context.Context) ([]OpenApproval, error) {
+func (a *Approvals) List(ctx context.Context) ([]recipes.Approval, error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", ApprovalWorkflowType, strings.ReplaceAll(a.cfg.TaskQueue, "'", "''")),
 	}
-	var all []OpenApproval
+	var all []recipes.Approval
 	for {
 		page, err := a.cfg.Client.ListWorkflow(ctx, request)
 		if err != nil {
 			return nil, fmt.Errorf("approvals of the Temporal server: %w", err)
 		}
 		for _, info := range page.GetExecutions() {
-			if o, ok := openApproval(info); ok && o.Root == a.cfg.Root {
+			if o, ok := a.openApproval(info); ok {
 				all = append(all, o)
 			}
 		}
@@ -47,110 +40,102 @@ func (a *Approvals) List(ctx context.Context) ([]OpenApproval, error) {
 			break
 		}
 	}
-	slices.SortFunc(all, func(x, y OpenApproval) int { return x.Opened.Compare(y.Opened) })
+	slices.SortFunc(all, func(x, y recipes.Approval) int { return x.Opened.Compare(y.Opened) })
 	return all, nil
 }
 
 // Find returns a question that waits for a decision. The error is a
-// *NoApprovalError, or an *ApprovalDecidedError.
-func (a *Approvals) Find(ctx context.Context, id string) (OpenApproval, error) {
+// *recipes.NoApprovalError, or a *recipes.DecidedError.
+func (a *Approvals) Find(ctx context.Context, id string) (recipes.Approval, error) {
+	none := &recipes.NoApprovalError{ID: id, Workflow: true}
 	if !IsApprovalID(id) {
-		return OpenApproval{}, &NoApprovalError{ID: id}
+		return recipes.Approval{}, none
 	}
 	found, err := a.cfg.Client.DescribeWorkflowExecution(ctx, approvalWorkflowID(id), "")
 	switch {
 	case errors.As(err, new(*serviceerror.NotFound)):
-		return OpenApproval{}, &NoApprovalError{ID: id}
+		return recipes.Approval{}, none
 	case err != nil:
-		return OpenApproval{}, fmt.Errorf("approval %q: the Temporal server does not say how it stands: %w", id, err)
+		return recipes.Approval{}, fmt.Errorf("approval %q: the Temporal server does not say how it stands: %w", id, err)
 	}
 	info := found.GetWorkflowExecutionInfo()
-	o, ok := openApproval(info)
+	o, ok := a.openApproval(info)
 	switch {
-	case !ok || o.Root != a.cfg.Root:
-		return OpenApproval{}, &NoApprovalError{ID: id}
+	case !ok:
+		return recipes.Approval{}, none
 	case info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return o, nil
 	}
-	return OpenApproval{}, a.over(ctx, id)
+	return recipes.Approval{}, a.over(ctx, id)
 }
 
 // over says what has become of a question that is not asked any more.
 func (a *Approvals) over(ctx context.Context, id string) error {
 	var d ApprovalDecision
 	if err := a.cfg.Client.GetWorkflow(ctx, approvalWorkflowID(id), "").Get(ctx, &d); err != nil {
-		return &NoApprovalError{ID: id}
+		return &recipes.NoApprovalError{ID: id, Workflow: true}
 	}
-	return &ApprovalDecidedError{ID: id, Decision: d}
+	return &recipes.DecidedError{ID: id, Decision: d.decision()}
 }
 
-// Decide sends one of ApproveUpdate, ForceUpdate and DenyUpdate. The error is a
-// *NoApprovalError when nobody asks any more, an *ApprovalDecidedError when it has
-// been decided already, or says that no worker has answered: it may be decided
-// all the same then.
-func (a *Approvals) Decide(ctx context.Context, id, update string, r ApprovalRuling) (ApprovalState, error) {
-	var state ApprovalState
+// Decide sends the update that says d, of which At is not looked at. The error is
+// a *recipes.NoApprovalError when nobody asks any more, a *recipes.DecidedError
+// when it has been decided already, or says that no worker has answered: it may be
+// decided all the same then.
+func (a *Approvals) Decide(ctx context.Context, id string, d recipes.Decision) error {
 	handle, err := a.cfg.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: approvalWorkflowID(id), UpdateName: update, Args: []any{r}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: approvalWorkflowID(id), UpdateName: updateOf(d), WaitForStage: client.WorkflowUpdateStageCompleted,
+		Args: []any{ApprovalRuling{By: d.By, Reason: d.Reason, Identity: d.Identity}},
 	})
 	if err == nil {
-		err = handle.Get(ctx, &state)
+		err = handle.Get(ctx, nil)
 	}
 	if err == nil {
-		return state, nil
+		return nil
 	}
 	if refused, ok := errors.AsType[*sdk.ApplicationError](err); ok && refused.Type() == refusedDecided {
 		var d ApprovalDecision
 		if !refused.HasDetails() || refused.Details(&d) != nil {
-			return state, &NoApprovalError{ID: id}
+			return &recipes.NoApprovalError{ID: id, Workflow: true}
 		}
-		return state, &ApprovalDecidedError{ID: id, Decision: d}
+		return &recipes.DecidedError{ID: id, Decision: d.decision()}
 	} else if ok {
-		return state, fmt.Errorf("approval %q not decided: %s", id, refused.Message())
+		return fmt.Errorf("approval %q not decided: %s", id, refused.Message())
 	}
 	if errors.As(err, new(*serviceerror.NotFound)) {
-		return state, a.over(ctx, id)
+		return a.over(ctx, id)
 	}
 	if ctx.Err() != nil {
-		return state, fmt.Errorf("approval %q may be decided or not: no worker of task queue %s has answered; is a daemon running that has approvals.temporal? %w", id, a.cfg.TaskQueue, err)
+		return fmt.Errorf("approval %q may be decided or not: no worker of task queue %s has answered; is a daemon running that has approvals.temporal? %w", id, a.cfg.TaskQueue, err)
 	}
-	return state, fmt.Errorf("approval %q not decided: %w", id, err)
+	return fmt.Errorf("approval %q not decided: %w", id, err)
 }
 
-// openApproval reads the memo of a workflow.
-func openApproval(info *workflow.WorkflowExecutionInfo) (OpenApproval, bool) {
+// updateOf is the update that says a decision.
+func updateOf(d recipes.Decision) string {
+	switch {
+	case !d.Approved:
+		return DenyUpdate
+	case d.Force:
+		return ForceUpdate
+	}
+	return ApproveUpdate
+}
+
+// openApproval reads the memo of a workflow. It reports whether that asks about a
+// lock of the Root.
+func (a *Approvals) openApproval(info *workflow.WorkflowExecutionInfo) (o recipes.Approval, ok bool) {
 	fields := info.GetMemo().GetFields()
-	var o OpenApproval
+	var q ApprovalQuestion
 	payload, ok := fields[ApprovalMemoKey]
-	if !ok || info.GetType().GetName() != ApprovalWorkflowType || converter.GetDefaultDataConverter().FromPayload(payload, &o.ApprovalQuestion) != nil {
+	if !ok || info.GetType().GetName() != ApprovalWorkflowType || converter.GetDefaultDataConverter().FromPayload(payload, &q) != nil || q.Root != a.cfg.Root {
 		return o, false
 	}
+	o = q.Approval()
 	if payload, ok := fields[EscalatedMemoKey]; ok {
 		_ = converter.GetDefaultDataConverter().FromPayload(payload, &o.Escalated) // for people
 	}
 	o.Opened = info.GetStartTime().AsTime()
-	o.Until = o.Opened.Add(o.Deadline())
+	o.Until = o.Opened.Add(o.Deadline)
 	return o, true
-}
-
-// NoApprovalError is returned for a question that nobody asks, or nobody any more:
-// its holders have gone, or the request was given up.
-type NoApprovalError struct{ ID string }
-
-func (e *NoApprovalError) Error() string {
-	return fmt.Sprintf("there is no approval %q, or not any more: the request has got its lock, or was given up", e.ID)
-}
-
-// ApprovalDecidedError is returned for a question that has been decided already.
-type ApprovalDecidedError struct {
-	ID       string
-	Decision ApprovalDecision
-}
-
-func (e *ApprovalDecidedError) Error() string {
-	s := fmt.Sprintf("approval %q was %s already, by %s", e.ID, e.Decision.Word(), e.Decision.By)
-	if e.Decision.Identity != "" {
-		s += " (" + e.Decision.Identity + ")"
-	}
-	return fmt.Sprintf("%s at %s", s, e.Decision.At.Format(time.RFC3339))
 }

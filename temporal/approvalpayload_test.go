@@ -44,7 +44,7 @@ func TestApprovalPayloadsKeepTheirBytes(t *testing.T) {
 		decided:  d,
 		`{"approved":false,"by":"the deadline","reason":"nobody has decided within 1s","person":false,"at":"0001-01-01T00:00:00Z","until":"0001-01-01T00:00:00Z"}`:                                    bare.late(),
 		`{"question":` + bareText + `,"opened":"2026-11-21T12:00:00.5Z","until":"2026-11-21T12:00:00.5Z","askers":["h1 ana"],"decision":` + decided + `}`:                                             ApprovalState{Question: bare, Opened: at, Until: at, Askers: []string{"h1 ana"}, Decision: &d},
-		`{"question":` + bareText + `,"opened":"2026-11-21T12:00:00.5Z","until":"2026-11-21T12:00:00.5Z","askers":null,"escalated":[{"at":"2026-11-21T12:00:00.5Z","to":"on-call"}],"decision":null}`: ApprovalState{Question: bare, Opened: at, Until: at, Escalated: []Escalated{{At: at, To: "on-call"}}},
+		`{"question":` + bareText + `,"opened":"2026-11-21T12:00:00.5Z","until":"2026-11-21T12:00:00.5Z","askers":null,"escalated":[{"at":"2026-11-21T12:00:00.5Z","to":"on-call"}],"decision":null}`: ApprovalState{Question: bare, Opened: at, Until: at, Escalated: []recipes.Escalated{{At: at, To: "on-call"}}},
 		`{"by":"ana","reason":"payments","identity":"digest:ana"}`:                      ApprovalRuling{By: "ana", Reason: "payments", Identity: "digest:ana"},
 		`{"question":` + bareText + `,"to":"on-call","until":"2026-11-21T12:00:00.5Z"}`: Escalation{Question: bare, To: "on-call", Until: at},
 		`{"name":"h1 ana","leave":true,"gone":true}`:                                    asker{Name: "h1 ana", Leave: true, Gone: true},

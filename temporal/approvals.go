@@ -22,9 +22,6 @@ import (
 // DefaultApprovalQueue is the task queue of approval workflows.
 const DefaultApprovalQueue = "lockkeeper-approvals"
 
-// DefaultApprovalDeadline is how long people have that Approvals.Approve asks.
-const DefaultApprovalDeadline = 15 * time.Minute
-
 // An ApprovalClient is what Approvals need of a Temporal client; a client.Client
 // is one.
 type ApprovalClient interface {
@@ -42,10 +39,6 @@ var _ ApprovalClient = client.Client(nil)
 type ApprovalsConfig struct {
 	// Client talks to the server, in the namespace where the questions are asked.
 	Client ApprovalClient
-
-	// Deadline is how long people have that Approve asks. Defaults to
-	// DefaultApprovalDeadline.
-	Deadline time.Duration
 
 	// Escalation says who is told when nobody has answered. Defaults to nobody.
 	Escalation []EscalationStep
@@ -66,17 +59,14 @@ type ApprovalsConfig struct {
 // question outlives the process that asks: whoever asks the same again
 // (ApprovalID) goes on with it, and its deadline goes on as well.
 //
-// It is a lockguard.Approver that asks people about everything, and where
-// emergency.Approvals asks if rules are to decide first and all is to be on
-// record.
+// It is where emergency.Approvals asks (its Forum), and where emergency.Operator
+// decides (its Questions), in place of the board in ZooKeeper.
 type Approvals struct {
 	cfg    ApprovalsConfig
 	log    *slog.Logger
 	ending atomic.Pointer[context.Context]
 	asking sync.WaitGroup
 }
-
-var _ lockguard.Approver = (*Approvals)(nil)
 
 // NewApprovals validates cfg.
 func NewApprovals(cfg ApprovalsConfig) (*Approvals, error) {
@@ -85,9 +75,6 @@ func NewApprovals(cfg ApprovalsConfig) (*Approvals, error) {
 	}
 	if cfg.TaskQueue == "" {
 		cfg.TaskQueue = DefaultApprovalQueue
-	}
-	if cfg.Deadline <= 0 {
-		cfg.Deadline = DefaultApprovalDeadline
 	}
 	for i, step := range cfg.Escalation {
 		if step.AfterMS <= 0 || step.To == "" {
@@ -128,27 +115,6 @@ func (a *Approvals) Close(ctx context.Context) error {
 	}
 }
 
-// DeniedError says that a request was not allowed to take its lock by force.
-type DeniedError struct {
-	Scope    string
-	ID       string // of the approval
-	Decision ApprovalDecision
-}
-
-func (e *DeniedError) Error() string {
-	return fmt.Sprintf("taking lock %q by force was denied by %s (%s): %s", e.Scope, e.Decision.By, e.ID, e.Decision.Reason)
-}
-
-// Approve asks people, as lockguard.Approver has it. It returns nil, a
-// *DeniedError, why nobody could be asked, or the cause of ctx.
-func (a *Approvals) Approve(ctx context.Context, p lockguard.Pending) (lockguard.Decision, error) {
-	answer, err := a.Ask(ctx, lockguard.Question{Pending: p, Patience: a.cfg.Deadline})
-	if err == nil && !answer.Approved {
-		err = &DeniedError{Scope: p.Subject.Scope, ID: answer.ID, Decision: ApprovalDecision{By: answer.By, Reason: answer.Reason, Person: answer.Person}}
-	}
-	return answer.Decision, err
-}
-
 // Ask asks people, and again when somebody closes the question by hand. While the
 // server does not answer it goes on trying, up to the deadline. It returns the
 // cause of ctx when that ends first.
@@ -164,8 +130,8 @@ func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 		d, before, err := a.ask(bounded, question, q)
 		switch {
 		case err == nil:
-			answer := answerOf(question.ID, d)
-			answer.Before = before
+			answer := lockguard.AnswerOf(question.ID, d.decision())
+			answer.Person, answer.Before = d.Person, before
 			return answer, nil
 		case ctx.Err() != nil:
 			return denied, context.Cause(ctx)
@@ -269,13 +235,6 @@ func (a *Approvals) leave(ctx context.Context, id string, me asker) {
 	err := a.cfg.Client.SignalWorkflow(ctx, id, "", askersSignal, me)
 	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
 		a.log.Warn("a question stays open until its deadline although nobody waits for the decision", "workflow_id", id, "error", err)
-	}
-}
-
-func answerOf(id string, d ApprovalDecision) lockguard.Answer {
-	return lockguard.Answer{
-		Decision: lockguard.Decision{ID: id, By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force},
-		Approved: d.Approved, Person: d.Person,
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // ApprovalQuestion is what an ApprovalWorkflow is given: whether Requestor may
@@ -34,13 +36,13 @@ type ApprovalQuestion struct {
 	PID  int    `json:"pid"`
 }
 
-// ApprovalParty is a request or a holder in an ApprovalQuestion.
+// ApprovalParty is a recipes.AuditParty as an ApprovalQuestion has it.
 type ApprovalParty struct {
 	ID       string          `json:"id,omitempty"` // of the contender
 	Owner    string          `json:"owner"`
 	Host     string          `json:"host,omitempty"`
 	PID      int             `json:"pid,omitempty"`
-	Priority int             `json:"priority"`
+	Priority priority.Level  `json:"priority"`
 	Token    lockguard.Token `json:"token,omitempty,string"`
 }
 
@@ -54,9 +56,6 @@ type EscalationStep struct {
 func (q ApprovalQuestion) Deadline() time.Duration {
 	return time.Duration(q.DeadlineMS) * time.Millisecond
 }
-
-// Waited is how long the holders have been asked to go.
-func (q ApprovalQuestion) Waited() time.Duration { return time.Duration(q.WaitedMS) * time.Millisecond }
 
 // After is how long after the start of the workflow somebody is told.
 func (s EscalationStep) After() time.Duration { return time.Duration(s.AfterMS) * time.Millisecond }
@@ -73,26 +72,43 @@ func newQuestion(root string, q lockguard.Question, escalation []EscalationStep)
 	if err != nil {
 		host = "unknown"
 	}
+	r := q.Request()
 	a := ApprovalQuestion{
-		Root: root, Scope: q.Subject.Scope, Job: q.Job, Labels: q.Labels, Reason: shorten(q.Subject.Message),
-		Requestor:  ApprovalParty{Owner: q.Subject.Owner, Priority: int(q.Subject.Priority)},
-		DeadlineMS: q.Patience.Milliseconds(), Escalation: escalation, Host: host, PID: os.Getpid(),
+		Root: root, Scope: r.Scope, Job: r.Job, Labels: r.Labels, Reason: shorten(r.Reason), Requestor: ApprovalParty(r.Requestor),
+		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(), Escalation: escalation, Host: host, PID: os.Getpid(),
 	}
-	if q.Err != nil {
-		a.WaitedMS = q.Err.Waited.Milliseconds()
-	}
-	names := make([]string, 0, len(q.Holders))
-	for i, h := range q.Holders {
+	names := make([]string, 0, len(r.Holders))
+	for i, h := range r.Holders {
 		names = append(names, h.ID)
 		switch {
 		case i < maxApprovalNames:
-			a.Holders = append(a.Holders, ApprovalParty{ID: h.ID, Owner: shorten(h.Owner), Host: h.Host, PID: h.PID, Priority: int(h.Priority), Token: h.Token})
+			h.Owner = shorten(h.Owner)
+			a.Holders = append(a.Holders, ApprovalParty(h))
 		case i == maxApprovalNames:
-			a.Holders = append(a.Holders, ApprovalParty{Owner: fmt.Sprintf("%d more", len(q.Holders)-i)})
+			a.Holders = append(a.Holders, ApprovalParty{Owner: fmt.Sprintf("%d more", len(r.Holders)-i)})
 		}
 	}
 	a.ID = ApprovalID(root, a.Scope, a.requestor(), names)
 	return a
+}
+
+// Approval is the question as the rest of the product knows it, without the times
+// of its workflow.
+func (q ApprovalQuestion) Approval() recipes.Approval {
+	return recipes.Approval{
+		ID: q.ID, Host: q.Host, PID: q.PID, Workflow: true,
+		ApprovalRequest: recipes.ApprovalRequest{
+			Scope: q.Scope, Job: q.Job, Labels: q.Labels, Requestor: recipes.AuditParty(q.Requestor), Holders: parties(q.Holders), Reason: q.Reason,
+			Waited: time.Duration(q.WaitedMS) * time.Millisecond, Deadline: q.Deadline(),
+		},
+	}
+}
+
+func parties(all []ApprovalParty) (parties []recipes.AuditParty) {
+	for _, p := range all {
+		parties = append(parties, recipes.AuditParty(p))
+	}
+	return parties
 }
 
 // requestor is who asks, whatever process it runs in.

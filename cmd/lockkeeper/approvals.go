@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -59,22 +58,18 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	var (
-		all    []openApproval
+		all    []recipes.Approval
 		left   []recipes.Unreadable
 		silent error
 		now    time.Time
 	)
 	err = p.withClient(c, client, func(ctx context.Context, locks *recipes.Client) error {
-		board, unread, err := locks.Approvals().List(ctx)
-		left = unread
+		all, left, err = locks.Approvals().List(ctx)
 		if err == nil {
 			now, err = locks.Time(ctx)
 		}
-		for _, a := range board {
-			all = append(all, openApproval{Approval: a})
-		}
 		if err == nil && asksInWorkflows(cfg) {
-			var more []openApproval
+			var more []recipes.Approval
 			more, silent = p.listWorkflows(ctx, cfg, client)
 			all = append(all, more...)
 		}
@@ -84,41 +79,22 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	defer p.tellUnreadable(left)
-	views := make([]views.Approval, len(all))
+	rows := make([]views.Approval, len(all))
 	for i, a := range all {
-		views[i] = newApprovalView(a)
+		rows[i] = views.NewApproval(a)
 	}
-	if len(views) == 0 && len(left) == 0 && silent == nil {
+	if len(rows) == 0 && len(left) == 0 && silent == nil {
 		p.say("nothing waits for a decision")
 	}
-	if len(views) > 0 || !p.forPeople() {
-		if err := p.writePage(views, func(pg page) { writeApprovals(pg, all, now) }); err != nil {
+	if len(rows) > 0 || !p.forPeople() {
+		if err := p.writePage(rows, func(pg page) { writeApprovals(pg, all, now) }); err != nil {
 			return err
 		}
 	}
 	return silent
 }
 
-// An openApproval is one of the board in ZooKeeper, or one that is asked in a
-// workflow.
-type openApproval struct {
-	recipes.Approval
-	workflow  bool
-	escalated []temporal.Escalated
-}
-
-func newApprovalView(a openApproval) views.Approval {
-	v := views.NewApproval(a.Approval)
-	for _, e := range a.escalated {
-		v.Escalated = append(v.Escalated, views.Escalated(e))
-	}
-	if a.workflow {
-		v.Kind = "workflow"
-	}
-	return v
-}
-
-func writeApprovals(pg page, all []openApproval, now time.Time) {
+func writeApprovals(pg page, all []recipes.Approval, now time.Time) {
 	for i, a := range all {
 		if i > 0 {
 			pg.line("")
@@ -139,7 +115,7 @@ func writeApprovals(pg page, all []openApproval, now time.Time) {
 		for _, h := range a.Holders {
 			pg.paragraph("  holder   ", "%s, host %s, pid %d, token %s: has not finished its cleanup", partyText(h), h.Host, h.PID, h.Token)
 		}
-		for _, e := range a.escalated {
+		for _, e := range a.Escalated {
 			pg.paragraph("  told     ", "%s, after %s", e.To, human(e.At.Sub(a.Opened)))
 		}
 	}
@@ -210,9 +186,13 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 			if temporal.IsApprovalID(id) {
 				return p.decideWorkflow(ctx, o, cfg, client, id, d)
 			}
-			return p.decide(ctx, o, id, d)
+			about, _, err := o.Decide(ctx, id, d)
+			if errors.As(err, new(*recipes.NoApprovalError)) && about.ID == "" {
+				return fmt.Errorf("%w%s", err, lookAtThose)
+			}
+			return p.writeDecided(about, d, err)
 		}
-		if temporal.IsApprovalID(id) && asksInWorkflows(cfg) && cfg.Approvals.Temporal.Trusted == config.TrustTemporal {
+		if trustsTemporal(cfg, id) {
 			return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
 				o, err := newOperator(client, cfg)
 				if err != nil {
@@ -228,21 +208,14 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 	return c
 }
 
-// decide writes a decision where the one who asks finds it.
-func (p *program) decide(ctx context.Context, o *operator, id string, d recipes.Decision) error {
-	about, _, err := o.Decide(ctx, id, d)
-	if errors.As(err, new(*recipes.NoApprovalError)) && about.ID == "" {
-		return fmt.Errorf("%w; look at those that wait: lockkeeper approvals ls", err)
-	}
+const lookAtThose = "; look at those that wait: lockkeeper approvals ls"
+
+// writeDecided says what becomes of the request, unless err says why nothing does.
+func (p *program) writeDecided(about recipes.Approval, d recipes.Decision, err error) error {
 	if err != nil {
 		return err
 	}
-	return p.writeDecided(openApproval{Approval: about}, d)
-}
-
-// writeDecided says what becomes of the request.
-func (p *program) writeDecided(about openApproval, d recipes.Decision) error {
-	return p.writePage(newApprovalView(about), func(pg page) {
+	return p.writePage(views.NewApproval(about), func(pg page) {
 		what := "the request fails, and the holder finishes its cleanup"
 		if d.Approved {
 			what = fmt.Sprintf("%s takes lock %q from %s", about.Requestor.Owner, about.Scope, partiesText(about.Holders))

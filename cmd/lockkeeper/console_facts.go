@@ -123,25 +123,22 @@ func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, []recip
 }
 
 func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error) {
-	board, left, err := f.client.Approvals().List(ctx)
+	open, left, err := f.client.Approvals().List(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	all := []views.Approval{}
-	for _, a := range board {
-		all = append(all, newApprovalView(openApproval{Approval: a}))
+	if f.workflows != nil {
+		asked, err := f.workflows.List(ctx)
+		if err != nil {
+			return nil, nil, temporalSilent(f.config(), err)
+		}
+		open = append(open, asked...)
+		slices.SortStableFunc(open, func(a, b recipes.Approval) int { return a.Opened.Compare(b.Opened) })
 	}
-	if f.workflows == nil {
-		return all, left, nil
+	all := make([]views.Approval, len(open))
+	for i, a := range open {
+		all[i] = views.NewApproval(a)
 	}
-	asked, err := f.workflows.List(ctx)
-	if err != nil {
-		return nil, nil, temporalSilent(f.config(), err)
-	}
-	for _, o := range asked {
-		all = append(all, newApprovalView(workflowApproval(o)))
-	}
-	slices.SortStableFunc(all, func(a, b views.Approval) int { return a.Opened.Compare(b.Opened) })
 	return all, left, nil
 }
 

@@ -102,9 +102,7 @@ func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, e
 }
 
 func (h *consoleHand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {
-	cfg := h.facts.config()
-	trusting := temporal.IsApprovalID(id) && asksInWorkflows(cfg) && cfg.Approvals.Temporal.Trusted == config.TrustTemporal
-	if err := h.client.CheckOperator(ctx, fmt.Sprintf("approval %q not decided", id)); err != nil && !trusting {
+	if err := h.client.CheckOperator(ctx, fmt.Sprintf("approval %q not decided", id)); err != nil && !trustsTemporal(h.facts.config(), id) {
 		return console.Done{}, err
 	}
 	var (

@@ -14,7 +14,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
-	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 // someOverrides are, at noon: two that operators have posted, and one of the file.
@@ -242,7 +241,7 @@ func TestOverridesMeetFrozenRequests(t *testing.T) {
 	require.Empty(t, concernsOf(override.Override{Kind: override.Hold, Match: override.Match{Scope: "db/orders"}}, nil, frozen, nil))
 }
 
-func someApprovals() []openApproval {
+func someApprovals() []recipes.Approval {
 	request := recipes.ApprovalRequest{
 		Scope: "cluster/orders/resource/users", Job: "critical", Requestor: recipes.AuditParty{Owner: "critical", Priority: 80},
 		Holders: []recipes.AuditParty{{Owner: "compaction", Host: "db1", PID: 41, Priority: 10, Token: 77}}, Reason: "payments",
@@ -257,13 +256,13 @@ func someApprovals() []openApproval {
 			Decision: &recipes.Decision{Approved: true, By: "ana", Reason: "payments are stuck", Identity: "digest:ana", At: at(-time.Second)},
 		},
 	}
-	return []openApproval{{Approval: board[0]}, {Approval: board[1]}}
+	return board
 }
 
 func TestApprovalThatIsAskedInAWorkflowSaysWhoWasTold(t *testing.T) {
 	asked := someApprovals()[:1]
-	asked[0].ID, asked[0].workflow = "w-3f29c1d07ab41122", true
-	asked[0].escalated = []temporal.Escalated{{At: at(-time.Minute), To: "on-call"}}
+	asked[0].ID, asked[0].Workflow = "w-3f29c1d07ab41122", true
+	asked[0].Escalated = []recipes.Escalated{{At: at(-time.Minute), To: "on-call"}}
 	require.Equal(t, `
 w-3f29c1d07ab41122  open until 2026-11-21 12:13:00 UTC, in 13m; then the request fails
   scope    cluster/orders/resource/users
@@ -272,10 +271,10 @@ w-3f29c1d07ab41122  open until 2026-11-21 12:13:00 UTC, in 13m; then the request
   holder   compaction (priority 10), host db1, pid 41, token 77: has not finished its cleanup
   told     on-call, after 1m
 `, "\n"+drawn(160, func(pg page) { writeApprovals(pg, asked, at(0)) }))
-	view := newApprovalView(asked[0])
+	view := views.NewApproval(asked[0])
 	require.Equal(t, "workflow", view.Kind)
-	require.Equal(t, []views.Escalated{{At: at(-time.Minute), To: "on-call"}}, view.Escalated)
-	require.Equal(t, "board", newApprovalView(someApprovals()[1]).Kind)
+	require.Equal(t, []recipes.Escalated{{At: at(-time.Minute), To: "on-call"}}, view.Escalated)
+	require.Equal(t, "board", views.NewApproval(someApprovals()[1]).Kind)
 }
 
 func TestApprovalsAreListed(t *testing.T) {

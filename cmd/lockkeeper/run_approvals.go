@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -50,21 +49,28 @@ func (w *workflowApprovals) work(ctx context.Context, auditor lockguard.Auditor)
 
 // escalate puts on record that somebody else has to decide, and alerts.
 func (w *workflowApprovals) escalate(ctx context.Context, auditor lockguard.Auditor, e temporal.Escalation) error {
-	q := e.Question
+	q := e.Question.Approval()
 	w.log.Error("an approval waits for a decision; it is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
 		"requestor", q.Requestor.Owner, "until", e.Until.Format(time.RFC3339))
 	entry := recipes.AuditEntry{
 		Action: recipes.AuditApprovalEscalate, Phase: recipes.AuditOutcome, Scope: q.Scope, Job: q.Job, By: q.Requestor.Owner, Approval: q.ID,
-		Reason: q.Reason, Requestor: new(auditParty(q.Requestor)), After: map[string]string{"escalated_to": e.To}, Result: recipes.AuditDone,
-	}
-	for _, h := range q.Holders {
-		entry.Victims = append(entry.Victims, auditParty(h))
+		Reason: q.Reason, Requestor: &q.Requestor, Victims: q.Holders, After: map[string]string{"escalated_to": e.To}, Result: recipes.AuditDone,
 	}
 	return auditor.Audit(ctx, entry)
 }
 
-func auditParty(p temporal.ApprovalParty) recipes.AuditParty {
-	return recipes.AuditParty{ID: p.ID, Owner: p.Owner, Host: p.Host, PID: p.PID, Priority: priority.Level(p.Priority), Token: p.Token}
+// Find returns a question if the server says in time how it stands.
+func (w *workflowApprovals) Find(ctx context.Context, id string) (recipes.Approval, error) {
+	ctx, cancel := context.WithTimeout(ctx, temporalPatience)
+	defer cancel()
+	return w.Approvals.Find(ctx, id)
+}
+
+// Decide sends a decision, which a worker has to take in time.
+func (w *workflowApprovals) Decide(ctx context.Context, id string, d recipes.Decision) error {
+	ctx, cancel := context.WithTimeout(ctx, temporalPatience)
+	defer cancel()
+	return w.Approvals.Decide(ctx, id, d)
 }
 
 // end waits until questions that nobody needs any more are closed; w may be nil.

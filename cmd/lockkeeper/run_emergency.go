@@ -66,7 +66,7 @@ func newOperations(client *recipes.Client, cfg *config.Config, logger *slog.Logg
 // newApprovals has people asked where the file says.
 func (o *operations) newApprovals(cfg *config.Config) (err error) {
 	asking := emergency.ApprovalsConfig{
-		Auditor: o.auditor, Forum: emergency.OnBoard(o.client.Approvals()), Logger: o.log, Policy: policyOf(cfg.Approvals),
+		Auditor: o.auditor, Forum: emergency.OnBoard(o.client.Approvals()), Logger: o.log, Policy: cfg.Approvals.Policy,
 	}
 	if where := cfg.Approvals.Temporal; where != nil {
 		if o.workflows, err = newWorkflowApprovals(cfg, cfg.Client, o.log); err != nil {
@@ -79,14 +79,6 @@ func (o *operations) newApprovals(cfg *config.Config) (err error) {
 	}
 	o.approvals, err = emergency.NewApprovals(asking)
 	return err
-}
-
-func policyOf(a config.Approvals) emergency.Policy {
-	p := emergency.Policy{Deadline: a.Deadline}
-	for _, r := range a.Rules {
-		p.Rules = append(p.Rules, emergency.Rule{Name: r.Text, Victim: r.Victim, Requestor: r.Requestor, Then: emergency.Verdict(r.Then)})
-	}
-	return p
 }
 
 // options make the jobs of a guard obey.
@@ -145,7 +137,7 @@ func (o *operations) reload(next *config.Config) {
 	o.file.SetConfig(next)
 	o.schedules.update(next.Schedules)
 	if o.approvals != nil {
-		o.approvals.SetPolicy(policyOf(next.Approvals))
+		o.approvals.SetPolicy(next.Approvals.Policy)
 	}
 }
 

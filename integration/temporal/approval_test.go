@@ -262,13 +262,12 @@ func TestADecisionAfterTheDeadlineDoesNotCount(t *testing.T) {
 
 	// when somebody decides then, and there is a worker
 	late := harness.Go(t, "the decision", func() (any, error) {
-		_, err := a.workflows.Decide(t.Context(), id, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
-		return nil, err
+		return nil, a.workflows.Decide(t.Context(), id, recipes.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"})
 	})
 	a.answers()
 
 	// then it was denied already
-	var decided *temporal.ApprovalDecidedError
+	var decided *recipes.DecidedError
 	require.ErrorAs(t, late.Refused(), &decided)
 	require.Equal(t, "the deadline", decided.Decision.By)
 	var denied *emergency.DeniedError
@@ -287,13 +286,13 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 	a.stubborn()
 	request := a.asks(t.Context())
 	id := a.question()
-	decide := func(by, update string) *harness.Call[any] {
+	decide := func(by string, d recipes.Decision) *harness.Call[any] {
 		return harness.Go(t, by+"'s decision", func() (any, error) {
-			_, err := a.workflows.Decide(t.Context(), id, update, temporal.ApprovalRuling{By: by, Reason: "because"})
-			return nil, err
+			d.By, d.Reason = by, "because"
+			return nil, a.workflows.Decide(t.Context(), id, d)
 		})
 	}
-	deny, force := decide("ana", temporal.DenyUpdate), decide("bob", temporal.ForceUpdate)
+	deny, force := decide("ana", recipes.Decision{}), decide("bob", recipes.Decision{Approved: true, Force: true})
 	a.answers()
 
 	// then one counts, and the other one hears of it
@@ -302,7 +301,7 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 	if err == nil {
 		late, counts = deny, "bob"
 	}
-	decided, ok := errors.AsType[*temporal.ApprovalDecidedError](late.Refused())
+	decided, ok := errors.AsType[*recipes.DecidedError](late.Refused())
 	require.True(t, ok)
 	require.Equal(t, counts, decided.Decision.By)
 }
@@ -341,8 +340,8 @@ func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
 			a.answers()
 			a.stubborn()
 			request := a.asks(t.Context())
-			_, err := a.workflows.Decide(t.Context(), a.question(), temporal.ForceUpdate, temporal.ApprovalRuling{
-				By: "ana", Reason: "payments", Identity: "digest:ana",
+			err := a.workflows.Decide(t.Context(), a.question(), recipes.Decision{
+				Approved: true, Force: true, By: "ana", Reason: "payments", Identity: "digest:ana",
 			})
 			require.NoError(t, err)
 			if trusting {
@@ -382,7 +381,7 @@ func TestAnApprovalThatNobodyWasThereToHearIsGoodForWhoAsksAgain(t *testing.T) {
 				require.Equal(t, id, a.entries(recipes.AuditTakeover)[0].Approval)
 				return
 			}
-			_, err := a.workflows.Decide(t.Context(), id, temporal.ForceUpdate, temporal.ApprovalRuling{By: "ana", Reason: "payments"})
+			err := a.workflows.Decide(t.Context(), id, recipes.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"})
 			require.NoError(t, err)
 			request = a.asks(t.Context())
 			require.Equal(t, id, a.question())

@@ -346,7 +346,7 @@ func busyFacts(now time.Time) Facts {
 			}, nil, nil
 		},
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
-			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []recipes.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []views.Escalated{}}}, nil, nil
+			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []recipes.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []recipes.Escalated{}}}, nil, nil
 		},
 		Audit: func(_ context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
 			all := []recipes.AuditRecord{

@@ -22,40 +22,24 @@ type Approval struct {
 	AskedBy   string               `json:"asked_by"`
 	Host      string               `json:"host"`
 	PID       int                  `json:"pid"`
-	Decision  *Decision            `json:"decision"`
+	Decision  *recipes.Decision    `json:"decision"`
 
-	Kind      string      `json:"kind"`      // board or workflow
-	Escalated []Escalated `json:"escalated"` // workflows alone
+	Kind      string              `json:"kind"`      // board or workflow
+	Escalated []recipes.Escalated `json:"escalated"` // workflows alone
 }
 
-// Decision is what somebody has said to a question.
-type Decision struct {
-	Approved bool      `json:"approved"`
-	Force    bool      `json:"force"`
-	By       string    `json:"by"`
-	Reason   string    `json:"reason"`
-	Identity string    `json:"identity"`
-	At       time.Time `json:"at"`
-}
-
-// Escalated is somebody who was told that a question waits.
-type Escalated struct {
-	At time.Time `json:"at"` // by the clock of the Temporal server
-	To string    `json:"to"`
-}
-
-// NewApproval is a question of the board in ZooKeeper.
+// NewApproval is a question, of the board in ZooKeeper or of a workflow.
 func NewApproval(a recipes.Approval) Approval {
 	v := Approval{
-		Kind: "board", Escalated: []Escalated{},
+		Kind: "board", Escalated: append([]recipes.Escalated{}, a.Escalated...), Decision: a.Decision,
 		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: append([]recipes.AuditParty{}, a.Holders...), Reason: a.Reason,
 		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
 	}
 	if !a.Until.IsZero() {
 		v.Until = &a.Until
 	}
-	if d := a.Decision; d != nil {
-		v.Decision = &Decision{d.Approved, d.Force, d.By, d.Reason, d.Identity, d.At}
+	if a.Workflow {
+		v.Kind = "workflow"
 	}
 	return v
 }
