@@ -108,11 +108,7 @@ func (d Diff) String() string {
 }
 
 func joinChanges(changes []Change) string {
-	all := make([]string, len(changes))
-	for i, c := range changes {
-		all[i] = c.String()
-	}
-	return strings.Join(all, ", ")
+	return words.Join(changes, ", ", Change.String)
 }
 
 // log tells each job on a line of its own.

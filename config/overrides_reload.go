@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 )
@@ -172,11 +173,7 @@ func (r *OverridesReloader) refuse(log *slog.Logger, broken *Errors) {
 
 // accept puts overrides in force.
 func (r *OverridesReloader) accept(log *slog.Logger, next *Overrides) {
-	lines := make([]string, len(next.Warnings))
-	for i, w := range next.Warnings {
-		lines[i] = w.String()
-	}
-	told := strings.Join(lines, "\n")
+	told := words.Join(next.Warnings, "\n", Problem.String)
 	r.mu.Lock()
 	before, news := r.status, told != r.told
 	changed := !slices.EqualFunc(r.all, next.All, override.Override.Equal)
@@ -191,8 +188,8 @@ func (r *OverridesReloader) accept(log *slog.Logger, next *Overrides) {
 		r.Apply(slices.Clone(next.All))
 	}
 	if news {
-		for _, line := range lines {
-			log.Warn("overrides file", "problem", line)
+		for _, w := range next.Warnings {
+			log.Warn("overrides file", "problem", w.String())
 		}
 	}
 	switch {
@@ -204,9 +201,5 @@ func (r *OverridesReloader) accept(log *slog.Logger, next *Overrides) {
 }
 
 func ids(all []override.Override) string {
-	names := make([]string, len(all))
-	for i, o := range all {
-		names[i] = o.ID
-	}
-	return strings.Join(names, ",")
+	return words.Join(all, ",", func(o override.Override) string { return o.ID })
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // checkServers says of each server whether it is there.
@@ -38,14 +40,14 @@ func tlsHint(o Options) string {
 }
 
 func served(s *server) string {
-	words := []string{"gives sessions"}
+	parts := []string{"gives sessions"}
 	if state := s.figures["server_state"]; state != "" {
-		words = append(words, state)
+		parts = append(parts, state)
 	}
 	if n, ok := s.figures.number("num_alive_connections"); ok {
-		words = append(words, countOf(int(n), "connection"))
+		parts = append(parts, words.Count(int(n), "connection"))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // checkMonitoring says what could not be seen because a server keeps it to itself.
@@ -229,7 +231,7 @@ func checkVoters(f *findings, x *facts, leaders []string) {
 	case alive < voters:
 		f.problem("", fmt.Sprintf("%d of %d voting servers are there: %s", alive, voters, spareWords(spare)), "start the missing ones")
 	default:
-		f.ok("", fmt.Sprintf("%s, all there, led by %s: %s", countOf(voters, "voting server"), leader.address, spareWords(spare)))
+		f.ok("", fmt.Sprintf("%s, all there, led by %s: %s", words.Count(voters, "voting server"), leader.address, spareWords(spare)))
 	}
 }
 
@@ -262,14 +264,7 @@ func checkConnectString(f *findings, x *facts) {
 				hosts[i] = net.JoinHostPort(m.Host, port)
 			}
 		}
-		f.warn("", fmt.Sprintf("the connect string names %s of an ensemble of %d: clients are cut off when those fail", countOf(len(x.servers), "server"), n),
+		f.warn("", fmt.Sprintf("the connect string names %s of an ensemble of %d: clients are cut off when those fail", words.Count(len(x.servers), "server"), n),
 			"name all of them, which are at "+strings.Join(hosts, ", "))
 	}
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // checkConfig is about the configuration file.
@@ -23,7 +24,7 @@ func checkConfig(f *findings, _ *facts, o Options) {
 		f.warn(place(w), said(w), w.Instead)
 	}
 	if len(o.Config.Warnings) == 0 {
-		f.ok(o.File, fmt.Sprintf("is valid: %s, %s", countOf(len(o.Config.Jobs), "job"), countOf(len(o.Config.Groups), "group")))
+		f.ok(o.File, fmt.Sprintf("is valid: %s, %s", words.Count(len(o.Config.Jobs), "job"), words.Count(len(o.Config.Groups), "group")))
 	}
 }
 
@@ -45,7 +46,7 @@ func checkOverrides(f *findings, _ *facts, o Options) {
 	for _, w := range overrides.Warnings {
 		f.warn(place(w), said(w), w.Instead)
 	}
-	f.ok(name, fmt.Sprintf("is valid: %s", countOf(len(overrides.All), "override")))
+	f.ok(name, fmt.Sprintf("is valid: %s", words.Count(len(overrides.All), "override")))
 }
 
 // broken names the first mistakes of a file.

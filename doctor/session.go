@@ -126,7 +126,7 @@ func checkLeases(f *findings, x *facts, o Options) {
 			"lengthen the acquire timeout, or shorten the session timeout")
 	}
 	if len(shorter)+len(grace) == 0 {
-		f.ok("", fmt.Sprintf("the timeouts of %s fit a session timeout of %s", countOf(locks, "lock"), words.Duration(timeout)))
+		f.ok("", fmt.Sprintf("the timeouts of %s fit a session timeout of %s", words.Count(locks, "lock"), words.Duration(timeout)))
 	}
 }
 

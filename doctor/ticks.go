@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -42,6 +43,6 @@ func checkTicks(f *findings, x *facts, o Options) {
 			"set that clock right, then: lockkeeper jobs rewind JOB --reason R")
 	}
 	if n := len(x.ticks); stopped == 0 && n > 0 {
-		f.ok("", fmt.Sprintf("of %s, none is decided before it was due", countOf(n, "job")))
+		f.ok("", fmt.Sprintf("of %s, none is decided before it was due", words.Count(n, "job")))
 	}
 }

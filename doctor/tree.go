@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -33,7 +34,7 @@ func checkAccess(f *findings, x *facts, o Options) {
 		f.warn(x.survey.Root+"/identities", "is not there: every client has to be told who the operators are", "lockkeeper init, with the credentials of an operator")
 	}
 	if n := len(x.survey.Refused); n > 0 {
-		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s", countOf(n, "node"), credentials(o)),
+		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s", words.Count(n, "node"), credentials(o)),
 			"give the credentials of those who created them (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
 	}
 	var open, closed []string // to the world
@@ -50,20 +51,20 @@ func checkAccess(f *findings, x *facts, o Options) {
 		}
 	}
 	if len(foreign) > 0 {
-		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s", countOf(len(foreign), "node"), credentials(o), some(foreign)),
+		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s", words.Count(len(foreign), "node"), credentials(o), some(foreign)),
 			"use the same credentials in all clients of this root (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
 	}
 	checkOperators(f, x, o)
 	switch {
 	case len(open) > 0 && (len(closed) > 0 || o.Client.Auth != nil):
-		f.warn(open[0], fmt.Sprintf("everybody who reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", countOf(len(open), "node"), some(open)),
+		f.warn(open[0], fmt.Sprintf("everybody who reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", words.Count(len(open), "node"), some(open)),
 			"let an administrator set their ACLs (setAcl -R), or begin with a new root; clients without credentials create such nodes")
 		sensitive(f, x, open)
 	case len(open) > 0:
 		f.warn(x.survey.Root, "everybody who reaches ZooKeeper may take, break and forge locks here: no credentials are in use", "give every client zookeeper.auth, and begin with a new root; without, overrides in ZooKeeper and breaking locks are refused")
 		sensitive(f, x, open)
 	case len(foreign) == 0 && len(x.survey.Refused) == 0:
-		f.ok(x.survey.Root, fmt.Sprintf("%s, none open to the world", countOf(len(closed), "node")))
+		f.ok(x.survey.Root, fmt.Sprintf("%s, none open to the world", words.Count(len(closed), "node")))
 	}
 }
 
@@ -129,7 +130,7 @@ func checkOperators(f *findings, x *facts, o Options) {
 			}
 		}
 		if len(without) > 0 {
-			f.warn(without[0], fmt.Sprintf("the ACLs of %s do not name the operator %s, who cannot break locks there: %s", countOf(len(without), "node"), known(operator), some(without)),
+			f.warn(without[0], fmt.Sprintf("the ACLs of %s do not name the operator %s, who cannot break locks there: %s", words.Count(len(without), "node"), known(operator), some(without)),
 				"let an administrator add the operator (setAcl -R); nodes get it from clients that have zookeeper.operators when they create them")
 		}
 	}
@@ -167,7 +168,7 @@ func checkNodes(f *findings, x *facts, _ Options) {
 		}
 		f.warn(s.Path, "does not belong here: "+s.Why, "find out who made it, and delete it (deleteall) if nobody needs it; locks ignore it")
 	}
-	looked := fmt.Sprintf("%s looked at, %s, %s", countOf(x.survey.Nodes, "node"), countOf(x.survey.Scopes, "scope"), countOf(x.survey.Requests, "request"))
+	looked := fmt.Sprintf("%s looked at, %s, %s", words.Count(x.survey.Nodes, "node"), words.Count(x.survey.Scopes, "scope"), words.Count(x.survey.Requests, "request"))
 	if !x.survey.Complete {
 		f.skip(x.survey.Root, looked+"; not all in this time", "give it longer: --timeout 1m")
 	} else if len(x.survey.Strangers) == 0 {
@@ -209,7 +210,7 @@ func checkSize(f *findings, x *facts, o Options) {
 		return
 	}
 	list := x.survey.Longest
-	found := fmt.Sprintf("its list of %s is the longest, %d KiB of the 1024 KiB that an answer may have (jute.maxbuffer)", countOf(list.Children, "child"), list.Bytes>>10)
+	found := fmt.Sprintf("its list of %s is the longest, %d KiB of the 1024 KiB that an answer may have (jute.maxbuffer)", words.Count(list.Children, "child"), list.Bytes>>10)
 	found = strings.Replace(found, "childs", "children", 1)
 	switch {
 	case list.Bytes > juteBuffer:
@@ -233,4 +234,4 @@ func checkSize(f *findings, x *facts, o Options) {
 	}
 }
 
-func days(o Options) string { return countOf(int(o.IdleAfter.Hours()/24), "day") }
+func days(o Options) string { return words.Count(int(o.IdleAfter.Hours()/24), "day") }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -256,9 +256,5 @@ func (a *Approvals) audit(ctx context.Context, entry recipes.AuditEntry) error {
 }
 
 func owners(all []recipes.Contender) string {
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Owner
-	}
-	return strings.Join(names, ", ")
+	return words.Join(all, ", ", func(c recipes.Contender) string { return c.Owner })
 }

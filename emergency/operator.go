@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -272,11 +271,7 @@ func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
 
 // after keeps who has the lock now, for the record.
 func (d *deed) after(s recipes.LockState) {
-	owners := make([]string, len(s.Holders))
-	for i, h := range s.Holders {
-		owners[i] = h.Owner
-	}
-	d.entry.After = map[string]string{"holders": cmp.Or(strings.Join(owners, ", "), "nobody")}
+	d.entry.After = map[string]string{"holders": cmp.Or(owners(s.Holders), "nobody")}
 }
 
 // recording is how long the outcome of an act may take to be put on record when

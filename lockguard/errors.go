@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -231,11 +231,7 @@ func join(errs ...error) error {
 }
 
 func (s *several) Error() string {
-	texts := make([]string, len(s.errs))
-	for i, err := range s.errs {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
+	return words.Join(s.errs, "; ", error.Error)
 }
 
 func (s *several) Unwrap() []error { return s.errs }

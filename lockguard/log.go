@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -227,11 +228,7 @@ func contender(key string, c recipes.Contender) []slog.Attr {
 }
 
 func delays(e Delayed) []slog.Attr {
-	owners := make([]string, len(e.After))
-	for i, d := range e.After {
-		owners[i] = d.Owner
-	}
-	return []slog.Attr{slog.String("after", strings.Join(owners, ", ")), slog.Time("until", e.Until)}
+	return []slog.Attr{slog.String("after", words.Join(e.After, ", ", func(d recipes.Delay) string { return d.Owner })), slog.Time("until", e.Until)}
 }
 
 func contenders(key string, all []recipes.Contender) []slog.Attr {
@@ -241,9 +238,5 @@ func contenders(key string, all []recipes.Contender) []slog.Attr {
 	case 1:
 		return contender(key, all[0])
 	}
-	owners := make([]string, len(all))
-	for i, c := range all {
-		owners[i] = c.Owner
-	}
-	return []slog.Attr{slog.String(key, strings.Join(owners, ", "))}
+	return []slog.Attr{slog.String(key, words.Join(all, ", ", func(c recipes.Contender) string { return c.Owner }))}
 }

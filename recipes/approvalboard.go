@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // An ApprovalBoard is where polite requests whose holders have not finished in
@@ -52,7 +54,7 @@ type ApprovalRequest struct {
 // fit returns the request with its texts cut: a question has to fit into a node,
 // however many share the lock.
 func (r ApprovalRequest) fit() ApprovalRequest {
-	r.Reason, r.Job = shorten(valid(r.Reason), maxDecision), shorten(valid(r.Job), maxAuditName)
+	r.Reason, r.Job = words.Clip(valid(r.Reason), maxDecision), words.Clip(valid(r.Job), maxAuditName)
 	r.Labels, r.Requestor = fitChanges(r.Labels), r.Requestor.fit()
 	holders := make([]AuditParty, 0, min(len(r.Holders), maxAuditVictims+1))
 	for i, h := range r.Holders {
@@ -298,7 +300,7 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	if d.By == "" || len(d.By) > maxDecision {
 		return &RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
 	}
-	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: shorten(d.Reason, maxDecision), Identity: b.c.identity}
+	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.identity}
 	_, err := promptly(ctx, b.c, func() (struct{}, error) {
 		sent := false
 		return inSessions(ctx, b.c, func(s *session) (struct{}, error) {

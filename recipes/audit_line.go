@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // The texts of an entry are cut where they are longer than this, in bytes, and
@@ -26,10 +28,10 @@ const (
 // fit returns the entry with its texts cut.
 func (e AuditEntry) fit() AuditEntry {
 	for _, text := range []*string{&e.Act, &e.Scope, &e.Job, &e.By, &e.Override, &e.Approval} {
-		*text = shorten(strings.ToValidUTF8(*text, "�"), maxAuditName)
+		*text = words.Clip(strings.ToValidUTF8(*text, "�"), maxAuditName)
 	}
-	e.Reason = shorten(strings.ToValidUTF8(e.Reason, "�"), maxAuditText)
-	e.Error = shorten(strings.ToValidUTF8(e.Error, "�"), maxAuditText)
+	e.Reason = words.Clip(strings.ToValidUTF8(e.Reason, "�"), maxAuditText)
+	e.Error = words.Clip(strings.ToValidUTF8(e.Error, "�"), maxAuditText)
 	if e.Requestor != nil {
 		e.Requestor = new(e.Requestor.fit())
 	}
@@ -47,9 +49,9 @@ func (e AuditEntry) fit() AuditEntry {
 }
 
 func (p AuditParty) fit() AuditParty {
-	p.ID = shorten(p.ID, maxAuditOwner)
-	p.Owner = shorten(strings.ToValidUTF8(p.Owner, "�"), maxAuditOwner)
-	p.Host = shorten(strings.ToValidUTF8(p.Host, "�"), maxAuditName)
+	p.ID = words.Clip(p.ID, maxAuditOwner)
+	p.Owner = words.Clip(strings.ToValidUTF8(p.Owner, "�"), maxAuditOwner)
+	p.Host = words.Clip(strings.ToValidUTF8(p.Host, "�"), maxAuditName)
 	return p
 }
 
@@ -63,7 +65,7 @@ func fitChanges(all map[string]string) map[string]string {
 			fit["…"] = fmt.Sprintf("%d more are left out", len(all)-maxAuditChanges)
 			break
 		}
-		fit[shorten(strings.ToValidUTF8(name, "�"), maxAuditName)] = shorten(strings.ToValidUTF8(all[name], "�"), maxAuditName)
+		fit[words.Clip(strings.ToValidUTF8(name, "�"), maxAuditName)] = words.Clip(strings.ToValidUTF8(all[name], "�"), maxAuditName)
 	}
 	return fit
 }

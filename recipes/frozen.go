@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -64,7 +65,7 @@ const frozenGoodbye = 30 * time.Second
 func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 	note := frozenNote{
 		Format: recordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.host, PID: c.pid,
-		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: shorten(r.Message, maxReason), Override: r.Override, Until: r.Until.UTC(),
+		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxReason), Override: r.Override, Until: r.Until.UTC(),
 	}
 	began := time.Now()
 	for {

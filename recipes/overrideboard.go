@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 )
 
@@ -65,11 +66,7 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 	if len(all) == 0 {
 		return nil, nil
 	}
-	ids := make([]string, len(all))
-	for i, o := range all {
-		ids[i] = strconv.Quote(o.ID)
-	}
-	what := fmt.Sprintf("override %s not applied", strings.Join(ids, ", "))
+	what := fmt.Sprintf("override %s not applied", words.Join(all, ", ", func(o override.Override) string { return strconv.Quote(o.ID) }))
 	if err := b.c.CheckOperator(ctx, what); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // TickPause says that no tick of a job runs: each is recorded as skipped
@@ -22,7 +24,7 @@ func (l *TickLedger) Pause(ctx context.Context, job string, p TickPause) (was *T
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if old := v.record.Paused; old == nil || old.ID != id {
 			was = old.public()
-			v.record.Paused = &pauseNote{ID: id, By: shorten(p.By, maxReason), Reason: shorten(p.Reason, maxReason), Until: p.Until.UTC().Round(0)}
+			v.record.Paused = &pauseNote{ID: id, By: words.Clip(p.By, maxReason), Reason: words.Clip(p.Reason, maxReason), Until: p.Until.UTC().Round(0)}
 			w.set = true
 		}
 		return w
@@ -58,7 +60,7 @@ func (r *tickRecord) pauseAfterFailures(run string, end TickEnd) {
 		return
 	}
 	reason := fmt.Sprintf("%d runs in a row have failed, the last one with: %s", r.Failures, end.Reason)
-	r.Paused = &pauseNote{ID: run, By: "lockkeeper", Reason: shorten(reason, maxReason), For: end.PauseFor.Milliseconds()}
+	r.Paused = &pauseNote{ID: run, By: "lockkeeper", Reason: words.Clip(reason, maxReason), For: end.PauseFor.Milliseconds()}
 }
 
 // pausedAt returns the pause that is in force at an instant, or nil.

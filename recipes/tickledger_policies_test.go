@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 func ask(t *testing.T, l *TickLedger, instant time.Time, on OnOverlap, limit int) TickClaim {
@@ -380,7 +382,7 @@ func TestAReasonThatIsNoTextIsShortenedLikeOthers(t *testing.T) {
 	run := claimed(t, l, at(1))
 	require.NoError(t, finish(t.Context(), l, run, TickEnd{Outcome: TickFailed, Reason: strings.Repeat("\x80", 400)}))
 	require.LessOrEqual(t, len(latest(t, l).Reason), 3*(maxTickedReason+1))
-	require.Equal(t, "ä…", shorten("äöü", 3))
+	require.Equal(t, "ä…", words.Clip("äöü", 3))
 }
 
 func TestSkipsOfDifferentFreezesAreEntriesOfTheirOwn(t *testing.T) {

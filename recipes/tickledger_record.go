@@ -5,9 +5,10 @@ import (
 	"cmp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // tickRecord is the data of a job's node. Instants are of the schedule; other
@@ -211,9 +212,9 @@ func (r *tickRecord) finish(i int, end TickEnd) {
 	r.Runs = slices.Delete(r.Runs, i, i+1)
 	note.Waited, note.Cancel = false, time.Time{}
 	r.end(endNote{
-		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Detail: shorten(end.Detail, maxTickedReason), Token: end.Token,
+		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Detail: words.Clip(end.Detail, maxTickedReason), Token: end.Token,
 		Took: end.Took.Milliseconds(), WaitedFor: end.Waited.Milliseconds(),
-		Retries: max(end.Attempts-1, 0), Preemptions: end.Preemptions, Trace: shorten(end.Trace, maxTickedReason),
+		Retries: max(end.Attempts-1, 0), Preemptions: end.Preemptions, Trace: words.Clip(end.Trace, maxTickedReason),
 	}, 1)
 	switch end.Outcome { //nolint:exhaustive // all others say nothing about the work
 	case TickRan:
@@ -241,7 +242,7 @@ func (r *tickRecord) skip(id string, instant time.Time, reason string) {
 // all else.
 func (r *tickRecord) end(e endNote, n int64) {
 	r.Counts.add(e.Outcome, e.Reason, n)
-	e.Reason = shorten(e.Reason, maxTickedReason)
+	e.Reason = words.Clip(e.Reason, maxTickedReason)
 	if n > 1 {
 		e.Count = n
 	}
@@ -294,22 +295,10 @@ func (c *TickCounts) add(outcome TickOutcome, reason string, n int64) {
 		if c.Skipped == nil {
 			c.Skipped = make(map[string]int64)
 		}
-		c.Skipped[shorten(reason, maxTickedReason)] += n
+		c.Skipped[words.Clip(reason, maxTickedReason)] += n
 	default:
 		c.Failed += n
 	}
-}
-
-// shorten bounds what one job can make of its node.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	end := limit
-	for end > limit-utf8.UTFMax && !utf8.RuneStart(s[end]) { // it may be no text at all
-		end--
-	}
-	return s[:end] + "…"
 }
 
 // --- as others see it -----------------------------------------------------------

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // TickRequest asks any daemon that has a job to run it once, by hand.
@@ -57,7 +59,7 @@ func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHa
 		return nil, err
 	}
 	r.ID, r.Owner, r.Host, r.PID, r.At = newGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
-	r.By, r.Reason = shorten(r.By, maxReason), shorten(r.Reason, maxReason)
+	r.By, r.Reason = words.Clip(r.By, maxReason), words.Clip(r.Reason, maxReason)
 	data := encode(requestNote{Format: recordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
 	for try := 0; ; try++ {
 		err := pauseBefore(ctx, try)
@@ -225,7 +227,7 @@ func (l *TickLedger) ClaimRequest(ctx context.Context, r TickRequest, limit int)
 		return TickClaim{Verdict: TickTaken}, nil // by another call of this process
 	}
 	c := l.newClaim(r.Job, runNote{
-		ID: r.ID, Instant: r.At.UTC(), Manual: true, By: shorten(r.By, maxReason), Why: shorten(r.Reason, maxReason),
+		ID: r.ID, Instant: r.At.UTC(), Manual: true, By: words.Clip(r.By, maxReason), Why: words.Clip(r.Reason, maxReason),
 	})
 	c.asked = true
 	path := l.requestPath(r.ID)

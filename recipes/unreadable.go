@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // Unreadable is a node that a list leaves out, because this program cannot make
@@ -47,7 +49,7 @@ func (e *RecordError) reason() string {
 	if e.Format != 0 {
 		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program", e.Format, max(e.knows, recordFormat))
 	}
-	return fmt.Sprintf("it cannot be read: %s; somebody else has written there: put it right, or delete the node if it is none of ours", shorten(e.Err.Error(), maxUnreadable))
+	return fmt.Sprintf("it cannot be read: %s; somebody else has written there: put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))
 }
 
 // misplaced tells of a node that does not belong where it is.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -152,5 +153,5 @@ func shorten(text string) string {
 	if len(text) <= maxApprovalText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxApprovalText-len("…")], "") + "…"
+	return words.Clip(text, maxApprovalText-len("…"))
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -126,11 +126,7 @@ func partyText(p recipes.AuditParty) string {
 }
 
 func partiesText(all []recipes.AuditParty) string {
-	texts := make([]string, len(all))
-	for i, p := range all {
-		texts[i] = partyText(p)
-	}
-	return cmp.Or(strings.Join(texts, ", "), "-")
+	return cmp.Or(words.Join(all, ", ", partyText), "-")
 }
 
 // A verb is what somebody can say to a question.

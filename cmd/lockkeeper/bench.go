@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/doctor/throughput"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -118,7 +119,7 @@ func (p *program) measure(c *cobra.Command, f *benchFlags) error {
 
 // ask returns an error unless somebody at the terminal agrees.
 func (p *program) ask(c *cobra.Command, held int) error {
-	what := count(held, "lock") + " under this root held by others, who may feel the load"
+	what := words.Count(held, "lock") + " under this root held by others, who may feel the load"
 	if held == 1 {
 		what = strings.Replace(what, "lock under this root held", "lock under this root is held", 1)
 	} else {

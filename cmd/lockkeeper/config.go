@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 const defaultFile = "lockkeeper.yaml"
@@ -50,20 +51,20 @@ do not count.`,
 			return err
 		}
 		p.lines(cfg.Warnings)
-		has := count(len(cfg.Jobs), "job")
+		has := words.Count(len(cfg.Jobs), "job")
 		if n := len(cfg.Groups); n > 0 {
-			has += ", " + count(n, "group")
+			has += ", " + words.Count(n, "group")
 		}
 		if n := len(cfg.Warnings); n > 0 {
-			has += ", " + count(n, "warning")
+			has += ", " + words.Count(n, "warning")
 		}
 		if _, err := fmt.Fprintf(p.stdout, "%s is valid: %s\n", file, has); err != nil || overrides == nil {
 			return err
 		}
 		p.lines(overrides.Warnings)
-		has = count(len(overrides.All), "override")
+		has = words.Count(len(overrides.All), "override")
 		if n := len(overrides.Warnings); n > 0 {
-			has += ", " + count(n, "warning")
+			has += ", " + words.Count(n, "warning")
 		}
 		_, err = fmt.Fprintf(p.stdout, "%s is valid: %s\n", overrides.File, has)
 		return err
@@ -122,18 +123,11 @@ An editor with the YAML language server finds it by a comment at the top:
 func (p *program) showConfig(broken *config.Errors) {
 	_, _ = fmt.Fprintln(p.stderr, broken)
 	p.lines(broken.Warnings)
-	p.say("%s cannot be used: %s", broken.Problems[0].File, count(len(broken.Problems), "problem"))
+	p.say("%s cannot be used: %s", broken.Problems[0].File, words.Count(len(broken.Problems), "problem"))
 }
 
 func (p *program) lines(problems []config.Problem) {
 	for _, problem := range problems {
 		_, _ = fmt.Fprintln(p.stderr, problem)
 	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
@@ -241,15 +242,15 @@ func writeLocksOf(w io.Writer, v explainView) {
 
 // nowWords is what the cluster knows of a job, in one line.
 func nowWords(v views.Job, now time.Time) string {
-	words := []string{jobState(v, now)}
+	parts := []string{jobState(v, now)}
 	if v.Paused != nil {
-		words = append(words, pauseWords(*v.Paused, now))
+		parts = append(parts, pauseWords(*v.Paused, now))
 	}
 	if v.Last != nil {
-		words = append(words, "last: "+v.Last.Outcome+" "+relative(v.Last.EndedAt, now))
+		parts = append(parts, "last: "+v.Last.Outcome+" "+relative(v.Last.EndedAt, now))
 	}
 	if v.Failures > 0 {
-		words = append(words, count(v.Failures, "failure")+" in a row")
+		parts = append(parts, words.Count(v.Failures, "failure")+" in a row")
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(parts, "; ")
 }

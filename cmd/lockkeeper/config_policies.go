@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -66,7 +67,7 @@ func policies(job jobs.Job) []policyView {
 		if job.PauseFor > 0 {
 			until = fmt.Sprintf("for %s; then one run is tried", human(job.PauseFor))
 		}
-		say("pause_after_failures", "after %s in a row it is paused in the whole cluster %s", count(n, "failure"), until)
+		say("pause_after_failures", "after %s in a row it is paused in the whole cluster %s", words.Count(n, "failure"), until)
 	}
 	say("stuck_after", "work that goes on %s after it was told to end is reported as stuck", human(job.StuckAfter))
 	return all

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/doctor"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -168,5 +169,5 @@ func writeDoctor(pg page, v doctorView) {
 	}
 	g.draw()
 	pg.line("")
-	pg.paragraph("", "%s, %s, %d ok, %d skipped", count(v.Problems, "problem"), count(v.Warnings, "warning"), v.OK, v.Skipped)
+	pg.paragraph("", "%s, %s, %d ok, %d skipped", words.Count(v.Problems, "problem"), words.Count(v.Warnings, "warning"), v.OK, v.Skipped)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -83,7 +84,7 @@ func writeGC(pg page, v gcView) {
 	if v.DryRun {
 		did = "would remove"
 	}
-	pg.paragraph("", "%s %d of %s: nobody has used them for %s (%s)", did, len(v.Removed), count(all, "scope"), older, clock(v.At))
+	pg.paragraph("", "%s %d of %s: nobody has used them for %s (%s)", did, len(v.Removed), words.Count(all, "scope"), older, clock(v.At))
 	if all == 0 {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 )
@@ -299,7 +300,7 @@ func writePlan(w io.Writer, v planView, spec recipes.GroupSpec) {
 	if v.Rounds > 1 {
 		rounds = fmt.Sprintf(", in %d rounds (max_moves %d)", v.Rounds, spec.MaxMoves)
 	}
-	line(w, "%d of %s would move%s%s%s; strategy %s; nothing was changed", v.Moved, count(len(spec.Locks), "lock"), taken, freed, rounds, v.Strategy)
+	line(w, "%d of %s would move%s%s%s; strategy %s; nothing was changed", v.Moved, words.Count(len(spec.Locks), "lock"), taken, freed, rounds, v.Strategy)
 }
 
 // nameList is the value of a flag with names, separated by commas; it may be

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 )
 
@@ -74,7 +75,7 @@ func writeGroup(w io.Writer, g views.Group, wide bool) {
 		}
 	}
 
-	line(w, "\n%d of %s held; %d moved by plan %d, %d in all plans; strategy %s", g.Held, count(len(g.Locks), "lock"), g.Moved, g.Generation, g.MovedTotal, g.Strategy)
+	line(w, "\n%d of %s held; %d moved by plan %d, %d in all plans; strategy %s", g.Held, words.Count(len(g.Locks), "lock"), g.Moved, g.Generation, g.MovedTotal, g.Strategy)
 	if g.StrategyError != "" {
 		line(w, "the strategy gave no plan, all stays as it is: %s", firstLine(g.StrategyError))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -77,7 +78,7 @@ func (p *program) makeRoots(c *cobra.Command, cfg *config.Config, client recipes
 		return err
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(views), func(v initView) bool { return v.Differs == "" })); n > 0 {
-		return &codeError{exitConfig, fmt.Sprintf("the access control lists of %s are not those of the configuration, and were left as they are; lockkeeper doctor prints the commands that set them right", count(n, "node"))}
+		return &codeError{exitConfig, fmt.Sprintf("the access control lists of %s are not those of the configuration, and were left as they are; lockkeeper doctor prints the commands that set them right", words.Count(n, "node"))}
 	}
 	return nil
 }

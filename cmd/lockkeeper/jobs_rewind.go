@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -114,6 +115,6 @@ func writeRewind(w io.Writer, v rewindView, now time.Time) {
 		line(w, "  skipped when they come: ticks from %s up to %s that have run early, or may have: the history does not reach back to when the clock went wrong; --since TIME says when that was",
 			both(v.LeftOut[0].After, now), both(v.LeftOut[n-1].Until, now))
 	default:
-		line(w, "  skipped when they come: %s that ran early, up to %s", count(n, "tick"), both(v.LeftOut[n-1].Until, now))
+		line(w, "  skipped when they come: %s that ran early, up to %s", words.Count(n, "tick"), both(v.LeftOut[n-1].Until, now))
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -208,11 +208,7 @@ func (p *program) forPeople() bool { return p.output.is == "table" || p.output.i
 
 // owners names holders on one line.
 func owners(all []recipes.Contender) string {
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Owner
-	}
-	return strings.Join(names, ", ")
+	return words.Join(all, ", ", func(c recipes.Contender) string { return c.Owner })
 }
 
 // fewOwners is owners for a column of a table.

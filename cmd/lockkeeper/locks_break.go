@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -227,11 +228,7 @@ func afterWords(s recipes.LockState, done bool) string {
 	case !s.Held():
 		return "free; nobody waits for it"
 	}
-	names := make([]string, len(s.Holders))
-	for i, h := range s.Holders {
-		names[i] = fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token)
-	}
-	return "held by " + strings.Join(names, "; ")
+	return "held by " + words.Join(s.Holders, "; ", func(h recipes.Contender) string { return fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token) })
 }
 
 // isOneHold reports whether all holders are members of one hold, and go together.

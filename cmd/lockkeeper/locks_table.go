@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -95,11 +96,7 @@ func minRuntimeLeft(h recipes.Contender) string {
 }
 
 func preemptors(h recipes.Contender) string {
-	names := make([]string, len(h.PreemptedBy))
-	for i, by := range h.PreemptedBy {
-		names[i] = by.Owner
-	}
-	return strings.Join(names, ", ")
+	return words.Join(h.PreemptedBy, ", ", func(by recipes.Preemptor) string { return by.Owner })
 }
 
 // writeLock writes all that is known about one lock.
@@ -139,7 +136,7 @@ func writeLock(w io.Writer, s recipes.LockState, ensemble string, frozen []live.
 			line(w, "        not asked to go for a higher priority %s", live.Words{State: s}.MinRuntime(h))
 		}
 		if h.Behind > 0 {
-			line(w, "        %s stood behind it in its process when it was granted", count(h.Behind, "more request"))
+			line(w, "        %s stood behind it in its process when it was granted", words.Count(h.Behind, "more request"))
 		}
 		details(w, h, wide)
 		for _, by := range h.PreemptedBy {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
@@ -267,7 +268,7 @@ func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
 func (f *whyFacts) leaveOut(left []recipes.Unreadable) {
 	for i, u := range left {
 		if i == manyUnreadable {
-			f.unread = append(f.unread, count(len(left)-i, "more node")+"; all of them: lockkeeper doctor")
+			f.unread = append(f.unread, words.Count(len(left)-i, "more node")+"; all of them: lockkeeper doctor")
 			break
 		}
 		f.unread = append(f.unread, u.String())

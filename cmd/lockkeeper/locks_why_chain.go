@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -13,7 +14,7 @@ func writeWhyJob(pg page, f *whyFacts) {
 	requests := f.requests()
 	frozen := f.frozenOf()
 	if len(requests) == 0 && len(frozen) > 0 {
-		pg.paragraph("", "%s: frozen, out of the queue of %s (%s)", f.about, count(len(frozen), "lock"), clock(f.now))
+		pg.paragraph("", "%s: frozen, out of the queue of %s (%s)", f.about, words.Count(len(frozen), "lock"), clock(f.now))
 		writeFrozen(pg, f, frozen)
 		if f.ticks != nil {
 			pg.line("")
@@ -48,7 +49,7 @@ func writeWhyJob(pg page, f *whyFacts) {
 			waits++
 		}
 	}
-	pg.paragraph("", "%s: waits for %s, holds %s (%s)", f.about, count(waits, "lock"), count(holds, "lock"), clock(f.now))
+	pg.paragraph("", "%s: waits for %s, holds %s (%s)", f.about, words.Count(waits, "lock"), words.Count(holds, "lock"), clock(f.now))
 	for i, n := range requests {
 		pg.line("")
 		if i == manyWaiters {

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -72,11 +73,7 @@ func plain(n *yaml.Node) {
 
 // row writes one line of a table.
 func row(w io.Writer, cells ...any) {
-	texts := make([]string, len(cells))
-	for i, cell := range cells {
-		texts[i] = printable(fmt.Sprint(cell))
-	}
-	_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
+	_, _ = fmt.Fprintln(w, strings.TrimRight(words.Join(cells, "\t", func(cell any) string { return printable(fmt.Sprint(cell)) }), "\t"))
 }
 
 // printable keeps what others have written into ZooKeeper from playing tricks
@@ -92,7 +89,7 @@ const manyUnreadable = 20
 func (p *program) tellUnreadable(all []recipes.Unreadable) {
 	for i, u := range all {
 		if i == manyUnreadable {
-			p.say("unreadable: %s; all of them: lockkeeper doctor", count(len(all)-i, "more node"))
+			p.say("unreadable: %s; all of them: lockkeeper doctor", words.Count(len(all)-i, "more node"))
 			break
 		}
 		p.say("unreadable: %s", u)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -401,9 +402,9 @@ func whetherForAll(all []appliedView) string {
 // meets says how many an override meets.
 func meets(kind override.Kind, n int) string {
 	if kind == override.Pause {
-		return count(n, "job") + ", and those to come"
+		return words.Count(n, "job") + ", and those to come"
 	}
-	return count(n, "request") + " now, and those to come"
+	return words.Count(n, "request") + " now, and those to come"
 }
 
 // apply puts overrides on record and in force, all of them or none.

@@ -1,4 +1,3 @@
-// Package words writes durations as people write them.
 package words
 
 import (

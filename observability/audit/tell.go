@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -90,11 +91,9 @@ func describe(r recipes.AuditRecord) []any {
 
 // victims names holders on one line, with the tokens that tell them apart.
 func victims(all []recipes.AuditParty) string {
-	names := make([]string, len(all))
-	for i, v := range all {
-		names[i] = fmt.Sprintf("%s (priority %d, token %s)", v.Owner, v.Priority, v.Token)
-	}
-	return strings.Join(names, ", ")
+	return words.Join(all, ", ", func(v recipes.AuditParty) string {
+		return fmt.Sprintf("%s (priority %d, token %s)", v.Owner, v.Priority, v.Token)
+	})
 }
 
 func changes(all map[string]string) string {

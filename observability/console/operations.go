@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -103,7 +104,7 @@ func drawOverrides(v *visit) (any, error) {
 func effect(o override.Override) string {
 	var parts []string
 	if o.Priority != nil {
-		parts = append(parts, "priority "+levelText(*o.Priority))
+		parts = append(parts, "priority "+live.LevelText(*o.Priority))
 	}
 	if o.Forceful != nil {
 		parts = append(parts, map[bool]string{true: "forceful", false: "polite"}[*o.Forceful])
@@ -221,7 +222,7 @@ func (v *visit) auditRow(r recipes.AuditRecord) auditRow {
 		row.Path = scopePath(r.Scope)
 	}
 	for _, p := range r.Victims {
-		row.Victims = append(row.Victims, p.Owner+", priority "+levelText(p.Priority))
+		row.Victims = append(row.Victims, p.Owner+", priority "+live.LevelText(p.Priority))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.After)) {
 		row.Changes = append(row.Changes, key+": "+r.After[key])

@@ -244,7 +244,7 @@ func (c *Console) problemPage(w http.ResponseWriter, r *http.Request, p *problem
 
 func (c *Console) parseTemplates() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
-		"count": count, "human": human, "level": levelText, "thousands": thousands, "short": short, "millis": millis, "does": does,
+		"count": count, "human": human, "level": live.LevelText, "thousands": thousands, "short": short, "millis": millis, "does": does,
 		"scopePath": scopePath, "breaks": breaks, "escapePath": escapePath, "join": strings.Join,
 		"list": func(all ...any) []any { return all },
 		"dict": func(pairs ...any) map[string]any {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // maxText is how long a text in a query or a form may be.
@@ -145,12 +147,5 @@ func quoted(s string) string { return strconv.Quote(clip(s)) }
 func clip(s string) string {
 	const enough = 80
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= enough {
-		return s
-	}
-	cut := enough
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return words.Clip(s, enough)
 }

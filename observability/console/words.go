@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // human writes a duration for people: its two largest units.
@@ -36,14 +34,6 @@ func units(d, large time.Duration, l string, small time.Duration, s string) stri
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
-
-// levelText writes a priority for people.
-func levelText(p priority.Level) string {
-	if p == priority.Emergency {
-		return "emergency"
-	}
-	return fmt.Sprint(int(p))
-}
 
 // does is what a request does to its lock, in a sentence.
 func does(state string) string {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -141,7 +142,7 @@ func (b *Board) Run(ctx context.Context) error {
 	if b.idle == nil {
 		b.idle = &Blind{Since: since, Reason: "nobody looks any more"}
 		if err != nil {
-			b.idle.Reason += ": " + clip(err.Error(), longText)
+			b.idle.Reason += ": " + words.Clip(err.Error(), longText)
 		}
 	}
 	b.mu.Unlock()
@@ -191,7 +192,7 @@ func (b *Board) lookAway(s *recipes.Blindness) {
 		reason = s.Err.Error()
 	}
 	b.blind = &Blind{Since: s.Since.UTC(), Reason: reason}
-	b.news(Entry{At: s.Since, Kind: EntryBlind, Text: clip(reason, longText)})
+	b.news(Entry{At: s.Since, Kind: EntryBlind, Text: words.Clip(reason, longText)})
 	b.o.Logger.Warn("the live view of locks is out of date", "reason", reason)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -48,21 +49,10 @@ const (
 	maxMarks = 50 // of one request
 )
 
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	end := most
-	for end > 0 && s[end]&0xc0 == 0x80 { // inside a letter
-		end--
-	}
-	return s[:end] + "…"
-}
-
 func newEntrant(b *book, c recipes.Contender) *entrant {
 	return &entrant{book: b, id: c.ID, joined: c.Joined, row: Row{
-		ID: c.ID, Owner: clip(c.Owner, longName), Host: clip(c.Host, longName), PID: c.PID,
-		Priority: c.Priority, Mode: c.Mode, Message: clip(c.Message, longText),
+		ID: c.ID, Owner: words.Clip(c.Owner, longName), Host: words.Clip(c.Host, longName), PID: c.PID,
+		Priority: c.Priority, Mode: c.Mode, Message: words.Clip(c.Message, longText),
 	}}
 }
 
@@ -93,7 +83,7 @@ func (e *entrant) close(at time.Time, end SpellEnd) time.Time {
 }
 
 func (e *entrant) mark(m Mark) {
-	m.At, m.Text = m.At.UTC(), clip(m.Text, longText)
+	m.At, m.Text = m.At.UTC(), words.Clip(m.Text, longText)
 	if len(e.marks) >= maxMarks {
 		e.marks = slices.Delete(e.marks, 0, 1)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -147,7 +148,7 @@ func few(names []string) string {
 	if len(names) <= most+1 {
 		return strings.Join(names, ", ")
 	}
-	return strings.Join(names[:most], ", ") + " and " + plural(len(names)-most, "other")
+	return strings.Join(names[:most], ", ") + " and " + words.Count(len(names)-most, "other")
 }
 
 // blockersOf returns a function that names those that a waiter waits for directly:

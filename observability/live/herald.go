@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
@@ -35,7 +36,7 @@ func herald(event lockguard.Event) (EntryKind, string) {
 	case lockguard.RiskOver:
 		return EntryAtRisk, fmt.Sprintf("ZooKeeper answers again: %s keeps the lock", who)
 	case lockguard.CleanupStarted:
-		return EntryCleanup, fmt.Sprintf("%s cleans up (%s): %v", who, plural(e.Hooks, "hook"), e.Cause)
+		return EntryCleanup, fmt.Sprintf("%s cleans up (%s): %v", who, words.Count(e.Hooks, "hook"), e.Cause)
 	case lockguard.CleanupDone:
 		if e.Err != nil {
 			return EntryCleanup, fmt.Sprintf("%s has cleaned up in %s, with an error that its log tells", who, Human(e.Took))

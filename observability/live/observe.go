@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -30,8 +31,8 @@ func (b *Board) Observe(_ context.Context, event lockguard.Event) {
 		return
 	}
 	b.news(Entry{
-		At: at, Kind: kind, Scope: about.Scope, ID: b.idOf(about), Owner: clip(about.Owner, longName), Token: about.Token,
-		Text: clip(text, longText), Here: true,
+		At: at, Kind: kind, Scope: about.Scope, ID: b.idOf(about), Owner: words.Clip(about.Owner, longName), Token: about.Token,
+		Text: words.Clip(text, longText), Here: true,
 	})
 	b.ring()
 }
@@ -78,7 +79,7 @@ func lostEnd(e lockguard.Lost) knownEnd {
 	case e.Err.Reason == recipes.LossSuperseded:
 		return knownEnd{EndReleased, "has it no more: another process has adopted the hold"}
 	}
-	return knownEnd{end, "has lost it: " + clip(e.Err.Error(), longText)}
+	return knownEnd{end, "has lost it: " + words.Clip(e.Err.Error(), longText)}
 }
 
 // A hold is what a hold of this process is known by in ZooKeeper. A token is not
@@ -90,7 +91,7 @@ type hold struct {
 }
 
 func holdIn(about lockguard.Subject) hold {
-	return hold{about.Scope, about.Token, clip(about.Owner, longName)}
+	return hold{about.Scope, about.Token, words.Clip(about.Owner, longName)}
 }
 
 func holdOf(e *entrant) hold { return hold{e.book.scope, e.contender.Token, e.row.Owner} }

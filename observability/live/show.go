@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -156,8 +157,8 @@ func (b *Board) tellCircles(g waits, now time.Time) (next time.Duration) {
 		default:
 			seen.told = true
 			b.news(Entry{
-				At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: clip(c.Cut.Owner, longName), Token: c.Cut.Token,
-				Text: clip("they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText),
+				At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: words.Clip(c.Cut.Owner, longName), Token: c.Cut.Token,
+				Text: words.Clip("they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText),
 			})
 		}
 		there[key] = seen

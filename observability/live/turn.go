@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -57,7 +58,7 @@ func (b *Board) turn(look recipes.Sighting, now time.Time) {
 	}
 	k.state, k.grants, k.gone, k.stale, k.run = look.State, look.Version, look.Gone, true, b.run
 	if look.State.Damage != "" && wasDamaged == "" {
-		b.news(Entry{At: now, Kind: EntryDamaged, Scope: k.scope, Text: clip(look.State.Damage, longText)})
+		b.news(Entry{At: now, Kind: EntryDamaged, Scope: k.scope, Text: words.Clip(look.State.Damage, longText)})
 	}
 	b.close(k)
 	if look.Gone && t.tell {
@@ -79,7 +80,7 @@ func (t *turn) note(e *entrant, x Entry) Entry {
 	if x.Token == 0 && e.holds {
 		x.Token = e.contender.Token
 	}
-	x.Text = clip(x.Text, longText)
+	x.Text = words.Clip(x.Text, longText)
 	return x
 }
 
@@ -214,15 +215,15 @@ func (t *turn) taken(e *entrant, x recipes.Eviction) {
 	case "":
 		at = e.close(at, EndTaken)
 		e.mark(Mark{At: at, Kind: MarkBreak, To: e.row.ID, Text: text})
-		t.say(e, Entry{At: at, Kind: EntryBreak, By: clip(x.By, longName), Text: text})
+		t.say(e, Entry{At: at, Kind: EntryBreak, By: words.Clip(x.By, longName), Text: text})
 	case recipes.Superseded:
 		at = e.close(at, EndReleased)
 		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: by, Text: text})
-		t.say(e, Entry{At: at, Kind: EntryReleased, By: clip(x.By, longName), ByID: by, Text: text})
+		t.say(e, Entry{At: at, Kind: EntryReleased, By: words.Clip(x.By, longName), ByID: by, Text: text})
 	default:
 		at = e.close(at, EndTaken)
 		e.mark(Mark{At: at, Kind: MarkTakeover, From: by, To: e.row.ID, Text: text})
-		t.say(e, Entry{At: at, Kind: EntryTakeover, By: clip(x.By, longName), ByID: by, Text: text})
+		t.say(e, Entry{At: at, Kind: EntryTakeover, By: words.Clip(x.By, longName), ByID: by, Text: text})
 	}
 }
 
@@ -284,7 +285,7 @@ func (t *turn) holderGone(e *entrant) {
 	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s, after %s", e.row.Owner, why, Human(at.Sub(e.contender.Since)))}
 	if handed {
 		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: heir.ID, Text: fmt.Sprintf("%s hands over to %s", e.row.Owner, heir.Owner)})
-		x.By, x.ByID = clip(heir.Owner, longName), heir.ID
+		x.By, x.ByID = words.Clip(heir.Owner, longName), heir.ID
 	}
 	t.say(e, x)
 }
@@ -408,28 +409,28 @@ func (t *turn) asks(e *entrant, h recipes.Contender) {
 			had[n.ID+string(n.Reason)] = true
 		}
 	}
-	words := Words{State: t.is, Absolute: true}
-	words.State.At = t.seen()
+	say := Words{State: t.is, Absolute: true}
+	say.State.At = t.seen()
 	for _, n := range h.PreemptedBy {
 		key := n.ID + string(n.Reason)
-		n.ID = clip(n.ID, longName) // anybody may have written it
+		n.ID = words.Clip(n.ID, longName) // anybody may have written it
 		if had[key] {
 			delete(had, key)
 			continue
 		}
 		if s := e.current(); s != nil && s.Kind == SpellHolding {
-			e.askedBy = clip(n.Owner, longName)
+			e.askedBy = words.Clip(n.Owner, longName)
 			at := e.close(n.At, endOfAsked(n.Reason))
 			e.over = time.Time{}
 			e.open(SpellLeaving, at, h.Token)
 		}
-		text := e.row.Owner + " is " + words.Asked(h, n)
+		text := e.row.Owner + " is " + say.Asked(h, n)
 		kind := EntryPreempted
 		if n.Reason == priority.LeaseExpired {
 			kind = EntryLeaseExpired
 		}
 		e.mark(Mark{At: n.At, Kind: MarkPreempt, From: n.ID, To: e.row.ID, Text: text})
-		t.sayLater(e, Entry{At: n.At, Kind: kind, By: clip(n.Owner, longName), ByID: n.ID, Text: text})
+		t.sayLater(e, Entry{At: n.At, Kind: kind, By: words.Clip(n.Owner, longName), ByID: n.ID, Text: text})
 	}
 	if len(had) > 0 && len(h.PreemptedBy) == 0 {
 		t.sayLater(e, Entry{At: t.now, Kind: EntryWithdrawn, Text: fmt.Sprintf("nobody asks %s to go any more", e.row.Owner)})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -52,7 +53,7 @@ func (v Words) Summary(now time.Time) string {
 	}
 	text := fmt.Sprintf("held by %s", v.State.Holders[0].Owner)
 	if n := len(v.State.Holders); n > 1 {
-		text = fmt.Sprintf("held by %s together", plural(n, "reader"))
+		text = fmt.Sprintf("held by %s together", words.Count(n, "reader"))
 	}
 	if len(v.State.Waiters) == 0 {
 		return text + ", nobody waits" + asOf
@@ -310,11 +311,7 @@ func (v Words) Delay(d recipes.Delay) string {
 
 // UncleanEnds names those whose ends delay a lock.
 func UncleanEnds(delays []recipes.Delay) string {
-	names := make([]string, len(delays))
-	for i, d := range delays {
-		names[i] = fmt.Sprintf("%q", d.Owner)
-	}
-	return "after the unclean end of " + strings.Join(names, ", ")
+	return "after the unclean end of " + words.Join(delays, ", ", func(d recipes.Delay) string { return fmt.Sprintf("%q", d.Owner) })
 }
 
 // Hold says with how many others a holder has the lock as one.
@@ -356,11 +353,4 @@ func ShellWord(s string) string {
 // BreakCommand is the command that takes the lock from a holder.
 func BreakCommand(n recipes.WaitNode) string {
 	return fmt.Sprintf("lockkeeper locks break %s --token %s --reason WHY", ShellWord(n.Scope), n.Token)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

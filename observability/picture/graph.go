@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -97,7 +98,7 @@ func (d *diagram) words() []string {
 	var all []string
 	for i, c := range d.whole.Circles {
 		if i == manyNotes {
-			all = append(all, "and "+count(len(d.whole.Circles)-i, "more circle", "more circles"))
+			all = append(all, "and "+words.CountOf(len(d.whole.Circles)-i, "more circle", "more circles"))
 			break
 		}
 		text := "Circle, which a priority ends: "
@@ -145,7 +146,7 @@ func (d *diagram) rest() string {
 	if n == 0 {
 		return ""
 	}
-	return "and " + count(n, "more request that is", "more requests that are") + " not drawn"
+	return "and " + words.CountOf(n, "more request that is", "more requests that are") + " not drawn"
 }
 
 func (d *diagram) summary() string {
@@ -155,9 +156,9 @@ func (d *diagram) summary() string {
 			waiting++
 		}
 	}
-	text := count(waiting+d.whole.Hidden, "request waits", "requests wait")
+	text := words.CountOf(waiting+d.whole.Hidden, "request waits", "requests wait")
 	if n := len(d.whole.Circles); n > 0 {
-		text += "; " + count(n, "circle", "circles") + " of requests that wait for each other"
+		text += "; " + words.CountOf(n, "circle", "circles") + " of requests that wait for each other"
 	}
 	return text
 }
@@ -227,7 +228,7 @@ func (d *diagram) node(p *part, n *vertex) {
 	d.empty("rect", "class", class, "fill", "none", "x", x, "y", y, "width", nodeWidth, "height", nodeHeight, "rx", 6)
 	name, room := nodeName(n.GraphNode), nodeWidth-20
 	if n.more > 0 {
-		name = "and " + count(n.more, "more", "more")
+		name = "and " + words.CountOf(n.more, "more", "more")
 	}
 	does := "waits for "
 	if holds(n.GraphNode) {

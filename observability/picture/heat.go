@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -143,7 +144,7 @@ func (m *heatMap) description(to time.Time) string {
 	if m.known.After(m.from) {
 		text.WriteString("Nobody has looked before " + clock(m.known) + " UTC. ")
 	}
-	text.WriteString(period(m.from, to) + ": requests for " + count(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all.")
+	text.WriteString(period(m.from, to) + ": requests for " + words.CountOf(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all.")
 	for _, r := range m.rows[:min(len(m.rows), 10)] {
 		text.WriteString("\n" + heatName(r) + ": " + span(r.Total()) + ".")
 	}
@@ -171,7 +172,7 @@ func (m *heatMap) draw() {
 		m.row(m.top+heatHeight*float64(i), r)
 	}
 	if m.more > 0 {
-		m.text("text", "and "+count(m.more, "more lock", "more locks"), "class", "lk-muted", "x", margin, "y", m.bottom+noteHeight)
+		m.text("text", "and "+words.CountOf(m.more, "more lock", "more locks"), "class", "lk-muted", "x", margin, "y", m.bottom+noteHeight)
 	}
 	m.drawLegend(m.legend(), m.legendAt, width)
 }

@@ -126,11 +126,3 @@ func period(from, to time.Time) string {
 	}
 	return from.Format(time.DateOnly+" "+layout) + " – " + to.Format(time.DateOnly+" "+layout) + " UTC"
 }
-
-// count writes a number of things.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

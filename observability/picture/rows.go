@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -291,10 +292,10 @@ func (s *story) summary() string {
 			asked++
 		}
 	}
-	text := count(len(s.rows)+s.more, "request", "requests")
+	text := words.CountOf(len(s.rows)+s.more, "request", "requests")
 	if asked > 0 {
-		text += ", " + count(asked, "preemption", "preemptions")
+		text += ", " + words.CountOf(asked, "preemption", "preemptions")
 	}
-	text += "; at the end " + count(holds, "holds", "hold") + " and " + count(waits, "waits", "wait")
+	text += "; at the end " + words.CountOf(holds, "holds", "hold") + " and " + words.CountOf(waits, "waits", "wait")
 	return text
 }

@@ -3,6 +3,7 @@ package picture
 import (
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
@@ -25,7 +26,7 @@ type spot struct {
 
 func (s spot) title() string {
 	if s.more > 0 {
-		return count(s.more, "more request", "more requests") + " for " + lettering.Line(s.Scope)
+		return words.CountOf(s.more, "more request", "more requests") + " for " + lettering.Line(s.Scope)
 	}
 	return nodeName(s.GraphNode) + ", which " + doing(s.GraphNode)
 }

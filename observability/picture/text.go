@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 )
@@ -91,7 +92,7 @@ func (p *printout) write() {
 		p.b.WriteString(p.paint(p.bar(i, r)) + "\n")
 	}
 	if p.more > 0 {
-		p.line("and " + count(p.more, "more request", "more requests"))
+		p.line("and " + words.CountOf(p.more, "more request", "more requests"))
 	}
 	p.notes()
 	p.legend()
@@ -198,7 +199,7 @@ func (p *printout) notes() {
 	}
 	p.b.WriteString("\n")
 	if n := len(acts) - manyNotes; n > 0 {
-		p.line("and " + count(n, "more before these", "more before these"))
+		p.line("and " + words.CountOf(n, "more before these", "more before these"))
 		acts = acts[n:]
 	}
 	for _, a := range acts {

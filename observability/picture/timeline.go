@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -356,7 +357,7 @@ func (g *gantt) footnotes() {
 	y := g.bottom + 8
 	if g.more > 0 {
 		y += noteHeight
-		g.text("text", "and "+count(g.more, "more request", "more requests"), "class", "lk-muted", "x", margin, "y", y-4)
+		g.text("text", "and "+words.CountOf(g.more, "more request", "more requests"), "class", "lk-muted", "x", margin, "y", y-4)
 	}
 	y += 10
 	for _, n := range g.notes {

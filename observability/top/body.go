@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/picture"
@@ -95,19 +96,19 @@ func (v View) tell(t *text, l *live.Lock) {
 }
 
 func (v View) summary(t *text, l *live.Lock) {
-	words := v.stateOf(l).String()
+	state := v.stateOf(l).String()
 	if l.Mode != nil {
-		words += ", " + l.Mode.String()
+		state += ", " + l.Mode.String()
 	}
 	if n := len(l.Waiters); n > 0 {
-		words += fmt.Sprintf(", %d waiting, the oldest %s", n, v.oldestWait(l))
+		state += fmt.Sprintf(", %d waiting, the oldest %s", n, v.oldestWait(l))
 	} else {
-		words += ", nobody waits"
+		state += ", nobody waits"
 	}
 	if l.Ensemble != "" {
-		words += "; on the ensemble " + lettering.Line(l.Ensemble)
+		state += "; on the ensemble " + lettering.Line(l.Ensemble)
 	}
-	t.say("", v.stateOf(l).style(), "%s", words)
+	t.say("", v.stateOf(l).style(), "%s", state)
 	switch {
 	case l.InCircle:
 		t.say("", alarm, "Those who wait wait for each other: lockkeeper locks why %s says how to end it.", live.ShellWord(l.Scope))
@@ -130,7 +131,7 @@ func (v View) summary(t *text, l *live.Lock) {
 		t.say("damaged: ", alarm, "%s", l.Damage)
 	}
 	if n := len(l.Foreign); n > 0 {
-		t.say("", faint, "%s that are no requests: ignored", count(n, "node"))
+		t.say("", faint, "%s that are no requests: ignored", words.Count(n, "node"))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 )
 
@@ -96,11 +97,11 @@ func (v View) totals() []phrase {
 		delays = phrase{fmt.Sprintf("%d delayed", t.Delayed), notice}
 	}
 	return []phrase{
-		{count(t.Locks, "lock"), usual},
+		{words.Count(t.Locks, "lock"), usual},
 		{fmt.Sprintf("%d held", t.Held), usual},
 		waiting,
 		v.some(leaving, fmt.Sprintf("%d preempting", leaving), notice),
-		v.some(t.Circles, count(t.Circles, "circle"), alarm),
+		v.some(t.Circles, words.Count(t.Circles, "circle"), alarm),
 		delays,
 	}
 }
@@ -121,10 +122,3 @@ func (v View) some(n int, words string, s style) phrase {
 
 // age is how long ago something was, in seconds: what is finer would only flicker.
 func (v View) age(t time.Time) string { return live.Human(v.seen.At.Sub(t).Truncate(time.Second)) }
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

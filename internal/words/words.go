@@ -1,0 +1,42 @@
+// Package words writes what several rooms write alike: durations, counts, lists,
+// and texts cut at the room that there is for them.
+package words
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Count writes 1 lock, 2 locks.
+func Count(n int, noun string) string { return CountOf(n, noun, noun+"s") }
+
+// CountOf writes 1 request waits, 2 requests wait.
+func CountOf(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Clip keeps the first most bytes of s, or a few less where they end inside a
+// character, and adds an ellipsis if something is left out.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for end > most-utf8.UTFMax && end > 0 && !utf8.RuneStart(s[end]) { // it may be no text at all
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// Join writes all, each as text does, with sep between them.
+func Join[T any](all []T, sep string, text func(T) string) string {
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i] = text(v)
+	}
+	return strings.Join(texts, sep)
+}

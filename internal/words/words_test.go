@@ -1,0 +1,54 @@
+package words
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCountsArePlural(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "0 locks, 1 lock, 2 locks", strings.Join([]string{Count(0, "lock"), Count(1, "lock"), Count(2, "lock")}, ", "))
+	require.Equal(t, "1 request waits, 2 requests wait", CountOf(1, "request waits", "requests wait")+", "+CountOf(2, "request waits", "requests wait"))
+}
+
+func TestTextIsClippedBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "abcd": "abcd", "abcde": "abcd…", "abcö": "abc…", "ab€": "ab…", "a😀b": "a…", "😀": "😀", "😀😀": "😀…",
+		"abc\xbf\xbf": "ab…",
+	} {
+		require.Equal(t, want, Clip(text, 4), text)
+	}
+	// what is no text is clipped all the same
+	require.Equal(t, "…", Clip("\xbf\xbf\xbf\xbf\xbf", 4))
+	require.Equal(t, "\xbf…", Clip("\xbf\xbf\xbf\xbf\xbf\xbf", 5))
+	require.Equal(t, "…", Clip("\xbf\xbf", 0))
+}
+
+func FuzzClip(f *testing.F) {
+	f.Add("wörter", 3)
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		most = min(max(most, 0), 1000)
+		clipped := Clip(text, most)
+		kept, cut := strings.CutSuffix(clipped, "…")
+		if len(text) <= most {
+			require.Equal(t, text, clipped)
+			return
+		}
+		require.True(t, cut)
+		require.True(t, strings.HasPrefix(text, kept))
+		require.LessOrEqual(t, len(kept), most)
+		require.Greater(t, len(kept)+utf8.UTFMax+1, most)
+		require.True(t, !utf8.ValidString(text) || utf8.ValidString(kept))
+	})
+}
+
+func TestListsAreJoined(t *testing.T) {
+	t.Parallel()
+	upper := func(s string) string { return strings.ToUpper(s) }
+	require.Empty(t, Join(nil, ", ", upper))
+	require.Equal(t, "A; B", Join([]string{"a", "b"}, "; ", upper))
+}
