@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
@@ -55,19 +54,16 @@ type OverridesReloadConfig struct {
 // concurrent use.
 type OverridesReloader struct {
 	OverridesReloadConfig
-	trigger chan struct{}
-
-	mu     sync.Mutex
+	reloadState
 	config *Config
 	all    []override.Override // what Apply got last
 	read   contents
-	status Status
 	told   string // the warnings that were logged last
 }
 
 // NewOverridesReloader reads the file and puts in force what it says, so that
 // this holds before anything is started. A file with anything wrong in it is no
-// error of this function: see Status. The errors are of type
+// error of this function: see Status, whose Err is an *Errors. The errors are of type
 // *lockguard.RequestError.
 func NewOverridesReloader(cfg OverridesReloadConfig) (*OverridesReloader, error) {
 	refuse := func(field, reason string) (*OverridesReloader, error) {
@@ -88,18 +84,10 @@ func NewOverridesReloader(cfg OverridesReloadConfig) (*OverridesReloader, error)
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &OverridesReloader{
-		OverridesReloadConfig: cfg, trigger: make(chan struct{}, 1),
-		config: cfg.Config, status: Status{Generation: 1, OK: true},
+		OverridesReloadConfig: cfg, reloadState: newReloadState(time.Time{}), config: cfg.Config,
 	}
 	r.read = r.reload()
 	return r, nil
-}
-
-// Status says whether what the file says is in force. Its Err is an *Errors.
-func (r *OverridesReloader) Status() Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.status
 }
 
 // SetConfig gives the configuration that is in force from now on: the file may
@@ -110,15 +98,6 @@ func (r *OverridesReloader) SetConfig(cfg *Config) {
 	r.config = cfg
 	r.mu.Unlock()
 	r.Trigger()
-}
-
-// Trigger lets Run read the file now, whether it has changed or not. It does
-// not wait.
-func (r *OverridesReloader) Trigger() {
-	select {
-	case r.trigger <- struct{}{}:
-	default: // it is about to
-	}
 }
 
 // Run watches the file until ctx ends. Call it once.

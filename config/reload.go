@@ -70,12 +70,37 @@ type Status struct {
 // is safe for concurrent use.
 type Reloader struct {
 	ReloadConfig
-	trigger chan struct{}
+	reloadState
 	poll    time.Duration
-
-	mu      sync.Mutex
 	current *Config
-	status  Status
+}
+
+// reloadState is the state that reloaders have alike.
+type reloadState struct {
+	trigger chan struct{}
+
+	mu     sync.Mutex
+	status Status
+}
+
+func newReloadState(at time.Time) reloadState {
+	return reloadState{trigger: make(chan struct{}, 1), status: Status{At: at, Generation: 1, OK: true}}
+}
+
+// Status returns what became of the last change.
+func (r *reloadState) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+// Trigger lets Run read the file now, whether it has changed or not. It does
+// not wait. It is what SIGHUP is for.
+func (r *reloadState) Trigger() {
+	select {
+	case r.trigger <- struct{}{}:
+	default: // it is about to
+	}
 }
 
 // NewReloader returns a Reloader that does nothing before Run. Its errors are
@@ -100,10 +125,9 @@ func NewReloader(cfg ReloadConfig) (*Reloader, error) {
 	}
 	return &Reloader{
 		ReloadConfig: cfg,
-		trigger:      make(chan struct{}, 1),
+		reloadState:  newReloadState(time.Now()),
 		poll:         lookAgain,
 		current:      cfg.Current,
-		status:       Status{At: time.Now(), Generation: 1, OK: true},
 	}, nil
 }
 
@@ -112,22 +136,6 @@ func (r *Reloader) Config() *Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
-}
-
-// Status returns what became of the last change.
-func (r *Reloader) Status() Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.status
-}
-
-// Trigger lets Run read the file now, whether it has changed or not. It does
-// not wait. It is what SIGHUP is for.
-func (r *Reloader) Trigger() {
-	select {
-	case r.trigger <- struct{}{}:
-	default: // it is about to
-	}
 }
 
 // lookAgain is how often files are looked at though nothing told of a change:

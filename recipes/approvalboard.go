@@ -176,7 +176,7 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalReco
 			return nil, err
 		}
 		for _, n := range all {
-			if n.rec.GUID == rec.GUID && n.stat.EphemeralOwner == s.idNow() {
+			if n.rec.GUID == rec.GUID && n.stat.EphemeralOwner == s.sessionID() {
 				return &OpenApproval{b: b, s: s, id: n.id, path: b.node(n.id)}, nil
 			}
 		}
@@ -202,7 +202,7 @@ func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 	var d Decision
 	gone := &NoApprovalError{ID: o.id}
 	err := o.s.awaitNode(ctx, o.path, false, func(sight tickSight) (bool, error) {
-		if sight.stat == nil || sight.stat.EphemeralOwner != o.s.idNow() {
+		if sight.stat == nil || sight.stat.EphemeralOwner != o.s.sessionID() {
 			return false, gone // what is there now has been put there by somebody else
 		}
 		rec, err := decodeApproval(sight.data)
@@ -470,12 +470,6 @@ func (b *ApprovalBoard) list(ctx context.Context, s *session) (nodes []approvalN
 	}
 	slices.SortFunc(nodes, func(a, b approvalNode) int { return strings.Compare(a.id, b.id) })
 	return nodes, byPath(left), nil
-}
-
-func (s *session) idNow() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.id
 }
 
 // NoApprovalError is returned for a question that is not there, or not any more:

@@ -126,7 +126,7 @@ func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 	bounded, cancel := context.WithTimeoutCause(ctx, q.Patience+deadlineSlack, late)
 	defer cancel()
 	denied := lockguard.Answer{Decision: lockguard.Decision{ID: question.ID}}
-	for pause := askAgain; ; pause = min(2*pause, askRarely) {
+	for wait := askAgain; ; wait = min(2*wait, askRarely) {
 		d, before, err := a.ask(bounded, question, q)
 		switch {
 		case err == nil:
@@ -142,10 +142,7 @@ func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 			return denied, err
 		}
 		a.log.Warn("people are asked again whether a lock may be taken by force", "approval", question.ID, "scope", question.Scope, "error", err)
-		select {
-		case <-time.After(pause):
-		case <-bounded.Done():
-		}
+		pause(bounded, wait)
 	}
 }
 
@@ -187,10 +184,7 @@ func (a *Approvals) ask(ctx context.Context, question ApprovalQuestion, q lockgu
 			return d, false, err
 		}
 		a.log.Warn("the decision cannot be waited for; tried again", "approval", question.ID, "error", err)
-		select {
-		case <-time.After(askAgain):
-		case <-ctx.Done():
-		}
+		pause(ctx, askAgain)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -44,7 +43,7 @@ func RunApprovalWorker(ctx context.Context, c Connection, w ApprovalWorker) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	for pause := askAgain; ctx.Err() == nil; pause = min(2*pause, askRarely) {
+	for wait := askAgain; ctx.Err() == nil; wait = min(2*wait, askRarely) {
 		failed := make(chan error, 1)
 		queue := cmp.Or(w.TaskQueue, DefaultApprovalQueue)
 		runs := worker.New(c, queue, worker.Options{
@@ -61,7 +60,7 @@ func RunApprovalWorker(ctx context.Context, c Connection, w ApprovalWorker) {
 		err := runs.Start()
 		if err == nil {
 			log.Debug("approval workflows are worked on", "task_queue", queue)
-			pause = askAgain
+			wait = askAgain
 			select {
 			case <-ctx.Done():
 				runs.Stop()
@@ -70,10 +69,7 @@ func RunApprovalWorker(ctx context.Context, c Connection, w ApprovalWorker) {
 				runs.Stop()
 			}
 		}
-		log.Warn("no approval workflows are worked on; tried again", "task_queue", queue, "error", err, "after", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		log.Warn("no approval workflows are worked on; tried again", "task_queue", queue, "error", err, "after", wait)
+		pause(ctx, wait)
 	}
 }

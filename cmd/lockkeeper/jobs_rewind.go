@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -85,7 +86,7 @@ type rewindView struct {
 
 func newRewindView(r recipes.TickRewound, dry bool, act string) rewindView {
 	v := rewindView{
-		Job: r.Job, From: views.Optional(r.From), To: views.Optional(r.To), LeftOut: make([]views.Stretch, 0, len(r.LeftOut)),
+		Job: r.Job, From: live.Optional(r.From), To: live.Optional(r.To), LeftOut: make([]views.Stretch, 0, len(r.LeftOut)),
 		Forgotten: r.Forgotten, DryRun: dry, Act: act,
 	}
 	for _, s := range r.LeftOut {

@@ -46,7 +46,7 @@ type openApprovalView struct {
 
 func newWhyView(f *whyFacts) whyView {
 	v := whyView{
-		About: f.about, Kind: "lock", At: views.Optional(f.now), Requests: []whyRequestView{}, Frozen: []live.Request{}, Circles: []live.Circle{},
+		About: f.about, Kind: "lock", At: live.Optional(f.now), Requests: []whyRequestView{}, Frozen: []live.Request{}, Circles: []live.Circle{},
 		Overrides: append([]override.Override{}, f.inForce()...), Approvals: []openApprovalView{}, Unread: append([]string{}, f.unread...),
 	}
 	if f.isJob() {
@@ -68,7 +68,7 @@ func newWhyView(f *whyFacts) whyView {
 	}
 	for _, a := range f.open() {
 		v.Approvals = append(v.Approvals, openApprovalView{
-			ID: a.ID, Scope: a.Scope, Requestor: a.Requestor.Owner, Request: a.Requestor.ID, Opened: a.Opened.UTC(), Until: views.Optional(a.Until),
+			ID: a.ID, Scope: a.Scope, Requestor: a.Requestor.Owner, Request: a.Requestor.ID, Opened: a.Opened.UTC(), Until: live.Optional(a.Until),
 		})
 	}
 	return v

@@ -198,9 +198,9 @@ func sortLocks(all []*live.Lock, by string, blocked map[string]int) {
 		case "waiters":
 			return cmp.Compare(len(b.Waiters), len(a.Waiters))
 		case "oldest":
-			return earlier(a.OldestWait, b.OldestWait)
+			return live.Earlier(a.OldestWait, b.OldestWait)
 		case "since":
-			return earlier(oldestHold(a), oldestHold(b))
+			return live.Earlier(oldestHold(a), oldestHold(b))
 		case "lease":
 			return cmp.Compare(leaseLeft(a), leaseLeft(b))
 		case "scope":
@@ -216,7 +216,7 @@ func sortLocks(all []*live.Lock, by string, blocked map[string]int) {
 			cmp.Compare(weight(b), weight(a)),
 			cmp.Compare(root(b), root(a)),
 			cmp.Compare(boolean(b.RootBlocker != nil && b.RootBlocker.Scope == b.Scope), boolean(a.RootBlocker != nil && a.RootBlocker.Scope == a.Scope)),
-			earlier(a.OldestWait, b.OldestWait),
+			live.Earlier(a.OldestWait, b.OldestWait),
 			cmp.Compare(boolean(len(b.Holders) > 0), boolean(len(a.Holders) > 0)),
 		)
 	}
@@ -228,19 +228,6 @@ func boolean(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// earlier compares times; none comes last.
-func earlier(a, b *time.Time) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return a.Compare(*b)
 }
 
 func oldestHold(l *live.Lock) *time.Time {

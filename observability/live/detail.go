@@ -121,8 +121,8 @@ type CircleEnd struct {
 	Evicted bool             `json:"evicted"`
 }
 
-// someTime returns nil for no time.
-func someTime(t time.Time) *time.Time {
+// Optional returns nil for no time.
+func Optional(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -146,7 +146,7 @@ func NewLockDetail(g recipes.WaitGraph, s recipes.LockState) LockDetail {
 		v.Waiters = append(v.Waiters, NewWaiterDetail(s, p))
 	}
 	for _, e := range s.Evicted {
-		v.Evicted = append(v.Evicted, Eviction{ID: e.ID, Owner: e.Owner, By: e.By, Reason: e.Reason, Override: e.Override, Why: e.Why, At: someTime(e.At)})
+		v.Evicted = append(v.Evicted, Eviction{ID: e.ID, Owner: e.Owner, By: e.By, Reason: e.Reason, Override: e.Override, Why: e.Why, At: Optional(e.At)})
 	}
 	return v
 }
@@ -158,10 +158,10 @@ func NewHolderDetail(g recipes.WaitGraph, s recipes.LockState, h recipes.Contend
 		LeaseUsed: usedPercent(h.LeaseTimeout-h.LeaseLeft, h.LeaseTimeout), WorkWaitsFor: []Ref{},
 	}
 	if h.LeaseLeft > 0 {
-		v.LeaseEnds = someTime(s.At.Add(h.LeaseLeft))
+		v.LeaseEnds = Optional(s.At.Add(h.LeaseLeft))
 	}
 	if h.MinRuntimeLeft > 0 {
-		v.PeaceEnds = someTime(s.At.Add(h.MinRuntimeLeft))
+		v.PeaceEnds = Optional(s.At.Add(h.MinRuntimeLeft))
 	}
 	for _, e := range g.From(h.ID) {
 		v.WorkWaitsFor = append(v.WorkWaitsFor, NewRef(e.To))
@@ -197,7 +197,7 @@ func near(s recipes.LockState, at int) recipes.LockState {
 func newProspect(s recipes.LockState, p recipes.Prospect) Prospect {
 	v := Prospect{Outcome: string(p.Outcome), After: p.After.Milliseconds(), Asks: []ProspectAsk{}, Overdue: p.Overdue.Milliseconds()}
 	if p.Outcome != recipes.OutcomeInLine {
-		v.At = someTime(s.At.Add(p.After))
+		v.At = Optional(s.At.Add(p.After))
 	}
 	for _, a := range p.Asks {
 		v.Asks = append(v.Asks, ProspectAsk{

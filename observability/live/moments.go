@@ -52,3 +52,16 @@ func pair(large time.Duration, largeUnit string, small time.Duration, smallUnit 
 	}
 	return fmt.Sprintf("%d%s%d%s", large, largeUnit, small, smallUnit)
 }
+
+// Earlier compares times; none comes last.
+func Earlier(a, b *time.Time) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return a.Compare(*b)
+}

@@ -107,7 +107,7 @@ func newWaiting(l *Lock, w *Waiter, known map[string]Blocker) Request {
 // NewFrozen is a request that an override keeps out.
 func NewFrozen(f recipes.FrozenRequest) Request {
 	return Request{
-		State: Frozen, ID: f.ID, Scope: f.Scope, Owner: f.Owner, Host: f.Host, PID: f.PID, Since: f.Since.UTC(), Until: someTime(f.Until),
+		State: Frozen, ID: f.ID, Scope: f.Scope, Owner: f.Owner, Host: f.Host, PID: f.PID, Since: f.Since.UTC(), Until: Optional(f.Until),
 		For: []Blocker{}, Override: &f.Override,
 	}
 }

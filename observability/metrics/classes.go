@@ -103,10 +103,3 @@ func (c *classes) promised() []string {
 	defer c.mu.RUnlock()
 	return slices.Sorted(maps.Keys(c.declared))
 }
-
-// all returns the classes that have series of their own, in order.
-func (c *classes) all() []string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Sorted(maps.Keys(c.known))
-}

@@ -3,7 +3,6 @@ package top
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 )
@@ -158,19 +157,7 @@ func (v View) compare(a, b *live.Lock) int {
 		}
 	case ByOldestWait, orders:
 	}
-	return compareOldest(a.OldestWait, b.OldestWait)
-}
-
-func compareOldest(a, b *time.Time) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return a.Compare(*b)
+	return live.Earlier(a.OldestWait, b.OldestWait)
 }
 
 // matches reports whether a lock has the text in its scope, or in the owner of one

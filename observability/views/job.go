@@ -145,7 +145,7 @@ func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
 		v.LeftOut = append(v.LeftOut, Stretch{g.After.UTC(), g.Until.UTC()})
 	}
 	if s.Ahead > 0 {
-		v.DecidedUntil = Optional(s.DecidedUntil())
+		v.DecidedUntil = live.Optional(s.DecidedUntil())
 	}
 	for i, of := range requestsOf(s, requests) {
 		run := NewRun(s.Runs[i])
@@ -256,7 +256,7 @@ func (r *Run) does(requests []live.Request) {
 func NewTick(r recipes.TickResult) Tick {
 	v := Tick{
 		ID: r.ID, Scheduled: scheduledAt(r.TickRun), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason, Detail: r.Detail,
-		Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(),
+		Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: live.Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(),
 		Waited: r.Waited.Milliseconds(), Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
 		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace, ClockAhead: aheadOf(r).Milliseconds(),
 	}
@@ -264,7 +264,7 @@ func NewTick(r recipes.TickResult) Tick {
 		v.Attempts = max(1, v.Attempts) // the ledger does not write a single one
 	}
 	if v.Count > 1 {
-		v.First = Optional(r.First)
+		v.First = live.Optional(r.First)
 	}
 	return v
 }
@@ -283,7 +283,7 @@ func NewPause(pause *recipes.TickPause, now time.Time) *Pause {
 	if pause == nil || !pause.Until.IsZero() && !pause.Until.After(now) {
 		return nil
 	}
-	return &Pause{By: pause.By, Reason: pause.Reason, Since: pause.At.UTC(), Until: Optional(pause.Until)}
+	return &Pause{By: pause.By, Reason: pause.Reason, Since: pause.At.UTC(), Until: live.Optional(pause.Until)}
 }
 
 // NewTickCounts has no reason missing that was counted.
@@ -309,15 +309,7 @@ func scheduledAt(r recipes.TickRun) *time.Time {
 	if r.Manual {
 		return nil
 	}
-	return Optional(r.Instant)
-}
-
-// Optional returns nil for no time.
-func Optional(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return new(t.UTC())
+	return live.Optional(r.Instant)
 }
 
 // History is how the last ticks of a job ended, and what goes on.

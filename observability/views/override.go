@@ -54,7 +54,7 @@ func KeptOutBy(o override.Override, requests []live.Request, jobs []JobLabels) [
 		frozen := r.State == live.Frozen && r.Override != nil && r.Override.ID == o.ID
 		behind := r.State == live.Waiting && slices.ContainsFunc(r.For, func(b live.Blocker) bool { return held[b.ID] })
 		if frozen || behind {
-			kept = append(kept, KeptOut{State: r.State, Scope: r.Scope, Owner: r.Owner, Host: r.Host, PID: r.PID, Since: Optional(r.Since)})
+			kept = append(kept, KeptOut{State: r.State, Scope: r.Scope, Owner: r.Owner, Host: r.Host, PID: r.PID, Since: live.Optional(r.Since)})
 		}
 	}
 	return kept
