@@ -3,6 +3,7 @@ package words
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +52,16 @@ func TestListsAreJoined(t *testing.T) {
 	upper := func(s string) string { return strings.ToUpper(s) }
 	require.Empty(t, Join(nil, ", ", upper))
 	require.Equal(t, "A; B", Join([]string{"a", "b"}, "; ", upper))
+}
+
+func TestDurationsAreWrittenInTwoUnits(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for d, want := range map[time.Duration]string{
+		time.Second: "1s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 6*time.Minute + 12*time.Second: "6m 12s",
+		time.Hour: "1h", time.Hour + 59*time.Second: "1h", 3*time.Hour + 5*time.Minute: "3h 5m", day - 1: "23h 59m", day: "1d", 4*day + 2*time.Hour: "4d 2h",
+	} {
+		require.Equal(t, want, Units(d, " "))
+	}
+	require.Equal(t, "6m12s", Units(6*time.Minute+12*time.Second, ""))
 }

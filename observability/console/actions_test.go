@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -133,12 +134,12 @@ func TestBoundsOfADurationAreWrittenSoThatTheyAreUnderstood(t *testing.T) {
 	require.Nil(t, p.maybeDuration("for", time.Second, longest))
 	require.Equal(t, []fieldProblem{{"for", `"400d" is not a duration from 1s to 8784h; write it like 30s, 10m or 2h`}}, p.problems)
 	for _, d := range []time.Duration{0, time.Second, 90 * time.Second, 10 * time.Minute, time.Hour, 90 * time.Minute, longest} {
-		p = &params{values: url.Values{"for": {written(d)}}}
+		p = &params{values: url.Values{"for": {words.Duration(d)}}}
 		read := p.maybeDuration("for", 0, longest)
-		require.NotNil(t, read, written(d))
+		require.NotNil(t, read, words.Duration(d))
 		require.Equal(t, d, *read)
 	}
-	require.Equal(t, "1h30m", written(90*time.Minute))
+	require.Equal(t, "1h30m", words.Duration(90*time.Minute))
 }
 
 func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {

@@ -112,21 +112,10 @@ func (p *params) maybeDuration(name string, least, most time.Duration) *time.Dur
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least || d > most {
-		p.wrong(name, "%s is not a duration from %s to %s; write it like 30s, 10m or 2h", quoted(text), written(least), written(most))
+		p.wrong(name, "%s is not a duration from %s to %s; write it like 30s, 10m or 2h", quoted(text), words.Duration(least), words.Duration(most))
 		return nil
 	}
 	return &d
-}
-
-// written is a duration as maybeDuration reads it, which knows no days.
-func written(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }
 
 // done returns what is wrong, names that mean nothing here included; nil if all

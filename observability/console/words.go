@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // human writes a duration for people: its two largest units.
@@ -12,25 +14,10 @@ func human(d time.Duration) string {
 	if d < 0 {
 		return "-" + human(-max(d, -math.MaxInt64)) // the least one has no opposite
 	}
-	switch {
-	case d < time.Second:
+	if d < time.Second {
 		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return units(d, time.Minute, "m", time.Second, "s")
-	case d < 24*time.Hour:
-		return units(d, time.Hour, "h", time.Minute, "m")
 	}
-	return units(d, 24*time.Hour, "d", time.Hour, "h")
-}
-
-func units(d, large time.Duration, l string, small time.Duration, s string) string {
-	text := fmt.Sprintf("%d%s", d/large, l)
-	if rest := d % large / small; rest > 0 {
-		text += fmt.Sprintf(" %d%s", rest, s)
-	}
-	return text
+	return words.Units(d, " ")
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -1,8 +1,9 @@
 package live
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // Clock writes a time of the servers.
@@ -32,25 +33,10 @@ func Relative(t, now time.Time) string {
 
 // Human writes a duration in its two largest units: 850ms, 6m12s, 3h5m, 4d2h.
 func Human(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Second:
+	if d < time.Second {
 		return max(d, 0).Round(time.Millisecond).String()
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return pair(d/time.Minute, "m", d%time.Minute/time.Second, "s")
-	case d < day:
-		return pair(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
 	}
-	return pair(d/day, "d", d%day/time.Hour, "h")
-}
-
-func pair(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
-	if small == 0 {
-		return fmt.Sprintf("%d%s", large, largeUnit)
-	}
-	return fmt.Sprintf("%d%s%d%s", large, largeUnit, small, smallUnit)
+	return words.Units(d, "")
 }
 
 // Earlier compares times; none comes last.

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 )
 
@@ -87,13 +88,6 @@ func fitMiddle(name string, size, width float64) string {
 
 // span writes a duration for people in its two largest units.
 func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	two := func(a time.Duration, unit string, b time.Duration, small string) string {
-		if b == 0 {
-			return fmt.Sprintf("%d%s", a, unit)
-		}
-		return fmt.Sprintf("%d%s%d%s", a, unit, b, small)
-	}
 	switch {
 	case d < 0:
 		return "0"
@@ -101,14 +95,8 @@ func span(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	case d < 10*time.Second:
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Round(100*time.Millisecond).Seconds()), ".0") + "s"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return two(d/time.Minute, "m", d%time.Minute/time.Second, "s")
-	case d < day:
-		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
 	}
-	return two(d/day, "d", d%day/time.Hour, "h")
+	return words.Units(d, "")
 }
 
 // clock writes a time of day: with milliseconds.
