@@ -292,7 +292,7 @@ func (r *reader) pins(v value, g *groupEntry) {
 	entries, _ := r.entries(v, instead, v.named)
 	for _, e := range entries {
 		if _, known := g.lockAt[e.name]; !known && !g.badLocks {
-			r.unknown(e.key, "lock", e.name, g.Locks, "its locks are "+list(g.Locks))
+			r.unknown(e.key, "lock", e.name, g.Locks, "its locks are "+words.Few(g.Locks, fewNames))
 		}
 		member, ok := r.text(e.value, "write the name of a participant")
 		if ok && r.member(e.value, member, g) {

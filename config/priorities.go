@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
@@ -145,7 +146,7 @@ func (r *reader) priority(v value) (rank, bool) {
 	case meant != "":
 		r.missing(v, what, meant)
 	case len(r.classNames) > 0:
-		r.missing(v, what, "priorities.classes has "+list(r.classNames))
+		r.missing(v, what, "priorities.classes has "+words.Few(r.classNames, fewNames))
 	default:
 		r.missing(v, what, "define it in priorities.classes, or write a number")
 	}

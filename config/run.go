@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -166,7 +167,7 @@ func (r *reader) goFunc(v value, name string) jobs.Work {
 	switch {
 	case instead != "":
 	case len(names) > 0:
-		instead = "this program has " + list(names)
+		instead = "this program has " + words.Few(names, fewNames)
 	default:
 		instead = "register it in the program that loads the file, or " + runExample
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -112,11 +111,5 @@ func (r *reader) scope(v value) (string, bool) {
 	return "", false
 }
 
-// list writes a few names in a row.
-func list(names []string) string {
-	const many = 8
-	if len(names) > many {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:many], ", "), len(names)-many)
-	}
-	return strings.Join(names, ", ")
-}
+// fewNames is how many names of what there is a problem has room for.
+const fewNames = 8

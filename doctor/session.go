@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
@@ -118,11 +117,11 @@ func checkLeases(f *findings, x *facts, o Options) {
 	slices.Sort(shorter)
 	slices.Sort(grace)
 	if len(shorter) > 0 {
-		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, its lock is free only when the session ends", words.Duration(timeout), some(shorter)),
+		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, its lock is free only when the session ends", words.Duration(timeout), words.Few(shorter, few)),
 			"shorten the session timeout, or reckon with it")
 	}
 	if len(grace) > 0 {
-		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a holder such a request gives up before the lock is free", words.Duration(timeout), some(grace)),
+		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a holder such a request gives up before the lock is free", words.Duration(timeout), words.Few(grace, few)),
 			"lengthen the acquire timeout, or shorten the session timeout")
 	}
 	if len(shorter)+len(grace) == 0 {
@@ -130,11 +129,5 @@ func checkLeases(f *findings, x *facts, o Options) {
 	}
 }
 
-// some names a few of many.
-func some(all []string) string {
-	const few = 5
-	if len(all) <= few {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:few], ", "), len(all)-few)
-}
+// few is how many of what is wrong are named.
+const few = 5

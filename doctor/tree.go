@@ -51,13 +51,13 @@ func checkAccess(f *findings, x *facts, o Options) {
 		}
 	}
 	if len(foreign) > 0 {
-		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s", words.Count(len(foreign), "node"), credentials(o), some(foreign)),
+		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s", words.Count(len(foreign), "node"), credentials(o), words.Few(foreign, few)),
 			"use the same credentials in all clients of this root (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
 	}
 	checkOperators(f, x, o)
 	switch {
 	case len(open) > 0 && (len(closed) > 0 || o.Client.Auth != nil):
-		f.warn(open[0], fmt.Sprintf("everybody who reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", words.Count(len(open), "node"), some(open)),
+		f.warn(open[0], fmt.Sprintf("everybody who reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", words.Count(len(open), "node"), words.Few(open, few)),
 			"let an administrator set their ACLs (setAcl -R), or begin with a new root; clients without credentials create such nodes")
 		sensitive(f, x, open)
 	case len(open) > 0:
@@ -130,7 +130,7 @@ func checkOperators(f *findings, x *facts, o Options) {
 			}
 		}
 		if len(without) > 0 {
-			f.warn(without[0], fmt.Sprintf("the ACLs of %s do not name the operator %s, who cannot break locks there: %s", words.Count(len(without), "node"), known(operator), some(without)),
+			f.warn(without[0], fmt.Sprintf("the ACLs of %s do not name the operator %s, who cannot break locks there: %s", words.Count(len(without), "node"), known(operator), words.Few(without, few)),
 				"let an administrator add the operator (setAcl -R); nodes get it from clients that have zookeeper.operators when they create them")
 		}
 	}

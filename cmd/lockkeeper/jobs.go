@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
@@ -220,7 +221,7 @@ func unknownNames(c *cobra.Command, names, known []string, where string) error {
 		case near != "":
 			text += fmt.Sprintf("; did you mean %q?", near)
 		case len(known) > 0:
-			text += "; there are " + someOf(known)
+			text += "; there are " + words.Few(known, 12)
 		}
 		bad.add(text)
 	}
@@ -243,15 +244,6 @@ func nearestName(name string, known []string) string {
 		return near[0]
 	}
 	return ""
-}
-
-// someOf lists names, but not hundreds of them.
-func someOf(names []string) string {
-	const few = 12
-	if len(names) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-	}
-	return strings.Join(names, ", ")
 }
 
 // byFlag is who does something, for the record.

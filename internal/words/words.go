@@ -40,3 +40,11 @@ func Join[T any](all []T, sep string, text func(T) string) string {
 	}
 	return strings.Join(texts, sep)
 }
+
+// Few writes a, b and 3 more: no more than the first few.
+func Few(all []string, few int) string {
+	if len(all) <= few {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+}

@@ -52,6 +52,9 @@ func TestListsAreJoined(t *testing.T) {
 	upper := func(s string) string { return strings.ToUpper(s) }
 	require.Empty(t, Join(nil, ", ", upper))
 	require.Equal(t, "A; B", Join([]string{"a", "b"}, "; ", upper))
+	require.Equal(t, "a, b", Few([]string{"a", "b"}, 2))
+	require.Equal(t, "a, b and 2 more", Few([]string{"a", "b", "c", "d"}, 2))
+	require.Empty(t, Few(nil, 2))
 }
 
 func TestDurationsAreWrittenInTwoUnits(t *testing.T) {

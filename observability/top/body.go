@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -237,18 +238,11 @@ func (v View) queue(t *text, l *live.Lock) {
 }
 
 func named(ids []string, names map[string]string) string {
-	var some []string
-	for _, id := range ids[:min(len(ids), mostNames)] {
-		name := names[id]
-		if name == "" {
-			name = "another request"
-		}
-		some = append(some, name)
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = cmp.Or(names[id], "another request")
 	}
-	if more := len(ids) - len(some); more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(some, ", "), more)
-	}
-	return strings.Join(some, ", ")
+	return words.Few(all, mostNames)
 }
 
 func (v View) timeline(t *text) {
