@@ -106,7 +106,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 
 func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
 	state := recipes.LockState{Scope: scope, Holders: []recipes.Contender{{
-		Owner: "holder", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute,
+		Owner: "holder", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, Remaining: priority.Remaining{LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute},
 	}}}
 
 	plan := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, Forceful: true}}.Plan(state)

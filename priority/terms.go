@@ -86,6 +86,17 @@ func (t Terms) WithDefaults() Terms {
 	return t
 }
 
+// Granted returns what is left of the terms at the moment of their grant.
+func (t Terms) Granted() Remaining {
+	return Remaining{LeaseLeft: t.LeaseTimeout, MinRuntimeLeft: t.MinRuntime}
+}
+
+// UntilLeaseEnds returns the terms with the longest MinRuntime: nothing but the end of the lease ends the hold.
+func (t Terms) UntilLeaseEnds() Terms {
+	t.MinRuntime = t.WithDefaults().LeaseTimeout
+	return t
+}
+
 // Validate returns everything that is wrong with the terms of a job or of a requirement, joined (errors.Join). Each problem
 // is a *RequestError. The configuration, the flags, the API of the console and Temporal say its Reason word for word, so it
 // holds wherever terms are written.
