@@ -109,11 +109,15 @@ func TestRules(t *testing.T) {
 		"forceful has no value at all": {lock("forceful: ~"), "4:34 jobs[a].locks[0].forceful: has no value; write true or false"},
 
 		// Timeouts
-		"lease is no duration":            {lock("lease_timeout: 30 seconds"), `4:39 jobs[a].locks[0].lease_timeout: "30 seconds" is not a duration; write "30s"`},
-		"lease has no unit":               {lock("lease_timeout: 30"), `4:39 jobs[a].locks[0].lease_timeout: "30" is not a duration; write "30s"`},
-		"lease is zero":                   {lock("lease_timeout: 0"), `4:39 jobs[a].locks[0].lease_timeout: "0" must be positive; write a duration such as "30s", or leave it out`},
-		"lease is zero for all":           {file("defaults: {lock: {lease_timeout: 0s}}\njobs: {a: {schedule: '@daily', run: [x]}}\n"), `2:34 defaults.lock.lease_timeout: "0s" must be positive; write a duration such as "30s", or leave it out`},
-		"lease is negative":               {lock("lease_timeout: -10m"), `4:39 jobs[a].locks[0].lease_timeout: -10m is negative; write how long the work needs, or leave it out`},
+		"lease is no duration":  {lock("lease_timeout: 30 seconds"), `4:39 jobs[a].locks[0].lease_timeout: "30 seconds" is not a duration; write "30s"`},
+		"lease has no unit":     {lock("lease_timeout: 30"), `4:39 jobs[a].locks[0].lease_timeout: "30" is not a duration; write "30s"`},
+		"lease is zero":         {lock("lease_timeout: 0"), `4:39 jobs[a].locks[0].lease_timeout: "0" must be positive; write a duration such as "30s", or leave it out`},
+		"lease is zero for all": {file("defaults: {lock: {lease_timeout: 0s}}\njobs: {a: {schedule: '@daily', run: [x]}}\n"), `2:34 defaults.lock.lease_timeout: "0s" must be positive; write a duration such as "30s", or leave it out`},
+		"lease is negative":     {lock("lease_timeout: -10m"), `4:39 jobs[a].locks[0].lease_timeout: -10m is negative; write how long the work needs, or leave it out`},
+		"lease is negative for all, once": {
+			file("defaults: {lock: {lease_timeout: -10m}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: s}]}, b: {schedule: '@daily', run: [x], locks: [{scope: s, cleanup_timeout: 5m}]}}\n"),
+			"2:34 defaults.lock.lease_timeout: -10m is negative; write how long the work needs, or leave it out",
+		},
 		"lease is too short to measure":   {lock("lease_timeout: 10us"), `4:39 jobs[a].locks[0].lease_timeout: 10µs is too short; write 1ms or more`},
 		"lease is a list":                 {lock("lease_timeout: [1m]"), `4:39 jobs[a].locks[0].lease_timeout: a list cannot stand here; write a duration such as "30s"`},
 		"lease has no value":              {lock("lease_timeout: "), `4:39 jobs[a].locks[0].lease_timeout: has no value; write a duration such as "30s"`},
