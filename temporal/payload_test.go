@@ -113,16 +113,13 @@ func TestPayloadsAreWrittenAsHistoriesHaveThem(t *testing.T) {
 
 // requireFull fails for a field that an example leaves out.
 func requireFull(t *testing.T, v reflect.Value, at string) {
-	switch v.Kind() {
-	case reflect.Pointer:
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer:
 		requireFull(t, v.Elem(), at)
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		require.NotZero(t, v.Len(), at)
 		requireFull(t, v.Index(0), at)
-	case reflect.Struct:
-		if !isOurs(v.Type()) {
-			return
-		}
+	case kind == reflect.Struct && isOurs(v.Type()):
 		for field, value := range v.Fields() {
 			if field.Tag.Get("json") != "-" {
 				require.False(t, value.IsZero(), "%s.%s", at, field.Name)
